@@ -11,7 +11,9 @@ use crate::call::lists::ListsLayer;
 use crate::call::pace::PaceLayer;
 use crate::call::quota::QuotaLayer;
 use crate::call::served::ServedLayer;
+use crate::call::split::SplitBatchLayer;
 use crate::call::window::WindowLayer;
+use crate::foreign::caller_of;
 use crate::request::authenticate::AuthenticateLayer;
 use crate::request::message::{Authenticated, PendingResponse, Received, Routed, Target};
 use crate::request::route::RouteLayer;
@@ -22,12 +24,14 @@ use crate::respond::RespondLayer;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::future::join_all;
-use http::Request;
+use http::{Request, Response};
 use http_body_util::Full;
 use rpcgate_core::backend::directory::MemoryDirectory;
 use rpcgate_core::backend::usage_sink::Outcome;
-use rpcgate_core::call::{Before, CallState, Calls, Parsed, Reserved, Settled};
-use rpcgate_core::caller::RequestId;
+use rpcgate_core::cache_rule::CacheRule;
+use rpcgate_core::call::{Before, CallState, CallView, Calls, Parsed, Reserved, Settled};
+use rpcgate_core::caller::{CallerRef, RequestId};
+use rpcgate_core::chain::{ChainName, MethodRule};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::refusal::Refusal;
@@ -171,6 +175,61 @@ async fn every_layer_of_calls_polls_its_inner_service_ready() {
     sees_to_readiness(each, calls(), false, settle::<Parsed>).await;
     let cache = CacheLayer::new(Arc::new(BoundedReplies::new(1 << 20)), fixture.clock.clone());
     sees_to_readiness(cache, calls(), false, settle).await;
+}
+
+/// A foreign request, with a caller in its extensions and its key in the query.
+fn foreign(fixture: &Fixture) -> Request<Full<Bytes>> {
+    let mut request = Request::get("/toy?apikey=key").body(Full::from(READ)).unwrap();
+    request.extensions_mut().insert(fixture.caller.clone());
+    request
+}
+
+fn call(request: &Request<Full<Bytes>>) -> Option<(CallerRef<'_>, CallView<'_>)> {
+    let rule = MethodRule { cu: 5, cache: CacheRule::secs(2), ..MethodRule::UNLISTED };
+    Some((caller_of(request)?, CallView::new(ChainName::new("toy"), "toy_read", rule)))
+}
+
+fn chain(request: &Request<Full<Bytes>>) -> Option<(CallerRef<'_>, ChainName)> {
+    Some((caller_of(request)?, ChainName::new("toy")))
+}
+
+fn found(_: Request<Full<Bytes>>) -> Response<Bytes> {
+    Response::new(Bytes::new())
+}
+
+#[tokio::test]
+async fn every_layer_over_foreign_requests_polls_its_inner_service_ready() {
+    let fixture = Fixture::new();
+    let (clock, counters) = (fixture.clock.clone(), fixture.counters.clone());
+    sees_to_readiness(SuspendLayer::new().with_caller(chain), foreign(&fixture), false, found).await;
+    sees_to_readiness(ScopeLayer::new().with_caller(chain), foreign(&fixture), false, found).await;
+    let gates = (
+        ListsLayer::new().with_call(clock.clone(), call),
+        ServedLayer::new().with_call(clock.clone(), call),
+        PaceLayer::new().with_call(clock.clone(), call),
+        HeavyLayer::new().with_call(clock.clone(), call),
+        ClosedLayer::new().with_call(clock.clone(), call),
+    );
+    sees_to_readiness(gates, foreign(&fixture), false, found).await;
+    let windows = WindowLayer::new(counters.clone()).with_caller(clock.clone(), caller_of);
+    sees_to_readiness(windows, foreign(&fixture), false, found).await;
+    let quota = QuotaLayer::new(counters).with_call(clock.clone(), call);
+    sees_to_readiness(quota, foreign(&fixture), false, found).await;
+    let cache = CacheLayer::new(Arc::new(BoundedReplies::new(1 << 20)), clock.clone())
+        .with_call(|request: &Request<Full<Bytes>>| call(request).map(|(_, call)| call));
+    sees_to_readiness(cache, foreign(&fixture), false, found).await;
+    let safeguard = SafeguardLayer::by(Arc::default()).over_http(clock.clone());
+    sees_to_readiness(safeguard, foreign(&fixture), false, found).await;
+    let directory = MemoryDirectory::new([(KeyHash::of("key"), fixture.caller.clone())]);
+    let known = AuthenticateLayer::over_http(Arc::new(directory), clock.clone());
+    sees_to_readiness(known, foreign(&fixture), false, found).await;
+    let caller = fixture.caller.clone();
+    let looked_up =
+        AuthenticateLayer::with_lookup(clock, move |_| std::future::ready(Ok(Some(caller.clone()))));
+    sees_to_readiness(looked_up, foreign(&fixture), false, found).await;
+    let split = SplitBatchLayer::new();
+    let answered = |request: Request<Bytes>| Response::new(Full::from(request.into_body()));
+    sees_to_readiness(split, foreign(&fixture), false, answered).await;
 }
 
 /// An end of the stack that answers when it is allowed to, and knows how many calls it works on.

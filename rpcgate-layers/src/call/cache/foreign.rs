@@ -1,6 +1,6 @@
 //! The cache in front of any client.
 
-use super::singleflight::{FlightOutcome, Joined, Leads, SingleFlight};
+use super::singleflight::{Joined, LeadOutcome, Leads, SingleFlight};
 use super::{Cache, CacheLayer, CacheState};
 use crate::foreign::{AcceptAll, AcceptFn, Accepts};
 use crate::future::ResponseFuture;
@@ -94,9 +94,9 @@ impl CacheLayer {
     {
         let CacheState { replies, clock, spawn, .. } = &*self.shared;
         let (replies, clock, spawn) = (replies.clone(), clock.clone(), spawn.clone());
-        let flights = SingleFlight::default();
+        let in_flight = SingleFlight::default();
         CacheLayer {
-            shared: Arc::new(CacheState { replies, flights, clock, spawn }),
+            shared: Arc::new(CacheState { replies, in_flight, clock, spawn }),
             way: ForeignCache { tell, keeping: AcceptAll, chain: None },
         }
     }
@@ -155,7 +155,7 @@ where
                 self.inner = self.inner.clone();
                 let mut inner = self.inner.clone();
                 return ResponseFuture::waiting(async move {
-                    if let FlightOutcome::Answered(Form::Result(kept)) = follow.landing().await
+                    if let LeadOutcome::Answered(Form::Result(kept)) = follow.landing().await
                         && let Some(response) = S::Response::from_cached(kept)
                     {
                         return Ok(response);
@@ -181,16 +181,16 @@ impl CacheState {
         let sought = ReplySought::new(call.chain, call.sent, call.params);
         let now = self.clock.elapsed();
         let look = || self.replies.get(&sought, now).and_then(Res::from_cached);
-        let landed = self.flights.landed(&sought);
+        let landed = self.in_flight.landed(&sought);
         if let Some(response) = look() {
             return Found::Stored(response);
         }
-        match self.flights.join(&sought, &Bytes::new()) {
+        match self.in_flight.join(&sought, &Bytes::new()) {
             Joined::Follow(follow) => Found::Follows(follow),
             Joined::Lead(lead) => {
                 let is_later = lead.is_later_than(landed);
                 let mut leads = Leads::default();
-                leads.push(&self.flights, 0, lead, 0);
+                leads.push(&self.in_flight, 0, lead, 0);
                 // An earlier flight may have landed between the look-up and here.
                 match look().filter(|_| is_later) {
                     Some(response) => Found::Stored(response),
@@ -258,7 +258,7 @@ impl<P> KeepTask<P> {
             Keep::For(time) => Some(clock.elapsed() + time),
         };
         self.shared.replies.put(&sought, &kept, expires_at);
-        self.leads.land(|_, _| {}, |_| FlightOutcome::Answered(Form::Result(kept.clone())));
+        self.leads.land(|_, _| {}, |_| LeadOutcome::Answered(Form::Result(kept.clone())));
     }
 
     fn permanence(&self, content: &[u8]) -> Keep {

@@ -1,6 +1,6 @@
 //! A set that is being answered while others may follow its calls, or it follows theirs.
 
-use super::singleflight::FlightOutcome;
+use super::singleflight::LeadOutcome;
 use super::{CacheState, Split};
 use parking_lot::Mutex;
 use pin_project_lite::pin_project;
@@ -173,14 +173,12 @@ where
             for (place, follow) in &follows {
                 let left = deadline.unwrap_or_default().saturating_sub(shared.clock.elapsed());
                 let landing = tokio::time::timeout(left, follow.landing()).await;
-                let state = match landing.unwrap_or(FlightOutcome::Failed(Fault::unsent(Cause::Timeout))) {
-                    FlightOutcome::Answered(form) => {
-                        CallState::Answered(Reply { form, from: Source::Shared })
-                    }
+                let state = match landing.unwrap_or(LeadOutcome::Failed(Fault::unsent(Cause::Timeout))) {
+                    LeadOutcome::Answered(form) => CallState::Answered(Reply { form, from: Source::Shared }),
                     // The bytes that were sent were the leader's.
-                    FlightOutcome::Failed(fault) => CallState::Failed(Fault { sent: false, ..fault }),
-                    FlightOutcome::Refused(refusal) => CallState::Refused(refusal),
-                    FlightOutcome::Lost => {
+                    LeadOutcome::Failed(fault) => CallState::Failed(Fault { sent: false, ..fault }),
+                    LeadOutcome::Refused(refusal) => CallState::Refused(refusal),
+                    LeadOutcome::Lost => {
                         lost = true;
                         CallState::Open
                     }
@@ -204,16 +202,16 @@ where
 
 /// The outcome for followers: the leader's, failures too. Only where a node gave one answer to all calls of an array, or one
 /// that is too large for them together, which says nothing about any of them, each is on its own again.
-fn landing(tally: &Tally, place: usize) -> FlightOutcome {
+fn landing(tally: &Tally, place: usize) -> LeadOutcome {
     match state(tally, place) {
-        Some(CallState::Answered(reply)) if reply.from == Source::NodeForAll => FlightOutcome::Lost,
+        Some(CallState::Answered(reply)) if reply.from == Source::NodeForAll => LeadOutcome::Lost,
         Some(CallState::Failed(fault)) if fault.cause == Cause::Oversize && tally.entries.len() > 1 => {
-            FlightOutcome::Lost
+            LeadOutcome::Lost
         }
-        Some(CallState::Answered(reply)) => FlightOutcome::Answered(reply.form.shared()),
-        Some(CallState::Failed(fault)) => FlightOutcome::Failed(*fault),
-        Some(CallState::Refused(refusal)) => FlightOutcome::Refused(*refusal),
-        _ => FlightOutcome::Lost,
+        Some(CallState::Answered(reply)) => LeadOutcome::Answered(reply.form.shared()),
+        Some(CallState::Failed(fault)) => LeadOutcome::Failed(*fault),
+        Some(CallState::Refused(refusal)) => LeadOutcome::Refused(*refusal),
+        _ => LeadOutcome::Lost,
     }
 }
 

@@ -83,7 +83,7 @@ pub struct CacheLayer<W = Native> {
 #[derive(Debug)]
 struct CacheState {
     replies: Arc<dyn ReplyStore>,
-    flights: SingleFlight,
+    in_flight: SingleFlight,
     clock: Arc<dyn Clock>,
     spawn: Arc<dyn Spawn>,
 }
@@ -91,8 +91,8 @@ struct CacheState {
 impl CacheLayer {
     /// A layer that keeps answers in `replies`; `clock` decides when they expire.
     pub fn new(replies: Arc<dyn ReplyStore>, clock: Arc<dyn Clock>) -> Self {
-        let (flights, spawn) = (SingleFlight::default(), Arc::new(TokioSpawn));
-        CacheLayer { shared: Arc::new(CacheState { replies, flights, clock, spawn }), way: Native }
+        let (in_flight, spawn) = (SingleFlight::default(), Arc::new(TokioSpawn));
+        CacheLayer { shared: Arc::new(CacheState { replies, in_flight, clock, spawn }), way: Native }
     }
 
     /// A layer that has `spawn` run a call that others wait for, when its own client has left. It shares only the store of
@@ -100,8 +100,8 @@ impl CacheLayer {
     #[must_use]
     pub fn with_spawn(&self, spawn: Arc<dyn Spawn>) -> Self {
         let CacheState { replies, clock, .. } = &*self.shared;
-        let (replies, clock, flights) = (replies.clone(), clock.clone(), SingleFlight::default());
-        CacheLayer { shared: Arc::new(CacheState { replies, flights, clock, spawn }), way: Native }
+        let (replies, clock, in_flight) = (replies.clone(), clock.clone(), SingleFlight::default());
+        CacheLayer { shared: Arc::new(CacheState { replies, in_flight, clock, spawn }), way: Native }
     }
 }
 
@@ -194,20 +194,20 @@ impl CacheState {
             }
             let view = entry.call.view(&tally.body, chain);
             let sought = ReplySought::new(chain, view.sent, view.params);
-            let landed = self.flights.landed(&sought);
+            let landed = self.in_flight.landed(&sought);
             let now = *now.get_or_insert_with(|| self.clock.elapsed());
             if let Some(form) = self.look(&sought, view, now) {
                 entry.state = CallState::Answered(Reply { form, from: Source::Stored });
                 continue;
             }
-            match self.flights.join(&sought, &tally.body) {
+            match self.in_flight.join(&sought, &tally.body) {
                 Joined::Lead(lead) => {
                     let is_later = lead.is_later_than(landed);
-                    split.leads.push(&self.flights, place, lead, all - place - 1);
+                    split.leads.push(&self.in_flight, place, lead, all - place - 1);
                     // An earlier flight may have landed between the look-up and here.
                     if is_later && let Some(form) = self.look(&sought, view, now) {
                         entry.state = CallState::Answered(Reply { form: form.clone(), from: Source::Shared });
-                        split.leads.land_last(singleflight::FlightOutcome::Answered(form));
+                        split.leads.land_last(singleflight::LeadOutcome::Answered(form));
                     }
                 }
                 Joined::Follow(follow) => {

@@ -39,7 +39,7 @@ struct Shard {
 
 #[derive(Debug, Default)]
 struct Flying {
-    table: HashTable<Flight>,
+    table: HashTable<SharedCall>,
     /// The number of flights that have begun here.
     begun: u64,
 }
@@ -57,23 +57,25 @@ impl Map {
     }
 
     /// The number of followers of a flight.
-    fn followers(&self, name: FlightName) -> usize {
+    fn followers(&self, name: SharedCallName) -> usize {
         let flying = self.shard(name.hash).flying.lock();
-        let flight = flying.table.find(name.hash, |flight| flight.name == name);
-        flight.and_then(|flight| flight.followers.as_ref()).map_or(0, |followers| followers.count())
+        let shared_call = flying.table.find(name.hash, |shared_call| shared_call.name == name);
+        shared_call
+            .and_then(|shared_call| shared_call.followers.as_ref())
+            .map_or(0, |followers| followers.count())
     }
 
     /// Ends a flight; `landing` is called only if it has followers.
-    fn land(&self, name: FlightName, landing: impl FnOnce() -> FlightOutcome) {
+    fn land(&self, name: SharedCallName, landing: impl FnOnce() -> LeadOutcome) {
         let shard = self.shard(name.hash);
         let mut flying = shard.flying.lock();
-        let landed = flying.table.find_entry(name.hash, |flight| flight.name == name);
-        let flight = landed.ok().map(|entry| entry.remove().0);
+        let landed = flying.table.find_entry(name.hash, |shared_call| shared_call.name == name);
+        let shared_call = landed.ok().map(|entry| entry.remove().0);
         // It is changed only under the lock, so no landing is lost between load and store.
         shard.landed.store(shard.landed.load(Ordering::Relaxed) + 1, Ordering::Release);
         drop(flying);
         // Followers join under the lock, so no other can join now.
-        if let Some(followers) = flight.and_then(|flight| flight.followers)
+        if let Some(followers) = shared_call.and_then(|shared_call| shared_call.followers)
             && followers.count() > 0
         {
             let _ = followers.landing.set(Box::new(landing()));
@@ -84,8 +86,8 @@ impl Map {
 
 /// A call in flight, found by its key or by its name.
 #[derive(Debug)]
-struct Flight {
-    name: FlightName,
+struct SharedCall {
+    name: SharedCallName,
     chain: ChainName,
     /// Contains method and parameters; mostly the body of the request.
     text: Bytes,
@@ -97,13 +99,13 @@ struct Flight {
 
 /// The hash, and a number that is unique in the shard of the hash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct FlightName {
+struct SharedCallName {
     hash: u64,
     number: u64,
 }
 
-impl Flight {
-    fn new(name: FlightName, sought: &ReplySought<'_>, body: &Bytes) -> Self {
+impl SharedCall {
+    fn new(name: SharedCallName, sought: &ReplySought<'_>, body: &Bytes) -> Self {
         let (method, params) = (sought.method(), sought.params());
         let (text, method, params) = match (place(body, method), place(body, params)) {
             (Some(method), Some(params)) => (body.clone(), method, params),
@@ -111,7 +113,7 @@ impl Flight {
                 ([method, params].concat().into(), 0..method.len(), method.len()..method.len() + params.len())
             }
         };
-        Flight { name, chain: sought.chain(), text, method, params, followers: None }
+        SharedCall { name, chain: sought.chain(), text, method, params, followers: None }
     }
 
     fn is(&self, sought: &ReplySought<'_>) -> bool {
@@ -136,7 +138,7 @@ fn place(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
 #[derive(Debug, Default)]
 struct Followers {
     count: AtomicUsize,
-    landing: OnceLock<Box<FlightOutcome>>,
+    landing: OnceLock<Box<LeadOutcome>>,
     landed: Notify,
 }
 
@@ -148,7 +150,7 @@ impl Followers {
 
 /// The outcome of a call that others follow.
 #[derive(Clone, Debug)]
-pub(super) enum FlightOutcome {
+pub(super) enum LeadOutcome {
     /// A node answered, with a result or an error of its own.
     Answered(Form),
     /// No node answered.
@@ -184,15 +186,15 @@ impl SingleFlight {
         let hash = sought.hashed();
         let shard = self.map.shard(hash);
         let mut flying = shard.flying.lock();
-        if let Some(flight) = flying.table.find_mut(hash, |flight| flight.is(sought)) {
-            let followers = flight.followers.get_or_insert_default().clone();
+        if let Some(shared_call) = flying.table.find_mut(hash, |shared_call| shared_call.is(sought)) {
+            let followers = shared_call.followers.get_or_insert_default().clone();
             followers.count.fetch_add(1, Ordering::Relaxed);
-            return Joined::Follow(Follow { name: flight.name, followers });
+            return Joined::Follow(Follow { name: shared_call.name, followers });
         }
         flying.begun += 1;
-        let name = FlightName { hash, number: flying.begun };
-        let flight = Flight::new(name, sought, body);
-        flying.table.insert_unique(hash, flight, |flight| flight.name.hash);
+        let name = SharedCallName { hash, number: flying.begun };
+        let shared_call = SharedCall::new(name, sought, body);
+        flying.table.insert_unique(hash, shared_call, |shared_call| shared_call.name.hash);
         let since = Landed(shard.landed.load(Ordering::Relaxed));
         drop(flying);
         Joined::Lead(Lead { name, own: 0, since })
@@ -208,7 +210,7 @@ impl SingleFlight {
 #[must_use = "followers would wait for ever"]
 #[derive(Debug)]
 pub(super) struct Lead {
-    name: FlightName,
+    name: SharedCallName,
     own: usize,
     since: Landed,
 }
@@ -233,8 +235,8 @@ pub(super) struct Leads {
 
 impl Leads {
     /// Adds one; `more` may come after it.
-    pub(super) fn push(&mut self, flights: &SingleFlight, place: usize, lead: Lead, more: usize) {
-        self.map.get_or_insert_with(|| flights.map.clone());
+    pub(super) fn push(&mut self, in_flight: &SingleFlight, place: usize, lead: Lead, more: usize) {
+        self.map.get_or_insert_with(|| in_flight.map.clone());
         if self.list.is_empty() && more > 0 {
             self.list.reserve(1 + more);
         }
@@ -260,7 +262,7 @@ impl Leads {
     }
 
     /// Lands the one that was added last.
-    pub(super) fn land_last(&mut self, landing: FlightOutcome) {
+    pub(super) fn land_last(&mut self, landing: LeadOutcome) {
         if let Some(map) = &self.map
             && let Some((_, lead)) = self.list.pop()
         {
@@ -270,7 +272,7 @@ impl Leads {
 
     /// Lands all. For each, `keep` is called first with its place and the hash of its key; `landing` is called only if it has
     /// followers.
-    pub(super) fn land(mut self, mut keep: impl FnMut(usize, u64), landing: impl Fn(usize) -> FlightOutcome) {
+    pub(super) fn land(mut self, mut keep: impl FnMut(usize, u64), landing: impl Fn(usize) -> LeadOutcome) {
         let Some(map) = self.map.clone() else { return };
         while let Some((place, lead)) = self.list.get(self.over) {
             keep(*place, lead.name.hash);
@@ -284,7 +286,7 @@ impl Drop for Leads {
     fn drop(&mut self) {
         let Some(map) = &self.map else { return };
         for (_, lead) in self.list.get(self.over..).unwrap_or_default() {
-            map.land(lead.name, || FlightOutcome::Lost);
+            map.land(lead.name, || LeadOutcome::Lost);
         }
     }
 }
@@ -292,12 +294,12 @@ impl Drop for Leads {
 /// A follower's claim to the outcome of a flight.
 #[derive(Debug)]
 pub(super) struct Follow {
-    name: FlightName,
+    name: SharedCallName,
     followers: Arc<Followers>,
 }
 
 impl Follow {
-    pub(super) async fn landing(&self) -> FlightOutcome {
+    pub(super) async fn landing(&self) -> LeadOutcome {
         loop {
             let mut landed = std::pin::pin!(self.followers.landed.notified());
             // Enabled before the look, so that a landing in between wakes this task.
@@ -328,15 +330,17 @@ mod tests {
     }
 
     /// What leads, and whether it may have missed a landing since `landed`.
-    fn lead(flights: &SingleFlight, landed: Landed) -> (Leads, bool) {
-        let Joined::Lead(lead) = flights.join(&sought(b"[1]"), &BODY) else { panic!("somebody else leads") };
+    fn lead(in_flight: &SingleFlight, landed: Landed) -> (Leads, bool) {
+        let Joined::Lead(lead) = in_flight.join(&sought(b"[1]"), &BODY) else {
+            panic!("somebody else leads")
+        };
         let (mut leads, is_later) = (Leads::default(), lead.is_later_than(landed));
-        leads.push(flights, 0, lead, 0);
+        leads.push(in_flight, 0, lead, 0);
         (leads, is_later)
     }
 
-    fn follow(flights: &SingleFlight) -> Follow {
-        let Joined::Follow(follow) = flights.join(&sought(b"[1]"), &BODY) else {
+    fn follow(in_flight: &SingleFlight) -> Follow {
+        let Joined::Follow(follow) = in_flight.join(&sought(b"[1]"), &BODY) else {
             panic!("it is led already")
         };
         follow
@@ -344,55 +348,55 @@ mod tests {
 
     #[test]
     fn who_leads_after_a_landing_that_his_look_at_the_store_missed_is_told_so() {
-        let flights = SingleFlight::default();
-        let before = flights.landed(&sought(b"[1]"));
-        let (mut first, is_later) = lead(&flights, before);
+        let in_flight = SingleFlight::default();
+        let before = in_flight.landed(&sought(b"[1]"));
+        let (mut first, is_later) = lead(&in_flight, before);
         assert!(!is_later, "nobody has landed");
-        first.land_last(FlightOutcome::Lost);
-        let (second, is_later) = lead(&flights, before);
+        first.land_last(LeadOutcome::Lost);
+        let (second, is_later) = lead(&in_flight, before);
         assert!(is_later);
         drop(second);
-        let now = flights.landed(&sought(b"[1]"));
+        let now = in_flight.landed(&sought(b"[1]"));
         assert_ne!(now, before);
-        assert!(!lead(&flights, now).1);
-        assert!(flights.is_empty());
+        assert!(!lead(&in_flight, now).1);
+        assert!(in_flight.is_empty());
     }
 
     #[test]
     fn nobody_asks_what_came_of_a_call_that_nobody_follows() {
-        let flights = SingleFlight::default();
-        let nothing = || flights.landed(&sought(b"[1]"));
-        lead(&flights, nothing()).0.land(|_, _| {}, |_| panic!("nobody follows"));
-        let (first, _) = lead(&flights, nothing());
-        drop(follow(&flights));
+        let in_flight = SingleFlight::default();
+        let nothing = || in_flight.landed(&sought(b"[1]"));
+        lead(&in_flight, nothing()).0.land(|_, _| {}, |_| panic!("nobody follows"));
+        let (first, _) = lead(&in_flight, nothing());
+        drop(follow(&in_flight));
         assert!(!first.is_followed());
         first.land(|_, _| {}, |_| panic!("nobody follows any more"));
     }
 
     #[tokio::test]
     async fn what_is_not_told_before_a_set_is_dropped_is_lost() {
-        let flights = SingleFlight::default();
-        let (mut leads, _) = lead(&flights, flights.landed(&sought(b"[1]")));
-        let Joined::Lead(other) = flights.join(&sought(b"[2]"), &BODY) else { panic!("nobody leads it") };
-        leads.push(&flights, 1, other, 0);
-        let followers = [follow(&flights), follow(&flights)];
+        let in_flight = SingleFlight::default();
+        let (mut leads, _) = lead(&in_flight, in_flight.landed(&sought(b"[1]")));
+        let Joined::Lead(other) = in_flight.join(&sought(b"[2]"), &BODY) else { panic!("nobody leads it") };
+        leads.push(&in_flight, 1, other, 0);
+        let followers = [follow(&in_flight), follow(&in_flight)];
         assert!(leads.is_followed());
         leads.own(&followers[0]);
         assert!(leads.is_followed(), "the other one is somebody else's");
         leads.own(&followers[1]);
         assert!(!leads.is_followed());
         let failing =
-            std::panic::AssertUnwindSafe(|| leads.land(|_, _| panic!("no room"), |_| FlightOutcome::Lost));
+            std::panic::AssertUnwindSafe(|| leads.land(|_, _| panic!("no room"), |_| LeadOutcome::Lost));
         assert!(std::panic::catch_unwind(failing).is_err());
         for follow in followers {
-            assert!(matches!(follow.landing().await, FlightOutcome::Lost));
+            assert!(matches!(follow.landing().await, LeadOutcome::Lost));
         }
-        assert!(flights.is_empty());
+        assert!(in_flight.is_empty());
     }
 
     #[test]
     fn a_call_is_found_by_all_of_its_bytes_wherever_they_lie() {
-        let flights = SingleFlight::default();
+        let in_flight = SingleFlight::default();
         let chain = ChainName::new("toy");
         let method = BODY.slice(11..19);
         let params = BODY.slice(30..33);
@@ -402,18 +406,18 @@ mod tests {
         for (place, sought) in
             [within, ReplySought::new(chain, b"toy_read", b""), sought(b"[1 ]")].iter().enumerate()
         {
-            let Joined::Lead(lead) = flights.join(sought, &BODY) else {
+            let Joined::Lead(lead) = in_flight.join(sought, &BODY) else {
                 panic!("{sought:?} is another call")
             };
-            leads.push(&flights, place, lead, 0);
+            leads.push(&in_flight, place, lead, 0);
         }
         for sought in [sought(b"[1]"), sought(b""), sought(b"[1 ]")] {
-            assert!(matches!(flights.join(&sought, &BODY), Joined::Follow(_)), "{sought:?}");
+            assert!(matches!(in_flight.join(&sought, &BODY), Joined::Follow(_)), "{sought:?}");
         }
         let elsewhere = ReplySought::new(ChainName::new("toz"), b"toy_read", b"[1]");
-        let Joined::Lead(lead) = flights.join(&elsewhere, &BODY) else { panic!("another chain's") };
-        leads.push(&flights, 3, lead, 0);
+        let Joined::Lead(lead) = in_flight.join(&elsewhere, &BODY) else { panic!("another chain's") };
+        leads.push(&in_flight, 3, lead, 0);
         drop(leads);
-        assert!(flights.is_empty());
+        assert!(in_flight.is_empty());
     }
 }

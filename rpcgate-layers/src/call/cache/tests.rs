@@ -183,8 +183,8 @@ impl Site {
         told(self.settle(body).await)
     }
 
-    fn flights(&self) -> &SingleFlight {
-        &self.cache.shared.flights
+    fn in_flight(&self) -> &SingleFlight {
+        &self.cache.shared.in_flight
     }
 }
 
@@ -215,7 +215,7 @@ async fn a_miss_is_fetched_and_the_next_call_is_a_hit_under_its_own_id() {
     assert_eq!(site.send(one("1", "toy_read", "[1]")).await, (says("1", "toy_read [1] #1"), false));
     assert_eq!(site.send(one("\"x\"", "toy_read", "[1]")).await, (says("\"x\"", "toy_read [1] #1"), true));
     assert_eq!(site.node.calls(), 1);
-    assert!(site.flights().is_empty());
+    assert!(site.in_flight().is_empty());
 }
 
 #[tokio::test]
@@ -426,7 +426,7 @@ impl Site {
     fn under_way_pair(&self, calls: &[String]) -> usize {
         let held = Site::held(self.fixture.clone());
         let going: Vec<_> = calls.iter().chain(calls).map(|call| held.under_way(&**call)).collect();
-        assert!(held.flights().is_empty());
+        assert!(held.in_flight().is_empty());
         drop(going);
         held.node.calls()
     }
@@ -448,7 +448,7 @@ async fn a_thousand_callers_who_ask_the_same_at_once_make_one_call() {
     let lines: Vec<_> = records.iter().flat_map(|record| &record.lines).collect();
     assert!(lines.iter().all(|line| (line.cu, line.outcome) == (5, Outcome::Answered)));
     assert_eq!(lines.iter().filter(|line| line.cached).count(), 999);
-    assert!(site.flights().is_empty());
+    assert!(site.in_flight().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -465,7 +465,7 @@ async fn a_thousand_tasks_on_two_threads_make_one_call() {
         assert_eq!(task.await.unwrap(), says(&id.to_string(), "toy_read [1] #1"));
     }
     assert_eq!(site.node.calls(), 1);
-    assert!(site.flights().is_empty());
+    assert!(site.in_flight().is_empty());
 }
 
 #[tokio::test]
@@ -497,7 +497,7 @@ async fn followers_get_the_failure_of_their_leader_and_the_next_call_asks_again(
         site.node.says(|_| result("7"));
         site.node.release(1);
         assert_eq!(site.send(read(77)).await, (r#"{"jsonrpc":"2.0","id":77,"result":7}"#.into(), false));
-        assert!(site.flights().is_empty());
+        assert!(site.in_flight().is_empty());
     }
 }
 
@@ -525,7 +525,7 @@ async fn what_says_nothing_of_a_single_call_of_a_batch_is_not_passed_on_to_those
             assert_eq!(told(calls).0, r#"{"jsonrpc":"2.0","id":3,"result":7}"#);
         }
         assert_eq!(site.node.calls(), 3, "one of the five asked again for all");
-        assert!(site.flights().is_empty());
+        assert!(site.in_flight().is_empty());
     }
 }
 
@@ -550,7 +550,7 @@ async fn the_failure_of_a_call_in_a_batch_is_the_answer_of_whoever_follows_it() 
         let Ok(calls) = alone.await;
         assert!(told(calls).0.contains("error"));
         assert_eq!(site.node.calls(), 2, "nobody asked again");
-        assert!(site.flights().is_empty());
+        assert!(site.in_flight().is_empty());
     }
 }
 
@@ -620,7 +620,7 @@ async fn a_followed_call_goes_on_when_its_client_leaves() {
     }
     others_run().await;
     assert_eq!(site.node.calls(), 1);
-    assert!(site.flights().is_empty());
+    assert!(site.in_flight().is_empty());
     let lines: Vec<_> = site.fixture.sink.records().into_iter().flat_map(|record| record.lines).collect();
     assert_eq!((lines.len(), lines.iter().filter(|line| line.cached).count()), (10, 9));
     assert!(lines.iter().all(|line| line.cu == 5), "the leader's call was answered too, so it is charged");
@@ -638,7 +638,7 @@ async fn an_unfollowed_call_ends_with_its_client() {
     drop((alone, followed_once, twice));
     others_run().await;
     assert_eq!(site.node.left(), 3);
-    assert!(site.flights().is_empty());
+    assert!(site.in_flight().is_empty());
     let lines: Vec<_> = site.fixture.sink.records().into_iter().flat_map(|record| record.lines).collect();
     assert!(lines.iter().all(|line| line.outcome == Outcome::Abandoned));
     let charged: Vec<_> =
@@ -675,7 +675,7 @@ async fn lost(site: &Site, followers: Vec<Going>) {
         assert_eq!(told(calls).0, says(&id.to_string(), "toy_read [1] #1"));
     }
     assert_eq!(site.node.calls(), 1);
-    assert!(site.flights().is_empty());
+    assert!(site.in_flight().is_empty());
 }
 
 #[tokio::test]
@@ -721,11 +721,11 @@ async fn a_leader_without_a_runtime_to_go_on_is_lost_and_not_stuck() {
 async fn a_set_answers_its_followers_before_it_waits_for_others() {
     let site = Site::held(Fixture::new());
     let sought = ReplySought::new(ChainName::new("toy"), b"toy_read", b"[2]");
-    let super::Joined::Lead(lead) = site.flights().join(&sought, &Bytes::new()) else {
+    let super::Joined::Lead(lead) = site.in_flight().join(&sought, &Bytes::new()) else {
         panic!("nobody else is there")
     };
     let mut elsewhere = super::Leads::default();
-    elsewhere.push(site.flights(), 0, lead, 0);
+    elsewhere.push(site.in_flight(), 0, lead, 0);
     let pair = |params: [&str; 2]| many(&params.map(|params| one("1", "toy_read", params)));
     let waiting = site.under_way(pair(["[1]", "[2]"]));
     let mut follower = site.under_way(one("9", "toy_read", "[1]"));
@@ -735,9 +735,8 @@ async fn a_set_answers_its_followers_before_it_waits_for_others() {
     assert!((&mut waiting).now_or_never().is_none());
     let Ok(calls) = (&mut follower).now_or_never().expect("its leader has landed");
     assert_eq!(told(calls).0, says("9", "toy_read [1] #1"));
-    elsewhere.land_last(super::singleflight::FlightOutcome::Answered(Form::Result(Bytes::from_static(
-        b"\"else\"",
-    ))));
+    elsewhere
+        .land_last(super::singleflight::LeadOutcome::Answered(Form::Result(Bytes::from_static(b"\"else\""))));
     let Ok(calls) = waiting.await;
     assert_eq!(told(calls).0, format!("[{},{}]", says("1", "toy_read [1] #1"), says("1", "else")));
 }
@@ -773,7 +772,7 @@ async fn sets_that_lead_and_follow_each_other_crosswise_all_end() {
         all.await.expect("no set waits for ever").into_iter().for_each(Result::unwrap);
     }
     assert_eq!(site.node.calls(), 2_000, "each key once");
-    assert!(site.flights().is_empty());
+    assert!(site.in_flight().is_empty());
 }
 
 #[tokio::test]
@@ -845,5 +844,5 @@ async fn a_set_with_nothing_to_look_up_passes_as_it_is() {
     let site = Site::open();
     let (body, hit) = site.send(many(&[one("1", "toy_scan", "[]"), "7".into()])).await;
     assert!(body.contains("toy_scan [] #1") && body.contains("invalid request"), "{body}");
-    assert!(!hit && site.flights().is_empty());
+    assert!(!hit && site.in_flight().is_empty());
 }
