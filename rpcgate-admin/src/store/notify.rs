@@ -125,7 +125,7 @@ mod tests {
             let (notified, store) = (Arc::new(Notify::new()), store.clone());
             let notify = notified.clone();
             let listening = async move {
-                store.notify_within(quiet, Duration::from_secs(2), || notify.notify_one()).await
+                store.notify_within(quiet, Duration::from_secs(2), || notify.notify_one()).await;
             };
             let listener = Listener { notified, task: tokio::spawn(listening) };
             listener.hears("that it listens").await;
