@@ -3,12 +3,15 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::{Shutdown, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::task::TaskTracker;
 
-/// Pause before the next attempt when the machine has no socket left to give.
-const REST: Duration = Duration::from_millis(50);
-/// Refused connections that are kept until their clients have read why.
+/// Pause before the next attempt when the machine has no socket left.
+const PAUSE: Duration = Duration::from_millis(50);
+/// Refused connections that stay open until their clients have read the answer.
 const REFUSED: usize = 64;
 
 /// A socket that listens.
@@ -16,6 +19,27 @@ const REFUSED: usize = 64;
 pub struct Acceptor {
     socket: TcpListener,
     addr: SocketAddr,
+}
+
+/// How many connections of a listener may be open at a time, and what one more is answered.
+#[derive(Clone, Debug)]
+pub struct ConnectionBound {
+    /// Connections that may be open at a time.
+    pub connections: usize,
+    /// All bytes of the answer to one more; empty if it is closed without an answer.
+    pub answer: Vec<u8>,
+}
+
+impl ConnectionBound {
+    /// No bound.
+    pub const NONE: ConnectionBound =
+        ConnectionBound { connections: Semaphore::MAX_PERMITS, answer: Vec::new() };
+}
+
+/// A connection's place among those that may be open; free again once this is dropped.
+#[derive(Debug)]
+pub struct ConnectionPermit {
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Acceptor {
@@ -26,7 +50,7 @@ impl Acceptor {
     /// The operating system's, such as an address that is taken.
     pub fn bind(addr: SocketAddr, backlog: u32) -> io::Result<Self> {
         let socket = if addr.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-        // Otherwise a restart would wait for the connections of the process before.
+        // Otherwise a restart would wait for the connections of the previous process.
         socket.set_reuseaddr(true)?;
         socket.bind(addr)?;
         Acceptor::over(socket.listen(backlog)?)
@@ -51,29 +75,59 @@ impl Acceptor {
         &self.socket
     }
 
+    /// Accepts connections until `stop` resolves, and then closes the socket. Each connection within `bound` is served by
+    /// the future that `connection` makes of it, as a task among `tasks`. That future holds the permit for as long as the
+    /// connection is open.
+    pub async fn serve<F>(
+        self,
+        bound: ConnectionBound,
+        tasks: &TaskTracker,
+        stop: impl Future<Output = ()>,
+        mut connection: impl FnMut(TcpStream, SocketAddr, ConnectionPermit) -> F,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let mut stop = std::pin::pin!(stop);
+        let free = Arc::new(Semaphore::new(bound.connections.min(Semaphore::MAX_PERMITS)));
+        let mut refused = RefusedConnections::default();
+        loop {
+            let (stream, peer) = tokio::select! {
+                accepted = self.next() => accepted,
+                () = &mut stop => return,
+            };
+            match free.clone().try_acquire_owned() {
+                Ok(permit) => {
+                    tasks.spawn(connection(stream, peer, ConnectionPermit { _permit: permit }));
+                }
+                Err(_) if bound.answer.is_empty() => drop(stream),
+                Err(_) => refused.refuse(stream, &bound.answer),
+            }
+        }
+    }
+
     /// Waits for the next connection. It sends each write at once (`TCP_NODELAY`): answers are written whole.
     ///
     /// An error that concerns one connection is skipped. Any other, such as too many open files, is logged, and accepting
     /// pauses for 50 ms. Cancelling the future loses no connection.
-    pub async fn next(&self) -> (TcpStream, SocketAddr) {
+    async fn next(&self) -> (TcpStream, SocketAddr) {
         loop {
             match self.socket.accept().await {
                 Ok((stream, peer)) => {
-                    // It fails if the client has left already, which the first read will tell.
+                    // It fails if the client has left already, which the first read reports.
                     let _ = stream.set_nodelay(true);
                     return (stream, peer);
                 }
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
                     tracing::warn!(%error, addr = %self.addr, "cannot accept connections");
-                    tokio::time::sleep(REST).await;
+                    tokio::time::sleep(PAUSE).await;
                 }
             }
         }
     }
 }
 
-/// Whether an error of `accept` is about the connection that was to be accepted, not about accepting.
+/// Whether an error of `accept` concerns the connection that was to be accepted, not accepting in general.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
@@ -82,11 +136,11 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 /// Connections beyond a listener's bound, which get an answer and nothing else. The last 64 stay open without a task: if
 /// one were closed at once, with its client's request unread, the kernel would take the answer back.
 #[derive(Debug, Default)]
-pub struct RefusedConnections(VecDeque<std::net::TcpStream>);
+struct RefusedConnections(VecDeque<std::net::TcpStream>);
 
 impl RefusedConnections {
     /// Writes `answer` to a connection, as far as the kernel takes it without waiting, and ends the sending side.
-    pub fn refuse(&mut self, stream: TcpStream, answer: &[u8]) {
+    fn refuse(&mut self, stream: TcpStream, answer: &[u8]) {
         if self.0.len() == REFUSED {
             self.0.pop_front();
         }
@@ -108,7 +162,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_refused_client_reads_why_and_only_so_many_are_kept() {
-        let acceptor = Acceptor::bind(([127, 0, 0, 1], 0).into(), 128).unwrap();
+        let acceptor = any();
         let mut refused = RefusedConnections::default();
         for _ in 0..REFUSED + 2 {
             let mut client = TcpStream::connect(acceptor.addr()).await.unwrap();
@@ -122,6 +176,71 @@ mod tests {
             assert_eq!(answer, b"full");
         }
         assert_eq!(refused.0.len(), REFUSED);
+    }
+
+    fn any() -> Acceptor {
+        Acceptor::bind(([127, 0, 0, 1], 0).into(), 128).unwrap()
+    }
+
+    async fn rest(mut client: TcpStream) -> String {
+        let mut text = String::new();
+        client.read_to_string(&mut text).await.unwrap();
+        text
+    }
+
+    #[tokio::test]
+    async fn connections_beyond_the_bound_are_refused_until_one_of_them_ends() {
+        for answer in ["full", ""] {
+            let acceptor = any();
+            let addr = acceptor.addr();
+            let bound = ConnectionBound { connections: 1, answer: answer.into() };
+            let serve = async move {
+                let greet = |mut stream: TcpStream, peer, permit| async move {
+                    stream.write_all(b"hello").await.unwrap();
+                    assert_eq!(stream.peer_addr().unwrap(), peer);
+                    let _ = stream.read_u8().await;
+                    drop(permit);
+                };
+                acceptor.serve(bound, &TaskTracker::new(), std::future::pending(), greet).await;
+            };
+            let serving = tokio::spawn(serve);
+            let mut first = TcpStream::connect(addr).await.unwrap();
+            first.read_exact(&mut [0; 5]).await.unwrap();
+            assert_eq!(rest(TcpStream::connect(addr).await.unwrap()).await, answer);
+            first.write_u8(0).await.unwrap();
+            assert_eq!(rest(first).await, "");
+            let mut next = TcpStream::connect(addr).await.unwrap();
+            while next.read_u8().await.ok() != Some(b'h') {
+                next = TcpStream::connect(addr).await.unwrap();
+            }
+            serving.abort();
+        }
+    }
+
+    #[tokio::test]
+    async fn when_it_is_stopped_the_socket_is_closed_and_its_connections_go_on() {
+        let (acceptor, tasks) = (any(), TaskTracker::new());
+        let addr = acceptor.addr();
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let tracked = tasks.clone();
+        let serving = tokio::spawn(async move {
+            let echo = |mut stream: TcpStream, _, permit| async move {
+                let byte = stream.read_u8().await.unwrap();
+                stream.write_u8(byte).await.unwrap();
+                drop(permit);
+            };
+            let stopped = async { stopped.await.unwrap_or_default() };
+            acceptor.serve(ConnectionBound::NONE, &tracked, stopped, echo).await;
+        });
+        let mut client = TcpStream::connect(addr).await.unwrap();
+        while tasks.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        stop.send(()).unwrap();
+        serving.await.unwrap();
+        assert!(TcpStream::connect(addr).await.is_err());
+        client.write_all(b"x").await.unwrap();
+        assert_eq!(rest(client).await, "x");
     }
 
     #[test]

@@ -4,14 +4,13 @@ use super::connection::{Activity, serve};
 use crate::management::app_state::AppState;
 use crate::management::metrics;
 use crate::management::router::router;
-use crate::process::accept::{Acceptor, RefusedConnections};
+use crate::process::accept::{Acceptor, ConnectionBound};
 use arc_swap::ArcSwap;
 use axum::Router;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Semaphore;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
@@ -79,7 +78,7 @@ impl Api {
         let router = Arc::new(ArcSwap::from_pointee(router));
         let connections = ApiConnections {
             router: router.clone(),
-            permits: Arc::new(Semaphore::new(connections)),
+            bound: ConnectionBound { connections, answer: FULL.to_vec() },
             leave: leave.clone(),
             cut: cut.clone(),
             tasks: tasks.clone(),
@@ -115,7 +114,7 @@ impl Api {
 
 struct ApiConnections {
     router: Arc<ArcSwap<Router>>,
-    permits: Arc<Semaphore>,
+    bound: ConnectionBound,
     leave: CancellationToken,
     cut: CancellationToken,
     tasks: TaskTracker,
@@ -123,27 +122,22 @@ struct ApiConnections {
 
 impl ApiConnections {
     async fn accept(self, acceptor: Acceptor) {
-        let mut refused = RefusedConnections::default();
-        loop {
-            let (stream, peer) = tokio::select! {
-                accepted = acceptor.next() => accepted,
-                () = self.leave.cancelled() => return,
-                () = self.cut.cancelled() => return,
-            };
-            let Ok(permit) = self.permits.clone().try_acquire_owned() else {
-                refused.refuse(stream, FULL);
-                continue;
-            };
-            let (router, leave, cut) = (self.router.clone(), self.leave.clone(), self.cut.clone());
-            self.tasks.spawn(async move {
+        let ApiConnections { router, bound, leave, cut, tasks } = self;
+        let stop = async {
+            tokio::select! {
+                () = leave.cancelled() => {}
+                () = cut.cancelled() => {}
+            }
+        };
+        let connection = |stream, peer, permit| {
+            let (router, leave, cut) = (router.clone(), leave.clone(), cut.clone());
+            async move {
                 let activity = Arc::new(Activity::default());
-                tokio::select! {
-                    () = serve(stream, peer, router, activity, leave) => {}
-                    () = cut.cancelled() => {}
-                }
+                cut.run_until_cancelled(serve(stream, peer, router, activity, leave)).await;
                 drop(permit);
-            });
-        }
+            }
+        };
+        acceptor.serve(bound, &tasks, stop, connection).await;
     }
 }
 

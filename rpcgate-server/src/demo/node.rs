@@ -10,7 +10,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
-use rpcgate_admin::process::accept::Acceptor;
+use rpcgate_admin::process::accept::{Acceptor, ConnectionBound};
 use rpcgate_core::clock::Clock;
 use rpcgate_simulate::{Dial, Disturbance, NodeReply, Simulated, SimulatedRequest};
 use std::fmt;
@@ -19,7 +19,9 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 /// What the most patient of real nodes, a UTXO daemon, takes as one request body.
 const BODY: usize = 32 << 20;
@@ -87,9 +89,9 @@ impl NodeServer {
 
 impl Drop for NodeServer {
     fn drop(&mut self) {
-        // The connections' tasks belong to this one and end with it.
+        // The connections are cut when the accepting task ends.
         self.accepting.abort();
-        // They end a little later, and must not add to a file that may be the next demo's by then.
+        // They end a little later, and must not append to a file that may belong to the next demo by then.
         self.shared.hosted.lock().gone = true;
     }
 }
@@ -136,12 +138,16 @@ impl fmt::Display for Cut {
 impl std::error::Error for Cut {}
 
 async fn accept(acceptor: Acceptor, shared: Arc<Shared>) {
-    let mut connections = JoinSet::new();
-    loop {
-        let (stream, _) = acceptor.next().await;
-        connections.spawn(connection(stream, shared.clone()));
-        while connections.try_join_next().is_some() {}
-    }
+    let cut = CancellationToken::new();
+    let _cut_when_dropped = cut.clone().drop_guard();
+    let connection = |stream, _, permit| {
+        let (shared, cut) = (shared.clone(), cut.clone());
+        async move {
+            cut.run_until_cancelled(connection(stream, shared)).await;
+            drop(permit);
+        }
+    };
+    acceptor.serve(ConnectionBound::NONE, &TaskTracker::new(), std::future::pending(), connection).await;
 }
 
 async fn connection(stream: TcpStream, shared: Arc<Shared>) {

@@ -7,7 +7,6 @@ use rpcgate_core::backend::usage_sink::UsageSink;
 use rpcgate_layers::spawn::{Spawn, Work};
 use std::collections::HashMap;
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Duration;
@@ -98,9 +97,9 @@ impl Connections {
         ConnectionHandle { connections: self.clone(), number, state }
     }
 
-    /// Runs a connection; a drain waits for it.
-    pub(super) fn run(&self, connection: impl Future<Output = ()> + Send + 'static) {
-        self.tasks.spawn(connection);
+    /// The tasks that serve connections; a drain waits for them.
+    pub(super) fn tasks(&self) -> &TaskTracker {
+        &self.tasks
     }
 
     /// Whether connections should end as soon as they can.

@@ -17,7 +17,7 @@ use http::{Request, Response};
 use http_body::Body;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rpcgate_admin::process::accept::{Acceptor, RefusedConnections};
+use rpcgate_admin::process::accept::{Acceptor, ConnectionBound};
 use rpcgate_core::config::LimitSettings;
 use rpcgate_layers::coalesced_writes::CoalescedWrites;
 use std::convert::Infallible;
@@ -114,7 +114,7 @@ impl Listener {
         self.0.addr()
     }
 
-    /// Accepts connections and serves each with a clone of `stack`, until the hall closes.
+    /// Accepts connections and serves each with a clone of `stack`, until `connections` close.
     pub(crate) async fn serve<S, B>(
         self,
         stack: S,
@@ -127,22 +127,13 @@ impl Listener {
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError> + Send,
     {
-        let mut refused = RefusedConnections::default();
-        loop {
-            let (stream, _) = tokio::select! {
-                accepted = self.0.next() => accepted,
-                () = connections.closed() => return,
-            };
-            if connections.open() >= bounds.connections {
-                // Over TLS an answer would need a handshake first.
-                if certificate.is_none() {
-                    refused.refuse(stream, &builtin::full());
-                }
-                continue;
-            }
+        // Over TLS an answer would need a handshake first.
+        let answer = if certificate.is_none() { builtin::full() } else { Vec::new() };
+        let bound = ConnectionBound { connections: bounds.connections, answer };
+        let connection = |stream, _, permit| {
             let handle = connections.enter();
             let (stack, certificate) = (stack.clone(), certificate.clone());
-            connections.run(async move {
+            async move {
                 match certificate {
                     None => {
                         let stream = Counted::new(CoalescedWrites::new(stream), handle.state.clone());
@@ -150,8 +141,10 @@ impl Listener {
                     }
                     Some(certificate) => secured(stream, &certificate, stack, handle, &bounds).await,
                 }
-            });
-        }
+                drop(permit);
+            }
+        };
+        self.0.serve(bound, connections.tasks(), connections.closed(), connection).await;
     }
 }
 

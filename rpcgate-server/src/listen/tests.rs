@@ -29,7 +29,7 @@ where
     let (client, server) = duplex(buffer);
     let handle = connections.enter();
     let bounds = Bounds::new(&LimitSettings::default(), 8);
-    connections.run(async move {
+    connections.tasks().spawn(async move {
         end(http1(Counted::new(server, handle.state.clone()), stack, handle, &bounds).await);
     });
     client
@@ -220,7 +220,7 @@ where
     let (client, server) = duplex(64 << 10);
     let handle = connections.enter();
     let bounds = Bounds::new(&LimitSettings::default(), 8);
-    connections.run(async move {
+    connections.tasks().spawn(async move {
         end(http2(Counted::new(server, handle.state.clone()), stack, handle, &bounds).await);
     });
     let (send, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())

@@ -1,4 +1,4 @@
-//! The listener that Prometheus asks.
+//! The listener for Prometheus.
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
@@ -8,26 +8,26 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rpcgate_admin::process::accept::Acceptor;
+use rpcgate_admin::process::accept::{Acceptor, ConnectionBound};
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
-use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 /// Connections that may be open at a time: there is one Prometheus, or a few.
 const CONNECTIONS: usize = 16;
-/// Connections that the system may hold until they are accepted.
+/// Connections that the operating system holds until they are accepted.
 const BACKLOG: u32 = 16;
-/// How long a connection may be idle, and a head may take: longer than scrapes are apart.
+/// How long a connection may be idle, and a head may take: longer than the time between two scrapes.
 const IDLE: Duration = Duration::from_secs(90);
-/// How long a connection may live, whatever happens on it.
+/// How long a connection may live.
 const LIFE: Duration = Duration::from_secs(600);
-/// How long one that is asked to end may take to.
-const FAREWELL: Duration = Duration::from_secs(10);
+/// How long a connection that is asked to end may take.
+const CLOSE: Duration = Duration::from_secs(10);
 
 const OPEN_METRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
@@ -48,22 +48,19 @@ impl MetricsListener {
         self.0.addr()
     }
 
-    /// Answers until it is dropped, its connections with it.
+    /// Answers requests with the page that `write` writes. Dropped, it cuts its connections.
     pub(crate) async fn serve(self, write: Write) {
-        let (room, mut connections) = (Arc::new(Semaphore::new(CONNECTIONS)), JoinSet::new());
-        loop {
-            let (stream, _) = tokio::select! {
-                accepted = self.0.next() => accepted,
-                Some(_) = connections.join_next() => continue,
-            };
-            // One too many is closed.
-            let Ok(place) = room.clone().try_acquire_owned() else { continue };
-            let write = write.clone();
-            connections.spawn(async move {
-                converse(stream, write).await;
-                drop(place);
-            });
-        }
+        let cut = CancellationToken::new();
+        let _cut_when_dropped = cut.clone().drop_guard();
+        let connection = |stream, _, permit| {
+            let (write, cut) = (write.clone(), cut.clone());
+            async move {
+                cut.run_until_cancelled(converse(stream, write)).await;
+                drop(permit);
+            }
+        };
+        let bound = ConnectionBound { connections: CONNECTIONS, answer: Vec::new() };
+        self.0.serve(bound, &TaskTracker::new(), std::future::pending(), connection).await;
     }
 }
 
@@ -80,8 +77,8 @@ async fn converse(stream: TcpStream, write: Write) {
     );
     if tokio::time::timeout(LIFE, connection.as_mut()).await.is_err() {
         connection.as_mut().graceful_shutdown();
-        // Whoever does not read to the end is left to it.
-        let _ = tokio::time::timeout(FAREWELL, connection).await;
+        // A client that does not read the rest in time is cut.
+        let _ = tokio::time::timeout(CLOSE, connection).await;
     }
 }
 
@@ -94,7 +91,7 @@ async fn answer(request: &Request<Incoming>, write: Write) -> Response<Full<Byte
         answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return answer;
     }
-    // A page takes as long as a hundred calls.
+    // Writing a page takes as long as a hundred calls.
     match tokio::task::spawn_blocking(move || write()).await {
         Ok(page) => {
             let mut answer = Response::new(Full::new(page.into()));
