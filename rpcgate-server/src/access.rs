@@ -4,7 +4,7 @@ use rpcgate_core::backend::usage_observer::UsageObserver;
 use rpcgate_core::backend::usage_sink::{Outcome, Record};
 use tracing::Level;
 
-/// Tells the log what went wrong. Keys are told by their identifiers; the keys themselves do not come this far.
+/// Logs failed and refused calls. A key is logged by its identifier; the key itself never reaches this observer.
 #[derive(Debug)]
 pub struct AccessLog;
 

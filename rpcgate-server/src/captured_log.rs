@@ -1,4 +1,4 @@
-//! For tests: what is logged on a thread.
+//! For tests: what a thread logs.
 
 use parking_lot::Mutex;
 use rpcgate_admin::process::log::subscriber;

@@ -54,8 +54,8 @@ pub struct DemoArgs {
     pub config: Option<PathBuf>,
 }
 
-/// Takes `CHAIN.PART=URL` apart: chain, part (`url` for the node itself) and URL. What is wrong with them is said later,
-/// in words that do not repeat the URL: clap would print it, password and all.
+/// Splits `CHAIN.PART=URL` into chain, part (`url` for the node itself) and URL. Faults are reported later, by errors
+/// that do not repeat the URL: clap would print it with its password.
 fn node(text: &str) -> (String, String, String) {
     let (name, url) = text.split_once('=').unwrap_or((text, ""));
     let (chain, part) = name.split_once('.').unwrap_or((name, "url"));

@@ -1,4 +1,4 @@
-//! Where a gateway counts: in its process, or together with others in Redis.
+//! Where a gateway counts: in its own process, or in Redis together with other gateways.
 
 use crate::start_error::StartError;
 use rpcgate_core::backend::counters::{Counters, MemoryCounters, Restored};
@@ -8,7 +8,7 @@ use rpcgate_layers::redis::{ChangeRelay, RedisCounters, RedisSettings, Seed, Sta
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a gateway that ends waits for Redis to take back what is not used.
+/// How long a gateway that ends waits for Redis to take back unused reservations.
 const CLOSE: Duration = Duration::from_secs(2);
 
 /// The counters of a gateway.
@@ -21,7 +21,7 @@ pub(crate) enum Counting {
 }
 
 impl Counting {
-    /// Counters as `config` wants them. Runs inside a tokio runtime.
+    /// The counters that `config` asks for. Runs inside a tokio runtime.
     pub(crate) fn open(config: &Config, seed: Arc<dyn Seed>) -> Result<Self, StartError> {
         Ok(match settings(config) {
             None => Counting::Here(Arc::default()),
@@ -29,12 +29,12 @@ impl Counting {
         })
     }
 
-    /// Looks at what [`open`](Self::open) would refuse.
+    /// Checks for the errors of [`open`](Self::open).
     pub(crate) fn check(config: &Config) -> Result<(), StartError> {
         settings(config).map_or(Ok(()), |settings| Ok(RedisCounters::check(&settings)?))
     }
 
-    /// What tells other gateways of changes, if there are others that can be told. As [`open`](Self::open).
+    /// The relay that tells other gateways of changes; `None` without Redis. Errors as for [`open`](Self::open).
     pub(crate) fn relay(config: &Config) -> Result<Option<ChangeRelay>, StartError> {
         Ok(settings(config).map(|settings| ChangeRelay::new(&settings)).transpose()?)
     }
@@ -47,7 +47,7 @@ impl Counting {
         }
     }
 
-    /// Counts on from what was counted before a restart.
+    /// Continues from the counts of before a restart.
     pub(crate) fn restore(&self, restored: &Restored) {
         match self {
             Counting::Here(counters) => counters.restore(restored),
@@ -55,7 +55,7 @@ impl Counting {
         }
     }
 
-    /// Forgets what no longer matters at `now`.
+    /// Removes what no longer matters at `now`.
     pub(crate) fn sweep(&self, now: Time) {
         match self {
             Counting::Here(counters) => counters.sweep(now),
@@ -63,7 +63,7 @@ impl Counting {
         }
     }
 
-    /// Waits until it counts together with the others, but no longer than `limit`.
+    /// Waits until it counts together with the other gateways, but no longer than `limit`.
     pub(crate) async fn joined(&self, limit: Duration) {
         if let Counting::Together(counters) = self
             && tokio::time::timeout(limit, counters.joined()).await.is_err()
@@ -74,7 +74,7 @@ impl Counting {
         }
     }
 
-    /// How the counters in Redis stand; `None`: there are none.
+    /// Status of the counters in Redis; `None` without Redis.
     pub(crate) fn standing(&self) -> Option<Standing> {
         match self {
             Counting::Here(_) => None,
@@ -82,7 +82,7 @@ impl Counting {
         }
     }
 
-    /// To be called after the last call: what is reserved and not used goes back.
+    /// Gives unused reservations back. To be called after the last call.
     pub(crate) async fn close(&self) {
         if let Counting::Together(counters) = self
             && tokio::time::timeout(CLOSE, counters.close()).await.is_err()

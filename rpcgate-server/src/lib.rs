@@ -1,7 +1,7 @@
 //! The gateway as a program: configuration in, sockets served.
 //!
-//! [`Gateway::start`](gateway::Gateway::start) is all of it, for whoever wants a gateway inside a process of their own;
-//! the binary is [`command`] around it.
+//! [`Gateway::start`](gateway::Gateway::start) starts a gateway inside a process of one's own; the binary is
+//! [`command`] around it.
 
 pub mod access;
 pub mod assemble;

@@ -1,26 +1,26 @@
-//! A folder that one process has at a time: a demo's, a journal's.
+//! A folder that one process uses at a time: a demo's, a journal's.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-/// The file in the folder that is locked. It holds the process's number, for people.
+/// The file in the folder that is locked. It holds the process's number, for people who look.
 const LOCK: &str = "lock";
 
-/// Why a folder is not this process's.
+/// Why a folder could not be locked.
 #[derive(Debug)]
 pub(crate) enum NotLocked {
-    /// It is another's, with this number if it could write it down.
+    /// Another process has it, with this number if it could write it down.
     InUse(Option<u32>),
-    /// It is not there and cannot be made.
+    /// It does not exist and cannot be created.
     Unmade(io::Error),
-    /// The file in it, of this name, cannot be made or opened.
+    /// The file in it, of this name, cannot be created or opened.
     Io(&'static str, io::Error),
 }
 
-/// Why a folder cannot be made, as the rest of a sentence. A system that says "no such file" of something that is about to
-/// be made means that nothing can be made in its place, so the place is named.
+/// Why a folder cannot be created, as the end of a sentence. An operating system that reports "no such file" for
+/// something about to be created means that nothing can be created in the parent, so the text names the parent.
 pub(crate) fn unmade(folder: &Path, error: &io::Error) -> String {
     let there = |path: &&Path| path.is_dir();
     let place = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
@@ -31,8 +31,8 @@ pub(crate) fn unmade(folder: &Path, error: &io::Error) -> String {
     }
 }
 
-/// Makes the folder where it is missing, for its owner alone, and locks it for as long as the file is kept: the system
-/// unlocks it when the process ends, however it ends.
+/// Creates the folder if it is missing, for its owner alone, and locks it for as long as the returned file is open: the
+/// operating system unlocks it when the process ends, however it ends.
 pub(crate) fn lock(folder: &Path) -> Result<File, NotLocked> {
     let failed = |file| move |error| NotLocked::Io(file, error);
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(NotLocked::Unmade)?;
@@ -53,14 +53,14 @@ pub(crate) fn lock(folder: &Path) -> Result<File, NotLocked> {
         }
         Err(TryLockError::Error(error)) => return Err(failed(LOCK)(error)),
     }
-    // On a full disk it goes on without the number.
+    // On a full disk the lock works without the number.
     if let Err(error) = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id())) {
         tracing::warn!("{}: {error}", folder.join(LOCK).display());
     }
     Ok(lock)
 }
 
-/// How a message names the holder.
+/// How a message names the process that has a folder.
 pub(crate) fn holder(pid: Option<u32>) -> String {
     pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
 }

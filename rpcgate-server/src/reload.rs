@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::AbortHandle;
 
-/// What is in force, and how to put something else in its place.
+/// The configuration in force, and what is built from it.
 pub(crate) struct Reloadable {
     clock: Arc<dyn Clock>,
     pub(crate) chains: Arc<ArcSwap<Chains>>,
@@ -31,20 +31,20 @@ pub(crate) struct Reloadable {
 }
 
 struct InForce {
-    /// The configuration with what operators set.
+    /// The configuration with what operators set over it.
     config: Config,
-    /// The configuration without it.
+    /// The configuration without that.
     base: Config,
     overlay: Overlay,
-    /// The tables that are not live are still those of the start.
+    /// The configuration of the start, whose tables that need a restart are still in use.
     started: Config,
     pools: PoolMap,
     watches: HashMap<&'static str, Watch>,
-    /// Nothing is put in force any more.
+    /// Whether no further configuration is put in force.
     stopped: bool,
 }
 
-/// The task that follows a chain's head; ends with its owner.
+/// The task that follows a chain's head; dropped, it ends.
 struct Watch {
     every: Duration,
     task: AbortHandle,
@@ -93,8 +93,8 @@ impl Reloadable {
         self.in_force.lock().config.shutdown.grace
     }
 
-    /// Puts `config` in the place of the former one, below what operators set; what that needs a restart for, by table,
-    /// stays as it was and is given back. On an error nothing has changed.
+    /// Puts `config` in place of the previous one, below what operators set. Returns the tables that differ but need a
+    /// restart; they stay as they were. On an error nothing has changed.
     pub(crate) fn replace(&self, config: Config) -> Result<Vec<&'static str>, StartError> {
         let mut in_force = self.in_force.lock();
         let renewed = match (&self.certificate, config.gateway.tls.pair()) {
@@ -111,8 +111,8 @@ impl Reloadable {
         Ok(asleep)
     }
 
-    /// Puts what operators set over the configuration, in the place of what they had set before. On an error nothing
-    /// has changed.
+    /// Puts what operators set over the configuration, in place of what they had set before. On an error nothing has
+    /// changed.
     pub(crate) fn overlay(&self, overlay: &Overlay) -> Result<(), StartError> {
         let mut in_force = self.in_force.lock();
         let whole = overlay.over(&in_force.base);
@@ -153,7 +153,7 @@ impl Reloadable {
             pools.extend(pool.map(|pool| (name.as_str(), pool)));
         }
         let chains = assemble::chains(config, &pools, &before);
-        // Between the first and the last of these lines whoever finds a chain served also finds its pool.
+        // In this order, a reader that finds a chain served also finds its pool, at every moment in between.
         let union: HashMap<_, _> = in_force.pools.iter().chain(&pools).collect();
         self.pools.store(Arc::new(union.into_values().cloned().collect()));
         self.chains.store(Arc::new(chains));
@@ -180,24 +180,24 @@ impl Reloadable {
         Ok(())
     }
 
-    /// How the nodes stand.
+    /// Status of the nodes.
     pub(crate) fn nodes(&self) -> Vec<NodeState> {
         let (chains, pools) = (self.chains.load(), self.pools.load());
         let mut states: Vec<_> = pools
             .iter()
             .flat_map(|pool| nodes::states(pool, chains.get(pool.chain().as_str()).map(Arc::as_ref)))
             .collect();
-        // Pools stand in no order, and nodes of one in that of the configuration.
+        // Pools are in no order; the nodes of a pool are in that of the configuration.
         states.sort_by(|a, b| a.chain.cmp(&b.chain));
         states
     }
 
-    /// What the management side is told.
+    /// The status that the management side shows.
     pub(crate) fn status(&self) -> GatewayStatus {
         GatewayStatus { nodes: self.nodes(), cooled: self.safeguard.cooled_keys(self.clock.now()) }
     }
 
-    /// Ends what runs beside the calls.
+    /// Ends the tasks that run beside the calls.
     pub(crate) fn stop(&self) {
         let mut in_force = self.in_force.lock();
         in_force.stopped = true;
@@ -205,12 +205,12 @@ impl Reloadable {
     }
 }
 
-/// The tables that differ in something that is not live.
+/// The tables that differ in a setting that needs a restart.
 fn needs_restart(old: &Config, new: &Config) -> Vec<&'static str> {
     let fixed = |config: &Config| {
         let mut gateway = config.gateway.clone();
         if gateway.tls.pair().is_some() {
-            // Which files they are is live; whether there are any is not.
+            // The paths of the files may change; whether there are any may not.
             gateway.tls = Tls { cert: Some("given".into()), key: Some("given".into()) };
         }
         gateway

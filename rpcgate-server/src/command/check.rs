@@ -1,12 +1,12 @@
-//! `rpcgate-server check`: what a configuration comes to.
+//! `rpcgate-server check`: print the configuration in force.
 
 use crate::gateway::dry_run;
 use rpcgate_admin::process::{Failure, load, placed};
 use std::io::Write;
 use std::path::Path;
 
-/// Reads and checks the configuration in `file`, the files it names included, and writes what is in force to `out`,
-/// secrets masked.
+/// Reads and checks the configuration in `file`, including the files it names, and writes what is in force to `out`,
+/// with secrets masked.
 ///
 /// # Errors
 /// [`Failure::Configuration`] with one line for each fault.

@@ -3,23 +3,23 @@
 use crate::demo_options::DemoOptions;
 use rpcgate_admin::process::Failure;
 
-/// How often a demo that is still starting shows that it lives.
+/// Time between two messages of a demo that is still starting.
 #[cfg(feature = "demo")]
 const SIGN: std::time::Duration = std::time::Duration::from_secs(3);
 
-/// How often it looks at nodes that are not simulated.
+/// Time between two looks at nodes that are not simulated.
 #[cfg(feature = "demo")]
 const LOOK: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// A line for the person at the terminal, beside what is printed for programs.
+/// Prints a line for the person at the terminal, on standard error: standard output is for programs.
 #[cfg(feature = "demo")]
 fn say(line: &str) {
     use std::io::Write;
-    // Nobody is left to hear that nobody can be told.
+    // If standard error is closed, there is nowhere left to report it.
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
-/// Starts the demo, prints what to do with it, and serves until it is told to stop.
+/// Starts the demo, prints how to use it, and serves until a signal stops it.
 ///
 /// # Errors
 /// [`Failure`] when it cannot start.
@@ -37,7 +37,7 @@ pub async fn execute(options: DemoOptions) -> Result<(), Failure> {
     let file = options.config.clone();
     let prepared = Prepared::new(&options).await?;
     let configured = &prepared.config().telemetry;
-    // What was printed for pasting should not scroll away, unless somebody asked for more.
+    // By default the log is quiet, so that the printed lines do not scroll away.
     let quiet = Telemetry { log_filter: "warn".into(), log_format: LogFormat::Text, ..Telemetry::default() };
     log::install(if *configured == Telemetry::default() { &quiet } else { configured })?;
     let mut signals = Signals::listen()?;
@@ -50,7 +50,7 @@ pub async fn execute(options: DemoOptions) -> Result<(), Failure> {
             started = &mut starting => break started.map_err(|error| placed(file.as_deref(), error))?,
             _ = sign.tick() => say(&format!("Still starting: it is {}.", *step.borrow())),
             told = signals.next() => match told {
-                // No call was admitted: what is cut off here is taken up by the next start.
+                // No call was admitted yet. The next start resumes what is interrupted here.
                 ProcessSignal::Stop => return Ok(()),
                 ProcessSignal::Reload => tracing::warn!("not ready yet: the configuration is not read again"),
             },
@@ -76,7 +76,7 @@ pub async fn execute(options: DemoOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Says that this binary was built without it.
+/// Fails: this binary was built without the demo.
 ///
 /// # Errors
 /// Always [`Failure::Other`].

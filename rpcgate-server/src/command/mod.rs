@@ -1,4 +1,4 @@
-//! What the binary does when it is called. Only here something is written to standard output.
+//! The commands of the binary. Only they write to standard output.
 
 pub mod check;
 pub mod demo;
@@ -16,7 +16,7 @@ impl From<StartError> for Failure {
     }
 }
 
-/// Does what `cli` says; the exit code is 0, 2 for a configuration that cannot be used, 1 for anything else.
+/// Executes the command. The exit code is 0, 2 for a configuration that cannot be used, 1 for anything else.
 pub fn execute(cli: ServerCli) -> ExitCode {
     process::exit(match cli.command {
         ServerCommand::Check(file) => check::execute(&file.config, &mut io::stdout().lock()),

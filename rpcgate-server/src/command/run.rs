@@ -1,4 +1,4 @@
-//! `rpcgate-server run`: serve until told to stop.
+//! `rpcgate-server run`: serve until a signal stops it.
 
 use crate::gateway::{Gateway, StartOptions};
 use crate::state::State;
@@ -8,7 +8,7 @@ use rpcgate_core::clock::{Clock, SystemClock};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Serves what `file` says. SIGTERM and SIGINT drain, SIGHUP reads the file again.
+/// Serves what `file` configures. SIGTERM and SIGINT drain, SIGHUP reads the file again.
 ///
 /// # Errors
 /// [`Failure`] when it cannot start.
@@ -28,7 +28,8 @@ pub async fn execute(file: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Puts `file` in force as it is now; if it cannot be used, what was in force stays, and the log says why.
+/// Reads `file` again and puts it in force. If it cannot be used, the previous configuration stays, and the log says
+/// why.
 pub fn reload(gateway: &Gateway, file: &Path) {
     let config = load(Some(file), &[], &[]);
     if config.is_err() {

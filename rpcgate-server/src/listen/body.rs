@@ -1,5 +1,5 @@
-//! Bodies: of a request as it arrives, and of an answer as it leaves, which is the stack's, compressed or not, or one
-//! of our own.
+//! Bodies: of a request as it arrives, and of an answer as it leaves: the stack's, compressed or not, or one of our
+//! own.
 
 use super::connection_state::{Busy, ConnectionState};
 use super::progress::Progress;
@@ -20,11 +20,11 @@ const PIECE: usize = 16 << 10;
 
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 
-/// A request's body. Dropped before its end, it tells the connection that there is more to come.
+/// A request's body. Dropped before its end, it notes that its connection has unread bytes.
 #[derive(Debug)]
 pub(crate) struct Arriving {
     inner: Incoming,
-    /// Chunked bodies tell their end by nothing else.
+    /// A chunked body shows its end by nothing else.
     ended: bool,
     state: Arc<ConnectionState>,
 }
@@ -65,7 +65,7 @@ impl Drop for Arriving {
     }
 }
 
-/// What an answer's body has of its connection.
+/// What an answer's body holds of its connection.
 #[derive(Debug)]
 pub(super) struct Given {
     pub(super) busy: Busy,
@@ -79,15 +79,15 @@ pin_project! {
         #[pin]
         content: Content<B>,
         _busy: Busy,
-        // Boxed, because an answer is moved several times, and over HTTP/1 has none.
+        // Boxed, because an answer is moved several times, and over HTTP/1 this is empty.
         stream: Option<Box<Streamed>>,
     }
 }
 
-/// An answer's body on a stream.
+/// The stream of an answer's body.
 struct Streamed {
     progress: Arc<Progress>,
-    /// Of a piece that is too large for a stream, what is not yet handed over.
+    /// The part of a large piece that is not handed over yet.
     rest: Bytes,
 }
 
@@ -95,7 +95,7 @@ pin_project! {
     #[project = Projected]
     enum Content<B: Body> {
         Plain { #[pin] body: B },
-        // Boxed, because it is six times as large as what a client gets that asked for no packing.
+        // Boxed, because it is six times as large as the body of an answer without compression.
         Packed { body: Pin<Box<CompressionBody<B>>> },
         Own { #[pin] body: Full<Bytes> },
     }
@@ -140,7 +140,7 @@ where
 }
 
 impl Streamed {
-    /// Hands over no more than a piece at a time, and notes how far it has come.
+    /// Hands over at most one piece at a time, and notes the progress.
     fn poll(&mut self, next: impl FnOnce() -> Piece) -> Piece {
         if self.rest.is_empty() {
             let frame = match next() {

@@ -1,4 +1,4 @@
-//! Answers that the stack has no part in: health, readiness, a panic, and a hall that is full.
+//! Answers that do not come from the stack: health, readiness, a panic, a bad head, and too many connections.
 
 use super::connections::Connections;
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use http_body_util::Full;
 use rpcgate_core::chain::Dialect;
 use rpcgate_core::refusal::Refusal;
 
-/// What `/healthz` and `/readyz` say; `None` for every other path.
+/// The answers of `/healthz` and `/readyz`; `None` for every other path.
 pub(super) fn health(
     connections: &Connections,
     method: &Method,
@@ -33,8 +33,8 @@ pub(super) fn health(
     Some(answer)
 }
 
-/// What a client gets whose request made the gateway panic. Its connection is not used again: nobody knows in what
-/// state it was left.
+/// The answer to a request that made the gateway panic. Its connection is not used again, because it may be left in any
+/// state.
 pub(super) fn panicked() -> Response<Full<Bytes>> {
     let body = Bytes::from_static(br#"{"message":"internal error"}"#);
     let mut answer = json(StatusCode::INTERNAL_SERVER_ERROR, body);
@@ -42,19 +42,20 @@ pub(super) fn panicked() -> Response<Full<Bytes>> {
     answer
 }
 
-/// What a client gets whose request says in two ways how long its body is. What follows on its connection may be anything.
+/// The answer to a request that states the length of its body in two ways. What follows on its connection may be
+/// anything.
 pub(super) fn ambiguous() -> Response<Full<Bytes>> {
     let mut answer = refused(Refusal::BadHead);
     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     answer
 }
 
-/// All of the answer to a connection beyond the bound, as it goes over the wire.
+/// All bytes of the answer to a connection beyond the bound.
 pub(super) fn full() -> Vec<u8> {
     over_the_wire(Refusal::Overloaded)
 }
 
-/// All of an answer that ends its connection, as it goes over the wire.
+/// All bytes of an answer that ends its connection.
 pub(super) fn over_the_wire(refusal: Refusal) -> Vec<u8> {
     let mut body = Vec::new();
     refusal.write_alone(Dialect::JsonRpc2, None, &mut body);

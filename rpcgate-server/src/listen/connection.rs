@@ -1,4 +1,4 @@
-//! A connection from its first byte to its last: hyper's own future, held against the clock.
+//! A connection from its first byte to its last: hyper's own future, with deadlines.
 
 use super::connection_state::Phase;
 use super::connections::ConnectionHandle;
@@ -17,37 +17,37 @@ use std::time::Duration;
 use tokio::task::coop::has_budget_remaining;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// How long a client may take.
+/// The time that a client may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Timeouts {
     /// For a head, from its first byte.
     pub(super) head: Duration,
-    /// For nothing at all: no request, and no byte of the last answer taken.
+    /// Without any activity: no request, and no byte of the last answer taken.
     pub(super) idle: Duration,
-    /// For an answer that it has been given.
+    /// For reading an answer.
     pub(super) reading: ReadPace,
 }
 
-/// How long a connection may be idle after its client did not take an answer, and that stream was reset.
-const AFTER_RESET: Duration = Duration::from_secs(1);
+/// How long a connection may be idle after a stream was reset because its client did not read the answer.
+const IDLE_AFTER_RESET: Duration = Duration::from_secs(1);
 
-/// How long a client that was refused half-way may go on sending before its connection is closed for good.
+/// How long a client that was refused before it had sent its whole request may go on sending before its connection is
+/// closed for good.
 const LINGER: Duration = Duration::from_secs(10);
 
-/// The same while the gateway leaves: a client that keeps a connection open which was closed on this side must not hold
-/// it up.
-const LAST_LINGER: Duration = Duration::from_secs(1);
+/// The same during a drain: a client that keeps sending on a connection that is closed on our side must not delay it.
+const DRAIN_LINGER: Duration = Duration::from_secs(1);
 
-/// How long an HTTP/1 connection may be idle while the gateway leaves: closed at once, it would be closed under a
-/// request that is on its way.
-const LAST_IDLE: Duration = Duration::from_secs(1);
+/// How long an HTTP/1 connection may be idle during a drain. Closed at once, it would be closed under a request that is
+/// on its way.
+const DRAIN_IDLE: Duration = Duration::from_secs(1);
 
 /// A connection that can be asked to end.
 pub(super) trait Serve: Future<Output = hyper::Result<()>> {
-    /// Whether the client is told on the connection itself that it ends, and which requests are still answered.
-    const SAYS_GOODBYE: bool;
+    /// Whether the protocol itself tells the client that the connection ends, and which requests are still answered.
+    const ANNOUNCES_END: bool;
 
-    /// Ends it once what is under way is done.
+    /// Ends the connection once the requests in flight are answered.
     fn leave(self: Pin<&mut Self>);
 }
 
@@ -59,7 +59,7 @@ where
     B: Body + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    const SAYS_GOODBYE: bool = false;
+    const ANNOUNCES_END: bool = false;
 
     fn leave(self: Pin<&mut Self>) {
         self.graceful_shutdown();
@@ -75,7 +75,7 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
     E: Http2ServerConnExec<S::Future, B>,
 {
-    const SAYS_GOODBYE: bool = true;
+    const ANNOUNCES_END: bool = true;
 
     fn leave(self: Pin<&mut Self>) {
         self.graceful_shutdown();
@@ -85,24 +85,24 @@ where
 /// Why a connection ended.
 #[derive(Debug)]
 pub(super) enum End {
-    /// Hyper is done with it, well or not.
+    /// Hyper's future ended, with or without an error.
     Done(hyper::Result<()>),
-    /// Nothing was asked for too long.
+    /// No request came for too long.
     Idle,
-    /// A head did not come to its end.
+    /// A head was not completed in time.
     SlowHead,
-    /// An answer was not taken, or too slowly.
+    /// An answer was read too slowly, or not at all.
     SlowReader,
-    /// The gateway could not wait any longer.
+    /// The gateway cut it at the end of a drain.
     Cut,
 }
 
 pin_project! {
-    /// A connection on its way.
+    /// A connection that is being served.
     ///
-    /// There is one timer, and a request does not touch it: it is set anew only when it fires, or when a head is left
-    /// incomplete, which must end sooner than an idle connection would. Nor is whoever may wake the connection told of it
-    /// again each time that it is polled, which is several times a request, as long as it is one task that polls it.
+    /// It has a single timer, which a request does not touch: it is reset only when it fires, or when a head is left
+    /// incomplete, whose deadline is sooner than that of an idle connection. The wakers are likewise not registered
+    /// again on every poll, of which a request has several, as long as the same task polls it.
     pub(super) struct Connection<C> {
         #[pin]
         connection: C,
@@ -113,7 +113,7 @@ pin_project! {
         stall: Stall,
         #[pin]
         alarm: Sleep,
-        // Who is woken by the alarm, and by the hall unless that was told to close.
+        // The waker of the timer, and of `Connections` unless those are closing.
         woken: Option<Waker>,
         leaving: bool,
     }
@@ -146,8 +146,8 @@ impl<C: Serve> Future for Connection<C> {
         if !is_known {
             *this.woken = Some(cx.waker().clone());
         }
-        // Registered before the flags are looked at: whoever sets them afterwards wakes us. He does so once, so from the
-        // first time on it is done each time.
+        // Registered before the flags are read, so that a flag set afterwards wakes this task. Each such wake happens
+        // once, so from the first one on the waker is registered on every poll.
         if !is_known || *this.leaving {
             state.register(cx.waker());
         }
@@ -156,7 +156,7 @@ impl<C: Serve> Future for Connection<C> {
             *this.since = Instant::now();
             state.register(cx.waker());
             state.leave();
-            if C::SAYS_GOODBYE {
+            if C::ANNOUNCES_END {
                 this.connection.as_mut().leave();
             }
         }
@@ -182,14 +182,14 @@ impl<C: Serve> Future for Connection<C> {
         }
         let deadline = match phase {
             Phase::Busy => None,
-            Phase::Idle if *this.leaving && !C::SAYS_GOODBYE => Some(*this.since + LAST_IDLE),
-            Phase::Idle if state.was_reset() => Some(*this.since + AFTER_RESET),
+            Phase::Idle if *this.leaving && !C::ANNOUNCES_END => Some(*this.since + DRAIN_IDLE),
+            Phase::Idle if state.was_reset() => Some(*this.since + IDLE_AFTER_RESET),
             Phase::Idle => Some(*this.since + this.timeouts.idle),
             Phase::Head => Some(*this.since + this.timeouts.head),
-            Phase::Lingering if *this.leaving => Some(*this.since + LAST_LINGER),
+            Phase::Lingering if *this.leaving => Some(*this.since + DRAIN_LINGER),
             Phase::Lingering => Some(*this.since + LINGER),
         };
-        // Whoever takes its answer is not idle.
+        // A client that is reading its answer is not idle.
         let deadline =
             if phase == Phase::Idle { slow_reader.or(deadline) } else { earliest(deadline, slow_reader) };
         let is_sooner = deadline.filter(|deadline| *deadline < this.alarm.deadline());
@@ -203,7 +203,7 @@ impl<C: Serve> Future for Connection<C> {
             let has_turn = has_budget_remaining();
             if this.alarm.as_mut().poll(cx).is_pending() {
                 if !has_turn {
-                    // It did not listen. The task is polled again soon.
+                    // The timer did not register the waker. The task is polled again soon.
                     *this.woken = None;
                 }
                 return Poll::Pending;
@@ -218,7 +218,7 @@ impl<C: Serve> Future for Connection<C> {
                 (Some(_), Phase::Head) => return Poll::Ready(End::SlowHead),
                 (Some(_), Phase::Lingering) => return Poll::Ready(End::Done(Ok(()))),
                 (Some(_), _) => {
-                    // Over HTTP/2 this says goodbye; whether the client hears it is its own affair.
+                    // Over HTTP/2 this sends GOAWAY; whether the client reads it does not matter.
                     this.connection.as_mut().leave();
                     return Poll::Ready(match this.connection.as_mut().poll(cx) {
                         Poll::Ready(result) => End::Done(result),
@@ -245,7 +245,7 @@ mod tests {
     use std::pin::pin;
     use std::sync::Arc;
 
-    const PATIENCE: Timeouts = Timeouts {
+    const TIMEOUTS: Timeouts = Timeouts {
         head: Duration::from_secs(10),
         idle: Duration::from_secs(60),
         reading: ReadPace { timeout: Duration::from_secs(30), grace: Duration::from_secs(10), rate: 1_024 },
@@ -268,21 +268,21 @@ mod tests {
     }
 
     impl Serve for Silent {
-        const SAYS_GOODBYE: bool = false;
+        const ANNOUNCES_END: bool = false;
 
         fn leave(self: Pin<&mut Self>) {}
     }
 
     fn connection(greedy: bool) -> Connection<Silent> {
         let connections = Connections::new(Arc::new(MemoryUsageSink::default()));
-        Connection::new(Silent { greedy }, connections.enter(), PATIENCE)
+        Connection::new(Silent { greedy }, connections.enter(), TIMEOUTS)
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_idle_connection_ends_although_its_task_had_used_up_its_turn() {
         for greedy in [false, true] {
             let connection = tokio::spawn(connection(greedy));
-            let end = tokio::time::timeout(2 * PATIENCE.idle, connection).await;
+            let end = tokio::time::timeout(2 * TIMEOUTS.idle, connection).await;
             assert!(matches!(end, Ok(Ok(End::Idle))), "{greedy}: {end:?}");
         }
     }
@@ -291,7 +291,7 @@ mod tests {
     async fn it_wakes_the_task_that_polled_it_last() {
         let mut connection = Box::pin(connection(false));
         assert!(futures_util::poll!(&mut connection).is_pending());
-        let end = tokio::time::timeout(2 * PATIENCE.idle, tokio::spawn(connection)).await;
+        let end = tokio::time::timeout(2 * TIMEOUTS.idle, tokio::spawn(connection)).await;
         assert!(matches!(end, Ok(Ok(End::Idle))), "{end:?}");
     }
 }

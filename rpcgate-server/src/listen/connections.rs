@@ -1,4 +1,4 @@
-//! Everybody who is connected, and the word that it is time to go.
+//! The open connections of a gateway, and how they are asked to end.
 
 use super::connection_state::ConnectionState;
 use crate::state::State;
@@ -39,7 +39,7 @@ impl fmt::Debug for Connections {
 }
 
 impl Spawn for Connections {
-    /// A drain waits for the work, for as long as it does for connections; then it is dropped.
+    /// A drain waits for the work for as long as it waits for connections; then it is dropped.
     fn spawn(&self, work: Work) {
         let cut = self.cut.clone();
         if let Ok(runtime) = Handle::try_current() {
@@ -55,7 +55,7 @@ impl Connections {
         Connections::behind(sink, None)
     }
 
-    /// A hall that wants nobody before `state` is ready.
+    /// Connections of a gateway that is not ready before `state` is.
     pub(crate) fn behind(sink: Arc<dyn UsageSink>, state: Option<Arc<State>>) -> Arc<Self> {
         Arc::new(Connections {
             sink,
@@ -69,7 +69,7 @@ impl Connections {
         })
     }
 
-    /// Why no requests are wanted; `None` while they are.
+    /// Why the gateway is not ready for requests; `None` if it is.
     pub(crate) fn unready(&self) -> Option<&'static str> {
         if self.is_closing() {
             Some("draining")
@@ -87,7 +87,7 @@ impl Connections {
         self.open.lock().present.len()
     }
 
-    /// A new connection. It counts until the guest is dropped.
+    /// Registers a new connection. It counts as open until the handle is dropped.
     pub(super) fn enter(self: &Arc<Self>) -> ConnectionHandle {
         let state = Arc::<ConnectionState>::default();
         let mut open = self.open.lock();
@@ -112,12 +112,12 @@ impl Connections {
         self.cutting.load(Relaxed)
     }
 
-    /// Waits for [`close`](Hall::close).
+    /// Waits for [`close`](Self::close).
     pub(super) async fn closed(&self) {
         self.closed.cancelled().await;
     }
 
-    /// Asks everybody to go once they are done.
+    /// Asks all connections to end as soon as they are done.
     pub(crate) fn close(&self) {
         self.closing.store(true, SeqCst);
         self.closed.cancel();
@@ -125,15 +125,15 @@ impl Connections {
         self.wake();
     }
 
-    /// Throws out whoever is left.
+    /// Cuts all connections that are left.
     pub(crate) fn cut(&self) {
         self.cutting.store(true, SeqCst);
         self.cut.cancel();
         self.wake();
     }
 
-    /// After [`close`](Hall::close): waits until everybody is gone, at most for `grace`; then throws out the rest, and
-    /// tells how many those were.
+    /// After [`close`](Self::close): waits until all connections have ended, at most for `grace`; then cuts the rest
+    /// and returns how many those were.
     pub(crate) async fn wait(&self, grace: Duration) -> usize {
         if tokio::time::timeout(grace, self.tasks.wait()).await.is_ok() {
             return 0;
@@ -149,7 +149,7 @@ impl Connections {
     }
 }
 
-/// One connection's place.
+/// The registration of one connection.
 #[derive(Debug)]
 pub(super) struct ConnectionHandle {
     pub(super) connections: Arc<Connections>,

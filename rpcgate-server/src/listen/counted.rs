@@ -1,6 +1,6 @@
-//! A client's socket that counts what the client takes.
+//! A client's socket that counts the bytes that the client takes.
 //!
-//! It stands below TLS, which takes some bytes into buffers of its own while its client takes none.
+//! It lies below TLS, which buffers some bytes while its client takes none.
 
 use super::connection_state::ConnectionState;
 use std::io::{self, IoSlice};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// `T`, which tells the presence of its connection how many bytes it has taken and whether it takes more.
+/// A socket that notes in its connection's state how many bytes the client has taken, and whether it takes more.
 #[derive(Debug)]
 pub(super) struct Counted<T> {
     inner: T,

@@ -1,4 +1,4 @@
-//! The listener for HTTP: accepts, bounds and serves.
+//! The listener for HTTP: accepts, bounds and serves connections.
 
 use super::body::{Arriving, BoxError};
 use super::builtin;
@@ -28,9 +28,9 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tower::Service;
 
-/// Connections that the system may hold until they are accepted; it takes less if its own bound is lower.
+/// Connections that the operating system holds until they are accepted; fewer if its own bound is lower.
 const BACKLOG: u32 = 4096;
-/// Bytes of answers that the kernel takes before their client has room for them. By itself it takes up to 4 MiB
+/// Bytes of answers that the kernel takes before their client has room for them. By default it takes up to 4 MiB
 /// (`tcp_wmem`) for each client that reads nothing, out of memory that all sockets of the machine share (`tcp_mem`).
 #[cfg(target_os = "linux")]
 const UNSENT: u32 = 256 << 10;
@@ -41,7 +41,7 @@ const STREAMS: u32 = 100;
 /// Bytes that a client may send ahead on one stream, and on all streams of a connection.
 const WINDOWS: (u32, u32) = (64 << 10, 1 << 20);
 
-/// What one connection may be.
+/// The bounds of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bounds {
     connections: usize,
@@ -51,8 +51,8 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// Those of `limits`, for so many connections. Heads may be somewhat larger than `limits` says: then it is the
-    /// stack that refuses them; what is larger still hyper does not read.
+    /// The bounds of `limits`, for so many connections. Heads may be somewhat larger than `limits` says: the stack
+    /// refuses those, and hyper does not read even larger ones.
     pub(crate) fn new(limits: &LimitSettings, connections: usize) -> Self {
         let framing = 4 * limits.header_count as usize + (16 << 10);
         Bounds {
@@ -73,10 +73,10 @@ impl Bounds {
 
     fn http1(&self) -> http1::Builder {
         let mut builder = http1::Builder::new();
-        // Slow heads are cut by `Connection`: hyper's own timer also runs while a connection is merely idle.
+        // `Connection` cuts slow heads: hyper's own timer also runs while a connection is merely idle.
         builder.header_read_timeout(None).max_header_size(self.head).max_buf_size(self.head.max(64 << 10));
         if self.fields > 100 {
-            // A bound other than hyper's own costs an allocation for each request.
+            // A bound other than hyper's own costs an allocation per request.
             builder.max_headers(self.fields + 16);
         }
         builder
@@ -85,7 +85,7 @@ impl Bounds {
     fn http2(&self, state: &Arc<ConnectionState>) -> http2::Builder<Streams> {
         let mut builder = http2::Builder::new(Streams::new(state.clone(), self.timeouts.reading));
         let fields = u32::try_from(self.fields).unwrap_or(u32::MAX);
-        // RFC 9113, section 6.5.2: each field counts for 32 bytes more than it has.
+        // RFC 9113, section 6.5.2: each field counts for 32 bytes more than its own length.
         let head = u32::try_from(self.head).unwrap_or(u32::MAX).saturating_add(fields.saturating_mul(32));
         builder
             .timer(TokioTimer::new())
@@ -104,7 +104,7 @@ pub(crate) struct Listener(Acceptor);
 impl Listener {
     pub(crate) fn bind(addr: SocketAddr) -> io::Result<Self> {
         let acceptor = Acceptor::bind(addr, BACKLOG)?;
-        // Accepted connections inherit it. A kernel that does not know the option keeps its own bounds.
+        // Accepted connections inherit the option. A kernel that does not know it keeps its own bounds.
         #[cfg(target_os = "linux")]
         let _ = socket2::SockRef::from(acceptor.socket()).set_tcp_notsent_lowat(UNSENT);
         Ok(Listener(acceptor))
@@ -209,7 +209,7 @@ async fn serve<C: Serve>(connection: C, handle: ConnectionHandle, bounds: &Bound
     Connection::new(connection, handle, bounds.timeouts).await
 }
 
-/// Tells the log why a connection ended, where that is of interest to somebody who looks for a fault.
+/// Logs why a connection ended, if that helps to find a fault.
 fn end(end: End) {
     match end {
         End::Done(Ok(())) | End::Idle => {}

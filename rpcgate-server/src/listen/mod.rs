@@ -1,4 +1,4 @@
-//! Sockets: accepting, guarding and ending client connections.
+//! Sockets: accepting, bounding and ending client connections.
 
 mod body;
 mod builtin;

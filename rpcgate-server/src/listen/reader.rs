@@ -1,21 +1,21 @@
-//! How fast a client takes its answers: a client that stops, or nearly so, is cut, because a place among the chain's
-//! calls, a connection to a node and memory wait for it.
+//! How fast a client reads its answers. A client that stops reading, or nearly so, is cut, because it holds up a permit
+//! for the chain's calls, a connection to a node and memory.
 
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How slowly a client may take an answer.
+/// How slowly a client may read an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ReadPace {
-    /// How long it may take no byte at all.
+    /// The longest time without a byte taken.
     pub(super) timeout: Duration,
-    /// How long it may be slower than `rate`.
+    /// The longest time below `rate`.
     pub(super) grace: Duration,
-    /// Bytes a second, on the mean of the time in which it was waited for.
+    /// Bytes per second, averaged over the time that was spent waiting for the client.
     pub(super) rate: u64,
 }
 
-/// The time in which a client was waited for since its answer began. The time that a node takes does not count.
+/// The time spent waiting for a client since its answer began. Time spent waiting for a node does not count.
 #[derive(Debug, Default)]
 pub(super) struct Stall {
     /// Bytes it had taken when its answer began.
@@ -25,19 +25,19 @@ pub(super) struct Stall {
 
 #[derive(Debug)]
 struct Current {
-    /// Since when it is waited for now.
+    /// Since when the connection waits for the client now.
     blocked: Option<Instant>,
-    /// How long it was waited for before.
+    /// How long it waited for the client before.
     waited: Duration,
-    /// When it last took a byte.
+    /// When the client last took a byte.
     progress: Instant,
-    /// Bytes it had taken when this was last looked at.
+    /// Bytes it had taken at the last note.
     last: u64,
 }
 
 impl Stall {
-    /// Notes whether the client is waited for, and how many bytes it has taken in all. The time is asked only when that
-    /// matters.
+    /// Notes whether the connection waits for the client, and how many bytes that has taken in all. The clock is read
+    /// only when it matters.
     #[inline]
     pub(super) fn note(&mut self, is_blocked: bool, taken: u64) {
         if is_blocked || self.current.as_ref().is_some_and(|current| current.blocked.is_some()) {
@@ -57,7 +57,7 @@ impl Stall {
         }
         match (current.blocked, is_blocked) {
             (None, true) => {
-                // Until now it was not its turn.
+                // The time before does not count: the connection did not wait for the client.
                 current.progress = now;
                 current.blocked = Some(now);
             }
@@ -69,12 +69,12 @@ impl Stall {
         }
     }
 
-    /// An answer has been taken whole, with so many bytes in all: what follows is measured anew.
+    /// Starts anew after an answer, with so many bytes taken in all.
     pub(super) fn clear(&mut self, taken: u64) {
         *self = Stall { first: taken, current: None };
     }
 
-    /// When the client will have been too slow if it takes nothing more; `None` while it is not waited for.
+    /// The deadline of a client that takes nothing more; `None` while the connection does not wait for it.
     #[inline]
     pub(super) fn deadline(&self, pace: &ReadPace) -> Option<Instant> {
         let current = self.current.as_ref()?;
@@ -83,8 +83,8 @@ impl Stall {
 }
 
 impl Current {
-    /// When a client that is waited for since then, and had taken `first` bytes when its answer began, will have been too
-    /// slow.
+    /// The deadline of a client that has been waited for since `since`, and had taken `first` bytes when its answer
+    /// began.
     fn deadline(&self, since: Instant, first: u64, pace: &ReadPace) -> Instant {
         let earned =
             self.last.saturating_sub(first).checked_div(pace.rate).map_or(Duration::MAX, Duration::from_secs);

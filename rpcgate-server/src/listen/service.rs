@@ -1,4 +1,4 @@
-//! The door between a connection and the stack.
+//! The service of a connection: passes requests to the stack, and answers some itself.
 
 use super::body::{Arriving, BoxError, Given, Outgoing};
 use super::builtin;
@@ -25,14 +25,14 @@ use tower::util::Oneshot;
 use tower_http::compression::predicate::SizeAbove;
 use tower_http::compression::{Compression, CompressionBody, CompressionLevel};
 
-/// Bytes from which an answer is worth compressing, for clients that ask for it.
+/// Answers of at least so many bytes are compressed, for clients that ask for it.
 const WORTH: u16 = 1024;
 
-/// A stack with a packer beside it, which is passed only on request.
+/// A stack with compression around it, which only those requests enter that ask for it.
 pub(super) type Packing<S> = Compression<S, SizeAbove>;
 
-/// One connection's way to the stack. Hyper takes a service by reference and may call it from several streams at once,
-/// so the stack, which is called by exclusive reference, stands behind a lock that is held for the call alone.
+/// The service of one connection. Hyper takes a service by reference and may call it from several streams at once, so
+/// the stack, which is called by exclusive reference, is behind a lock that is held for the call alone.
 pub(super) struct ConnectionService<S> {
     stack: Mutex<Packing<S>>,
     connections: Arc<Connections>,
@@ -41,7 +41,7 @@ pub(super) struct ConnectionService<S> {
 }
 
 impl<S> ConnectionService<S> {
-    /// For an HTTP/2 connection, whose requests are streams.
+    /// The service of an HTTP/2 connection, whose requests are streams.
     pub(super) fn of_streams(stack: S, connections: Arc<Connections>, state: Arc<ConnectionState>) -> Self {
         ConnectionService { streams: true, ..ConnectionService::new(stack, connections, state) }
     }
@@ -97,7 +97,7 @@ where
 }
 
 pin_project! {
-    /// A request on its way to an answer. A panic on the way costs this request and its connection, not the process.
+    /// A request that is being answered. A panic on the way costs this request and its connection, not the process.
     pub(super) struct Answering<S, B>
     where
         S: Service<Request<Arriving>, Response = Response<B>>,
@@ -119,7 +119,7 @@ pin_project! {
     {
         Plain { #[pin] future: S::Future },
         Packed { #[pin] future: <Packing<S> as Service<Request<Arriving>>>::Future },
-        // Boxed, because it is seldom seen and larger than the others.
+        // Boxed, because it is rare and larger than the others.
         Waiting { future: Pin<Box<Oneshot<Packing<S>, Request<Arriving>>>> },
         Own { answer: Option<Response<Full<Bytes>>> },
     }
@@ -141,7 +141,7 @@ where
             Err(_) => Made::Own(builtin::panicked()),
         };
         let Some(busy) = this.busy.take() else {
-            // Only a future that is polled beyond its end has none.
+            // Only a future that is polled after its end has none.
             return Poll::Pending;
         };
         let is_last = busy.is_last() && this.progress.is_none();

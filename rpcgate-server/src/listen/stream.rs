@@ -1,4 +1,4 @@
-//! The streams of an HTTP/2 connection: each is a task of its own, which ends when its client does not take its answer.
+//! The streams of an HTTP/2 connection: each is a task of its own, which ends when its client does not read the answer.
 
 use super::connection_state::ConnectionState;
 use super::progress::Progress;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::time::{Sleep, sleep_until};
 
-/// Runs the streams of one connection.
+/// Spawns the streams of one connection.
 #[derive(Clone, Debug)]
 pub(super) struct Streams {
     state: Arc<ConnectionState>,
@@ -41,7 +41,7 @@ where
 }
 
 pin_project! {
-    /// A stream. Given up, it is reset.
+    /// A stream. When its future is dropped, the stream is reset.
     struct Stream<F> {
         #[pin]
         stream: Option<F>,

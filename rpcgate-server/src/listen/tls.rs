@@ -1,4 +1,4 @@
-//! TLS towards clients: rustls on ring, HTTP/2 or HTTP/1.1 by ALPN.
+//! TLS towards clients: rustls with ring, HTTP/2 or HTTP/1.1 by ALPN.
 
 use arc_swap::ArcSwap;
 use rustls::ServerConfig;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_rustls::TlsAcceptor;
 
-/// What ALPN calls HTTP/2.
+/// The ALPN name of HTTP/2.
 pub(super) const H2: &[u8] = b"h2";
 
 /// A certificate or key that cannot be used.
@@ -24,7 +24,7 @@ pub struct BadCertificate {
     pub why: String,
 }
 
-/// The certificate in use, which may be renewed: connections made from then on get the new one.
+/// The certificate in use, which may be replaced: later connections get the new one.
 pub(crate) struct Certificate {
     config: ArcSwap<ServerConfig>,
 }
@@ -49,7 +49,7 @@ impl Certificate {
     }
 }
 
-/// Reads certificate and key.
+/// Reads a certificate and its key.
 pub(crate) fn config((cert, key): (&Path, &Path)) -> Result<Arc<ServerConfig>, BadCertificate> {
     let bad =
         |key: &'static str, path: &Path, why: String| BadCertificate { key, path: path.to_owned(), why };

@@ -1,4 +1,4 @@
-//! What callers asked for, and what they got.
+//! Metrics of calls.
 
 use super::meter::{BOUNDS, Cell, Kind, Meter, Names, Sums};
 use super::page::{Histogram, Page};
@@ -15,9 +15,9 @@ use std::sync::Arc;
 /// Where calls are counted.
 #[derive(Clone, Debug)]
 pub(crate) enum Calls {
-    /// In the journal's own places.
+    /// In the journal's own shards.
     Journal(Arc<Journal>),
-    /// In front of somebody else's sink.
+    /// In front of a sink that does not count.
     Counted(Arc<Counted>),
 }
 
@@ -41,7 +41,7 @@ impl Collector for Calls {
             "Calls by chain, method and what became of them.",
             sums.calls.iter().map(|(key, cell)| (labels(key), cell.calls)),
         )?;
-        // A refusal takes no time worth telling, and there may be very many of them.
+        // Refusals have no histogram: they take hardly any time, and there may be very many of them.
         let timed = sums.calls.iter().filter(|((_, _, kind), _)| *kind != Kind::Refused);
         page.histograms(
             "call_duration",
@@ -90,14 +90,14 @@ fn histogram(cell: &Cell) -> Histogram {
     Histogram { sum: cell.micros as f64 / 1e6, count: cell.calls, buckets: bounds.zip(cell.took).collect() }
 }
 
-/// Counts what goes to a sink that does not count itself.
+/// Counts records in front of a sink that does not count them itself.
 #[derive(Debug)]
 pub(crate) struct Counted {
     meters: Box<[Mutex<Meter>]>,
 }
 
 impl Counted {
-    /// One that has as many threads as `places` not wait for each other.
+    /// Creates meters for as many threads as `places` to count without waiting for each other.
     pub(crate) fn new(names: &Arc<Names>, places: usize) -> Self {
         let meter = || {
             let mut meter = Meter::default();

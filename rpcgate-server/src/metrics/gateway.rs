@@ -1,4 +1,4 @@
-//! How a gateway stands: its nodes, its cache, its journal, its databases.
+//! Status of a gateway: its nodes, its cache, its journal, its databases.
 
 use super::page::Page;
 use crate::counting::Counting;
@@ -18,10 +18,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// A management database whose changes were not read for longer does not answer.
+/// If the change feed was last read longer ago, the management database counts as down.
 const FEED: Duration = Duration::from_secs(2);
 
-/// How often another configuration was put in force, or could not be.
+/// How many later configurations were put in force or refused.
 #[derive(Debug, Default)]
 pub(crate) struct Reloads {
     done: AtomicU64,
@@ -34,7 +34,7 @@ impl Reloads {
     }
 }
 
-/// What is looked at when somebody asks.
+/// What a page is read from.
 pub(crate) struct Watched {
     pub(crate) reloadable: Arc<Reloadable>,
     pub(crate) connections: Arc<Connections>,
@@ -139,7 +139,7 @@ impl Watched {
         page.gauges("node_height", "The newest block of a node.", None, rows(height))?;
         let lag = |node: &NodeState| node.lag.map(|lag| lag as f64);
         page.gauges("node_lag_blocks", "Blocks that a node is behind its chain.", None, rows(lag))?;
-        // Nothing was measured yet where it is 0.
+        // A latency of 0 means that nothing was measured yet.
         let latency =
             |node: &NodeState| Some(node.latency_micros as f64 / 1e6).filter(|seconds| *seconds > 0.0);
         page.gauges("node_latency", "How long a node's answers take.", Some(&Unit::Seconds), rows(latency))?;
@@ -219,7 +219,7 @@ const fn counted(standing: Standing) -> &'static str {
     }
 }
 
-/// Nodes with names that no other node of their chain has.
+/// Nodes with names that are unique within their chain.
 fn named(nodes: Vec<NodeState>) -> Vec<(String, NodeState)> {
     let mut seen: HashMap<(String, String), u32> = HashMap::new();
     let name = |node: NodeState| {

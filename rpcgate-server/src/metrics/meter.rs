@@ -1,8 +1,8 @@
-//! Calls, counted where their records go: each place that takes records has a meter behind the lock that it takes
-//! anyway, and whoever asks has them added up.
+//! Calls, counted where their records go: each shard that takes records has a meter behind the lock that it takes
+//! anyway, and a page adds the meters up.
 //!
-//! What is told apart is bounded. Methods in a chain's table have names of their own; so have, up to a number, others
-//! that a node has answered. Whatever else a caller makes up is `(other)`.
+//! The number of labels is bounded. Methods in a chain's table have labels of their own; so do, up to a number, others
+//! that a node has answered. All other names that callers make up are `(other)`.
 
 use foldhash::fast::RandomState;
 use rpcgate_core::adapter::{Adapter, method_table};
@@ -12,22 +12,22 @@ use rpcgate_core::secret::shown;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-/// So many methods of a chain are told apart beside those in its table.
+/// Methods of a chain that have labels of their own beside those in its table.
 pub(crate) const UNLISTED: usize = 64;
-/// Names of more bytes are not told apart, unless they stand in a table.
+/// The longest name in bytes of a method that gets a label without being in a table.
 const LONGEST: usize = 64;
-/// Stands for any method.
+/// The label of all other methods.
 pub(crate) const OTHER: &str = "(other)";
-/// What the sink calls a call whose method could not be read.
+/// The name that records have for a call whose method could not be read.
 const UNREAD: &str = "-";
 
-/// Upper bounds of the durations that are told apart, in microseconds.
+/// Upper bounds of the buckets of durations, in microseconds.
 pub(crate) const BOUNDS: [u64; 13] = [
     500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 5_000_000,
     30_000_000,
 ];
 
-/// What became of a call, as metrics tell it.
+/// The outcome of a call as a label.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Kind {
     Answered,
@@ -66,12 +66,12 @@ impl Kind {
     }
 }
 
-/// The methods that have names of their own from the start.
+/// The methods that have labels of their own from the start.
 #[derive(Debug, Default)]
 pub(crate) struct Names(HashMap<ChainName, HashSet<&'static str>>);
 
 impl Names {
-    /// Those in the tables of these chains.
+    /// The methods in the tables of these chains.
     pub(crate) fn of(chains: impl Iterator<Item = Arc<dyn Adapter>>) -> Self {
         let names = |adapter: &dyn Adapter| {
             method_table(adapter).into_iter().map(|method| method.metered).chain([UNREAD]).collect()
@@ -85,13 +85,13 @@ impl Names {
     }
 }
 
-/// Calls of one kind.
+/// The calls of one chain, method and outcome.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Cell {
     pub(crate) calls: u64,
-    /// How long they took, all together.
+    /// The sum of their durations.
     pub(crate) micros: u64,
-    /// How many took longer than the bound before and not longer than this one; the last are longer than all bounds.
+    /// How many took longer than the previous bound and no longer than this one; the last are longer than all bounds.
     pub(crate) took: [u64; BOUNDS.len() + 1],
 }
 
@@ -111,7 +111,7 @@ impl Cell {
     }
 }
 
-/// What a chain's calls come to, whatever became of them.
+/// The sums of a chain's calls over all outcomes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Traffic {
     /// Requests counted in the plan windows.
@@ -131,7 +131,7 @@ impl Traffic {
     }
 }
 
-/// Counts the calls of one place. It counts nothing before it is told what has a name.
+/// Counts the calls of one shard. It counts nothing before [`start`](Meter::start).
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     names: Option<Arc<Names>>,
@@ -148,7 +148,7 @@ struct Row {
 }
 
 impl Meter {
-    /// Counts from now on.
+    /// Starts counting.
     pub(crate) fn start(&mut self, names: Arc<Names>) {
         self.names = Some(names);
     }
@@ -156,7 +156,7 @@ impl Meter {
     /// Counts the calls of a record.
     pub(crate) fn count(&mut self, record: &Record<'_>) {
         let Some(names) = &self.names else { return };
-        // The parts of a stream's life are no calls.
+        // The begin, push and end records of a stream are no calls.
         if record.phase != Phase::Whole {
             return;
         }
@@ -205,7 +205,7 @@ impl Row {
         let is_real = line.outcome == Outcome::Answered
             && line.method.len() <= LONGEST
             && line.method.iter().all(u8::is_ascii_graphic)
-            // Somebody may have pasted a key where a method belongs.
+            // A caller may have pasted a key in place of a method.
             && std::str::from_utf8(line.method).is_ok_and(|name| shown(name).is_empty());
         let name = if is_listed {
             line.method
@@ -225,10 +225,10 @@ impl Row {
     }
 }
 
-/// What meters have counted together.
+/// The sums of several meters.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Sums {
-    /// By chain, method and what became of them.
+    /// By chain, method and outcome.
     pub(crate) calls: BTreeMap<(ChainName, String, Kind), Cell>,
     /// Refused calls by chain and the HTTP status that each would have had alone.
     pub(crate) refused: BTreeMap<(ChainName, u16), u64>,

@@ -1,8 +1,8 @@
-//! What Prometheus is told at `telemetry.listen`: calls, nodes, cache, journal, databases, this process. Names and
-//! labels stand in `docs/operations.md`.
+//! The metrics for Prometheus at `telemetry.listen`: calls, nodes, cache, journal, databases, this process.
+//! `docs/operations.md` lists names and labels.
 //!
-//! Nothing here stands in a call's way. Calls are counted behind locks that are taken anyway ([`meter`]), all else is
-//! looked at when somebody asks.
+//! Metrics add no lock to a call. Calls are counted behind locks that are taken anyway ([`meter`]); everything else is
+//! read when a page is requested.
 
 mod calls;
 mod gateway;
@@ -25,7 +25,8 @@ use rpcgate_core::backend::usage_sink::UsageSink;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
-/// Counts what goes into `sink`: in the journal's own places where that is this `journal`, else in front of it.
+/// Counts the records that go into `sink`: in the journal's own shards if that is this `journal`, else in front of the
+/// sink.
 pub(crate) fn counted(
     sink: Arc<dyn UsageSink>,
     journal: Option<&Arc<Journal>>,
@@ -40,7 +41,7 @@ pub(crate) fn counted(
     (Arc::new(ObservedSink::new(sink, counted.clone())), Calls::Counted(counted))
 }
 
-/// Everything that is told of a gateway, as Prometheus reads it (OpenMetrics 1.0).
+/// Writes all metrics of a gateway as OpenMetrics 1.0 text.
 pub(crate) fn page(calls: Calls, watched: Watched) -> listen::Write {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(process::Process));
@@ -49,7 +50,7 @@ pub(crate) fn page(calls: Calls, watched: Watched) -> listen::Write {
     ours.register_collector(Box::new(watched));
     Arc::new(move || {
         let mut page = String::new();
-        // Writing to a text does not fail.
+        // Writing to a `String` does not fail.
         let _ = text::encode(&mut page, &registry);
         page
     })

@@ -1,4 +1,4 @@
-//! How a family of metrics is written, whoever has its numbers.
+//! Writing families of metrics.
 
 use prometheus_client::encoding::{
     DescriptorEncoder, EncodeGaugeValue, EncodeLabelSet, EncodeMetric, NoLabelSet,
@@ -12,11 +12,11 @@ use std::fmt;
 /// A page that is being written.
 pub(super) struct Page<'e>(DescriptorEncoder<'e>);
 
-/// A histogram's numbers.
+/// The numbers of a histogram.
 pub(super) struct Histogram {
     pub(super) sum: f64,
     pub(super) count: u64,
-    /// Upper bound, and how many lie between the one before and it; the last bound is infinite.
+    /// Upper bound, and how many values lie between the previous bound and this one; the last bound is infinite.
     pub(super) buckets: Vec<(f64, u64)>,
 }
 
@@ -39,12 +39,12 @@ impl<'e> Page<'e> {
         Ok(())
     }
 
-    /// A counter alone.
+    /// A single counter.
     pub(super) fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
         ConstCounter::new(value).encode(self.0.encode_descriptor(name, help, None, MetricType::Counter)?)
     }
 
-    /// Seconds that add up.
+    /// A single counter of seconds.
     pub(super) fn seconds(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
         let unit = Unit::Seconds;
         ConstCounter::new(value).encode(self.0.encode_descriptor(
@@ -70,7 +70,7 @@ impl<'e> Page<'e> {
         Ok(())
     }
 
-    /// A gauge alone.
+    /// A single gauge.
     pub(super) fn gauge<V: EncodeGaugeValue>(
         &mut self,
         name: &str,

@@ -1,4 +1,4 @@
-//! What the system says of this process, under the names that all programs use for it.
+//! What the operating system reports of this process, under the names that all programs use for it.
 
 use super::page::Page;
 use prometheus_client::collector::Collector;
@@ -7,14 +7,14 @@ use prometheus_client::registry::Unit;
 use std::fmt;
 use std::fs;
 
-/// Linux tells times of processes in hundredths of a second, whatever the kernel's own clock does.
+/// Linux reports process times in hundredths of a second, independent of the kernel's own tick.
 const TICKS: f64 = 100.0;
 
-/// This process; where there is no `/proc`, nothing is told.
+/// This process. Without `/proc` it has no metrics.
 #[derive(Debug)]
 pub(super) struct Process;
 
-/// What is told.
+/// The numbers of this process.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Facts {
     cpu_seconds: f64,
@@ -24,7 +24,7 @@ struct Facts {
 
 impl Facts {
     fn read(stat: &str, status: &str) -> Option<Self> {
-        // The name comes second, and anything may stand in it.
+        // The second field is the name, which may contain anything.
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
         let ticks = |place: usize| fields.get(place)?.parse::<u64>().ok();
         let kib = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
