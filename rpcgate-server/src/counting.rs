@@ -87,7 +87,7 @@ impl Counting {
         if let Counting::Together(counters) = self
             && tokio::time::timeout(CLOSE, counters.close()).await.is_err()
         {
-            tracing::warn!("redis did not take back in time what was reserved and not used");
+            tracing::warn!("redis did not take unused reservations back in time");
         }
     }
 }

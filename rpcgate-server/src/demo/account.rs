@@ -1,9 +1,8 @@
 //! The demo's account in the management database: a tenant, a user, a project and a key; and an operator.
 //!
-//! It is made before the gateway starts, and every start looks again, so that a start which was killed halfway is made
-//! good by the next one. The key is made last: where it stands, all the rest does, and whatever somebody has changed
-//! there since is theirs. Nothing that was withdrawn comes back; in the place of a key that is good for nothing any
-//! more there is a new one.
+//! It is made before the gateway starts, and every start looks again, so that the next start completes one that was
+//! killed halfway. The key is made last: if it exists, so does all the rest, and whatever was changed there since
+//! stays. Nothing that was revoked comes back; a key that is no longer valid is replaced by a new one.
 
 use super::enrolment::{EMAIL, Enrolment, own_address};
 use super::login::SignedIn;
@@ -19,42 +18,41 @@ use rpcgate_core::secret::{KeyForge, KeyHash, shown};
 use std::fmt;
 use std::time::Duration;
 
-/// The plan at the first start, if nobody says anything else.
+/// The plan at the first start, unless an option names another.
 const PLAN: Tier = Tier::Enterprise;
 /// How often a database that cannot be reached is tried before the start fails, and the time between two attempts.
 const ATTEMPTS: u32 = 8;
 pub(super) const PAUSE: Duration = Duration::from_millis(500);
 
-/// Whom the demo's key belongs to, by the database.
+/// The owner of the demo's key, as the database has it.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Account {
     pub(super) tenant: TenantId,
     pub(super) project: ProjectId,
     pub(super) key: KeyId,
     pub(super) api_key: String,
-    /// The plan that is in force.
+    /// The plan in force.
     pub(super) tier: Tier,
-    /// Who manages it.
+    /// The login of its user.
     pub(super) owner: SignedIn,
-    /// Who runs the service.
+    /// The login of the operator.
     pub(super) operator: SignedIn,
 }
 
 impl fmt::Debug for Account {
-    /// What is secret is left out.
+    /// Secrets are left out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Account").field("key", &self.key).field("tier", &self.tier).finish_non_exhaustive()
     }
 }
 
 impl Enrolment<'_> {
-    /// The account in the configuration's database, made where it is missing. `state.json` follows a key that is
-    /// replaced.
+    /// Finds the account in the configuration's database, or makes it. `state.json` follows a key that is replaced.
     pub(super) async fn finish(mut self) -> Result<Account, DemoError> {
         let mut patience = Patience::new();
         loop {
             match self.attempt().await {
-                // What was written nevertheless is found by the next attempt.
+                // What a failed attempt has written is found by the next one.
                 Err(error) if patience.bears(&error) => tokio::time::sleep(PAUSE).await,
                 done => return done,
             }
@@ -77,7 +75,7 @@ impl Enrolment<'_> {
         let caller = match find(store, self.state).await? {
             Some(StoredKey { caller, revoked: false }) if is_genuine => caller,
             found => {
-                // Withdrawn before it is forgotten: should this end halfway, the next start sees why.
+                // Revoked before it is replaced: if this is interrupted, the next start sees why.
                 if let Some(StoredKey { caller, revoked: false }) = &found {
                     store.revoke_key(caller.tenant, caller.key, self.now).await?;
                 }
@@ -128,7 +126,7 @@ impl Enrolment<'_> {
             there(store.create_project(&project).await)?;
         }
         if store.key(tenant, self.state.key).await?.is_some() {
-            // Somebody mended state.json with another key: what was handed out before ends with it.
+            // `state.json` was edited and has another key: the previous one is revoked.
             store.revoke_key(tenant, self.state.key, self.now).await?;
             self.state.renumber()?;
             self.state.keep(self.dir)?;
@@ -147,7 +145,7 @@ impl Enrolment<'_> {
         Ok(store.create_key(&key, self.now).await?)
     }
 
-    /// In a database that several demos share, the later ones have another address. It has no password yet.
+    /// In a database that several demos share, the later ones have another address. The user has no password yet.
     async fn make_user(&self, store: &Store) -> Result<(), StoreError> {
         let tenant = self.state.tenant;
         let email = match store.user_by_email(EMAIL).await? {
@@ -169,7 +167,7 @@ impl Enrolment<'_> {
     }
 }
 
-/// How many attempts are left.
+/// Counts the attempts that are left.
 pub(super) struct Patience(u32);
 
 impl Patience {
@@ -177,7 +175,7 @@ impl Patience {
         Patience(ATTEMPTS)
     }
 
-    /// Whether there is another attempt after one that failed like this.
+    /// Whether to try again after an attempt that failed with `error`.
     pub(super) fn bears(&mut self, error: &DemoError) -> bool {
         self.0 = self.0.saturating_sub(1);
         self.0 > 0 && matches!(error, DemoError::Store(StoreError::Unavailable(_)))
@@ -188,7 +186,7 @@ async fn find(store: &Store, state: &State) -> Result<Option<StoredKey>, StoreEr
     store.caller(KeyHash::of(&state.api_key), &Plans::default()).await
 }
 
-/// It was made, now or before.
+/// Treats what exists already as made.
 fn there(made: Result<(), StoreError>) -> Result<(), StoreError> {
     match made {
         Err(StoreError::Taken { .. }) => Ok(()),

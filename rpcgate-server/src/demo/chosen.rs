@@ -1,15 +1,15 @@
-//! Nodes chosen with `--node`: real ones in the place of simulated ones, or of a part of them.
+//! Nodes chosen with `--node`: real ones in place of simulated ones, or of a part of them.
 
 use rpcgate_core::config::{Config, ConfigErrors, Input, NodeSettings, Setting, Url};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What of a node is replaced.
+/// The part of a node that is replaced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
     /// The whole node, reached over HTTP: `--node CHAIN=URL`.
     Whole,
-    /// Its stream: `--node CHAIN.ws=URL`.
+    /// Its WebSocket: `--node CHAIN.ws=URL`.
     Ws,
     /// Its gRPC: `--node CHAIN.grpc=URL`.
     Grpc,
@@ -40,25 +40,25 @@ impl fmt::Debug for ChosenNode {
     }
 }
 
-/// What is wrong with a `--node`. Never repeats the URL, which may hold a password.
+/// What is wrong with a `--node`. The text never repeats the URL, which may hold a password.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadNode {
-    /// No chain of this name.
+    /// There is no chain of this name.
     #[error("--node {0}: there is no such chain; known are {known}", known = names())]
     Chain(String),
-    /// Something else than its stream or its gRPC.
+    /// The part is neither its WebSocket nor its gRPC.
     #[error("--node {chain}.{part}: a node has no such part; known are ws and grpc")]
     Part {
         /// The chain.
         chain: String,
-        /// What should be its part.
+        /// The name of the part.
         part: String,
     },
-    /// No URL at all.
+    /// There is no URL.
     #[error("--node {0}: write CHAIN=URL, as in eth=http://127.0.0.1:8545")]
     Missing(String),
-    /// A URL that leads nowhere.
+    /// The URL cannot be used.
     #[error("--node {chain}: the URL {why}")]
     Url {
         /// The chain.
@@ -98,7 +98,7 @@ pub(super) fn is_replaced(chosen: &[ChosenNode], chain: &str) -> bool {
     chosen.iter().any(|node| node.chain == chain && node.part == Part::Whole)
 }
 
-/// The settings that put chosen nodes in the place of whole ones, a chain's several making its pool.
+/// The settings that replace whole nodes by the chosen ones. Several for one chain make its pool.
 pub(super) fn flags(chosen: &[ChosenNode]) -> Vec<Setting> {
     let mut urls: BTreeMap<&str, Vec<&ChosenNode>> = BTreeMap::new();
     for node in chosen {
@@ -113,8 +113,8 @@ fn setting(chain: &str, nodes: &[&ChosenNode]) -> Setting {
     Setting::new(format!("--node {chain}"), format!("chains.{chain}.nodes"), urls.join(","))
 }
 
-/// The URL as a list of nodes spells it: without the comma that parts its members, and with a scheme that says what it
-/// leads to.
+/// The URL as an element of a list of nodes: without commas, which separate the elements, and with a scheme that names
+/// the part.
 fn written(node: &ChosenNode) -> String {
     let url = node.url.replace(',', "%2C");
     match (node.part, url.split_once("://")) {
@@ -124,14 +124,14 @@ fn written(node: &ChosenNode) -> String {
     }
 }
 
-/// Replaces single parts of the nodes that `config` has come to, on chains whose nodes were not replaced whole.
+/// Replaces single parts of the nodes in `config`, on chains whose nodes were not replaced as a whole.
 pub(super) fn replace_parts(chosen: &[ChosenNode], config: &mut Config) -> Result<(), ConfigErrors> {
     for (name, chain) in &mut config.chains {
         let of_chain: Vec<_> = chosen.iter().filter(|node| node.chain == *name).collect();
         if of_chain.is_empty() || is_replaced(chosen, name) {
             continue;
         }
-        // The configuration reads them, so that user and password end where it keeps them.
+        // The configuration parses them, so that user and password end up in its own fields.
         let flags = [setting(name, &of_chain)];
         let read = Config::read(&Input { chains: &[name], flags: &flags, ..Input::default() })?;
         for node in &mut chain.nodes {

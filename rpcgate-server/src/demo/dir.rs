@@ -1,4 +1,4 @@
-//! The demo's folder: used by one process at a time, its files whole or not there.
+//! The demo's folder: used by one process at a time, with files that are either whole or missing.
 
 use crate::lock::{NotLocked, holder, lock, unmade};
 use std::fs::{self, File, OpenOptions};
@@ -6,27 +6,27 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// A folder that is this process's own until it is dropped.
+/// A folder that belongs to this process until it is dropped.
 #[derive(Debug)]
 pub struct Dir {
     path: PathBuf,
-    /// Unlocked by the system when the process ends, however it ends.
+    /// The operating system unlocks it when the process ends, however it ends.
     _lock: File,
 }
 
-/// Why a folder cannot be used. Displayed with the option that named it.
+/// Why a folder cannot be used. The text names the option that gave it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DirError {
-    /// Another demo runs on it.
+    /// Another demo uses it.
     #[error("--dir {path}: in use by another demo{}: stop that one or name another folder", holder(*.pid))]
     InUse {
         /// The folder.
         path: String,
-        /// The other's process id, if it has written it down already.
+        /// The other demo's process id, if it has written it down already.
         pid: Option<u32>,
     },
-    /// It is not there and cannot be made.
+    /// It does not exist and cannot be created.
     #[error("--dir {path}: {why}: name a folder where you may write")]
     Unmade {
         /// The folder.
@@ -34,23 +34,23 @@ pub enum DirError {
         /// The rest of the sentence.
         why: String,
     },
-    /// What is in it cannot be made, read or written.
+    /// A file in it cannot be created, read or written.
     #[error("--dir {path}: {file} in it: {source}: name a folder where you may write")]
     Io {
         /// The folder.
         path: String,
-        /// What in it was used.
+        /// The file.
         file: String,
-        /// What the system says.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// Its name is not UTF-8, which settings and URLs are.
+    /// Its name is not UTF-8, which settings and URLs must be.
     #[error("--dir {0}: the name is not UTF-8: name another folder")]
     NotText(String),
 }
 
 impl Dir {
-    /// Makes the folder where it is missing, readable by its owner alone, and locks it.
+    /// Creates the folder if it is missing, readable by its owner alone, and locks it.
     ///
     /// # Errors
     /// [`DirError::InUse`] when another process (or another `Dir`) holds it.
@@ -67,17 +67,17 @@ impl Dir {
         Ok(Dir { path: path.to_owned(), _lock: lock })
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Where a file of this name is, or would be.
+    /// The path of the file with this name, which need not exist.
     pub fn file(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
 
-    /// The same, from the root on: good wherever somebody is who reads it.
+    /// The absolute path of the file with this name.
     pub(super) fn absolute(&self, name: &str) -> Result<String, DirError> {
         let path = std::path::absolute(self.file(name)).map_err(|error| self.failed(name, error))?;
         let text = path.into_os_string().into_string();
@@ -102,19 +102,19 @@ impl Dir {
         }
     }
 
-    /// Writes a file that only its owner may read. Whoever looks sees the old text or the new one, never a part.
+    /// Writes a file that only its owner may read. A reader sees the old text or the new one, never a part.
     pub(super) fn write(&self, name: &str, text: &str) -> Result<(), DirError> {
         self.replace(name, text).map_err(|error| self.failed(name, error))
     }
 
-    /// Takes a file away, if there is one.
+    /// Removes a file, if it exists.
     pub(super) fn remove(&self, name: &str) -> Result<(), DirError> {
         absent(&self.file(name)).map_err(|error| self.failed(name, error))
     }
 
     fn replace(&self, name: &str, text: &str) -> io::Result<()> {
         let fresh = self.file(&format!(".{name}.new"));
-        // One that a killed process left may have other permissions.
+        // A file left by a killed process may have other permissions.
         absent(&fresh)?;
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
         file.write_all(text.as_bytes())?;

@@ -1,9 +1,8 @@
-//! Who logs in at the management API: the user of the demo's account, and an operator.
+//! The logins at the management API: the user of the demo's account, and an operator.
 //!
-//! Both get the passwords that `state.json` keeps. Whoever changes one keeps the new one: no start sets it back, and
-//! `demo.json` goes on telling the first, which the log says at each start. To hash takes 19 MiB, so it is done only for
-//! somebody who has no password yet, and where the hash in the database is not the one that the password was last seen
-//! to fit.
+//! Both get the passwords in `state.json`. A password that is changed stays changed: no start resets it, `demo.json`
+//! keeps showing the first one, and the log says so at each start. Hashing takes 19 MiB, so it is done only for a user
+//! who has no password yet, or if the hash in the database is not the one that the password was last verified with.
 
 use super::enrolment::{EMAIL, Enrolment, own_address};
 use super::state::{Login, State};
@@ -17,7 +16,7 @@ use std::fmt;
 /// The operator's address, unless another demo in the same database has it.
 const OPERATOR: &str = "operator@example.com";
 
-/// What somebody logs in with.
+/// An address and its password.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct SignedIn {
     pub(super) email: String,
@@ -31,11 +30,11 @@ impl fmt::Debug for SignedIn {
     }
 }
 
-/// Which of the two logins in the state.
+/// Selects one of the two logins in the state.
 type Pick = fn(&mut State) -> &mut Login;
 
 impl Enrolment<'_> {
-    /// The user of the demo's tenant, who gets the kept password if there is none yet.
+    /// The user of the demo's tenant, who gets the stored password if there is none yet.
     pub(super) async fn owner(&mut self, store: &Store, tenant: TenantId) -> Result<SignedIn, DemoError> {
         let pick: Pick = |state| &mut state.owner;
         let password = self.state.owner.password.clone();
@@ -53,17 +52,17 @@ impl Enrolment<'_> {
             }
             return Ok(SignedIn { email: user.email, password });
         }
-        // Whoever took the user away, which only the database's own tools can, does not want it back.
-        tracing::warn!("the demo's user is gone: nobody can log in with what demo.json tells");
+        // Only the database's own tools can remove the user, and whoever did so does not want it back.
+        tracing::warn!("the demo's user is gone: the login in demo.json does not work");
         Ok(SignedIn { email: EMAIL.to_owned(), password })
     }
 
-    /// The operator, who is made if there is none of this identifier.
+    /// The operator, who is created if no user has its identifier.
     pub(super) async fn operator(&mut self, store: &Store) -> Result<SignedIn, DemoError> {
         let pick: Pick = |state| &mut state.operator;
         let (id, password) = (self.state.operator_id, self.state.operator.password.clone());
         if let Some(User { email, password: stored, .. }) = store.user(id).await? {
-            // One without a password is nobody's work but the database's own tools'.
+            // Only the database's own tools make an operator without a password.
             self.compare(pick, &email, stored.as_deref().unwrap_or_default()).await?;
             return Ok(SignedIn { email, password });
         }
@@ -94,18 +93,19 @@ impl Enrolment<'_> {
         Ok(SignedIn { email, password })
     }
 
-    /// The hash of a kept password, which is remembered to fit.
+    /// The hash of a stored password. The proof that they match is remembered.
     async fn hash(&mut self, pick: Pick) -> Result<String, DemoError> {
         let text = pick(self.state).password.clone();
         let password = Password::new(text.as_str())
             .map_err(|weak| State::unreadable(self.dir, format!("a password in it is not taken: {weak}")))?;
         let hash = Passwords::new(1, 0).hash(password).await?;
-        // Before it is stored: should this end halfway, the next start finds no password and makes another hash.
+        // Remembered before the hash is stored: if this is interrupted, the next start finds no password and makes
+        // another hash.
         self.remember(pick, proof(&text, &hash))?;
         Ok(hash)
     }
 
-    /// Tells the log if the kept password is not the one that `stored` was made of.
+    /// Warns if the stored password does not match the hash in the database.
     async fn compare(&mut self, pick: Pick, email: &str, stored: &str) -> Result<(), DemoError> {
         let Login { password, proof: kept } = pick(self.state).clone();
         let found = proof(&password, stored);
@@ -117,7 +117,7 @@ impl Enrolment<'_> {
             Ok(false) | Err(PasswordError::Failed(_)) => {
                 tracing::warn!(
                     email,
-                    "this password was changed: demo.json tells the one before, which is not good"
+                    "this password was changed: the one in demo.json is no longer valid"
                 );
                 Ok(())
             }
@@ -131,7 +131,7 @@ impl Enrolment<'_> {
     }
 }
 
-/// A digest of a password and a hash that it fits. It stands beside the password, so it need not be slow.
+/// A digest of a password and a hash that match. It is stored beside the password, so it need not be slow.
 fn proof(password: &str, hash: &str) -> String {
     let digest = digest(&SHA256, format!("{password}\0{hash}").as_bytes());
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()

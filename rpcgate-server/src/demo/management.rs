@@ -17,12 +17,12 @@ pub(super) struct Management {
     app: Arc<AppState>,
     api: Api,
     janitor: Janitor,
-    /// Where it was told to listen.
+    /// The address it was asked to listen at.
     asked: SocketAddr,
 }
 
 impl Management {
-    /// Opens what `config` names and serves at `admin.listen`; port 0 picks a free one.
+    /// Opens the databases of `config` and serves at `admin.listen`; port 0 picks a free one.
     pub(super) async fn start(config: &Config, clock: Arc<dyn Clock>) -> Result<Management, DemoError> {
         let asked = config.admin.listen;
         let app = Arc::new(open(config, &clock).await?);
@@ -36,19 +36,19 @@ impl Management {
         let janitor = Janitor::start(app.store.clone(), app.clock.clone());
         let management = Management { app, api, janitor, asked };
         if reachable(management.addr()) != asked {
-            // Its URLs are made from the address, which is known only now.
+            // Its URLs contain the address, which is known only now.
             let settled = management.reload(config.clone())?;
             management.serve(&settled);
         }
         Ok(management)
     }
 
-    /// Where it listens.
+    /// The address it listens at.
     pub(super) fn addr(&self) -> SocketAddr {
         self.api.addr()
     }
 
-    /// A house as `config` wants it, on the databases that are open.
+    /// The state of the API for `config`, on the databases that are open.
     pub(super) fn reload(&self, mut config: Config) -> Result<Arc<AppState>, DemoError> {
         config.admin.listen = reachable(self.addr());
         Ok(Arc::new(self.app.reload(config)?))
@@ -59,12 +59,12 @@ impl Management {
         self.api.serve(app);
     }
 
-    /// What `config` changes that needs a restart, beside what a gateway tells.
+    /// The setting of `config` that needs a restart, beside those that the gateway reports.
     pub(super) fn asleep(&self, config: &Config) -> Option<&'static str> {
         (config.admin.listen != self.asked).then_some("admin.listen")
     }
 
-    /// Finishes what is asked; the number of connections that had to be cut.
+    /// Finishes the requests in flight; returns how many connections were cut.
     pub(super) async fn drain(self) -> usize {
         let cut = self.api.drain().await;
         self.janitor.stop().await;

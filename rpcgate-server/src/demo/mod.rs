@@ -1,11 +1,10 @@
 //! The demo: a gateway, the management API, a simulated node for every chain that has no real one, an account with a key,
 //! and an operator, in one process.
 //!
-//! Everything that a second start needs is kept in one folder, so that key, ids, usage and blocks stay the same:
+//! Everything that a second start needs is in one folder, so that key, ids, usage and blocks stay the same:
 //! `state.json` with the seed and the secrets; the databases of accounts and usage, and the journal; and a file for
-//! each chain on which a client submitted something, so that the transactions, what came of them and what still waits
-//! are there again. What a program needs to use the demo stands in `demo.json` there, which is written once everything
-//! is ready.
+//! each chain on which a client submitted something, so that confirmed and pending transactions are there again.
+//! `demo.json` in the same folder holds what a program needs to use the demo; it is written once everything is ready.
 
 mod account;
 mod chosen;
@@ -53,10 +52,10 @@ use std::sync::Arc;
 use submissions::Submissions;
 use tokio::sync::watch as step_watch;
 
-/// The name of the demo's tenant and project, and what its key says of itself.
+/// The name of the demo's tenant and project, and the description of its key.
 const NAME: &str = "demo";
 
-/// A demo that is about to start: its folder is locked, its configuration read.
+/// A demo that is about to start: its folder is locked and its configuration read.
 #[derive(Debug)]
 pub struct Prepared {
     dir: Dir,
@@ -80,14 +79,14 @@ pub struct Demo {
     dir: Dir,
 }
 
-/// Why a demo cannot start. Displayed with the option or the file that is to blame.
+/// Why a demo cannot start. The text names the option or the file at fault.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DemoError {
-    /// Its folder.
+    /// The folder.
     #[error(transparent)]
     Dir(#[from] DirError),
-    /// What it kept from its last start.
+    /// What the last start stored.
     #[error(transparent)]
     State(#[from] StateError),
     /// A `--node`.
@@ -96,33 +95,33 @@ pub enum DemoError {
     /// The configuration: its own settings, a file, the environment and options together.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// A `--node` that the configuration does not take.
+    /// A `--node` that the configuration does not accept.
     #[error(transparent)]
     Part(#[from] ConfigErrors),
-    /// The database, which its account is made in.
+    /// The database of the account.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// No socket for a simulated node.
+    /// No socket for a simulated node is free.
     #[error("no port for a simulated node: {0}")]
     Listen(io::Error),
     /// The gateway.
     #[error("{0}{hint}", hint = hint(.0))]
     Start(#[from] StartError),
-    /// A password of its account cannot be hashed, or not be compared.
+    /// A password of the account cannot be hashed or compared.
     #[error(transparent)]
     Password(#[from] PasswordError),
-    /// The management side, for another reason than its databases.
+    /// The management side, for a reason other than its databases.
     #[error(transparent)]
     AppState(AppStateError),
-    /// The management API's address.
+    /// The management API cannot listen at its address.
     #[error("admin.listen: {listen}: {source}; --admin names another address, port 0 picks a free one")]
     Admin {
         /// The address.
         listen: SocketAddr,
-        /// What the system says.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// It was told to end before calls could come, or what it has to do until then was cut off: the log says why.
+    /// It was stopped before it admitted calls, or a task that must come first was interrupted: the log says why.
     #[error("the demo ended before it was ready")]
     Unready,
 }
@@ -159,14 +158,14 @@ impl From<DemoError> for Failure {
 }
 
 impl Prepared {
-    /// Locks the folder, takes ports for the simulated nodes and reads the configuration.
+    /// Locks the folder, binds ports for the simulated nodes and reads the configuration.
     ///
     /// # Errors
-    /// [`DemoError`]; nothing is left behind then but the folder.
+    /// [`DemoError`]; only the folder is left behind then.
     pub async fn new(options: &DemoOptions) -> Result<Prepared, DemoError> {
         let chosen = options.nodes.iter().map(ChosenNode::new).collect::<Result<Vec<_>, _>>()?;
         let dir = Dir::open(&options.dir)?;
-        // The last start's would say that this one is ready.
+        // The file of the last start would say that this one is ready.
         dir.remove(FILE)?;
         let state = State::open(&dir)?;
         let mut listeners = Vec::new();
@@ -188,13 +187,14 @@ impl Prepared {
         &self.config
     }
 
-    /// What its start is at, as the rest of "it is".
+    /// The current step of its start, as the rest of "it is".
     pub fn step(&self) -> step_watch::Receiver<&'static str> {
         self.step.subscribe()
     }
 
-    /// Starts the nodes, makes the account where it is missing, starts the gateway and the management API, all by the clock
-    /// of `options`, and writes `demo.json` once calls are admitted. A state in `options` is not used: the demo has its own.
+    /// Starts the nodes, makes the account if it is missing, starts the gateway and the management API, all by the
+    /// clock of `options`, and writes `demo.json` once calls are admitted. A state in `options` is not used: the demo
+    /// has its own.
     ///
     /// # Errors
     /// [`DemoError`]; nothing is left running then.
@@ -215,7 +215,7 @@ impl Prepared {
         step.send_replace("waiting for its databases");
         let gateway = serve(&config, options).await?;
         step.send_replace("starting the management side");
-        // The gateway is ready, so nobody makes or changes the databases that are opened here.
+        // The gateway is ready, so it does not create or migrate the databases that are opened here at the same time.
         let management = match Management::start(&config, clock).await {
             Ok(management) => management,
             Err(error) => {
@@ -232,12 +232,12 @@ impl Prepared {
     }
 }
 
-/// What of `config` is for the gateway, which would say of the rest that it has no effect.
+/// The part of `config` that concerns the gateway, which would warn that the rest has no effect.
 fn of_gateway(config: &Config) -> Config {
     Config { admin: Default::default(), ..config.clone() }
 }
 
-/// A gateway that admits calls.
+/// Starts a gateway and waits until it admits calls.
 async fn serve(config: &Config, options: StartOptions) -> Result<Gateway, DemoError> {
     let kept = Arc::new(crate::state::State::open(config, options.clock.clone())?);
     let options = StartOptions { state: Some(kept.clone()), ..options };
@@ -264,12 +264,12 @@ impl Demo {
         Prepared::new(options).await?.start(StartOptions::default()).await
     }
 
-    /// Where the gateway listens.
+    /// The address where the gateway listens.
     pub fn addr(&self) -> SocketAddr {
         self.gateway.addr()
     }
 
-    /// Where the management API listens.
+    /// The address where the management API listens.
     pub fn admin(&self) -> SocketAddr {
         self.management.addr()
     }
@@ -279,7 +279,7 @@ impl Demo {
         &self.gateway
     }
 
-    /// How those of its nodes stand that are not simulated.
+    /// Status of the nodes that are not simulated.
     pub fn real_nodes(&self) -> Vec<NodeState> {
         let is_simulated = |node: &str| {
             self.nodes.iter().any(|server| server.url() == node.strip_suffix('/').unwrap_or(node))
@@ -287,7 +287,7 @@ impl Demo {
         self.gateway.nodes().into_iter().filter(|state| !is_simulated(&state.node)).collect()
     }
 
-    /// Where `demo.json` stands.
+    /// The path of `demo.json`.
     pub fn file(&self) -> PathBuf {
         self.dir.file(FILE)
     }
@@ -297,11 +297,11 @@ impl Demo {
         welcome::text(&self.sheet, self.tier.name(), &self.file())
     }
 
-    /// Reads the configuration again, the file too, and puts it in force at the gateway and the management API. Gives
-    /// back the tables and values that differ but need a restart.
+    /// Reads the configuration again, including the file, and puts it in force at the gateway and the management API.
+    /// Returns the tables and values that differ but need a restart.
     ///
     /// # Errors
-    /// [`DemoError`] with what is wrong; then all is as it was before.
+    /// [`DemoError`] with what is wrong; then nothing has changed.
     pub fn reload(&self) -> Result<Vec<&'static str>, DemoError> {
         let config = self.settings.read()?;
         let app = self.management.reload(config.clone())?;
@@ -311,7 +311,7 @@ impl Demo {
         Ok(asleep)
     }
 
-    /// Finishes the calls in flight, puts what was recorded of them into the usage database, then stops the gateway, the
+    /// Finishes the calls in flight, ships what was recorded of them to the usage database, then stops the gateway, the
     /// management API and the nodes. `demo.json` stays.
     pub async fn stop(self) -> Drained {
         let (drained, cut) = tokio::join!(self.gateway.drain(), self.management.drain());

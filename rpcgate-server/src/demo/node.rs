@@ -1,5 +1,5 @@
-//! Sockets of the simulated nodes: plain HTTP/1.1 on a free port of this machine. What clients submit is kept before
-//! they hear that it was taken.
+//! Sockets of the simulated nodes: plain HTTP/1.1 on a free port of this machine. What clients submit is stored before
+//! the answer says so.
 
 use super::submissions::Submissions;
 use bytes::Bytes;
@@ -23,12 +23,12 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// What the most patient of real nodes, a UTXO daemon, takes as one request body.
+/// The largest request body of any real node, a UTXO daemon's.
 const BODY: usize = 32 << 20;
 /// Connections that the operating system holds until they are accepted.
 const BACKLOG: u32 = 1_024;
 
-/// A socket that is bound and queues connections, for a node that is not there yet.
+/// A bound socket that queues connections for a node that does not exist yet.
 #[derive(Debug)]
 pub struct NodeListener {
     acceptor: Acceptor,
@@ -38,22 +38,22 @@ impl NodeListener {
     /// Binds a free port of 127.0.0.1.
     ///
     /// # Errors
-    /// What the system says when it has none to give.
+    /// The operating system's, if no port is free.
     pub fn bind() -> io::Result<NodeListener> {
         Ok(NodeListener { acceptor: Acceptor::bind((Ipv4Addr::LOCALHOST, 0).into(), BACKLOG)? })
     }
 
-    /// Where a gateway reaches it.
+    /// The URL for a gateway.
     pub fn url(&self) -> String {
         format!("http://{}", self.acceptor.addr())
     }
 
-    /// Lets `node` answer here, by `clock`, as well or badly as `dial` says. What clients submit is forgotten with it.
+    /// Lets `node` answer here, by `clock`, with the disturbances of `dial`. What clients submit is lost with it.
     pub fn serve(self, node: Box<dyn Simulated>, dial: Dial, clock: Arc<dyn Clock>) -> NodeServer {
         self.start(HostedNode { node, submissions: None, gone: false }, dial, clock)
     }
 
-    /// As [`NodeListener::serve`], but what clients submit is kept.
+    /// As [`NodeListener::serve`], but what clients submit is stored.
     pub(super) fn serve_kept(
         self,
         node: Box<dyn Simulated>,
@@ -81,7 +81,7 @@ pub struct NodeServer {
 }
 
 impl NodeServer {
-    /// Where a gateway reaches it.
+    /// The URL for a gateway.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -96,12 +96,12 @@ impl Drop for NodeServer {
     }
 }
 
-/// A node, and where its submissions are kept: under one lock, so that they are kept in the order they were taken.
+/// A node, and where its submissions are stored: under one lock, so that they are stored in the order they were taken.
 #[derive(Debug)]
 struct HostedNode {
     node: Box<dyn Simulated>,
     submissions: Option<Submissions>,
-    /// Its server was dropped.
+    /// Whether its server was dropped.
     gone: bool,
 }
 
@@ -125,7 +125,7 @@ struct Shared {
     clock: Arc<dyn Clock>,
 }
 
-/// The dial wants the connection cut, or the server is gone.
+/// The dial disturbs the connection, or the server is gone.
 #[derive(Debug)]
 struct Cut;
 
@@ -158,7 +158,7 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     let served =
         http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
     if let Err(error) = served.await {
-        tracing::debug!(%error, "a simulated node's connection broke");
+        tracing::debug!(%error, "the connection of a simulated node failed");
     }
 }
 
@@ -166,7 +166,7 @@ impl Shared {
     async fn answer(&self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Cut> {
         let (head, body) = request.into_parts();
         let Ok(body) = Limited::new(body, BODY).collect().await else {
-            // Broken or too long: in the first case nobody reads this.
+            // Broken or too long. A broken connection has nobody to read this.
             return Ok(response(NodeReply { status: 413, content_type: "text/plain", body: Vec::new() }));
         };
         let body = body.to_bytes();

@@ -1,5 +1,5 @@
-//! What the demo says in its gateway's configuration: its own settings, which a file may change, and what was said on
-//! the command line, which nothing changes.
+//! The demo's configuration: its own settings, which a file may override, and those of the command line, which override
+//! everything.
 
 use super::DemoError;
 use super::chosen::{self, ChosenNode};
@@ -12,17 +12,17 @@ use rpcgate_core::config::{Config, Setting};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-/// Where the gateway and the management API listen if nobody says anything else.
+/// The default addresses of the gateway and the management API.
 const GATEWAY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8081);
-/// The database, the folder of usage that is not in it yet and the one of mails, in the demo's folder.
+/// The names in the demo's folder of the database, of the journal and of the folder for mails.
 const DATABASE: &str = "rpcgate.db";
 const JOURNAL: &str = "journal";
 const OUTBOX: &str = "outbox";
-/// Who gives the demo's own settings, in messages about them.
+/// The source of the demo's own settings, as messages name it.
 const OWN: &str = "the demo";
 
-/// Everything that the configuration is read from, as often as need be.
+/// The sources of the configuration, which is read again at each reload.
 #[derive(Debug)]
 pub(super) struct Settings {
     base: Vec<Setting>,
@@ -35,7 +35,7 @@ impl Settings {
     /// Settings of a demo in `dir` with the secrets of `state`, whose simulated nodes are at these URLs, by chain.
     ///
     /// # Errors
-    /// [`DirError`] for a folder whose name a setting cannot hold.
+    /// [`DirError`] for a folder whose name cannot be part of a setting.
     pub(super) fn new(
         options: &DemoOptions,
         chosen: Vec<ChosenNode>,
@@ -44,7 +44,7 @@ impl Settings {
         simulated: &[(&str, String)],
     ) -> Result<Settings, DirError> {
         let own = |path: &str, value: String| Setting::new(OWN, path, value);
-        // Whole paths: they are the demo's folder wherever somebody is who reads them.
+        // Absolute paths: they name the demo's folder from any working directory.
         let (database, journal) = (dir.absolute(DATABASE)?, dir.absolute(JOURNAL)?);
         let mut base = vec![
             own("gateway.key_secret", state.key_secret.clone()),
@@ -53,12 +53,12 @@ impl Settings {
             own("database.url", url_of(database.as_ref())),
             own("journal.dir", journal),
             own("telemetry.log_format", "text".into()),
-            // What was printed for pasting should not scroll away.
+            // By default the log is quiet, so that the printed lines do not scroll away.
             own("telemetry.log_filter", "warn".into()),
         ];
         base.extend(simulated.iter().map(|(chain, url)| own(&format!("chains.{chain}.nodes"), url.clone())));
         let mut flags = chosen::flags(&chosen);
-        // An option that was left alone is the demo's own setting; one that was given is a flag.
+        // A default is one of the demo's own settings; a given option is a flag.
         for (option, path, listen, alone) in [
             ("--gateway", "gateway.listen", options.gateway, GATEWAY),
             ("--admin", "admin.listen", options.admin, ADMIN),

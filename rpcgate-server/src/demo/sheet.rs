@@ -1,4 +1,4 @@
-//! `demo.json`: what a program must know to use a demo that is ready.
+//! `demo.json`: what a program needs to use a demo that is ready.
 
 use super::account::Account;
 use super::dir::{Dir, DirError};
@@ -12,18 +12,18 @@ use std::path::Path;
 /// The file's name in the demo's folder.
 pub const FILE: &str = "demo.json";
 
-/// Everything that `demo.json` says. What is not served is null there.
+/// The content of `demo.json`. A service that does not run is null there.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Sheet {
     /// The gateway's base URL.
     pub(super) gateway: String,
     /// The management host's base URL.
     pub(super) admin: String,
-    /// Who logs in there.
+    /// The login of the account's user.
     pub(super) owner: SignedIn,
-    /// Who runs the service.
+    /// The login of the operator.
     pub(super) operator: SignedIn,
-    /// The folder of mails; none where a server takes them.
+    /// The folder of mails; `None` if a server delivers them.
     pub(super) outbox: Option<String>,
     pub(super) tenant_id: String,
     pub(super) project_id: String,
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Sheet {
 }
 
 impl Sheet {
-    /// What to say of a gateway that serves `config` at `addr`, and of a management API at `admin`, to the holder of
+    /// The sheet of a gateway that serves `config` at `addr`, and of a management API at `admin`, for the holder of
     /// `account`.
     pub(super) fn new(config: &Config, addr: SocketAddr, admin: SocketAddr, account: &Account) -> Sheet {
         let scheme = if config.gateway.tls.pair().is_some() { "https" } else { "http" };
@@ -62,7 +62,7 @@ impl Sheet {
         }
     }
 
-    /// Writes it to `dir`. Whoever sees the file may begin to call.
+    /// Writes it to `dir`. From then on programs may call.
     pub(super) fn publish(&self, dir: &Dir) -> Result<(), DirError> {
         dir.write(FILE, &format!("{:#}\n", self.json()))
     }
@@ -90,7 +90,7 @@ impl Sheet {
     }
 }
 
-/// Where a listener at `addr` is reached from this machine: one on all addresses has to be asked on one.
+/// The address where this machine reaches a listener at `addr`: for one on all addresses, the loopback address.
 pub(super) fn reachable(addr: SocketAddr) -> SocketAddr {
     let mut reachable = addr;
     if addr.ip().is_unspecified() {
@@ -103,12 +103,12 @@ pub(super) fn reachable(addr: SocketAddr) -> SocketAddr {
     reachable
 }
 
-/// The path from the root on, where the system knows it.
+/// The absolute path, if the operating system can tell it.
 fn absolute(path: &Path) -> String {
     std::path::absolute(path).as_deref().unwrap_or(path).display().to_string()
 }
 
-/// The HTTP URL of a node with its user and password put back.
+/// The HTTP URL of a node, including its user and password.
 fn usable(node: &NodeSettings) -> Option<String> {
     let url = node.url.as_ref()?.expose();
     let (Some(user), Some((scheme, rest))) = (&node.user, url.split_once("://")) else {
@@ -118,14 +118,14 @@ fn usable(node: &NodeSettings) -> Option<String> {
     Some(format!("{scheme}://{}{}@{rest}", escaped(user), password.unwrap_or_default()))
 }
 
-/// Everything but the unreserved characters of RFC 3986 as percent-escapes.
+/// Percent-encodes everything but the unreserved characters of RFC 3986.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            // Writing to a text does not fail.
+            // Writing to a `String` does not fail.
             let _ = write!(out, "%{byte:02X}");
         }
     }

@@ -1,4 +1,4 @@
-//! What a demo keeps from one start to the next: the seed of its simulated chains, its account and its secrets.
+//! What a demo stores from one start to the next: the seed of its simulated chains, its account and its secrets.
 
 use super::dir::{Dir, DirError};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -12,24 +12,24 @@ const FILE: &str = "state.json";
 const SECRET_LENGTH: usize = 48;
 const PASSWORD_LENGTH: usize = 24;
 
-/// A demo's memory.
+/// The stored state of a demo.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct State {
-    /// The simulated chains are a function of it and of the time.
+    /// The simulated chains are a function of the seed and the time.
     pub(super) seed: u64,
     /// `gateway.key_secret`.
     pub(super) key_secret: String,
     /// The API key.
     pub(super) api_key: String,
-    // Identifiers that the account is made with.
+    // The identifiers of the account.
     pub(super) tenant: TenantId,
     pub(super) project: ProjectId,
     pub(super) key: KeyId,
     /// `admin.jwt.secret`.
     pub(super) jwt_secret: String,
-    /// What the account's user logs in with.
+    /// The login of the account's user.
     pub(super) owner: Login,
-    /// What the operator logs in with.
+    /// The login of the operator.
     pub(super) operator: Login,
     pub(super) operator_id: UserId,
 }
@@ -38,8 +38,8 @@ pub(super) struct State {
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Login {
     pub(super) password: String,
-    /// The digest that this password had with a hash which it is known to fit. Where it is the one of the hash in the
-    /// database, nothing has to be hashed to know that the password is still good.
+    /// The digest of this password and a hash that it was verified with. If the digest of the hash in the database is
+    /// the same, the password is known to be valid without hashing it.
     pub(super) proof: Option<String>,
 }
 
@@ -64,21 +64,21 @@ pub enum StateError {
     /// Its file cannot be read or written.
     #[error(transparent)]
     Dir(#[from] DirError),
-    /// A file of it was not written by a demo.
+    /// A file was not written by a demo.
     #[error("{file}: {why}: mend it, or remove it to begin anew")]
     Unreadable {
-        /// Where it stands.
+        /// The path of the file.
         file: String,
         /// What is wrong with it.
         why: String,
     },
-    /// None could be made.
+    /// The operating system has no randomness for a new state.
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
 }
 
 impl State {
-    /// The state kept in `dir`; a new one, kept from now on, where there is none.
+    /// Reads the state in `dir`; if there is none, makes a new one and stores it.
     pub(super) fn open(dir: &Dir) -> Result<State, StateError> {
         let Some(text) = dir.read(FILE)? else {
             let state = State::make()?;
@@ -92,7 +92,7 @@ impl State {
         Ok(state)
     }
 
-    /// That the file in `dir` cannot be used, and why.
+    /// The error for a state in `dir` that cannot be used.
     pub(super) fn unreadable(dir: &Dir, why: String) -> StateError {
         StateError::Unreadable { file: dir.file(FILE).display().to_string(), why }
     }
@@ -116,7 +116,7 @@ impl State {
         Ok(dir.write(FILE, &format!("{value:#}\n"))?)
     }
 
-    /// Puts another API key in the place of the one that there is, under an identifier of its own.
+    /// Replaces the API key by another one with an identifier of its own.
     pub(super) fn renew(&mut self, forge: &KeyForge) -> Result<(), StateError> {
         self.api_key = forge.make()?;
         self.renumber()
@@ -148,7 +148,7 @@ impl State {
         Ok(state)
     }
 
-    /// Makes what the version that wrote it did not keep. Whether there was any.
+    /// Makes what an earlier version did not store. Returns whether anything was missing.
     fn complete(&mut self) -> Result<bool, NoRandomness> {
         let mut made = false;
         for (text, length) in [
@@ -168,7 +168,8 @@ impl State {
         Ok(made)
     }
 
-    /// What an earlier version did not keep is empty. The error says what is wrong and repeats no value.
+    /// Parses a state. What an earlier version did not store is empty. The error says what is wrong and repeats no
+    /// value.
     pub(super) fn read(text: &str) -> Result<State, String> {
         let value: Value =
             serde_json::from_str(text).map_err(|error| format!("line {}: not JSON", error.line()))?;

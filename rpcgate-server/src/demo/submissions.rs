@@ -1,15 +1,15 @@
-//! What clients submitted to a simulated node, kept for its next start: one file for each chain.
+//! What clients submitted to a simulated node, stored for its next start: one file for each chain.
 //!
 //! `CHAIN.submissions` is text. Its first line, `seed N`, names the chain that it belongs to; each further line is one
 //! transaction that the node took: the moment in microseconds since the Unix epoch, a space, and the signed bytes in
-//! hex. A line is whole before the client hears of its transaction, so that a last line without its end, which a
-//! process that was killed may leave, was never promised to anybody and is dropped. Lines are handed to the system,
-//! not forced to the disk: they outlive the process, and all but the last seconds before a loss of power.
+//! hex. A line is complete before the client gets the answer, so a last line without its newline, which a killed
+//! process may leave, was never acknowledged and is dropped. Lines are handed to the operating system, not flushed to
+//! the disk: they survive the process, and all but the last seconds before a power failure.
 //!
-//! A file ends with the first transaction that would make it more than [`SUBMISSIONS`], or more than
-//! [`SUBMISSION_BYTES`] of them. A UTXO node refuses beyond that. An EVM node goes on, and what it takes from then on
-//! is gone with the next start, from which accounts stand as the kept transactions left them; its blocks' hashes do
-//! not cover transactions, so that this is no reorganisation either. Removing the file begins anew.
+//! A file ends before the transaction that would make it more than [`SUBMISSIONS`], or more than [`SUBMISSION_BYTES`]
+//! of them. A UTXO node refuses beyond that. An EVM node goes on, and what it takes from then on is lost at the next
+//! start, when accounts are as the stored transactions left them; its blocks' hashes do not cover transactions, so this
+//! is no reorganisation either. Removing the file starts over.
 
 use super::dir::Dir;
 use super::state::StateError;
@@ -19,39 +19,39 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-/// The end of one chain's file.
+/// The file of one chain.
 #[derive(Debug)]
 pub(super) struct Submissions {
     path: PathBuf,
     seed: u64,
-    /// How many transactions it holds, and how many bytes those have.
+    /// How many transactions it holds, and how many bytes they have.
     held: (usize, usize),
     end: End,
 }
 
 #[derive(Debug)]
 enum End {
-    /// Not open yet. What stands beyond this many bytes is dropped with the first line that is added.
+    /// Not open yet. Bytes beyond this length are dropped when the first line is added.
     Known(u64),
     Open(File),
-    /// Nothing more is kept: later transactions build upon the one that is missing.
+    /// Nothing more is stored: later transactions build upon the missing one.
     Closed,
 }
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug, Default)]
 struct Kept {
     past: Vec<Submission>,
-    /// Length of what is to stay, in bytes; 0 to begin anew.
+    /// Length in bytes of what stays; 0 to start over.
     length: usize,
 }
 
 impl Submissions {
-    /// What `dir` keeps of the chain's earlier life, and where to add to it. A file of another seed is of another
-    /// chain: it counts for nothing, and is replaced with the first line that is added.
+    /// What `dir` holds of the chain's past, and where to add to it. A file with another seed belongs to another chain:
+    /// it is ignored, and replaced when the first line is added.
     ///
     /// # Errors
-    /// A file that cannot be read, or that has lines which no demo wrote: it is left as it is.
+    /// A file that cannot be read, or that has lines which no demo wrote: it is left unchanged.
     pub(super) fn open(
         dir: &Dir,
         chain: &str,
@@ -66,8 +66,8 @@ impl Submissions {
         Ok((Submissions { path, seed, held, end: End::Known(length as u64) }, past))
     }
 
-    /// Adds what a node has just taken, all or nothing of each. A file that cannot be written is given up, with one
-    /// line in the log: the demo goes on, and forgets with its end.
+    /// Adds what a node has just taken; each transaction is stored whole or not at all. A file that cannot be written
+    /// is given up, with one warning in the log: the demo goes on without it.
     pub(super) fn add(&mut self, fresh: &[Submission]) {
         if fresh.is_empty() || matches!(self.end, End::Closed) {
             return;
@@ -86,10 +86,10 @@ impl Submissions {
         let written = self.write(&text);
         let file = self.path.display();
         if let Err(error) = written {
-            tracing::warn!(%file, %error, "the next start will not know what is submitted from now on");
+            tracing::warn!(%file, %error, "transactions submitted from now on are lost at the next start");
             self.end = End::Closed;
         } else if !whole {
-            tracing::warn!(%file, "full: the next start will not know what is submitted from now on");
+            tracing::warn!(%file, "full: transactions submitted from now on are lost at the next start");
             self.end = End::Closed;
         }
     }
@@ -114,9 +114,9 @@ impl Submissions {
     }
 }
 
-/// The error says what is wrong.
+/// Parses a file. The error says what is wrong.
 fn read(bytes: &[u8], seed: u64) -> Result<Kept, String> {
-    // Whatever follows the last line's end was never finished.
+    // Bytes after the last newline were never completed.
     let Some(last) = bytes.iter().rposition(|byte| *byte == b'\n') else {
         return Ok(Kept::default());
     };

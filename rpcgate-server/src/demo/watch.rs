@@ -1,12 +1,12 @@
-//! What a demo tells of nodes that are not simulated: which of them do not answer.
+//! Reports nodes that are not simulated and do not answer.
 
 use rpcgate_admin::store::NodeState;
 use std::collections::BTreeMap;
 
-/// Looks in a row, a second apart, for which a node may have said nothing yet.
+/// Looks in a row, a second apart, after which a node that has shown nothing counts as in trouble.
 const PATIENCE: u32 = 3;
 
-/// Remembers what was told, so that each trouble is told once.
+/// Remembers what was reported, so that each trouble is reported once.
 #[derive(Debug, Default)]
 pub struct NodeWatch {
     looks: u32,
@@ -15,7 +15,7 @@ pub struct NodeWatch {
 }
 
 impl NodeWatch {
-    /// Lines on what has changed since the last look.
+    /// Lines about what has changed since the last look.
     pub fn look(&mut self, nodes: Vec<NodeState>) -> Vec<String> {
         self.looks = self.looks.saturating_add(1);
         nodes.into_iter().filter_map(|node| self.line(node)).collect()
@@ -26,7 +26,8 @@ impl NodeWatch {
         let is_well = standing == "well";
         let name = (chain, node);
         if let Some(before) = self.troubled.get(&name) {
-            // A node that is left alone for a while looks well until it is asked again: that it is shows by its height.
+            // A node that is not asked for a while looks well until it is asked again. Its height shows that it
+            // answers.
             let recovered = is_well && height > *before;
             return recovered.then(|| {
                 self.troubled.remove(&name);

@@ -1,22 +1,22 @@
-//! What a demo prints once it is ready: lines to paste into a shell.
+//! The text that a demo prints once it is ready: lines to paste into a shell.
 
 use super::sheet::Sheet;
 use rpcgate_core::adapter::{Adapter, Probe};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The chain that the longer examples are shown on.
+/// The chain of the longer examples.
 const SHOWN: &str = "eth";
 
-/// One of the accounts that development nodes, simulated ones too, fund at the start.
+/// One of the accounts that development nodes, including the simulated ones, fund at the start.
 const ACCOUNT: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
-/// A token contract of Ethereum, which the simulated node has too; where it is missing, a call of it gives `0x`.
+/// A token contract of Ethereum, which the simulated node has too; a node without it answers `0x`.
 const TOKEN: &str = "0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48";
 /// `totalSupply()`, by the ABI of EIP-20.
 const TOTAL_SUPPLY: &str = "0x18160ddd";
 
 /// The text. Each line that begins with `curl` is a command of its own. Passwords, and node URLs, which may hold some,
-/// are left to the file.
+/// are only in the file.
 pub(super) fn text(sheet: &Sheet, plan: &str, file: &Path) -> String {
     let served: Vec<_> = rpcgate_chains::catalog()
         .filter(|adapter| sheet.nodes.iter().any(|(chain, _)| *chain == adapter.facts().name.as_str()))
@@ -67,7 +67,7 @@ fn path(adapter: &Arc<dyn Adapter>) -> &'static str {
     adapter.facts().name.as_str()
 }
 
-/// The call that asks for a chain's newest height.
+/// The request for a chain's newest height.
 fn head(sheet: &Sheet, options: &str, adapter: &Arc<dyn Adapter>) -> String {
     match adapter.probe() {
         Probe::Rpc { method, params } => {
@@ -83,7 +83,7 @@ fn head(sheet: &Sheet, options: &str, adapter: &Arc<dyn Adapter>) -> String {
     }
 }
 
-/// A call as clients of the chain write it.
+/// A call in the form that clients of the chain write it.
 fn call(adapter: &Arc<dyn Adapter>, id: u32, method: &str, params: &str) -> String {
     let params = if params.is_empty() { String::new() } else { format!(r#","params":{params}"#) };
     match adapter.facts().dialect.version() {

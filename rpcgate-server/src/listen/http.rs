@@ -214,8 +214,8 @@ fn end(end: End) {
     match end {
         End::Done(Ok(())) | End::Idle => {}
         End::Done(Err(error)) => tracing::debug!(%error, "connection failed"),
-        End::SlowReader => tracing::debug!("connection cut: its client took its answer too slowly"),
-        End::SlowHead => tracing::debug!("connection closed: its head came too slowly"),
+        End::SlowReader => tracing::debug!("connection cut: its client read the answer too slowly"),
+        End::SlowHead => tracing::debug!("connection closed: its head arrived too slowly"),
         End::Cut => tracing::debug!("connection cut"),
     }
 }

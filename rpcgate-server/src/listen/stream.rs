@@ -72,7 +72,7 @@ impl<F: Future<Output = ()>> Future for Stream<F> {
         if alarm.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
-        tracing::debug!("stream reset: its client took its answer too slowly");
+        tracing::debug!("stream reset: its client read the answer too slowly");
         this.state.reset();
         this.stream.set(None);
         Poll::Ready(())
