@@ -115,10 +115,7 @@ impl Enrolment<'_> {
         match Passwords::new(1, 0).verify(password, Some(stored)).await {
             Ok(true) => self.remember(pick, found),
             Ok(false) | Err(PasswordError::Failed(_)) => {
-                tracing::warn!(
-                    email,
-                    "this password was changed: the one in demo.json is no longer valid"
-                );
+                tracing::warn!(email, "this password was changed: the one in demo.json is no longer valid");
                 Ok(())
             }
             Err(error) => Err(error.into()),

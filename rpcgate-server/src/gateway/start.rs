@@ -57,7 +57,7 @@ impl Gateway {
         };
         let (chains, pools) = (reloadable.chains.clone(), reloadable.pools.clone());
         let (parts, swept) = assemble::parts(&config, backends, chains, pools, reloadable.safeguard.clone());
-        let connections = Connections::behind(sink, state.clone());
+        let connections = Connections::new(sink, state.clone());
         let stack = http_stack(Parts { spawn: connections.clone(), ..parts });
 
         let addr = listener.addr();

@@ -22,20 +22,20 @@ pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 
 /// A request's body. Dropped before its end, it notes that its connection has unread bytes.
 #[derive(Debug)]
-pub(crate) struct Arriving {
+pub(crate) struct RequestBody {
     inner: Incoming,
     /// A chunked body shows its end by nothing else.
     ended: bool,
     state: Arc<ConnectionState>,
 }
 
-impl Arriving {
+impl RequestBody {
     pub(super) fn new(inner: Incoming, state: Arc<ConnectionState>) -> Self {
-        Arriving { inner, ended: false, state }
+        RequestBody { inner, ended: false, state }
     }
 }
 
-impl Body for Arriving {
+impl Body for RequestBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -57,7 +57,7 @@ impl Body for Arriving {
     }
 }
 
-impl Drop for Arriving {
+impl Drop for RequestBody {
     fn drop(&mut self) {
         if !self.is_end_stream() {
             self.state.left_unread();
@@ -67,7 +67,7 @@ impl Drop for Arriving {
 
 /// What an answer's body holds of its connection.
 #[derive(Debug)]
-pub(super) struct Given {
+pub(super) struct BodyHandle {
     pub(super) busy: Busy,
     /// Over HTTP/2: how far the stream has come.
     pub(super) progress: Option<Arc<Progress>>,
@@ -75,7 +75,7 @@ pub(super) struct Given {
 
 pin_project! {
     /// An answer's body. While it lives, its connection is busy.
-    pub(super) struct Outgoing<B: Body> {
+    pub(super) struct ResponseBody<B: Body> {
         #[pin]
         content: Content<B>,
         _busy: Busy,
@@ -96,30 +96,30 @@ pin_project! {
     enum Content<B: Body> {
         Plain { #[pin] body: B },
         // Boxed, because it is six times as large as the body of an answer without compression.
-        Packed { body: Pin<Box<CompressionBody<B>>> },
-        Own { #[pin] body: Full<Bytes> },
+        Compressed { body: Pin<Box<CompressionBody<B>>> },
+        Builtin { #[pin] body: Full<Bytes> },
     }
 }
 
-impl<B: Body> Outgoing<B> {
-    pub(super) fn plain(body: B, given: Given) -> Self {
-        Self::new(Content::Plain { body }, given)
+impl<B: Body> ResponseBody<B> {
+    pub(super) fn plain(body: B, handle: BodyHandle) -> Self {
+        Self::new(Content::Plain { body }, handle)
     }
 
-    pub(super) fn packed(body: Pin<Box<CompressionBody<B>>>, given: Given) -> Self {
-        Self::new(Content::Packed { body }, given)
+    pub(super) fn compressed(body: Pin<Box<CompressionBody<B>>>, handle: BodyHandle) -> Self {
+        Self::new(Content::Compressed { body }, handle)
     }
 
-    pub(super) fn builtin(body: Full<Bytes>, given: Given) -> Self {
-        Self::new(Content::Own { body }, given)
+    pub(super) fn builtin(body: Full<Bytes>, handle: BodyHandle) -> Self {
+        Self::new(Content::Builtin { body }, handle)
     }
 
-    fn new(content: Content<B>, given: Given) -> Self {
-        let stream = given.progress.map(|progress| {
+    fn new(content: Content<B>, handle: BodyHandle) -> Self {
+        let stream = handle.progress.map(|progress| {
             progress.offer();
             Box::new(Streamed { progress, rest: Bytes::new() })
         });
-        Outgoing { content, _busy: given.busy, stream }
+        ResponseBody { content, _busy: handle.busy, stream }
     }
 }
 
@@ -133,8 +133,8 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Piece {
         match self.project() {
             Projected::Plain { body } => body.poll_frame(cx).map_err(Into::into),
-            Projected::Packed { body } => body.as_mut().poll_frame(cx).map_err(Into::into),
-            Projected::Own { body } => body.poll_frame(cx).map_err(Into::into),
+            Projected::Compressed { body } => body.as_mut().poll_frame(cx).map_err(Into::into),
+            Projected::Builtin { body } => body.poll_frame(cx).map_err(Into::into),
         }
     }
 }
@@ -165,7 +165,7 @@ impl Streamed {
     }
 }
 
-impl<B> Body for Outgoing<B>
+impl<B> Body for ResponseBody<B>
 where
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
@@ -184,8 +184,8 @@ where
     fn is_end_stream(&self) -> bool {
         let is_over = match &self.content {
             Content::Plain { body } => body.is_end_stream(),
-            Content::Packed { body } => body.is_end_stream(),
-            Content::Own { body } => body.is_end_stream(),
+            Content::Compressed { body } => body.is_end_stream(),
+            Content::Builtin { body } => body.is_end_stream(),
         };
         is_over && self.stream.as_ref().is_none_or(|stream| stream.rest.is_empty())
     }
@@ -193,8 +193,8 @@ where
     fn size_hint(&self) -> SizeHint {
         match &self.content {
             Content::Plain { body } => body.size_hint(),
-            Content::Packed { body } => body.size_hint(),
-            Content::Own { body } => body.size_hint(),
+            Content::Compressed { body } => body.size_hint(),
+            Content::Builtin { body } => body.size_hint(),
         }
     }
 }

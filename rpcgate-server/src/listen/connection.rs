@@ -274,7 +274,7 @@ mod tests {
     }
 
     fn connection(greedy: bool) -> Connection<Silent> {
-        let connections = Connections::new(Arc::new(MemoryUsageSink::default()));
+        let connections = Connections::new(Arc::new(MemoryUsageSink::default()), None);
         Connection::new(Silent { greedy }, connections.enter(), TIMEOUTS)
     }
 

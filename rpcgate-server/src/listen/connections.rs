@@ -50,13 +50,8 @@ impl Spawn for Connections {
 }
 
 impl Connections {
-    #[cfg(test)]
-    pub(crate) fn new(sink: Arc<dyn UsageSink>) -> Arc<Self> {
-        Connections::behind(sink, None)
-    }
-
-    /// Connections of a gateway that is not ready before `state` is.
-    pub(crate) fn behind(sink: Arc<dyn UsageSink>, state: Option<Arc<State>>) -> Arc<Self> {
+    /// The connections of a gateway that is ready only while `sink` and `state` are.
+    pub(crate) fn new(sink: Arc<dyn UsageSink>, state: Option<Arc<State>>) -> Arc<Self> {
         Arc::new(Connections {
             sink,
             state,
@@ -172,7 +167,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_drain_waits_for_what_goes_on_without_its_client_and_ends_it_after_the_grace() {
         for (takes, ended) in [(10, true), (40, false)] {
-            let connections = Connections::new(Arc::new(MemoryUsageSink::default()));
+            let connections = Connections::new(Arc::new(MemoryUsageSink::default()), None);
             let (done, told) = oneshot::channel();
             connections.spawn(Box::pin(async move {
                 tokio::time::sleep(Duration::from_secs(takes)).await;

@@ -1,6 +1,6 @@
 //! The listener for HTTP: accepts, bounds and serves connections.
 
-use super::body::{Arriving, BoxError};
+use super::body::{BoxError, RequestBody};
 use super::builtin;
 use super::connection::{Connection, End, Serve, Timeouts};
 use super::connection_state::ConnectionState;
@@ -122,7 +122,7 @@ impl Listener {
         certificate: Option<Arc<Certificate>>,
         connections: Arc<Connections>,
     ) where
-        S: Service<Request<Arriving>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
+        S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
         S::Future: Send,
         B: Body<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError> + Send,
@@ -156,7 +156,7 @@ async fn secured<T, S, B>(
     bounds: &Bounds,
 ) where
     T: AsyncRead + AsyncWrite + Unpin,
-    S: Service<Request<Arriving>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
+    S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send,
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError> + Send,
@@ -182,7 +182,7 @@ async fn secured<T, S, B>(
 async fn http1<T, S, B>(stream: T, stack: S, handle: ConnectionHandle, bounds: &Bounds) -> End
 where
     T: AsyncRead + AsyncWrite + Unpin,
-    S: Service<Request<Arriving>, Response = Response<B>, Error = Infallible> + Clone,
+    S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible> + Clone,
     B: Body<Data = Bytes> + 'static,
     B::Error: Into<BoxError>,
 {
@@ -194,7 +194,7 @@ where
 async fn http2<T, S, B>(stream: T, stack: S, handle: ConnectionHandle, bounds: &Bounds) -> End
 where
     T: AsyncRead + AsyncWrite + Unpin,
-    S: Service<Request<Arriving>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
+    S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send,
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError> + Send,

@@ -1,6 +1,6 @@
 //! The service of a connection: passes requests to the stack, and answers some itself.
 
-use super::body::{Arriving, BoxError, Given, Outgoing};
+use super::body::{BodyHandle, BoxError, RequestBody, ResponseBody};
 use super::builtin;
 use super::connection_state::{Busy, ConnectionState};
 use super::connections::Connections;
@@ -26,15 +26,15 @@ use tower_http::compression::predicate::SizeAbove;
 use tower_http::compression::{Compression, CompressionBody, CompressionLevel};
 
 /// Answers of at least so many bytes are compressed, for clients that ask for it.
-const WORTH: u16 = 1024;
+const COMPRESSED_FROM: u16 = 1024;
 
 /// A stack with compression around it, which only those requests enter that ask for it.
-pub(super) type Packing<S> = Compression<S, SizeAbove>;
+pub(super) type Compressing<S> = Compression<S, SizeAbove>;
 
 /// The service of one connection. Hyper takes a service by reference and may call it from several streams at once, so
 /// the stack, which is called by exclusive reference, is behind a lock that is held for the call alone.
 pub(super) struct ConnectionService<S> {
-    stack: Mutex<Packing<S>>,
+    stack: Mutex<Compressing<S>>,
     connections: Arc<Connections>,
     state: Arc<ConnectionState>,
     streams: bool,
@@ -49,47 +49,51 @@ impl<S> ConnectionService<S> {
     pub(super) fn new(stack: S, connections: Arc<Connections>, state: Arc<ConnectionState>) -> Self {
         let stack = Compression::new(stack)
             .quality(CompressionLevel::Fastest)
-            .compress_when(SizeAbove::new(WORTH.into()));
+            .compress_when(SizeAbove::new(COMPRESSED_FROM.into()));
         ConnectionService { stack: Mutex::new(stack), connections, state, streams: false }
     }
 }
 
 impl<S, B> hyper::service::Service<Request<Incoming>> for ConnectionService<S>
 where
-    S: Service<Request<Arriving>, Response = Response<B>, Error = Infallible> + Clone,
+    S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible> + Clone,
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
 {
-    type Response = Response<Outgoing<B>>;
+    type Response = Response<ResponseBody<B>>;
     type Error = Infallible;
-    type Future = Answering<S, B>;
+    type Future = ResponseFuture<S, B>;
 
-    fn call(&self, request: Request<Incoming>) -> Answering<S, B> {
+    fn call(&self, request: Request<Incoming>) -> ResponseFuture<S, B> {
         let is_ambiguous = !self.streams && self.state.is_ambiguous(request.body());
         let busy = Some(self.state.begin());
         let progress = self.streams.then(|| self.state.open());
         if let Some(answer) = builtin::health(&self.connections, request.method(), request.uri().path()) {
-            return Answering { way: Way::Own { answer: Some(answer) }, busy, progress };
+            return ResponseFuture { source: Source::Builtin { answer: Some(answer) }, busy, progress };
         }
         if is_ambiguous {
-            return Answering { way: Way::Own { answer: Some(builtin::ambiguous()) }, busy, progress };
+            return ResponseFuture {
+                source: Source::Builtin { answer: Some(builtin::ambiguous()) },
+                busy,
+                progress,
+            };
         }
-        let request = request.map(|body| Arriving::new(body, self.state.clone()));
-        let packed = request.headers().contains_key(ACCEPT_ENCODING);
-        let way = catch_unwind(AssertUnwindSafe(|| {
+        let request = request.map(|body| RequestBody::new(body, self.state.clone()));
+        let is_compressed = request.headers().contains_key(ACCEPT_ENCODING);
+        let source = catch_unwind(AssertUnwindSafe(|| {
             let mut stack = self.stack.lock();
             let mut cx = Context::from_waker(Waker::noop());
             if stack.poll_ready(&mut cx).is_pending() {
-                return Way::Waiting { future: Box::pin(stack.clone().oneshot(request)) };
+                return Source::Waiting { future: Box::pin(stack.clone().oneshot(request)) };
             }
-            if packed {
-                Way::Packed { future: stack.call(request) }
+            if is_compressed {
+                Source::Compressed { future: stack.call(request) }
             } else {
-                Way::Plain { future: stack.get_mut().call(request) }
+                Source::Plain { future: stack.get_mut().call(request) }
             }
         }));
-        Answering {
-            way: way.unwrap_or_else(|_| Way::Own { answer: Some(builtin::panicked()) }),
+        ResponseFuture {
+            source: source.unwrap_or_else(|_| Source::Builtin { answer: Some(builtin::panicked()) }),
             busy,
             progress,
         }
@@ -98,58 +102,58 @@ where
 
 pin_project! {
     /// A request that is being answered. A panic on the way costs this request and its connection, not the process.
-    pub(super) struct Answering<S, B>
+    pub(super) struct ResponseFuture<S, B>
     where
-        S: Service<Request<Arriving>, Response = Response<B>>,
+        S: Service<Request<RequestBody>, Response = Response<B>>,
         B: Body,
     {
         #[pin]
-        way: Way<S, B>,
+        source: Source<S, B>,
         busy: Option<Busy>,
         progress: Option<Arc<Progress>>,
     }
 }
 
 pin_project! {
-    #[project = Taken]
-    enum Way<S, B>
+    #[project = ProjectedSource]
+    enum Source<S, B>
     where
-        S: Service<Request<Arriving>, Response = Response<B>>,
+        S: Service<Request<RequestBody>, Response = Response<B>>,
         B: Body,
     {
         Plain { #[pin] future: S::Future },
-        Packed { #[pin] future: <Packing<S> as Service<Request<Arriving>>>::Future },
+        Compressed { #[pin] future: <Compressing<S> as Service<Request<RequestBody>>>::Future },
         // Boxed, because it is rare and larger than the others.
-        Waiting { future: Pin<Box<Oneshot<Packing<S>, Request<Arriving>>>> },
-        Own { answer: Option<Response<Full<Bytes>>> },
+        Waiting { future: Pin<Box<Oneshot<Compressing<S>, Request<RequestBody>>>> },
+        Builtin { answer: Option<Response<Full<Bytes>>> },
     }
 }
 
-impl<S, B> Future for Answering<S, B>
+impl<S, B> Future for ResponseFuture<S, B>
 where
-    S: Service<Request<Arriving>, Response = Response<B>, Error = Infallible>,
+    S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible>,
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
 {
-    type Output = Result<Response<Outgoing<B>>, Infallible>;
+    type Output = Result<Response<ResponseBody<B>>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let polled = catch_unwind(AssertUnwindSafe(|| this.way.poll(cx)));
+        let polled = catch_unwind(AssertUnwindSafe(|| this.source.poll(cx)));
         let answer = match polled {
             Ok(polled) => ready!(polled),
-            Err(_) => Made::Own(builtin::panicked()),
+            Err(_) => Answer::Builtin(builtin::panicked()),
         };
         let Some(busy) = this.busy.take() else {
             // Only a future that is polled after its end has none.
             return Poll::Pending;
         };
         let is_last = busy.is_last() && this.progress.is_none();
-        let given = Given { busy, progress: this.progress.take() };
+        let handle = BodyHandle { busy, progress: this.progress.take() };
         let mut answer = match answer {
-            Made::Plain(answer) => answer.map(|body| Outgoing::plain(body, given)),
-            Made::Packed(answer) => answer.map(|body| Outgoing::packed(body, given)),
-            Made::Own(answer) => answer.map(|body| Outgoing::builtin(body, given)),
+            Answer::Plain(answer) => answer.map(|body| ResponseBody::plain(body, handle)),
+            Answer::Compressed(answer) => answer.map(|body| ResponseBody::compressed(body, handle)),
+            Answer::Builtin(answer) => answer.map(|body| ResponseBody::builtin(body, handle)),
         };
         if is_last {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -158,34 +162,34 @@ where
     }
 }
 
-enum Made<B: Body> {
+enum Answer<B: Body> {
     Plain(Response<B>),
-    Packed(Response<Pin<Box<CompressionBody<B>>>>),
-    Own(Response<Full<Bytes>>),
+    Compressed(Response<Pin<Box<CompressionBody<B>>>>),
+    Builtin(Response<Full<Bytes>>),
 }
 
-impl<S, B> Way<S, B>
+impl<S, B> Source<S, B>
 where
-    S: Service<Request<Arriving>, Response = Response<B>, Error = Infallible>,
+    S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible>,
     B: Body<Data = Bytes>,
     B::Error: Into<BoxError>,
 {
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Made<B>> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer<B>> {
         match self.project() {
-            Taken::Plain { future } => {
+            ProjectedSource::Plain { future } => {
                 let Ok(answer) = ready!(future.poll(cx));
-                Poll::Ready(Made::Plain(answer))
+                Poll::Ready(Answer::Plain(answer))
             }
-            Taken::Packed { future } => {
+            ProjectedSource::Compressed { future } => {
                 let Ok(answer) = ready!(future.poll(cx));
-                Poll::Ready(Made::Packed(answer.map(Box::pin)))
+                Poll::Ready(Answer::Compressed(answer.map(Box::pin)))
             }
-            Taken::Waiting { future } => {
+            ProjectedSource::Waiting { future } => {
                 let Ok(answer) = ready!(future.as_mut().poll(cx));
-                Poll::Ready(Made::Packed(answer.map(Box::pin)))
+                Poll::Ready(Answer::Compressed(answer.map(Box::pin)))
             }
-            Taken::Own { answer } => match answer.take() {
-                Some(answer) => Poll::Ready(Made::Own(answer)),
+            ProjectedSource::Builtin { answer } => match answer.take() {
+                Some(answer) => Poll::Ready(Answer::Builtin(answer)),
                 None => Poll::Pending,
             },
         }

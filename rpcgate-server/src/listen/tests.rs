@@ -14,13 +14,13 @@ use tokio::time::{Instant, sleep};
 type Answer = Result<Response<Full<Bytes>>, Infallible>;
 
 fn connections() -> Arc<Connections> {
-    Connections::new(Arc::new(MemoryUsageSink::default()))
+    Connections::new(Arc::new(MemoryUsageSink::default()), None)
 }
 
 /// A client's end of a connection that `stack` is served on.
 fn served<S>(stack: S, connections: &Arc<Connections>, buffer: usize) -> DuplexStream
 where
-    S: Service<Request<Arriving>, Response = Response<Full<Bytes>>, Error = Infallible>
+    S: Service<Request<RequestBody>, Response = Response<Full<Bytes>>, Error = Infallible>
         + Clone
         + Send
         + 'static,
@@ -35,16 +35,16 @@ where
     client
 }
 
-async fn hello(_: Request<Arriving>) -> Answer {
+async fn hello(_: Request<RequestBody>) -> Answer {
     Ok(Response::new(Full::from("hello")))
 }
 
-async fn slow(_: Request<Arriving>) -> Answer {
+async fn slow(_: Request<RequestBody>) -> Answer {
     sleep(Duration::from_secs(300)).await;
     Ok(Response::new(Full::from("at last")))
 }
 
-async fn echo(request: Request<Arriving>) -> Answer {
+async fn echo(request: Request<RequestBody>) -> Answer {
     let path = request.uri().path().to_owned();
     let body = request.into_body().collect().await.map(http_body_util::Collected::to_bytes);
     let body =
@@ -135,7 +135,7 @@ async fn whoever_waits_for_an_answer_is_not_cut() {
 
 const LONG: usize = 1_000_000;
 
-async fn long(_: Request<Arriving>) -> Answer {
+async fn long(_: Request<RequestBody>) -> Answer {
     Ok(Response::new(Full::from(vec![b'x'; LONG])))
 }
 
@@ -184,7 +184,7 @@ async fn a_reader_that_stops_leaves_no_call_behind() {
     }
     let connections = connections();
     let slots = ended.clone();
-    let stack = tower::service_fn(move |_: Request<Arriving>| {
+    let stack = tower::service_fn(move |_: Request<RequestBody>| {
         let slot = Slot(slots.clone());
         async move {
             let pieces = futures_util::stream::iter(0..1_000).map(move |_| {
@@ -211,7 +211,7 @@ async fn client_of_streams<S>(
     window: u32,
 ) -> hyper::client::conn::http2::SendRequest<Full<Bytes>>
 where
-    S: Service<Request<Arriving>, Response = Response<Full<Bytes>>, Error = Infallible>
+    S: Service<Request<RequestBody>, Response = Response<Full<Bytes>>, Error = Infallible>
         + Clone
         + Send
         + 'static,
@@ -242,7 +242,7 @@ fn asking(path: &str) -> Request<Full<Bytes>> {
 #[tokio::test(start_paused = true)]
 async fn a_stream_whose_window_stays_shut_is_reset_and_its_neighbours_go_on() {
     let connections = connections();
-    let stack = tower::service_fn(async |request: Request<Arriving>| match request.uri().path() {
+    let stack = tower::service_fn(async |request: Request<RequestBody>| match request.uri().path() {
         "/long" => long(request).await,
         _ => hello(request).await,
     });
@@ -354,7 +354,7 @@ async fn a_head_beyond_all_bounds_gets_a_status() {
 #[tokio::test]
 async fn a_panic_costs_one_request_and_its_connection() {
     for late in [false, true] {
-        let stack = tower::service_fn(move |request: Request<Arriving>| {
+        let stack = tower::service_fn(move |request: Request<RequestBody>| {
             let panics = request.uri().path() == "/panic";
             assert!(late || !panics, "at once");
             async move {
@@ -376,7 +376,7 @@ async fn a_panic_costs_one_request_and_its_connection() {
 
 #[tokio::test]
 async fn answers_are_compressed_for_those_who_ask_where_it_is_worth_it() {
-    let stack = tower::service_fn(async |request: Request<Arriving>| -> Answer {
+    let stack = tower::service_fn(async |request: Request<RequestBody>| -> Answer {
         let length = request.uri().path()[1..].parse().unwrap_or(0);
         Ok(Response::new(Full::from(vec![b'x'; length])))
     });
@@ -430,7 +430,7 @@ impl UsageSink for FullSink {
 #[tokio::test]
 async fn health_and_readiness_need_no_stack() {
     let sink = Arc::new(FullSink::default());
-    let connections = Connections::new(sink.clone());
+    let connections = Connections::new(sink.clone(), None);
     for path in ["/healthz", "/readyz", "/readyz?x=1"] {
         let text = get(&connections, &format!("GET {path}")).await;
         assert!(text.starts_with("HTTP/1.1 200 ") && text.ends_with(r#"{"status":"ok"}"#), "{text}");
@@ -497,7 +497,7 @@ async fn listening<S>(
     certificate: Option<Certificate>,
 ) -> (SocketAddr, Arc<Connections>)
 where
-    S: Service<Request<Arriving>, Response = Response<Full<Bytes>>, Error = Infallible>
+    S: Service<Request<RequestBody>, Response = Response<Full<Bytes>>, Error = Infallible>
         + Clone
         + Send
         + 'static,
@@ -585,8 +585,9 @@ async fn what_tls_holds_for_a_reader_is_not_what_that_has_taken() {
     let (certificate, roots) = certificate(dir.path());
     let (client, server) = duplex(4 << 10);
     let (handle, bounds) = (connections().enter(), Bounds::new(&LimitSettings::default(), 8));
-    let stack =
-        tower::service_fn(async |_: Request<Arriving>| Answer::Ok(Response::new(vec![b'x'; 1 << 20].into())));
+    let stack = tower::service_fn(async |_: Request<RequestBody>| {
+        Answer::Ok(Response::new(vec![b'x'; 1 << 20].into()))
+    });
     let connection = tokio::spawn(async move { secured(server, &certificate, stack, handle, &bounds).await });
     let mut client = secure_over(client, roots, &[]).await;
     client.write_all(REQUEST).await.unwrap();
@@ -651,7 +652,7 @@ async fn a_client_that_leaves_takes_its_call_along() {
         }
     }
     let seen = ended.clone();
-    let stack = tower::service_fn(move |_: Request<Arriving>| {
+    let stack = tower::service_fn(move |_: Request<RequestBody>| {
         let ended = Ended(seen.clone());
         async move {
             let _ended = ended;
@@ -671,7 +672,7 @@ async fn a_client_that_leaves_takes_its_call_along() {
 #[tokio::test]
 async fn a_client_that_is_refused_while_it_sends_gets_its_answer() {
     let stack =
-        tower::service_fn(async |_: Request<Arriving>| -> Answer { Ok(Response::new(Full::from("no"))) });
+        tower::service_fn(async |_: Request<RequestBody>| -> Answer { Ok(Response::new(Full::from("no"))) });
     let (addr, connections) = listening(stack, 8, None).await;
     let mut client = TcpStream::connect(addr).await.unwrap();
     let head = format!("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n", 64 << 20);
@@ -689,7 +690,7 @@ async fn a_client_that_is_refused_while_it_sends_gets_its_answer() {
 #[tokio::test(start_paused = true)]
 async fn nobody_lingers_for_ever() {
     let stack =
-        tower::service_fn(async |_: Request<Arriving>| -> Answer { Ok(Response::new(Full::from("no"))) });
+        tower::service_fn(async |_: Request<RequestBody>| -> Answer { Ok(Response::new(Full::from("no"))) });
     let connections = connections();
     let mut client = served(stack, &connections, 1024);
     client.write_all(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 9999\r\n\r\n").await.unwrap();
