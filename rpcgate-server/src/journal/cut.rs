@@ -1,5 +1,5 @@
-//! What recovery cuts off a segment: kept in files of its own, since a broken byte in the middle makes all records behind
-//! it unreadable for us, and a person with the file may still read them.
+//! The bytes that recovery cuts off a segment. They are kept in files of their own: a broken byte in the middle makes
+//! all records behind it unreadable for us, but a person with the file may still read them.
 
 use super::medium::{Medium, MediumFile};
 use rpcgate_core::journal::SegmentId;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 const SUFFIX: &str = ".cut";
 
-/// Files that are kept: the newest.
+/// How many such files are kept, the newest ones.
 pub(super) const MOST: usize = 16;
 
 /// Bytes that are kept of one segment: as many as a segment has.
@@ -19,7 +19,7 @@ const LONGEST: u64 = super::SEGMENT;
 /// How much is copied at a time.
 const CHUNK: u64 = 256 * 1024;
 
-/// Where something was kept, to be told in a log; empty where there was nothing worth it.
+/// Where bytes are kept, as the end of a log line; empty if there was nothing worth keeping.
 pub(super) struct Kept(Option<PathBuf>);
 
 impl fmt::Display for Kept {
@@ -28,11 +28,11 @@ impl fmt::Display for Kept {
     }
 }
 
-/// Copies the bytes of `range` out of the file of segment `id`, unless they are zeros, as a loss of power leaves them
-/// behind what was written.
+/// Copies the bytes of `range` out of the file of segment `id`, unless they are all zero, as a power failure leaves
+/// them behind the written part.
 ///
 /// # Errors
-/// What the system says: then they are nowhere else.
+/// The operating system's; then the bytes are not copied.
 pub(super) fn keep(
     dir: &Path,
     id: SegmentId,
@@ -44,7 +44,7 @@ pub(super) fn keep(
     let mut has_content = false;
     let mut copy = None;
     let path = dir.join(format!("{id}-{}{SUFFIX}", range.start));
-    // Two passes: a file is made only for what is worth it.
+    // Two passes: a file is created only if there is something to keep.
     for is_copying in [false, true] {
         if is_copying && !has_content {
             return Ok(Kept(None));
@@ -53,7 +53,7 @@ pub(super) fn keep(
             make_room(dir, medium)?;
             match medium.create(&path) {
                 Ok(created) => copy = Some(created),
-                // An earlier start has kept it and could not cut it off.
+                // An earlier start has kept them and could not cut them off.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(Kept(Some(path))),
                 Err(error) => return Err(error),
             }
@@ -70,7 +70,7 @@ pub(super) fn keep(
             has_content |= bytes.iter().any(|byte| *byte != 0);
             if let Some(copy) = &copy {
                 write_all(&**copy, &bytes).inspect_err(|_| {
-                    // Half of it would pass for the whole at the next start.
+                    // At the next start a part would pass for the whole.
                     let _ = medium.remove(&path);
                 })?;
             }
@@ -84,7 +84,7 @@ pub(super) fn keep(
     Ok(Kept(Some(path)))
 }
 
-/// Removes the oldest of the files that are kept, so that there may be another one.
+/// Removes the oldest of these files, to make room for another one.
 fn make_room(dir: &Path, medium: &dyn Medium) -> io::Result<()> {
     let mut names: Vec<String> =
         medium.list(dir)?.into_iter().filter(|name| name.ends_with(SUFFIX)).collect();
@@ -92,7 +92,7 @@ fn make_room(dir: &Path, medium: &dyn Medium) -> io::Result<()> {
     let too_many = (names.len() + 1).saturating_sub(MOST);
     for name in &names[..too_many] {
         medium.remove(&dir.join(name))?;
-        tracing::warn!("{}: removed, since newer ones are kept", dir.join(name).display());
+        tracing::warn!("{}: removed, because newer ones are kept", dir.join(name).display());
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The journal's folder: one process's at a time, and the gateway's identity in it.
+//! The journal's folder: used by one process at a time, and the gateway's identity in it.
 
 use crate::lock::{NotLocked, holder, lock, unmade};
 use rpcgate_core::journal::GatewayId;
@@ -18,25 +18,25 @@ pub enum JournalError {
     InUse {
         /// The folder.
         path: String,
-        /// The other's process id, where it could write it down.
+        /// The other gateway's process id, if it could write it down.
         pid: Option<u32>,
     },
-    /// The folder is not there and cannot be made.
+    /// The folder does not exist and cannot be created.
     #[error("journal.dir {path}: {why}")]
     Unmade {
         /// The folder.
         path: String,
-        /// The rest of the sentence.
+        /// What is wrong.
         why: String,
     },
-    /// The folder, or a file in it that a journal needs, cannot be made, read or written.
+    /// The folder, or a file in it that a journal needs, cannot be created, read or written.
     #[error("journal.dir {path}: {file}: {source}")]
     Io {
         /// The folder.
         path: String,
-        /// What in it was used.
+        /// The file, or `.` for the folder itself.
         file: String,
-        /// What the system says.
+        /// The operating system's error.
         source: io::Error,
     },
     /// A thread cannot be started.
@@ -44,16 +44,16 @@ pub enum JournalError {
     Thread(io::Error),
 }
 
-/// A folder that is this journal's own until it is dropped.
+/// A folder that belongs to this journal until it is dropped.
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
-    /// Unlocked by the system when the process ends, however it ends.
+    /// The operating system unlocks it when the process ends, however it ends.
     _lock: File,
 }
 
 impl Folder {
-    /// Makes the folder where it is missing, for its owner alone, and locks it.
+    /// Creates the folder if it is missing, for its owner alone, and locks it.
     pub(super) fn open(path: &Path) -> Result<Folder, JournalError> {
         let lock = lock(path).map_err(|why| match why {
             NotLocked::InUse(pid) => JournalError::InUse { path: path.display().to_string(), pid },
@@ -65,7 +65,7 @@ impl Folder {
         Ok(Folder { path: path.to_owned(), _lock: lock })
     }
 
-    /// The gateway's identity, if the folder has one. Text that says none is none.
+    /// The gateway's identity, if the folder has one. A file that cannot be parsed counts as none.
     pub(super) fn gateway(&self) -> Result<Option<GatewayId>, JournalError> {
         match fs::read_to_string(self.path.join(GATEWAY)) {
             Ok(text) => Ok(text.trim().parse().ok()),
@@ -75,7 +75,7 @@ impl Folder {
         }
     }
 
-    /// Writes the identity down, so that whoever looks sees it whole or not at all, also after a power failure.
+    /// Stores the identity. A reader sees it whole or not at all, also after a power failure.
     pub(super) fn keep_gateway(&self, gateway: GatewayId) -> Result<(), JournalError> {
         let write = || {
             let fresh = self.path.join(format!(".{GATEWAY}.new"));

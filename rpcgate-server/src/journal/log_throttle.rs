@@ -1,17 +1,17 @@
-//! How often the log hears the same.
+//! Limits how often the log repeats a message.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// At most once in so long.
+/// The shortest time between two messages.
 const EVERY: u64 = 10_000_000;
 
-/// When something was told last.
+/// When the last message was logged.
 #[derive(Debug, Default)]
 pub(super) struct LogThrottle(AtomicU64);
 
 impl LogThrottle {
-    /// Whether to tell it at `now` of the clock's [`elapsed`](rpcgate_core::clock::Clock::elapsed).
+    /// Whether to log at `now` of the clock's [`elapsed`](rpcgate_core::clock::Clock::elapsed).
     pub(super) fn is_due(&self, now: Duration) -> bool {
         let now = u64::try_from(now.as_micros()).unwrap_or(u64::MAX - 1) + 1;
         let last = self.0.load(Relaxed);

@@ -1,9 +1,9 @@
-//! What was lost for good, to the unit.
+//! What was lost for good, counted to the unit.
 
 use super::records::Weight;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Counts what neither disk nor memory took.
+/// Counts the records that neither disk nor memory took.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     records: AtomicU64,

@@ -7,69 +7,69 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Holds files in folders. All of it blocks, for as long as the medium takes.
+/// A file system. All its methods block for as long as the medium takes.
 pub trait Medium: Send + Sync + Debug {
-    /// Names of what is in a folder, in no order; those that are no text are left out.
+    /// The names of the files in a folder, in no order; those that are not UTF-8 are left out.
     ///
     /// # Errors
-    /// What the system says.
+    /// The operating system's.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
 
-    /// Makes a file that was not there, for its owner alone.
+    /// Creates a new file, for its owner alone.
     ///
     /// # Errors
-    /// What the system says; [`io::ErrorKind::AlreadyExists`] where there is one.
+    /// The operating system's; [`io::ErrorKind::AlreadyExists`] if the file exists.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>>;
 
-    /// Opens a file that is there, to read, append and cut it.
+    /// Opens an existing file, to read, append and truncate it.
     ///
     /// # Errors
-    /// What the system says.
+    /// The operating system's.
     fn open_append(&self, path: &Path) -> io::Result<Arc<dyn MediumFile>>;
 
-    /// Takes a file away.
+    /// Removes a file.
     ///
     /// # Errors
-    /// What the system says; [`io::ErrorKind::NotFound`] where there is none.
+    /// The operating system's; [`io::ErrorKind::NotFound`] if there is no such file.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Waits until what was made in and removed from a folder would outlast a power failure.
+    /// Waits until created and removed files of a folder would survive a power failure.
     ///
     /// # Errors
-    /// What the system says.
+    /// The operating system's.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 }
 
 /// One file.
 pub trait MediumFile: Send + Sync + Debug {
-    /// Writes at the end, once. How many bytes were taken: it may be fewer than given.
+    /// Writes at the end, once. Returns how many bytes were taken, which may be fewer than given.
     ///
     /// # Errors
-    /// What the system says.
+    /// The operating system's.
     fn append(&self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// Reads from offset `at`, once. How many bytes there were: 0 at the end.
+    /// Reads from offset `at`, once. Returns how many bytes were read: 0 at the end.
     ///
     /// # Errors
-    /// What the system says.
+    /// The operating system's.
     fn read_at(&self, into: &mut [u8], at: u64) -> io::Result<usize>;
 
     /// Its length in bytes.
     ///
     /// # Errors
-    /// What the system says.
+    /// The operating system's.
     fn size(&self) -> io::Result<u64>;
 
-    /// Cuts it to `len` bytes.
+    /// Truncates it to `len` bytes.
     ///
     /// # Errors
-    /// What the system says.
+    /// The operating system's.
     fn truncate(&self, len: u64) -> io::Result<()>;
 
-    /// Waits until its contents would outlast a power failure.
+    /// Waits until its content would survive a power failure.
     ///
     /// # Errors
-    /// What the system says.
+    /// The operating system's.
     fn sync(&self) -> io::Result<()>;
 }
 

@@ -1,15 +1,16 @@
 //! The journal: usage that is not in the database yet, on the gateway's own disk.
 //!
-//! A record is one frame of [`rpcgate_core::journal`]'s form, at the end of a segment of its thread's slot, and written
-//! before its answer leaves: a killed process does not take back what it wrote. Answers that are ready at the same time
-//! share one write. A thread flushes to the medium on a timer, for power failures. Refusals are never billed; they wait up to a tenth of a second, and in a storm are
-//! summed. The shipper reads segments, stores what they say, and has those removed that are sealed and stored.
+//! A record is one frame of [`rpcgate_core::journal`]'s form, at the end of a segment of its thread's shard, and
+//! written before its answer leaves: killing the process does not undo what it wrote. Answers that are ready at the
+//! same time share one write. A thread flushes to the medium on a timer, for power failures. Refusals are never billed;
+//! they wait up to a tenth of a second, and in a storm are summed. The shipper reads segments, stores their records,
+//! and removes segments that are sealed and stored.
 //!
-//! On a disk that is full or holds a write for longer than [`STALL`] records wait in memory, up to a bound. What finds
-//! no room there either is lost, and counted to the unit. A thread that merely waits for a processor is no sign of such a
-//! disk: a kill would cost what is in memory.
+//! If the disk is full or holds a write for longer than [`STALL`], records wait in memory, up to a bound. A record that
+//! finds no room there either is lost, and counted to the unit. A thread that merely waits for a processor does not
+//! count as held by the disk: a kill would cost the records in memory.
 //!
-//! The folder holds the gateway's identity, and a lock: it is one process's at a time.
+//! The folder holds the gateway's identity, and a lock: one process uses it at a time.
 
 mod cut;
 mod folder;
@@ -53,7 +54,7 @@ use std::time::Duration;
 use threads::Threads;
 use worker_signal::Order;
 
-/// A write that the disk holds for longer finds it stalled.
+/// The disk counts as stalled when it holds a write for longer.
 pub const STALL: Duration = Duration::from_millis(50);
 
 /// A segment that has grown to this many bytes is sealed.
@@ -62,14 +63,14 @@ const SEGMENT: u64 = 16 << 20;
 /// How long [`Journal::close`] waits for each thread whose write the disk holds.
 const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
-/// What a [`Journal`] is made with.
+/// The settings of a [`Journal`].
 #[derive(Clone, Debug)]
 pub struct JournalOptions {
-    /// Its folder; made where it is missing.
+    /// Its folder; created if it is missing.
     pub dir: PathBuf,
     /// What happens to calls that cannot be recorded.
     pub on_full: OnFull,
-    /// Bytes of records held in memory while the disk is full or stalls.
+    /// Bytes of records held in memory while the disk is full or stalled.
     pub memory: u64,
     /// Time between flushes to the medium.
     pub sync_interval: Duration,
@@ -77,12 +78,13 @@ pub struct JournalOptions {
     pub shards: usize,
     /// The time.
     pub clock: Arc<dyn Clock>,
-    /// What it is written on.
+    /// What its files are written on.
     pub medium: Arc<dyn Medium>,
 }
 
 impl JournalOptions {
-    /// By the configuration, on the machine's disk, with a slot for each worker of a runtime of the usual size.
+    /// The settings of a configuration, on the machine's disk, with a shard for each worker of a runtime of the default
+    /// size.
     pub fn new(config: &config::JournalSettings, clock: Arc<dyn Clock>) -> Self {
         JournalOptions {
             dir: config.dir.clone(),
@@ -96,24 +98,24 @@ impl JournalOptions {
     }
 }
 
-/// A segment as it stands.
+/// The current state of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Segment {
-    /// Which it is. Newer ones have larger numbers.
+    /// Its identifier. Newer segments have larger ones.
     pub id: SegmentId,
-    /// Its length in bytes, its head and whole frames only. It does not shrink.
+    /// Its length in bytes: its head and whole frames. It does not shrink.
     pub len: u64,
-    /// Whether nothing is appended to it any more: `len` is its last.
+    /// Whether nothing more is appended: `len` is final.
     pub sealed: bool,
 }
 
-/// How a journal stands.
+/// Status of a journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct JournalStatus {
-    /// Whether records wait in memory, as the disk is full or does not answer in time.
+    /// Whether records wait in memory, because the disk is full or does not answer in time.
     pub stalled: bool,
-    /// Whether there is hardly room for more of them.
+    /// Whether the memory for more of them is nearly used up.
     pub full: bool,
     /// Bytes that wait in memory.
     pub queued_bytes: u64,
@@ -121,7 +123,7 @@ pub struct JournalStatus {
     pub segments: u64,
     /// Their bytes.
     pub segment_bytes: u64,
-    /// Records lost since the start, for want of room on disk and in memory, or as the journal was closed.
+    /// Records lost since the start, because neither the disk nor memory had room, or because the journal was closed.
     pub lost_records: u64,
     /// Calls in them.
     pub lost_calls: u64,
@@ -131,8 +133,8 @@ pub struct JournalStatus {
 
 /// Usage that is not in the database yet.
 ///
-/// Dropped without [`close`](Journal::close) it leaves what a killed process leaves: every charged record that the disk
-/// took.
+/// Dropped without [`close`](Journal::close), it leaves what a killed process leaves: every charged record that the
+/// disk took.
 #[derive(Debug)]
 pub struct Journal {
     shared: Arc<Shared>,
@@ -140,17 +142,17 @@ pub struct Journal {
     admits: AtomicBool,
     is_closed: AtomicBool,
     threads: Mutex<Option<Threads>>,
-    /// After the threads, which write in it.
+    /// Dropped after the threads, which write in it.
     _folder: Folder,
 }
 
 impl Journal {
-    /// Opens the folder, makes it where it is missing, locks it, and cuts what is torn off segments that are there.
-    /// It takes records at once, but [`is_ready`](UsageSink::is_ready) is false until [`admit`](Journal::admit).
+    /// Opens the folder, creates it if it is missing, locks it, and cuts torn records off the segments in it. The
+    /// journal takes records at once, but [`is_ready`](UsageSink::is_ready) is false until [`admit`](Journal::admit).
     ///
     /// # Errors
-    /// [`JournalError`] if the folder is in use or cannot be used. Whatever lies in it does no harm: a segment that
-    /// cannot be read is left where it is, and logged.
+    /// [`JournalError`] if the folder is in use or cannot be used. Its content causes no error: a segment that cannot
+    /// be read is left as it is, and logged.
     pub fn open(options: JournalOptions) -> Result<Arc<Journal>, JournalError> {
         let JournalOptions { dir, on_full, memory, sync_interval, shards, clock, medium } = options;
         let folder = Folder::open(&dir)?;
@@ -177,7 +179,7 @@ impl Journal {
         }))
     }
 
-    /// Whose journal it is. The same after a restart on the same folder.
+    /// The gateway that writes the journal. The same after a restart on the same folder.
     pub fn gateway(&self) -> GatewayId {
         self.shared.segment_files.gateway()
     }
@@ -190,40 +192,39 @@ impl Journal {
     /// Appends bytes `from..to` of a segment to `into`. It blocks while the disk does.
     ///
     /// # Errors
-    /// What the system says; [`io::ErrorKind::InvalidInput`] beyond the segment's length, and
-    /// [`io::ErrorKind::NotFound`] if there is no such segment. `into` is then as it was.
+    /// The operating system's; [`io::ErrorKind::InvalidInput`] beyond the segment's length, and
+    /// [`io::ErrorKind::NotFound`] if there is no such segment. `into` is then unchanged.
     pub fn read(&self, id: SegmentId, from: u64, to: u64, into: &mut Vec<u8>) -> io::Result<()> {
         self.shared.segment_files.read(id, from, to, into)
     }
 
-    /// Removes a sealed segment, so that it does not come back after a power failure either. One that is not there is
-    /// removed already. It blocks while the disk does.
+    /// Removes a sealed segment for good: it does not come back after a power failure either. A segment that does not
+    /// exist counts as removed. It blocks while the disk does.
     ///
     /// # Errors
-    /// What the system says: it may be there still, or come back, until another call succeeds.
-    /// [`io::ErrorKind::InvalidInput`] if the segment is not sealed, [`io::ErrorKind::InvalidData`] if its file is there
+    /// The operating system's: the segment may still be there, or come back, until another call succeeds.
+    /// [`io::ErrorKind::InvalidInput`] if the segment is not sealed, [`io::ErrorKind::InvalidData`] if its file exists
     /// and could not be read when the journal was opened: another start may read it.
     pub fn forget(&self, id: SegmentId) -> io::Result<()> {
         self.shared.segment_files.forget(id)
     }
 
-    /// What an earlier process left is shipped: calls may come.
+    /// Lets calls in, once what an earlier process left is shipped.
     pub fn admit(&self) {
         self.admits.store(true, Ordering::Release);
     }
 
-    /// Seals the segments that are open, so that they can be shipped to their end and removed. An empty one is never
-    /// open.
+    /// Seals the open segments, so that they can be shipped to their end and removed. An open segment is never empty.
     pub fn rotate(&self) {
         for shard in &self.shared.shards {
-            // One that the disk holds is sealed another time.
+            // A segment that the disk holds is sealed another time.
             if let Some(mut segment_writer) = shard.segment_writer.try_lock_for(STALL) {
                 segment_writer.seal();
             }
         }
     }
 
-    /// How it stands.
+    /// Its status.
     pub fn status(&self) -> JournalStatus {
         let (queue, lost) = (&self.shared.queue, self.shared.losses.sum());
         let segments = self.segments();
@@ -239,20 +240,20 @@ impl Journal {
         }
     }
 
-    /// Counts calls from now on, by what has a name in `names`.
+    /// Starts counting calls, by the labels in `names`.
     pub(crate) fn meter(&self, names: &Arc<Names>) {
         self.shared.metered(|meter| meter.start(names.clone()));
     }
 
-    /// What was counted.
+    /// The counts since then.
     pub(crate) fn metered(&self) -> Sums {
         let mut sums = Sums::default();
         self.shared.metered(|meter| meter.add_to(&mut sums));
         sums
     }
 
-    /// Writes and flushes all that waits, seals what is open and ends the threads. Records that come later are counted
-    /// as lost. A disk that does not answer is not waited for longer than some seconds. Closed twice is closed.
+    /// Writes and flushes all that waits, seals the open segments and ends the threads. Later records count as lost. A
+    /// disk that does not answer is waited for some seconds at most. Closing it again does nothing.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
         let Some(threads) = self.threads.lock().take() else {
@@ -278,7 +279,7 @@ impl UsageSink for Journal {
         self.shared.write_held(ticket);
     }
 
-    /// False before [`admit`](Journal::admit), after [`close`](Journal::close), and, where the configuration wants it,
+    /// False before [`admit`](Journal::admit), after [`close`](Journal::close), and, if the configuration says so,
     /// while neither disk nor memory has room.
     fn is_ready(&self) -> bool {
         self.admits.load(Ordering::Acquire)

@@ -1,8 +1,8 @@
-//! Memory in place of a disk that is full or does not answer. While anything waits here, everything new comes here
-//! too, so that a slot's records stay in order.
+//! Memory in place of a disk that is full or does not answer. While anything waits here, all new records come here too,
+//! so that the records of a shard stay in order.
 //!
-//! What waits is kept as whole segments in the making, each readable by itself: once the disk is back, each becomes a
-//! file with one write.
+//! Records wait as whole segments in the making, each readable by itself: once the disk is back, each becomes a file
+//! with one write.
 
 use super::STALL;
 use super::records::Weight;
@@ -12,25 +12,25 @@ use rpcgate_core::journal::{HEAD, Writer};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// So long a segment grows in memory before the next is begun.
+/// The length to which a segment grows in memory before the next one is begun.
 const IMAGE: usize = 512 * 1024;
 
 /// A segment in memory.
 #[derive(Debug)]
 pub(super) struct Image {
-    /// Room for a head, and whole frames.
+    /// Space for a head, followed by whole frames.
     pub(super) bytes: Vec<u8>,
     held: Weight,
 }
 
-/// What the journal's own thread is to do next.
+/// What the writing thread does next.
 #[derive(Debug)]
 pub(super) enum Next {
     /// Nothing: records go straight to the disk.
     Idle,
     /// Nothing waits. If the disk is well, records may go straight to it.
     Empty,
-    /// Write this.
+    /// Write this image.
     Image(Image),
 }
 
@@ -48,13 +48,13 @@ pub(super) struct Queue {
 #[derive(Debug, Default)]
 struct Waiting {
     images: VecDeque<Image>,
-    /// Of the newest image.
+    /// The writer of the newest image.
     writer: Writer,
-    /// Whether the newest image takes more.
+    /// Whether the newest image takes more records.
     is_open: bool,
-    /// What is being written now.
+    /// The weight of the image that is being written.
     out: Weight,
-    /// All there is of it is being written to a disk that is well: whoever comes waits for that.
+    /// The last image is being written to a disk that is well: new records wait for it.
     closing: bool,
     closed: bool,
 }
@@ -78,28 +78,29 @@ impl Queue {
         self.diverted.load(Ordering::Acquire)
     }
 
-    /// How often they began to. What a slot wrote before is older than what waits, what it writes after is newer.
+    /// How often records began to go to memory. What a shard wrote before is older than what waits; what it writes
+    /// afterwards is newer.
     pub(super) fn turns(&self) -> u64 {
         self.turns.load(Ordering::Acquire)
     }
 
-    /// How many bytes wait, those that are being written with them.
+    /// Bytes that wait, including those that are being written.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether there is hardly room for what is under way.
+    /// Whether the memory that is left may not suffice for the calls in flight.
     pub(super) fn is_full(&self) -> bool {
         self.full.load(Ordering::Acquire)
     }
 
-    /// Lets records go to memory from now on. Whether they did not before.
+    /// Lets records go to memory from now on. Returns whether they did not before.
     pub(super) fn divert(&self) -> bool {
         let waiting = self.line.lock();
         self.turn(&waiting)
     }
 
-    /// Under the lock, so that it stands still while someone looks whether anything waits.
+    /// Called under the lock, so that nothing changes while the caller looks whether anything waits.
     fn turn(&self, waiting: &Waiting) -> bool {
         if waiting.closed || self.diverted.load(Ordering::Relaxed) {
             return false;
@@ -148,7 +149,7 @@ impl Queue {
         fits
     }
 
-    /// Waits for what is just being handed over to the disk, but not long. Whether records go straight to it again.
+    /// Waits a moment for the last image to reach the disk. Returns whether records go straight to the disk again.
     pub(super) fn settles(&self) -> bool {
         let mut waiting = self.line.lock();
         while waiting.closing {
@@ -159,8 +160,8 @@ impl Queue {
         !self.is_diverted()
     }
 
-    /// What to write next. With `is_well` the disk has just taken something: if this is the last that waits, newcomers
-    /// are kept waiting for it, else there would always be a next.
+    /// What to write next. With `is_well`, the disk has just taken something: if this is the last image, new records
+    /// wait for it, or else there would always be a next one.
     pub(super) fn next(&self, is_well: bool) -> Next {
         let mut waiting = self.line.lock();
         if !self.is_diverted() {
@@ -185,7 +186,7 @@ impl Queue {
         }
     }
 
-    /// The disk did not take it.
+    /// The disk did not take the image.
     pub(super) fn put_back(&self, image: Image) {
         let mut waiting = self.line.lock();
         waiting.out = Weight::default();
@@ -195,7 +196,7 @@ impl Queue {
         self.reopen(waiting);
     }
 
-    /// The disk takes things, but slowly: newcomers need not wait for it.
+    /// The disk takes images, but slowly: new records need not wait for it.
     pub(super) fn keep(&self) {
         self.reopen(self.line.lock());
     }
@@ -206,7 +207,7 @@ impl Queue {
         self.handover.notify_all();
     }
 
-    /// Lets records go straight to the disk, unless some have come in the meantime. Whether they do.
+    /// Lets records go straight to the disk, unless some have come in the meantime. Returns whether they do.
     pub(super) fn resume(&self) -> bool {
         let waiting = self.line.lock();
         let is_empty = waiting.images.is_empty();
@@ -218,7 +219,7 @@ impl Queue {
         is_empty
     }
 
-    /// Takes no more. What waits is lost; it is told how much that is.
+    /// Takes no more. What waits is lost; returns how much that is.
     pub(super) fn close(&self) -> Weight {
         let mut waiting = self.line.lock();
         waiting.closed = true;
@@ -227,7 +228,7 @@ impl Queue {
             lost.add(image.held);
         }
         self.bytes.store(0, Ordering::Relaxed);
-        // Whoever comes is sent here, and not to a disk that nobody watches any more.
+        // Later records are sent here, and not to a disk that no thread watches any more.
         self.diverted.store(true, Ordering::Release);
         self.reopen(waiting);
         lost

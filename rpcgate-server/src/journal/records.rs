@@ -1,10 +1,10 @@
-//! Records on their way to disk or memory: one as it came, or several that were held back.
+//! Records on their way to disk or memory: a single one, or several that were held back.
 
 use rpcgate_core::backend::usage_sink::{Line, Phase, Record};
 use rpcgate_core::journal::MAX_NAME;
 use smallvec::{SmallVec, smallvec};
 
-/// What is at stake with a record.
+/// What is lost if a record is lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Weight {
     pub(super) records: u64,
@@ -13,7 +13,8 @@ pub(super) struct Weight {
 }
 
 impl Weight {
-    /// Of a record that stands for so many. The parts of a stream's life are no calls.
+    /// The weight of a record that stands for `records` of them. The begin, push and end records of a stream are no
+    /// calls.
     pub(super) fn of(record: &Record<'_>, records: u64) -> Self {
         let calls = match record.phase {
             Phase::Whole => record.lines.iter().map(|line| u64::from(line.calls)).sum(),
@@ -29,9 +30,9 @@ impl Weight {
     }
 }
 
-/// One record or several. They are gone through again where the first place did not take them.
+/// One record or several. They are walked again if the disk did not take them.
 pub(super) trait Records {
-    /// Hands over each with its weight.
+    /// Passes each record on with its weight.
     fn each(&self, take: impl FnMut(&Record<'_>, Weight));
 }
 
@@ -49,10 +50,10 @@ impl Records for [Held] {
     }
 }
 
-/// A record that owns what it says.
+/// A record that owns its content.
 #[derive(Debug)]
 pub(super) struct Held {
-    /// Without its lines.
+    /// The record, without its lines.
     set: Record<'static>,
     lines: SmallVec<[HeldLine; 1]>,
     /// How many records it stands for.
@@ -61,9 +62,9 @@ pub(super) struct Held {
 
 #[derive(Debug)]
 struct HeldLine {
-    /// As long as most methods' names are.
+    /// The length of most methods' names.
     method: SmallVec<[u8; 32]>,
-    /// Without its method.
+    /// The line, without its method.
     rest: Line<'static>,
 }
 

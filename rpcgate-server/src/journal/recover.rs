@@ -1,5 +1,5 @@
-//! What an earlier process left in the folder. All whole records of it are kept, what is torn is cut off and kept beside
-//! them, and nothing that is found keeps the gateway from starting.
+//! What an earlier process left in the folder. All its whole records are kept, torn ones are cut off and kept in
+//! separate files, and nothing that is found stops the gateway from starting.
 
 use super::cut;
 use super::medium::{Medium, MediumFile};
@@ -14,12 +14,13 @@ pub(super) const PROBE: &str = "probe";
 /// How much is read at a time.
 const CHUNK: usize = 256 * 1024;
 
-/// What was left.
+/// The segments that were left.
 #[derive(Debug, Default)]
 pub(super) struct Left {
-    /// Segments with whole records, oldest first, and their length up to the end of the last, head included.
+    /// Segments with whole records, oldest first, and their length up to the end of the last record, including the
+    /// head.
     pub(super) segments: Vec<(SegmentId, u64)>,
-    /// Files that are named as segments are, and could not be read as such now. Another start may.
+    /// Files with the name of a segment that could not be read this time. Another start may read them.
     pub(super) unread: Vec<SegmentId>,
 }
 
@@ -29,7 +30,8 @@ enum Found {
     Unread,
 }
 
-/// Whose journal lies in the folder, going by its newest segment: what was shipped is known by this name.
+/// The gateway whose journal is in the folder, according to its newest segment. The database knows shipments by this
+/// identity.
 pub(super) fn owner(dir: &Path, medium: &dyn Medium) -> io::Result<Option<GatewayId>> {
     let mut ids = segments_in(dir, medium)?;
     ids.reverse();
@@ -104,7 +106,7 @@ fn segment(dir: &Path, id: SegmentId, gateway: GatewayId, medium: &dyn Medium) -
         return Ok(Found::Nothing);
     }
     if whole.end < size {
-        // What stays behind the end does not count either: the segment is only read up to there.
+        // The bytes behind the end do not count even if they stay: the segment is only read up to there.
         let cut = cut::keep(dir, id, whole.end..size, &*file, medium)
             .and_then(|kept| file.truncate(whole.end).and_then(|()| file.sync()).map(|()| kept));
         let (torn, records) = (size - whole.end, whole.records);
@@ -136,7 +138,7 @@ fn start(file: &dyn MediumFile) -> io::Result<Vec<u8>> {
 
 struct Whole {
     records: u64,
-    /// Where the last of them ends.
+    /// Where the last record ends.
     end: u64,
 }
 
@@ -158,7 +160,7 @@ fn whole(file: &dyn MediumFile) -> io::Result<Whole> {
                 filled -= begin;
                 begin = 0;
                 if filled == buffer.len() {
-                    // A frame says at its start how long it is, and no length beyond the bound passes for one.
+                    // A frame begins with its length, and a length beyond the bound does not count as one.
                     buffer.resize(2 * filled, 0);
                 }
                 match file.read_at(&mut buffer[filled..], whole.end + filled as u64)? {

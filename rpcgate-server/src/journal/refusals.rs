@@ -1,4 +1,4 @@
-//! Refusals, held back for a tenth of a second: a storm of them is no storm of writes. They are never billed.
+//! Refusals, held back for a tenth of a second, so that a storm of them is no storm of writes. They are never billed.
 
 use super::records::{Held, bare, name, set};
 use crate::metrics::meter::Meter;
@@ -9,13 +9,13 @@ use rpcgate_core::journal::Party;
 use rpcgate_core::tally::Transport;
 use std::collections::HashMap;
 
-/// So many keep a record of their own, by which their request can be found.
+/// So many refusals keep a record of their own, by which their request can be found.
 pub(super) const SINGLES: usize = 32;
-/// So many sums are told apart by their method; the calls of further methods are summed under [`OTHER`].
+/// So many sums are kept apart by method; the calls of further methods are summed under [`OTHER`].
 pub(super) const SUMS: usize = 4_096;
-/// So many sums are held at most, with those of [`OTHER`].
+/// So many sums are held at most, including those of [`OTHER`].
 pub(super) const MOST_SUMS: usize = 2 * SUMS;
-/// Stands for any method.
+/// The name for any further method.
 pub(super) const OTHER: &[u8] = b"(other)";
 
 /// Refusals that are not written yet.
@@ -24,14 +24,14 @@ pub(super) struct Refusals {
     singles: Vec<Held>,
     kinds: HashMap<Kind, HashMap<Box<[u8]>, Sum>>,
     sums: usize,
-    /// Sums that a number had no room for more in.
+    /// Sums that are complete because one of their numbers would overflow.
     done: Vec<Held>,
     closed: bool,
-    /// Counts them as they come.
+    /// Counts refusals as they come.
     pub(super) meter: Meter,
 }
 
-/// What refusals have in common that are summed, but for the method.
+/// What summed refusals have in common, except the method.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Kind {
     phase: Phase,
@@ -46,27 +46,27 @@ struct Kind {
 
 #[derive(Debug)]
 struct Sum {
-    /// The first of them; its latency, windows and line grow.
+    /// The first of the refusals; its latency, windows and line are added up.
     set: Record<'static>,
     line: Line<'static>,
     records: u64,
-    /// Whether it stands for one request and all of it: then it keeps that one's id.
+    /// Whether it stands for one whole request: then it keeps the request's id.
     is_request: bool,
 }
 
-/// What became of a refusal.
+/// What happened to a refusal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Taken {
     /// It is held.
     Held,
-    /// It is held, and it is time to write them all.
+    /// It is held, and it is time to write all of them.
     Enough,
     /// The journal is closed.
     Closed,
 }
 
 impl Refusals {
-    /// Whether a record waits here: all of it was refused, so nothing of it is charged.
+    /// Whether a record waits here: all its calls were refused, so nothing of it is charged.
     pub(super) fn wants(record: &Record<'_>) -> bool {
         record.phase == Phase::Whole
             && !record.lines.is_empty()
@@ -130,7 +130,7 @@ impl Refusals {
         all
     }
 
-    /// Takes all of them out, and no more in.
+    /// Takes all of them out, and accepts no more.
     pub(super) fn close(&mut self) -> Vec<Held> {
         self.closed = true;
         self.take()
@@ -138,7 +138,7 @@ impl Refusals {
 }
 
 impl Sum {
-    /// Adds another part of the same kind and method, if its numbers have room for both.
+    /// Adds another part of the same kind and method, if the numbers do not overflow.
     fn add(&mut self, part: &Sum) -> bool {
         let (a, b) = (&self.line, &part.line);
         let (Some(calls), Some(bytes_in), Some(bytes_out), Some(windowed)) = (

@@ -1,9 +1,9 @@
-//! Whether a thread waits for the disk, or only for its turn on a processor: both take long, and only one of them gets
-//! better by keeping records in memory, where a kill would cost them.
+//! Whether a thread waits for the disk, or only for a processor. Both take long, but only in the first case it helps to
+//! keep records in memory, where a kill would cost them.
 
 use std::fs;
 
-/// What stands for a thread that the system does not tell of.
+/// Stands for a thread whose number is not known.
 const UNKNOWN: u32 = 0;
 
 thread_local! {
@@ -14,16 +14,16 @@ fn id() -> Option<u32> {
     fs::read_link("/proc/thread-self").ok()?.file_name()?.to_str()?.parse().ok()
 }
 
-/// The system's number for the calling thread.
+/// The operating system's number of the calling thread.
 pub(super) fn this_thread() -> u32 {
     ID.try_with(|id| *id).unwrap_or(UNKNOWN)
 }
 
-/// Whether a thread of this process runs, or would if it were its turn. One that the system does not tell of does not.
+/// Whether a thread of this process is running or ready to run. False if the operating system cannot tell.
 pub(super) fn is_runnable(thread: u32) -> bool {
     thread != UNKNOWN
         && fs::read_to_string(format!("/proc/self/task/{thread}/stat")).is_ok_and(|stat| {
-            // The state comes after the name, in which anything may stand.
+            // The state comes after the name, which may contain anything.
             stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'))
         })
 }

@@ -1,4 +1,4 @@
-//! All segments of a journal, and what stands of each.
+//! The segments of a journal, and the state of each.
 
 use super::medium::{Medium, MediumFile};
 use super::segment_name::file_name;
@@ -12,19 +12,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A segment's file, as far as it counts. One thread at a time appends to it.
+/// A segment's file. One thread at a time appends to it.
 #[derive(Debug)]
 pub(super) struct SegmentFile {
     pub(super) id: SegmentId,
     path: PathBuf,
-    /// Whole records only, head included.
+    /// The length of its head and whole records.
     len: AtomicU64,
-    /// Nothing is appended any more: `len` stays.
+    /// Whether nothing more is appended: `len` is final.
     sealed: AtomicBool,
-    /// How much of it would outlast a power failure.
+    /// How much of it would survive a power failure.
     synced: AtomicU64,
-    /// While it is written to. Sealed ones are opened when they are read, so that a long time without a database does
-    /// not use up the process's files.
+    /// Open while it is written to. Sealed ones are opened when they are read, so that a long time without a database
+    /// does not use up the process's file descriptors.
     file: Mutex<Option<Arc<dyn MediumFile>>>,
 }
 
@@ -34,12 +34,12 @@ impl SegmentFile {
     }
 
     fn view(&self) -> Segment {
-        // In this order: what was sealed before has its last length by now.
+        // Loaded in this order: a segment that is sealed by now has its final length.
         let sealed = self.sealed.load(Ordering::Acquire);
         Segment { id: self.id, len: self.len(), sealed }
     }
 
-    /// Nothing is appended to it from now on.
+    /// Ends it: nothing more is appended.
     pub(super) fn seal(&self) {
         self.sealed.store(true, Ordering::Release);
         *self.file.lock() = None;
@@ -51,11 +51,11 @@ impl SegmentFile {
     }
 }
 
-/// Bytes in a file that do not count and could not be taken away at once.
+/// Bytes in a file that do not count and could not be removed at once.
 #[derive(Debug)]
 struct Waste {
     path: PathBuf,
-    /// What of the file stays; 0 if nothing does.
+    /// How many bytes of the file stay; 0 to remove it.
     keep: u64,
 }
 
@@ -66,14 +66,14 @@ pub(super) struct Segments {
     gateway: GatewayId,
     medium: Arc<dyn Medium>,
     clock: Arc<dyn Clock>,
-    volumes: Mutex<Volumes>,
+    files: Mutex<SegmentFiles>,
     waste: Mutex<Vec<Waste>>,
-    /// Files were made that a power failure could take back.
+    /// Whether files were created that a power failure could take back.
     has_new: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct Volumes {
+struct SegmentFiles {
     by_id: BTreeMap<SegmentId, Arc<SegmentFile>>,
     /// Files that are left as they are.
     unread: Vec<SegmentId>,
@@ -81,7 +81,7 @@ struct Volumes {
 }
 
 impl Segments {
-    /// With the segments that are there already, all of them sealed.
+    /// Opens the segments that exist already, all of them sealed.
     pub(super) fn open(
         dir: &Path,
         gateway: GatewayId,
@@ -90,20 +90,20 @@ impl Segments {
     ) -> io::Result<Self> {
         let recover::Left { segments, unread } = recover::left(dir, gateway, &*medium)?;
         let newest = segments.iter().map(|(id, _)| id).chain(&unread).max().copied().unwrap_or_default();
-        let mut volumes = Volumes { by_id: BTreeMap::new(), unread, newest };
+        let mut files = SegmentFiles { by_id: BTreeMap::new(), unread, newest };
         for (id, len) in segments {
             let path = dir.join(file_name(id));
             let (len, synced) = (AtomicU64::new(len), AtomicU64::new(len));
             let segment_file =
                 SegmentFile { id, path, len, sealed: AtomicBool::new(true), synced, file: Mutex::default() };
-            volumes.by_id.insert(id, Arc::new(segment_file));
+            files.by_id.insert(id, Arc::new(segment_file));
         }
         Ok(Segments {
             dir: dir.to_owned(),
             gateway,
             medium,
             clock,
-            volumes: Mutex::new(volumes),
+            files: Mutex::new(files),
             waste: Mutex::default(),
             has_new: AtomicBool::new(true),
         })
@@ -113,16 +113,16 @@ impl Segments {
         self.gateway
     }
 
-    /// The head of a segment that comes after all others, also when the clock stepped back.
+    /// The head of a segment that comes after all others, even if the clock was set back.
     pub(super) fn next(&self) -> SegmentHeader {
         let opened = self.clock.now();
-        let mut volumes = self.volumes.lock();
-        let id = SegmentId::new(opened).max(SegmentId(volumes.newest.0.wrapping_add(1)));
-        volumes.newest = id;
+        let mut files = self.files.lock();
+        let id = SegmentId::new(opened).max(SegmentId(files.newest.0.wrapping_add(1)));
+        files.newest = id;
         SegmentHeader { segment: id, gateway: self.gateway, opened }
     }
 
-    /// Makes the file of a segment with `bytes` in it, head and whole frames. Nothing stays of it when that fails.
+    /// Creates the file of a segment with `bytes` in it: head and whole frames. If that fails, nothing of it stays.
     pub(super) fn create(
         &self,
         id: SegmentId,
@@ -144,11 +144,11 @@ impl Segments {
             synced: AtomicU64::new(0),
             file: Mutex::new(Some(file.clone())),
         });
-        self.volumes.lock().by_id.insert(id, segment_file.clone());
+        self.files.lock().by_id.insert(id, segment_file.clone());
         Ok((segment_file, file))
     }
 
-    /// Appends whole frames to the segment. Nothing of them counts, and the segment is sealed, when that fails.
+    /// Appends whole frames to the segment. If that fails, none of them counts, and the segment is sealed.
     pub(super) fn append(
         &self,
         segment_file: &SegmentFile,
@@ -168,7 +168,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Stores a whole segment, sealed. The first [`HEAD`] bytes of `image` are for its head.
+    /// Stores a whole segment, sealed. The first [`HEAD`] bytes of `image` are replaced by its head.
     pub(super) fn store(&self, image: &mut [u8]) -> io::Result<()> {
         let head = self.next();
         if let Some(room) = image.first_chunk_mut::<HEAD>() {
@@ -179,7 +179,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Whether the medium takes a file of `bytes`, which does not stay.
+    /// Whether the medium takes a file of `bytes`, which is removed again.
     pub(super) fn probe(&self, bytes: &[u8]) -> io::Result<()> {
         let path = self.dir.join(recover::PROBE);
         let absent = |result: io::Result<()>| match result {
@@ -194,11 +194,11 @@ impl Segments {
 
     /// All segments, oldest first.
     pub(super) fn segments(&self) -> Vec<Segment> {
-        self.volumes.lock().by_id.values().map(|segment_file| segment_file.view()).collect()
+        self.files.lock().by_id.values().map(|segment_file| segment_file.view()).collect()
     }
 
     fn segment_file(&self, id: SegmentId) -> Option<Arc<SegmentFile>> {
-        self.volumes.lock().by_id.get(&id).cloned()
+        self.files.lock().by_id.get(&id).cloned()
     }
 
     pub(super) fn read(&self, id: SegmentId, from: u64, to: u64, into: &mut Vec<u8>) -> io::Result<()> {
@@ -218,7 +218,7 @@ impl Segments {
     }
 
     pub(super) fn forget(&self, id: SegmentId) -> io::Result<()> {
-        if self.volumes.lock().unread.contains(&id) {
+        if self.files.lock().unread.contains(&id) {
             return Err(unusable(io::ErrorKind::InvalidData, id, "unread, and left as it is, is the"));
         }
         if let Some(segment_file) = self.segment_file(id) {
@@ -227,18 +227,19 @@ impl Segments {
             }
             match self.medium.remove(&segment_file.path) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => self.volumes.lock().by_id.remove(&id),
+                _ => self.files.lock().by_id.remove(&id),
             };
         }
-        // A power failure must not bring back what nobody remembers to have shipped.
+        // A power failure must not bring back a segment that is no longer known to be shipped.
         self.medium.sync_dir(&self.dir)
     }
 
-    /// Makes everything that counts outlast a power failure. The first error, when all else was done.
+    /// Flushes everything that counts, so that it survives a power failure. Returns the first error, after trying all
+    /// files.
     pub(super) fn sync(&self) -> io::Result<()> {
-        let volumes: Vec<_> = self.volumes.lock().by_id.values().cloned().collect();
+        let files: Vec<_> = self.files.lock().by_id.values().cloned().collect();
         let mut outcome = Ok(());
-        for segment_file in volumes {
+        for segment_file in files {
             let len = segment_file.len();
             if segment_file.synced.load(Ordering::Relaxed) >= len {
                 continue;
@@ -267,8 +268,8 @@ impl Segments {
         }
     }
 
-    /// Takes away what could not be taken away before: whole frames in it would count after a restart, and they are
-    /// stored elsewhere by now.
+    /// Removes what could not be removed before: whole frames in it would count after a restart, and they are stored
+    /// elsewhere by now.
     pub(super) fn clean(&self) {
         let waste = std::mem::take(&mut *self.waste.lock());
         for waste in waste {

@@ -1,4 +1,4 @@
-//! A thread's place to write: one open segment, and the refusals that wait for it.
+//! The part of the journal that a thread writes to: one open segment, and the refusals that wait for it.
 
 use super::SEGMENT;
 use super::medium::MediumFile;
@@ -14,11 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// More scratch space than this is given back after its use.
+/// A larger scratch buffer is freed after its use.
 const SCRATCH: usize = 256 * 1024;
 
 thread_local! {
-    /// Threads are numbered as they first append, so that the workers of a runtime get neighbouring numbers.
+    /// Threads are numbered in the order of their first record, so that the workers of a runtime get neighbouring
+    /// numbers.
     static NUMBER: usize = {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         NEXT.fetch_add(1, Ordering::Relaxed)
@@ -27,39 +28,38 @@ thread_local! {
 
 /// The calling thread's number.
 pub(crate) fn number() -> usize {
-    // A thread may append while it ends, when its own values are gone.
+    // A thread may append while it ends, when its thread-local values are gone.
     NUMBER.try_with(|number| *number).unwrap_or_default()
 }
 
-/// Apart from its neighbours, so that one thread's writes do not slow another's.
+/// Aligned apart from its neighbours, so that the writes of one thread do not slow another's.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Shard {
-    /// Held only to encode and write.
+    /// Locked only to encode and write.
     pub(super) segment_writer: Mutex<SegmentWriter>,
     pub(super) refusals: Mutex<Refusals>,
     pub(super) waiting: Waiting,
-    /// When the write that is under way began; 0 when none is.
+    /// When the current write began; 0 if there is none.
     began: AtomicU64,
-    /// Which thread writes.
+    /// The thread that writes.
     writer: AtomicU32,
 }
 
 impl Shard {
-    /// Says that the calling thread begins to write at `now` of the clock's
+    /// Notes that the calling thread begins to write at `now` of the clock's
     /// [`elapsed`](rpcgate_core::clock::Clock::elapsed).
     pub(super) fn begin(&self, now: Duration) {
         self.writer.store(running::this_thread(), Ordering::Relaxed);
         self.began.store(micros(now) + 1, Ordering::Release);
     }
 
-    /// Says that it is done.
+    /// Notes that the write has ended.
     pub(super) fn end(&self) {
         self.began.store(0, Ordering::Release);
     }
 
-    /// Whether a write has been under way for longer than `limit`, and not for want of a processor: then the disk
-    /// holds it.
+    /// Whether a write takes longer than `limit`, and not for want of a processor: then the disk holds it.
     pub(super) fn is_held(&self, now: Duration, limit: Duration) -> bool {
         let began = self.began.load(Ordering::Acquire);
         began != 0
@@ -73,12 +73,12 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX - 1)
 }
 
-/// Where a slot writes.
+/// Writes the segments of a shard.
 #[derive(Debug, Default)]
 pub(super) struct SegmentWriter {
     open: Option<Open>,
     scratch: Vec<u8>,
-    /// Nothing is written any more.
+    /// Whether nothing is written any more.
     pub(super) is_closed: bool,
 }
 
@@ -87,14 +87,14 @@ struct Open {
     writer: Writer,
     segment_file: Arc<SegmentFile>,
     file: Arc<dyn MediumFile>,
-    /// After how many times that records went to memory.
+    /// How often records had gone to memory when it was opened.
     turn: u64,
 }
 
 impl SegmentWriter {
-    /// Writes records at the end of the slot's segment, with one write, or as the first of a new one. When that fails,
-    /// none of them counts. `turn` is how often records have gone to memory by now: what comes after such a time goes
-    /// into a later segment than what waited there.
+    /// Writes records at the end of the shard's segment, with one write, or as the first of a new segment. If that
+    /// fails, none of them counts. `turn` is how often records have gone to memory so far: later records go into a
+    /// newer segment than those that waited there.
     pub(super) fn write(
         &mut self,
         segment_files: &Segments,

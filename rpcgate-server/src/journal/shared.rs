@@ -1,4 +1,4 @@
-//! What a journal's callers and its own threads have in common, and the way of a record through it.
+//! What a journal's callers and its threads share, and the path of a record through it.
 
 use super::STALL;
 use super::log_throttle::LogThrottle;
@@ -19,13 +19,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// What a disk must take to count as well again.
+/// Bytes that a disk must take before it counts as well again.
 const PROBE: usize = 64 * 1024;
-/// How long a thread waits for its slot at a time before it looks whether the disk is stalled.
+/// How long a thread waits for its shard at a time before it checks whether the disk is stalled.
 const WAIT: Duration = Duration::from_millis(5);
-/// How long the last free thread sleeps at a time while it waits for another's write to end.
+/// How long the last free thread sleeps at a time while it waits for another thread's write.
 const NAP: Duration = Duration::from_micros(50);
-/// How often it looks before it sleeps: a write takes a microsecond or two.
+/// How often it checks before it sleeps: a write takes a microsecond or two.
 const LOOKS: u32 = 2_000;
 
 #[derive(Debug)]
@@ -39,13 +39,13 @@ pub(super) struct Shared {
     pub(super) writer_signal: Arc<WorkerSignal>,
     writing: AtomicUsize,
     throttle: LogThrottle,
-    /// Whether the log was told that records go to memory.
-    is_told: AtomicBool,
+    /// Whether the log says that records go to memory.
+    is_logged: AtomicBool,
 }
 
 /// How an attempt to empty the memory ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Drained {
+pub(super) enum Emptied {
     /// Records go straight to the disk.
     All,
     /// The disk took something.
@@ -65,7 +65,7 @@ impl Shared {
             writer_signal: Arc::new(WorkerSignal::default()),
             writing: AtomicUsize::new(0),
             throttle: LogThrottle::default(),
-            is_told: AtomicBool::new(false),
+            is_logged: AtomicBool::new(false),
         }
     }
 
@@ -96,7 +96,7 @@ impl Shared {
         Some(Ticket { place, number: shard.waiting.add(record) })
     }
 
-    /// Does something with every meter. Each is behind a lock that its callers take anyway.
+    /// Calls `act` with every meter. Each is behind a lock that its callers take anyway.
     pub(super) fn metered(&self, mut act: impl FnMut(&mut Meter)) {
         for shard in &self.shards {
             shard.waiting.metered(&mut act);
@@ -104,7 +104,7 @@ impl Shared {
         }
     }
 
-    /// Brings the record of a ticket, and all that waits beside it, to where records go.
+    /// Writes the record of a ticket, and all that wait beside it.
     pub(super) fn write_held(&self, ticket: Ticket) {
         let Some(shard) = self.shards.get(ticket.place) else { return };
         while !shard.waiting.is_done(ticket.number) {
@@ -113,7 +113,7 @@ impl Shared {
                     turn.each(|held| self.put(shard, held));
                 }
             } else if self.queue.is_diverted() {
-                // Who writes is held by the disk, and this record with it: it waits in memory, as others do now.
+                // The disk holds the thread that writes, and this record with it: it waits in memory, as others do now.
                 return;
             }
         }
@@ -128,7 +128,7 @@ impl Shared {
         }
     }
 
-    /// Writes the refusals that wait in a slot.
+    /// Writes the refusals that wait in a shard.
     pub(super) fn flush(&self, shard: &Shard) {
         let held = shard.refusals.lock().take();
         if !held.is_empty() {
@@ -136,7 +136,7 @@ impl Shared {
         }
     }
 
-    /// Brings records to the disk, or else to memory, or else counts them as lost.
+    /// Writes records to the disk, or else to memory, or else counts them as lost.
     pub(super) fn put(&self, shard: &Shard, records: &(impl Records + ?Sized)) {
         if self.write(shard, records) || self.queue.settles() && self.write(shard, records) {
             return;
@@ -151,7 +151,7 @@ impl Shared {
         });
     }
 
-    /// Writes records to the slot's segment. Whether the disk took them, all of them or none.
+    /// Writes records to the shard's segment. Returns whether the disk took them, which is all of them or none.
     fn write(&self, shard: &Shard, records: &(impl Records + ?Sized)) -> bool {
         if self.queue.is_diverted() {
             return false;
@@ -159,17 +159,17 @@ impl Shared {
         let Some(mut segment_writer) = self.segment_writer(shard) else {
             return false;
         };
-        let Some(turn) = self.turn() else {
+        let Some(permit) = self.write_permit() else {
             return false;
         };
-        // The disk may have stalled, or the journal closed, while this thread waited.
+        // The disk may have stalled, or the journal may have been closed, while this thread waited.
         if segment_writer.is_closed || self.queue.is_diverted() {
             return false;
         }
         shard.begin(self.clock.elapsed());
         let written = segment_writer.write(&self.segment_files, self.queue.turns(), records);
         shard.end();
-        drop(turn);
+        drop(permit);
         drop(segment_writer);
         if let Err(error) = &written {
             self.divert(&Trouble::Failed(error));
@@ -177,7 +177,7 @@ impl Shared {
         written.is_ok()
     }
 
-    /// The slot's tape, or `None` if the thread that has it is held by the disk.
+    /// The shard's writer, or `None` if the disk holds the thread that has it.
     fn segment_writer<'a>(&self, shard: &'a Shard) -> Option<MutexGuard<'a, SegmentWriter>> {
         loop {
             let segment_writer = shard.segment_writer.try_lock_for(WAIT);
@@ -187,21 +187,21 @@ impl Shared {
         }
     }
 
-    /// Leave to write. Not every slot is written to at once: a disk that stops answering holds whoever writes to it,
-    /// and one thread must be left to go on from memory. The last one waits for another's write to end, which is a
-    /// matter of microseconds, or for the disk to be found stalled: `None`.
-    fn turn(&self) -> Option<Turn<'_>> {
+    /// A permit to write. Not every shard is written to at the same time: a disk that stops answering holds the threads
+    /// that write to it, and one must be left to go on with memory. The last thread waits for another's write to end,
+    /// which takes microseconds, or for the disk to be found stalled: `None`.
+    fn write_permit(&self) -> Option<WritePermit<'_>> {
         let most = (self.shards.len() - 1).max(1);
         let enter = || {
-            let turn = Turn(&self.writing);
-            (self.writing.fetch_add(1, Ordering::AcqRel) < most || self.shards.len() == 1).then_some(turn)
+            let permit = WritePermit(&self.writing);
+            (self.writing.fetch_add(1, Ordering::AcqRel) < most || self.shards.len() == 1).then_some(permit)
         };
         let mut looks = 0;
         loop {
             if self.writing.load(Ordering::Acquire) < most
-                && let Some(turn) = enter()
+                && let Some(permit) = enter()
             {
-                return Some(turn);
+                return Some(permit);
             }
             if self.queue.is_diverted() {
                 return None;
@@ -223,7 +223,7 @@ impl Shared {
         self.writer_signal.wake();
         if self.throttle.is_due(self.clock.elapsed()) {
             tracing::warn!("the journal's disk {trouble}: records go to memory");
-            self.is_told.store(true, Ordering::Relaxed);
+            self.is_logged.store(true, Ordering::Relaxed);
         }
     }
 
@@ -235,38 +235,38 @@ impl Shared {
 
     /// Writes what waits in memory, and lets records go straight to the disk again once it took all of it without
     /// delay.
-    pub(super) fn drain(&self) -> Drained {
+    pub(super) fn drain(&self) -> Emptied {
         let drained = self.empty();
-        if drained != Drained::All {
+        if drained != Emptied::All {
             self.queue.keep();
         }
         drained
     }
 
-    fn empty(&self) -> Drained {
-        let (mut is_well, mut any) = (false, Drained::Nothing);
+    fn empty(&self) -> Emptied {
+        let (mut is_well, mut any) = (false, Emptied::Nothing);
         loop {
             let next = self.queue.next(is_well);
             let begun = self.clock.elapsed();
             match next {
-                Next::Idle => return Drained::All,
+                Next::Idle => return Emptied::All,
                 Next::Image(mut image) => {
                     if self.segment_files.store(&mut image.bytes).is_err() {
                         self.queue.put_back(image);
                         return any;
                     }
                     self.queue.written(&image);
-                    any = Drained::Some;
+                    any = Emptied::Some;
                 }
                 Next::Empty if is_well => {
                     if self.is_held(STALL) {
                         return any;
                     }
                     if self.queue.resume() {
-                        if self.is_told.swap(false, Ordering::Relaxed) {
+                        if self.is_logged.swap(false, Ordering::Relaxed) {
                             tracing::info!("the journal's disk takes records again");
                         }
-                        return Drained::All;
+                        return Emptied::All;
                     }
                 }
                 Next::Empty => {
@@ -294,13 +294,13 @@ impl Shared {
             if !held.is_empty() {
                 self.put(shard, held.as_slice());
             }
-            // A thread that the disk holds does not get to write another.
+            // A thread that the disk holds does not get to write another record.
             if let Some(mut segment_writer) = shard.segment_writer.try_lock_for(STALL) {
                 segment_writer.seal();
                 segment_writer.is_closed = true;
             }
         }
-        while self.drain() == Drained::Some {}
+        while self.drain() == Emptied::Some {}
         self.lose_the_rest();
         self.segment_files.clean();
     }
@@ -311,10 +311,10 @@ impl Shared {
     }
 }
 
-/// A thread's leave to write, given back when it is dropped.
-struct Turn<'a>(&'a AtomicUsize);
+/// A thread's permit to write, given back when it is dropped.
+struct WritePermit<'a>(&'a AtomicUsize);
 
-impl Drop for Turn<'_> {
+impl Drop for WritePermit<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -322,9 +322,9 @@ impl Drop for Turn<'_> {
 
 /// Why records go to memory.
 pub(super) enum Trouble<'a> {
-    /// It takes too long.
+    /// It does not answer in time.
     Stalled,
-    /// It says no.
+    /// It returns an error.
     Failed(&'a io::Error),
 }
 

@@ -1,21 +1,21 @@
-//! The journal's own threads: one writes what waits, one flushes to the medium, and one, which never touches the disk,
-//! watches the others.
+//! The journal's threads: one writes what waits in memory, one flushes to the medium, and one, which never touches the
+//! disk, watches the others.
 
 use super::STALL;
 use super::folder::JournalError;
 use super::log_throttle::LogThrottle;
-use super::shared::{Drained, Shared, Trouble};
+use super::shared::{Emptied, Shared, Trouble};
 use super::worker_signal::{Order, Woken, WorkerSignal};
 use rpcgate_layers::coalesce::resume_everywhere;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// How often the writing thread looks whether there is something to do; refusals are written every other time.
+/// How often the writing thread looks for work; refusals are written every other time.
 const TICK: Duration = Duration::from_millis(50);
 /// The longest pause between two attempts on a disk that takes nothing, in ticks.
 const LONGEST_PAUSE: u64 = 20;
-/// How often the watching thread looks, and how often when a write has been under way the last time.
+/// How often the watching thread looks, and how often if a write was in progress the last time.
 const LOOK: Duration = Duration::from_millis(25);
 const CLOSER_LOOK: Duration = Duration::from_millis(5);
 
@@ -48,7 +48,7 @@ impl Worker {
         Ok(Worker { signal, handle })
     }
 
-    /// Whether it ended in time.
+    /// Waits for its end. Returns whether it ended in time.
     fn end(self) -> bool {
         let has_ended = self.signal.wait_for_end();
         if has_ended && self.handle.join().is_err() {
@@ -58,7 +58,7 @@ impl Worker {
     }
 }
 
-/// All of them.
+/// All threads of a journal.
 #[derive(Debug)]
 pub(super) struct Threads {
     writer: Worker,
@@ -93,9 +93,9 @@ impl Threads {
         }
     }
 
-    /// Ends them. Whether they did what was to do, in time.
+    /// Ends the threads. Returns whether they finished their work in time.
     pub(super) fn end(self, order: Order) -> bool {
-        // What is written last is flushed too.
+        // In this order, what is written last is flushed too.
         self.writer.signal.order(order);
         let is_written = self.writer.end();
         self.syncer.signal.order(order);
@@ -111,7 +111,7 @@ fn write(shared: &Shared, signal: &WorkerSignal) {
         match signal.wait(TICK) {
             Woken::Ordered(Order::Finish) => return shared.finish(),
             Woken::Ordered(Order::Leave) => return,
-            // Records have just begun to go to memory: perhaps one file was to blame, not the disk.
+            // Records have just begun to go to memory: perhaps one file was at fault, not the disk.
             Woken::Early => due = ticks,
             Woken::InTime => {
                 ticks += 1;
@@ -122,9 +122,9 @@ fn write(shared: &Shared, signal: &WorkerSignal) {
         }
         if shared.queue.is_diverted() && ticks >= due {
             match shared.drain() {
-                Drained::All => pause = 1,
-                Drained::Some => (due, pause) = (ticks + 1, 1),
-                Drained::Nothing => (due, pause) = (ticks + pause, (2 * pause).min(LONGEST_PAUSE)),
+                Emptied::All => pause = 1,
+                Emptied::Some => (due, pause) = (ticks + 1, 1),
+                Emptied::Nothing => (due, pause) = (ticks + pause, (2 * pause).min(LONGEST_PAUSE)),
             }
         }
         shared.segment_files.clean();
@@ -163,7 +163,7 @@ fn watch(shared: &Shared, signal: &WorkerSignal) {
                 shared.divert(&Trouble::Stalled);
             }
         }
-        // A thread that the disk holds does not come round to the answers that wait on it.
+        // A thread that the disk holds does not resume the answers that wait on it.
         if shared.queue.is_diverted() && shared.is_held(STALL) {
             resume_everywhere();
         }

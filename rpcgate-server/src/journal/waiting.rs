@@ -1,5 +1,5 @@
-//! Records whose answers are about to leave. Each waits for a turn of the runtime or a few, and the first answer that goes
-//! on has all of them written: on a busy gateway one write does for many.
+//! Records whose answers are about to leave. Each waits for a few turns of the runtime, and the first answer that goes
+//! on writes all of them: on a busy gateway one write serves many.
 
 use super::records::Held;
 use crate::metrics::meter::Meter;
@@ -8,16 +8,16 @@ use rpcgate_core::backend::usage_sink::Record;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Sets of more calls do not wait: to copy them would cost more than a write.
+/// Larger batches do not wait: copying them would cost more than a write.
 const MOST_LINES: usize = 4;
 
-/// A slot's records that wait, numbered as they come.
+/// A shard's waiting records, numbered in order.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     line: Mutex<Line>,
-    /// All up to this one are written, or are where records go that cannot be.
+    /// All records up to this number are written, or have gone to memory.
     done: AtomicU64,
-    /// Held by whoever brings them there.
+    /// Locked by the thread that writes them.
     turn: Mutex<()>,
 }
 
@@ -26,13 +26,13 @@ struct Line {
     held: Vec<Held>,
     /// How many have ever waited.
     count: u64,
-    /// Of an earlier line, to be used again.
+    /// A buffer of earlier records, to be used again.
     spare: Vec<Held>,
-    /// Counts what comes, whether it waits or not.
+    /// Counts all records, whether they wait or not.
     meter: Meter,
 }
 
-/// Leave to write what waits.
+/// A permit to write what waits.
 pub(super) struct Turn<'a> {
     waiting: &'a Waiting,
     _turn: MutexGuard<'a, ()>,
@@ -44,7 +44,7 @@ impl Waiting {
         record.lines.len() <= MOST_LINES
     }
 
-    /// Takes a record. Its number.
+    /// Takes a record. Returns its number.
     pub(super) fn add(&self, record: &Record<'_>) -> u64 {
         let mut line = self.line.lock();
         line.meter.count(record);
@@ -58,7 +58,7 @@ impl Waiting {
         self.line.lock().meter.count(record);
     }
 
-    /// Does something with the meter.
+    /// Calls `act` with the meter.
     pub(super) fn metered(&self, act: impl FnOnce(&mut Meter)) {
         act(&mut self.line.lock().meter);
     }
@@ -67,7 +67,7 @@ impl Waiting {
         self.done.load(Ordering::Acquire) >= number
     }
 
-    /// Leave to write, unless somebody else has it for longer than `patience`.
+    /// A permit to write, unless another thread holds it for longer than `patience`.
     pub(super) fn turn(&self, patience: Duration) -> Option<Turn<'_>> {
         let turn = self.turn.try_lock_for(patience)?;
         Some(Turn { waiting: self, _turn: turn })
@@ -75,7 +75,7 @@ impl Waiting {
 }
 
 impl Turn<'_> {
-    /// Hands over all that waits.
+    /// Passes on all that waits.
     pub(super) fn each(&self, write: impl FnOnce(&[Held])) {
         let (mut held, last) = {
             let mut line = self.waiting.line.lock();

@@ -1,8 +1,8 @@
 //! How many requests tenants may make in a day, for the notifications that shipments make due.
 //!
-//! What was used is the usage database's, plans and keys are the management database's, and on SQLite these are two
-//! files. So the shipper asks here before it ships. It does not wait for an answer that it cannot get now: usage is
-//! worth more than a notification, and that is made up for later.
+//! The usage database knows what was used, the management database knows plans and keys, and on SQLite these are two
+//! files. So the shipper asks here before it ships. It does not wait for an answer that is not available now: usage
+//! matters more than a notification, which is caught up later.
 
 use super::directory::StoreDirectory;
 use rpcgate_admin::store::{Store, StoreError};
@@ -14,22 +14,21 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long what was asked is good: as long as any change may take until it is in force.
+/// How long an answer is valid: as long as any change may take to be in force.
 const FRESH: Duration = Duration::from_secs(1);
-/// Time until another attempt after one that failed.
+/// Time until another attempt after a failed one.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Who knows.
+/// A source of allowances.
 pub(super) trait Allowances: Send + Sync + fmt::Debug {
-    /// The requests that all keys of each of `tenants` may make in a UTC day, together. One that is not known is left
-    /// out.
+    /// The requests that all keys of each of `tenants` may make together in a UTC day. Unknown tenants are left out.
     fn daily(
         &self,
         tenants: BTreeSet<TenantId>,
     ) -> BoxFuture<'_, Result<BTreeMap<TenantId, u64>, StoreError>>;
 }
 
-/// The management database, with the plans that are in force here.
+/// The management database, with the plans in force here.
 #[derive(Debug)]
 pub(super) struct Stored {
     pub(super) store: Store,
@@ -49,27 +48,27 @@ impl Allowances for Stored {
     }
 }
 
-/// What was asked a moment ago.
+/// The recent answers of a source.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     source: Option<Arc<dyn Allowances>>,
-    /// With the time when it was asked.
+    /// With the time of the answer.
     known: BTreeMap<TenantId, (u64, Duration)>,
     again: Duration,
 }
 
 impl Asked {
-    /// Asks `source` from now on; before there is one, nothing is known.
+    /// Asks `source` from now on; before, nothing is known.
     pub(super) fn ask(&mut self, source: Arc<dyn Allowances>) {
         self.source = Some(source);
     }
 
-    /// Whether there is anybody to ask.
+    /// Whether there is a source.
     pub(super) const fn is_open(&self) -> bool {
         self.source.is_some()
     }
 
-    /// What can be told of `tenants` at `now`, which is elapsed time.
+    /// What is known of `tenants` at `now` of the clock's `elapsed`.
     pub(super) async fn of(
         &mut self,
         tenants: impl IntoIterator<Item = TenantId>,
@@ -88,7 +87,7 @@ impl Asked {
                     self.known.extend(found.into_iter().map(|(tenant, allowed)| (tenant, (allowed, now))));
                 }
                 Err(error) => {
-                    tracing::debug!("what tenants may do in a day is not known now: {error}");
+                    tracing::debug!("the daily allowances of tenants are not known now: {error}");
                     self.again = now.saturating_add(AGAIN);
                 }
             }
@@ -97,7 +96,7 @@ impl Asked {
         tenants.into_iter().filter_map(known).collect()
     }
 
-    /// The same as it is now, or why it cannot be told.
+    /// The current allowances, or why they are not known.
     pub(super) async fn now(
         &self,
         tenants: BTreeSet<TenantId>,
@@ -114,7 +113,7 @@ pub(super) mod tests {
     use super::*;
     use parking_lot::Mutex;
 
-    /// A source that says what it is told to, and notes what it is asked.
+    /// A source for tests that answers as it is set, and notes what it is asked.
     #[derive(Debug, Default)]
     pub(in super::super) struct Told {
         pub(in super::super) allowed: Mutex<BTreeMap<TenantId, u64>>,

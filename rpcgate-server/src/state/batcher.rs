@@ -1,4 +1,4 @@
-//! From the journal's segments to a shipment.
+//! Reads the journal's segments into shipments.
 
 use crate::journal::{Journal, Segment};
 use rpcgate_core::journal::{Event, HEAD, MAX_PAYLOAD, Reader, SegmentId, Torn};
@@ -8,18 +8,18 @@ use std::io;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-/// How much of a segment is read at a time, and where a frame is longer.
+/// How much of a segment is read at a time, unless a frame is longer.
 const CHUNK: u64 = 256 << 10;
 const LONG_CHUNK: u64 = MAX_PAYLOAD as u64 + CHUNK;
-/// Events of one shipment: what is folded is held in memory until it is shipped. It is as many as four blocks hold.
+/// Events of one shipment: folded usage is held in memory until it is shipped. It is as many as four blocks hold.
 const MOST_EVENTS: u32 = 16_384;
-/// How long a segment stays after it was shipped to its end. The database may hold a transaction for some time in
-/// memory alone (SQLite flushes its log when it folds it into the file); a power failure takes that back, and then the
+/// How long a segment stays after it was shipped to its end. The database may hold a transaction in memory alone for
+/// some time (SQLite flushes its log when it folds it into the file); a power failure takes that back, and then the
 /// segment is shipped again.
 pub(super) const REST: Duration = Duration::from_secs(60);
 
-/// What has been read of a journal since its marks were. It is in step with the database as long as everything that
-/// [`fill`](Pack::fill) gave was shipped; when it is not known whether it was, go on with a new one.
+/// How far the journal was read since its marks were. It agrees with the database as long as every result of
+/// [`fill`](SegmentBatcher::fill) was shipped; if that is not known, start with a new one.
 #[derive(Debug)]
 pub(super) struct SegmentBatcher {
     places: HashMap<SegmentId, Place>,
@@ -28,21 +28,21 @@ pub(super) struct SegmentBatcher {
     bytes: Vec<u8>,
 }
 
-/// Up to where a segment has been read.
+/// How far a segment was read.
 #[derive(Debug, Default)]
 struct Place {
     at: u64,
     /// What the frames up to there have defined; `None` if only the mark is known.
     reader: Option<Reader>,
-    /// When it was found that nothing will follow.
+    /// When it was found to be complete.
     done: Option<Duration>,
-    /// It cannot be read beyond `at`.
+    /// Whether it cannot be read beyond `at`.
     damaged: bool,
-    /// The log was told of its trouble.
-    told: bool,
+    /// Whether its trouble was logged.
+    is_logged: bool,
 }
 
-/// What keeps a segment from being read.
+/// Why a segment cannot be read.
 #[derive(Debug, thiserror::Error)]
 enum Trouble {
     #[error("{0}")]
@@ -53,7 +53,7 @@ enum Trouble {
     Cut,
 }
 
-/// What was read, and whether there was more than its bounds allowed.
+/// What was read, and whether there was more than the bounds allowed.
 #[derive(Debug)]
 pub(super) struct Filled {
     pub(super) shipment: Shipment,
@@ -61,14 +61,14 @@ pub(super) struct Filled {
 }
 
 impl Filled {
-    /// Whether there is nothing to tell the database.
+    /// Whether there is nothing to ship.
     pub(super) fn is_empty(&self) -> bool {
         self.shipment.marks.is_empty()
     }
 }
 
 impl SegmentBatcher {
-    /// Begins where `marks` stand.
+    /// Begins at `marks`.
     pub(super) fn new(marks: impl IntoIterator<Item = (SegmentId, u64)>) -> Self {
         let place = |(segment, at)| (segment, Place { at, ..Place::default() });
         SegmentBatcher {
@@ -79,7 +79,7 @@ impl SegmentBatcher {
         }
     }
 
-    /// Whether neither [`tidy`](Pack::tidy) nor [`fill`](Pack::fill) would find anything to do.
+    /// Whether neither [`tidy`](SegmentBatcher::tidy) nor [`fill`](SegmentBatcher::fill) would find anything to do.
     pub(super) fn is_idle(&self, segments: &[Segment], now: Duration) -> bool {
         let nothing = |segment: &Segment| {
             self.places.get(&segment.id).is_some_and(|place| match place.done {
@@ -90,13 +90,13 @@ impl SegmentBatcher {
         self.places.len() == segments.len() && segments.iter().all(nothing)
     }
 
-    /// Up to where a segment was read.
+    /// How far a segment was read.
     pub(super) fn at(&self, segment: &Segment) -> u64 {
         self.places.get(&segment.id).map_or(0, |place| place.at.min(segment.len))
     }
 
-    /// Removes segments that were shipped to their end long enough ago. Should one come back, from a backup or after a
-    /// power failure, its mark still stands at its end, and it is removed again.
+    /// Removes segments that were shipped to their end long enough ago. If one comes back, from a backup or after a
+    /// power failure, its mark is still at its end, and it is removed again.
     pub(super) fn tidy(&mut self, journal: &Journal, now: Duration) {
         let present: HashSet<SegmentId> = journal.segments().iter().map(|segment| segment.id).collect();
         self.places.retain(|id, place| {
@@ -107,7 +107,7 @@ impl SegmentBatcher {
             match journal.forget(*id) {
                 Ok(()) => false,
                 Err(error) => {
-                    if !std::mem::replace(&mut place.told, true) {
+                    if !std::mem::replace(&mut place.is_logged, true) {
                         tracing::error!(segment = %id, "a shipped journal segment cannot be removed: {error}");
                     }
                     place.done = Some(now);
@@ -128,7 +128,7 @@ impl SegmentBatcher {
                 continue;
             }
             if place.at >= segment.len {
-                // All of it was in an earlier shipment than the one that is being filled.
+                // All its events were in an earlier shipment than the one that is being filled.
                 if segment.sealed && place.done.is_none() {
                     place.done = Some(now);
                     place.reader = None;
@@ -164,7 +164,7 @@ impl SegmentBatcher {
     }
 }
 
-/// What is left of a shipment's room.
+/// The room left in a shipment.
 struct Bounds {
     bytes: u64,
     events: u32,
@@ -182,7 +182,7 @@ impl Bounds {
 }
 
 impl Place {
-    /// Reads on, until `each` has had enough or the segment ends.
+    /// Reads on until `each` has had enough or the segment ends.
     fn read(
         &mut self,
         journal: &Journal,
@@ -193,7 +193,7 @@ impl Place {
         let mut reader = match self.reader.take() {
             Some(reader) => reader,
             None => {
-                // Frames go by what those before them have defined, so these are read once more, for that alone.
+                // Frames depend on what earlier ones have defined, so those are read once more for that alone.
                 let (mut reader, mut at) = (Reader::new(), HEAD as u64);
                 walk(journal, segment.id, &mut reader, &mut at, self.at, bytes, |_, _, _| {
                     ControlFlow::Continue(())
@@ -209,7 +209,7 @@ impl Place {
 
     fn tell(&mut self, id: SegmentId, trouble: &Trouble) {
         self.damaged |= matches!(trouble, Trouble::Torn(_) | Trouble::Cut);
-        if std::mem::replace(&mut self.told, true) {
+        if std::mem::replace(&mut self.is_logged, true) {
             return;
         }
         let at = self.at;
@@ -221,7 +221,7 @@ impl Place {
     }
 }
 
-/// Reads the frames between `at` and `to`, and moves `at` behind each before it is handed on.
+/// Reads the frames between `at` and `to`, and moves `at` behind each before passing it on.
 fn walk(
     journal: &Journal,
     id: SegmentId,

@@ -1,9 +1,9 @@
-//! The keys of the management database, as far as they are in use.
+//! The keys of the management database that are in use.
 //!
 //! A key that was looked up is remembered until the change feed names it, its project or its tenant, so a known key
-//! costs no query. A forged key costs none either, and callers who ask for one key at the same time share one. While
-//! the database is away, what is remembered goes on for [`TRUST`]; what is not cannot be told from what never was, so
-//! it is [`Unavailable`], never [`Peek::Unknown`].
+//! costs no query. A forged key costs none either, and callers who ask for one key at the same time share one query.
+//! While the database is away, remembered keys stay valid for [`TRUST`]; an unknown key cannot be told from one that
+//! never existed, so it is [`Unavailable`], never [`Peek::Unknown`].
 
 use foldhash::fast::RandomState;
 use futures_util::FutureExt;
@@ -24,19 +24,19 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Keys that are remembered at a time; beyond, those that are used least are looked up again.
+/// Keys that are remembered at a time; beyond that, the least used ones are looked up again.
 pub const REMEMBERED: u64 = 100_000;
-/// How long remembered keys are good without a word from the change feed (contract, "keys").
+/// How long remembered keys are valid without news from the change feed (contract, "keys").
 pub const TRUST: Duration = Duration::from_secs(24 * 3_600);
 /// How long a look-up may take: no request waits for the database longer than a second.
 const LOOK_UP: Duration = Duration::from_millis(900);
 
-/// Where keys are kept.
+/// A store of keys.
 pub trait KeySource: Send + Sync + fmt::Debug {
-    /// The key with this hash, its holder with the figures of `plans`; `None` if there is none.
+    /// The caller of the key with this hash, with the figures of `plans`; `None` if there is no such key.
     ///
     /// # Errors
-    /// [`Unavailable`] when that cannot be told now.
+    /// [`Unavailable`] if that is not known now.
     fn look_up<'a>(
         &'a self,
         hash: KeyHash,
@@ -56,17 +56,17 @@ struct Inner {
     known: Cache<Box<str>, Peek, RandomState>,
     flights: Mutex<Flights>,
     plans: Mutex<Arc<Plans>>,
-    /// Held while remembered keys are gone through, so that nothing that one pass drops is put back by another.
+    /// Locked while remembered keys are walked, so that one pass does not put back what another has dropped.
     passing: Mutex<()>,
-    /// When the feed was reached last: microseconds of the clock's `elapsed`, and one more; 0 for never.
+    /// When the feed was last read: microseconds of the clock's `elapsed`, plus one; 0 for never.
     reached: AtomicU64,
 }
 
-/// Look-ups on their way.
+/// Look-ups in progress.
 #[derive(Default)]
 struct Flights {
-    /// Counts the times that something remembered may have become wrong. An answer is remembered, and shared with who
-    /// comes later, only while the number is still that of its start.
+    /// Counts how often a remembered key may have become wrong. An answer is remembered, and shared with later callers,
+    /// only while the number is the one of its start.
     generation: u64,
     number: u64,
     by_key: HashMap<Box<str>, Flight>,
@@ -77,11 +77,11 @@ type Answer = BoxFuture<'static, Result<Peek, Unavailable>>;
 struct Flight {
     generation: u64,
     number: u64,
-    /// Weak, so that a look-up ends when nobody waits for it any more.
+    /// Weak, so that a look-up ends when no caller waits for it any more.
     answer: WeakShared<Answer>,
 }
 
-/// One look-up. Dropped, it is off the list.
+/// One look-up. Dropped, it leaves the list.
 struct Trip {
     inner: Arc<Inner>,
     key: Box<str>,
@@ -96,8 +96,8 @@ impl fmt::Debug for StoreDirectory {
 }
 
 impl StoreDirectory {
-    /// A directory that nothing is known in yet. Keys that `forge` did not make are unknown without a look-up; without
-    /// a forge, so are only those of another form than a key's. Callers get the figures of `plans`.
+    /// An empty directory. Keys that `forge` did not make are unknown without a look-up; without a forge, only those
+    /// that do not have the form of a key. Callers get the figures of `plans`.
     pub fn new(forge: Option<KeyForge>, plans: Plans, clock: Arc<dyn Clock>) -> Self {
         StoreDirectory {
             inner: Arc::new(Inner {
@@ -113,13 +113,13 @@ impl StoreDirectory {
         }
     }
 
-    /// Says where keys are kept; until then every look-up is [`Unavailable`]. Only the first source counts.
+    /// Sets the store of the keys; until then every look-up is [`Unavailable`]. Only the first source counts.
     pub fn open(&self, source: Arc<dyn KeySource>) {
         // A second one is the caller's mistake, and harmless: it is not asked.
         let _ = self.inner.source.set(source);
     }
 
-    /// The feed has been read to its end: what is remembered is right as of now.
+    /// Notes that the feed has been read to its end: what is remembered is correct as of now.
     pub fn reached(&self) {
         let micros = u64::try_from(self.inner.clock.elapsed().as_micros()).unwrap_or(u64::MAX - 1);
         self.inner.reached.store(micros + 1, Relaxed);
@@ -141,7 +141,7 @@ impl StoreDirectory {
         self.inner.is_trusted().then_some(known)
     }
 
-    /// What can be told of a key that is not [`remembered`](StoreDirectory::remembered).
+    /// The answer for a key that is not [`remembered`](StoreDirectory::remembered).
     pub fn judge(&self, key: &str) -> Peek {
         if self.inner.may_be_real(key) { Peek::Miss } else { Peek::Unknown }
     }
@@ -155,7 +155,7 @@ impl StoreDirectory {
         }
     }
 
-    /// Forgets the keys that `which` names, by their text and their holder.
+    /// Forgets the keys that `which` selects by text and caller.
     pub fn forget(&self, which: impl Fn(&str, &Caller) -> bool) {
         self.pass(|key, known| match caller(known) {
             Some(caller) if which(key, caller) => Next::Forget,
@@ -163,7 +163,7 @@ impl StoreDirectory {
         });
     }
 
-    /// Puts the figures of `plans` in force, for those who are remembered too: a change of figures needs no database.
+    /// Puts the figures of `plans` in force, also for remembered keys: a change of figures needs no database.
     pub fn plans(&self, plans: &Plans) {
         let plans = Arc::new(plans.clone());
         let former = std::mem::replace(&mut *self.inner.plans.lock(), plans.clone());
@@ -185,15 +185,15 @@ impl StoreDirectory {
         });
     }
 
-    /// The figures of plans that are in force.
+    /// The figures of plans in force.
     pub(super) fn figures(&self) -> Arc<Plans> {
         self.inner.plans.lock().clone()
     }
 
-    /// Goes through all that is remembered. Answers on their way are not remembered any more.
+    /// Walks all that is remembered. Answers in progress are not remembered any more.
     fn pass(&self, decide: impl Fn(&str, &Peek) -> Next) {
         let _alone = self.inner.passing.lock();
-        // Whatever is inserted from here on was asked for from here on.
+        // Keys that are inserted from here on were asked for from here on.
         self.inner.flights.lock().generation += 1;
         for (key, known) in &self.inner.known {
             match decide(&key, &known) {
@@ -205,7 +205,7 @@ impl StoreDirectory {
     }
 }
 
-/// What becomes of a remembered key.
+/// What to do with a remembered key.
 enum Next {
     Keep,
     Forget,
@@ -226,7 +226,7 @@ impl Inner {
         self.forge.as_ref().map_or_else(|| !shown(key).is_empty(), |forge| forge.is_genuine(key))
     }
 
-    /// Joins the look-up of `key` that is on its way, or starts one.
+    /// Joins the look-up of `key` in progress, or starts one.
     fn fly(self: &Arc<Self>, key: &str) -> Shared<Answer> {
         let mut flights = self.flights.lock();
         let generation = flights.generation;
@@ -240,7 +240,7 @@ impl Inner {
         let trip = Trip { inner: self.clone(), key: key.into(), generation, number };
         let answer: Answer = Box::pin(trip.look_up());
         let answer = answer.shared();
-        // It has not been asked yet, so it cannot be done.
+        // It has not been polled yet, so it is not done.
         if let Some(answer) = answer.downgrade() {
             flights.by_key.insert(key.into(), Flight { generation, number, answer });
         }
@@ -254,7 +254,7 @@ impl Trip {
         let plans = self.inner.plans.lock().clone();
         let found = source.look_up(KeyHash::of(&self.key), &plans);
         let found = tokio::time::timeout(LOOK_UP, found).await.map_err(|_| Unavailable)??;
-        // Nobody could bound the memory of what does not exist.
+        // The memory for keys that do not exist could not be bounded.
         let Some(StoredKey { caller, revoked }) = found else { return Ok(Peek::Unknown) };
         let caller = Arc::new(caller);
         let known = if revoked { Peek::Revoked(caller) } else { Peek::Known(caller) };
@@ -298,13 +298,13 @@ fn caller(known: &Peek) -> Option<&Caller> {
     }
 }
 
-/// Whom changes concern.
+/// The tenants, projects and keys that changes concern.
 #[derive(Default)]
 struct Concerned {
     keys: HashSet<KeyId>,
     projects: HashSet<ProjectId>,
     tenants: HashSet<TenantId>,
-    /// There was a change of a kind that is not known here.
+    /// Whether there was a change of an unknown kind.
     all: bool,
 }
 

@@ -1,5 +1,5 @@
-//! The change feed, followed: what the management side changes is in force here within a second. It is looked at several
-//! times a second, and at once when a database that can tell of a change has told.
+//! Follows the change feed: what the management side changes is in force here within a second. The feed is read several
+//! times a second, and at once when a database that can notify has done so.
 
 use super::directory::StoreDirectory;
 use super::overlay_watch::OverlayWatch;
@@ -21,7 +21,7 @@ const APART: Duration = Duration::from_millis(20);
 /// How long a look may take before the database counts as away.
 const DEADLINE: Duration = Duration::from_secs(1);
 
-/// What of the management database concerns all callers.
+/// The part of the management database that concerns all callers.
 pub(super) trait Management: ChangeFeed {
     /// What operators have set.
     fn overlay(&self) -> BoxFuture<'_, Result<Overlay, Unavailable>>;
@@ -29,8 +29,8 @@ pub(super) trait Management: ChangeFeed {
     /// The number of the newest change; 0 if there is none.
     fn newest(&self) -> BoxFuture<'_, Result<u64, Unavailable>>;
 
-    /// The number of the oldest change that is kept; 0 if there is none. Older ones are removed in time, but never the
-    /// newest of all.
+    /// The number of the oldest change that is stored; 0 if there is none. Older ones are removed in time, but never
+    /// the newest of all.
     fn oldest(&self) -> BoxFuture<'_, Result<u64, Unavailable>>;
 }
 
@@ -44,13 +44,13 @@ pub(super) struct Feed {
     /// Whether what operators set must be read again.
     stale: bool,
     away: bool,
-    /// Time between two looks that nobody asks for.
+    /// Time between two looks that nothing asked for.
     every: Duration,
     /// Asks for a look now.
     notify: Arc<Notify>,
-    /// Tells other gateways what was read.
+    /// Sends what was read to other gateways.
     tells: Option<mpsc::Sender<Numbered>>,
-    /// What other gateways tell.
+    /// Receives what other gateways have read.
     hears: Option<mpsc::Receiver<Numbered>>,
 }
 
@@ -61,8 +61,8 @@ impl fmt::Debug for Feed {
 }
 
 impl Feed {
-    /// Starts at the newest change. What operators have set is in force when this returns, and whatever is looked up
-    /// from here on is dropped when a change concerns it.
+    /// Starts at the newest change. What operators have set is in force when this returns, and keys that are looked up
+    /// from here on are dropped when a change concerns them.
     pub(super) async fn start(
         management: Arc<dyn Management>,
         directory: Arc<StoreDirectory>,
@@ -77,13 +77,13 @@ impl Feed {
         Ok(Feed { management, directory, overlay_watch, number, stale, away, every, notify, tells, hears })
     }
 
-    /// Tells others of changes by `tells`, and acts on what they tell, in `hears`, before it is read here: what it concerns
-    /// is looked up anew, and not served for as long as the database is away.
+    /// Sends changes to other gateways by `tells`, and acts on those received from `hears` before they are read here:
+    /// the keys concerned are looked up anew, and not served while the database is away.
     pub(super) fn relayed(self, tells: mpsc::Sender<Numbered>, hears: mpsc::Receiver<Numbered>) -> Self {
         Feed { tells: Some(tells), hears: Some(hears), ..self }
     }
 
-    /// Who rings this has the feed looked at now. It is looked at from time to time all the same.
+    /// Notified, it has the feed looked at now. It is looked at from time to time anyway.
     pub(super) fn notify(&self) -> Arc<Notify> {
         self.notify.clone()
     }
@@ -92,14 +92,14 @@ impl Feed {
     pub(super) async fn run(mut self, closing: CancellationToken) {
         let mut ticks = tokio::time::interval(self.every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut told = Vec::new();
+        let mut received = Vec::new();
         loop {
-            // What others tell comes first: while the database is silent, it is time for a look whenever one ends.
+            // Changes from other gateways come first: while the database is silent, a look is due whenever one ends.
             let asked = tokio::select! {
                 biased;
                 () = closing.cancelled() => return,
-                () = hear(&mut self.hears, &mut told) => {
-                    self.hasten(&mut told).await;
+                () = receive(&mut self.hears, &mut received) => {
+                    self.act_early(&mut received).await;
                     continue;
                 }
                 () = self.notify.notified() => true,
@@ -113,10 +113,11 @@ impl Feed {
         }
     }
 
-    /// Acts on what others tell and was not read here yet. It is read all the same: what they tell may have gaps.
-    async fn hasten(&self, told: &mut Vec<Numbered>) {
+    /// Acts on changes that other gateways sent and that were not read here yet. They are read all the same: what
+    /// others send may have gaps.
+    async fn act_early(&self, received: &mut Vec<Numbered>) {
         let changes: Vec<Change> =
-            told.drain(..).filter(|told| told.number > self.number).map(|told| told.change).collect();
+            received.drain(..).filter(|one| one.number > self.number).map(|one| one.change).collect();
         if !changes.is_empty() {
             self.apply(changes)
                 .await
@@ -131,7 +132,7 @@ impl Feed {
         tokio::task::spawn_blocking(move || directory.apply(&changes)).await.map_err(|_| Unavailable)
     }
 
-    /// Acts on all that is new.
+    /// Acts on all new changes.
     async fn read(&mut self) -> Result<(), Unavailable> {
         while self.read_some().await? {}
         self.directory.reached();
@@ -142,17 +143,17 @@ impl Feed {
         Ok(())
     }
 
-    /// Acts on some of what is new: whether there may be more.
+    /// Acts on some of the new changes. Returns whether there may be more.
     async fn read_some(&mut self) -> Result<bool, Unavailable> {
         if self.away && within(self.management.newest()).await? < self.number {
-            // The database was replaced by an older one: its numbers begin anew, and nothing is as it was.
+            // The database was replaced by an older one: its numbers start over, and nothing remembered is valid.
             self.anew(0);
         }
         let news = within(self.management.since(self.number)).await?;
-        // The newest change is never removed, so whoever missed some sees a gap before what is left. A number that was never
-        // given leaves one too.
+        // The newest change is never removed, so a reader that missed some sees a gap before those that are left. A
+        // number that was never used leaves a gap too.
         if news.first().is_some_and(|first| first.number > self.number + 1) {
-            // The oldest second: what is removed between the two was old before, and is noticed.
+            // The oldest is read second: a change that is removed between the two reads was old before, and is noticed.
             let oldest = within(self.management.oldest()).await?;
             if oldest > self.number + 1 {
                 tracing::warn!(
@@ -165,7 +166,7 @@ impl Feed {
             self.apply(news.iter().map(|news| news.change.clone()).collect()).await?;
         }
         if let Some(tells) = &self.tells {
-            // Where there is no room, others read it themselves.
+            // If there is no room, others read it themselves.
             news.iter().take_while(|news| tells.try_send(Numbered::clone(news)).is_ok()).for_each(drop);
         }
         if let Some(Numbered { number, .. }) = news.last() {
@@ -175,14 +176,14 @@ impl Feed {
         Ok(news.len() >= AT_ONCE)
     }
 
-    /// Nothing that is remembered can be relied on. What follows `number` is still to be read.
+    /// Drops everything that is remembered. The changes after `number` are still to be read.
     fn anew(&mut self, number: u64) {
         self.number = number;
         self.stale = true;
         self.directory.forget(|_, _| true);
     }
 
-    /// Tells the log once that the database is gone, and once that it is back.
+    /// Logs once that the database is gone, and once that it is back.
     fn tell(&mut self, away: bool) {
         match (self.away, away) {
             (false, true) => tracing::warn!(
@@ -195,11 +196,11 @@ impl Feed {
     }
 }
 
-/// Waits for something that others tell, and takes what there is of it.
-async fn hear(hears: &mut Option<mpsc::Receiver<Numbered>>, told: &mut Vec<Numbered>) {
+/// Waits for changes from other gateways, and takes those that are there.
+async fn receive(hears: &mut Option<mpsc::Receiver<Numbered>>, received: &mut Vec<Numbered>) {
     match hears {
         Some(hears) if !hears.is_closed() => {
-            if hears.recv_many(told, AT_ONCE).await == 0 {
+            if hears.recv_many(received, AT_ONCE).await == 0 {
                 std::future::pending::<()>().await;
             }
         }

@@ -1,4 +1,4 @@
-//! All keys of a gateway: those of its configuration and, behind them, those of the management database.
+//! All keys of a gateway: those of its configuration and, after them, those of the management database.
 
 use super::directory::StoreDirectory;
 use crate::assemble::FileDirectory;
@@ -11,12 +11,12 @@ use rpcgate_core::config::{Config, KeySettings};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-/// A key that stands in both is the configuration's.
+/// A key that is in both belongs to the configuration.
 #[derive(Debug)]
 pub(crate) struct Keys {
     file: FileDirectory,
-    /// Those of the configuration's keys that have been used, by their text. To tell by the configuration alone costs
-    /// a digest of the key, which is dearer than several layers, and the database's directory is dearer than this.
+    /// Those of the configuration's keys that have been used, by their text. Asking the configuration costs a digest of
+    /// the key, which takes longer than several layers, and the database's directory takes longer than this map.
     seen: ArcSwap<Seen>,
     written: Mutex<BTreeMap<String, KeySettings>>,
     stored: Option<Arc<StoreDirectory>>,
@@ -34,10 +34,11 @@ impl Keys {
         }
     }
 
-    /// Puts the keys of `config`, and its plans for all keys, in the place of the former ones.
+    /// Replaces the keys by those of `config`, and the plans of all keys.
     pub(crate) fn replace(&self, config: &Config) {
         self.file.replace(config);
-        // In this order: what is remembered of the former configuration is put beside what is dropped here.
+        // In this order: what a concurrent call remembers of the previous configuration goes into the map that is
+        // dropped here.
         self.seen.store(Arc::default());
         let Some(stored) = &self.stored else { return };
         stored.plans(&config.plans);
@@ -55,16 +56,16 @@ impl Directory for Keys {
         if let Some(known) = seen.get(key) {
             return known.clone();
         }
-        // What is remembered of the database is not the configuration's, which was asked first when the key was
-        // looked up.
+        // What is remembered of the database does not belong to the configuration, which was asked first when the key
+        // was looked up.
         if let Some(known) = self.stored.as_ref().and_then(|stored| stored.remembered(key)) {
             return known;
         }
         match (self.file.peek(key), &self.stored) {
             (Peek::Unknown, Some(stored)) => stored.judge(key),
             (Peek::Unknown, None) => Peek::Unknown,
-            // Only what is a key is remembered, so strangers cannot fill the memory. Who finds another configuration in
-            // force by now, or another key just added, leaves it to the next call.
+            // Only keys that exist are remembered, so callers without one cannot fill the memory. If another
+            // configuration is in force by now, or another key was just added, remembering is left to the next call.
             (known, _) => {
                 let mut more = Seen::clone(&seen);
                 more.insert(key.into(), known.clone());

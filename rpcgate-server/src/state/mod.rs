@@ -1,10 +1,10 @@
 //! What outlives the process: usage, counters, accounts.
 //!
 //! A record goes to the [journal](crate::journal) before its answer leaves, and from there into the usage database
-//! (`ship`). Keys are looked up in the management database and remembered ([`directory`]); its change feed says what to
-//! forget and what else to put in force (`feed`). At the start, what the journal holds is shipped first, and then
-//! counters are what they were (`restore`). Until then, and for as long as there is no database to ask, the gateway
-//! is unready: it must not serve what it cannot count.
+//! (`ship`). Keys are looked up in the management database and remembered ([`directory`]); its change feed says which
+//! to forget and what else to put in force (`feed`). At the start, the content of the journal is shipped first, and
+//! then the counters are restored (`restore`). Until then, and while the databases cannot be reached at a start, the
+//! gateway is not ready: it must not serve what it cannot count.
 
 mod allowances;
 mod batcher;
@@ -48,7 +48,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// What one gateway keeps beyond its process.
+/// What a gateway stores beyond its process.
 pub struct State {
     journal: Arc<Journal>,
     directory: Arc<StoreDirectory>,
@@ -62,12 +62,12 @@ pub struct State {
     work: Mutex<Option<JoinHandle<Left>>>,
 }
 
-/// How far a state has come.
+/// How far a start has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// The database is waited for, or what the journal holds is shipped.
+    /// It waits for the database, or ships what the journal holds.
     Starting,
-    /// Calls may come.
+    /// Calls are admitted.
     Ready,
 }
 
@@ -80,8 +80,8 @@ impl fmt::Debug for State {
 impl State {
     /// Opens the journal, and begins to open the databases. Runs inside a tokio runtime.
     ///
-    /// The usage sink, the directory and the counters are there at once; calls are admitted once the databases are. A database that
-    /// cannot be reached is waited for, and the log says so.
+    /// The usage sink, the directory and the counters can be used at once; calls are admitted once the databases are
+    /// open. A database that cannot be reached is waited for, and the log says so.
     ///
     /// # Errors
     /// [`StartError::Journal`] and [`StartError::Database`].
@@ -100,7 +100,7 @@ impl State {
         let overlay_watch = Arc::<OverlayWatch>::default();
         let (counters, relay) = (Counting::open(config, seed.clone())?, Counting::relay(config)?);
         let (kept, status_source) = (Arc::new(Kept::new(&config.retention)), Arc::<StatusSource>::default());
-        let (told, stage) = watch::channel(Stage::Starting);
+        let (stage_sender, stage) = watch::channel(Stage::Starting);
         let closing = CancellationToken::new();
         let work = Work {
             url: config.database.url().to_owned(),
@@ -115,7 +115,7 @@ impl State {
             kept: kept.clone(),
             status_source: status_source.clone(),
             shipping: shipping.clone(),
-            stage: told,
+            stage: stage_sender,
             closing: closing.clone(),
         };
         let work = Mutex::new(Some(tokio::spawn(work.run())));
@@ -133,14 +133,14 @@ impl State {
         })
     }
 
-    /// Looks at what [`open`](State::open) would refuse, without opening anything.
+    /// Checks for the errors of [`open`](State::open), without opening anything.
     ///
     /// # Errors
     /// [`StartError::Folder`] and [`StartError::Database`].
     pub fn check(config: &Config) -> Result<(), StartError> {
         database(config)?;
         let dir: &Path = &config.journal.dir;
-        // A folder that is missing is made.
+        // A missing folder is created at a start.
         match std::fs::metadata(dir) {
             Ok(found) if !found.is_dir() => {
                 Err(StartError::Folder { path: dir.display().to_string(), why: "is not a folder".into() })
@@ -152,7 +152,7 @@ impl State {
         }
     }
 
-    /// Where records go.
+    /// The sink for records.
     pub fn sink(&self) -> Arc<dyn UsageSink> {
         self.journal.clone()
     }
@@ -162,7 +162,7 @@ impl State {
         &self.journal
     }
 
-    /// How shipping fares.
+    /// The status of shipping.
     pub(crate) fn shipping(&self) -> &Shipping {
         &self.shipping
     }
@@ -172,24 +172,24 @@ impl State {
         self.directory.clone()
     }
 
-    /// What is counted.
+    /// The counters.
     pub(crate) fn counters(&self) -> Counting {
         self.counters.clone()
     }
 
-    /// Whether calls may come.
+    /// Whether calls are admitted.
     pub fn is_ready(&self) -> bool {
         *self.stage.borrow() == Stage::Ready && !self.closing.is_cancelled()
     }
 
-    /// Waits until calls may come. `false`: it was closed before.
+    /// Waits until calls are admitted. Returns `false` if the state was closed before.
     pub async fn ready(&self) -> bool {
-        // Whoever tells the stage ends with the work, and that ends when this is closed.
+        // The sender of the stage is dropped with the work, which ends when the state is closed.
         self.stage.clone().wait_for(|stage| *stage == Stage::Ready).await.is_ok()
             && !self.closing.is_cancelled()
     }
 
-    /// Hands what operators set to `sink` whenever it changes: at once, if it is known.
+    /// Passes what operators set to `sink` whenever it changes, and at once if it is known.
     pub(crate) fn attach(&self, sink: impl Fn(&Overlay) -> Result<(), StartError> + Send + Sync + 'static) {
         self.overlay_watch.attach(Box::new(move |overlay| match sink(overlay) {
             Ok(()) => tracing::info!("what operators set is in force"),
@@ -197,34 +197,34 @@ impl State {
         }));
     }
 
-    /// Tells the management side how the gateway stands, which `source` knows.
+    /// Reports the gateway's status to the management side, as `source` gives it.
     pub(crate) fn report_status(&self, source: impl Fn() -> GatewayStatus + Send + Sync + 'static) {
         self.status_source.ask(source);
     }
 
-    /// Keeps usage for as long as `retention` says from now on.
+    /// Sets how long usage is stored from now on.
     pub(crate) fn keep_for(&self, retention: &Retention) {
         self.kept.set(retention);
     }
 
-    /// Ends it: to be called after the last call. What the journal holds is shipped, if the database takes it within
-    /// some seconds; what is not shipped stays in the journal for the next start. Closed twice is closed.
+    /// Ends the state, after the last call. It ships what the journal holds, if the database takes it within some
+    /// seconds; the rest stays in the journal for the next start. Closing it again does nothing.
     pub async fn close(&self) {
         self.closing.cancel();
         let Some(work) = self.work.lock().take() else { return };
-        // The journal may wait for its disk. A thread of its own does not keep the process from ending.
+        // The journal may wait for its disk. A thread of its own does not stop the process from ending.
         let (done, closed) = tokio::sync::oneshot::channel();
         let journal = self.journal.clone();
         let thread = std::thread::Builder::new().name("journal-close".into()).spawn(move || {
             journal.close();
-            // Nobody may be left to hear it.
+            // The receiver may be gone.
             let _ = done.send(());
         });
         match thread {
-            // It cannot end without having been closed, unless closing panics, which is told elsewhere.
+            // It cannot end without closing the journal, except by a panic, which is logged elsewhere.
             Ok(_) => drop(closed.await),
             Err(error) => {
-                tracing::error!("no thread to close the journal with: {error}");
+                tracing::error!("the thread that closes the journal cannot be started: {error}");
                 self.journal.close();
             }
         }
@@ -241,7 +241,7 @@ impl Drop for State {
     }
 }
 
-/// The URL of a database that there can be.
+/// Checks the database's URL.
 fn database(config: &Config) -> Result<(), StartError> {
     check_url(config.database.url()).map_err(|error| StartError::Database(error.to_string()))
 }

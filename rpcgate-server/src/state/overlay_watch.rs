@@ -1,4 +1,4 @@
-//! What operators have set, on its way to where it is put in force.
+//! Passes what operators have set to where it is put in force.
 
 use parking_lot::Mutex;
 use rpcgate_core::config::Overlay;
@@ -6,7 +6,7 @@ use std::fmt;
 
 type Sink = Box<dyn Fn(&Overlay) + Send + Sync>;
 
-/// The newest overlay, and who wants it. Either may come first.
+/// The newest overlay, and its receiver. Either may come first.
 #[derive(Default)]
 pub(super) struct OverlayWatch {
     inner: Mutex<Inner>,
@@ -25,7 +25,7 @@ impl fmt::Debug for OverlayWatch {
 }
 
 impl OverlayWatch {
-    /// Hands every overlay to `sink`, the newest at once, unless nothing was set yet.
+    /// Passes every overlay to `sink`, the newest at once, unless nothing was set yet.
     pub(super) fn attach(&self, sink: Sink) {
         let mut inner = self.inner.lock();
         if inner.overlay != Overlay::default() {
@@ -34,7 +34,7 @@ impl OverlayWatch {
         inner.sink = Some(sink);
     }
 
-    /// Puts `overlay` in force; when this returns, it is, if anybody wants it.
+    /// Passes `overlay` on; when this returns, it is in force, if there is a receiver.
     pub(super) fn put(&self, overlay: Overlay) {
         let mut inner = self.inner.lock();
         if inner.overlay == overlay {

@@ -1,5 +1,4 @@
-//! What is to be seen of this gateway on the management side: how its nodes stand, and which keys' limits it has scaled
-//! down, told to the management database.
+//! Reports the gateway's status to the management database: its nodes, and the keys whose limits it has scaled down.
 
 use parking_lot::Mutex;
 use rpcgate_admin::store::{GatewayReport, NodeState, Store};
@@ -14,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 /// Time between two reports.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// How a gateway stands.
+/// The status of a gateway.
 #[derive(Debug, Default)]
 pub(crate) struct GatewayStatus {
     /// Its nodes.
@@ -25,7 +24,7 @@ pub(crate) struct GatewayStatus {
 
 type Source = Box<dyn Fn() -> GatewayStatus + Send + Sync>;
 
-/// Who knows how the gateway stands; nobody does before it has started.
+/// The source of the status; there is none before the gateway has started.
 #[derive(Default)]
 pub(super) struct StatusSource(Mutex<Option<Source>>);
 
@@ -45,7 +44,7 @@ impl StatusSource {
     }
 }
 
-/// Tells it again and again, until `closing`. What could not be told is not told later: it is old by then.
+/// Reports the status at intervals until `closing`. A report that fails is not repeated: it is outdated by then.
 pub(super) async fn run(
     store: Store,
     gateway: GatewayId,
@@ -53,7 +52,7 @@ pub(super) async fn run(
     clock: Arc<dyn Clock>,
     closing: CancellationToken,
 ) {
-    let mut told = true;
+    let mut is_reported = true;
     loop {
         if let Some(GatewayStatus { nodes, cooled }) = status_source.now() {
             let report = GatewayReport { id: gateway.0, at: clock.now(), nodes };
@@ -62,10 +61,10 @@ pub(super) async fn run(
                 () = closing.cancelled() => return,
             };
             match done {
-                Ok(()) => told = true,
-                Err(error) if told => {
-                    tracing::warn!("operators are not told how the nodes stand: {error}");
-                    told = false;
+                Ok(()) => is_reported = true,
+                Err(error) if is_reported => {
+                    tracing::warn!("the status of the nodes cannot be reported to operators: {error}");
+                    is_reported = false;
                 }
                 Err(_) => {}
             }

@@ -1,5 +1,5 @@
-//! The life of a state beside the calls: databases opened, the journal of the process before shipped, counters
-//! restored, calls admitted, and from then on everything kept in step.
+//! The tasks of a state: they open the databases, ship the journal of the previous process, restore the counters, admit
+//! calls, and from then on keep everything in step.
 
 use super::Stage;
 use super::allowances::Stored;
@@ -32,10 +32,10 @@ const JOIN: Duration = Duration::from_secs(2);
 /// How long the last shipment of a gateway that ends may take.
 const LAST: Duration = Duration::from_secs(5);
 
-/// Changes that wait to be told to other gateways, and that they have told and wait to be acted on.
+/// Changes that wait to be sent to other gateways, and changes from them that wait to be acted on.
 const RELAYED: usize = 1_000;
 
-/// All that has to be done, and what it is done with.
+/// All tasks, and what they need.
 pub(super) struct Work {
     pub(super) url: String,
     pub(super) migrate: bool,
@@ -53,7 +53,7 @@ pub(super) struct Work {
     pub(super) closing: CancellationToken,
 }
 
-/// What is open when the work ends.
+/// What is open when the tasks end.
 #[derive(Debug, Default)]
 pub(super) struct Left {
     store: Option<Store>,
@@ -62,7 +62,7 @@ pub(super) struct Left {
 }
 
 impl Work {
-    /// Works until `closing`.
+    /// Runs the tasks until `closing`.
     pub(super) async fn run(mut self) -> Left {
         let mut left = Left::default();
         let relay = self.relay.take();
@@ -81,9 +81,9 @@ impl Work {
         });
         let mut tasks = vec![notifications];
         if let Some(relay) = relay {
-            let ((tells, told), (hearing, hears)) = (mpsc::channel(RELAYED), mpsc::channel(RELAYED));
-            // It ends with the feed, which tells it.
-            tasks.push(tokio::spawn(relay.run(told, hearing)));
+            let ((tells, to_send), (received, hears)) = (mpsc::channel(RELAYED), mpsc::channel(RELAYED));
+            // It ends with the feed, which sends to it.
+            tasks.push(tokio::spawn(relay.run(to_send, received)));
             feed = feed.relayed(tells, hears);
         }
         tasks.push(tokio::spawn(feed.run(self.closing.clone())));
@@ -105,7 +105,7 @@ impl Work {
         left
     }
 
-    /// All that calls must wait for. `None`: it is closing.
+    /// Everything that must come before calls. `None` if it is closing.
     async fn start(&self, left: &mut Left) -> Option<Feed> {
         let (url, migrate) = (self.url.as_str(), self.migrate);
         let store = self.patiently("the database", || Box::pin(Store::open(url, migrate))).await?;
@@ -132,18 +132,18 @@ impl Work {
         let store = Arc::new(store);
         let start = || Feed::start(store.clone(), self.directory.clone(), self.overlay_watch.clone());
         let feed = self.patiently("the change feed", || Box::pin(start())).await?;
-        // Not before the feed's number is known: whatever is looked up from here on is dropped when it changes.
+        // Not before the feed's number is known: keys that are looked up from here on are dropped when they change.
         self.directory.open(store);
         Some(feed)
     }
 
-    /// Tries until it succeeds, and tells the log why it does not. `None`: it is closing.
+    /// Tries until it succeeds, and logs why it does not. `None` if it is closing.
     async fn patiently<'a, T, E: Display>(
         &self,
         what: &str,
         attempt: impl Fn() -> BoxFuture<'a, Result<T, E>>,
     ) -> Option<T> {
-        let mut told: Option<String> = None;
+        let mut logged: Option<String> = None;
         loop {
             let done = tokio::select! {
                 done = attempt() => done,
@@ -151,16 +151,16 @@ impl Work {
             };
             match done {
                 Ok(done) => {
-                    if told.is_some() {
+                    if logged.is_some() {
                         tracing::info!("{what}: there now");
                     }
                     return Some(done);
                 }
                 Err(error) => {
                     let why = error.to_string();
-                    if told.as_ref() != Some(&why) {
+                    if logged.as_ref() != Some(&why) {
                         tracing::error!("waiting for {what}, unready until then: {why}");
-                        told = Some(why);
+                        logged = Some(why);
                     }
                 }
             }
@@ -172,12 +172,12 @@ impl Work {
     }
 }
 
-/// What names the database among all there are, if other gateways can record in it too.
+/// The identity of the database, if other gateways can record in it too.
 async fn identity(usage: &UsageStore) -> Result<Option<String>, StoreError> {
     match usage.identity().await {
         Err(away @ StoreError::Unavailable(_)) => Err(away),
         Err(error) => {
-            tracing::warn!("counters in Redis are not compared with what is recorded: {error}");
+            tracing::warn!("counters in Redis are not compared with the usage database: {error}");
             Ok(None)
         }
         known => known,
@@ -231,7 +231,7 @@ impl Management for Store {
     }
 }
 
-/// What a caller may do about it is the same whatever it is; the log tells what it is.
+/// The error for callers, for whom all causes are alike; the log has the cause.
 fn away(what: &str, error: &StoreError) -> Unavailable {
     match error {
         StoreError::Unavailable(_) => tracing::debug!("{what} was not read: {error}"),

@@ -1,6 +1,6 @@
-//! Retention: usage that is older than the configuration wants is removed, once an hour.
+//! Retention: usage that is older than the configuration wants is removed once an hour.
 //!
-//! The gateway does this itself, since it ships: SQLite takes one writer at a time.
+//! The gateway does this itself because it ships: SQLite takes one writer at a time.
 
 use parking_lot::Mutex;
 use rpcgate_admin::store::{Removed, UsageStore};
@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Time to the first removal: a start has better things to do.
+/// Time to the first removal: a start has more important work.
 const FIRST: Duration = Duration::from_secs(60);
-/// Time between two.
+/// Time between two removals.
 const EVERY: Duration = Duration::from_secs(3_600);
 
-/// For how long usage is kept. It may change meanwhile.
+/// How long usage is stored. It may change meanwhile.
 #[derive(Debug)]
 pub(super) struct Kept(Mutex<Retention>);
 
@@ -28,7 +28,7 @@ impl Kept {
         self.0.lock().clone_from(retention);
     }
 
-    /// Before when single requests, and usage by the hour, are too old at `now`.
+    /// The times before which single requests, and usage by the hour, are too old at `now`.
     fn ends(&self, now: Time) -> (Time, Time) {
         let kept = self.0.lock();
         let before = |kept: Duration| {

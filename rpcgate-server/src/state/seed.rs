@@ -1,4 +1,4 @@
-//! Tells shared counters that were lost, or may be out of step, what usage knows of them.
+//! Gives shared counters that were lost, or may be out of step, what the usage database has counted.
 
 use super::shipping::Shipping;
 use rpcgate_admin::store::UsageStore;
@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How long a record may be in memory before it is in the journal: refusals are written together with others, and
-/// records just before their answers leave.
+/// How long a record may be in memory before it is in the journal: refusals are written together, and other records
+/// just before their answers leave.
 const IN_MEMORY: Duration = Duration::from_secs(1);
 
-/// The usage database, once it is open and what the journal held is in it.
+/// The usage database, once it is open and has what the journal held.
 pub(super) struct UsageSeed {
     usage: watch::Sender<Option<Opened>>,
     shipping: Arc<Shipping>,
@@ -25,7 +25,7 @@ pub(super) struct UsageSeed {
 #[derive(Clone)]
 struct Opened {
     usage: UsageStore,
-    /// Its name, if other gateways can record in it too.
+    /// Its identity, if other gateways can record in it too.
     place: Option<Arc<str>>,
 }
 
@@ -78,7 +78,7 @@ impl Seed for UsageSeed {
         Box::pin(async {
             let usage = self.opened()?.usage;
             usage.recorded(self.clock.now()).await.map_err(|error| {
-                tracing::debug!("what is recorded was not read: {error}");
+                tracing::debug!("recorded usage was not read: {error}");
                 Unavailable
             })
         })

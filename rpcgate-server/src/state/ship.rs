@@ -1,8 +1,8 @@
-//! The shipper: what is in the journal comes into the usage database, each record once.
+//! The shipper: brings the records of the journal into the usage database, each once.
 //!
-//! What was read is folded, and stored in one transaction with the marks that say up to where. So whatever is killed
-//! at whatever moment, the next shipment begins where the last one that was stored ends. When it is not known whether
-//! one was, the marks are read again: they know.
+//! Records are folded, and stored in one transaction with the marks of how far the journal was read. So whenever a
+//! process is killed, the next shipment begins where the last stored one ends. If it is not known whether one was
+//! stored, the marks are read again.
 
 use super::allowances::{Allowances, Asked};
 use super::batcher::{Filled, SegmentBatcher};
@@ -22,40 +22,40 @@ use tokio_util::sync::CancellationToken;
 
 /// Time between two looks at the journal.
 const EVERY: Duration = Duration::from_millis(200);
-/// Time until another attempt after one that failed.
+/// Time until another attempt after a failed one.
 const AGAIN: Duration = Duration::from_millis(500);
-/// Time between two ends of the segments that are written to, so that they can be removed.
+/// Time between two rotations of the open segments, which can be removed only once they are sealed.
 const ROTATION: Duration = Duration::from_secs(60);
-/// Bytes of the journal that one shipment holds at most, and how few it goes down to when the database does not take
-/// so much within its deadline.
+/// Bytes of the journal that one shipment holds at most, and how few it goes down to when the database does not take so
+/// much within its deadline.
 const MOST: u64 = 2 << 20;
 const LEAST: u64 = 64 << 10;
 
-/// Time between two looks for notifications that no shipment has raised, and until another after one that failed.
+/// Time between two looks for notifications that no shipment has raised, and until another after a failed one.
 const REMINDER: Duration = Duration::from_secs(60);
 const REMINDER_AGAIN: Duration = Duration::from_secs(5);
-/// For so long a day that is over is looked at too.
+/// For so long after a day it is looked at too.
 const REST_OF_DAY: Duration = Duration::from_secs(300);
 
-/// Where shipments go.
+/// A destination of shipments.
 pub(super) trait UsageDestination: Send + Sync + fmt::Debug {
-    /// Up to where the segments of a gateway were shipped, from segment `oldest` on.
+    /// How far the segments of a gateway were shipped, from segment `oldest` on.
     fn marks(
         &self,
         gateway: GatewayId,
         oldest: SegmentId,
     ) -> BoxFuture<'_, Result<Vec<(SegmentId, u64)>, StoreError>>;
 
-    /// Takes all of a shipment or nothing, and with it raises what it makes due to tenants that may make so many
-    /// requests in a day.
+    /// Stores a whole shipment or nothing, and raises the notifications that it makes due to tenants with these
+    /// allowances of requests per day.
     fn ship<'a>(
         &'a self,
         shipment: &'a Shipment,
         allowances: &'a BTreeMap<TenantId, u64>,
     ) -> BoxFuture<'a, Result<(), ShipError>>;
 
-    /// Raises what is due of a day and was not raised with a shipment. Of tenants that made requests in the day
-    /// `asked` tells what they may make.
+    /// Raises notifications that are due for a day and that no shipment has raised. `asked` gives the allowances of the
+    /// tenants that made requests in the day.
     fn remind<'a>(&'a self, day: u64, asked: &'a Asked, now: Time) -> BoxFuture<'a, Result<(), StoreError>>;
 }
 
@@ -102,7 +102,7 @@ pub(super) struct Shipper {
     journal: Arc<Journal>,
     destination: Arc<dyn UsageDestination>,
     clock: Arc<dyn Clock>,
-    /// `None` as long as it is not known what the database holds.
+    /// `None` while it is not known what the database has.
     batcher: Option<SegmentBatcher>,
     most: u64,
     rotated: Duration,
@@ -111,7 +111,7 @@ pub(super) struct Shipper {
     /// When to look for notifications that no shipment has raised.
     reminder: Duration,
     shipping: Arc<Shipping>,
-    /// What was left when that was known the last time, and how large the journal was then.
+    /// What was left when that was last known, and how large the journal was then.
     known: Option<(u64, u64)>,
 }
 
@@ -137,18 +137,18 @@ impl Shipper {
         }
     }
 
-    /// Shows how it fares.
+    /// Shows its status in `shipping`.
     pub(super) fn showing(mut self, shipping: Arc<Shipping>) -> Self {
         self.shipping = shipping;
         self
     }
 
-    /// Raises the notifications that shipments make due from now on, as `source` knows what tenants may do.
+    /// Raises the notifications that shipments make due from now on, with the allowances of `source`.
     pub(super) fn notify(&mut self, source: Arc<dyn Allowances>) {
         self.allowances.ask(source);
     }
 
-    /// Ships again and again, until `closing`.
+    /// Ships at intervals until `closing`.
     pub(super) async fn run(mut self, closing: CancellationToken) -> Self {
         while !closing.is_cancelled() {
             self.remind().await;
@@ -165,7 +165,7 @@ impl Shipper {
         self
     }
 
-    /// Ships everything that is in the journal now, however often that must be tried.
+    /// Ships everything that is in the journal now, with as many attempts as that takes.
     pub(super) async fn ship_all(&mut self) {
         loop {
             match self.round().await {
@@ -176,9 +176,9 @@ impl Shipper {
         }
     }
 
-    /// Now and then raises what shipments left due: because it was not known what a tenant may do in a day, because that
-    /// is less now, or because the process that shipped was killed before it knew. What is shipped soon after a midnight
-    /// may be of the day before.
+    /// At intervals, raises notifications that shipments left due: because the allowance of a tenant was not known,
+    /// because it is lower now, or because the process that shipped was killed before it knew. A shipment soon after
+    /// midnight may concern the day before.
     async fn remind(&mut self) {
         let elapsed = self.clock.elapsed();
         if !self.allowances.is_open() || elapsed < self.reminder {
@@ -205,7 +205,7 @@ impl Shipper {
             .sum()
     }
 
-    /// The same as far as it can be told while it is not known what the database holds.
+    /// An estimate while it is not known what the database has.
     fn unshipped(&mut self) -> u64 {
         let size = self.journal.segments().iter().map(|segment| segment.len).sum::<u64>();
         if self.batcher.is_none()
@@ -219,10 +219,10 @@ impl Shipper {
         left
     }
 
-    /// Ships once; whether there is more.
+    /// Ships once. Returns whether there is more.
     async fn round(&mut self) -> Result<bool, Delay> {
         let begun = self.clock.elapsed();
-        // What waits in memory is in no segment yet, and as old as the stall of the disk.
+        // Records that wait in memory are in no segment yet, and as old as the disk's stall.
         let journal = self.journal.status();
         let waits = journal.stalled || journal.queued_bytes > 0;
         let shipped = self.ship().await;
@@ -237,7 +237,7 @@ impl Shipper {
             }
             Err(delay) => {
                 self.shipping.failed(left);
-                // Perhaps it was more than can be done in time.
+                // Perhaps it was more than the database can take in time.
                 self.most = (self.most / 4).max(LEAST);
                 if !std::mem::replace(&mut self.away, true) {
                     tracing::warn!("usage cannot be shipped and stays in the journal: {delay}");
@@ -249,7 +249,7 @@ impl Shipper {
         shipped
     }
 
-    /// A pack that begins where the database says.
+    /// A batcher that begins at the marks of the database.
     async fn unpacked(&self) -> Result<SegmentBatcher, Delay> {
         let segments = self.journal.segments();
         let marks = match segments.first() {
@@ -261,13 +261,13 @@ impl Shipper {
     }
 
     async fn ship(&mut self) -> Result<bool, Delay> {
-        // Taken out: should this end halfway, however that comes about, the marks are read anew.
+        // Taken out: if this is interrupted, the marks are read again.
         let mut batcher = match self.batcher.take() {
             Some(batcher) => batcher,
             None => self.unpacked().await?,
         };
         let now = self.clock.elapsed();
-        // While the database is away, segments are better few and long.
+        // While the database is away, few long segments are better.
         let rotates = !self.away && now.saturating_sub(self.rotated) >= ROTATION;
         if !rotates && batcher.is_idle(&self.journal.segments(), now) {
             self.batcher = Some(batcher);

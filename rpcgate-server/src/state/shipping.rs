@@ -1,4 +1,4 @@
-//! How shipping fares, for whoever watches.
+//! The status of shipping, for metrics.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -7,34 +7,34 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub(crate) struct Shipping {
     left: AtomicU64,
-    /// Up to when all is shipped: microseconds of the clock's `elapsed`.
+    /// Everything up to then is shipped: microseconds of the clock's `elapsed`.
     done: AtomicU64,
     failing: AtomicBool,
     shipments: AtomicU64,
     failures: AtomicU64,
 }
 
-/// What it has shown last.
+/// A reading of [`Shipping`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shown {
     /// Bytes of the journal that are not shipped.
     pub(crate) left: u64,
     /// The age that the oldest of them may have.
     pub(crate) lag: Duration,
-    /// Whether the last attempt succeeded, if there was one.
+    /// Whether the last attempt succeeded; true before the first.
     pub(crate) is_up: bool,
     pub(crate) shipments: u64,
     pub(crate) failures: u64,
 }
 
 impl Shipping {
-    /// A shipment has arrived.
+    /// Notes a shipment that was stored.
     pub(super) fn arrived(&self) {
         self.shipments.fetch_add(1, Relaxed);
     }
 
-    /// An attempt that began at `begun` went well, and left so many bytes. Where there is no `more` of what was there
-    /// when it began, in the journal or still in memory, those have come meanwhile.
+    /// Notes an attempt that began at `begun`, succeeded, and left `left` bytes. Without `more`, everything that was
+    /// there when it began, in the journal or still in memory, is shipped, and the bytes left have come meanwhile.
     pub(super) fn went_well(&self, left: u64, more: bool, begun: Duration) {
         self.left.store(left, Relaxed);
         self.failing.store(false, Relaxed);
@@ -43,14 +43,14 @@ impl Shipping {
         }
     }
 
-    /// An attempt has failed, with `left` bytes to ship.
+    /// Notes a failed attempt, with `left` bytes to ship.
     pub(super) fn failed(&self, left: u64) {
         self.left.store(left, Relaxed);
         self.failing.store(true, Relaxed);
         self.failures.fetch_add(1, Relaxed);
     }
 
-    /// How it fares at `now`.
+    /// The status at `now`.
     pub(crate) fn read(&self, now: Duration) -> Shown {
         Shown {
             left: self.left.load(Relaxed),
