@@ -49,9 +49,9 @@ pub(super) struct Feed {
     /// Asks for a look now.
     notify: Arc<Notify>,
     /// Sends what was read to other gateways.
-    tells: Option<mpsc::Sender<Numbered>>,
+    outgoing: Option<mpsc::Sender<Numbered>>,
     /// Receives what other gateways have read.
-    hears: Option<mpsc::Receiver<Numbered>>,
+    incoming: Option<mpsc::Receiver<Numbered>>,
 }
 
 impl fmt::Debug for Feed {
@@ -73,14 +73,29 @@ impl Feed {
         overlay_watch.put(within(management.overlay()).await?);
         directory.reached();
         let (every, notify) = (EVERY, Arc::default());
-        let (stale, away, tells, hears) = (false, false, None, None);
-        Ok(Feed { management, directory, overlay_watch, number, stale, away, every, notify, tells, hears })
+        let (stale, away, outgoing, incoming) = (false, false, None, None);
+        Ok(Feed {
+            management,
+            directory,
+            overlay_watch,
+            number,
+            stale,
+            away,
+            every,
+            notify,
+            outgoing,
+            incoming,
+        })
     }
 
-    /// Sends changes to other gateways by `tells`, and acts on those received from `hears` before they are read here:
+    /// Sends changes to other gateways by `outgoing`, and acts on those received from `incoming` before they are read here:
     /// the keys concerned are looked up anew, and not served while the database is away.
-    pub(super) fn relayed(self, tells: mpsc::Sender<Numbered>, hears: mpsc::Receiver<Numbered>) -> Self {
-        Feed { tells: Some(tells), hears: Some(hears), ..self }
+    pub(super) fn relayed(
+        self,
+        outgoing: mpsc::Sender<Numbered>,
+        incoming: mpsc::Receiver<Numbered>,
+    ) -> Self {
+        Feed { outgoing: Some(outgoing), incoming: Some(incoming), ..self }
     }
 
     /// Notified, it has the feed looked at now. It is looked at from time to time anyway.
@@ -98,7 +113,7 @@ impl Feed {
             let asked = tokio::select! {
                 biased;
                 () = closing.cancelled() => return,
-                () = receive(&mut self.hears, &mut received) => {
+                () = receive(&mut self.incoming, &mut received) => {
                     self.act_early(&mut received).await;
                     continue;
                 }
@@ -106,7 +121,7 @@ impl Feed {
                 _ = ticks.tick() => false,
             };
             let read = self.read().await;
-            self.tell(read.is_err());
+            self.log_status(read.is_err());
             if asked {
                 tokio::time::sleep(APART).await;
             }
@@ -149,10 +164,10 @@ impl Feed {
             // The database was replaced by an older one: its numbers start over, and nothing remembered is valid.
             self.anew(0);
         }
-        let news = within(self.management.since(self.number)).await?;
+        let changes = within(self.management.since(self.number)).await?;
         // The newest change is never removed, so a reader that missed some sees a gap before those that are left. A
         // number that was never used leaves a gap too.
-        if news.first().is_some_and(|first| first.number > self.number + 1) {
+        if changes.first().is_some_and(|first| first.number > self.number + 1) {
             // The oldest is read second: a change that is removed between the two reads was old before, and is noticed.
             let oldest = within(self.management.oldest()).await?;
             if oldest > self.number + 1 {
@@ -162,18 +177,18 @@ impl Feed {
                 self.anew(oldest - 1);
             }
         }
-        if !news.is_empty() {
-            self.apply(news.iter().map(|news| news.change.clone()).collect()).await?;
+        if !changes.is_empty() {
+            self.apply(changes.iter().map(|one| one.change.clone()).collect()).await?;
         }
-        if let Some(tells) = &self.tells {
+        if let Some(outgoing) = &self.outgoing {
             // If there is no room, others read it themselves.
-            news.iter().take_while(|news| tells.try_send(Numbered::clone(news)).is_ok()).for_each(drop);
+            changes.iter().take_while(|one| outgoing.try_send(Numbered::clone(one)).is_ok()).for_each(drop);
         }
-        if let Some(Numbered { number, .. }) = news.last() {
+        if let Some(Numbered { number, .. }) = changes.last() {
             self.number = *number;
         }
-        self.stale |= news.iter().any(|news| matches!(news.change, Change::Plan(_) | Change::Chain(_)));
-        Ok(news.len() >= AT_ONCE)
+        self.stale |= changes.iter().any(|one| matches!(one.change, Change::Plan(_) | Change::Chain(_)));
+        Ok(changes.len() >= AT_ONCE)
     }
 
     /// Drops everything that is remembered. The changes after `number` are still to be read.
@@ -184,7 +199,7 @@ impl Feed {
     }
 
     /// Logs once that the database is gone, and once that it is back.
-    fn tell(&mut self, away: bool) {
+    fn log_status(&mut self, away: bool) {
         match (self.away, away) {
             (false, true) => tracing::warn!(
                 "the database cannot be reached: keys that are known go on, others get 503, changes wait"
@@ -197,10 +212,10 @@ impl Feed {
 }
 
 /// Waits for changes from other gateways, and takes those that are there.
-async fn receive(hears: &mut Option<mpsc::Receiver<Numbered>>, received: &mut Vec<Numbered>) {
-    match hears {
-        Some(hears) if !hears.is_closed() => {
-            if hears.recv_many(received, AT_ONCE).await == 0 {
+async fn receive(incoming: &mut Option<mpsc::Receiver<Numbered>>, received: &mut Vec<Numbered>) {
+    match incoming {
+        Some(incoming) if !incoming.is_closed() => {
+            if incoming.recv_many(received, AT_ONCE).await == 0 {
                 std::future::pending::<()>().await;
             }
         }

@@ -81,10 +81,11 @@ impl Work {
         });
         let mut tasks = vec![notifications];
         if let Some(relay) = relay {
-            let ((tells, to_send), (received, hears)) = (mpsc::channel(RELAYED), mpsc::channel(RELAYED));
+            let ((outgoing, to_send), (received, incoming)) =
+                (mpsc::channel(RELAYED), mpsc::channel(RELAYED));
             // It ends with the feed, which sends to it.
             tasks.push(tokio::spawn(relay.run(to_send, received)));
-            feed = feed.relayed(tells, hears);
+            feed = feed.relayed(outgoing, incoming);
         }
         tasks.push(tokio::spawn(feed.run(self.closing.clone())));
         let retention = retain::run(usage, self.kept.clone(), self.clock.clone(), self.closing.clone());
