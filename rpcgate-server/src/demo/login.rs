@@ -52,7 +52,7 @@ impl Enrolment<'_> {
             }
             return Ok(SignedIn { email: user.email, password });
         }
-        // Only the database's own tools can remove the user, and whoever did so does not want it back.
+        // Only the database's own tools can remove the user, and such a user is not created again.
         tracing::warn!("the demo's user is gone: the login in demo.json does not work");
         Ok(SignedIn { email: EMAIL.to_owned(), password })
     }

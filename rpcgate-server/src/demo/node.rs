@@ -166,7 +166,7 @@ impl Shared {
     async fn answer(&self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Cut> {
         let (head, body) = request.into_parts();
         let Ok(body) = Limited::new(body, BODY).collect().await else {
-            // Broken or too long. A broken connection has nobody to read this.
+            // Broken or too long. The answer on a broken connection is never read.
             return Ok(response(NodeReply { status: 413, content_type: "text/plain", body: Vec::new() }));
         };
         let body = body.to_bytes();

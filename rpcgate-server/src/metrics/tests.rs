@@ -50,7 +50,7 @@ impl Fixture {
         Gateway::start(self.config(""), options).await.unwrap()
     }
 
-    /// A gateway whose sink is somebody else's.
+    /// A gateway with a sink of its embedder's.
     async fn start_with(&self, sink: MemoryUsageSink) -> Gateway {
         let options = StartOptions { sink: Some(Arc::new(sink)), ..StartOptions::default() };
         Gateway::start(self.config(""), options).await.unwrap()

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 /// Keys that are remembered at a time; beyond that, the least used ones are looked up again.
 pub const REMEMBERED: u64 = 100_000;
-/// How long remembered keys are valid without news from the change feed (contract, "keys").
+/// How long remembered keys are valid without a read of the change feed (contract, "keys").
 pub const TRUST: Duration = Duration::from_secs(24 * 3_600);
 /// How long a look-up may take: no request waits for the database longer than a second.
 const LOOK_UP: Duration = Duration::from_millis(900);

@@ -264,7 +264,7 @@ impl Shipper {
         // Taken out: if this is interrupted, the marks are read again.
         let mut batcher = match self.batcher.take() {
             Some(batcher) => batcher,
-            None => self.unpacked().await?,
+            None => self.batcher_at_marks().await?,
         };
         let now = self.clock.elapsed();
         // While the database is away, few long segments are better.

@@ -1,4 +1,4 @@
-//! The demo's account: made once, made good, and left to whoever manages it.
+//! The demo's account: made once, completed after an interruption, and never reset.
 
 use super::*;
 use crate::captured_log::CapturedLog;

@@ -23,7 +23,7 @@ const DIR: &str = "here/d";
 fn serve_where_a_process_was_started_for_it() {
     let Ok(options) = std::env::var(OPTIONS) else { return };
     std::thread::spawn(|| {
-        // It ends with whoever started it, also where that one is killed and cannot end it.
+        // It ends with its parent, even if that is killed and cannot end it.
         let _ = stdin().lock().read_to_end(&mut Vec::new());
         std::process::abort();
     });
@@ -164,7 +164,7 @@ async fn sigterm_ships_everything_and_a_kill_loses_nothing() {
 async fn the_terminal_shows_that_it_starts_and_which_node_of_ones_own_does_not_answer() {
     let home = tempfile::tempdir().unwrap();
     let told = home.path().join("told");
-    // Nobody listens on the port of a socket that is gone.
+    // No process listens on the port of a closed socket.
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let more = format!(" --node eth=http://u:secret@{gone}");
     let mut process = Process::spawn_with(home.path(), &more, std::fs::File::create(&told).unwrap().into());

@@ -27,27 +27,27 @@ fn header<'a>(answer: &'a http::Response<Value>, name: &str) -> &'a str {
 }
 
 /// A tenant with a project and a key, beside the demo's own.
-struct Guest {
+struct TestCaller {
     tenant: TenantId,
     project: ProjectId,
     key: KeyId,
     text: String,
 }
 
-/// A demo, its databases, and guests of it.
+/// A demo, its databases, and callers of it.
 struct AppState {
     home: TempDir,
     demo: Demo,
     store: Store,
     usage: UsageStore,
-    guests: u128,
+    callers: u128,
 }
 
 impl AppState {
-    async fn guest(&mut self, tier: Tier, scope: Scope, blocked: &[&str]) -> Guest {
-        self.guests += 10;
-        let (tenant, project) = (TenantId(self.guests), ProjectId(self.guests + 1));
-        let key = KeyId(self.guests + 2);
+    async fn caller(&mut self, tier: Tier, scope: Scope, blocked: &[&str]) -> TestCaller {
+        self.callers += 10;
+        let (tenant, project) = (TenantId(self.callers), ProjectId(self.callers + 1));
+        let key = KeyId(self.callers + 2);
         let text = KeyForge::new(remembered(&self.home).key_secret.as_bytes()).make().unwrap();
         let made = Tenant { id: tenant, name: "g".into(), tier, suspended: false, created_at: NOW };
         self.store.create_tenant(&made).await.unwrap();
@@ -72,16 +72,16 @@ impl AppState {
             created_at: NOW,
         };
         self.store.create_key(&made, NOW).await.unwrap();
-        Guest { tenant, project, key, text }
+        TestCaller { tenant, project, key, text }
     }
 
-    /// A guest with nothing special about it.
-    async fn plain(&mut self) -> Guest {
-        self.guest(Tier::Enterprise, Scope::All, &[]).await
+    /// A caller with nothing special about it.
+    async fn plain(&mut self) -> TestCaller {
+        self.caller(Tier::Enterprise, Scope::All, &[]).await
     }
 
-    async fn answer(&self, guest: &Guest, chain: &str, body: &str) -> http::Response<Value> {
-        ask_as(&self.demo, &guest.text, chain, body).await
+    async fn answer(&self, caller: &TestCaller, chain: &str, body: &str) -> http::Response<Value> {
+        ask_as(&self.demo, &caller.text, chain, body).await
     }
 
     /// What was recorded of an answer's request, within a few seconds.
@@ -99,22 +99,22 @@ impl AppState {
         found.unwrap_or_else(|_| panic!("no record of {answer:?}"))
     }
 
-    /// Asks as `guest`, and checks status and outcome, of the answer and of its record.
+    /// Asks as `caller`, and checks status and outcome, of the answer and of its record.
     async fn check(
         &self,
-        guest: &Guest,
+        caller: &TestCaller,
         chain: &str,
         body: &str,
         status: u16,
         outcome: Outcome,
     ) -> OwnedRecord {
-        let answer = self.answer(guest, chain, body).await;
-        let event = self.event(guest.tenant, &answer).await;
+        let answer = self.answer(caller, chain, body).await;
+        let event = self.event(caller.tenant, &answer).await;
         assert_eq!(answer.status(), status, "{body}: {answer:?}");
         assert_eq!((event.lines[0].outcome, event.lines[0].status), (outcome, status), "{body}: {answer:?}");
         assert_eq!(
             (event.key, event.project, event.chain.as_str()),
-            (guest.key, guest.project, chain),
+            (caller.key, caller.project, chain),
             "{body}"
         );
         let units: u32 = event.lines.iter().map(|line| line.cu).sum();
@@ -134,7 +134,7 @@ async fn app(settings: &str) -> AppState {
     let options = DemoOptions { nodes: vec![node], ..options(home.path()) };
     let demo = start(&with_file(options, &home, settings)).await;
     let (store, usage) = (store(&home).await, usage(&home).await);
-    AppState { home, demo, store, usage, guests: 0 }
+    AppState { home, demo, store, usage, callers: 0 }
 }
 
 fn text(method: &str) -> String {
@@ -144,28 +144,28 @@ fn text(method: &str) -> String {
 #[tokio::test]
 async fn the_request_of_every_answer_that_was_served_or_failed_is_found() {
     let mut app = app("").await;
-    let guest = app.plain().await;
-    let event = app.check(&guest, "eth", &text("eth_blockNumber"), 200, Outcome::Answered).await;
+    let caller = app.plain().await;
+    let event = app.check(&caller, "eth", &text("eth_blockNumber"), 200, Outcome::Answered).await;
     assert_eq!(
         (event.lines[0].method.as_str(), event.windowed, event.lines[0].cached),
         ("eth_blockNumber", 1, false)
     );
 
-    let latest = app.answer(&guest, "eth", &text("eth_blockNumber")).await.into_body();
+    let latest = app.answer(&caller, "eth", &text("eth_blockNumber")).await.into_body();
     let height =
         u64::from_str_radix(latest["result"].as_str().unwrap().trim_start_matches("0x"), 16).unwrap();
     let block = call("eth_getBlockByNumber", &json!([format!("{:#x}", height - 500), false])).to_string();
     for (found, cached) in [("MISS", false), ("HIT", true)] {
-        let answer = app.answer(&guest, "eth", &block).await;
+        let answer = app.answer(&caller, "eth", &block).await;
         assert_eq!(header(&answer, "x-cache"), found);
-        let event = app.event(guest.tenant, &answer).await;
+        let event = app.event(caller.tenant, &answer).await;
         assert_eq!((event.lines[0].cached, event.lines[0].outcome), (cached, Outcome::Answered));
     }
 
-    app.check(&guest, "eth", &text("eth_noSuchMethod"), 200, Outcome::NodeError).await;
-    app.check(&guest, "bsc", &text("eth_blockNumber"), 200, Outcome::Failed).await;
+    app.check(&caller, "eth", &text("eth_noSuchMethod"), 200, Outcome::NodeError).await;
+    app.check(&caller, "bsc", &text("eth_blockNumber"), 200, Outcome::Failed).await;
     let batch = format!("[{},{},{}]", text("eth_chainId"), text("admin_peers"), text("eth_noSuchMethod"));
-    let event = app.check(&guest, "eth", &batch, 200, Outcome::Answered).await;
+    let event = app.check(&caller, "eth", &batch, 200, Outcome::Answered).await;
     let outcomes: Vec<_> = event.lines.iter().map(|line| line.outcome).collect();
     assert_eq!(outcomes, [Outcome::Answered, Outcome::Refused, Outcome::NodeError]);
 
@@ -183,59 +183,59 @@ async fn the_request_of_every_refusal_is_found() {
     let chain_id = text("eth_chainId");
     let refused = Outcome::Refused;
 
-    let guest = app.plain().await;
-    app.store.revoke_key(guest.tenant, guest.key, NOW).await.unwrap();
-    app.check(&guest, "eth", &chain_id, 401, refused).await;
+    let caller = app.plain().await;
+    app.store.revoke_key(caller.tenant, caller.key, NOW).await.unwrap();
+    app.check(&caller, "eth", &chain_id, 401, refused).await;
 
-    let guest = app.plain().await;
-    app.store.suspend(guest.tenant, NOW).await.unwrap();
-    app.check(&guest, "eth", &chain_id, 402, refused).await;
+    let caller = app.plain().await;
+    app.store.suspend(caller.tenant, NOW).await.unwrap();
+    app.check(&caller, "eth", &chain_id, 402, refused).await;
 
-    let guest = app.guest(Tier::Enterprise, Scope::Only(["btc".into()].into_iter().collect()), &[]).await;
-    app.check(&guest, "eth", &chain_id, 403, refused).await;
+    let caller = app.caller(Tier::Enterprise, Scope::Only(["btc".into()].into_iter().collect()), &[]).await;
+    app.check(&caller, "eth", &chain_id, 403, refused).await;
 
-    let guest = app.plain().await;
-    app.check(&guest, "eth", "{", 400, refused).await;
-    app.check(&guest, "eth", "[]", 400, refused).await;
-    let event = app.check(&guest, "eth", &" ".repeat(65 << 10), 413, refused).await;
+    let caller = app.plain().await;
+    app.check(&caller, "eth", "{", 400, refused).await;
+    app.check(&caller, "eth", "[]", 400, refused).await;
+    let event = app.check(&caller, "eth", &" ".repeat(65 << 10), 413, refused).await;
     assert_eq!((event.lines[0].method.as_str(), event.windowed), ("-", 0));
 
-    let guest = app.guest(Tier::Enterprise, Scope::All, &["eth_chainId"]).await;
-    app.check(&guest, "eth", &chain_id, 403, refused).await;
-    app.check(&guest, "eth", &text("debug_traceCall"), 403, refused).await;
+    let caller = app.caller(Tier::Enterprise, Scope::All, &["eth_chainId"]).await;
+    app.check(&caller, "eth", &chain_id, 403, refused).await;
+    app.check(&caller, "eth", &text("debug_traceCall"), 403, refused).await;
 
-    let guest = app.guest(Tier::Free, Scope::All, &[]).await;
+    let caller = app.caller(Tier::Free, Scope::All, &[]).await;
     for _ in 0..10 {
-        app.check(&guest, "eth", &chain_id, 200, Outcome::Answered).await;
+        app.check(&caller, "eth", &chain_id, 200, Outcome::Answered).await;
     }
-    app.check(&guest, "eth", &chain_id, 429, refused).await;
+    app.check(&caller, "eth", &chain_id, 429, refused).await;
 
-    let guest = app.plain().await;
+    let caller = app.plain().await;
     let rps = ProjectQuota { rps_limit: Some(1), ..ProjectQuota::default() };
-    app.store.put_quota(guest.project, &rps, NOW).await.unwrap();
-    app.check(&guest, "eth", &chain_id, 200, Outcome::Answered).await;
-    app.check(&guest, "eth", &chain_id, 429, refused).await;
+    app.store.put_quota(caller.project, &rps, NOW).await.unwrap();
+    app.check(&caller, "eth", &chain_id, 200, Outcome::Answered).await;
+    app.check(&caller, "eth", &chain_id, 429, refused).await;
 
-    let guest = app.plain().await;
-    app.check(&guest, "doge", &text("getblockcount"), 200, refused).await;
-    app.check(&guest, "eth", &text("admin_peers"), 200, refused).await;
-    app.check(&guest, "eth", &text("trace_block"), 200, refused).await;
+    let caller = app.plain().await;
+    app.check(&caller, "doge", &text("getblockcount"), 200, refused).await;
+    app.check(&caller, "eth", &text("admin_peers"), 200, refused).await;
+    app.check(&caller, "eth", &text("trace_block"), 200, refused).await;
     let logs = call("eth_getLogs", &json!([{ "fromBlock": "latest" }])).to_string();
-    app.check(&guest, "eth", &logs, 200, Outcome::Answered).await;
-    app.check(&guest, "eth", &logs, 429, refused).await;
+    app.check(&caller, "eth", &logs, 200, Outcome::Answered).await;
+    app.check(&caller, "eth", &logs, 429, refused).await;
 
-    let guest = app.guest(Tier::Free, Scope::All, &[]).await;
+    let caller = app.caller(Tier::Free, Scope::All, &[]).await;
     for _ in 0..6 {
-        app.check(&guest, "eth", &text("trace_block"), 200, refused).await;
+        app.check(&caller, "eth", &text("trace_block"), 200, refused).await;
     }
-    app.check(&guest, "eth", &text("trace_block"), 429, refused).await;
+    app.check(&caller, "eth", &text("trace_block"), 429, refused).await;
 
-    let guest = app.plain().await;
+    let caller = app.plain().await;
     app.store
-        .put_quota(guest.project, &ProjectQuota { cu_per_day: 0, ..ProjectQuota::default() }, NOW)
+        .put_quota(caller.project, &ProjectQuota { cu_per_day: 0, ..ProjectQuota::default() }, NOW)
         .await
         .unwrap();
-    app.check(&guest, "eth", &text("eth_gasPrice"), 200, refused).await;
+    app.check(&caller, "eth", &text("eth_gasPrice"), 200, refused).await;
 }
 
 #[tokio::test]
@@ -299,7 +299,7 @@ async fn a_stop_finishes_what_is_on_its_way_and_ships_everything() {
     let mut served = 0;
     let stopping = tokio::spawn(demo.stop());
     for call in calls {
-        // Whoever came too late found nobody.
+        // A call that came too late was not accepted.
         if call.await.unwrap().is_ok_and(|answer| answer.status() == 200) {
             served += 1;
         }

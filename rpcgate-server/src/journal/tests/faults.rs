@@ -45,19 +45,19 @@ impl Faulty {
         self.0.state.lock().room = None;
     }
 
-    /// Whoever appends waits until what this returns is dropped.
+    /// A thread that appends waits until what this returns is dropped.
     pub(super) fn hold(&self) -> Hold {
         self.0.state.lock().holds = true;
         Hold(self.clone())
     }
 
-    /// Whoever appends computes until what this returns is dropped.
+    /// A thread that appends computes until what this returns is dropped.
     pub(super) fn spin(&self) -> Hold {
         self.0.state.lock().spins = true;
         Hold(self.clone())
     }
 
-    /// Whoever appends next waits until what this returns is dropped; others do not.
+    /// The next thread that appends waits until what this returns is dropped; others do not.
     pub(super) fn hold_one(&self) -> Hold {
         self.0.state.lock().holds_one = true;
         Hold(self.clone())

@@ -250,7 +250,7 @@ fn a_file_that_cannot_be_read_does_not_keep_the_gateway_from_starting() {
     fs::create_dir(&odd).unwrap();
     let journal = open(home.path());
     assert_eq!(numbers(&journal), [0, 1, 2]);
-    // Whoever forgot how much of it was shipped would ship it again when it can be read.
+    // If its mark were dropped, it would be shipped again when it can be read.
     assert_eq!(journal.forget(SegmentId(5)).unwrap_err().kind(), io::ErrorKind::InvalidData);
     assert!(odd.is_dir() && path.exists());
 }

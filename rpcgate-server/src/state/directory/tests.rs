@@ -5,14 +5,14 @@ use rpcgate_core::plan::{Plan, Tier};
 use std::sync::atomic::AtomicUsize;
 use tokio::sync::Semaphore;
 
-/// Keys that a test changes, and a door that it may shut.
+/// Keys that a test changes, and a gate that holds look-ups back.
 #[derive(Debug)]
 struct Source {
     keys: Mutex<HashMap<KeyHash, StoredKey>>,
     asked: AtomicUsize,
     away: Mutex<bool>,
     /// A look-up passes it once it has read.
-    door: Semaphore,
+    gate: Semaphore,
 }
 
 impl KeySource for Source {
@@ -25,8 +25,8 @@ impl KeySource for Source {
             self.asked.fetch_add(1, Relaxed);
             let found = self.keys.lock().get(&hash).cloned();
             let away = *self.away.lock();
-            self.door.acquire().await.map_err(|_| Unavailable)?.forget();
-            self.door.add_permits(1);
+            self.gate.acquire().await.map_err(|_| Unavailable)?.forget();
+            self.gate.add_permits(1);
             if away {
                 return Err(Unavailable);
             }
@@ -60,7 +60,7 @@ impl Fixture {
             keys: Mutex::default(),
             asked: AtomicUsize::new(0),
             away: Mutex::new(false),
-            door: Semaphore::new(1),
+            gate: Semaphore::new(1),
         });
         let forge = Some(KeyForge::new(b"ours"));
         let directory = Arc::new(StoreDirectory::new(forge, Plans::default(), clock.clone()));
@@ -89,14 +89,14 @@ impl Fixture {
     }
 
     fn shut(&self) {
-        self.source.door.try_acquire().unwrap().forget();
+        self.source.gate.try_acquire().unwrap().forget();
     }
 
     fn unshut(&self) {
-        self.source.door.add_permits(1);
+        self.source.gate.add_permits(1);
     }
 
-    /// A look-up on its way that has read already, and waits at the door.
+    /// A look-up on its way that has read already, and waits at the gate.
     async fn begin(&self, key: &str) -> tokio::task::JoinHandle<Result<Peek, Unavailable>> {
         let (directory, key, before) = (self.directory.clone(), key.to_owned(), self.asked());
         let task = tokio::spawn(async move { directory.fetch(&key).await });
@@ -176,8 +176,8 @@ async fn a_key_is_looked_up_once_and_then_known() {
 #[tokio::test]
 async fn a_forged_key_is_unknown_without_a_look_up() {
     let fixture = Fixture::new();
-    let stranger = KeyForge::new(b"theirs").make().unwrap();
-    for forged in [stranger.as_str(), "", "rpcg_short", "no key at all"] {
+    let foreign = KeyForge::new(b"theirs").make().unwrap();
+    for forged in [foreign.as_str(), "", "rpcg_short", "no key at all"] {
         assert!(matches!(fixture.directory.peek(forged), Peek::Unknown), "{forged}");
         assert!(matches!(fixture.ask(forged).await, Ok(Peek::Unknown)), "{forged}");
     }
@@ -197,14 +197,14 @@ async fn without_a_secret_the_form_alone_is_looked_at() {
 #[tokio::test]
 async fn what_is_unknown_is_not_remembered_and_what_is_revoked_is() {
     let fixture = Fixture::new();
-    let (stranger, gone) = (fixture.forge.make().unwrap(), fixture.key(7));
+    let (foreign, gone) = (fixture.forge.make().unwrap(), fixture.key(7));
     fixture.change(&gone, |stored| stored.revoked = true);
     for _ in 0..3 {
-        assert!(matches!(fixture.ask(&stranger).await, Ok(Peek::Unknown)));
+        assert!(matches!(fixture.ask(&foreign).await, Ok(Peek::Unknown)));
         assert!(matches!(fixture.ask(&gone).await, Ok(Peek::Revoked(_))));
     }
     assert_eq!(fixture.asked(), 3 + 1);
-    assert!(is_miss(&fixture, &stranger));
+    assert!(is_miss(&fixture, &foreign));
     let Peek::Revoked(caller) = fixture.directory.peek(&gone) else { panic!("it is remembered") };
     assert_eq!(caller.key, KeyId(7));
 }

@@ -106,7 +106,7 @@ impl KeySource for Office {
 /// Stands for a number that was never given: the change that was to have it was taken back.
 const NEVER: Change = Change::Tenant(TenantId(0));
 
-struct AppState {
+struct Fixture {
     office: Arc<Office>,
     directory: Arc<StoreDirectory>,
     told: Arc<Mutex<Vec<Overlay>>>,
@@ -114,7 +114,7 @@ struct AppState {
     key: String,
 }
 
-impl AppState {
+impl Fixture {
     fn new() -> Self {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_000_000)));
         let key = KeyForge::new(b"s").make().unwrap();
@@ -125,7 +125,7 @@ impl AppState {
         let (overlay_watch, told) = (Arc::<OverlayWatch>::default(), Arc::<Mutex<Vec<Overlay>>>::default());
         let ear = told.clone();
         overlay_watch.attach(Box::new(move |overlay| ear.lock().push(overlay.clone())));
-        AppState { office, directory, told, overlay_watch, key }
+        Fixture { office, directory, told, overlay_watch, key }
     }
 
     async fn feed(&self) -> Result<Feed, Unavailable> {
@@ -162,7 +162,7 @@ impl AppState {
 
 #[tokio::test]
 async fn what_was_set_before_is_in_force_at_the_start() {
-    let app = AppState::new();
+    let app = Fixture::new();
     app.put(false, Change::Chain("eth".into()));
     let feed = app.feed().await.unwrap();
     assert_eq!((feed.number, app.told.lock().len()), (1, 1));
@@ -171,7 +171,7 @@ async fn what_was_set_before_is_in_force_at_the_start() {
 
 #[tokio::test(start_paused = true)]
 async fn a_revoked_key_is_refused_within_a_second() {
-    let app = AppState::new();
+    let app = Fixture::new();
     let closing = CancellationToken::new();
     let running = tokio::spawn(app.feed().await.unwrap().run(closing.clone()));
     for _ in 0..5 {
@@ -187,7 +187,7 @@ async fn a_revoked_key_is_refused_within_a_second() {
 
 #[tokio::test(start_paused = true)]
 async fn who_nudges_has_the_feed_looked_at_at_once_however_seldom_that_is_done_otherwise() {
-    let app = AppState::new();
+    let app = Fixture::new();
     let closing = CancellationToken::new();
     let mut feed = app.feed().await.unwrap();
     feed.every = Duration::from_secs(3_600);
@@ -207,7 +207,7 @@ async fn who_nudges_has_the_feed_looked_at_at_once_however_seldom_that_is_done_o
 
 #[tokio::test(start_paused = true)]
 async fn a_nudge_that_comes_while_the_feed_is_looked_at_is_not_lost_and_many_are_one() {
-    let app = AppState::new();
+    let app = Fixture::new();
     let closing = CancellationToken::new();
     let mut feed = app.feed().await.unwrap();
     feed.every = Duration::from_secs(3_600);
@@ -230,7 +230,7 @@ async fn a_nudge_that_comes_while_the_feed_is_looked_at_is_not_lost_and_many_are
 
 #[tokio::test]
 async fn a_change_of_plans_or_chains_has_the_overlay_read_and_no_other_has() {
-    let app = AppState::new();
+    let app = Fixture::new();
     let mut feed = app.feed().await.unwrap();
     let read = || app.office.inner.lock().overlays_read;
     assert_eq!(read(), 1);
@@ -250,7 +250,7 @@ async fn a_change_of_plans_or_chains_has_the_overlay_read_and_no_other_has() {
 
 #[tokio::test]
 async fn an_overlay_that_could_not_be_read_is_read_later() {
-    let app = AppState::new();
+    let app = Fixture::new();
     let mut feed = app.feed().await.unwrap();
     app.put(false, Change::Chain("eth".into()));
     feed.stale = true;
@@ -265,7 +265,7 @@ async fn an_overlay_that_could_not_be_read_is_read_later() {
 
 #[tokio::test(start_paused = true)]
 async fn while_the_database_is_away_or_frozen_nothing_is_forgotten_and_afterwards_nothing_was_missed() {
-    let app = AppState::new();
+    let app = Fixture::new();
     let lines = CapturedLog::default();
     let _listening = lines.capture("info", LogFormat::Text);
     let mut feed = app.feed().await.unwrap();
@@ -293,7 +293,7 @@ async fn while_the_database_is_away_or_frozen_nothing_is_forgotten_and_afterward
 #[tokio::test(start_paused = true)]
 async fn what_other_gateways_tell_is_acted_on_while_the_database_is_silent_or_away() {
     for mood in [Mood::Frozen, Mood::Unavailable] {
-        let app = AppState::new();
+        let app = Fixture::new();
         app.office.publish(Change::Other);
         let ((tells, _told), (telling, hears)) = (mpsc::channel(1), mpsc::channel(9));
         let feed = app.feed().await.unwrap().relayed(tells, hears);
@@ -320,7 +320,7 @@ async fn what_other_gateways_tell_is_acted_on_while_the_database_is_silent_or_aw
 
 #[tokio::test]
 async fn others_are_told_what_was_read_and_nobody_waits_for_it() {
-    let app = AppState::new();
+    let app = Fixture::new();
     let ((tells, mut told), (_telling, hears)) = (mpsc::channel(2), mpsc::channel(1));
     let mut feed = app.feed().await.unwrap().relayed(tells, hears);
     for _ in 0..3 {
@@ -335,7 +335,7 @@ async fn others_are_told_what_was_read_and_nobody_waits_for_it() {
 
 #[tokio::test]
 async fn a_start_without_the_database_is_none() {
-    let app = AppState::new();
+    let app = Fixture::new();
     app.office.set(Mood::Unavailable);
     assert!(app.feed().await.is_err());
     app.office.set(Mood::Well);
@@ -344,7 +344,7 @@ async fn a_start_without_the_database_is_none() {
 
 #[tokio::test]
 async fn a_database_that_comes_back_older_is_believed() {
-    let app = AppState::new();
+    let app = Fixture::new();
     for _ in 0..5 {
         app.office.publish(Change::Plan(Tier::Free));
     }
@@ -362,7 +362,7 @@ async fn a_database_that_comes_back_older_is_believed() {
 #[tokio::test]
 async fn who_was_behind_what_is_kept_looks_at_everything_anew() {
     for newest in [Change::Key(KeyId(99)), Change::Other] {
-        let app = AppState::new();
+        let app = Fixture::new();
         let lines = CapturedLog::default();
         let _listening = lines.capture("info", LogFormat::Text);
         app.office.publish(Change::Plan(Tier::Free));
@@ -389,7 +389,7 @@ async fn who_was_behind_what_is_kept_looks_at_everything_anew() {
 
 #[tokio::test]
 async fn who_has_seen_all_that_was_removed_forgets_nothing() {
-    let app = AppState::new();
+    let app = Fixture::new();
     let mut feed = app.feed().await.unwrap();
     assert!(matches!(app.ask().await, Peek::Known(_)));
     // One after another, so that the feed is never more than one behind.
@@ -409,7 +409,7 @@ async fn who_has_seen_all_that_was_removed_forgets_nothing() {
 
 #[tokio::test]
 async fn a_look_that_finds_nothing_is_one_question() {
-    let app = AppState::new();
+    let app = Fixture::new();
     let asked = || std::mem::take(&mut app.office.inner.lock().asked);
     let mut feed = app.feed().await.unwrap();
     for news in
@@ -427,7 +427,7 @@ async fn a_look_that_finds_nothing_is_one_question() {
 
 #[tokio::test]
 async fn of_many_changes_all_are_acted_on_in_one_look_that_takes_several_questions() {
-    let app = AppState::new();
+    let app = Fixture::new();
     let mut feed = app.feed().await.unwrap();
     app.ask().await;
     (0..2_500).for_each(|_| app.office.publish(Change::Other));
@@ -440,7 +440,7 @@ async fn of_many_changes_all_are_acted_on_in_one_look_that_takes_several_questio
 
 #[tokio::test]
 async fn a_start_at_an_empty_feed_misses_nothing_of_what_follows() {
-    let app = AppState::new();
+    let app = Fixture::new();
     let mut feed = app.feed().await.unwrap();
     assert!(matches!(app.ask().await, Peek::Known(_)));
     app.revoke();
