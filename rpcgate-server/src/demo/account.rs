@@ -6,7 +6,7 @@
 
 use super::enrolment::{EMAIL, Enrolment, own_address};
 use super::login::SignedIn;
-use super::state::State;
+use super::state::DemoState;
 use super::{DemoError, NAME};
 use rpcgate_admin::store::{
     Key, Project, Role, Store, StoreError, StoredKey, Tenant, User, UserId, fresh_id,
@@ -182,7 +182,7 @@ impl Patience {
     }
 }
 
-async fn find(store: &Store, state: &State) -> Result<Option<StoredKey>, StoreError> {
+async fn find(store: &Store, state: &DemoState) -> Result<Option<StoredKey>, StoreError> {
     store.caller(KeyHash::of(&state.api_key), &Plans::default()).await
 }
 

@@ -1,7 +1,7 @@
 //! What the demo's account is found or made with.
 
 use super::dir::Dir;
-use super::state::State;
+use super::state::DemoState;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::Config;
@@ -15,7 +15,7 @@ pub(super) const EMAIL: &str = "demo@example.com";
 pub(super) struct Enrolment<'a> {
     pub(super) config: &'a Config,
     pub(super) dir: &'a Dir,
-    pub(super) state: &'a mut State,
+    pub(super) state: &'a mut DemoState,
     /// The plan from now on; `None` leaves it as it is.
     pub(super) plan: Option<Tier>,
     pub(super) now: Time,

@@ -5,7 +5,7 @@
 //! who has no password yet, or if the hash in the database is not the one that the password was last verified with.
 
 use super::enrolment::{EMAIL, Enrolment, own_address};
-use super::state::{Login, State};
+use super::state::{DemoState, Login};
 use super::{DemoError, NAME};
 use ring::digest::{SHA256, digest};
 use rpcgate_admin::management::identity::password::{Password, PasswordError, Passwords};
@@ -31,7 +31,7 @@ impl fmt::Debug for SignedIn {
 }
 
 /// Selects one of the two logins in the state.
-type Pick = fn(&mut State) -> &mut Login;
+type Pick = fn(&mut DemoState) -> &mut Login;
 
 impl Enrolment<'_> {
     /// The user of the demo's tenant, who gets the stored password if there is none yet.
@@ -96,8 +96,9 @@ impl Enrolment<'_> {
     /// The hash of a stored password. The proof that they match is remembered.
     async fn hash(&mut self, pick: Pick) -> Result<String, DemoError> {
         let text = pick(self.state).password.clone();
-        let password = Password::new(text.as_str())
-            .map_err(|weak| State::unreadable(self.dir, format!("a password in it is not taken: {weak}")))?;
+        let password = Password::new(text.as_str()).map_err(|weak| {
+            DemoState::unreadable(self.dir, format!("a password in it is not taken: {weak}"))
+        })?;
         let hash = Passwords::new(1, 0).hash(password).await?;
         // Remembered before the hash is stored: if this is interrupted, the next start finds no password and makes
         // another hash.

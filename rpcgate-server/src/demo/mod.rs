@@ -44,7 +44,7 @@ use rpcgate_core::plan::Tier;
 use rpcgate_simulate::Dial;
 use settings::Settings;
 use sheet::Sheet;
-use state::State;
+use state::DemoState;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -59,7 +59,7 @@ const NAME: &str = "demo";
 #[derive(Debug)]
 pub struct Prepared {
     dir: Dir,
-    state: State,
+    state: DemoState,
     plan: Option<Tier>,
     listeners: Vec<(&'static str, NodeListener)>,
     settings: Settings,
@@ -167,7 +167,7 @@ impl Prepared {
         let dir = Dir::open(&options.dir)?;
         // The file of the last start would say that this one is ready.
         dir.remove(FILE)?;
-        let state = State::open(&dir)?;
+        let state = DemoState::open(&dir)?;
         let mut listeners = Vec::new();
         for adapter in rpcgate_chains::catalog() {
             let chain = adapter.facts().name.as_str();

@@ -4,7 +4,7 @@
 use super::DemoError;
 use super::chosen::{self, ChosenNode};
 use super::dir::{Dir, DirError};
-use super::state::State;
+use super::state::DemoState;
 use crate::demo_options::DemoOptions;
 use rpcgate_admin::process::load;
 use rpcgate_admin::store::url_of;
@@ -40,7 +40,7 @@ impl Settings {
         options: &DemoOptions,
         chosen: Vec<ChosenNode>,
         dir: &Dir,
-        state: &State,
+        state: &DemoState,
         simulated: &[(&str, String)],
     ) -> Result<Settings, DirError> {
         let own = |path: &str, value: String| Setting::new(OWN, path, value);
@@ -100,7 +100,10 @@ mod tests {
     fn config(options: &DemoOptions, dir: &Dir) -> Config {
         let chosen = options.nodes.iter().map(ChosenNode::new).collect::<Result<_, _>>().unwrap();
         let simulated = [("eth", "http://s:1".to_owned()), ("btc", "http://s:2".to_owned())];
-        Settings::new(options, chosen, dir, &State::open(dir).unwrap(), &simulated).unwrap().read().unwrap()
+        Settings::new(options, chosen, dir, &DemoState::open(dir).unwrap(), &simulated)
+            .unwrap()
+            .read()
+            .unwrap()
     }
 
     fn urls(config: &Config, chain: &str) -> Vec<String> {
@@ -140,7 +143,7 @@ mod tests {
     fn no_key_stands_in_the_configuration_and_the_secrets_are_those_that_are_kept() {
         let home = tempfile::tempdir().unwrap();
         let dir = Dir::open(home.path()).unwrap();
-        let (config, state) = (config(&options(), &dir), State::open(&dir).unwrap());
+        let (config, state) = (config(&options(), &dir), DemoState::open(&dir).unwrap());
         assert!(config.callers().is_empty());
         assert_eq!(config.gateway.key_secret.unwrap().expose(), state.key_secret);
         assert_eq!(config.admin.jwt.secret.unwrap().expose(), state.jwt_secret);
@@ -176,7 +179,7 @@ mod tests {
         use std::os::unix::ffi::OsStrExt;
         let home = tempfile::tempdir().unwrap();
         let dir = Dir::open(&home.path().join(std::ffi::OsStr::from_bytes(b"d\xff"))).unwrap();
-        let state = State::open(&dir).unwrap();
+        let state = DemoState::open(&dir).unwrap();
         let error = Settings::new(&options(), Vec::new(), &dir, &state, &[]).unwrap_err().to_string();
         assert!(error.starts_with("--dir ") && error.contains("not UTF-8"), "{error}");
     }

@@ -14,7 +14,7 @@ const PASSWORD_LENGTH: usize = 24;
 
 /// The stored state of a demo.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct DemoState {
     /// The simulated chains are a function of the seed and the time.
     pub(super) seed: u64,
     /// `gateway.key_secret`.
@@ -50,10 +50,10 @@ impl fmt::Debug for Login {
     }
 }
 
-impl fmt::Debug for State {
+impl fmt::Debug for DemoState {
     /// Half of it is secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("State").field("seed", &self.seed).field("key", &self.key).finish_non_exhaustive()
+        f.debug_struct("DemoState").field("seed", &self.seed).field("key", &self.key).finish_non_exhaustive()
     }
 }
 
@@ -77,15 +77,15 @@ pub enum StateError {
     NoRandomness(#[from] NoRandomness),
 }
 
-impl State {
+impl DemoState {
     /// Reads the state in `dir`; if there is none, makes a new one and stores it.
-    pub(super) fn open(dir: &Dir) -> Result<State, StateError> {
+    pub(super) fn open(dir: &Dir) -> Result<DemoState, StateError> {
         let Some(text) = dir.read(FILE)? else {
-            let state = State::make()?;
+            let state = DemoState::make()?;
             state.keep(dir)?;
             return Ok(state);
         };
-        let mut state = State::read(&text).map_err(|why| State::unreadable(dir, why))?;
+        let mut state = DemoState::read(&text).map_err(|why| DemoState::unreadable(dir, why))?;
         if state.complete()? {
             state.keep(dir)?;
         }
@@ -128,11 +128,11 @@ impl State {
         Ok(())
     }
 
-    fn make() -> Result<State, NoRandomness> {
+    fn make() -> Result<DemoState, NoRandomness> {
         let mut key_secret = String::new();
         random_text(SECRET_LENGTH, &mut key_secret)?;
         let none = Login { password: String::new(), proof: None };
-        let mut state = State {
+        let mut state = DemoState {
             seed: u64::from_be_bytes(random()?),
             api_key: KeyForge::new(key_secret.as_bytes()).make()?,
             key_secret,
@@ -170,7 +170,7 @@ impl State {
 
     /// Parses a state. What an earlier version did not store is empty. The error says what is wrong and repeats no
     /// value.
-    pub(super) fn read(text: &str) -> Result<State, String> {
+    pub(super) fn read(text: &str) -> Result<DemoState, String> {
         let value: Value =
             serde_json::from_str(text).map_err(|error| format!("line {}: not JSON", error.line()))?;
         let text = |name: &str| {
@@ -190,7 +190,7 @@ impl State {
             none if none.is_empty() => UserId(0),
             id => id.parse().map_err(|_| "operator_id must be a UUID")?,
         };
-        Ok(State {
+        Ok(DemoState {
             seed: value.get("seed").and_then(Value::as_u64).ok_or("seed must be a whole number")?,
             key_secret: text("key_secret")?,
             api_key: text("api_key")?,
@@ -225,18 +225,18 @@ mod tests {
     fn a_second_start_finds_what_the_first_one_made() {
         let home = tempfile::tempdir().unwrap();
         let dir = Dir::open(home.path()).unwrap();
-        let first = State::open(&dir).unwrap();
-        assert_eq!(State::open(&dir).unwrap(), first);
+        let first = DemoState::open(&dir).unwrap();
+        assert_eq!(DemoState::open(&dir).unwrap(), first);
         assert!(KeyForge::new(first.key_secret.as_bytes()).is_genuine(&first.api_key));
         let other = tempfile::tempdir().unwrap();
-        assert_ne!(State::open(&Dir::open(other.path()).unwrap()).unwrap(), first);
+        assert_ne!(DemoState::open(&Dir::open(other.path()).unwrap()).unwrap(), first);
     }
 
     #[test]
     fn what_an_earlier_version_did_not_keep_is_added_once_and_all_else_stays() {
         let home = tempfile::tempdir().unwrap();
         let dir = Dir::open(home.path()).unwrap();
-        let mut made = State::open(&dir).unwrap();
+        let mut made = DemoState::open(&dir).unwrap();
         made.owner.proof = Some("p".into());
         made.keep(&dir).unwrap();
         let whole: Value = serde_json::from_str(&dir.read(FILE).unwrap().unwrap()).unwrap();
@@ -244,8 +244,8 @@ mod tests {
             let mut old = whole.clone();
             old.as_object_mut().unwrap().remove(gone);
             dir.write(FILE, &old.to_string()).unwrap();
-            let state = State::open(&dir).unwrap();
-            assert_eq!(State::open(&dir).unwrap(), state, "{gone}: it is kept from now on");
+            let state = DemoState::open(&dir).unwrap();
+            assert_eq!(DemoState::open(&dir).unwrap(), state, "{gone}: it is kept from now on");
             let mut now: Value = serde_json::from_str(&dir.read(FILE).unwrap().unwrap()).unwrap();
             assert!(now[gone].as_str().unwrap().len() >= 24, "{gone}");
             assert_ne!(now[gone], whole[gone], "{gone}");
@@ -260,12 +260,12 @@ mod tests {
     #[test]
     fn another_key_has_another_identifier_and_all_else_stays() {
         let home = tempfile::tempdir().unwrap();
-        let first = State::open(&Dir::open(home.path()).unwrap()).unwrap();
+        let first = DemoState::open(&Dir::open(home.path()).unwrap()).unwrap();
         let mut renewed = first.clone();
         renewed.renew(&KeyForge::new(b"another secret")).unwrap();
         assert!(KeyForge::new(b"another secret").is_genuine(&renewed.api_key) && renewed.key != first.key);
-        let State { api_key, key, .. } = first.clone();
-        assert_eq!(State { api_key, key, ..renewed }, first);
+        let DemoState { api_key, key, .. } = first.clone();
+        assert_eq!(DemoState { api_key, key, ..renewed }, first);
     }
 
     #[test]
@@ -279,7 +279,7 @@ mod tests {
     fn a_broken_file_is_never_replaced_and_never_quoted() {
         let home = tempfile::tempdir().unwrap();
         let dir = Dir::open(home.path()).unwrap();
-        let made = State::open(&dir).unwrap();
+        let made = DemoState::open(&dir).unwrap();
         let whole = dir.read(FILE).unwrap().unwrap();
         let tenant = made.tenant.to_string();
         for (broken, why) in [
@@ -292,7 +292,7 @@ mod tests {
             (whole.replace(&made.jwt_secret, ""), "jwt_secret must be a text"),
         ] {
             dir.write(FILE, &broken).unwrap();
-            let error = State::open(&dir).unwrap_err().to_string();
+            let error = DemoState::open(&dir).unwrap_err().to_string();
             assert!(error.contains(&format!("{FILE}: {why}")), "{error}");
             for secret in [&made.api_key, &made.key_secret, &made.jwt_secret, &made.owner.password] {
                 assert!(!error.contains(secret), "{error}");

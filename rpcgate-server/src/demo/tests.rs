@@ -237,7 +237,7 @@ async fn demo_json_is_there_only_once_the_demo_is_ready() {
     let starting = tokio::spawn(prepared.start(StartOptions::default()));
     until("it accepts", async || TcpStream::connect(gateway).await.is_ok()).await;
     let body = call("eth_chainId", &json!([])).to_string();
-    let key = ("apikey".to_owned(), State::read(&kept(&home)).unwrap().api_key);
+    let key = ("apikey".to_owned(), DemoState::read(&kept(&home)).unwrap().api_key);
     let answer = post(&format!("http://{gateway}/eth"), std::slice::from_ref(&key), &body).await;
     assert_eq!(answer.status(), 503, "{answer:?}");
     assert!(!file.exists() && !starting.is_finished());

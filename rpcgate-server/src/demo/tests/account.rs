@@ -16,11 +16,11 @@ pub(super) async fn store(home: &TempDir) -> Store {
 }
 
 /// What `state.json` says.
-pub(super) fn remembered(home: &TempDir) -> State {
-    State::read(&kept(home)).unwrap()
+pub(super) fn remembered(home: &TempDir) -> DemoState {
+    DemoState::read(&kept(home)).unwrap()
 }
 
-fn ids(state: &State) -> [String; 3] {
+fn ids(state: &DemoState) -> [String; 3] {
     [state.tenant.to_string(), state.project.to_string(), state.key.to_string()]
 }
 
@@ -29,7 +29,7 @@ fn ids_of(sheet: &Value) -> [String; 3] {
 }
 
 /// The key stored for `state`, and its tenant.
-async fn stored(store: &Store, state: &State) -> (Tenant, Key) {
+async fn stored(store: &Store, state: &DemoState) -> (Tenant, Key) {
     let tenant = store.tenant(state.tenant).await.unwrap().unwrap();
     (tenant, store.key(state.tenant, state.key).await.unwrap().unwrap())
 }
@@ -77,7 +77,7 @@ async fn the_account_is_in_the_database_and_its_ids_are_those_of_demo_json() {
 async fn a_start_that_was_killed_halfway_is_made_good_by_the_next() {
     for done in 0..=3 {
         let home = tempfile::tempdir().unwrap();
-        let state = State::open(&Dir::open(home.path()).unwrap()).unwrap();
+        let state = DemoState::open(&Dir::open(home.path()).unwrap()).unwrap();
         let store = store(&home).await;
         let tenant = state.tenant;
         if done > 0 {
@@ -114,7 +114,7 @@ async fn a_start_that_was_killed_halfway_is_made_good_by_the_next() {
     }
 }
 
-fn project(state: &State) -> Project {
+fn project(state: &DemoState) -> Project {
     Project {
         id: state.project,
         tenant: state.tenant,
@@ -318,11 +318,11 @@ async fn a_key_put_into_state_json_by_hand_takes_the_place_of_the_old_one() {
     start(&options(home.path())).await.stop().await;
     let old = remembered(&home);
     let api_key = KeyForge::new(old.key_secret.as_bytes()).make().unwrap();
-    let mended = State { api_key, ..old.clone() };
+    let mended = DemoState { api_key, ..old.clone() };
     mended.keep(&Dir::open(home.path()).unwrap()).unwrap();
     let demo = start(&options(home.path())).await;
     let new = remembered(&home);
-    assert_eq!(State { key: old.key, ..new.clone() }, mended);
+    assert_eq!(DemoState { key: old.key, ..new.clone() }, mended);
     assert_ne!(new.key, old.key, "two keys in one identifier's usage could not be told apart");
     assert_eq!((status(&demo, &new.api_key).await.0, status(&demo, &old.api_key).await.0), (200, 401));
     assert_eq!(ids_of(&sheet(&demo)), ids(&new));
@@ -395,7 +395,7 @@ async fn ids_are_those_that_the_database_has_for_the_key() {
     start(&options(home.path())).await.stop().await;
     let first = remembered(&home);
     // The text was kept, its identifiers were not.
-    let lost = State { tenant: TenantId(1), project: ProjectId(2), key: KeyId(3), ..first.clone() };
+    let lost = DemoState { tenant: TenantId(1), project: ProjectId(2), key: KeyId(3), ..first.clone() };
     lost.keep(&Dir::open(home.path()).unwrap()).unwrap();
     let demo = start(&options(home.path())).await;
     assert_eq!(ids_of(&sheet(&demo)), ids(&first));

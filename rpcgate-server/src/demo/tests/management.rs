@@ -128,7 +128,7 @@ async fn a_changed_password_stays_and_the_log_says_that_demo_json_tells_the_one_
 #[tokio::test]
 async fn a_folder_of_the_former_version_gets_its_logins() {
     let home = tempfile::tempdir().unwrap();
-    let made = State::open(&Dir::open(home.path()).unwrap()).unwrap();
+    let made = DemoState::open(&Dir::open(home.path()).unwrap()).unwrap();
     let text = json!({
         "seed": made.seed,
         "key_secret": made.key_secret,
