@@ -512,7 +512,7 @@ where
 
 #[tokio::test]
 async fn a_connection_beyond_the_bound_is_told_to_come_back() {
-    let (addr, _hall) = listening(tower::service_fn(hello), 2, None).await;
+    let (addr, _connections) = listening(tower::service_fn(hello), 2, None).await;
     let mut inside = Vec::new();
     for _ in 0..2 {
         let mut client = TcpStream::connect(addr).await.unwrap();
@@ -633,7 +633,7 @@ async fn over_tls_both_versions_are_served() {
 async fn a_client_that_speaks_no_tls_disturbs_nobody() {
     let dir = tempfile::tempdir().unwrap();
     let (certificate, roots) = certificate(dir.path());
-    let (addr, _hall) = listening(tower::service_fn(hello), 8, Some(certificate)).await;
+    let (addr, _connections) = listening(tower::service_fn(hello), 8, Some(certificate)).await;
     let mut plain = TcpStream::connect(addr).await.unwrap();
     plain.write_all(REQUEST).await.unwrap();
     assert!(!rest(&mut plain).await.contains("hello"));

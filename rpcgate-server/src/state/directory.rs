@@ -54,7 +54,7 @@ struct Inner {
     forge: Option<KeyForge>,
     source: OnceLock<Arc<dyn KeySource>>,
     known: Cache<Box<str>, Peek, RandomState>,
-    flights: Mutex<Flights>,
+    look_ups: Mutex<LookUps>,
     plans: Mutex<Arc<Plans>>,
     /// Locked while remembered keys are walked, so that one pass does not put back what another has dropped.
     passing: Mutex<()>,
@@ -64,17 +64,17 @@ struct Inner {
 
 /// Look-ups in progress.
 #[derive(Default)]
-struct Flights {
+struct LookUps {
     /// Counts how often a remembered key may have become wrong. An answer is remembered, and shared with later callers,
     /// only while the number is the one of its start.
     generation: u64,
     number: u64,
-    by_key: HashMap<Box<str>, Flight>,
+    by_key: HashMap<Box<str>, PendingLookUp>,
 }
 
 type Answer = BoxFuture<'static, Result<Peek, Unavailable>>;
 
-struct Flight {
+struct PendingLookUp {
     generation: u64,
     number: u64,
     /// Weak, so that a look-up ends when no caller waits for it any more.
@@ -82,7 +82,7 @@ struct Flight {
 }
 
 /// One look-up. Dropped, it leaves the list.
-struct Trip {
+struct LookUp {
     inner: Arc<Inner>,
     key: Box<str>,
     generation: u64,
@@ -105,7 +105,7 @@ impl StoreDirectory {
                 forge,
                 source: OnceLock::new(),
                 known: Cache::builder().max_capacity(REMEMBERED).build_with_hasher(RandomState::default()),
-                flights: Mutex::default(),
+                look_ups: Mutex::default(),
                 plans: Mutex::new(Arc::new(plans)),
                 passing: Mutex::default(),
                 reached: AtomicU64::new(0),
@@ -194,7 +194,7 @@ impl StoreDirectory {
     fn pass(&self, decide: impl Fn(&str, &Peek) -> Next) {
         let _alone = self.inner.passing.lock();
         // Keys that are inserted from here on were asked for from here on.
-        self.inner.flights.lock().generation += 1;
+        self.inner.look_ups.lock().generation += 1;
         for (key, known) in &self.inner.known {
             match decide(&key, &known) {
                 Next::Keep => {}
@@ -227,29 +227,29 @@ impl Inner {
     }
 
     /// Joins the look-up of `key` in progress, or starts one.
-    fn fly(self: &Arc<Self>, key: &str) -> Shared<Answer> {
-        let mut flights = self.flights.lock();
-        let generation = flights.generation;
+    fn join(self: &Arc<Self>, key: &str) -> Shared<Answer> {
+        let mut look_ups = self.look_ups.lock();
+        let generation = look_ups.generation;
         // An answer that may be older than a change is for those who asked before it.
-        let current = flights.by_key.get(key).filter(|flight| flight.generation == generation);
-        if let Some(answer) = current.and_then(|flight| flight.answer.upgrade()) {
+        let current = look_ups.by_key.get(key).filter(|pending| pending.generation == generation);
+        if let Some(answer) = current.and_then(|pending| pending.answer.upgrade()) {
             return answer;
         }
-        flights.number += 1;
-        let number = flights.number;
-        let trip = Trip { inner: self.clone(), key: key.into(), generation, number };
-        let answer: Answer = Box::pin(trip.look_up());
+        look_ups.number += 1;
+        let number = look_ups.number;
+        let look_up = LookUp { inner: self.clone(), key: key.into(), generation, number };
+        let answer: Answer = Box::pin(look_up.run());
         let answer = answer.shared();
         // It has not been polled yet, so it is not done.
         if let Some(answer) = answer.downgrade() {
-            flights.by_key.insert(key.into(), Flight { generation, number, answer });
+            look_ups.by_key.insert(key.into(), PendingLookUp { generation, number, answer });
         }
         answer
     }
 }
 
-impl Trip {
-    async fn look_up(self) -> Result<Peek, Unavailable> {
+impl LookUp {
+    async fn run(self) -> Result<Peek, Unavailable> {
         let source = self.inner.source.get().ok_or(Unavailable)?;
         let plans = self.inner.plans.lock().clone();
         let found = source.look_up(KeyHash::of(&self.key), &plans);
@@ -258,19 +258,19 @@ impl Trip {
         let Some(StoredKey { caller, revoked }) = found else { return Ok(Peek::Unknown) };
         let caller = Arc::new(caller);
         let known = if revoked { Peek::Revoked(caller) } else { Peek::Known(caller) };
-        let flights = self.inner.flights.lock();
-        if flights.generation == self.generation {
+        let look_ups = self.inner.look_ups.lock();
+        if look_ups.generation == self.generation {
             self.inner.known.insert(self.key.clone(), known.clone());
         }
         Ok(known)
     }
 }
 
-impl Drop for Trip {
+impl Drop for LookUp {
     fn drop(&mut self) {
-        let mut flights = self.inner.flights.lock();
-        if flights.by_key.get(&self.key).is_some_and(|flight| flight.number == self.number) {
-            flights.by_key.remove(&self.key);
+        let mut look_ups = self.inner.look_ups.lock();
+        if look_ups.by_key.get(&self.key).is_some_and(|pending| pending.number == self.number) {
+            look_ups.by_key.remove(&self.key);
         }
     }
 }
@@ -285,7 +285,7 @@ impl Directory for StoreDirectory {
 
     fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Peek, Unavailable>> {
         match self.peek(key) {
-            Peek::Miss => Box::pin(self.inner.fly(key)),
+            Peek::Miss => Box::pin(self.inner.join(key)),
             known => Box::pin(std::future::ready(Ok(known))),
         }
     }

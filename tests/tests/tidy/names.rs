@@ -63,14 +63,6 @@ const RETIRED_EXCEPTIONS: &[(&str, &str, &str)] = &[
         "flight",
         "a call of `singleflight`, whose name is a term of the field",
     ),
-    ("rpcgate-server/", "door", "to be renamed"),
-    ("rpcgate-server/", "flight", "to be renamed"),
-    ("rpcgate-server/", "guest", "to be renamed"),
-    ("rpcgate-server/", "hall", "to be renamed"),
-    ("rpcgate-server/", "nudge", "to be renamed"),
-    ("rpcgate-server/", "stranger", "to be renamed"),
-    ("rpcgate-server/", "trip", "to be renamed"),
-    ("rpcgate-server/", "volume", "to be renamed"),
 ];
 
 /// Parts of names before which a word means what the field means by it.

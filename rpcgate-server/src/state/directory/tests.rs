@@ -158,7 +158,7 @@ impl Directory for Formless {
     }
 
     fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Peek, Unavailable>> {
-        Box::pin(self.0.inner.fly(key))
+        Box::pin(self.0.inner.join(key))
     }
 }
 
@@ -224,7 +224,7 @@ async fn callers_who_ask_at_the_same_time_share_one_look_up() {
     }
     assert_eq!(number(&another.await.unwrap()), Some(8));
     assert_eq!(fixture.asked(), 2);
-    assert!(fixture.directory.inner.flights.lock().by_key.is_empty());
+    assert!(fixture.directory.inner.look_ups.lock().by_key.is_empty());
 }
 
 #[tokio::test]
@@ -249,7 +249,7 @@ async fn a_look_up_that_nobody_waits_for_ends() {
     let only = fixture.begin(&key).await;
     only.abort();
     assert!(only.await.unwrap_err().is_cancelled());
-    assert!(fixture.directory.inner.flights.lock().by_key.is_empty());
+    assert!(fixture.directory.inner.look_ups.lock().by_key.is_empty());
     fixture.unshut();
     assert_eq!(number(&fixture.ask(&key).await), Some(7));
     assert_eq!(fixture.asked(), 2);

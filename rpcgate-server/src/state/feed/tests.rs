@@ -186,7 +186,7 @@ async fn a_revoked_key_is_refused_within_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_nudges_has_the_feed_looked_at_at_once_however_seldom_that_is_done_otherwise() {
+async fn a_notification_has_the_feed_looked_at_at_once_however_seldom_that_is_done_otherwise() {
     let app = Fixture::new();
     let closing = CancellationToken::new();
     let mut feed = app.feed().await.unwrap();
@@ -206,7 +206,7 @@ async fn who_nudges_has_the_feed_looked_at_at_once_however_seldom_that_is_done_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_nudge_that_comes_while_the_feed_is_looked_at_is_not_lost_and_many_are_one() {
+async fn a_notification_during_a_look_at_the_feed_is_not_lost_and_many_are_one() {
     let app = Fixture::new();
     let closing = CancellationToken::new();
     let mut feed = app.feed().await.unwrap();
