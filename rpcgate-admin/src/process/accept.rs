@@ -109,7 +109,7 @@ impl Acceptor {
     ///
     /// An error that concerns one connection is skipped. Any other, such as too many open files, is logged, and accepting
     /// pauses for 50 ms. Cancelling the future loses no connection.
-    async fn next(&self) -> (TcpStream, SocketAddr) {
+    pub async fn next(&self) -> (TcpStream, SocketAddr) {
         loop {
             match self.socket.accept().await {
                 Ok((stream, peer)) => {

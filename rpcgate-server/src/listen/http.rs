@@ -130,8 +130,9 @@ impl Listener {
         // Over TLS an answer would need a handshake first.
         let answer = if certificate.is_none() { builtin::full() } else { Vec::new() };
         let bound = ConnectionBound { connections: bounds.connections, answer };
-        let connection = |stream, _, permit| {
-            let handle = connections.enter();
+        let entered = connections.clone();
+        let connection = move |stream, _, permit| {
+            let handle = entered.enter();
             let (stack, certificate) = (stack.clone(), certificate.clone());
             async move {
                 match certificate {

@@ -250,7 +250,7 @@ impl Shipper {
     }
 
     /// A batcher that begins at the marks of the database.
-    async fn unpacked(&self) -> Result<SegmentBatcher, Delay> {
+    async fn batcher_at_marks(&self) -> Result<SegmentBatcher, Delay> {
         let segments = self.journal.segments();
         let marks = match segments.first() {
             Some(oldest) => self.destination.marks(self.journal.gateway(), oldest.id).await?,

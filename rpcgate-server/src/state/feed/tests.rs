@@ -17,11 +17,11 @@ use std::collections::HashMap;
 #[derive(Debug, Default)]
 struct Office {
     changes: MemoryChanges,
-    inner: Mutex<Fixture>,
+    inner: Mutex<Contents>,
 }
 
 #[derive(Debug, Default)]
-struct Fixture {
+struct Contents {
     keys: HashMap<KeyHash, StoredKey>,
     overlay: Overlay,
     newest: u64,
@@ -42,7 +42,7 @@ enum Mood {
 }
 
 impl Office {
-    async fn answer<T>(&self, answer: impl FnOnce(&mut Fixture) -> T) -> Result<T, Unavailable> {
+    async fn answer<T>(&self, answer: impl FnOnce(&mut Contents) -> T) -> Result<T, Unavailable> {
         let mood = {
             let mut fixture = self.inner.lock();
             fixture.asked += 1;
@@ -275,16 +275,16 @@ async fn while_the_database_is_away_or_frozen_nothing_is_forgotten_and_afterward
         let began = tokio::time::Instant::now();
         let read = feed.read().await;
         assert!(read.is_err() && began.elapsed() <= DEADLINE);
-        feed.tell(true);
+        feed.log_status(true);
         assert!(matches!(app.peek(), Peek::Known(_)));
     }
     app.revoke();
     app.office.set(Mood::Well);
     feed.read().await.unwrap();
-    feed.tell(false);
+    feed.log_status(false);
     assert!(matches!(app.peek(), Peek::Miss));
     assert!(matches!(app.ask().await, Peek::Revoked(_)));
-    feed.tell(false);
+    feed.log_status(false);
     let text = lines.text();
     assert_eq!(text.matches("cannot be reached").count(), 1, "{text}");
     assert_eq!(text.matches("is back").count(), 1, "{text}");
