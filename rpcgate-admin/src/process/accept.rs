@@ -195,7 +195,7 @@ mod tests {
             let addr = acceptor.addr();
             let bound = ConnectionBound { connections: 1, answer: answer.into() };
             let serve = async move {
-                let greet = |mut stream: TcpStream, peer, permit| async move {
+                let greet = |mut stream: TcpStream, peer: SocketAddr, permit| async move {
                     stream.write_all(b"hello").await.unwrap();
                     assert_eq!(stream.peer_addr().unwrap(), peer);
                     let _ = stream.read_u8().await;

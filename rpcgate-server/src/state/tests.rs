@@ -22,7 +22,7 @@ const START: Time = Time::from_secs(1_800_001_815);
 const SECRET: &str = "shared by both binaries";
 
 /// Where gateways of one deployment run, one after the other.
-struct AppState {
+struct Fixture {
     home: tempfile::TempDir,
     node: Node,
     clock: Arc<ManualClock>,
@@ -36,10 +36,10 @@ struct Account {
     text: String,
 }
 
-impl AppState {
+impl Fixture {
     async fn new() -> Self {
         let (home, node) = (tempfile::tempdir().unwrap(), Node::start().await);
-        AppState { home, node, clock: Arc::new(ManualClock::at(START)) }
+        Fixture { home, node, clock: Arc::new(ManualClock::at(START)) }
     }
 
     fn text(&self, more: &str) -> String {
@@ -186,7 +186,7 @@ fn remaining(answer: &str) -> [u64; 3] {
 
 #[tokio::test]
 async fn without_its_database_a_gateway_waits_unready_and_then_serves() {
-    let app = AppState::new().await;
+    let app = Fixture::new().await;
     let lines = CapturedLog::default();
     let _listening = lines.capture("info", LogFormat::Text);
     let gateway = app.start_unready().await;
@@ -212,7 +212,7 @@ async fn without_its_database_a_gateway_waits_unready_and_then_serves() {
 
 #[tokio::test]
 async fn a_gateway_that_never_became_ready_ends_all_the_same() {
-    let app = AppState::new().await;
+    let app = Fixture::new().await;
     let state = app.state().await;
     assert!(!state.is_ready());
     let (closed, ready) = tokio::join!(state.close(), state.ready());
@@ -224,7 +224,7 @@ async fn a_gateway_that_never_became_ready_ends_all_the_same() {
 
 #[tokio::test]
 async fn keys_of_the_file_and_of_the_database_are_served_and_metered() {
-    let app = AppState::new().await;
+    let app = Fixture::new().await;
     let store = app.store().await;
     let account = app.account(&store, 10).await;
     let gateway = app.start().await;
@@ -240,7 +240,7 @@ async fn keys_of_the_file_and_of_the_database_are_served_and_metered() {
 
 #[tokio::test]
 async fn a_call_is_in_usage_soon_after_its_answer() {
-    let app = AppState::new().await;
+    let app = Fixture::new().await;
     let account = app.account(&app.store().await, 10).await;
     let gateway = app.start().await;
     let answer = call(&gateway, &account.text).await;
@@ -256,7 +256,7 @@ async fn a_call_is_in_usage_soon_after_its_answer() {
 
 #[tokio::test]
 async fn a_drain_ships_everything() {
-    let app = AppState::new().await;
+    let app = Fixture::new().await;
     let account = app.account(&app.store().await, 10).await;
     let gateway = app.start().await;
     for _ in 0..30 {
@@ -278,7 +278,7 @@ async fn a_drain_ships_everything() {
 
 #[tokio::test]
 async fn what_the_management_side_changes_is_in_force_soon() {
-    let app = AppState::new().await;
+    let app = Fixture::new().await;
     let store = app.store().await;
     let (one, other) = (app.account(&store, 10).await, app.account(&store, 20).await);
     // Room for however often a test looks.
@@ -337,7 +337,7 @@ async fn what_the_management_side_changes_is_in_force_soon() {
 
 #[tokio::test]
 async fn a_restart_keeps_windows_and_quota_to_the_unit() {
-    let app = AppState::new().await;
+    let app = Fixture::new().await;
     let store = app.store().await;
     let account = app.account(&store, 10).await;
     store
@@ -383,7 +383,7 @@ async fn a_restart_keeps_windows_and_quota_to_the_unit() {
 
 #[tokio::test]
 async fn what_operators_set_stays_over_a_reload() {
-    let app = AppState::new().await;
+    let app = Fixture::new().await;
     let store = app.store().await;
     store.put_weight("eth", "some_method", 7, START).await.unwrap();
     let change = PlanChange { per_minute: Some(77), ..PlanChange::default() };
@@ -418,7 +418,7 @@ async fn what_operators_set_stays_over_a_reload() {
 
 #[tokio::test]
 async fn a_key_that_comes_into_the_file_is_the_files() {
-    let app = AppState::new().await;
+    let app = Fixture::new().await;
     let store = app.store().await;
     let account = app.account(&store, 10).await;
     let gateway = app.start().await;
@@ -431,7 +431,7 @@ async fn a_key_that_comes_into_the_file_is_the_files() {
 
 #[tokio::test]
 async fn what_cannot_be_a_state_fails_the_start() {
-    let app = AppState::new().await;
+    let app = Fixture::new().await;
     let mut config = app.config("");
     let text = format!(
         "{}[database]\nurl = \"postgres://u:hunter2@h/db?sslmode=hunter2\"\n",
@@ -460,7 +460,7 @@ async fn what_cannot_be_a_state_fails_the_start() {
 
 #[tokio::test]
 async fn settings_of_the_state_have_an_effect_where_there_is_one() {
-    let app = AppState::new().await;
+    let app = Fixture::new().await;
     let lines = CapturedLog::default();
     let _listening = lines.capture("info", LogFormat::Text);
     end(app.start().await).await;
@@ -501,7 +501,7 @@ impl KeySource for Moody {
 
 #[tokio::test]
 async fn without_the_database_known_keys_are_served_for_a_day_and_unknown_ones_told_to_come_back() {
-    let app = AppState::new().await;
+    let app = Fixture::new().await;
     let forge = || KeyForge::new(SECRET.as_bytes());
     let (key, unknown) = (forge().make().unwrap(), forge().make().unwrap());
     let source = Arc::new(Moody { hash: KeyHash::of(&key), away: Mutex::new(false) });

@@ -35,7 +35,7 @@ struct TestCaller {
 }
 
 /// A demo, its databases, and callers of it.
-struct AppState {
+struct Fixture {
     home: TempDir,
     demo: Demo,
     store: Store,
@@ -43,7 +43,7 @@ struct AppState {
     callers: u128,
 }
 
-impl AppState {
+impl Fixture {
     async fn caller(&mut self, tier: Tier, scope: Scope, blocked: &[&str]) -> TestCaller {
         self.callers += 10;
         let (tenant, project) = (TenantId(self.callers), ProjectId(self.callers + 1));
@@ -127,14 +127,14 @@ impl AppState {
     }
 }
 
-async fn app(settings: &str) -> AppState {
+async fn app(settings: &str) -> Fixture {
     let (home, gone) = (tempfile::tempdir().unwrap(), std::net::TcpListener::bind("127.0.0.1:0").unwrap());
     let node = ("bsc".to_owned(), "url".to_owned(), format!("http://{}", gone.local_addr().unwrap()));
     drop(gone);
     let options = DemoOptions { nodes: vec![node], ..options(home.path()) };
     let demo = start(&with_file(options, &home, settings)).await;
     let (store, usage) = (store(&home).await, usage(&home).await);
-    AppState { home, demo, store, usage, callers: 0 }
+    Fixture { home, demo, store, usage, callers: 0 }
 }
 
 fn text(method: &str) -> String {
