@@ -1,5 +1,6 @@
-//! What it costs to record a set of calls on this machine's disk, beside a plain write of as many bytes to a file.
-//! The folder is made under the target directory; `TMPDIR` does not move it, as temporary files often lie in memory.
+//! The cost of recording a set of calls on this machine's disk, beside a plain write of as many bytes to a file. The
+//! folder is created under the target directory; `TMPDIR` does not move it, because temporary files are often in
+//! memory.
 #![expect(clippy::unwrap_used, reason = "the input of a benchmark is its own")]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -64,14 +65,14 @@ fn record<'a>(number: u128, lines: &'a [Line<'a>], clock: &dyn Clock) -> Record<
     }
 }
 
-/// Takes away what is sealed, as a shipper would: a disk that must write gigabytes shows its own speed and no more.
+/// Removes sealed segments, as a shipper would: a disk that must write gigabytes shows only its own speed.
 fn tidy(journal: &Journal) {
     for segment in journal.segments().iter().filter(|segment| segment.sealed) {
         journal.forget(segment.id).unwrap();
     }
 }
 
-/// Calls `work` so many times; what `between` does every now and then is not counted.
+/// Calls `work` so many times; the time of `between`, which runs at intervals, is not counted.
 #[expect(clippy::disallowed_methods, reason = "a measurement of this machine")]
 fn timed(mut times: u64, mut work: impl FnMut(), mut between: impl FnMut()) -> Duration {
     let mut sum = Duration::ZERO;
@@ -130,7 +131,7 @@ fn appending(criterion: &mut Criterion) {
     let _ = fs::remove_dir_all(home());
 }
 
-/// A frame in which all names are known.
+/// A frame whose names are all defined already.
 fn frame(lines: &[Line<'_>], clock: &dyn Clock) -> Vec<u8> {
     let (mut writer, mut bytes) = (Writer::new(), Vec::new());
     for number in 0..100 {
@@ -140,21 +141,21 @@ fn frame(lines: &[Line<'_>], clock: &dyn Clock) -> Vec<u8> {
     bytes
 }
 
-/// An empty file beside where the journal was.
+/// An empty file beside the journal's folder.
 fn plain() -> File {
     fs::create_dir_all(home()).unwrap();
     OpenOptions::new().write(true).create(true).truncate(true).open(home().join("plain")).unwrap();
     OpenOptions::new().append(true).open(home().join("plain")).unwrap()
 }
 
-/// Empties a file that is as long as a segment gets.
+/// Empties a file that is as long as a segment may be.
 fn shorten(file: &File) {
     if file.metadata().unwrap().len() > 16 << 20 {
         file.set_len(0).unwrap();
     }
 }
 
-/// While another thread appends all it can, on a slot of its own.
+/// While another thread appends all it can, on a shard of its own.
 fn beside_another(criterion: &mut Criterion) {
     let clock = SystemClock::new();
     let lines = lines(1, Outcome::Answered);
@@ -203,8 +204,8 @@ fn refusing(criterion: &mut Criterion) {
     let _ = fs::remove_dir_all(home());
 }
 
-/// How single appends do while the journal is flushed twice a second, the slowest with them. On a machine that is busy
-/// with other things the median is what to go by.
+/// Single appends while the journal is flushed twice a second, including the slowest ones. On a machine that is busy
+/// with other work, go by the median.
 #[expect(
     clippy::disallowed_methods,
     clippy::print_stderr,

@@ -1,6 +1,10 @@
 //! The commands of the binary. Only they write to standard output.
 
 pub mod check;
+#[cfg(feature = "demo")]
+pub mod demo;
+#[cfg(not(feature = "demo"))]
+#[path = "without_demo.rs"]
 pub mod demo;
 pub mod run;
 
