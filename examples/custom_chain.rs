@@ -23,35 +23,22 @@
 //! Run it with `cargo run -p rpcgate-examples --example custom_chain`.
 #![expect(clippy::print_stdout, reason = "it tells what to try")]
 
-use arc_swap::ArcSwap;
 use axum::{Json, Router};
 use rpcgate_chains::family::evm::{self, Evm};
 use rpcgate_chains::family::utxo::{self, Utxo};
 use rpcgate_core::adapter::{Adapter, KeyPlaces, NodeStatus, Probe, Settled};
-use rpcgate_core::backend::counters::MemoryCounters;
-use rpcgate_core::backend::usage_sink::MemoryUsageSink;
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Chain, ChainOverrides, Facts, Flags, Method, MethodRule};
 use rpcgate_core::clock::{Clock, SystemClock};
-use rpcgate_core::envelope::Limits;
-use rpcgate_core::memory::MemoryBudget;
-use rpcgate_core::plan::BatchCounts;
-use rpcgate_core::tally::Accounting;
 use rpcgate_examples::{Problem, key, node};
-use rpcgate_layers::call::body::BodyLimits;
-use rpcgate_layers::call::cache::BoundedReplies;
-use rpcgate_layers::nodes::{NodeConfig, Pool, PoolLimits, watch_head};
-use rpcgate_layers::request::route::HeadLimits;
-use rpcgate_layers::spawn::TokioSpawn;
-use rpcgate_layers::stack::{Parts, http_stack};
-use rpcgate_layers::upstream::ReplyLimits;
+use rpcgate_layers::gateway::GatewayService;
+use rpcgate_layers::nodes::NodeConfig;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
 use tokio::net::TcpListener;
 
 // Twenty blocks on top of a block make it final for the cache. `gnosis` may stand for `gno` in a key's scope.
@@ -174,7 +161,7 @@ async fn start(clock: Arc<dyn Clock>, changes: ChainOverrides) -> Result<Running
     let chains = vec![
         Arc::new(Chain::deployed(Arc::new(GNO))),
         Arc::new(Chain::deployed(Arc::new(DGB))),
-        // Whoever runs a gateway may change what an adapter says: weights, classes, what is open and what is not.
+        // An operator may change what an adapter says: weights, classes, what is open and what is not.
         Arc::new(Chain::new(Arc::new(Harbour), changes, true, Arc::default())),
     ];
     // No node of Gnosis or DigiByte is simulated; one of the same family stands in for each.
@@ -183,37 +170,15 @@ async fn start(clock: Arc<dyn Clock>, changes: ChainOverrides) -> Result<Running
         node::simulated("ltc", clock.clone()).await?,
         node::start(harbour_node()).await?,
     ];
-    let mut pools = Vec::new();
-    for (chain, url) in chains.iter().zip(nodes) {
-        let node = NodeConfig::new(url.parse()?);
-        let pool = Pool::new(chain.facts(), vec![node], PoolLimits::default(), clock.clone());
-        tokio::spawn(watch_head(pool.clone(), chain.clone(), Duration::from_secs(5)));
-        pools.push(pool);
-    }
-
-    // From here on nothing differs from `whole_gateway.rs`.
     let (key, directory) = key::fresh()?;
-    let (counters, sink) = (Arc::<MemoryCounters>::default(), Arc::<MemoryUsageSink>::default());
-    let stack = http_stack(Parts {
-        chains: Arc::new(ArcSwap::from_pointee(chains.iter().cloned().collect())),
-        pools: Arc::new(ArcSwap::from_pointee(pools.into_iter().collect())),
-        directory,
-        accounting: Arc::new(Accounting { clock, counters, sink }),
-        replies: Arc::new(BoundedReplies::new(64 << 20)),
-        spawn: Arc::new(TokioSpawn),
-        room: MemoryBudget::new(256 << 20),
-        head: HeadLimits::default(),
-        body: BodyLimits::default(),
-        envelope: Limits::default(),
-        batch: BatchCounts::Request,
-        reply: ReplyLimits::default(),
-        heavy: Arc::default(),
-        pace: Arc::default(),
-        safeguard: Arc::default(),
-    });
+    let mut gateway = GatewayService::builder().directory(directory).clock(clock);
+    for (chain, url) in chains.iter().zip(nodes) {
+        gateway = gateway.chain_with(chain.clone(), [NodeConfig::new(url.parse()?)]);
+    }
+    let service = gateway.build()?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let addr = listener.local_addr()?;
-    tokio::spawn(axum::serve(listener, Router::new().fallback_service(stack)).into_future());
+    tokio::spawn(axum::serve(listener, Router::new().fallback_service(service)).into_future());
     Ok(Running { addr, key, chains })
 }
 
@@ -247,6 +212,7 @@ mod tests {
     use rpcgate_core::clock::{ManualClock, Time};
     use rpcgate_core::refusal::Refusal;
     use rpcgate_examples::client::{Answer, post};
+    use std::time::Duration;
 
     /// A gateway whose clock stands still, once it knows how long the harbour's ledger is.
     async fn running(changes: ChainOverrides) -> (Running, Arc<ManualClock>) {

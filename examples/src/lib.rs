@@ -5,13 +5,18 @@
 //! | how to use one of the layers in a service that is no gateway | `one_layer.rs` |
 //! | how to put a step of your own between the layers | `own_layer.rs` |
 //! | how to serve a chain that is not in the catalog | `custom_chain.rs` |
-//! | what a gateway is made of, from its socket to its node | `whole_gateway.rs` |
+//! | how to run a whole gateway with your own customers and invoices | `whole_gateway.rs` |
 //!
 //! Each runs with `cargo run -p rpcgate-examples --example NAME` and prints what to try.
 
 pub mod client;
 pub mod key;
 pub mod node;
+
+/// The blocks of `docs/embedding.md`, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/embedding.md")]
+pub mod embedding {}
 
 /// Whatever may go wrong while an example starts.
 pub type Problem = Box<dyn std::error::Error + Send + Sync>;

@@ -29,6 +29,7 @@ pub mod safeguard;
 pub mod secret;
 pub mod sharded;
 pub mod share;
+pub mod stream_tally;
 pub mod tally;
 #[cfg(any(test, feature = "suite"))]
 pub mod toy;

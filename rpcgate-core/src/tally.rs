@@ -1,7 +1,9 @@
-//! A set's account: who called, what became of each call, what is charged. However a set's life ends, dropping its
-//! tally gives back what was reserved and not used and hands one record to the sink.
+//! The account of a set: its caller, the outcome of each call, what is charged. However the life of a set ends, dropping
+//! its tally gives back what was reserved and not used and hands one record to the sink. The account of something that
+//! lasts is a [`StreamTally`](crate::stream_tally::StreamTally), which a tally opens.
 
 use crate::backend::counters::Counters;
+use crate::backend::usage_observer::{ObservedSink, UsageObserver};
 use crate::backend::usage_sink::{Line, Outcome, Phase, Receipt, Record, UsageSink};
 use crate::call::{CallState, Entry};
 use crate::caller::{Caller, RequestId};
@@ -17,14 +19,15 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use smallvec::SmallVec;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How a call travelled.
+/// How a call came.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Transport {
     /// An HTTP request.
     Http,
-    /// A message of a WebSocket stream, or its handshake.
+    /// The handshake of a WebSocket stream, or one of its messages.
     Ws,
     /// A gRPC call.
     Grpc,
@@ -50,6 +53,14 @@ pub struct Accounting {
     pub counters: Arc<dyn Counters>,
     /// Where the record goes.
     pub sink: Arc<dyn UsageSink>,
+}
+
+impl Accounting {
+    /// The same accounting with a sink whose records `observer` sees first.
+    #[must_use]
+    pub fn observed_by<O: UsageObserver + 'static>(&self, observer: Arc<O>) -> Self {
+        Accounting { sink: Arc::new(ObservedSink::new(self.sink.clone(), observer)), ..self.clone() }
+    }
 }
 
 /// The entries of a set, in the order of the request. One needs no allocation of its own.
@@ -90,8 +101,12 @@ pub struct Tally {
     pub room: crate::memory::MemoryPermit,
     /// When its calls must have come back, by [`Clock::elapsed`], where they have waited for others' before.
     pub deadline: Option<Duration>,
-    started: Duration,
-    accounting: Arc<Accounting>,
+    pub(crate) started: Duration,
+    pub(crate) accounting: Arc<Accounting>,
+    /// What part of a life its record tells.
+    pub(crate) phase: Phase,
+    /// The stream that its calls are messages of.
+    pub(crate) stream: Option<Arc<StreamBytes>>,
     is_closed: bool,
     /// Dropped with the account, which has handed in its record by then.
     in_flight: Option<InFlightCall>,
@@ -100,6 +115,9 @@ pub struct Tally {
 impl Tally {
     /// The account of a request that has just been authenticated; `started` is what the clock's
     /// [`elapsed`](Clock::elapsed) said on its arrival.
+    ///
+    /// A request by [`Transport::Ws`] is a handshake: it is recorded as the begin of a stream, refused or not. The
+    /// messages of a stream get their tallies from its [`StreamTally`](crate::stream_tally::StreamTally).
     pub fn new(
         request: RequestId,
         transport: Transport,
@@ -127,6 +145,8 @@ impl Tally {
             deadline: None,
             started,
             accounting,
+            phase: if transport == Transport::Ws { Phase::Begin } else { Phase::Whole },
+            stream: None,
             is_closed: false,
             in_flight: None,
         }
@@ -162,7 +182,7 @@ impl Tally {
 
     /// Compute Units charged so far, all entries together.
     pub fn charged(&self) -> u64 {
-        self.entries.iter().map(|entry| u64::from(charge(entry))).sum()
+        self.entries.iter().map(|entry| u64::from(self.charge(entry))).sum()
     }
 
     /// Whether every answer was in the cache before the request came.
@@ -180,14 +200,39 @@ impl Tally {
         self.settle(Receipt::hold).flatten()
     }
 
-    fn settle<T>(&mut self, give: impl FnOnce(&Arc<dyn UsageSink>, &Record<'_>) -> T) -> Option<T> {
-        let charged = self.charged();
+    /// Settles the account of something that has begun and goes on: of what it reserved, all but `cost` goes back. Its
+    /// begin is recorded already.
+    pub(crate) fn settle_begun(mut self: Box<Self>, cost: u64) {
+        self.is_closed = true;
+        self.refund(cost);
+    }
+
+    fn refund(&mut self, charged: u64) {
         if let Some(grant) = self.grant.take() {
             let unused = grant.units.saturating_sub(charged);
             if unused > 0 {
                 self.accounting.counters.refund(self.caller.project, grant.hour, unused);
             }
         }
+    }
+
+    /// The charge of a call: its weight if a node or the cache answered, errors of nodes included, or if a node may still
+    /// be working when the client disconnects or the deadline passes, so that no client keeps a node busy for free.
+    /// Otherwise 0; and the messages of a WebSocket stream are free.
+    fn charge(&self, entry: &Entry) -> u32 {
+        if self.stream.is_some() && self.transport == Transport::Ws {
+            return 0;
+        }
+        match &entry.state {
+            CallState::Answered(reply) if reply.from == (Source::Own { reserved: false }) => 0,
+            CallState::Answered(_) | CallState::Sent => entry.call.rule.cu,
+            CallState::Failed(Fault { cause: Cause::Timeout, sent: true }) => entry.call.rule.cu,
+            CallState::Open | CallState::Parked | CallState::Refused(_) | CallState::Failed(_) => 0,
+        }
+    }
+
+    fn settle<T>(&mut self, give: impl FnOnce(&Arc<dyn UsageSink>, &Record<'_>) -> T) -> Option<T> {
+        self.refund(self.charged());
         if self.entries.is_empty() {
             return None;
         }
@@ -201,7 +246,7 @@ impl Tally {
             .enumerate()
             .map(|(index, entry)| Line {
                 method: entry.call.method(&self.body),
-                cu: charge(entry),
+                cu: self.charge(entry),
                 status: status(entry, entry.call.dialect(dialect)).as_u16(),
                 outcome: outcome(entry),
                 cached: matches!(
@@ -213,8 +258,11 @@ impl Tally {
                 bytes_out: entry.bytes_out,
             })
             .collect();
+        if let Some(stream) = &self.stream {
+            lines.iter().for_each(|line| stream.add(line.bytes_in, line.bytes_out));
+        }
         let record = Record {
-            phase: Phase::Whole,
+            phase: self.phase,
             request: self.request,
             key: self.caller.key,
             project: self.caller.project,
@@ -232,22 +280,25 @@ impl Tally {
     }
 }
 
+/// The bytes that a stream has carried, as the records of its parts have them.
+#[derive(Debug, Default)]
+pub(crate) struct StreamBytes {
+    pub(crate) to_node: AtomicU64,
+    pub(crate) to_client: AtomicU64,
+}
+
+impl StreamBytes {
+    pub(crate) fn add(&self, to_node: u32, to_client: u32) {
+        self.to_node.fetch_add(to_node.into(), Relaxed);
+        self.to_client.fetch_add(to_client.into(), Relaxed);
+    }
+}
+
 impl Drop for Tally {
     fn drop(&mut self) {
         if !self.is_closed {
             self.settle(|sink, record| sink.append(record));
         }
-    }
-}
-
-/// The charge of a call: its weight if a node or the cache answered, errors of nodes included, or if a node may still be
-/// working when the client disconnects or the deadline passes, so that no client keeps a node busy for free. Otherwise 0.
-fn charge(entry: &Entry) -> u32 {
-    match &entry.state {
-        CallState::Answered(reply) if reply.from == (Source::Own { reserved: false }) => 0,
-        CallState::Answered(_) | CallState::Sent => entry.call.rule.cu,
-        CallState::Failed(Fault { cause: Cause::Timeout, sent: true }) => entry.call.rule.cu,
-        CallState::Open | CallState::Parked | CallState::Refused(_) | CallState::Failed(_) => 0,
     }
 }
 

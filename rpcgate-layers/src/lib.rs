@@ -6,6 +6,8 @@ pub mod coalesced_writes;
 pub mod foreign;
 pub mod future;
 pub mod gate;
+#[cfg(feature = "upstream")]
+pub mod gateway;
 pub mod headers;
 #[cfg(feature = "upstream")]
 pub mod nodes;

@@ -123,13 +123,12 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (arrival, started) = (self.clock.now(), self.clock.elapsed());
-        let id = RequestId::new(arrival);
+        let received = Received::now(request, &*self.clock);
+        let id = received.id;
         if let Some(refusal) = self.failed {
             return RespondFuture { state: CallState::Failed { refusal, id }, writes: self.writes };
         }
-        let request = Box::new(request);
-        let inner = self.inner.call(Received { request, id, arrival, started });
+        let inner = self.inner.call(received);
         RespondFuture { state: CallState::Inside { inner, id }, writes: self.writes }
     }
 }

@@ -1,8 +1,22 @@
-//! The whole stack: every layer in the one order in which they are right. This file alone knows that order.
+//! The stacks: every layer in the one order in which they are right, for every transport. This file alone knows that
+//! order.
+//!
+//! | stack | from → to | used by |
+//! |---|---|---|
+//! | [`http_stack`] | `http::Request` → `http::Response` | the HTTP listener, embedders |
+//! | [`admission_stack`] | a request's head → an authenticated caller with a tally | HTTP requests, WebSocket handshakes, gRPC calls |
+//! | [`call_stack`] | a parsed set of calls → a settled set | HTTP bodies, gRPC calls |
+//! | [`handshake_stack`] | a handshake → an answered or refused one | WebSocket streams, once |
+//! | [`message_stack`] | the calls in a message → those that may pass | WebSocket streams, for each message |
+//!
+//! Admission is the same for every transport; only the answer to a refused request differs
+//! ([`AdmissionResponse`](crate::request::admission::AdmissionResponse)). Of the call layers a stream needs fewer: its
+//! handshake is the request that the plan windows count, its messages are free, and its answers are pushed by the node
+//! it is connected to (specification, "WebSocket"; contract, "Streams").
 
 use crate::call::batch::{Batch, BatchLayer};
 use crate::call::body::BodyLimits;
-use crate::call::cache::{Cache, CacheLayer};
+use crate::call::cache::{BoundedReplies, Cache, CacheLayer};
 use crate::call::closed::{Closed, ClosedLayer};
 use crate::call::heavy::{Heavy, HeavyLayer};
 use crate::call::lists::{Lists, ListsLayer};
@@ -14,12 +28,12 @@ use crate::gate::Gate;
 use crate::nodes::Pools;
 use crate::request::authenticate::{Authenticate, AuthenticateLayer};
 use crate::request::policy::Enforce;
-use crate::request::route::{HeadLimits, Route, RouteLayer};
+use crate::request::route::{Entrance, HeadLimits, Route, RouteLayer};
 use crate::request::safeguard::{Safeguard, SafeguardLayer, Safeguarded};
 use crate::request::scope::{ChainScope, ScopeLayer};
 use crate::request::suspend::{Suspend, SuspendLayer};
 use crate::respond::{Respond, RespondLayer};
-use crate::spawn::Spawn;
+use crate::spawn::{Spawn, TokioSpawn};
 use crate::upstream::{ReplyLimits, Upstream};
 use arc_swap::ArcSwap;
 use rpcgate_core::backend::directory::Directory;
@@ -30,10 +44,11 @@ use rpcgate_core::memory::MemoryBudget;
 use rpcgate_core::plan::BatchCounts;
 use rpcgate_core::tally::Accounting;
 use std::sync::Arc;
-use tower_layer::Layer;
+use tower_layer::{Layer, layer_fn};
 
-/// What the stack is built from: backends and values, no configuration.
+/// What the stacks are built from: backends and values, no configuration.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Parts {
     /// The chains, replaced as a whole when one changes.
     pub chains: Arc<ArcSwap<Chains>>,
@@ -41,7 +56,7 @@ pub struct Parts {
     pub pools: Arc<ArcSwap<Pools>>,
     /// The keys.
     pub directory: Arc<dyn Directory>,
-    /// Clock, counters and sink.
+    /// Clock, counters and sink. The safeguard must [observe](Accounting::observed_by) the sink.
     pub accounting: Arc<Accounting>,
     /// Where answers are kept.
     pub replies: Arc<dyn ReplyStore>,
@@ -59,97 +74,279 @@ pub struct Parts {
     pub batch: BatchCounts,
     /// How much of an answer is held.
     pub reply: ReplyLimits,
-    /// The heavy budget, shared with whoever sweeps it.
+    /// The heavy budget, shared with its sweeper.
     pub heavy: Arc<Heavy>,
-    /// The pace, shared with whoever sweeps it.
+    /// The pace, shared with its sweeper.
     pub pace: Arc<Pace>,
-    /// The safeguard, shared with whoever sweeps it.
+    /// The safeguard, shared with its sweeper.
     pub safeguard: Arc<Safeguard>,
 }
 
-/// The layers that see calls.
-pub type CallStack =
-    Gate<Window<Gate<Gate<Gate<Gate<Quota<Cache<Upstream>>, Closed>, Heavy>, Pace>, Served>>, Lists>;
+impl Parts {
+    /// Parts with default limits, 64 MiB of cached answers, 256 MiB of bodies, and a safeguard without a rule.
+    pub fn new(
+        chains: Arc<ArcSwap<Chains>>,
+        pools: Arc<ArcSwap<Pools>>,
+        directory: Arc<dyn Directory>,
+        accounting: Arc<Accounting>,
+    ) -> Self {
+        Parts {
+            chains,
+            pools,
+            directory,
+            accounting,
+            replies: Arc::new(BoundedReplies::new(64 << 20)),
+            spawn: Arc::new(TokioSpawn),
+            room: MemoryBudget::new(256 << 20),
+            head: HeadLimits::default(),
+            body: BodyLimits::default(),
+            envelope: Limits::default(),
+            batch: BatchCounts::Request,
+            reply: ReplyLimits::default(),
+            heavy: Arc::default(),
+            pace: Arc::default(),
+            safeguard: Arc::default(),
+        }
+    }
+}
 
-/// All layers.
-pub type HttpStack =
-    Respond<Route<Authenticate<Safeguarded<Enforce<Enforce<Batch<CallStack>, ChainScope>, Suspend>>>>>;
+/// All layers of an HTTP request.
+pub type HttpStack = Respond<AdmissionStack<Batch<CallStack>>>;
 
-/// Builds the stack. Every clone of it shares what stands behind the backends; a server keeps one per connection.
-pub fn http_stack(parts: Parts) -> HttpStack {
-    let Parts {
-        chains,
-        pools,
-        directory,
-        accounting,
-        replies,
-        spawn,
-        room,
-        head,
-        body,
-        envelope,
-        batch,
-        reply,
-        heavy,
-        pace,
-        safeguard,
-    } = parts;
-    let accounting = Arc::new(safeguard.watch(&accounting));
+/// The layers that see a request before its body is read, around `S`.
+pub type AdmissionStack<S> = Route<Authenticate<Safeguarded<Enforce<Enforce<S, ChainScope>, Suspend>>>>;
+
+/// The layers that see calls, in front of `S`, which sends what is left to a node.
+pub type CallStack<S = Upstream> =
+    Gate<Window<Gate<Gate<Gate<Gate<Quota<Cache<S>>, Closed>, Heavy>, Pace>, Served>>, Lists>;
+
+/// The layers that see the handshake of a stream, in front of `S`, which opens it.
+pub type HandshakeStack<S> = Window<Gate<S, Served>>;
+
+/// The layers that see the messages of a stream, in front of `S`, which forwards them.
+pub type MessageStack<S> = Gate<Gate<Gate<Gate<Gate<S, Closed>, Heavy>, Pace>, Served>, Lists>;
+
+/// The whole stack of HTTP. Every clone of it shares what stands behind the backends; a server keeps one per connection.
+pub fn http_stack(parts: &Parts) -> HttpStack {
+    let upstream = Upstream::new(parts.pools.clone()).with_limits(parts.reply);
     let layers = (
-        // Everything that leaves passes here, so every answer carries its id and the headers it owes.
-        RespondLayer::new(accounting.clock.clone()),
-        // Costs nothing and needs nobody: strangers at a wrong door are turned away before any look-up.
-        RouteLayer::new(chains).with_limits(head),
-        // From here on there is a caller, and an account that records whatever happens.
-        AuthenticateLayer::new(directory, accounting.clone()),
-        // Whoever was in a storm of refusals has smaller limits, and every answer from here on says so.
-        SafeguardLayer::by(safeguard),
-        // A suspended tenant is told so whatever it asks for, before its body is worth reading.
+        // Every response leaves through this layer, so each carries its id and the headers it owes.
+        RespondLayer::new(parts.accounting.clock.clone()),
+        // Behind the admission the caller is known and its record is certain.
+        layer_fn(|inner| admission_stack(parts, Entrance::HTTP, inner)),
+        // The body is read and parsed once; behind this layer there are only calls.
+        BatchLayer::new()
+            .with_body(parts.body)
+            .with_envelope(parts.envelope)
+            .with_answer(parts.reply.max)
+            .with_room(parts.room.clone()),
+    );
+    layers.layer(call_stack(parts, upstream))
+}
+
+/// The layers before the body, in front of `inner`, for requests that come by `entrance`. Its transport is in every
+/// tally from the start.
+pub fn admission_stack<S>(parts: &Parts, entrance: Entrance, inner: S) -> AdmissionStack<S> {
+    let layers = (
+        // Costs nothing and needs no caller: a request for a wrong path is refused before any look-up.
+        RouteLayer::new(parts.chains.clone()).with_limits(parts.head).with_entrance(entrance),
+        // From here on there is a caller, and a tally that records whatever happens.
+        AuthenticateLayer::new(parts.directory.clone(), parts.accounting.clone()),
+        // A caller that was in a storm of refusals has smaller limits, and every answer from here on says so.
+        SafeguardLayer::by(parts.safeguard.clone()),
+        // A suspended tenant is refused whatever it asks for, before its body is worth reading.
         SuspendLayer::new(),
         // A key's scope needs the chain alone.
         ScopeLayer::new(),
-        // The body is read and parsed once; behind this layer there are only calls.
-        BatchLayer::new().with_body(body).with_envelope(envelope).with_answer(reply.max).with_room(room),
+    );
+    layers.layer(inner)
+}
+
+/// The layers that see calls, in front of `upstream`: for the calls of an HTTP body, and for a gRPC call.
+pub fn call_stack<S>(parts: &Parts, upstream: S) -> CallStack<S> {
+    let Accounting { counters, clock, .. } = &*parts.accounting;
+    let layers = (
         // A method that the project may not call must not use up its requests.
         ListsLayer::new(),
         // The plan's requests, counted before anything that costs more.
-        WindowLayer::new(accounting.counters.clone()).with_batches(batch),
+        WindowLayer::new(counters.clone()).with_batches(parts.batch),
         // To ask for a chain that is off is a request, but nothing more.
         ServedLayer::new(),
         // One call a minute of what is paced, before the budget it would use.
-        PaceLayer::by(pace),
-        // The heavy budget, consulted even for what is closed.
-        HeavyLayer::by(heavy),
-        // What nobody may call, before it could be reserved.
+        PaceLayer::by(parts.pace.clone()),
+        // The heavy budget, consulted even for closed methods.
+        HeavyLayer::by(parts.heavy.clone()),
+        // Closed methods are refused before they could be reserved.
         ClosedLayer::new(),
         // Cached answers cost too, so the quota stands before the cache.
-        QuotaLayer::new(accounting.counters.clone()),
-        // What is known need not be asked; what is asked by many is asked once.
-        CacheLayer::new(replies, accounting.clock.clone()).with_spawn(spawn),
+        QuotaLayer::new(counters.clone()),
+        // A known answer is not asked for again; what many callers ask for is asked once.
+        CacheLayer::new(parts.replies.clone(), clock.clone()).with_spawn(parts.spawn.clone()),
     );
-    layers.layer(Upstream::new(pools).with_limits(reply))
+    layers.layer(upstream)
+}
+
+/// The layers that see the handshake of a stream, in front of `open`. The handshake is one entry of its tally.
+pub fn handshake_stack<S>(parts: &Parts, open: S) -> HandshakeStack<S> {
+    let layers = (
+        // A handshake is a request of the plan like any other; what the stream brings afterwards is not.
+        WindowLayer::new(parts.accounting.counters.clone()),
+        // To ask for a chain that is off is a request, but nothing more.
+        ServedLayer::new(),
+    );
+    layers.layer(open)
+}
+
+/// The layers that see the calls in a message of a stream, in front of `forward`. Messages are free and are answered
+/// by the node that the stream is connected to: no windows, no quota, no cache.
+pub fn message_stack<S>(parts: &Parts, forward: S) -> MessageStack<S> {
+    let layers = (
+        // Every reason below is that of `call_stack`, whose order this is.
+        ListsLayer::new(),
+        // A chain that is turned off while a stream is open gets no further calls.
+        ServedLayer::new(),
+        // Pace and budget protect nodes, whichever way a call comes.
+        PaceLayer::by(parts.pace.clone()),
+        HeavyLayer::by(parts.heavy.clone()),
+        // Closed methods are not forwarded.
+        ClosedLayer::new(),
+    );
+    layers.layer(forward)
 }
 
 #[cfg(test)]
 mod tests {
-    /// The layers in the order of the source above, in words for people in `docs/layers.md`.
-    fn layers(source: &str) -> Vec<&str> {
-        let stack = source.split("let layers = (").nth(1).unwrap().split("layers.layer").next().unwrap();
-        stack
-            .lines()
-            .filter(|line| !line.trim_start().starts_with("//"))
-            .filter_map(|line| line.trim().split_once("Layer::").map(|(name, _)| name))
-            .collect()
+    use super::*;
+    use crate::request::admit::{Admission, Admit};
+    use crate::request::message::Received;
+    use crate::request::route::{RouteMatch, place};
+    use crate::testing::{End, Fixture};
+    use http::{Method, Request};
+    use rpcgate_core::backend::directory::MemoryDirectory;
+    use rpcgate_core::backend::usage_sink::{Outcome, Phase};
+    use rpcgate_core::call::{Call, CallState, Calls, Entry};
+    use rpcgate_core::refusal::Refusal;
+    use rpcgate_core::secret::KeyHash;
+    use rpcgate_core::tally::{Tally, Transport};
+    use tower_service::Service;
+
+    /// The layers that a function of the source above mounts, in order.
+    fn layers(stack: &str) -> Vec<&'static str> {
+        let source = include_str!("stack.rs");
+        let body = source.split(&format!("pub fn {stack}")).nth(1).unwrap();
+        let body = body.split("let layers = (").nth(1).unwrap().split("\n}\n").next().unwrap();
+        let mut named = Vec::new();
+        for line in body.lines().map(str::trim).filter(|line| !line.starts_with("//")) {
+            if let Some((layer, _)) = line.split_once("Layer::") {
+                named.push(layer);
+            }
+        }
+        named
     }
 
     #[test]
-    fn the_document_names_the_layers_in_the_order_of_the_stack() {
-        let document = include_str!("../../docs/layers.md");
-        let named: Vec<_> = document
-            .lines()
-            .filter_map(|line| line.strip_prefix("| `")?.split_once("Layer`").map(|(name, _)| name))
-            .collect();
-        assert_eq!(layers(include_str!("stack.rs")), named);
-        assert_eq!(named.len(), 15);
+    fn a_stream_meets_its_layers_in_the_order_of_the_calls_of_http() {
+        let all = layers("call_stack");
+        for part in ["handshake_stack", "message_stack"] {
+            let own = layers(part);
+            let places: Vec<_> =
+                own.iter().map(|layer| all.iter().position(|other| other == layer)).collect();
+            assert!(!own.is_empty() && places.is_sorted() && places.iter().all(Option::is_some), "{part}");
+        }
+        assert!(!layers("message_stack").iter().any(|layer| ["Window", "Quota", "Cache"].contains(layer)));
+    }
+
+    const KEY: &str = "a key";
+
+    fn parts(fixture: &Fixture) -> Parts {
+        let directory = MemoryDirectory::new([(KeyHash::of(KEY), fixture.caller.clone())]);
+        let chains = [fixture.chain.clone()].into_iter().collect();
+        Parts::new(
+            Arc::new(ArcSwap::from_pointee(chains)),
+            Arc::new(ArcSwap::from_pointee([].into_iter().collect())),
+            Arc::new(directory),
+            fixture.accounting(),
+        )
+    }
+
+    /// A gRPC call names a service of its chain's package; this is the one of the toy chain.
+    fn place_service(chains: &Chains, _: &Method, path: &str) -> RouteMatch {
+        let is_toy = path.starts_with("/toy.");
+        place(chains, &Method::POST, if is_toy { "/toy" } else { "/" })
+    }
+
+    async fn admit(fixture: &Fixture, entrance: Entrance, path: &str, key: &str) -> Admission<()> {
+        let request = Request::get(path).header("apikey", key).body(()).unwrap();
+        let received = Received::now(request, &*fixture.clock);
+        let Ok(admission) = admission_stack(&parts(fixture), entrance, Admit).call(received).await;
+        admission
+    }
+
+    const GRPC: Entrance = Entrance::new(Transport::Grpc, place_service);
+
+    #[tokio::test]
+    async fn a_handshake_and_a_grpc_call_are_admitted_with_their_transport_in_the_tally() {
+        let fixture = Fixture::new();
+        for (entrance, path, transport) in
+            [(Entrance::WS, "/ws/toy", Transport::Ws), (GRPC, "/toy.Service/Read", Transport::Grpc)]
+        {
+            let admitted = admit(&fixture, entrance, path, KEY).await.unwrap();
+            assert_eq!(
+                (admitted.tally.transport, admitted.tally.caller.key),
+                (transport, fixture.caller.key)
+            );
+            assert_eq!(admitted.tally.chain.name(), fixture.chain.name());
+        }
+        assert!(fixture.sink.records().is_empty(), "what was not used is not recorded");
+    }
+
+    #[tokio::test]
+    async fn their_refusals_come_back_as_they_are_and_are_recorded_under_their_transport() {
+        let fixture = Fixture::with_caller(|caller| caller.suspended = true);
+        for (entrance, path, other) in
+            [(Entrance::WS, "/ws/toy", Refusal::NoStream), (GRPC, "/toy.Service/Read", Refusal::NoRoute)]
+        {
+            let refusal = async |path, key| admit(&fixture, entrance, path, key).await.unwrap_err().refusal;
+            assert_eq!(refusal("/elsewhere", KEY).await, other);
+            assert_eq!(refusal(path, "another").await, Refusal::InvalidKey);
+            assert_eq!(refusal(path, KEY).await, Refusal::Suspended);
+        }
+        let records = fixture.sink.records();
+        let seen: Vec<_> =
+            records.iter().map(|record| (record.transport, record.phase, record.lines[0].outcome)).collect();
+        assert_eq!(
+            seen,
+            [
+                (Transport::Ws, Phase::Begin, Outcome::Refused),
+                (Transport::Grpc, Phase::Whole, Outcome::Refused)
+            ],
+            "a handshake that was refused is no call"
+        );
+    }
+
+    /// A set of one call of `method`, as a message or a gRPC call would bring it.
+    fn set(mut tally: Box<Tally>, method: &'static str) -> Calls {
+        let body = format!(r#"{{"id":1,"method":"{method}"}}"#).into_bytes();
+        let parsed = rpcgate_core::envelope::parse(&body, &Limits::default());
+        let Ok(rpcgate_core::envelope::Parsed::Single(Ok(envelope))) = parsed else { panic!("a call") };
+        let found = tally.chain.look_up(method);
+        tally.body = body.into();
+        tally.entries.push(Entry::open(Call::json_rpc(envelope, found)));
+        Calls::new(tally)
+    }
+
+    #[tokio::test]
+    async fn a_grpc_call_takes_the_call_stack_without_http() {
+        let fixture = Fixture::new();
+        let mut stack = call_stack(&parts(&fixture), End);
+        for (method, is_answered) in [("toy_read", true), ("admin_stop", false)] {
+            let admitted = admit(&fixture, GRPC, "/toy.Service/Read", KEY).await.unwrap();
+            let Ok(calls) = stack.call(set(admitted.tally, method)).await;
+            let state = &calls.tally().entries[0].state;
+            assert_eq!(matches!(state, CallState::Answered(_)), is_answered, "{method}: {state:?}");
+        }
+        let records = fixture.sink.records();
+        let seen: Vec<_> = records.iter().map(|r| (r.transport, r.windowed, r.lines[0].cu > 0)).collect();
+        assert_eq!(seen, [(Transport::Grpc, 1, true), (Transport::Grpc, 1, false)]);
     }
 }

@@ -1,33 +1,32 @@
 //! From a configuration to what the stack is built of.
 
-use crate::counting::Counting;
+use crate::access::AccessLog;
+use crate::journal::Journal;
+use crate::metrics::{self, Calls};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::backend::Unavailable;
+use rpcgate_core::backend::counters::Counters;
 use rpcgate_core::backend::directory::{Directory, MemoryDirectory, Peek};
+use rpcgate_core::backend::usage_observer::ObservedSink;
 use rpcgate_core::backend::usage_sink::UsageSink;
 use rpcgate_core::caller::Caller;
 use rpcgate_core::chain::{Chain, ChainHead, Chains};
-use rpcgate_core::clock::{Clock, Time};
+use rpcgate_core::clock::Clock;
 use rpcgate_core::config::Config;
-use rpcgate_core::envelope;
 use rpcgate_core::memory::MemoryBudget;
 use rpcgate_core::secret::KeyHash;
 use rpcgate_core::tally::Accounting;
 use rpcgate_layers::call::body::BodyLimits;
 use rpcgate_layers::call::cache::BoundedReplies;
-use rpcgate_layers::call::heavy::Heavy;
-use rpcgate_layers::call::pace::Pace;
 use rpcgate_layers::nodes::{Pool, Pools};
 use rpcgate_layers::request::route::HeadLimits;
 use rpcgate_layers::request::safeguard::Safeguard;
-use rpcgate_layers::spawn::TokioSpawn;
 use rpcgate_layers::stack::Parts;
+use rpcgate_layers::upstream::ReplyLimits;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::MissedTickBehavior;
 
 /// The pools at work, by chain.
 pub(crate) type PoolMap = HashMap<&'static str, Arc<Pool>>;
@@ -44,106 +43,62 @@ pub(crate) fn chains(config: &Config, pools: &PoolMap, before: &Chains) -> Chain
     rpcgate_chains::catalog().map(chain).collect()
 }
 
-/// What is swept now and then, so that callers long gone take no memory.
-#[derive(Debug)]
-pub(crate) struct Swept {
-    pub(crate) counters: Counting,
-    pub(crate) heavy: Arc<Heavy>,
-    pub(crate) pace: Arc<Pace>,
-    pub(crate) safeguard: Arc<Safeguard>,
-    pub(crate) clock: Arc<dyn Clock>,
-}
-
-/// How often the clock is looked at.
-const LOOK: Duration = Duration::from_secs(1);
-/// How many looks lie between two sweeps of a clock that goes forward.
-const SWEEP: u32 = 30;
-
-impl Swept {
-    /// Sweeps now and then, and as soon as it is seen that the clock was set back.
-    pub(crate) async fn run(self) {
-        let mut tick = tokio::time::interval(LOOK);
-        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let (mut last, mut looks) = (self.clock.now(), 0);
-        loop {
-            tick.tick().await;
-            let now = self.clock.now();
-            looks = if now < last { SWEEP } else { looks + 1 };
-            last = now;
-            if looks >= SWEEP {
-                looks = 0;
-                self.sweep(now);
-            }
-        }
-    }
-
-    fn sweep(&self, now: Time) {
-        self.counters.sweep(now);
-        self.heavy.sweep(now);
-        self.pace.sweep(now);
-        self.safeguard.sweep(now);
-    }
-}
-
 /// The backends that somebody may bring along.
 pub(crate) struct Backends {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) sink: Arc<dyn UsageSink>,
     pub(crate) directory: Arc<dyn Directory>,
-    pub(crate) counters: Counting,
+    pub(crate) counters: Arc<dyn Counters>,
     pub(crate) replies: Arc<BoundedReplies>,
 }
 
-/// Everything the stack is built of.
+/// Puts every observer of records in front of the sink that keeps them: the safeguard, the access log and, if metrics
+/// are scraped, their meters, which the journal has in its own places.
+pub(crate) fn observed(
+    sink: Arc<dyn UsageSink>,
+    journal: Option<&Arc<Journal>>,
+    has_metrics: bool,
+    safeguard: Arc<Safeguard>,
+) -> (Arc<dyn UsageSink>, Option<Calls>) {
+    let (sink, calls) = if has_metrics {
+        let (sink, calls) = metrics::counted(sink, journal);
+        (sink, Some(calls))
+    } else {
+        (sink, None)
+    };
+    let sink = Arc::new(ObservedSink::new(sink, Arc::new(AccessLog)));
+    (Arc::new(ObservedSink::new(sink, safeguard)), calls)
+}
+
+/// Everything that the stack is built from.
 pub(crate) fn parts(
     config: &Config,
     backends: Backends,
     chains: Arc<ArcSwap<Chains>>,
     pools: Arc<ArcSwap<Pools>>,
     safeguard: Arc<Safeguard>,
-) -> (Parts, Swept) {
+) -> Parts {
     let limits = &config.gateway.limits;
-    let swept = Swept {
-        counters: backends.counters,
-        heavy: Arc::default(),
-        pace: Arc::default(),
-        safeguard,
-        clock: backends.clock.clone(),
+    let accounting = Accounting { clock: backends.clock, counters: backends.counters, sink: backends.sink };
+    let mut parts = Parts::new(chains, pools, backends.directory, Arc::new(accounting));
+    parts.replies = backends.replies;
+    parts.room = MemoryBudget::new(size(limits.bodies_total));
+    parts.head = HeadLimits {
+        uri: size(limits.uri),
+        fields: limits.header_count as usize,
+        bytes: size(limits.headers),
     };
-    let parts = Parts {
-        chains,
-        pools,
-        directory: backends.directory,
-        accounting: Arc::new(Accounting {
-            clock: backends.clock,
-            counters: swept.counters.backend(),
-            sink: backends.sink,
-        }),
-        replies: backends.replies,
-        spawn: Arc::new(TokioSpawn),
-        room: MemoryBudget::new(size(limits.bodies_total)),
-        head: HeadLimits {
-            uri: size(limits.uri),
-            fields: limits.header_count as usize,
-            bytes: size(limits.headers),
-        },
-        body: BodyLimits {
-            bytes: size(limits.body),
-            patience: limits.body_grace,
-            pace: size(limits.body_rate),
-            whole: limits.body_timeout,
-        },
-        envelope: envelope::Limits::default(),
-        batch: config.plans.batch_counts,
-        reply: rpcgate_layers::upstream::ReplyLimits {
-            buffer: size(config.gateway.reply_buffer),
-            max: size(config.gateway.reply_max),
-        },
-        heavy: swept.heavy.clone(),
-        pace: swept.pace.clone(),
-        safeguard: swept.safeguard.clone(),
+    parts.body = BodyLimits {
+        bytes: size(limits.body),
+        patience: limits.body_grace,
+        pace: size(limits.body_rate),
+        whole: limits.body_timeout,
     };
-    (parts, swept)
+    parts.batch = config.plans.batch_counts;
+    parts.reply =
+        ReplyLimits { buffer: size(config.gateway.reply_buffer), max: size(config.gateway.reply_max) };
+    parts.safeguard = safeguard;
+    parts
 }
 
 /// Bytes as the machine counts them.

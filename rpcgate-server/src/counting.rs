@@ -2,7 +2,6 @@
 
 use crate::start_error::StartError;
 use rpcgate_core::backend::counters::{Counters, MemoryCounters, Restored};
-use rpcgate_core::clock::Time;
 use rpcgate_core::config::{Config, Url};
 use rpcgate_layers::redis::{ChangeRelay, RedisCounters, RedisSettings, Seed, Standing};
 use std::sync::Arc;
@@ -52,14 +51,6 @@ impl Counting {
         match self {
             Counting::Here(counters) => counters.restore(restored),
             Counting::Together(counters) => counters.restore(restored),
-        }
-    }
-
-    /// Removes what no longer matters at `now`.
-    pub(crate) fn sweep(&self, now: Time) {
-        match self {
-            Counting::Here(counters) => counters.sweep(now),
-            Counting::Together(counters) => counters.sweep(now),
         }
     }
 

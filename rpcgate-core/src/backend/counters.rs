@@ -40,6 +40,13 @@ pub trait Counters: Send + Sync + Debug {
     fn in_flight(&self) -> Option<InFlightCall> {
         None
     }
+
+    /// Forgets what no longer matters at `now`, which is the present. Housekeeping calls it now and then, so that keys
+    /// long gone take no memory, and when the clock was set back, so that nothing is counted in spans that are still to
+    /// come. Counters that keep nothing in this process need not do anything.
+    fn sweep(&self, now: Time) {
+        let _ = now;
+    }
 }
 
 /// Counts from before a restart that are still valid.
@@ -62,15 +69,9 @@ pub struct MemoryCounters {
 }
 
 impl MemoryCounters {
-    /// Removes counts that are no longer valid at `now`, the present. Call it now and then, so that unused keys take no
-    /// memory, and when the clock was set back, so that nothing is counted in windows of the future.
-    pub fn sweep(&self, now: Time) {
-        self.keys.retain(|windows| {
-            windows.forget_ahead(now);
-            !windows.is_over(now)
-        });
-        self.seconds.retain(|second| !second.is_over(now));
-        self.units.retain(|units| !units.is_over(now));
+    /// Whether nothing is remembered.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.seconds.is_empty() && self.units.is_empty()
     }
 
     /// Adds the counts from before a restart.
@@ -91,6 +92,15 @@ impl MemoryCounters {
 }
 
 impl Counters for MemoryCounters {
+    fn sweep(&self, now: Time) {
+        self.keys.retain(|windows| {
+            windows.forget_ahead(now);
+            !windows.is_over(now)
+        });
+        self.seconds.retain(|second| !second.is_over(now));
+        self.units.retain(|units| !units.is_over(now));
+    }
+
     fn take(&self, caller: &Caller, weight: u32, now: Time) -> Answer<Taken> {
         let weight = u64::from(weight);
         let take = || {

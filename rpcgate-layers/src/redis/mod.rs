@@ -201,17 +201,6 @@ impl RedisCounters {
         }
     }
 
-    /// Removes counts that are no longer valid at `now`, the present, including those of future windows after the clock was
-    /// set back.
-    pub fn sweep(&self, now: Time) {
-        self.shared.keys.retain(|known| {
-            known.forget_ahead(now);
-            !known.is_over(now)
-        });
-        self.shared.seconds.retain(|second| !second.is_over(now));
-        self.shared.units.retain(|units| !units.is_over(now));
-    }
-
     /// The Compute Units of a project in the 24 hours up to `now`, as far as this gateway knows.
     pub fn used(&self, project: ProjectId, now: Time) -> u64 {
         self.shared.units.look(project, |units| units.map_or(0, |units| units.used(now.hour())))
@@ -309,6 +298,15 @@ fn reserved(answered: &Answered, costs: &[u32], hour: u64) -> (Mask, Grant) {
 }
 
 impl Counters for RedisCounters {
+    fn sweep(&self, now: Time) {
+        self.shared.keys.retain(|known| {
+            known.forget_ahead(now);
+            !known.is_over(now)
+        });
+        self.shared.seconds.retain(|second| !second.is_over(now));
+        self.shared.units.retain(|units| !units.is_over(now));
+    }
+
     fn take(&self, caller: &Caller, weight: u32, now: Time) -> Answer<Taken> {
         let (shared, weight) = (&self.shared, u64::from(weight));
         let doubts = shared.doubts.load(Relaxed);

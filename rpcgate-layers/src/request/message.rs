@@ -1,12 +1,15 @@
 //! The request types before a body is read, and the response type that comes back.
 
+use super::admission::{AdmissionResponse, Denied};
 use bytes::Bytes;
-use http::header::HeaderMap;
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_MAX_AGE, ALLOW, HeaderMap,
+    HeaderValue,
+};
 use http::{Request, StatusCode};
-use rpcgate_core::call::{Call, Entry, Payload};
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::chain::{Chain, Dialect};
-use rpcgate_core::clock::Time;
+use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::reply::Flow;
 use rpcgate_core::rest::Path;
@@ -26,6 +29,14 @@ pub struct Received<B> {
     pub arrival: Time,
     /// Time of arrival by the monotonic clock, from which latency is measured.
     pub started: Duration,
+}
+
+impl<B> Received<B> {
+    /// A request that arrives now.
+    pub fn now(request: Request<B>, clock: &dyn Clock) -> Self {
+        let (arrival, started) = (clock.now(), clock.elapsed());
+        Received { request: Box::new(request), id: RequestId::new(arrival), arrival, started }
+    }
 }
 
 /// A request for a chain.
@@ -65,9 +76,9 @@ pub struct Authenticated<B> {
 }
 
 impl<B> Authenticated<B> {
-    /// The response that refuses it without reading its body. It is one usage call with method `-`.
-    pub fn refuse(self, refusal: Refusal) -> PendingResponse {
-        PendingResponse::refused_unread(self.tally, refusal)
+    /// Refuses it without reading its body. It is one usage call with method `-`.
+    pub fn deny(self, refusal: Refusal) -> Denied {
+        Denied::known(self.tally, refusal)
     }
 }
 
@@ -121,17 +132,49 @@ impl PendingResponse {
     }
 
     /// A refusal of a request whose body was not read, or is not a call.
-    pub fn refused_unread(mut tally: Box<Tally>, refusal: Refusal) -> Self {
-        let dialect = tally.chain.facts().dialect;
-        let mut body = Vec::new();
-        refusal.write_alone(dialect, None, &mut body);
-        let mut entry = Entry::refused(Call::unread(Payload::Unread), refusal);
-        entry.bytes_out = body.len() as u32;
-        tally.entries.push(entry);
-        let mut pending = PendingResponse::refused(refusal);
-        pending.body = body.into();
-        pending.tally = Some(tally);
-        pending.rated = true;
-        pending
+    pub fn refused_unread(tally: Box<Tally>, refusal: Refusal) -> Self {
+        PendingResponse::denied(Denied::known(tally, refusal))
     }
 }
+
+impl AdmissionResponse for PendingResponse {
+    fn denied(denied: Denied) -> Self {
+        let Denied { refusal, tally, rated } = denied;
+        let mut pending = PendingResponse::refused(refusal);
+        if let Some(mut tally) = tally {
+            let mut body = Vec::new();
+            refusal.write_alone(tally.chain.facts().dialect, None, &mut body);
+            if let Some(entry) = tally.entries.last_mut() {
+                entry.bytes_out = body.len() as u32;
+            }
+            pending.body = body.into();
+            pending.tally = Some(tally);
+            pending.rated = rated;
+        }
+        pending
+    }
+
+    fn preflight() -> Self {
+        let mut headers = HeaderMap::with_capacity(16);
+        headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, OPTIONS"));
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_HEADERS);
+        headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
+        headers.insert(ALLOW, HeaderValue::from_static("GET, POST, OPTIONS"));
+        PendingResponse {
+            status: StatusCode::NO_CONTENT,
+            headers,
+            is_json: false,
+            body: Bytes::new(),
+            rest: Vec::new(),
+            flow: None,
+            tally: None,
+            rated: false,
+            refusal: None,
+        }
+    }
+}
+
+const ALLOWED_HEADERS: HeaderValue = HeaderValue::from_static(
+    "apikey, x-api-key, content-type, x-ton-client-version, client-sdk-type, client-sdk-version, \
+     client-target-api-version, client-request-method, x-aptos-client, x-aptos-typescript-sdk-origin-method",
+);

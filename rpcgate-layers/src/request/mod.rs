@@ -1,7 +1,10 @@
 //! Layers that see a request before its body is read. The request is a [`Received`](message::Received), then a
-//! [`Routed`](message::Routed), then an [`Authenticated`](message::Authenticated), and the response is a
+//! [`Routed`](message::Routed), then an [`Authenticated`](message::Authenticated), and the response is any
+//! [`AdmissionResponse`](admission::AdmissionResponse); over HTTP it is a
 //! [`PendingResponse`](message::PendingResponse).
 
+pub mod admission;
+pub mod admit;
 pub mod authenticate;
 pub mod message;
 pub mod policy;

@@ -1,6 +1,7 @@
 //! Decisions about a caller, made before the body is read.
 
-use super::message::{Authenticated, PendingResponse};
+use super::admission::AdmissionResponse;
+use super::message::Authenticated;
 use crate::foreign::{Foreign, Native, Reject};
 use crate::future::ResponseFuture;
 use rpcgate_core::caller::{Caller, CallerRef};
@@ -36,9 +37,9 @@ impl<S, J, W> Enforce<S, J, W> {
 impl<S, J, B> Service<Authenticated<B>> for Enforce<S, J, Native>
 where
     J: CallerPolicy,
-    S: Service<Authenticated<B>, Response = PendingResponse>,
+    S: Service<Authenticated<B>, Response: AdmissionResponse>,
 {
-    type Response = PendingResponse;
+    type Response = S::Response;
     type Error = S::Error;
     type Future = ResponseFuture<S::Future>;
 
@@ -49,7 +50,7 @@ where
     fn call(&mut self, known: Authenticated<B>) -> Self::Future {
         match self.policy.decide(&known.tally.caller, known.tally.chain.name()) {
             Ok(()) => ResponseFuture::inner(self.inner.call(known)),
-            Err(refusal) => ResponseFuture::own(Ok(known.refuse(refusal))),
+            Err(refusal) => ResponseFuture::own(Ok(S::Response::denied(known.deny(refusal)))),
         }
     }
 }

@@ -40,15 +40,12 @@
 //! # });
 //! ```
 
-use super::message::{PendingResponse, Received, Routed, Target};
+use super::admission::{AdmissionResponse, Denied};
+use super::message::{Received, Routed, Target};
 use crate::future::ResponseFuture;
 use arc_swap::ArcSwap;
-use bytes::Bytes;
-use http::header::{
-    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_MAX_AGE, ALLOW, HeaderMap,
-    HeaderValue,
-};
-use http::{Method, StatusCode};
+use http::Method;
+use http::header::HeaderMap;
 use rpcgate_core::adapter::Surface;
 use rpcgate_core::chain::{Chain, Chains};
 use rpcgate_core::refusal::Refusal;
@@ -81,12 +78,43 @@ impl Default for HeadLimits {
 pub struct RouteLayer {
     chains: Arc<ArcSwap<Chains>>,
     limits: HeadLimits,
+    entrance: Entrance,
+}
+
+/// By which transport requests come, and how their paths lead to chains.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Entrance {
+    /// The transport of every tally.
+    pub transport: Transport,
+    /// Finds the chain of a request by its HTTP method and path.
+    pub place: fn(&Chains, &Method, &str) -> RouteMatch,
+}
+
+impl Entrance {
+    /// HTTP requests: `/<chain>`, and below it the paths of chains that have some ([`place`]).
+    pub const HTTP: Entrance = Entrance::new(Transport::Http, place);
+
+    /// Handshakes of WebSocket streams: `/ws/<chain>` ([`place_stream`]).
+    pub const WS: Entrance = Entrance::new(Transport::Ws, place_stream);
+
+    /// Requests by `transport`, whose paths lead where `place` says.
+    pub const fn new(transport: Transport, place: fn(&Chains, &Method, &str) -> RouteMatch) -> Self {
+        Entrance { transport, place }
+    }
 }
 
 impl RouteLayer {
-    /// A layer that serves `chains`, also after they have been replaced.
+    /// A layer that serves `chains` over HTTP, also after they have been replaced.
     pub fn new(chains: Arc<ArcSwap<Chains>>) -> Self {
-        RouteLayer { chains, limits: HeadLimits::default() }
+        RouteLayer { chains, limits: HeadLimits::default(), entrance: Entrance::HTTP }
+    }
+
+    /// The same layer for requests that come another way.
+    #[must_use]
+    pub fn with_entrance(mut self, entrance: Entrance) -> Self {
+        self.entrance = entrance;
+        self
     }
 
     /// The same layer with other limits.
@@ -101,7 +129,7 @@ impl<S> Layer<S> for RouteLayer {
     type Service = Route<S>;
 
     fn layer(&self, inner: S) -> Route<S> {
-        Route { inner, chains: self.chains.clone(), limits: self.limits }
+        Route { inner, chains: self.chains.clone(), limits: self.limits, entrance: self.entrance }
     }
 }
 
@@ -111,13 +139,14 @@ pub struct Route<S> {
     inner: S,
     chains: Arc<ArcSwap<Chains>>,
     limits: HeadLimits,
+    entrance: Entrance,
 }
 
 impl<S, B> Service<Received<B>> for Route<S>
 where
-    S: Service<Routed<B>, Response = PendingResponse>,
+    S: Service<Routed<B>, Response: AdmissionResponse>,
 {
-    type Response = PendingResponse;
+    type Response = S::Response;
     type Error = S::Error;
     type Future = ResponseFuture<S::Future>;
 
@@ -126,20 +155,19 @@ where
     }
 
     fn call(&mut self, received: Received<B>) -> Self::Future {
-        let answer = |pending| ResponseFuture::own(Ok(pending));
+        let answer = |response| ResponseFuture::own(Ok(response));
+        let denied = |refusal| answer(S::Response::denied(Denied::unknown(refusal)));
         let request = &received.request;
         if let Err(refusal) = self.limits.check(request.uri(), request.headers()) {
-            return answer(PendingResponse::refused(refusal));
+            return denied(refusal);
         }
+        let Entrance { transport, place } = self.entrance;
         match place(&self.chains.load(), request.method(), request.uri().path()) {
-            RouteMatch::Chain(chain, target) => ResponseFuture::inner(self.inner.call(Routed {
-                received,
-                chain,
-                transport: Transport::Http,
-                target,
-            })),
-            RouteMatch::Preflight => answer(preflight()),
-            RouteMatch::Nowhere(refusal) => answer(PendingResponse::refused(refusal)),
+            RouteMatch::Chain(chain, target) => {
+                ResponseFuture::inner(self.inner.call(Routed { received, chain, transport, target }))
+            }
+            RouteMatch::Preflight => answer(S::Response::preflight()),
+            RouteMatch::Nowhere(refusal) => denied(refusal),
         }
     }
 }
@@ -196,34 +224,22 @@ pub fn place(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
     }
 }
 
-const ALLOWED_HEADERS: HeaderValue = HeaderValue::from_static(
-    "apikey, x-api-key, content-type, x-ton-client-version, client-sdk-type, client-sdk-version, \
-     client-target-api-version, client-request-method, x-aptos-client, x-aptos-typescript-sdk-origin-method",
-);
-
-fn preflight() -> PendingResponse {
-    let mut headers = HeaderMap::with_capacity(16);
-    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, OPTIONS"));
-    headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_HEADERS);
-    headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("86400"));
-    headers.insert(ALLOW, HeaderValue::from_static("GET, POST, OPTIONS"));
-    PendingResponse {
-        status: StatusCode::NO_CONTENT,
-        headers,
-        is_json: false,
-        body: Bytes::new(),
-        rest: Vec::new(),
-        flow: None,
-        tally: None,
-        rated: false,
-        refusal: None,
+/// Where `/ws/<chain>` leads: to the calls that the messages of a stream are.
+pub fn place_stream(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
+    let name = path.strip_prefix("/ws/").map(|name| name.strip_suffix('/').unwrap_or(name));
+    match name.filter(|_| method == Method::GET).and_then(|name| chains.get(name)) {
+        Some(chain) => RouteMatch::Chain(chain.clone(), Target::JsonRpc),
+        None => RouteMatch::Nowhere(Refusal::NoStream),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::message::PendingResponse;
     use super::*;
     use crate::testing::Fixture;
+    use bytes::Bytes;
+    use http::HeaderValue;
     use rpcgate_core::caller::RequestId;
     use rpcgate_core::clock::Time;
     use std::convert::Infallible;
@@ -280,6 +296,21 @@ mod tests {
     #[tokio::test]
     async fn streams_are_not_here() {
         assert_eq!(send(request("GET", "/ws/toy")).await.refusal, Some(Refusal::NoStream));
+    }
+
+    #[test]
+    fn a_streams_path_leads_to_its_chain_and_only_by_get() {
+        let chains = [Fixture::new().chain].into_iter().collect();
+        let at = |method: Method, path: &str| place_stream(&chains, &method, path);
+        for path in ["/ws/toy", "/ws/toy/"] {
+            assert!(
+                matches!(at(Method::GET, path), RouteMatch::Chain(chain, _) if chain.name().as_str() == "toy")
+            );
+        }
+        for path in ["/ws/other", "/ws/", "/ws/toy/x", "/toy", "/ws//toy"] {
+            assert!(matches!(at(Method::GET, path), RouteMatch::Nowhere(Refusal::NoStream)), "{path}");
+        }
+        assert!(matches!(at(Method::POST, "/ws/toy"), RouteMatch::Nowhere(Refusal::NoStream)));
     }
 
     #[tokio::test]

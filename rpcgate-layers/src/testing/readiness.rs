@@ -142,7 +142,8 @@ async fn every_layer_of_requests_polls_its_inner_service_ready() {
     let refused = |_: Routed<Full<Bytes>>| PendingResponse::refused(Refusal::Closed);
     sees_to_readiness(RouteLayer::new(chains), received(&fixture), false, refused).await;
 
-    let refused = |known: Authenticated<Full<Bytes>>| known.refuse(Refusal::Closed);
+    let refused =
+        |known: Authenticated<Full<Bytes>>| PendingResponse::refused_unread(known.tally, Refusal::Closed);
     let directory = MemoryDirectory::new([(KeyHash::of("key"), fixture.caller.clone())]);
     let routed = Routed {
         received: received(&fixture),

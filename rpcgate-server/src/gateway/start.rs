@@ -3,7 +3,6 @@
 use super::options::Resolved;
 use super::unused::warn_of_unused;
 use super::{Gateway, StartOptions};
-use crate::access::AccessLog;
 use crate::assemble::{self, Backends};
 use crate::listen::Connections;
 use crate::listen::http::{Bounds, Listener};
@@ -12,11 +11,10 @@ use crate::reload::Reloadable;
 use crate::start_error::StartError;
 use crate::state::State;
 use parking_lot::Mutex;
-use rpcgate_core::backend::usage_observer::ObservedSink;
-use rpcgate_core::backend::usage_sink::UsageSink;
 use rpcgate_core::config::Config;
 use rpcgate_layers::call::cache::BoundedReplies;
-use rpcgate_layers::stack::{Parts, http_stack};
+use rpcgate_layers::gateway::Housekeeping;
+use rpcgate_layers::stack::http_stack;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -38,34 +36,30 @@ impl Gateway {
             connect(state, &reloadable);
         }
 
-        // Calls are counted only if there is a listener that shows the counts.
-        let (sink, metrics_listener) = match metrics_listener {
-            None => (sink, None),
-            Some(listener) => {
-                let (sink, calls) = metrics::counted(sink, journal.as_ref());
-                (sink, Some((listener, calls)))
-            }
-        };
-        let sink: Arc<dyn UsageSink> = Arc::new(ObservedSink::new(sink, Arc::new(AccessLog)));
+        let (chains, pools) = (reloadable.chains.clone(), reloadable.pools.clone());
+        let safeguard = reloadable.safeguard.clone();
+        let is_scraped = metrics_listener.is_some();
+        let (sink, calls) = assemble::observed(sink, journal.as_ref(), is_scraped, safeguard.clone());
         let replies = Arc::new(BoundedReplies::new(config.cache.bytes));
         let backends = Backends {
             clock: clock.clone(),
             sink: sink.clone(),
             directory,
-            counters: counting.clone(),
+            counters: counting.backend(),
             replies: replies.clone(),
         };
-        let (chains, pools) = (reloadable.chains.clone(), reloadable.pools.clone());
-        let (parts, swept) = assemble::parts(&config, backends, chains, pools, reloadable.safeguard.clone());
+        let mut parts = assemble::parts(&config, backends, chains, pools, safeguard);
         let connections = Connections::new(sink, state.clone());
-        let stack = http_stack(Parts { spawn: connections.clone(), ..parts });
+        parts.spawn = connections.clone();
+        let stack = http_stack(&parts);
 
         let addr = listener.addr();
         let certificate = reloadable.certificate.clone();
         let accepting = tokio::spawn(listener.serve(stack, bounds, certificate, connections.clone()));
-        let sweeping = tokio::spawn(swept.run()).abort_handle();
+        // The nodes are probed by tasks of `reloadable`, which come and go with a reload.
+        let sweeping = tokio::spawn(Housekeeping::of(&parts).run()).abort_handle();
         let reloads = Arc::<Reloads>::default();
-        let metrics = metrics_listener.map(|(listener, calls)| {
+        let metrics = metrics_listener.zip(calls).map(|(listener, calls)| {
             let addr = listener.addr();
             let watched = Watched {
                 reloadable: reloadable.clone(),

@@ -2,6 +2,7 @@
 
 use rpcgate_core::backend::usage_sink::{Line, Phase, Record};
 use rpcgate_core::journal::MAX_NAME;
+use rpcgate_core::tally::Transport;
 use smallvec::{SmallVec, smallvec};
 
 /// What is lost if a record is lost.
@@ -13,12 +14,12 @@ pub(super) struct Weight {
 }
 
 impl Weight {
-    /// The weight of a record that stands for `records` of them. The begin, push and end records of a stream are no
-    /// calls.
+    /// The weight of a record that stands for so many. The parts of a WebSocket stream are not calls; any other long call is
+    /// one from its begin.
     pub(super) fn of(record: &Record<'_>, records: u64) -> Self {
-        let calls = match record.phase {
-            Phase::Whole => record.lines.iter().map(|line| u64::from(line.calls)).sum(),
-            Phase::Begin | Phase::Pushed | Phase::End => 0,
+        let calls = match (record.phase, record.transport) {
+            (Phase::Begin, Transport::Ws) | (Phase::Pushed | Phase::End, _) => 0,
+            (Phase::Whole | Phase::Begin, _) => record.lines.iter().map(|line| u64::from(line.calls)).sum(),
         };
         Weight { records, calls, cu: record.lines.iter().map(|line| u64::from(line.cu)).sum() }
     }

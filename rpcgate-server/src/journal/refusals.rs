@@ -66,9 +66,10 @@ pub(super) enum Taken {
 }
 
 impl Refusals {
-    /// Whether a record waits here: all its calls were refused, so nothing of it is charged.
+    /// Whether a record waits here: all of it was refused, so nothing of it is charged. A stream whose begin was refused
+    /// has no other part.
     pub(super) fn wants(record: &Record<'_>) -> bool {
-        record.phase == Phase::Whole
+        matches!(record.phase, Phase::Whole | Phase::Begin)
             && !record.lines.is_empty()
             && record.lines.iter().all(|line| line.outcome == Outcome::Refused && line.cu == 0)
     }

@@ -1,5 +1,7 @@
 //! Gateways with a state, as their callers and operators meet them: real sockets, real databases.
 
+mod streams;
+
 use super::directory::{KeySource, TRUST};
 use super::*;
 use crate::captured_log::CapturedLog;

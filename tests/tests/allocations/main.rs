@@ -17,18 +17,11 @@ use rpcgate_core::backend::usage_sink::{Record, UsageSink};
 use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
 use rpcgate_core::chain::Chain;
 use rpcgate_core::clock::{Clock, SystemClock};
-use rpcgate_core::envelope::Limits;
-use rpcgate_core::memory::MemoryBudget;
-use rpcgate_core::plan::{BatchCounts, Plan, Tier};
+use rpcgate_core::plan::{Plan, Tier};
 use rpcgate_core::secret::KeyHash;
 use rpcgate_core::tally::Accounting;
-use rpcgate_layers::call::body::BodyLimits;
-use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::nodes::{NodeConfig, Pool, PoolLimits};
-use rpcgate_layers::request::route::HeadLimits;
-use rpcgate_layers::spawn::TokioSpawn;
 use rpcgate_layers::stack::{HttpStack, Parts, http_stack};
-use rpcgate_layers::upstream::ReplyLimits;
 use rpcgate_tests::node::Node;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
@@ -64,23 +57,13 @@ impl Fixture {
         let caller = Caller::new(KeyId(1), ProjectId(1), TenantId(1), plan);
         let directory = MemoryDirectory::new([(KeyHash::of(KEY), Arc::new(caller))]);
         let counters = Arc::new(MemoryCounters::default());
-        let stack = http_stack(Parts {
-            chains: Arc::new(ArcSwap::from_pointee([chain].into_iter().collect())),
-            pools: Arc::new(ArcSwap::from_pointee([pool].into_iter().collect())),
-            directory: Arc::new(directory),
-            accounting: Arc::new(Accounting { clock, counters, sink: Arc::new(NoSink) }),
-            replies: Arc::new(BoundedReplies::new(64 << 20)),
-            spawn: Arc::new(TokioSpawn),
-            room: MemoryBudget::new(256 << 20),
-            head: HeadLimits::default(),
-            body: BodyLimits::default(),
-            envelope: Limits::default(),
-            batch: BatchCounts::Request,
-            reply: ReplyLimits::default(),
-            heavy: Arc::default(),
-            pace: Arc::default(),
-            safeguard: Arc::default(),
-        });
+        let accounting = Accounting { clock, counters, sink: Arc::new(NoSink) };
+        let stack = http_stack(&Parts::new(
+            Arc::new(ArcSwap::from_pointee([chain].into_iter().collect())),
+            Arc::new(ArcSwap::from_pointee([pool].into_iter().collect())),
+            Arc::new(directory),
+            Arc::new(accounting),
+        ));
         Fixture { stack, runtime, _node: (node, beside) }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! The key is taken from the `apikey` header, else from the `apikey` query parameter; a chain may name more places
 //! (TON's clients send `X-API-Key` or `api_key`). The header wins over the query. The layer comes after the route, and a
-//! request gets its tally here. It refuses with [`Refusal::NoKey`], [`Refusal::InvalidKey`], [`Refusal::DirectoryAway`],
+//! request gets its tally here. It refuses with [`Refusal::NoKey`] (unless the directory has an
+//! [anonymous](Directory::anonymous) caller), [`Refusal::InvalidKey`], [`Refusal::DirectoryAway`],
 //! and with [`Refusal::Overloaded`] while the sink cannot take charged calls. A revoked or expired key is refused
 //! like an unknown one, but counted on its project.
 //!
@@ -37,7 +38,8 @@ mod foreign;
 
 pub use foreign::{LookUp, OverHttp};
 
-use super::message::{Authenticated, PendingResponse, Routed};
+use super::admission::{AdmissionResponse, Denied};
+use super::message::{Authenticated, Routed};
 use crate::future::ResponseFuture;
 use http::Request;
 use rpcgate_core::adapter::KeyPlaces;
@@ -83,11 +85,11 @@ pub struct Authenticate<S, W = Arc<Accounting>> {
 impl<S, B> Service<Routed<B>> for Authenticate<S>
 where
     B: Send + 'static,
-    S: Service<Authenticated<B>, Response = PendingResponse> + Clone + Send + 'static,
+    S: Service<Authenticated<B>, Response: AdmissionResponse> + Clone + Send + 'static,
     S::Error: Send,
     S::Future: Send,
 {
-    type Response = PendingResponse;
+    type Response = S::Response;
     type Error = S::Error;
     type Future = ResponseFuture<S::Future>;
 
@@ -97,7 +99,12 @@ where
 
     fn call(&mut self, routed: Routed<B>) -> Self::Future {
         let Some(key) = key_of(&routed.received.request, routed.chain.adapter().key_places()) else {
-            return ResponseFuture::own(Ok(PendingResponse::refused(Refusal::NoKey)));
+            let anonymous = self.directory.anonymous().ok_or(Denied::unknown(Refusal::NoKey));
+            let admitted = anonymous.and_then(|caller| admit(routed, Peek::Known(caller), self.way.clone()));
+            return match admitted {
+                Ok(known) => ResponseFuture::inner(self.inner.call(known)),
+                Err(denied) => ResponseFuture::own(Ok(S::Response::denied(denied))),
+            };
         };
         match self.directory.peek(&key) {
             Peek::Miss => {
@@ -107,31 +114,27 @@ where
                 let mut inner = std::mem::replace(&mut self.inner, ready);
                 ResponseFuture::waiting(async move {
                     let Ok(peek) = directory.fetch(&key).await else {
-                        return Ok(PendingResponse::refused(Refusal::DirectoryAway));
+                        return Ok(S::Response::denied(Denied::unknown(Refusal::DirectoryAway)));
                     };
                     match admit(routed, peek, accounting) {
                         Ok(known) => inner.call(known).await,
-                        Err(pending) => Ok(*pending),
+                        Err(denied) => Ok(S::Response::denied(denied)),
                     }
                 })
             }
             peek => match admit(routed, peek, self.way.clone()) {
                 Ok(known) => ResponseFuture::inner(self.inner.call(known)),
-                Err(pending) => ResponseFuture::own(Ok(*pending)),
+                Err(denied) => ResponseFuture::own(Ok(S::Response::denied(denied))),
             },
         }
     }
 }
 
-fn admit<B>(
-    routed: Routed<B>,
-    peek: Peek,
-    accounting: Arc<Accounting>,
-) -> Result<Authenticated<B>, Box<PendingResponse>> {
+fn admit<B>(routed: Routed<B>, peek: Peek, accounting: Arc<Accounting>) -> Result<Authenticated<B>, Denied> {
     let (caller, revoked) = match peek {
         Peek::Known(caller) => (caller, false),
         Peek::Revoked(caller) => (caller, true),
-        Peek::Unknown | Peek::Miss => return Err(Box::new(PendingResponse::refused(Refusal::InvalidKey))),
+        Peek::Unknown | Peek::Miss => return Err(Denied::unknown(Refusal::InvalidKey)),
     };
     let Routed { received, chain, transport, target } = routed;
     let expired = caller.expires_at.is_some_and(|end| received.arrival >= end);
@@ -143,12 +146,10 @@ fn admit<B>(
         tally: Box::new(Tally::new(received.id, transport, chain, caller, moment, accounting)),
     };
     if revoked || expired {
-        let mut pending = known.refuse(Refusal::InvalidKey);
-        pending.rated = false;
-        return Err(Box::new(pending));
+        return Err(Denied { rated: false, ..known.deny(Refusal::InvalidKey) });
     }
     if !ready {
-        return Err(Box::new(known.refuse(Refusal::Overloaded)));
+        return Err(known.deny(Refusal::Overloaded));
     }
     Ok(known)
 }
@@ -175,10 +176,10 @@ pub fn key_of<B>(request: &Request<B>, places: KeyPlaces) -> Option<Cow<'_, str>
 
 #[cfg(test)]
 mod tests {
-    use super::super::message::{Received, Target};
+    use super::super::message::{PendingResponse, Received, Target};
     use super::*;
     use crate::testing::Fixture;
-    use rpcgate_core::backend::directory::MemoryDirectory;
+    use rpcgate_core::backend::directory::{MemoryDirectory, OpenDirectory};
     use rpcgate_core::backend::usage_sink::{Outcome, Record, UsageSink};
     use rpcgate_core::backend::{BoxFuture, Unavailable, suite};
     use rpcgate_core::caller::{Caller, RequestId};
@@ -255,6 +256,17 @@ mod tests {
             (records[0].lines[0].method.as_str(), records[0].lines[0].outcome),
             ("-", Outcome::Refused)
         );
+    }
+
+    #[tokio::test]
+    async fn an_open_directory_admits_requests_with_any_key_or_none() {
+        let fixture = Fixture::new();
+        let open = Arc::new(OpenDirectory::new(suite::caller(7)));
+        for key in [None, Some("any")] {
+            let pending = send(&fixture, open.clone(), fixture.accounting(), key).await;
+            assert_eq!(pending.refusal, None);
+            assert_eq!(pending.tally.unwrap().caller.key, suite::caller(7).key);
+        }
     }
 
     #[derive(Debug)]

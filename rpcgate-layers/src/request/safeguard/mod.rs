@@ -3,8 +3,8 @@
 //!
 //! The layer comes right after authentication, so that every response to the key shows the limits that are in force. It
 //! refuses nothing: the layers behind it meet a caller with smaller plan windows and fewer requests per second. It decides by
-//! the records of refused requests, which [`Safeguard::watch`] lets it see on their way to the sink. A caller that was not
-//! refused is not looked up while no key at all is cooled down.
+//! the records of refused requests, which it [observes](rpcgate_core::tally::Accounting::observed_by) on their way to the
+//! sink. A caller that was not refused is not looked up while no key at all is cooled down.
 //!
 //! It promises nothing beyond the process: each gateway counts for itself, and a restart forgets.
 //!
@@ -45,16 +45,15 @@ mod foreign;
 
 pub use foreign::SafeguardedFuture;
 
-use super::message::{Authenticated, PendingResponse};
+use super::message::Authenticated;
 use crate::foreign::Native;
 use arc_swap::ArcSwap;
-use rpcgate_core::backend::usage_observer::{ObservedSink, UsageObserver};
+use rpcgate_core::backend::usage_observer::UsageObserver;
 use rpcgate_core::backend::usage_sink::Record;
 use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::safeguard::{Cooled, SafeguardRule, Storm, is_refused};
 use rpcgate_core::sharded::Sharded;
-use rpcgate_core::tally::Accounting;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
@@ -69,7 +68,7 @@ pub struct SafeguardLayer<W = Native> {
 }
 
 impl SafeguardLayer {
-    /// A layer that decides by `safeguard`, which must [`watch`](Safeguard::watch) the records of what passes it.
+    /// A layer that decides by `safeguard`, which must [observe](rpcgate_core::tally::Accounting::observed_by) the records of what passes it.
     pub fn by(safeguard: Arc<Safeguard>) -> Self {
         SafeguardLayer { safeguard, way: Native }
     }
@@ -93,9 +92,9 @@ pub struct Safeguarded<S, W = Native> {
 
 impl<S, B> Service<Authenticated<B>> for Safeguarded<S>
 where
-    S: Service<Authenticated<B>, Response = PendingResponse>,
+    S: Service<Authenticated<B>>,
 {
-    type Response = PendingResponse;
+    type Response = S::Response;
     type Error = S::Error;
     type Future = S::Future;
 
@@ -225,12 +224,6 @@ impl Safeguard {
         }
     }
 
-    /// The same accounting, with a sink whose records the safeguard sees on their way.
-    pub fn watch(self: &Arc<Self>, accounting: &Accounting) -> Accounting {
-        let sink = Arc::new(ObservedSink::new(accounting.sink.clone(), self.clone()));
-        Accounting { sink, ..accounting.clone() }
-    }
-
     /// Forgets what no longer matters at `now`, which is the present. To be called now and then, so that keys long gone
     /// take no memory, and when the clock was set back, which prolongs no cool-down.
     pub fn sweep(&self, now: Time) {
@@ -272,7 +265,8 @@ impl UsageObserver for Safeguard {
 
 #[cfg(test)]
 mod tests {
-    use super::super::message::Target;
+    use super::super::admission::AdmissionResponse;
+    use super::super::message::{PendingResponse, Target};
     use super::*;
     use crate::testing::Fixture;
     use rpcgate_core::backend::suite;
@@ -293,9 +287,9 @@ mod tests {
         let mut seen = None;
         let inner = service_fn(|known: Authenticated<()>| {
             seen = Some((known.tally.caller.clone(), known.tally.cooled));
-            std::future::ready(Ok::<_, Infallible>(known.refuse(refusal)))
+            std::future::ready(Ok::<_, Infallible>(PendingResponse::denied(known.deny(refusal))))
         });
-        let tally = fixture.tally_in(Arc::new(safeguard.watch(&fixture.accounting())));
+        let tally = fixture.tally_in(Arc::new(fixture.accounting().observed_by(safeguard.clone())));
         let known =
             Authenticated { request: Box::new(http::Request::new(())), target: Target::JsonRpc, tally };
         let Ok(pending) = SafeguardLayer::by(safeguard.clone()).layer(inner).call(known).await;

@@ -161,6 +161,49 @@ fn a_set_and_the_parts_of_a_stream_read_as_they_were_appended() {
 }
 
 #[test]
+fn a_stream_reads_from_the_journal_in_its_parts_and_a_begin_is_there_at_once() {
+    use rpcgate_core::backend::counters::MemoryCounters;
+    use rpcgate_core::backend::usage_sink::Phase;
+    use rpcgate_core::stream_tally::StreamTally;
+    use rpcgate_core::tally::{Accounting, Tally, Transport};
+    let fixture = Fixture::new(|_| {});
+    let accounting = Arc::new(Accounting {
+        clock: fixture.clock.clone(),
+        counters: Arc::<MemoryCounters>::default(),
+        sink: fixture.journal.clone(),
+    });
+    let chain = Arc::new(rpcgate_core::chain::Chain::deployed(Arc::new(rpcgate_core::toy::Toy)));
+    let (caller, now) = (Arc::new(suite::caller(1)), (NOON, fixture.clock.elapsed()));
+    let handshake = Tally::new(RequestId(7), Transport::Ws, chain, caller, now, accounting);
+    let mut stream = StreamTally::begin(Box::new(handshake)).unwrap();
+    let phases = || records(&fixture.journal).iter().map(|record| record.phase).collect::<Vec<_>>();
+    assert_eq!(phases(), [Phase::Begin]);
+    stream.push(9);
+    stream.flush();
+    assert_eq!(phases(), [Phase::Begin, Phase::Pushed]);
+    drop(stream);
+    assert_eq!(phases(), [Phase::Begin, Phase::Pushed, Phase::End]);
+    assert!(records(&fixture.journal).iter().all(|record| record.request == RequestId(7)));
+}
+
+#[test]
+fn a_storm_of_refused_handshakes_is_no_storm_of_writes() {
+    use rpcgate_core::backend::usage_sink::Phase;
+    use rpcgate_core::tally::Transport;
+    let fixture = Fixture::new(|_| {});
+    let lines = [line(b"-", Outcome::Refused)];
+    for number in 0..1_000 {
+        let refused = suite::record(number, &lines);
+        fixture.journal.append(&Record { phase: Phase::Begin, transport: Transport::Ws, ..refused });
+    }
+    fixture.journal.close();
+    let records = records(&fixture.journal);
+    let handshakes: u32 = records.iter().flat_map(|record| &record.lines).map(|line| line.calls).sum();
+    assert_eq!(handshakes, 1_000);
+    assert!(records.len() < 500 && records.iter().all(|record| record.phase == Phase::Begin));
+}
+
+#[test]
 fn many_threads_lose_nothing_and_each_frame_is_whole() {
     let fixture = Fixture::new(|options| options.shards = 3);
     let names: Vec<_> = (0..50).map(|n| format!("toy_{n}")).collect();

@@ -6,10 +6,11 @@ use crate::store::{GatewayReport, Key, Project, Role, fresh_id};
 use axum::body::Body;
 use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt;
-use rpcgate_core::backend::usage_sink::Outcome;
+use rpcgate_core::backend::usage_sink::{Outcome, Phase};
 use rpcgate_core::caller::{KeyId, ProjectQuota, Scope};
 use rpcgate_core::safeguard::Cooled;
 use rpcgate_core::secret::KeyHash;
+use rpcgate_core::tally::Transport;
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -188,6 +189,44 @@ async fn a_view_has_every_field_of_the_specification() {
     assert_eq!(office.get("/usage?group_by=chain,method,transport,status").await, expected);
     let by_id = format!("/tenants/{}/usage?group_by=chain,method,transport,status", office.tenant());
     assert_eq!(office.get(&by_id).await, expected);
+}
+
+#[tokio::test]
+async fn streams_have_rows_of_their_own_and_the_bytes_of_an_end_are_not_added_again() {
+    let mut office = Office::new().await;
+    let (project, key) = office.one().await;
+    let part = |phase, calls, bytes_out, outcome| {
+        let item = SampleLine { cu: 0, status: 101, calls, bytes_in: 0, bytes_out, outcome, ..item("-") };
+        SampleRecord { phase, transport: Transport::Ws, ..office.call(project, key, 1, vec![item]) }
+    };
+    let deeds = [
+        part(Phase::Begin, 1, 0, Outcome::Answered),
+        part(Phase::Begin, 2, 0, Outcome::Refused),
+        part(Phase::Pushed, 3, 500, Outcome::Answered),
+        part(Phase::End, 1, 500, Outcome::Abandoned),
+    ];
+    office.ship(&deeds).await;
+    let view = office.get("/usage?group_by=method").await;
+    let counters = |of: &Value| {
+        ["ws_connections", "ws_refused", "ws_messages", "response_bytes", "requests"]
+            .map(|name| of[name].as_u64().unwrap())
+    };
+    assert_eq!(counters(&view["totals"]), [1, 2, 3, 500, 0]);
+    let mut rows: Vec<_> = view["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| (row["method"].as_str().unwrap(), counters(row)))
+        .collect();
+    rows.sort_unstable();
+    assert_eq!(
+        rows,
+        [
+            ("WS:connect", [1, 2, 0, 0, 0]),
+            ("WS:disconnect", [0, 0, 0, 500, 0]),
+            ("WS:message", [0, 0, 3, 500, 0]),
+        ]
+    );
 }
 
 #[tokio::test]

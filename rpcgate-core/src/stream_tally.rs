@@ -1,0 +1,521 @@
+//! The account of something that lasts: a WebSocket stream, or a gRPC call with more than one message.
+//!
+//! A [`Tally`] is settled once, when its set is done. A stream may last for days, and a process that is killed meanwhile
+//! must not take back what was counted. So a stream is recorded in parts, each safe when it is handed in: its begin
+//! before the client hears of it, what was pushed in sums of a tenth of a second, its end when the account is ended or
+//! dropped. The calls on a WebSocket stream have tallies of their own ([`StreamTally::message`]).
+//!
+//! | part | WebSocket | gRPC |
+//! |---|---|---|
+//! | begin | one connection, and the request that the plan windows count | the call, what it costs, and its request |
+//! | messages | each a record like any other; free | – |
+//! | pushes | how many, and their bytes | – |
+//! | end | the bytes of all parts once more, which are not added again | outcome, latency and bytes of the call |
+//!
+//! All parts carry the request id of the begin. A stream whose process was killed has a begin and no end: it counts
+//! once (specification, "Meaning of counters").
+//!
+//! ```
+//! use rpcgate_core::backend::usage_sink::{MemoryUsageSink, Outcome, Phase};
+//! use rpcgate_core::{caller::*, chain::Chain, clock::*, plan::{Plan, Tier}, stream_tally::StreamTally, tally::*};
+//! # use rpcgate_core::backend::counters::MemoryCounters;
+//! use std::sync::Arc;
+//!
+//! # let clock = Arc::new(ManualClock::at(Time::from_secs(1_000)));
+//! # let chain = Arc::new(Chain::deployed(Arc::new(rpcgate_core::toy::Toy)));
+//! # let caller = Arc::new(Caller::new(KeyId(1), ProjectId(2), TenantId(3), Plan::of(Tier::Free)));
+//! let sink = Arc::new(MemoryUsageSink::default());
+//! # let accounting = Accounting { clock: clock.clone(), counters: Arc::<MemoryCounters>::default(), sink: sink.clone() };
+//! # let now = (clock.now(), clock.elapsed());
+//! let handshake = Tally::new(RequestId(7), Transport::Ws, chain, caller, now, Arc::new(accounting));
+//! let mut stream = StreamTally::begin(Box::new(handshake)).map_err(|_| "it was refused")?;
+//! stream.push(120);
+//! stream.push(130);
+//! stream.end(Outcome::Answered);
+//!
+//! let records = sink.records();
+//! let phases: Vec<_> = records.iter().map(|record| record.phase).collect();
+//! assert_eq!(phases, [Phase::Begin, Phase::Pushed, Phase::End]);
+//! assert_eq!((records[1].lines[0].calls, records[1].lines[0].bytes_out), (2, 250));
+//! # Ok::<(), &str>(())
+//! ```
+
+use crate::backend::usage_sink::{Line, Outcome, Phase, Record};
+use crate::call::{Call, CallState, Entry, Payload};
+use crate::caller::{Caller, RequestId};
+use crate::chain::Chain;
+use crate::clock::Time;
+use crate::tally::{Accounting, StreamBytes, Tally, Transport};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// For how long pushes are summed before they are recorded. A process that is killed takes back no more than that.
+pub const SUMMED: Duration = Duration::from_millis(100);
+
+/// The methods under which the parts of a WebSocket stream are recorded (specification, "Meaning of counters").
+const CONNECT: &[u8] = b"WS:connect";
+const MESSAGE: &[u8] = b"WS:message";
+const DISCONNECT: &[u8] = b"WS:disconnect";
+
+/// What the client of a handshake gets (RFC 6455, section 4.2.2).
+const SWITCHING_PROTOCOLS: u16 = 101;
+const OK: u16 = 200;
+
+/// The account of a stream. Dropped before it was [ended](StreamTally::end), it records an end that its client brought
+/// about.
+#[derive(Debug)]
+pub struct StreamTally {
+    request: RequestId,
+    transport: Transport,
+    chain: Arc<Chain>,
+    caller: Arc<Caller>,
+    arrival: Time,
+    started: Duration,
+    accounting: Arc<Accounting>,
+    /// Of a gRPC call; a WebSocket stream has none.
+    method: Box<[u8]>,
+    /// What all parts have carried.
+    bytes: Arc<StreamBytes>,
+    /// What was not recorded yet, and since when.
+    pushed: Pushed,
+    is_ended: bool,
+}
+
+#[derive(Clone, Copy, Default, Debug)]
+struct Pushed {
+    messages: u32,
+    to_node: u32,
+    to_client: u32,
+    since: Option<Duration>,
+}
+
+impl StreamTally {
+    /// Begins the stream that `tally` is the account of: an admitted handshake, or a gRPC call that a node has taken.
+    /// The begin is recorded when this returns, with what the tally was counted as and what it costs.
+    ///
+    /// # Errors
+    /// Gives the tally back if the handshake or call was refused or failed: then there is no stream, and the tally
+    /// records that itself.
+    pub fn begin(mut tally: Box<Tally>) -> Result<Self, Box<Tally>> {
+        let is_denied = |entry: &Entry| matches!(entry.state, CallState::Refused(_) | CallState::Failed(_));
+        if tally.refused.is_some() || tally.entries.iter().any(is_denied) {
+            return Err(tally);
+        }
+        let is_ws = tally.transport == Transport::Ws;
+        if tally.entries.is_empty() {
+            tally.entries.push(Entry::open(Call::unread(Payload::Unread)));
+        }
+        let stream = StreamTally {
+            request: tally.request,
+            transport: tally.transport,
+            chain: tally.chain.clone(),
+            caller: tally.caller.clone(),
+            arrival: tally.arrival,
+            started: tally.started,
+            accounting: tally.accounting.clone(),
+            method: tally
+                .entries
+                .first()
+                .map(|entry| entry.call.method(&tally.body))
+                .unwrap_or_default()
+                .into(),
+            bytes: Arc::default(),
+            pushed: Pushed::default(),
+            is_ended: false,
+        };
+        let cost: u32 = tally.entries.iter().map(|entry| if is_ws { 0 } else { entry.call.rule.cu }).sum();
+        let line = Line { cu: cost, ..stream.line(CONNECT, Outcome::Answered) };
+        stream.record(Phase::Begin, stream.arrival, tally.counted, &[line]);
+        // What it costs is recorded: the tally gives back the rest of its reservation, and records nothing more.
+        tally.settle_begun(cost.into());
+        Ok(stream)
+    }
+
+    /// The request id that all parts of the stream carry.
+    pub fn request(&self) -> RequestId {
+        self.request
+    }
+
+    /// Whose stream it is.
+    pub fn caller(&self) -> &Arc<Caller> {
+        &self.caller
+    }
+
+    /// The chain it is for.
+    pub fn chain(&self) -> &Arc<Chain> {
+        &self.chain
+    }
+
+    /// A tally for the calls in a message that arrives now. It is recorded by itself, under a request id of its own, and
+    /// its bytes are part of the stream's.
+    pub fn message(&self) -> Box<Tally> {
+        let clock = &self.accounting.clock;
+        let (arrival, started) = (clock.now(), clock.elapsed());
+        let (id, accounting) = (RequestId::new(arrival), self.accounting.clone());
+        let (chain, caller) = (self.chain.clone(), self.caller.clone());
+        let mut tally = Tally::new(id, self.transport, chain, caller, (arrival, started), accounting);
+        tally.phase = Phase::Whole;
+        tally.stream = Some(self.bytes.clone());
+        Box::new(tally)
+    }
+
+    /// Counts a message of `bytes` that is pushed to the client and answers none of its calls. It is recorded with
+    /// others, at the latest by the first push or [`flush`](StreamTally::flush) that comes [`SUMMED`] after it.
+    pub fn push(&mut self, bytes: u32) {
+        self.sum(Pushed { messages: 1, to_client: bytes, ..Pushed::default() });
+    }
+
+    /// Counts `bytes` from the client that belong to no call of a [message](StreamTally::message).
+    pub fn receive(&mut self, bytes: u32) {
+        self.sum(Pushed { to_node: bytes, ..Pushed::default() });
+    }
+
+    /// When [`flush`](StreamTally::flush) is due, by the clock's [`elapsed`](crate::clock::Clock::elapsed); `None`:
+    /// nothing waits.
+    pub fn due(&self) -> Option<Duration> {
+        self.pushed.since.map(|since| since + SUMMED)
+    }
+
+    /// Records the pushes that wait.
+    pub fn flush(&mut self) {
+        let Pushed { messages, to_node, to_client, since } = std::mem::take(&mut self.pushed);
+        if since.is_none() {
+            return;
+        }
+        self.bytes.add(to_node, to_client);
+        // Of another long call the end tells all bytes; only WebSocket streams have rows of their own for messages.
+        if self.transport == Transport::Ws {
+            let line = self.line(MESSAGE, Outcome::Answered);
+            let line = Line { calls: messages, bytes_in: to_node, bytes_out: to_client, ..line };
+            self.record(Phase::Pushed, self.accounting.clock.now(), 0, &[line]);
+        }
+    }
+
+    /// Ends the stream and records what became of it.
+    pub fn end(mut self, outcome: Outcome) {
+        self.finish(outcome);
+    }
+
+    fn finish(&mut self, outcome: Outcome) {
+        if std::mem::replace(&mut self.is_ended, true) {
+            return;
+        }
+        self.flush();
+        let mut to_node = self.bytes.to_node.load(Relaxed);
+        let mut to_client = self.bytes.to_client.load(Relaxed);
+        // A line counts up to 4 GiB; a stream that carried more has further lines, which stand for no further call.
+        let mut lines = Vec::with_capacity(1);
+        let mut calls = 1;
+        while calls == 1 || to_node > 0 || to_client > 0 {
+            let (bytes_in, bytes_out) = (part(&mut to_node), part(&mut to_client));
+            lines.push(Line { calls, bytes_in, bytes_out, ..self.line(DISCONNECT, outcome) });
+            calls = 0;
+        }
+        // A call belongs to the hour in which it came; the end of a WebSocket stream is an event of its own.
+        let is_ws = self.transport == Transport::Ws;
+        let moment = if is_ws { self.accounting.clock.now() } else { self.arrival };
+        self.record(Phase::End, moment, 0, &lines);
+    }
+
+    fn sum(&mut self, more: Pushed) {
+        let add = |sum: &Pushed| {
+            Some(Pushed {
+                messages: sum.messages.checked_add(more.messages)?,
+                to_node: sum.to_node.checked_add(more.to_node)?,
+                to_client: sum.to_client.checked_add(more.to_client)?,
+                since: sum.since,
+            })
+        };
+        let now = self.accounting.clock.elapsed();
+        match add(&self.pushed) {
+            Some(sum) => self.pushed = sum,
+            None => {
+                self.flush();
+                self.pushed = more;
+            }
+        }
+        let since = *self.pushed.since.get_or_insert(now);
+        if now.saturating_sub(since) >= SUMMED {
+            self.flush();
+        }
+    }
+
+    /// A line without numbers, under `part` of a WebSocket stream or the name of the call.
+    fn line<'a>(&'a self, part: &'static [u8], outcome: Outcome) -> Line<'a> {
+        let is_ws = self.transport == Transport::Ws;
+        Line {
+            method: if is_ws { part } else { &self.method },
+            cu: 0,
+            status: if is_ws { SWITCHING_PROTOCOLS } else { OK },
+            outcome,
+            cached: false,
+            calls: 1,
+            bytes_in: 0,
+            bytes_out: 0,
+        }
+    }
+
+    fn record(&self, phase: Phase, arrival: Time, windowed: u32, lines: &[Line<'_>]) {
+        let latency = match phase {
+            Phase::End => self.accounting.clock.elapsed().saturating_sub(self.started),
+            _ => Duration::ZERO,
+        };
+        self.accounting.sink.append(&Record {
+            phase,
+            request: self.request,
+            key: self.caller.key,
+            project: self.caller.project,
+            tenant: self.caller.tenant,
+            chain: self.chain.name(),
+            transport: self.transport,
+            tier: self.caller.plan.tier,
+            price: self.caller.plan.price,
+            arrival,
+            latency,
+            windowed,
+            lines,
+        });
+    }
+}
+
+impl Drop for StreamTally {
+    fn drop(&mut self) {
+        self.finish(Outcome::Abandoned);
+    }
+}
+
+/// Takes from `bytes` what one line can tell.
+fn part(bytes: &mut u64) -> u32 {
+    let part = u32::try_from(*bytes).unwrap_or(u32::MAX);
+    *bytes -= u64::from(part);
+    part
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::Answer;
+    use crate::backend::counters::{Counters, MemoryCounters};
+    use crate::backend::usage_sink::{MemoryUsageSink, OwnedRecord};
+    use crate::caller::{KeyId, ProjectId, TenantId};
+    use crate::chain::{Found, MethodRule};
+    use crate::clock::{Clock, ManualClock};
+    use crate::envelope::{Limits, Parsed, parse};
+    use crate::fault::{Cause, Fault};
+    use crate::plan::{Plan, Tier};
+    use crate::refusal::Refusal;
+    use crate::reply::{Form, Reply, Source};
+    use crate::toy::Toy;
+    use bytes::Bytes;
+
+    const ID: RequestId = RequestId(9);
+
+    struct Fixture {
+        clock: Arc<ManualClock>,
+        counters: Arc<MemoryCounters>,
+        sink: Arc<MemoryUsageSink>,
+        accounting: Arc<Accounting>,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            let clock = Arc::new(ManualClock::at(Time::from_secs(1_000_000)));
+            let (counters, sink) = (Arc::<MemoryCounters>::default(), Arc::<MemoryUsageSink>::default());
+            let accounting =
+                Accounting { clock: clock.clone(), counters: counters.clone(), sink: sink.clone() };
+            Fixture { clock, counters, sink, accounting: Arc::new(accounting) }
+        }
+
+        fn tally(&self, transport: Transport) -> Box<Tally> {
+            let caller = Caller::new(KeyId(1), ProjectId(2), TenantId(3), Plan::of(Tier::Standard));
+            let chain = Arc::new(Chain::deployed(Arc::new(Toy)));
+            let now = (self.clock.now(), self.clock.elapsed());
+            Box::new(Tally::new(ID, transport, chain, Arc::new(caller), now, self.accounting.clone()))
+        }
+
+        /// A tally with one call of five Compute Units.
+        fn call(&self, mut tally: Box<Tally>) -> Box<Tally> {
+            tally.body = Bytes::from_static(br#"{"id":1,"method":"a"}"#);
+            let Ok(Parsed::Single(Ok(envelope))) = parse(&tally.body, &Limits::default()) else {
+                panic!("a call")
+            };
+            let found = Found { rule: MethodRule { cu: 5, ..MethodRule::UNLISTED }, metered: None };
+            tally.entries.push(Entry::open(Call::json_rpc(envelope, found)));
+            tally
+        }
+
+        fn stream(&self) -> StreamTally {
+            let mut tally = self.tally(Transport::Ws);
+            tally.counted = 1;
+            StreamTally::begin(tally).unwrap()
+        }
+
+        /// Phase, method, calls, and bytes in and out of every line.
+        fn seen(&self) -> Vec<(Phase, String, u32, u32, u32)> {
+            let all = |record: OwnedRecord| {
+                let phase = record.phase;
+                record
+                    .lines
+                    .into_iter()
+                    .map(move |line| (phase, line.method, line.calls, line.bytes_in, line.bytes_out))
+            };
+            self.sink.records().into_iter().flat_map(all).collect()
+        }
+    }
+
+    #[test]
+    fn a_begin_is_recorded_at_once_and_once_with_what_the_windows_counted() {
+        let fixture = Fixture::new();
+        let stream = fixture.stream();
+        assert_eq!(fixture.seen(), [(Phase::Begin, "WS:connect".into(), 1, 0, 0)]);
+        let begin = &fixture.sink.records()[0];
+        assert_eq!((begin.request, begin.windowed, begin.transport), (ID, 1, Transport::Ws));
+        assert_eq!((begin.lines[0].status, begin.lines[0].cu), (101, 0));
+        // A process that is killed runs no destructor.
+        std::mem::forget(stream);
+        assert_eq!(fixture.sink.records().len(), 1);
+    }
+
+    #[test]
+    fn a_stream_that_is_dropped_settles_itself_and_one_that_is_ended_does_so_once() {
+        let fixture = Fixture::new();
+        let mut stream = fixture.stream();
+        stream.push(7);
+        fixture.clock.advance(Duration::from_secs(60));
+        drop(stream);
+        fixture.stream().end(Outcome::Failed);
+        let records = fixture.sink.records();
+        let ends: Vec<_> = records
+            .iter()
+            .filter(|record| record.phase == Phase::End)
+            .map(|record| (record.lines[0].outcome, record.latency.as_secs(), record.windowed))
+            .collect();
+        assert_eq!(ends, [(Outcome::Abandoned, 60, 0), (Outcome::Failed, 0, 0)]);
+        assert_eq!(records[1].phase, Phase::Pushed, "what waited is not lost");
+        let minute = Duration::from_secs(60);
+        assert_eq!(records[2].arrival, records[0].arrival.plus(minute), "an end has the moment of the end");
+        assert!(records[..3].iter().all(|record| record.request == ID));
+    }
+
+    #[test]
+    fn pushes_are_summed_for_a_tenth_of_a_second() {
+        let fixture = Fixture::new();
+        let mut stream = fixture.stream();
+        assert_eq!(stream.due(), None);
+        stream.push(10);
+        let due = stream.due().unwrap();
+        fixture.clock.advance(SUMMED - Duration::from_millis(1));
+        stream.push(20);
+        assert_eq!((fixture.seen().len(), stream.due()), (1, Some(due)), "the first one decides");
+        fixture.clock.advance(Duration::from_millis(1));
+        stream.push(30);
+        assert_eq!(stream.due(), None);
+        stream.receive(4);
+        stream.flush();
+        stream.flush();
+        let message =
+            |calls, bytes_in, bytes_out| (Phase::Pushed, "WS:message".to_owned(), calls, bytes_in, bytes_out);
+        assert_eq!(fixture.seen()[1..], [message(3, 0, 60), message(0, 4, 0)]);
+        std::mem::forget(stream);
+    }
+
+    #[test]
+    fn calls_on_a_stream_are_free_records_of_their_own_and_the_end_has_the_bytes_of_every_part() {
+        let fixture = Fixture::new();
+        let mut stream = fixture.stream();
+        let mut message = fixture.call(stream.message());
+        let reply = Reply { form: Form::Result(Bytes::from_static(b"1")), from: Source::Node };
+        message.entries[0].state = CallState::Answered(reply);
+        message.entries[0].bytes_out = 30;
+        drop(message);
+        stream.push(500);
+        stream.end(Outcome::Answered);
+        assert_eq!(
+            fixture.seen(),
+            [
+                (Phase::Begin, "WS:connect".into(), 1, 0, 0),
+                (Phase::Whole, "a".into(), 1, 21, 30),
+                (Phase::Pushed, "WS:message".into(), 1, 0, 500),
+                (Phase::End, "WS:disconnect".into(), 1, 21, 530),
+            ]
+        );
+        let call = &fixture.sink.records()[1];
+        assert_eq!((call.lines[0].cu, call.windowed, call.transport), (0, 0, Transport::Ws));
+        assert_ne!(call.request, ID, "it can be found by an id of its own");
+    }
+
+    #[test]
+    fn a_message_that_outlives_its_stream_is_recorded_all_the_same() {
+        let fixture = Fixture::new();
+        let stream = fixture.stream();
+        let message = fixture.call(stream.message());
+        stream.end(Outcome::Answered);
+        drop(message);
+        assert_eq!(fixture.seen().last().unwrap().0, Phase::Whole);
+    }
+
+    #[test]
+    fn a_refused_handshake_is_no_stream_and_is_recorded_as_one_that_was_refused() {
+        let fixture = Fixture::new();
+        let mut tally = fixture.tally(Transport::Ws);
+        tally.entries.push(Entry::refused(Call::unread(Payload::Unread), Refusal::Suspended));
+        drop(StreamTally::begin(tally).unwrap_err());
+        let records = fixture.sink.records();
+        let seen: Vec<_> = records.iter().map(|r| (r.phase, r.lines[0].status, r.lines[0].outcome)).collect();
+        assert_eq!(seen, [(Phase::Begin, 402, Outcome::Refused)]);
+    }
+
+    #[test]
+    fn a_long_grpc_call_is_charged_at_its_begin_and_has_its_bytes_at_its_end() {
+        let fixture = Fixture::new();
+        let mut tally = fixture.call(fixture.tally(Transport::Grpc));
+        let now = fixture.clock.now();
+        let Answer::Now((_, grant)) = fixture.counters.reserve(&tally.caller, &[5], now) else {
+            panic!("memory does not wait")
+        };
+        (tally.grant, tally.counted) = (Some(grant), 1);
+        tally.entries[0].state = CallState::Sent;
+        let mut stream = StreamTally::begin(tally).unwrap();
+        stream.receive(40);
+        stream.push(1_000);
+        fixture.clock.advance(Duration::from_secs(3));
+        stream.push(1_000);
+        stream.end(Outcome::NodeError);
+        let seen = fixture.seen();
+        assert_eq!(seen, [(Phase::Begin, "a".into(), 1, 0, 0), (Phase::End, "a".into(), 1, 40, 2_000)]);
+        let records = fixture.sink.records();
+        let costs: Vec<_> = records.iter().map(|r| (r.lines[0].cu, r.lines[0].outcome, r.windowed)).collect();
+        assert_eq!(costs, [(5, Outcome::Answered, 1), (0, Outcome::NodeError, 0)]);
+        assert_eq!(records[1].arrival, records[0].arrival, "a call belongs to the hour in which it came");
+        assert_eq!(records[1].latency, Duration::from_secs(3));
+        assert_eq!(fixture.counters.used(ProjectId(2), now), 5, "nothing is given back of what it costs");
+    }
+
+    #[test]
+    fn a_long_call_that_failed_before_it_began_is_an_ordinary_call() {
+        let fixture = Fixture::new();
+        let mut tally = fixture.call(fixture.tally(Transport::Grpc));
+        tally.entries[0].state = CallState::Failed(Fault::unsent(Cause::Connect));
+        drop(StreamTally::begin(tally).unwrap_err());
+        let records = fixture.sink.records();
+        assert_eq!((records[0].phase, records[0].lines[0].outcome), (Phase::Whole, Outcome::Failed));
+    }
+
+    #[test]
+    fn a_stream_of_more_bytes_than_a_line_can_tell_has_further_lines_and_one_end() {
+        let fixture = Fixture::new();
+        let mut stream = fixture.stream();
+        for _ in 0..3 {
+            stream.push(u32::MAX);
+        }
+        stream.end(Outcome::Answered);
+        let seen = fixture.seen();
+        let sums = |phase| {
+            let lines = seen.iter().filter(move |line| line.0 == phase);
+            lines.fold((0, 0), |(calls, bytes), line| (calls + line.2, bytes + u64::from(line.4)))
+        };
+        let all = 3 * u64::from(u32::MAX);
+        assert_eq!((sums(Phase::Pushed), sums(Phase::End)), ((3, all), (1, all)));
+    }
+}

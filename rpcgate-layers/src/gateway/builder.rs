@@ -1,0 +1,349 @@
+//! Builds a gateway from defaults and what its embedder brings along.
+
+use super::{GatewayService, Housekeeping, Running};
+use crate::call::body::BodyLimits;
+use crate::nodes::{BadUrl, NodeConfig, Pool, PoolLimits};
+use crate::request::route::HeadLimits;
+use crate::request::safeguard::Safeguard;
+use crate::spawn::{Spawn, TokioSpawn};
+use crate::stack::{Parts, http_stack};
+use crate::upstream::ReplyLimits;
+use arc_swap::ArcSwap;
+use futures_util::future::abortable;
+use rpcgate_core::adapter::Adapter;
+use rpcgate_core::backend::counters::{Counters, MemoryCounters};
+use rpcgate_core::backend::directory::{Directory, MemoryDirectory, OpenDirectory};
+use rpcgate_core::backend::reply_store::ReplyStore;
+use rpcgate_core::backend::usage_sink::{MemoryUsageSink, UsageSink};
+use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
+use rpcgate_core::chain::{Chain, ChainName};
+use rpcgate_core::clock::{Clock, SystemClock};
+use rpcgate_core::envelope::Limits;
+use rpcgate_core::memory::MemoryBudget;
+use rpcgate_core::plan::{BatchCounts, Plan};
+use rpcgate_core::safeguard::SafeguardRule;
+use rpcgate_core::secret::KeyHash;
+use rpcgate_core::tally::Accounting;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Builds a [`GatewayService`]. Every backend and limit has a default and a setter; only the chains, with the URLs of
+/// their nodes, and the callers (keys, a directory, or [`open`](GatewayBuilder::open)) have to be given.
+#[derive(Debug)]
+#[must_use = "it builds nothing before `build`"]
+pub struct GatewayBuilder {
+    chains: Vec<GivenChain>,
+    keys: Vec<(String, Plan)>,
+    directory: Option<Arc<dyn Directory>>,
+    clock: Arc<dyn Clock>,
+    counters: Arc<dyn Counters>,
+    usage_sink: Arc<dyn UsageSink>,
+    reply_store: Option<Arc<dyn ReplyStore>>,
+    spawn: Option<Arc<dyn Spawn>>,
+    probe_interval: Duration,
+    safeguard: Option<SafeguardRule>,
+    pool: PoolLimits,
+    head: HeadLimits,
+    body: BodyLimits,
+    envelope: Limits,
+    batch: BatchCounts,
+    reply: ReplyLimits,
+    memory: usize,
+}
+
+/// A chain and its nodes; an error is kept until the gateway is built, so that setters can be chained.
+type GivenChain = (Arc<Chain>, Result<Vec<NodeConfig>, BadNode>);
+
+#[derive(Debug)]
+struct BadNode {
+    url: String,
+    error: BadUrl,
+}
+
+/// Why a gateway cannot be built.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// It has no chain.
+    NoChain,
+    /// Two chains have this name.
+    ChainTwice(ChainName),
+    /// A chain has no node.
+    NoNode(ChainName),
+    /// This is no URL of a node.
+    NodeUrl {
+        /// Its chain.
+        chain: ChainName,
+        /// The text that was given.
+        url: String,
+        /// What is wrong with it.
+        error: BadUrl,
+    },
+    /// Nobody could call it: it has no key and no directory, and is not open.
+    NoCaller,
+    /// It has keys and a directory beside them, which would hide them.
+    KeysBesideDirectory,
+    /// It is built outside a tokio runtime, and no other [`Spawn`] was given.
+    NoRuntime,
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuildError::NoChain => f.write_str("the gateway has no chain"),
+            BuildError::ChainTwice(chain) => write!(f, "two chains are named {chain}"),
+            BuildError::NoNode(chain) => write!(f, "the chain {chain} has no node"),
+            BuildError::NodeUrl { chain, url, error } => write!(f, "a node of {chain}: {url}: {error}"),
+            BuildError::NoCaller => f.write_str("the gateway has no key and no directory, and is not open"),
+            BuildError::KeysBesideDirectory => {
+                f.write_str("a directory replaces keys: give one or the other")
+            }
+            BuildError::NoRuntime => f.write_str("outside a tokio runtime a gateway needs a `Spawn`"),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+impl GatewayBuilder {
+    /// A builder with the system's clock, everything in memory, usage that is not kept, and the default limits.
+    pub fn new() -> Self {
+        GatewayBuilder {
+            chains: Vec::new(),
+            keys: Vec::new(),
+            directory: None,
+            clock: Arc::new(SystemClock::new()),
+            counters: Arc::<MemoryCounters>::default(),
+            usage_sink: Arc::new(MemoryUsageSink::bounded(0)),
+            reply_store: None,
+            spawn: None,
+            probe_interval: Duration::from_secs(5),
+            safeguard: None,
+            pool: PoolLimits::default(),
+            head: HeadLimits::default(),
+            body: BodyLimits::default(),
+            envelope: Limits::default(),
+            batch: BatchCounts::Request,
+            reply: ReplyLimits::default(),
+            memory: 256 << 20,
+        }
+    }
+
+    /// Serves a chain, as its adapter describes it, from the nodes at these URLs.
+    pub fn chain<U: Into<String>>(
+        mut self,
+        adapter: Arc<dyn Adapter>,
+        nodes: impl IntoIterator<Item = U>,
+    ) -> Self {
+        let node = |url: U| {
+            let url = url.into();
+            url.parse().map(NodeConfig::new).map_err(|error| BadNode { url, error })
+        };
+        let chain = Arc::new(Chain::deployed(adapter));
+        self.chains.push((chain, nodes.into_iter().map(node).collect()));
+        self
+    }
+
+    /// Serves a chain that an operator has changed, from nodes with settings of their own.
+    pub fn chain_with(
+        mut self,
+        chain: impl Into<Arc<Chain>>,
+        nodes: impl IntoIterator<Item = NodeConfig>,
+    ) -> Self {
+        self.chains.push((chain.into(), Ok(nodes.into_iter().collect())));
+        self
+    }
+
+    /// Lets a key call, as the only one of a project and tenant of its own, on this plan.
+    pub fn key(mut self, key: impl Into<String>, plan: Plan) -> Self {
+        self.keys.push((key.into(), plan));
+        self
+    }
+
+    /// Looks keys up in a directory of yours.
+    pub fn directory(mut self, directory: Arc<dyn Directory>) -> Self {
+        self.directory = Some(directory);
+        self
+    }
+
+    /// Lets requests call without a key, all of them as one caller on this plan: for a gateway behind something else
+    /// that knows its callers, or for cache, batches and node pool alone.
+    pub fn open(self, plan: Plan) -> Self {
+        self.directory(Arc::new(OpenDirectory::new(caller(0, plan))))
+    }
+
+    /// The clock that windows, quotas and latencies go by. Default: the system's.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Counts windows and quotas. Default: in memory.
+    pub fn counters(mut self, counters: Arc<dyn Counters>) -> Self {
+        self.counters = counters;
+        self
+    }
+
+    /// Takes the record of every request before its response leaves. Default: usage is metered and not kept.
+    pub fn usage_sink(mut self, sink: Arc<dyn UsageSink>) -> Self {
+        self.usage_sink = sink;
+        self
+    }
+
+    /// Keeps answers. Default: 64 MiB in memory.
+    pub fn reply_store(mut self, replies: Arc<dyn ReplyStore>) -> Self {
+        self.reply_store = Some(replies);
+        self
+    }
+
+    /// Runs what goes on beside requests. Default: tasks of the tokio runtime that the gateway is built in.
+    pub fn spawn(mut self, spawn: Arc<dyn Spawn>) -> Self {
+        self.spawn = Some(spawn);
+        self
+    }
+
+    /// How often each node is probed. Default: every 5 s.
+    pub fn probe_interval(mut self, every: Duration) -> Self {
+        self.probe_interval = every;
+        self
+    }
+
+    /// Scales down the limits of keys that go on calling although they are refused. Default: none are.
+    pub fn safeguard(mut self, rule: SafeguardRule) -> Self {
+        self.safeguard = Some(rule);
+        self
+    }
+
+    /// Limits of every pool of nodes.
+    pub fn pool_limits(mut self, limits: PoolLimits) -> Self {
+        self.pool = limits;
+        self
+    }
+
+    /// Limits of a request's head.
+    pub fn head_limits(mut self, limits: HeadLimits) -> Self {
+        self.head = limits;
+        self
+    }
+
+    /// Limits of a request's body.
+    pub fn body_limits(mut self, limits: BodyLimits) -> Self {
+        self.body = limits;
+        self
+    }
+
+    /// Limits of what is in a body: depth, and calls of a batch.
+    pub fn envelope_limits(mut self, limits: Limits) -> Self {
+        self.envelope = limits;
+        self
+    }
+
+    /// What a batch counts as in the plan windows. Default: one request.
+    pub fn batch_counts(mut self, batch: BatchCounts) -> Self {
+        self.batch = batch;
+        self
+    }
+
+    /// How much of an answer is held.
+    pub fn reply_limits(mut self, limits: ReplyLimits) -> Self {
+        self.reply = limits;
+        self
+    }
+
+    /// Bytes of all bodies in memory together. Default: 256 MiB.
+    pub fn memory(mut self, bytes: usize) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// Builds the gateway and spawns its housekeeping, which stops when its last clone is dropped.
+    ///
+    /// # Errors
+    /// [`BuildError`]: something is missing, or cannot be used.
+    pub fn build(self) -> Result<GatewayService, BuildError> {
+        let spawn: Arc<dyn Spawn> = match &self.spawn {
+            Some(spawn) => spawn.clone(),
+            None if tokio::runtime::Handle::try_current().is_err() => return Err(BuildError::NoRuntime),
+            None => Arc::new(TokioSpawn),
+        };
+        let (gateway, housekeeping) = self.build_apart()?;
+        let (work, handle) = abortable(housekeeping.run());
+        spawn.spawn(Box::pin(async move {
+            // It has no other end than that of the gateway.
+            let _ = work.await;
+        }));
+        Ok(GatewayService { _running: Some(Arc::new(Running(handle))), ..gateway })
+    }
+
+    /// Builds the gateway, whose housekeeping the embedder runs, for as long as the gateway serves.
+    ///
+    /// # Errors
+    /// [`BuildError`]: something is missing, or cannot be used.
+    pub fn build_apart(self) -> Result<(GatewayService, Housekeeping), BuildError> {
+        let directory = callers(self.keys, self.directory)?;
+        let mut served: Vec<(Arc<Chain>, Arc<Pool>)> = Vec::new();
+        for (chain, nodes) in self.chains {
+            let name = chain.name();
+            let nodes =
+                nodes.map_err(|BadNode { url, error }| BuildError::NodeUrl { chain: name, url, error })?;
+            if nodes.is_empty() {
+                return Err(BuildError::NoNode(name));
+            }
+            if served.iter().any(|(other, _)| other.name() == name) {
+                return Err(BuildError::ChainTwice(name));
+            }
+            let pool = Pool::new(chain.facts(), nodes, self.pool, self.clock.clone());
+            served.push((chain, pool));
+        }
+        if served.is_empty() {
+            return Err(BuildError::NoChain);
+        }
+        let safeguard = Arc::new(Safeguard::by(self.safeguard));
+        let accounting = Accounting { clock: self.clock, counters: self.counters, sink: self.usage_sink };
+        let chains = served.iter().map(|(chain, _)| chain.clone()).collect();
+        let pools = served.iter().map(|(_, pool)| pool.clone()).collect();
+        let mut parts = Parts::new(
+            Arc::new(ArcSwap::from_pointee(chains)),
+            Arc::new(ArcSwap::from_pointee(pools)),
+            directory,
+            Arc::new(accounting.observed_by(safeguard.clone())),
+        );
+        parts.safeguard = safeguard;
+        parts.replies = self.reply_store.unwrap_or(parts.replies);
+        parts.spawn = self.spawn.unwrap_or(parts.spawn);
+        parts.room = MemoryBudget::new(self.memory);
+        (parts.head, parts.body, parts.envelope) = (self.head, self.body, self.envelope);
+        (parts.batch, parts.reply) = (self.batch, self.reply);
+        let housekeeping = served.into_iter().fold(Housekeeping::of(&parts), |all, (chain, pool)| {
+            all.with_probes(pool, chain, self.probe_interval)
+        });
+        Ok((GatewayService { stack: http_stack(&parts), _running: None }, housekeeping))
+    }
+}
+
+impl Default for GatewayBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn callers(
+    keys: Vec<(String, Plan)>,
+    directory: Option<Arc<dyn Directory>>,
+) -> Result<Arc<dyn Directory>, BuildError> {
+    match directory {
+        Some(_) if !keys.is_empty() => Err(BuildError::KeysBesideDirectory),
+        Some(directory) => Ok(directory),
+        None if keys.is_empty() => Err(BuildError::NoCaller),
+        None => {
+            let keys = (1..).zip(keys);
+            let callers = keys.map(|(id, (key, plan))| (KeyHash::of(&key), Arc::new(caller(id, plan))));
+            Ok(Arc::new(MemoryDirectory::new(callers)))
+        }
+    }
+}
+
+fn caller(id: u128, plan: Plan) -> Caller {
+    Caller::new(KeyId(id), ProjectId(id), TenantId(id), plan)
+}

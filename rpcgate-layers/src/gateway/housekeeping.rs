@@ -1,0 +1,88 @@
+//! What a stack needs done beside its calls.
+
+use crate::call::heavy::Heavy;
+use crate::call::pace::Pace;
+use crate::nodes::{Pool, watch_head};
+use crate::request::safeguard::Safeguard;
+use crate::stack::Parts;
+use futures_util::future::{join, join_all};
+use rpcgate_core::backend::counters::Counters;
+use rpcgate_core::chain::Chain;
+use rpcgate_core::clock::{Clock, Time};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{MissedTickBehavior, interval};
+
+/// How often the clock is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// How many looks lie between two sweeps of a clock that goes forward.
+const SWEEP: u32 = 30;
+
+/// Sweeps what counts in memory, so that callers long gone take none, and probes the nodes, so that the cache knows what
+/// is final and the pools which node to ask. Without it a stack works, but grows with its callers and does not know the
+/// height of its chains.
+///
+/// A [`GatewayBuilder`](super::GatewayBuilder) spawns it itself. Whoever builds a stack from [`Parts`] spawns
+/// [`run`](Housekeeping::run), and drops or aborts that task together with the stack.
+#[derive(Debug)]
+#[must_use = "it does nothing unless it runs"]
+pub struct Housekeeping {
+    clock: Arc<dyn Clock>,
+    counters: Arc<dyn Counters>,
+    heavy: Arc<Heavy>,
+    pace: Arc<Pace>,
+    safeguard: Arc<Safeguard>,
+    probes: Vec<(Arc<Pool>, Arc<Chain>, Duration)>,
+}
+
+impl Housekeeping {
+    /// The sweeps of a stack that is built from `parts`.
+    pub fn of(parts: &Parts) -> Self {
+        Housekeeping {
+            clock: parts.accounting.clock.clone(),
+            counters: parts.accounting.counters.clone(),
+            heavy: parts.heavy.clone(),
+            pace: parts.pace.clone(),
+            safeguard: parts.safeguard.clone(),
+            probes: Vec::new(),
+        }
+    }
+
+    /// Also probes the nodes of `pool`, which are those of `chain`, every `every`. For pools that stay as they are; those
+    /// that are replaced have their own tasks ([`watch_head`]).
+    pub fn with_probes(mut self, pool: Arc<Pool>, chain: Arc<Chain>, every: Duration) -> Self {
+        self.probes.push((pool, chain, every));
+        self
+    }
+
+    /// Does all of it until it is dropped. It needs tokio's timer.
+    pub async fn run(mut self) {
+        let probes = std::mem::take(&mut self.probes);
+        let probes = join_all(probes.into_iter().map(|(pool, chain, every)| watch_head(pool, chain, every)));
+        join(probes, self.sweeps()).await;
+    }
+
+    /// Sweeps now and then, and as soon as it sees that the clock was set back.
+    async fn sweeps(&self) {
+        let mut tick = interval(LOOK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut last, mut looks) = (self.clock.now(), 0);
+        loop {
+            tick.tick().await;
+            let now = self.clock.now();
+            looks = if now < last { SWEEP } else { looks + 1 };
+            last = now;
+            if looks >= SWEEP {
+                looks = 0;
+                self.sweep(now);
+            }
+        }
+    }
+
+    fn sweep(&self, now: Time) {
+        self.counters.sweep(now);
+        self.heavy.sweep(now);
+        self.pace.sweep(now);
+        self.safeguard.sweep(now);
+    }
+}

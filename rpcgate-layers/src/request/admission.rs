@@ -1,0 +1,65 @@
+//! How an admission ends: with a caller whose request has an open tally, or with a refusal that the transport answers
+//! in its own form.
+//!
+//! The layers before the body (route to scope) decide the same for every transport; only the answer to a refused
+//! request differs: an HTTP response, a gRPC status, a failed handshake. So they are generic over
+//! [`AdmissionResponse`]. HTTP answers with a [`PendingResponse`](super::message::PendingResponse); a transport that
+//! goes on by itself puts [`Admit`](super::admit::Admit) at the end of the admission stack.
+
+use rpcgate_core::call::{Call, Entry, Payload};
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::tally::Tally;
+
+/// A response type that can answer requests which an admission does not let in.
+pub trait AdmissionResponse: Sized {
+    /// The answer to a refused request.
+    fn denied(denied: Denied) -> Self;
+
+    /// The answer to a CORS preflight, which needs no key. Only HTTP has preflights.
+    fn preflight() -> Self {
+        Self::denied(Denied::unknown(Refusal::NoRoute))
+    }
+}
+
+/// A refused request. Dropped, it leaves a record if its caller is known.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Denied {
+    /// Why.
+    pub refusal: Refusal,
+    /// The tally of the request, if its caller is known. Its one entry is refused.
+    pub tally: Option<Box<Tally>>,
+    /// Whether the answer says how the windows of the caller stand. To a key that is good it does.
+    pub rated: bool,
+}
+
+impl Denied {
+    /// A refused request of an unknown caller. It leaves no record.
+    pub fn unknown(refusal: Refusal) -> Self {
+        Denied { refusal, tally: None, rated: false }
+    }
+
+    /// A refused request whose body was not read or is no call. It is recorded as one call with method `-`.
+    pub fn known(mut tally: Box<Tally>, refusal: Refusal) -> Self {
+        tally.entries.push(Entry::refused(Call::unread(Payload::Unread), refusal));
+        Denied { refusal, tally: Some(tally), rated: true }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Fixture;
+    use rpcgate_core::backend::usage_sink::Outcome;
+
+    #[test]
+    fn a_denied_request_of_a_known_caller_is_recorded_when_it_is_dropped() {
+        let fixture = Fixture::new();
+        drop(Denied::unknown(Refusal::NoKey));
+        assert_eq!(fixture.sink.records().len(), 0);
+        drop(Denied::known(fixture.tally(), Refusal::Suspended));
+        let records = fixture.sink.records();
+        let line = &records[0].lines[0];
+        assert_eq!((line.method.as_str(), line.status, line.outcome), ("-", 402, Outcome::Refused));
+    }
+}
