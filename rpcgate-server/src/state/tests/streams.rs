@@ -29,7 +29,7 @@ impl UsageSink for Mortal {
 }
 
 /// An admitted handshake that the windows have counted.
-fn handshake(app: &AppState, account: &Account, sink: &Arc<dyn UsageSink>) -> Box<Tally> {
+fn handshake(app: &Fixture, account: &Account, sink: &Arc<dyn UsageSink>) -> Box<Tally> {
     let sink = Arc::new(Mortal(Arc::downgrade(sink)));
     let accounting =
         Accounting { clock: app.clock.clone(), counters: Arc::<MemoryCounters>::default(), sink };
@@ -59,7 +59,7 @@ fn call_on(stream: &StreamTally) {
 }
 
 /// Method, what it is the row of, and bytes in and out, of every row.
-async fn rows(app: &AppState, tenant: TenantId) -> Vec<(String, Stream, u64, u64)> {
+async fn rows(app: &Fixture, tenant: TenantId) -> Vec<(String, Stream, u64, u64)> {
     let usage = app.usage().await;
     let ask = UsageAsk::new(tenant, UsageWindow::of(Period::Day, app.clock.now()));
     let view = usage.usage(&ask.grouped(&[Group::Method]).unwrap()).await.unwrap();
@@ -80,7 +80,7 @@ async fn rows(app: &AppState, tenant: TenantId) -> Vec<(String, Stream, u64, u64
 
 #[tokio::test]
 async fn a_stream_is_in_usage_with_its_parts_and_its_bytes_count_once() {
-    let app = AppState::new().await;
+    let app = Fixture::new().await;
     let account = app.account(&app.store().await, 10).await;
     let state = app.state().await;
     let options =
@@ -119,7 +119,7 @@ async fn a_stream_is_in_usage_with_its_parts_and_its_bytes_count_once() {
 
 #[tokio::test]
 async fn a_gateway_that_was_killed_counts_its_stream_once_and_its_handshake_in_the_windows() {
-    let app = AppState::new().await;
+    let app = Fixture::new().await;
     let account = app.account(&app.store().await, 10).await;
     let state = app.state().await;
     let options =
