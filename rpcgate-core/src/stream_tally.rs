@@ -13,7 +13,7 @@
 //! | end | the bytes of all parts once more, which are not added again | outcome, latency and bytes of the call |
 //!
 //! All parts carry the request id of the begin. A stream whose process was killed has a begin and no end: it counts
-//! once (specification, "Meaning of counters").
+//! once.
 //!
 //! ```
 //! use rpcgate_core::backend::usage_sink::{MemoryUsageSink, Outcome, Phase};
@@ -53,7 +53,7 @@ use std::time::Duration;
 /// For how long pushes are summed before they are recorded. A process that is killed takes back no more than that.
 pub const SUMMED: Duration = Duration::from_millis(100);
 
-/// The methods under which the parts of a WebSocket stream are recorded (specification, "Meaning of counters").
+/// The methods under which the parts of a WebSocket stream are recorded.
 const CONNECT: &[u8] = b"WS:connect";
 const MESSAGE: &[u8] = b"WS:message";
 const DISCONNECT: &[u8] = b"WS:disconnect";

@@ -12,7 +12,7 @@
 //! Admission is the same for every transport; only the answer to a refused request differs
 //! ([`AdmissionResponse`](crate::request::admission::AdmissionResponse)). Of the call layers a stream needs fewer: its
 //! handshake is the request that the plan windows count, its messages are free, and its answers are pushed by the node
-//! it is connected to (specification, "WebSocket"; contract, "Streams").
+//! it is connected to.
 
 use crate::call::batch::{Batch, BatchLayer};
 use crate::call::body::BodyLimits;

@@ -5,17 +5,17 @@
 //! use rpcgate_core::toy::Toy;
 //! use rpcgate_layers::gateway::GatewayService;
 //! use std::sync::Arc;
-//! use tower::{Service, ServiceExt};
+//! use tower::ServiceExt;
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-//! let mut gateway = GatewayService::builder()
+//! let gateway = GatewayService::builder()
 //!     .chain(Arc::new(Toy), ["http://127.0.0.1:8545"])
 //!     .key("secret", Plan::of(Tier::Free))
 //!     .build()?;
 //! // The service of axum's `Router::fallback_service`, or of hyper behind `TowerToHyperService`.
 //! let call = http_body_util::Full::new(bytes::Bytes::from(r#"{"jsonrpc":"2.0","id":1,"method":"admin_stop"}"#));
 //! let request = http::Request::post("/toy").header("apikey", "secret").body(call)?;
-//! let response = gateway.ready().await?.call(request).await?;
+//! let response = gateway.oneshot(request).await?;
 //! assert_eq!((response.status().as_u16(), &response.headers()["x-ratelimit-remaining-minute"]), (200, &"9".parse()?));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # }).unwrap();

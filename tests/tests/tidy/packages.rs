@@ -6,10 +6,6 @@ use crate::{none, tree};
 /// The libraries that are packaged.
 const LIBRARIES: &[&str] = &["rpcgate-core", "rpcgate-layers", "rpcgate-chains"];
 
-/// Files that read outside of their package nevertheless, each with its reason.
-const EXCEPTIONS: &[(&str, &str)] =
-    &[("rpcgate-layers/src/stack.rs", "its test compares the order of the layers with docs/layers.md")];
-
 /// Beginnings of such citations.
 const PAPERS: &[&str] = &["(specification", "(contract", "the specification's", "the contract's section"];
 
@@ -32,7 +28,7 @@ fn resolve(from: &str, target: &str) -> Option<String> {
 /// Files outside of the package that a source includes, as text, bytes or module.
 fn outside(source: &Source) -> Vec<String> {
     let package = source.path.split('/').next().unwrap_or_default();
-    if !LIBRARIES.contains(&package) || EXCEPTIONS.iter().any(|(path, _)| *path == source.path) {
+    if !LIBRARIES.contains(&package) {
         return Vec::new();
     }
     let code: Vec<_> = source.tokens.iter().filter(|token| token.kind != Kind::Doc).collect();
