@@ -3,7 +3,7 @@
 use crate::Problem;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST};
-use http::{HeaderMap, Request, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -40,16 +40,24 @@ impl Answer {
 /// # Errors
 /// When there is no connection, or it breaks.
 pub async fn post(to: SocketAddr, path: &str, header: (&str, &str), json: &Value) -> Result<Answer, Problem> {
+    let request = Request::post(path)
+        .header(CONTENT_TYPE, "application/json")
+        .header(header.0, header.1)
+        .body(Bytes::from(json.to_string()))?;
+    let (head, body) = send(to, request).await?.into_parts();
+    let json = serde_json::from_slice(&body).unwrap_or(Value::Null);
+    Ok(Answer { status: head.status, headers: head.headers, json })
+}
+
+/// Sends a request over a connection of its own.
+///
+/// # Errors
+/// When there is no connection, or it breaks.
+pub async fn send(to: SocketAddr, mut request: Request<Bytes>) -> Result<Response<Bytes>, Problem> {
     let stream = TcpStream::connect(to).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
-    let request = Request::post(path)
-        .header(HOST, to.to_string())
-        .header(CONTENT_TYPE, "application/json")
-        .header(header.0, header.1)
-        .body(Full::new(Bytes::from(json.to_string())))?;
-    let (head, body) = sender.send_request(request).await?.into_parts();
-    let body = body.collect().await?.to_bytes();
-    let json = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    Ok(Answer { status: head.status, headers: head.headers, json })
+    request.headers_mut().insert(HOST, to.to_string().parse()?);
+    let (head, body) = sender.send_request(request.map(Full::new)).await?.into_parts();
+    Ok(Response::from_parts(head, body.collect().await?.to_bytes()))
 }

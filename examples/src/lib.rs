@@ -3,8 +3,11 @@
 //! | you want to know | read |
 //! |---|---|
 //! | how to use one of the layers in a service that is no gateway | `one_layer.rs` |
+//! | how to put only the cache in front of a client | `cache_alone.rs` |
+//! | how to charge and record calls of types of your own | `quota_alone.rs` |
+//! | how to split batches in front of a node that takes none | `split_batches.rs` |
 //! | how to put a step of your own between the layers | `own_layer.rs` |
-//! | how to serve a chain that is not in the catalog | `custom_chain.rs` |
+//! | how to serve a chain that is not in the catalog | `json_rpc_chain.rs`, `rest_chain.rs`, with its gateway `custom_chain.rs` |
 //! | how to run a whole gateway with your own customers and invoices | `whole_gateway.rs` |
 //!
 //! Each runs with `cargo run -p rpcgate-examples --example NAME` and prints what to try.

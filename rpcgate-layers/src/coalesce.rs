@@ -3,7 +3,7 @@
 //!
 //! Calls to a node and responses to a client wait in one queue per thread. The first future in the queue is the leader: it
 //! yields to the runtime once, and again as long as a yield brought others, and then all resume. No follower depends on the
-//! leader, whose owner may not poll it for a while: a follower yields too, and resumes after [`YIELDS`] in any case.
+//! leader, whose owner may not poll it for a while: a follower yields too, and resumes after three yields in any case.
 //!
 //! A future that yields is woken by the thread on which it yielded. Code that finds threads of the runtime blocked, for
 //! example by a disk, calls [`resume_everywhere`], so that other threads resume the futures that wait there. tokio moves

@@ -1,17 +1,17 @@
-//! Looking at records on their way to a sink.
+//! Observers see records on their way to a sink.
 
 use super::usage_sink::{Record, Ticket, UsageSink};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// Looks at records. Like a sink it does not wait.
+/// Sees every record. Like a sink, it does not block.
 pub trait UsageObserver: Send + Sync + Debug {
-    /// Looks at a record that its sink has not taken yet.
+    /// Sees a record before its sink does.
     fn see(&self, record: &Record<'_>);
 }
 
-/// A sink with an observer, which sees each record once. Everything else is the sink's own affair: what it holds, it
-/// holds still.
+/// A sink with an observer, which sees each record once. Everything else, such as which records are held, is decided by the
+/// inner sink.
 #[derive(Debug)]
 pub struct ObservedSink<W> {
     inner: Arc<dyn UsageSink>,
@@ -19,7 +19,7 @@ pub struct ObservedSink<W> {
 }
 
 impl<W: UsageObserver> ObservedSink<W> {
-    /// Has `observer` look at what goes to `inner`.
+    /// Shows every record for `inner` to `observer` first.
     pub fn new(inner: Arc<dyn UsageSink>, observer: Arc<W>) -> Self {
         ObservedSink { inner, observer }
     }

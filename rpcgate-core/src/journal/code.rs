@@ -1,18 +1,19 @@
-//! The bits that stand for a record's words. They are written down for good: a new word gets the next number.
+//! The numbers by which a frame encodes enumerated values. They are part of the stored format: a new value gets the next
+//! number.
 
 use crate::backend::usage_sink::{Outcome, Phase};
 use crate::plan::Tier;
 use crate::tally::Transport;
 
-/// A word of which there are few.
+/// An enumerated value.
 pub(super) trait Code: Copy + Sized + 'static {
-    /// All words, each at the place that is its number.
+    /// All values, each at the index that is its number.
     const WORDS: &'static [Self];
 
-    /// The word's number.
+    /// The number of the value.
     fn code(self) -> u8;
 
-    /// The word of a number.
+    /// The value with a number.
     fn word(code: u8) -> Option<Self> {
         Self::WORDS.get(usize::from(code)).copied()
     }

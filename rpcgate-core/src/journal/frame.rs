@@ -1,4 +1,4 @@
-//! What a frame says, and the numbers that stand for its words.
+//! The content of a frame, and the limits and bits of its encoding.
 
 use crate::backend::usage_sink::{Outcome, Phase, Record};
 use crate::caller::{KeyId, ProjectId, RequestId, TenantId};
@@ -8,17 +8,17 @@ use crate::tally::Transport;
 use std::fmt;
 use std::time::Duration;
 
-/// The most bytes that a frame holds after its length and checksum.
+/// The largest payload of a frame, in bytes, without length and checksum.
 pub const MAX_PAYLOAD: usize = 1 << 20;
 
-/// The most bytes of a method's or a chain's name that are kept.
+/// The longest prefix of a method's or a chain's name that is kept, in bytes.
 pub const MAX_NAME: usize = 1_024;
 
-/// How many callers, chains and methods get a number, of each. What comes later is written out every time, so that
-/// a flood of made-up methods costs neither the writer nor the reader more memory than this.
+/// The number of callers, of chains and of methods that get a number. Later ones are written out every time, so that a flood
+/// of invented methods costs neither the writer nor the reader more memory than this.
 pub const TABLE: usize = 16_384;
 
-/// How many bytes the names that have a number have together, of chains and of methods.
+/// The total length of the numbered names of chains, and of those of methods, in bytes.
 pub(super) const TABLE_TEXT: usize = 1 << 20;
 
 /// Length and checksum of the payload, in front of it.
@@ -33,13 +33,13 @@ pub(super) const CACHED: u8 = 1 << 3;
 pub(super) const STATUS: u8 = 1 << 4;
 pub(super) const CALLS: u8 = 1 << 5;
 
-/// What a line has where it gives none: most have.
+/// The status of a line that gives none, as most lines do.
 pub(super) const USUAL_STATUS: u16 = 200;
 
-/// Who called, and on what terms.
+/// The caller of a record, and the terms of its plan.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Party {
-    /// Whose key.
+    /// The key.
     pub key: KeyId,
     /// The key's project.
     pub project: ProjectId,
@@ -63,28 +63,28 @@ impl From<&Record<'_>> for Party {
     }
 }
 
-/// A record as it was read, without its lines. Its `party` and `chain` are numbers for the reader that it is from.
+/// A record as it was read, without its lines. Its `party` and `chain` are indices of the reader that read it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
-    /// What part of a life it tells.
+    /// Which part of a request or stream it records.
     pub phase: Phase,
     /// The request.
     pub request: RequestId,
-    /// Who called: see [`Reader::party`](super::Reader::party).
+    /// The caller: see [`Reader::party`](super::Reader::party).
     pub party: u32,
     /// The chain: see [`Reader::chain`](super::Reader::chain).
     pub chain: u32,
-    /// How it came.
+    /// The transport of the request.
     pub transport: Transport,
-    /// When it came.
+    /// The arrival of the request.
     pub arrival: Time,
-    /// From its arrival to its answer, in whole microseconds.
+    /// The time from arrival to answer, in whole microseconds.
     pub latency: Duration,
-    /// As how many requests it was counted in the plan windows.
+    /// The number of requests that the plan windows counted.
     pub windowed: u32,
 }
 
-/// A line as it was read. Its `method` is a number for the reader that it is from.
+/// A line as it was read. Its `method` is an index of the reader that read it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EventLine {
     /// The metered method: see [`Reader::method`](super::Reader::method).
@@ -93,27 +93,26 @@ pub struct EventLine {
     pub cu: u32,
     /// The HTTP status the call would have had alone.
     pub status: u16,
-    /// What became of it.
+    /// The outcome of the call.
     pub outcome: Outcome,
-    /// Whether no node was asked for it.
+    /// Whether the answer came from the cache.
     pub cached: bool,
-    /// How many calls the line stands for.
+    /// The number of calls that the line stands for.
     pub calls: u32,
-    /// Its part of the request's body, in bytes.
+    /// The call's part of the request's body, in bytes.
     pub bytes_in: u32,
-    /// Its part of the answer's body, in bytes.
+    /// The call's part of the answer's body, in bytes.
     pub bytes_out: u32,
 }
 
-/// Bytes that are no frame as a writer leaves it.
+/// Bytes that are not a frame as a writer writes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Torn {
-    /// It says a length that no frame has.
+    /// The length is one that no frame has.
     Length,
-    /// They are not what was written.
+    /// The checksum does not match: the bytes have changed since they were written.
     Checksum,
-    /// They are what was written, and say nothing: their writer was another program, or they stand elsewhere than
-    /// where they were written.
+    /// The checksum matches, but the content has no meaning: another program wrote it, or it is not where it was written.
     Content,
 }
 

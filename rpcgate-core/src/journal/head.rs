@@ -1,4 +1,4 @@
-//! The start of a segment: what it is, whose it is, and since when.
+//! The header of a segment: its identifier, its gateway, and when it was opened.
 
 use super::ids::{GatewayId, SegmentId};
 use crate::clock::Time;
@@ -10,34 +10,34 @@ pub const HEAD: usize = 64;
 const MAGIC: [u8; 8] = *b"rpcgate\x1a";
 const VERSION: u32 = 1;
 
-// Where its parts stand; what lies between `opened` and the checksum is zero and means nothing yet.
+// The offsets of its fields. The bytes between `opened` and the checksum are zero and reserved.
 const AT_VERSION: usize = 8;
 const AT_SEGMENT: usize = 12;
 const AT_GATEWAY: usize = 28;
 const AT_OPENED: usize = 44;
 const AT_CHECKSUM: usize = HEAD - 4;
 
-/// What stands at the start of a segment.
+/// The header at the start of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentHeader {
     /// The segment.
     pub segment: SegmentId,
-    /// Who wrote it.
+    /// The gateway that wrote it.
     pub gateway: GatewayId,
     /// When it was opened.
     pub opened: Time,
 }
 
-/// Bytes that are no [`SegmentHeader`].
+/// Bytes that are not a [`SegmentHeader`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BadHead {
     /// Fewer than [`HEAD`] bytes.
     Short,
-    /// They begin otherwise than every head does.
+    /// They do not begin with the mark of a header.
     Foreign,
-    /// They are not what was written.
+    /// The checksum does not match: the bytes have changed since they were written.
     Checksum,
-    /// A form that this version does not read.
+    /// A format version that this release does not read.
     Version(u32),
 }
 
@@ -73,11 +73,11 @@ impl SegmentHeader {
         bytes
     }
 
-    /// The head at the start of `bytes`.
+    /// Reads the header at the start of `bytes`.
     ///
     /// # Errors
     ///
-    /// [`BadHead`] where there is none.
+    /// [`BadHead`] if there is none.
     pub fn read(bytes: &[u8]) -> Result<SegmentHeader, BadHead> {
         let bytes: &[u8; HEAD] = bytes.first_chunk().ok_or(BadHead::Short)?;
         if !bytes.starts_with(&MAGIC) {

@@ -1,4 +1,4 @@
-//! Who wrote a segment, and which it is.
+//! The identifiers of segments and of the gateways that write them.
 
 use crate::caller::{NotUuid, RequestId};
 use crate::clock::Time;
@@ -41,7 +41,7 @@ macro_rules! id {
 }
 
 id! {
-    /// A segment's identifier, a UUID of version 7: their order is the order in which segments were opened, to the
+    /// A segment's identifier, a UUID of version 7. Identifiers sort by the time at which segments were opened, to the
     /// millisecond.
     SegmentId
 }

@@ -1,12 +1,12 @@
-//! The byte form of records, for a sink on disk and for what is made of it.
+//! The binary format of records, for a sink on disk and for those that read it.
 //!
-//! A *segment* is a [`SegmentHeader`] and then frames, one for each record. Who calls, which chain and which method are written
-//! out in the frame that names them first, and from then on by number: a segment is read from its start. Frames
-//! without a head are the same (a database keeps blocks of them).
+//! A *segment* is a [`SegmentHeader`] followed by frames, one for each record. A caller, a chain or a method is written out in
+//! the frame that names it first, and referred to by a number afterwards, so a segment is read from its start. Blocks of
+//! frames without a header, as a database keeps them, have the same format.
 //!
-//! A frame is the length of its payload and the payload's CRC-32, each four bytes, the lowest first, and the payload:
+//! A frame is the length of its payload and the payload's CRC-32, each four bytes, little-endian, and the payload:
 //! - a byte of phase (2 bits), transport (2 bits) and whether `windowed` is given (1 bit; else it is 1),
-//! - the request id, 16 bytes, the highest first,
+//! - the request id, 16 bytes, big-endian,
 //! - the caller and the chain, each a reference,
 //! - arrival in microseconds since the Unix epoch, latency in microseconds, `windowed`,
 //! - for each line up to the payload's end: a byte of outcome (3 bits), `cached` (1 bit), whether a status is given

@@ -1,4 +1,4 @@
-//! Names and callers by number, on both sides: the writer decides what gets one, the reader holds it to the bounds.
+//! Numbered names and callers, on both sides: the writer decides which ones get a number, the reader enforces the bounds.
 
 use super::frame::{MAX_NAME, TABLE, TABLE_TEXT, Torn};
 use super::varint::{self, Cursor};
@@ -7,7 +7,7 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// What a writer has given a number.
+/// The names and callers that a writer has numbered.
 #[derive(Debug)]
 pub(super) struct Numbers<K> {
     numbers: HashMap<K, u32, RandomState>,
@@ -15,7 +15,7 @@ pub(super) struct Numbers<K> {
     recent: [Recent; RECENT],
 }
 
-/// How many names are found again without a look at the table. The calls of a batch have few.
+/// The number of recent names that are found without a look-up in the table. The calls of a batch share a few names.
 const RECENT: usize = 8;
 
 /// A short name that has a number.
@@ -27,7 +27,7 @@ struct Recent {
 }
 
 impl Recent {
-    /// The place that a name has among the recent ones. A place never used holds the empty name, which is not looked for here.
+    /// The index of a name among the recent ones. An unused entry holds the empty name, which is never looked up here.
     fn place(name: &[u8]) -> usize {
         (name.len() + usize::from(name.last().copied().unwrap_or_default())) % RECENT
     }
@@ -55,7 +55,7 @@ impl<K: Hash + Eq> Numbers<K> {
         self.numbers.capacity()
     }
 
-    /// Appends a reference to `word`, which has `text` bytes of text. True: its definition has to follow.
+    /// Appends a reference to `word`, which has `text` bytes of text. Returns `true` if its definition has to follow.
     pub(super) fn put<Q>(&mut self, word: &Q, text: usize, out: &mut Vec<u8>) -> bool
     where
         K: Borrow<Q>,
@@ -78,7 +78,7 @@ impl<K: Hash + Eq> Numbers<K> {
 }
 
 impl Numbers<Vec<u8>> {
-    /// Appends a reference to `name`, cut if it is too long, and its definition where it needs one.
+    /// Appends a reference to `name`, shortened if it is too long, and its definition if it needs one.
     pub(super) fn put_name(&mut self, name: &[u8], out: &mut Vec<u8>) {
         let name = cut(name);
         let place = Recent::place(name);
@@ -103,7 +103,7 @@ fn cut(name: &[u8]) -> &[u8] {
     let goes_on = |byte: &u8| byte & 0xc0 == 0x80;
     let mut end = MAX_NAME;
     if goes_on(after) {
-        // A character has at most three bytes after its first; what has more is no text and may be cut anywhere.
+        // A UTF-8 character has at most three continuation bytes; bytes with more are not text and may be cut anywhere.
         let back = name[MAX_NAME - 3..MAX_NAME].iter().rev().position(|byte| !goes_on(byte));
         end -= back.map_or(0, |back| back + 1);
     }
@@ -133,7 +133,7 @@ impl Reference {
     }
 }
 
-/// Names one after the other.
+/// Names, stored one after the other.
 #[derive(Debug, Default)]
 struct Names {
     text: Vec<u8>,
@@ -163,17 +163,17 @@ impl Names {
 #[derive(Debug, Default)]
 pub(super) struct Known {
     numbered: Names,
-    /// Those of the newest frame that have no number. Their indices begin behind the table's.
+    /// Names of the newest frame that have no number. Their indices follow those of the table.
     passing: Names,
 }
 
 impl Known {
-    /// How many have a number.
+    /// The number of numbered names.
     pub(super) fn len(&self) -> usize {
         self.numbered.ends.len()
     }
 
-    /// Forgets what came after the first `len`, and what has no number.
+    /// Forgets all but the first `len` numbered names, and all names without a number.
     pub(super) fn keep(&mut self, len: usize) {
         self.numbered.truncate(len);
         self.passing.truncate(0);
@@ -187,7 +187,7 @@ impl Known {
         }
     }
 
-    /// Reads a reference: the index of the name.
+    /// Reads a reference and returns the index of its name.
     pub(super) fn read(&mut self, cursor: &mut Cursor<'_>) -> Result<u32, Torn> {
         let reference = Reference::read(cursor, self.len())?;
         if let Reference::Known(index) = reference {

@@ -13,8 +13,8 @@ use crate::clock::Time;
 use crate::plan::Price;
 use std::time::Duration;
 
-/// Reads the frames of one segment, or of one block, from the first on. What it keeps of them is bounded, whatever
-/// they say.
+/// Reads the frames of one segment, or of one block, from the first on. The memory that it uses for them is bounded, whatever
+/// they contain.
 #[derive(Debug, Default)]
 pub struct Reader {
     parties: Vec<Party>,
@@ -30,13 +30,14 @@ impl Reader {
         Self::default()
     }
 
-    /// The frame at the start of `bytes`: its length in bytes and what it says. `None`: they end before it does.
+    /// Reads the frame at the start of `bytes` and returns its length in bytes and its event. `None` if the bytes end before
+    /// the frame does.
     ///
-    /// Its lines, and the names and the caller that got no number in it, stay readable until the next call.
+    /// Its lines, and the names and the caller that have no number, stay readable until the next call.
     ///
     /// # Errors
     ///
-    /// [`Torn`] if no such frame can follow those read before. Nothing is learned from it: other bytes may be tried.
+    /// [`Torn`] if such a frame cannot follow those read before. The reader stays as it was, so other bytes may be tried.
     pub fn frame(&mut self, bytes: &[u8]) -> Result<Option<(usize, Event)>, Torn> {
         let before = self.counts();
         self.keep(before);
@@ -44,7 +45,7 @@ impl Reader {
             return Ok(None);
         };
         let length = u32::from_le_bytes(*length) as usize;
-        // Nothing has the checksum zero: without this, zeros would be frames.
+        // An empty payload has the checksum zero, so without this check a run of zeros would be frames.
         if length == 0 || length > MAX_PAYLOAD {
             return Err(Torn::Length);
         }
@@ -79,12 +80,12 @@ impl Reader {
         self.chains.get(index).and_then(|name| std::str::from_utf8(name).ok())
     }
 
-    /// The metered name of the method at `index`. It is text where its client sent text.
+    /// The metered name of the method at `index`. It is valid UTF-8 if the client sent valid UTF-8.
     pub fn method(&self, index: u32) -> Option<&[u8]> {
         self.methods.get(index)
     }
 
-    /// What the frame read last says, with its names written out. `None`: `event` is not from this reader.
+    /// The record of the frame that was read last, with its names. `None` if `event` is not from this reader.
     pub fn record(&self, event: &Event) -> Option<OwnedRecord> {
         let party = self.party(event.party)?;
         let line = |line: &EventLine| {
@@ -116,12 +117,12 @@ impl Reader {
         })
     }
 
-    /// How many callers, chains and methods have a number.
+    /// The numbers of callers, chains and methods that have a number.
     fn counts(&self) -> [usize; 3] {
         [self.parties.len(), self.chains.len(), self.methods.len()]
     }
 
-    /// Forgets all but so many of them.
+    /// Forgets all numbered names and callers beyond these counts.
     fn keep(&mut self, [parties, chains, methods]: [usize; 3]) {
         self.lines.clear();
         self.passing = None;

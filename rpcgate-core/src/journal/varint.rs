@@ -11,7 +11,7 @@ pub(super) fn put(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-/// What is left of a payload.
+/// The unread rest of a payload.
 #[derive(Debug)]
 pub(super) struct Cursor<'a>(pub(super) &'a [u8]);
 
@@ -32,14 +32,15 @@ impl<'a> Cursor<'a> {
         Ok(part)
     }
 
-    /// An id: 16 bytes, the highest first.
+    /// Reads an id: 16 bytes, big-endian.
     pub(super) fn id(&mut self) -> Result<u128, Torn> {
         let (part, rest) = self.0.split_first_chunk().ok_or(Torn::Content)?;
         self.0 = rest;
         Ok(u128::from_be_bytes(*part))
     }
 
-    /// A number that fits `T`. One that took more bytes than it needs is refused: every number has one form.
+    /// Reads a number that fits `T`. A number that takes more bytes than it needs is refused, so that every number has one
+    /// encoding.
     pub(super) fn number<T: TryFrom<u64>>(&mut self) -> Result<T, Torn> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {

@@ -14,12 +14,12 @@ use crate::clock::Time;
 use crate::tally::Transport;
 use std::time::Duration;
 
-/// More than the longest line has: a byte of bits, a reference and a length, a name, and five numbers.
+/// An upper bound for the length of a line: a byte of bits, a reference and a length, a name, and five numbers.
 const MAX_LINE: usize = MAX_NAME + 48;
 
 /// Writes the frames of one segment, or of one block, from the first on.
 ///
-/// It goes by what it has written: where a frame did not get to its place, the writer is of no more use.
+/// Frames refer to earlier frames, so after a frame has failed to reach its destination the writer must be replaced.
 #[derive(Debug, Default)]
 pub struct Writer {
     pub(super) parties: Numbers<Party>,
@@ -27,7 +27,7 @@ pub struct Writer {
     pub(super) methods: Numbers<Vec<u8>>,
 }
 
-/// What a frame says before its lines.
+/// The part of a frame before its lines.
 #[derive(Clone, Copy)]
 struct Set<'a> {
     phase: Phase,
@@ -46,12 +46,12 @@ impl Writer {
         Self::default()
     }
 
-    /// Appends the frame of `record` to `out`. Where caller, chain and methods have been written before, it allocates
-    /// nothing but room in `out`.
+    /// Appends the frame of `record` to `out`. If caller, chain and methods have been written before, it allocates nothing but
+    /// space in `out`.
     ///
-    /// Latency is kept in whole microseconds, names up to [`MAX_NAME`] bytes. A record that is too long for a frame
-    /// (it takes a batch of a thousand long names) goes on in further frames: they say the same of the set, except
-    /// that they count in no window, and have the rest of the lines.
+    /// Latency is kept in whole microseconds, names up to [`MAX_NAME`] bytes. A record that is too long for one frame (a batch
+    /// of a thousand long names) continues in further frames: they have the remaining lines and repeat the rest of the record,
+    /// except that they count in no window.
     pub fn frame(&mut self, record: &Record<'_>, out: &mut Vec<u8>) {
         let set = Set {
             phase: record.phase,
@@ -66,8 +66,8 @@ impl Writer {
         self.write(set, record.lines.iter().copied(), out);
     }
 
-    /// Appends the frame of `event`, the one that `reader` has read last, to `out`. If it is another reader's, nothing
-    /// is written, and the answer is false.
+    /// Appends the frame of `event`, which `reader` has read last, to `out`. If `event` is from another reader, nothing is
+    /// written and `false` is returned.
     #[must_use]
     pub fn copy(&mut self, reader: &Reader, event: &Event, out: &mut Vec<u8>) -> bool {
         let (Some(party), Some(chain)) = (reader.party(event.party), reader.chain(event.chain)) else {

@@ -71,7 +71,7 @@ pub enum BuildError {
     ChainTwice(ChainName),
     /// A chain has no node.
     NoNode(ChainName),
-    /// This is no URL of a node.
+    /// The URL of a node cannot be used.
     NodeUrl {
         /// Its chain.
         chain: ChainName,
@@ -80,7 +80,7 @@ pub enum BuildError {
         /// What is wrong with it.
         error: BadUrl,
     },
-    /// Nobody could call it: it has no key and no directory, and is not open.
+    /// It has no key and no directory, and is not open, so no request could pass.
     NoCaller,
     /// It has keys and a directory beside them, which would hide them.
     KeysBesideDirectory,

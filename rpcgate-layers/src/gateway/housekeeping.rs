@@ -1,4 +1,4 @@
-//! What a stack needs done beside its calls.
+//! The background work of a stack: sweeps and probes.
 
 use crate::call::heavy::Heavy;
 use crate::call::pace::Pace;
@@ -13,16 +13,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// How often the clock is looked at.
+/// The interval at which the clock is read.
 const LOOK: Duration = Duration::from_secs(1);
-/// How many looks lie between two sweeps of a clock that goes forward.
+/// The number of reads between two sweeps while the clock goes forward.
 const SWEEP: u32 = 30;
 
-/// Sweeps what counts in memory, so that callers long gone take none, and probes the nodes, so that the cache knows what
-/// is final and the pools which node to ask. Without it a stack works, but grows with its callers and does not know the
+/// Sweeps counters in memory, so that idle callers use none, and probes the nodes, so that the cache knows which answers
+/// are final and the pools which node to use. Without it a stack works, but grows with its callers and does not know the
 /// height of its chains.
 ///
-/// A [`GatewayBuilder`](super::GatewayBuilder) spawns it itself. Whoever builds a stack from [`Parts`] spawns
+/// A [`GatewayBuilder`](super::GatewayBuilder) spawns it itself. An embedder that builds a stack from [`Parts`] spawns
 /// [`run`](Housekeeping::run), and drops or aborts that task together with the stack.
 #[derive(Debug)]
 #[must_use = "it does nothing unless it runs"]

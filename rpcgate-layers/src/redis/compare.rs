@@ -9,12 +9,13 @@
 //! is recorded meanwhile hides an excess of the same size, so comparisons are repeated, some of them when another hour has
 //! begun and no call is recorded any more in the hour of the failure.
 
+use super::heartbeat::{Heartbeat, ONLY_RAISE};
 use super::known::numbers;
 use super::link::{Broken, Link};
 use super::report::Report;
 use super::script::{Answered, BadAnswer, Code, Digests, KEPT, KEPT_UNITS, Script, number};
 use super::shared::Shared;
-use super::{Seed, join::Heartbeat};
+use super::{Recording, Seed};
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, Pipeline, Value};
 use rpcgate_core::backend::counters::Restored;
@@ -26,12 +27,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
-/// The number of comparisons when counters may be too high or too low. The last one only raises them.
-pub(super) const COMPARISONS: u64 = 6;
+/// The number of seconds for which a report is kept.
+const REPORT_KEPT: u64 = 120;
+/// The largest number of projects in one pipeline of a report.
+const PROJECTS_PER_PIPELINE: usize = 200;
 /// The number of comparisons, the last ones, that are made after long pauses.
 const RARE: u64 = 3;
-/// The number of comparisons when counters can only be too low.
-pub(super) const ONLY_RAISE: u64 = 1;
 /// The seconds between two comparisons, and between two of the last ones, which reach into the next hour.
 const PAUSE: u64 = 12;
 const RARE_PAUSE: u64 = 1_900;
@@ -85,6 +86,38 @@ struct Correction {
 }
 
 impl Link {
+    /// Reports to a comparison. Each report is complete.
+    async fn report(
+        &mut self,
+        connection: &mut MultiplexedConnection,
+        comparison: &str,
+        recording: &Recording,
+    ) -> Result<(), Broken> {
+        if !self.report.is_for(comparison) {
+            self.report = Report::new(comparison);
+        }
+        let now = self.shared.micros();
+        let behind = i64::try_from(recording.behind.as_micros()).unwrap_or(i64::MAX);
+        // This is read before the unused units: a call that is over has returned what it did not use.
+        let known = self.report.recorded_up_to(self.shared.in_flight.advance(now), now, behind);
+        let names = &self.shared.names;
+        let unused_units = names.unused(comparison);
+        let grown = self.report.grow(self.shared.unused());
+        for chunk in grown.chunks(PROJECTS_PER_PIPELINE) {
+            let mut pipe = Pipeline::with_capacity(chunk.len() + 1);
+            for (project, hour, by) in chunk {
+                pipe.cmd("HINCRBY").arg(&unused_units).arg(format!("{:x}:{hour}", project.0)).arg(*by);
+            }
+            pipe.cmd("EXPIRE").arg(&unused_units).arg(REPORT_KEPT);
+            self.send(connection, &pipe).await?;
+        }
+        let mut pipe = Pipeline::with_capacity(2);
+        let (reports, up_to) = (names.reports(comparison), self.shared.at_redis(known));
+        pipe.cmd("HSET").arg(&reports).arg(self.gateway).arg(format!("{up_to} {}", recording.place));
+        pipe.cmd("EXPIRE").arg(&reports).arg(REPORT_KEPT);
+        self.send(connection, &pipe).await.map(drop)
+    }
+
     /// Reports to the running comparison, or makes one if one is due.
     pub(super) async fn compare(
         &mut self,

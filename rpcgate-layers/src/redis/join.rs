@@ -2,7 +2,7 @@
 //! the counts that it made alone.
 
 use super::Standing;
-use super::compare::{COMPARISONS, ONLY_RAISE};
+use super::heartbeat::{COMPARISONS, Heartbeat, ONLY_RAISE};
 use super::known::{Spot, numbers};
 use super::link::{Broken, Link, Unsettled, digests};
 use super::script::{Answered, Digests, Script, number};
@@ -21,15 +21,6 @@ const CHUNK: usize = 200;
 const TELLING: Duration = Duration::from_secs(10);
 /// The number of seconds after which another gateway may seed if the first one has not finished.
 const SEEDING: u64 = 20;
-
-/// The answer to a gateway's sign of life.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Heartbeat {
-    /// The number of comparisons with the recorded usage that are still to be made, if one is due.
-    pub(super) left: u64,
-    /// The running comparison; empty: none.
-    pub(super) comparison: String,
-}
 
 impl Link {
     /// Synchronises the counters with this gateway.

@@ -17,6 +17,7 @@
 //! Redis must not evict: `maxmemory-policy noeviction`. A cluster of Redis servers is not supported.
 
 mod compare;
+mod heartbeat;
 mod join;
 mod known;
 mod link;

@@ -1,18 +1,10 @@
 //! The report of a gateway for a comparison of counters with the recorded usage: the time up to which all that it counted
 //! is recorded, and the units of its reservations that no call has used.
 
-use super::Recording;
-use super::link::{Broken, Link};
 use super::units::Unused;
-use redis::Pipeline;
-use redis::aio::MultiplexedConnection;
 use rpcgate_core::caller::ProjectId;
 use std::collections::{HashMap, VecDeque};
 
-/// The number of seconds for which a report is kept.
-const KEPT: u64 = 120;
-/// The largest number of projects in one pipeline.
-const CHUNK: usize = 200;
 /// The largest number of moments that wait until everything before them is recorded. Beyond it no further one is added.
 const MOST_MOMENTS: usize = 128;
 
@@ -23,6 +15,45 @@ pub(super) struct Report {
     comparison: String,
     recorded: RecordedUpTo,
     unused: HashMap<(ProjectId, u64), MostUnused>,
+    has_grown: bool,
+}
+
+impl Report {
+    /// An empty report for `comparison`.
+    pub(super) fn new(comparison: &str) -> Self {
+        Report { comparison: comparison.to_owned(), ..Report::default() }
+    }
+
+    /// Whether it is the report for `comparison`.
+    pub(super) fn is_for(&self, comparison: &str) -> bool {
+        self.comparison == comparison
+    }
+
+    /// The time up to which all that was counted is recorded: at `now` all calls that began before `oldest` are over, and
+    /// calls that were over `behind` ago are recorded.
+    pub(super) fn recorded_up_to(&mut self, oldest: i64, now: i64, behind: i64) -> i64 {
+        self.recorded.look(oldest, now, behind)
+    }
+
+    /// The units of projects and hours that have become unused since the last call, where there are any.
+    pub(super) fn grow(
+        &mut self,
+        unused: impl IntoIterator<Item = (ProjectId, u64, Unused)>,
+    ) -> Vec<(ProjectId, u64, u64)> {
+        // Units that a project has at the first call count as they are. Of a project that is seen later, all units count that
+        // have ever become unused.
+        let is_first = !std::mem::replace(&mut self.has_grown, true);
+        let mut grown = Vec::new();
+        for (project, hour, unused) in unused {
+            let first = if is_first { unused } else { Unused::default() };
+            let most = self.unused.entry((project, hour));
+            let by = most.or_insert(MostUnused { first, reported: 0 }).grow(unused);
+            if by > 0 {
+                grown.push((project, hour, by));
+            }
+        }
+        grown
+    }
 }
 
 /// The time up to which all that was counted is recorded.
@@ -70,49 +101,6 @@ impl MostUnused {
         let by = most.saturating_sub(self.reported);
         self.reported += by;
         by
-    }
-}
-
-impl Link {
-    /// Reports to a comparison. Each report is complete.
-    pub(super) async fn report(
-        &mut self,
-        connection: &mut MultiplexedConnection,
-        comparison: &str,
-        recording: &Recording,
-    ) -> Result<(), Broken> {
-        let is_first = self.report.comparison != comparison;
-        if is_first {
-            self.report = Report { comparison: comparison.to_owned(), ..Report::default() };
-        }
-        let now = self.shared.micros();
-        let behind = i64::try_from(recording.behind.as_micros()).unwrap_or(i64::MAX);
-        // This is read before the unused units: a call that is over has returned what it did not use.
-        let known = self.report.recorded.look(self.shared.in_flight.advance(now), now, behind);
-        let names = &self.shared.names;
-        let unused_units = names.unused(comparison);
-        let mut grown = Vec::new();
-        for (project, hour, unused) in self.shared.unused() {
-            let first = if is_first { unused } else { Unused::default() };
-            let most = self.report.unused.entry((project, hour));
-            let by = most.or_insert(MostUnused { first, reported: 0 }).grow(unused);
-            if by > 0 {
-                grown.push((project, hour, by));
-            }
-        }
-        for chunk in grown.chunks(CHUNK) {
-            let mut pipe = Pipeline::with_capacity(chunk.len() + 1);
-            for (project, hour, by) in chunk {
-                pipe.cmd("HINCRBY").arg(&unused_units).arg(format!("{:x}:{hour}", project.0)).arg(*by);
-            }
-            pipe.cmd("EXPIRE").arg(&unused_units).arg(KEPT);
-            self.send(connection, &pipe).await?;
-        }
-        let mut pipe = Pipeline::with_capacity(2);
-        let (reports, up_to) = (names.reports(comparison), self.shared.at_redis(known));
-        pipe.cmd("HSET").arg(&reports).arg(self.gateway).arg(format!("{up_to} {}", recording.place));
-        pipe.cmd("EXPIRE").arg(&reports).arg(KEPT);
-        self.send(connection, &pipe).await.map(drop)
     }
 }
 

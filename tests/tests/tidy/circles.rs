@@ -19,7 +19,6 @@ const ACCEPTED: &[(&str, &str)] = &[
         "rpcgate-chains/simulate/",
         "the files of one simulated node: its chain, its state and what it shows of them",
     ),
-    ("rpcgate-layers/", "to be dissolved"),
 ];
 
 /// A module's name, from the crate's root: nothing for the root itself.

@@ -1,0 +1,108 @@
+//! How do I put only the cache in front of a client of mine?
+//!
+//! A weather service is slow, and many ask it for the same. This proxy keeps its answers for ten seconds, and asks once
+//! however many want to know at the same time. It has no callers, no chains and no JSON-RPC: the layer needs a function that
+//! says which *call* a request is. The call's name is the key, its rule says how long the answer is kept. A request for
+//! which the function returns `None` passes.
+//!
+//! Run it with `cargo run -p rpcgate-examples --example cache_alone`.
+#![expect(clippy::print_stdout, reason = "it tells what to try")]
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper_util::{rt::TokioIo, service::TowerToHyperService};
+use rpcgate_core::{cache_rule::CacheRule, call::CallView, chain::ChainName, chain::MethodRule, clock::*};
+use rpcgate_examples::{Problem, client, node};
+use rpcgate_layers::call::cache::{BoundedReplies, CacheLayer};
+use std::{net::Ipv4Addr, net::SocketAddr, sync::Arc};
+use tokio::net::TcpListener;
+use tower::{Layer, Service, ServiceExt, service_fn};
+
+/// What a call is "for" where there is no chain: any name.
+const WEATHER: ChainName = ChainName::new("weather");
+const KEPT: MethodRule = MethodRule { cache: CacheRule::secs(10), ..MethodRule::UNLISTED };
+const LARGEST_BODY: usize = 64 << 10;
+
+fn forecast(request: &Request<Bytes>) -> Option<CallView<'_>> {
+    (request.method() == Method::GET).then(|| CallView::new(WEATHER, request.uri().path(), KEPT))
+}
+
+/// The client with its cache. Clones share what is kept.
+fn cached(
+    weather: SocketAddr,
+    clock: Arc<dyn Clock>,
+) -> impl Service<Request<Bytes>, Response = Response<Bytes>, Error = Problem, Future: Send> + Clone {
+    let client = service_fn(move |request| client::send(weather, request));
+    let cache = CacheLayer::new(Arc::new(BoundedReplies::new(1 << 20)), clock).with_call(forecast);
+    cache.layer(client)
+}
+
+/// A proxy on a socket of its own, behind hyper.
+async fn start(weather: SocketAddr, clock: Arc<dyn Clock>) -> Result<SocketAddr, Problem> {
+    let client = cached(weather, clock);
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let addr = listener.local_addr()?;
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let client = client.clone();
+            let proxy = service_fn(move |request: Request<Incoming>| {
+                let client = client.clone();
+                async move {
+                    let (head, body) = request.into_parts();
+                    let body = Limited::new(body, LARGEST_BODY).collect().await?.to_bytes();
+                    let response = client.oneshot(Request::from_parts(head, body)).await?;
+                    Ok::<_, Problem>(response.map(Full::new))
+                }
+            });
+            let http = hyper::server::conn::http1::Builder::new();
+            tokio::spawn(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(proxy)));
+        }
+    });
+    Ok(addr)
+}
+
+/// The weather service: it numbers its answers.
+async fn weather() -> Result<SocketAddr, Problem> {
+    let asked = Arc::new(std::sync::atomic::AtomicU32::new(0));
+    let answer = async move || {
+        let number = asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        format!("{{\"forecast\":{number}}}")
+    };
+    let url = node::start(axum::Router::new().fallback(answer)).await?;
+    Ok(url.trim_start_matches("http://").parse()?)
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Problem> {
+    let addr = start(weather().await?, Arc::new(SystemClock::new())).await?;
+    println!("A weather service that numbers its answers, behind a cache. Try, twice within ten seconds:\n");
+    println!("    curl http://{addr}/oslo");
+    tokio::signal::ctrl_c().await?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::clock::Time;
+    use std::time::Duration;
+
+    #[tokio::test]
+    async fn an_answer_is_kept_for_its_time_by_path_and_for_get_alone() {
+        let clock = Arc::new(ManualClock::at(Time::from_secs(1_800_000_000)));
+        let proxy = start(weather().await.unwrap(), clock.clone()).await.unwrap();
+        let ask = async |method: Method, path: &str| {
+            let request = Request::builder().method(method).uri(path).body(Bytes::new()).unwrap();
+            let body = client::send(proxy, request).await.unwrap().into_body();
+            String::from_utf8(body.to_vec()).unwrap()
+        };
+        assert_eq!(ask(Method::GET, "/oslo").await, r#"{"forecast":0}"#);
+        assert_eq!(ask(Method::GET, "/oslo").await, r#"{"forecast":0}"#);
+        assert_eq!(ask(Method::GET, "/rome").await, r#"{"forecast":1}"#);
+        assert_eq!(ask(Method::POST, "/oslo").await, r#"{"forecast":2}"#, "only GET is kept");
+        clock.advance(Duration::from_secs(10));
+        assert_eq!(ask(Method::GET, "/oslo").await, r#"{"forecast":3}"#);
+    }
+}
