@@ -346,9 +346,9 @@ async fn gateways_that_record_in_different_places_lower_nothing() {
     redis.say(&format!("HSET {units} {} 900", NOW.hour()));
     redis.say(&format!("ZADD {} 1 7", names(&settings).gateways()));
     let (left, pause) = (names(&settings).comparisons(), names(&settings).pause());
-    until("comparisons are left", || number(&redis, &format!("GET {left}")) == compare::COMPARISONS).await;
+    until("comparisons are left", || number(&redis, &format!("GET {left}")) == heartbeat::COMPARISONS).await;
     until("one was tried", || number(&redis, &format!("EXISTS {pause}")) == 1).await;
-    assert_eq!(number(&redis, &format!("GET {left}")), compare::COMPARISONS, "it was not made");
+    assert_eq!(number(&redis, &format!("GET {left}")), heartbeat::COMPARISONS, "it was not made");
     assert!(number(&redis, &format!("TTL {pause}")) > 12, "the attempt is not repeated at once");
     assert_eq!(units_in(&redis, &settings, caller.project, NOW.hour()).await, 900);
 }
