@@ -90,8 +90,8 @@ def weighed(caller):
 
 
 def limited(caller):
-    """A project that has a quota of its own."""
-    project = OWNER.project()
+    """A project that has a quota of its own, of a user of its own: requests that are made up may disable the owner."""
+    project = SITE.person().project()
     caller.ask("PUT", f"/operator/projects/{project}/quota", {"rps_limit": 9})
     return project
 
@@ -153,7 +153,7 @@ VALUES = {
     "PUT /operator/projects/{id}/quota": [in_project],
     "DELETE /operator/projects/{id}/quota": [path(id=limited)],
     "PUT /operator/tenants/{id}": [path(id=OTHER.tenant)],
-    "PUT /operator/limit-requests/{id}": [path(id=lambda _: OWNER.limit_request())],
+    "PUT /operator/limit-requests/{id}": [path(id=lambda _: SITE.person().limit_request())],
 }
 
 
