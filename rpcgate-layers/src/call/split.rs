@@ -97,7 +97,8 @@ impl SplitBatchLayer {
         self
     }
 
-    /// The same layer with so many bytes at most in the response to one call of a batch. A larger one is a failed call.
+    /// The same layer with so many bytes at most in the response to one call, where a larger one is a failed call, and in the
+    /// joined response to a batch: an answer for which it has no room is replaced with [`Refusal::ReplyTooLarge`].
     #[must_use]
     pub fn with_answer(mut self, bytes: usize) -> Self {
         self.most = bytes;
@@ -213,11 +214,16 @@ impl SplitBatchLayer {
         }
         let calls = items.into_iter().map(|item| self.answer_item(fresh.clone(), &head, &body, item));
         let calls: Vec<_> = calls.collect();
-        let answers: Vec<Option<Bytes>> = stream::iter(calls).buffered(self.parallel).collect().await;
+        let mut answers = stream::iter(calls).buffered(self.parallel);
         let mut joined = Vec::new();
-        for answer in answers.into_iter().flatten() {
+        while let Some(answer) = answers.next().await {
+            let Some((id, answer)) = answer else { continue };
             joined.push(if joined.is_empty() { b'[' } else { b',' });
-            joined.extend_from_slice(&answer);
+            if joined.len() + answer.len() < self.most {
+                joined.extend_from_slice(&answer);
+            } else {
+                Refusal::ReplyTooLarge.write_item(Dialect::JsonRpc2, id.as_deref(), &mut joined);
+            }
         }
         if !joined.is_empty() {
             joined.push(b']');
@@ -227,14 +233,14 @@ impl SplitBatchLayer {
         Ok(response)
     }
 
-    /// The answer to one item; `None` to a notification.
+    /// The id and the answer of one item; `None` of a notification.
     async fn answer_item<S, B>(
         &self,
         inner: S,
         head: &http::request::Parts,
         body: &Bytes,
         item: Item,
-    ) -> Option<Bytes>
+    ) -> Option<(Option<Bytes>, Bytes)>
     where
         B: Body<Data = Bytes>,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -244,9 +250,9 @@ impl SplitBatchLayer {
         let envelope = match item {
             Ok(envelope) => envelope,
             Err(bad) => {
-                let id = bad.id.map(|id| id.of(body));
-                Refusal::InvalidRequest.write_item(Dialect::JsonRpc2, id, &mut own);
-                return Some(own.into());
+                let id = bad.id.map(|id| body.slice(id.range()));
+                Refusal::InvalidRequest.write_item(Dialect::JsonRpc2, id.as_deref(), &mut own);
+                return Some((id, own.into()));
             }
         };
         let request = Request::from_parts(head.clone(), body.slice(envelope.whole.range()));
@@ -254,7 +260,8 @@ impl SplitBatchLayer {
         if envelope.is_notification(body) {
             return None;
         }
-        answer.or_else(|| Some(failed(&envelope, body)))
+        let id = envelope.id.map(|id| body.slice(id.range()));
+        Some((id, answer.unwrap_or_else(|| failed(&envelope, body))))
     }
 
     /// The body of the response, if it answers a call. Errors are the inner service's to log.
@@ -322,6 +329,18 @@ mod tests {
     fn batch(calls: usize) -> String {
         let call = |n| format!(r#"{{"jsonrpc":"2.0","id":{n},"method":"m"}}"#);
         format!("[{}]", (0..calls).map(call).collect::<Vec<_>>().join(","))
+    }
+
+    #[tokio::test]
+    async fn an_answer_for_which_the_joined_response_has_no_room_is_refused_in_its_place() {
+        let long = service_fn(async |_: Request<Bytes>| {
+            let answer = format!(r#"{{"jsonrpc":"2.0","id":0,"result":"{}"}}"#, "x".repeat(200));
+            Ok::<_, BoxError>(Response::new(Full::<Bytes>::from(answer)))
+        });
+        let joined =
+            text(SplitBatchLayer::new().with_answer(500).layer(long).oneshot(request(&batch(3))).await).await;
+        assert_eq!(joined.matches("xxx\"}").count(), 2, "{joined}");
+        assert!(joined.contains(r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32005,"#), "{joined}");
     }
 
     #[tokio::test(start_paused = true)]
