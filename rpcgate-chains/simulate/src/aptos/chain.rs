@@ -1,8 +1,9 @@
 //! The chain: which transactions stand in which block, and what came of them.
 
+use super::address::Address;
 use super::fault::Fault;
 use super::state::{RESIDENT_GAS, State, Turn, transfers};
-use super::tx::{Address, Tx};
+use super::tx::{CHAIN, Tx};
 use crate::Submission;
 use crate::inbox::Inbox;
 use crate::seed::Seed;
@@ -11,8 +12,6 @@ use rpcgate_core::clock::Time;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// The chain's number.
-pub(crate) const CHAIN: u8 = 1;
 /// How many blocks a node keeps: about two months.
 pub(crate) const KEPT: u64 = 20_000_000;
 /// Height at the epoch.

@@ -1,16 +1,10 @@
 //! The account of the system, `0x1`: the coin and the framework's own resources, which clients' first examples look at.
 
-use super::chain::{CHAIN, Chain};
+use super::address::FRAMEWORK;
+use super::chain::Chain;
 use super::show::handle;
-use super::tx::Address;
+use super::tx::CHAIN;
 use crate::json::{Json, object};
-
-/// `0x1`.
-pub(crate) const ADDRESS: Address = {
-    let mut address = [0; 32];
-    address[31] = 1;
-    address
-};
 
 /// All coins, in octas, and the place of the sum in the ledger's table of sums.
 const SUPPLY: &str = "119500000000000000";
@@ -21,7 +15,7 @@ impl Chain {
         let (epoch, _) = Self::round(self.head);
         let micros = |height| Json::from(self.time(height).micros().to_string());
         let counted = |number, count: u64| {
-            let mut events = handle(&ADDRESS, number);
+            let mut events = handle(&FRAMEWORK, number);
             events.put("counter", count.to_string());
             events
         };

@@ -1,5 +1,6 @@
 //! The full node of Aptos: its REST API, version 1.
 
+mod address;
 mod bcs;
 mod chain;
 mod fault;
@@ -13,11 +14,12 @@ use super::json::{Json, object};
 use super::rest::{self, Rest, RestRequest};
 use super::target::Target;
 use super::{NodeReply, Simulated, SimulatedRequest, Submission};
+use address::{Address, FRAMEWORK, name, read_address};
 use chain::Chain;
 use fault::Fault;
 use rpcgate_core::clock::Time;
 use state::Account;
-use tx::{Address, COIN, Tx, name, read_address};
+use tx::{COIN, Tx};
 
 /// Transactions of a page if the caller does not say, and at most.
 const PAGE: u64 = 25;
@@ -101,7 +103,7 @@ impl AptosNode {
             ["resources"] => {
                 let (address, account) = self.account(text, target)?;
                 let own = show::account_resource(&address, &account);
-                if address != framework::ADDRESS {
+                if address != FRAMEWORK {
                     return Ok(Json::Array(vec![own, show::coin_resource(&address, &account)]));
                 }
                 let system = self.chain.framework().into_iter();
@@ -113,7 +115,7 @@ impl AptosNode {
                 match kind.replace(' ', "").as_str() {
                     show::ACCOUNT => Ok(show::account_resource(&address, &account)),
                     show::STORE => Ok(show::coin_resource(&address, &account)),
-                    kind if address == framework::ADDRESS
+                    kind if address == FRAMEWORK
                         && let Some((kind, data)) =
                             self.chain.framework().into_iter().find(|(known, _)| *known == kind) =>
                     {

@@ -1,8 +1,9 @@
 //! How the ledger is shown.
 
-use super::chain::{CHAIN, Chain, Entry, Kind};
+use super::address::{Address, name, read_address};
+use super::chain::{Chain, Entry, Kind};
 use super::state::{Account, RESIDENT_GAS};
-use super::tx::{Address, COIN, Call, Tx, name, request, sha3, shown_signature};
+use super::tx::{CHAIN, COIN, Call, Tx, request, sha3, shown_signature};
 use crate::json::{Json, object};
 
 /// Of the system.
@@ -207,7 +208,7 @@ impl Chain {
             Kind::Client(tx) => self.user(entry, &tx.sender, tx.call.transfer(), tx.json()),
             Kind::Turn(turn) => {
                 let call = Call {
-                    address: super::tx::read_address(SYSTEM).unwrap_or_default(),
+                    address: read_address(SYSTEM).unwrap_or_default(),
                     module: "aptos_account".into(),
                     function: "transfer".into(),
                     types: Vec::new(),

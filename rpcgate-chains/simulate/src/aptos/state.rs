@@ -1,6 +1,7 @@
 //! Accounts and their coins.
 
-use super::tx::{Address, sha3};
+use super::address::{Address, FRAMEWORK};
+use super::tx::sha3;
 use crate::seed::Seed;
 use std::collections::BTreeMap;
 
@@ -81,7 +82,7 @@ impl State {
         });
         let developers = DEVELOPERS.iter().filter_map(|key| hex::decode(key).ok());
         let developers = developers.map(|key| (of_key(&key), Account { sequence: 0, balance: 1_000 * APT }));
-        let system = (super::framework::ADDRESS, Account::default());
+        let system = (FRAMEWORK, Account::default());
         State {
             seed,
             base,

@@ -1,12 +1,13 @@
 //! Transactions: their bytes, their hash and their signers.
 
+use super::address::{Address, name, read_address};
 use super::bcs::{Reader, Writer};
 use crate::json::{Json, object};
 use ring::signature::{ED25519, UnparsedPublicKey};
 use sha3::{Digest, Sha3_256};
 
-/// An account's address.
-pub(crate) type Address = [u8; 32];
+/// The chain id that a transaction names.
+pub(crate) const CHAIN: u8 = 1;
 
 /// The chain's own coin, as a type.
 pub(crate) const COIN: &str = "0x1::aptos_coin::AptosCoin";
@@ -14,22 +15,6 @@ pub(crate) const COIN: &str = "0x1::aptos_coin::AptosCoin";
 /// SHA3-256.
 pub(crate) fn sha3(bytes: &[u8]) -> [u8; 32] {
     Sha3_256::digest(bytes).into()
-}
-
-/// An address as the API writes it: whole, but those of the system short.
-pub(crate) fn name(address: &Address) -> String {
-    match address {
-        [zeros @ .., last] if *last < 16 && zeros.iter().all(|byte| *byte == 0) => format!("0x{last:x}"),
-        _ => format!("0x{}", hex::encode(address)),
-    }
-}
-
-/// Reads an address; leading zeros and `0x` may be left out.
-pub(crate) fn read_address(text: &str) -> Option<Address> {
-    let digits = text.strip_prefix("0x").unwrap_or(text);
-    let good = (1..=64).contains(&digits.len());
-    let bytes = hex::decode(format!("{digits:0>64}")).ok().filter(|_| good)?;
-    bytes.try_into().ok()
 }
 
 /// A function of a module, with what it is called with.
@@ -224,7 +209,7 @@ impl Tx {
         let writer = call.write(writer.u64(digits(&tx["sequence_number"])?).length(2))?;
         let writer = writer.u64(digits(&tx["max_gas_amount"])?).u64(digits(&tx["gas_unit_price"])?);
         // The JSON has no chain: it is this one's.
-        let writer = writer.u64(digits(&tx["expiration_timestamp_secs"])?).raw(&[super::chain::CHAIN]);
+        let writer = writer.u64(digits(&tx["expiration_timestamp_secs"])?).raw(&[CHAIN]);
         Some(writer.length(0).bytes(&key).bytes(&signed).done())
     }
 

@@ -1,9 +1,10 @@
 //! Functions that only read.
 
+use super::address::{Address, name, read_address};
 use super::bcs::Reader;
-use super::chain::{CHAIN, Chain};
+use super::chain::Chain;
 use super::fault::Fault;
-use super::tx::{Address, COIN, Call, read_address};
+use super::tx::{CHAIN, COIN, Call};
 use crate::json::{Json, object};
 use serde_json::Value;
 
@@ -46,7 +47,7 @@ impl Asked {
         };
         let arguments = texts("arguments")?.iter().map(|text| read_address(text)).collect::<Option<_>>();
         Ok(Asked {
-            path: format!("{}::{rest}", super::tx::name(&address)),
+            path: format!("{}::{rest}", name(&address)),
             types: texts("type_arguments")?,
             arguments: arguments.ok_or_else(|| wrong("an argument is no address"))?,
         })

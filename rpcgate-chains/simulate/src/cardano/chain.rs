@@ -1,7 +1,7 @@
 //! The chain: blocks, and which outputs are unspent.
 
-use super::network::{SLOT_ZERO, TX_BYTES};
-use super::tx::{Output, Reference, Tx, ada, bech32, hash28};
+use super::network::{SLOT_ZERO, TX_BYTES, ada};
+use super::tx::{Output, Reference, Tx, bech32, hash28};
 use crate::envelope::Fault;
 use crate::inbox::Inbox;
 use crate::json::{Json, object};

@@ -1,6 +1,5 @@
 //! Facts of the network that no transaction here changes.
 
-use super::tx::ada;
 use crate::json::{Json, object};
 
 /// Lovelace for each byte of a transaction.
@@ -31,6 +30,11 @@ pub(super) fn era_start() -> Json {
     // The network's start is this long before slot 0.
     let seconds = SLOT_ZERO + slot - 1_506_203_091;
     object! { "time": object! { "seconds": seconds }, "slot": slot, "epoch": CONWAY }
+}
+
+/// A value of `lovelace` and no other asset.
+pub(super) fn ada(lovelace: u64) -> Json {
+    object! { "ada": object! { "lovelace": lovelace } }
 }
 
 fn bytes(count: u64) -> Json {

@@ -1,8 +1,8 @@
 //! Stake pools, and what they earned in an epoch.
 
 use super::chain::Chain;
-use super::network::epoch;
-use super::tx::{ada, bech32};
+use super::network::{ada, epoch};
+use super::tx::bech32;
 use crate::json::{Json, object};
 
 /// How many pools there are.

@@ -1,6 +1,7 @@
 //! Transactions: reading them, their identity, and what a node asks of them.
 
 use super::cbor::{Item, Kind};
+use super::network::{FEE, FEE_PER_BYTE, ada};
 use crate::json::{Json, object};
 use bech32::{Bech32, Hrp};
 use blake2::Blake2b;
@@ -79,11 +80,6 @@ impl Output {
     }
 }
 
-/// An amount of lovelace as a value.
-pub(super) fn ada(lovelace: u64) -> Json {
-    object! { "ada": object! { "lovelace": lovelace } }
-}
-
 impl Tx {
     /// Reads a transaction; says what is wrong with the bytes.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
@@ -140,7 +136,7 @@ impl Tx {
 
     /// The least fee for its size.
     pub(super) fn least_fee(&self) -> u64 {
-        super::network::FEE_PER_BYTE * self.size as u64 + super::network::FEE
+        FEE_PER_BYTE * self.size as u64 + FEE
     }
 }
 

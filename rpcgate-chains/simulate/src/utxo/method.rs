@@ -1,9 +1,10 @@
 //! The methods of a UTXO daemon.
 
 use super::UtxoNode;
+use super::accept::Reject;
 use super::catalog;
 use super::coin::{Hash, Kind};
-use super::pool::{Reject, Waiting};
+use super::pool::Waiting;
 use super::script::{Form, asm};
 use super::show::{Detail, difficulty};
 use super::tx::{Tx, parse_hash, shown};

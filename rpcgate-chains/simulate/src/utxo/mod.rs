@@ -1,5 +1,6 @@
 //! Nodes of the UTXO chains: the JSON-RPC 1.0 of Bitcoin Core and its relatives.
 
+mod accept;
 mod catalog;
 mod chain;
 mod coin;

@@ -1,6 +1,7 @@
 //! The methods of an XRP Ledger server.
 
 use super::ledger::{FEE, GENESIS, root_index};
+use super::show::{Choice, View, account_root};
 use super::wire::{Account, Hash, parse_address, upper};
 use super::{Context, XrpNode};
 use crate::json::{Json, object};
@@ -42,23 +43,7 @@ impl Trouble {
     }
 }
 
-/// A ledger that a caller chose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum View {
-    /// One that is validated.
-    Closed(u64),
-    /// The open one.
-    Open(u64),
-}
-
-impl View {
-    pub(super) fn index(self) -> u64 {
-        let (View::Closed(index) | View::Open(index)) = self;
-        index
-    }
-}
-
-/// What rippled serves to administrators only.
+/// Whether rippled serves `method` to administrators only.
 pub(super) fn is_for_administrators(method: &str) -> bool {
     const METHODS: &[&str] = &[
         "can_delete",
@@ -202,7 +187,7 @@ impl XrpNode {
         let Some(root) = self.chain.root(&account, view.index()) else {
             return Err(self.no_account(text, view));
         };
-        let mut data = super::show::account_root(&account, &root);
+        let mut data = account_root(&account, &root);
         let mut flags = object! {};
         for name in FLAGS {
             flags.put(name, false);
@@ -259,7 +244,7 @@ impl XrpNode {
                 Trouble { words: None, ..Trouble::new("entryNotFound", 0, "") }.with(self.named(view))
             );
         };
-        let out = object! { "index": index, "node": super::show::account_root(&account, &root) };
+        let out = object! { "index": index, "node": account_root(&account, &root) };
         Ok(self.place(out, view))
     }
 
@@ -271,7 +256,7 @@ impl XrpNode {
         {
             return Err(Trouble::new("noPermission", 6, "You don't have permission for this command."));
         }
-        let show = super::show::Choice {
+        let show = Choice {
             version: context.version,
             transactions: flag(params, "transactions", context)?,
             expand: flag(params, "expand", context)?,

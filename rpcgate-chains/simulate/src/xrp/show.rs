@@ -4,7 +4,6 @@ use super::Context;
 use super::ledger::{
     Chain, Entry, FEE, Header, RESERVE, RESERVE_INCREMENT, RESOLUTION, RIPPLE_EPOCH, Root, root_index,
 };
-use super::method::View;
 use super::wire::{Account, address, base58, upper};
 use crate::json::{Json, object};
 use crate::utc;
@@ -17,7 +16,23 @@ const EXPECTED: u64 = 128;
 /// Prefix of a node's public key in base58.
 const NODE_KEY: u8 = 28;
 
-/// How a ledger is to be shown.
+/// The ledger that a request selects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum View {
+    /// A validated ledger.
+    Closed(u64),
+    /// The open ledger.
+    Open(u64),
+}
+
+impl View {
+    pub(super) fn index(self) -> u64 {
+        let (View::Closed(index) | View::Open(index)) = self;
+        index
+    }
+}
+
+/// The form in which a ledger is shown.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Choice {
     pub(super) version: u64,
