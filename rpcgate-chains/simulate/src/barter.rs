@@ -1,5 +1,5 @@
-//! Traffic that needs no history: residents in pairs pass the same amount to and fro, so that what each of them
-//! holds and has sent follows from the number of turns that have passed.
+//! Traffic that needs no history: residents in pairs pay each other the same amount in turns, so that the balance and
+//! the number of payments of each follow from the number of turns that have passed.
 
 use super::seed::Seed;
 
@@ -7,40 +7,40 @@ use super::seed::Seed;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Barter {
     seed: Seed,
-    /// Pairs of residents; they take turns.
+    /// The number of pairs, which take turns.
     pairs: u64,
-    /// Turns in each block.
+    /// The number of turns in each block.
     per_block: u64,
     /// The first block with turns.
     first: u64,
-    /// Most that is passed in a turn.
+    /// The largest amount of a turn.
     most: u64,
 }
 
 /// One payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Turn {
-    /// Its number since the first, 0 for that.
+    /// Its number, counted from 0.
     pub(crate) number: u64,
-    /// Which of the pairs.
+    /// The pair that pays.
     pub(crate) pair: u64,
-    /// How many turns the pair took before.
+    /// The number of turns that the pair took before.
     pub(crate) round: u64,
-    /// The payer, as a number of a resident.
+    /// The number of the resident that pays.
     pub(crate) payer: u64,
-    /// The payee.
+    /// The number of the resident that is paid.
     pub(crate) payee: u64,
     pub(crate) amount: u64,
 }
 
-/// What came of a resident's turns so far.
+/// The result of a resident's turns so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
-    /// How often it paid.
+    /// The number of its payments.
     pub(crate) sent: u64,
-    /// What it holds beyond what it began with: less than nothing while its neighbour has its payment.
+    /// The change of its balance: negative while the other of the pair holds its payment.
     pub(crate) gain: i64,
-    /// Number of the last turn in which it paid or was paid.
+    /// The number of the last turn in which it took part.
     pub(crate) last: Option<u64>,
 }
 
@@ -49,12 +49,12 @@ impl Barter {
         Barter { seed, pairs, per_block, first, most }
     }
 
-    /// How many residents there are, numbered from 0.
+    /// The number of residents, which are numbered from 0.
     pub(crate) fn residents(self) -> u64 {
         2 * self.pairs
     }
 
-    /// How many turns have passed when block `height` stands.
+    /// The number of turns that have passed with block `height`.
     pub(crate) fn passed(self, height: u64) -> u64 {
         (height + 1).saturating_sub(self.first) * self.per_block
     }
@@ -66,7 +66,7 @@ impl Barter {
         (begin..end).map(move |number| self.turn(number))
     }
 
-    /// Block of a turn, and its place there.
+    /// The block of a turn, and its index there.
     pub(crate) fn place(self, number: u64) -> (u64, usize) {
         (self.first + number / self.per_block, (number % self.per_block) as usize)
     }
@@ -81,12 +81,12 @@ impl Barter {
         1 + self.seed.below("amount", exchange * self.pairs + pair, self.most)
     }
 
-    /// How many turns of a pair are among the first `passed`.
+    /// The number of a pair's turns among the first `passed`.
     pub(crate) fn rounds(self, pair: u64, passed: u64) -> u64 {
         (passed + self.pairs - 1 - pair) / self.pairs
     }
 
-    /// What came of a resident's turns among the first `passed`.
+    /// The result of a resident's turns among the first `passed`.
     pub(crate) fn standing(self, resident: u64, passed: u64) -> Standing {
         let pair = resident / 2;
         let rounds = self.rounds(pair, passed);
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_resident_holds_is_the_sum_of_its_turns() {
+    fn the_balance_of_a_resident_is_the_sum_of_its_turns() {
         let barter = Barter::new(Seed::of("xrp", 5), 3, 4, 100, 1_000);
         let (mut gains, mut sent, mut last) = ([0i64; 6], [0u64; 6], [None; 6]);
         assert_eq!(barter.of_block(99).count(), 0);

@@ -1,43 +1,43 @@
-//! The faults of a node: data and a decision, which the owner of the socket carries out.
+//! The faults of a node: settings and a decision, which the owner of the socket carries out.
 
 use super::seed::Stream;
 use std::time::Duration;
 
-/// A dial for latency and faults.
+/// Settings for latency and faults.
 #[derive(Debug, Clone)]
 pub struct Dial {
-    /// Share of requests that fail, 0 to 1. A failure is an HTTP error or a cut connection, evenly.
+    /// The share of requests that fail, 0 to 1. Half of the failures are HTTP errors, half are cut connections.
     pub error_rate: f64,
-    /// Share of requests that are never answered, 0 to 1.
+    /// The share of requests that are never answered, 0 to 1.
     pub hang_rate: f64,
-    /// Least time before an answer.
+    /// The shortest time before an answer.
     pub latency: Duration,
-    /// Most time added to it; the added time is spread evenly.
+    /// The longest time added to it; the added time is uniformly distributed.
     pub jitter: Duration,
     stream: Stream,
 }
 
-/// What happens to one request.
+/// The fate of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disturbance {
     /// It is answered after the delay.
     Answer {
-        /// Time before the answer.
+        /// The time before the answer.
         delay: Duration,
     },
-    /// It is answered after the delay, with this HTTP status and a body that is no JSON.
+    /// It is answered after the delay, with this HTTP status and a body that is not JSON.
     Status {
-        /// Time before the answer.
+        /// The time before the answer.
         delay: Duration,
         /// 500, 502 or 503.
         status: u16,
     },
     /// The connection is cut after the delay, with no answer.
     Cut {
-        /// Time before the cut.
+        /// The time before the cut.
         delay: Duration,
     },
-    /// Nothing ever comes; the connection stays open.
+    /// It is never answered; the connection stays open.
     Hang,
 }
 
@@ -53,7 +53,7 @@ impl Dial {
         }
     }
 
-    /// What happens to the next request. The same seed and settings give the same row of decisions.
+    /// Decides about the next request. The same seed and settings give the same sequence of decisions.
     #[expect(
         clippy::should_implement_trait,
         reason = "an endless row of decisions is no iterator over a thing"
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_come_out_and_every_fault_occurs() {
+    fn the_rates_hold_and_every_fault_occurs() {
         let mut dial = Dial { error_rate: 0.3, hang_rate: 0.1, ..Dial::new(5) };
         let row: Vec<_> = (0..10_000).map(|_| dial.next()).collect();
         let share = |f: fn(&Disturbance) -> bool| row.iter().filter(|d| f(d)).count() as f64 / 10_000.0;
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_repeats_its_row() {
+    fn a_seed_repeats_its_sequence_of_decisions() {
         let row = |seed| {
             let mut dial = Dial { error_rate: 0.5, ..Dial::new(seed) };
             (0..50).map(|_| dial.next()).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! Reading JSON-RPC requests, as leniently as real nodes do, and keeping each id as it was written.
+//! Reads JSON-RPC requests as leniently as real nodes do, and keeps each id as it was written.
 
 use super::json::Json;
 use serde_json::Value;
@@ -19,13 +19,13 @@ pub(crate) enum Body {
 /// One JSON-RPC request, or the value in its place.
 #[derive(Debug, Default)]
 pub(crate) struct Request {
-    /// Whether it was a JSON object at all.
+    /// Whether it was a JSON object.
     pub(crate) object: bool,
-    /// The id as it was written; `None` when there was none.
+    /// The id as it was written; `None` if it is absent.
     pub(crate) id: Option<String>,
-    /// `method`, of any kind; null when absent.
+    /// `method`, of any JSON type; null if absent.
     pub(crate) method: Value,
-    /// `params`, of any kind; null when absent.
+    /// `params`, of any JSON type; null if absent.
     pub(crate) params: Value,
 }
 
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_told_from_what_is_no_json() {
+    fn a_value_that_is_not_a_request_is_not_mistaken_for_invalid_json() {
         assert!(matches!(Body::read(b"{nope"), Body::Unreadable));
         assert!(matches!(Body::read(b""), Body::Unreadable));
         assert!(matches!(Body::read(b"\xff"), Body::Unreadable));

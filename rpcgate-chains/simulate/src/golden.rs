@@ -1,13 +1,13 @@
-//! Comparing answers with those that real nodes gave.
+//! Compares answers with those of real nodes.
 
 use super::{Simulated, SimulatedRequest};
 use rpcgate_core::clock::Time;
 use serde_json::{Value, json};
 
-/// A minute of the chains' life at which tests start.
+/// The time at which tests start.
 pub(crate) const NOW: Time = Time::from_secs(1_800_000_000);
 
-/// Posts a body; gives the status and the body.
+/// Posts a body; returns the status and the body.
 pub(crate) fn post(node: &mut dyn Simulated, body: &str, now: Time) -> (u16, String) {
     let request = SimulatedRequest { method: &http::Method::POST, path: "/", body: body.as_bytes() };
     let reply = node.handle(&request, now);
@@ -15,14 +15,14 @@ pub(crate) fn post(node: &mut dyn Simulated, body: &str, now: Time) -> (u16, Str
     (reply.status, String::from_utf8(reply.body).expect("UTF-8"))
 }
 
-/// Calls a method; gives the whole answer.
+/// Calls a method; returns the whole answer.
 #[expect(clippy::needless_pass_by_value, reason = "callers write their parameters in place")]
 pub(crate) fn call(node: &mut dyn Simulated, method: &str, params: Value, now: Time) -> Value {
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
     serde_json::from_str(&post(node, &body, now).1).expect("JSON")
 }
 
-/// Calls a method that answers.
+/// Calls a method and returns its result.
 #[track_caller]
 pub(crate) fn result(node: &mut dyn Simulated, method: &str, params: Value, now: Time) -> Value {
     let answer = call(node, method, params, now);
@@ -30,7 +30,7 @@ pub(crate) fn result(node: &mut dyn Simulated, method: &str, params: Value, now:
     answer["result"].clone()
 }
 
-/// Calls a method that refuses; gives code and message.
+/// Calls a method that fails; returns code and message.
 #[track_caller]
 pub(crate) fn refusal(node: &mut dyn Simulated, method: &str, params: Value, now: Time) -> (i64, String) {
     let answer = call(node, method, params, now);
@@ -39,7 +39,7 @@ pub(crate) fn refusal(node: &mut dyn Simulated, method: &str, params: Value, now
     (code, error["message"].as_str().expect("a message").to_owned())
 }
 
-/// What a real node answered to the recorded request `name`.
+/// The answer of a real node to the recorded request `name`.
 pub(crate) fn recorded(fixture: &str, name: &str) -> Value {
     let rows: Vec<Value> = serde_json::from_str(fixture).expect("a fixture");
     let row =
@@ -58,8 +58,8 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Compares member names and kinds, to the last leaf. Members named in `spare` may be there on one side only. Each
-/// item of an array must look like one of the recorded items.
+/// Compares member names and types, down to the leaves. Members named in `spare` may exist on one side only. Each
+/// item of an array must have the shape of one of the recorded items.
 pub(crate) fn same_shape(real: &Value, ours: &Value, spare: &[&str]) -> Result<(), String> {
     match (real, ours) {
         (Value::Object(real), Value::Object(ours)) => {
@@ -103,7 +103,7 @@ pub(crate) fn assert_shape(name: &str, real: &Value, ours: &Value, spare: &[&str
 }
 
 #[test]
-fn shapes_differ_by_names_and_kinds_only() {
+fn shapes_differ_by_names_and_types_only() {
     let real = json!({ "a": 1, "b": [{ "c": "x" }, { "d": true }] });
     assert!(same_shape(&real, &json!({ "a": 7, "b": [{ "d": false }] }), &[]).is_ok());
     for wrong in

@@ -8,17 +8,17 @@ use rpcgate_core::clock::Time;
 pub(crate) struct Inbox {
     taken: Vec<Submission>,
     bytes: usize,
-    /// How many of them came before the last request.
+    /// The number of submissions before the last request.
     before: usize,
 }
 
 impl Inbox {
-    /// Begins a request: earlier submissions are not the newest any more.
+    /// Begins a request: earlier submissions are no longer the newest.
     pub(crate) fn begin_request(&mut self) {
         self.before = self.taken.len();
     }
 
-    /// Takes `raw` and gives its place; `None` if there is no room left.
+    /// Takes `raw` and returns its index; `None` if there is no room left.
     pub(crate) fn take(&mut self, moment: Time, raw: Vec<u8>) -> Option<usize> {
         let bytes = self.bytes + raw.len();
         if self.taken.len() >= SUBMISSIONS || bytes > SUBMISSION_BYTES {

@@ -1,9 +1,9 @@
-//! JSON as nodes write it: members in their order, amounts with all their digits.
+//! JSON as nodes write it: members in order, amounts with all their digits.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// A JSON value to be written. Numbers are kept as text, so that `0.00001000` stays what it is.
+/// A JSON value to be written. Numbers are stored as text, so that `0.00001000` keeps its zeros.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Json {
     /// `null`
@@ -21,7 +21,7 @@ pub(crate) enum Json {
 }
 
 impl Json {
-    /// Writes the value to the end of `out`, without spaces.
+    /// Appends the value to `out`, without spaces.
     pub(crate) fn write(&self, out: &mut String) {
         match self {
             Json::Null => out.push_str("null"),
@@ -53,14 +53,14 @@ impl Json {
         }
     }
 
-    /// Adds a member to an object; anything else stays as it is.
+    /// Adds a member to an object; does nothing to any other value.
     pub(crate) fn put(&mut self, name: &'static str, value: impl Into<Json>) {
         if let Json::Object(members) = self {
             members.push((Cow::Borrowed(name), value.into()));
         }
     }
 
-    /// Puts a value in the place of an object's member, or adds it.
+    /// Replaces or adds a member of an object.
     pub(crate) fn set(&mut self, name: &'static str, value: impl Into<Json>) {
         if let Json::Object(members) = self {
             match members.iter_mut().find(|(known, _)| known == name) {
@@ -70,7 +70,7 @@ impl Json {
         }
     }
 
-    /// A number of big-endian bytes as `0x` and hex, without leading zeros.
+    /// A big-endian number as `0x` and hex, without leading zeros.
     pub(crate) fn quantity_of(bytes: &[u8]) -> Self {
         let digits = hex::encode(bytes);
         let digits = digits.trim_start_matches('0');
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn written_values_are_read_back() {
         let value = object! {
             "text": String::from("a\"b\\c\n\u{1}é"), "none": Json::Null, "list": vec![1u64, 2], "yes": true,
             "amount": Json::amount(1_000u64), "float": Json::float(0.5), "hex": Json::quantity(0u64),

@@ -1,5 +1,5 @@
 //! The server loop of nodes that speak JSON-RPC, from the bytes of a body to the bytes of the answer. A node adds its
-//! methods and its dialect: the wording of its errors and the form of its answers.
+//! methods and its dialect: the texts of its errors and the form of its answers.
 
 use super::NodeReply;
 use super::envelope::{Body, Fault, Request};
@@ -9,12 +9,12 @@ use serde_json::Value;
 
 /// A node's methods, and its dialect of JSON-RPC.
 pub(crate) trait JsonRpc {
-    /// What the node answers in place of a result.
+    /// The error with which the node answers.
     type Error;
 
-    /// What the node writes after every answer.
+    /// A text that the node writes after every answer.
     const END: &'static str = "";
-    /// The answer to a batch without calls, where the node does not refuse it.
+    /// The answer to an empty batch, if the node does not refuse it.
     const EMPTY_BATCH: &'static str = "";
 
     /// Runs a method.
@@ -23,25 +23,25 @@ pub(crate) trait JsonRpc {
     /// The error for a body that is not JSON.
     fn unreadable() -> Self::Error;
 
-    /// The error for a value that is not a call, which came alone or in a batch.
+    /// The error for a value that is not a call, alone or in a batch.
     fn not_a_call(request: &Request, is_alone: bool) -> Self::Error;
 
-    /// The error for a batch of this many calls; `None` if the node takes it.
+    /// The error for a batch of this many calls; `None` if the node accepts it.
     fn refused_batch(_calls: usize) -> Option<Self::Error> {
         None
     }
 
-    /// Whether the node runs the request without answering it.
+    /// Whether the node runs the request without an answer.
     fn is_notification(_request: &Request) -> bool {
         false
     }
 
-    /// The HTTP status of an answer that holds nothing but this error.
+    /// The HTTP status of an answer that consists of this error alone.
     fn status(_error: &Self::Error) -> u16 {
         200
     }
 
-    /// Writes one answer. `request` has no parameters left; it is empty where no request could be read.
+    /// Writes one answer. The parameters of `request` have been taken out; it is empty if no request could be read.
     fn write(request: &Request, result: Result<Json, Self::Error>, out: &mut String);
 }
 
@@ -80,7 +80,7 @@ fn batch<N: JsonRpc>(node: &mut N, calls: Vec<Request>, now: Time, out: &mut Str
     }
 }
 
-/// Runs one request, writes its answer and gives the HTTP status; `None` for a notification.
+/// Runs one request, writes its answer and returns the HTTP status; `None` for a notification.
 fn answer<N: JsonRpc>(
     node: &mut N,
     mut request: Request,
@@ -128,7 +128,7 @@ pub(crate) fn write_id_first(id: Option<&str>, result: Result<Json, Fault>, out:
 mod tests {
     use super::*;
 
-    /// Knows `sum`; notifications are requests without an id.
+    /// A node with the method `sum`; requests without an id are notifications.
     struct Adder(i64);
 
     impl JsonRpc for Adder {

@@ -1,13 +1,13 @@
 //! Simulated nodes: state machines that answer like a real blockchain node, for demonstrations and tests.
 //!
-//! A node here has no socket, task, file or clock: it takes a request and the time, and answers. Its chain is a function
-//! of a seed, the time and the submissions of clients; reading changes nothing. Two nodes of one seed agree as long as no
-//! client submits. To restart a node without a reorganisation, give the new one the [`Submission`]s of the old one
-//! ([`Simulated::replay`]).
+//! A simulated node has no socket, task, file or clock: it takes a request and the time, and answers. Its chain is a
+//! function of a seed, the time and the submissions of clients; reads change nothing. Two nodes of one seed agree as long
+//! as no client submits. To restart a node without a reorganisation, pass the [`Submission`]s of the old node to the new
+//! one ([`Simulated::replay`]).
 //!
-//! Submissions are held in memory and enter the next block that has room for them. An EVM node forgets the oldest, whose
-//! effects on accounts stay. Any other node holds [`SUBMISSIONS`] transactions in all and then refuses more, since the
-//! hashes of its blocks cover them.
+//! Submissions are held in memory and enter the next block that has room for them. An EVM node forgets the oldest ones,
+//! whose effects on accounts remain. Any other node holds [`SUBMISSIONS`] transactions in all and then refuses more, since
+//! the hashes of its blocks cover them.
 //!
 //! The nodes share two server loops, one for JSON-RPC and one for REST; each adds its methods or paths, its errors and the
 //! form of its answers.
@@ -86,12 +86,12 @@ pub struct NodeReply {
     pub status: u16,
     /// The value of `Content-Type`.
     pub content_type: &'static str,
-    /// The body; empty when the node has nothing to say (a lone notification).
+    /// The body; empty if there is nothing to answer (a lone notification).
     pub body: Vec<u8>,
 }
 
 impl NodeReply {
-    /// An answer of JSON that is written already.
+    /// An answer whose JSON is already written.
     pub(crate) fn json(status: u16, body: String) -> Self {
         NodeReply { status, content_type: "application/json", body: body.into_bytes() }
     }
@@ -109,16 +109,16 @@ pub trait Simulated: Send + std::fmt::Debug {
     /// Answers one request at `now`. Time that steps back never makes the chain shorter.
     fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply;
 
-    /// Height of the newest block at `now`.
+    /// The height of the newest block at `now`.
     fn height(&self, now: Time) -> u64;
 
-    /// The submissions that the node took with the last request, in order; empty when called again. The next request
-    /// forgets them.
+    /// The submissions that the node took with the last request, in order; empty on a second call. The next request
+    /// clears them.
     fn submitted(&mut self) -> Vec<Submission>;
 
-    /// Takes `past`, in order, into a node that has handled no request yet: everything that [`Simulated::submitted`] gave
-    /// for a node of the same chain and seed. Blocks, receipts, balances and waiting transactions are then the same as
-    /// there. The node leaves out what it cannot read, or would not take after the earlier submissions.
+    /// Replays `past`, in order, into a node that has handled no request yet: everything that [`Simulated::submitted`]
+    /// returned for a node of the same chain and seed. Blocks, receipts, balances and waiting transactions are then the same
+    /// as there. The node skips what it cannot read, or would not accept after the earlier submissions.
     ///
     /// ```
     /// use rpcgate_simulate::{SimulatedRequest, Simulated, node};
@@ -135,7 +135,7 @@ pub trait Simulated: Send + std::fmt::Debug {
     fn replay(&mut self, past: &[Submission]);
 }
 
-/// The node of a chain, by its path name at the gateway (`eth`, `btc`, …); `None` for a chain that has no
+/// Creates the node of a chain, by its path name at the gateway (`eth`, `btc`, …); `None` for a chain without a
 /// simulated node.
 pub fn node(chain: &str, seed: u64) -> Option<Box<dyn Simulated>> {
     if let Some(node) = EvmNode::new(chain, seed) {

@@ -1,12 +1,12 @@
-//! The server loop of nodes that speak REST, from verb and path to the bytes of the answer. A node adds its table of
-//! paths and the form of its errors.
+//! The server loop of nodes that speak REST, from verb and path to the bytes of the answer. A node adds its routes and
+//! the form of its errors.
 
 use super::target::Target;
 use super::{NodeReply, SimulatedRequest};
 use http::Method;
 use rpcgate_core::clock::Time;
 
-/// A call as a node's table of paths sees it.
+/// A call as a node's routes see it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RestRequest<'a> {
     /// The HTTP method.
@@ -15,7 +15,7 @@ pub(crate) struct RestRequest<'a> {
     pub(crate) path: &'a [&'a str],
     /// The decoded query.
     pub(crate) query: &'a Target,
-    /// The path as it was sent, for nodes that compare it so.
+    /// The path as it was sent, for nodes that compare it undecoded.
     pub(crate) raw_path: &'a str,
     /// The query as it was sent.
     pub(crate) raw_query: &'a str,
@@ -24,7 +24,7 @@ pub(crate) struct RestRequest<'a> {
 }
 
 impl RestRequest<'_> {
-    /// Whether the call is a GET. HEAD is one too: the socket leaves the body of its answer out.
+    /// Whether the call is a GET or a HEAD. For HEAD the HTTP server omits the body of the answer.
     pub(crate) fn is_get(&self) -> bool {
         matches!(*self.verb, Method::GET | Method::HEAD)
     }
@@ -35,12 +35,12 @@ impl RestRequest<'_> {
     }
 }
 
-/// A node's table of paths.
+/// The routes of a node.
 pub(crate) trait Rest {
-    /// The node's errors, and how each is answered.
+    /// The node's errors, each with its answer.
     type Error: Into<NodeReply>;
 
-    /// Runs the call that verb and path name.
+    /// Runs the call of a verb and a path.
     fn run(&mut self, call: RestRequest<'_>, now: Time) -> Result<NodeReply, Self::Error>;
 }
 
@@ -54,12 +54,12 @@ pub(crate) fn serve<N: Rest>(node: &mut N, request: &SimulatedRequest<'_>, now: 
     node.run(call, now).unwrap_or_else(Into::into)
 }
 
-/// The names of a node's methods, where each has a path of its own.
+/// The names of a node's methods, if each has a path of its own.
 #[derive(Debug)]
 pub(crate) struct MethodNames {
-    /// Methods that read, by GET.
+    /// Methods that read, called by GET.
     pub(crate) read: &'static [&'static str],
-    /// Methods that want a body, by POST.
+    /// Methods that need a body, called by POST.
     pub(crate) posted: &'static [&'static str],
 }
 
@@ -69,7 +69,7 @@ impl MethodNames {
         self.read.contains(&method) || self.is_posted(method)
     }
 
-    /// Whether the node has this method and wants a body with it.
+    /// Whether the node has this method and it needs a body.
     pub(crate) fn is_posted(&self, method: &str) -> bool {
         self.posted.contains(&method)
     }
@@ -79,7 +79,7 @@ impl MethodNames {
 mod tests {
     use super::*;
 
-    /// Serves `GET /sum/{a}`.
+    /// A node that serves `GET /sum/{a}`.
     struct Adder(u64);
 
     impl Rest for Adder {
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_sees_decoded_segments_and_the_path_as_it_was_sent() {
+    fn the_routes_see_decoded_segments_and_the_path_as_it_was_sent() {
         assert_eq!(served(&Method::GET, "/sum/%32/"), (200, "3".into()));
         assert_eq!(served(&Method::HEAD, "/sum/2?x"), (200, "3".into()));
         assert_eq!(served(&Method::GET, "/sum/x"), (400, "no number".into()));

@@ -1,10 +1,10 @@
-//! A seed and what grows from it: numbers and hashes that look random and are always the same.
+//! A seed and the values derived from it: numbers and hashes that look random and are always the same.
 
 /// A seed. Every value is a function of the seed, a tag that names the use, and a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seed(u64);
 
-/// The finishing step of the SplitMix64 generator (Steele, Lea, Flood 2014): each bit of the input touches each
+/// The finishing step of the SplitMix64 generator (Steele, Lea, Flood 2014): each bit of the input affects every
 /// bit of the output.
 fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -14,7 +14,7 @@ fn mix(value: u64) -> u64 {
 }
 
 impl Seed {
-    /// The seed of one chain: nodes of two chains share a seed, not a history.
+    /// The seed of one chain: nodes of two chains with the same seed have different histories.
     pub(crate) fn of(chain: &str, seed: u64) -> Self {
         Seed(chain.bytes().fold(mix(seed), |sum, byte| mix(sum ^ u64::from(byte))))
     }
@@ -25,7 +25,7 @@ impl Seed {
         mix(mix(tagged) ^ n)
     }
 
-    /// A number below `bound` (which is not 0).
+    /// A number below `bound`, which is not 0.
     pub(crate) fn below(self, tag: &str, n: u64, bound: u64) -> u64 {
         self.word(tag, n) % bound
     }
@@ -41,7 +41,7 @@ impl Seed {
         out
     }
 
-    /// 32 bytes that look random and hide `n`, which [`Seed::reveal`] finds again: a hash by which a block or
+    /// 32 bytes that look random and encode `n`, which [`Seed::reveal`] finds again: a hash by which a block or
     /// transaction can be looked up without an index.
     pub(crate) fn hide(self, tag: &str, n: u64) -> [u8; 32] {
         let mut out = self.bytes::<32>(tag, n);
@@ -50,7 +50,7 @@ impl Seed {
         out
     }
 
-    /// The number that [`Seed::hide`] put into `hash`; `None` for any other 32 bytes.
+    /// The number that [`Seed::hide`] encoded in `hash`; `None` for any other 32 bytes.
     pub(crate) fn reveal(self, tag: &str, hash: &[u8; 32]) -> Option<u64> {
         let tail: [u8; 8] = hash[24..].try_into().ok()?;
         let n = u64::from_be_bytes(tail) ^ self.mask(tag, hash);
@@ -66,7 +66,7 @@ impl Seed {
     }
 }
 
-/// A stream of numbers from a seed.
+/// A sequence of numbers from a seed.
 #[derive(Debug, Clone)]
 pub(crate) struct Stream {
     seed: Seed,
@@ -74,12 +74,12 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    /// A stream that starts anew.
+    /// A sequence from its start.
     pub(crate) fn new(seed: u64) -> Self {
         Stream { seed: Seed(mix(seed)), drawn: 0 }
     }
 
-    /// The next number, evenly spread over 0..1.
+    /// The next number, uniformly distributed over 0..1.
     pub(crate) fn unit(&mut self) -> f64 {
         self.drawn += 1;
         (self.seed.word("stream", self.drawn) >> 11) as f64 / (1u64 << 53) as f64

@@ -1,19 +1,19 @@
-//! The submissions of clients: a chain depends on them, the seed and the time alone.
+//! The submissions of clients: a chain depends only on them, the seed and the time.
 
 use rpcgate_core::clock::Time;
 use std::fmt;
 use std::str::FromStr;
 
-/// How many transactions of clients a UTXO node takes in its whole life, in blocks or waiting. An
+/// The number of client transactions that a UTXO node takes in its whole life, included or waiting. An
 /// EVM node forgets older ones, so no more of its submissions need to be kept.
 pub const SUBMISSIONS: usize = 10_000;
 
-/// How many bytes those transactions may have together, as [`Submission::raw`] counts them.
+/// The total size of those transactions in bytes, as [`Submission::raw`] counts them.
 pub const SUBMISSION_BYTES: usize = 32 << 20;
 
-/// A transaction that a client submitted and a node took.
+/// A transaction that a client submitted and a node accepted.
 ///
-/// As text it is one line without an end: the moment in microseconds since the Unix epoch, a space, the transaction
+/// Its text is one line without a line end: the moment in microseconds since the Unix epoch, a space, the transaction
 /// in hex.
 ///
 /// ```
@@ -26,7 +26,7 @@ pub const SUBMISSION_BYTES: usize = 32 << 20;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Submission {
-    /// When the node took it. Never before the node's newest block: a clock that stepped back does not show here.
+    /// The time at which the node took it. It is never before the node's newest block, even if the clock stepped back.
     pub moment: Time,
     /// The signed transaction in its chain's own encoding.
     pub raw: Vec<u8>,

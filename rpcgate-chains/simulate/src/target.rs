@@ -1,6 +1,6 @@
-//! The path and the query of a REST call, decoded.
+//! The decoded path and query of a REST call.
 
-/// A path's segments and a query's parameters.
+/// The segments of a path and the parameters of a query.
 #[derive(Debug, Default)]
 pub(crate) struct Target {
     segments: Vec<String>,
@@ -8,7 +8,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Reads path and query as a node sees them. A slash at the end says nothing.
+    /// Reads the path and query as a node sees them. A trailing slash has no meaning.
     pub(crate) fn read(target: &str) -> Self {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let path = path.trim_matches('/');
@@ -28,7 +28,7 @@ impl Target {
         self.segments.iter().map(String::as_str).collect()
     }
 
-    /// A parameter's first value.
+    /// The first value of a parameter.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
@@ -39,7 +39,7 @@ impl Target {
     }
 }
 
-/// Decodes percent escapes, and `+` in a query; a broken escape stays as it is.
+/// Decodes percent escapes, and `+` in a query; an invalid escape stays as it is.
 pub(crate) fn decoded(text: &str, is_query: bool) -> String {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_is_read_as_servers_read_it() {
+    fn a_target_is_decoded_as_servers_decode_it() {
         let target = Target::read("/a/b%2Fc/?denom=ibc%2FAB&x=1+2&x=3&y&broken=%z");
         assert_eq!(target.segments(), ["a", "b/c"]);
         assert_eq!(target.get("denom"), Some("ibc/AB"));

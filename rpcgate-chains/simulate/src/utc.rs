@@ -1,8 +1,8 @@
-//! Moments as text.
+//! Times as text.
 
 use rpcgate_core::clock::Time;
 
-/// Year, month, day of a moment (Hinnant's civil calendar from a count of days).
+/// The year, month and day of a time (Hinnant's civil calendar from a count of days).
 fn date(time: Time) -> (u64, u64, u64) {
     let days = time.day() + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
@@ -13,12 +13,12 @@ fn date(time: Time) -> (u64, u64, u64) {
     (era * 400 + year + u64::from(month <= 2), month, day)
 }
 
-/// RFC 3339 to the second: `2026-01-01T00:00:00Z`.
+/// RFC 3339 with seconds: `2026-01-01T00:00:00Z`.
 pub(crate) fn seconds(time: Time) -> String {
     format!("{}Z", bare(time))
 }
 
-/// RFC 3339 with `nanos` nanoseconds (below a thousand) added, without zeros at the fraction's end.
+/// RFC 3339 with `nanos` nanoseconds (below a thousand) added, without trailing zeros in the fraction.
 pub(crate) fn nanos(time: Time, nanos: u64) -> String {
     let fraction = format!("{:09}", time.micros() % 1_000_000 * 1_000 + nanos % 1_000);
     let fraction = fraction.trim_end_matches('0');
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moments_are_written_as_in_rfc_3339() {
+    fn times_are_written_as_in_rfc_3339() {
         assert_eq!(seconds(Time::from_secs(0)), "1970-01-01T00:00:00Z");
         assert_eq!(seconds(Time::from_secs(951_827_696)), "2000-02-29T12:34:56Z");
         assert_eq!(seconds(Time::from_secs(1_772_323_199)), "2026-02-28T23:59:59Z");

@@ -1,6 +1,6 @@
-//! Every node frames its answers as the recording says: what it makes of bodies that are no call, of notifications, ids
-//! of every kind, batches, verbs and paths. `RPCGATE_WRITE_GOLDEN=1 cargo test -p rpcgate-simulate --test wire` records
-//! anew, which is right only when a node's own software answers differently.
+//! Every node frames its answers as recorded: bodies that are not a call, notifications, ids of every kind, batches, verbs
+//! and paths. `RPCGATE_WRITE_GOLDEN=1 cargo test -p rpcgate-simulate --test wire` records the answers again, which is right
+//! only if a node's own software answers differently.
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 
@@ -12,7 +12,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 const RECORDING: &str = "golden/wire.txt";
-/// Answers that are longer stand in the recording by their length and hash.
+/// The recording has longer answers by their length and hash.
 const SHOWN: usize = 400;
 
 /// Chains that speak JSON-RPC, with a method that takes no parameters.

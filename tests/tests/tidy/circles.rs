@@ -9,17 +9,11 @@ use crate::source::Source;
 use crate::{none, tree};
 
 /// Circles that are accepted, by what the paths of their files begin with, each with its reason.
-const ACCEPTED: &[(&str, &str)] = &[
-    (
-        "rpcgate-core/src/",
-        "a set of calls holds its tally, a tally its chain, and a chain its adapter, which looks at calls; the names and \
+const ACCEPTED: &[(&str, &str)] = &[(
+    "rpcgate-core/src/",
+    "a set of calls holds its tally, a tally its chain, and a chain its adapter, which looks at calls; the names and \
          rules that they share have no files of their own yet",
-    ),
-    (
-        "rpcgate-chains/simulate/",
-        "the files of one simulated node: its chain, its state and what it shows of them",
-    ),
-];
+)];
 
 /// A module's name, from the crate's root: nothing for the root itself.
 type Module = Vec<String>;

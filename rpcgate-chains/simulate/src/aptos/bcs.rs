@@ -1,6 +1,6 @@
-//! Binary Canonical Serialization, as far as transactions need it.
+//! Binary Canonical Serialization (BCS), as far as transactions need it.
 
-/// What is left to read.
+/// The bytes that remain to be read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 
@@ -9,7 +9,7 @@ impl<'a> Reader<'a> {
         Reader(bytes)
     }
 
-    /// The bytes that are not read yet.
+    /// Returns all unread bytes.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.0
     }
@@ -32,7 +32,7 @@ impl<'a> Reader<'a> {
         self.take(32)?.try_into().ok()
     }
 
-    /// A length or the number of a variant: 32 bits at most, in its shortest form.
+    /// Reads a length or a variant index (ULEB128): at most 32 bits, in its shortest form.
     pub(crate) fn length(&mut self) -> Option<usize> {
         let mut value = 0u64;
         for shift in (0..35).step_by(7) {
@@ -56,7 +56,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A length or the number of a variant.
+/// Writes a length or a variant index.
 fn length(out: &mut Vec<u8>, mut value: usize) {
     while value >= 0x80 {
         out.push((value & 0x7f) as u8 | 0x80);
@@ -65,12 +65,12 @@ fn length(out: &mut Vec<u8>, mut value: usize) {
     out.push(value as u8);
 }
 
-/// Bytes that are being written.
+/// An encoding in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
-    /// Bytes without their length.
+    /// Appends bytes without their length.
     pub(crate) fn raw(mut self, bytes: &[u8]) -> Self {
         self.0.extend_from_slice(bytes);
         self
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn written_values_are_read_back() {
         let bytes = Writer::default().bytes(&[7; 200]).u64(9).length(300).done();
         let mut reader = Reader::new(&bytes);
         assert_eq!(reader.bytes(), Some(&[7; 200][..]));

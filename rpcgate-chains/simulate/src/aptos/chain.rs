@@ -1,4 +1,4 @@
-//! The chain: which transactions stand in which block, and what came of them.
+//! The chain: the transactions of each block, and their outcomes.
 
 use super::address::Address;
 use super::fault::Fault;
@@ -12,47 +12,47 @@ use rpcgate_core::clock::Time;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// How many blocks a node keeps: about two months.
+/// The number of blocks that a node keeps: about two months of them.
 pub(crate) const KEPT: u64 = 20_000_000;
-/// Height at the epoch.
+/// The height at the epoch.
 const BASE: u64 = 575_000_000;
-/// What versions are ahead of what blocks and transfers would make of them.
+/// The offset of the newest version over the number that blocks and transfers alone would give.
 const VERSIONS: u64 = 2_300_000_000;
 const SLOT_MS: u64 = 250;
 const JITTER_MS: u64 = 100;
-/// Blocks of an epoch: two hours'.
+/// Blocks in an epoch of two hours.
 const EPOCH_BLOCKS: u64 = 28_800;
 const EPOCHS_LESS: u64 = 6_000;
-/// Gas units of a transfer, and of one that makes an account; the least and the most that can be asked for.
+/// Gas units: of a transfer, of a transfer that creates an account, and the least and the most that a sender may set.
 const TRANSFER_GAS: u64 = 9;
 const ACCOUNT_GAS: u64 = 520;
 const LEAST_PRICE: u64 = 100;
 const MOST_GAS: u64 = 2_000_000;
-/// A block's last place.
+/// The largest index in a block.
 const LAST: u64 = 0xff_ffff;
 
-/// What stands at one version of the ledger.
+/// The kind of transaction at a version of the ledger.
 #[derive(Debug, Clone)]
 pub(crate) enum Kind {
-    /// The block's beginning.
+    /// The metadata at the start of the block.
     Metadata,
-    /// A resident's transfer.
+    /// A transfer of a resident.
     Turn(Turn),
-    /// A client's transaction.
+    /// A transaction of a client.
     Client(Arc<Tx>),
-    /// The block's end.
+    /// The epilogue of the block.
     Epilogue,
 }
 
-/// What came of a transaction.
+/// The outcome of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) gas_used: u64,
-    /// Empty if it did what it says.
+    /// The error; empty if the transaction succeeded.
     pub(crate) failure: String,
 }
 
-/// A transaction that stands in a block.
+/// A transaction in a block.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) version: u64,
@@ -62,21 +62,21 @@ pub(crate) struct Entry {
     pub(crate) outcome: Outcome,
 }
 
-/// One chain's past and present.
+/// The state of one chain.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(crate) seed: Seed,
     pub(crate) state: State,
     pub(crate) inbox: Inbox,
-    /// Height of the newest block.
+    /// The height of the newest block.
     pub(crate) head: u64,
     timeline: Timeline,
-    /// What waits, and the block it will stand in.
+    /// Waiting transactions, each with the height of the block that will include it.
     waiting: VecDeque<(u64, Arc<Tx>)>,
-    /// What came before the transactions it has to follow.
+    /// Transactions that arrived before those that they have to follow.
     parked: BTreeMap<(Address, u64), Arc<Tx>>,
     included: BTreeMap<u64, Vec<(Arc<Tx>, Outcome)>>,
-    /// Heights of clients' transactions in their order: how many came before a block is a place in it.
+    /// Heights of the clients' transactions, ascending: a binary search gives the number before a block.
     heights: Vec<u64>,
     places: HashMap<[u8; 32], (u64, usize)>,
 }
@@ -106,22 +106,22 @@ impl Chain {
         self.timeline.height(now).max(self.head)
     }
 
-    /// When block `height` came.
+    /// The time of block `height`.
     pub(crate) fn time(&self, height: u64) -> Time {
         self.timeline.time(height)
     }
 
-    /// The oldest block that is still here.
+    /// The height of the oldest block that is kept.
     pub(crate) fn lowest(&self) -> u64 {
         self.head.saturating_sub(KEPT)
     }
 
-    /// Epoch and round of a block.
+    /// The epoch and round of a block.
     pub(crate) fn round(height: u64) -> (u64, u64) {
         ((height / EPOCH_BLOCKS).saturating_sub(EPOCHS_LESS), height % EPOCH_BLOCKS + 1)
     }
 
-    /// The first block of the epoch of block `height`.
+    /// The height of the first block in the epoch of block `height`.
     pub(crate) fn epoch_start(height: u64) -> u64 {
         height - height % EPOCH_BLOCKS
     }
@@ -132,12 +132,12 @@ impl Chain {
         VERSIONS + 2 * height + transfers(height) + clients
     }
 
-    /// The ledger's newest version.
+    /// The newest version of the ledger.
     pub(crate) fn version(&self) -> u64 {
         self.first_version(self.head + 1) - 1
     }
 
-    /// The kept block in which a version stands.
+    /// The height of the block with a version, if the node keeps it.
     pub(crate) fn block_of(&self, version: u64) -> Result<u64, Fault> {
         if version < self.first_version(self.lowest()) {
             return Err(Fault::pruned("version_pruned", &format!("Ledger version({version})")));
@@ -154,7 +154,7 @@ impl Chain {
         Ok(low)
     }
 
-    /// Lets the blocks up to `now` come, with what waits for them.
+    /// Advances to the blocks of `now` and includes the transactions that wait for them.
     pub(crate) fn advance(&mut self, now: Time) {
         self.head = self.height(now);
         let moment = self.time(self.head).secs();
@@ -168,19 +168,19 @@ impl Chain {
         }
     }
 
-    /// A sender's next sequence number, counting what waits.
+    /// The next sequence number of a sender, counting waiting transactions.
     fn expected(&self, sender: &Address) -> u64 {
         let known = self.state.account(sender, self.head).unwrap_or_default().sequence;
         known + self.waiting.iter().filter(|(_, tx)| tx.sender == *sender).count() as u64
     }
 
-    /// A transaction that is in no block yet.
+    /// A transaction that is not in a block yet.
     pub(crate) fn pending(&self, hash: &[u8; 32]) -> Option<Arc<Tx>> {
         let waiting = self.waiting.iter().map(|(_, tx)| tx).chain(self.parked.values());
         waiting.into_iter().find(|tx| tx.hash == *hash).cloned()
     }
 
-    /// Whether a transaction may run; what its gas comes to is not asked.
+    /// Checks whether a transaction may run. The gas that it will use is not checked.
     pub(crate) fn check(&self, tx: &Tx, now: Time) -> Result<(), Fault> {
         let refuse = |name, code| Err(Fault::machine(name, code));
         if tx.chain != CHAIN {
@@ -213,7 +213,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Takes a transaction into the next block, or keeps it until those before it have come.
+    /// Takes a transaction into the next block, or parks it until its predecessors have arrived.
     pub(crate) fn submit(&mut self, raw: &[u8], now: Time) -> Result<Arc<Tx>, Fault> {
         let wrong = "Failed to deserialize input into SignedTransaction";
         let tx = Arc::new(Tx::decode(raw).ok_or_else(|| Fault::input(wrong))?);
@@ -249,17 +249,17 @@ impl Chain {
         Ok(tx)
     }
 
-    /// Takes what another node of this chain took.
+    /// Takes the submissions of another node of this chain.
     pub(crate) fn replay(&mut self, past: &[Submission]) {
         for Submission { moment, raw } in past {
             self.advance(*moment);
-            // What an edited list lacks may leave a later transaction without its sender or its coins.
+            // If the list was edited, a later transaction may lack its sender or its coins.
             let _ = self.submit(raw, *moment);
         }
         self.inbox.begin_request();
     }
 
-    /// What a transaction would come to now.
+    /// The outcome that a transaction would have now.
     pub(crate) fn run(&self, tx: &Tx) -> Outcome {
         let fail = |failure: &str| Outcome { gas_used: TRANSFER_GAS, failure: failure.into() };
         let Some((to, amount)) = tx.call.transfer() else {
@@ -304,12 +304,12 @@ impl Chain {
         outcome
     }
 
-    /// Hash of block `height`, and of what is the chain's own in it. Neither covers what clients sent.
+    /// The hash of block `height` and of its own entries. It does not cover what clients sent.
     pub(crate) fn block_hash(&self, height: u64) -> [u8; 32] {
         self.seed.hide("block", height)
     }
 
-    /// The transactions of block `height` in their order.
+    /// The transactions of block `height` in order.
     pub(crate) fn entries(&self, height: u64) -> Vec<Entry> {
         let own =
             |place: u64, kind, gas| (self.seed.hide("transaction", height << 24 | place), kind, plain(gas));
@@ -325,7 +325,7 @@ impl Chain {
         out.into_iter().zip(versions).map(entry).collect()
     }
 
-    /// A committed transaction of a kept block, by its hash.
+    /// Finds a committed transaction in a kept block by its hash.
     pub(crate) fn find(&self, hash: &[u8; 32]) -> Option<Entry> {
         let height = match self.places.get(hash) {
             Some((height, _)) => *height,
@@ -335,7 +335,7 @@ impl Chain {
         self.entries(height).into_iter().find(|entry| is_kept && entry.hash == *hash)
     }
 
-    /// A client's committed transactions in the order of their sequence numbers.
+    /// The committed transactions of a client, ordered by sequence number.
     pub(crate) fn sent(&self, sender: &Address) -> Vec<Entry> {
         let mine = |entry: &Entry| matches!(&entry.kind, Kind::Client(tx) if tx.sender == *sender);
         self.included.keys().flat_map(|height| self.entries(*height)).filter(mine).collect()

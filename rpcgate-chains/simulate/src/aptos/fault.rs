@@ -1,15 +1,15 @@
-//! Refusals of the node's REST API.
+//! Errors of the node's REST API.
 
 use crate::NodeReply;
 use crate::json::{Json, object};
 
-/// A refusal.
+/// An error of the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) status: u16,
     pub(crate) code: &'static str,
     pub(crate) message: String,
-    /// The code of the virtual machine, where it was the one to refuse.
+    /// The status code of the virtual machine, if the machine refused.
     pub(crate) vm: Option<u64>,
 }
 
@@ -18,42 +18,42 @@ impl Fault {
         Fault { status, code, message, vm: None }
     }
 
-    /// The path or the query cannot be read.
+    /// The path or the query cannot be parsed.
     pub(crate) fn web(message: impl Into<String>) -> Self {
         Fault::new(400, "web_framework_error", message.into())
     }
 
-    /// There is no such path.
+    /// The path does not exist.
     pub(crate) fn no_path() -> Self {
         Fault::new(404, "web_framework_error", "not found".into())
     }
 
-    /// The path is for another verb.
+    /// The path does not support the verb.
     pub(crate) fn no_verb() -> Self {
         Fault::new(405, "web_framework_error", "method not allowed".into())
     }
 
-    /// What was sent cannot be taken.
+    /// The input is not accepted.
     pub(crate) fn input(message: impl Into<String>) -> Self {
         Fault::new(400, "invalid_input", message.into())
     }
 
-    /// A thing that is not there, and what it was looked for by.
+    /// An object that does not exist, and the key by which it was looked up.
     pub(crate) fn missing(code: &'static str, what: &str, by: &str) -> Self {
         Fault::new(404, code, format!("{what} not found by {by}"))
     }
 
-    /// A version or block that is not here any more.
+    /// A version or block that was pruned.
     pub(crate) fn pruned(code: &'static str, what: &str) -> Self {
         Fault::new(410, code, format!("{what} has been pruned"))
     }
 
-    /// The node holds as much as it can.
+    /// The node is full.
     pub(crate) fn full() -> Self {
         Fault::new(507, "mempool_is_full", "Mempool is full".into())
     }
 
-    /// The virtual machine refuses a transaction before it runs.
+    /// The virtual machine refuses a transaction before running it.
     pub(crate) fn machine(name: &str, code: u64) -> Self {
         let message = format!("Invalid transaction: Type: Validation Code: {name}");
         Fault { vm: Some(code), ..Fault::new(400, "vm_error", message) }

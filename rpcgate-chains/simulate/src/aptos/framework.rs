@@ -1,4 +1,4 @@
-//! The account of the system, `0x1`: the coin and the framework's own resources, which clients' first examples look at.
+//! The framework's account `0x1`: the coin and the framework's own resources, which the first examples of clients read.
 
 use super::address::FRAMEWORK;
 use super::chain::Chain;
@@ -6,11 +6,11 @@ use super::show::handle;
 use super::tx::CHAIN;
 use crate::json::{Json, object};
 
-/// All coins, in octas, and the place of the sum in the ledger's table of sums.
+/// The total supply in octas.
 const SUPPLY: &str = "119500000000000000";
 
 impl Chain {
-    /// The resources of `0x1` beside those that every account has, by their types.
+    /// The resources of `0x1` by type, without those that every account has.
     pub(crate) fn framework(&self) -> Vec<(&'static str, Json)> {
         let (epoch, _) = Self::round(self.head);
         let micros = |height| Json::from(self.time(height).micros().to_string());

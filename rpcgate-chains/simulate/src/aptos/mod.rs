@@ -21,15 +21,15 @@ use rpcgate_core::clock::Time;
 use state::Account;
 use tx::{COIN, Tx};
 
-/// Transactions of a page if the caller does not say, and at most.
+/// The default and the largest number of transactions in a page.
 const PAGE: u64 = 25;
 const MOST: u64 = 100;
 
-/// A pruned full node of Aptos' main network; it keeps the blocks of about two months.
+/// A pruned full node of the Aptos main network; it keeps about two months of blocks.
 ///
 /// Five accounts hold 1,000 APT each; their Ed25519 secret keys are 32 bytes 1, 32 bytes 2 and so on to 5.
-/// Signatures are verified. Transfers of APT are the only functions that run: any other is committed as
-/// failed. State is the newest one, whatever version is asked for.
+/// Signatures are verified. Only transfers of APT run: a call of any other function is committed as
+/// failed. Requests for the state at an older version get the newest state.
 #[derive(Debug)]
 pub struct AptosNode {
     chain: Chain,
@@ -64,12 +64,12 @@ fn hash(text: &str) -> Result<[u8; 32], Fault> {
 }
 
 impl AptosNode {
-    /// The node of `aptos`.
+    /// Creates the node of `aptos`.
     pub fn new(seed: u64) -> Self {
         AptosNode { chain: Chain::new(seed) }
     }
 
-    /// The version that state is asked for at: it has to be one that the ledger has.
+    /// The version at which a request reads state; it must be one that the ledger has.
     fn version(&self, target: &Target) -> Result<u64, Fault> {
         let newest = self.chain.version();
         let Some(version) = parameter(target, "ledger_version")? else {
@@ -158,7 +158,7 @@ impl AptosNode {
         }
     }
 
-    /// An account's transactions by their sequence numbers; the last ones if no start is given.
+    /// The transactions of an account by sequence number; the last ones if no start is given.
     fn sent(&self, text: &str, target: &Target) -> Result<Json, Fault> {
         let (address, account) = self.account(text, target)?;
         let limit = limit(target)?;
@@ -178,7 +178,7 @@ impl AptosNode {
         Ok(Json::Array(found.iter().map(|entry| chain.shown(entry)).collect()))
     }
 
-    /// Transactions by their versions; the last ones if no start is given.
+    /// Transactions by version; the last ones if no start is given.
     fn transactions(&self, target: &Target) -> Result<Json, Fault> {
         let (limit, newest) = (limit(target)?, self.chain.version());
         let start = parameter(target, "start")?.unwrap_or((newest + 1).saturating_sub(limit));
@@ -208,7 +208,7 @@ impl AptosNode {
             [] => Ok(chain.ledger()),
             ["-", "healthy"] => {
                 parameter(target, "duration_secs")?;
-                // Blocks come in time here, so no age is too old.
+                // Blocks always arrive on time here, so every age is accepted.
                 Ok(object! { "message": "aptos-node:ok" })
             }
             ["accounts", account, rest @ ..] => self.accounts(account, rest, target),
@@ -264,7 +264,7 @@ impl AptosNode {
         }
     }
 
-    /// The bytes of a transaction that came as such or as JSON: the content type does not say which.
+    /// The bytes of a transaction that was sent as BCS or as JSON: the content type does not say which.
     fn raw(body: &[u8]) -> Result<Vec<u8>, Fault> {
         match serde_json::from_slice::<serde_json::Value>(body) {
             Ok(value) => Tx::encode(&value)
@@ -283,7 +283,7 @@ impl AptosNode {
             ["transactions", "simulate"] => {
                 let wrong = || Fault::input("Failed to deserialize input into SignedTransaction");
                 let tx = Tx::decode(&Self::raw(body)?).ok_or_else(wrong)?;
-                // What is signed could be sent: a simulation is not for that.
+                // A signed transaction could be submitted, so a simulation refuses it.
                 if tx.is_signed() {
                     return Err(Fault::input("Simulated transactions must not have a valid signature"));
                 }

@@ -1,4 +1,4 @@
-//! How the ledger is shown.
+//! The JSON of the ledger.
 
 use super::address::{Address, name, read_address};
 use super::chain::{Chain, Entry, Kind};
@@ -6,16 +6,16 @@ use super::state::{Account, RESIDENT_GAS};
 use super::tx::{CHAIN, COIN, Call, Tx, request, sha3, shown_signature};
 use crate::json::{Json, object};
 
-/// Of the system.
+/// The address of the system account.
 const SYSTEM: &str = "0x1";
 
-/// The resource of an account.
+/// The resource type of an account.
 pub(crate) const ACCOUNT: &str = "0x1::account::Account";
-/// The resource of an account's coins.
+/// The resource type of an account's coins.
 pub(crate) const STORE: &str = "0x1::coin::CoinStore<0x1::aptos_coin::AptosCoin>";
 
 fn event(kind: &str, data: Json) -> Json {
-    // Events of modules, in contrast to those of handles, have no number.
+    // Module events, unlike events of handles, have no creation number.
     let guid = object! { "creation_number": "0", "account_address": "0x0" };
     object! { "guid": guid, "sequence_number": "0", "type": kind.to_owned(), "data": data }
 }
@@ -29,7 +29,7 @@ pub(crate) fn handle(address: &Address, number: u64) -> Json {
     object! { "counter": "0", "guid": object! { "id": id } }
 }
 
-/// An account's resource as of its state.
+/// The account resource in the given state.
 pub(crate) fn account_resource(address: &Address, account: &Account) -> Json {
     let none = || object! { "for": object! { "vec": Json::Array(Vec::new()) } };
     object! {
@@ -46,7 +46,7 @@ pub(crate) fn account_resource(address: &Address, account: &Account) -> Json {
     }
 }
 
-/// An account's coins.
+/// The coin resource of an account.
 pub(crate) fn coin_resource(address: &Address, account: &Account) -> Json {
     object! {
         "type": STORE,
@@ -66,8 +66,8 @@ fn change(address: &Address, kind: &str, resource: Json) -> Json {
     }
 }
 
-/// The modules that can be read, and their functions: name, parameters, what they return,
-/// whether they only read, whether they have a type parameter.
+/// The modules that can be read, and their functions: name, parameters, return types,
+/// whether they are view functions, whether they have a type parameter.
 type Function = (&'static str, &'static [&'static str], &'static [&'static str], bool, bool);
 const MODULES: [(&str, &[Function]); 2] = [
     (
@@ -89,7 +89,7 @@ const MODULES: [(&str, &[Function]); 2] = [
     ),
 ];
 
-/// A module of the system with its functions that can be called.
+/// The ABI of a system module.
 pub(crate) fn module(wanted: &str) -> Option<Json> {
     let (module, functions) = MODULES.iter().find(|(module, _)| *module == wanted)?;
     let texts = |texts: &[&'static str]| texts.iter().copied().map(Json::from).collect::<Vec<_>>();
@@ -101,7 +101,7 @@ pub(crate) fn module(wanted: &str) -> Option<Json> {
             "generic_type_params": generic, "params": texts(params), "return": texts(returned),
         }
     });
-    // A module's file begins with these bytes and its version.
+    // The bytecode of a module begins with these bytes and its version.
     let abi = object! {
         "address": SYSTEM, "name": *module, "friends": Json::Array(Vec::new()),
         "exposed_functions": functions.collect::<Vec<_>>(), "structs": Json::Array(Vec::new()),
@@ -110,7 +110,7 @@ pub(crate) fn module(wanted: &str) -> Option<Json> {
 }
 
 impl Chain {
-    /// `/v1`.
+    /// The answer to `GET /v1`.
     pub(crate) fn ledger(&self) -> Json {
         object! {
             "chain_id": CHAIN,
@@ -125,7 +125,7 @@ impl Chain {
         }
     }
 
-    /// A block, with its transactions if wanted.
+    /// A block, with its transactions if requested.
     pub(crate) fn block(&self, height: u64, with_transactions: bool) -> Json {
         let mut out = object! {
             "block_height": height.to_string(),
@@ -141,10 +141,10 @@ impl Chain {
         out
     }
 
-    /// What every committed transaction has in front.
+    /// The members at the start of every committed transaction.
     fn front(&self, entry: &Entry) -> Json {
         let word = |tag: &str| Json::data(&self.seed.bytes::<32>(tag, entry.version));
-        // The state has a checkpoint at each block's end.
+        // The state has a checkpoint at the end of each block.
         let checkpoint = matches!(entry.kind, Kind::Epilogue).then(|| word("checkpoint"));
         let failure = entry.outcome.failure.clone();
         object! {
@@ -160,7 +160,7 @@ impl Chain {
         }
     }
 
-    /// Changes and events of a transfer.
+    /// The changes and events of a transfer.
     fn effects(&self, entry: &Entry, from: &Address, to: Option<(Address, u64)>) -> (Json, Json) {
         let state = |address: &Address| self.state.account(address, entry.height).unwrap_or_default();
         let sender = state(from);
@@ -214,7 +214,7 @@ impl Chain {
                     types: Vec::new(),
                     arguments: vec![turn.to.to_vec(), turn.amount.to_le_bytes().to_vec()],
                 };
-                // The key is unknown: random bytes stand for the signature.
+                // The key is unknown, so random bytes take the place of the signature.
                 let signature =
                     shown_signature(&turn.key, &self.seed.bytes::<64>("signature", entry.version));
                 let limits = [2_000, RESIDENT_GAS.1, self.time(entry.height).secs() + 20];
@@ -264,7 +264,7 @@ impl Chain {
         }
     }
 
-    /// A transaction that waits.
+    /// A pending transaction.
     pub(crate) fn shown_pending(tx: &Tx) -> Json {
         let mut out = object! { "hash": Json::data(&tx.hash) };
         if let (Json::Object(members), Json::Object(more)) = (&mut out, tx.json()) {
@@ -274,7 +274,7 @@ impl Chain {
         out
     }
 
-    /// What a transaction would look like in the newest block.
+    /// A transaction as it would be shown in the newest block.
     pub(crate) fn shown_simulated(&self, tx: &Tx) -> Json {
         let (version, height, outcome) = (self.version(), self.head, self.run(tx));
         let kind = Kind::Client(std::sync::Arc::new(tx.clone()));

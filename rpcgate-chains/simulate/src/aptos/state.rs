@@ -5,16 +5,16 @@ use super::tx::sha3;
 use crate::seed::Seed;
 use std::collections::BTreeMap;
 
-/// What a resident's transfer costs: gas units and octas a unit.
+/// The cost of a resident's transfer: gas units, and octas per unit.
 pub(crate) const RESIDENT_GAS: (u64, u64) = (9, 100);
-/// Residents come by fours.
+/// The number of groups; each has four residents.
 const GROUPS: u64 = 16;
-/// Blocks after which a resident's turn comes again.
+/// The number of blocks after which a resident sends again.
 pub(crate) const ROUND: u64 = 2 * GROUPS;
-/// How many pairs trade, by the group's number modulo 4.
+/// The number of trading pairs in a group, by the group's number modulo 4.
 const PAIRS: [u64; 4] = [1, 2, 0, 1];
 const APT: u64 = 100_000_000;
-/// Public keys of the developers: their secret keys are 32 bytes 1, 32 bytes 2 and so on.
+/// Public keys of the developers, whose secret keys are 32 bytes 1, 32 bytes 2 and so on.
 const DEVELOPERS: [&str; 5] = [
     "8a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f6f5c",
     "8139770ea87d175f56a35466c34c7ecccb8d8a91b4ee37a25df60f5b8fc9b394",
@@ -26,7 +26,7 @@ const DEVELOPERS: [&str; 5] = [
 /// An account.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Account {
-    /// Number of its next transaction.
+    /// The sequence number of its next transaction.
     pub(crate) sequence: u64,
     /// In octas, 10^-8 APT.
     pub(crate) balance: u64,
@@ -47,11 +47,11 @@ pub(crate) struct Turn {
 pub(crate) struct State {
     seed: Seed,
     base: u64,
-    /// The accounts that make the chain's own traffic. In an even block one of a pair sends to the other, in the
-    /// block after it the other sends as much back: so balances move, and none need be added up from the
-    /// first block on.
+    /// The accounts that make the chain's own traffic. In an even block one of a pair sends to the other, which sends
+    /// the same amount back in the block after it. Balances move that way, and no sum over all blocks
+    /// is needed to know them.
     residents: Vec<(Address, [u8; 32])>,
-    /// What residents got from clients.
+    /// Octas that clients sent to residents.
     gifts: BTreeMap<Address, u64>,
     accounts: BTreeMap<Address, Account>,
 }
@@ -61,20 +61,20 @@ fn of_key(key: &[u8]) -> Address {
     sha3(&[key, &[0]].concat())
 }
 
-/// Transfers in all blocks of a group's couple before `place` in the round.
+/// The number of transfers in all blocks of the round before `place`.
 pub(crate) fn transfers(height: u64) -> u64 {
     let whole: u64 = (0..GROUPS).map(|group| 2 * pairs(group)).sum();
     let part: u64 = (0..height % ROUND).map(|place| pairs(place / 2)).sum();
     height / ROUND * whole + part
 }
 
-/// How many pairs of a group trade.
+/// The number of trading pairs of a group.
 fn pairs(group: u64) -> u64 {
     PAIRS.get((group % 4) as usize).copied().unwrap_or(0)
 }
 
 impl State {
-    /// The state before any transaction of a client, of a chain that starts at height `base`.
+    /// The state before any transaction of a client, for a chain that starts at height `base`.
     pub(crate) fn new(seed: Seed, base: u64) -> Self {
         let residents = (0..4 * GROUPS).map(|n| {
             let key: [u8; 32] = seed.bytes("key", n);
@@ -92,13 +92,13 @@ impl State {
         }
     }
 
-    /// Where a resident's turn falls in the round; `None` for one that never sends.
+    /// The position of a resident in the round; `None` for one that never sends.
     fn place(n: u64) -> Option<u64> {
         let (group, pair, role) = (n / 4, n % 4 / 2, n % 2);
         (pair < pairs(group)).then_some(2 * group + role)
     }
 
-    /// How many transactions resident `n` has sent up to block `height`.
+    /// The number of transactions that resident `n` has sent up to block `height`.
     fn sent(n: u64, height: u64) -> u64 {
         Self::place(n).map_or(0, |place| (height + ROUND - place) / ROUND)
     }
@@ -126,12 +126,12 @@ impl State {
         self.residents.iter().position(|(known, _)| known == address).map(|n| n as u64)
     }
 
-    /// The block in which a resident sent the transaction with this number.
+    /// The block in which a resident sent the transaction with this sequence number.
     pub(crate) fn turn_of(&self, address: &Address, sequence: u64) -> Option<u64> {
         Some(Self::place(self.number(address)?)? + sequence * ROUND)
     }
 
-    /// An account after block `height`; `None` for an address that was never paid.
+    /// An account after block `height`; `None` for an address that never received coins.
     pub(crate) fn account(&self, address: &Address, height: u64) -> Option<Account> {
         let Some(n) = self.number(address) else {
             return self.accounts.get(address).copied();
@@ -142,7 +142,7 @@ impl State {
         balance = balance.saturating_sub(fee * sequence.saturating_sub(before));
         balance += fee * before.saturating_sub(sequence);
         let (group, pair) = (n / 4, n % 4 / 2);
-        // Between its two blocks a couple's coins are on the other side.
+        // Between its two blocks the other account of the pair holds the coins.
         if pair < pairs(group) && height % ROUND == 2 * group {
             let amount = self.traded(height / 2, pair);
             balance = if n.is_multiple_of(2) { balance - amount } else { balance + amount };
@@ -151,12 +151,12 @@ impl State {
         Some(Account { sequence, balance })
     }
 
-    /// The account of a client that sends; residents send nothing but the chain's own traffic.
+    /// The account of a client that sends; residents send only the chain's own traffic.
     pub(crate) fn sender(&mut self, address: &Address) -> Option<&mut Account> {
         self.accounts.get_mut(address)
     }
 
-    /// Pays octas to an address, which becomes an account if it was none.
+    /// Pays octas to an address and creates the account if it does not exist.
     pub(crate) fn pay(&mut self, to: Address, amount: u64) {
         let purse = if self.number(&to).is_some() {
             self.gifts.entry(to).or_default()

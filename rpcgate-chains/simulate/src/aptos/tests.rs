@@ -28,7 +28,7 @@ fn text(value: &Value) -> u64 {
     value.as_str().unwrap_or_else(|| panic!("{value} is no text")).parse().unwrap()
 }
 
-/// A transfer by the first developer that expires in a minute.
+/// A transfer by the first developer that expires after a minute.
 fn signed(sequence: u64, to: Address, amount: u64) -> Vec<u8> {
     transfer(1, sequence, to, amount, NOW.secs() + 60, 100)
 }
@@ -61,7 +61,7 @@ fn asked() -> Value {
     })
 }
 
-/// What the client's types say of each kind of transaction.
+/// The members of each kind of transaction in the types of the official client.
 fn known(kind: &str) -> Value {
     let guid = json!({ "creation_number": "", "account_address": "" });
     let event = |data: Value| json!({ "guid": guid, "sequence_number": "", "type": "", "data": data });
@@ -137,7 +137,7 @@ fn the_ledger_moves_and_its_newest_block_is_there() {
 }
 
 #[test]
-fn what_stands_in_a_block_is_found_by_version_and_hash() {
+fn a_transaction_in_a_block_is_found_by_version_and_by_hash() {
     let mut node = AptosNode::new(7);
     let head = node.height(NOW);
     let mut kinds = std::collections::BTreeSet::new();
@@ -184,7 +184,7 @@ fn a_transfer_waits_and_is_committed_under_the_same_hash() {
     assert_eq!(node.submitted().len(), 1);
     let path = format!("/v1/transactions/by_hash/{}", pending["hash"].as_str().unwrap());
     assert_eq!(get(&mut node, &path, NOW), pending);
-    // The same again is no news.
+    // Submitting the same bytes again changes nothing.
     assert_eq!(post(&mut node, "/v1/transactions", &raw, NOW), (202, pending.clone()));
     assert!(node.submitted().is_empty());
 
@@ -207,7 +207,7 @@ fn a_transfer_waits_and_is_committed_under_the_same_hash() {
 }
 
 #[test]
-fn versions_stay_without_gaps_around_what_clients_send() {
+fn versions_have_no_gaps_around_transactions_of_clients() {
     let mut node = AptosNode::new(7);
     let mut now = NOW;
     for sequence in 0..3 {
@@ -229,7 +229,7 @@ fn versions_stay_without_gaps_around_what_clients_send() {
 }
 
 #[test]
-fn what_comes_early_waits_for_what_it_follows() {
+fn a_transaction_that_arrives_early_waits_for_its_predecessor() {
     let mut node = AptosNode::new(7);
     let early = post(&mut node, "/v1/transactions", &signed(1, [9; 32], 1), NOW);
     assert_eq!(early.0, 202);
@@ -242,7 +242,7 @@ fn what_comes_early_waits_for_what_it_follows() {
 }
 
 #[test]
-fn what_waits_too_long_is_dropped() {
+fn a_transaction_that_waits_too_long_is_dropped() {
     let mut node = AptosNode::new(7);
     let early = post(&mut node, "/v1/transactions", &signed(1, [9; 32], 1), NOW);
     let path = format!("/v1/transactions/by_hash/{}", early.1["hash"].as_str().unwrap());
@@ -251,7 +251,7 @@ fn what_waits_too_long_is_dropped() {
 }
 
 #[test]
-fn json_is_taken_as_well_as_bytes() {
+fn a_transaction_is_accepted_as_json_and_as_bytes() {
     let mut node = AptosNode::new(7);
     let raw = signed(0, [9; 32], 5);
     let mut body = String::new();
@@ -263,7 +263,7 @@ fn json_is_taken_as_well_as_bytes() {
 }
 
 #[test]
-fn the_machine_refuses_with_its_codes() {
+fn the_virtual_machine_refuses_with_its_codes() {
     let mut node = AptosNode::new(7);
     let soon = NOW.secs() + 60;
     let mut forged = signed(0, [9; 32], 5);
@@ -295,7 +295,7 @@ fn the_machine_refuses_with_its_codes() {
 }
 
 #[test]
-fn what_fails_is_committed_and_pays() {
+fn a_failed_transaction_is_committed_and_pays() {
     let mut node = AptosNode::new(7);
     let (_, pending) = post(&mut node, "/v1/transactions", &signed(0, [9; 32], 2 * START), NOW);
     let path = format!("/v1/transactions/by_hash/{}", pending["hash"].as_str().unwrap());
@@ -307,7 +307,7 @@ fn what_fails_is_committed_and_pays() {
 }
 
 #[test]
-fn a_simulation_wants_no_signature_and_takes_nothing() {
+fn a_simulation_needs_no_signature_and_changes_nothing() {
     let mut node = AptosNode::new(7);
     let raw = signed(0, [9; 32], 5);
     let refused = post(&mut node, "/v1/transactions/simulate", &raw, NOW);
@@ -350,7 +350,7 @@ fn functions_are_viewed_by_json_and_by_bytes() {
     }
 }
 
-/// What the first example of most clients asks for.
+/// The first examples of most clients read these resources.
 #[test]
 fn the_system_s_account_has_the_coin_and_the_framework_s_resources() {
     let mut node = AptosNode::new(3);
@@ -380,7 +380,7 @@ fn the_system_s_account_has_the_coin_and_the_framework_s_resources() {
 }
 
 #[test]
-fn what_is_not_there_is_refused_with_a_code() {
+fn missing_objects_are_refused_with_a_code() {
     let mut node = AptosNode::new(7);
     get(&mut node, "/v1", NOW);
     let (head, newest) = (node.chain.head, node.chain.version());
@@ -414,7 +414,7 @@ fn what_is_not_there_is_refused_with_a_code() {
 }
 
 #[test]
-fn the_system_s_modules_tell_their_functions() {
+fn the_modules_of_the_system_list_their_functions() {
     let mut node = AptosNode::new(7);
     let module = get(&mut node, "/v1/accounts/0x1/module/aptos_account", NOW);
     let transfer = &module["abi"]["exposed_functions"][0];
@@ -426,7 +426,7 @@ fn the_system_s_modules_tell_their_functions() {
 }
 
 #[test]
-fn a_node_that_comes_back_is_the_same() {
+fn a_restarted_node_is_the_same() {
     let mut node = AptosNode::new(7);
     let (mut past, mut now) = (Vec::new(), NOW);
     for sequence in [0, 2, 1] {

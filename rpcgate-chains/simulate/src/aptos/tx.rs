@@ -9,7 +9,7 @@ use sha3::{Digest, Sha3_256};
 /// The chain id that a transaction names.
 pub(crate) const CHAIN: u8 = 1;
 
-/// The chain's own coin, as a type.
+/// The type of the chain's own coin.
 pub(crate) const COIN: &str = "0x1::aptos_coin::AptosCoin";
 
 /// SHA3-256.
@@ -17,19 +17,19 @@ pub(crate) fn sha3(bytes: &[u8]) -> [u8; 32] {
     Sha3_256::digest(bytes).into()
 }
 
-/// A function of a module, with what it is called with.
+/// A call of a module's function with its arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Call {
     pub(crate) address: Address,
     pub(crate) module: String,
     pub(crate) function: String,
-    /// Types as text.
+    /// Type arguments as text.
     pub(crate) types: Vec<String>,
-    /// Each encoded.
+    /// The arguments, each encoded.
     pub(crate) arguments: Vec<Vec<u8>>,
 }
 
-/// Deepest nesting of a type.
+/// The deepest nesting of a type that is read.
 const DEPTH: usize = 8;
 
 fn read_type(reader: &mut Reader<'_>, depth: usize) -> Option<String> {
@@ -54,7 +54,7 @@ fn read_type(reader: &mut Reader<'_>, depth: usize) -> Option<String> {
     })
 }
 
-/// Writes a type: of those with parts, a struct without type arguments.
+/// Writes a type. Of the compound types it supports only structs without type arguments.
 fn write_type(writer: Writer, text: &str) -> Option<Writer> {
     let mut parts = text.split("::");
     let (address, module, item) = (read_address(parts.next()?)?, parts.next()?, parts.next()?);
@@ -84,12 +84,12 @@ impl Call {
         Some(self.arguments.iter().fold(writer, |writer, argument| writer.bytes(argument)))
     }
 
-    /// `0x1::module::function`.
+    /// The path of the function: `0x1::module::function`.
     pub(crate) fn path(&self) -> String {
         format!("{}::{}::{}", name(&self.address), self.module, self.function)
     }
 
-    /// The address and amount of a transfer of the chain's own coin.
+    /// The receiver and amount, if the call is a transfer of the chain's own coin.
     pub(crate) fn transfer(&self) -> Option<(Address, u64)> {
         let types: Vec<_> = self.types.iter().map(String::as_str).collect();
         let arguments: Vec<_> = self.arguments.iter().map(Vec::as_slice).collect();
@@ -102,11 +102,11 @@ impl Call {
         }
     }
 
-    /// The payload as it is shown.
+    /// The payload as the API shows it.
     pub(crate) fn json(&self) -> Json {
         let arguments = match self.transfer() {
             Some((to, amount)) => vec![Json::from(name(&to)), Json::from(amount.to_string())],
-            // Without the function's types, an argument is bytes.
+            // The types of the parameters are unknown, so arguments are shown as bytes.
             None => self.arguments.iter().map(|bytes| Json::data(bytes)).collect(),
         };
         object! {
@@ -131,26 +131,26 @@ pub(crate) struct Tx {
     pub(crate) key: [u8; 32],
     pub(crate) signature: [u8; 64],
     pub(crate) hash: [u8; 32],
-    /// Without the signature.
+    /// The encoding without the signature.
     unsigned: Vec<u8>,
 }
 
-/// The text of a JSON member, be it a text or a number.
+/// Reads a JSON number or a number in a string.
 fn digits(value: &serde_json::Value) -> Option<u64> {
     value.as_str().map_or_else(|| value.as_u64(), |text| text.parse().ok())
 }
 
-/// The hash under which a transaction with these bytes stands on the chain.
+/// The hash of a transaction with these signed bytes, by which the chain knows it.
 fn hash(signed: &[u8]) -> [u8; 32] {
     sha3(&[&sha3(b"APTOS::Transaction")[..], &[0], signed].concat())
 }
 
 impl Tx {
-    /// Reads the bytes of a transaction with an Ed25519 signature.
+    /// Decodes a transaction with an Ed25519 signature.
     pub(crate) fn decode(raw: &[u8]) -> Option<Self> {
         let mut reader = Reader::new(raw);
         let (sender, sequence) = (reader.address()?, reader.u64()?);
-        // Of the payloads, the one that calls a function.
+        // Only payloads that call an entry function are read.
         if reader.length()? != 2 {
             return None;
         }
@@ -177,8 +177,8 @@ impl Tx {
         reader.rest().is_empty().then_some(tx)
     }
 
-    /// Reads a transaction that was written as JSON; gives its bytes. The arguments are those of transfers:
-    /// without the modules' code nothing tells how another function's are encoded.
+    /// Reads a transaction that was written as JSON and returns its bytes. The arguments must be those of a transfer:
+    /// without the module's code, the encoding of other functions' arguments is unknown.
     pub(crate) fn encode(tx: &serde_json::Value) -> Option<Vec<u8>> {
         let payload = &tx["payload"];
         if payload["type"] != "entry_function_payload" {
@@ -208,23 +208,23 @@ impl Tx {
         let writer = Writer::default().raw(&read_address(tx["sender"].as_str()?)?);
         let writer = call.write(writer.u64(digits(&tx["sequence_number"])?).length(2))?;
         let writer = writer.u64(digits(&tx["max_gas_amount"])?).u64(digits(&tx["gas_unit_price"])?);
-        // The JSON has no chain: it is this one's.
+        // The JSON has no chain id, so it belongs to this chain.
         let writer = writer.u64(digits(&tx["expiration_timestamp_secs"])?).raw(&[CHAIN]);
         Some(writer.length(0).bytes(&key).bytes(&signed).done())
     }
 
-    /// Whether the sender's key signed this.
+    /// Whether the signature is that of the sender's key.
     pub(crate) fn is_signed(&self) -> bool {
         let message = [&sha3(b"APTOS::RawTransaction")[..], &self.unsigned].concat();
         UnparsedPublicKey::new(&ED25519, self.key).verify(&message, &self.signature).is_ok()
     }
 
-    /// The authentication key: it says whose signature an account accepts.
+    /// The authentication key, which decides whose signature an account accepts.
     pub(crate) fn authentication_key(&self) -> Address {
         sha3(&[&self.key[..], &[0]].concat())
     }
 
-    /// The members that a transaction has before and after it stands in a block.
+    /// The members that a transaction has both before and after it is committed.
     pub(crate) fn json(&self) -> Json {
         request(
             self.sender,
@@ -240,12 +240,12 @@ fn signature(tx: &Tx) -> Json {
     shown_signature(&tx.key, &tx.signature)
 }
 
-/// A signature as it is shown.
+/// A signature as the API shows it.
 pub(crate) fn shown_signature(key: &[u8], signature: &[u8]) -> Json {
     object! { "public_key": Json::data(key), "signature": Json::data(signature), "type": "ed25519_signature" }
 }
 
-/// What a sender asked for; `limits` are the most gas, its price and when it expires.
+/// The part that the sender requests; `limits` are the most gas, its price and the expiration.
 pub(crate) fn request(
     sender: Address,
     sequence: u64,
@@ -267,10 +267,10 @@ pub(crate) mod tests {
     use super::*;
     use ring::signature::{Ed25519KeyPair, KeyPair};
 
-    /// Signed by the client of the chain's makers with the key of 32 bytes 1.
+    /// Signed by the official client with the key of 32 bytes 1.
     const BYTES: &str = "7df415e5b21bdaa8b2946e8f1f4278b39904e51a69627494cd3e6f2996732fbd00000000000000000200000000000000000000000000000000000000000000000000000000000000010d6170746f735f6163636f756e74087472616e73666572000220090909090909090909090909090909090909090909090909090909090909090908c409000000000000d007000000000000640000000000000000b33f71000000000100208a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f6f5c40e8c6e9c0eafd36b0fbfe332b5c7f28dc17c2b8ae01337fe2d1e1b67b657a4cc0a2c119c4bda859cb65e809ec1e0f829b6a67caa3446576bb009e53a30d210409";
 
-    /// The bytes of a transfer by developer `n` (its key is 32 bytes `n`).
+    /// The bytes of a transfer by developer `n`, whose key is 32 bytes `n`.
     pub(crate) fn transfer(
         n: u8,
         sequence: u64,
@@ -317,7 +317,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn rubbish_is_no_transaction() {
+    fn random_bytes_are_not_a_transaction() {
         let raw = hex::decode(BYTES).unwrap();
         assert_eq!(Tx::decode(&raw[..raw.len() - 1]), None);
         assert_eq!(Tx::decode(&[&raw[..], &[0]].concat()), None);
@@ -328,7 +328,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn addresses_are_read_in_short_and_in_long() {
+    fn addresses_are_read_in_short_and_long_form() {
         assert_eq!(name(&read_address("0x1").unwrap()), "0x1");
         assert_eq!(name(&read_address("10").unwrap()).len(), 66);
         assert_eq!(read_address(&name(&[9; 32])), Some([9; 32]));

@@ -1,4 +1,4 @@
-//! Functions that only read.
+//! View functions, which only read.
 
 use super::address::{Address, name, read_address};
 use super::bcs::Reader;
@@ -8,11 +8,11 @@ use super::tx::{CHAIN, COIN, Call};
 use crate::json::{Json, object};
 use serde_json::Value;
 
-/// Object under which the coin's own metadata stands.
+/// The object that holds the metadata of the coin.
 const METADATA: &str = "0xa";
 
-/// A function of a module, without the arguments.
-struct Asked {
+/// A view request without its arguments.
+struct ViewRequest {
     path: String,
     types: Vec<String>,
     arguments: Vec<Address>,
@@ -22,8 +22,8 @@ fn wrong(why: impl std::fmt::Display) -> Fault {
     Fault::input(format!("Failed to deserialize input into ViewRequest: {why}"))
 }
 
-impl Asked {
-    /// Reads a request, as JSON or as bytes: the content type does not say which.
+impl ViewRequest {
+    /// Reads a request, as JSON or as BCS: the content type does not say which.
     fn read(body: &[u8]) -> Result<Self, Fault> {
         let Ok(value) = serde_json::from_slice::<Value>(body) else {
             let mut reader = Reader::new(body);
@@ -31,7 +31,7 @@ impl Asked {
             let call = call.ok_or_else(|| wrong("no function"))?;
             let arguments = call.arguments.iter().map(|bytes| Address::try_from(bytes.as_slice()).ok());
             let arguments = arguments.collect::<Option<_>>().ok_or_else(|| wrong("no address"))?;
-            return Ok(Asked { path: call.path(), types: call.types, arguments });
+            return Ok(ViewRequest { path: call.path(), types: call.types, arguments });
         };
         let texts = |name: &str| -> Result<Vec<String>, Fault> {
             let items = value[name].as_array().ok_or_else(|| wrong(format!("`{name}` is missing")))?;
@@ -46,7 +46,7 @@ impl Asked {
             return Err(wrong(format!("invalid entry function id {path:?}")));
         };
         let arguments = texts("arguments")?.iter().map(|text| read_address(text)).collect::<Option<_>>();
-        Ok(Asked {
+        Ok(ViewRequest {
             path: format!("{}::{rest}", name(&address)),
             types: texts("type_arguments")?,
             arguments: arguments.ok_or_else(|| wrong("an argument is no address"))?,
@@ -55,13 +55,13 @@ impl Asked {
 }
 
 impl Chain {
-    /// `POST /v1/view`.
+    /// Answers `POST /v1/view`.
     pub(crate) fn view(&self, body: &[u8]) -> Result<Json, Fault> {
-        let asked = Asked::read(body)?;
-        let types: Vec<_> = asked.types.iter().map(String::as_str).collect();
+        let request = ViewRequest::read(body)?;
+        let types: Vec<_> = request.types.iter().map(String::as_str).collect();
         let known = |owner: &Address| self.state.account(owner, self.head);
         let text = |number: u64| Json::from(number.to_string());
-        let answer = match (asked.path.as_str(), types.as_slice(), asked.arguments.as_slice()) {
+        let answer = match (request.path.as_str(), types.as_slice(), request.arguments.as_slice()) {
             ("0x1::coin::balance", [COIN], [owner]) => text(known(owner).unwrap_or_default().balance),
             ("0x1::primary_fungible_store::balance", ["0x1::fungible_asset::Metadata"], [owner, asset])
                 if read_address(METADATA).as_ref() == Some(asset) =>

@@ -1,31 +1,31 @@
 //! CBOR (RFC 8949), as far as transactions need it.
 
-/// Deepest nesting that is read.
+/// The deepest nesting that is read.
 const DEPTH: usize = 64;
 
-/// One value, with the bytes it was read from.
+/// One value, with the bytes that it was read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Item<'a> {
     pub(super) bytes: &'a [u8],
     pub(super) kind: Kind<'a>,
 }
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind<'a> {
     Number(u64),
-    /// -1 less the number.
+    /// A negative integer: -1 less this number.
     Negative(u64),
     Bytes(Vec<u8>),
     Text,
     Array(Vec<Item<'a>>),
     Map(Vec<(Item<'a>, Item<'a>)>),
-    /// `true`, `false`, `null` and the like, by their numbers.
+    /// A simple value by its number: `true`, `false`, `null` and the like.
     Simple(u64),
 }
 
 impl<'a> Item<'a> {
-    /// Reads all of `bytes` as one value; says what is wrong with them.
+    /// Reads all of `bytes` as one value, or says what is wrong with them.
     pub(super) fn read(bytes: &'a [u8]) -> Result<Self, String> {
         let mut reader = Reader { bytes, at: 0 };
         let item = reader.item(0)?;
@@ -50,7 +50,7 @@ impl<'a> Item<'a> {
         if let Kind::Array(items) = &self.kind { Some(items) } else { None }
     }
 
-    /// The value under a number.
+    /// The value of a key that is a number.
     pub(super) fn under(&self, key: u64) -> Option<&Item<'a>> {
         let Kind::Map(pairs) = &self.kind else {
             return None;
@@ -80,7 +80,7 @@ impl<'a> Reader<'a> {
             (5, length) => {
                 Kind::Map(self.many(length, |reader| Ok((reader.item(depth + 1)?, reader.item(depth + 1)?)))?)
             }
-            // A tag says how to take the value, which is known here by its place.
+            // A tag describes the value, whose meaning its position already gives here.
             (6, Some(_)) => self.item(depth + 1)?.kind,
             (7, Some(number)) => Kind::Simple(number),
             _ => return Err(format!("unexpected break at offset {start}")),
@@ -88,7 +88,7 @@ impl<'a> Reader<'a> {
         Ok(Item { bytes: &self.bytes[start..self.at], kind })
     }
 
-    /// The kind of a value, and its number or length; no length for one that ends with a break.
+    /// The major type of a value and its argument; no argument for an indefinite length.
     fn head(&mut self) -> Result<(u8, Option<u64>), String> {
         let first = self.take(1)?[0];
         let width = match first & 0x1f {
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
     ) -> Result<Vec<T>, String> {
         let mut out = Vec::new();
         match length {
-            // Each takes a byte at least, so that a large number alone reserves nothing.
+            // Each item takes at least a byte, so that a large length alone reserves no memory.
             Some(length) => {
                 for _ in 0..length {
                     out.push(one(self)?);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_cbor_says_where() {
+    fn bytes_that_are_not_cbor_are_refused_with_the_position() {
         assert_eq!(read("8201"), Err("end of input at offset 2".into()));
         assert_eq!(read("0000"), Err("1 bytes left over at offset 1".into()));
         assert_eq!(read("1c"), Err("malformed head at offset 0".into()));

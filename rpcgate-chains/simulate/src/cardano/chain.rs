@@ -1,4 +1,4 @@
-//! The chain: blocks, and which outputs are unspent.
+//! The chain: its blocks and the unspent outputs.
 
 use super::network::{SLOT_ZERO, TX_BYTES, ada};
 use super::tx::{Output, Reference, Tx, bech32, hash28};
@@ -11,17 +11,17 @@ use ring::signature::{Ed25519KeyPair, KeyPair};
 use rpcgate_core::clock::Time;
 use std::collections::BTreeMap;
 
-/// Height at the epoch.
+/// The height at the epoch.
 const BASE: u64 = 12_860_000;
-/// A block in every 20 slots of a second, at any of them.
+/// The time between blocks: one block in every 20 slots of a second.
 const SLOT_MS: u64 = 20_000;
-/// Pairs of addresses that share out what they hold anew, one pair in each block.
+/// Pairs of addresses that redistribute their coins, one pair in each block.
 const PAIRS: u64 = 16;
-/// What each of a pair pays for that, in lovelace.
+/// The fee that each of a pair pays, in lovelace.
 const HALF_FEE: u64 = 87_000;
 const ADA: u64 = 1_000_000;
 
-/// One output that is not the chain's own, and the blocks in which it was made and spent.
+/// An output that is not part of the chain's own traffic, and the blocks that created and spent it.
 #[derive(Debug, Clone)]
 struct Coin {
     output: Output,
@@ -29,12 +29,12 @@ struct Coin {
     spent: Option<u64>,
 }
 
-/// One chain.
+/// The state of one chain.
 #[derive(Debug)]
 pub(super) struct Chain {
     pub(super) seed: Seed,
     timeline: Timeline,
-    /// Height of the newest block.
+    /// The height of the newest block.
     pub(super) head: u64,
     residents: Vec<Vec<u8>>,
     coins: BTreeMap<Reference, Coin>,
@@ -49,7 +49,7 @@ fn developer(n: u8) -> Option<Vec<u8>> {
     Some(account(&hash28(pair.public_key().as_ref())))
 }
 
-/// The address of a key's hash, without a part for staking.
+/// The address of a key hash, without a staking part.
 fn account(hash: &[u8; 28]) -> Vec<u8> {
     [&[0x61], &hash[..]].concat()
 }
@@ -73,32 +73,32 @@ impl Chain {
         }
     }
 
-    /// Height of the newest block at `now`, were anybody to look.
+    /// The height of the newest block at `now`, without advancing to it.
     pub(super) fn height(&self, now: Time) -> u64 {
         self.timeline.height(now).max(self.head)
     }
 
-    /// `now`, or the moment of the newest block for a clock that has stepped back behind it.
+    /// `now`, or the time of the newest block if the clock stepped back behind it.
     pub(super) fn moment(&self, now: Time) -> Time {
         now.max(self.timeline.time(self.head))
     }
 
-    /// Slot of block `height`.
+    /// The slot of block `height`.
     pub(super) fn slot(&self, height: u64) -> u64 {
         self.timeline.time(height).secs().saturating_sub(SLOT_ZERO)
     }
 
-    /// Unix time of block `height`, in seconds.
+    /// The Unix time of block `height`, in seconds.
     pub(super) fn time(&self, height: u64) -> u64 {
         self.timeline.time(height).secs()
     }
 
-    /// Where the chain stands.
+    /// The tip of the chain.
     pub(super) fn tip(&self) -> Json {
         object! { "slot": self.slot(self.head), "id": hex::encode(self.seed.hide("block", self.head)) }
     }
 
-    /// The output that a resident holds: one, made in the last block in which its pair had its turn.
+    /// The single output of a resident, created in the last block in which its pair took its turn.
     fn resident(&self, place: u64) -> (Reference, Output) {
         let (pair, side) = (place / 2, place % 2);
         let height = self.head.saturating_sub((self.head + PAIRS - pair) % PAIRS);
@@ -121,7 +121,7 @@ impl Chain {
         own.chain(clients.map(|(reference, coin)| (*reference, coin.output.clone())))
     }
 
-    /// An output that may still be spent, what waits taken into account.
+    /// An output that no block and no waiting transaction has spent.
     fn spendable(&self, reference: &Reference) -> Option<Output> {
         match self.coins.get(reference) {
             Some(coin) => coin.spent.is_none().then(|| coin.output.clone()),
@@ -129,7 +129,7 @@ impl Chain {
         }
     }
 
-    /// Takes a transaction into the next block, or says in the node's codes why not.
+    /// Takes a transaction into the next block, or refuses it with the node's code.
     pub(super) fn take(&mut self, tx: &Tx, bytes: Vec<u8>, now: Time) -> Result<(), Fault> {
         self.check(tx)?;
         let moment = self.moment(now);
@@ -226,7 +226,7 @@ impl Chain {
     }
 }
 
-/// What a node says of a refusal that has no code of its own.
+/// The error for a refusal without a code of its own.
 fn mempool(why: &'static str) -> Fault {
     let message = "The transaction is not taken into the mempool.".to_owned();
     Fault { code: 3997, message, data: Some(object! { "unexpectedError": why }) }

@@ -9,7 +9,7 @@ use crate::utc;
 use rpcgate_core::clock::Time;
 use serde_json::Value;
 
-/// The eras in which a transaction's bytes may be meant.
+/// The eras in which a transaction's bytes are tried.
 const ERAS: [&str; 6] = ["shelley", "allegra", "mary", "alonzo", "babbage", "conway"];
 
 impl CardanoNode {
@@ -89,7 +89,7 @@ impl CardanoNode {
         Ok(rows.map(|(reference, output)| output.json(&reference)).collect::<Vec<_>>().into())
     }
 
-    /// What `GET /health` says, which the official client asks before it connects.
+    /// The answer to `GET /health`, which the official client requests before it connects.
     pub(super) fn health(&self, now: Time) -> Json {
         let chain = &self.chain;
         let slot = chain.slot(chain.head);
@@ -120,14 +120,14 @@ impl CardanoNode {
     }
 }
 
-/// The bytes of a transaction that is given in hex.
+/// The bytes of a transaction in hex.
 fn cbor(params: &Value) -> Result<Vec<u8>, Fault> {
     let text = params["transaction"]["cbor"].as_str();
     let text = text.ok_or_else(|| invalid("field 'transaction' must be an object with a field 'cbor'"))?;
     hex::decode(text).map_err(|_| undecodable("failed to decode payload from base16"))
 }
 
-/// What Ogmios says of bytes that are no transaction: why not, for each era.
+/// The error of Ogmios for bytes that are not a transaction: the reason in each era.
 fn undecodable(why: &str) -> Fault {
     let rows = ERAS.map(|era| (era.into(), Json::from(why.to_owned())));
     let message =

@@ -15,23 +15,23 @@ use chain::Chain;
 use rpcgate_core::clock::Time;
 use serde_json::Value;
 
-/// Most calls of one batch.
+/// The most calls in one batch.
 const BATCH: usize = 1_000;
 
 /// A node of Cardano behind Ogmios.
 ///
-/// Four addresses without a part for staking hold 10,000 ADA each; their secret keys are the numbers 1 to 4 as 32 bytes.
-/// Coins move; tokens, scripts, certificates and governance are refused. A client cannot follow the chain block by block
-/// over HTTP.
+/// Four addresses without a staking part hold 10,000 ADA each; their secret keys are the numbers 1 to 4 as 32 bytes.
+/// Only plain transfers are accepted: tokens, scripts, certificates and governance are refused. A client cannot follow the
+/// chain block by block over HTTP.
 #[derive(Debug)]
 pub struct CardanoNode {
     chain: Chain,
-    /// When the first request came.
+    /// The time of the first request.
     since: Option<Time>,
 }
 
 impl CardanoNode {
-    /// A node for a seed.
+    /// Creates a node from a seed.
     pub fn new(seed: u64) -> Self {
         CardanoNode { chain: Chain::new(seed), since: None }
     }
@@ -66,7 +66,7 @@ impl JsonRpc for CardanoNode {
 
     fn write(request: &Request, result: Result<Json, Fault>, out: &mut String) {
         out.push_str("{\"jsonrpc\":\"2.0\"");
-        // Ogmios leaves the method's name out of the answer to a request that it does not understand.
+        // Ogmios omits the method's name from the answer to a request that it does not understand.
         let is_understood = !matches!(&result, Err(fault) if fault.code == -32_600);
         if let (true, Some(method)) = (is_understood, request.method.as_str()) {
             out.push_str(",\"method\":");
@@ -80,7 +80,7 @@ impl JsonRpc for CardanoNode {
     }
 }
 
-/// Ogmios' error for a request that it does not understand.
+/// The error of Ogmios for a request that it does not understand.
 fn invalid(what: &str) -> Fault {
     Fault::new(-32_600, format!("Invalid request: {what}."))
 }
@@ -110,7 +110,7 @@ impl Simulated for CardanoNode {
         for Submission { moment, raw } in past {
             self.chain.head = self.chain.height(*moment);
             if let Ok(tx) = tx::Tx::read(raw) {
-                // What an edited list lacks may leave a later transaction without its outputs.
+                // If the list was edited, a later transaction may lack its outputs.
                 let _ = self.chain.take(&tx, raw.clone(), *moment);
             }
         }

@@ -1,22 +1,22 @@
-//! Facts of the network that no transaction here changes.
+//! Constants of the network that no transaction changes here.
 
 use crate::json::{Json, object};
 
-/// Lovelace for each byte of a transaction.
+/// The fee for each byte of a transaction, in lovelace.
 pub(super) const FEE_PER_BYTE: u64 = 44;
-/// Lovelace for any transaction.
+/// The fixed fee of a transaction, in lovelace.
 pub(super) const FEE: u64 = 155_381;
-/// Most bytes of a transaction.
+/// The largest transaction, in bytes.
 pub(super) const TX_BYTES: usize = 16_384;
-/// Unix time in seconds of slot 0, were slots one second long since then.
+/// The Unix time of slot 0 in seconds, as if slots had always been one second long.
 pub(super) const SLOT_ZERO: u64 = 1_591_566_291;
-/// The first slot of the era before which slots were longer, and its epoch.
+/// The first slot and the epoch of the era in which slots became one second long.
 const SHELLEY: (u64, u64) = (4_492_800, 208);
-/// Slots of an epoch.
+/// The number of slots in an epoch.
 pub(super) const EPOCH_SLOTS: u64 = 432_000;
 /// The epoch in which the present era began.
 const CONWAY: u64 = 507;
-/// When the network started.
+/// The start of the network.
 pub(super) const START: &str = "2017-09-23T21:44:51Z";
 
 /// The epoch of a slot.
@@ -24,10 +24,10 @@ pub(super) fn epoch(slot: u64) -> u64 {
     slot.saturating_sub(SHELLEY.0) / EPOCH_SLOTS + SHELLEY.1
 }
 
-/// When the present era began.
+/// The start of the present era.
 pub(super) fn era_start() -> Json {
     let slot = (CONWAY - SHELLEY.1) * EPOCH_SLOTS + SHELLEY.0;
-    // The network's start is this long before slot 0.
+    // The network started this long before slot 0.
     let seconds = SLOT_ZERO + slot - 1_506_203_091;
     object! { "time": object! { "seconds": seconds }, "slot": slot, "epoch": CONWAY }
 }
@@ -41,7 +41,7 @@ fn bytes(count: u64) -> Json {
     object! { "bytes": count }
 }
 
-/// Thresholds of votes by their names; a name with `/` stands in an object of its own.
+/// Voting thresholds by name; the part of a name before `/` is the object that holds it.
 fn thresholds(rows: &[(&'static str, &'static str)]) -> Json {
     let mut out = object! {};
     for (name, ratio) in rows {
@@ -67,7 +67,7 @@ fn thresholds(rows: &[(&'static str, &'static str)]) -> Json {
     out
 }
 
-/// The protocol's parameters. Models of script costs are all the same here, since no script runs.
+/// The protocol parameters. All script cost models are the same here, since no script runs.
 pub(super) fn parameters() -> Json {
     let costs = |count: usize| Json::from(vec![100u64; count]);
     object! {

@@ -1,11 +1,11 @@
-//! Stake pools, and what they earned in an epoch.
+//! Stake pools and their rewards in an epoch.
 
 use super::chain::Chain;
 use super::network::{ada, epoch};
 use super::tx::bech32;
 use crate::json::{Json, object};
 
-/// How many pools there are.
+/// The number of pools.
 const POOLS: u64 = 12;
 const ADA: u64 = 1_000_000;
 
@@ -20,7 +20,7 @@ impl Chain {
             + self.seed.below("drift", epoch << 8 | n, 900_000) * ADA
     }
 
-    /// Pools by their identities; all of them, or those in `wanted`. Their stake is told if it is asked for.
+    /// Pools by id: all of them, or those in `wanted`, with their stake if requested.
     pub(super) fn pools(&self, wanted: Option<&[String]>, with_stake: bool) -> Json {
         let rows = (0..POOLS).map(|n| (n, self.pool_id(n)));
         let rows = rows.filter(|(_, id)| wanted.is_none_or(|wanted| wanted.contains(id)));
@@ -50,7 +50,7 @@ impl Chain {
         Json::Object(rows.collect())
     }
 
-    /// What the pools earned in the running epoch.
+    /// The rewards of the pools in the running epoch.
     pub(super) fn provenance(&self) -> Json {
         let epoch = epoch(self.slot(self.head));
         let active: u64 = (0..POOLS).map(|n| self.stake(n)).sum();

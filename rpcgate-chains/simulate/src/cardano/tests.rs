@@ -47,7 +47,7 @@ fn account(n: u8) -> Vec<u8> {
     [&[0x61], &hash28(key(n).public_key().as_ref())[..]].concat()
 }
 
-/// A head of CBOR.
+/// The head of a CBOR value.
 fn head(major: u8, number: u64) -> Vec<u8> {
     match number {
         0..24 => vec![major << 5 | number as u8],
@@ -93,7 +93,7 @@ fn transaction(
     ([head(4, 4), body, witnesses, vec![0xf5, 0xf6]].concat(), hex::encode(id))
 }
 
-/// The first developer's outputs.
+/// The outputs of developer `n`.
 fn coins(node: &mut CardanoNode, n: u8, now: Time) -> Value {
     result(node, "queryLedgerState/utxo", json!({ "addresses": [bech32("addr", &account(n))] }), now)
 }
@@ -132,7 +132,7 @@ fn tip_height_and_epoch_go_together() {
 }
 
 #[test]
-fn shapes_are_those_of_ogmios() {
+fn answers_have_the_shapes_of_ogmios() {
     let mut node = CardanoNode::new(7);
     let ada = json!({ "ada": { "lovelace": 1 } });
     let size = json!({ "bytes": 1 });
@@ -209,12 +209,12 @@ fn unspent_outputs_move_with_the_chain_and_are_found_by_reference() {
         .filter(|row| !next.as_array().expect("rows").contains(row))
         .count();
     assert!((2..=6).contains(&gone), "{gone}");
-    // What is gone was made anew, but for the fee.
+    // The outputs that are gone were created anew, less the fee.
     assert_eq!(total(&all) - total(&next), gone as u64 * 87_000);
 }
 
 #[test]
-fn a_transaction_is_taken_and_its_outputs_are_there_with_the_next_block() {
+fn the_outputs_of_a_transaction_exist_after_the_next_block() {
     let mut node = CardanoNode::new(7);
     let coin = coins(&mut node, 1, NOW)[0].clone();
     let before = slot(&mut node, NOW) + 7_200;
@@ -244,7 +244,7 @@ fn a_transaction_is_taken_and_its_outputs_are_there_with_the_next_block() {
 }
 
 #[test]
-fn a_transaction_that_breaks_a_rule_is_told_which() {
+fn a_transaction_that_breaks_a_rule_is_refused_with_its_code() {
     let mut node = CardanoNode::new(7);
     let coin = input(&coins(&mut node, 1, NOW)[0]);
     let now = slot(&mut node, NOW);
@@ -277,7 +277,7 @@ fn a_transaction_that_breaks_a_rule_is_told_which() {
 }
 
 #[test]
-fn what_is_no_transaction_or_no_request_gets_a_structured_error() {
+fn a_malformed_transaction_or_request_gets_a_structured_error() {
     let mut node = CardanoNode::new(7);
     for cbor in ["zz", "", "00", "8201", "83a0a0f6", "84a0a0f5f6"] {
         for method in ["submitTransaction", "evaluateTransaction"] {
@@ -315,7 +315,7 @@ fn what_is_no_transaction_or_no_request_gets_a_structured_error() {
 }
 
 #[test]
-fn a_clock_from_before_the_chain_or_long_after_it_does_no_harm() {
+fn a_clock_from_before_the_chain_or_long_after_it_is_harmless() {
     for secs in [0, 1_600_000_000, 10_000_000_000] {
         let (mut node, now) = (CardanoNode::new(7), Time::from_secs(secs));
         result(&mut node, "queryLedgerState/utxo", json!({}), now);

@@ -1,4 +1,4 @@
-//! Transactions: reading them, their identity, and what a node asks of them.
+//! Transactions: their encoding, their identity and the checks that need no chain.
 
 use super::cbor::{Item, Kind};
 use super::network::{FEE, FEE_PER_BYTE, ada};
@@ -9,7 +9,7 @@ use blake2::digest::Digest;
 use blake2::digest::consts::{U28, U32};
 use ring::signature::{ED25519, UnparsedPublicKey};
 
-/// Where an output stands: the transaction, and its place there.
+/// A reference to an output: its transaction, and its index there.
 pub(super) type Reference = ([u8; 32], u64);
 
 /// One output, without tokens.
@@ -24,32 +24,32 @@ pub(super) struct Output {
 pub(super) struct Tx {
     /// The hash of its body.
     pub(super) id: [u8; 32],
-    /// Length of all its bytes.
+    /// The length of its encoding, in bytes.
     pub(super) size: usize,
     pub(super) inputs: Vec<Reference>,
     pub(super) outputs: Vec<Output>,
     pub(super) fee: u64,
-    /// The slots it holds for: from, and up to but not with.
+    /// The slots in which it is valid: the first, and the first in which it is not valid any more.
     pub(super) valid: (Option<u64>, Option<u64>),
-    /// Public keys and signatures.
+    /// Public keys and their signatures.
     pub(super) signatures: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Whether it moves tokens, or does what only some of its other members do.
+    /// Whether it contains tokens or any field that is not simulated.
     pub(super) is_more: bool,
-    /// Whether scripts would have to run for it.
+    /// Whether it would run scripts.
     pub(super) has_scripts: bool,
 }
 
-/// The hash of transactions.
+/// The hash of a transaction.
 pub(super) fn hash32(bytes: &[u8]) -> [u8; 32] {
     Blake2b::<U32>::digest(bytes).into()
 }
 
-/// The hash of keys.
+/// The hash of a key.
 pub(super) fn hash28(bytes: &[u8]) -> [u8; 28] {
     Blake2b::<U28>::digest(bytes).into()
 }
 
-/// Bytes as text with a checksum behind a word.
+/// Bytes in bech32 behind the prefix `word`.
 pub(super) fn bech32(word: &str, bytes: &[u8]) -> String {
     let text = Hrp::parse(word).ok().and_then(|word| bech32::encode::<Bech32>(word, bytes).ok());
     text.unwrap_or_default()
@@ -63,7 +63,7 @@ pub(super) fn address(text: &str) -> Option<Vec<u8>> {
 }
 
 impl Output {
-    /// As Ogmios shows an output.
+    /// The output as Ogmios shows it.
     pub(super) fn json(&self, (id, index): &Reference) -> Json {
         object! {
             "transaction": object! { "id": hex::encode(id) },
@@ -81,7 +81,7 @@ impl Output {
 }
 
 impl Tx {
-    /// Reads a transaction; says what is wrong with the bytes.
+    /// Reads a transaction, or says what is wrong with the bytes.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
         let whole = Item::read(bytes)?;
         let parts = whole.items().filter(|parts| (3..=4).contains(&parts.len()));
@@ -125,7 +125,7 @@ impl Tx {
         })
     }
 
-    /// The keys whose signatures are wrong.
+    /// The keys whose signatures do not match.
     pub(super) fn forged(&self) -> Vec<String> {
         let is_good = |key: &[u8], signature: &[u8]| {
             UnparsedPublicKey::new(&ED25519, key).verify(&self.id, signature).is_ok()
@@ -134,7 +134,7 @@ impl Tx {
         forged.map(|(key, _)| hex::encode(key)).collect()
     }
 
-    /// The least fee for its size.
+    /// The smallest fee for its size.
     pub(super) fn least_fee(&self) -> u64 {
         FEE_PER_BYTE * self.size as u64 + FEE
     }
@@ -147,7 +147,7 @@ fn reference(item: &Item<'_>) -> Option<Reference> {
     }
 }
 
-/// An output in its old or new form, and whether it is nothing but coins at an address.
+/// An output in its old or new form, and whether it is only coins at an address.
 fn output(item: &Item<'_>) -> Option<(Output, bool)> {
     let (address, value, rest) = match item.items() {
         Some([address, value, rest @ ..]) => (address, value, !rest.is_empty()),

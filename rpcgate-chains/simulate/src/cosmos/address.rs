@@ -1,17 +1,17 @@
-//! Addresses: bech32 texts with the chain's own words in front.
+//! Addresses: bech32 texts with the chain's prefixes.
 
 use bech32::{Bech32, Hrp};
 use ring::digest::{SHA256, digest};
 use ripemd::{Digest, Ripemd160};
 
-/// The bytes of an address: 20 for a key's, 32 for those of contracts and modules.
+/// The bytes of an address: 20 for a key, 32 for contracts and modules.
 pub(crate) type Address = Vec<u8>;
 
-/// What stands in front of an account's address.
+/// The prefix of an account's address.
 pub(crate) const ACCOUNT: &str = "cosmos";
-/// What stands in front of a validator operator's address.
+/// The prefix of a validator operator's address.
 pub(crate) const OPERATOR: &str = "cosmosvaloper";
-/// What stands in front of a consensus key's address.
+/// The prefix of a consensus key's address.
 pub(crate) const CONSENSUS: &str = "cosmosvalcons";
 
 /// SHA-256.
@@ -26,19 +26,19 @@ pub(crate) fn of_key(key: &[u8]) -> Address {
     Ripemd160::digest(sha256(key)).to_vec()
 }
 
-/// The text of an address; empty for a prefix that no chain has.
+/// The text of an address; empty if the prefix is not valid bech32.
 pub(crate) fn text(prefix: &str, address: &[u8]) -> String {
     let hrp = Hrp::parse(prefix);
     hrp.ok().and_then(|hrp| bech32::encode::<Bech32>(hrp, address).ok()).unwrap_or_default()
 }
 
-/// Reads an address, or says why it is none.
+/// Reads an address, or says what is wrong with it.
 pub(crate) fn read(prefix: &str, text: &str) -> Result<Address, String> {
     if text.trim().is_empty() {
         return Err("empty address string is not allowed".into());
     }
     let (hrp, address) = bech32::decode(text).map_err(|error| format!("decoding bech32 failed: {error}"))?;
-    // The library takes the checksum of bech32m as well.
+    // The library also accepts the checksum of bech32m.
     if !self::text(hrp.as_str(), &address).eq_ignore_ascii_case(text) {
         return Err("decoding bech32 failed: invalid checksum".into());
     }
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_of_this_chain_is_refused() {
+    fn an_address_of_another_chain_is_refused() {
         for wrong in ["", "x", "cosmos15yk64u7zc9g9k2yr2wmzeva5qgwxps6yxj00e8"] {
             assert!(read(ACCOUNT, wrong).is_err(), "{wrong}");
         }

@@ -1,4 +1,4 @@
-//! What accounts hold, and the accounts themselves.
+//! Balances and accounts.
 
 use super::address::{ACCOUNT, Address, read};
 use super::chain::{Chain, is_denom};
@@ -61,7 +61,7 @@ impl Chain {
         self.state.account(owner, self.head).map(|account| account.coins).unwrap_or_default()
     }
 
-    /// `bank/v1beta1/…`.
+    /// Answers `bank/v1beta1/…`.
     pub(crate) fn bank(&self, path: &[&str], target: &Target) -> Result<Json, Fault> {
         match path {
             ["balances", address] => listed(self.coins(&owner(address)?), target, "balances"),
@@ -74,7 +74,7 @@ impl Chain {
             ["supply", "by_denom"] => {
                 Ok(object! { "amount": one(&self.state.supply(self.head), denom(target)?) })
             }
-            // As it was before denominations had slashes; clients still ask so.
+            // The path from before denominations had slashes; clients still use it.
             ["supply", denom] if is_denom(denom) => {
                 Ok(object! { "amount": one(&self.state.supply(self.head), denom) })
             }
@@ -94,7 +94,7 @@ impl Chain {
         }
     }
 
-    /// `auth/v1beta1/…`.
+    /// Answers `auth/v1beta1/…`.
     pub(crate) fn auth(&self, path: &[&str], target: &Target) -> Result<Json, Fault> {
         let find = |text: &str| {
             let address = read(ACCOUNT, text).map_err(Fault::argument)?;

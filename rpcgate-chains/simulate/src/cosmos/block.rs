@@ -1,4 +1,4 @@
-//! Blocks and what the node says of itself.
+//! Blocks and the node's own information.
 
 use super::address::{CONSENSUS, sha256, text};
 use super::chain::{CHAIN, Chain};
@@ -9,8 +9,8 @@ use crate::json::{Json, object};
 use crate::target::Target;
 use crate::utc;
 
-/// Root of a list as CometBFT reckons it (RFC 6962): leaves and nodes are hashed with a byte in front that
-/// tells them apart, and the left half is the largest power of two.
+/// The root of a list as CometBFT computes it (RFC 6962): leaves and nodes are hashed with a leading byte that
+/// distinguishes them, and the size of the left half is the largest power of two.
 fn root(leaves: &[[u8; 32]]) -> [u8; 32] {
     match leaves {
         [] => sha256(b""),
@@ -23,7 +23,7 @@ fn root(leaves: &[[u8; 32]]) -> [u8; 32] {
 }
 
 impl Chain {
-    /// Reads a height in a path and finds whether its block is here.
+    /// Reads a height in a path and checks that its block is kept.
     pub(crate) fn known_height(&self, text: &str) -> Result<u64, Fault> {
         let height: i64 = text.parse().map_err(|_| {
             let why = format!("strconv.ParseInt: parsing {text:?}: invalid syntax");
@@ -43,13 +43,13 @@ impl Chain {
         Ok(height)
     }
 
-    /// The moment of a block as texts have it.
+    /// The time of a block as text.
     pub(crate) fn moment(&self, height: u64) -> String {
         utc::nanos(self.time(height), self.seed.below("nanos", height, 1_000))
     }
 
-    /// Hash of block `height`. It does not cover what clients sent, so that the chain need not be reckoned
-    /// from its first block on.
+    /// The hash of block `height`. It does not cover what clients sent, so that it can be computed without all blocks
+    /// below it.
     fn id(&self, height: u64) -> Json {
         let parts = object! { "total": 1u32, "hash": base64(self.seed.bytes::<32>("parts", height)) };
         object! { "hash": base64(self.seed.hide("block", height)), "part_set_header": parts }
@@ -81,7 +81,7 @@ impl Chain {
     fn commit(&self, height: u64) -> Json {
         let signatures = self.bonded().enumerate().map(|(n, validator)| {
             let id = height << 8 | n as u64;
-            // Now and then one is late.
+            // Sometimes a validator is late.
             if self.seed.below("late", id, 40) == 0 {
                 return object! {
                     "block_id_flag": "BLOCK_ID_FLAG_ABSENT", "validator_address": Json::Null,
@@ -116,7 +116,7 @@ impl Chain {
         self.entries(height).into_iter().map(|entry| entry.tx).collect()
     }
 
-    /// `blocks/latest` and `blocks/{height}`.
+    /// Answers `blocks/latest` and `blocks/{height}`.
     pub(crate) fn block(&self, height: u64) -> Json {
         let txs = self.block_txs(height);
         object! {
@@ -126,7 +126,7 @@ impl Chain {
         }
     }
 
-    /// `txs/block/{height}`.
+    /// Answers `txs/block/{height}`.
     pub(crate) fn block_with_txs(&self, height: u64, target: &Target) -> Result<Json, Fault> {
         let txs = self.block_txs(height);
         let keyed = txs.iter().zip(0u64..).map(|(tx, n)| (n.to_be_bytes().to_vec(), tx.json())).collect();
@@ -139,7 +139,7 @@ impl Chain {
         })
     }
 
-    /// `node_info`.
+    /// Answers `node_info`.
     pub(crate) fn node_info(&self) -> Json {
         let module = |path: &'static str, version: &'static str| {
             let sum = format!("h1:{}", base64(self.seed.bytes::<32>(path, 0)));
@@ -173,7 +173,7 @@ impl Chain {
         }
     }
 
-    /// `node/v1beta1/status`.
+    /// Answers `node/v1beta1/status`.
     pub(crate) fn node_status(&self) -> Json {
         object! {
             "earliest_store_height": self.lowest().to_string(),

@@ -1,4 +1,4 @@
-//! The chain: which transactions stand in which block, and what came of them.
+//! The chain: the transactions of each block, and their outcomes.
 
 use super::address::{self, ACCOUNT, Address};
 use super::state::{self, COIN, RESIDENT_FEE, State};
@@ -13,20 +13,20 @@ use rpcgate_core::clock::Time;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-/// The chain's name.
+/// The chain id.
 pub(crate) const CHAIN: &str = "cosmoshub-4";
-/// How many blocks a node keeps: a day's.
+/// The number of blocks that a node keeps: those of a day.
 pub(crate) const KEPT: u64 = 14_400;
-/// Height at the epoch.
+/// The height at the epoch.
 const BASE: u64 = 29_100_000;
 const SLOT_MS: u64 = 6_000;
 const JITTER_MS: u64 = 900;
-/// Most characters of a memo.
+/// The longest memo, in characters.
 const MEMO: usize = 256;
-/// Gas a resident asks for.
+/// The gas limit of a resident's transaction.
 const RESIDENT_GAS: u64 = 120_000;
 
-/// What came of a transaction. The code is 0 for one that did what it says.
+/// The outcome of a transaction. The code is 0 for success.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) code: u32,
@@ -35,18 +35,18 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// A refusal by the SDK: its code, and its words without their common end.
+    /// An error of the SDK: its code, and its text without the common ending.
     fn refused(code: u32, log: impl Into<String>) -> Self {
         Outcome { code, log: log.into(), gas_used: 0 }
     }
 
-    /// Who says the code.
+    /// The codespace of the code.
     pub(crate) fn codespace(&self) -> &'static str {
         if self.code == 0 { "" } else { "sdk" }
     }
 }
 
-/// A transaction that stands in a block.
+/// A transaction in a block.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) tx: Arc<Tx>,
@@ -54,44 +54,44 @@ pub(crate) struct Entry {
     pub(crate) outcome: Outcome,
 }
 
-/// A transfer with its addresses read.
+/// A transfer with its addresses decoded.
 struct Move<'a> {
     from: Address,
     to: Address,
     coins: &'a [Coin],
 }
 
-/// Where the chain's own transactions of the kept blocks stand; made when somebody asks for one.
+/// The positions of the chain's own transactions in the kept blocks; built on the first look-up.
 #[derive(Debug, Default)]
 struct Index {
     places: HashMap<[u8; 32], (u64, usize)>,
     order: VecDeque<(u64, [u8; 32])>,
-    /// The last height that is in it.
+    /// The last height in the index.
     last: u64,
 }
 
-/// One chain's past and present.
+/// The state of one chain.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(crate) seed: Seed,
     pub(crate) state: State,
     pub(crate) inbox: Inbox,
-    /// Height of the newest block.
+    /// The height of the newest block.
     pub(crate) head: u64,
     timeline: Timeline,
-    /// What waits, and the block it will stand in.
+    /// Waiting transactions, each with the height of the block that will include it.
     waiting: VecDeque<(u64, Arc<Tx>)>,
     included: BTreeMap<u64, Vec<Entry>>,
     places: HashMap<[u8; 32], (u64, usize)>,
     index: Index,
 }
 
-/// Gas for what comes before a transaction's messages: signatures, and bytes.
+/// Gas that is used before a transaction's messages run: for signatures and bytes.
 fn entry_gas(tx: &Tx) -> u64 {
     36_000 + 10 * tx.raw.len() as u64 + 1_000 * tx.content.signatures.len() as u64
 }
 
-/// Gas for all of a transaction.
+/// The gas of a whole transaction.
 pub(crate) fn gas(tx: &Tx) -> u64 {
     let coins: usize = tx.content.sends.iter().map(|send| send.amount.len()).sum();
     entry_gas(tx) + 21_500 * tx.content.sends.len() as u64 + 4_200 * coins as u64
@@ -102,7 +102,7 @@ fn out_of_gas(wanted: u64, used: u64) -> Outcome {
     Outcome { gas_used: used, ..Outcome::refused(11, log) }
 }
 
-/// Who has to sign, in the order of the messages.
+/// The required signers, in the order of the messages.
 fn signers(content: &Content) -> Result<Vec<Address>, String> {
     let mut out: Vec<Address> = Vec::new();
     for send in &content.sends {
@@ -120,13 +120,13 @@ fn signers(content: &Content) -> Result<Vec<Address>, String> {
     Ok(out)
 }
 
-/// Who pays the fee.
+/// The account that pays the fee.
 fn payer(content: &Content, signers: &[Address]) -> Address {
     let named = address::read(ACCOUNT, &content.payer).ok();
     named.or_else(|| signers.first().cloned()).unwrap_or_default()
 }
 
-/// A denomination as the SDK takes it: a letter, then 2 to 127 letters, digits and a few signs.
+/// Whether the SDK accepts a denomination: a letter, then 2 to 127 letters, digits and a few signs.
 pub(crate) fn is_denom(denom: &str) -> bool {
     let good = |c: u8| c.is_ascii_alphanumeric() || b"/:._-".contains(&c);
     (3..=128).contains(&denom.len())
@@ -154,17 +154,17 @@ impl Chain {
         self.timeline.height(now).max(self.head)
     }
 
-    /// When block `height` came.
+    /// The time of block `height`.
     pub(crate) fn time(&self, height: u64) -> Time {
         self.timeline.time(height)
     }
 
-    /// The oldest block that is still here.
+    /// The height of the oldest block that is kept.
     pub(crate) fn lowest(&self) -> u64 {
         self.head.saturating_sub(KEPT).max(1)
     }
 
-    /// Lets the blocks up to `now` come, with what waits for them.
+    /// Advances to the blocks of `now` and includes the transactions that wait for them.
     pub(crate) fn advance(&mut self, now: Time) {
         self.head = self.height(now);
         while let Some((height, tx)) = self.waiting.pop_front_if(|(height, _)| *height <= self.head) {
@@ -175,7 +175,7 @@ impl Chain {
         }
     }
 
-    /// Takes a transaction into the next block, if it may stand in one.
+    /// Takes a transaction into the next block, if it is valid there.
     pub(crate) fn submit(&mut self, raw: &[u8], now: Time) -> (Option<Arc<Tx>>, Outcome) {
         let tx = match Tx::decode(raw) {
             Ok(tx) => Arc::new(tx),
@@ -197,18 +197,18 @@ impl Chain {
         (Some(tx), outcome)
     }
 
-    /// Takes what another node of this chain took.
+    /// Takes the submissions of another node of this chain.
     pub(crate) fn replay(&mut self, past: &[Submission]) {
         for Submission { moment, raw } in past {
             self.advance(*moment);
-            // What an edited list lacks may leave a later transaction without its sequence or its coins.
+            // If the list was edited, a later transaction may lack its sequence or its coins.
             let _ = self.submit(raw, *moment);
         }
         self.inbox.begin_request();
     }
 
-    /// Whether a transaction may stand in the next block, after what waits; gives the gas it will use.
-    /// Signatures, fees and gas limits are left out of it where only the gas is asked for.
+    /// Whether a transaction is valid in the next block, after all that wait; returns the gas that it will use.
+    /// A request for the gas alone skips the checks of signatures, fees and gas limits.
     pub(crate) fn check(&self, tx: &Tx, in_earnest: bool) -> Result<u64, Outcome> {
         let content = &tx.content;
         let refuse = |code, log: String| Err(Outcome::refused(code, log));
@@ -261,7 +261,7 @@ impl Chain {
         for (_, tx) in &self.waiting {
             let before = self::signers(&tx.content).unwrap_or_default();
             if self::payer(&tx.content, &before) == payer {
-                // It was there when that transaction was taken.
+                // The coins were there when that transaction was accepted.
                 let _ = state::take(&mut account.coins, &tx.content.fee);
             }
         }
@@ -319,7 +319,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Lets a checked transaction take effect in block `height`.
+    /// Applies a checked transaction in block `height`.
     fn deliver(&mut self, tx: &Tx, height: u64) -> Outcome {
         let content = &tx.content;
         if content.timeout_height != 0 && height > content.timeout_height {
@@ -352,12 +352,12 @@ impl Chain {
         }
     }
 
-    /// Does all transfers, or none; tells the index, code and words of the one that cannot be done.
+    /// Performs all transfers or none; on failure returns the index, code and text of the one that failed.
     fn transfer(&mut self, sends: &[Send]) -> Result<(), (usize, u32, String)> {
         let moves = self.tried(sends)?;
         for Move { from, to, coins } in moves {
             if let Some(account) = self.state.sender(&from) {
-                // It was tried on a copy.
+                // `tried` has done this on a copy without an error.
                 let _ = state::take(&mut account.coins, coins);
             }
             self.state.pay(&to, coins);
@@ -395,7 +395,7 @@ impl Chain {
         Ok(out)
     }
 
-    /// What a transaction would come to if it were delivered now: its gas, or the refusal.
+    /// The gas that a transaction would use if it were delivered now, or its error.
     pub(crate) fn simulate(&self, tx: &Tx) -> Result<u64, Outcome> {
         let used = self.check(tx, false)?;
         self.tried(&tx.content.sends).map_err(|(index, code, why)| {
@@ -405,7 +405,7 @@ impl Chain {
         Ok(used)
     }
 
-    /// The chain's own transactions in block `height`. Their signatures are random: nobody has the keys.
+    /// The chain's own transactions in block `height`. Their signatures are random, since the keys do not exist.
     fn traffic(&self, height: u64) -> Vec<Entry> {
         let entry = |(n, turn): (usize, state::Turn)| {
             let id = height << 8 | n as u64;

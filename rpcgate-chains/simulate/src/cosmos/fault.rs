@@ -1,38 +1,38 @@
-//! Refusals: gRPC's codes, as grpc-gateway shows them over HTTP.
+//! Errors: gRPC codes, as grpc-gateway shows them over HTTP.
 
 use crate::NodeReply;
 use crate::json::{Json, object};
 
-/// A refusal.
+/// An error of the API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
-    /// gRPC's code.
+    /// The gRPC code.
     pub(crate) code: u32,
     pub(crate) message: String,
 }
 
 impl Fault {
-    /// Something went wrong and has no code of its own.
+    /// An error without a code of its own.
     pub(crate) fn unknown(message: impl Into<String>) -> Self {
         Fault { code: 2, message: message.into() }
     }
 
-    /// The request is wrong.
+    /// The request is invalid.
     pub(crate) fn argument(message: impl Into<String>) -> Self {
         Fault { code: 3, message: message.into() }
     }
 
-    /// What was asked for is not there.
+    /// The requested object does not exist.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Fault { code: 5, message: message.into() }
     }
 
-    /// No module answers here.
+    /// No module serves the path.
     pub(crate) fn not_implemented() -> Self {
         Fault { code: 12, message: "Not Implemented".into() }
     }
 
-    /// grpc-gateway's status for the code.
+    /// The HTTP status of grpc-gateway for the code.
     pub(crate) fn status(&self) -> u16 {
         match self.code {
             3 => 400,

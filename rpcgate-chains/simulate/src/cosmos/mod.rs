@@ -26,14 +26,14 @@ use state::COIN;
 ///
 /// The first ten accounts of the mnemonic `test test … junk` on Cosmos' own path (m/44'/118'/0'/0/n) hold
 /// 10,000 ATOM each; their keys are public. Signatures are verified. Transfers (`MsgSend`) are the
-/// only messages taken.
+/// only messages that are accepted.
 #[derive(Debug)]
 pub struct CosmosNode {
     chain: Chain,
 }
 
 impl CosmosNode {
-    /// The node of `cosmos`.
+    /// Creates the node of `cosmos`.
     pub fn new(seed: u64) -> Self {
         CosmosNode { chain: Chain::new(seed) }
     }
@@ -70,7 +70,7 @@ impl CosmosNode {
     }
 }
 
-/// `mint/v1beta1/…`: a tenth of the supply in a year.
+/// Answers `mint/v1beta1/…`: inflation is a tenth of the supply in a year.
 fn mint(chain: &Chain, path: &[&str]) -> Result<Json, Fault> {
     match path {
         ["inflation"] => Ok(object! { "inflation": "0.100000000000000000" }),

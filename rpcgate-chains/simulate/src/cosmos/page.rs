@@ -1,4 +1,4 @@
-//! Pages of a list, as every module of the SDK cuts them.
+//! Pagination, as every module of the SDK does it.
 
 use super::fault::Fault;
 use crate::json::{Json, object};
@@ -6,7 +6,7 @@ use crate::target::Target;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 
-/// Items of a page if the caller does not say.
+/// The number of items in a page if the request does not set it.
 const ITEMS: u64 = 100;
 
 /// Bytes as base64.
@@ -14,12 +14,12 @@ pub(crate) fn base64(bytes: impl AsRef<[u8]>) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Base64 in either alphabet, as grpc-gateway reads it.
+/// Decodes base64 in either alphabet, as grpc-gateway does.
 pub(crate) fn unbase64(text: &str) -> Option<Vec<u8>> {
     STANDARD.decode(text).or_else(|_| URL_SAFE.decode(text)).ok()
 }
 
-/// Which page is asked for.
+/// The requested page.
 #[derive(Debug, Default)]
 pub(crate) struct Page {
     key: Vec<u8>,
@@ -29,7 +29,7 @@ pub(crate) struct Page {
     reverse: bool,
 }
 
-/// Reads a parameter as a number.
+/// Reads a query parameter as a number.
 pub(crate) fn number(target: &Target, name: &str) -> Result<u64, Fault> {
     let Some(text) = target.get(name).filter(|text| !text.is_empty()) else {
         return Ok(0);
@@ -72,13 +72,13 @@ impl Page {
         Ok(page)
     }
 
-    /// Cuts the page out of `items`, which stand in the order of their keys, and writes `pagination`.
+    /// Cuts the page out of `items`, which are ordered by key, and writes `pagination`.
     pub(crate) fn cut<T>(&self, mut items: Vec<(Vec<u8>, T)>) -> (Vec<T>, Json) {
         let total = items.len();
         if self.reverse {
             items.reverse();
         }
-        // Whoever names no limit gets the number of all items as well.
+        // A request without a limit gets the total count as well.
         let (limit, count) = if self.limit == 0 { (ITEMS, true) } else { (self.limit, self.count) };
         let skipped = if self.key.is_empty() {
             usize::try_from(self.offset).unwrap_or(usize::MAX)
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_page_is_refused() {
+    fn an_invalid_page_is_refused() {
         for query in [
             "pagination.limit=-1",
             "pagination.limit=x",

@@ -1,6 +1,6 @@
 //! The encoding of Protocol Buffers, as far as transactions need it.
 
-/// A field's value.
+/// The value of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
     /// A number of any width.
@@ -52,7 +52,7 @@ fn take<'a>(bytes: &mut &'a [u8], count: u64) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-/// The fields of a message in their order; `None` for what is no message.
+/// The fields of a message in order; `None` if the bytes are not a message.
 pub(crate) fn fields(mut bytes: &[u8]) -> Option<Vec<(u64, Value<'_>)>> {
     let mut out = Vec::new();
     while !bytes.is_empty() {
@@ -76,7 +76,7 @@ pub(crate) fn fields(mut bytes: &[u8]) -> Option<Vec<(u64, Value<'_>)>> {
     Some(out)
 }
 
-/// A message that is being written.
+/// A message that is being encoded.
 #[derive(Debug, Default)]
 pub(crate) struct Message(Vec<u8>);
 
@@ -103,7 +103,7 @@ impl Message {
         if bytes.as_ref().is_empty() { self } else { self.item(field, bytes) }
     }
 
-    /// Adds a message or an item of a list, even if empty.
+    /// Adds a message or a list item, even if empty.
     pub(crate) fn item(mut self, field: u64, bytes: impl AsRef<[u8]>) -> Self {
         let bytes = bytes.as_ref();
         self.varint(field << 3 | 2);
@@ -112,12 +112,12 @@ impl Message {
         self
     }
 
-    /// Adds items of a list.
+    /// Adds the items of a list.
     pub(crate) fn items<T: AsRef<[u8]>>(self, field: u64, items: impl IntoIterator<Item = T>) -> Self {
         items.into_iter().fold(self, |message, item| message.item(field, item))
     }
 
-    /// What was written.
+    /// The encoded message.
     pub(crate) fn done(self) -> Vec<u8> {
         self.0
     }
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn written_values_are_read_back() {
         let inner = Message::default().number(1, u64::MAX);
         let bytes = Message::default().number(1, 150).number(2, 0).bytes(3, "x").item(4, inner).done();
         assert_eq!(hex::encode(&bytes[..3]), "089601");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_bytes_are_no_message() {
+    fn broken_bytes_are_not_a_message() {
         for broken in ["08", "0aff", "0b", "00", "08ffffffffffffffffff02", "0a05616263", "09010203"] {
             assert_eq!(fields(&hex::decode(broken).unwrap()), None, "{broken}");
         }

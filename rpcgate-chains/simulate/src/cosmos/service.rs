@@ -1,4 +1,4 @@
-//! Transactions: broadcast, simulated, looked up and searched.
+//! Transactions: broadcast, simulation, look-up and search.
 
 use super::address::{ACCOUNT, read};
 use super::chain::{Chain, Entry, gas};
@@ -11,10 +11,10 @@ use crate::target::Target;
 use rpcgate_core::clock::Time;
 use serde_json::Value;
 
-/// Transactions of a page of a search if the caller does not say, and at most.
+/// The default and the largest number of transactions in a page of a search.
 const FOUND: u64 = 100;
 
-/// What messages answered, encoded.
+/// The encoded responses of the messages.
 fn responses(sends: &[Send]) -> Vec<u8> {
     let answers = sends.iter().map(|_| Message::default().bytes(1, SENT));
     Message::default().items(2, answers).done()
@@ -52,7 +52,7 @@ fn message_events(sends: &[Send]) -> Vec<Json> {
     out
 }
 
-/// Who collects fees: the address of the module of this name.
+/// The address of the module that collects fees.
 fn collector() -> String {
     super::state::name(&super::address::sha256(b"fee_collector")[..20])
 }
@@ -78,7 +78,7 @@ fn events(entry: &Entry) -> Vec<Json> {
     out
 }
 
-/// What a broadcast answers: the transaction is in no block yet.
+/// The answer to a broadcast: the transaction is not in a block yet.
 fn taken(hash: String, code: u32, codespace: &'static str, log: String) -> Json {
     let response = object! {
         "height": "0", "txhash": hash, "codespace": codespace, "code": code, "data": "", "raw_log": log,
@@ -88,7 +88,7 @@ fn taken(hash: String, code: u32, codespace: &'static str, log: String) -> Json 
     object! { "tx_response": response }
 }
 
-/// Reads a request's body: members in either spelling.
+/// Reads a request's body; members may have either spelling.
 fn body(bytes: &[u8]) -> Result<Value, Fault> {
     let value: Value = serde_json::from_slice(bytes).map_err(|error| Fault::argument(error.to_string()))?;
     if value.is_object() {
@@ -131,7 +131,7 @@ impl Condition {
             "message.sender" | "transfer.sender" | "coin_spent.spender" => Ok(Condition::Sender(value)),
             "transfer.recipient" | "coin_received.receiver" => Ok(Condition::Recipient(value)),
             "message.action" => Ok(Condition::Action(value)),
-            // Nothing else is in any event here.
+            // No event has any other attribute here.
             _ => Ok(Condition::Action(String::new())),
         }
     }
@@ -174,7 +174,7 @@ impl Chain {
         }
     }
 
-    /// `GET txs/{hash}`.
+    /// Answers `GET txs/{hash}`.
     pub(crate) fn tx(&mut self, name: &str) -> Result<Json, Fault> {
         let hash = hex::decode(name).map_err(|error| Fault::unknown(format!("encoding/hex: {error}")))?;
         let missing = || Fault::not_found(format!("tx not found: {name}"));
@@ -183,7 +183,7 @@ impl Chain {
         Ok(object! { "tx": entry.tx.json(), "tx_response": self.response(&entry) })
     }
 
-    /// `GET txs?query=…`.
+    /// Answers `GET txs?query=…`.
     pub(crate) fn search(&mut self, target: &Target) -> Result<Json, Fault> {
         let query = target.get("query").filter(|query| !query.is_empty());
         let texts: Vec<&str> = match query {
@@ -208,7 +208,7 @@ impl Chain {
                 _ => {}
             }
         }
-        // Whose transactions are wanted, if it is said: most blocks have none, and need not be made for it.
+        // If the search names an account, most blocks have no transaction of it and need not be built.
         let party = conditions.iter().find_map(|condition| match condition {
             Condition::Sender(name) | Condition::Recipient(name) => {
                 Some(read(ACCOUNT, name).unwrap_or_default())
@@ -234,7 +234,7 @@ impl Chain {
         })
     }
 
-    /// `POST txs`.
+    /// Answers `POST txs`.
     pub(crate) fn broadcast(&mut self, request: &[u8], now: Time) -> Result<Json, Fault> {
         let request = body(request)?;
         let raw = tx_bytes(&request)?.ok_or_else(|| Fault::argument("invalid empty tx"))?;
@@ -248,14 +248,14 @@ impl Chain {
         let hash = hex::encode_upper(super::address::sha256(&raw));
         let (_, outcome) = self.submit(&raw, now);
         if is_async {
-            // Nobody waits for the check.
+            // The client does not wait for the check.
             return Ok(taken(hash, 0, "", String::new()));
         }
         let codespace = outcome.codespace();
         Ok(taken(hash, outcome.code, codespace, outcome.log))
     }
 
-    /// `POST simulate`.
+    /// Answers `POST simulate`.
     pub(crate) fn simulation(&self, request: &[u8]) -> Result<Json, Fault> {
         let request = body(request)?;
         let tx = match (tx_bytes(&request)?, request.get("tx").filter(|tx| !tx.is_null())) {
@@ -274,7 +274,7 @@ impl Chain {
         let sends = &tx.content.sends;
         let answers: Vec<_> = sends.iter().map(|_| object! { "@type": SENT }).collect();
         Ok(object! {
-            // The meter that a simulation runs on has no end.
+            // The gas meter of a simulation has no limit.
             "gas_info": object! { "gas_wanted": u64::MAX.to_string(), "gas_used": used.to_string() },
             "result": object! {
                 "data": base64(responses(sends)), "log": "", "events": message_events(sends),

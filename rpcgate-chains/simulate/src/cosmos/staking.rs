@@ -1,4 +1,4 @@
-//! Validators and what is delegated to them.
+//! Validators and delegations.
 
 use super::address::{ACCOUNT, CONSENSUS, OPERATOR, read, sha256, text};
 use super::chain::Chain;
@@ -11,7 +11,7 @@ use crate::target::Target;
 use crate::utc;
 use rpcgate_core::clock::Time;
 
-/// How many validators make blocks, and how many are jailed besides.
+/// The number of bonded validators, and the number of jailed ones.
 const BONDED: u64 = 60;
 const JAILED: u64 = 12;
 const MILLION: u128 = 1_000_000;
@@ -24,7 +24,7 @@ pub(crate) struct Validator {
 }
 
 impl Validator {
-    /// The operator's address.
+    /// The address of the operator.
     fn operator(self) -> [u8; 20] {
         self.seed.bytes("operator", self.n)
     }
@@ -33,7 +33,7 @@ impl Validator {
         self.seed.bytes("consensus key", self.n)
     }
 
-    /// The consensus key's address: the first 20 bytes of the key's hash.
+    /// The address of the consensus key: the first 20 bytes of the key's hash.
     pub(crate) fn consensus(self) -> Vec<u8> {
         sha256(&self.key())[..20].to_vec()
     }
@@ -50,7 +50,7 @@ impl Validator {
         }
     }
 
-    /// Delegated to it, in `uatom`: the first have most.
+    /// The delegated tokens, in `uatom`: the first validators have the most.
     fn tokens(self) -> u128 {
         let share = if self.is_bonded() { 24_000_000 / (u128::from(self.n) + 2) } else { 2_000 };
         (share * MILLION) + u128::from(self.seed.below("tokens", self.n, 900_000_000_000))
@@ -102,7 +102,7 @@ fn coin(amount: u128) -> Json {
     object! { "denom": COIN, "amount": amount.to_string() }
 }
 
-/// Keys of a store where an address stands behind its length.
+/// The key of a store in which an address follows its length.
 fn key(address: &[u8]) -> Vec<u8> {
     let mut key = vec![address.len() as u8];
     key.extend_from_slice(address);
@@ -123,12 +123,12 @@ impl Chain {
         (0..BONDED + JAILED).map(move |n| Validator { seed, n })
     }
 
-    /// Those that make blocks.
+    /// The validators that produce blocks.
     pub(crate) fn bonded(&self) -> impl Iterator<Item = Validator> {
         self.validators().filter(|validator| validator.is_bonded())
     }
 
-    /// The consensus address of who proposed block `height`.
+    /// The consensus address of the proposer of block `height`.
     pub(crate) fn proposer(&self, height: u64) -> Vec<u8> {
         Validator { seed: self.seed, n: self.seed.below("proposer", height, BONDED) }.consensus()
     }
@@ -139,7 +139,7 @@ impl Chain {
         found.ok_or_else(|| Fault::not_found(format!("validator {operator} not found")))
     }
 
-    /// What a delegator has bonded: one in two accounts to one validator or two. Clients delegate nothing.
+    /// The delegations of an account: one in two accounts has bonded to one validator or two. Clients cannot delegate.
     fn delegations(&self, delegator: &[u8]) -> Vec<(Validator, u128)> {
         let Some(account) =
             self.state.account(delegator, self.head).filter(|account| account.number >= 1_000)
@@ -167,7 +167,7 @@ impl Chain {
         }
     }
 
-    /// `staking/v1beta1/…`.
+    /// Answers `staking/v1beta1/…`.
     pub(crate) fn staking(&self, path: &[&str], target: &Target) -> Result<Json, Fault> {
         match path {
             ["validators"] => {
@@ -239,7 +239,7 @@ impl Chain {
         }
     }
 
-    /// `validatorsets/…`: those that make block `height`, by their power.
+    /// Answers `validatorsets/…`: the validators of block `height`, by voting power.
     pub(crate) fn validator_set(&self, height: u64, target: &Target) -> Result<Json, Fault> {
         let mut bonded: Vec<_> = self.bonded().map(|one| ((one.tokens() / MILLION) as u64, one)).collect();
         bonded.sort_by_key(|(power, one)| (std::cmp::Reverse(*power), one.n));
@@ -251,7 +251,7 @@ impl Chain {
             };
             (place.to_be_bytes().to_vec(), shown)
         });
-        // The set is cut by offset alone; there is no key to go on from.
+        // This list is paged by offset alone; it has no key.
         let items: Vec<_> = items.collect();
         let total = items.len();
         let (shown, _) = Page::read(target)?.cut(items);

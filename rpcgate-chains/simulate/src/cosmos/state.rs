@@ -5,22 +5,22 @@ use super::tx::Coin;
 use crate::seed::Seed;
 use std::collections::BTreeMap;
 
-/// The chain's own coin, in its smallest unit.
+/// The denomination of the chain's own coin, in its smallest unit.
 pub(crate) const COIN: &str = "uatom";
-/// What residents pay for a transfer, in `uatom`.
+/// The fee of a resident's transfer, in `uatom`.
 pub(crate) const RESIDENT_FEE: u128 = 1_500;
-/// Residents come by fours.
+/// The number of groups; each has four residents.
 const GROUPS: u64 = 16;
-/// Blocks after which a resident's turn comes again.
+/// The number of blocks after which a resident sends again.
 const ROUND: u64 = 2 * GROUPS;
 const MILLION: u128 = 1_000_000;
-/// The supply at the starting height, and what each block adds, in `uatom`.
+/// The supply at the starting height, and the growth with each block, in `uatom`.
 const SUPPLY: u128 = 487_000_000 * MILLION;
 const MINTED: u128 = 9_200_000;
-/// Number of the first account that a client creates.
+/// The number of the first account that a client creates.
 const NEXT_ACCOUNT: u64 = 3_650_000;
 
-/// Coins of other chains: where each came in, its name there, and how much of it is here.
+/// Coins of other chains: the channel and name of each, and its amount on this chain.
 const FOREIGN: [(&str, u128); 7] = [
     ("transfer/channel-141/uosmo", 912_345_678_901),
     ("transfer/channel-207/ujuno", 55_120_774_123),
@@ -31,7 +31,7 @@ const FOREIGN: [(&str, u128); 7] = [
     ("transfer/channel-750/uakt", 4_118_907_000),
 ];
 
-/// Addresses of the first ten accounts of the mnemonic that development nodes use (`test test … junk`) on the
+/// Addresses of the first ten accounts of the mnemonic of development nodes (`test test … junk`) on the
 /// path m/44'/118'/0'/0/n.
 const DEVELOPERS: [&str; 10] = [
     "a12daaf3c2c1505b288353b62cb3b4021c60c344",
@@ -46,7 +46,7 @@ const DEVELOPERS: [&str; 10] = [
     "49eb85445797dad8251a9d485ab15a7b28469ecb",
 ];
 
-/// The accounts of the foundation behind the chain and of the modules, what each is for, and what it holds, in `uatom`.
+/// The accounts of the foundation and of the modules, the purpose of each, and its balance in `uatom`.
 /// The address of a module is the hash of its name.
 const FOUNDATION: [(&str, u128); 2] = [
     ("cosmos1sufkm72dw7ua9crpfhhp0dqpyuggtlhdse98e7", 1_000_007 * MILLION),
@@ -64,7 +64,7 @@ const MODULES: [(&str, u128); 6] = [
 /// Coins by denomination.
 pub(crate) type Coins = BTreeMap<String, u128>;
 
-/// The denomination of a coin that came by this way (ICS 20).
+/// The denomination of a coin that came over this channel (ICS 20).
 fn voucher(trace: &str) -> String {
     format!("ibc/{}", hex::encode_upper(sha256(trace.as_bytes())))
 }
@@ -73,15 +73,15 @@ fn voucher(trace: &str) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Account {
     pub(crate) number: u64,
-    /// Sequence of its next transaction.
+    /// The sequence of its next transaction.
     pub(crate) sequence: u64,
     pub(crate) key: Option<Vec<u8>>,
     pub(crate) coins: Coins,
 }
 
-/// One of those who make the chain's own traffic. In an even block one of a pair sends to the other, in the
-/// block after it the other sends as much back: so balances move, and none need be added up from the first
-/// block on.
+/// An account that makes the chain's own traffic. In an even block one of a pair sends to the other, which sends
+/// the same amount back in the block after it. Balances move that way, and no sum over all blocks
+/// is needed to know them.
 #[derive(Debug, Clone)]
 struct Resident {
     address: Address,
@@ -106,9 +106,9 @@ pub(crate) struct State {
     seed: Seed,
     base: u64,
     residents: Vec<Resident>,
-    /// What residents got from clients.
+    /// Coins that clients sent to residents.
     gifts: BTreeMap<Address, Coins>,
-    /// Everybody else.
+    /// All other accounts.
     accounts: BTreeMap<Address, Account>,
     created: u64,
 }
@@ -119,7 +119,7 @@ fn add(coins: &mut Coins, coin: &Coin) {
 }
 
 impl State {
-    /// The state before any transaction of a client, of a chain that starts at height `base`.
+    /// The state before any transaction of a client, for a chain that starts at height `base`.
     pub(crate) fn new(seed: Seed, base: u64) -> Self {
         let residents = (0..4 * GROUPS).map(|n| {
             let mut key = vec![2 + (n & 1) as u8];
@@ -158,12 +158,12 @@ impl State {
         }
     }
 
-    /// How many pairs of a group trade.
+    /// The number of trading pairs of a group.
     fn pairs(&self, group: u64) -> u64 {
         self.seed.below("traffic", group, 3)
     }
 
-    /// How many transactions resident `n` has sent up to block `height`.
+    /// The number of transactions that resident `n` has sent up to block `height`.
     fn sent(&self, n: u64, height: u64) -> u64 {
         let (group, pair, role) = (n / 4, n % 4 / 2, n % 2);
         if pair < self.pairs(group) { (height + ROUND - 2 * group - role) / ROUND } else { 0 }
@@ -201,7 +201,7 @@ impl State {
         *own = own.saturating_sub(RESIDENT_FEE * u128::from(sequence.saturating_sub(before)));
         *own += RESIDENT_FEE * u128::from(before.saturating_sub(sequence));
         let (group, pair) = (n / 4, n % 4 / 2);
-        // Between its two blocks a couple's coins are on the other side.
+        // Between its two blocks the other account of the pair holds the coins.
         if pair < self.pairs(group) && height % ROUND == 2 * group {
             let amount = self.traded(height / 2, pair);
             *own = if n.is_multiple_of(2) { own.saturating_sub(amount) } else { own.saturating_add(amount) };
@@ -213,7 +213,7 @@ impl State {
         Some(Account { number: resident.number, sequence, key, coins })
     }
 
-    /// An account after block `height`; `None` for an address that was never paid.
+    /// An account after block `height`; `None` for an address that never received coins.
     pub(crate) fn account(&self, address: &[u8], height: u64) -> Option<Account> {
         match self.residents.iter().position(|resident| resident.address == address) {
             Some(n) => self.resident(n, height),
@@ -221,7 +221,7 @@ impl State {
         }
     }
 
-    /// All accounts in the order of their addresses.
+    /// All accounts, ordered by address.
     pub(crate) fn all(&self, height: u64) -> Vec<(Address, Account)> {
         let residents = self.residents.iter().enumerate();
         let residents =
@@ -232,12 +232,12 @@ impl State {
         all
     }
 
-    /// The account of a client that sends; residents send nothing but the chain's own traffic.
+    /// The account of a client that sends; residents send only the chain's own traffic.
     pub(crate) fn sender(&mut self, address: &[u8]) -> Option<&mut Account> {
         self.accounts.get_mut(address)
     }
 
-    /// Pays coins to an address, which becomes an account if it was none.
+    /// Pays coins to an address and creates the account if it does not exist.
     pub(crate) fn pay(&mut self, to: &[u8], coins: &[Coin]) {
         let purse = if self.residents.iter().any(|resident| resident.address == to) {
             self.gifts.entry(to.to_vec()).or_default()
@@ -253,7 +253,7 @@ impl State {
         coins.iter().for_each(|coin| add(purse, coin));
     }
 
-    /// All coins there are after block `height`.
+    /// The total supply after block `height`.
     pub(crate) fn supply(&self, height: u64) -> Coins {
         let grown = |from: u64, to: u64| MINTED * u128::from(to.saturating_sub(from));
         let own = (SUPPLY + grown(self.base, height)).saturating_sub(grown(height, self.base));
@@ -262,7 +262,7 @@ impl State {
     }
 }
 
-/// What a bank transfer takes from its sender, or what it lacks.
+/// Takes the coins of a transfer from its sender, or says what is missing.
 pub(crate) fn take(coins: &mut Coins, wanted: &[Coin]) -> Result<(), String> {
     let mut left = coins.clone();
     for coin in wanted {
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_pays_what_it_has_not() {
+    fn an_account_cannot_pay_more_than_it_has() {
         let mut coins = Coins::from([("a".to_owned(), 5), ("b".to_owned(), 1)]);
         let coin = |denom: &str, amount| Coin { denom: denom.into(), amount };
         assert!(take(&mut coins, &[coin("a", 5), coin("b", 2)]).is_err());

@@ -163,7 +163,7 @@ fn a_search_finds_what_an_account_sent_and_got() {
 }
 
 #[test]
-fn what_residents_send_moves_their_balances() {
+fn transfers_of_residents_move_their_balances() {
     let node = CosmosNode::new(7);
     let (mut now, mut seen) = (NOW, 0);
     for _ in 0..8 {
@@ -179,7 +179,7 @@ fn what_residents_send_moves_their_balances() {
             }
         }
         for (address, change) in changes {
-            // Asking for a later moment moves a chain on, so each moment is asked of a node of its own.
+            // A request for a later moment advances a chain, so each moment is requested from a node of its own.
             let before = balance(&mut CosmosNode::new(7), &address, now);
             let after = balance(&mut CosmosNode::new(7), &address, next);
             assert_eq!(after as i128 - before as i128, change, "{address}");
@@ -301,7 +301,7 @@ fn a_check_refuses_with_the_sdk_s_codes() {
         assert_eq!((&answer["code"], &answer["codespace"]), (&json!(code), &json!("sdk")), "{answer}");
         assert!(node.submitted().is_empty());
     }
-    // Two of one sender may wait, the second with the next sequence.
+    // Two transactions of a sender may wait, the second with the next sequence.
     assert_eq!(broadcast(&mut node, &signed(0, |_| ()), NOW)["code"], 0);
     assert_eq!(broadcast(&mut node, &signed(1, |content| content.signers[0].key = None), NOW)["code"], 0);
     let account = get(&mut node, &format!("/cosmos/auth/v1beta1/accounts/{DEVELOPER}"), later(NOW));
@@ -309,7 +309,7 @@ fn a_check_refuses_with_the_sdk_s_codes() {
 }
 
 #[test]
-fn what_fails_in_its_block_still_pays() {
+fn a_transaction_that_fails_in_its_block_still_pays() {
     let mut node = CosmosNode::new(7);
     let tx = transfer(&text(ACCOUNT, &[9; 20]), atoms(90_000_000_000), 0, Mode::Direct, |_| ());
     assert_eq!(broadcast(&mut node, &tx.raw, NOW)["code"], 0);
@@ -320,7 +320,7 @@ fn what_fails_in_its_block_still_pays() {
 }
 
 #[test]
-fn a_simulation_tells_the_gas_and_takes_nothing() {
+fn a_simulation_returns_the_gas_and_changes_nothing() {
     let mut node = CosmosNode::new(7);
     let tx = transfer(&text(ACCOUNT, &[9; 20]), atoms(5), 0, Mode::Direct, |content| content.fee.clear());
     let path = "/cosmos/tx/v1beta1/simulate";
@@ -347,7 +347,7 @@ fn a_simulation_tells_the_gas_and_takes_nothing() {
 }
 
 #[test]
-fn a_broadcast_of_no_transaction_is_refused() {
+fn a_broadcast_without_a_transaction_is_refused() {
     let mut node = CosmosNode::new(7);
     let mode = "BROADCAST_MODE_SYNC";
     assert_eq!(ask(&mut node, &http::Method::POST, TXS, b"{nope", NOW).0, 400);
@@ -421,7 +421,7 @@ fn validators_look_like_the_sdk_s() {
 }
 
 #[test]
-fn the_supply_is_told_by_denomination_and_grows() {
+fn the_supply_is_listed_by_denomination_and_grows() {
     let mut node = CosmosNode::new(7);
     let path = "/cosmos/bank/v1beta1/supply/by_denom?denom=uatom";
     let amount = |value: &Value| value["amount"]["amount"].as_str().unwrap().parse::<u128>().unwrap();
@@ -435,7 +435,7 @@ fn the_supply_is_told_by_denomination_and_grows() {
 }
 
 #[test]
-fn what_is_not_there_is_refused_in_grpc_s_way() {
+fn missing_objects_are_refused_with_grpc_codes() {
     let mut node = CosmosNode::new(7);
     let head = node.height(NOW);
     for (path, status, code) in [
@@ -461,7 +461,7 @@ fn what_is_not_there_is_refused_in_grpc_s_way() {
 }
 
 #[test]
-fn the_node_tells_of_itself() {
+fn the_node_reports_its_status() {
     let mut node = CosmosNode::new(7);
     let info = get(&mut node, "/cosmos/base/tendermint/v1beta1/node_info", NOW);
     assert_eq!(info["default_node_info"]["network"], "cosmoshub-4");
@@ -472,7 +472,7 @@ fn the_node_tells_of_itself() {
 }
 
 #[test]
-fn a_node_that_comes_back_is_the_same() {
+fn a_restarted_node_is_the_same() {
     let mut node = CosmosNode::new(7);
     let (mut past, mut now) = (Vec::new(), NOW);
     for sequence in 0..3 {

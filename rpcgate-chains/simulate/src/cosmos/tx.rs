@@ -1,17 +1,17 @@
-//! Transactions: their bytes, their hash, what is signed of them, and how they are shown.
+//! Transactions: their encoding, their hash, their sign bytes and their JSON.
 
 use super::address::sha256;
 use super::page::base64;
 use super::proto::{Message, Value, fields};
 use crate::json::{Json, object};
 
-/// The one message that is taken.
+/// The only message that is accepted.
 pub(crate) const SEND: &str = "/cosmos.bank.v1beta1.MsgSend";
-/// What it answers.
+/// The type of its response.
 pub(crate) const SENT: &str = "/cosmos.bank.v1beta1.MsgSendResponse";
 const KEY: &str = "/cosmos.crypto.secp256k1.PubKey";
 
-/// An amount of one kind of coin.
+/// An amount of one denomination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Coin {
     pub(crate) denom: String,
@@ -75,12 +75,12 @@ impl Send {
     }
 }
 
-/// What a signer has signed.
+/// The sign mode of a signer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// The bytes of the transaction.
+    /// The signature covers the transaction's bytes.
     Direct,
-    /// A JSON of it, as hardware wallets show it.
+    /// The signature covers a JSON document, as hardware wallets show it.
     Amino,
 }
 
@@ -103,13 +103,13 @@ impl Mode {
 /// A signer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Signer {
-    /// Its secp256k1 key, compressed; left out by those whose key the chain knows.
+    /// Its compressed secp256k1 key; may be omitted if the chain knows it.
     pub(crate) key: Option<Vec<u8>>,
     pub(crate) mode: Mode,
     pub(crate) sequence: u64,
 }
 
-/// What a transaction says.
+/// The content of a transaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Content {
     pub(crate) sends: Vec<Send>,
@@ -149,7 +149,7 @@ fn read_any(value: Value<'_>) -> Option<(String, &[u8])> {
     Some((url, bytes))
 }
 
-/// The bytes of one key: 33 of them, without a doubt about its form.
+/// The bytes of one compressed key, which are exactly 33.
 fn read_key(value: Value<'_>) -> Result<Vec<u8>, String> {
     let (url, bytes) = read_any(value).ok_or("broken public key")?;
     if url != KEY {
@@ -198,7 +198,7 @@ impl Content {
                 }
                 2 => self.memo = value.text().ok_or("broken memo")?,
                 3 => self.timeout_height = value.number().ok_or("broken timeout height")?,
-                // Options that nobody need understand.
+                // Extension options, which a node may ignore.
                 2047 => {}
                 _ => return Err(format!("errUnknownField \"TxBody\": {{TagNum: {field}}}")),
             }
@@ -253,14 +253,14 @@ impl Content {
 }
 
 impl Tx {
-    /// The transaction that says `content`.
+    /// Builds the transaction of `content`.
     pub(crate) fn new(content: Content) -> Self {
         let (body, auth) = (content.body(), content.auth());
         let raw = Message::default().bytes(1, &body).bytes(2, &auth).items(3, &content.signatures).done();
         Tx { hash: sha256(&raw), content, raw, body, auth }
     }
 
-    /// Reads a transaction's bytes, or says what is wrong with them.
+    /// Decodes a transaction, or says what is wrong with its bytes.
     pub(crate) fn decode(raw: &[u8]) -> Result<Self, String> {
         let (mut content, mut body, mut auth) = (Content::default(), Vec::new(), Vec::new());
         for (field, value) in fields(raw).ok_or("unexpected EOF")? {
@@ -277,7 +277,7 @@ impl Tx {
         Ok(Tx { hash: sha256(raw), content, raw: raw.to_vec(), body, auth })
     }
 
-    /// The hash as it is written.
+    /// The hash as text.
     pub(crate) fn name(&self) -> String {
         hex::encode_upper(self.hash)
     }
@@ -295,7 +295,7 @@ impl Tx {
         }
     }
 
-    /// The JSON of the old encoding: members in the order of their names.
+    /// The JSON of the Amino encoding: members sorted by name.
     fn amino(&self, chain: &str, account: u64, sequence: u64) -> String {
         let coins = |coins: &[Coin]| -> Vec<_> {
             let coin =
@@ -325,11 +325,11 @@ impl Tx {
         }
         let mut text = String::new();
         document.write(&mut text);
-        // Go's writer escapes what HTML could take for its own.
+        // Go's writer escapes characters with a meaning in HTML.
         text.replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e")
     }
 
-    /// The transaction as it is shown.
+    /// The transaction as the API shows it.
     pub(crate) fn json(&self) -> Json {
         let content = &self.content;
         let coins = |coins: &[Coin]| coins.iter().map(Coin::json).collect::<Vec<_>>();
@@ -369,19 +369,19 @@ impl Tx {
     }
 }
 
-/// A secp256k1 key as it is shown.
+/// A secp256k1 key as the API shows it.
 pub(crate) fn key_json(key: &[u8]) -> Json {
     object! { "@type": KEY, "key": base64(key) }
 }
 
-/// Reads a transaction that was written as JSON, in either spelling of its members.
+/// Reads a transaction that was written as JSON, with either spelling of its members.
 pub(crate) fn from_json(tx: &serde_json::Value) -> Option<Tx> {
     use super::page::unbase64;
     use serde_json::Value as Any;
     let pick = |value: &Any, snake: &str, camel: &str| value.get(snake).or_else(|| value.get(camel)).cloned();
     let text =
         |value: Option<Any>| value.and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default();
-    // Numbers of 64 bits are texts in this JSON; short ones may stand bare.
+    // Numbers of 64 bits are strings in this JSON; short ones may be plain numbers.
     let number = |value: Option<Any>| match value {
         None | Some(Any::Null) => Some(0),
         Some(Any::String(text)) => text.parse().ok(),
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn rubbish_is_told() {
+    fn malformed_transactions_are_refused_with_a_reason() {
         let foreign = any("/cosmos.gov.v1.MsgVote", b"x");
         let foreign = Message::default().item(1, Message::default().item(1, foreign)).done();
         assert_eq!(Tx::decode(&foreign), Err("unable to resolve type URL /cosmos.gov.v1.MsgVote".into()));

@@ -1,15 +1,15 @@
-//! Blocks, transactions and receipts as nodes show them.
+//! The JSON of blocks, transactions and receipts.
 
 use super::chain::{Chain, Entry, Log};
 use super::network::{Layout, Word};
 use super::tx::keccak;
 use crate::json::{Json, object};
 
-/// Root of an empty tree.
+/// The root of an empty tree.
 const EMPTY_ROOT: &str = "0x56e81f171bcc55a6ff8345e692c0f86e5b48e01b996cadc001622fb5e363b421";
-/// Hash of an empty list of uncles.
+/// The hash of an empty list of uncles.
 const NO_UNCLES: &str = "0x1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347";
-/// Hash of an empty list of execution requests (EIP-7685).
+/// The hash of an empty list of execution requests (EIP-7685).
 const NO_REQUESTS: &str = "0xe3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
 /// Sets the three bits of `item` in a bloom filter of 2048 bits.
@@ -30,7 +30,7 @@ fn bloom<'a>(logs: impl Iterator<Item = &'a Log>) -> [u8; 256] {
     out
 }
 
-/// A name for the root over some hashes; the tree itself is not built.
+/// A stand-in for the root over some hashes; the tree itself is not built.
 fn root(tag: &[u8], entries: &[Entry]) -> Json {
     if entries.is_empty() {
         return EMPTY_ROOT.into();
@@ -57,7 +57,7 @@ impl Chain {
         block
     }
 
-    /// The block that is being made: the next height, without hash, nonce and miner.
+    /// The pending block: the next height, without hash, nonce and miner.
     pub(crate) fn pending_json(&self, full: bool) -> Json {
         let height = self.head + 1;
         let mut block = self.header_json(height, &[]);
@@ -185,7 +185,7 @@ impl Chain {
         out
     }
 
-    /// A log with its place.
+    /// A log with its position.
     pub(crate) fn log_json(
         &self,
         log: &Log,

@@ -1,4 +1,4 @@
-//! Calls that change nothing: `eth_call`, `eth_estimateGas` and their like.
+//! Calls that change nothing: `eth_call`, `eth_estimateGas` and similar methods.
 
 use super::chain::{Chain, TOKEN_GAS};
 use super::network::Address;
@@ -21,7 +21,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Reads the object that stands as argument `index`.
+    /// Reads the object that is argument `index`.
     pub(crate) fn read(value: &Value, index: usize) -> Result<Self, Fault> {
         let Some(object) = value.as_object() else {
             return Err(invalid(
@@ -59,7 +59,7 @@ impl Call {
     }
 }
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) output: Vec<u8>,

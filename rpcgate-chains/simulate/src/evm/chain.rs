@@ -1,4 +1,4 @@
-//! The chain: which transactions stand in which block.
+//! The chain: the transactions of each block.
 
 use super::network::{Address, Layout, Network, Word};
 use super::params::BlockId;
@@ -12,10 +12,10 @@ use crate::timeline::Timeline;
 use rpcgate_core::clock::Time;
 use std::collections::{BTreeMap, HashMap};
 
-/// How many transactions of clients are remembered once they stand in a block.
+/// The number of included client transactions that are remembered.
 const REMEMBERED: usize = 10_000;
 
-/// A log, without its place in the chain.
+/// A log, without its position in the chain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Log {
     pub(crate) address: Address,
@@ -23,7 +23,7 @@ pub(crate) struct Log {
     pub(crate) data: Vec<u8>,
 }
 
-/// A transaction that stands in a block, with what came of it.
+/// A transaction in a block, with its result.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) tx: Tx,
@@ -34,17 +34,17 @@ pub(crate) struct Entry {
     pub(crate) created: Option<Address>,
 }
 
-/// One chain's past and present.
+/// The state of one chain.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(crate) network: &'static Network,
     pub(crate) seed: Seed,
     pub(crate) state: State,
     pub(crate) pool: Pool,
-    /// Height of the newest block.
+    /// The height of the newest block.
     pub(crate) head: u64,
     timeline: Timeline,
-    /// Clients' transactions by block, and where each stands.
+    /// Clients' transactions by block, and the position of each.
     included: BTreeMap<u64, Vec<Entry>>,
     places: HashMap<Word, (u64, usize)>,
 }
@@ -64,8 +64,8 @@ impl Chain {
         }
     }
 
-    /// Lets the blocks up to `now` come, with what waits in the pool. Each block gets what it would have got had
-    /// somebody looked at that moment: what stands where does not depend on who reads when.
+    /// Advances to the blocks of `now` and includes transactions of the pool. Each block includes what it would have
+    /// included had a client read at that moment: the content of blocks does not depend on when clients read.
     pub(crate) fn advance(&mut self, now: Time) {
         let target = self.timeline.height(now);
         while self.head < target {
@@ -73,14 +73,14 @@ impl Chain {
                 self.head = target;
                 return;
             }
-            // The base fee comes down to its least every few thousand blocks, and some blocks have no traffic: what
-            // may enter does so in the end, so that this does not walk the whole chain.
+            // Every few thousand blocks the base fee falls to its minimum, and some blocks have no traffic. A valid
+            // transaction enters then at the latest, so this loop does not walk the whole chain.
             self.head += 1;
             self.include(self.head);
         }
     }
 
-    /// `now`, or the moment of the newest block for a clock that has stepped back behind it.
+    /// `now`, or the time of the newest block if the clock stepped back behind it.
     pub(crate) fn moment(&self, now: Time) -> Time {
         now.max(self.timeline.time(self.head))
     }
@@ -89,7 +89,7 @@ impl Chain {
         self.timeline.height(now).max(self.head)
     }
 
-    /// Puts what fits from the pool into block `height`.
+    /// Includes the transactions of the pool that fit into block `height`.
     fn include(&mut self, height: u64) {
         let base_fee = self.base_fee(height);
         let traffic: u64 = self.traffic(height).iter().map(|entry| entry.gas_used).sum();
@@ -232,7 +232,7 @@ impl Chain {
         out
     }
 
-    /// Block and index of a transaction that stands in a block.
+    /// The block and index of an included transaction.
     pub(crate) fn place(&self, hash: &Word) -> Option<(u64, usize)> {
         if let Some((height, index)) = self.places.get(hash) {
             return Some((*height, self.traffic(*height).len() + index));
@@ -242,18 +242,18 @@ impl Chain {
         (height <= self.head && index < self.traffic(height).len()).then_some((height, index))
     }
 
-    /// Hash of block `height`. It does not cover what clients sent, so that forgetting that is no reorganisation.
+    /// The hash of block `height`. It does not cover what clients sent, so that forgetting that is not a reorganisation.
     pub(crate) fn hash(&self, height: u64) -> Word {
         self.seed.hide("block", height)
     }
 
-    /// Unix time of block `height` in seconds.
+    /// The Unix time of block `height` in seconds.
     pub(crate) fn timestamp(&self, height: u64) -> u64 {
         self.timeline.time(height).secs()
     }
 
-    /// Base fee per gas of block `height`, in wei: a quarter up or down around the chain's middle, and from one block
-    /// to the next by less than an eighth (EIP-1559), on which wallets rely when they offer a fee.
+    /// The base fee per gas of block `height`, in wei. It stays within a quarter of the chain's average and changes
+    /// by less than an eighth from block to block (EIP-1559), on which wallets rely when they offer a fee.
     pub(crate) fn base_fee(&self, height: u64) -> u128 {
         const STRETCH: u64 = 16;
         let goal = |stretch| u128::from(self.seed.below("fee", stretch, 1_000));
@@ -263,12 +263,12 @@ impl Chain {
         self.least_base_fee() + u128::from(self.network.base_fee) * thousandths / 2_000
     }
 
-    /// What the base fee never falls below.
+    /// The minimum of the base fee.
     fn least_base_fee(&self) -> u128 {
         u128::from(self.network.base_fee) * 3 / 4
     }
 
-    /// Height of a block that exists; `None` for one that does not, or that is only pending.
+    /// The height of a block that exists; `None` for one that does not exist or is only pending.
     pub(crate) fn find(&self, id: BlockId) -> Option<u64> {
         let height = match id {
             BlockId::Earliest => 0,
@@ -282,7 +282,7 @@ impl Chain {
         (height <= self.head).then_some(height)
     }
 
-    /// Height whose state is asked for. Refuses blocks that do not exist and state that was pruned.
+    /// The height whose state is requested. Refuses blocks that do not exist and state that was pruned.
     pub(crate) fn state_at(&self, id: BlockId) -> Result<u64, Fault> {
         if id == BlockId::Pending {
             return Ok(self.head);
@@ -300,12 +300,12 @@ impl Chain {
         Ok(height)
     }
 
-    /// Root of the state; a name for it only, since the state is no tree here.
+    /// A stand-in for the root of the state, which is not a tree here.
     pub(crate) fn state_root(&self, height: u64) -> Word {
         self.seed.bytes("state", height)
     }
 
-    /// Whether blocks carry blob members.
+    /// Whether blocks have blob members.
     pub(crate) fn has_blobs(&self) -> bool {
         self.network.layout != Layout::Bor
     }
@@ -319,7 +319,7 @@ fn transfer_log(address: Address, from: &Address, to: &Address, amount: u128) ->
     Log { address, topics, data: token::number(amount).to_vec() }
 }
 
-/// Where a contract comes to lie: by its creator and the creator's nonce.
+/// The address of a created contract, from its creator and the creator's nonce.
 pub(crate) fn created_address(from: &Address, nonce: u64) -> Address {
     use alloy_rlp::{Encodable, Header};
     let mut body = Vec::new();

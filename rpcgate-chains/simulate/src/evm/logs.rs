@@ -1,4 +1,4 @@
-//! Looking for logs, and filters that remember where a client stopped looking.
+//! Log queries, and filters that remember what a client has already read.
 
 use super::chain::Chain;
 use super::network::{Address, Word};
@@ -10,19 +10,19 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// Most blocks that one look may span.
+/// The most blocks that one query may span.
 const SPAN: u64 = 5_000;
-/// Most filters at a time.
+/// The most filters at a time.
 const FILTERS: usize = 1_000;
 /// A filter that is not used for this long is removed.
 const IDLE: Duration = Duration::from_secs(300);
 
-/// Which logs are wanted.
+/// The logs that a query matches.
 #[derive(Debug, Clone)]
 pub(crate) struct Query {
     range: Range,
     addresses: Vec<Address>,
-    /// One list per position; an empty list takes anything.
+    /// One list per position; an empty list matches anything.
     topics: Vec<Vec<Word>>,
 }
 
@@ -86,7 +86,7 @@ impl Query {
 }
 
 impl Chain {
-    /// The logs that `query` wants. Refuses spans that are too wide or lie ahead.
+    /// The logs that match `query`. Refuses ranges that are too wide or lie ahead.
     pub(crate) fn logs(&self, query: &Query) -> Result<Vec<Json>, Fault> {
         let (first, last) = match query.range {
             Range::Block(hash) => {
@@ -144,12 +144,12 @@ pub(crate) struct Filters {
 #[derive(Debug)]
 struct Filter {
     kind: Kind,
-    /// Height, or number of arrivals, up to which everything was reported.
-    told: u64,
+    /// The height, or number of arrivals, up to which the filter has reported.
+    reported: u64,
     used: Time,
 }
 
-/// What a filter watches.
+/// The subject of a filter.
 #[derive(Debug, Clone)]
 pub(crate) enum Kind {
     Blocks,
@@ -158,7 +158,7 @@ pub(crate) enum Kind {
 }
 
 impl Filters {
-    /// Opens a filter and gives its name.
+    /// Opens a filter and returns its id.
     pub(crate) fn open(&mut self, kind: Kind, chain: &Chain, now: Time) -> Json {
         self.open.retain(|_, filter| now.since(filter.used) < IDLE);
         if self.open.len() >= FILTERS {
@@ -167,35 +167,35 @@ impl Filters {
         }
         self.made += 1;
         let id = format!("0x{}", hex::encode(chain.seed.bytes::<16>("filter", self.made)));
-        let told = match &kind {
+        let reported = match &kind {
             Kind::Pending => chain.pool.arrivals(),
             Kind::Logs(Query { range: Range::Span(BlockId::Number(from), _), .. }) => {
                 from.saturating_sub(1).min(chain.head)
             }
             Kind::Logs(_) | Kind::Blocks => chain.head,
         };
-        self.open.insert(id.clone(), Filter { kind, told, used: now });
+        self.open.insert(id.clone(), Filter { kind, reported, used: now });
         id.into()
     }
 
-    /// What came since the last call.
+    /// The changes since the last call.
     pub(crate) fn changes(&mut self, id: &str, chain: &Chain, now: Time) -> Result<Json, Fault> {
         let filter = self.touch(id, now)?;
-        let told = filter.told;
+        let reported = filter.reported;
         Ok(match &filter.kind {
             Kind::Blocks => {
-                filter.told = chain.head;
-                let first = (told + 1).max(chain.head.saturating_sub(SPAN));
+                filter.reported = chain.head;
+                let first = (reported + 1).max(chain.head.saturating_sub(SPAN));
                 (first..=chain.head).map(|height| Json::data(&chain.hash(height))).collect::<Vec<_>>().into()
             }
             Kind::Pending => {
-                filter.told = chain.pool.arrivals();
-                chain.pool.since(told).iter().map(|hash| Json::data(hash)).collect::<Vec<_>>().into()
+                filter.reported = chain.pool.arrivals();
+                chain.pool.since(reported).iter().map(|hash| Json::data(hash)).collect::<Vec<_>>().into()
             }
             Kind::Logs(query) => {
-                let first = (told + 1).max(chain.head.saturating_sub(SPAN));
+                let first = (reported + 1).max(chain.head.saturating_sub(SPAN));
                 let out = chain.logs_between(query, first, chain.head);
-                filter.told = chain.head;
+                filter.reported = chain.head;
                 out.into()
             }
         })
@@ -209,7 +209,7 @@ impl Filters {
         }
     }
 
-    /// Closes a filter; tells whether it was open.
+    /// Closes a filter; returns whether it was open.
     pub(crate) fn close(&mut self, id: &str) -> bool {
         self.open.remove(id).is_some()
     }

@@ -13,7 +13,7 @@ use crate::json::{Json, object};
 use rpcgate_core::clock::Time;
 use serde_json::Value;
 
-/// Most blocks of one `eth_feeHistory`.
+/// The most blocks of one `eth_feeHistory`.
 const FEE_HISTORY: u64 = 1_024;
 
 impl EvmNode {
@@ -263,7 +263,7 @@ impl EvmNode {
             return Err(Fault::new(-32602, "unable to decode storage key: hex string invalid"));
         }
         let height = self.chain.state_at(params.block(2)?)?;
-        // The one slot that is shown is the token's first: all tokens there are.
+        // The only slot that is shown is the token's first: its total supply.
         let first = digits.bytes().all(|digit| digit == b'0');
         let shown = first
             && !self.chain.state.code(&address, height).is_empty()
@@ -278,7 +278,7 @@ impl EvmNode {
         Ok(Json::data(&hash))
     }
 
-    /// Puts a signed transaction into the pool; gives its hash.
+    /// Puts a signed transaction into the pool and returns its hash.
     pub(super) fn take(&mut self, raw: &[u8]) -> Result<Word, Fault> {
         let chain = &mut self.chain;
         let refuse = |message: String| Err(Fault::new(-32000, message));
@@ -331,7 +331,7 @@ impl EvmNode {
         object! { "pending": Json::Object(pending), "queued": Json::Object(Vec::new()) }
     }
 
-    /// The methods that Polygon's Bor adds: the block producers.
+    /// The methods that Polygon's Bor adds for block producers.
     fn bor(&self, method: &str, params: Value) -> Result<Json, Fault> {
         let chain = &self.chain;
         let author =

@@ -22,7 +22,7 @@ use network::NETWORKS;
 use rpcgate_core::clock::Time;
 use serde_json::Value;
 
-/// Most calls of one batch; go-ethereum's default.
+/// The most calls in one batch: go-ethereum's default.
 const BATCH: usize = 1_000;
 
 /// A node of an EVM chain.
@@ -33,7 +33,7 @@ const BATCH: usize = 1_000;
 pub struct EvmNode {
     chain: Chain,
     filters: Filters,
-    /// Taken with the last request.
+    /// Submissions of the last request.
     submitted: Vec<Submission>,
 }
 
@@ -81,7 +81,7 @@ impl Simulated for EvmNode {
     fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
         self.submitted.clear();
         if *request.method != http::Method::POST {
-            // go-ethereum lets load balancers look at it with an empty GET.
+            // go-ethereum answers an empty GET, which load balancers use as a health check.
             let status =
                 if *request.method == http::Method::GET && request.body.is_empty() { 200 } else { 405 };
             let body = if status == 200 { Vec::new() } else { b"method not allowed\n".to_vec() };
@@ -102,7 +102,7 @@ impl Simulated for EvmNode {
     fn replay(&mut self, past: &[Submission]) {
         for Submission { moment, raw } in past {
             self.chain.advance(*moment);
-            // What an edited list lacks may leave a later transaction without its nonce or its coins.
+            // If the list was edited, a later transaction may lack its nonce or its coins.
             let _ = self.take(raw);
         }
     }

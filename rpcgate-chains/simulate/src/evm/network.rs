@@ -1,11 +1,11 @@
-//! What tells one EVM chain's node from another's.
+//! The differences between the nodes of the EVM chains.
 
 /// A 20-byte account address.
 pub(crate) type Address = [u8; 20];
 /// A 32-byte word: a hash, a topic, a storage value.
 pub(crate) type Word = [u8; 32];
 
-/// Which members a block carries beyond the common ones.
+/// The members that a block has beyond the common ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// go-ethereum: withdrawals, blobs, beacon root, execution requests.
@@ -14,38 +14,38 @@ pub(crate) enum Layout {
     Bsc,
     /// Polygon's Bor: none of them.
     Bor,
-    /// Avalanche's coreth: blobs, and data of its own.
+    /// Avalanche's coreth: blobs, and members of its own.
     Coreth,
 }
 
-/// One chain.
+/// The constants of one chain.
 #[derive(Debug, Clone)]
 pub(crate) struct Network {
-    /// Path name at the gateway.
+    /// The path name at the gateway.
     pub(crate) name: &'static str,
-    /// EIP-155 chain id, which is the network id too.
+    /// The EIP-155 chain id, which is also the network id.
     pub(crate) chain_id: u64,
-    /// Height at the epoch of simulated chains.
+    /// The height at the epoch of the simulated chains.
     pub(crate) base: u64,
-    /// What `web3_clientVersion` says.
+    /// The answer to `web3_clientVersion`.
     pub(crate) client: &'static str,
-    /// Middle base fee per gas, in wei.
+    /// The average base fee per gas, in wei.
     pub(crate) base_fee: u64,
-    /// Suggested priority fee per gas, in wei.
+    /// The suggested priority fee per gas, in wei.
     pub(crate) tip: u64,
-    /// Gas limit of a block.
+    /// The gas limit of a block.
     pub(crate) gas_limit: u64,
-    /// The one contract of the chain: an ERC-20 token.
+    /// The address of the chain's only contract, an ERC-20 token.
     pub(crate) token: Address,
-    /// Name of the token.
+    /// The name of the token.
     pub(crate) token_name: &'static str,
-    /// Symbol of the token.
+    /// The symbol of the token.
     pub(crate) token_symbol: &'static str,
-    /// Decimals of the token.
+    /// The decimals of the token.
     pub(crate) token_decimals: u8,
     /// How far the `safe` and the `finalized` block lie behind the newest.
     pub(crate) lag: (u64, u64),
-    /// Members of a block.
+    /// The members of a block.
     pub(crate) layout: Layout,
 }
 
@@ -113,8 +113,8 @@ pub(crate) static NETWORKS: [Network; 4] = [
     },
 ];
 
-/// The ten accounts that local development nodes fund (mnemonic "test test … junk"): everyone who knows their public
-/// keys' secret halves can send from them here.
+/// The ten accounts that local development nodes fund (mnemonic "test test … junk"). Their secret keys are public, so
+/// everyone can send from them here.
 pub(crate) static DEVELOPERS: [Address; 10] = [
     address("f39fd6e51aad88f6f4ce6ab8827279cfffb92266"),
     address("70997970c51812dc3a010c7d01b50e0d17dc79c8"),
@@ -128,7 +128,7 @@ pub(crate) static DEVELOPERS: [Address; 10] = [
     address("a0ee7a142d267c1f36714e4a8f75612f20a79720"),
 ];
 
-/// Reads 40 hex digits while the program is compiled.
+/// Reads 40 hex digits at compile time.
 const fn address(hex: &str) -> Address {
     const fn digit(c: u8) -> u8 {
         match c {

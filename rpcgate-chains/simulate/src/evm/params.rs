@@ -1,4 +1,4 @@
-//! Reading parameters, and refusing them in go-ethereum's words.
+//! Reads parameters, and refuses them with go-ethereum's messages.
 
 use super::network::{Address, Word};
 use crate::envelope::Fault;
@@ -8,7 +8,7 @@ use serde_json::Value;
 #[derive(Debug, Clone)]
 pub(crate) struct Params(Vec<Value>);
 
-/// Which block is meant.
+/// The block that a parameter selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BlockId {
     Earliest,
@@ -24,7 +24,7 @@ pub(crate) fn invalid(index: usize, why: impl std::fmt::Display) -> Fault {
     Fault::new(-32602, format!("invalid argument {index}: {why}"))
 }
 
-/// Bytes from hex with its `0x`.
+/// Reads bytes from hex with `0x`.
 pub(crate) fn bytes(text: &str) -> Result<Vec<u8>, &'static str> {
     let Some(digits) = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) else {
         return Err(if text.is_empty() { "empty hex string" } else { "hex string without 0x prefix" });
@@ -35,7 +35,7 @@ pub(crate) fn bytes(text: &str) -> Result<Vec<u8>, &'static str> {
     hex::decode(digits).map_err(|_| "invalid hex string")
 }
 
-/// A number from hex with its `0x`, leading zeros refused.
+/// Reads a number from hex with `0x`; leading zeros are refused.
 pub(crate) fn quantity(text: &str) -> Result<u128, &'static str> {
     let Some(digits) = text.strip_prefix("0x") else {
         return Err(if text.is_empty() { "empty hex string" } else { "hex string without 0x prefix" });
@@ -51,7 +51,7 @@ pub(crate) fn quantity(text: &str) -> Result<u128, &'static str> {
     }
 }
 
-/// Exactly `N` bytes.
+/// Reads exactly `N` bytes.
 pub(crate) fn fixed<const N: usize>(value: &Value) -> Result<[u8; N], String> {
     let text = value.as_str().ok_or("json: cannot unmarshal non-string")?;
     let bytes = bytes(text)?;
@@ -59,13 +59,13 @@ pub(crate) fn fixed<const N: usize>(value: &Value) -> Result<[u8; N], String> {
     bytes.try_into().map_err(|_| format!("hex string has length {length}, want {}", 2 * N))
 }
 
-/// A member or argument that is a number.
+/// Reads a member or argument that is a number.
 pub(crate) fn number(value: &Value) -> Result<u128, String> {
     let text = value.as_str().ok_or("json: cannot unmarshal non-string")?;
     Ok(quantity(text)?)
 }
 
-/// A block by tag, number or hash, also as the object of EIP-1898.
+/// Reads a block by tag, number or hash, also as the object of EIP-1898.
 pub(crate) fn block(value: &Value) -> Result<BlockId, String> {
     if let Some(members) = value.as_object() {
         return match (members.get("blockNumber"), members.get("blockHash")) {
@@ -91,7 +91,7 @@ pub(crate) fn block(value: &Value) -> Result<BlockId, String> {
 }
 
 impl Params {
-    /// Takes `required` to `most` parameters; null stands for one left out.
+    /// Takes `required` to `most` parameters; null means that one is omitted.
     pub(crate) fn take(params: Value, required: usize, most: usize) -> Result<Self, Fault> {
         let list = match params {
             Value::Null => Vec::new(),
@@ -107,7 +107,7 @@ impl Params {
         }
     }
 
-    /// Argument `index`; null when left out.
+    /// Argument `index`; null if it is omitted.
     pub(crate) fn get(&self, index: usize) -> &Value {
         self.0.get(index).unwrap_or(&Value::Null)
     }
@@ -140,7 +140,7 @@ impl Params {
         }
     }
 
-    /// A block; the newest when left out.
+    /// A block; the newest if the argument is omitted.
     pub(crate) fn block(&self, index: usize) -> Result<BlockId, Fault> {
         match self.get(index) {
             Value::Null => Ok(BlockId::Latest),
@@ -148,7 +148,7 @@ impl Params {
         }
     }
 
-    /// A block of which only a tag or a number is taken.
+    /// A block by tag or number only.
     pub(crate) fn block_number(&self, index: usize) -> Result<BlockId, Fault> {
         match self.block(index)? {
             BlockId::Hash(_) => Err(invalid(index, "hex number > 64 bits")),

@@ -6,7 +6,7 @@ use super::tx::Tx;
 use crate::envelope::Fault;
 use std::collections::{BTreeMap, VecDeque};
 
-/// How many transactions may wait.
+/// The most transactions that may wait.
 const ROOM: usize = 10_000;
 
 /// The pool. A sender's transactions leave it in the order of their nonces.
@@ -20,7 +20,7 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    /// What waits, in order of arrival.
+    /// The waiting transactions, in order of arrival.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &(Tx, Address)> {
         self.waiting.values()
     }
@@ -30,17 +30,17 @@ impl Pool {
         self.iter().find(|(tx, _)| tx.hash == *hash)
     }
 
-    /// How many have ever arrived.
+    /// The number of transactions that have ever arrived.
     pub(crate) fn arrivals(&self) -> u64 {
         self.arrivals
     }
 
-    /// Hashes of those that came after the first `seen`.
+    /// The hashes of the transactions that arrived after the first `seen`.
     pub(crate) fn since(&self, seen: u64) -> Vec<Word> {
         self.recent.iter().filter(|(number, _)| *number > seen).map(|(_, hash)| *hash).collect()
     }
 
-    /// The nonce that a sender's next transaction would have, counting those that wait without a gap.
+    /// The next nonce of a sender, counting the waiting transactions up to the first gap.
     pub(crate) fn nonce(&self, from: &Address, mut nonce: u64) -> u64 {
         while self.iter().any(|(tx, sender)| sender == from && tx.nonce == nonce) {
             nonce += 1;
@@ -48,7 +48,7 @@ impl Pool {
         nonce
     }
 
-    /// Takes a transaction, or refuses it in go-ethereum's words. `height` is the newest block.
+    /// Takes a transaction, or refuses it with go-ethereum's message. `height` is the newest block.
     pub(crate) fn add(&mut self, tx: Tx, from: Address, state: &State, height: u64) -> Result<(), Fault> {
         let refuse = |message: String| Err(Fault::new(-32000, message));
         let account = state.account(&from, height);
@@ -88,7 +88,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Whether any could run on the state after block `height` once the base fee is `least` and a block is empty.
+    /// Whether any transaction could run on the state after block `height` in an empty block with the base fee `least`.
     pub(crate) fn may_enter(&self, state: &State, height: u64, least: u128) -> bool {
         self.iter().any(|(tx, from)| {
             let account = state.account(from, height);
@@ -96,7 +96,7 @@ impl Pool {
         })
     }
 
-    /// Takes out the first transaction that may run on the state after block `height`, within `room` gas.
+    /// Takes out the first transaction that may run on the state after block `height` within `room` gas.
     pub(crate) fn next(
         &mut self,
         state: &State,
@@ -113,7 +113,7 @@ impl Pool {
         };
         let number = *self.waiting.iter().find(|(_, waiting)| fits(waiting))?.0;
         let taken = self.waiting.remove(&number)?;
-        // Whatever of the same sender can never run any more leaves too.
+        // Transactions of the sender that can never run any more leave too.
         let (from, nonce) = (taken.1, taken.0.nonce);
         self.waiting.retain(|_, (tx, sender)| *sender != from || tx.nonce > nonce);
         Some(taken)

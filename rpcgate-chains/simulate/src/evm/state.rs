@@ -1,21 +1,21 @@
-//! Accounts and the token: what they hold at each of the last blocks.
+//! Accounts and the token: their balances at each of the last blocks.
 
 use super::network::{Address, DEVELOPERS, Network};
 use crate::seed::Seed;
 use std::collections::HashMap;
 
-/// How many blocks of state a pruned node keeps.
+/// The number of blocks whose state a pruned node keeps.
 pub(crate) const KEPT: u64 = 128;
 /// Accounts that make the chain's own traffic.
 const RESIDENTS: u64 = 64;
-/// Residents take turns; each comes again after this many blocks.
+/// The number of blocks after which a resident sends again.
 const TURN: u64 = 16;
 const ETHER: u128 = 1_000_000_000_000_000_000;
 
-/// What an account holds.
+/// The state of an account.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Account {
-    /// Number of its next transaction.
+    /// The nonce of its next transaction.
     pub(crate) nonce: u64,
     /// In wei.
     pub(crate) balance: u128,
@@ -57,7 +57,7 @@ impl State {
         self.residents[(n % RESIDENTS) as usize]
     }
 
-    /// What an account holds after block `height`.
+    /// An account after block `height`.
     pub(crate) fn account(&self, address: &Address, height: u64) -> Account {
         let history = self.changed.get(address).map_or(&[][..], Vec::as_slice);
         let mut account = match history.iter().rev().find(|(since, _)| *since <= height) {
@@ -83,12 +83,12 @@ impl State {
         }
     }
 
-    /// All tokens there are.
+    /// The total supply of the token.
     pub(crate) fn supply(&self) -> u128 {
         (DEVELOPERS.len() as u128 * 1_000_000 + u128::from(RESIDENTS) * 5_000_000) * self.unit
     }
 
-    /// Changes an account as of block `height`, and forgets what no pruned node would know.
+    /// Changes an account as of block `height`, and forgets state that a pruned node would not have.
     pub(crate) fn change(&mut self, address: &Address, height: u64, by: impl FnOnce(&mut Account)) {
         let mut account = self.account(address, height);
         by(&mut account);
@@ -101,7 +101,7 @@ impl State {
         history.drain(..old.saturating_sub(1));
     }
 
-    /// How much of an owner's tokens a spender may move.
+    /// The amount of an owner's tokens that a spender may move.
     pub(crate) fn allowance(&self, owner: Address, spender: Address) -> u128 {
         self.allowances.get(&(owner, spender)).copied().unwrap_or(0)
     }
@@ -111,15 +111,15 @@ impl State {
         self.allowances.insert((owner, spender), amount);
     }
 
-    /// Puts code at an address. Contracts do not run here, so it is the code that was to create them.
+    /// Puts code at an address. Contracts do not run here, so the code is the creation code.
     pub(crate) fn deploy(&mut self, address: Address, height: u64, code: &[u8]) {
         self.codes.insert(address, (height, code.to_vec()));
     }
 
-    /// The code at an address after block `height`; empty for none.
+    /// The code at an address after block `height`; empty if there is none.
     pub(crate) fn code(&self, address: &Address, height: u64) -> Vec<u8> {
         if *address == self.token {
-            // The dispatcher that Solidity puts before a contract: enough for clients that ask whether code is there.
+            // The dispatcher that Solidity puts before a contract: enough for clients that check whether code exists.
             return hex::decode(TOKEN_CODE).unwrap_or_default();
         }
         match self.codes.get(address) {

@@ -13,7 +13,7 @@ const SENDER: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
 const PAYEE: &str = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8";
 const NOBODY: &str = "0x1111111111111111111111111111111111111111";
 const ZEROS: &str = "0x1111111111111111111111111111111111111111111111111111111111111111";
-/// Members in which development nodes and go-ethereum differ, or one chain's node and another's.
+/// Members that differ between development nodes and go-ethereum, or between the nodes of two chains.
 const SPARE: &[&str] = &[
     "blobGasPrice",
     "blockTimestamp",
@@ -50,7 +50,7 @@ fn number(value: &Value) -> u128 {
     u128::from_str_radix(digits, 16).expect("hex")
 }
 
-/// Sends the first four signed transactions; gives a time at which they stand in a block.
+/// Sends the first four signed transactions; returns a time at which they are in a block.
 fn with_transactions(node: &mut EvmNode, chain: &str) -> Time {
     for name in ["dynamic", "token", "legacy", "access"] {
         let (raw, hash) = signed(chain, name);
@@ -204,7 +204,7 @@ fn a_restart_is_no_reorganisation() {
 }
 
 #[test]
-fn a_replay_gives_the_same_chain_whoever_read_in_between() {
+fn a_replay_gives_the_same_chain_regardless_of_reads_in_between() {
     let names = ["dynamic", "token", "legacy", "gap"];
     for (chain, _) in CHAINS {
         let (watched, blind) = (&mut node(chain), &mut node(chain));
@@ -214,9 +214,9 @@ fn a_replay_gives_the_same_chain_whoever_read_in_between() {
             let raw = signed(chain, name).0;
             result(watched, "eth_sendRawTransaction", json!([raw]), now);
             past.extend(watched.submitted());
-            assert!(watched.submitted().is_empty(), "told once");
+            assert!(watched.submitted().is_empty(), "reported once");
             refusal(watched, "eth_sendRawTransaction", json!([raw]), now);
-            assert!(watched.submitted().is_empty(), "a refused one is not told");
+            assert!(watched.submitted().is_empty(), "a refused one is not reported");
             for second in 0..7 {
                 result(watched, "eth_blockNumber", json!([]), now.plus(Duration::from_secs(second)));
             }
@@ -224,7 +224,7 @@ fn a_replay_gives_the_same_chain_whoever_read_in_between() {
         let moments: Vec<_> = past.iter().map(|submission| submission.moment).collect();
         assert_eq!(moments, [later(0), later(7), later(14), later(21)]);
         blind.replay(&past);
-        assert!(blind.submitted().is_empty(), "a replay is no submission");
+        assert!(blind.submitted().is_empty(), "a replay is not a submission");
         let now = later(300);
         let hashes = names.map(|name| signed(chain, name).1);
         for hash in &hashes {
@@ -255,10 +255,10 @@ fn the_base_fee_moves_by_less_than_an_eighth_from_block_to_block() {
 }
 
 #[test]
-fn a_transaction_too_cheap_for_now_enters_the_same_block_whether_or_not_anybody_looks() {
+fn a_transaction_that_is_too_cheap_now_enters_the_same_block_regardless_of_reads() {
     let chain = "eth";
     let (raw, hash) = signed(chain, "dynamic");
-    // Its price lies far above any base fee, so the fee is moved to it: between the least and the middle.
+    // Its price is far above any base fee, so the test moves the fee to it: between the minimum and the average.
     let price = {
         let node = &mut node(chain);
         result(node, "eth_sendRawTransaction", json!([raw]), NOW);
@@ -282,14 +282,14 @@ fn a_transaction_too_cheap_for_now_enters_the_same_block_whether_or_not_anybody_
             break receipt;
         }
         now = now.plus(Duration::from_secs(2));
-        assert!(now < later(400_000), "it enters some day");
+        assert!(now < later(400_000), "it enters within days");
     };
     assert!(now > later(60), "not at once");
     assert_eq!(result(blind, "eth_getTransactionReceipt", json!([hash]), later(400_000)), receipt);
 }
 
 #[test]
-fn what_is_sent_waits_for_the_next_block_and_moves_coins_and_tokens() {
+fn a_sent_transaction_waits_for_the_next_block_and_moves_coins_and_tokens() {
     for (chain, _) in CHAINS {
         let node = &mut node(chain);
         let names = ["dynamic", "token", "legacy", "access", "create"];
@@ -508,7 +508,7 @@ fn logs_are_refused_beyond_the_span_and_backwards() {
 }
 
 #[test]
-fn filters_tell_each_thing_once() {
+fn filters_report_each_event_once() {
     let node = &mut node("eth");
     let blocks = result(node, "eth_newBlockFilter", json!([]), NOW);
     let pending = result(node, "eth_newPendingTransactionFilter", json!([]), NOW);
@@ -533,7 +533,7 @@ fn filters_tell_each_thing_once() {
 }
 
 #[test]
-fn old_state_is_pruned_and_blocks_ahead_have_none() {
+fn old_state_is_pruned_and_future_blocks_have_none() {
     let node = &mut node("eth");
     let head = node.height(NOW);
     let ask = |height: u64| json!([SENDER, format!("{height:#x}")]);
@@ -598,7 +598,7 @@ fn parameters_are_refused_in_go_ethereums_words() {
 }
 
 #[test]
-fn methods_that_a_node_lacks_are_not_there() {
+fn methods_that_a_node_lacks_are_refused() {
     for (chain, _) in CHAINS {
         let node = &mut node(chain);
         for method in [
@@ -629,7 +629,7 @@ fn methods_that_a_node_lacks_are_not_there() {
 }
 
 #[test]
-fn polygon_tells_who_makes_blocks() {
+fn polygon_names_its_block_producers() {
     let node = &mut node("polygon");
     let block = result(node, "eth_getBlockByNumber", json!(["latest", false]), NOW);
     assert_eq!(result(node, "bor_getAuthor", json!(["latest"]), NOW), block["miner"]);

@@ -1,28 +1,28 @@
-//! The chain's one contract: an ERC-20 token (EIP-20), as far as its standard functions go.
+//! The chain's only contract: an ERC-20 token (EIP-20) with its standard functions.
 
 use super::network::{Address, Network, Word};
 use super::state::State;
 use super::tx::keccak;
 
-/// What a call to the token does.
+/// The effect of a call to the token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// What the function returns, ABI-encoded.
+    /// The return data of the function, ABI-encoded.
     pub(crate) output: Vec<u8>,
-    /// The change it makes, if any.
+    /// The change that it makes, if any.
     pub(crate) effect: Option<Effect>,
 }
 
-/// A change to the token's books.
+/// A change to the token's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// Tokens move; with a spender, its allowance shrinks.
+    /// Tokens move; if a spender moves them, its allowance shrinks.
     Transfer { from: Address, to: Address, amount: u128, spender: Option<Address> },
     /// An allowance is set.
     Approval { owner: Address, spender: Address, amount: u128 },
 }
 
-/// The token refused; with the reason that it gave, if any.
+/// The token reverts, with its reason if it gives one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Revert(pub(crate) Option<&'static str>);
 
@@ -88,7 +88,7 @@ fn address(input: &[u8], index: usize) -> Result<Address, Revert> {
     word[12..].try_into().map_err(|_| Revert(None))
 }
 
-/// An amount; one beyond 128 bits is held as the maximum, which no account has.
+/// An amount; one beyond 128 bits is treated as the maximum, which no account has.
 fn amount(input: &[u8], index: usize) -> Result<u128, Revert> {
     let word = word(input, index)?;
     let low: [u8; 16] = word[16..].try_into().map_err(|_| Revert(None))?;

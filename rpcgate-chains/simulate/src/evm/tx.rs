@@ -1,4 +1,4 @@
-//! Signed transactions: reading their bytes, their hash and their signer.
+//! Signed transactions: their encoding, their hash and their signer.
 
 use super::network::{Address, Word};
 use crate::envelope::Fault;
@@ -14,9 +14,9 @@ pub(crate) struct Tx {
     /// `None` for a legacy transaction that is not bound to a chain (before EIP-155).
     pub(crate) chain_id: Option<u64>,
     pub(crate) nonce: u64,
-    /// Most that is paid per gas: the gas price of types 0 and 1.
+    /// The most that is paid per gas: the gas price of types 0 and 1.
     pub(crate) max_fee: u128,
-    /// Most that the block's producer gets of it: the gas price of types 0 and 1.
+    /// The most that the block's producer gets of it: the gas price of types 0 and 1.
     pub(crate) tip: u128,
     pub(crate) gas: u64,
     /// `None` creates a contract.
@@ -24,12 +24,12 @@ pub(crate) struct Tx {
     pub(crate) value: u128,
     pub(crate) input: Vec<u8>,
     pub(crate) access_list: Vec<(Address, Vec<Word>)>,
-    /// As it stands in the bytes: 0 or 1 for typed transactions.
+    /// As encoded: 0 or 1 for typed transactions.
     pub(crate) v: u64,
     pub(crate) r: Word,
     pub(crate) s: Word,
     pub(crate) hash: Word,
-    /// Length of the bytes.
+    /// The length of the encoding.
     pub(crate) size: usize,
 }
 
@@ -39,7 +39,7 @@ const HALF_ORDER: Word = [
     0x57, 0x6e, 0x73, 0x57, 0xa4, 0x50, 0x1d, 0xdf, 0xe9, 0x2f, 0x46, 0x68, 0x1b, 0x20, 0xa0,
 ];
 
-/// The hash of Ethereum.
+/// The hash function of Ethereum.
 pub(crate) fn keccak(bytes: &[u8]) -> Word {
     Keccak256::digest(bytes).into()
 }
@@ -48,7 +48,7 @@ fn rlp(error: alloy_rlp::Error) -> Fault {
     Fault::new(-32000, format!("rlp: {error}"))
 }
 
-/// A number of up to 256 bits. A number beyond 128 bits is more than any account has, so it is held as the maximum.
+/// A number of up to 256 bits. A number beyond 128 bits is more than any account has, so it becomes the maximum.
 fn amount(buf: &mut &[u8]) -> alloy_rlp::Result<u128> {
     let bytes = word(buf)?;
     let (high, low) = bytes.split_at(16);
@@ -101,7 +101,7 @@ fn access_list(buf: &mut &[u8]) -> alloy_rlp::Result<Vec<(Address, Vec<Word>)>> 
 }
 
 impl Tx {
-    /// Reads a signed transaction and finds its sender. Refuses in go-ethereum's words.
+    /// Decodes a signed transaction and recovers its sender. Refuses with go-ethereum's messages.
     pub(crate) fn decode(raw: &[u8]) -> Result<(Self, Address), Fault> {
         let kind = match raw.first() {
             None => return Err(Fault::new(-32000, "typed transaction too short")),
@@ -120,7 +120,7 @@ impl Tx {
         Ok((tx, from))
     }
 
-    /// Reads the list's payload; gives the transaction and the bytes whose hash was signed.
+    /// Reads the list's payload; returns the transaction and the bytes whose hash was signed.
     fn fields(kind: u8, fields: &[u8], raw: &[u8]) -> alloy_rlp::Result<(Self, Vec<u8>)> {
         let buf = &mut &*fields;
         let mut chain_id = if kind == 0 { None } else { Some(u64::decode(buf)?) };
@@ -186,7 +186,7 @@ impl Tx {
         Ok(address)
     }
 
-    /// Which of two keys signed, 0 or 1.
+    /// Which of two candidate keys signed, 0 or 1.
     fn parity(&self) -> Option<u8> {
         match (self.kind, self.v) {
             (0, 27 | 28) => Some((self.v - 27) as u8),
@@ -196,17 +196,17 @@ impl Tx {
         }
     }
 
-    /// Gas that is due before anything runs (the yellow paper's intrinsic gas with EIP-2028, 2930 and 3860).
+    /// Gas that is due before any code runs (the yellow paper's intrinsic gas with EIP-2028, 2930 and 3860).
     pub(crate) fn intrinsic_gas(&self) -> u64 {
         intrinsic_gas(self.to.is_none(), &self.input, &self.access_list)
     }
 
-    /// What is paid per gas where `base_fee` is due.
+    /// The price per gas at `base_fee`.
     pub(crate) fn price(&self, base_fee: u128) -> u128 {
         self.max_fee.min(base_fee.saturating_add(self.tip))
     }
 
-    /// Most that the transaction can cost its sender.
+    /// The most that the transaction can cost its sender.
     pub(crate) fn cost(&self) -> u128 {
         self.max_fee.saturating_mul(u128::from(self.gas)).saturating_add(self.value)
     }
@@ -247,7 +247,7 @@ fn access_entry((address, keys): &(Address, Vec<Word>)) -> Json {
     object! { "address": Json::data(address), "storageKeys": keys }
 }
 
-/// Gas that is due before anything runs.
+/// Gas that is due before any code runs.
 pub(crate) fn intrinsic_gas(create: bool, input: &[u8], access_list: &[(Address, Vec<Word>)]) -> u64 {
     let data: u64 = input.iter().map(|byte| if *byte == 0 { 4 } else { 16 }).sum();
     let creation = if create { 32_000 + 2 * (input.len() as u64).div_ceil(32) } else { 0 };

@@ -1,4 +1,4 @@
-//! The chain: its blocks, and which transactions and receipts they have.
+//! The chain: its blocks, with their transactions and receipts.
 
 use super::state::{Account, GAS_PRICE, State, UNIT, gas};
 use super::tx::{Action, Hash, Permission, Tx, sha256};
@@ -10,21 +10,21 @@ use crate::timeline::Timeline;
 use rpcgate_core::clock::Time;
 use std::collections::{BTreeMap, HashMap};
 
-/// Height at the epoch of the simulated chains.
+/// The height at the epoch of the simulated chains.
 const BASE: u64 = 179_500_000;
-/// The first block with traffic; older ones are collected long since.
+/// The first block with traffic; older ones were garbage-collected long ago.
 const FIRST: u64 = BASE - 10_000_000;
-/// Blocks that are kept: two and a half days.
+/// The number of blocks that are kept: two and a half days of them.
 pub(crate) const KEPT: u64 = 180_000;
-/// Blocks of an epoch.
+/// The number of blocks in an epoch.
 pub(crate) const EPOCH_LENGTH: u64 = 43_200;
-/// Blocks for which a transaction may refer to a block: a day.
+/// The number of blocks during which a transaction may refer to a block: a day of them.
 const VALIDITY: u64 = 86_400;
-/// Most gas that a transaction may attach to its calls.
+/// The most gas that a transaction may attach to its calls.
 const MOST_GAS: u64 = 300_000_000_000_000;
-/// Gas that a call of the token uses.
+/// The gas of a call of the token.
 const CALL_GAS: u64 = 1_450_000_000_000;
-/// Accounts at which a new shard begins.
+/// The accounts at which a new shard begins.
 const BOUNDARIES: [&str; 8] = [
     "650",
     "aurora",
@@ -45,7 +45,7 @@ pub(crate) enum Status {
     Failure(Json),
 }
 
-/// What a transaction or a receipt did.
+/// The outcome of a transaction or a receipt.
 #[derive(Debug, Clone)]
 pub(crate) struct Outcome {
     pub(crate) id: Hash,
@@ -66,7 +66,7 @@ pub(crate) struct Receipt {
     pub(crate) outcome: Outcome,
 }
 
-/// A transaction that stands in a block, with all that came of it.
+/// A transaction in a block, with all its outcomes.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) tx: Tx,
@@ -75,24 +75,24 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Height of the block in which the last of it ran.
+    /// The height of the block in which its last receipt ran.
     pub(crate) fn end(&self) -> u64 {
         self.receipts.iter().map(|receipt| receipt.outcome.height).fold(self.outcome.height, u64::max)
     }
 }
 
-/// Why a transaction is not taken.
+/// The reason for which a transaction is refused.
 #[derive(Debug)]
 pub(crate) enum Refusal {
-    /// Its bytes are no transaction.
+    /// The bytes are not a transaction.
     Unreadable,
     /// `InvalidTxError` of the protocol.
     Invalid(Json),
-    /// The node has no room.
+    /// The node is full.
     Full,
 }
 
-/// The chain's past and present.
+/// The state of the chain.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(crate) seed: Seed,
@@ -129,22 +129,22 @@ impl Chain {
         }
     }
 
-    /// Lets the blocks up to `now` come. Time that steps back changes nothing.
+    /// Advances to the blocks of `now`. Does nothing if time stepped back.
     pub(crate) fn advance(&mut self, now: Time) {
         self.head = self.height(now);
     }
 
     pub(crate) fn height(&self, now: Time) -> u64 {
-        // A clock before the first traffic shows its block, so that every block has others before it.
+        // A clock before the first traffic shows its block, so that every block has predecessors.
         self.timeline.height(now).max(self.head).max(FIRST)
     }
 
-    /// `now`, or the moment of the newest block for a clock that has stepped back behind it.
+    /// `now`, or the time of the newest block if the clock stepped back behind it.
     pub(crate) fn moment(&self, now: Time) -> Time {
         now.max(self.timeline.time(self.head))
     }
 
-    /// Height of the oldest block that is kept.
+    /// The height of the oldest block that is kept.
     pub(crate) fn oldest(&self) -> u64 {
         self.head.saturating_sub(KEPT).max(FIRST)
     }
@@ -153,7 +153,7 @@ impl Chain {
         self.seed.hide("block", height)
     }
 
-    /// Height of a block by its hash, whether it is kept or not.
+    /// The height of a block by its hash, whether it is kept or not.
     pub(crate) fn find(&self, hash: &Hash) -> Option<u64> {
         self.seed.reveal("block", hash).filter(|height| *height <= self.head)
     }
@@ -162,12 +162,12 @@ impl Chain {
         self.timeline.time(height)
     }
 
-    /// Nanoseconds since the Unix epoch at which a block came.
+    /// The time of a block in nanoseconds since the Unix epoch.
     pub(crate) fn nanos(&self, height: u64) -> u64 {
         self.time(height).micros() * 1_000 + self.fraction(height)
     }
 
-    /// Nanoseconds of a block's time below the microsecond.
+    /// The nanoseconds of a block's time below the microsecond.
     pub(crate) fn fraction(&self, height: u64) -> u64 {
         self.seed.below("nanos", height, 1_000)
     }
@@ -176,7 +176,7 @@ impl Chain {
         self.seed.hide("chunk", height * 16 + shard)
     }
 
-    /// Height and shard of a chunk that exists.
+    /// The height and shard of a chunk that exists.
     pub(crate) fn find_chunk(&self, hash: &Hash) -> Option<(u64, u64)> {
         let id = self.seed.reveal("chunk", hash)?;
         let (height, shard) = (id / 16, id % 16);
@@ -202,7 +202,7 @@ impl Chain {
         out
     }
 
-    /// A transaction that a block has or is about to have.
+    /// A transaction that is in a block or will be in the next one.
     pub(crate) fn transaction(&self, hash: &Hash) -> Option<Entry> {
         if let Some(entry) = self.entries.get(hash) {
             return Some(entry.clone());
@@ -212,7 +212,7 @@ impl Chain {
         (self.oldest()..=self.head).contains(&height).then(|| self.resident_entry(self.barter.turn(number)))
     }
 
-    /// The transaction that made a receipt.
+    /// The transaction that created a receipt.
     pub(crate) fn receipt(&self, id: &Hash) -> Option<Entry> {
         if let Some(hash) = self.receipts.get(id) {
             return self.entries.get(hash).cloned();
@@ -255,14 +255,14 @@ impl Chain {
         Entry { tx, outcome, receipts: vec![receipt] }
     }
 
-    /// Takes a signed transaction into the next block; gives its hash.
+    /// Takes a signed transaction into the next block and returns its hash.
     pub(crate) fn submit(&mut self, raw: &[u8], now: Time) -> Result<Hash, Refusal> {
         let tx = Tx::decode(raw).ok_or(Refusal::Unreadable)?;
         if self.entries.contains_key(&tx.hash) {
-            // Sending the same bytes again is no fault here.
+            // A node accepts the same bytes again without an error.
             return Ok(tx.hash);
         }
-        let signer = self.judge(&tx).map_err(Refusal::Invalid)?;
+        let signer = self.validate(&tx).map_err(Refusal::Invalid)?;
         if self.inbox.take(self.moment(now), raw.to_vec()).is_none() {
             return Err(Refusal::Full);
         }
@@ -276,8 +276,8 @@ impl Chain {
         Ok(hash)
     }
 
-    /// The protocol's checks before a transaction enters a chunk. Gives the signer as it is.
-    fn judge(&self, tx: &Tx) -> Result<Account, Json> {
+    /// The protocol's checks before a transaction enters a chunk. Returns the signer's account.
+    fn validate(&self, tx: &Tx) -> Result<Account, Json> {
         if !tx.is_signed() {
             return Err("InvalidSignature".into());
         }
@@ -407,7 +407,7 @@ impl Chain {
     }
 }
 
-/// What turning a transaction into its receipt did, and the gas of running that.
+/// The outcome of the conversion of a transaction into its receipt, and the gas of running the receipt.
 fn first_outcome(tx: &Tx, height: u64, receipt: Hash) -> (Outcome, u64) {
     let made = gas(&tx.actions);
     let outcome = Outcome {
@@ -422,7 +422,7 @@ fn first_outcome(tx: &Tx, height: u64, receipt: Hash) -> (Outcome, u64) {
     (outcome, total_gas(tx) - made)
 }
 
-/// Gas of a transaction and its receipt.
+/// The gas of a transaction and its receipt.
 fn total_gas(tx: &Tx) -> u64 {
     let calls =
         tx.actions.iter().filter(|action| matches!(action, Action::FunctionCall { .. })).count() as u64;

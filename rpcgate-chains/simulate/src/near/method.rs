@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use rpcgate_core::clock::Time;
 use serde_json::Value;
 
-/// A block that a caller chose.
+/// The block that a request selects.
 #[derive(Debug, Clone, Copy)]
 enum Reference {
     Height(u64),
@@ -33,7 +33,7 @@ impl Reference {
         })
     }
 
-    /// From an object's members or a list's only item.
+    /// Reads a reference from an object's members or from a list's only item.
     fn read(params: &Value) -> Result<Reference, Trouble> {
         if let Value::Array(items) = params {
             return match items.as_slice() {
@@ -83,7 +83,7 @@ impl Chain {
         height.filter(|height| *height >= self.oldest()).ok_or_else(|| Trouble::unknown_block(&name()))
     }
 
-    /// A block whose state is asked for. One that was collected has an error of its own there.
+    /// The block whose state is requested. A block that was garbage-collected has an error of its own there.
     fn state_at(&self, reference: Reference) -> Result<u64, Trouble> {
         let old = match reference {
             Reference::Height(height) => Some(height),
@@ -230,7 +230,7 @@ impl NearNode {
             if !is_account_id(sender) {
                 return Err(Trouble::parse(format!("Failed parsing args: `{sender}` is no account id")));
             }
-            // Nodes look in the shard of the sender that the parameters name.
+            // Real nodes look in the shard of the sender that the parameters name.
             let entry = self.chain.transaction(&id);
             if entry.is_some_and(|entry| shard(&entry.tx.signer) != shard(sender)) {
                 return self.outcome(&[0; 32], false);
@@ -262,7 +262,7 @@ impl NearNode {
             let (height, shard) = place.ok_or_else(|| unknown(name.to_owned()))?;
             return Ok(chain.chunk_json(height, shard));
         }
-        // A block and a shard may come as a pair within the list.
+        // A block and a shard may be a nested list within the list.
         let params = match params {
             Value::Array(items) => items.first().filter(|first| first.is_array()).unwrap_or(params),
             other => other,
@@ -293,7 +293,7 @@ impl NearNode {
                 id => {
                     let height = chain.look_up(Reference::id(id)?)?;
                     let last = (height + 1).is_multiple_of(EPOCH_LENGTH);
-                    // Only the newest block and the last one of an epoch tell of an epoch.
+                    // Only the newest block and the last block of an epoch give information about the epoch.
                     if height != chain.head && !last {
                         let data = "Validator info unavailable";
                         return Err(Trouble::handler("VALIDATOR_INFO_UNAVAILABLE", object! {}, data));
@@ -430,7 +430,7 @@ fn signed(params: &Value) -> Result<Vec<u8>, Trouble> {
     STANDARD.decode(text).map_err(|why| Trouble::parse(format!("Failed parsing args: {why}")))
 }
 
-/// How far a transaction is to have come before the answer.
+/// The execution status that a transaction must reach before the answer.
 fn until(params: &Value) -> Result<&'static str, Trouble> {
     const STAGES: [&str; 6] =
         ["NONE", "INCLUDED", "EXECUTED_OPTIMISTIC", "INCLUDED_FINAL", "EXECUTED", "FINAL"];
@@ -443,7 +443,7 @@ fn until(params: &Value) -> Result<&'static str, Trouble> {
     }
 }
 
-/// The part of the protocol's parameters that clients look at.
+/// The protocol parameters that clients read.
 fn config() -> Json {
     object! {
         "chain_id": "mainnet",

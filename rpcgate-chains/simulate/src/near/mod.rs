@@ -18,19 +18,19 @@ use trouble::Trouble;
 
 /// A node of NEAR that keeps two and a half days of blocks.
 ///
-/// The account `test.near` holds a million NEAR; its key is the Ed25519 key of the secret 1, so that every client
-/// can send. One contract runs, the token `usdt.tether-token.near`. A transaction enters the next block, its receipt runs
-/// in the block after that; a caller that waits for it gets the coming outcome at once, and a caller that reads an
-/// account without naming a block sees the state after it.
+/// The account `test.near` holds a million NEAR; its key is the Ed25519 key of the secret 1, so that every client can send.
+/// Only one contract runs, the token `usdt.tether-token.near`. A transaction enters the next block, and its receipt runs in
+/// the block after that. A client that waits for a transaction gets its future outcome at once, and a client that reads an
+/// account without naming a block gets the state after it.
 #[derive(Debug)]
 pub struct NearNode {
     chain: Chain,
-    /// When the first request came, for the node's uptime.
+    /// The time of the first request, for the node's uptime.
     since: Option<Time>,
 }
 
 impl NearNode {
-    /// A node of this seed.
+    /// Creates a node from a seed.
     pub fn new(seed: u64) -> Self {
         NearNode { chain: Chain::new(seed), since: None }
     }
@@ -98,7 +98,7 @@ impl Simulated for NearNode {
     fn replay(&mut self, past: &[Submission]) {
         for Submission { moment, raw } in past {
             self.chain.advance(*moment);
-            // What an edited list lacks may leave a later transaction without its number or its coins.
+            // If the list was edited, a later transaction may lack its nonce or its coins.
             let _ = self.chain.submit(raw, *moment);
         }
         self.chain.inbox.begin_request();

@@ -1,4 +1,4 @@
-//! What blocks, chunks and transactions look like in JSON.
+//! The JSON of blocks, chunks and transactions.
 
 use super::chain::{Chain, EPOCH_LENGTH, Entry, Outcome, Receipt, SHARDS, Status, shard};
 use super::state::{GAS_PRICE, NEAR};
@@ -8,9 +8,9 @@ use crate::utc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// The protocol's version.
+/// The protocol version.
 pub(crate) const PROTOCOL: u64 = 81;
-/// Gas that a chunk may use.
+/// The gas limit of a chunk.
 const GAS_LIMIT: u64 = 1_000_000_000_000_000;
 /// The block producers in the order of their turns, with their stakes in NEAR.
 const VALIDATORS: [(&str, u64); 9] = [
@@ -42,17 +42,17 @@ impl Chain {
         format!("ed25519:{}", base58(&self.seed.bytes::<64>(tag, height))).into()
     }
 
-    /// Height of the first block of the epoch in which `height` lies.
+    /// The height of the first block of the epoch of `height`.
     pub(crate) fn epoch_start(height: u64) -> u64 {
         height / EPOCH_LENGTH * EPOCH_LENGTH
     }
 
-    /// An epoch is named after the last block of the epoch before the one before it.
+    /// The id of an epoch is the hash of the last block two epochs before it.
     pub(crate) fn epoch_id(&self, height: u64) -> Hash {
         self.hash(Chain::epoch_start(height) - EPOCH_LENGTH - 1)
     }
 
-    /// The epoch that an id names, by its first block.
+    /// The first block of the epoch with an id.
     pub(crate) fn epoch_of(&self, id: &Hash) -> Option<u64> {
         let start = self.find(id)? + 1 + EPOCH_LENGTH;
         (start.is_multiple_of(EPOCH_LENGTH) && start <= self.head).then_some(start)
@@ -137,7 +137,7 @@ impl Chain {
         }
     }
 
-    /// What ran in a shard in a block.
+    /// The outcomes in one shard of a block.
     fn outcomes(&self, height: u64, number: u64) -> Vec<(Entry, Outcome)> {
         let made = self.entries(height).into_iter().map(|entry| (entry.outcome.clone(), entry));
         let ran = self.receipts_of(height).into_iter().map(|(entry, receipt)| (receipt.outcome, entry));
@@ -191,8 +191,8 @@ impl Chain {
         }
     }
 
-    /// The final outcome of a transaction. Receipts of coming blocks are shown with their coming outcome: these blocks hold it
-    /// already.
+    /// The final outcome of a transaction. Receipts of future blocks are shown with their future outcome, which is already
+    /// known.
     pub(crate) fn outcome_of(&self, entry: &Entry, receipts: bool) -> Json {
         let last = entry.receipts.first().map(|receipt| &receipt.outcome.status);
         let status = match last {

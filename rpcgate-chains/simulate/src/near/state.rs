@@ -1,4 +1,4 @@
-//! Accounts: what they hold, their keys and their code, at each block.
+//! Accounts: their balances, keys and code at each block.
 
 use super::tx::{Action, Hash, Key, Permission, is_implicit, sha256};
 use crate::barter::Barter;
@@ -7,22 +7,22 @@ use crate::seed::Seed;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 
-/// Smallest unit in one NEAR.
+/// One NEAR in its smallest unit.
 pub(crate) const NEAR: u128 = 1_000_000_000_000_000_000_000_000;
-/// What a payment of residents counts in.
+/// The unit of residents' payments.
 pub(crate) const UNIT: u128 = NEAR / 1_000_000;
-/// Price of a unit of gas; it has lain at its least for years.
+/// The price of a unit of gas, which has been at its minimum for years.
 pub(crate) const GAS_PRICE: u128 = 100_000_000;
 /// The account from which every client can send, and the public key of the secret key 1.
 pub(crate) const FAUCET: &str = "test.near";
 const FAUCET_KEY: &str = "4cb5abf6ad79fbf5abbccafcc269d85cd2651ed4b885b5869f241aedf0a5ba29";
-/// The account that hands out names below it, which the examples of most clients read. Its key is unknown.
+/// The account that creates the names below it, which the examples of most clients read. Its key is unknown.
 pub(crate) const REGISTRAR: &str = "near";
-/// The one contract that runs, a fungible token (NEP-141).
+/// The only contract that runs, a fungible token (NEP-141).
 pub(crate) const TOKEN: &str = "usdt.tether-token.near";
 const TOKEN_SUPPLY: u128 = 2_500_000_000_000_000;
 const FAUCET_TOKENS: u128 = 1_000_000_000_000;
-/// An empty module: enough for clients that ask whether code is there.
+/// An empty module: enough for clients that check whether code exists.
 pub(crate) const CODE: &[u8] = b"\0asm\x01\0\0\0";
 
 /// An account.
@@ -37,20 +37,20 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// Bytes of state, as the protocol counts them.
+    /// The storage in bytes, as the protocol counts it.
     pub(crate) fn storage(&self) -> u64 {
         100 + 82 * self.keys.len() as u64 + self.code_length
     }
 }
 
-/// What came of running a receipt's actions.
+/// The result of running a receipt's actions.
 #[derive(Debug, Default)]
 pub(crate) struct Ran {
     pub(crate) logs: Vec<String>,
     pub(crate) value: Vec<u8>,
-    /// Tokens that left the sender.
+    /// The tokens that left the sender.
     pub(crate) spent: u128,
-    /// Why nothing was done.
+    /// The error, if nothing was done.
     pub(crate) failure: Option<Json>,
 }
 
@@ -61,9 +61,9 @@ pub(crate) struct State {
     barter: Barter,
     keys: Vec<Key>,
     residents: HashMap<String, u64>,
-    /// What clients changed: each account as of a block, `None` for a deleted one.
+    /// Changes by clients: each account as of a block, `None` for a deleted one.
     changed: HashMap<String, Vec<(u64, Option<Account>)>>,
-    /// Coins and tokens that clients gave to residents, summed up.
+    /// Cumulative coins and tokens that clients sent to residents.
     gifts: HashMap<u64, Vec<(u64, u128, u128)>>,
     codes: HashMap<Hash, Vec<u8>>,
 }
@@ -77,13 +77,13 @@ impl State {
         State { seed, barter, keys, residents, changed: HashMap::new(), gifts: HashMap::new(), codes }
     }
 
-    /// Name and key of a resident.
+    /// The name and key of a resident.
     pub(crate) fn resident(&self, n: u64) -> (String, Key) {
         let key = self.keys.get(n as usize).cloned().unwrap_or(Key(vec![0; 32]));
         (hex::encode(&key.0), key)
     }
 
-    /// Number of the access that a resident gave its first transaction.
+    /// The nonce of a resident's first transaction.
     pub(crate) fn first_nonce(&self, n: u64) -> u64 {
         100_000_000_000_000 + self.seed.below("nonce", n, 1_000_000_000)
     }
@@ -147,28 +147,28 @@ impl State {
         Account { amount: base + coins, tokens, keys, ..Account::default() }
     }
 
-    /// All tokens there are.
+    /// The total supply of the token.
     pub(crate) fn token_supply(&self) -> u128 {
         TOKEN_SUPPLY
     }
 
-    /// An account as it is once all receipts so far have run; a resident as it was at first.
+    /// An account after all receipts so far; for a resident, its initial state.
     pub(crate) fn newest(&self, name: &str) -> Option<Account> {
         let height = if self.residents.contains_key(name) { 0 } else { u64::MAX };
         self.account(name, height)
     }
 
-    /// An account as callers see it that name no block: with all receipts so far, also those of the next blocks, so that
-    /// a caller finds the outcome of a transaction that it has sent. A resident is as it is after block `head`.
+    /// An account as a request that names no block sees it: after all receipts so far, even those of the next blocks, so
+    /// that a client sees the effect of a transaction that it has sent. A resident has its state after block `head`.
     pub(crate) fn latest(&self, name: &str, head: u64) -> Option<Account> {
         let height = if self.residents.contains_key(name) { head } else { u64::MAX };
         self.account(name, height)
     }
 
-    /// Puts an account in its place as of block `height`.
+    /// Stores an account as of block `height`.
     pub(crate) fn put(&mut self, name: &str, height: u64, account: Option<Account>) {
         let history = self.changed.entry(name.to_owned()).or_default();
-        // A receipt of an earlier transaction may be due after `height` already.
+        // A receipt of an earlier transaction may take effect later than `height`.
         let height = history.last().map_or(height, |(last, _)| height.max(*last));
         match history.last_mut() {
             Some((last, slot)) if *last == height => *slot = account,
@@ -176,7 +176,7 @@ impl State {
         }
     }
 
-    /// Gives coins and tokens to an account that exists.
+    /// Adds coins and tokens to an existing account.
     pub(crate) fn give(&mut self, name: &str, height: u64, coins: u128, tokens: u128) {
         if let Some(n) = self.residents.get(name) {
             let gifts = self.gifts.entry(*n).or_default();
@@ -189,7 +189,7 @@ impl State {
         }
     }
 
-    /// Runs a receipt of `from` to `to` in block `height`. All of it holds or nothing.
+    /// Runs a receipt of `from` to `to` in block `height`. Either all actions take effect or none.
     pub(crate) fn run(&mut self, from: &str, to: &str, actions: &[Action], height: u64) -> Ran {
         let before = self.newest(to);
         let resident = self.residents.contains_key(to);
@@ -226,7 +226,7 @@ fn deposit(action: &Action) -> u128 {
     }
 }
 
-/// A receipt that runs.
+/// A receipt that is running.
 struct Run<'a> {
     from: &'a str,
     to: &'a str,
@@ -243,7 +243,7 @@ impl Run<'_> {
         self.account.as_mut().ok_or_else(|| object! { "AccountDoesNotExist": object! { "account_id": name } })
     }
 
-    /// The account, for what its owner alone may do.
+    /// The account, for actions that require its owner.
     fn own(&mut self) -> Result<&mut Account, Json> {
         if self.from != self.to && !self.created && self.account.is_some() {
             return Err(object! {
@@ -395,7 +395,7 @@ impl Run<'_> {
     }
 }
 
-/// What the token answers to a look; or why it gives none, in the virtual machine's words.
+/// The result of a view call of the token, or the error of the virtual machine.
 pub(crate) fn view(
     state: &State,
     method: &str,
@@ -426,7 +426,7 @@ pub(crate) fn view(
     Ok(value.into_bytes())
 }
 
-/// Gas for making a receipt of these actions; running it costs as much again.
+/// The gas for creating a receipt of these actions; running it costs the same again.
 pub(crate) fn gas(actions: &[Action]) -> u64 {
     let of = |action: &Action| match action {
         Action::CreateAccount => 3_850_000_000_000,

@@ -28,7 +28,7 @@ fn refusal(node: &mut NearNode, method: &str, params: Value, now: Time) -> (Stri
     (cause.to_owned(), error["code"].as_i64().expect("a code"))
 }
 
-/// A signed transaction of `test.near`, written out by the rules of Borsh.
+/// A signed transaction of `test.near`, encoded by hand in Borsh.
 fn signed(secret: u8, receiver: &str, nonce: u64, block: &Value, actions: &[Vec<u8>]) -> (String, String) {
     let mut seed = [0; 32];
     seed[31] = secret;
@@ -90,7 +90,7 @@ fn look(node: &mut NearNode, method: &str, args: Value, now: Time) -> Value {
 }
 
 #[test]
-fn the_node_tells_of_itself() {
+fn the_node_reports_its_status() {
     let node = &mut NearNode::new(1);
     let status = result(node, "status", json!([]), NOW);
     let real = json!({
@@ -125,7 +125,7 @@ fn the_node_tells_of_itself() {
     assert_eq!(node.handle(&get, NOW).status, 200);
 }
 
-/// What the first example of most clients asks for.
+/// The first examples of most clients read this account.
 #[test]
 fn the_account_near_is_there_with_its_keys_and_code() {
     let mut node = NearNode::new(3);
@@ -270,7 +270,7 @@ fn a_payment_is_in_the_next_block_and_paid_out_in_the_one_after() {
 }
 
 #[test]
-fn who_waits_for_a_transaction_is_told_what_comes_of_it() {
+fn a_client_that_waits_for_a_transaction_gets_its_outcome() {
     let node = &mut NearNode::new(4);
     let block = head(node, NOW)["hash"].clone();
     let payee = "cd".repeat(32);
@@ -281,7 +281,7 @@ fn who_waits_for_a_transaction_is_told_what_comes_of_it() {
     let key = json!({
         "request_type": "view_access_key", "account_id": "test.near", "public_key": KEY, "finality": "final",
     });
-    assert_eq!(result(node, "query", key, NOW)["nonce"], 1, "who was told of it finds it done");
+    assert_eq!(result(node, "query", key, NOW)["nonce"], 1, "a client that got the outcome sees its effect");
     let early = result(node, "send_tx", json!({ "signed_tx_base64": none, "wait_until": "NONE" }), NOW);
     assert_eq!(early, json!({ "final_execution_status": "NONE" }));
     let nobody = signed(1, "nobody.near", 3, &block, &[transfer(NEAR)]).0;
@@ -448,7 +448,7 @@ fn validators_belong_to_an_epoch() {
 }
 
 #[test]
-fn a_node_that_is_given_its_submissions_again_is_the_same() {
+fn a_node_that_replays_its_submissions_is_the_same() {
     let (mut first, mut past) = (NearNode::new(9), Vec::new());
     let block = head(&mut first, NOW)["hash"].clone();
     let mut hashes = Vec::new();
@@ -471,7 +471,7 @@ fn a_node_that_is_given_its_submissions_again_is_the_same() {
 }
 
 #[test]
-fn a_clock_of_long_ago_is_no_trouble() {
+fn a_clock_far_in_the_past_is_harmless() {
     let node = &mut NearNode::new(10);
     for now in [Time::default(), Time::from_secs(900_000_000), EPOCH] {
         assert_eq!(head(node, now)["height"], node.height(now));

@@ -1,4 +1,4 @@
-//! Errors as a NEAR node gives them.
+//! Errors as a NEAR node returns them.
 
 use crate::json::{Json, object};
 
@@ -20,7 +20,7 @@ impl Trouble {
         Trouble { kind: "HANDLER_ERROR", cause, info, code: -32_000, message: "Server error", data }
     }
 
-    /// Parameters or a body that cannot be read.
+    /// Parameters or a body that cannot be parsed.
     pub(super) fn parse(why: impl Into<String>) -> Self {
         let why = why.into();
         Trouble {

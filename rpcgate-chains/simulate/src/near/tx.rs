@@ -1,4 +1,4 @@
-//! Signed transactions: reading their Borsh bytes, their hash, and whether the signature holds.
+//! Signed transactions: their Borsh encoding, their hash and their signature.
 
 use crate::json::{Json, object};
 use base64::Engine;
@@ -8,15 +8,15 @@ use ring::digest::{SHA256, digest};
 
 pub(crate) type Hash = [u8; 32];
 
-/// A public key: of Ed25519 with 32 bytes, or of secp256k1 with 64.
+/// A public key: 32 bytes for Ed25519, 64 for secp256k1.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key(pub(crate) Vec<u8>);
 
-/// What a key may do.
+/// The permission of an access key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Permission {
     Full,
-    /// Calls of one contract only.
+    /// Only calls of one contract.
     Calls {
         allowance: Option<u128>,
         receiver: String,
@@ -24,7 +24,7 @@ pub(crate) enum Permission {
     },
 }
 
-/// One step of a transaction.
+/// One action of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
     CreateAccount,
@@ -57,12 +57,12 @@ pub(crate) fn sha256(parts: &[&[u8]]) -> Hash {
     out
 }
 
-/// Bytes in the chain's base58.
+/// Bytes in base58.
 pub(crate) fn base58(bytes: &[u8]) -> String {
     bs58::encode(bytes).into_string()
 }
 
-/// A hash in base58.
+/// Reads a hash in base58.
 pub(crate) fn parse_hash(text: &str) -> Option<Hash> {
     if text.len() > 44 {
         return None;
@@ -70,7 +70,7 @@ pub(crate) fn parse_hash(text: &str) -> Option<Hash> {
     bs58::decode(text).into_vec().ok()?.try_into().ok()
 }
 
-/// Whether a name may be an account's.
+/// Whether a name is a valid account id.
 pub(crate) fn is_account_id(name: &str) -> bool {
     let parts = || name.split(['.', '-', '_']);
     (2..=64).contains(&name.len())
@@ -80,7 +80,7 @@ pub(crate) fn is_account_id(name: &str) -> bool {
         && parts().all(|part| !part.is_empty())
 }
 
-/// Whether a name is the hex of an Ed25519 key: an account that needs no creation.
+/// Whether a name is the hex of an Ed25519 key: an implicit account, which needs no creation.
 pub(crate) fn is_implicit(name: &str) -> bool {
     name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
@@ -91,7 +91,7 @@ impl Key {
         format!("{}:{}", if self.0.len() == 32 { "ed25519" } else { "secp256k1" }, base58(&self.0))
     }
 
-    /// Reads what [`Key::text`] writes.
+    /// Reads the text of [`Key::text`].
     pub(crate) fn parse(text: &str) -> Option<Key> {
         let (curve, body) = text.split_once(':')?;
         if body.len() > 90 {
@@ -191,14 +191,14 @@ impl<'a> Reader<'a> {
             }
             6 => Action::DeleteKey(self.key()?),
             7 => Action::DeleteAccount(self.account()?),
-            // Delegated actions and shared contracts are not simulated.
+            // Delegated actions and global contracts are not simulated.
             _ => return None,
         })
     }
 }
 
 impl Tx {
-    /// Reads a whole signed transaction; `None` for anything else.
+    /// Decodes a whole signed transaction; `None` for anything else.
     pub(crate) fn decode(raw: &[u8]) -> Option<Tx> {
         let mut reader = Reader(raw);
         let (signer, key) = (reader.account()?, reader.key()?);
@@ -216,7 +216,7 @@ impl Tx {
         reader.0.is_empty().then_some(Tx { signer, key, nonce, receiver, block, actions, signature, hash })
     }
 
-    /// Whether the key that the transaction names has signed it.
+    /// Whether the signature matches the key that the transaction names.
     pub(crate) fn is_signed(&self) -> bool {
         match (self.key.0.len(), self.signature.as_slice()) {
             (32, signature) if signature.len() == 64 => {
@@ -236,7 +236,7 @@ impl Tx {
         }
     }
 
-    /// All coins that the actions carry.
+    /// The total deposit of all actions.
     pub(crate) fn deposits(&self) -> u128 {
         let of = |action: &Action| match action {
             Action::Transfer(deposit) | Action::FunctionCall { deposit, .. } => *deposit,
@@ -315,7 +315,7 @@ mod tests {
     const SIGNED: &str = "CQAAAHRlc3QubmVhcgBMtav2rXn79au8yvzCadhc0mUe1LiFtYafJBrt8KW6KQcAAAAAAAAACAAAAGJvYi5uZWFyCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkHAAAAAAMAAACh7czOG8LTAAAAAAAAAgsAAABmdF90cmFuc2ZlciUAAAB7InJlY2VpdmVyX2lkIjoiYS5uZWFyIiwiYW1vdW50IjoiNSJ9AOBX60gbAAABAAAAAAAAAAAAAAAAAAAABQBMtav2rXn79au8yvzCadhc0mUe1LiFtYafJBrt8KW6KQAAAAAAAAAAAQYATLWr9q15+/WrvMr8wmnYXNJlHtS4hbWGnyQa7fCluikBAwAAAAECAwcJAAAAdGVzdC5uZWFyAMjfpRUJvcIq21ofkEfNa02oAFfL4XWjtHSXZ582uku/ZLRLm8QGYJefV/1uhXIQviTd0lgTgfT1I1CTWfHghgg=";
 
     #[test]
-    fn what_an_official_client_signed_is_read_with_its_hash() {
+    fn a_transaction_of_an_official_client_is_read_with_its_hash() {
         let raw = STANDARD.decode(SIGNED).expect("base64");
         let tx = Tx::decode(&raw).expect("a transaction");
         assert_eq!((tx.signer.as_str(), tx.receiver.as_str(), tx.nonce), ("test.near", "bob.near", 7));

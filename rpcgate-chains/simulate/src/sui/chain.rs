@@ -9,31 +9,31 @@ use crate::timeline::{EPOCH, Timeline};
 use rpcgate_core::clock::Time;
 use std::collections::{BTreeMap, HashMap};
 
-/// Checkpoint and epoch at the epoch of the simulated chains.
+/// The checkpoint and epoch at the epoch of the simulated chains.
 const BASE: u64 = 231_000_000;
 const BASE_EPOCH: u64 = 994;
-/// The first checkpoint with traffic; older ones are pruned long since.
+/// The first checkpoint with traffic; older ones were pruned long ago.
 const FIRST: u64 = BASE - 40_000_000;
-/// Transactions before that.
+/// The number of transactions before that.
 const EARLIER: u64 = 4_300_000_000;
-/// Checkpoints that are kept: a month.
+/// The number of checkpoints that are kept: a month of them.
 const KEPT: u64 = 10_368_000;
-/// Price of a unit of gas, in MIST.
+/// The price of a unit of gas, in MIST.
 pub(crate) const PRICE: u64 = 750;
-/// Computation units of a small transaction.
+/// The computation units of a small transaction.
 pub(crate) const UNITS: u64 = 1_000;
-/// Fee for storing a coin, the part of it that comes back when it changes, and the part that does not.
+/// The fee for storing a coin, its refundable part, and its non-refundable part.
 const STORED: u64 = 988_000;
 const REBATE: u64 = 978_120;
 const LOST: u64 = STORED - REBATE;
 const SUI: u64 = 1_000_000_000;
-/// Version of residents' coins before their first turn.
+/// The version of residents' coins before their first turn.
 const FIRST_VERSION: u64 = 600_000_000;
 /// The owner of the coins that every client can spend: the address of the Ed25519 key whose secret is 1.
 const FAUCET_KEY: &str = "4cb5abf6ad79fbf5abbccafcc269d85cd2651ed4b885b5869f241aedf0a5ba29";
 const FAUCET_COINS: u64 = 10;
 
-/// What gas was charged for.
+/// The parts of a gas charge.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Gas {
     pub(crate) computation: u64,
@@ -43,7 +43,7 @@ pub(crate) struct Gas {
 }
 
 impl Gas {
-    /// The charge of a transaction that writes and takes away so many coins.
+    /// The charge of a transaction that writes and deletes these numbers of coins.
     pub(crate) fn of(price: u64, written: u64, taken: u64) -> Gas {
         Gas {
             computation: price * UNITS,
@@ -53,32 +53,32 @@ impl Gas {
         }
     }
 
-    /// What the payer has less.
+    /// The amount that the payer loses.
     pub(crate) fn net(self) -> i128 {
         i128::from(self.computation) + i128::from(self.storage) - i128::from(self.rebate)
     }
 }
 
-/// A transaction that ran.
+/// An executed transaction.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) tx: Tx,
     pub(crate) raw: Vec<u8>,
     pub(crate) digest: Id,
-    /// In bytes, as they were sent.
+    /// The signatures as bytes, as they were sent.
     pub(crate) signatures: Vec<Vec<u8>>,
     pub(crate) checkpoint: u64,
     pub(crate) failure: Option<String>,
     pub(crate) gas: Gas,
-    /// The coin that paid.
+    /// The coin that paid the gas.
     pub(crate) gas_coin: Id,
     pub(crate) changes: Vec<Change>,
     pub(crate) dependencies: Vec<Id>,
-    /// What each command gave.
+    /// The results of each command.
     pub(crate) results: Vec<Vec<(Id, u64)>>,
 }
 
-/// The chain's past and present.
+/// The state of the chain.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(crate) seed: Seed,
@@ -88,11 +88,11 @@ pub(crate) struct Chain {
     timeline: Timeline,
     barter: Barter,
     addresses: Vec<Id>,
-    /// Coins of residents by id: true for one that pays gas, and whose it is.
+    /// Residents' coins by id: `true` for one that pays gas, and its owner.
     ids: HashMap<Id, (bool, u64)>,
-    /// Coins that clients changed, with the transaction that did; `None` for one that is gone.
+    /// Coins that clients changed, with the transaction that changed them; `None` for a deleted one.
     pub(crate) coins: BTreeMap<Id, (Option<Coin>, Id)>,
-    /// The last version of coins that are gone.
+    /// The last version of deleted coins.
     pub(crate) gone: HashMap<Id, u64>,
     pub(crate) entries: HashMap<Id, Entry>,
     pub(crate) included: BTreeMap<u64, Vec<Id>>,
@@ -140,17 +140,17 @@ impl Chain {
         }
     }
 
-    /// Lets the checkpoints up to `now` come. Time that steps back changes nothing.
+    /// Advances to the checkpoints of `now`. Does nothing if time stepped back.
     pub(crate) fn advance(&mut self, now: Time) {
         self.head = self.height(now);
     }
 
     pub(crate) fn height(&self, now: Time) -> u64 {
-        // A clock before the first traffic shows its checkpoint, so that every one has another before it.
+        // A clock before the first traffic shows its checkpoint, so that every checkpoint has a predecessor.
         self.timeline.height(now).max(self.head).max(FIRST)
     }
 
-    /// `now`, or the moment of the newest checkpoint for a clock that has stepped back behind it.
+    /// `now`, or the time of the newest checkpoint if the clock stepped back behind it.
     pub(crate) fn moment(&self, now: Time) -> Time {
         now.max(self.timeline.time(self.head))
     }
@@ -163,7 +163,7 @@ impl Chain {
         self.timeline.time(checkpoint).millis()
     }
 
-    /// The epoch of a checkpoint; one lasts a day.
+    /// The epoch of a checkpoint; an epoch lasts a day.
     pub(crate) fn epoch(&self, checkpoint: u64) -> u64 {
         (BASE_EPOCH + self.timeline.time(checkpoint).day()).saturating_sub(EPOCH.day())
     }
@@ -186,7 +186,7 @@ impl Chain {
         sum
     }
 
-    /// How many transactions there are up to a checkpoint.
+    /// The number of transactions up to a checkpoint.
     pub(crate) fn total(&self, checkpoint: u64) -> u64 {
         let clients: usize = self.included.range(..=checkpoint).map(|(_, all)| all.len()).sum();
         EARLIER + self.barter.passed(checkpoint) + clients as u64
@@ -201,7 +201,7 @@ impl Chain {
         self.seed.reveal("checkpoint", digest)
     }
 
-    /// Digests of a checkpoint's transactions.
+    /// The digests of a checkpoint's transactions.
     pub(crate) fn listed(&self, checkpoint: u64) -> Vec<Id> {
         let mut out: Vec<Id> =
             self.barter.of_block(checkpoint).map(|turn| self.seed.hide("transaction", turn.number)).collect();
@@ -209,7 +209,7 @@ impl Chain {
         out
     }
 
-    /// A transaction that ran, in a checkpoint or not yet.
+    /// An executed transaction, in a checkpoint or not yet.
     pub(crate) fn transaction(&self, digest: &Id) -> Option<Entry> {
         if let Some(entry) = self.entries.get(digest) {
             return Some(entry.clone());
@@ -225,9 +225,9 @@ impl Chain {
         self.addresses.get(n as usize).copied().unwrap_or_default()
     }
 
-    /// The coin with which resident `n` pays, after it has paid `sent` times in its pair's first `rounds` turns.
+    /// The coin with which resident `n` pays gas, after its pair's first `rounds` turns.
     fn gas_coin(&self, n: u64, rounds: u64) -> (Coin, Option<u64>) {
-        // The first of a pair pays in its even rounds.
+        // The first of a pair pays in the even rounds.
         let sent = if n.is_multiple_of(2) { rounds.div_ceil(2) } else { rounds / 2 };
         let last = sent.checked_sub(1).map(|before| 2 * before + (n & 1));
         let spent = Gas::of(PRICE, 2, 2).net() * i128::from(sent);
@@ -237,8 +237,8 @@ impl Chain {
         (Coin { version, owner: self.resident(n), balance }, last)
     }
 
-    /// The coin that a pair hands to and fro, after so many turns.
-    fn ball(&self, pair: u64, rounds: u64) -> (Coin, Option<u64>) {
+    /// The coin that a pair passes back and forth, after so many turns.
+    fn traded_coin(&self, pair: u64, rounds: u64) -> (Coin, Option<u64>) {
         let owner = self.resident(2 * pair + (rounds & 1));
         let balance = SUI + self.seed.below("ball", pair, 9 * SUI);
         (Coin { version: FIRST_VERSION + rounds, owner, balance }, rounds.checked_sub(1))
@@ -246,11 +246,11 @@ impl Chain {
 
     fn resident_entry(&self, turn: Turn) -> Entry {
         let Turn { pair, round, payer, payee, .. } = turn;
-        let (ball, gas_id): (Id, Id) = (self.seed.bytes("coin", pair), self.seed.bytes("gas", payer));
-        let ((before, last), (after, _)) = (self.ball(pair, round), self.ball(pair, round + 1));
+        let (traded, gas_id): (Id, Id) = (self.seed.bytes("coin", pair), self.seed.bytes("gas", payer));
+        let ((before, last), (after, _)) = (self.traded_coin(pair, round), self.traded_coin(pair, round + 1));
         let ((paid, paid_last), (left, _)) = (self.gas_coin(payer, round), self.gas_coin(payer, round + 1));
         let raw = Tx::handing_over(
-            reference(ball, before.version),
+            reference(traded, before.version),
             &self.resident(payee),
             &self.resident(payer),
             reference(gas_id, paid.version),
@@ -280,7 +280,7 @@ impl Chain {
             gas: Gas::of(PRICE, 2, 2),
             gas_coin: gas_id,
             changes: vec![
-                Change { id: ball, before: Some(before), after: Some(after) },
+                Change { id: traded, before: Some(before), after: Some(after) },
                 Change { id: gas_id, before: Some(paid), after: Some(left) },
             ],
             dependencies,
@@ -291,7 +291,7 @@ impl Chain {
         }
     }
 
-    /// A coin as it is, and the transaction that made it so.
+    /// The current state of a coin, and the transaction that last changed it.
     pub(crate) fn coin(&self, id: &Id) -> Option<(Coin, Id)> {
         if let Some((coin, digest)) = self.coins.get(id) {
             return coin.map(|coin| (coin, *digest));
@@ -299,7 +299,7 @@ impl Chain {
         let (is_gas, n) = *self.ids.get(id)?;
         let pair = if is_gas { n / 2 } else { n };
         let rounds = self.barter.rounds(pair, self.barter.passed(self.head));
-        let (coin, last) = if is_gas { self.gas_coin(n, rounds) } else { self.ball(n, rounds) };
+        let (coin, last) = if is_gas { self.gas_coin(n, rounds) } else { self.traded_coin(n, rounds) };
         let digest = last.map_or_else(
             || self.seed.bytes("genesis", 0),
             |round| self.seed.hide("transaction", round * 8 + pair),
@@ -307,12 +307,12 @@ impl Chain {
         Some((coin, digest))
     }
 
-    /// The last version of a coin that is gone.
+    /// The last version of a deleted coin.
     pub(crate) fn last_version(&self, id: &Id) -> Option<u64> {
         self.gone.get(id).copied()
     }
 
-    /// All coins of an owner, in the order of their ids.
+    /// All coins of an owner, ordered by id.
     pub(crate) fn coins_of(&self, owner: &Id) -> Vec<(Id, Coin, Id)> {
         let own = self.coins.iter().filter_map(|(id, (coin, digest))| Some((*id, (*coin)?, *digest)));
         let theirs = self

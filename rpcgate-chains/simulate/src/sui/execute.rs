@@ -1,4 +1,4 @@
-//! Checking and running transactions.
+//! Checks and executes transactions.
 
 use super::chain::{Chain, Entry, Gas, PRICE, UNITS, object_digest, reference};
 use super::program::{Change, Coin, Run};
@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 const LEAST_BUDGET: u64 = PRICE * UNITS;
 const MOST_BUDGET: u64 = 50_000_000_000;
 
-/// Most that may be offered for a unit of gas.
+/// The highest price that may be offered for a unit of gas.
 const MOST_PRICE: u64 = 100_000;
 
 fn too_dear(price: u64) -> String {
     format!("Gas price {price} exceeds the maximum gas price of {MOST_PRICE}")
 }
 
-/// The coin that pays for a trial, and what it holds.
+/// The coin that pays for a dry run, and its balance.
 const MOCK: Id = [0xff; 32];
 const MOCK_BALANCE: u64 = 1_000_000_000_000_000_000;
 
@@ -26,7 +26,7 @@ fn new_id(digest: &Id, n: u64) -> Id {
 }
 
 impl Chain {
-    /// Checks a transaction's inputs as validators do and runs it, without keeping anything.
+    /// Checks a transaction's inputs as validators do and runs it, without storing anything.
     pub(crate) fn try_out(&self, raw: &[u8], tx: Tx) -> Result<Entry, String> {
         self.try_with(raw, tx, None)
     }
@@ -141,8 +141,8 @@ impl Chain {
         Ok(self.run(raw, tx, gas_coin, coins, dependencies))
     }
 
-    /// Tries a transaction out. One that names no coin to pay with gets one for the purpose, so that a caller can learn
-    /// what it will cost.
+    /// Runs a transaction without effect. One that names no coin for its gas gets a mock coin, so that a client can learn
+    /// the cost.
     pub(crate) fn dry_run(&self, raw: &[u8], mut tx: Tx) -> Result<Entry, String> {
         if !tx.payment.is_empty() {
             return self.try_out(raw, tx);
@@ -221,7 +221,7 @@ impl Chain {
         }
     }
 
-    /// Looks at what a program would do for a sender that pays with a coin made for the purpose.
+    /// Runs a program without effect for a sender that pays with a mock coin.
     pub(crate) fn inspect(
         &self,
         raw: &[u8],
@@ -249,7 +249,7 @@ impl Chain {
         Ok(self.run(raw, tx, gas_coin, coins, Vec::new()))
     }
 
-    /// Runs a signed transaction for good. `None` inside if the node has no room.
+    /// Executes a signed transaction. Returns `None` inside if the node is full.
     pub(crate) fn execute(
         &mut self,
         raw: &[u8],
@@ -302,7 +302,7 @@ impl Chain {
     }
 }
 
-/// A submission's transaction and signatures, as [`Chain::execute`] keeps them: each after its length.
+/// Splits a submission into transaction and signatures, as [`Chain::execute`] stores them: each after its length.
 pub(crate) fn unpack(kept: &[u8]) -> Option<Vec<Vec<u8>>> {
     let (mut rest, mut out) = (kept, Vec::new());
     while !rest.is_empty() {

@@ -11,14 +11,14 @@ use base64::engine::general_purpose::STANDARD;
 use rpcgate_core::clock::Time;
 use serde_json::Value;
 
-/// First bytes of the main network's first checkpoint.
+/// The first bytes of the main network's first checkpoint digest.
 const CHAIN: &str = "35834a8a";
-/// Most items of one call.
+/// The most items of one call.
 const MOST: usize = 50;
 
 static NOTHING: Value = Value::Null;
 
-/// Parameters in their order, or by their names.
+/// Parameters in order, or by their names.
 #[derive(Debug, Clone, Copy)]
 struct Params<'a>(&'a Value);
 
@@ -215,13 +215,13 @@ impl SuiNode {
         }
         let show = |digest: &Id| match self.chain.transaction(digest) {
             Some(entry) => self.chain.transaction_json(&entry, params.options(1)),
-            // What is not known is told by its digest alone.
+            // An unknown object is described by its digest alone.
             None => object! { "digest": base58(digest) },
         };
         Ok(Json::Array(digests.iter().map(show).collect()))
     }
 
-    /// The page of an owner's coins that the caller asks for.
+    /// The page of an owner's coins that the request selects.
     fn page(&self, owner: &Id, cursor: &Value, limit: &Value) -> Result<(Vec<Id>, Json, bool), Fault> {
         let after = match cursor {
             Value::Null => None,

@@ -16,21 +16,21 @@ use chain::Chain;
 use rpcgate_core::clock::Time;
 use serde_json::Value;
 
-/// Most calls of one batch.
+/// The most calls in one batch.
 const BATCH: usize = 1_000;
 
 /// A full node of Sui that keeps a month of checkpoints.
 ///
 /// Its objects are coins of SUI. Ten of them, of 1,000 SUI each, belong to the address of the Ed25519 key whose secret
-/// is 1, so that every client can send. Transactions split, merge and hand over coins; there are no packages to call. The
-/// state of the system (`0x5`) and the clock (`0x6`) are there to be looked at.
+/// is 1, so that every client can send. Transactions split, merge and transfer coins; there are no packages to call. The
+/// system state (`0x5`) and the clock (`0x6`) can be read.
 #[derive(Debug)]
 pub struct SuiNode {
     chain: Chain,
 }
 
 impl SuiNode {
-    /// A node of this seed.
+    /// Creates a node from a seed.
     pub fn new(seed: u64) -> Self {
         SuiNode { chain: Chain::new(seed) }
     }
@@ -87,7 +87,7 @@ impl Simulated for SuiNode {
         for Submission { moment, raw } in past {
             self.chain.advance(*moment);
             if let Some([tx, signatures @ ..]) = execute::unpack(raw).as_deref() {
-                // What an edited list lacks may leave a later transaction without its coins.
+                // If the list was edited, a later transaction may lack its coins.
                 let _ = self.chain.execute(tx, signatures.to_vec(), *moment);
             }
         }

@@ -1,4 +1,4 @@
-//! Running a transaction's commands on coins.
+//! Runs a transaction's commands on coins.
 
 use super::tx::{Argument, Command, Id, Input, Program};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,31 +19,31 @@ pub(crate) struct Change {
     pub(crate) after: Option<Coin>,
 }
 
-/// What a value on the way is.
+/// The kind of an intermediate value.
 #[derive(Debug, Clone, Copy)]
-enum Thing {
+enum TypedValue {
     Coin(Id),
     Number(u64),
     Address(Id),
 }
 
-/// Coins as the commands leave them.
+/// The state of a run: the coins after the commands so far.
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
     program: &'a Program,
     gas: Id,
-    /// Coins that came with the transaction, as they are now; `None` for one that was merged away.
+    /// The transaction's input coins in their current state; `None` for one that was merged into another.
     pub(crate) coins: BTreeMap<Id, Option<Coin>>,
-    /// New coins in the order of their making; without an owner until handed over.
+    /// New coins in order of creation; without an owner until they are transferred.
     pub(crate) made: Vec<Id>,
     handed: BTreeSet<Id>,
-    /// What each command gave.
+    /// The results of each command.
     pub(crate) results: Vec<Vec<Id>>,
     new_id: fn(&Id, u64) -> Id,
     digest: Id,
 }
 
-/// Why a command failed, in the words of an effect's status.
+/// The error of a command, as the status of the effects gives it.
 pub(crate) type Failure = String;
 
 impl<'a> Run<'a> {
@@ -72,7 +72,7 @@ impl<'a> Run<'a> {
             let given = self.step(command).map_err(|why| format!("{why} in command {index}"))?;
             self.results.push(given);
         }
-        // A coin that nobody was given cannot be dropped.
+        // A coin without an owner cannot be dropped.
         match self.made.iter().position(|id| !self.handed.contains(id) && self.coin(id).is_some()) {
             Some(_) => Err("UnusedValueWithoutDrop { result_idx: 0, secondary_idx: 0 }".to_owned()),
             None => Ok(()),
@@ -83,28 +83,28 @@ impl<'a> Run<'a> {
         self.coins.get(id).copied().flatten()
     }
 
-    fn value(&self, argument: Argument, wanted: u8) -> Result<Thing, Failure> {
+    fn value(&self, argument: Argument, wanted: u8) -> Result<TypedValue, Failure> {
         let result = |command: u16, part: u16| {
             let given = self.results.get(usize::from(command));
-            given.and_then(|given| given.get(usize::from(part))).copied().map(Thing::Coin)
+            given.and_then(|given| given.get(usize::from(part))).copied().map(TypedValue::Coin)
         };
         let wrong = || "CommandArgumentError { arg_idx: 0, kind: TypeMismatch }".to_owned();
         let missing = || "CommandArgumentError { arg_idx: 0, kind: IndexOutOfBounds }".to_owned();
         match argument {
-            Argument::Gas => Ok(Thing::Coin(self.gas)),
+            Argument::Gas => Ok(TypedValue::Coin(self.gas)),
             Argument::Result(command) => result(command, 0).ok_or_else(missing),
             Argument::Nested(command, part) => result(command, part).ok_or_else(missing),
             Argument::Input(index) => {
                 match self.program.inputs.get(usize::from(index)).ok_or_else(missing)? {
-                    Input::Owned((id, ..)) | Input::Receiving((id, ..)) => Ok(Thing::Coin(*id)),
+                    Input::Owned((id, ..)) | Input::Receiving((id, ..)) => Ok(TypedValue::Coin(*id)),
                     Input::Shared { .. } => Err(wrong()),
                     Input::Pure(bytes) if wanted == b'n' => bytes
                         .as_slice()
                         .try_into()
-                        .map(|raw| Thing::Number(u64::from_le_bytes(raw)))
+                        .map(|raw| TypedValue::Number(u64::from_le_bytes(raw)))
                         .map_err(|_| wrong()),
                     Input::Pure(bytes) => {
-                        bytes.as_slice().try_into().map(Thing::Address).map_err(|_| wrong())
+                        bytes.as_slice().try_into().map(TypedValue::Address).map_err(|_| wrong())
                     }
                 }
             }
@@ -113,7 +113,7 @@ impl<'a> Run<'a> {
 
     fn held(&self, argument: Argument) -> Result<(Id, Coin), Failure> {
         match self.value(argument, b'c')? {
-            Thing::Coin(id) => {
+            TypedValue::Coin(id) => {
                 let gone = || "CommandArgumentError { arg_idx: 0, kind: InvalidValueUsage }".to_owned();
                 Ok((id, self.coin(&id).ok_or_else(gone)?))
             }
@@ -121,7 +121,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// All the coins that a list of arguments names, a whole result's included.
+    /// All coins that a list of arguments names; an argument may be a whole result.
     fn listed(&self, arguments: &[Argument]) -> Result<Vec<Id>, Failure> {
         arguments.iter().map(|argument| self.held(*argument).map(|(id, _)| id)).collect()
     }
@@ -132,7 +132,7 @@ impl<'a> Run<'a> {
                 let (source, mut coin) = self.held(*from)?;
                 let mut given = Vec::new();
                 for amount in amounts {
-                    let Thing::Number(amount) = self.value(*amount, b'n')? else {
+                    let TypedValue::Number(amount) = self.value(*amount, b'n')? else {
                         return Err("CommandArgumentError { arg_idx: 1, kind: TypeMismatch }".to_owned());
                     };
                     coin.balance = coin
@@ -160,7 +160,7 @@ impl<'a> Run<'a> {
                 Ok(Vec::new())
             }
             Command::Transfer(objects, to) => {
-                let Thing::Address(to) = self.value(*to, b'a')? else {
+                let TypedValue::Address(to) = self.value(*to, b'a')? else {
                     return Err("CommandArgumentError { arg_idx: 1, kind: TypeMismatch }".to_owned());
                 };
                 for id in self.listed(objects)? {

@@ -1,4 +1,4 @@
-//! What checkpoints, transactions and coins look like in JSON.
+//! The JSON of checkpoints, transactions and coins.
 
 use super::chain::{Chain, Entry, Gas, object_digest};
 use super::program::{Change, Coin};
@@ -12,13 +12,13 @@ use std::collections::BTreeMap;
 /// The type of the chain's own coin, and of an object that holds it.
 pub(crate) const COIN_TYPE: &str = "0x2::sui::SUI";
 pub(crate) const OBJECT_TYPE: &str = "0x2::coin::Coin<0x2::sui::SUI>";
-/// What stands in the place of the digest of an object that is gone.
+/// The digest of a deleted object.
 const GONE: &str = "7gyGAp71YXQRoxmFBaHxofQXAipvgHyBKPyxmdSJxyvz";
-/// The first checkpoint of the main network, by whose digest clients know the chain.
+/// The first checkpoint of the main network; clients identify the chain by its digest.
 pub(crate) const GENESIS: &str = "4btiuiMPvEENsttpZC7CZ53DruC3MAgfznDbASZ7DR6S";
 const GENESIS_MILLIS: u64 = 1_681_393_657_483;
 
-/// What a caller wants to see of a transaction or an object.
+/// The parts of a transaction or an object that a request selects.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Options<'a>(pub(crate) &'a Value);
 
@@ -32,7 +32,7 @@ fn owner_json(owner: &Id) -> Json {
     object! { "AddressOwner": hex_id(owner) }
 }
 
-/// A length in the variable form, seven bits a byte.
+/// Writes a length in the variable form (ULEB128), seven bits per byte.
 fn put_length(mut length: usize, out: &mut Vec<u8>) {
     while length >= 0x80 {
         out.push((length & 0x7f) as u8 | 0x80);
@@ -53,7 +53,7 @@ impl Gas {
 }
 
 impl Change {
-    /// The object as it is afterwards, with its owner.
+    /// The object after the transaction, with its owner.
     fn owned(&self) -> Option<Json> {
         let coin = self.after?;
         let reference = (self.id, coin.version, object_digest(&self.id, coin.version));
@@ -109,7 +109,7 @@ impl Entry {
         out
     }
 
-    /// What became of each object.
+    /// The change of each object.
     pub(crate) fn object_changes(&self) -> Json {
         let sender = || Json::from(hex_id(&self.tx.sender));
         let show = |change: &Change| {
@@ -136,7 +136,7 @@ impl Entry {
         Json::Array(self.changes.iter().map(show).collect())
     }
 
-    /// Who has more or less than before.
+    /// The change of each owner's balance.
     pub(crate) fn balance_changes(&self) -> Json {
         let mut sums: BTreeMap<Id, i128> = BTreeMap::new();
         for Change { before, after, .. } in &self.changes {
@@ -153,7 +153,7 @@ impl Entry {
         Json::Array(shown.collect())
     }
 
-    /// The bytes that were signed, with their signatures, in BCS.
+    /// The signed bytes with their signatures, in BCS.
     fn packed(&self) -> Vec<u8> {
         let mut out = vec![1, 0, 0, 0];
         out.extend_from_slice(&self.raw);
@@ -167,7 +167,7 @@ impl Entry {
 }
 
 impl Chain {
-    /// A transaction with what the caller wants to see of it.
+    /// A transaction with the parts that the request selects.
     pub(crate) fn transaction_json(&self, entry: &Entry, options: Options<'_>) -> Json {
         let mut out = object! { "digest": base58(&entry.digest) };
         if options.wants("showInput") {
@@ -223,7 +223,7 @@ impl Chain {
         }
     }
 
-    /// An object, or that there is none.
+    /// An object, or the error that it does not exist.
     pub(crate) fn object_json(&self, id: &Id, options: Options<'_>) -> Json {
         if let Some(system) = self.system_json(id, options) {
             return system;
@@ -275,7 +275,7 @@ impl Chain {
     }
 }
 
-/// A coin's content in BCS.
+/// The content of a coin in BCS.
 pub(crate) fn coin_bytes(id: &Id, balance: u64) -> Vec<u8> {
     [&id[..], &balance.to_le_bytes()].concat()
 }

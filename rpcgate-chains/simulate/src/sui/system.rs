@@ -1,4 +1,4 @@
-//! The objects that every transaction may look at: the state of the system, `0x5`, and the clock, `0x6`.
+//! The objects that every transaction may read: the system state, `0x5`, and the clock, `0x6`.
 
 use super::chain::{Chain, object_digest};
 use super::show::Options;
@@ -7,14 +7,14 @@ use crate::json::{Json, object};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// Checkpoints in which an epoch's first transaction has changed the system's state.
+/// The version of the system state: the first transaction of an epoch changes it.
 const STATE_VERSION: u64 = 2;
 
 /// A shared object without a key, of which there is one.
 struct System {
     kind: &'static str,
     fields: Json,
-    /// What stands behind the id in BCS.
+    /// The content after the id, in BCS.
     content: [u8; 8],
     version: u64,
 }
@@ -46,7 +46,7 @@ impl Chain {
         }
     }
 
-    /// One of the system's objects as it is now; `None` for any other.
+    /// The current state of a system object; `None` for any other id.
     pub(super) fn system_json(&self, id: &Id, options: Options<'_>) -> Option<Json> {
         let System { kind, fields, content, version } = self.system(id)?;
         let mut out = object! {

@@ -32,7 +32,7 @@ fn balance(node: &mut SuiNode, owner: &str, now: Time) -> u64 {
     number(&result(node, "suix_getBalance", json!([owner]), now)["totalBalance"])
 }
 
-/// A coin of the faucet as it is now, written out as a reference.
+/// The reference of a faucet coin in its current state, encoded in BCS.
 fn coin(node: &mut SuiNode, n: usize, now: Time) -> Vec<u8> {
     let coin = &result(node, "suix_getCoins", json!([FAUCET]), now)["data"][n];
     let id = parse_id(coin["coinObjectId"].as_str().expect("an id")).expect("an id");
@@ -40,7 +40,7 @@ fn coin(node: &mut SuiNode, n: usize, now: Time) -> Vec<u8> {
     [&id[..], &number(&coin["version"]).to_le_bytes(), &[32], &digest[..]].concat()
 }
 
-/// A transaction kind that splits an amount off the gas coin and hands it to the payee.
+/// A transaction kind that splits an amount off the gas coin and transfers it to the payee.
 fn payment(amount: u64) -> Vec<u8> {
     let payee: Id = parse_id(PAYEE).expect("an id");
     let mut out = vec![0, 2, 0, 8];
@@ -51,7 +51,7 @@ fn payment(amount: u64) -> Vec<u8> {
     out
 }
 
-/// The bytes of a transaction of the faucet and its signature by the key of this secret.
+/// The bytes of a transaction of the faucet, and its signature by the key of this secret.
 fn signed(secret: u8, kind: &[u8], gas: &[Vec<u8>], price: u64, budget: u64) -> (Vec<u8>, String) {
     let mut seed = [0; 32];
     seed[31] = secret;
@@ -154,9 +154,9 @@ fn a_transaction_of_residents_leaves_the_objects_that_its_effects_name() {
     }
 }
 
-/// What the first example of most clients asks for.
+/// The first examples of most clients read these objects.
 #[test]
-fn the_state_of_the_system_and_the_clock_are_there() {
+fn the_system_state_and_the_clock_can_be_read() {
     let mut node = SuiNode::new(3);
     let options = json!({ "showType": true, "showOwner": true, "showContent": true, "showBcs": true });
     for (id, kind) in [("0x5", "0x3::sui_system::SuiSystemState"), ("0x6", "0x2::clock::Clock")] {
@@ -226,7 +226,7 @@ fn a_payment_is_in_effect_at_once_and_in_the_next_checkpoint() {
         "balanceChanges": [{ "owner": { "AddressOwner": "" }, "coinType": "", "amount": "" }],
         "confirmedLocalExecution": true,
     });
-    // The first command's parts differ in kind, so they are compared by value.
+    // The members of the first command are ordered differently, so they are compared by value.
     let commands = &done["transaction"]["data"]["transaction"]["transactions"];
     assert_eq!(*commands, real["transaction"]["data"]["transaction"]["transactions"]);
     let mut plain = done.clone();
@@ -292,7 +292,7 @@ fn coins_that_pay_together_become_one() {
 }
 
 #[test]
-fn looking_at_a_program_changes_nothing() {
+fn an_inspection_of_a_program_changes_nothing() {
     let node = &mut SuiNode::new(6);
     let kind = STANDARD.encode(payment(7));
     let seen = result(node, "sui_devInspectTransactionBlock", json!([FAUCET, kind]), NOW);
@@ -306,7 +306,7 @@ fn looking_at_a_program_changes_nothing() {
 }
 
 #[test]
-fn a_trial_needs_no_coin_to_pay_with() {
+fn a_dry_run_needs_no_coin_for_its_gas() {
     let node = &mut SuiNode::new(11);
     let (raw, _) = signed(1, &payment(5), &[], 750, 50_000_000_000);
     let dry = result(node, "sui_dryRunTransactionBlock", json!([STANDARD.encode(raw)]), NOW);
@@ -399,7 +399,7 @@ fn errors_have_their_codes() {
 }
 
 #[test]
-fn a_node_that_is_given_its_submissions_again_is_the_same() {
+fn a_node_that_replays_its_submissions_is_the_same() {
     let (mut first, mut past, mut digests) = (SuiNode::new(9), Vec::new(), Vec::new());
     for n in 0..4 {
         let now = later(n * 400);
@@ -427,7 +427,7 @@ fn a_node_that_is_given_its_submissions_again_is_the_same() {
 }
 
 #[test]
-fn a_clock_of_long_ago_is_no_trouble() {
+fn a_clock_far_in_the_past_is_harmless() {
     let node = &mut SuiNode::new(10);
     for now in [Time::default(), Time::from_secs(900_000_000), EPOCH] {
         let head = node.height(now).to_string();

@@ -1,4 +1,4 @@
-//! Transactions: reading and writing their BCS bytes, their digest, their signers and their JSON.
+//! Transactions: their BCS encoding, their digest, their signers and their JSON.
 
 use crate::json::{Json, object};
 use blake2::Blake2b;
@@ -8,15 +8,15 @@ use k256::ecdsa::signature::hazmat::PrehashVerifier;
 /// An address, the id of an object, or a digest.
 pub(crate) type Id = [u8; 32];
 
-/// Longest transaction that is read, in bytes; the protocol's limit.
+/// The longest transaction that is read, in bytes; the protocol's limit.
 pub(crate) const LONGEST: usize = 128 << 10;
-/// Deepest nesting of a type.
+/// The deepest nesting of a type.
 const DEPTH: usize = 16;
 
 /// An object at a version, with the digest of its content.
 pub(crate) type Reference = (Id, u64, Id);
 
-/// What a transaction is given.
+/// An input of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Input {
     Pure(Vec<u8>),
@@ -25,7 +25,7 @@ pub(crate) enum Input {
     Receiving(Reference),
 }
 
-/// What a command is given.
+/// An argument of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Argument {
     Gas,
@@ -34,7 +34,7 @@ pub(crate) enum Argument {
     Nested(u16, u16),
 }
 
-/// One step of a transaction.
+/// One command of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Command {
     MoveCall { package: Id, module: String, function: String, types: Vec<String>, arguments: Vec<Argument> },
@@ -46,7 +46,7 @@ pub(crate) enum Command {
     Upgrade(Vec<Id>, Id, Argument),
 }
 
-/// What a transaction does.
+/// The inputs and commands of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Program {
     pub(crate) inputs: Vec<Input>,
@@ -74,12 +74,12 @@ pub(crate) fn blake(parts: &[&[u8]]) -> Id {
     hash.finalize().into()
 }
 
-/// Bytes in base58, as digests are shown.
+/// Bytes in base58, the form of digests.
 pub(crate) fn base58(bytes: &[u8]) -> String {
     bs58::encode(bytes).into_string()
 }
 
-/// A digest from base58.
+/// Reads a digest in base58.
 pub(crate) fn parse_digest(text: &str) -> Option<Id> {
     if text.len() > 44 {
         return None;
@@ -87,12 +87,12 @@ pub(crate) fn parse_digest(text: &str) -> Option<Id> {
     bs58::decode(text).into_vec().ok()?.try_into().ok()
 }
 
-/// An address or an id, as it is shown.
+/// An address or an id in hex.
 pub(crate) fn hex_id(id: &Id) -> String {
     format!("0x{}", hex::encode(id))
 }
 
-/// An address or an id from up to 64 digits of hex.
+/// Reads an address or an id of up to 64 hex digits.
 pub(crate) fn parse_id(text: &str) -> Option<Id> {
     let digits = text.strip_prefix("0x").filter(|digits| (1..=64).contains(&digits.len()))?;
     hex::decode(format!("{digits:0>64}")).ok()?.try_into().ok()
@@ -123,7 +123,7 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A length in the variable form, seven bits a byte.
+    /// Reads a length in the variable form (ULEB128), seven bits per byte.
     fn length(&mut self) -> Option<usize> {
         let mut out = 0;
         for shift in [0, 7, 14, 21] {
@@ -252,7 +252,7 @@ impl<'a> Reader<'a> {
 
     fn program(&mut self) -> Option<Program> {
         if self.byte()? != 0 {
-            // Only validators make transactions of other kinds.
+            // Only validators create transactions of other kinds.
             return None;
         }
         Some(Program { inputs: self.list(Reader::input)?, commands: self.list(Reader::command)? })
@@ -260,7 +260,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Program {
-    /// Reads a whole program, as it is looked at without a sender.
+    /// Decodes a whole program, as an inspection sends it without a sender.
     pub(crate) fn decode(raw: &[u8]) -> Option<Program> {
         let mut reader = Reader(raw);
         let program = reader.program()?;
@@ -269,7 +269,7 @@ impl Program {
 }
 
 impl Tx {
-    /// Reads a whole transaction.
+    /// Decodes a whole transaction.
     pub(crate) fn decode(raw: &[u8]) -> Option<Tx> {
         let mut reader = Reader(raw);
         if raw.len() > LONGEST || reader.byte()? != 0 {
@@ -282,7 +282,7 @@ impl Tx {
         reader.0.is_empty().then_some(Tx { program, sender, payment, owner, price, budget, expires })
     }
 
-    /// The bytes of a transaction that hands over one object.
+    /// The bytes of a transaction that transfers one object.
     pub(crate) fn handing_over(
         object: Reference,
         to: &Id,
@@ -298,7 +298,7 @@ impl Tx {
         out.extend(reference(&object));
         out.extend([0, 32]);
         out.extend_from_slice(to);
-        // One command: hand over a list of one, the first input, to the second input.
+        // One command: transfer a list of one, the first input, to the second input.
         out.extend([1, 1, 1, 1, 0, 0, 1, 1, 0]);
         out.extend_from_slice(from);
         out.push(1);
@@ -331,7 +331,7 @@ pub(crate) fn digest(raw: &[u8]) -> Id {
     blake(&[b"TransactionData::", raw])
 }
 
-/// The signer of a transaction's bytes; `None` if the signature does not hold or is of an unknown scheme.
+/// The signer of a transaction's bytes; `None` if the signature is invalid or its scheme unknown.
 pub(crate) fn signer(raw: &[u8], signature: &[u8]) -> Option<Id> {
     // The intent: a transaction, version 0, of Sui.
     let message = blake(&[&[0, 0, 0], raw]);
@@ -359,7 +359,7 @@ pub(crate) fn reference_json((id, version, digest): &Reference) -> Json {
 }
 
 impl Program {
-    /// What the bytes of a pure input mean, by the commands that use it.
+    /// The typed value of a pure input, derived from the commands that use it.
     fn pure(&self, index: usize, bytes: &[u8]) -> Json {
         let own = |argument: &Argument| *argument == Argument::Input(index as u16);
         let raw = || bytes.iter().map(|byte| Json::from(*byte)).collect::<Vec<_>>();
@@ -463,7 +463,7 @@ mod tests {
     const SIGNATURE: &str = "AHnqJV56++Ysv1x9vZ6aAvRs78PDOahg/0rYtNUz47na3sc8E4FznvOVDzcrJT3DY1VRBtnsDhRmUAT0zsYXXAxMtav2rXn79au8yvzCadhc0mUe1LiFtYafJBrt8KW6KQ==";
 
     #[test]
-    fn what_an_official_client_built_is_read_with_its_digest_and_signer() {
+    fn a_transaction_of_an_official_client_is_read_with_its_digest_and_signer() {
         let raw = STANDARD.decode(BUILT).expect("base64");
         let tx = Tx::decode(&raw).expect("a transaction");
         assert_eq!(base58(&digest(&raw)), "HfkLqKTGfbwcDUeuGZG2wnL3BxLGjcAPSLyTvnaa7CWR");
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn written_values_are_read_back() {
         let (object, coin) = (([1; 32], 5, [2; 32]), ([3; 32], 6, [4; 32]));
         let raw = Tx::handing_over(object, &[7; 32], &[8; 32], coin, 750, 9);
         let tx = Tx::decode(&raw).expect("a transaction");

@@ -1,4 +1,4 @@
-//! Addresses: a workchain and 32 bytes, in the raw form and the one for people.
+//! Addresses: a workchain and 32 bytes, in the raw and the user-friendly form.
 
 use super::cell::{Builder, Slice};
 use base64::Engine;
@@ -13,12 +13,12 @@ pub(super) struct Address {
 }
 
 impl Address {
-    /// An address of the workchain of accounts.
+    /// An address in the workchain of accounts.
     pub(super) fn base(account: [u8; 32]) -> Self {
         Address { workchain: 0, account }
     }
 
-    /// Reads any of the forms.
+    /// Reads an address in any form.
     pub(super) fn read(text: &str) -> Option<Self> {
         if let Some((workchain, account)) = text.split_once(':') {
             let account = hex::decode(account).ok()?.try_into().ok()?;
@@ -34,12 +34,12 @@ impl Address {
         Some(Address { workchain: bytes[1].cast_signed(), account })
     }
 
-    /// The form for people: coins that are sent there come back if there is no account.
+    /// The user-friendly form, bounceable: coins that are sent to it return if there is no account.
     pub(super) fn friendly(&self) -> String {
         self.shown(0x11)
     }
 
-    /// With another first byte.
+    /// The user-friendly form with this first byte.
     pub(super) fn shown(&self, tag: u8) -> String {
         let mut bytes = vec![tag, self.workchain.cast_unsigned()];
         bytes.extend_from_slice(&self.account);
@@ -52,13 +52,13 @@ impl Address {
         format!("{}:{}", self.workchain, hex::encode(self.account))
     }
 
-    /// Writes it into a cell.
+    /// Writes the address into a cell.
     pub(super) fn write(&self, to: Builder) -> Builder {
         let workchain = u64::from(self.workchain.cast_unsigned());
         to.number(0b100, 3).number(workchain, 8).bytes(&self.account)
     }
 
-    /// Reads it from a cell; `Some(None)` is no address.
+    /// Reads an address from a cell; `Some(None)` means no address.
     pub(super) fn load(from: &mut Slice<'_>) -> Option<Option<Self>> {
         match from.number(2)? {
             0 => Some(None),
@@ -74,7 +74,7 @@ impl Address {
     }
 }
 
-/// CRC-16 as XMODEM has it.
+/// CRC-16/XMODEM.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |sum, byte| {
         (0..8)
@@ -87,7 +87,7 @@ pub(super) fn base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Reads Base64.
+/// Decodes Base64.
 pub(super) fn from_base64(text: &str) -> Option<Vec<u8>> {
     STANDARD.decode(text).ok()
 }
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_forms_of_an_address_are_one_address() {
+    fn all_forms_of_an_address_are_read_as_the_same_address() {
         let address = Address::read("EQAkxuybaeBflbgYW3vgQvcFgyAQVcLtXZwdrpeLNqzZ000c").expect("an address");
         assert_eq!(address.raw(), "0:24c6ec9b69e05f95b8185b7be042f70583201055c2ed5d9c1dae978b36acd9d3");
         assert_eq!(address.friendly(), "EQAkxuybaeBflbgYW3vgQvcFgyAQVcLtXZwdrpeLNqzZ000c");

@@ -1,12 +1,12 @@
-//! Cells: up to 1,023 bits and four references, and the bags in which they travel.
+//! Cells of up to 1,023 bits and four references, and the bags of cells that serialize them.
 
 use ring::digest::{SHA256, digest};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Most bits of a cell.
+/// The most bits of a cell.
 const BITS: usize = 1_023;
-/// Deepest tree that is read.
+/// The deepest tree that is read.
 const DEPTH: u16 = 512;
 
 /// An ordinary cell.
@@ -15,12 +15,12 @@ pub(super) struct Cell {
     data: Vec<u8>,
     bits: usize,
     refs: Vec<Arc<Cell>>,
-    /// The hash of what it and all cells below it hold.
+    /// The hash of its content and of all cells below it.
     pub(super) hash: [u8; 32],
     depth: u16,
 }
 
-/// Cells of one hash are equal: to compare all below them could take as long as there are ways through them.
+/// Cells with the same hash are equal: a comparison of all cells below could take as long as there are paths through them.
 impl PartialEq for Cell {
     fn eq(&self, other: &Self) -> bool {
         self.hash == other.hash
@@ -45,7 +45,7 @@ impl Cell {
         cell
     }
 
-    /// Two bytes that describe it, and its data, closed by a one and zeros if it does not fill its last byte.
+    /// Two bytes that describe it, and its data, padded with a one and zeros if it does not fill its last byte.
     fn body(&self) -> Vec<u8> {
         let mut out = vec![self.refs.len() as u8, (self.bits / 8 + self.bits.div_ceil(8)) as u8];
         out.extend_from_slice(&self.data);
@@ -55,7 +55,7 @@ impl Cell {
         out
     }
 
-    /// Reads it from its start.
+    /// A reader at the start of the cell.
     pub(super) fn slice(&self) -> Slice<'_> {
         Slice { cell: self, bit: 0, next: 0 }
     }
@@ -97,7 +97,7 @@ impl Cell {
         out
     }
 
-    /// Reads the root of a bag; an error says what is wrong with it.
+    /// Reads the root of a bag, or says what is wrong with it.
     pub(super) fn of_bag(bytes: &[u8]) -> Result<Arc<Cell>, &'static str> {
         let mut reader = Reader { bytes, at: 0 };
         if reader.number(4)? != 0xb5ee_9c72 {
@@ -143,7 +143,7 @@ impl Cell {
             let mut below = Vec::new();
             for _ in 0..refs {
                 let place = reader.number(width)?;
-                // Cells stand above what they refer to, so that no circle can be.
+                // Cells precede the cells that they refer to, so that there are no cycles.
                 if place <= index || place >= total {
                     return Err("invalid reference");
                 }
@@ -167,7 +167,7 @@ impl Cell {
     }
 }
 
-/// Puts a cell behind all that it refers to.
+/// Orders the cells so that each comes after those that it refers to.
 fn walk<'a>(cell: &'a Cell, order: &mut Vec<&'a Cell>, seen: &mut HashMap<[u8; 32], ()>) {
     if seen.insert(cell.hash, ()).is_some() {
         return;
@@ -200,14 +200,14 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// CRC-32 with Castagnoli's polynomial.
+/// CRC-32 with the Castagnoli polynomial.
 fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0u32, |sum, byte| {
         (0..8).fold(sum ^ u32::from(*byte), |sum, _| sum >> 1 ^ if sum & 1 == 1 { 0x82f6_3b78 } else { 0 })
     })
 }
 
-/// A cell that is being written. What does not fit any more is left out.
+/// A cell that is being built. Content that does not fit is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Builder {
     data: Vec<u8>,
@@ -259,7 +259,7 @@ impl Builder {
         self
     }
 
-    /// Adds all that is left of a slice.
+    /// Adds the unread rest of a slice.
     pub(super) fn rest(mut self, mut slice: Slice<'_>) -> Self {
         while let Some(bit) = slice.bit() {
             self = self.bit(bit);
@@ -270,18 +270,18 @@ impl Builder {
         self
     }
 
-    /// How many bits still fit.
+    /// The number of bits that still fit.
     pub(super) fn room(&self) -> usize {
         BITS - self.bits
     }
 
-    /// The cell.
+    /// The finished cell.
     pub(super) fn done(self) -> Arc<Cell> {
         Arc::new(Cell::new(self.data, self.bits, self.refs))
     }
 }
 
-/// A cell that is being read. Nothing comes where nothing is left.
+/// A cell that is being read. Reads beyond its end return `None`.
 #[derive(Debug, Clone)]
 pub(super) struct Slice<'a> {
     cell: &'a Cell,
@@ -306,12 +306,12 @@ impl<'a> Slice<'a> {
         (0..width).try_fold(0, |sum, _| Some(sum << 1 | u64::from(self.bit()?)))
     }
 
-    /// Whole bytes.
+    /// Reads whole bytes.
     pub(super) fn bytes(&mut self, length: usize) -> Option<Vec<u8>> {
         (0..length).map(|_| self.number(8).map(|byte| byte as u8)).collect()
     }
 
-    /// Coins; what does not fit 64 bits is more than there are.
+    /// Reads coins; an amount beyond 64 bits is more than exist.
     pub(super) fn coins(&mut self) -> Option<u64> {
         let length = self.number(4)? as u32;
         if length > 8 {
@@ -328,13 +328,13 @@ impl<'a> Slice<'a> {
         Some(cell)
     }
 
-    /// How many bits are left.
+    /// The number of unread bits.
     pub(super) fn left(&self) -> usize {
         self.cell.bits - self.bit
     }
 }
 
-/// A dictionary with keys of `width` bits, each in its own right, in ascending order; `None` for an empty one.
+/// A dictionary with keys of `width` bits in ascending order; `None` for an empty one.
 pub(super) fn dictionary(entries: &[(u64, Arc<Cell>)], width: u32) -> Option<Arc<Cell>> {
     let ((first, value), (last, _)) = (entries.first()?, entries.last()?);
     let mask = |width: u32| (1u64 << width) - 1;
@@ -350,7 +350,7 @@ pub(super) fn dictionary(entries: &[(u64, Arc<Cell>)], width: u32) -> Option<Arc
     Some(builder.reference(dictionary(zeros, left)?).reference(dictionary(ones, left)?).done())
 }
 
-/// Writes a label of `length` bits, of at most `most`, in the shortest of the three ways.
+/// Writes a label of `length` bits, of at most `most`, in the shortest of the three encodings.
 fn write_label(label: u64, length: u32, most: u32) -> Builder {
     let size = 32 - most.leading_zeros();
     let ones = (1u64 << length) - 1;
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn many_references_to_one_cell_are_no_burden() {
+    fn many_references_to_one_cell_cost_little() {
         let mut cell = Builder::default().bit(true).done();
         for _ in 0..200 {
             cell = (0..4).fold(Builder::default(), |to, _| to.reference(cell.clone())).done();

@@ -10,30 +10,30 @@ use ring::signature::{ED25519, UnparsedPublicKey};
 use rpcgate_core::clock::Time;
 use std::sync::Arc;
 
-/// Height of the masterchain at the epoch.
+/// The height of the masterchain at the epoch.
 const BASE: u64 = 55_000_000;
 const SLOT_MS: u64 = 5_000;
 const JITTER_MS: u64 = 1_500;
-/// A block of the workchain for each of the masterchain, this much higher.
+/// Each block of the masterchain has one of the workchain, whose number is this much higher.
 const AHEAD: u64 = 5_300_000;
-/// Logical time that a block takes.
+/// The logical time of a block.
 const BLOCK_LT: u64 = 1_000_000;
 /// Pairs of accounts that pay each other in turn, one pair in each block.
 const PAIRS: u64 = 8;
-/// So often an account's transaction has a hash that is not the hash of its cell, so that no account's history need be
-/// computed from its first transaction on.
+/// Every so many transactions an account has one whose hash is not the hash of its cell, so that the history of an account
+/// need not be computed from its first transaction.
 const ANCHOR: u64 = 64;
 const TON: i64 = 1_000_000_000;
 
 /// The number that distinguishes wallets of this version.
 const WALLET_ID: u64 = 698_983_191;
-/// Fees in nanotons: for running a wallet, for passing a message on, and for being paid.
+/// Fees in nanotons: for running a wallet, for forwarding a message, and for receiving a payment.
 const RUN_FEE: u64 = 77 + 3_308 * 400;
 const FORWARD_FEE: u64 = 266_668;
 const PAID_FEE: u64 = 77 + 309 * 400;
 
-/// Wallets of version 4 that hold 10,000 TON: their accounts and public keys. The secret keys' seeds are the numbers 1
-/// to 4 as 32 bytes.
+/// Wallets of version 4 that hold 10,000 TON: their accounts and public keys. The seeds of the secret keys are the
+/// numbers 1 to 4 as 32 bytes.
 const DEVELOPERS: [(&str, &str); 4] = [
     (
         "24c6ec9b69e05f95b8185b7be042f70583201055c2ed5d9c1dae978b36acd9d3",
@@ -53,14 +53,14 @@ const DEVELOPERS: [(&str, &str); 4] = [
     ),
 ];
 
-/// One wallet that is there from the start.
+/// A wallet that exists from the start.
 #[derive(Debug, Clone, Copy)]
 struct Wallet {
     address: Address,
     key: [u8; 32],
 }
 
-/// One transaction as it stands in a block.
+/// A transaction in a block.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) step: Step,
@@ -68,17 +68,17 @@ pub(super) struct Entry {
     pub(super) hash: [u8; 32],
 }
 
-/// One chain.
+/// The state of one chain.
 #[derive(Debug)]
 pub(super) struct Chain {
     pub(super) seed: Seed,
     timeline: Timeline,
-    /// Height of the masterchain.
+    /// The height of the masterchain.
     pub(super) head: u64,
     developers: Vec<Wallet>,
     residents: Vec<Wallet>,
     pub(super) inbox: Inbox,
-    /// What came of clients' messages, in logical time.
+    /// The transactions of clients' messages, by logical time.
     steps: Vec<Step>,
 }
 
@@ -105,42 +105,42 @@ impl Chain {
         }
     }
 
-    /// Height of the masterchain at `now`.
+    /// The height of the masterchain at `now`.
     pub(super) fn height(&self, now: Time) -> u64 {
         self.timeline.height(now).max(self.head)
     }
 
-    /// `now`, or the moment of the newest block for a clock that has stepped back behind it.
+    /// `now`, or the time of the newest block if the clock stepped back behind it.
     pub(super) fn moment(&self, now: Time) -> Time {
         now.max(self.timeline.time(self.head))
     }
 
-    /// Unix time of a block in seconds.
+    /// The Unix time of a block in seconds.
     pub(super) fn utime(&self, height: u64) -> u64 {
         self.timeline.time(height).secs()
     }
 
-    /// The newest block made at or before a Unix time in seconds.
+    /// The newest block at or before a Unix time in seconds.
     pub(super) fn at(&self, secs: u64) -> u64 {
         self.timeline.height(Time::from_millis(secs.saturating_mul(1_000).saturating_add(999)))
     }
 
-    /// Logical time at which block `height` starts.
+    /// The logical time at which block `height` starts.
     pub(super) fn lt(height: u64) -> u64 {
         height * BLOCK_LT
     }
 
-    /// The block in which a logical time lies.
+    /// The block that contains a logical time.
     pub(super) fn of_lt(lt: u64) -> u64 {
         lt / BLOCK_LT
     }
 
-    /// The number of a block in its chain, by its height in the masterchain.
+    /// The number of a block in its own chain, by its height in the masterchain.
     pub(super) fn seqno(workchain: i64, height: u64) -> u64 {
         if workchain == 0 { height + AHEAD } else { height }
     }
 
-    /// The height in the masterchain of a block of either chain.
+    /// The masterchain height of a block of either chain.
     pub(super) fn of_seqno(workchain: i64, seqno: u64) -> Option<u64> {
         if workchain == 0 { seqno.checked_sub(AHEAD) } else { Some(seqno) }
     }
@@ -149,7 +149,7 @@ impl Chain {
         self.developers.iter().chain(&self.residents).find(|wallet| wallet.address == *address)
     }
 
-    /// How many turns a resident's pair has taken by block `height`: the number of the last one.
+    /// The number of the last turn of a resident's pair up to block `height`.
     fn turn(pair: u64, height: u64) -> u64 {
         ((height + PAIRS - pair) / PAIRS).saturating_sub(1)
     }
@@ -158,7 +158,7 @@ impl Chain {
         100_000_000 + self.seed.below("amount", pair << 48 | turn >> 1, 900_000_000_000)
     }
 
-    /// The two transactions that the chain makes of itself in block `height`: one of a pair pays the other.
+    /// The chain's own two transactions in block `height`: one of a pair pays the other.
     fn own(&self, height: u64) -> [Step; 2] {
         let (pair, turn) = (height % PAIRS, height / PAIRS);
         let side = turn & 1;
@@ -170,8 +170,8 @@ impl Chain {
             .bytes(&self.seed.bytes::<32>("s", height));
         let order = order.number(WALLET_ID, 32).number(utime + 60, 32).number(turn / 2, 32).number(3, 16);
         let outside = payer.write(Builder::default().number(0b1000, 4)).coins(0).number(0b01, 2);
-        let told = Message::external(&outside.reference(order.done()).done());
-        let told = told.unwrap_or_else(|_| Message::nothing(payer));
+        let external = Message::external(&outside.reference(order.done()).done());
+        let external = external.unwrap_or_else(|_| Message::nothing(payer));
         let amount = self.amount(pair, turn);
         let tail = Builder::default().number(0, 2).done();
         let sent = Message::internal(payer, payee, amount, FORWARD_FEE, (lt + 1, utime), (true, &tail));
@@ -186,7 +186,7 @@ impl Chain {
             is_active: true,
         };
         let fee = RUN_FEE + FORWARD_FEE + FORWARD_FEE / 2;
-        [step(payer, lt, told, vec![sent.clone()], fee), step(payee, lt + 2, sent, Vec::new(), PAID_FEE)]
+        [step(payer, lt, external, vec![sent.clone()], fee), step(payee, lt + 2, sent, Vec::new(), PAID_FEE)]
     }
 
     /// All transactions of block `height`.
@@ -195,8 +195,8 @@ impl Chain {
         self.own(height).into_iter().chain(clients).collect()
     }
 
-    /// An account's transactions in blocks, from `lt` (the newest, if there is none) down, at most `count`, those at
-    /// or before `to_lt` left out.
+    /// At most `count` transactions of an account, from `lt` (by default the newest) down, excluding those at
+    /// or before `to_lt`.
     pub(super) fn history(&self, account: &Address, lt: Option<u64>, to_lt: u64, count: usize) -> Vec<Entry> {
         let most = lt.unwrap_or(u64::MAX);
         let clients = self
@@ -249,7 +249,7 @@ impl Chain {
         out
     }
 
-    /// What an account holds in nanotons; `None` if it was never paid.
+    /// The balance of an account in nanotons; `None` if it never received coins.
     pub(super) fn balance(&self, account: &Address) -> Option<u64> {
         let steps = self.steps.iter().filter(|step| step.account == *account && step.height <= self.head);
         let mut origin = None;
@@ -274,7 +274,7 @@ impl Chain {
         known.map(|balance| u64::try_from(balance).unwrap_or(0))
     }
 
-    /// What a wallet that is there from the start keeps: its sequence number, and its public key.
+    /// The state of a wallet that exists from the start: its sequence number and public key.
     pub(super) fn wallet_state(&self, address: &Address) -> Option<(u64, [u8; 32])> {
         let wallet = self.wallet(address)?;
         let own = self.residents.iter().position(|resident| resident.address == *address);
@@ -286,17 +286,17 @@ impl Chain {
         Some((turns + orders.count() as u64, wallet.key))
     }
 
-    /// What a wallet keeps, as a cell.
+    /// The state of a wallet as a cell.
     pub(super) fn data((seqno, key): (u64, [u8; 32])) -> Arc<Cell> {
         Builder::default().number(seqno, 32).number(WALLET_ID, 32).bytes(&key).bit(false).done()
     }
 
-    /// The number that distinguishes a wallet from others of the same key.
+    /// The number that distinguishes a wallet from others with the same key.
     pub(super) fn wallet_id() -> u64 {
         WALLET_ID
     }
 
-    /// Takes a message from outside, as bytes of a bag; gives its hash, or says in a lite server's words why not.
+    /// Takes an external message as the bytes of a bag; returns its hash, or the lite server's reason for refusing it.
     pub(super) fn take(&mut self, bag: &[u8], now: Time) -> Result<[u8; 32], String> {
         let root = Cell::of_bag(bag).map_err(|why| format!("cannot deserialize bag-of-cells: {why}"))?;
         let message = Message::external(&root).map_err(str::to_owned)?;
@@ -338,7 +338,7 @@ impl Chain {
             .iter()
             .any(|step| step.account == account && step.height > self.head && step.incoming.source.is_none());
         if is_waiting {
-            // A second one of the same number is passed on, and then never gets into a block.
+            // A second message with the same number is forwarded, but never enters a block.
             return Ok(root.hash);
         }
         if self.inbox.take(moment, bag.to_vec()).is_none() {
@@ -348,7 +348,7 @@ impl Chain {
         Ok(root.hash)
     }
 
-    /// Carries out an order in the next block. What a wallet cannot pay for it does not send.
+    /// Executes an order in the next block. A wallet skips the payments that it cannot afford.
     fn run(&mut self, incoming: Message, order: &Order) {
         let account = incoming.destination;
         let height = self.head + 1;
@@ -361,7 +361,7 @@ impl Chain {
         let mut outgoing = Vec::new();
         for payment in &order.payments {
             let cost = FORWARD_FEE + FORWARD_FEE / 2;
-            // Mode 128 sends all there is, out of which the fee comes.
+            // Mode 128 sends the whole balance, from which the fee is deducted.
             let value = if payment.mode & 128 != 0 { left.saturating_sub(cost) } else { payment.value };
             if value.checked_add(cost).is_none_or(|all| all > left) {
                 continue;

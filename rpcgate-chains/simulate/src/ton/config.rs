@@ -1,13 +1,13 @@
-//! The network's configuration: some of its parameters, as a dictionary of cells.
+//! The network configuration: some of its parameters, as a dictionary of cells.
 
 use super::cell::{Builder, Cell, dictionary};
 use std::sync::Arc;
 
-/// Contracts of the masterchain that the configuration names: by 32 bytes of one kind each.
+/// Masterchain contracts that the configuration names: addresses of one repeated byte.
 const CONTRACTS: [(u64, u8); 3] = [(0, 0x55), (1, 0x33), (2, 0x34)];
 
-/// All parameters there are here, by number: 0 to 2 the contracts of configuration, elections and minting, 8 the
-/// version, 9 and 10 which parameters there must be, 15 to 17 how validators are elected.
+/// All simulated parameters by number: 0 to 2 the contracts of configuration, elections and minting, 8 the version,
+/// 9 and 10 the mandatory parameters, 15 to 17 the election of validators.
 fn parameters() -> Vec<(u64, Arc<Cell>)> {
     let mut out: Vec<_> = CONTRACTS
         .iter()

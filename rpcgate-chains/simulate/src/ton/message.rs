@@ -1,45 +1,45 @@
-//! Messages and transactions as cells, and the messages to a wallet from outside.
+//! Messages and transactions as cells, and external messages to a wallet.
 
 use super::address::{Address, base64};
 use super::cell::{Builder, Cell, Slice, dictionary};
 use crate::json::{Json, object};
 use std::sync::Arc;
 
-/// A message that an account got or sent.
+/// A message that an account received or sent.
 #[derive(Debug, Clone)]
 pub(super) struct Message {
-    /// `None` if it came from outside.
+    /// `None` for an external message.
     pub(super) source: Option<Address>,
     pub(super) destination: Address,
     /// In nanotons.
     pub(super) value: u64,
     pub(super) fwd_fee: u64,
     pub(super) created_lt: u64,
-    /// All of it.
+    /// The whole message.
     pub(super) cell: Arc<Cell>,
     pub(super) body: Arc<Cell>,
 }
 
-/// What came of one incoming message.
+/// A transaction: the effect of one incoming message.
 #[derive(Debug, Clone)]
 pub(super) struct Step {
     pub(super) account: Address,
     /// Logical time.
     pub(super) lt: u64,
-    /// Height of the block of the workchain that holds it.
+    /// The height of the workchain block that contains it.
     pub(super) height: u64,
     /// Unix time in seconds.
     pub(super) utime: u64,
     pub(super) incoming: Message,
     pub(super) outgoing: Vec<Message>,
-    /// In nanotons, the part of sent messages included.
+    /// In nanotons, including the fees of sent messages.
     pub(super) fee: u64,
-    /// Whether code ran, which only an account with code can have.
+    /// Whether code ran, which requires an account with code.
     pub(super) is_active: bool,
 }
 
 impl Message {
-    /// A message of one account to another; `bounce` and what follows is as the sender wrote it.
+    /// A message between two accounts; `bounce` and the members after it are as the sender wrote them.
     pub(super) fn internal(
         source: Address,
         destination: Address,
@@ -52,7 +52,7 @@ impl Message {
         let to = destination.write(source.write(to)).coins(value).bit(false).coins(0).coins(fwd_fee);
         let to = to.number(created_lt, 64).number(created_at, 32);
         let body = body_of(&mut tail.slice()).unwrap_or_default();
-        // A body that was beside the head of a message without a sender may have no room beside the full one.
+        // A body that was inline after the shorter head of a message without a sender may not fit after the full head.
         let cell = if to.room() >= tail.slice().left() {
             to.rest(tail.slice()).done()
         } else {
@@ -61,7 +61,7 @@ impl Message {
         Message { source: Some(source), destination, value, fwd_fee, created_lt, cell, body }
     }
 
-    /// Reads a message from outside; says what is wrong with it.
+    /// Reads an external message, or says what is wrong with it.
     pub(super) fn external(cell: &Arc<Cell>) -> Result<Self, &'static str> {
         const BROKEN: &str = "cannot unpack external message";
         let mut slice = cell.slice();
@@ -78,14 +78,14 @@ impl Message {
         Ok(Message { source: None, destination, value: 0, fwd_fee: 0, created_lt: 0, cell, body })
     }
 
-    /// A message from outside that says nothing.
+    /// An empty external message.
     pub(super) fn nothing(destination: Address) -> Self {
         let cell = Arc::new(Cell::default());
         let body = cell.clone();
         Message { source: None, destination, value: 0, fwd_fee: 0, created_lt: 0, cell, body }
     }
 
-    /// As TonCenter shows it.
+    /// The message as TonCenter shows it.
     pub(super) fn json(&self) -> Json {
         let mut slice = self.body.slice();
         let text = match slice.number(32) {
@@ -113,7 +113,7 @@ impl Message {
     }
 }
 
-/// The text of a comment, over as many cells as it takes.
+/// The text of a comment, which may span several cells.
 fn text_of(mut slice: Slice<'_>) -> Option<String> {
     let mut bytes = Vec::new();
     loop {
@@ -125,13 +125,13 @@ fn text_of(mut slice: Slice<'_>) -> Option<String> {
     }
 }
 
-/// What follows a message's head: maybe code and data for a new account, then the body.
+/// The part after a message's head: optional code and data for a new account, then the body.
 fn body_of(slice: &mut Slice<'_>) -> Option<Arc<Cell>> {
     if slice.bit()? {
         if slice.bit()? {
             slice.reference()?;
         } else {
-            // Neither depth, nor a special role, then code, data and libraries.
+            // No depth and no special role, then code, data and libraries.
             if slice.bit()? || slice.bit()? {
                 return None;
             }
@@ -148,11 +148,11 @@ fn body_of(slice: &mut Slice<'_>) -> Option<Arc<Cell>> {
     Some(Builder::default().rest(slice.clone()).done())
 }
 
-/// A message to a wallet of version 4.
+/// An order: a message to a wallet of version 4.
 #[derive(Debug)]
 pub(super) struct Order {
     pub(super) signature: Vec<u8>,
-    /// What is signed.
+    /// The signed hash.
     pub(super) hash: [u8; 32],
     pub(super) wallet_id: u64,
     pub(super) valid_until: u64,
@@ -167,7 +167,7 @@ pub(super) struct Payment {
     pub(super) destination: Address,
     pub(super) value: u64,
     pub(super) bounce: bool,
-    /// What follows the head, as it goes into the message.
+    /// The part after the head, as it goes into the message.
     pub(super) tail: Arc<Cell>,
 }
 
@@ -178,7 +178,7 @@ impl Order {
         let signature = slice.bytes(64)?;
         let hash = Builder::default().rest(slice.clone()).done().hash;
         let (wallet_id, valid_until, seqno) = (slice.number(32)?, slice.number(32)?, slice.number(32)?);
-        // Plugins are another matter.
+        // Plugins are not supported.
         if slice.number(8)? != 0 {
             return None;
         }
@@ -214,12 +214,12 @@ impl Payment {
 }
 
 impl Step {
-    /// What was collected for the account's storage, in nanotons.
+    /// The storage fee of the account, in nanotons.
     pub(super) fn storage_fee(&self) -> u64 {
         if self.is_active { 77 } else { 0 }
     }
 
-    /// The transaction as a cell. `before` is the hash and logical time of the account's last one.
+    /// The transaction as a cell. `before` is the hash and logical time of the account's previous transaction.
     pub(super) fn cell(&self, before: ([u8; 32], u64), states: ([u8; 32], [u8; 32])) -> Arc<Cell> {
         let state = |to: Builder| to.number(if self.is_active { 0b10 } else { 0b00 }, 2);
         let sent: Vec<_> = self
@@ -244,7 +244,7 @@ impl Step {
             .done()
     }
 
-    /// How it went, phase by phase.
+    /// The phases of the transaction.
     fn description(&self) -> Arc<Cell> {
         let is_internal = self.incoming.source.is_some();
         let storage = self.storage_fee();
@@ -256,7 +256,7 @@ impl Step {
             to.bit(false)
         };
         if !self.is_active {
-            // Nothing to run.
+            // The compute phase is skipped.
             return to.bit(false).number(0, 2).bit(false).bit(true).bit(false).bit(false).done();
         }
         let forwarded: u64 = self.outgoing.iter().map(|message| message.fwd_fee).sum();

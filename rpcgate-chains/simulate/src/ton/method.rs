@@ -10,7 +10,7 @@ use crate::rest::MethodNames;
 use rpcgate_core::clock::Time;
 use serde_json::Value;
 
-/// The shard that is a whole workchain.
+/// The shard that covers a whole workchain.
 const WHOLE: i64 = i64::MIN;
 
 /// The methods of the node.
@@ -128,7 +128,7 @@ impl TonNode {
         }
     }
 
-    /// The height that a block of some chain stands for, if it is there.
+    /// The masterchain height of a block of either chain, if the block exists.
     fn at_height(&self, workchain: i64, seqno: i64) -> Result<u64, Failure> {
         let height = u64::try_from(seqno).ok().and_then(|seqno| Chain::of_seqno(workchain, seqno));
         height.filter(|height| *height <= self.chain.head).ok_or_else(|| {
@@ -137,7 +137,7 @@ impl TonNode {
         })
     }
 
-    /// The chain and height of the block that is asked for by number, logical time or Unix time.
+    /// The chain and height of the block that the request selects by number, logical time or Unix time.
     fn find_block(&self, params: &Params) -> Result<(i64, u64), Failure> {
         let (workchain, shard) = (params.number("workchain")?, params.number("shard")?);
         if !matches!(workchain, -1 | 0) || shard != WHOLE {
@@ -240,7 +240,7 @@ impl TonNode {
         let chain = &self.chain;
         let wallet = chain.wallet_state(address);
         let last = chain.history(address, None, 0, 1).into_iter().next();
-        // The code of wallets does not run here; what stands in its place is one empty method.
+        // The code of wallets does not run here; a single empty method takes its place.
         let code = wallet.map(|_| base64(&Builder::default().number(0xff00, 16).done().bag()));
         object! {
             "@type": "raw.fullAccountState",
@@ -311,8 +311,8 @@ fn bag(params: &Params, name: &str) -> Result<Vec<u8>, Failure> {
     })
 }
 
-/// The hash of a message without what differs between two of the same meaning: no state for the account, the body in a
-/// cell of its own.
+/// The normalized hash of a message, which is the same for all encodings of one message: no state for the account, the
+/// body in a cell of its own.
 fn normal(bag: &[u8], hash: [u8; 32]) -> [u8; 32] {
     let message = Cell::of_bag(bag).and_then(|cell| super::message::Message::external(&cell));
     message.map_or(hash, |message| {
@@ -333,7 +333,7 @@ fn wanted_hash(text: &str) -> Result<[u8; 32], Failure> {
 
 impl Chain {
     fn block_id(&self, workchain: i64, height: u64) -> Json {
-        // One number for a block of either chain: the masterchain's are even.
+        // One number for a block of either chain: those of the masterchain are even.
         let n = height << 1 | u64::from(workchain == 0);
         object! {
             "@type": "ton.blockIdExt",

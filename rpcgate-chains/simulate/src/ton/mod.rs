@@ -18,18 +18,18 @@ use params::Params;
 use rpcgate_core::clock::Time;
 use serde_json::Value;
 
-/// A TonCenter in front of a lite server.
+/// A TonCenter server in front of a lite server.
 ///
 /// Four wallets of version 4 hold 10,000 TON each; the seeds of their secret keys are the numbers 1 to 4 as 32 bytes.
-/// They carry out the messages of their owners, apart from plugins. Other code does not run: get methods are those of
-/// wallets, and coins sent to an address without an account stay there. One transaction in 64 of an account that makes the
-/// chain's own traffic has a hash that is not the hash of its cell.
+/// They execute the orders of their owners, except for plugins. Other code does not run: get methods are those of wallets,
+/// and coins sent to an address without an account stay there. One in 64 transactions of an account that makes the chain's
+/// own traffic has a hash that is not the hash of its cell.
 #[derive(Debug)]
 pub struct TonNode {
     chain: Chain,
 }
 
-/// Why a call failed: the HTTP status, and the words.
+/// The error of a call: the HTTP status and the text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     status: u16,
@@ -50,12 +50,12 @@ impl From<Failure> for NodeReply {
 }
 
 impl TonNode {
-    /// A node for a seed.
+    /// Creates a node from a seed.
     pub fn new(seed: u64) -> Self {
         TonNode { chain: Chain::new(seed) }
     }
 
-    /// Answers a body of JSON-RPC, of which the server takes single calls only.
+    /// Answers a JSON-RPC body, which must be a single call.
     fn json_rpc(&mut self, body: &[u8], now: Time) -> Result<NodeReply, Failure> {
         let invalid = |what: &str| {
             Failure::new(422, format!("Validation error: 1 validation error for Request\n{what}"))
@@ -70,7 +70,7 @@ impl TonNode {
         let Some(method) = request.method.as_str() else {
             return Err(invalid("body -> method\n  field required (type=value_error.missing)"));
         };
-        // The server reads ids as text, and repeats them so.
+        // The server reads ids as text, and repeats them as text.
         let id = match request.id.as_deref().map(serde_json::from_str::<Value>) {
             None | Some(Ok(Value::Null)) => None,
             Some(Ok(Value::String(text))) => Some(text),
@@ -152,7 +152,7 @@ impl Simulated for TonNode {
     fn replay(&mut self, past: &[Submission]) {
         for Submission { moment, raw } in past {
             self.chain.head = self.chain.height(*moment);
-            // What an edited list lacks may leave a later message without its number.
+            // If the list was edited, a later message may lack its predecessor.
             let _ = self.chain.take(raw, *moment);
         }
         self.chain.inbox.begin_request();

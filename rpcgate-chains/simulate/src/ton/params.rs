@@ -1,4 +1,4 @@
-//! What a client sent with a call: members of a JSON body, or of the query.
+//! The parameters of a call: members of a JSON body, or of the query.
 
 use super::Failure;
 use super::address::Address;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 #[derive(Debug)]
 pub(super) struct Params {
     members: Map<String, Value>,
-    /// Whether they come from a URL or a body of their own, and not from JSON-RPC: what is wrong is said otherwise.
+    /// Whether they come from a URL or a plain body rather than from JSON-RPC; the texts of errors differ.
     rest: bool,
 }
 
@@ -40,12 +40,12 @@ impl Params {
         }
     }
 
-    /// A member, if it is there.
+    /// A member, if it is present.
     pub(super) fn get(&self, name: &str) -> Option<&Value> {
         self.members.get(name).filter(|value| !value.is_null())
     }
 
-    /// A text that must be there.
+    /// A required text.
     pub(super) fn text(&self, name: &str) -> Result<&str, Failure> {
         match self.get(name) {
             Some(Value::String(text)) => Ok(text),
@@ -54,7 +54,7 @@ impl Params {
         }
     }
 
-    /// A whole number, if it is there.
+    /// An optional whole number.
     pub(super) fn maybe_number(&self, name: &str) -> Result<Option<i64>, Failure> {
         let wrong = || self.wrong(name, "value is not a valid integer (type=type_error.integer)");
         match self.get(name) {
@@ -65,17 +65,17 @@ impl Params {
         }
     }
 
-    /// A whole number that must be there.
+    /// A required whole number.
     pub(super) fn number(&self, name: &str) -> Result<i64, Failure> {
         self.maybe_number(name)?.ok_or_else(|| self.missing(name))
     }
 
-    /// An address that must be there.
+    /// A required address.
     pub(super) fn address(&self) -> Result<Address, Failure> {
         Address::read(self.text("address")?).ok_or_else(|| Failure::new(416, "Incorrect address"))
     }
 
-    /// What is said of a member that is not as it should be.
+    /// The error for an invalid member.
     pub(super) fn wrong(&self, name: &str, what: &str) -> Failure {
         if self.rest {
             Failure::new(422, format!("query -> {name}\n  {what}"))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 const OWNER: &str = "EQAkxuybaeBflbgYW3vgQvcFgyAQVcLtXZwdrpeLNqzZ000c";
 const OTHER: &str = "0:1111111111111111111111111111111111111111111111111111111111111111";
-/// Orders of the first developer's wallet under its number 0, valid for ten minutes: 1.5 TON with the comment "hello" to
+/// Orders of the first developer's wallet with sequence number 0, valid for ten minutes: 1.5 TON with the comment "hello" to
 /// `OTHER`, with the state for a new wallet; and 1, 2 and 3 TON for three accounts. Signed by TON's own library.
 const ONE: &str = "te6cckECFwEAA7UAA+OIAEmN2TbTwL8rcDC298CF7gsGQCCrhdq7ODtdLxZtWbOmEZkgxidJk7kZqcHfZMN3oEoCv935CGAGphLOtmE2ORj6Tzb1ajzyl4wxiLd/y39R8x8hL+vobknmgcGG/T8P4EDlNTRi7Wk6iwAAAAAAABABFRYBFP8A9KQT9LzyyAsCAgEgAxACAUgEBwLm0AHQ0wMhcbCSXwTgItdJwSCSXwTgAtMfIYIQcGx1Z70ighBkc3RyvbCSXwXgA/pAMCD6RAHIygfL/8nQ7UTQgQFA1yH0BDBcgQEI9ApvoTGzkl8H4AXTP8glghBwbHVnupI4MOMNA4IQZHN0crqSXwbjDQUGAHgB+gD0BDD4J28iMFAKoSG+8uBQghBwbHVngx6xcIAYUATLBSbPFlj6Ahn0AMtpF8sfUmDLPyDJgED7AAYAilAEgQEI9Fkw7UTQgQFA1yDIAc8W9ADJ7VQBcrCOI4IQZHN0coMesXCAGFAFywVQA88WI/oCE8tqyx/LP8mAQPsAkl8D4gIBIAgPAgEgCQ4CAVgKCwA9sp37UTQgQFA1yH0BDACyMoHy//J0AGBAQj0Cm+hMYAIBIAwNABmtznaiaEAga5Drhf/AABmvHfaiaEAQa5DrhY/AABG4yX7UTQ1wsfgAWb0kK29qJoQICga5D6AhhHDUCAhHpJN9KZEM5pA+n/mDeBKAG3gQFImHFZ8xhAT48oMI1xgg0x/TH9MfAvgju/Jk7UTQ0x/TH9P/9ATRUUO68qFRUbryogX5AVQQZPkQ8qP4ACSkyMsfUkDLH1Iwy/9SEPQAye1U+A8B0wchwACfbFGTINdKltMH1AL7AOgw4CHAAeMAIcAC4wABwAORMOMNA6TIyx8Syx/L/xESExQAbtIH+gDU1CL5AAXIygcVy//J0Hd0gBjIywXLAiLPFlAF+gIUy2sSzMzJc/sAyEAUgQEI9FHypwIAcIEBCNcY+gDTP8hUIEeBAQj0UfKnghBub3RlcHSAGMjLBcsCUAbPFlAE+gIUy2oSyx/LP8lz+wACAGyBAQjXGPoA0z8wUiSBAQj0WfKnghBkc3RycHSAGMjLBcsCUAXPFlAD+gITy2rLHxLLP8lz+wAACvQAye1UAFEAAAAAKamjF0y1q/atefv1q7zK/MJp2FzSZR7UuIW1hp8kGu3wpbopQAB6QgAIiIiIiIiIiIiIiIiIiIiIiIiIiIiIiIiIiIiIiIiIiKLLQXgAAAAAAAAAAAAAAAAAAAAAAABoZWxsb+25op0=";
 const ONE_HASH: &str = "2e5927e7570bbc2389ab93fcc1346c44e5169e8d954203b15ca0bb892d0b78c6";
@@ -46,7 +46,7 @@ fn block_id() -> Value {
 }
 
 #[test]
-fn the_masterchain_goes_on_and_its_blocks_are_found_in_three_ways() {
+fn the_masterchain_advances_and_its_blocks_are_found_in_three_ways() {
     let mut node = TonNode::new(7);
     let info = result(&mut node, "getMasterchainInfo", json!({}), NOW);
     let expected = json!({
@@ -105,7 +105,7 @@ fn the_masterchain_goes_on_and_its_blocks_are_found_in_three_ways() {
 }
 
 #[test]
-fn what_a_block_lists_is_found_in_its_accounts_history() {
+fn transactions_of_a_block_are_found_in_the_history_of_their_accounts() {
     let mut node = TonNode::new(7);
     let head = node.height(NOW) + 5_300_000;
     for seqno in head - 10..=head {
@@ -119,7 +119,7 @@ fn what_a_block_lists_is_found_in_its_accounts_history() {
             let history = history.as_array().expect("rows").clone();
             assert_eq!(history.len(), 3);
             assert_eq!(history[0]["transaction_id"]["hash"], row["hash"]);
-            // Each transaction's cell names the one before it.
+            // Each transaction's cell names the previous one.
             for pair in history.windows(2) {
                 let data = address::from_base64(pair[0]["data"].as_str().expect("Base64")).expect("Base64");
                 let cell = cell::Cell::of_bag(&data).expect("a cell");
@@ -139,7 +139,7 @@ fn what_a_block_lists_is_found_in_its_accounts_history() {
 }
 
 #[test]
-fn shapes_of_transactions_and_accounts_are_toncenters() {
+fn transactions_and_accounts_have_the_shapes_of_toncenter() {
     let mut node = TonNode::new(7);
     let resident = node.chain.block(node.height(NOW) - 1)[1].account.friendly();
     let message = |data: Value| {
@@ -181,7 +181,7 @@ fn shapes_of_transactions_and_accounts_are_toncenters() {
 }
 
 #[test]
-fn what_residents_hold_follows_from_their_transactions() {
+fn balances_of_residents_follow_from_their_transactions() {
     let mut node = TonNode::new(7);
     let who = node.chain.block(node.height(NOW))[0].account.friendly();
     let balance = |node: &mut TonNode, now| {
@@ -207,7 +207,7 @@ fn what_residents_hold_follows_from_their_transactions() {
 }
 
 #[test]
-fn an_order_of_a_wallets_owner_is_carried_out_in_the_next_block() {
+fn an_order_of_a_wallets_owner_is_executed_in_the_next_block() {
     let mut node = TonNode::new(7);
     let sent = result(&mut node, "sendBocReturnHash", json!({ "boc": ONE }), NOW);
     let hash = hex::decode(ONE_HASH).expect("hex");
@@ -217,7 +217,7 @@ fn an_order_of_a_wallets_owner_is_carried_out_in_the_next_block() {
     );
     assert_eq!(node.submitted().len(), 1);
     assert_eq!(result(&mut node, "getAddressBalance", json!({ "address": OTHER }), NOW), "0");
-    // The same again is passed on, and comes to nothing.
+    // The same order again is forwarded, and has no effect.
     assert_eq!(result(&mut node, "sendBoc", json!({ "boc": ONE }), NOW)["@type"], "ok");
     assert!(node.submitted().is_empty());
     let now = later(10);
@@ -253,7 +253,7 @@ fn an_order_can_hold_several_payments() {
 }
 
 #[test]
-fn what_is_no_good_order_is_told_why() {
+fn an_invalid_order_is_refused_with_the_reason() {
     let mut node = TonNode::new(7);
     let mut refused = |params: Value, now: Time| {
         let (status, answer) = call(&mut node, "sendBoc", params, now);
@@ -279,7 +279,7 @@ fn what_is_no_good_order_is_told_why() {
     let place = forged.len() - 30;
     forged[place] ^= 1;
     assert!(refused(json!({ "boc": address::base64(&forged) }), NOW).1.ends_with("crc32c mismatch"));
-    // The checksum is not asked for where the header says that there is none.
+    // The checksum is ignored if the header says that there is none.
     forged[4] &= !0x40;
     forged.truncate(forged.len() - 4);
     assert!(refused(json!({ "boc": address::base64(&forged) }), NOW).1.contains("exitcode=35"));
@@ -323,7 +323,7 @@ fn errors_have_toncenters_statuses_and_shapes() {
 }
 
 #[test]
-fn a_node_that_is_told_the_past_agrees_with_the_one_that_lived_it() {
+fn a_node_that_replays_submissions_agrees_with_the_original() {
     let mut first = TonNode::new(7);
     result(&mut first, "sendBoc", json!({ "boc": ONE }), NOW);
     let past = first.submitted();
@@ -339,7 +339,7 @@ fn a_node_that_is_told_the_past_agrees_with_the_one_that_lived_it() {
 }
 
 #[test]
-fn a_clock_from_before_the_chain_or_long_after_it_does_no_harm() {
+fn a_clock_from_before_the_chain_or_long_after_it_is_harmless() {
     for secs in [0, 1_600_000_000, 10_000_000_000] {
         let (mut node, now) = (TonNode::new(7), Time::from_secs(secs));
         result(&mut node, "getMasterchainInfo", json!({}), now);

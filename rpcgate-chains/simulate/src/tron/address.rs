@@ -16,14 +16,14 @@ pub(super) fn sha256(bytes: &[u8]) -> [u8; 32] {
     out
 }
 
-/// The 21 bytes that stand in messages.
+/// The 21 bytes of an address in messages.
 pub(super) fn long(address: &Address) -> Vec<u8> {
     let mut out = vec![PREFIX];
     out.extend_from_slice(address);
     out
 }
 
-/// Reads the 21 bytes of a message.
+/// Reads the 21 bytes of an address in a message.
 pub(super) fn short(bytes: &[u8]) -> Option<Address> {
     bytes.strip_prefix(&[PREFIX])?.try_into().ok()
 }
@@ -34,14 +34,14 @@ pub(super) fn base58(bytes: &[u8]) -> String {
     bs58::encode([bytes, &check[..4]].concat()).into_string()
 }
 
-/// Reads the Base58 form; `None` if it is not that, or its checksum is wrong.
+/// Decodes the Base58 form; `None` if the text is not Base58 or its checksum is wrong.
 pub(super) fn from_base58(text: &str) -> Option<Vec<u8>> {
     let bytes = bs58::decode(text).into_vec().ok()?;
     let (body, check) = bytes.split_at_checked(bytes.len().checked_sub(4)?)?;
     (sha256(&sha256(body))[..4] == *check).then(|| body.to_vec())
 }
 
-/// The bytes of an address field as JSON: Base58 where the client asked to see addresses, else hex.
+/// The bytes of an address field as JSON: Base58 if the client set `visible`, else hex.
 pub(super) fn shown(bytes: &[u8], visible: bool) -> Json {
     if visible { base58(bytes).into() } else { hex::encode(bytes).into() }
 }

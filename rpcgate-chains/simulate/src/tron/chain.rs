@@ -1,4 +1,4 @@
-//! The chain: blocks, accounts and what clients sent.
+//! The chain: blocks, accounts and submitted transactions.
 
 use super::address::{Address, from_base58, long, sha256, short};
 use super::network::FOUNDATION;
@@ -11,23 +11,23 @@ use k256::ecdsa::SigningKey;
 use rpcgate_core::clock::Time;
 use std::collections::{BTreeMap, HashMap};
 
-/// Height at the epoch.
+/// The height at the epoch.
 const BASE: u64 = 78_800_000;
-/// A block every three seconds, to the millisecond.
+/// The time between blocks: exactly three seconds.
 const SLOT_MS: u64 = 3_000;
-/// How many producers take turns.
+/// The number of block producers, which take turns.
 pub(super) const WITNESSES: u64 = 27;
-/// How many blocks the newest solid block lies behind.
+/// The number of blocks by which the newest solid block lies behind.
 pub(super) const SOLID_DEPTH: u64 = 19;
-/// How many accounts make the chain's own traffic.
+/// The number of accounts that make the chain's own traffic.
 const RESIDENTS: u64 = 48;
-/// Traffic of the first half of so many blocks is taken back in the second half, last one first: balances move, and
+/// The length of a cycle: the second half takes back the traffic of the first half in reverse order. Balances move, and
 /// are known at any height without a walk from the first block.
 const CYCLE: u64 = 64;
 pub(super) const TRX: i64 = 1_000_000;
-/// Bandwidth that every account has for nothing in a day, in bytes.
+/// The free bandwidth of every account in a day, in bytes.
 pub(super) const FREE_NET: i64 = 600;
-/// Bandwidth comes back over so many milliseconds.
+/// The time in which bandwidth recovers, in milliseconds.
 const DAY_MS: u64 = 86_400_000;
 
 /// How a transaction ended.
@@ -38,30 +38,30 @@ pub(super) enum Outcome {
     OutOfEnergy,
 }
 
-/// What a transaction cost and did.
+/// The cost and effect of a transaction.
 #[derive(Debug, Clone)]
 pub(super) struct Receipt {
     pub(super) outcome: Outcome,
-    /// Sun burnt in all.
+    /// The total of burnt sun.
     pub(super) fee: i64,
     pub(super) net_usage: i64,
     pub(super) net_fee: i64,
-    /// Energy used; 0 where no contract ran.
+    /// The energy used; 0 if no contract ran.
     pub(super) energy: i64,
-    /// Sun burnt for energy; 0 where staked coins gave it.
+    /// Sun burnt for energy; 0 if staked coins paid for it.
     pub(super) energy_fee: i64,
-    /// Tokens that moved: from, to, how many.
+    /// Tokens that moved: sender, receiver, amount.
     pub(super) moved: Option<(Address, Address, i64)>,
 }
 
-/// A transaction that stands in a block, with what came of it.
+/// A transaction in a block, with its result.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) tx: Tx,
     pub(super) receipt: Receipt,
 }
 
-/// What clients' transactions changed about an account.
+/// The changes of an account by clients' transactions.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Change {
     pub(super) sun: i64,
@@ -71,25 +71,25 @@ pub(super) struct Change {
     pub(super) net: i64,
 }
 
-/// What an account is at some moment.
+/// The state of an account at some moment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Account {
     pub(super) balance: i64,
     /// Unix time in milliseconds.
     pub(super) created: u64,
-    /// When it last sent something, in milliseconds; 0 for never.
+    /// The time at which it last sent something, in milliseconds; 0 for never.
     pub(super) last: u64,
-    /// Free bandwidth used, in bytes, as of then.
+    /// The free bandwidth used, in bytes, at that time.
     pub(super) net: i64,
     pub(super) witness: bool,
 }
 
-/// One chain.
+/// The state of one chain.
 #[derive(Debug)]
 pub(super) struct Chain {
     seed: Seed,
     pub(super) timeline: Timeline,
-    /// Height of the newest block.
+    /// The height of the newest block.
     pub(super) head: u64,
     developers: Vec<Address>,
     residents: Vec<Address>,
@@ -130,17 +130,17 @@ impl Chain {
         }
     }
 
-    /// Height of the newest block at `now`.
+    /// The height of the newest block at `now`.
     pub(super) fn height(&self, now: Time) -> u64 {
         self.timeline.height(now).max(self.head)
     }
 
-    /// `now`, or the moment of the newest block for a clock that has stepped back behind it.
+    /// `now`, or the time of the newest block if the clock stepped back behind it.
     pub(super) fn moment(&self, now: Time) -> Time {
         now.max(self.timeline.time(self.head))
     }
 
-    /// Unix time of block `height` in milliseconds.
+    /// The Unix time of block `height` in milliseconds.
     pub(super) fn time(&self, height: u64) -> u64 {
         self.timeline.time(height).millis()
     }
@@ -150,8 +150,8 @@ impl Chain {
         self.head.saturating_sub(SOLID_DEPTH)
     }
 
-    /// Identity of block `height`: its height, then what looks like the tail of a hash. It does not cover the block,
-    /// so that the chain need not be computed from its first block on.
+    /// The id of block `height`: its height, then what looks like the tail of a hash. It does not cover the block,
+    /// so that the chain need not be computed from its first block.
     pub(super) fn id(&self, height: u64) -> [u8; 32] {
         let mut id = [0; 32];
         id[..8].copy_from_slice(&height.to_be_bytes());
@@ -164,17 +164,17 @@ impl Chain {
         self.witnesses[(self.time(height) / SLOT_MS % WITNESSES) as usize]
     }
 
-    /// A producer's signature under block `height`.
+    /// The producer's signature of block `height`.
     pub(super) fn signature(&self, height: u64) -> Vec<u8> {
         signature(self.seed, "sealed", height)
     }
 
-    /// What a transaction made now refers to.
+    /// The block to which a transaction created now refers.
     pub(super) fn reference(&self, height: u64) -> (Vec<u8>, Vec<u8>) {
         (height.to_be_bytes()[6..].to_vec(), self.id(height)[8..16].to_vec())
     }
 
-    /// Whether a transaction refers to a block of this chain, one of the last 65,536.
+    /// Whether a transaction refers to a block of this chain among the last 65,536.
     pub(super) fn knows(&self, body: &Body) -> bool {
         let Ok(low) = <[u8; 2]>::try_from(body.ref_bytes.as_slice()) else {
             return false;
@@ -184,13 +184,13 @@ impl Chain {
         self.head.checked_sub(back).is_some_and(|height| self.reference(height).1 == body.ref_hash)
     }
 
-    /// How many transactions of its own block `height` has.
+    /// The number of the chain's own transactions in block `height`.
     fn traffic(&self, height: u64) -> u64 {
         let first = mirrored(height);
         if first == 0 { 0 } else { self.seed.below("traffic", first, 6) }
     }
 
-    /// Payer, payee and amount in millionths of the chain's own transaction; whether it pays tokens.
+    /// The payer, payee and amount in millionths of one of the chain's own transactions; whether it pays tokens.
     fn payment(&self, height: u64, index: u64) -> (Address, Address, i64, bool) {
         let first = mirrored(height);
         let id = first << 8 | index;
@@ -241,12 +241,12 @@ impl Chain {
         own.chain(self.blocks.get(&height).into_iter().flatten().cloned()).collect()
     }
 
-    /// How many transactions block `height` has.
+    /// The number of transactions in block `height`.
     pub(super) fn count(&self, height: u64) -> usize {
         self.traffic(height) as usize + self.blocks.get(&height).map_or(0, Vec::len)
     }
 
-    /// A transaction that stands in a block, and the block's height.
+    /// A transaction in a block, and the block's height.
     pub(super) fn find(&self, id: &[u8; 32]) -> Option<(u64, Entry)> {
         if let Some((height, index)) = self.places.get(id) {
             let entry = self.blocks.get(height)?.get(*index)?;
@@ -263,7 +263,7 @@ impl Chain {
         self.places.contains_key(id)
     }
 
-    /// A client's transaction that no block holds yet.
+    /// A client's transaction that is not in a block yet.
     pub(super) fn waiting(&self, id: &[u8; 32]) -> Option<&Tx> {
         let (height, index) = self.places.get(id)?;
         if *height <= self.head {
@@ -272,12 +272,12 @@ impl Chain {
         Some(&self.blocks.get(height)?.get(*index)?.tx)
     }
 
-    /// How many of clients' transactions no block holds yet.
+    /// The number of clients' transactions that are not in a block yet.
     pub(super) fn waiting_count(&self) -> usize {
         self.blocks.range(self.head + 1..).map(|(_, entries)| entries.len()).sum()
     }
 
-    /// An account as it is with all that has been sent; `None` if no coins were ever paid to it.
+    /// An account after all sent transactions; `None` if it never received coins.
     pub(super) fn account(&self, address: &Address) -> Option<Account> {
         let change = self.changes.get(address).copied().unwrap_or_default();
         let witness = self.witnesses.contains(address);
@@ -294,7 +294,7 @@ impl Chain {
         } else {
             return None;
         };
-        // What was there before any client came was made at some time in the years before.
+        // Accounts that exist from the start were created at some time in the years before.
         let older = 1_600_000_000_000 + u64::from(address[0]) * 86_400_000 * 3;
         Some(Account {
             balance: origin.saturating_add(change.sun),
@@ -323,7 +323,7 @@ impl Chain {
         origin.saturating_add(change)
     }
 
-    /// What the running cycle has brought a resident so far, in sun and tokens.
+    /// The change of a resident's balance within the running cycle, in sun and tokens.
     fn swing(&self, address: &Address) -> (i64, i64) {
         let (start, place) = (self.head - self.head % CYCLE, self.head % CYCLE);
         let open = if place < CYCLE / 2 { place + 1 } else { CYCLE - 1 - place };
@@ -338,20 +338,20 @@ impl Chain {
         (sun, tokens)
     }
 
-    /// Free bandwidth that an account has used at `moment`, in milliseconds: it comes back evenly over a day.
+    /// The free bandwidth that an account has used at `moment`, in milliseconds: it recovers evenly over a day.
     pub(super) fn net_used(&self, account: &Account, moment: u64) -> i64 {
         let left = DAY_MS.saturating_sub(moment.saturating_sub(account.last));
         account.net * left.cast_signed() / DAY_MS.cast_signed()
     }
 }
 
-/// The block of the first half of its cycle whose traffic block `height` has or takes back.
+/// The block in the first half of the cycle whose traffic block `height` has or takes back.
 fn mirrored(height: u64) -> u64 {
     let place = height % CYCLE;
     if place < CYCLE / 2 { height } else { height - place + (CYCLE - 1 - place) }
 }
 
-/// Bandwidth that a transaction takes: its bytes, and 64 for its result.
+/// The bandwidth of a transaction: its bytes, and 64 for its result.
 pub(super) fn net(tx: &Tx) -> i64 {
     tx.write(None).len() as i64 + 64
 }

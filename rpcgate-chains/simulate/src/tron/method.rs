@@ -11,13 +11,13 @@ use crate::json::{Json, object};
 use crate::rest::MethodNames;
 use rpcgate_core::clock::Time;
 
-/// How long a transaction lives that the node makes, in milliseconds.
+/// The lifetime of a transaction that the node creates, in milliseconds.
 const LIFE_MS: i64 = 60_000;
-/// How far ahead a transaction may expire.
+/// How far ahead a transaction may expire, in milliseconds.
 const FAR_MS: i64 = 86_400_000;
-/// Most blocks of one answer.
+/// The most blocks of one answer.
 const BLOCKS: i64 = 100;
-/// Most bytes of a transaction.
+/// The largest transaction, in bytes.
 const TX_BYTES: usize = 500 * 1_024;
 
 /// The methods of the node. Names are lower case.
@@ -56,11 +56,11 @@ pub(super) const METHODS: MethodNames = MethodNames {
     ],
 };
 
-/// Why a transaction is not taken: the name of the reason, and its words.
+/// The reason for a refusal: its name and its text.
 type Refusal = (&'static str, String);
 
 impl TronNode {
-    /// Runs a method; an error is what stands in `Error`.
+    /// Runs a method; an error is the content of the member `Error`.
     pub(super) fn call(&mut self, method: &str, params: &Params, now: Time) -> Result<Json, String> {
         let (chain, visible) = (&self.chain, params.visible);
         let moment = chain.moment(now).millis();
@@ -190,7 +190,7 @@ impl TronNode {
         })
     }
 
-    /// Takes a transaction as a node does that hears of it at `now`.
+    /// Takes a transaction that the node receives at `now`.
     pub(super) fn take(&mut self, tx: Tx, now: Time) -> Result<(), Refusal> {
         let chain = &mut self.chain;
         let invalid = |why: &str| ("CONTRACT_VALIDATE_ERROR", format!("Contract validate error : {why}"));
@@ -249,7 +249,7 @@ impl TronNode {
         })
     }
 
-    /// A transaction of now.
+    /// Creates a transaction at `moment`.
     fn make(&self, contract: Contract, fee_limit: i64, moment: u64) -> Tx {
         let chain = &self.chain;
         let (ref_bytes, ref_hash) = chain.reference(chain.solid());
@@ -287,7 +287,7 @@ impl TronNode {
         Ok(out)
     }
 
-    /// Calls of a contract: one to be signed and sent, one that only reads, and what either would cost.
+    /// The methods that call a contract: build a transaction, read only, and estimate the cost.
     fn trigger(&self, method: &str, params: &Params, moment: u64) -> Json {
         match self.try_trigger(method, params, moment) {
             Ok(json) => json,
@@ -412,7 +412,7 @@ impl TronNode {
     }
 }
 
-/// The height that `getblock` is asked for: a number, the start of an identity, or by default the newest.
+/// The height that a `getblock` request selects: by number, by the start of an id, or by default the newest.
 fn chosen(text: &str, head: u64) -> Result<Option<i64>, String> {
     if text.is_empty() {
         return Ok(Some(head.cast_signed()));

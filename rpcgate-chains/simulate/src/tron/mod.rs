@@ -21,8 +21,8 @@ use rpcgate_core::clock::Time;
 
 /// A full node of TRON.
 ///
-/// The accounts whose secret keys are the numbers 1 to 10 hold 10,000 TRX and as many tokens each, so that every
-/// client can send. There are transfers of coins and calls of one TRC-20 token; what else a transaction could do is refused.
+/// The accounts whose secret keys are the numbers 1 to 10 hold 10,000 TRX and as many tokens each, so that every client
+/// can send. Transfers of coins and calls of one TRC-20 token are supported; every other transaction is refused.
 /// Every account pays for bandwidth and energy by the network's rules, without staked coins.
 #[derive(Debug)]
 pub struct TronNode {
@@ -30,7 +30,7 @@ pub struct TronNode {
 }
 
 impl TronNode {
-    /// A node for a seed.
+    /// Creates a node from a seed.
     pub fn new(seed: u64) -> Self {
         TronNode { chain: Chain::new(seed) }
     }
@@ -39,9 +39,9 @@ impl TronNode {
 /// An error of java-tron.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The web server's page about a path or verb that it does not serve: the HTTP status, and its words.
+    /// The web server's error page for a path or verb that it does not serve: the HTTP status and the text.
     Page(u16, &'static str),
-    /// What a method says, which stands in `Error` of an answer with status 200.
+    /// The error of a method: the member `Error` of an answer with status 200.
     Method(String),
 }
 
@@ -109,7 +109,7 @@ impl Simulated for TronNode {
         for Submission { moment, raw } in past {
             self.chain.head = self.chain.height(*moment);
             if let Ok(tx) = tx::Tx::read(raw) {
-                // What an edited list lacks may leave a later transaction without its coins.
+                // If the list was edited, a later transaction may lack its coins.
                 let _ = self.take(tx, *moment);
             }
         }

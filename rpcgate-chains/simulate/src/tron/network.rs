@@ -1,6 +1,6 @@
-//! Facts of the network that no transaction here changes.
+//! Constants of the network that no transaction changes here.
 
-/// What the committee has decided, by the names of `getchainparameters`; a value of 0 is not shown.
+/// The chain parameters by their names in `getchainparameters`; a value of 0 is not shown.
 pub(super) const PARAMETERS: &[(&str, i64)] = &[
     ("getMaintenanceTimeInterval", 21_600_000),
     ("getAccountUpgradeCost", 9_999_000_000),
@@ -77,20 +77,20 @@ pub(super) const PARAMETERS: &[(&str, i64)] = &[
     ("getAllowTvmBlob", 1),
 ];
 
-/// Accounts of the first block: the address, the name, and what it holds, in sun. The last takes what is burnt; its
-/// balance began as low as a balance can be.
+/// Accounts of the first block: the address, the name, and the balance in sun. The last one receives burnt coins; its
+/// balance started at the lowest possible value.
 pub(super) const FOUNDATION: &[(&str, &str, i64)] = &[
     ("TLLM21wteSPs4hKjbxgmH1L6poyMjeTbHm", "Zion", 99_000_000_000_000_000),
     ("TXmVpin5vq5gdZsciyyjdZgKRUju4st1wM", "Sun", 0),
     ("TLsV52sRDL79HXGGm9yzwKibb6BeruhUzy", "Blackhole", i64::MIN),
 ];
 
-/// Prices of energy since they changed: Unix milliseconds and sun.
+/// The history of energy prices: Unix milliseconds and sun.
 pub(super) const ENERGY_PRICES: &str = "0:100,1542607200000:20,1544724000000:10,1606240800000:40,1613044800000:140,\
     1635422400000:280,1669219200000:420,1726747200000:210,1756454400000:100";
 
-/// Prices of a byte of bandwidth since they changed.
+/// The history of prices for a byte of bandwidth.
 pub(super) const BANDWIDTH_PRICES: &str = "0:10,1606537500000:40,1614238080000:140,1626581880000:1000";
 
-/// What the owner of an account may do with its active permission.
+/// The operations that the active permission of an account allows.
 pub(super) const OPERATIONS: &str = "7fff1fc0033ec30f000000000000000000000000000000000000000000000000";

@@ -1,4 +1,4 @@
-//! What a client sent with a call: members of a JSON body, or of the query.
+//! The parameters of a call: members of a JSON body, or of the query.
 
 use super::tx::{address_field, hex_field, parse_error};
 use serde_json::{Map, Value};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 #[derive(Debug)]
 pub(super) struct Params {
     pub(super) whole: Value,
-    /// Whether the client writes and wants addresses in Base58.
+    /// Whether the client writes and expects addresses in Base58.
     pub(super) visible: bool,
 }
 
@@ -40,7 +40,7 @@ impl Params {
         Params { whole, visible }
     }
 
-    /// A number; 0 if it is not there.
+    /// A number; 0 if it is absent.
     pub(super) fn number(&self, name: &str) -> Result<i64, String> {
         let value = &self.whole[name];
         let wrong = || parse_error(&format!("Couldn't parse integer: For input string: {value}"));
@@ -52,22 +52,22 @@ impl Params {
         }
     }
 
-    /// A switch; off if it is not there.
+    /// A flag; false if it is absent.
     pub(super) fn switch(&self, name: &str) -> bool {
         is_set(&self.whole[name])
     }
 
-    /// A text; empty if it is not there.
+    /// A text; empty if it is absent.
     pub(super) fn text(&self, name: &str) -> &str {
         self.whole[name].as_str().unwrap_or_default()
     }
 
-    /// Bytes in hex; none if they are not there.
+    /// Bytes in hex; empty if they are absent.
     pub(super) fn bytes(&self, name: &str) -> Result<Vec<u8>, String> {
         hex_field(&self.whole[name])
     }
 
-    /// A hash; `None` if it has not 32 bytes, which nothing is found by.
+    /// A hash; `None` if it does not have 32 bytes, so that no look-up finds anything.
     pub(super) fn hash(&self, name: &str) -> Result<Option<[u8; 32]>, String> {
         Ok(self.bytes(name)?.try_into().ok())
     }

@@ -1,13 +1,13 @@
-//! Protocol Buffers on the wire: as much of them as transactions and block headers need.
+//! The encoding of Protocol Buffers, as far as transactions and block headers need it.
 
-/// Why bytes are no message, in the words of Google's reader.
+/// The reason why bytes are not a message, with the text of Google's parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Broken {
-    /// It ends within a field.
+    /// The message ends within a field.
     Truncated,
     /// A field number of zero.
     Tag,
-    /// A kind of field that does not exist.
+    /// A wire type that does not exist.
     Kind,
     /// A number of more than ten bytes.
     Number,
@@ -40,18 +40,18 @@ pub(super) enum Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// The number; 0 for anything else, as for a field that is not there.
+    /// The number; 0 for anything else, as for an absent field.
     pub(super) fn number(self) -> i64 {
         if let Field::Number(number) = self { number.cast_signed() } else { 0 }
     }
 
-    /// The bytes; none for anything else.
+    /// The bytes; empty for anything else.
     pub(super) fn bytes(self) -> &'a [u8] {
         if let Field::Bytes(bytes) = self { bytes } else { &[] }
     }
 }
 
-/// All fields of a message, in order.
+/// All fields of a message in order.
 pub(super) fn fields(mut bytes: &[u8]) -> Result<Vec<(u64, Field<'_>)>, Broken> {
     let mut out = Vec::new();
     while !bytes.is_empty() {
@@ -93,7 +93,7 @@ fn varint(bytes: &mut &[u8]) -> Result<u64, Broken> {
     Err(Broken::Number)
 }
 
-/// A message that is being written. Fields go in by their numbers; what has its default value stays out.
+/// A message that is being encoded. Fields are added by number; default values are omitted.
 #[derive(Debug, Default)]
 pub(super) struct Message(Vec<u8>);
 
@@ -112,7 +112,7 @@ impl Message {
         if value.is_empty() { self } else { self.item(field, value) }
     }
 
-    /// Adds bytes or a message, empty ones as well.
+    /// Adds bytes or a message, even if empty.
     pub(super) fn item(mut self, field: u64, value: &[u8]) -> Self {
         self.varint(field << 3 | 2);
         self.varint(value.len() as u64);
@@ -120,7 +120,7 @@ impl Message {
         self
     }
 
-    /// What has been written.
+    /// The encoded message.
     pub(super) fn done(self) -> Vec<u8> {
         self.0
     }
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn written_values_are_read_back() {
         let message =
             Message::default().number(1, -1).number(2, 0).bytes(3, b"abc").bytes(4, b"").item(5, b"");
         let bytes = message.done();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_says_why() {
+    fn bytes_that_are_not_a_message_are_refused_with_the_reason() {
         assert_eq!(fields(&[0x0a, 5, 1]), Err(Broken::Truncated));
         assert_eq!(fields(&[0x00]), Err(Broken::Tag));
         assert_eq!(fields(&[0x0f]), Err(Broken::Kind));

@@ -1,4 +1,4 @@
-//! Whether a transaction may run, and what it does and costs.
+//! Whether a transaction may run, and its effects and cost.
 
 use super::address::{Address, short};
 use super::chain::{Chain, Entry, FREE_NET, Outcome, Receipt, TRX, net};
@@ -6,13 +6,13 @@ use super::token::{self, Ask, TOKEN};
 use super::tx::{Contract, Tx};
 use rpcgate_core::clock::Time;
 
-/// What a byte costs beyond the free bandwidth, in sun.
+/// The price of a byte beyond the free bandwidth, in sun.
 const NET_PRICE: i64 = 1_000;
-/// What energy costs, in sun.
+/// The price of energy, in sun.
 const ENERGY_PRICE: i64 = 100;
 
 impl Chain {
-    /// Whether a transaction could run; says in java-tron's words why not.
+    /// Checks whether a transaction could run; an error is java-tron's reason.
     pub(super) fn check(&self, contract: &Contract) -> Result<(), &'static str> {
         let (owner, amount) = match contract {
             Contract::Transfer { owner, to, amount } => {
@@ -54,8 +54,8 @@ impl Chain {
         }
     }
 
-    /// Runs a checked transaction and puts it into the next block; gives code and words if it cannot pay for its
-    /// bandwidth, or there is no room. It acts at once: a node's answers count what waits.
+    /// Runs a checked transaction and puts it into the next block; returns code and text if it cannot pay for its
+    /// bandwidth, or the node is full. It takes effect at once: a node's answers include waiting transactions.
     pub(super) fn take(
         &mut self,
         tx: Tx,
@@ -84,7 +84,7 @@ impl Chain {
             _ => None,
         };
         if makes.is_some() {
-            // A new account: a fee of its own in the place of bandwidth, and one for the account.
+            // A new account costs a fee instead of bandwidth, and a fee for its creation.
             receipt.net_fee = TRX / 10;
             receipt.fee += TRX;
         } else if used + size <= FREE_NET {
@@ -128,7 +128,7 @@ impl Chain {
         change.net = used + receipt.net_usage;
         if let Some((to, sun, tokens)) = paid {
             change.tokens -= tokens;
-            // Tokens alone make no account.
+            // Tokens alone do not create an account.
             let is_known = makes.is_none();
             let other = self.changes.entry(to).or_default();
             other.sun += sun;
@@ -146,7 +146,7 @@ impl Chain {
 
     fn run(&self, owner: &Address, data: &[u8], value: i64, receipt: &mut Receipt) {
         (receipt.outcome, receipt.energy) = match token::ask(data) {
-            // The contract takes no coins.
+            // The contract accepts no coins.
             Some(Ask::Transfer { to, amount }) if value == 0 && amount <= self.tokens(owner) => {
                 receipt.moved = Some((*owner, to, amount));
                 let is_new = self.tokens(&to) == 0;

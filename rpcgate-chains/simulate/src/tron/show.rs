@@ -23,7 +23,7 @@ impl Entry {
         self.tx.json(Some(object! { "contractRet": self.receipt.outcome.named().0 }), visible)
     }
 
-    /// What came of it, as `gettransactioninfobyid` shows it.
+    /// The result, as `gettransactioninfobyid` shows it.
     pub(super) fn info(&self, chain: &Chain, height: u64, visible: bool) -> Json {
         let receipt = &self.receipt;
         let is_call = receipt.energy != 0 || receipt.outcome != Outcome::Success;
@@ -83,7 +83,7 @@ fn put_unless_zero(out: &mut Json, name: &'static str, number: i64) {
     }
 }
 
-/// The root of a tree of hashes; one without a partner moves up as it is.
+/// The root of a tree of hashes; one without a partner moves up unchanged.
 fn root(mut hashes: Vec<[u8; 32]>) -> [u8; 32] {
     while hashes.len() > 1 {
         let pair = |pair: &[[u8; 32]]| if pair.len() == 2 { sha256(&pair.concat()) } else { pair[0] };
@@ -93,7 +93,7 @@ fn root(mut hashes: Vec<[u8; 32]>) -> [u8; 32] {
 }
 
 impl Chain {
-    /// Block `height`, with its transactions if they are asked for.
+    /// Block `height`, with its transactions if requested.
     pub(super) fn block(&self, height: u64, detail: bool, visible: bool) -> Json {
         let entries = self.entries(height);
         let leaf = |entry: &Entry| sha256(&entry.tx.write(Some(entry.receipt.outcome.named().1)));
@@ -183,7 +183,7 @@ impl Chain {
         out
     }
 
-    /// What an account may still use.
+    /// The resources that an account may still use.
     pub(super) fn resources(&self, account: &Account, moment: u64) -> Json {
         let mut out = object! {};
         put_unless_zero(&mut out, "freeNetUsed", self.net_used(account, moment));
@@ -195,7 +195,7 @@ impl Chain {
         out
     }
 
-    /// The producers, with what each has done by now.
+    /// The producers, with their statistics up to now.
     pub(super) fn witnesses_json(&self, visible: bool) -> Json {
         let rows = self.witnesses.iter().enumerate().map(|(place, address)| {
             let behind = (0..WITNESSES).find(|back| {

@@ -74,7 +74,7 @@ fn blocks_link_and_are_found_by_number_and_by_identity() {
 }
 
 #[test]
-fn the_root_of_a_block_is_that_of_its_transactions() {
+fn the_root_of_a_block_covers_its_transactions() {
     let mut node = TronNode::new(7);
     let newest = node.height(NOW);
     for height in newest - 20..newest {
@@ -85,7 +85,7 @@ fn the_root_of_a_block_is_that_of_its_transactions() {
 }
 
 #[test]
-fn shapes_are_those_of_java_tron() {
+fn answers_have_the_shapes_of_java_tron() {
     let mut node = TronNode::new(7);
     let value = json!({ "amount": 1, "owner_address": "41", "to_address": "41" });
     let call_value = json!({ "data": "a9", "owner_address": "41", "contract_address": "41" });
@@ -149,7 +149,7 @@ fn shapes_are_those_of_java_tron() {
 }
 
 #[test]
-fn the_accounts_of_the_first_block_are_there() {
+fn the_accounts_of_the_first_block_exist() {
     let mut node = TronNode::new(3);
     let mut account =
         |address: &str| call(&mut node, "getaccount", json!({ "address": address, "visible": true }), NOW);
@@ -163,7 +163,7 @@ fn the_accounts_of_the_first_block_are_there() {
 }
 
 #[test]
-fn what_residents_hold_moves_with_what_they_send() {
+fn balances_of_residents_move_with_their_transfers() {
     let mut node = TronNode::new(7);
     let start = node.height(NOW);
     let mut held: Option<Vec<i64>> = None;
@@ -200,7 +200,7 @@ fn what_residents_hold_moves_with_what_they_send() {
 }
 
 #[test]
-fn a_transfer_is_made_signed_sent_and_found() {
+fn a_transfer_is_created_signed_sent_and_found() {
     let mut node = TronNode::new(7);
     let tx = transfer(&mut node, OTHER, 5_000_000, NOW);
     let height = node.height(NOW);
@@ -224,7 +224,7 @@ fn a_transfer_is_made_signed_sent_and_found() {
     assert_eq!(balance(&mut node, OTHER), 5_000_000);
     assert_eq!(balance(&mut node, OWNER), 10_000_000_000u64 - 5_000_000 - 1_100_000);
 
-    // The second one goes to a known account, within the day's free bandwidth; the third has to pay.
+    // The second one goes to an existing account, within the day's free bandwidth; the third has to pay.
     let tx = transfer(&mut node, OTHER, 1, now);
     assert_eq!(call(&mut node, "broadcasttransaction", tx.clone(), now)["result"], true);
     let info = call(&mut node, "gettransactioninfobyid", json!({ "value": tx["txID"] }), later(6));
@@ -290,7 +290,7 @@ fn tokens_move_by_a_call_of_their_contract() {
 }
 
 #[test]
-fn a_broadcast_that_is_wrong_is_told_why() {
+fn an_invalid_broadcast_is_refused_with_the_reason() {
     let mut node = TronNode::new(7);
     let good = transfer(&mut node, OTHER, 5, NOW);
     let mut refused = |tx: &Value| {
@@ -356,7 +356,7 @@ fn chain_developer() -> address::Address {
 }
 
 #[test]
-fn a_node_that_is_told_the_past_agrees_with_the_one_that_lived_it() {
+fn a_node_that_replays_submissions_agrees_with_the_original() {
     let mut first = TronNode::new(7);
     let mut past = Vec::new();
     for step in 0..4 {
@@ -402,7 +402,7 @@ fn a_clock_that_steps_back_does_not_shorten_the_chain() {
 }
 
 #[test]
-fn a_clock_from_before_the_chain_or_long_after_it_does_no_harm() {
+fn a_clock_from_before_the_chain_or_long_after_it_is_harmless() {
     for secs in [0, 1_600_000_000, 10_000_000_000] {
         let (mut node, now) = (TronNode::new(7), Time::from_secs(secs));
         call(&mut node, "getnowblock", json!({}), now);

@@ -1,4 +1,4 @@
-//! The one contract here: a TRC-20 token at the address of Tether's, with what wallets read of it.
+//! The only contract: a TRC-20 token at the address of Tether's, with the functions that wallets read.
 
 use super::address::Address;
 use crate::json::{Json, object};
@@ -10,27 +10,27 @@ pub(super) const TOKEN: Address = [
     0xde, 0xd1, 0x3c,
 ];
 
-/// All tokens there are, in millionths.
+/// The total supply, in millionths.
 pub(super) const SUPPLY: i64 = 80_000_000_000_000_000;
 
-/// What a call asks.
+/// The request of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ask {
     /// A fixed answer, already encoded.
     Constant(Vec<u8>),
-    /// What an account holds.
+    /// The balance of an account.
     Balance(Address),
-    /// Tokens for somebody, in millionths.
+    /// A transfer of tokens, in millionths.
     Transfer { to: Address, amount: i64 },
 }
 
-/// Energy of a call that only reads.
+/// The energy of a call that only reads.
 pub(super) const READ_ENERGY: i64 = 935;
-/// Energy of a transfer to an account that has tokens already.
+/// The energy of a transfer to an account that already has tokens.
 pub(super) const SEND_ENERGY: i64 = 64_285;
-/// Energy of a transfer to somebody new.
+/// The energy of a transfer to an account without tokens.
 pub(super) const SEND_NEW_ENERGY: i64 = 130_285;
-/// Energy until a transfer is refused.
+/// The energy used until a transfer is refused.
 pub(super) const REVERT_ENERGY: i64 = 2_512;
 
 /// The first four bytes of a signature's hash.
@@ -66,7 +66,7 @@ fn text(value: &str) -> Vec<u8> {
     out
 }
 
-/// Reads call data; `None` for what the contract refuses.
+/// Decodes call data; `None` if the contract refuses it.
 pub(super) fn ask(data: &[u8]) -> Option<Ask> {
     let (head, arguments) = data.split_at_checked(4)?;
     let account = |n: usize| -> Option<Address> { arguments.get(32 * n + 12..32 * n + 32)?.try_into().ok() };
@@ -82,7 +82,7 @@ pub(super) fn ask(data: &[u8]) -> Option<Ask> {
         () if is("transfer(address,uint256)") => {
             let (high, low) = arguments.get(32..64)?.split_at(24);
             let amount = i64::from_be_bytes(low.try_into().ok()?);
-            // More than there can be is refused like anything that the sender has not got.
+            // An amount beyond 64 bits is refused like any amount that the sender does not have.
             let fits = amount >= 0 && high.iter().all(|byte| *byte == 0);
             Ask::Transfer { to: account(0)?, amount: if fits { amount } else { i64::MAX } }
         }
@@ -90,12 +90,12 @@ pub(super) fn ask(data: &[u8]) -> Option<Ask> {
     })
 }
 
-/// Call data of a transfer.
+/// The call data of a transfer.
 pub(super) fn transfer(to: &Address, amount: i64) -> Vec<u8> {
     [&selector("transfer(address,uint256)")[..], &padded(to), &word(amount)].concat()
 }
 
-/// The contract's interface as a node keeps it.
+/// The contract's interface (ABI) as a node stores it.
 pub(super) fn abi() -> Json {
     let item =
         |name: &'static str, inputs: &[(&'static str, &'static str)], output: &'static str, view: bool| {

@@ -1,4 +1,4 @@
-//! Transactions: their bytes, their JSON, their identity and their signers.
+//! Transactions: their encoding, their JSON, their id and their signers.
 
 use super::address::{Address, base58, from_base58, long, sha256, short, shown};
 use super::proto::{Broken, Message, fields};
@@ -7,29 +7,29 @@ use k256::ecdsa::{RecoveryId, Signature, VerifyingKey};
 use serde_json::Value;
 use sha3::{Digest, Keccak256};
 
-/// What a transaction does.
+/// The operation of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Contract {
-    /// Coins for somebody, in sun (10^-6 TRX).
+    /// A transfer of coins, in sun (10^-6 TRX).
     Transfer { owner: Vec<u8>, to: Vec<u8>, amount: i64 },
     /// A call of a contract.
     Trigger { owner: Vec<u8>, contract: Vec<u8>, value: i64, data: Vec<u8> },
-    /// Anything else, by its number.
+    /// Any other operation, by its number.
     Other(i64),
 }
 
-/// The body of a transaction: all that is signed.
+/// The body of a transaction: the signed part.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Body {
     /// The last two bytes of the height of a recent block.
     pub(super) ref_bytes: Vec<u8>,
-    /// Eight bytes of that block's identity.
+    /// Eight bytes of that block's id.
     pub(super) ref_hash: Vec<u8>,
-    /// Unix time in milliseconds after which no block may hold it.
+    /// The Unix time in milliseconds after which no block may include it.
     pub(super) expiration: i64,
-    /// Unix time in milliseconds, as the sender says.
+    /// The Unix time in milliseconds that the sender wrote.
     pub(super) timestamp: i64,
-    /// Most sun that energy may cost.
+    /// The most sun that energy may cost.
     pub(super) fee_limit: i64,
     /// A memo.
     pub(super) data: Vec<u8>,
@@ -47,7 +47,7 @@ pub(super) struct Tx {
     pub(super) id: [u8; 32],
 }
 
-/// `type.googleapis.com/protocol.` and this name is the type of a contract's parameter.
+/// The name of a contract type: `type.googleapis.com/protocol.` and this name is the type of its parameter.
 fn name(kind: i64) -> &'static str {
     match kind {
         1 => "TransferContract",
@@ -135,7 +135,7 @@ impl Contract {
         Some(object! { "parameter": object! { "value": value, "type_url": url }, "type": name })
     }
 
-    /// Reads the JSON form; `None` for a type that is not known.
+    /// Reads the JSON form; `None` for an unknown type.
     fn from_json(contract: &Value, visible: bool) -> Result<Option<Self>, String> {
         let value = &contract["parameter"]["value"];
         let address = |name: &str| address_field(&value[name], visible);
@@ -157,7 +157,7 @@ impl Contract {
     }
 }
 
-/// A member that is an address: hex, or Base58 where addresses are visible. Empty if it is not there.
+/// A member that is an address: hex, or Base58 if addresses are visible. Empty if it is absent.
 pub(super) fn address_field(value: &Value, visible: bool) -> Result<Vec<u8>, String> {
     match value.as_str() {
         None | Some("") => Ok(Vec::new()),
@@ -168,14 +168,14 @@ pub(super) fn address_field(value: &Value, visible: bool) -> Result<Vec<u8>, Str
     }
 }
 
-/// A member that is bytes in hex. Empty if it is not there.
+/// A member that is bytes in hex. Empty if it is absent.
 pub(super) fn hex_field(value: &Value) -> Result<Vec<u8>, String> {
     let text = value.as_str().unwrap_or_default();
     let text = text.strip_prefix("0x").unwrap_or(text);
     hex::decode(text).map_err(|_| parse_error("INVALID hex String"))
 }
 
-/// The text of the exception that java-tron's JSON reader throws. It names line and column, here always the first.
+/// The text of the exception of java-tron's JSON parser. It names line and column, here always the first.
 pub(super) fn parse_error(what: &str) -> String {
     format!("class org.tron.core.services.http.JsonFormat$ParseException : 1:1: {what}")
 }
@@ -212,13 +212,13 @@ impl Body {
 }
 
 impl Tx {
-    /// A transaction of a body, without a signature.
+    /// A transaction with this body and no signature.
     pub(super) fn new(body: Body) -> Self {
         let raw = body.write();
         Tx { id: sha256(&raw), body, raw, signatures: Vec::new() }
     }
 
-    /// Reads the bytes of a transaction.
+    /// Decodes the bytes of a transaction.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, Broken> {
         let (mut raw, mut signatures) = (Vec::new(), Vec::new());
         for (number, field) in fields(bytes)? {
@@ -231,7 +231,7 @@ impl Tx {
         Ok(Tx { body: Body::read(&raw)?, id: sha256(&raw), raw, signatures })
     }
 
-    /// Reads the JSON of a transaction. Its identity is that of what stands in `raw_data`, whatever else it says.
+    /// Reads the JSON of a transaction. Its id is that of `raw_data`, whatever its other members say.
     pub(super) fn from_json(whole: &Value, visible: bool) -> Result<Self, String> {
         let Some(data) = whole["raw_data"].as_object() else {
             return Err("class java.lang.NullPointerException : null".into());
@@ -257,7 +257,7 @@ impl Tx {
         Ok(tx)
     }
 
-    /// The bytes, with a result as it stands in a block if there is one.
+    /// The encoding, with the result that a block adds, if there is one.
     pub(super) fn write(&self, result: Option<i64>) -> Vec<u8> {
         let mut message = Message::default().item(1, &self.raw);
         for signature in &self.signatures {
@@ -269,7 +269,7 @@ impl Tx {
         message.done()
     }
 
-    /// The JSON; `ret` is what became of it, if anything.
+    /// The JSON; `ret` is the result, if there is one.
     pub(super) fn json(&self, ret: Option<Json>, visible: bool) -> Json {
         let body = &self.body;
         let mut data = object! {};
@@ -300,7 +300,7 @@ impl Tx {
         out
     }
 
-    /// The account in whose name it acts; `None` if there is none that could.
+    /// The account that the transaction acts for; `None` if it names no valid one.
     pub(super) fn owner(&self) -> Option<Address> {
         match self.body.contracts.first()? {
             Contract::Transfer { owner, .. } | Contract::Trigger { owner, .. } => short(owner),
@@ -308,7 +308,7 @@ impl Tx {
         }
     }
 
-    /// Checks that its owner signed it; says in java-tron's words what is wrong.
+    /// Checks that the owner signed it; an error is java-tron's reason.
     pub(super) fn signed_by(&self, owner: &Address) -> Result<(), String> {
         let Some(bytes) = self.signatures.first() else {
             return Err("miss sig or contract".into());
@@ -328,7 +328,7 @@ impl Tx {
     }
 }
 
-/// The signer of a hash: the signature is r, s and 0, 1, 27 or 28.
+/// Recovers the signer of a hash: the signature is r, s and 0, 1, 27 or 28.
 fn recover(hash: &[u8; 32], bytes: &[u8]) -> Option<Address> {
     let signature = Signature::from_slice(bytes.get(..64)?).ok()?;
     let id = RecoveryId::from_byte(match *bytes.get(64)? {

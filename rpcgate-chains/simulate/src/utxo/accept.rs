@@ -9,12 +9,12 @@ use crate::{SUBMISSION_BYTES, SUBMISSIONS};
 use rpcgate_core::clock::Time;
 use std::collections::HashSet;
 
-/// Why a transaction is refused.
+/// The refusal of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Reject {
-    /// The word for it.
+    /// The reject reason.
     pub(crate) reason: &'static str,
-    /// What `sendrawtransaction` adds.
+    /// The text that `sendrawtransaction` adds.
     pub(crate) detail: String,
 }
 
@@ -24,13 +24,13 @@ impl Reject {
     }
 }
 
-/// Elements writes a fee as an output without a script.
+/// The fee of a Liquid transaction: Elements writes it as an output without a script.
 fn liquid_fee(tx: &Tx) -> u64 {
     let fees = tx.outputs.iter().filter(|output| output.script.is_empty());
     fees.fold(0, |sum, output| sum.saturating_add(output.value))
 }
 
-/// An amount as refusals write it: at least two decimals.
+/// An amount in the form of refusals: at least two decimals.
 fn money(value: u64) -> String {
     let text = format!("{}.{:08}", value / 100_000_000, value % 100_000_000);
     let spare = text.bytes().rev().take_while(|digit| *digit == b'0').count().min(6);
@@ -38,15 +38,15 @@ fn money(value: u64) -> String {
 }
 
 impl Chain {
-    /// Lets a checked transaction wait for the next block.
+    /// Puts a checked transaction into the pool for the next block.
     pub(crate) fn hold(&mut self, waiting: Waiting) {
         self.held.0 += 1;
         self.held.1 += waiting.bytes;
         self.pool.push(waiting);
     }
 
-    /// Lets a transaction wait that was checked when it was first taken. It is not checked again: how far back an
-    /// output is found depends on what was read before, and a transaction that then missed would change its block.
+    /// Puts a transaction into the pool that was checked when it was first accepted. It is not checked again: how far back
+    /// an output is found depends on earlier reads, and a transaction that failed the check now would change its block.
     pub(crate) fn retake(&mut self, raw: &[u8], moment: Time) {
         let kind = self.coin.kind;
         let Some(tx) = Tx::decode(kind, raw).filter(|tx| !tx.is_coinbase()) else {
@@ -59,7 +59,7 @@ impl Chain {
         }
     }
 
-    /// Finds the fees of what waits after [`Chain::retake`].
+    /// Computes the fees of the transactions that [`Chain::retake`] put into the pool.
     pub(crate) fn weigh_waiting(&mut self) {
         let waiting: Vec<Tx> = self.pool.iter().map(|waiting| waiting.tx.clone()).collect();
         let fees: Vec<u64> = waiting.iter().map(|tx| self.fee(tx)).collect();
@@ -82,7 +82,7 @@ impl Chain {
         self.held.0 < SUBMISSIONS && self.held.1.saturating_add(bytes) <= SUBMISSION_BYTES
     }
 
-    /// Whether a transaction may wait for a block; gives its fee. Scripts are not run: an input only needs
+    /// Checks whether a transaction may enter the pool; returns its fee. Scripts are not run: an input only needs
     /// something that could be a signature.
     pub(crate) fn check(&mut self, tx: &Tx) -> Result<u64, Reject> {
         let kind = self.coin.kind;
@@ -141,7 +141,7 @@ impl Chain {
         self.check_fee(tx, value - paid)
     }
 
-    /// Elements' rule: what goes in comes out, the fee in an output of its own. Hidden values are not weighed.
+    /// The rule of Elements: outputs equal inputs, and the fee is an output. Confidential values are not checked.
     fn check_liquid(&self, tx: &Tx, value: u64, paid: u64) -> Result<u64, Reject> {
         let open = |bytes: &[u8]| bytes.first() == Some(&1);
         let sealed = || tx.outputs.iter().filter_map(|output| output.sealed.as_ref());
@@ -162,7 +162,7 @@ impl Chain {
         Ok(fee)
     }
 
-    /// The size by which fees are reckoned.
+    /// The size on which fees are based.
     pub(crate) fn size(&self, tx: &Tx) -> usize {
         tx.weight(self.coin.kind).div_ceil(4)
     }

@@ -1,4 +1,4 @@
-//! Which methods a daemon has, and how their parameters are called.
+//! The methods of each daemon, and the names of their parameters.
 
 use super::coin::Kind;
 use crate::envelope::Fault;
@@ -8,12 +8,12 @@ use serde_json::Value;
 #[derive(Debug)]
 pub(crate) struct Method {
     pub(crate) name: &'static str,
-    /// Names of the parameters.
+    /// The names of the parameters.
     pub(crate) params: &'static [&'static str],
-    /// How many of them must be there.
+    /// The number of required parameters.
     pub(crate) required: usize,
     group: &'static str,
-    /// The daemons that have it; none stands for all.
+    /// The daemons that have it; empty for all.
     on: &'static [Kind],
 }
 
@@ -84,12 +84,12 @@ static METHODS: [Method; 45] = [
     method(CHAIN, "getmempooldescendants", &["txid", "verbose"], 1, ALL),
 ];
 
-/// The method of that name, if the daemon has it.
+/// The method with a name, if the daemon has it.
 pub(crate) fn find(kind: Kind, name: &str) -> Option<&'static Method> {
     METHODS.iter().find(|method| method.name == name && (method.on.is_empty() || method.on.contains(&kind)))
 }
 
-/// What `help` answers without a parameter.
+/// The answer to `help` without a parameter.
 pub(crate) fn index(kind: Kind) -> String {
     let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
     for method in METHODS.iter().filter(|method| method.on.is_empty() || method.on.contains(&kind)) {
@@ -106,7 +106,7 @@ pub(crate) fn index(kind: Kind) -> String {
 }
 
 impl Method {
-    /// One line: the name and its parameters, those that may be left out in brackets.
+    /// One line: the name and its parameters, optional ones in brackets.
     pub(crate) fn usage(&self) -> String {
         let (must, may) = self.params.split_at(self.required);
         let mut words = vec![self.name.to_owned()];
@@ -117,7 +117,7 @@ impl Method {
         words.join(" ")
     }
 
-    /// The parameters in their order, from an array or by their names.
+    /// The parameters in order, from an array or by their names.
     pub(crate) fn take(&self, params: Value) -> Result<Vec<Value>, Fault> {
         let list = match params {
             Value::Null => Vec::new(),

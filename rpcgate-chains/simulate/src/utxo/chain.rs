@@ -1,4 +1,4 @@
-//! The chain: its blocks, and which outputs are unspent.
+//! The chain: its blocks and the unspent outputs.
 
 use super::coin::{Coin, DEVELOPER, Hash, Kind};
 use super::pool::Pool;
@@ -9,14 +9,14 @@ use crate::timeline::Timeline;
 use rpcgate_core::clock::Time;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Blocks whose hashes are computed together. The newest block of each such run has a hash of its own making, not
-/// the hash of its header: without these joints, no block could be known before all the blocks below it.
+/// The number of blocks whose hashes are computed together. The newest block of each such run has a hash of its own, not
+/// the hash of its header: without these joints, a block could only be computed after all blocks below it.
 const RUN: u64 = 4_096;
-/// Runs that are kept.
+/// The number of runs that are kept.
 const RUNS: usize = 16;
-/// Newest runs that are searched for a block or transaction: a day and more.
+/// The number of newest runs that are searched for a block or transaction: more than a day of blocks.
 const SEARCHED: usize = 8;
-/// Blocks before made coins may be spent.
+/// The number of blocks before coinbase outputs may be spent.
 pub(crate) const MATURITY: u64 = 100;
 /// The public key whose secret key is 1.
 const PUBLIC_KEY: &str = "0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798";
@@ -38,7 +38,7 @@ pub(crate) struct Block {
 #[derive(Debug, Clone)]
 pub(crate) struct Coins {
     pub(crate) output: Output,
-    /// Block in which it was made; `None` while that waits in the pool.
+    /// The block that created it; `None` while its transaction waits in the pool.
     pub(crate) height: Option<u64>,
     pub(crate) coinbase: bool,
 }
@@ -50,21 +50,21 @@ struct Run {
     used: u64,
 }
 
-/// One chain's past and present.
+/// The state of one chain.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(crate) coin: &'static Coin,
     pub(crate) seed: Seed,
     pub(crate) pool: Pool,
-    /// Height of the newest block.
+    /// The height of the newest block.
     pub(crate) head: u64,
     timeline: Timeline,
     runs: HashMap<u64, Run>,
     uses: u64,
     included: BTreeMap<u64, Vec<Tx>>,
-    /// Block of each transaction in `included`, and its place there.
+    /// The block of each transaction in `included`, and its index there.
     homes: HashMap<Hash, (u64, usize)>,
-    /// How many transactions of clients stand in blocks or wait, and how many bytes they have.
+    /// The number of clients' transactions in blocks and in the pool, and their total size in bytes.
     pub(super) held: (usize, usize),
     /// Outputs that clients' transactions in blocks have spent.
     spent: HashSet<(Hash, u32)>,
@@ -88,7 +88,7 @@ impl Chain {
         }
     }
 
-    /// Lets the blocks up to `now` come; the next one takes all that waits in the pool.
+    /// Advances to the blocks of `now`; the next block includes the whole pool.
     pub(crate) fn advance(&mut self, now: Time) {
         let target = self.timeline.height(now);
         if target <= self.head {
@@ -111,17 +111,17 @@ impl Chain {
         self.timeline.height(now).max(self.head)
     }
 
-    /// `now`, or the moment of the newest block for a clock that has stepped back behind it.
+    /// `now`, or the time of the newest block if the clock stepped back behind it.
     pub(crate) fn moment(&self, now: Time) -> Time {
         now.max(self.timeline.time(self.head))
     }
 
-    /// Unix time of a block in seconds.
+    /// The Unix time of a block in seconds.
     pub(crate) fn timestamp(&self, height: u64) -> u64 {
         self.timeline.time(height).secs()
     }
 
-    /// Median time of a block and the ten before it.
+    /// The median time of a block and the ten before it.
     pub(crate) fn median_time(&self, height: u64) -> u64 {
         self.timestamp(height.saturating_sub(5.min(height / 2)))
     }
@@ -134,14 +134,14 @@ impl Chain {
         block
     }
 
-    /// Hash of block `height`, which is not above the newest.
+    /// The hash of block `height`, which is not above the newest.
     pub(crate) fn hash(&mut self, height: u64) -> Hash {
         self.run(height / RUN, height);
         let hashes = self.runs.get(&(height / RUN)).map_or(&[][..], |run| &run.hashes);
         hashes.get((height % RUN) as usize).copied().unwrap_or_default()
     }
 
-    /// Makes run `number` known up to block `height`.
+    /// Computes run `number` up to block `height`.
     fn run(&mut self, number: u64, height: u64) {
         self.uses += 1;
         let mut run = self.runs.remove(&number).unwrap_or_default();
@@ -167,28 +167,28 @@ impl Chain {
         }
     }
 
-    /// Hash of the newest block of a run.
+    /// The hash of the newest block of a run.
     fn joint(&self, run: u64) -> Hash {
         let mut hash: Hash = self.seed.bytes("joint", run);
         hash[28..].fill(0);
         hash
     }
 
-    /// Height of the block with `hash`, if it stands in one of the kept or the newest runs.
+    /// The height of the block with `hash`, if it is in a kept run or one of the newest.
     pub(crate) fn find_block(&mut self, hash: &Hash) -> Option<u64> {
         self.search(|run, first| {
             run.hashes.iter().position(|known| known == hash).map(|at| first + at as u64)
         })
     }
 
-    /// Where a client's transaction stands, however long ago.
+    /// The position of a client's transaction, however old.
     pub(crate) fn home(&self, txid: &Hash) -> Option<(u64, usize)> {
         let (height, index) = *self.homes.get(txid)?;
         let traffic = self.spends(height).is_some();
         Some((height, 1 + usize::from(traffic) + index))
     }
 
-    /// Where a transaction stands, if it is a client's or its block is in one of the kept or the newest runs.
+    /// The position of a transaction, if it is a client's or its block is in a kept run or one of the newest.
     pub(crate) fn find_tx(&mut self, txid: &Hash) -> Option<(u64, usize)> {
         if let Some(home) = self.home(txid) {
             return Some(home);
@@ -196,7 +196,7 @@ impl Chain {
         self.search(|run, _| run.places.get(txid).copied())
     }
 
-    /// Looks into the runs that are known, then into the newest ones, back in time.
+    /// Searches the kept runs, then the newest ones, from new to old.
     fn search<T>(&mut self, look: impl Fn(&Run, u64) -> Option<T>) -> Option<T> {
         let newest = self.head / RUN;
         self.run(newest, self.head);
@@ -221,7 +221,7 @@ impl Chain {
         self.transactions(height).into_iter().nth(index)
     }
 
-    /// An output that is not spent in a block; with the pool, nor by what waits there.
+    /// An output that no block has spent and, if `with_pool`, no transaction in the pool.
     pub(crate) fn unspent(&mut self, txid: &Hash, vout: u32, with_pool: bool) -> Option<Coins> {
         let kind = self.coin.kind;
         if with_pool && self.pool.spends(kind, txid, vout) {
@@ -250,13 +250,13 @@ impl Chain {
         Some(Coins { output, height: Some(height), coinbase: index == 0 })
     }
 
-    /// Whether the chain's own traffic spends the coins that block `height` made. Only blocks of even height, so
-    /// that the blocks that spend, of odd height, are never spent themselves: each block is known from two.
+    /// Whether the chain's own traffic spends the coinbase of block `height`. It spends only those of even blocks, so
+    /// that the blocks that spend, of odd height, are never spent themselves: each block can be computed from two.
     fn is_traffic(&self, height: u64) -> bool {
         height > 0 && height.is_multiple_of(2) && !self.seed.word("traffic", height).is_multiple_of(4)
     }
 
-    /// The block whose coins the chain's own traffic spends in block `height`.
+    /// The block whose coinbase the chain's own traffic spends in block `height`.
     fn spends(&self, height: u64) -> Option<u64> {
         height.checked_sub(MATURITY + 1).filter(|made| self.is_traffic(*made))
     }
@@ -272,7 +272,7 @@ impl Chain {
         txs
     }
 
-    /// A payment from the coins that block `made` made.
+    /// A payment from the coinbase of block `made`.
     fn traffic(&self, height: u64, made: u64) -> Tx {
         let (kind, seed) = (self.coin.kind, self.seed);
         let funds = self.transactions(made)[0].txid(kind);
@@ -305,12 +305,12 @@ impl Chain {
         Tx { version: 2, inputs: vec![Input::new(funds, 0, script)], outputs, locktime: 0, tail: Vec::new() }
     }
 
-    /// The transaction that makes a block's coins.
+    /// The coinbase transaction of a block.
     fn coinbase(&self, height: u64, others: &[Tx]) -> Tx {
         let kind = self.coin.kind;
         let mut script = Vec::new();
         let digits = height.to_le_bytes();
-        // The height as a script number (BIP 34): the highest bit is its sign.
+        // The height as a script number (BIP 34), whose highest bit is the sign.
         let length = (1..8).find(|length| height >> (8 * length - 1) == 0).unwrap_or(8);
         put_bytes(&digits[..length], &mut script);
         put_bytes(b"simulated", &mut script);
@@ -332,7 +332,7 @@ impl Chain {
             input.witness = vec![reserved.to_vec()];
         }
         if kind == Kind::Liquid {
-            // No proofs of issuance, the one item of witness, no peg-in; no proofs for the outputs.
+            // No proofs of issuance, one witness item, no peg-in; no proofs for the outputs.
             tail = vec![0, 0, 1];
             put_bytes(&[0; 32], &mut tail);
             tail.extend(vec![0; 1 + 2 * outputs.len()]);
@@ -346,7 +346,7 @@ impl Chain {
         Tx { version, inputs: vec![input], outputs, locktime: 0, tail }
     }
 
-    /// A block upon `previous`, under the hash of its header.
+    /// A block on top of `previous`, with the hash of its header.
     fn make(&self, height: u64, previous: Hash) -> Block {
         let txs = self.transactions(height);
         let merkle_root = merkle_root(txs.iter().map(|tx| tx.txid(self.coin.kind)).collect());
@@ -365,7 +365,7 @@ impl Chain {
         Block { height, hash: sha256d(&header), previous, merkle_root, header, nonce, txs }
     }
 
-    /// The script that Liquid's blocks must satisfy: a signature of the one functionary of this federation.
+    /// The script that Liquid's blocks must satisfy: a signature of the federation's only functionary.
     pub(crate) fn challenge(&self) -> Vec<u8> {
         let mut script = vec![0x51, 0x21];
         script.extend(hex::decode(PUBLIC_KEY).unwrap_or_default());
@@ -373,7 +373,7 @@ impl Chain {
         script
     }
 
-    /// What satisfies it, in its shape.
+    /// Bytes with the shape of a solution of the challenge.
     pub(crate) fn solution(&self, height: u64) -> Vec<u8> {
         let mut signature = vec![0x30, 0x44, 0x02, 0x20, 0x01];
         signature.extend(self.seed.bytes::<31>("solution r", height));
@@ -384,7 +384,7 @@ impl Chain {
         script
     }
 
-    /// What stands between a block's hashed header and its transactions.
+    /// The part between a block's hashed header and its transactions.
     pub(crate) fn header_tail(&self, block: &Block) -> Vec<u8> {
         let mut out = Vec::new();
         match self.coin.kind {
@@ -423,7 +423,7 @@ impl Chain {
         (tx, parent)
     }
 
-    /// A whole block's bytes.
+    /// The bytes of a whole block.
     pub(crate) fn block_bytes(&self, block: &Block) -> Vec<u8> {
         let mut out = block.header.clone();
         out.extend(self.header_tail(block));

@@ -1,9 +1,9 @@
-//! What tells one UTXO chain's daemon from another's.
+//! The differences between the daemons of the UTXO chains.
 
-/// A hash in the order of bytes in which it is computed; shown backwards.
+/// A hash in the byte order of its computation; it is shown reversed.
 pub(crate) type Hash = [u8; 32];
 
-/// Which software the daemon is.
+/// The software of the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Bitcoin Core 27.
@@ -20,36 +20,36 @@ pub(crate) enum Kind {
     Liquid,
 }
 
-/// One chain.
+/// The constants of one chain.
 #[derive(Debug)]
 pub(crate) struct Coin {
-    /// Path name at the gateway.
+    /// The path name at the gateway.
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// What `getblockchaininfo` calls the chain.
+    /// The name of the chain in `getblockchaininfo`.
     pub(crate) chain: &'static str,
-    /// Height at the epoch of simulated chains.
+    /// The height at the epoch of the simulated chains.
     pub(crate) base: u64,
-    /// Version of the daemon, as a number and as peers see it.
+    /// The version of the daemon, as a number and as peers see it.
     pub(crate) version: (u32, &'static str),
     pub(crate) protocol: u32,
     pub(crate) services: (&'static str, &'static [&'static str]),
-    /// Target of the proof of work in compact form, the same for all blocks.
+    /// The target of the proof of work in compact form, the same for all blocks.
     pub(crate) bits: u32,
-    /// Version of blocks.
+    /// The version of blocks.
     pub(crate) block_version: u32,
-    /// What a block pays its producer, in 10^-8 coins.
+    /// The block reward, in 10^-8 coins.
     pub(crate) reward: u64,
-    /// First byte of addresses that pay to a key's hash and to a script's hash.
+    /// The first byte of addresses that pay to a key hash and to a script hash.
     pub(crate) prefixes: (u8, u8),
-    /// Human-readable part of its bech32 or CashAddr addresses; empty for none.
+    /// The human-readable part of its bech32 or CashAddr addresses; empty if it has none.
     pub(crate) hrp: &'static str,
-    /// Least fee for 1,000 bytes and what is advised, in 10^-8 coins.
+    /// The minimum fee for 1,000 bytes and the recommended one, in 10^-8 coins.
     pub(crate) fees: (u64, u64),
 }
 
 impl Kind {
-    /// Whether transactions carry witnesses.
+    /// Whether transactions have witnesses.
     pub(crate) fn segwit(self) -> bool {
         matches!(self, Kind::Btc | Kind::Ltc | Kind::Liquid)
     }
@@ -161,7 +161,7 @@ pub(crate) const DEVELOPER: [u8; 20] = [
     0x43, 0x3b, 0xd6,
 ];
 
-/// Liquid's bitcoin, as an explicit asset: a 1 before its id in the order of computation.
+/// Liquid's bitcoin, as an explicit asset: a 1 before its id in computation order.
 pub(crate) const LIQUID_BITCOIN: [u8; 33] = [
     0x01, 0x6d, 0x52, 0x1c, 0x38, 0xec, 0x1e, 0xa1, 0x57, 0x34, 0xae, 0x22, 0xb7, 0xc4, 0x60, 0x64, 0x41,
     0x28, 0x29, 0xc0, 0xd0, 0x57, 0x9f, 0x0a, 0x71, 0x3d, 0x1c, 0x04, 0xed, 0xe9, 0x79, 0x02, 0x6f,

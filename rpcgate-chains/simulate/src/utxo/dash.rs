@@ -1,4 +1,4 @@
-//! What only Dash has: masternodes, governance, quorums.
+//! Methods of Dash alone: masternodes, governance, quorums.
 
 use super::UtxoNode;
 use super::method::Args;
@@ -9,9 +9,9 @@ use crate::json::{Json, object};
 use rpcgate_core::clock::Time;
 use std::borrow::Cow;
 
-/// Masternodes of the network.
+/// The number of masternodes.
 const MASTERNODES: u64 = 24;
-/// Objects of its governance.
+/// The number of governance objects.
 const OBJECTS: u64 = 3;
 
 impl UtxoNode {
@@ -111,7 +111,7 @@ impl UtxoNode {
         form.address(self.chain.coin).unwrap_or_default()
     }
 
-    /// The masternodes by their collateral, in the mode that stands as argument `index`.
+    /// The masternodes by their collateral, in the mode of argument `index`.
     fn masternodes(&self, args: &Args, index: usize) -> Result<Json, Fault> {
         let given = args.list.get(index).is_some_and(|value| !value.is_null());
         let mode = if given { args.text(index)? } else { "json" };

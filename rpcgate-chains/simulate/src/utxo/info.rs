@@ -1,4 +1,4 @@
-//! What a daemon tells of its chain, its pool, its network and itself.
+//! The status of a daemon: its chain, its pool, its network and itself.
 
 use super::UtxoNode;
 use super::coin::{Kind, LIQUID_BITCOIN};
@@ -9,11 +9,11 @@ use crate::envelope::Fault;
 use crate::json::{Json, object};
 use rpcgate_core::clock::Time;
 
-/// Peers of a daemon.
+/// The number of peers.
 const PEERS: u64 = 8;
 
 impl UtxoNode {
-    /// The methods without parameters that matter.
+    /// Runs the methods that need no parameters.
     pub(super) fn info(&mut self, name: &str, now: Time) -> Result<Json, Fault> {
         match name {
             "getblockchaininfo" => Ok(self.blockchain_info()),
@@ -50,7 +50,7 @@ impl UtxoNode {
         }
     }
 
-    /// Tries per second, from the work of a block and the time between two.
+    /// Hashes per second, from the work of a block and the time between blocks.
     fn hash_rate(&self) -> f64 {
         difficulty(self.chain.coin.bits) * 4_294_967_296.0 / 3.5
     }
@@ -245,7 +245,7 @@ impl UtxoNode {
         let since = self.since.unwrap_or(now).secs();
         object! {
             "id": id,
-            // A network that is set aside for documentation (RFC 5737).
+            // A network that is reserved for documentation (RFC 5737).
             "addr": format!("198.51.100.{}:{}", byte(0), 8_000 + byte(1)),
             "services": coin.services.0,
             "servicesnames": coin.services.1.to_vec(),

@@ -176,7 +176,7 @@ impl UtxoNode {
         ids.into()
     }
 
-    /// Transactions in the pool that one there stands on, or that stand on it.
+    /// The ancestors or descendants of a transaction in the pool.
     fn family(&self, args: &Args, up: bool) -> Result<Json, Fault> {
         let txid = args.hash(0, "parameter 1")?;
         let Some(waiting) = self.chain.pool.find(&txid) else {
@@ -285,7 +285,7 @@ impl UtxoNode {
                 self.submitted.push(Submission { moment, raw });
                 Ok(shown(&txid).into())
             }
-            // Sending again what already waits only announces it again.
+            // A second submission of a transaction in the pool only announces it again.
             Err(Reject { reason: "txn-already-in-mempool", .. }) => Ok(shown(&txid).into()),
             Err(Reject { reason: "txn-already-known", .. }) => {
                 Err(Fault::new(-27, "Transaction already in block chain"))
@@ -379,7 +379,7 @@ pub(crate) struct Args {
 }
 
 impl Args {
-    /// The refusal of a value of a wrong kind: newer daemons name both kinds.
+    /// The error for a value of the wrong type: newer daemons name both types.
     fn wrong_type(&self, wanted: &str, value: Option<&Value>) -> Fault {
         if !self.kind.single_address() {
             let article = if wanted == "integer" || wanted == "array" { "an" } else { "a" };
@@ -403,7 +403,7 @@ impl Args {
         value.and_then(Value::as_str).ok_or_else(|| self.wrong_type("string", value))
     }
 
-    /// A whole number; `None` when left out.
+    /// A whole number; `None` if omitted.
     fn integer(&self, index: usize) -> Result<Option<i64>, Fault> {
         match self.list.get(index) {
             None | Some(Value::Null) => Ok(None),
@@ -411,7 +411,7 @@ impl Args {
         }
     }
 
-    /// How much is shown: a number, or true and false for 1 and 0.
+    /// The verbosity: a number, or true and false for 1 and 0.
     fn verbosity(&self, index: usize, otherwise: i64) -> Result<i64, Fault> {
         match self.list.get(index) {
             Some(Value::Bool(verbose)) => Ok((*verbose).into()),
@@ -437,7 +437,7 @@ impl Args {
         Tx::decode(self.kind, &hex::decode(self.list.get(index)?.as_str()?).ok()?)
     }
 
-    /// The highest fee for 1,000 bytes in 10^-8 coins; 0 takes any, nothing stands for a tenth of a coin.
+    /// The highest fee for 1,000 bytes in 10^-8 coins; 0 accepts any fee, and the default is a tenth of a coin.
     fn fee_limit(&self, index: usize) -> Result<u64, Fault> {
         const DEFAULT: u64 = 10_000_000;
         let rate = match self.list.get(index) {

@@ -21,17 +21,17 @@ use coin::COINS;
 use rpcgate_core::clock::Time;
 use serde_json::Value;
 
-/// A daemon of a UTXO chain, with an index of transactions and without a wallet.
+/// A daemon of a UTXO chain, with a transaction index and without a wallet.
 ///
 /// Every block pays to the public key whose secret key is 1; every client can spend from blocks of odd height once
-/// they are 100 blocks old. Scripts do not run, and the proof of work is not done. One block in 4,096 has a hash that is
-/// not the hash of its header, so that the chain need not be computed from its first block on.
+/// they are 100 blocks old. Scripts do not run, and there is no proof of work. One block in 4,096 has a hash that is
+/// not the hash of its header, so that the chain need not be computed from its first block.
 #[derive(Debug)]
 pub struct UtxoNode {
     chain: Chain,
-    /// When the first request came, for `uptime`.
+    /// The time of the first request, for `uptime`.
     since: Option<Time>,
-    /// Taken with the last request.
+    /// Submissions of the last request.
     submitted: Vec<Submission>,
 }
 

@@ -10,9 +10,9 @@ pub(crate) struct Waiting {
     pub(crate) txid: Hash,
     /// In 10^-8 coins.
     pub(crate) fee: u64,
-    /// Unix time of its arrival in seconds, and the newest block then.
+    /// The Unix time of its arrival in seconds, and the newest block at that time.
     pub(crate) since: (u64, u64),
-    /// Length of its encoding, witnesses included.
+    /// The length of its encoding, witnesses included.
     pub(crate) bytes: usize,
 }
 
@@ -29,19 +29,19 @@ impl Pool {
         self.iter().find(|waiting| waiting.txid == *txid)
     }
 
-    /// Whether something that waits spends an output.
+    /// Whether a transaction in the pool spends an output.
     pub(crate) fn spends(&self, kind: Kind, txid: &Hash, vout: u32) -> bool {
         self.iter()
             .flat_map(|waiting| &waiting.tx.inputs)
             .any(|input| input.txid == *txid && input.index(kind) == vout)
     }
 
-    /// Takes all out.
+    /// Takes out all transactions.
     pub(crate) fn drain(&mut self) -> Vec<Tx> {
         self.0.drain(..).map(|waiting| waiting.tx).collect()
     }
 
-    /// Puts a transaction at the end.
+    /// Adds a transaction at the end.
     pub(crate) fn push(&mut self, waiting: Waiting) {
         self.0.push(waiting);
     }

@@ -1,17 +1,17 @@
-//! Scripts: what they are, how they read, and the addresses that stand for them.
+//! Scripts: their forms, their text, and their addresses.
 
 use super::coin::{Coin, Kind};
 use super::tx::sha256d;
 use bech32::{Fe32, Hrp, segwit};
 
-/// The forms of an output's script that have a name.
+/// The named forms of an output's script.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Form {
     KeyHash([u8; 20]),
     ScriptHash([u8; 20]),
     Witness(u8, Vec<u8>),
     Data,
-    /// Elements' output that pays the fee: no script at all.
+    /// The fee output of Elements, which has no script.
     Fee,
     Other,
 }
@@ -52,7 +52,7 @@ impl Form {
         }
     }
 
-    /// The name that daemons give to the form.
+    /// The name of the form in daemons' answers.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Form::KeyHash(_) => "pubkeyhash",
@@ -67,7 +67,7 @@ impl Form {
         }
     }
 
-    /// The address that stands for the script, if there is one.
+    /// The address of the script, if it has one.
     pub(crate) fn address(&self, coin: &Coin) -> Option<String> {
         match self {
             Form::KeyHash(hash) if coin.kind == Kind::Bch => Some(cash_address(coin.hrp, 0, hash)),
@@ -82,7 +82,7 @@ impl Form {
         }
     }
 
-    /// The form that an address stands for; `None` if it is no address of the coin.
+    /// The form of an address; `None` if it is not an address of the coin.
     pub(crate) fn from_address(coin: &Coin, text: &str) -> Option<Self> {
         if coin.kind.segwit()
             && let Ok((hrp, version, program)) = segwit::decode(text)
@@ -108,7 +108,7 @@ impl Form {
         }
     }
 
-    /// The script of the form; `None` for forms that are more than an address.
+    /// The script of the form; `None` for forms without an address.
     pub(crate) fn script(&self) -> Option<Vec<u8>> {
         match self {
             Form::KeyHash(hash) => Some(to_key_hash(hash)),
@@ -311,8 +311,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_those_that_are_published() {
-        // Secret key 1, as BIP 173 and the coins' own tools show it; CashAddr from its specification's table.
+    fn addresses_match_published_ones() {
+        // Secret key 1, as BIP 173 and the coins' own tools show it; CashAddr from the table in its specification.
         let row = [
             ("btc", "1BgGZ9tcN4rm9KBzDn7KprQz87SZ26SAMH"),
             ("ltc", "LVuDpNCSSj6pQ7t9Pv6d6sUkLKoqDEVUnJ"),

@@ -1,4 +1,4 @@
-//! Transactions and blocks as daemons show them.
+//! The JSON of transactions and blocks.
 
 use super::chain::{Block, Chain};
 use super::coin::{Hash, Kind};
@@ -6,25 +6,25 @@ use super::script::{Form, asm, described};
 use super::tx::{Output, Tx, shown};
 use crate::json::{Json, object};
 
-/// What is shown of a transaction beyond itself.
+/// The optional parts of a transaction's JSON.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Detail {
-    /// The bytes.
+    /// The encoding.
     pub(crate) hex: bool,
     /// The fee.
     pub(crate) fee: bool,
-    /// The outputs that are spent.
+    /// The outputs that it spends.
     pub(crate) prevout: bool,
 }
 
-/// How hard a block is to find, as a multiple of the easiest Bitcoin block.
+/// The difficulty of a block, as a multiple of the easiest Bitcoin block.
 pub(crate) fn difficulty(bits: u32) -> f64 {
     let (exponent, mantissa) = ((bits >> 24) as i32, f64::from(bits & 0x00ff_ffff));
     65_535.0 / mantissa * 256f64.powi(29 - exponent)
 }
 
 impl Chain {
-    /// The number of tries that the chain up to a block stands for, in 64 digits of hex.
+    /// The expected number of hashes up to a block, in 64 digits of hex.
     pub(crate) fn chainwork(&self, height: u64) -> String {
         let each = (difficulty(self.coin.bits) * 4_295_032_833.0) as u128;
         format!("{:064x}", each.max(1).saturating_mul(u128::from(height) + 1))
@@ -71,7 +71,7 @@ impl Chain {
         out
     }
 
-    /// The value of an output: on Liquid an asset's, or what hides it.
+    /// The value of an output: on Liquid, of an asset or its commitment.
     pub(crate) fn put_value(&self, out: &mut Json, output: &Output) {
         let Some(sealed) = &output.sealed else {
             return out.put("value", Json::amount(output.value));
@@ -172,7 +172,7 @@ impl Chain {
         out
     }
 
-    /// What a transaction's block adds to it, where it is shown with its bytes.
+    /// Adds the members about a transaction's block, which are shown together with its bytes.
     pub(crate) fn put_place(&mut self, out: &mut Json, place: Option<u64>) {
         let dash = self.coin.kind == Kind::Dash;
         if let Some(height) = place {
@@ -192,7 +192,7 @@ impl Chain {
         }
     }
 
-    /// Whether Dash's masternodes have signed a block; the newest has just come.
+    /// Whether Dash's masternodes have locked a block; the newest has only just arrived.
     pub(crate) fn is_locked(&self, height: u64) -> bool {
         height < self.head
     }
@@ -246,7 +246,7 @@ impl Chain {
         out
     }
 
-    /// A block, with its transactions' ids or (from verbosity 2 on) the transactions.
+    /// A block, with the ids of its transactions or (from verbosity 2 on) the transactions.
     pub(crate) fn block_json(&mut self, block: &Block, verbosity: i64) -> Json {
         let kind = self.coin.kind;
         let mut out = self.header_json(block);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const GOLDEN: &str = include_str!("../../golden/utxo.json");
 const CHAINS: [&str; 6] = ["btc", "ltc", "bch", "doge", "dash", "liquid"];
-/// What only mainnet, or only the recorded test network, shows.
+/// Members that only mainnet shows, or only the recorded test network.
 const SPARE: &[&str] = &["testdummy", "mweb", "bip9", "nextblockhash"];
 const UNKNOWN: &str = "1111111111111111111111111111111111111111111111111111111111111111";
 
@@ -30,9 +30,9 @@ fn text(value: &Value) -> &str {
     value.as_str().expect("a string")
 }
 
-/// Height of a block of odd height whose coins may be spent, and the id of the transaction that made them.
+/// A height of a block of odd height whose coinbase may be spent, and the id of its coinbase.
 fn funds(node: &mut UtxoNode, chain: &str, skip: u64) -> (u64, String) {
-    // Blocks whose coins lie at a key's hash, so that the input's script is what is looked at.
+    // Blocks whose coinbase pays to a key hash, so that the check looks at the input's script.
     let height = (node.height(NOW) - 150) / 4 * 4 + 3 - 4 * skip;
     let hash = result(node, "getblockhash", json!([height]), NOW);
     let block = result(node, "getblock", json!([hash]), NOW);
@@ -40,7 +40,7 @@ fn funds(node: &mut UtxoNode, chain: &str, skip: u64) -> (u64, String) {
     (height, text(&block["tx"][0]).to_owned())
 }
 
-/// A payment of `paid` from an output of `value`, with something in the place of the signature.
+/// A payment of `paid` from an output of `value`, with a placeholder for the signature.
 fn payment(chain: &str, txid: &str, value: u64, paid: u64) -> Tx {
     let kind = kind(chain);
     let mut outputs = vec![Output::new(kind, paid, to_key_hash(&[5; 20]))];
@@ -59,7 +59,7 @@ fn reward(chain: &str) -> u64 {
     COINS.iter().find(|coin| coin.name == chain).expect("a coin").reward
 }
 
-/// A payment that the node takes: its hex and id.
+/// A payment that the node accepts: its hex and id.
 fn good(node: &mut UtxoNode, chain: &str, skip: u64) -> (String, String) {
     let (_, txid) = funds(node, chain, skip);
     let tx = payment(chain, &txid, reward(chain), reward(chain) - 20_000);
@@ -129,7 +129,7 @@ fn litecoin_answers_in_litecoinds_shape() {
         let method = name.split('/').next().unwrap_or(name);
         let mut ours = result(node, method, params, now);
         if let Some(forks) = ours.get_mut("softforks").and_then(Value::as_object_mut) {
-            // Active here and not yet on the recorded network; taproot has the shape of an active one.
+            // These forks are active here and not on the recorded network; taproot has the shape of an active one.
             forks.remove("mweb");
         }
         assert_shape(name, &recorded(GOLDEN, name), &ours, SPARE);
@@ -150,14 +150,14 @@ fn litecoin_answers_in_litecoinds_shape() {
 }
 
 #[test]
-fn a_real_transaction_decodes_to_what_litecoind_says_of_it() {
+fn a_real_transaction_decodes_as_litecoind_decodes_it() {
     let rows: Vec<Value> = serde_json::from_str(GOLDEN).expect("a fixture");
     let row = rows.iter().find(|row| row["name"] == "decoderawtransaction").expect("a row");
     let (real, ours) = (
         &row["response"]["result"],
         result(&mut node("ltc"), "decoderawtransaction", row["request"]["params"].clone(), NOW),
     );
-    // Addresses differ between the networks; nothing else does.
+    // Only the addresses differ between the networks.
     for member in ["txid", "hash", "version", "size", "vsize", "weight", "locktime", "vin"] {
         assert_eq!(ours[member], real[member], "{member}");
     }
@@ -234,7 +234,7 @@ fn a_blocks_bytes_hash_to_its_hash_and_hold_its_transactions() {
             let head =
                 hex::decode(text(&result(node, "getblockheader", json!([hash, false]), NOW))).expect("hex");
             assert_eq!(raw[..head.len()], head);
-            // Liquid's header ends with what signs it, which is not hashed; before it, the height and the challenge.
+            // Liquid's header ends with its solution, which is not hashed; the height and the challenge precede it.
             let hashed = if chain == "liquid" { 76 + 1 + usize::from(raw[76]) } else { 80 };
             assert_eq!(shown(&sha256d(&raw[..hashed])), text(&hash), "{chain} {height}");
             let ids: Vec<_> = block["tx"]
@@ -265,7 +265,7 @@ fn blocks_are_linked_both_ways_and_confirmed_by_their_depth() {
     for chain in CHAINS {
         let node = &mut node(chain);
         let head = node.height(NOW);
-        // The joint between two runs of blocks among them.
+        // The heights include the joint between two runs of blocks.
         for height in [1, 4_095, 4_096, head / 4_096 * 4_096 - 1, head / 4_096 * 4_096, head - 1] {
             let at = |node: &mut UtxoNode, n: u64| {
                 let hash = result(node, "getblockhash", json!([n]), NOW);
@@ -305,7 +305,7 @@ fn a_restart_is_no_reorganisation() {
 }
 
 #[test]
-fn a_replay_gives_the_same_blocks_whoever_read_in_between() {
+fn a_replay_gives_the_same_blocks_regardless_of_reads_in_between() {
     for chain in CHAINS {
         let (watched, blind) = (&mut node(chain), &mut node(chain));
         let mut past = Vec::new();
@@ -316,9 +316,9 @@ fn a_replay_gives_the_same_blocks_whoever_read_in_between() {
             let now = later(7 * index as u64);
             result(watched, "sendrawtransaction", json!([raw]), now);
             past.extend(watched.submitted());
-            assert!(watched.submitted().is_empty(), "told once");
+            assert!(watched.submitted().is_empty(), "reported once");
             result(watched, "sendrawtransaction", json!([raw]), now);
-            assert!(watched.submitted().is_empty(), "sent again, it is not told again");
+            assert!(watched.submitted().is_empty(), "sent again, it is not reported again");
             for second in 0..7 {
                 result(watched, "getbestblockhash", json!([]), now.plus(Duration::from_secs(second)));
             }
@@ -328,7 +328,7 @@ fn a_replay_gives_the_same_blocks_whoever_read_in_between() {
         past.extend(watched.submitted());
         assert!(past.iter().map(|submission| submission.moment).is_sorted());
         blind.replay(&past);
-        assert!(blind.submitted().is_empty(), "a replay is no submission");
+        assert!(blind.submitted().is_empty(), "a replay is not a submission");
         let newest = past.last().expect("submissions").moment;
         for (method, params) in [
             ("getrawmempool", json!([])),
@@ -353,7 +353,7 @@ fn a_replay_gives_the_same_blocks_whoever_read_in_between() {
 }
 
 #[test]
-fn a_replay_leaves_out_what_is_no_transaction_or_came_twice() {
+fn a_replay_skips_malformed_and_repeated_transactions() {
     let node = &mut node("btc");
     let (raw, txid) = good(node, "btc", 0);
     result(node, "sendrawtransaction", json!([raw]), NOW);
@@ -388,7 +388,7 @@ fn a_block_of_hours_ago_is_found_by_a_hash_from_before_a_restart() {
 }
 
 #[test]
-fn what_is_sent_waits_and_then_stands_in_the_next_block() {
+fn a_sent_transaction_waits_and_then_is_in_the_next_block() {
     for chain in CHAINS {
         let node = &mut node(chain);
         let (raw, txid) = good(node, chain, 0);
@@ -607,7 +607,7 @@ fn litecoin_shows_its_extension_block_and_liquid_its_side_chain() {
 }
 
 #[test]
-fn bitcoin_shows_descriptors_fees_and_what_is_spent() {
+fn bitcoin_shows_descriptors_fees_and_spent_outputs() {
     let node = &mut node("btc");
     let head = node.height(NOW);
     let mut found = false;
@@ -633,7 +633,7 @@ fn refusals_carry_the_daemons_codes_and_words() {
     let mut compared = 0;
     for row in rows.iter().filter(|row| !row["response"]["error"].is_null()) {
         let name = text(&row["name"]);
-        // Those that speak of the recorded chain's own transactions have tests of their own.
+        // Errors about the recorded chain's own transactions have tests of their own.
         if name.starts_with("sendrawtransaction/")
             && !["decode", "nothex"].iter().any(|end| name.ends_with(end))
             || ["getrawtransaction/badblock", "getrawtransaction/otherblock", "getrawtransaction/genesis"]
@@ -656,7 +656,7 @@ fn refusals_carry_the_daemons_codes_and_words() {
 }
 
 #[test]
-fn transactions_are_looked_for_in_the_named_block_only() {
+fn transactions_are_looked_up_in_the_named_block_only() {
     let node = &mut node("ltc");
     let (height, coinbase) = funds(node, "ltc", 0);
     let other = result(node, "getblockhash", json!([height + 1]), NOW);
@@ -670,7 +670,7 @@ fn transactions_are_looked_for_in_the_named_block_only() {
 }
 
 #[test]
-fn statuses_and_envelopes_are_litecoinds() {
+fn statuses_and_envelopes_match_litecoind() {
     let node = &mut node("ltc");
     let error = |code: i64, message: &str, id: &str| {
         format!("{{\"result\":null,\"error\":{{\"code\":{code},\"message\":\"{message}\"}},\"id\":{id}}}\n")
@@ -745,7 +745,7 @@ fn a_clock_that_steps_back_takes_no_block_away() {
 }
 
 #[test]
-fn truncated_and_lengthened_transactions_are_no_transactions() {
+fn truncated_and_lengthened_transactions_are_refused() {
     for chain in CHAINS {
         let node = &mut node(chain);
         let hash = result(node, "getbestblockhash", json!([]), NOW);

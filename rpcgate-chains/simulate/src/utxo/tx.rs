@@ -1,4 +1,4 @@
-//! Transactions and their bytes.
+//! Transactions and their encoding.
 
 use super::coin::{Hash, Kind};
 use ring::digest::{SHA256, digest};
@@ -10,7 +10,7 @@ pub(crate) struct Tx {
     pub(crate) inputs: Vec<Input>,
     pub(crate) outputs: Vec<Output>,
     pub(crate) locktime: u32,
-    /// What follows the lock time: Dash's payload of special transactions, Elements' proofs and witnesses.
+    /// The part after the lock time: Dash's payload of special transactions, Elements' proofs and witnesses.
     pub(crate) tail: Vec<u8>,
 }
 
@@ -29,10 +29,10 @@ pub(crate) struct Input {
 /// An output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Output {
-    /// In 10^-8 coins; 0 where it is hidden.
+    /// In 10^-8 coins; 0 if it is confidential.
     pub(crate) value: u64,
     pub(crate) script: Vec<u8>,
-    /// Elements' asset, value and nonce, as they stand in the bytes.
+    /// Elements' asset, value and nonce, as encoded.
     pub(crate) sealed: Option<Sealed>,
 }
 
@@ -51,14 +51,14 @@ pub(crate) fn sha256d(bytes: &[u8]) -> Hash {
     out
 }
 
-/// A hash as it is shown.
+/// A hash in its displayed form.
 pub(crate) fn shown(hash: &Hash) -> String {
     let mut backwards = *hash;
     backwards.reverse();
     hex::encode(backwards)
 }
 
-/// A hash from the text in which it is shown.
+/// Reads a hash in its displayed form.
 pub(crate) fn parse_hash(text: &str) -> Option<Hash> {
     let mut out = [0; 32];
     hex::decode_to_slice(text, &mut out).ok()?;
@@ -66,7 +66,7 @@ pub(crate) fn parse_hash(text: &str) -> Option<Hash> {
     Some(out)
 }
 
-/// Root of the tree over `hashes`; zeros for none.
+/// The root of the tree over `hashes`; zeros for none.
 pub(crate) fn merkle_root(mut hashes: Vec<Hash>) -> Hash {
     while hashes.len() > 1 {
         if hashes.len() % 2 == 1 {
@@ -77,7 +77,7 @@ pub(crate) fn merkle_root(mut hashes: Vec<Hash>) -> Hash {
     hashes.first().copied().unwrap_or_default()
 }
 
-/// Writes a number in the protocol's variable form.
+/// Writes a number in the protocol's variable form (CompactSize).
 pub(crate) fn put_count(count: usize, out: &mut Vec<u8>) {
     match count {
         0..=0xfc => out.push(count as u8),
@@ -98,7 +98,7 @@ pub(crate) fn put_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend(bytes);
 }
 
-/// Reads what the protocol writes.
+/// A reader of the protocol's encoding.
 #[derive(Debug)]
 struct Reader<'a>(&'a [u8]);
 
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
         self.array().map(u32::from_le_bytes)
     }
 
-    /// A count in its shortest form, no larger than the bytes that are left.
+    /// A count in its shortest form, no larger than the number of unread bytes.
     fn count(&mut self) -> Option<usize> {
         let count = match self.take(1)?[0] {
             0xfd => Some(u64::from(u16::from_le_bytes(self.array()?))).filter(|count| *count >= 0xfd)?,
@@ -150,7 +150,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Tx {
-    /// Reads a whole transaction; `None` if the bytes are anything else.
+    /// Decodes a whole transaction; `None` if the bytes are anything else.
     pub(crate) fn decode(kind: Kind, raw: &[u8]) -> Option<Self> {
         let reader = &mut Reader(raw);
         let version = i32::from_le_bytes(reader.array()?);
@@ -200,7 +200,7 @@ impl Tx {
         (reader.0.is_empty() && !inputs.is_empty()).then_some(Tx { version, inputs, outputs, locktime, tail })
     }
 
-    /// The bytes, with witnesses where the transaction has any, or without.
+    /// The encoding, with or without witnesses.
     pub(crate) fn encode(&self, kind: Kind, witnesses: bool) -> Vec<u8> {
         let witnesses = witnesses && kind.segwit() && self.has_witness();
         let mut out = self.version.to_le_bytes().to_vec();
@@ -248,22 +248,22 @@ impl Tx {
         !self.tail.is_empty() || self.inputs.iter().any(|input| !input.witness.is_empty())
     }
 
-    /// What the transaction is known by.
+    /// The id of the transaction.
     pub(crate) fn txid(&self, kind: Kind) -> Hash {
         sha256d(&self.encode(kind, false))
     }
 
-    /// The hash of all its bytes.
+    /// The hash of its whole encoding.
     pub(crate) fn hash(&self, kind: Kind) -> Hash {
         sha256d(&self.encode(kind, true))
     }
 
-    /// Size by the weight of its bytes (BIP 141).
+    /// Its weight (BIP 141).
     pub(crate) fn weight(&self, kind: Kind) -> usize {
         3 * self.encode(kind, false).len() + self.encode(kind, true).len()
     }
 
-    /// Whether it makes coins.
+    /// Whether it is a coinbase transaction.
     pub(crate) fn is_coinbase(&self) -> bool {
         matches!(&self.inputs[..], [input] if input.txid == [0; 32] && input.vout == u32::MAX)
     }
@@ -289,14 +289,14 @@ impl Input {
         Some(input)
     }
 
-    /// Which output it spends; Elements keeps marks in the two upper bits.
+    /// The index of the output that it spends; Elements keeps flags in the two upper bits.
     pub(crate) fn index(&self, kind: Kind) -> u32 {
         if kind == Kind::Liquid && self.vout != u32::MAX { self.vout & 0x3fff_ffff } else { self.vout }
     }
 }
 
 impl Output {
-    /// An output of open value; on Liquid, of bitcoin.
+    /// An output with an explicit value; on Liquid, of bitcoin.
     pub(crate) fn new(kind: Kind, value: u64, script: Vec<u8>) -> Self {
         let sealed = (kind == Kind::Liquid).then(|| Sealed {
             asset: super::coin::LIQUID_BITCOIN.to_vec(),

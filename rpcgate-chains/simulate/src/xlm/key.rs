@@ -3,19 +3,19 @@
 use crate::seed::Seed;
 
 const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-/// What makes a public key's text begin with G.
+/// The version byte of a public key, which makes its text begin with G.
 const PUBLIC_KEY: u8 = 6 << 3;
-/// Characters of a key in short.
+/// The number of characters of a short key.
 const SHORT: usize = 5;
 
-/// The checksum of keys: CRC-16 with the polynomial 0x1021, beginning at 0 (XMODEM).
+/// The checksum of keys: CRC-16 with the polynomial 0x1021 and the initial value 0 (XMODEM).
 fn checksum(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |sum, byte| {
         (0..8).fold(sum ^ u16::from(*byte) << 8, |sum, _| sum << 1 ^ if sum >> 15 == 1 { 0x1021 } else { 0 })
     })
 }
 
-/// A public key as text (SEP-23): its kind, the key and a checksum in base 32.
+/// A public key as text (SEP-23): its version byte, the key and a checksum in base 32.
 fn text(key: &[u8; 32]) -> String {
     let mut bytes = vec![PUBLIC_KEY];
     bytes.extend_from_slice(key);
@@ -38,7 +38,7 @@ pub(crate) fn of(seed: Seed, n: u64) -> String {
     text(&seed.bytes("node", n))
 }
 
-/// A key as it is written, whole or in short.
+/// The key of a validator, full or short.
 pub(crate) fn shown(seed: Seed, n: u64, is_full: bool) -> String {
     let key = of(seed, n);
     if is_full { key } else { key.chars().take(SHORT).collect() }

@@ -1,24 +1,24 @@
-//! What a node counts. Everything follows from how many ledgers it has closed.
+//! The metrics of a node. All of them follow from the number of ledgers that it has closed.
 
 use crate::json::{Json, object};
 use crate::seed::Seed;
 
-/// A metric's kind, with what makes its numbers.
+/// The kind of a metric, with the parameters of its values.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    /// A level around a middle.
+    /// A value around an average.
     Level(u64),
-    /// A number that has grown by so much a ledger.
+    /// A counter that grows by so much per ledger.
     Count(u64),
-    /// Events of a name, so many a ledger.
+    /// Events of a type, so many per ledger.
     Meter(&'static str, u64),
-    /// Events of a name, so many a ledger, each of so many microseconds.
+    /// Events of a type, so many per ledger, each of so many microseconds.
     Timer(&'static str, u64, u64),
-    /// Samples around a middle, one a ledger.
+    /// Samples around an average, one per ledger.
     Histogram(u64),
 }
 
-/// Names are a domain, a type and a name, by which they can be chosen.
+/// A name consists of a domain, a type and a name, by which a request can select it.
 const METRICS: [(&str, Kind); 44] = [
     ("app.post-on-background-thread.delay", Kind::Timer("calls", 12, 40)),
     ("app.post-on-main-thread.delay", Kind::Timer("calls", 300, 250)),
@@ -66,7 +66,7 @@ const METRICS: [(&str, Kind); 44] = [
     ("scp.value.valid", Kind::Meter("value", 40)),
 ];
 
-/// How many ledgers the node has closed, the seconds this took, and a number for what is random about now.
+/// The number of ledgers that the node has closed, the seconds since its start, and a number for the current random values.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Life {
     pub(crate) seed: Seed,
@@ -79,7 +79,7 @@ pub(crate) struct Life {
 }
 
 impl Life {
-    /// A tenth up or down around a middle, another one at each ledger.
+    /// Up to a tenth above or below an average, different at each ledger.
     fn near(self, name: &str, middle: u64) -> u64 {
         middle - middle / 10 + self.seed.below(name, self.height, middle / 5 + 1)
     }
@@ -96,7 +96,7 @@ impl Life {
         }
     }
 
-    /// Samples around a middle; milliseconds for timers.
+    /// Samples around an average; milliseconds for timers.
     fn samples(self, name: &str, middle: f64, count: u64) -> Json {
         let middle = if count == 0 { 0.0 } else { middle };
         let around = |share: f64| Json::float(middle * share);

@@ -1,4 +1,4 @@
-//! A Stellar core node: the read-outs of its status.
+//! A Stellar core node: its status queries.
 
 mod key;
 mod metrics;
@@ -16,20 +16,20 @@ use rpcgate_core::clock::Time;
 use std::time::Duration;
 use styled::styled;
 
-/// Height at the epoch.
+/// The height at the epoch.
 const BASE: u64 = 60_600_000;
 const SLOT_MS: u64 = 5_000;
 const JITTER_MS: u64 = 700;
-/// Validators that the node listens to: organisations with three each.
+/// The number of organisations in the node's quorum set; each has three validators.
 const ORGANISATIONS: u64 = 7;
 const NODES: u64 = 3 * ORGANISATIONS;
-/// Nodes of the whole quorum.
+/// The number of nodes in the transitive quorum.
 const TRANSITIVE: u64 = 24;
 const PROTOCOL: u32 = 23;
-/// Every how many ledgers the quorum's intersection is reckoned.
+/// The number of ledgers between checks of quorum intersection.
 const CHECKED: u64 = 120;
 
-/// A Stellar core node that is in step with the public network and takes nothing.
+/// A Stellar core node that is in sync with the public network and accepts no transactions.
 #[derive(Debug)]
 pub struct XlmNode {
     seed: Seed,
@@ -39,20 +39,20 @@ pub struct XlmNode {
 }
 
 impl XlmNode {
-    /// The node of `xlm`.
+    /// Creates the node of `xlm`.
     pub fn new(seed: u64) -> Self {
         let seed = Seed::of("xlm", seed);
         XlmNode { seed, timeline: Timeline::paced(seed, BASE, SLOT_MS, JITTER_MS), head: 0 }
     }
 
-    /// The node's own number among the validators: it is none of them.
+    /// The node's own number among the validators: it is not one of them.
     const SELF: u64 = u64::MAX;
 
     fn name(&self, n: u64, is_full: bool) -> String {
         key::shown(self.seed, n, is_full)
     }
 
-    /// The node was started some days before the epoch; in a past before that, with its first ledger.
+    /// The node was started some days before the epoch; at earlier times, with its first ledger.
     fn started(&self) -> Time {
         let before = EPOCH.secs() - self.seed.below("started", 0, 10 * 86_400);
         Time::from_secs(before).min(self.timeline.time(self.head))
@@ -66,7 +66,7 @@ impl XlmNode {
         (18 + self.seed.below("peers", self.head / 40, 12), self.seed.below("pending", self.head, 3))
     }
 
-    /// Who is late at a ledger, and who is not there for some hours.
+    /// Whether a validator is late at a ledger or missing for some hours.
     fn standing(&self, n: u64) -> &'static str {
         let (seed, head) = (self.seed, self.head);
         match n {
@@ -80,8 +80,8 @@ impl XlmNode {
         (0..NODES).filter(|n| self.standing(*n) == wanted).collect()
     }
 
-    /// How many more nodes have to fail before the node stops: two of an organisation's three stop it, and so
-    /// many organisations stop the set.
+    /// The number of further nodes that must fail before the node stops: two of three validators stop an organisation, and
+    /// enough organisations stop the quorum.
     fn fail_at(&self) -> u64 {
         let missing = |organisation: u64| {
             (0..3).filter(|one| self.standing(3 * organisation + one) == "missing").count() as u64
@@ -107,7 +107,7 @@ impl XlmNode {
         }
     }
 
-    /// What the node says of the quorum in ledger `height`.
+    /// The status of the quorum in ledger `height`.
     fn quorum(&self, height: u64, is_short: bool, is_full: bool) -> Json {
         let lag = |n: u64| 20 + self.seed.below("lag", height << 8 | n, 400);
         let cost = |n: u64| 8_000 + self.seed.below("cost", height << 8 | n, 9_000);
@@ -174,7 +174,7 @@ impl XlmNode {
         let mut out = self.intersection();
         let dead = self.standing_now("missing").into_iter().map(|n| Json::from(self.name(n, is_full)));
         out.put("maybe_dead_nodes", dead.collect::<Vec<_>>());
-        // The node itself stands first.
+        // The node itself comes first.
         let order = std::iter::once(NODES).chain(0..NODES).chain(NODES + 1..TRANSITIVE);
         out.put("nodes", order.map(node).collect::<Vec<_>>());
         out
@@ -188,7 +188,7 @@ impl XlmNode {
             "maxSorobanTxSetSize": 100u32, "maxTxSetSize": 1_000u32, "num": head, "version": PROTOCOL,
         };
         if target.get("compact") == Some("false") {
-            // A bucket of level n changes every 4^n ledgers or so.
+            // A bucket of level n changes about every 4^n ledgers.
             let level = |n: u64| {
                 let age = head >> (2 * n).min(63);
                 let bucket = |tag: &str, age| hex::encode(self.seed.bytes::<32>(tag, age << 4 | n));
@@ -212,7 +212,7 @@ impl XlmNode {
         object! { "info": info }
     }
 
-    /// The number of a node that is named in a query, by its key in whole or, after an `@`, in part.
+    /// The number of a node that a query names, by its whole key or, after an `@`, by a part of it.
     fn find(&self, name: &str) -> Option<u64> {
         let of = |n: u64| key::of(self.seed, n);
         let mut all = std::iter::once(Self::SELF).chain(0..NODES);
@@ -235,7 +235,7 @@ impl XlmNode {
         let mut quorum = self.quorum(self.head, is("compact"), is("fullkeys"));
         quorum.set("node", self.name(node, is("fullkeys")));
         if let (Json::Object(members), true) = (&mut quorum, node != Self::SELF) {
-            // Of others it knows what they vote for, and nothing that only they see.
+            // Of other nodes it knows their votes, and nothing that only they see.
             members.retain(|(name, _)| name == "node" || name == "qset");
             if let Some((_, Json::Object(set))) = members.iter_mut().find(|(name, _)| name == "qset") {
                 set.retain(|(name, _)| name != "lag_ms" && name != "cost");
@@ -265,7 +265,7 @@ impl XlmNode {
     }
 }
 
-/// How many organisations have to agree: two thirds and one.
+/// The number of organisations that have to agree: two thirds plus one.
 const fn threshold() -> u64 {
     1 + (ORGANISATIONS * 2 - 1) / 3
 }
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn the_node_tells_its_status_in_the_shape_of_its_source() {
+    fn the_status_of_the_node_has_the_documented_shape() {
         let mut node = XlmNode::new(7);
         let info = get(&mut node, "/info", NOW);
         let ledger = json!({
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quorum_is_told_in_short_and_in_long() {
+    fn the_quorum_is_reported_in_short_and_in_long_form() {
         let mut node = XlmNode::new(7);
         let short = get(&mut node, "/quorum?compact=true", NOW);
         assert_shape("qset", &short_set(), &short["qset"], &[]);
@@ -391,20 +391,20 @@ mod tests {
     }
 
     #[test]
-    fn other_nodes_are_asked_for_by_their_keys() {
+    fn other_nodes_are_selected_by_their_keys() {
         let mut node = XlmNode::new(7);
         let long = get(&mut node, "/quorum?fullkeys=true", NOW);
         let other = long["qset"]["value"]["v"][2]["v"][1].as_str().unwrap().to_owned();
-        let told = get(&mut node, &format!("/quorum?node={other}&fullkeys=true"), NOW);
-        assert_eq!(told["node"], other);
-        assert!(told.get("transitive").is_none() && told["qset"].get("cost").is_none());
+        let shown = get(&mut node, &format!("/quorum?node={other}&fullkeys=true"), NOW);
+        assert_eq!(shown["node"], other);
+        assert!(shown.get("transitive").is_none() && shown["qset"].get("cost").is_none());
         let part = format!("/quorum?node=%40{}", &other[..8]);
         assert_eq!(get(&mut node, &part, NOW)["node"], other[..5]);
         assert_eq!(get(&mut node, "/quorum?node=GNOBODY", NOW), json!({ "exception": "unknown name" }));
     }
 
     #[test]
-    fn metrics_grow_and_are_chosen_by_name_or_domain() {
+    fn metrics_grow_and_are_selected_by_name_or_domain() {
         let mut node = XlmNode::new(7);
         let later = NOW.plus(Duration::from_secs(20));
         let (first, second) = (get(&mut node, "/metrics", NOW), get(&mut node, "/metrics", later));
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_is_not_there_is_answered_with_a_page() {
+    fn an_unknown_command_is_answered_with_a_page() {
         let mut node = XlmNode::new(7);
         for path in ["/", "/accounts/G", "/info/x"] {
             let request = SimulatedRequest { method: &http::Method::GET, path, body: b"" };

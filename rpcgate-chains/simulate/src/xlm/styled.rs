@@ -1,9 +1,9 @@
-//! JSON as stellar-core writes it: members in the order of their names, three spaces a level, blanks around
+//! JSON as stellar-core writes it: members sorted by name, three spaces per level, spaces around
 //! the colon.
 
 use crate::json::Json;
 
-/// Characters of a line that a list has to fit into.
+/// The line length into which a list has to fit.
 const LINE: usize = 74;
 
 fn plain(value: &Json) -> String {
@@ -51,7 +51,7 @@ fn write(value: &Json, level: usize, out: &mut String) {
     }
 }
 
-/// The text of a value, with a line's end.
+/// The text of a value, with a line end.
 pub(crate) fn styled(value: &Json) -> String {
     let mut out = String::new();
     write(value, 0, &mut out);
@@ -65,7 +65,7 @@ mod tests {
     use crate::json::object;
 
     #[test]
-    fn members_stand_in_the_order_of_their_names() {
+    fn members_are_sorted_by_name() {
         let list = vec![Json::from("x"), Json::from(2u64)];
         let value = object! {
             "b": object! { "c": true }, "a": list, "none": Json::Array(Vec::new()),

@@ -1,7 +1,7 @@
-//! Names and codes of XRP Ledger's serialized fields, transaction types and results, as its documentation
-//! ("Serialization Format", "Transaction Results") lists them.
+//! Names and codes of the XRP Ledger's serialized fields, transaction types and results, as listed in its documentation
+//! ("Serialization Format", "Transaction Results").
 
-/// What a field holds, by its type code.
+/// The type of a field, by its type code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Short = 1,
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
     Hashes = 19,
 }
 
-/// A field. Fields are written in the order of kind and code.
+/// A field. Fields are ordered by type code and field code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Field {
     pub(crate) kind: Kind,
@@ -28,7 +28,7 @@ pub(crate) struct Field {
     pub(crate) name: &'static str,
 }
 
-/// Names by kind. What transactions and account roots have; the fields of newer amendments are not known here.
+/// Names by type. The table has the fields of transactions and account roots, without those of newer amendments.
 const NAMES: &[(Kind, &[(u8, &str)])] = &[
     (Kind::Short, &[(1, "LedgerEntryType"), (2, "TransactionType"), (3, "SignerWeight"), (4, "TransferFee")]),
     (
@@ -162,7 +162,7 @@ impl Field {
         })
     }
 
-    /// Whether the field is left out of what is signed.
+    /// Whether the field is excluded from the signed bytes.
     pub(crate) fn is_signature(self) -> bool {
         matches!(self.name, "TxnSignature" | "Signature" | "Signers")
     }
@@ -195,12 +195,12 @@ const TYPES: &[(u64, &str)] = &[
     (29, "NFTokenAcceptOffer"),
 ];
 
-/// Name of a transaction type.
+/// The name of a transaction type.
 pub(crate) fn type_name(code: u64) -> Option<&'static str> {
     TYPES.iter().find(|(known, _)| *known == code).map(|(_, name)| *name)
 }
 
-/// What a server makes of a transaction: name, code and words.
+/// The result of a transaction: name, code and text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Engine {
     pub(crate) name: &'static str,
@@ -239,13 +239,13 @@ pub(crate) const FULL: Engine =
     engine("telCAN_NOT_QUEUE_FULL", -392, "Can not queue at this time: queue is full.");
 
 impl Engine {
-    /// Whether the transaction enters a ledger and its fee is taken.
+    /// Whether the transaction enters a ledger and pays its fee.
     pub(crate) fn enters(self) -> bool {
         self.code >= 0
     }
 }
 
-/// Name of a result that stands in a ledger.
+/// The name of a result in a ledger.
 pub(crate) fn result_name(code: u64) -> &'static str {
     [SUCCESS, UNFUNDED, TOO_LITTLE, PATH_DRY]
         .iter()

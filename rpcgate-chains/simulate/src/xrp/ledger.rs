@@ -1,4 +1,4 @@
-//! The ledgers: the balances at each, and its transactions.
+//! The ledgers: their balances and transactions.
 
 use super::fields::{
     BAD_AMOUNT, BAD_AUTH, DISABLED, EARLY, Engine, FULL, LOW_FEE, NO_ACCOUNT, NO_FEE, OTHER_NETWORK, PAST,
@@ -13,23 +13,23 @@ use k256::ecdsa::signature::hazmat::PrehashVerifier;
 use rpcgate_core::clock::Time;
 use std::collections::{BTreeMap, HashMap};
 
-/// Index of the newest ledger at the epoch of the simulated chains.
+/// The index of the newest ledger at the epoch of the simulated chains.
 const BASE: u64 = 101_200_000;
-/// The first ledger with traffic; older ones are pruned long since.
+/// The first ledger with traffic; older ones were pruned long ago.
 const FIRST: u64 = BASE - 3_000_000;
-/// Ledgers that the server keeps at least: two weeks. It drops old ones by the thousand.
+/// The minimum number of ledgers that the server keeps: two weeks of them. It drops old ones in thousands.
 const KEPT: u64 = 302_000;
 const DROPPED: u64 = 1_000;
-/// Seconds from the Unix epoch to that of the XRP Ledger, 2000-01-01T00:00:00Z.
+/// The seconds from the Unix epoch to that of the XRP Ledger, 2000-01-01T00:00:00Z.
 pub(crate) const RIPPLE_EPOCH: u64 = 946_684_800;
-/// Steps in which close times are rounded, in seconds.
+/// The resolution of close times, in seconds.
 pub(crate) const RESOLUTION: u64 = 10;
-/// Least fee, and what an account must keep, in drops.
+/// The minimum fee, and the reserve of an account, in drops.
 pub(crate) const FEE: u64 = 10;
 pub(crate) const RESERVE: u64 = 1_000_000;
 pub(crate) const RESERVE_INCREMENT: u64 = 200_000;
 const TRAFFIC_FEE: u64 = 12;
-/// All there was before any fee of this chain was burned.
+/// The total of all coins before any fee of this chain was burned.
 const COINS: u64 = 99_985_700_000_000_000;
 /// The account of the phrase "masterpassphrase", which owns everything on a fresh ledger.
 pub(crate) const GENESIS: Account = [
@@ -44,29 +44,29 @@ const RESIDENT_BALANCE: u64 = 50_000_000_000;
 pub(crate) struct Root {
     /// In drops.
     pub(crate) balance: u64,
-    /// Number of its next transaction.
+    /// The number of its next transaction.
     pub(crate) sequence: u64,
-    /// The last transaction that changed it, and the ledger of that.
+    /// The last transaction that changed it, and its ledger.
     pub(crate) last: (Hash, u64),
 }
 
-/// What clients did to an account.
+/// The changes of an account by clients.
 #[derive(Debug, Clone, Copy)]
 struct Change {
     height: u64,
-    /// Added to what it would hold otherwise, over all time.
+    /// The change of its balance over all time.
     gain: i64,
     sequence: Option<u64>,
     last: (Hash, u64),
 }
 
-/// A transaction that stands in a ledger.
+/// A transaction in a ledger.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) tx: Fields,
     pub(crate) hash: Hash,
     pub(crate) meta: Fields,
-    /// What the destination got; `None` if nothing.
+    /// The amount that the destination received; `None` if it received nothing.
     pub(crate) delivered: Option<u64>,
 }
 
@@ -79,12 +79,12 @@ pub(crate) struct Header {
     pub(crate) coins: u64,
     pub(crate) tx_hash: Hash,
     pub(crate) account_hash: Hash,
-    /// In seconds of the ledger's own epoch.
+    /// In seconds since the ledger's own epoch.
     pub(crate) close: u64,
     pub(crate) parent_close: u64,
 }
 
-/// What came of a submission.
+/// The result of a submission.
 #[derive(Debug)]
 pub(crate) struct Submitted {
     pub(crate) tx: Fields,
@@ -92,11 +92,11 @@ pub(crate) struct Submitted {
     pub(crate) engine: Engine,
 }
 
-/// The ledgers' past and present.
+/// The state of the ledgers.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(crate) seed: Seed,
-    /// Index of the newest validated ledger.
+    /// The index of the newest validated ledger.
     pub(crate) head: u64,
     pub(crate) inbox: Inbox,
     timeline: Timeline,
@@ -104,10 +104,10 @@ pub(crate) struct Chain {
     residents: HashMap<Account, u64>,
     keys: Vec<[u8; 33]>,
     changes: HashMap<Account, Vec<Change>>,
-    /// Clients' transactions by ledger, and where each stands.
+    /// Clients' transactions by ledger, and the position of each.
     included: BTreeMap<u64, Vec<Entry>>,
     places: HashMap<Hash, (u64, usize)>,
-    /// Fees of clients by ledger, summed up.
+    /// Fees of clients by ledger, cumulative.
     burned: Vec<(u64, u64)>,
 }
 
@@ -137,22 +137,22 @@ impl Chain {
         }
     }
 
-    /// Lets the ledgers up to `now` be validated. Time that steps back changes nothing.
+    /// Validates the ledgers up to `now`. Does nothing if time stepped back.
     pub(crate) fn advance(&mut self, now: Time) {
         self.head = self.height(now);
     }
 
     pub(crate) fn height(&self, now: Time) -> u64 {
-        // A clock before the first traffic shows its ledger, so that every ledger has one before it.
+        // A clock before the first traffic shows its ledger, so that every ledger has a predecessor.
         self.timeline.height(now).max(self.head).max(FIRST)
     }
 
-    /// `now`, or the moment of the newest ledger for a clock that has stepped back behind it.
+    /// `now`, or the time of the newest ledger if the clock stepped back behind it.
     pub(crate) fn moment(&self, now: Time) -> Time {
         now.max(self.timeline.time(self.head))
     }
 
-    /// Index of the oldest ledger that the server still has.
+    /// The index of the oldest ledger that the server keeps.
     pub(crate) fn oldest(&self) -> u64 {
         (self.head.saturating_sub(KEPT) / DROPPED * DROPPED).max(FIRST)
     }
@@ -161,7 +161,7 @@ impl Chain {
         self.seed.hide("ledger", index)
     }
 
-    /// Index of a ledger that the server has.
+    /// The index of a ledger that the server keeps.
     pub(crate) fn find(&self, hash: &Hash) -> Option<u64> {
         self.seed.reveal("ledger", hash).filter(|index| self.has(*index))
     }
@@ -170,7 +170,7 @@ impl Chain {
         (self.oldest()..=self.head).contains(&index)
     }
 
-    /// When a ledger was closed, rounded to the resolution; ledgers that round alike follow each other by a second.
+    /// The close time of a ledger, rounded to the resolution; equal times are moved apart by a second.
     fn close(&self, index: u64) -> u64 {
         let rounded = |index| (self.timeline.time(index).secs() + RESOLUTION / 2) / RESOLUTION * RESOLUTION;
         let own = rounded(index);
@@ -202,7 +202,7 @@ impl Chain {
         count.checked_sub(1).and_then(|last| self.burned.get(last)).map_or(0, |(_, sum)| *sum)
     }
 
-    /// What stands in a ledger, the open one included.
+    /// The transactions of a ledger, including the open one.
     pub(crate) fn entries(&self, index: u64) -> Vec<Entry> {
         let mut out: Vec<Entry> = Vec::new();
         if index <= self.head {
@@ -214,7 +214,7 @@ impl Chain {
         out
     }
 
-    /// A transaction and the ledger in which it stands; the open one for one that waits.
+    /// A transaction and its ledger, which is the open one while it waits.
     pub(crate) fn transaction(&self, hash: &Hash) -> Option<(u64, Entry)> {
         if let Some((index, place)) = self.places.get(hash) {
             return Some((*index, self.included.get(index)?.get(*place)?.clone()));
@@ -228,7 +228,7 @@ impl Chain {
         self.keys.get(n as usize).map(|key| account_of(key)).unwrap_or_default()
     }
 
-    /// What resident `n` has after the first `passed` turns, without what clients did.
+    /// Resident `n` after the first `passed` turns, without the changes by clients.
     fn resident_root(&self, n: u64, passed: u64) -> Root {
         let standing = self.barter.standing(n, passed);
         let paid = standing.sent * TRAFFIC_FEE;
@@ -258,7 +258,7 @@ impl Chain {
         })
     }
 
-    /// What an account has when ledger `index` stands, the open one included.
+    /// An account as of ledger `index`, which may be the open one.
     pub(crate) fn root(&self, account: &Account, index: u64) -> Option<Root> {
         let base = if *account == GENESIS {
             Some(Root { balance: GENESIS_BALANCE, sequence: 1, last: ([0; 32], 0) })
@@ -299,7 +299,7 @@ impl Chain {
         Entry { tx, hash, meta: meta(&nodes, place, SUCCESS), delivered: Some(turn.amount) }
     }
 
-    /// Reads a signed transaction and, if it may, puts it into the open ledger.
+    /// Reads a signed transaction and, if it is valid, puts it into the open ledger.
     pub(crate) fn submit(&mut self, raw: &[u8], now: Time) -> Result<Submitted, Malformed> {
         let tx = Fields::decode(raw)?;
         let missing = Malformed("Field not found");
@@ -313,7 +313,7 @@ impl Chain {
         }
         let hash = half(&[b"TXN\0", &tx.encode()]);
         let open = self.head + 1;
-        let engine = self.judge(&tx, kind, account, fee, sequence, &key)?;
+        let engine = self.check(&tx, kind, account, fee, sequence, &key)?;
         let mut submitted = Submitted { tx, hash, engine };
         if engine.enters() {
             if self.inbox.take(self.moment(now), raw.to_vec()).is_none() {
@@ -325,8 +325,8 @@ impl Chain {
         Ok(submitted)
     }
 
-    /// What rippled's checks say, in their order.
-    fn judge(
+    /// The result of rippled's checks, in their order.
+    fn check(
         &self,
         tx: &Fields,
         kind: &str,
@@ -396,7 +396,7 @@ impl Chain {
         nodes.push((account, before, self.root(&account, open)));
         if let Some((amount, to)) = moved {
             let before = self.root(&to, open);
-            // A new account's first number is the index of the ledger that made it.
+            // The first sequence number of a new account is the index of the ledger that created it.
             self.alter(to, open, amount as i64, before.is_none().then_some(open), last);
             nodes.push((to, before, self.root(&to, open)));
         }
@@ -421,7 +421,7 @@ impl Chain {
     }
 }
 
-/// Whether a transaction bears the signature of the key that it names.
+/// Whether the signature of a transaction matches the key that it names.
 fn is_signed(tx: &Fields, key: &[u8]) -> bool {
     let Some(signature) = tx.bytes("TxnSignature") else { return false };
     let body = [b"STX\0", tx.unsigned().as_slice()].concat();
@@ -437,12 +437,12 @@ fn is_signed(tx: &Fields, key: &[u8]) -> bool {
     }
 }
 
-/// Place of an account root in the state's tree.
+/// The index of an account root in the state tree.
 pub(crate) fn root_index(account: &Account) -> Hash {
     half(&[&[0, 0x61], account])
 }
 
-/// What a transaction did: accounts as they were and as they are.
+/// The effect of a transaction: accounts before and after it.
 fn meta(nodes: &[(Account, Option<Root>, Option<Root>)], place: usize, engine: Engine) -> Fields {
     let items = nodes.iter().filter_map(|(account, before, after)| {
         let after = (*after)?;

@@ -7,14 +7,14 @@ use super::{Context, XrpNode};
 use crate::json::{Json, object};
 use serde_json::{Map, Value};
 
-/// Longest transaction that is read, in bytes.
+/// The longest transaction that is read, in bytes.
 const LONGEST: usize = 1 << 20;
-/// Most ledgers in which `tx` looks at once.
+/// The most ledgers that `tx` searches at once.
 const RANGE: u64 = 1_000;
 
 type Params = Map<String, Value>;
 
-/// An error that stands in the result.
+/// An error inside the result.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Trouble {
     pub(super) name: &'static str,
@@ -114,7 +114,7 @@ impl XrpNode {
         }
     }
 
-    /// The ledger that the parameters choose; the open one when they choose none.
+    /// The ledger that the parameters select; by default the open one.
     fn view(&self, params: &Params) -> Result<View, Trouble> {
         let chain = &self.chain;
         let not_found = || Trouble::new("lgrNotFound", 21, "ledgerNotFound");
@@ -139,7 +139,7 @@ impl XrpNode {
         if chain.has(index) { Ok(View::Closed(index)) } else { Err(not_found()) }
     }
 
-    /// The members by which an answer tells of which ledger it speaks.
+    /// The members that identify the ledger of an answer.
     fn named(&self, view: View) -> Vec<(&'static str, Json)> {
         match view {
             View::Closed(index) => vec![
@@ -368,7 +368,7 @@ const FLAGS: [&str; 11] = [
     "noFreeze",
 ];
 
-/// A yes or no. Version 1 takes any value for one, version 2 only booleans.
+/// A flag. Version 1 accepts any value, version 2 only booleans.
 fn flag(params: &Params, name: &'static str, context: Context) -> Result<bool, Trouble> {
     match params.get(name) {
         None | Some(Value::Null) => Ok(false),

@@ -17,16 +17,16 @@ use serde_json::{Map, Value};
 /// A server of the XRP Ledger that keeps two weeks of ledgers.
 ///
 /// The account of the phrase "masterpassphrase" (`rHb9CJAWyB4rj91VRWn96DkukG4bwdtyTh`) holds a million XRP, so that
-/// every client can send. Payments of XRP and `AccountSet` are carried out, settings of accounts apart; every other type
+/// every client can send. Payments of XRP and `AccountSet` are executed, without the settings of accounts; every other type
 /// of transaction is refused as disabled.
 #[derive(Debug)]
 pub struct XrpNode {
     chain: Chain,
-    /// When the first request came, for the server's uptime.
+    /// The time of the first request, for the server's uptime.
     since: Option<Time>,
 }
 
-/// What a call may know beside its parameters.
+/// The context of a call beside its parameters.
 #[derive(Debug, Clone, Copy)]
 struct Context {
     now: Time,
@@ -36,7 +36,7 @@ struct Context {
 }
 
 impl XrpNode {
-    /// A node of this seed.
+    /// Creates a node from a seed.
     pub fn new(seed: u64) -> Self {
         XrpNode { chain: Chain::new(seed), since: None }
     }
@@ -92,7 +92,7 @@ impl XrpNode {
     }
 }
 
-/// An error as rippled gives it inside the result, the request beside it.
+/// An error inside the result, together with the request, as rippled writes it.
 fn error(trouble: Trouble, method: &str, params: &Map<String, Value>) -> Json {
     let mut request = from_value(&Value::Object(params.clone()));
     request.set("command", method.to_owned());
@@ -112,7 +112,7 @@ fn error(trouble: Trouble, method: &str, params: &Map<String, Value>) -> Json {
     out
 }
 
-/// A value that a client sent, to be given back.
+/// A value that a client sent, to be repeated in an answer.
 fn from_value(value: &Value) -> Json {
     match value {
         Value::Null => Json::Null,
@@ -126,7 +126,7 @@ fn from_value(value: &Value) -> Json {
     }
 }
 
-/// What rippled says in plain text when it does not get as far as a method.
+/// The plain-text error of rippled for a request that reaches no method.
 fn refused(status: u16, why: &str) -> NodeReply {
     let body = format!("{why}\r\n").into_bytes();
     NodeReply { status, content_type: "text/plain; charset=UTF-8", body }
@@ -153,7 +153,7 @@ impl Simulated for XrpNode {
     fn replay(&mut self, past: &[Submission]) {
         for Submission { moment, raw } in past {
             self.chain.advance(*moment);
-            // What an edited list lacks may leave a later transaction without its number or its coins.
+            // If the list was edited, a later transaction may lack its sequence number or its coins.
             let _ = self.chain.submit(raw, *moment);
         }
         self.chain.inbox.begin_request();

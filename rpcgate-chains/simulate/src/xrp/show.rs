@@ -1,4 +1,4 @@
-//! What ledgers, transactions and the server itself look like in JSON.
+//! The JSON of ledgers, transactions and the server's status.
 
 use super::Context;
 use super::ledger::{
@@ -11,9 +11,9 @@ use rpcgate_core::clock::Time;
 
 const VERSION: &str = "2.5.0";
 const NETWORK: u64 = 0;
-/// Transactions that a ledger is expected to take at the base fee.
+/// The number of transactions that a ledger is expected to take at the base fee.
 const EXPECTED: u64 = 128;
-/// Prefix of a node's public key in base58.
+/// The prefix of a node's public key in base58.
 const NODE_KEY: u8 = 28;
 
 /// The ledger that a request selects.
@@ -169,7 +169,7 @@ impl Chain {
         out
     }
 
-    /// The answer of `tx`.
+    /// The answer to `tx`.
     pub(super) fn show_tx(&self, index: u64, entry: &Entry, binary: bool, version: u64) -> Json {
         let validated = index <= self.head;
         let hash = upper(&entry.hash);
@@ -209,7 +209,7 @@ impl Chain {
         out
     }
 
-    /// The answer of `fee`.
+    /// The answer to `fee`.
     pub(super) fn fee(&self) -> Json {
         let waiting = self.entries(self.head + 1).len();
         let fee = || Json::from(FEE.to_string());
@@ -229,7 +229,7 @@ impl Chain {
         }
     }
 
-    /// The server: for people, or in whole units.
+    /// The server status: human-readable, or in whole units.
     pub(super) fn info(&self, context: Context, human: bool) -> Json {
         let Context { now, since, .. } = context;
         let uptime = now.since(since).as_secs();
@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_told_in_the_servers_words() {
+    fn times_have_the_form_of_rippled() {
         assert_eq!(words(1_800_000_000, "5"), "2027-Jan-15 08:00:00.5 UTC");
         assert_eq!(iso(1_800_000_000), "2027-01-15T08:00:00Z");
     }

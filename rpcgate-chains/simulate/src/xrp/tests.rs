@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Transactions that an official client signed with the key of the phrase "masterpassphrase".
 const SIGNED: &str = include_str!("../../golden/xrp.json");
 const GENESIS: &str = "rHb9CJAWyB4rj91VRWn96DkukG4bwdtyTh";
-/// Whom they pay.
+/// The destination of their payments.
 const PAYEE: &str = "rEhh6f9rj5UUBhFzGGaxS5zYU2CCqKFXBC";
 
 fn later(seconds: u64) -> Time {
@@ -36,7 +36,7 @@ fn result(node: &mut XrpNode, method: &str, params: Value, now: Time) -> Value {
     result
 }
 
-/// Name and code of an error.
+/// The name and code of an error.
 #[track_caller]
 fn refusal(node: &mut XrpNode, method: &str, params: Value, now: Time) -> (String, Option<u64>) {
     let result = call(node, method, params, now);
@@ -60,7 +60,7 @@ fn number(value: &Value) -> u64 {
 }
 
 #[test]
-fn a_server_tells_of_itself_in_both_forms() {
+fn the_server_status_comes_in_both_forms() {
     let node = &mut XrpNode::new(1);
     let info = result(node, "server_info", json!({}), NOW)["info"].clone();
     let account = json!({ "duration_us": "1", "transitions": "1" });
@@ -136,7 +136,7 @@ fn ledgers_link_and_list_transactions_that_are_found() {
 }
 
 #[test]
-fn a_residents_balance_moves_by_what_its_transactions_say() {
+fn a_residents_balance_moves_with_its_transactions() {
     let node = &mut XrpNode::new(3);
     let head = node.height(NOW);
     let at = json!({ "ledger_index": head, "transactions": true, "expand": true });
@@ -217,7 +217,7 @@ fn a_payment_of_a_real_client_is_validated_with_the_next_ledger() {
 }
 
 #[test]
-fn a_transaction_that_may_not_enter_is_told_why() {
+fn an_invalid_transaction_is_refused_with_the_reason() {
     let node = &mut XrpNode::new(5);
     let engine = |node: &mut XrpNode, name: &str| submit(node, name, NOW)["engine_result"].clone();
     assert_eq!(engine(node, "ahead"), "terPRE_SEQ");
@@ -253,7 +253,7 @@ fn a_transaction_that_may_not_enter_is_told_why() {
 }
 
 #[test]
-fn errors_stand_in_the_result_with_their_codes() {
+fn errors_are_inside_the_result_with_their_codes() {
     let node = &mut XrpNode::new(6);
     let head = node.height(NOW);
     let nobody = "rrrrrrrrrrrrrrrrrrrrrhoLvTp";
@@ -330,7 +330,7 @@ fn ledgers_older_than_the_range_are_gone_and_the_range_moves() {
 }
 
 #[test]
-fn a_node_that_is_given_its_submissions_again_is_the_same() {
+fn a_node_that_replays_its_submissions_is_the_same() {
     let (mut first, mut past) = (XrpNode::new(8), Vec::new());
     for (name, at) in [("pay", 0), ("pay2", 3), ("set", 60), ("iou", 61)] {
         submit(&mut first, name, later(at));
@@ -354,7 +354,7 @@ fn a_node_that_is_given_its_submissions_again_is_the_same() {
 }
 
 #[test]
-fn a_clock_of_long_ago_is_no_trouble() {
+fn a_clock_far_in_the_past_is_harmless() {
     let node = &mut XrpNode::new(9);
     for now in [Time::default(), Time::from_secs(900_000_000), EPOCH] {
         let ledger =

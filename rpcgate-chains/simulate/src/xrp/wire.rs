@@ -1,4 +1,4 @@
-//! XRP Ledger's canonical binary format: objects of fields, and what they look like in JSON.
+//! The XRP Ledger's canonical binary format: objects of fields, and their JSON.
 
 use super::fields::{Field, Kind, result_name, type_name};
 use crate::json::{Json, object};
@@ -10,16 +10,16 @@ pub(crate) type Account = [u8; 20];
 /// A 256-bit hash.
 pub(crate) type Hash = [u8; 32];
 
-/// Deepest nesting of objects; rippled's limit.
+/// The deepest nesting of objects; rippled's limit.
 const DEPTH: usize = 10;
 /// Set in an XRP amount that is not negative.
 const POSITIVE: u64 = 1 << 62;
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Value {
     Number(u64),
-    /// A hash, an amount, a blob, an account, paths: as they are written, without a length before them.
+    /// A hash, an amount, a blob, an account, paths: the bytes as written, without their length.
     Bytes(Vec<u8>),
     Object(Fields),
     Array(Vec<(Field, Fields)>),
@@ -29,7 +29,7 @@ pub(crate) enum Value {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Fields(Vec<(Field, Value)>);
 
-/// Bytes that are no object; the words a server has for it.
+/// The error for bytes that are not an object, with the server's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
@@ -55,7 +55,7 @@ fn checksum(body: &[u8]) -> [u8; 4] {
     out
 }
 
-/// Bytes in the ledger's base58 after a prefix that tells what they are.
+/// Bytes in the ledger's base58 after a prefix that gives their kind.
 pub(crate) fn base58(prefix: u8, bytes: &[u8]) -> String {
     let mut body = vec![prefix];
     body.extend_from_slice(bytes);
@@ -80,18 +80,18 @@ pub(crate) fn parse_address(text: &str) -> Option<Account> {
     (checksum(body) == *sum).then(|| account.try_into().ok())?
 }
 
-/// Hex as the ledger writes it.
+/// Bytes in upper-case hex.
 pub(crate) fn upper(bytes: &[u8]) -> String {
     hex::encode_upper(bytes)
 }
 
-/// XRP as an amount's bytes.
+/// An amount of XRP.
 pub(crate) fn drops(amount: u64) -> Value {
     Value::Bytes((amount | POSITIVE).to_be_bytes().to_vec())
 }
 
 impl Fields {
-    /// The object with one more field, in its place.
+    /// The object with one more field, in its sorted position.
     pub(crate) fn with(mut self, name: &str, value: Value) -> Self {
         if let Some(field) = Field::named(name) {
             let place = self.0.partition_point(|(other, _)| *other < field);
@@ -126,26 +126,26 @@ impl Fields {
         self.bytes(name)?.try_into().ok()
     }
 
-    /// An amount of XRP; `None` for one of another currency or below zero.
+    /// An amount of XRP; `None` for another currency or a negative amount.
     pub(crate) fn drops(&self, name: &str) -> Option<u64> {
         let raw = u64::from_be_bytes(self.bytes(name)?.try_into().ok()?);
         (raw & POSITIVE != 0 && raw >> 63 == 0).then_some(raw & !POSITIVE)
     }
 
-    /// Reads a whole object.
+    /// Decodes a whole object.
     pub(crate) fn decode(mut bytes: &[u8]) -> Result<Fields, Malformed> {
         let fields = read_object(&mut bytes, 0)?;
         if bytes.is_empty() { Ok(fields) } else { Err(Malformed("Unexpected object terminator")) }
     }
 
-    /// The canonical bytes.
+    /// The canonical encoding.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.write(&mut out, true);
         out
     }
 
-    /// What is signed.
+    /// The signed bytes.
     pub(crate) fn unsigned(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.write(&mut out, false);
@@ -186,7 +186,7 @@ impl Fields {
         }
     }
 
-    /// Members in the order of their names, as servers give them.
+    /// Members sorted by name, as servers write them.
     pub(crate) fn json(&self) -> Json {
         let mut members: Vec<(Cow<'static, str>, Json)> = self
             .0
@@ -339,7 +339,7 @@ fn read_value(field: Field, bytes: &mut &[u8], depth: usize) -> Result<Value, Ma
     Ok(Value::Bytes(take(bytes, length)?.to_vec()))
 }
 
-/// How long a set of paths is, its end included.
+/// The length of a set of paths, including its end.
 fn paths_length(bytes: &[u8]) -> Result<usize, Malformed> {
     let mut at = 0;
     loop {
@@ -403,7 +403,7 @@ fn amount_json(bytes: &[u8]) -> Json {
     }
 }
 
-/// A number of 54 bits with its exponent, shown as the ledger's servers do.
+/// A 54-bit mantissa with its exponent, as the ledger's servers show it.
 fn decimal(raw: u64) -> String {
     let (mantissa, exponent) = (raw & ((1 << 54) - 1), (raw >> 54 & 0xff) as i64 - 97);
     if mantissa == 0 {
@@ -448,7 +448,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_back_and_a_wrong_letter_is_noticed() {
+    fn addresses_are_read_back_and_a_wrong_character_is_detected() {
         let genesis = "rHb9CJAWyB4rj91VRWn96DkukG4bwdtyTh";
         let account = parse_address(genesis).expect("an account");
         assert_eq!(hex::encode(account), "b5f762798a53d543a014caf8b297cff8f2f937e8");
