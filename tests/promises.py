@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Measures the gateway's promises at full size, where the tests show them in small.
+"""Measures the gateway's promises at full size; the tests check them on a small scale.
 
-Runs `rpcgate-server run` on free ports of the loopback interface, before nodes of its own that break as they are told,
-and prints one line for each promise: what was measured, what was promised. Exit code 1 if one is not kept. Needs
-Python 3.11 and nothing else; with `--database postgresql` the binaries of PostgreSQL and Redis, and libfaketime for 21,
-22 and 65. What several gateways promise is looked at then. Some want `rpcgate-admin` beside the gateway.
+Runs `rpcgate-server run` on free ports of the loopback interface, in front of its own scripted faulty nodes, and prints
+one line for each promise: the measured value and the promised limit. Exit code 1 if a promise is broken. Needs only
+Python 3.11; `--database postgresql`, which measures the promises of several gateways, also needs the binaries of
+PostgreSQL and Redis, and libfaketime for 21, 22 and 65. Some promises need `rpcgate-admin` beside the gateway's binary.
 
-What a gateway recorded is read from its files, by what their format's documentation says (rpcgate_core::journal), and
-compared with what this program asked for and was told: no figure is taken from the program under test alone.
+The program reads the records of a gateway from its files, by the documentation of their format (rpcgate_core::journal),
+and compares them with its own requests and their answers: no figure comes from the program under test alone.
 
     cargo build --release
-    python3 tests/promises.py                  # all of them, about half an hour
-    python3 tests/promises.py --only 16,17     # some of them
-    python3 tests/promises.py --scale 0.05     # a quick look: a twentieth of calls, keys and minutes
+    python3 tests/promises.py                  # all promises, about half an hour
+    python3 tests/promises.py --only 16,17     # two of them
+    python3 tests/promises.py --scale 0.05     # quick: a twentieth of the calls, keys and minutes
     python3 tests/promises.py --database postgresql --only 1,2,3,4
 """
 
@@ -35,7 +35,7 @@ class Run:
         self.server = Postgresql() if given.database == "postgresql" else None
 
     def new_database(self, folder):
-        """The databases of a gateway with this folder, unless others are given."""
+        """The databases of a gateway with this folder, unless it shares those of a server."""
         return self.server.database() if self.server else Sqlite(folder)
 
     def say(self, promise, what, value, limit, unit):
@@ -44,14 +44,14 @@ class Run:
         shown = f"{value:.3g}" if isinstance(value, float) else str(value)
         print(f"{'kept  ' if kept else 'BROKEN'}  {promise:>3}  {what}: {shown} {unit} (at most {limit:.4g})", flush=True)
 
-    def must(self, promise, so, what):
-        if not so:
+    def must(self, promise, holds, what):
+        if not holds:
             self.broken += 1
             print(f"BROKEN  {promise:>3}  {what}", flush=True)
 
 
 def promises(database):
-    """The tests that are possible with this database, by the number of the promise."""
+    """The tests that this database supports, by the number of the promise."""
     tests = {}
     for module in [crash, calls, accounts, hostile] + ([many, outage, clocks] if database == "postgresql" else [away]):
         for name, test in vars(module).items():
@@ -63,10 +63,10 @@ def promises(database):
 async def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--program", default="target/release/rpcgate-server", help="the binary (default: %(default)s)")
-    parser.add_argument("--only", default="", help="numbers of promises, with commas")
-    parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite", help="what gateways keep things in (default: %(default)s)")
+    parser.add_argument("--only", default="", help="numbers of promises, separated by commas")
+    parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite", help="the database of the gateways (default: %(default)s)")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full size (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the calls that are made up (default: another each time)")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="seed of the random calls (default: random)")
     given = parser.parse_args()
     if not os.path.exists(given.program):
         sys.exit(f"{given.program} is missing: cargo build --release")

@@ -1,4 +1,4 @@
-// What the JavaScript clients share: where the gateway is, and how a check is recorded.
+// Shared code of the JavaScript clients: the address of the gateway, and the record of a check.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -20,19 +20,19 @@ export function version(name) {
 }
 
 /**
- * Runs `body(chain, check)` for every chain at the same time and ends the process. A check that does not end tells what
- * `meanwhile()` says.
+ * Runs `body(chain, check)` for every chain at the same time and ends the process. A check that does not end reports what
+ * `meanwhile()` returns.
  */
 export async function run(name, body) {
   const { chains } = JSON.parse(readFileSync(process.argv[2]));
-  const tell = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
-  tell({ version: version(name) });
+  const report = (line) => process.stdout.write(`${JSON.stringify(line)}\n`);
+  report({ version: version(name) });
   const one = async (chain) => {
     const check = async (title, test, meanwhile = () => "") => {
       const start = Date.now();
       let timer;
       const late = new Promise((_, reject) => {
-        timer = setTimeout(() => reject(new Error(`no end after ${PATIENCE} ms ${meanwhile()}`)), PATIENCE);
+        timer = setTimeout(() => reject(new Error(`not done after ${PATIENCE} ms ${meanwhile()}`)), PATIENCE);
       });
       const line = { chain: chain.name, check: title, ok: true };
       try {
@@ -43,17 +43,17 @@ export async function run(name, body) {
       } finally {
         clearTimeout(timer);
       }
-      tell({ ...line, ms: Date.now() - start });
+      report({ ...line, ms: Date.now() - start });
     };
     try {
       await body(chain, check);
     } catch (error) {
-      tell({ chain: chain.name, check: "runs to its end", ok: false, note: show(error) });
+      report({ chain: chain.name, check: "runs to its end", ok: false, note: show(error) });
     }
   };
   await Promise.all(chains.map(one));
-  tell({ done: true });
-  // Polling clients keep the process alive otherwise; output to a pipe may still be on its way.
+  report({ done: true });
+  // Polling clients would keep the process alive; output to a pipe may still be pending.
   process.stdout.write("", () => process.exit(0));
 }
 

@@ -1,4 +1,4 @@
-"""What the Python clients share: where the gateway is, and how a check is recorded."""
+"""Shared code of the Python clients: the address of the gateway, and the record of a check."""
 
 import concurrent.futures
 import http.client
@@ -15,13 +15,13 @@ import urllib.request
 _WRITING = threading.Lock()
 
 
-def tell(**line):
+def report(**line):
     with _WRITING:
         print(json.dumps(line), flush=True)
 
 
 class Check:
-    """Runs the checks of one chain. `with check("what it shows"): …`; `note` adds what was seen."""
+    """Runs the checks of one chain. `with check("what it shows"): …`; `note` adds an observation."""
 
     def __init__(self, chain):
         self.chain, self.title, self.seen, self.start = chain, None, None, 0.0
@@ -41,7 +41,7 @@ class Check:
         line = {"chain": self.chain, "check": self.title, "ok": error is None, "note": self.seen}
         if error is not None:
             line["note"] = "".join(traceback.format_exception(kind, error, trace, chain=False))[-1500:]
-        tell(**line, ms=round(1000 * (time.monotonic() - self.start)))
+        report(**line, ms=round(1000 * (time.monotonic() - self.start)))
         return isinstance(error, Exception)
 
 
@@ -49,17 +49,17 @@ def run(package, body):
     """Runs `body(chain, check)` for every chain at the same time and ends the process."""
     with open(sys.argv[1], encoding="utf-8") as file:
         chains = json.load(file)["chains"]
-    tell(version=importlib.metadata.version(package))
+    report(version=importlib.metadata.version(package))
 
     def one(chain):
         try:
             body(chain, Check(chain["name"]))
         except Exception:
-            tell(chain=chain["name"], check="runs to its end", ok=False, note=traceback.format_exc()[-1500:])
+            report(chain=chain["name"], check="runs to its end", ok=False, note=traceback.format_exc()[-1500:])
 
     with concurrent.futures.ThreadPoolExecutor(len(chains)) as pool:
         list(pool.map(one, chains))
-    tell(done=True)
+    report(done=True)
     sys.stdout.flush()
     os._exit(0)
 
@@ -74,7 +74,7 @@ def failure(call, *args, **named):
 
 
 def direct(chain, method, params):
-    """What the node itself answers to a call, without the gateway: the whole envelope."""
+    """The node's own answer to a call, without the gateway: the whole envelope."""
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
     headers = {"content-type": "application/json"}
     if "login" in chain:
@@ -95,7 +95,7 @@ def minute_with(seconds):
 
 
 class KeyConnection(http.client.HTTPConnection):
-    """Adds the gateway's key to what a client sends that has no header option of its own, and keeps the last status."""
+    """Adds the gateway's key to the requests of a client without an option for headers, and stores the last status."""
 
     def __init__(self, chain, key=True):
         address = chain["url"].split("/")[2]

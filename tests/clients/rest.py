@@ -1,4 +1,4 @@
-"""What the scripts share that talk REST without an SDK: a session of `requests`, and the shape of answers."""
+"""Shared code of the scripts that use REST without an SDK: a session of `requests`, and checks of answers' shapes."""
 
 import re
 
@@ -10,7 +10,7 @@ WINDOWS = ("minute", "hour", "day")
 
 
 class Rest:
-    """The REST face of a chain, with the key in a header."""
+    """The REST API of a chain, with the key in a header."""
 
     def __init__(self, chain):
         self.url, self.key = chain["url"], chain["key"]
@@ -18,18 +18,18 @@ class Rest:
         self.session.headers["apikey"] = self.key
 
     def ask(self, verb, path, status, **named):
-        """Sends a request, fails unless the answer has this status, and gives the answer."""
+        """Sends a request, fails unless the answer has this status, and returns the answer."""
         answer = self.session.request(verb, self.url + path, timeout=60, **named)
         return right(answer, verb, path, status)
 
     def untidied(self, path, status):
-        """As `ask` with GET, but with the path as it is: a session would resolve its dots and escapes."""
+        """Like `ask` with GET, but sends the path unchanged: a session would resolve its dots and escapes."""
         request = self.session.prepare_request(requests.Request("GET", self.url))
         request.url = self.url + path
         return right(self.session.send(request, timeout=60), "GET", path, status)
 
     def get(self, path, status=200, /, **query):
-        """What a GET answers, as JSON."""
+        """The JSON answer of a GET."""
         answer = self.ask("GET", path, status, params=query)
         assert answer.headers["content-type"].split(";")[0] == "application/json", answer.headers
         return answer.json()
@@ -41,9 +41,9 @@ def right(answer, verb, path, status):
 
 
 def doors(rest, check, path):
-    """Checks that hold for every chain: who may ask, and what an answer says beside its body."""
+    """Checks that hold for every chain: authentication, CORS and the headers of answers."""
     with check("no key and a wrong key are a 401"):
-        for headers in ({}, {"apikey": "nobody's"}):
+        for headers in ({}, {"apikey": "unknown"}):
             answer = requests.get(rest.url + path, headers=headers, timeout=60)
             assert answer.status_code == 401 and answer.json()["message"], (headers, answer.text)
             assert not [name for name in answer.headers if "ratelimit" in name.lower()], answer.headers
@@ -51,7 +51,7 @@ def doors(rest, check, path):
     with check("the key in the query"):
         assert requests.get(rest.url + path, params={"apikey": rest.key}, timeout=60).status_code == 200
 
-    with check("a page in a browser may ask"):
+    with check("a page in a browser may call"):
         headers = {
             "origin": "https://page.example",
             "access-control-request-method": "GET",
@@ -63,8 +63,8 @@ def doors(rest, check, path):
         refused = requests.get(rest.url + path, headers={"origin": headers["origin"]}, timeout=60)
         assert refused.headers["access-control-allow-origin"] == "*", refused.headers
 
-    with check("an answer counts down what is left, and says what it cost"):
-        # The count begins anew with the minute.
+    with check("an answer has the remaining requests and its cost"):
+        # The count starts again with each minute.
         for _ in range(2):
             first, second = (rest.ask("GET", path, 200).headers for _ in range(2))
             if int(second["x-ratelimit-remaining-minute"]) < int(first["x-ratelimit-remaining-minute"]):
@@ -83,24 +83,24 @@ def doors(rest, check, path):
 
 
 def shape(value, wanted, where="answer"):
-    """Fails unless `value` has this shape: a type, a pattern of the whole text, a list of at least one such item, an
-    object with at least these members; anything else is the value itself.
+    """Fails unless `value` has this shape: a type, a pattern for the whole text, a list with at least one such item, an
+    object with at least these members; any other shape is the expected value itself.
     """
     if isinstance(wanted, dict):
-        assert isinstance(value, dict), f"{where} is no object: {value!r}"
+        assert isinstance(value, dict), f"{where} is not an object: {value!r}"
         for name, one in wanted.items():
             assert name in value, f"{where} lacks {name}: {value!r}"
             shape(value[name], one, f"{where}.{name}")
     elif isinstance(wanted, list):
-        assert isinstance(value, list) and value, f"{where} is no list with items: {value!r}"
+        assert isinstance(value, list) and value, f"{where} is not a list with items: {value!r}"
         for index, item in enumerate(value):
             shape(item, wanted[0], f"{where}[{index}]")
     elif isinstance(wanted, re.Pattern):
         assert isinstance(value, str) and wanted.fullmatch(value), f"{where} is not {wanted.pattern}: {value!r}"
     elif isinstance(wanted, type):
-        # Python's truth values are numbers too.
+        # In Python a bool is an int too.
         assert isinstance(value, wanted) and (wanted is bool or not isinstance(value, bool)), (
-            f"{where} is no {wanted.__name__}: {value!r}"
+            f"{where} is not {wanted.__name__}: {value!r}"
         )
     else:
         assert value == wanted, f"{where} is not {wanted!r}: {value!r}"

@@ -12,33 +12,33 @@ from .gateway import SECRET, Admin, Gateway
 
 
 async def promise_33(run):
-    """Guessing passwords is stopped, however many are tried at once."""
+    """Password guessing is stopped, regardless of the number of simultaneous attempts."""
     async with Admin(run, "") as admin:
-        email, stranger = "known@example.com", "nobody@example.com"
+        email, unregistered = "known@example.com", "unregistered@example.com"
         visitors = [Visitor(admin.port) for _ in range(200)]
         status, _, answer = await visitors[0].register(email)
         run.must(33, status == 201, f"registering got {status} {answer}")
         status, _, _ = await visitors[0].login(email, PASSWORD)
         run.must(33, status == 200, f"the right password got {status}")
         seen = {}
-        for address in (email, stranger):
+        for address in (email, unregistered):
             asking = [visitor.login(address, f"{PASSWORD} {number}") for number, visitor in enumerate(visitors)]
             answers = await asyncio.gather(*asking)
             statuses = collections.Counter(status for status, _, _ in answers)
             run.must(33, set(statuses) <= {401, 403, 429}, f"200 at once got {dict(statuses)}")
             run.must(33, statuses[403] > 0, f"an address is locked: {dict(statuses)}")
-            run.say(33, f"guesses of 200 at once that were looked at, {address} ({dict(statuses)})", statuses[401], 5, "")
+            run.say(33, f"guesses of 200 at once that were checked, {address} ({dict(statuses)})", statuses[401], 5, "")
             seen[address] = {(status, tuple(sorted(headers.items())), text) for status, headers, text in answers}
-        run.must(33, seen[email] == seen[stranger], f"an address that nobody has looks the same: {seen}")
+        run.must(33, seen[email] == seen[unregistered], f"an unregistered address gets the same answers: {seen}")
         # The store counts each checked guess, independently of its answer.
         noted = 0
         for _ in range(40):
             ((noted,),) = admin.database.rows("select count(*) from audit where action = 'login.failed'", of_usage=False)
             await asyncio.sleep(0.05)
-        run.say(33, "guesses that the audit tells of", noted, 5, "")
+        run.say(33, "guesses in the audit log", noted, 5, "")
         refused = [await visitors[0].login(email, PASSWORD) for _ in range(5)]
         run.must(33, {status for status, _, _ in refused} == {403}, f"the right password while it is locked: {refused}")
-        # Sixteen minutes later, for the store.
+        # For the store, this is sixteen minutes later.
         admin.database.change("update attempts set at = at - 16 * 60 * 1000000")
         status, _, answer = await visitors[0].login(email, PASSWORD)
         run.must(33, status == 200, f"the right password after the lock: {status} {answer}")
@@ -47,12 +47,12 @@ async def promise_33(run):
 
 
 async def promise_34(run):
-    """Whether an address has an account shows in no answer and in no time. Wants a machine that does nothing else."""
+    """Neither answers nor their times reveal whether an address has an account. Needs an otherwise idle machine."""
     pairs = max(40, int(300 * run.scale))
     dice = random.Random(run.seed)
     async with Admin(run, "") as admin:
         visitor = Visitor(admin.port)
-        # No address is tried so often that it is locked.
+        # Each address is tried too rarely to be locked.
         known = [f"known{number}@example.com" for number in range(-(-pairs // 4))]
         for email in known:
             await visitor.register(email)
@@ -72,17 +72,17 @@ async def promise_34(run):
                 for kind, email in kinds:
                     (status, headers, text), took = await ask(email)
                     times[kind].append(took)
-                    # The answer repeats the address, which has another length.
+                    # The answer repeats the address, whose length differs.
                     shown = text.replace(email.encode(), b"it")
                     answers[kind].add((status, tuple(sorted(set(headers.items()) - {("content-length", str(len(text)))})), shown))
             run.must(34, answers[0] == answers[1] and len(answers[0]) == 1, f"{what}: answers differ: {answers}")
             there, not_there = (statistics.median(kind) for kind in times)
-            # Other load of the machine affects both of a pair, so pairs are compared.
+            # Other load of the machine affects both calls of a pair, so pairs are compared.
             gap = statistics.median(a - b for a, b in zip(*times)) / statistics.median(times[0] + times[1])
             shown = f"{there * 1000:.2f} ms for an address that is taken, {not_there * 1000:.2f} ms for another"
             run.say(34, f"{what}, {pairs} pairs ({shown}): median gap", abs(gap) * 100, 5, "%")
             p = mann_whitney(*times)
-            run.say(34, f"{what}: how sure it is that the times differ (Mann-Whitney, p = {p:.3f})", 1 - p, 0.99, "")
+            run.say(34, f"{what}: confidence that the times differ (Mann-Whitney, p = {p:.3f})", 1 - p, 0.99, "")
 
         await compare("log-in", login, lambda n: known[n % len(known)], lambda n: f"other{n % len(known)}@example.com")
         await compare("registration", register, lambda n: known[n % len(known)], lambda n: f"fresh{n}@example.com")
@@ -90,7 +90,7 @@ async def promise_34(run):
 
 
 async def promise_67(run):
-    """A tenant with a great many rows of usage in an hour keeps no gateway from starting and nobody else's usage waiting."""
+    """A tenant with very many rows of usage in an hour delays neither the start of a gateway nor the usage of others."""
     rows = max(30_000, int(300_000 * run.scale))
     async with Admin(run, "") as admin:
         hostile, other = Owner(admin), Owner(admin)
@@ -130,16 +130,16 @@ async def promise_67(run):
             await asyncio.sleep(0.05)
         done.set()
         await asyncio.gather(*bothering)
-        run.must(67, set(answers) <= {200, 400, 429}, f"large questions got {dict(answers)}")
+        run.must(67, set(answers) <= {200, 400, 429}, f"large queries got {dict(answers)}")
         median = statistics.median(times) * 1000
-        run.say(67, f"usage of another tenant while large questions are asked ({dict(answers)}), median", median, 100, "ms")
+        run.say(67, f"usage of another tenant during large queries ({dict(answers)}), median", median, 100, "ms")
         await gateway.__aexit__()
         for owner in (hostile, other):
             owner.close()
 
 
 def mann_whitney(a, b):
-    """The chance that two samples of one thing differ by as much in rank, two-sided, by the normal distribution."""
+    """The two-sided p-value of the Mann-Whitney rank test, by the normal approximation."""
     ordered = sorted([(value, 0) for value in a] + [(value, 1) for value in b])
     ranks = sum(rank for rank, (_, kind) in enumerate(ordered, 1) if kind == 0)
     m, n = len(a), len(b)

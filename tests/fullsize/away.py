@@ -14,27 +14,27 @@ from .oracle import Oracle, mixed
 
 
 async def promise_5(run):
-    """The databases away: SQLite, locked by another process."""
+    """The databases are unavailable: SQLite, locked by another process."""
     oracle = Oracle(run.seed)
     nodes, lines = mixed()
     for node in nodes:
         await node.start()
-    stored, nobodys = f"rpcg_{'stored':x<45}", f"rpcg_{'nobodys':x<45}"
+    stored, missing = f"rpcg_{'stored':x<45}", f"rpcg_{'missing':x<45}"
     seconds = max(10.0, 600 * run.scale)
     async with Gateway(run, lines()) as gateway:
         gateway.database.admit(stored)
-        known, unknown = Client(gateway, stored), Client(gateway, nobodys)
+        known, unknown = Client(gateway, stored), Client(gateway, missing)
 
         async def ask(client):
             client.id += 1
             status, _, _ = await client.post(json.dumps({"id": client.id, "method": "eth_chainId"}).encode(), "eth")
             return status
 
-        told = await ask(known), await ask(unknown)
-        run.must(5, told == (200, 401), f"a stored key is known, another is not: {told}")
+        statuses = await ask(known), await ask(unknown)
+        run.must(5, statuses == (200, 401), f"a stored key is known, another is not: {statuses}")
         usage = sqlite3.connect(gateway.database.usage, isolation_level=None, timeout=20)
         usage.execute("BEGIN EXCLUSIVE")
-        # No reader can begin: these five locks are those of readers (SQLite, "WAL-mode file format").
+        # No reader can start: these are the five locks of readers (SQLite, "WAL-mode file format").
         locks = open(f"{gateway.database.file}-shm", "r+b", buffering=0)
         while True:
             try:
@@ -43,19 +43,19 @@ async def promise_5(run):
             except OSError:
                 await asyncio.sleep(0.001)
         load = asyncio.create_task(oracle.load(gateway))
-        failed = asked = lied = unheard = 0
+        failed = asked = guessed = unavailable = 0
         slowest, end = 0.0, time.perf_counter() + seconds
         while time.perf_counter() < end:
             status, took = await timed(ask(known))
             asked, failed = asked + 1, failed + (status != 200)
             slowest = max(slowest, took)
             status, took = await timed(ask(unknown))
-            lied, unheard = lied + (status == 401), unheard + (status != 503)
+            guessed, unavailable = guessed + (status == 401), unavailable + (status != 503)
             slowest = max(slowest, took)
             await asyncio.sleep(0.2)
         run.say(5, f"calls of a known key that failed in {seconds:.0f} s without a database", failed / asked, 0.001, "of all")
-        run.say(5, "unknown keys that were told so although nobody could know", lied, 0, "")
-        run.say(5, "unknown keys that were not told to come back", unheard, 0, "")
+        run.say(5, "unknown keys that got a 401 although no look-up was possible", guessed, 0, "")
+        run.say(5, "unknown keys that did not get a 503", unavailable, 0, "")
         run.say(5, "slowest answer", slowest, 1.1, "s")
         usage.execute("COMMIT")
         usage.close()
@@ -68,5 +68,5 @@ async def promise_5(run):
         gateway.process.send_signal(signal.SIGTERM)
         await load
         await asyncio.to_thread(gateway.process.wait, 60)
-        run.say(5, "from the databases' return until the ledger was complete and the gateway drained", time.perf_counter() - back, 60, "s")
+        run.say(5, "from the databases' return until the usage records were complete and the gateway drained", time.perf_counter() - back, 60, "s")
         oracle.compare(run, 5, [event for event in Ledger(gateway).events() if event.request in oracle.answered])

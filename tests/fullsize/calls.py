@@ -33,7 +33,7 @@ async def promise_8(run):
             for number in range(count):
                 await client.call("eth_getBalance", [number])
             asked = sum(node.calls for node in nodes)
-            run.say(8, "more calls at the nodes than were made", (asked - count) / count, 0.10 + 60 / count, "of all")
+            run.say(8, "calls at the nodes beyond those made", (asked - count) / count, 0.10 + 60 / count, "of all")
             twice = 0
             for number in range(count // 4):
                 await client.call("eth_sendRawTransaction", [number])
@@ -55,11 +55,11 @@ async def promise_9(run):
         clients = [Client(gateway, chain="btc") for _ in range(300)]
         hung = [asyncio.create_task(client.call("getdifficulty", [])) for client in clients]
         await asyncio.sleep(0.5)
-        told = [task.result()[0] for task in hung if task.done()]
-        run.must(9, told == [503] * 44, f"beyond the 256 calls in flight of the chain the rest is 503, got {told}")
+        statuses = [task.result()[0] for task in hung if task.done()]
+        run.must(9, statuses == [503] * 44, f"the calls beyond 256 in flight on the chain get 503, got {statuses}")
         during, more = await load(gateway, seconds)
         run.say(9, "growth beside a hung chain", gateway.rss() - rss, 100, "MiB")
-        # Small figures are the machine's noise: half a millisecond is always allowed.
+        # Half a millisecond is always allowed, because small differences are noise of the machine.
         base, p99 = part(before, 0.99), part(during, 0.99)
         run.say(9, f"p99 of another chain ({base * 1000:.2f} ms without)", p99 * 1000, max(1.2 * base * 1000, base * 1000 + 0.5) + 2.0, "ms")
         run.say(9, "calls of another chain that failed", failed + more, 0, "")
@@ -90,8 +90,8 @@ async def promise_10(run):
                 node.mode = "pass"
                 status, headers, answer = await client.call("eth_call", params)
                 cached += headers["x-cache"] == "hit" or answer.get("result") != "ok"
-        run.say(10, "broken answers not told as -32603", wrong, 0, "")
-        run.say(10, "broken answers that were kept", cached, 0, "")
+        run.say(10, "broken answers without an error -32603", wrong, 0, "")
+        run.say(10, "broken answers that were cached", cached, 0, "")
         run.say(10, "Compute Units charged for them", charged, 0, "")
 
 
@@ -137,7 +137,7 @@ async def promise_12(run):
         node.gate.set()
         statuses = [status for status, _, _ in await asyncio.gather(*calls)]
         run.must(12, set(statuses) <= {200, 503} and statuses.count(200) > 0, f"64 bodies of 5 MiB got {sorted(set(statuses))}")
-        run.say(12, f"growth under 64 bodies of 5 MiB ({statuses.count(503)} told to come back)", peak, 256 * 1.2 + 64, "MiB")
+        run.say(12, f"growth under 64 bodies of 5 MiB ({statuses.count(503)} got 503)", peak, 256 * 1.2 + 64, "MiB")
         status, _, _ = await Client(gateway).post(body + b" ")
         run.must(12, status == 413, "a byte more is 413")
         asked = node.calls
@@ -163,9 +163,9 @@ async def promise_16(run):
             answers = await asyncio.gather(*asking)
             codes = {answer.get("error", {}).get("code") for _, _, answer in answers}
             charged = sum(int(headers["x-compute-units"]) for _, headers, _ in answers)
-            run.must(16, codes == {code}, f"{mode}: everybody gets the leader's answer, got {codes}")
+            run.must(16, codes == {code}, f"{mode}: all callers get the leader's answer, got {codes}")
             run.must(16, charged == (0 if code else 15 * count), f"{mode}: {charged} units charged")
-            # A kept connection that breaks is renewed once.
+            # A kept-alive connection that breaks is renewed once.
             run.say(16, f"node calls for {count} at once, {mode}", node.calls, 1 if mode != "cut body" else 2, "")
             node.mode = "pass"
             _, _, answer = await clients[0].call("eth_call", [mode, "after"])
@@ -199,7 +199,7 @@ async def promise_17(run):
 
 
 async def promise_24(run):
-    """The ceiling is overrun by one call at most."""
+    """The ceiling is exceeded by at most one call."""
     node = await Node().start()
     ceiling, heavy = 100_000, ("eth_getLogs", [])
     for name in ("64 calls at once", "one batch of 100"):
@@ -210,7 +210,7 @@ async def promise_24(run):
                 used += int(headers["x-compute-units"])
             run.must(24, used == 99_900, f"99.9 % of the ceiling are used: {used}")
             if name.startswith("64"):
-                # All of them are in flight before the first is answered.
+                # All calls are in flight before the first answer.
                 node.gate.clear()
                 clients = [Client(gateway, chain="bsc") for _ in range(64)]
                 calls = [asyncio.create_task(client.call(*heavy)) for client in clients]
@@ -230,7 +230,7 @@ async def promise_24(run):
 
 
 async def promise_45(run):
-    """No key in a log, however much is logged."""
+    """No key is in the log at any log level."""
     node = await Node().start()
     async with Gateway(run, chains(eth=([node], "")), log="trace") as gateway:
         key = KEYS["one"]
@@ -253,7 +253,7 @@ async def promise_45(run):
 
 
 async def promise_18(run):
-    """Nothing of one caller in another's answer."""
+    """No answer contains data of another caller."""
     node = await Node().start()
     count = max(100, int(5_000 * run.scale))
     async with Gateway(run, chains(eth=([node], ""), bsc=([node], ""))) as gateway:
@@ -274,7 +274,7 @@ async def promise_18(run):
         node.results["eth_getTransactionReceipt"] = None
         for _ in range(3):
             _, headers, answer = await client.call("eth_getTransactionReceipt", ["0x1"])
-            run.must(18, answer["result"] is None and headers["x-cache"] == "miss", "null is never kept")
+            run.must(18, answer["result"] is None and headers["x-cache"] == "miss", "null is never cached")
         node.results["eth_getTransactionReceipt"] = {"blockNumber": "0x10"}
         _, _, answer = await client.call("eth_getTransactionReceipt", ["0x1"])
         run.must(18, answer["result"] is not None, "a receipt is seen as soon as there is one")

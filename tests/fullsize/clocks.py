@@ -44,7 +44,7 @@ def arrival(headers):
 
 
 async def promise_21(run):
-    """The clock of one gateway, and then of both, is put forward and back by an hour."""
+    """The clock of one gateway, and then of both, is set forward and back by an hour."""
     oracle, over = Oracle(run.seed), asyncio.Event()
     nodes, lines = mixed()
     hung = await Node().start()
@@ -79,27 +79,27 @@ async def promise_21(run):
                 client = Client(gateway, "two")
                 (_, _, answer), took = await timed(client.call("eth_getBalance", [number], "polygon"))
                 client.close()
-                run.must(21, answer["error"]["code"] == -32603, f"a node that hangs does not answer, got {answer}")
+                run.must(21, answer["error"]["code"] == -32603, f"a call to a node that hangs is -32603, got {answer}")
                 longest = max(longest, took)
             while time.perf_counter() < end or len(oracle.took) < before + 200:
                 await asyncio.sleep(0.01)
         over.set()
         await asyncio.gather(*loads)
-        run.must(21, seen == 16 * 2 * 100, f"the clock is what it was put to: {seen}")
-        run.must(21, waits and all(0 <= wait <= 60 for wait in waits), f"Retry-After is of this minute: {min(waits)} to {max(waits)}")
+        run.must(21, seen == 16 * 2 * 100, f"the clock was set: {seen}")
+        run.must(21, waits and all(0 <= wait <= 60 for wait in waits), f"Retry-After is within this minute: {min(waits)} to {max(waits)}")
         run.say(21, f"statuses other than 200 and 429 (Retry-After {min(waits)} to {max(waits)} s, {len(waits)} times)", strange, 0, "")
         run.say(21, "a call to a node that hangs, whose timeout is 2 s", longest, 2.5, "s")
         run.say(21, "requests without an answer at 16 jumps by an hour", len(oracle.unanswered), 0, "")
-        run.say(21, "after the last call, until the ledger was complete", await cluster.complete(oracle), 60, "s")
+        run.say(21, "from the last call until the usage records were complete", await cluster.complete(oracle), 60, "s")
         await cluster.ends(run, 21, oracle)
 
 
 async def promise_22(run):
-    """Units leave the quota 24 hours after the hour they were used in began, wherever they were used."""
+    """Units leave the quota 24 hours after the start of the hour of their use, regardless of the gateway."""
     dice, node = random.Random(run.seed), await Node().start()
     steps, ceiling = max(200, int(10_000 * run.scale)), 2_000
     methods = ["unheard_of", "eth_getBalance", "eth_getBlockByNumber", "eth_call", "eth_sendRawTransaction"]
-    # All servers stay reachable: everything must be counted together, even on a slow machine.
+    # All servers stay reachable: all gateways must count together, even on a slow machine.
     async with Cluster(run, chains(eth=([node], "")), patience="10s") as cluster:
         clock = FakeTime(cluster.gateways[0].folder)
         for gateway in cluster.gateways:
@@ -120,7 +120,7 @@ async def promise_22(run):
             hour, cost = int(arrival(headers) // 3600), weight("eth", method)
             served, due = "result" in answer, used(hour) < ceiling
             wrong += served != due or int(headers["x-compute-units"]) != (cost if served else 0)
-            run.must(22, served == due or wrong > 5, f"step {number}: {used(hour)} units are used, and it got {answer} at {arrival(headers):.3f}")
+            run.must(22, served == due or wrong > 5, f"step {number}: {used(hour)} units are used, and the call got {answer} at {arrival(headers):.3f}")
             refused += not served
             hours[hour] += cost if served else 0
             return served, arrival(headers)
@@ -129,10 +129,10 @@ async def promise_22(run):
             if dice.random() < 0.05:
                 clock.set(clock.beside + dice.uniform(0, 10_800))
             await step(number, dice.choice(clients), dice.choice(methods))
-        run.must(22, refused > steps / 50, f"the ceiling is met: {refused}")
+        run.must(22, refused > steps / 50, f"the ceiling was reached: {refused}")
         late = early = 0
         for number in range(max(1, int(10 * run.scale))):
-            # It is used up within an hour, so that it is free again a day after that began.
+            # The quota is used up within an hour, so it is free again a day after the start of that hour.
             clock.set(clock.beside + 90_000 + 3_600 - clock.now() % 3_600 + 5)
             while (await step(number, dice.choice(clients), "eth_sendRawTransaction"))[0]:
                 pass
@@ -142,11 +142,11 @@ async def promise_22(run):
             while not served:
                 served, at = await step(number, clients[number % 2], "unheard_of")
             late, early = max(late, at - free), max(early, free - at)
-        run.say(22, f"calls of {steps:,} at 2 gateways over {len(hours)} hours that were not as the model has them ({refused} refused)", wrong, 0, "")
+        run.say(22, f"calls of {steps:,} at 2 gateways over {len(hours)} hours that differ from the model ({refused} refused)", wrong, 0, "")
         run.say(22, "units free again after h+24:00:00", late, 1.0, "s")
-        run.say(22, "or before", early, 0.0, "s")
+        run.say(22, "units free before that time", early, 0.0, "s")
         for client in clients:
             client.close()
         await asyncio.gather(*(gateway.stop() for gateway in cluster.gateways))
         _, units = Ledger(cluster).total()
-        run.say(22, f"units that the ledger differs by, of {sum(hours.values()):,}", abs(units - sum(hours.values())), 0, "")
+        run.say(22, f"difference of the usage records in units, of {sum(hours.values()):,}", abs(units - sum(hours.values())), 0, "")

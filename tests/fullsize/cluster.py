@@ -43,16 +43,16 @@ class Cluster:
             self.redis.close()
 
     def load(self, oracle, over, gateway, rate=None):
-        """Load L, of which each gateway has its share."""
+        """Load L, divided between the gateways."""
         share = len(self.gateways)
         return asyncio.create_task(oracle.load(gateway, rate or RATE // share, CONNECTIONS // share, over))
 
     async def complete(self, oracle, patience=60):
-        """Seconds until the sum of the ledger equals the answered calls."""
+        """Seconds until the sum of the usage records equals the answered calls."""
         start = time.perf_counter()
         while time.perf_counter() < start + patience:
             _, units = await asyncio.to_thread(Ledger(self).total)
-            if units >= oracle.told():
+            if units >= oracle.charged():
                 break
             await asyncio.sleep(0.2)
         return time.perf_counter() - start
@@ -63,8 +63,8 @@ class Cluster:
         ledger = Ledger(self)
         recorded = list(ledger.events())
         units = sum(line.cu for event in recorded for line in event.lines)
-        run.say(number, f"units that hours and single requests differ by, of {units:,}", abs(ledger.total()[1] - units), 0, "")
-        # Other keys were used beside the load.
+        run.say(number, f"difference between hourly and single records in units, of {units:,}", abs(ledger.total()[1] - units), 0, "")
+        # Other keys were used in addition to the load.
         parties = {event.party for event in recorded if event.request in oracle.answered}
         run.must(number, len(parties) == 1, f"the load has one key: {parties}")
         oracle.compare(run, number, [event for event in recorded if event.party in parties])

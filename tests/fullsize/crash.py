@@ -1,4 +1,4 @@
-"""Kills, torn journals, replays, exact sums."""
+"""Kills, truncated journals, replays, exact sums."""
 
 import asyncio
 import collections
@@ -17,7 +17,7 @@ from .oracle import WEIGHTS, Oracle, is_refused, mixed, weight
 
 
 async def promise_1(run):
-    """kill -9 loses no bill."""
+    """kill -9 loses no record of an answered call."""
     seed = run.seed
     oracle, dice = Oracle(seed), random.Random(seed + 1)
     nodes, lines = mixed()
@@ -26,13 +26,13 @@ async def promise_1(run):
     kills, gateway = max(3, int(20 * run.scale)), None
     async with Gateway(run, lines()) as gateway:
         for number in range(kills):
-            # Every other time as fast as it goes.
+            # Every other time at full speed.
             load = asyncio.create_task(oracle.load(gateway, rate=300 if number % 2 else 100_000))
             await asyncio.sleep(dice.uniform(0.5, 3.0))
             gateway.kill()
             await load
             if dice.random() < 0.3:
-                # Killed again, as often as not before it is ready.
+                # The gateway is killed again, in about half of the cases before it is ready.
                 starting = asyncio.create_task(gateway.start())
                 await asyncio.sleep(dice.uniform(0.0, 0.1))
                 gateway.kill()
@@ -40,11 +40,11 @@ async def promise_1(run):
             await gateway.start()
         recorded = list(Ledger(gateway).events())
     oracle.compare(run, 1, recorded)
-    run.say(1, f"under way at {kills} kills, seed {seed}", len(oracle.unanswered), 64 * kills, "")
+    run.say(1, f"requests in flight at {kills} kills, seed {seed}", len(oracle.unanswered), 64 * kills, "")
 
 
 async def left_behind(run, oracle, folder, lines, count, env=None):
-    """A gateway that was killed after so many requests of one caller, and its journal's segments."""
+    """A gateway that was killed after this number of requests of one caller, and its journal's segments."""
     gateway = await Gateway(run, lines, folder=folder, env=env).start()
     client = Client(gateway)
     for _ in range(count):
@@ -55,7 +55,7 @@ async def left_behind(run, oracle, folder, lines, count, env=None):
 
 
 async def promise_2(run):
-    """Wherever the journal is torn, its whole records are there once."""
+    """Wherever the journal is truncated, each of its complete records is replayed once."""
     oracle = Oracle(run.seed)
     nodes, lines = mixed()
     for node in nodes:
@@ -67,8 +67,8 @@ async def promise_2(run):
         data = segments[0].read_bytes()
         written = list(events(data[64:]))
         charged = sum(line.cu for event in written for line in event.lines)
-        told = oracle.told()
-        run.must(2, charged == told and 64 + written[-1].end == len(data), f"{charged} units in the journal, {told} told")
+        charged_calls = oracle.charged()
+        run.must(2, charged == charged_calls and 64 + written[-1].end == len(data), f"{charged} units in the journal, {charged_calls} in the answers")
         tail = range(len(data) - min(4096, len(data)), len(data) + 1)
         cuts = sorted(random.Random(run.seed).sample(tail, min(len(tail), max(10, int(200 * run.scale)))))
         wrong = 0
@@ -87,7 +87,7 @@ async def promise_2(run):
                     calls, units = Ledger(again).total()
                     wanted = sum(line.calls for event in whole for line in event.lines), sum(line.cu for event in whole for line in event.lines)
                     wrong += (calls, units) != wanted or list(found) != [event.request for event in whole]
-        run.say(2, f"starts of {2 * len(cuts)} on a torn journal that lost or doubled a whole record", wrong, 0, "")
+        run.say(2, f"starts of {2 * len(cuts)} on a truncated journal that lost or doubled a complete record", wrong, 0, "")
 
 
 async def promise_3(run):
@@ -107,8 +107,8 @@ async def promise_3(run):
         gateway.kill()
         ledger = Ledger(gateway)
         before = ledger.sums()
-        told = oracle.told()
-        run.say(3, f"units of {told:,} that two replays at once changed", abs(ledger.total()[1] - told), 0, "")
+        charged_calls = oracle.charged()
+        run.say(3, f"units of {charged_calls:,} that two replays at once changed", abs(ledger.total()[1] - charged_calls), 0, "")
         changed = 0
         for _ in range(3):
             for path, data in held.items():
@@ -128,7 +128,7 @@ async def promise_4(run):
     for chain, node in nodes.items():
         node.errors["broken_call"] = {"code": -5, "message": "no"}
         pools[chain] = list(WEIGHTS[chain]) + ["unheard_of", "broken_call", "stop" if node.utxo else "admin_peers"]
-    # One a minute is all that a key has of it: once it is asked for below.
+    # A key may call it once a minute: it is called once below.
     pools["eth"].remove("eth_getLogs")
     model = collections.defaultdict(lambda: [0] * 8)
     number = 0
@@ -144,7 +144,7 @@ async def promise_4(run):
         items = []
         for method in methods:
             number += 1
-            # A few ask the same again and again: they are cached where their method is.
+            # Some calls are repeated: they are cached if their method is.
             params = [number % 7 if dice.random() < 0.3 else number]
             items.append(json.dumps({"jsonrpc": "2.0", "id": 1_000 + number, "method": method, "params": params}))
         batch = len(items) > 1
@@ -159,13 +159,13 @@ async def promise_4(run):
                 slices.append(end - at)
                 at = end
             run.must(4, text[at:] == "]", f"the answer of a batch ends with its items: {text[at:][:40]!r}")
-        # Bytes that belong to no call count for the first one.
+        # Bytes that belong to no call are counted for the first call.
         spare_in, spare_out = len(body) - sum(map(len, items)), len(answer) - sum(slices)
         units = 0
         for place, (method, item, out) in enumerate(zip(methods, items, slices)):
             first = place == 0
             units += add(chain, method, len(item) + first * spare_in, out + first * spare_out)
-        run.must(4, int(headers["x-compute-units"]) == units, f"{headers['x-compute-units']} units told, {units} due: {body[:200]}")
+        run.must(4, int(headers["x-compute-units"]) == units, f"{headers['x-compute-units']} units charged, {units} due: {body[:200]}")
 
     async def worker(gateway, share):
         client, done = Client(gateway), 0
@@ -189,10 +189,10 @@ async def promise_4(run):
         run.must(4, not missing or run.scale < 1, f"called of every method: {sorted(missing)}")
         differ = {name: (sums.get(name), tuple(row)) for name, row in model.items() if sums.get(name) != tuple(row)}
         for name, (found, due) in sorted(differ.items())[:5]:
-            run.must(4, False, f"{name}: the ledger has {found}, due is {due}")
-        run.say(4, "rows of the ledger that nobody called", len(set(sums) - set(model)), 0, "")
+            run.must(4, False, f"{name}: the usage records have {found}, due is {due}")
+        run.say(4, "rows of the usage records without a call", len(set(sums) - set(model)), 0, "")
         units = sum(row[2] for row in sums.values()), sum(row[2] for row in model.values())
-        run.say(4, f"units that the ledger differs by, of {units[1]:,} for {calls:,} calls, seed {run.seed}", abs(units[0] - units[1]), 0, "")
+        run.say(4, f"difference of the usage records in units, of {units[1]:,} for {calls:,} calls, seed {run.seed}", abs(units[0] - units[1]), 0, "")
         run.say(4, "sums of a chain's method that differ (calls, billed, units, errors, cache hits, bytes)", len(differ), 0, "")
 
 

@@ -21,7 +21,7 @@ class NotStarted(Exception):
 
 
 class Gateway:
-    """The program under test, with a configuration of its own, in a folder of its own."""
+    """The program under test, with its own configuration and folder."""
 
     def __init__(self, run, lines, log="warn", ceiling=10**12, journal="", folder=None, env=None, database=None, redis="", secret="", tls=False):
         self.program, self.lines, self.level, self.env = run.program, lines, log, env or {}
@@ -32,7 +32,7 @@ class Gateway:
         self.tls = self.certify() if tls else None
 
     def certify(self):
-        """Makes its certificate: how clients then speak to it."""
+        """Creates its certificate; returns the TLS context of clients."""
         files = self.folder / "cert.pem", self.folder / "key.pem"
         subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
         make = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
@@ -72,7 +72,7 @@ class Gateway:
         self.process = subprocess.Popen(
             [program, "run", "--config", str(path)], stdout=self.log, stderr=self.log, cwd=self.folder, env=os.environ | self.env
         )
-        # It does not outlive this program.
+        # The process ends with this program.
         atexit.register(self.process.kill)
         for _ in range(3_000):
             if self.process.poll() is not None:
@@ -80,8 +80,8 @@ class Gateway:
             if await self.ready():
                 return self
             await asyncio.sleep(0.01)
-        state = "it runs" if self.process.poll() is None else f"it ended with {self.process.returncode}"
-        raise NotStarted(f"it is not ready, {state}:\n{self.heard()}")
+        state = "it is running" if self.process.poll() is None else f"it ended with {self.process.returncode}"
+        raise NotStarted(f"the gateway is not ready, {state}:\n{self.heard()}")
 
     async def ready(self):
         try:
@@ -94,7 +94,7 @@ class Gateway:
             return False
 
     async def reload(self, text):
-        """Makes it read this configuration, and waits for the log. Returns whether the configuration is in force."""
+        """Reloads this configuration and waits for the log. Returns whether the configuration is in effect."""
         done, refused = "configuration reloaded", "configuration not reloaded"
         before = [self.heard().count(words) for words in (done, refused)]
         self.write(text)
@@ -104,10 +104,10 @@ class Gateway:
             if now != before:
                 return now[0] > before[0]
             await asyncio.sleep(0.01)
-        raise TimeoutError(f"it says nothing of its reload:\n{self.heard()}")
+        raise TimeoutError(f"the log has no result of the reload:\n{self.heard()}")
 
     def is_together(self):
-        """Whether it counts together with others, according to its log."""
+        """Whether the gateway counts together with others, according to its log."""
         heard = self.heard()
         return heard.rfind(TOGETHER) > heard.rfind(ALONE)
 
@@ -116,7 +116,7 @@ class Gateway:
             if self.is_together() == is_so:
                 return
             await asyncio.sleep(0.01)
-        raise TimeoutError(f"it never says how it counts:\n{self.heard()}")
+        raise TimeoutError(f"the log does not say how the gateway counts:\n{self.heard()}")
 
     def freeze(self):
         """Suspends it: its connections stay open."""
@@ -148,7 +148,7 @@ class Gateway:
             self.dir.cleanup()
 
     def heard(self):
-        """All of its log."""
+        """Its whole log."""
         return (self.folder / "log").read_text(errors="replace")
 
     def segments(self):
@@ -166,7 +166,7 @@ SECRET = "k" * 32
 
 
 class Admin(Gateway):
-    """The management side alone, whose binary is beside the gateway's."""
+    """The management side alone; its binary is beside the gateway's."""
 
     async def start(self):
         self.port = free_port()

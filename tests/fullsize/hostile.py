@@ -30,7 +30,7 @@ async def peak_growth(gateway, before, until):
 
 
 async def promise_57(run):
-    """Batches whose calls share one large answer."""
+    """Batches whose calls have the same large answer."""
     node = await Node().start()
     size = max(1, int(16 * run.scale)) * MIB
     node.results["eth_call"] = "0x" + "a" * size
@@ -53,13 +53,13 @@ async def promise_57(run):
                 if status == 503:
                     continue
                 served = sum("result" in item for item in items)
-                told = [item["error"] for item in items if "error" in item]
-                refused += len(told)
+                errors = [item["error"] for item in items if "error" in item]
+                refused += len(errors)
                 run.must(57, status == 200 and len(items) == 100, f"a batch of 100 has {len(items)} answers")
-                run.must(57, all(error == {"code": -32005, "message": "batch response too large"} for error in told), f"an item has no room: {told[:1]}")
-                run.must(57, int(headers["x-compute-units"]) == 15 * served, "an item without room is not charged")
+                run.must(57, all(error == {"code": -32005, "message": "batch response too large"} for error in errors), f"an item beyond the limit is refused: {errors[:1]}")
+                run.must(57, int(headers["x-compute-units"]) == 15 * served, "an item beyond the limit is not charged")
                 run.must(57, served * size <= 64 * MIB, f"{served} answers of {size} bytes were joined")
-            run.must(57, refused > 0 or run.scale < 1, "items are told that there is no room")
+            run.must(57, refused > 0 or run.scale < 1, "items beyond the limit are refused")
             run.say(57, f"growth under ten batches of 100 calls with an answer of {size // MIB} MiB, {chain}", peak, 256 + 128, "MiB")
             for client in clients:
                 client.close()
@@ -71,7 +71,7 @@ def frame(kind, flags, stream, payload=b""):
 
 
 def h2_request(port, key, body):
-    """The bytes of an HTTP/2 connection whose client never opens a window, with one call on it."""
+    """The bytes of an HTTP/2 connection with one call, whose client never opens a window."""
     def literal(name, value):
         return b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
 
@@ -84,7 +84,7 @@ def h2_request(port, key, body):
 async def promise_58(run):
     """Readers that stop."""
     node = LargeAnswers()
-    # More than the kernel buffers: buffered bytes no longer concern the gateway.
+    # More than the kernel buffers: bytes in its buffers need no more work of the gateway.
     node.results["eth_getCode"] = "0x" + "a" * (3 * MIB)
     node.start_apart()
     count = max(60, int(1_100 * run.scale))
@@ -94,7 +94,7 @@ async def promise_58(run):
     async with Gateway(run, limits + chains(eth=([node], "")), tls=True) as gateway:
         await load(gateway, 1)
         before = gateway.rss()
-        for kind in ("HTTP/1.1", "HTTP/2 with a window of zero", "HTTP/1.1, a byte every while"):
+        for kind in ("HTTP/1.1", "HTTP/2 with a window of zero", "HTTP/1.1, a byte at intervals"):
             sockets = []
             for _ in range(count):
                 sock = socket.socket()
@@ -106,7 +106,7 @@ async def promise_58(run):
                 if kind.startswith("HTTP/2"):
                     sock.sendall(h2_request(gateway.port, KEYS["one"], call))
                 else:
-                    # Readers beyond their project's share are refused, and have no connection to hold then.
+                    # Readers beyond their project's share are refused and hold no connection.
                     head = f"POST /eth HTTP/1.1\r\nhost: h\r\nconnection: close\r\napikey: {KEYS['one']}\r\ncontent-length: {len(call)}\r\n\r\n"
                     sock.sendall(head.encode() + call)
                 sock.setblocking(False)
@@ -127,7 +127,7 @@ async def promise_58(run):
             for sock in sockets:
                 sock.close()
             await asyncio.sleep(1)
-            # Of some 300 MiB the allocator keeps a part, which does not grow from one kind to the next.
+            # The allocator keeps a part of some 300 MiB, which does not grow from one kind to the next.
             run.say(58, "growth after they were cut", gateway.rss() - before, 128, "MiB")
         clients = [Client(gateway) for _ in range(32)]
         answers = await asyncio.gather(*(client.call("eth_getBalance", [number]) for number, client in enumerate(clients)))
@@ -135,7 +135,7 @@ async def promise_58(run):
 
 
 def held(gateway, sockets):
-    """Those of these connections that the gateway still has open, according to the kernel."""
+    """The number of these connections that the gateway still has open, according to the kernel."""
     ours = {sock.getsockname()[1] for sock in sockets}
     open_here = 0
     with open("/proc/net/tcp") as table:
@@ -158,16 +158,16 @@ async def load_of_another(gateway):
 
 
 async def promise_60(run):
-    """One key uploads slowly, much and often."""
+    """One key sends many large and slow uploads."""
     node = await Node().start()
     async with Gateway(run, OTHER_PROJECT + chains(eth=([node], ""))) as gateway:
-        slow, told = [], []
+        slow, answered = [], []
         for _ in range(64):
             reader, writer = await asyncio.open_connection("127.0.0.1", gateway.port)
             head = f"POST /eth HTTP/1.1\r\nhost: h\r\napikey: {KEYS['one']}\r\ncontent-length: {5 * MIB}\r\n\r\n"
             writer.write(head.encode() + b"[" + b" " * (4 * MIB))
             slow.append(writer)
-            told.append(asyncio.create_task(status_of(reader)))
+            answered.append(asyncio.create_task(status_of(reader)))
         patience, start = 60 + 5, time.perf_counter()
         body = json.dumps({"jsonrpc": "2.0", "id": 9, "method": "eth_getBalance", "params": ["a" * (4 * MIB)]}).encode()
         refused, asked = 0, 0
@@ -184,14 +184,14 @@ async def promise_60(run):
                         writer.write(b" " * 2048)
             await asyncio.sleep(0.1)
         run.say(60, f"of {asked} uploads of another project that were not served beside 64 slow ones", refused, 0, "")
-        statuses = await asyncio.wait_for(asyncio.gather(*told), 5)
+        statuses = await asyncio.wait_for(asyncio.gather(*answered), 5)
         for writer in slow:
             writer.close()
-        run.must(60, set(statuses) == {408, 503}, f"slow uploads are told: { {status: statuses.count(status) for status in set(statuses)} }")
+        run.must(60, set(statuses) == {408, 503}, f"slow uploads are refused: { {status: statuses.count(status) for status in set(statuses)} }")
 
 
 async def status_of(reader):
-    """The status of an answer that may come before its request is all sent; 0 if there is none."""
+    """The status of an answer that may come before the request is complete; 0 if there is none."""
     try:
         return int((await reader.readuntil(b"\r\n")).split()[1])
     except (asyncio.IncompleteReadError, ConnectionError):
@@ -199,7 +199,7 @@ async def status_of(reader):
 
 
 async def promise_62(run):
-    """One deadline over all tries and waits."""
+    """One deadline covers all attempts and waits."""
     node = await Node().start()
     node.mode = "hang"
     timeout, count = 6, max(10, int(100 * run.scale))
@@ -209,7 +209,7 @@ async def promise_62(run):
         async def batch(number):
             nonlocal slowest, wrong
             client = Client(gateway, "one" if number % 2 else "two")
-            # Some calls are equal in all batches and have followers; the others differ.
+            # Some calls are equal in all batches and share a request; the others differ.
             calls = [("eth_call", [n if n % 2 else (number, n)]) for n in range(100)]
             (status, _, answers), took = await timed(client.batch(calls))
             slowest = max(slowest, took)
@@ -230,7 +230,7 @@ async def promise_62(run):
 
         await asyncio.gather(*(later(number) for number in range(count)))
         run.say(62, f"slowest answer of {count} batches of 100 and {count} single calls with a node that hangs", slowest, timeout + 1.0, "s")
-        run.say(62, "calls of them that were not told -32603", wrong, 0, "")
+        run.say(62, "calls of them without an error -32603", wrong, 0, "")
 
 
 async def promise_63(run):
@@ -253,13 +253,13 @@ async def promise_63(run):
             await asyncio.gather(*(caller(client, worker) for worker, client in enumerate(clients)))
             asked = sum(node.requests for node in nodes)
             # A tenth of the calls, and the minimum of a pool: three a second, for ten seconds.
-            run.say(63, f"requests to the nodes beyond {count} made, {mode}", asked - count, 0.10 * count + 30, "")
+            run.say(63, f"requests to the nodes beyond the {count} calls made, {mode}", asked - count, 0.10 * count + 30, "")
             for client in clients:
                 client.close()
 
 
 async def promise_64(run):
-    """Nothing is charged of which no byte was written to a node."""
+    """A call is not charged if no byte of it was written to a node."""
     with socket.socket() as deaf:
         # Its queue of connections is full: new connections wait.
         deaf.bind(("127.0.0.1", 0))
@@ -285,13 +285,13 @@ async def promise_64(run):
             await asyncio.sleep(0.5)
             await gateway.stop()
             _, units = Ledger(gateway).total()
-            run.say(64, f"units charged for {len(clients)} calls whose connection never stood, after the clients left", units, 0, "")
+            run.say(64, f"units charged for {len(clients)} calls whose connection was never established, after the clients left", units, 0, "")
         for sock in queue:
             sock.close()
 
 
 async def promise_65(run):
-    """No cached answer is older than its lifetime, whatever the wall clock does."""
+    """No cached answer outlives its lifetime, regardless of the wall clock."""
     node, folder = await Node().start(), tempfile.TemporaryDirectory()
     clock = FakeTime(folder.name)
     async with Gateway(run, chains(eth=([node], "")), env=clock.env) as gateway:
@@ -308,6 +308,6 @@ async def promise_65(run):
             _, _, answer = await client.call("eth_call", ["a"])
             stale += answer["result"] != f"after {number}"
             await asyncio.sleep(2.2)
-        run.must(65, kept > 0, "answers are kept")
+        run.must(65, kept > 0, "answers are cached")
         run.say(65, "answers that outlived 2 s over steps of one and two hours", stale, 0, "")
     folder.cleanup()

@@ -76,11 +76,11 @@ def events(data):
 
 
 def frames(block):
-    """The frames of a block: each payload is stored without the bytes that it shares with the one before."""
+    """The frames of a block: each payload is stored without the bytes that it shares with the previous one."""
     form, checksum = struct.unpack_from("<BI", block)
     rest = block[5:]
     if form != 2 or zlib.crc32(rest) != checksum:
-        raise ValueError("a block that is damaged")
+        raise ValueError("damaged block")
     cursor, former, whole = Cursor(rest), b"", bytearray()
     while cursor.at < len(rest):
         length = cursor.number()

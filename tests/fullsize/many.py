@@ -35,8 +35,8 @@ async def promise_1(run):
                 lost = len(oracle.unanswered)
                 gateway.kill()
                 await loads[number % 3]
-                run.must(1, not loads[other].done(), "nobody hears of it who calls the other gateway")
-                run.must(1, len(oracle.unanswered) - lost <= CONNECTIONS // 2, "what is not answered was under way")
+                run.must(1, not loads[other].done(), "calls to the other gateway go on")
+                run.must(1, len(oracle.unanswered) - lost <= CONNECTIONS // 2, "every unanswered request was in flight")
                 await gateway.start()
                 loads[number % 3] = cluster.load(oracle, over, gateway)
                 continue
@@ -44,10 +44,10 @@ async def promise_1(run):
             clients = [(Client(gateway, spared), Client(gateway, revoked)) for gateway in cluster.gateways]
             for pair in clients:
                 for client in pair:
-                    run.must(1, (await ask(client))[0] == 200, "a key that was made is served")
+                    run.must(1, (await ask(client))[0] == 200, "a new key is served")
             status, _ = await owner.ask("DELETE", f"keys/{key}")
             run.must(1, status == 204, f"revoking got {status}")
-            # It is killed right after the answer.
+            # The management side is killed right after the answer.
             cluster.admin.kill()
             since = time.perf_counter()
             for _, client in clients:
@@ -62,20 +62,20 @@ async def promise_1(run):
         for gateway in cluster.gateways:
             for key in kept:
                 client = Client(gateway, key)
-                run.must(1, (await ask(client))[0] == 200, "a key that was made is there")
+                run.must(1, (await ask(client))[0] == 200, "a new key is stored")
                 client.close()
         over.set()
         await asyncio.gather(*loads)
         shipped = await cluster.complete(oracle)
         owner.close()
-        run.say(1, f"until a key was refused everywhere that was revoked right before a kill, {len(kept)} times", slowest, 1.0, "s")
-        run.say(1, "after the last call, until the ledger was complete", shipped, 60, "s")
-        run.say(1, f"under way at {rounds} kills of 2 gateways and the management side, seed {run.seed}", len(oracle.unanswered), CONNECTIONS // 2 * rounds, "")
+        run.say(1, f"until a key revoked right before a kill was refused everywhere, {len(kept)} times", slowest, 1.0, "s")
+        run.say(1, "from the last call until the usage records were complete", shipped, 60, "s")
+        run.say(1, f"requests in flight at {rounds} kills of 2 gateways and the management side, seed {run.seed}", len(oracle.unanswered), CONNECTIONS // 2 * rounds, "")
         await cluster.ends(run, 1, oracle)
 
 
 async def promise_3(run):
-    """Replay by two gateways at once, of what could not be shipped before."""
+    """Two gateways replay at once records that could not be shipped before."""
     oracle = Oracle(run.seed)
     nodes, lines = mixed()
     await started(nodes)
@@ -107,14 +107,14 @@ async def promise_3(run):
             one.kill()
             other.kill()
         ledger = Ledger(cluster)
-        run.say(3, f"units of {oracle.told():,} that replays by 2 gateways at once changed", abs(ledger.total()[1] - oracle.told()), 0, "")
+        run.say(3, f"units of {oracle.charged():,} that replays by 2 gateways at once changed", abs(ledger.total()[1] - oracle.charged()), 0, "")
         run.say(3, "of 3 replays by both that changed a sum", changed, 0, "")
         oracle.compare(run, 3, list(ledger.events()))
         await asyncio.gather(one.start(), other.start())
 
 
 async def promise_55(run):
-    """A gateway that is frozen for longer than the others wait for it, and goes on."""
+    """A gateway is frozen for longer than the others wait for it, and then continues."""
     oracle, over, dice = Oracle(run.seed), asyncio.Event(), random.Random(run.seed + 1)
     nodes, lines = mixed()
     await started(nodes)
@@ -138,12 +138,12 @@ async def promise_55(run):
                 client.close()
             await asyncio.sleep(dice.uniform(0.0, 0.3))
             frozen.freeze()
-            # Gateways count who has been there for 10 s; a transaction of one that is frozen ends sooner.
+            # Gateways count a gateway as live for 10 s; a transaction of a frozen one ends sooner.
             nap = 12.0 if number % 4 < 2 else dice.uniform(0.3, 3.0)
             thaw = time.perf_counter() + nap
             before = len(oracle.took)
             served, _ = await admitted([other], window, LIMIT)
-            run.must(55, served == LIMIT - 40, f"the other one has the rest of the window, got {served}")
+            run.must(55, served == LIMIT - 40, f"the other gateway admits the rest of the window, got {served}")
             client = Client(other, units)
             while True:
                 _, headers, answers = await client.batch([("eth_sendRawTransaction", [number, n]) for n in range(100)])
@@ -157,7 +157,7 @@ async def promise_55(run):
                 slowest = max(slowest, took)
                 await asyncio.sleep(0.05)
             client.close()
-            run.must(55, len(oracle.took) > before + 20, "the other one goes on")
+            run.must(55, len(oracle.took) > before + 20, "the other gateway continues")
             frozen.thaw()
             # Units that the others have used meanwhile count here at once.
             (served, _), took = await timed(admitted([frozen], window, 20))
@@ -174,11 +174,11 @@ async def promise_55(run):
         shipped = await cluster.complete(oracle)
         run.say(55, f"rounds of {rounds} after which calls of the load ended", stale, 0, "")
         run.say(55, "requests without an answer", len(oracle.unanswered), 0, "")
-        run.say(55, f"let pass of windows that others had used up, {rounds} times", overrun, 0, "")
+        run.say(55, f"calls admitted beyond windows that others had used up, {rounds} times", overrun, 0, "")
         run.say(55, "units over a ceiling of 100,000", dearest, 20, "")
-        run.say(55, "slowest answer of the other one", slowest, 1.0, "s")
+        run.say(55, "slowest answer of the other gateway", slowest, 1.0, "s")
         run.say(55, "from its thaw until it had answered 20 calls", longest, 5.0, "s")
-        run.say(55, "after the last call, until the ledger was complete", shipped, 60, "s")
+        run.say(55, "from the last call until the usage records were complete", shipped, 60, "s")
         await cluster.ends(run, 55, oracle)
 
 
@@ -195,13 +195,13 @@ async def promise_25(run):
 
     async with Cluster(run, with_weight(5)) as cluster:
         loads = [cluster.load(oracle, over, gateway) for gateway in cluster.gateways]
-        told, failed = {}, []
+        charged, failed = {}, []
 
         async def weigh(gateway):
             client = Client(gateway)
             while not over.is_set():
                 status, headers, answer = await client.call("weighed", [], "avax")
-                told[uuid.UUID(headers["x-request-id"])] = int(headers["x-compute-units"])
+                charged[uuid.UUID(headers["x-request-id"])] = int(headers["x-compute-units"])
                 if (status, answer.get("result")) != (200, "ok"):
                     failed.append((status, answer))
                 await asyncio.sleep(0.002)
@@ -213,7 +213,7 @@ async def promise_25(run):
             weight = (7, 5)[number % 2]
             for gateway in cluster.gateways:
                 gateway.lines = with_weight(weight)
-                run.must(25, await gateway.reload(gateway.text()), "a configuration is taken")
+                run.must(25, await gateway.reload(gateway.text()), "a configuration is accepted")
                 client = Client(gateway)
                 wrong += int((await client.call("weighed", [], "avax"))[1]["x-compute-units"]) != weight
                 if number % 2:
@@ -223,22 +223,22 @@ async def promise_25(run):
             await asyncio.sleep(0.5)
         over.set()
         await asyncio.gather(*loads, *weighing)
-        run.say(25, f"calls of {len(oracle.took):,} and {len(told):,} that failed over {rounds} reloads of 2 gateways", len(failed) + len(oracle.wrong) + len(oracle.unanswered), 0, "")
-        run.must(25, refused == 2 * (rounds // 2), f"bad files are refused: {refused}")
-        run.say(25, "calls after a reload, or a bad file, that were charged by other weights", wrong, 0, "")
+        run.say(25, f"calls of {len(oracle.took):,} and {len(charged):,} that failed over {rounds} reloads of 2 gateways", len(failed) + len(oracle.wrong) + len(oracle.unanswered), 0, "")
+        run.must(25, refused == 2 * (rounds // 2), f"invalid files are refused: {refused}")
+        run.say(25, "calls after a reload, or an invalid file, that were charged with other weights", wrong, 0, "")
         await asyncio.gather(*(gateway.stop() for gateway in cluster.gateways))
         found = {}
         for event in Ledger(cluster).events():
             if event.chain == "avax":
                 found[event.request] = sum(line.cu for line in event.lines)
-        differ = sum(found.get(request) != units for request, units in told.items())
-        run.must(25, set(told.values()) == {5, 7}, f"both weights are met: {collections.Counter(told.values())}")
-        run.say(25, f"of {len(told):,} rows that are billed otherwise than told", differ, 0, "")
+        differ = sum(found.get(request) != units for request, units in charged.items())
+        run.must(25, set(charged.values()) == {5, 7}, f"both weights occur: {collections.Counter(charged.values())}")
+        run.say(25, f"of {len(charged):,} rows that are billed differently from their answers", differ, 0, "")
         oracle.compare(run, 25, [event for event in Ledger(cluster).events() if event.chain != "avax"])
 
 
 async def promise_66(run):
-    """A quota that is lowered to nothing while three gateways serve a load under it."""
+    """A quota is lowered to 0 while three gateways serve a load under it."""
     node = await Node().start()
     async with Cluster(run, chains(eth=([node], "")), gateways=3, admin=True) as cluster:
         operator = Owner(cluster.admin)
@@ -267,5 +267,5 @@ async def promise_66(run):
             over.set()
             await asyncio.gather(*callers)
             late = max(late, max(last) - lowered)
-        run.say(66, f"after a quota was lowered to 0, until no gateway of three served any more, {rounds} times", late, 1.0, "s")
+        run.say(66, f"from lowering a quota to 0 until none of three gateways served a call, {rounds} times", late, 1.0, "s")
         operator.close()

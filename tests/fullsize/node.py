@@ -8,7 +8,7 @@ import struct
 
 
 class Node:
-    """A JSON-RPC node on a socket. `mode` says how it answers."""
+    """A JSON-RPC node on a socket. `mode` selects how it answers."""
 
     def __init__(self, utxo=False):
         self.utxo = utxo
@@ -108,7 +108,7 @@ class Node:
 
 
 class LargeAnswers(Node):
-    """A node in a process of its own that sends large answers in pieces, as they are read, so that they block no other client."""
+    """A node in its own process that sends large answers in pieces, as they are read, so that they block no other client."""
 
     PIECE = 128 << 10
 
@@ -123,7 +123,7 @@ class LargeAnswers(Node):
     def run(self, pipe):
         async def forever():
             await self.start()
-            # What the kernel holds for all three of client, gateway and node has a bound, and is not what is looked at.
+            # The kernel's buffers for client, gateway and node are limited, and are not part of this measurement.
             for listening in self.server.sockets:
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.PIECE)
             pipe.send(self.port)

@@ -129,7 +129,7 @@ class Oracle:
         return True
 
     async def load(self, gateway, rate=300, connections=64, over=None):
-        """Sends `rate` requests a second on schedule, until one is not answered or the time is over."""
+        """Sends `rate` requests a second on schedule, until one is not answered or the time is up."""
         clients, alive, tasks = asyncio.Queue(), True, set()
         for _ in range(connections):
             clients.put_nowait(Client(gateway))
@@ -150,13 +150,13 @@ class Oracle:
         while not clients.empty():
             clients.get_nowait().close()
 
-    def told(self):
+    def charged(self):
         """Compute Units of all answered calls."""
         return sum(cu for _, wanted in self.answered.values() for _, cu, _ in wanted)
 
     def compare(self, run, promise, recorded):
         """Compares with the records: missing answers, requests recorded twice, and requests without an answer."""
-        run.must(promise, not self.wrong, f"{len(self.wrong)} of {len(self.took):,} answers are not what they had to be: {self.wrong[:2]}")
+        run.must(promise, not self.wrong, f"{len(self.wrong)} of {len(self.took):,} answers differ from the expected ones: {self.wrong[:2]}")
         by_id, twice, wrong = {}, 0, 0
         for event in recorded:
             twice += event.request in by_id
@@ -171,18 +171,18 @@ class Oracle:
             else:
                 wrong += (event.chain, [(line.method, line.cu, line.outcome) for line in event.lines]) != (chain, wanted)
         left = [event for event in by_id.values() if any(line.outcome != "refused" for line in event.lines)]
-        under_way, nobodys = list(self.unanswered), []
+        in_flight, unsent = list(self.unanswered), []
         for event in left:
             found = (event.chain, [(line.method, line.cu, line.outcome) for line in event.lines])
-            if found in under_way:
-                under_way.remove(found)
+            if found in in_flight:
+                in_flight.remove(found)
             else:
-                nobodys.append(event)
-        run.must(promise, not nobodys, f"{len(nobodys)} requests are billed that nobody sent: {nobodys[:3]}")
+                unsent.append(event)
+        run.must(promise, not unsent, f"{len(unsent)} requests are billed but were never sent: {unsent[:3]}")
         run.say(promise, f"of {len(self.answered):,} answers are not billed", missing, 0, "")
-        run.say(promise, "are billed otherwise than they were told", wrong, 0, "")
+        run.say(promise, "requests are billed differently from their answers", wrong, 0, "")
         run.say(promise, "requests are billed twice", twice, 0, "")
-        run.say(promise, "are billed without an answer, of those under way when it was killed", len(left), len(self.unanswered), "")
+        run.say(promise, "requests are billed without an answer, of those in flight at the kill", len(left), len(self.unanswered), "")
 
 
 def mixed():

@@ -21,7 +21,7 @@ async def without_postgresql(run, number, what, leave, come_back):
     async with Cluster(run, lines(), admin=True) as cluster:
         stored = cluster.database.admit(f"rpcg_{'stored':x<45}")
         known = [Client(gateway, stored) for gateway in cluster.gateways]
-        unknown = [Client(gateway, f"rpcg_{'nobodys':x<45}") for gateway in cluster.gateways]
+        unknown = [Client(gateway, f"rpcg_{'missing':x<45}") for gateway in cluster.gateways]
         loads = [cluster.load(oracle, over, gateway) for gateway in cluster.gateways]
         await asyncio.sleep(max(5.0, 60 * run.scale))
         for client, status in [(client, 200) for client in known] + [(client, 401) for client in unknown]:
@@ -36,7 +36,7 @@ async def without_postgresql(run, number, what, leave, come_back):
             nonlocal waited
             while time.perf_counter() < end:
                 visitor = Visitor(cluster.admin.port)
-                (status, _, _), took = await timed(visitor.login("nobody@example.com", "not the password"))
+                (status, _, _), took = await timed(visitor.login("unregistered@example.com", "not the password"))
                 visitor.close()
                 managed[status] += 1
                 waited = max(waited, took)
@@ -60,19 +60,19 @@ async def without_postgresql(run, number, what, leave, come_back):
         all_known = sum(count for (name, _), count in seen.items() if name == "known")
         where = f"with PostgreSQL {what} for {seconds:.0f} s"
         run.say(number, f"calls of a known key that failed {where} ({all_known} and {len(during):,} of the load)", 1 - seen["known", 200] / all_known, 0.001, "of all")
-        run.say(number, "unknown keys that were not told to come back", sum(count for (name, status), count in seen.items() if name == "unknown" and status != 503), 0, "")
+        run.say(number, "unknown keys that did not get a 503", sum(count for (name, status), count in seen.items() if name == "unknown" and status != 503), 0, "")
         run.say(number, f"answers of the management side that were not 503, of {sum(managed.values())}", sum(managed.values()) - managed[503], 0, "")
-        run.say(number, "its slowest", waited, 2.0, "s")
+        run.say(number, "its slowest answer", waited, 2.0, "s")
         run.say(number, f"slowest answer to the load (p99 {part(during, 0.99) * 1000:.1f} ms, before {before * 1000:.1f} ms)", max(during), 1.1, "s")
         run.say(number, "slowest answer to a known or an unknown key", slowest, 1.1, "s")
-        run.say(number, "from its return until the ledger was complete", shipped, 60, "s")
+        run.say(number, "from its return until the usage records were complete", shipped, 60, "s")
         back = time.perf_counter()
         for client, status in [(client, 200) for client in known] + [(client, 401) for client in unknown]:
             while (await ask(client))[0] != status and time.perf_counter() < back + 60:
                 await asyncio.sleep(0.05)
             run.must(number, (await ask(client))[0] == status, f"{status} again after its return")
             client.close()
-        run.say(number, "and then until unknown keys were known to be so", time.perf_counter() - back, 60, "s")
+        run.say(number, "and then until unknown keys were refused again", time.perf_counter() - back, 60, "s")
         await cluster.ends(run, number, oracle)
 
 
@@ -111,10 +111,10 @@ async def without_redis(run, what, leave, come_back):
         loads = [cluster.load(oracle, over, gateway) for gateway in cluster.gateways]
         spent, half, poor, rich = key("spent"), key("half"), key("poor", "enterprise", CEILING), key("rich", "enterprise", CEILING)
         served, others = await admitted(cluster.gateways, spent, LIMIT)
-        run.must(7, served == LIMIT and set(others) == {429}, f"{LIMIT} are let pass by {gateways} gateways together, got {served} {others}")
+        run.must(7, served == LIMIT and set(others) == {429}, f"{gateways} gateways together admit {LIMIT}, got {served} {others}")
         before_half, _ = await admitted(cluster.gateways, half, LIMIT // 6)
         used = await spend(poor, CEILING + 400), await spend(rich, CEILING // 2)
-        run.must(7, CEILING <= used[0] < CEILING + 20, f"the ceiling is used up to the call, got {used[0]}")
+        run.must(7, CEILING <= used[0] < CEILING + 20, f"the ceiling is used up exactly, got {used[0]}")
         first = len(oracle.took)
         await asyncio.sleep(max(5.0, 60 * run.scale))
         before = part(oracle.took[first:], 0.99)
@@ -147,21 +147,21 @@ async def without_redis(run, what, leave, come_back):
         over.set()
         await asyncio.gather(*loads)
         where = f"with Redis {what} for {seconds:.0f} s"
-        run.must(7, same_day, "at midnight all of it begins anew: run it again")
+        run.must(7, same_day, "the limits were reset at midnight: run it again")
         run.say(7, f"until all {gateways} gateways counted alone, {where}", alone, 1.0, "s")
         run.say(7, f"statuses that are neither 200 nor 429: {dict(strange)}", sum(strange.values()), 0, "")
-        run.say(7, "calls let pass of a limit that was used up before", overrun, 0, "")
-        run.say(7, f"let pass of a limit of {LIMIT}, {before_half} of them before", before_half + served_half, gateways * LIMIT, "")
-        run.say(7, f"let pass of a limit of {LIMIT} that nobody had used", served_fresh, gateways * LIMIT, "")
-        run.must(7, served_fresh >= LIMIT and before_half + served_half >= LIMIT, f"nobody is refused too early: {served_half} {served_fresh}")
+        run.say(7, "calls admitted beyond a limit that was used up before", overrun, 0, "")
+        run.say(7, f"calls admitted by a limit of {LIMIT}, {before_half} of them before", before_half + served_half, gateways * LIMIT, "")
+        run.say(7, f"calls admitted by an unused limit of {LIMIT}", served_fresh, gateways * LIMIT, "")
+        run.must(7, served_fresh >= LIMIT and before_half + served_half >= LIMIT, f"no call is refused too early: {served_half} {served_fresh}")
         run.say(7, f"units granted over a ceiling of {CEILING:,} that was used up before", over_ceiling, 0, "")
         run.say(7, f"units granted of a ceiling of {CEILING:,}, {used[1]:,} of them before", used[1] + more_units, gateways * CEILING, "")
-        run.must(7, used[1] + more_units >= CEILING, f"nor here: {used[1]} {more_units}")
+        run.must(7, used[1] + more_units >= CEILING, f"no call under the ceiling is refused too early: {used[1]} {more_units}")
         p99 = part(after, 0.99)
-        run.say(7, f"what it added to the p99 of {len(after):,} calls of the load after a second ({before * 1000:.1f} ms before)", (p99 - before) * 1000, 5, "ms")
+        run.say(7, f"increase of the p99 of {len(after):,} calls of the load after a second ({before * 1000:.1f} ms before)", (p99 - before) * 1000, 5, "ms")
         run.say(7, "slowest answer to the load", max(during), 1.0, "s")
         run.say(7, "from its return until all counted together", back, 10, "s")
-        run.say(7, "let pass afterwards of limits and ceilings that were used up", sum(count for count, _ in late) + late_units, 0, "")
+        run.say(7, "calls and units admitted afterwards beyond limits and ceilings that were used up", sum(count for count, _ in late) + late_units, 0, "")
         run.must(7, served == LIMIT and set(others) <= {429}, f"and a new limit is exact again: {served} {others}")
         await cluster.ends(run, 7, oracle)
 

@@ -100,10 +100,10 @@ def value(text):
 
 
 class Leashed:
-    """A server as another process, which a shell ends when this process ends in any way."""
+    """A server in another process, which a shell stops when this process ends in any way."""
 
     def run(self, start, end, *words):
-        """Runs `start` in a shell with these words, and `end` when it is released."""
+        """Runs `start` in a shell with these arguments, and `end` when it is released."""
         script = f"trap '' INT TERM HUP\n{start} &\nserver=$!\necho $server\nread word\n{end}"
         rights = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.getuid() == 0 else {}
         self.shell = subprocess.Popen(
@@ -170,7 +170,7 @@ class Postgresql(Leashed):
         self.start()
 
     def start(self):
-        """Starts it, also where it was stopped."""
+        """Starts it, or restarts it after a stop."""
         settings = "-c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off -c full_page_writes=off -c max_connections=200"
         self.run(
             f'"$1/postgres" -D "$2/data" -p $3 {settings} 2>>"$2/log"',
@@ -213,7 +213,7 @@ class Postgresql(Leashed):
 
 
 class Redis(Leashed):
-    """A server that writes nothing to a disk."""
+    """A server that writes nothing to disk."""
 
     def __init__(self):
         self.binary = shutil.which("redis-server")

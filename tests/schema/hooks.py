@@ -1,9 +1,8 @@
-"""What Schemathesis does not know of the management API: who asks, and values that exist.
+"""Supplies Schemathesis with credentials and existing values for the management API.
 
-Schemathesis makes up requests from the OpenAPI document. An identifier that is made up names nothing, a token that is
-made up opens nothing, so that most calls would end where they begin. Three of four valid requests are given such values
-here that lead on. What ends a session or removes something is given one that was made for it, so that what comes after
-finds the rest as it was.
+Schemathesis generates requests from the OpenAPI document. A generated identifier or token does not exist, so most calls
+would fail at once. These hooks put existing values into three of four valid requests. A request that ends a session or
+removes something gets an object that was created for it, so that later requests find the others unchanged.
 """
 
 import itertools
@@ -38,7 +37,7 @@ CALLER = operator() if GROUP == "operator" else OWNER
 
 
 def another():
-    """A session of its own for somebody of this kind."""
+    """A new session of a caller of this kind."""
     return operator() if GROUP == "operator" else Person(SITE, OTHER.address)
 
 
@@ -58,17 +57,17 @@ if GROUP == "user":
 
 
 def path(**values):
-    """Names in the path of an operation, and what each is; a function makes one for each call, of who asks."""
+    """The path parameters of an operation and their values; a function creates a value for each call from its caller."""
     return ParameterLocation.PATH, values
 
 
 def body(**values):
-    """Members of the body, likewise."""
+    """The members of the body, likewise."""
     return ParameterLocation.BODY, values
 
 
 def query(**values):
-    """The parameters, all of them: among those that are made up, two that go together are rare."""
+    """All query parameters: generated ones rarely fit together."""
     return ParameterLocation.QUERY, values
 
 
@@ -78,19 +77,19 @@ def another_session(caller):
 
 
 def invited(_):
-    # The owner's open invitations are as many as there can be, if enough are made up.
+    # Generated requests may use up the owner's limit of open invitations.
     _, address = OTHER.invitation()
     return SITE.mailed(address)
 
 
 def weighed(caller):
-    """A method that an operator has set a weight for."""
+    """A method whose weight an operator has set."""
     caller.ask("PUT", "/operator/cu-weights/eth/eth_call", {"cu": 20})
     return "eth_call"
 
 
 def limited(caller):
-    """A project that has a quota of its own, of a user of its own: requests that are made up may disable the owner."""
+    """A project with its own quota, of a new user: generated requests may disable the owner."""
     project = SITE.person().project()
     caller.ask("PUT", f"/operator/projects/{project}/quota", {"rps_limit": 9})
     return project
@@ -162,39 +161,39 @@ def label(case):
 
 
 def number(case):
-    """The same one for the same request."""
+    """The same random generator for the same request."""
     return zlib.crc32(repr((case.path_parameters, case.query, case.body)).encode(errors="replace"))
 
 
 def is_left(case):
-    """Whether a request is sent as it was made up."""
+    """Whether a request is sent as it was generated."""
     return number(case) % 4 == 0
 
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    if case.meta is None:  # No test, but Schemathesis that looks around.
+    if case.meta is None:  # A probe of Schemathesis, not a test.
         return
     try:
         with LOCK:
             prepare(label(case), case)
-    except Exception as error:  # Schemathesis does not tell of it.
+    except Exception as error:  # Schemathesis would not report it.
         SEEN.write(json.dumps({"problem": f"before {label(case)}: {error!r}"}) + "\n")
 
 
 def prepare(name, case):
     is_open = not case.operation.definition.raw["security"]
-    if GROUP == "nobody" and not is_open:
+    if GROUP == "anonymous" and not is_open:
         return
     caller = CALLER if is_open else ASKING.get(name, lambda: CALLER)()
     if not is_open:
         case.headers = {**(case.headers or {}), "authorization": f"Bearer {caller.token}"}
     if name in ALSO_IN_CSV and number(case) % 3 == 0:
         case.headers = {**(case.headers or {}), "accept": "text/csv"}
-    # Only operators reach what is theirs, and only users the rest: the others are to be refused as they are.
+    # Operators alone use the operator operations, and users alone the others: other requests stay unchanged and are refused.
     is_theirs = is_open or name in ASKING or (" /operator/" in name) == (GROUP == "operator")
     if name == "PUT /operator/plans/{tier}" and isinstance(case.body, dict):
-        # What plans have to allow goes on being made, also by who was moved to another plan.
+        # Objects that plans limit are still created, even by a caller that was moved to another plan.
         for count in {"projects", "keys_per_project", "members"} & case.body.keys():
             if type(case.body[count]) is int and 0 <= case.body[count] < 1_000:
                 case.body[count] += 1_000

@@ -1,4 +1,4 @@
-"""Makes what calls of the management API need to come to anything: people, projects, keys, tokens out of mails."""
+"""Creates the objects that calls of the management API need to succeed: users, projects, keys, tokens from mails."""
 
 import base64
 import contextlib
@@ -22,7 +22,7 @@ PATIENCE = 20
 
 
 class Refused(Exception):
-    """The API did not do what had to be done before the call under test."""
+    """The API refused a request that the call under test depends on."""
 
 
 class Site:
@@ -37,7 +37,7 @@ class Site:
         self.lock = threading.Lock()
 
     def ask(self, method, path, body=None, token=None):
-        """The answer of a call that must succeed; again while the service says that it is busy."""
+        """The answer of a call that must succeed; retried while the service is busy."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {token}"} if token else {})
         deadline = time.monotonic() + PATIENCE
@@ -53,7 +53,7 @@ class Site:
             time.sleep(0.2)
 
     def solution(self):
-        """Of a new challenge, as a browser sends it."""
+        """The solution of a new challenge, as a browser sends it."""
         challenge = self.ask("GET", "/auth/challenge")
         for number in range(challenge["maxnumber"] + 1):
             tried = hashlib.sha256(f"{challenge['salt']}{number}".encode()).hexdigest()
@@ -62,7 +62,7 @@ class Site:
         raise Refused("the challenge has no solution")
 
     def mailed(self, to):
-        """The token in the link of the newest mail to somebody."""
+        """The token in the link of the newest mail to an address."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
             with self.lock:
@@ -78,11 +78,11 @@ class Site:
         raise Refused(f"no mail with a link came for {to}")
 
     def login(self, address, password):
-        """Tokens of a new session."""
+        """The tokens of a new session."""
         return self.ask("POST", "/auth/login", {"email": address, "password": password})
 
     def applicant(self):
-        """The address of somebody who has registered and not confirmed."""
+        """The address of a registered user that has not confirmed it."""
         address = fresh_address()
         form = {"email": address, "password": PASSWORD, "name": "Ada", "challenge": self.solution()}
         self.ask("POST", "/auth/register", form)
@@ -94,14 +94,14 @@ class Site:
         return self.mailed(address)
 
     def person(self):
-        """Somebody with an organisation of their own, who is logged in."""
+        """A logged-in user with an organisation of their own."""
         address = self.applicant()
         self.ask("POST", "/auth/confirm", {"token": self.mailed(address)})
         return Person(self, address)
 
 
 class Person:
-    """Somebody who is logged in, and what is theirs."""
+    """A logged-in user and the objects that they own."""
 
     def __init__(self, site, address, password=PASSWORD):
         self.site, self.address = site, address
@@ -118,12 +118,12 @@ class Person:
         return self.ask("POST", f"/tenants/{self.tenant}/projects", {"name": "of the tests"})["id"]
 
     def key(self, project):
-        """A new key: its identifier, and itself."""
+        """A new key: its identifier and its text."""
         key = self.ask("POST", f"/projects/{project}/keys", {"description": "of the tests"})
         return key["id"], key["key"]
 
     def use(self, project):
-        """Makes calls at the gateway, good and bad, so that there is usage to be told of; waits until it is told."""
+        """Sends valid and invalid calls to the gateway and waits until usage reports them."""
         _, key = self.key(project)
         gateway = self.site.sheet["gateway"].rstrip("/")
         calls = [("eth", "eth_blockNumber"), ("eth", "eth_chainId"), ("bsc", "eth_nonsense"), ("btc", "getblockcount"), ("btc", "stop")]
@@ -135,17 +135,17 @@ class Person:
         deadline = time.monotonic() + PATIENCE
         while (told := self.ask("GET", "/usage?group_by=method,status,key")["totals"]["requests"]) < 2 * len(calls):
             if time.monotonic() > deadline:
-                raise Refused(f"of {2 * len(calls)} calls, usage tells of {told}")
+                raise Refused(f"of {2 * len(calls)} calls, usage reports {told}")
             time.sleep(0.1)
 
     def notification(self):
-        """The identifier of a notification, which a minute of refused calls brings about."""
+        """The identifier of a notification, which a minute of refused calls causes."""
         if not (told := self.ask("GET", "/notifications")):
             _, key = self.key(self.project())
             gateway, deadline = self.site.sheet["gateway"].rstrip("/"), time.monotonic() + PATIENCE
             while not (told := self.ask("GET", "/notifications")):
                 if time.monotonic() > deadline:
-                    raise Refused("nobody is notified of a burst of refusals")
+                    raise Refused("a burst of refusals causes no notification")
                 for _ in range(70):
                     body = b'{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}'
                     request = urllib.request.Request(f"{gateway}/eth", body, {"apikey": key})
@@ -155,13 +155,13 @@ class Person:
         return told[0]["id"]
 
     def limit_request(self):
-        """The identifier of the pending request for another plan, which is made if there is none."""
+        """The identifier of the pending request for another plan; creates one if there is none."""
         pending = [one["id"] for one in self.ask("GET", "/limit-requests") if one["status"] == "pending"]
         wanted = {"requested_tier": "premium", "reason": "of the tests"}
         return pending[0] if pending else self.ask("POST", "/limit-requests", wanted)["id"]
 
     def invitation(self):
-        """The identifier of a new invitation, and the address that the mail goes to."""
+        """The identifier of a new invitation, and the address of its mail."""
         address = fresh_address()
         invitation = self.ask("POST", f"/tenants/{self.tenant}/invitations", {"email": address, "role": "developer"})
         return invitation["id"], address

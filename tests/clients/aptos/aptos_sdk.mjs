@@ -58,7 +58,7 @@ run("@aptos-labs/ts-sdk", async (chain, check) => {
     assert.ok((await aptos.getGasPriceEstimation()).gas_estimate >= 100);
   });
 
-  await check("what is not there", async () => {
+  await check("missing objects", async () => {
     const unknown = await failure(aptos.getTransactionByHash({ transactionHash: `0x${"12".repeat(32)}` }));
     assert.equal(unknown.status, 404);
     assert.equal(unknown.data.error_code, "transaction_not_found");

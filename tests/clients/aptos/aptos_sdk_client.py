@@ -1,5 +1,5 @@
-"""aptos-sdk, the Python SDK of Aptos. Its configuration has no option for headers, so the key is put into its HTTP
-client's.
+"""aptos-sdk, the Python SDK of Aptos. Its configuration has no option for headers, so the script sets the key in the
+headers of its HTTP client.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ COIN = "0x1::aptos_coin::AptosCoin"
 
 
 async def failure(call):
-    """The error of a call that must fail: its status, and what the node says."""
+    """The error of a call that must fail: its status, and the node's answer."""
     try:
         result = await call
     except ApiError as error:
-        # Some calls add the address that they asked for.
+        # Some calls add the requested address.
         return error.status_code, json.JSONDecoder().raw_decode(str(error))[0]
     raise AssertionError(f"succeeded with {result!r}")
 
@@ -68,12 +68,12 @@ async def checks(chain, check):
         viewed = await aptos.view("0x1::coin::balance", [COIN], [str(address)])
         assert json.loads(viewed) == [str(balance)] and balance > 0, viewed
 
-    with check("what is not there"):
+    with check("missing objects"):
         status, answer = await failure(aptos.transaction_by_hash("0x" + "12" * 32))
         assert (status, answer["error_code"]) == (404, "transaction_not_found"), answer
         status, answer = await failure(aptos.account(payee.address()))
         assert (status, answer["error_code"]) == (404, "account_not_found"), answer
-        # The client takes such a 404 for an account that has sent nothing.
+        # The client treats this 404 as an account that has sent nothing.
         assert await aptos.account_sequence_number(payee.address()) == 0
         status, answer = await failure(aptos.blocks_by_height(1))
         assert (status, answer["error_code"]) == (410, "block_pruned"), answer
@@ -82,7 +82,7 @@ async def checks(chain, check):
         except AccountNotFound:
             pass
         else:
-            raise AssertionError("resources of an account that is not there")
+            raise AssertionError("resources of a missing account")
 
     with check("a transfer, simulated, sent and found"):
         before, sequence = await aptos.account_balance(address), await aptos.account_sequence_number(address)

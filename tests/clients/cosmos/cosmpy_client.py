@@ -1,11 +1,11 @@
 """cosmpy 0.12: its clients of single modules over its REST client, with the key in a header.
 
-Its LedgerClient drops the path of the URL, so it is not what talks to a gateway.
+Its LedgerClient drops the path of the URL, so the script does not use it.
 """
 
 import time
 
-# The keys of validators are of this kind; cosmpy reads only what was imported.
+# Validators have keys of this kind; cosmpy decodes only imported kinds.
 import cosmpy.protos.cosmos.crypto.ed25519.keys_pb2  # noqa: F401
 from cosmpy.auth.rest_client import AuthRestClient
 from cosmpy.bank.rest_client import BankRestClient
@@ -53,14 +53,14 @@ def packed(message):
 
 
 def once(ask):
-    """Asks until there is an answer: a block comes every six seconds."""
+    """Polls until there is an answer: a block comes every six seconds."""
     for _ in range(60):
         try:
             return ask()
         except RuntimeError as error:
             assert "404" in str(error), error
             time.sleep(0.5)
-    raise AssertionError("not there after 30 seconds")
+    raise AssertionError("missing after 30 seconds")
 
 
 def checks(chain, check):
@@ -132,7 +132,7 @@ def checks(chain, check):
         assert second.validators[0].operator_address > "" and second.validators[0] not in first.validators
         assert int(staking.Pool(QueryPoolRequest()).pool.bonded_tokens) > 0
 
-    with check("an account that is not there"):
+    with check("a missing account"):
         error = failure(auth.Account, QueryAccountRequest(address=payee))
         assert "404" in str(error) and "not found" in str(error), error
 

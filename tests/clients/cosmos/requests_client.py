@@ -1,4 +1,4 @@
-"""The REST face of the Cosmos Hub by plain GET and POST: what every client of its own, in any language, sees."""
+"""The REST API of the Cosmos Hub by plain GET and POST, as a client in any language sees it."""
 
 import base64
 import hashlib
@@ -94,7 +94,7 @@ def body(chain, check):
         assert latest["block"]["header"]["last_block_id"] == before["block_id"]
         check.note(height)
 
-    with check("a new block comes, and what was asked for by number stays"):
+    with check("new blocks come, and a block by number stays the same"):
         deadline = time.monotonic() + 30
         while int(rest.get(f"{TENDERMINT}/blocks/latest")["block"]["header"]["height"]) == height:
             assert time.monotonic() < deadline, "no block in 30 seconds"
@@ -165,13 +165,13 @@ def body(chain, check):
             shape(fault, FAULT)
             assert fault["code"] == code, (path, fault)
 
-    with check("bytes that are no transaction"):
+    with check("bytes that are not a transaction"):
         posted = {"tx_bytes": base64.b64encode(b"nothing").decode(), "mode": "BROADCAST_MODE_SYNC"}
         answer = rest.ask("POST", f"{TX}/txs", 200, json=posted).json()["tx_response"]
         assert answer["code"] == 2 and answer["codespace"] == "sdk", answer
         shape(rest.ask("POST", f"{TX}/txs", 400, json={}).json(), FAULT)
 
-    with check("JSON-RPC is not spoken here"):
+    with check("JSON-RPC is not supported"):
         call = {"jsonrpc": "2.0", "id": 1, "method": "status", "params": {}}
         none = {"code": 12, "message": "Not Implemented"}
         assert rest.ask("POST", "", 501, json=call).json() == none

@@ -11,8 +11,8 @@ const said = (error) => error.error ?? error.info?.error;
 run("ethers", async (chain, record) => {
   const request = new ethers.FetchRequest(chain.url);
   request.setHeader("apikey", chain.key);
-  // It would answer a question that it asked a moment ago from its own memory, and not show what the gateway says.
-  // For Polygon's chain id ethers asks a fee service on the Internet, unless it is told of a bare network.
+  // Without this it would answer repeated requests from its own cache instead of the gateway.
+  // For Polygon's chain id ethers queries a fee service on the Internet, unless it gets a network without plugins.
   const network = chain.name === "polygon" ? new ethers.Network(chain.name, chain.id) : undefined;
   const provider = new ethers.JsonRpcProvider(request, network, { cacheTimeout: -1 });
   const payloads = [];
@@ -31,12 +31,12 @@ run("ethers", async (chain, record) => {
       }
     }
   });
-  // Tells a gateway that does not answer, or not with what is new, from a client that does not ask.
+  // Distinguishes a gateway that does not answer, or with stale data, from a client that does not send.
   const check = (title, test) =>
     record(title, test, () => {
       const unanswered = [...open.values()].join() || "nothing";
       const block = Number(heard.get("eth_blockNumber"));
-      return `(unanswered: ${unanswered}; last asked ${Date.now() - asked} ms ago; newest block heard of: ${block})`;
+      return `(unanswered: ${unanswered}; last request ${Date.now() - asked} ms ago; newest block received: ${block})`;
     });
   const wallet = new ethers.Wallet(chain.account, provider);
   const payee = ethers.Wallet.createRandom().address;
@@ -83,7 +83,7 @@ run("ethers", async (chain, record) => {
     assert.ok((await provider.getBalance(wallet.address)) > 0n);
     assert.equal(await provider.getBalance(payee), 0n);
     const fees = await provider.getFeeData();
-    // BNB Smart Chain has no base fee, so ethers does not reckon a highest fee there.
+    // BNB Smart Chain has no base fee, so ethers computes no maximum fee there.
     assert.ok(fees.gasPrice > 0n && (fees.maxFeePerGas > 0n || chain.name === "bsc"));
   });
 
@@ -209,10 +209,10 @@ run("ethers", async (chain, record) => {
       return undefined;
     }
     const start = Date.now();
-    // ethers asks for the chain id in the same batch, so the refusal is an item of the batch here.
+    // ethers requests the chain id in the same batch, so the refusal is an item of the batch here.
     const refused = { code: -32029, message: "Heavy method rate limit: 1/min for eth_getLogs" };
     assert.deepEqual((await failure(events())).error, refused);
-    // Alone it is a 429: ethers tries twelve times, takes Retry-After for milliseconds, and gives a 599 of its own.
+    // A single call gets a 429: ethers retries twelve times, reads Retry-After as milliseconds, and returns its own 599.
     const alone = new ethers.JsonRpcProvider(request, chain.id, { staticNetwork: true });
     const error = await failure(alone.send("eth_getLogs", [{ fromBlock: "latest" }]));
     alone.destroy();

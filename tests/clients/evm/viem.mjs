@@ -183,7 +183,7 @@ run("viem", async (chain, check) => {
     assert.equal(error.status, 429);
     assert.ok(Number(error.headers.get("retry-after")) <= 60);
     const start = Date.now();
-    // By default viem waits as long as Retry-After says, and then is served.
+    // By default viem waits for the time in Retry-After, and then succeeds.
     assert.ok((await logs(reader)).some((log) => log.transactionHash === hash));
     return `429, then served after waiting ${Date.now() - start} ms`;
   });

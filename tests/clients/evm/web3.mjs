@@ -46,7 +46,7 @@ run("web3", async (chain, check) => {
     assert.ok((await web3.eth.getBalance(account.address)) > 0n);
     assert.ok((await web3.eth.getGasPrice()) > 0n);
     assert.equal(await web3.eth.getCode(NOBODY), "0x");
-    // BNB Smart Chain has no base fee, so web3.js does not reckon a highest fee there.
+    // BNB Smart Chain has no base fee, so web3.js computes no maximum fee there.
     assert.ok((await web3.eth.calculateFeeData()).maxFeePerGas > 0n || chain.name === "bsc");
   });
 
@@ -95,7 +95,7 @@ run("web3", async (chain, check) => {
       const fresh = new web3.eth.Contract(contract.abi);
       deployed = await fresh.deploy({ data: contract.bytecode }).send({ from: account.address });
       const { address } = deployed.options;
-      // Without data web3.js takes it for a mere payment, with gas for no more than that.
+      // Without data web3.js treats it as a plain payment and sets the gas for that only.
       const receipt = await web3.eth.sendTransaction({ from: account.address, to: address, gas: 100_000 });
       hash = receipt.transactionHash;
       assert.equal(receipt.logs[0].topics[0], web3.utils.keccak256("Ping()"));

@@ -22,7 +22,7 @@ run("near-api-js", async (chain, check) => {
   });
 
   await check("no key is refused", async () => {
-    // It does not look at the status, and misses a result in the body of the 401.
+    // It ignores the status, and fails because the body of the 401 has no result.
     const error = await failure(new JsonRpcProvider({ url: chain.url }).viewNodeStatus());
     assert.match(error.message, /must include either "result", or "error"/);
   });
@@ -42,7 +42,7 @@ run("near-api-js", async (chain, check) => {
     assert.ok(BigInt((await provider.viewGasPrice()).gas_price) > 0n);
   });
 
-  await check("a contract that is looked at", async () => {
+  await check("a view call of a contract", async () => {
     const held = await provider.callFunction({
       contractId: TOKEN,
       method: "ft_balance_of",
@@ -51,7 +51,7 @@ run("near-api-js", async (chain, check) => {
     assert.ok(BigInt(held) > 0n);
   });
 
-  await check("a payment is carried out and found by its hash", async () => {
+  await check("a payment is executed and found by its hash", async () => {
     const before = await amount("test.near");
     const done = await account.signAndSendTransaction({
       receiverId: payee,

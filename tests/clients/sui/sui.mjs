@@ -50,7 +50,7 @@ run("@mysten/sui", async (chain, check) => {
     return id;
   });
 
-  await check("a payment is carried out and stands in a checkpoint", async () => {
+  await check("a payment is executed and included in a checkpoint", async () => {
     const before = await held(owner);
     const options = { showEffects: true, showBalanceChanges: true, showObjectChanges: true, showInput: true };
     sent = await client.signAndExecuteTransaction({ transaction: payment(12_345n), signer, options });
@@ -63,7 +63,7 @@ run("@mysten/sui", async (chain, check) => {
     return sent.digest;
   });
 
-  await check("objects are as the effects say", async () => {
+  await check("objects match the effects", async () => {
     const created = sent.objectChanges.find((change) => change.type === "created");
     const options = { showContent: true, showOwner: true, showType: true };
     const { data } = await client.getObject({ id: created.objectId, options });
@@ -74,7 +74,7 @@ run("@mysten/sui", async (chain, check) => {
     assert.equal((await client.getCoins({ owner: payee })).data[0].coinObjectId, created.objectId);
   });
 
-  await check("a look at a transaction changes nothing", async () => {
+  await check("a dry run changes nothing", async () => {
     const before = await held(payee);
     const seen = await client.devInspectTransactionBlock({ sender: owner, transactionBlock: payment(7n) });
     assert.equal(seen.effects.status.status, "success");

@@ -16,7 +16,7 @@ async function once(ask) {
     if (answer) return answer;
     await new Promise((done) => setTimeout(done, 250));
   }
-  return assert.fail("not there after 20 seconds");
+  return assert.fail("missing after 20 seconds");
 }
 
 run("@ton/ton", async (chain, check) => {
@@ -31,7 +31,7 @@ run("@ton/ton", async (chain, check) => {
     assert.equal(error.response.status, 401);
   });
 
-  await check("the masterchain, its shards and what they hold", async () => {
+  await check("the masterchain, its shards and their transactions", async () => {
     const { latestSeqno } = await client.getMasterchainInfo();
     const [shard] = await client.getWorkchainShards(latestSeqno);
     const [first] = await client.getShardTransactions(shard.workchain, shard.seqno, shard.shard);
@@ -66,14 +66,14 @@ run("@ton/ton", async (chain, check) => {
     assert.ok((await wallet.getBalance()) < before - 1_500_000_000n);
   });
 
-  await check("an order of another number is refused", async () => {
+  await check("an order with another sequence number is refused", async () => {
     const messages = [internal({ to: payee, value: "1", bounce: false })];
     const error = await failure(wallet.sendTransfer({ seqno: 1_000, secretKey, messages }));
     assert.equal(error.response.status, 500);
     assert.match(error.response.data.error, /exitcode=33/);
   });
 
-  await check("a get method that is not there", async () => {
+  await check("a missing get method", async () => {
     assert.equal((await client.runMethodWithError(wallet.address, "nothing")).exit_code, 11);
   });
 });

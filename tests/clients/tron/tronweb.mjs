@@ -15,7 +15,7 @@ async function once(ask) {
     if (answer) return answer;
     await new Promise((done) => setTimeout(done, 250));
   }
-  return assert.fail("not there after 15 seconds");
+  return assert.fail("missing after 15 seconds");
 }
 
 run("tronweb", async (chain, check) => {
@@ -23,7 +23,7 @@ run("tronweb", async (chain, check) => {
   const owner = web.defaultAddress.base58;
   const payee = (await TronWeb.createAccount()).address;
   const account = (address) => web.fullNode.request("wallet/getaccount", { address: address.hex ?? address }, "post");
-  // TronWeb asks the solidity face for a receipt, which is not served.
+  // TronWeb requests receipts from the solidity API, which the gateway does not serve.
   const receipt = (id) => once(async () => {
     const found = await web.trx.getUnconfirmedTransactionInfo(id);
     return found.id && found;
@@ -75,12 +75,12 @@ run("tronweb", async (chain, check) => {
     assert.equal((await web.trx.getTransaction(sent.txID)).txID, sent.txID);
   });
 
-  await check("the same again is a duplicate", async () => {
+  await check("a second submission is a duplicate", async () => {
     const answer = await web.trx.sendRawTransaction(sent);
     assert.equal(answer.code, "DUP_TRANSACTION_ERROR");
   });
 
-  await check("the wrong signature is told", async () => {
+  await check("a wrong signature is refused", async () => {
     const made = await web.transactionBuilder.sendTrx(payee.base58, 1, owner);
     const other = await web.trx.sign(made, "2".padStart(64, "0"), false, false, false).catch(() => undefined);
     const answer = await web.fullNode.request(

@@ -1,4 +1,4 @@
-// bitcoin-core 5: it sends no Content-Type, string ids and no version, and always a slash after the path.
+// bitcoin-core 5: it sends no Content-Type, string ids, no version, and always a slash after the path.
 
 import assert from "node:assert/strict";
 import Client from "bitcoin-core";
@@ -87,7 +87,7 @@ run("bitcoin-core", async (chain, check) => {
 
   await check("no key is a 401", async () => {
     const error = await failure(new Client({ host: chain.url, ...login }).getBlockCount());
-    // It does not show the status; the code is the one that it gives to an answer without a code.
+    // It does not expose the status; this is its code for answers without a code.
     assert.deepEqual([error.name, error.code], ["RpcError", -32603]);
   });
 

@@ -9,11 +9,11 @@ from flow import NONE, code, errors, reads, send
 
 
 def checks(chain, check):
-    # It rounds every number to 8 decimals for its log, and fails where that makes more digits than the context has:
-    # the hashes per second of a main network are such a number.
+    # For its log it rounds every number to 8 decimals, and fails if the result has more digits than the context allows,
+    # as the hashes per second of a main network do.
     decimal.getcontext().prec = 60
     connection = KeyConnection(chain)
-    # Its user and password are always sent; they are not the node's, and must not be its.
+    # It always sends a user and a password; they are not the node's and must not reach it.
     url = chain["url"].replace("//", "//someone:else@")
     proxy = AuthServiceProxy(url, connection=connection)
 

@@ -1,4 +1,4 @@
-"""The checks that both Python clients of the UTXO chains make, over `call(method, *params)`."""
+"""The checks that both Python clients of the UTXO chains run, over `call(method, *params)`."""
 
 import time
 from decimal import Decimal
@@ -9,7 +9,7 @@ from bitcoin.core import b2lx
 from check import direct, failure
 from spend import FEE, Owner
 
-#: First byte of an address of litecoind's regtest that pays to a key's hash.
+#: The first byte of a pay-to-key-hash address of litecoind's regtest.
 REGTEST = 111
 NONE = "00" * 31 + "01"
 
@@ -26,7 +26,7 @@ def reads(chain, check, call, connection):
         assert block["hash"] == name and block["height"] == height - 1
         assert call("getblockheader", name)["merkleroot"] == block["merkleroot"]
         assert call("getblock", name, 0 if chain["name"] != "doge" else False).startswith(call("getblockheader", name, False)[:160])
-        # Exactly this: python-bitcoinrpc compares the string.
+        # The exact string matters: python-bitcoinrpc compares it.
         assert (connection.status, connection.kind) == (200, "application/json")
 
     with check("the node's state"):
@@ -89,13 +89,13 @@ def mine(chain, count, address):
 
 
 def send(chain, check, call, connection, secret):
-    """Spends a block's reward through the gateway and waits until it stands in a block."""
+    """Spends a block's reward through the gateway and waits until the transaction is in a block."""
     if chain["real"]:
         owner = Owner(secret)
         address = str(CBase58Data.from_bytes(owner.hash, REGTEST))
         block = mine(chain, 101, address)[0]
     else:
-        # Simulated blocks pay to this key; those of odd height are left for anybody to spend.
+        # Simulated blocks pay to this key; clients may spend those of odd height.
         owner, address = Owner(1), None
         height = call("getblockcount") - 130
         block = call("getblockhash", height - 1 + height % 2)
@@ -111,7 +111,7 @@ def send(chain, check, call, connection, secret):
         tx = owner.spend(coinbase, output["n"], value, bytes.fromhex(output["scriptPubKey"]["hex"]))
         txid, raw = b2lx(tx.GetTxid()), tx.serialize().hex()
         assert call("decoderawtransaction", raw)["txid"] == txid
-        # Looked up before it is there: the error must not be kept.
+        # A look-up before the transaction exists: the gateway must not cache the error.
         assert code(failure(call, "getrawtransaction", txid)) == -5
         assert call("sendrawtransaction", raw) == txid
         assert call("getrawtransaction", txid) == raw

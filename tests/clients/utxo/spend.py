@@ -14,7 +14,7 @@ FEE = 100_000
 
 
 class Owner:
-    """Who has a secret key, given as a number."""
+    """The owner of a secret key, given as a number."""
 
     def __init__(self, secret):
         self.key = CECKey()

@@ -1,4 +1,4 @@
-"""The status of a Stellar node by plain GET. Stellar's SDKs need Horizon, which is not what is served here."""
+"""The status of a Stellar node by plain GET. Stellar's SDKs need Horizon, which the gateway does not serve."""
 
 import re
 import time
@@ -43,7 +43,7 @@ INFO = {
 
 
 def quorum(name):
-    """The shape of what a node says of its quorum; its nodes are named as `name` has it."""
+    """The shape of a node's quorum status; `name` is the shape of nodes' names."""
     return {
         "node": name,
         "qset": {
@@ -63,7 +63,7 @@ def body(chain, check):
     rest = Rest(chain)
     doors(rest, check, "/info")
 
-    with check("the node is in step"):
+    with check("the node is in sync"):
         info = rest.get("/info")
         shape(info, {"info": INFO})
         ledger = info["info"]["ledger"]
@@ -79,20 +79,20 @@ def body(chain, check):
         assert after["num"] > ledger["num"] and after["closeTime"] > ledger["closeTime"], (ledger, after)
         assert after["hash"] != ledger["hash"]
 
-    with check("the quorum, with names in short and in whole"):
+    with check("the quorum, with short and full names"):
         short, whole = rest.get("/quorum"), rest.get("/quorum", fullkeys="true")
         shape(short, quorum(SHORT))
         shape(whole, quorum(WHOLE))
         assert whole["node"].startswith(short["node"])
 
-    with check("the quorum counted, and that of all nodes"):
+    with check("the quorum as counts, and the quorum of all nodes"):
         compact = rest.get("/quorum", compact="true")
         shape(compact["qset"], {name: int for name in ("agree", "delayed", "disagree", "missing", "fail_at")})
         nodes = rest.get("/quorum", transitive="true")
         shape(nodes, {**TRANSITIVE, "nodes": [{"node": SHORT, "status": str}]})
         assert len(nodes["nodes"]) == nodes["node_count"], nodes
 
-    with check("metrics, all and those of a name"):
+    with check("all metrics, and metrics by name"):
         every = rest.get("/metrics")
         shape(every, {"metrics": {"ledger.ledger.close": {"type": "timer", "count": int, "mean": float}}})
         assert {one["type"] for one in every["metrics"].values()} >= {"counter", "meter", "timer", "histogram"}
@@ -100,11 +100,11 @@ def body(chain, check):
         assert chosen and all(name.startswith("scp.") for name in chosen), list(chosen)
         assert set(chosen) < set(every["metrics"])
 
-    with check("what stands beside the key in the query reaches the node"):
+    with check("other query parameters than the key reach the node"):
         one = rest.get("/metrics", apikey=chain["key"], enable="ledger.ledger.close")["metrics"]
         assert list(one) == ["ledger.ledger.close"], list(one)
 
-    with check("nothing else is there, and nothing is posted"):
+    with check("other paths and POST are refused"):
         none = {"message": "no Route matched with those values"}
         for verb, path in [
             ("POST", "/info"),

@@ -1,4 +1,4 @@
-"""xrpl-py 5. Its HTTP client has no option for headers, so the key travels in the query."""
+"""xrpl-py 5. Its HTTP client has no option for headers, so the key is in the query."""
 
 from check import failure, run
 from xrpl.account import does_account_exist, get_balance, get_next_valid_seq_number
@@ -20,7 +20,7 @@ def body(chain, check):
     payee = Wallet.create()
 
     with check("no key is refused"):
-        # It does not look at the status, and misses the result in the body of the 401.
+        # It ignores the status, and fails because the body of the 401 has no result.
         error = failure(get_fee, JsonRpcClient(chain["url"]))
         assert isinstance(error, KeyError) and error.args == ("result",), repr(error)
 
@@ -41,7 +41,7 @@ def body(chain, check):
         found = client.request(Tx(transaction=ledger["transactions"][0])).result
         assert found["validated"] and found["ledger_hash"] == ledger["ledger_hash"], found
 
-    with check("a ledger that is gone, an account and a transaction that never were"):
+    with check("a pruned ledger, and an account and a transaction that do not exist"):
         for request, error in [
             (Ledger(ledger_index=5), "lgrNotFound"),
             (AccountInfo(account=NOBODY), "actNotFound"),
@@ -61,22 +61,22 @@ def body(chain, check):
         assert before - get_balance(payer.address, client) == 30_000_000 + int(done["tx_json"]["Fee"])
         check.note(done["hash"])
 
-    with check("who was paid can pay, with a key of another curve"):
+    with check("the payee can pay, with a key of another curve"):
         assert get_next_valid_seq_number(payee.address, client) > 1
         payment = Payment(account=payee.address, destination=payer.address, amount="1000000")
         assert submit_and_wait(payment, client, payee).result["validated"]
 
-    with check("a number that has passed"):
+    with check("a sequence number that is used"):
         payment = Payment(account=payer.address, destination=payee.address, amount="1", sequence=1)
         signed = autofill_and_sign(payment, client, payer)
         answer = client.request(SubmitOnly(tx_blob=signed.blob())).result
         assert answer["engine_result"] == "tefPAST_SEQ", answer
 
-    with check("bytes that are no transaction"):
+    with check("bytes that are not a transaction"):
         answer = client.request(SubmitOnly(tx_blob="1200002200"))
         assert answer.result["error"] == "invalidTransaction", answer
 
-    with check("more than there is"):
+    with check("more than the balance"):
         payment = Payment(account=payee.address, destination=payer.address, amount="900000000")
         error = failure(submit_and_wait, payment, client, payee)
         assert "tecUNFUNDED_PAYMENT" in str(error), error

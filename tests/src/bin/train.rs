@@ -1,15 +1,15 @@
-//! What a gateway is given to do while its profile is taken, before it is built with that profile (`.ci/dist`).
+//! The load for the profile with which `.ci/dist` builds the gateway.
 //!
 //! `train GATEWAY FOLDER` starts the binary `GATEWAY` in `FOLDER`, in front of a node that answers at once and with
-//! limits that do not refuse. It sends, over connections that are kept, what a gateway does most: single calls, cached
-//! ones, batches, large results, REST, refusals. Then it ends the gateway with SIGTERM, at which the profile is written.
-//! An answer that is not what it should be fails it: a profile of faults would lay out the wrong code.
+//! limits that do not refuse. It sends the most frequent kinds of requests over kept-alive connections: single calls,
+//! cached calls, batches, large results, REST, refusals. Then it stops the gateway with SIGTERM, which writes the profile.
+//! An unexpected answer is an error: a profile of faults would optimise the wrong code.
 //!
-//! How much is sent is counted, not timed: every gateway is trained with the same, however slow its machine is.
-//! Nothing but the standard library is used, so that `rustc` alone builds this in a moment, without the harness and the
-//! two hundred crates below it.
+//! The number of requests is fixed, so that every gateway gets the same load, however slow its machine is.
+//! The program uses only the standard library, so that `rustc` alone builds it in a moment, without the harness and the
+//! two hundred crates that it depends on.
 
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "it tells whoever builds what it does")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "it prints its progress to the terminal")]
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -21,19 +21,19 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// Connections, each with one request under way.
+/// The number of connections, each with one request in flight.
 const CALLERS: usize = 32;
-/// A caller whom no limit refuses.
+/// The key of a caller that no limit refuses.
 const KEY: &str = "rpcg_trainxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
-/// A caller whose day is over after one request.
+/// The key of a caller whose daily limit is one request.
 const SPENT: &str = "rpcg_spentxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx";
-/// Calls of one batch.
+/// The number of calls in a batch.
 const BATCH: usize = 100;
-/// Bytes of a large result, its quotes included.
+/// The size of a large result in bytes, including its quotes.
 const LARGE: usize = 1 << 20;
-/// How long an answer, a start or an end may take. An instrumented gateway on a busy machine is slow.
+/// The time limit for an answer, a start and a stop. An instrumented gateway on a busy machine is slow.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two looks at what is bound to come.
+/// The interval of polling.
 const PAUSE: Duration = Duration::from_millis(20);
 
 const HEIGHT: &str = "\"0xf4240\"";
@@ -45,7 +45,7 @@ const BALANCES: &str =
 
 type Done<T> = Result<T, String>;
 
-/// What is sent in a row over all connections together, and how often.
+/// The kinds of requests, which are sent one kind after the other over all connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Work {
     Single,
@@ -56,7 +56,7 @@ enum Work {
     Refused,
 }
 
-/// How often each is sent: together about 400,000 calls.
+/// The number of requests of each kind: together about 400,000 calls.
 const PLAN: &[(Work, usize)] = &[
     (Work::Single, 64_000),
     (Work::Cached, 64_000),
@@ -66,7 +66,7 @@ const PLAN: &[(Work, usize)] = &[
     (Work::Refused, 9_600),
 ];
 
-/// A request, and what its answer must be.
+/// A request and its expected answer.
 struct Question {
     request: String,
     status: u16,
@@ -74,9 +74,9 @@ struct Question {
 }
 
 enum Expected {
-    /// This body and no other.
+    /// Exactly this body.
     Whole(String),
-    /// A body that says this somewhere; the rest of its words is the gateway's.
+    /// A body that contains this text.
     Part(&'static str),
 }
 
@@ -102,12 +102,12 @@ fn train(binary: &Path, folder: &Path) -> Done<()> {
         spend(addr)?;
         PLAN.iter().try_for_each(|&(work, times)| send(addr, work, times))
     });
-    // A gateway that broke down leaves its callers with closed connections; why, it tells its log.
-    done.map_err(|failure| format!("{failure}\n{}", gateway.last_words()))?;
+    // If the gateway crashed, its callers only see closed connections; its log has the reason.
+    done.map_err(|failure| format!("{failure}\n{}", gateway.last_warnings()))?;
     gateway.end()
 }
 
-/// Uses up what the key [`SPENT`] has for the day.
+/// Uses up the daily limit of the key [`SPENT`].
 fn spend(addr: SocketAddr) -> Done<()> {
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}"#;
     let expected = Expected::Whole(result("1", HEIGHT));
@@ -126,36 +126,36 @@ fn send(addr: SocketAddr, work: Work, times: usize) -> Done<()> {
             }
         };
         let callers: Vec<_> = (0..CALLERS).map(|number| scope.spawn(caller(number))).collect();
-        // All of them are waited for; the first that failed tells why.
+        // Waits for all callers and returns the first error.
         let ends = callers.into_iter().map(thread::ScopedJoinHandle::join);
         let ends: Vec<Done<()>> =
-            ends.map(|end| end.unwrap_or_else(|_| Err("a caller died".into()))).collect();
+            ends.map(|end| end.unwrap_or_else(|_| Err("a caller panicked".into()))).collect();
         ends.into_iter().collect::<Done<()>>().map_err(|failure| format!("{work:?}: {failure}"))
     })
 }
 
 impl Work {
-    /// The request number `at` of this kind. No two ask for the same, but for those that the cache is to answer.
+    /// Request number `at` of this kind. All requests differ, except for those that the cache should answer.
     fn question(self, at: usize, large: &str) -> Question {
         let id = (1_000 + at).to_string();
-        let one = |method: &str, params: &str, told: &str| {
+        let one = |method: &str, params: &str, answer: &str| {
             let request = post(KEY, &call(&id, method, params));
-            Question { request, status: 200, answer: Expected::Whole(result(&id, told)) }
+            Question { request, status: 200, answer: Expected::Whole(result(&id, answer)) }
         };
         match self {
             Work::Single => one("eth_getBalance", &format!("[\"0x{at:040x}\",\"latest\"]"), BALANCE),
             Work::Cached => one("eth_chainId", "[]", "\"0x1\""),
             Work::Large => one("eth_getCode", &format!("[\"0x{at:040x}\",\"latest\"]"), large),
             Work::Batch => {
-                let (mut calls, mut told) = (String::from("["), String::from("["));
+                let (mut calls, mut answers) = (String::from("["), String::from("["));
                 for item in 0..BATCH {
                     let (method, params) = mixed(at * BATCH + item);
                     let (id, comma) = (item.to_string(), if item == 0 { "" } else { "," });
                     let _ = write!(calls, "{comma}{}", call(&id, method, &params));
-                    let _ = write!(told, "{comma}{}", result(&id, answer_to(method)));
+                    let _ = write!(answers, "{comma}{}", result(&id, answer_to(method)));
                 }
                 let request = post(KEY, &format!("{calls}]"));
-                Question { request, status: 200, answer: Expected::Whole(format!("{told}]")) }
+                Question { request, status: 200, answer: Expected::Whole(format!("{answers}]")) }
             }
             Work::Rest => {
                 let target = format!("/cosmos/cosmos/bank/v1beta1/balances/cosmos1{at:038}");
@@ -167,7 +167,7 @@ impl Work {
     }
 }
 
-/// Calls of a batch by turns: two that the cache knows, three that a node is asked.
+/// The calls of a batch in turn: two that the cache answers, three that go to a node.
 fn mixed(number: usize) -> (&'static str, String) {
     match number % 5 {
         0 => ("eth_chainId", "[]".into()),
@@ -181,13 +181,13 @@ fn mixed(number: usize) -> (&'static str, String) {
     }
 }
 
-/// Refusals by turns: the window, the key that nobody has, no key, the method that is closed, what is no JSON, no chain.
+/// The refusals in turn: exceeded window, unknown key, no key, closed method, invalid JSON, unknown chain.
 fn refused(at: usize, id: &str) -> Question {
     let body = call(id, "eth_getBalance", &format!("[\"0x{at:040x}\",\"latest\"]"));
     let (request, status, part) = match at / CALLERS % 6 {
         0 => (post(SPENT, &body), 429, "rate limit exceeded"),
         1 => (
-            post("rpcg_nobodyxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", &body),
+            post("rpcg_unknownxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx", &body),
             401,
             "Invalid authentication credentials",
         ),
@@ -223,7 +223,7 @@ fn request(verb: &str, target: &str, key: Option<&str>, body: &str) -> String {
     request + "\r\n" + body
 }
 
-/// A node's result for a method, but for the large one.
+/// A node's result for a method, except for the large one.
 fn answer_to(method: &str) -> &'static str {
     match method {
         "eth_chainId" => "\"0x1\"",
@@ -279,14 +279,14 @@ fn start(text: &str) -> String {
     text.chars().take(600).collect()
 }
 
-/// A request or an answer, as far as it matters here.
+/// The parts of a request or an answer that matter here.
 struct Message {
     first: String,
     body: Vec<u8>,
 }
 
 impl Message {
-    /// The next one; none if the connection was closed in between.
+    /// Reads the next message; `None` if the connection was closed before it.
     fn read(stream: &mut impl BufRead) -> io::Result<Option<Self>> {
         let mut first = String::new();
         if stream.read_line(&mut first)? == 0 {
@@ -323,7 +323,7 @@ impl Message {
     }
 }
 
-/// A node that answers whatever it is asked, at once.
+/// A node that answers every request at once.
 struct Node;
 
 impl Node {
@@ -333,7 +333,7 @@ impl Node {
         let addr = listener.local_addr().map_err(|error| format!("the node: {error}"))?;
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                // A connection that breaks is the gateway's matter, which fails its callers then.
+                // If a connection breaks, the gateway's answers show it.
                 thread::spawn(move || Node::serve(stream));
             }
         });
@@ -361,7 +361,7 @@ impl Node {
         Ok(())
     }
 
-    /// Calls are told apart by their members alone: no parameter of [`Work`] has a member of these names.
+    /// Finds calls by the names of their members: no parameter of [`Work`] has a member with these names.
     fn answer(body: &str, large: &str) -> String {
         let ids = body.split("\"id\":").skip(1).map(|rest| rest.split([',', '}']).next().unwrap_or_default());
         let methods =
@@ -374,7 +374,7 @@ impl Node {
     }
 }
 
-/// The gateway that is trained. Dropped, it is killed.
+/// The gateway under load. It is killed when this is dropped.
 struct Gateway {
     child: Child,
     log: PathBuf,
@@ -401,14 +401,14 @@ impl Gateway {
         Ok(Gateway { child, log })
     }
 
-    /// What it had to complain of at the end.
-    fn last_words(&self) -> String {
+    /// The last warnings and errors of its log.
+    fn last_warnings(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<_> = log.lines().filter(|line| !line.contains("\"level\":\"INFO\"")).collect();
         lines[lines.len().saturating_sub(20)..].join("\n")
     }
 
-    /// Waits until it wants calls. Where it listens, it tells its log.
+    /// Waits until it is ready and returns its address, which its log contains.
     fn ready(&mut self) -> Done<SocketAddr> {
         let ready = Question {
             request: request("GET", "/readyz", None, ""),
@@ -426,29 +426,29 @@ impl Gateway {
                 return Ok(addr);
             }
             if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(format!("the gateway ended at its start: {status}"));
+                return Err(format!("the gateway ended during its start: {status}"));
             }
             thread::sleep(PAUSE);
         }
         Err("the gateway does not become ready".into())
     }
 
-    /// Drains it: a process that is killed writes no profile.
+    /// Stops it gracefully: a killed process writes no profile.
     fn end(mut self) -> Done<()> {
-        // The standard library sends no signal but KILL; every shell has the others.
-        let told =
+        // The standard library can only send KILL; every shell can send the other signals.
+        let signalled =
             Command::new("sh").args(["-c", "kill -TERM \"$0\"", &self.child.id().to_string()]).status();
-        if !told.is_ok_and(|status| status.success()) {
-            return Err("the gateway cannot be told to end".into());
+        if !signalled.is_ok_and(|status| status.success()) {
+            return Err("the gateway cannot be signalled".into());
         }
         for _ in 0..PATIENCE.as_millis() / PAUSE.as_millis() {
             match self.child.try_wait() {
                 Ok(None) => thread::sleep(PAUSE),
                 Ok(Some(status)) if status.success() => return Ok(()),
-                ended => return Err(format!("the gateway ended with {ended:?}\n{}", self.last_words())),
+                ended => return Err(format!("the gateway ended with {ended:?}\n{}", self.last_warnings())),
             }
         }
-        Err(format!("the gateway does not end\n{}", self.last_words()))
+        Err(format!("the gateway does not stop\n{}", self.last_warnings()))
     }
 }
 

@@ -1,13 +1,13 @@
--- A gateway says that it is there. It hears how many are, and whether counters are to be compared with what is recorded.
+-- Heartbeat of a gateway. Returns the number of live gateways, and whether counters must be compared with the records.
 -- KEYS: era, gateways, comparisons left, comparison under way, pause between comparisons, count of lowerings
--- ARGV: era, gateway, comparisons that it asks for, comparisons to be made when a gateway has gone
+-- ARGV: era, gateway, comparisons that it requests, comparisons that are due when a gateway has gone
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return {2, now} end
 local asked = tonumber(ARGV[3])
 local is_new = redis.call('ZADD', KEYS[2], time[1], ARGV[2])
 local gone = redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', time[1] - 10)
--- A gateway that is new and asks for nothing has been here before: it was silent for so long that it was taken for gone.
+-- A new gateway that requests nothing was here before: it was silent for so long that it was removed.
 if gone > 0 or (is_new == 1 and asked == 0) then asked = math.max(asked, tonumber(ARGV[4])) end
 local left = tonumber(redis.call('GET', KEYS[3]) or '0')
 if asked > left then

@@ -1,6 +1,6 @@
--- A comparison has ended: if it was made to its end, one less is left to be made, and there is a pause until the next.
+-- Ends a comparison: if it was complete, one less is due. A pause begins before the next one.
 -- KEYS: comparison under way, comparisons left, pause between comparisons
--- ARGV: comparison, whether it was made to its end (1) or not (0), seconds of the pause
+-- ARGV: comparison, whether it was complete (1) or not (0), seconds of the pause
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return {1, now} end

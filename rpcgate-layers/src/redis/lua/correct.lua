@@ -1,8 +1,7 @@
--- Corrects counters as a comparison with what is recorded found it necessary: takes away what they have too much, and
--- raises what is below its least value. It does nothing for a comparison that another one has replaced.
+-- Corrects counters after a comparison with the records: subtracts each counter's surplus, and raises a counter that is
+-- below its minimum. Does nothing if another comparison has replaced this one.
 -- KEYS: era, comparison under way, count of lowerings, counters...
--- ARGV: era, comparison, then for each counter: hour (empty: a window), what it has too much, its least value, seconds
--- it is kept
+-- ARGV: era, comparison, then for each counter: hour (empty: a window), surplus, minimum, seconds to keep it
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return {2, now} end

@@ -1,6 +1,6 @@
--- Lifts counters to what is known to have been counted.
+-- Raises counters to the counts that are known.
 -- KEYS: counters...
--- ARGV: for each: hour (empty: a window), its least value, seconds it is kept
+-- ARGV: for each: hour (empty: a window), minimum, seconds to keep it
 local at = 1
 for n = 1, #KEYS do
   local hour, least, kept = ARGV[at], ARGV[at + 1], ARGV[at + 2]

@@ -1,6 +1,6 @@
 -- Reserves costs in a project's rolling 24 hours, and a slice to spend later.
 -- KEYS: era, project
--- ARGV: not after, era, hour, ceiling, wanted slice, least that must be left for one, units given back, costs...
+-- ARGV: deadline, era, hour, ceiling, requested slice, units that must remain for a slice, returned units, costs...
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if now > tonumber(ARGV[1]) then return {1, now} end

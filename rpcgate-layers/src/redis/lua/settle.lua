@@ -1,6 +1,6 @@
--- Adds what was counted elsewhere, once, however often it is told.
+-- Adds counts from elsewhere. A receipt makes repeated calls add them only once.
 -- KEYS: era, receipt, counters...
--- ARGV: era, then for each counter: hour (empty: a window), what is added (may be negative), seconds it is kept
+-- ARGV: era, then for each counter: hour (empty: a window), the count to add (may be negative), seconds to keep it
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return {2, now} end

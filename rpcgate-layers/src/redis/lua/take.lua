@@ -1,6 +1,6 @@
 -- Counts requests in a key's windows and its project's second: in all of them or in none.
 -- KEYS: era, minute, hour, day[, second]
--- ARGV: not after, era, weight, limits of minute, hour and day[, of the second]
+-- ARGV: deadline, era, weight, limits of minute, hour and day[, of the second]
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 if now > tonumber(ARGV[1]) then return {1, now} end
