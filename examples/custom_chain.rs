@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_operator_changes_what_the_adapter_says() {
+    async fn an_operator_can_change_the_weights_of_an_adapter() {
         let changes = ChainOverrides {
             cu: vec![("harbour_tide".into(), 3)],
             open: vec!["watch_*".into()],

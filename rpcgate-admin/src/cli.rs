@@ -80,7 +80,7 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_definition_is_sound() {
+    fn the_openapi_definition_is_valid() {
         AdminCli::command().debug_assert();
     }
 

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_posted_to_be_submitted_is_a_broadcast() {
+    fn a_posted_submission_is_a_broadcast() {
         let chain = chain_at(Aptos, 0);
         let is_broadcast = |name: &'static str, line: &str| {
             let call = CallView {
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_tells_its_block_height() {
+    fn a_node_reports_its_block_height() {
         let ledger = br#"{"chain_id":1,"ledger_version":"2900000000","block_height":"350000000"}"#;
         assert_eq!(Aptos.seen(ledger), Some(NodeStatus::at(350_000_000)));
         assert_eq!(Aptos.seen(b"{}"), None);

@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_the_nodes_view_of_the_chain_is_closed() {
+    fn methods_that_change_the_nodes_view_of_the_chain_are_closed() {
         let controls =
             ["parkblock", "unparkblock", "finalizeblock", "setexcessiveblock", "signrawtransaction"];
         assert_eq!(wrong(&at(BCH, 0), &controls, Flags::CLOSED, true), [""; 0]);

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_writes_a_file_at_the_node_is_closed_and_what_a_stream_is_for_is_open() {
+    fn methods_that_write_files_at_the_node_are_closed_and_those_for_streams_are_open() {
         let chain = chain_at(Cardano, 0);
         assert_eq!(wrong(&chain, &["queryLedgerState/dump"], Flags::CLOSED, true), [""; 0]);
         let open =
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_tells_its_height_or_that_it_is_at_the_origin() {
+    fn a_node_reports_its_height_or_that_it_is_at_the_origin() {
         assert_eq!(Cardano.seen(b"12300000"), Some(NodeStatus::at(12_300_000)));
         assert_eq!(Cardano.seen(b"\"origin\""), Some(NodeStatus::at(0)));
         assert_eq!(Cardano.seen(b"{}"), None);

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_tells_its_latest_block() {
+    fn a_node_reports_its_latest_block() {
         let latest = br#"{"block_id":{},"block":{"header":{"chain_id":"cosmoshub-4","height":"28000000"}}}"#;
         assert_eq!(Cosmos.seen(latest), Some(NodeStatus::at(28_000_000)));
         assert_eq!(Cosmos.seen(br#"{"code":12,"message":"Not Implemented"}"#), None);

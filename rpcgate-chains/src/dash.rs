@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_its_params_may_submit_is_sent_once_and_never_kept() {
+    fn a_call_whose_params_may_submit_is_sent_once_and_never_cached() {
         let chain = at(DASH, 0);
         let submits = ["gobject", "voteraw", "submitchainlock", "sendrawtransaction"];
         assert_eq!(wrong(&chain, &submits, Flags::BROADCAST, true), [""; 0]);

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_aliases_are_told_apart() {
+    fn names_and_aliases_are_distinct() {
         let mut seen = BTreeSet::new();
         for adapter in catalog() {
             let facts = adapter.facts();
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn evm_methods_weigh_what_the_specification_says() {
+    fn evm_methods_have_the_weights_of_the_specification() {
         for path in EVM {
             costs(path, 0, &["eth_chainId", "net_version", "net_listening", "web3_clientVersion"]);
             costs(path, 1, &["eth_blockNumber", "eth_gasPrice", "eth_maxPriorityFeePerGas"]);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn utxo_methods_weigh_what_the_specification_says() {
+    fn utxo_methods_have_the_weights_of_the_specification() {
         let named = [
             "getblockcount",
             "getbestblockhash",
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_of_the_other_chains_weigh_what_the_specification_says() {
+    fn methods_of_the_other_chains_have_the_weights_of_the_specification() {
         for (path, rows) in [
             (
                 "tron",
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn no_family_closes_what_a_chain_lists_as_open() {
+    fn no_family_closes_a_method_that_a_chain_lists_as_open() {
         for adapter in catalog() {
             for method in adapter.methods() {
                 if !method.rule.flags.has(Flags::OPENABLE) {

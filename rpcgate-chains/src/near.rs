@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_tells_its_height_and_whether_it_syncs() {
+    fn a_node_reports_its_height_and_whether_it_syncs() {
         let status = |syncing: &str| {
             format!(
                 r#"{{"chain_id":"mainnet","sync_info":{{"latest_block_height":160000000,"syncing":{syncing}}}}}"#

@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_tells_its_slot() {
+    fn a_node_reports_its_slot() {
         assert_eq!(Solana.seen(b"360000000"), Some(NodeStatus::at(360_000_000)));
         assert_eq!(Solana.seen(b"null"), None);
     }

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_tells_its_latest_checkpoint() {
+    fn a_node_reports_its_latest_checkpoint() {
         assert_eq!(Sui.seen(b"\"210000000\""), Some(NodeStatus::at(210_000_000)));
         assert_eq!(Sui.seen(b"null"), None);
     }

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn masterchain_info_is_kept_2_seconds_and_errors_are_told() {
+    fn masterchain_info_is_cached_2_seconds_and_errors_are_recognised() {
         let line = "GET /getMasterchainInfo";
         let (_, keep) = judged(&chain_at(Ton, 0), "getMasterchainInfo", line, r#"{"ok":true,"result":{}}"#);
         assert_eq!(keep, Keep::For(Duration::from_secs(2)));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_tells_the_masterchains_last_block() {
+    fn a_node_reports_the_masterchains_last_block() {
         let info = br#"{"ok":true,"result":{"@type":"blocks.masterchainInfo","last":{"seqno":48000000}}}"#;
         assert_eq!(Ton.seen(info), Some(NodeStatus::at(48_000_000)));
         assert_eq!(Ton.seen(br#"{"ok":false,"error":"x","code":500}"#), None);

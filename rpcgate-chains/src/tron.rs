@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_a_private_key_is_closed() {
+    fn methods_that_take_a_private_key_are_closed() {
         let chain = chain_at(Tron, 0);
         let closed = [
             "easytransferbyprivate",
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_told_from_answers() {
+    fn errors_are_distinguished_from_answers() {
         for error in [
             r#"{"Error":"class java.lang.NumberFormatException : null"}"#,
             r#"{"code":"SIGERROR","txid":"77","message":"56616c"}"#,
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn node_info_is_static_and_what_is_not_there_is_not_kept() {
+    fn node_info_is_static_and_missing_objects_are_not_cached() {
         let chain = chain_at(Tron, 70_000_000);
         let line = "POST /wallet/getnodeinfo\n{}";
         assert_eq!(judged(&chain, "getnodeinfo", line, r#"{"block":"Num:1"}"#).1, Keep::Forever);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_tells_its_newest_block() {
+    fn a_node_reports_its_newest_block() {
         let block = br#"{"blockID":"00","block_header":{"raw_data":{"number":70000000,"txTrieRoot":"0"}}}"#;
         assert_eq!(Tron.seen(block), Some(NodeStatus::at(70_000_000)));
         assert_eq!(Tron.seen(b"{}"), None);

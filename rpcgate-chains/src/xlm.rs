@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_tells_its_ledger_and_whether_it_is_synced() {
+    fn a_node_reports_its_ledger_and_whether_it_is_synced() {
         let info =
             |state: &str| format!(r#"{{"info":{{"ledger":{{"age":3,"num":58000000}},"state":"{state}"}}}}"#);
         assert_eq!(Xlm.seen(info("Synced!").as_bytes()), Some(NodeStatus::at(58_000_000)));

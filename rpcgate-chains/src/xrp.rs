@@ -163,7 +163,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_administrators_alone_may_do_is_closed() {
+    fn methods_for_administrators_are_closed() {
         let closed = [
             "stop",
             "peers",
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_run_dial_or_set_what_their_parameters_name_are_closed() {
+    fn calls_whose_parameters_name_something_to_run_dial_or_set_are_closed() {
         let chain = chain_at(Xrp, 0);
         assert_eq!(wrong(&chain, &["batch"], Flags::CLOSED, true), [""; 0]);
         let is_closed = |method: &str, params: &str| {
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_tells_its_validated_ledger_and_whether_it_follows() {
+    fn a_server_reports_its_validated_ledger_and_whether_it_is_synced() {
         let info = |state: &str, ledger: &str| {
             format!(r#"{{"info":{{"server_state":"{state}"{ledger}}},"status":"success"}}"#)
         };

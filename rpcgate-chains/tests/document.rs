@@ -189,7 +189,7 @@ fn alike() -> Vec<(String, Vec<ClosedMethods>)> {
 }
 
 #[test]
-fn the_document_of_chains_says_what_the_catalog_says() {
+fn the_document_of_chains_matches_the_catalog() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/chains.md");
     if std::env::var_os("RPCGATE_WRITE_DOCS").is_some() {
         std::fs::write(&file, document()).unwrap();

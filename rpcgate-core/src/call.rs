@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_read_is_metered_as_a_dash_and_costs_nothing() {
+    fn an_unreadable_call_is_metered_as_a_dash_and_costs_nothing() {
         let call = Call::unread(Payload::Unread);
         assert_eq!(call.view(b"", ChainName::new("toy")).method, b"-");
         assert_eq!(call.rule.cu, 0);

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_node_cannot_mend_is_not_retried() {
+    fn a_failure_that_another_node_cannot_repair_is_not_retried() {
         for cause in [Cause::Timeout, Cause::Oversize, Cause::NoNode] {
             assert!(!Fault::sent(cause).may_retry(true), "{cause:?}");
         }

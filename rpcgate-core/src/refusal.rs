@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_of_a_utxo_error_is_told_by_its_number() {
+    fn the_status_of_a_utxo_error_follows_from_its_code() {
         let status = |dialect: Dialect, error: &str| dialect.status_alone(error.as_bytes()).as_u16();
         for (code, expected) in [(-32601, 404), (-32600, 400), (-5, 500), (-32700, 500)] {
             let error = format!(r#"{{"message":"x","code":{code}}}"#);
@@ -556,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_tried_again_says_when() {
+    fn refusals_that_may_be_retried_have_a_retry_after() {
         for refusal in Refusal::ALL {
             let again = matches!(refusal.status().as_u16(), 429 | 503);
             assert_eq!(refusal.retry_after().is_some(), again, "{refusal:?}");

@@ -429,7 +429,7 @@ mod tests {
 
     /// Headers and bodies that lead from one call to another when they are merely put one after the other.
     #[test]
-    fn calls_that_a_node_can_tell_apart_have_different_lines() {
+    fn calls_that_a_node_can_distinguish_have_different_lines() {
         let full = |query: &str, headers: &[(&'static str, &str)], body: &[u8]| {
             let path = Path::canonical("/v1/view").unwrap();
             let mut map = HeaderMap::new();

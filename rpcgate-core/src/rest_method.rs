@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_template_is_found_when_it_is_written() {
+    fn an_invalid_template_is_found_when_it_is_written() {
         for good in ["/a", "/a/{b}", "/{a}/b", "/a/{b...}", "/a.b/-/c~d", "/a%20b"] {
             assert!(is_template(good.as_bytes()), "{good}");
         }

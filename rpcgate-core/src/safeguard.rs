@@ -236,7 +236,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_storm_is_what_a_list_of_all_refusals_says(steps in proptest::collection::vec(0u64..40, 1..300)) {
+        fn a_storm_agrees_with_a_list_of_all_refusals(steps in proptest::collection::vec(0u64..40, 1..300)) {
             let mut storm = Storm::default();
             let mut refused: Vec<u64> = Vec::new();
             let (mut secs, mut end) = (1_000_000, 0);

@@ -119,7 +119,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whoever_holds_less_than_its_share_finds_the_reserve_and_what_is_given_back_is_forgotten(
+        fn a_holder_below_its_share_gets_the_reserve_and_returned_permits_are_forgotten(
             steps in proptest::collection::vec((0..4_u128, 1..40_usize, any::<bool>()), 1..200)
         ) {
             let shares = Shares::new(100).with_share(12).with_reserve(25);

@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_begin_is_recorded_at_once_and_once_with_what_the_windows_counted() {
+    fn a_begin_is_recorded_at_once_and_once_with_the_counts_of_the_windows() {
         let fixture = Fixture::new();
         let stream = fixture.stream();
         assert_eq!(fixture.seen(), [(Phase::Begin, "WS:connect".into(), 1, 0, 0)]);
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_of_more_bytes_than_a_line_can_tell_has_further_lines_and_one_end() {
+    fn a_stream_with_more_bytes_than_a_line_can_hold_has_further_lines_and_one_end() {
         let fixture = Fixture::new();
         let mut stream = fixture.stream();
         for _ in 0..3 {

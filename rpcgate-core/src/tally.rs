@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_reserved_and_not_charged_goes_back() {
+    fn reserved_units_that_are_not_charged_are_returned() {
         let mut fixture = fixture(BATCH);
         let now = fixture.clock.now();
         let Answer::Now((_, grant)) = fixture.counters.reserve(&fixture.tally.caller, &[5, 5, 5, 5], now)

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_after_its_span_is_over_is_not_taken_from_the_next() {
+    fn requests_returned_after_their_window_are_not_taken_from_the_next() {
         let mut second = Fixed::<1>::default();
         let number = second.add(1, Time::from_secs(5));
         second.add(3, Time::from_secs(6));

@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn refusals_say_what_to_do() {
+    async fn refusals_say_how_to_proceed() {
         let header = async |refusal, name: &str| {
             respond(PendingResponse::refused(refusal))
                 .await

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_revoked_key_is_known_as_such_and_a_removed_one_becomes_it() {
+    fn a_revoked_key_is_refused_as_revoked_and_so_is_a_removed_one() {
         let directory = FileDirectory::new(&config(
             "[keys.a]\nkey = \"aaaaaaaaaaaaaaaa\"\n[keys.b]\nkey = \"bbbbbbbbbbbbbbbb\"\nrevoked = true\n",
         ));

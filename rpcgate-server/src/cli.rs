@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_is_sound() {
+    fn the_openapi_definition_is_valid() {
         use clap::CommandFactory;
         ServerCli::command().debug_assert();
     }
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plan_is_told_so() {
+    fn an_unknown_plan_is_an_error() {
         assert!(parse("demo --plan gold").unwrap_err().to_string().contains("not a plan"));
     }
 }

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redis_that_cannot_be_is_found_by_a_check() {
+    fn an_impossible_redis_is_found_by_a_check() {
         let error = Counting::check(&config("[redis]\nurl = \"redis://u:hunter2@h/seven\"\n")).unwrap_err();
         assert!(error.is_configuration() && error.to_string().starts_with("redis.url: "), "{error}");
         assert!(!error.to_string().contains("hunter2"));

@@ -233,7 +233,7 @@ mod tests {
     use rpcgate_core::config::suite::{ReloadTable, changes};
 
     #[test]
-    fn what_needs_a_restart_is_what_the_document_says() {
+    fn settings_that_need_a_restart_are_those_of_the_documentation() {
         let table = ReloadTable::read(include_str!("../../docs/operations.md"));
         for (key, before, after) in changes() {
             let tables = needs_restart(&before, &after);
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_certificate_and_the_last_one_need_a_restart() {
+    fn adding_or_removing_the_only_certificate_needs_a_restart() {
         let none = Config::default();
         let mut some = Config::default();
         some.gateway.tls = Tls { cert: Some("a".into()), key: Some("b".into()) };

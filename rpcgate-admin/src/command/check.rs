@@ -32,7 +32,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_force_is_printed_without_its_secrets() {
+    fn the_effective_configuration_is_printed_without_secrets() {
         let shown = check("[admin.jwt]\nsecret = \"0123456789abcdef0123456789abcdef\"\n").unwrap();
         assert!(
             shown.contains("listen = \"127.0.0.1:8081\"") && shown.contains("secret = \"***\""),

@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_exit_code_tells_a_wrong_configuration_from_a_database_that_cannot_be_used() {
+    async fn the_exit_code_distinguishes_a_wrong_configuration_from_an_unusable_database() {
         let dir = tempfile::tempdir().unwrap();
         let (code, text) =
             migrate(&dir, "postgres://u:secret@localhost/db?sslmode=secret").await.unwrap_err();

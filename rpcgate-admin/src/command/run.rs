@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_role_that_is_not_built_yet_is_refused_and_none_means_all() {
+    fn a_service_that_does_not_exist_is_refused_and_none_means_all() {
         assert_eq!(services(&[]).unwrap(), IMPLEMENTED);
         assert_eq!(services(&[Service::Janitor]).unwrap(), [Service::Janitor]);
         for (role, name) in [(Service::Dispatcher, "dispatcher"), (Service::Watcher, "watcher")] {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_a_restart_is_what_the_document_says() {
+    fn settings_that_need_a_restart_are_those_of_the_documentation() {
         let table = ReloadTable::read(include_str!("../../../docs/operations.md"));
         for (key, before, after) in changes() {
             let tables = needs_restart(&before, &after);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reload_takes_what_needs_no_restart_and_a_bad_one_changes_nothing() {
+    async fn a_reload_applies_settings_that_need_no_restart_and_a_bad_one_changes_nothing() {
         let site = Site::new().await;
         let service = RunningServices::start(free(&site), &[Service::Api], site.clock.clone()).await.unwrap();
         let mut config = free(&site);

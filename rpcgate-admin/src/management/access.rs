@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_with_somebody_elses_session_is_refused() {
+    async fn a_token_with_the_session_of_another_user_is_refused() {
         let site = Site::new().await;
         let (one, other) = (site.member(Role::Owner).await, site.operator().await);
         let claims = crate::management::identity::token::Claims {

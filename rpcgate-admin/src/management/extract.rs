@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_needs_no_content_type_and_is_told_what_is_wrong() {
+    async fn a_body_needs_no_content_type_and_its_errors_are_specific() {
         assert_eq!(post_of("{\"name\":\"x\"}").await, (StatusCode::OK, "x".into()));
         let (status, body) = post_of("{\"nam\":\"x\"}").await;
         assert_eq!(status, StatusCode::BAD_REQUEST);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_has_a_bound_whether_its_length_is_told_or_not() {
+    async fn a_body_is_bounded_with_or_without_a_declared_length() {
         let fits = format!("{{\"name\":\"{}\"}}", "x".repeat(MAX_BODY - 11));
         assert_eq!(fits.len(), MAX_BODY);
         assert_eq!(post_of(fits.clone()).await.0, StatusCode::OK);
@@ -254,12 +254,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn words_of_a_path_may_hold_what_a_path_may_not() {
+    async fn a_path_parameter_may_contain_an_escaped_slash() {
         assert_eq!(get_of("/weights/cardano/a%2Fb").await, (StatusCode::OK, "cardano a/b".into()));
     }
 
     #[tokio::test]
-    async fn a_client_is_who_the_trusted_proxies_say() {
+    async fn the_address_of_a_client_comes_from_the_trusted_proxies() {
         let site = Site::of("[gateway]\ntrusted_proxies = [\"10.0.0.0/8\"]\n").await;
         let told = async |peer: [u8; 4], agent: &str| {
             let request = http::Request::get("/").header("x-forwarded-for", "198.51.100.7");

@@ -563,7 +563,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_said_in_the_clear_where_encryption_is_required() {
+    async fn no_byte_is_sent_unencrypted_if_encryption_is_required() {
         let (addr, told) = stub(TAKES).await;
         let post = Mailer::smtp(&format!("smtp://user:secret@{addr}?tls=required"), FROM).unwrap();
         let found = post.send(&mail("x"), NOW).await;

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn requests_are_told_by_route_and_what_is_no_route_has_no_name() {
+    async fn requests_are_counted_by_route_and_unknown_paths_have_no_name() {
         let site = Site::new().await;
         let served = crate::management::router::router(&site.app, &CancellationToken::new());
         for _ in 0..2 {

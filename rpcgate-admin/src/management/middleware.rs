@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_carry_an_identifier_and_keep_browsers_in_bounds() {
+    async fn answers_have_an_identifier_and_headers_that_restrict_browsers() {
         let site = site().await;
         let (_, first, _) = call(&site, http::Request::get("/api/v1/plain")).await;
         let (_, second, _) = call(&site, http::Request::get("/page").header("x-request-id", "mine")).await;

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_are_put_as_three_zero_does() {
+    fn schemas_have_the_form_of_openapi_3_0() {
         let reference = json!({ "$ref": "#/components/schemas/A" });
         for (new, old) in [
             (json!({ "type": ["string", "null"] }), json!({ "type": "string", "nullable": true })),

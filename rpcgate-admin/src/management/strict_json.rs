@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_does_not_fit_is_told_what_is_wrong_with_which_member() {
+    fn the_error_for_an_invalid_body_names_the_member_and_the_reason() {
         for (body, text) in [
             ("", "the body is not JSON"),
             ("{\"email\":", "the body is not JSON"),
@@ -317,7 +317,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_is_too_strange(text in "\\PC*") {
+        fn no_text_makes_the_reading_panic(text in "\\PC*") {
             let _ = form(&text);
             let _ = of_query::<Query>(&text);
         }

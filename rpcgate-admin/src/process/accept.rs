@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn connections_beyond_the_bound_are_refused_until_one_of_them_ends() {
+    async fn connections_beyond_the_limit_are_refused_until_one_ends() {
         for answer in ["full", ""] {
             let acceptor = any();
             let addr = acceptor.addr();

@@ -77,7 +77,7 @@ mod tests {
     const LONG: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000000000) SELECT count(*) FROM n";
 
     #[tokio::test]
-    async fn a_statement_that_nobody_waits_for_gives_its_connection_back() {
+    async fn an_abandoned_statement_returns_its_connection() {
         let site = Site::file();
         let store = site.usage_within(Duration::from_millis(300)).await.unwrap();
         let count = async || {

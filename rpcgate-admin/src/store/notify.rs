@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_change_is_told_to_all_who_listen() {
+    async fn all_listeners_are_notified_of_every_change() {
         let site = Site::server();
         let (one, other) = (store(site.url()).await, store(site.url()).await);
         let listeners = [Listener::new(&one, QUIET).await, Listener::new(&other, QUIET).await];
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_tells_nothing() {
+    async fn a_file_database_sends_no_notifications() {
         let site = Site::file();
         let store = store(site.url()).await;
         tokio::time::pause();

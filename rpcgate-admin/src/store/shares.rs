@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_tenant_has_two_places_and_others_have_theirs_meanwhile() {
+    async fn a_tenant_runs_two_queries_at_a_time_and_others_run_theirs_meanwhile() {
         let all = UsagePermits::default();
         let held = (all.acquire(TenantId(1)).await.unwrap(), all.acquire(TenantId(1)).await.unwrap());
         let mut third = Box::pin(all.acquire(TenantId(1)));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn large_questions_have_two_places_and_one_tenant_has_one_of_them() {
+    async fn two_large_queries_run_at_a_time_and_at_most_one_of_a_tenant() {
         let all = UsagePermits::default();
         let (ours, also_ours) =
             (all.acquire(TenantId(1)).await.unwrap(), all.acquire(TenantId(1)).await.unwrap());

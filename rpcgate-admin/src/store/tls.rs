@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_word_that_is_no_file_is_kept_from_the_driver() {
+    fn only_the_value_that_is_not_a_file_is_withheld_from_the_driver() {
         for (url, without_system_roots) in [
             ("postgres://h/db", "postgres://h/db"),
             ("postgres://h/db?sslrootcert=system", "postgres://h/db"),

@@ -122,7 +122,7 @@ mod tests {
     ];
 
     #[test]
-    fn methods_are_closed_by_name_and_calls_by_what_they_ask() {
+    fn methods_are_closed_by_name_and_calls_by_their_parameters() {
         assert_eq!(marks(TABLE, "stop"), Flags::CLOSED);
         assert_eq!(marks(TABLE, "logger"), Flags::CLOSED);
         assert_eq!(marks(TABLE, "scan"), Flags::OPENABLE);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_the_table() {
+    fn the_documented_methods_are_those_of_the_table() {
         let told = listed(TABLE);
         assert_eq!(told[0].methods, ["stop", "log*"]);
         assert_eq!((told[1].openable, &*told[2].only, told[2].because), (true, "with `url`", "It dials"));

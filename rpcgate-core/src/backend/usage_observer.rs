@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_ledger_is_told_reaches_it_and_each_record_is_seen_once() {
+    fn every_record_reaches_the_sink_and_is_observed_once() {
         let (patient, seen) = (Arc::<Patient>::default(), Arc::<Seen>::default());
         let sink = ObservedSink::new(patient.clone(), seen.clone());
         sink.append(&record(1, &[]));

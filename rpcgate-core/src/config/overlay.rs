@@ -110,7 +110,7 @@ mod tests {
     use crate::config::Input;
 
     #[test]
-    fn what_operators_set_beats_the_file_and_neither_alone_switches_a_chain_on() {
+    fn operators_override_the_file_and_neither_alone_enables_a_chain() {
         let text = "[chains.eth]\ncu = { a = 1, b = 2 }\n[chains.btc]\nenabled = false\n";
         let input = Input { chains: &["eth", "btc", "ltc"], file: Some(("f", text)), ..Input::default() };
         let config = Config::read(&input).unwrap();

@@ -88,7 +88,7 @@ fn a_later_source_overrides_an_earlier_one() {
 }
 
 #[test]
-fn variables_can_set_what_the_file_can_set() {
+fn environment_variables_can_set_everything_that_the_file_can() {
     let config = with_env(
         &[
             ("RPCGATE_CHAINS__ETH__CU", "eth_call=3, queryNetwork/tip=4"),

@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_batch_is_told_apart_from_a_malformed_one() {
+    fn an_empty_batch_is_distinguished_from_a_malformed_one() {
         assert_eq!(read(" [ ] "), Err(ParseError::EmptyBatch));
         for body in ["[", "[]]", "[] x", "[,]", "[\u{feff}]"] {
             assert!(is_syntax_error(body), "{body}");
@@ -650,7 +650,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
         #[test]
-        fn three_other_readers_find_the_same_call_in_what_is_accepted(members in vec(member(), 0..6)) {
+        fn three_other_parsers_find_the_same_call_in_every_accepted_body(members in vec(member(), 0..6)) {
             let body = object_of(&members);
             let bytes = body.as_bytes();
             let item = single(&body);
@@ -674,7 +674,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_reads_back_as_the_same_call(members in vec(member(), 0..6), method in string_text()) {
+        fn a_written_call_is_read_back_as_the_same_call(members in vec(member(), 0..6), method in string_text()) {
             let mut members = members;
             members.retain(|(name, _)| decoded(name).as_deref() != Some("method"));
             members.push(("\"method\"".into(), method));

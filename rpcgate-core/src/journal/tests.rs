@@ -418,7 +418,7 @@ fn a_frame_that_cannot_be_understood_teaches_the_reader_nothing() {
 }
 
 #[test]
-fn what_no_writer_says_is_refused() {
+fn frames_that_no_writer_writes_are_refused() {
     let mut reader = Reader::new();
     reader.frame(&written(&[told(&[b"a"])])).unwrap().unwrap();
     let good = [told_head(1, 1), vec![0, 1, 0, 0, 0]].concat();

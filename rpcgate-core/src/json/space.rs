@@ -73,7 +73,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_left_is_the_same_text_token_by_token(text in json_text()) {
+        fn the_remaining_text_has_the_same_tokens(text in json_text()) {
             let mut bytes = text.as_bytes().to_vec();
             let end = close_up(&mut bytes);
             let mut again = bytes[..end].to_vec();

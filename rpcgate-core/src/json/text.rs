@@ -281,7 +281,7 @@ mod tests {
         }
 
         #[test]
-        fn a_written_string_is_what_serde_json_writes(text in vec(any::<char>(), 0..20)) {
+        fn a_written_string_equals_that_of_serde_json(text in vec(any::<char>(), 0..20)) {
             let text: String = text.into_iter().chain("\"\\\0\u{1f}\n\r\t\u{8}\u{c}/\u{7f}".chars()).collect();
             let mut out = Vec::new();
             write_string(&mut out, &text);

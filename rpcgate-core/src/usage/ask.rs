@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_asked_is_refused_by_name() {
+    fn invalid_usage_parameters_are_refused_by_name() {
         let refused = |params: Params<'_>| parse(params).unwrap_err();
         let none = Params::default();
         assert_eq!(refused(Params { period: Some("1h"), ..none }), WindowError::Period.into());

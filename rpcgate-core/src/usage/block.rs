@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_holds_what_was_put_in() {
+    fn a_block_holds_the_records_that_were_added() {
         let mut one = deed(110, NOW, vec![item("toy_read"), item("toy_scan")]);
         one.items[1].status = 429;
         let other = deed(211, Time::from_micros(NOW.micros() - 5), vec![item(b"a\0\xff")]);
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_repeat_much_for_little_is_left_as_it_is() {
+    fn a_block_that_would_gain_little_is_not_written_again() {
         let mut blocks = Blocks::new();
         let deeds = calls(0..2_000);
         let mut stored = HashMap::new();

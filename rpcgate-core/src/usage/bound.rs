@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_tenant_has_no_room_for_is_one_row_for_each_key_chain_and_status() {
+    fn rows_beyond_a_tenants_limit_are_summed_by_key_chain_and_status() {
         let mut rows = KnownRows::default();
         let most = ROWS + ROWS_OF_KEY;
         let rollups = many(most + 500);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_database_has_counts_and_is_asked_for_once() {
+    fn rows_of_the_database_count_and_are_queried_once() {
         let mut rows = KnownRows::default();
         let place = (TenantId(1), 5);
         let rollups = [rollup(1, "a", 200), rollup(1, "b", 200)];
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_is_bounded() {
+    fn the_number_of_known_rows_is_bounded() {
         let mut rows = KnownRows::default();
         for hour in 0..2 * (MOST_KNOWN as u64 / ROWS) {
             let rollups: Vec<_> = many(ROWS).into_iter().map(|row| Rollup { hour, ..row }).collect();

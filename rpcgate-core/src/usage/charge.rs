@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cost_nothing_is_no_charge() {
+    fn a_call_that_cost_nothing_is_not_a_charge() {
         let account = (TenantId(1), 5, ProjectId(2), Tier::Standard, Price(3));
         assert_eq!(Charge::of(account, &Metrics { requests: 9, ..Metrics::default() }), None);
         let metrics = Metrics { requests: 9, billed_requests: 2, billable_units: 10, ..Metrics::default() };

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_takes_next_to_nothing() {
+    fn repeated_content_takes_almost_no_space() {
         let frame = frame(&[5; 40]);
         let mut delta = Delta::new();
         (0..1_000).for_each(|_| delta.push(&frame));
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn content_that_nobody_wrote_is_damage() {
+    fn content_that_no_writer_wrote_is_damage() {
         assert_eq!(read_all(&block(&[]), 9), Ok(vec![]));
         let whole = [9, 1, 7, 0];
         assert_eq!(read_all(&block(&whole), 9), Ok(vec![frame(&[7, 0, 0, 0, 0, 0, 0, 0, 0])]));

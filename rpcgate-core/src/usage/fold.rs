@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_in_the_windows_is_kept_also_without_a_call() {
+    fn requests_counted_in_the_windows_are_kept_even_without_a_call() {
         let rollups = fold(&[SampleRecord { windowed: 3, ..deed(110, NOW, vec![]) }, deed(111, NOW, vec![])]);
         let seen: Vec<_> = rollups
             .iter()
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_is_gone_and_what_is_another_readers_is_not_added() {
+    fn taken_sums_are_gone_and_those_of_another_reader_are_not_added() {
         let mut fold = Fold::new();
         take_in(&frames(&[deed(110, NOW, vec![item("a")])]), &mut fold, &mut Blocks::new());
         assert_eq!((fold.len(), fold.is_full()), (1, false));

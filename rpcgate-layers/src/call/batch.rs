@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_call_is_one_usage_call_with_method_dash() {
+    async fn an_item_that_is_not_a_call_is_one_usage_call_with_method_dash() {
         let many = format!("[{}]", vec![r#"{"id":1,"method":"a"}"#; 101].join(","));
         let rows = [
             ("", 400, -32700),

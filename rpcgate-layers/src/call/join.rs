@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_answer_to_one_call_without_room_is_told_to_come_back() {
+    fn a_large_answer_to_one_call_without_room_is_refused_with_retry_after() {
         let fixture = Fixture::new();
         let mut calls: Calls<Parsed> = fixture.calls(br#"{"id":1,"method":"a"}"#);
         calls.tally_mut().room = MemoryPermit::of(MemoryBudget::new(20_000));

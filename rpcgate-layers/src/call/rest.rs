@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_whose_adapter_says_late_that_answers_are_kept_are_told_apart_by_body_and_headers() {
+    fn calls_with_a_late_cache_class_are_distinguished_by_body_and_headers() {
         let fixture = Fixture { chain: Arc::new(Chain::deployed(Arc::new(Late))), ..Fixture::new() };
         let line = |accept: &str, body: &'static str| {
             let request = Request::post("/view").header("accept", accept).body(()).unwrap();

@@ -56,7 +56,7 @@ async fn an_open_gateway_needs_no_key_and_meters_its_one_caller() {
 }
 
 #[tokio::test]
-async fn what_is_missing_or_wrong_is_told_when_it_is_built() {
+async fn a_build_reports_missing_and_invalid_settings() {
     let plan = Plan::of(Tier::Free);
     let error = |builder: GatewayBuilder| builder.build().unwrap_err().to_string();
     assert_eq!(error(builder()), "the gateway has no key and no directory, and is not open");

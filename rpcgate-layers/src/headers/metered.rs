@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_metered_answer_carries_what_it_brought_and_the_fifteen() {
+    fn a_metered_answer_has_its_own_headers_and_the_fifteen() {
         let plan = Plan::of(Tier::Enterprise);
         for (used, hit) in [(0, false), (1, true), (2, true), (400_000, false), (1, false)] {
             let windows = Windows::of(&plan, [used.min(900), used.min(40_000), used], Time::from_secs(70));

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_node_may_not_say_to_a_client() {
+    fn headers_of_a_node_that_do_not_reach_the_client() {
         for name in ["set-cookie", "server", "access-control-allow-origin", "transfer-encoding", "x-cache"] {
             assert!(stays_behind(&HeaderName::from_static(name)), "{name}");
         }

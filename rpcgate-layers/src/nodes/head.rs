@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_second_call_completes_what_a_node_says_of_itself() {
+    async fn a_second_call_completes_the_status_of_a_node() {
         for (second, expected) in [("yes", "syncing"), ("no", "well"), ("?", "silent")] {
             let node = ScriptedNode::serve(move |_, mut wire| async move {
                 while let Some(request) = wire.request().await {

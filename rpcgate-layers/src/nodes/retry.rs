@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_node_cannot_mend_ends_the_call() {
+    fn a_failure_that_another_node_cannot_repair_ends_the_call() {
         let faults = [Cause::Timeout, Cause::Oversize, Cause::NoNode].map(Fault::sent);
         for fault in faults {
             assert_eq!(nexts(&[TryFailure::Transport(fault)], true), [NextTry::GiveUp], "{fault:?}");

@@ -506,7 +506,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_redis_has_counted_is_recorded_or_was_unused_once_all_calls_of_then_are_over(
+        fn counts_in_redis_are_recorded_or_unused_once_all_earlier_calls_are_over(
             steps in proptest::collection::vec((0..9_u32, 1..40_u32), 3..200),
             (first, read) in (0.0..1.0_f64, 0.0..1.0_f64),
             ends in 0..2_u32,

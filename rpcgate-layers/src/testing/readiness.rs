@@ -306,7 +306,7 @@ async fn a_client_that_leaves_while_its_request_waits_leaves_no_place_taken_behi
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_load_shedder_behind_batch_refuses_what_is_too_much_with_503() {
+async fn a_load_shedder_behind_batch_refuses_excess_calls_with_503() {
     let (fixture, slow) = (Fixture::new(), Slow::new(1));
     let shedding = ServiceBuilder::new()
         .layer(LoadShedLayer::new())

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_answer_of_the_chain_is_a_backend_failure() {
+    async fn a_body_that_is_not_an_answer_of_the_chain_is_a_backend_failure() {
         for head in [
             answer("301 Moved\r\nlocation: http://inside/", ""),
             answer("200 OK\r\ncontent-type: text/html", "<html>"),

@@ -35,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_force_is_printed_without_its_secrets() {
+    fn the_effective_configuration_is_printed_without_secrets() {
         let shown =
             check("[keys.k]\nkey = \"a-very-secret-key\"\n[chains.eth]\nnodes = [\"http://u:hunter2@h/\"]\n");
         let shown = shown.unwrap();
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_a_key_names_and_nobody_can_read_is_told_with_the_line_of_the_key() {
+    fn the_error_for_an_unreadable_file_names_the_line_of_its_key() {
         for (text, line) in [
             (
                 "[gateway]\n\ntls.cert = \"/none/c.pem\"\ntls.key = \"/none/k.pem\"\n",
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_database_and_a_journal_that_there_cannot_be_are_faults() {
+    fn an_impossible_database_or_journal_is_a_configuration_fault() {
         let failure = check("[database]\nurl = \"postgres://u:hunter2@h/db?sslmode=hunter2\"\n").unwrap_err();
         let text = failure.to_string();
         assert!(
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_are_looked_at() {
+    fn certificates_are_verified() {
         let failure =
             check("[gateway.tls]\ncert = \"/nowhere/c.pem\"\nkey = \"/nowhere/k.pem\"\n").unwrap_err();
         assert_eq!(failure.code(), 2);

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_without_the_url() {
+    fn errors_do_not_contain_the_url() {
         for (text, why) in [
             ("eht=http://h", "--node eht: there is no such chain; known are eth, bsc, "),
             ("=http://h", "--node : there is no such chain"),

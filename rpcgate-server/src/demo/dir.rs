@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_folder_is_named_in_the_error() {
+    fn an_error_names_the_path_that_is_not_a_folder() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("file");
         fs::write(&path, "").unwrap();

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_dial_is_obeyed() {
+    async fn the_faults_of_the_dial_are_carried_out() {
         let call = post(r#"{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}"#);
         let mut dial = Dial::new(3);
         dial.error_rate = 1.0;

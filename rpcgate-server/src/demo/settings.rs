@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_changes_what_was_left_alone_and_options_beat_it() {
+    fn a_file_overrides_defaults_and_options_override_the_file() {
         let home = tempfile::tempdir().unwrap();
         let dir = Dir::open(home.path()).unwrap();
         let alone = config(&options(), &dir);

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_is_there_and_what_is_not_served_is_null() {
+    fn every_field_is_present_and_null_if_not_served() {
         let config = config(&[
             ("chains.eth.nodes", "http://h:1"),
             ("chains.btc.nodes", "http://us%20er:p%40ss@h:2/wallet,http://h:3"),

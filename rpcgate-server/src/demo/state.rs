@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_start_finds_what_the_first_one_made() {
+    fn a_second_start_finds_the_state_of_the_first() {
         let home = tempfile::tempdir().unwrap();
         let dir = Dir::open(home.path()).unwrap();
         let first = DemoState::open(&dir).unwrap();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_version_did_not_keep_is_added_once_and_all_else_stays() {
+    fn fields_that_an_earlier_version_lacked_are_added_once_and_others_stay() {
         let home = tempfile::tempdir().unwrap();
         let dir = Dir::open(home.path()).unwrap();
         let mut made = DemoState::open(&dir).unwrap();

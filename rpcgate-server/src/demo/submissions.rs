@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_is_found_in_its_order_and_is_private() {
+    fn added_submissions_are_found_in_order_and_are_private() {
         let (_home, dir) = home();
         let file = dir.file("eth.submissions");
         let (mut kept, none) = Submissions::open(&dir, "eth", 7).unwrap();
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_after_what_was_too_long() {
+    fn nothing_is_stored_after_a_submission_that_is_too_long() {
         let (_home, dir) = home();
         let (mut kept, _) = Submissions::open(&dir, "eth", 7).unwrap();
         kept.add(&submissions(0..1));

@@ -205,7 +205,7 @@ async fn a_second_start_has_the_same_key_ids_and_blocks() {
 }
 
 #[tokio::test]
-async fn demo_json_tells_where_everything_is() {
+async fn demo_json_has_the_address_of_everything() {
     let home = tempfile::tempdir().unwrap();
     let demo = start(&options(home.path())).await;
     let sheet = sheet(&demo);
@@ -306,7 +306,7 @@ async fn payment(demo: &Demo, chain: &str, height: u64) -> String {
 }
 
 #[tokio::test]
-async fn a_restart_keeps_what_was_submitted_on_utxo_chains() {
+async fn a_restart_keeps_submissions_on_utxo_chains() {
     let home = tempfile::tempdir().unwrap();
     let options = options(home.path());
     let clock = Arc::new(ManualClock::at(NOW));
@@ -373,7 +373,7 @@ const SIGNED: &str = include_str!("../../../rpcgate-chains/simulate/golden/trans
 const SENDER: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
 
 #[tokio::test]
-async fn a_restart_keeps_what_was_submitted_on_eth_and_drops_a_torn_line() {
+async fn a_restart_keeps_submissions_on_eth_and_drops_a_truncated_line() {
     let home = tempfile::tempdir().unwrap();
     let options = options(home.path());
     let clock = Arc::new(ManualClock::at(NOW));
@@ -431,7 +431,7 @@ async fn a_restart_keeps_what_was_submitted_on_eth_and_drops_a_torn_line() {
 }
 
 #[tokio::test]
-async fn a_file_of_submissions_that_no_demo_wrote_is_named() {
+async fn a_file_of_submissions_that_no_demo_wrote_is_reported() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("btc.submissions"), "0200000001\n").unwrap();
     let prepared = Prepared::new(&options(home.path())).await.unwrap();
@@ -457,7 +457,7 @@ async fn a_folder_in_use_is_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_used_is_told_with_its_option() {
+async fn an_error_names_the_option_with_the_unusable_value() {
     let home = tempfile::tempdir().unwrap();
     let node = ("btc".to_owned(), "url".to_owned(), "http://u:secret@h:0".to_owned());
     let failure = Failure::from(

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trouble_is_told_once_and_so_is_its_end() {
+    fn a_problem_is_reported_once_and_so_is_its_end() {
         let mut watch = NodeWatch::default();
         assert!(watch.look(state("well", None)).is_empty(), "it was not asked yet");
         let told = watch.look(state("unreachable", None));
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_says_nothing_at_all_is_told_of_after_a_while() {
+    fn a_silent_node_is_reported_after_a_while() {
         let mut watch = NodeWatch::default();
         let lines: Vec<_> = (0..5).map(|_| watch.look(state("well", None)).len()).collect();
         assert_eq!(lines, [0, 0, 0, 1, 0]);

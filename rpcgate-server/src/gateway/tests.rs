@@ -200,7 +200,7 @@ async fn an_encoded_request_right_behind_one_with_a_length_is_served() {
 }
 
 #[tokio::test]
-async fn a_drain_finishes_the_call_in_flight_and_accepts_nobody() {
+async fn a_drain_finishes_the_call_in_flight_and_accepts_no_connection() {
     let fixture = Fixture::new("").await;
     let mut client = TcpStream::connect(fixture.gateway.addr()).await.unwrap();
     client.write_all(post("/eth", KEY, "held").as_bytes()).await.unwrap();
@@ -266,7 +266,7 @@ async fn a_file_that_is_wrong_changes_nothing_and_the_log_says_why() {
 }
 
 #[tokio::test]
-async fn a_reload_says_what_needs_a_restart() {
+async fn a_reload_lists_the_settings_that_need_a_restart() {
     let fixture = Fixture::new("").await;
     let mut config = config(&fixture.file);
     assert_eq!(fixture.gateway.reload(config.clone()).unwrap(), Vec::<&str>::new());
@@ -280,7 +280,7 @@ async fn a_reload_says_what_needs_a_restart() {
 }
 
 #[tokio::test]
-async fn what_is_laid_over_the_configuration_stays_over_a_reload_until_it_is_replaced() {
+async fn an_overlay_survives_a_reload_until_it_is_replaced() {
     let fixture = Fixture::new("cu = { some_method = 3 }\n").await;
     let weights = [("eth".to_owned(), [("some_method".to_owned(), 7)].into())].into();
     fixture.gateway.overlay(&Overlay { weights, ..Overlay::default() }).unwrap();

@@ -101,7 +101,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_folder_is_used_by_one_at_a_time_and_names_who_has_it() {
+    fn a_folder_is_used_by_one_process_at_a_time_and_the_error_names_it() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("a/journal");
         let first = Folder::open(&path).unwrap();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_folder_is_named_in_the_error() {
+    fn an_error_names_the_path_that_cannot_be_a_folder() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("file");
         fs::write(&path, "").unwrap();
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn the_identity_is_kept_and_private_and_nonsense_is_none() {
+    fn the_identity_is_kept_private_and_invalid_ones_are_refused() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("journal");
         let folder = Folder::open(&path).unwrap();

@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_is_told_once_in_ten_seconds() {
+    fn the_same_problem_is_logged_once_in_ten_seconds() {
         let throttle = LogThrottle::default();
         let due = [0, 1, 9_999, 10_000, 19_999, 20_000].map(|ms| throttle.is_due(Duration::from_millis(ms)));
         assert_eq!(due, [true, false, false, true, false, true]);

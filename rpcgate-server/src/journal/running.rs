@@ -34,7 +34,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
     #[test]
-    fn one_that_computes_is_runnable_and_one_that_waits_is_not() {
+    fn a_computing_thread_is_runnable_and_a_waiting_one_is_not() {
         let (busy, idle, stop) = (AtomicU32::new(0), AtomicU32::new(0), AtomicBool::new(false));
         std::thread::scope(|scope| {
             scope.spawn(|| {

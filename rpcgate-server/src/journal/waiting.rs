@@ -97,7 +97,7 @@ mod tests {
     use rpcgate_core::backend::suite::record;
 
     #[test]
-    fn who_comes_first_writes_for_all_and_in_the_order_they_came() {
+    fn the_first_thread_writes_for_all_in_order_of_arrival() {
         let waiting = Waiting::default();
         let numbers = [5, 6, 7].map(|n| waiting.add(&record(n, &[])));
         assert_eq!(numbers, [1, 2, 3]);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn one_writes_at_a_time_and_what_comes_meanwhile_waits_for_the_next() {
+    fn one_thread_writes_at_a_time_and_records_meanwhile_wait_for_the_next_write() {
         let waiting = Waiting::default();
         waiting.add(&record(1, &[]));
         let turn = waiting.turn(Duration::ZERO).unwrap();

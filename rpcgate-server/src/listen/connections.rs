@@ -165,7 +165,7 @@ mod tests {
     use tokio::sync::oneshot;
 
     #[tokio::test(start_paused = true)]
-    async fn a_drain_waits_for_what_goes_on_without_its_client_and_ends_it_after_the_grace() {
+    async fn a_drain_waits_for_work_without_a_client_and_stops_it_after_the_grace_period() {
         for (takes, ended) in [(10, true), (40, false)] {
             let connections = Connections::new(Arc::new(MemoryUsageSink::default()), None);
             let (done, told) = oneshot::channel();

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded_and_given_back() {
+    fn the_kept_text_is_bounded_and_freed() {
         let mut text = HeadText::default();
         for n in 0..10 {
             text.push(n == 0, &[b'x'; 8 << 10], MOST);

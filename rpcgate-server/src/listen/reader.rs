@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_byte_now_and_then_is_too_slow_on_the_mean() {
+    async fn occasional_bytes_are_below_the_minimum_average_rate() {
         let mut stall = Stall::default();
         stall.note(true, 0);
         for byte in 1..=9 {

@@ -126,7 +126,7 @@ async fn a_head_in_two_parts_within_its_time_is_served() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_for_an_answer_is_not_cut() {
+async fn a_client_that_waits_for_an_answer_is_not_cut() {
     let connections = connections();
     let mut client = served(tower::service_fn(slow), &connections, 1024);
     client.write_all(REQUEST).await.unwrap();
@@ -308,7 +308,7 @@ async fn http_1_0_is_served_and_closed_unless_it_asks_to_stay() {
 }
 
 #[tokio::test]
-async fn with_two_framings_nothing_behind_the_request_is_read() {
+async fn with_two_framings_nothing_after_the_request_is_read() {
     for framing in
         ["content-length: 4\r\ntransfer-encoding: chunked", "transfer-encoding: chunked\r\ncontent-length: 4"]
     {
@@ -343,7 +343,7 @@ async fn bad_framing_is_refused() {
 }
 
 #[tokio::test]
-async fn a_head_beyond_all_bounds_gets_a_status() {
+async fn a_head_beyond_all_limits_gets_a_status() {
     let connections = connections();
     let mut client = served(tower::service_fn(hello), &connections, 256 << 10);
     let head = format!("GET / HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "y".repeat(128 << 10));
@@ -375,7 +375,7 @@ async fn a_panic_costs_one_request_and_its_connection() {
 }
 
 #[tokio::test]
-async fn answers_are_compressed_for_those_who_ask_where_it_is_worth_it() {
+async fn answers_are_compressed_on_request_if_it_is_worthwhile() {
     let stack = tower::service_fn(async |request: Request<RequestBody>| -> Answer {
         let length = request.uri().path()[1..].parse().unwrap_or(0);
         Ok(Response::new(Full::from(vec![b'x'; length])))
@@ -447,7 +447,7 @@ async fn health_and_readiness_need_no_stack() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_lets_calls_finish_and_sends_the_idle_away() {
+async fn closing_lets_calls_finish_and_closes_idle_connections() {
     let connections = connections();
     let mut busy = served(tower::service_fn(slow), &connections, 1024);
     let mut idle = served(tower::service_fn(slow), &connections, 1024);
@@ -481,7 +481,7 @@ async fn a_request_on_an_open_connection_is_answered_while_the_gateway_leaves() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_done_in_time_is_cut() {
+async fn connections_that_miss_a_deadline_are_cut() {
     let connections = connections();
     let mut busy = served(tower::service_fn(slow), &connections, 1024);
     busy.write_all(REQUEST).await.unwrap();
@@ -511,7 +511,7 @@ where
 }
 
 #[tokio::test]
-async fn a_connection_beyond_the_bound_is_told_to_come_back() {
+async fn a_connection_beyond_the_limit_gets_a_503_with_retry_after() {
     let (addr, _connections) = listening(tower::service_fn(hello), 2, None).await;
     let mut inside = Vec::new();
     for _ in 0..2 {
@@ -580,7 +580,7 @@ async fn secure_over<T: AsyncRead + AsyncWrite + Unpin>(
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_tls_holds_for_a_reader_is_not_what_that_has_taken() {
+async fn bytes_buffered_by_tls_do_not_count_as_read() {
     let dir = tempfile::tempdir().unwrap();
     let (certificate, roots) = certificate(dir.path());
     let (client, server) = duplex(4 << 10);
@@ -630,7 +630,7 @@ async fn over_tls_both_versions_are_served() {
 }
 
 #[tokio::test]
-async fn a_client_that_speaks_no_tls_disturbs_nobody() {
+async fn a_client_without_tls_does_not_disturb_others() {
     let dir = tempfile::tempdir().unwrap();
     let (certificate, roots) = certificate(dir.path());
     let (addr, _connections) = listening(tower::service_fn(hello), 8, Some(certificate)).await;
@@ -643,7 +643,7 @@ async fn a_client_that_speaks_no_tls_disturbs_nobody() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_takes_its_call_along() {
+async fn a_call_is_dropped_with_its_client() {
     let ended = Arc::new(AtomicUsize::new(0));
     struct Ended(Arc<AtomicUsize>);
     impl Drop for Ended {
@@ -688,7 +688,7 @@ async fn a_client_that_is_refused_while_it_sends_gets_its_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_lingers_for_ever() {
+async fn no_connection_lingers_for_ever() {
     let stack =
         tower::service_fn(async |_: Request<RequestBody>| -> Answer { Ok(Response::new(Full::from("no"))) });
     let connections = connections();

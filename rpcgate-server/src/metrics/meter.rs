@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_told_apart_by_method_and_by_what_became_of_them() {
+    fn calls_are_counted_by_method_and_outcome() {
         let mut meter = meter();
         let cached = Line { cached: true, ..line(b"toy_read", Outcome::Answered) };
         let refused = Line { status: 429, calls: 3, cu: 0, ..line(b"toy_read", Outcome::Refused) };
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_callers_make_up_has_no_name_and_what_nodes_answer_has_one_up_to_a_number() {
+    fn invented_methods_have_no_label_and_answered_methods_have_one_up_to_a_limit() {
         let mut meter = meter();
         for n in 0..1_000 {
             let made_up = format!("made_up_{n}");

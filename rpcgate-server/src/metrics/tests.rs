@@ -124,7 +124,7 @@ const CALLS: [(&str, f64); 6] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn calls_are_told_by_chain_method_and_outcome_whoever_keeps_them() {
+async fn calls_are_counted_by_chain_method_and_outcome_with_any_sink() {
     for kept in [true, false] {
         let fixture = Fixture::new().await;
         let gateway =
@@ -150,7 +150,7 @@ async fn calls_are_told_by_chain_method_and_outcome_whoever_keeps_them() {
 }
 
 #[tokio::test]
-async fn nodes_journal_and_databases_are_told_of() {
+async fn nodes_journal_and_databases_have_metrics() {
     let fixture = Fixture::new().await;
     let gateway = fixture.start().await;
     ask(gateway.addr()).await;
@@ -210,7 +210,7 @@ async fn no_secret_is_on_the_page() {
 }
 
 #[tokio::test]
-async fn there_is_one_page_and_not_where_callers_are() {
+async fn the_metrics_page_is_not_served_at_the_address_of_callers() {
     let fixture = Fixture::new().await;
     let gateway = fixture.start_with(MemoryUsageSink::bounded(0)).await;
     let addr = gateway.metrics_addr().unwrap();
@@ -225,7 +225,7 @@ async fn there_is_one_page_and_not_where_callers_are() {
 }
 
 #[tokio::test]
-async fn scrapers_that_hang_keep_nobody_from_the_page_for_long() {
+async fn scrapers_that_hang_do_not_block_the_page_for_long() {
     let fixture = Fixture::new().await;
     let gateway = fixture.start_with(MemoryUsageSink::bounded(0)).await;
     let addr = gateway.metrics_addr().unwrap();

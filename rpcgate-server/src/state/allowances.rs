@@ -141,7 +141,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn one_question_serves_for_a_second_and_a_failed_one_is_not_asked_again_at_once() {
+    async fn one_query_serves_for_a_second_and_a_failed_one_is_not_repeated_at_once() {
         let (a, b) = (TenantId(1), TenantId(2));
         let told = Arc::new(Told::default());
         *told.allowed.lock() = [(a, 10)].into();

@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_comes_first_nothing_is_missed_and_nothing_is_told_twice() {
+    fn nothing_is_missed_and_nothing_is_reported_twice_in_either_order() {
         let overlay_watch = OverlayWatch::default();
         overlay_watch.put(overlay(false));
         let told: Arc<Mutex<Vec<Overlay>>> = Arc::default();

@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_old_follows_the_configuration_in_force() {
+    fn the_retention_follows_the_current_configuration() {
         let day = Duration::from_secs(86_400);
         let kept = Kept::new(&Retention { events: 90 * day, ledger: 400 * day });
         let now = Time::from_secs(20_000 * 86_400);

@@ -213,7 +213,7 @@ async fn without_its_database_a_gateway_waits_unready_and_then_serves() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_never_became_ready_ends_all_the_same() {
+async fn a_gateway_that_never_became_ready_still_ends() {
     let app = Fixture::new().await;
     let state = app.state().await;
     assert!(!state.is_ready());
@@ -279,7 +279,7 @@ async fn a_drain_ships_everything() {
 }
 
 #[tokio::test]
-async fn what_the_management_side_changes_is_in_force_soon() {
+async fn changes_by_the_management_side_take_effect_soon() {
     let app = Fixture::new().await;
     let store = app.store().await;
     let (one, other) = (app.account(&store, 10).await, app.account(&store, 20).await);
@@ -384,7 +384,7 @@ async fn a_restart_keeps_windows_and_quota_to_the_unit() {
 }
 
 #[tokio::test]
-async fn what_operators_set_stays_over_a_reload() {
+async fn settings_of_operators_survive_a_reload() {
     let app = Fixture::new().await;
     let store = app.store().await;
     store.put_weight("eth", "some_method", 7, START).await.unwrap();
@@ -432,7 +432,7 @@ async fn a_key_that_comes_into_the_file_is_the_files() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_a_state_fails_the_start() {
+async fn a_state_that_cannot_exist_fails_the_start() {
     let app = Fixture::new().await;
     let mut config = app.config("");
     let text = format!(
@@ -502,7 +502,7 @@ impl KeySource for Moody {
 }
 
 #[tokio::test]
-async fn without_the_database_known_keys_are_served_for_a_day_and_unknown_ones_told_to_come_back() {
+async fn without_the_database_known_keys_are_served_for_a_day_and_unknown_ones_get_503() {
     let app = Fixture::new().await;
     let forge = || KeyForge::new(SECRET.as_bytes());
     let (key, unknown) = (forge().make().unwrap(), forge().make().unwrap());

@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn the_node_answers_what_callers_expect() {
+    fn the_node_gives_the_answers_that_callers_expect() {
         for work in [Work::Single, Work::Cached, Work::Batch, Work::Large] {
             let question = work.question(7, "\"0x60\"");
             let (_, body) = question.request.split_once("\r\n\r\n").unwrap();

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_http_1_is_opaque() {
+    fn bytes_that_are_not_http_1_are_opaque() {
         for text in
             [&b"\x16\x03\x01\x02\x00"[..], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"*1\r\n", b"PING\r\n"]
         {

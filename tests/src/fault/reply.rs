@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn an_oversized_body_of_another_kind_says_what_it_said() {
+    fn an_oversized_body_of_another_kind_keeps_its_content() {
         let (_, body) = stretched(br#"[{"height":5}]"#, 1_000);
         assert_eq!(body.len(), 1_000);
         assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), serde_json::json!([{"height": 5}]));

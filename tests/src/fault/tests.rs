@@ -175,7 +175,7 @@ async fn a_reset_is_a_reset() {
 }
 
 #[tokio::test]
-async fn a_half_closed_connection_still_takes_a_request_that_nobody_answers() {
+async fn a_half_closed_connection_still_takes_a_request_without_an_answer() {
     let (node, proxy) = behind(Mode::HalfClose).await;
     let mut client = connect(&proxy).await;
     ask(&mut client).await;
@@ -375,7 +375,7 @@ async fn a_request_keeps_the_mode_in_which_it_began() {
 }
 
 #[tokio::test]
-async fn what_is_not_http_passes_and_can_be_cut() {
+async fn bytes_that_are_not_http_pass_and_can_be_cut() {
     let echo = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = FaultProxy::start(echo.local_addr().unwrap()).await.unwrap();
     let server = tokio::spawn(async move {

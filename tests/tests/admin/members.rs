@@ -11,7 +11,7 @@ use std::sync::Arc;
 const EVE: &str = "eve@example.com";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_invited_member_may_do_what_the_role_permits_until_removed() {
+async fn an_invited_member_has_the_permissions_of_the_role_until_removed() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url()).set("admin", "auth_per_minute = 1000");
     let service = TestService::start(setup, Arc::new(SystemClock::new())).await;

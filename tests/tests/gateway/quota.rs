@@ -243,7 +243,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_schedule_of_calls_and_refunds_uses_what_the_24_hours_hold(
+    fn any_schedule_of_calls_and_refunds_uses_the_units_of_its_24_hours(
         ceiling in 0u64..400,
         steps in prop::collection::vec((0u64..30_000_000, prop::collection::vec(0u32..100, 1..6), any::<bool>()), 1..24),
     ) {

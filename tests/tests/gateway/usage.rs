@@ -85,7 +85,7 @@ async fn a_batch_is_one_record_with_the_latency_of_the_set() {
 }
 
 #[tokio::test]
-async fn usage_equals_what_random_clients_received() {
+async fn usage_equals_the_answers_of_random_clients() {
     let (evm, utxo, gateway) = ten(Setup::new()
         .set("plans.enterprise", "per_minute = 100000")
         .set("projects.default", "cu_per_day = 3000"))

@@ -25,7 +25,7 @@ async fn all_answer(processes: &[Process], key: &TestKey, status: u16) -> Durati
     not(all(have_postgres, have_redis)),
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
-async fn what_is_revoked_or_suspended_is_refused_by_every_gateway_within_a_second() {
+async fn revoked_keys_and_suspended_tenants_are_refused_by_every_gateway_within_a_second() {
     let node = Node::evm().await;
     let cluster = Cluster::new(4, Setup::of("eth", &node.url()).set("plans.enterprise", PLENTY)).await;
     let processes = cluster.start().await;
@@ -49,7 +49,7 @@ async fn what_is_revoked_or_suspended_is_refused_by_every_gateway_within_a_secon
     not(all(have_postgres, have_redis)),
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
-async fn a_gateway_that_was_away_knows_what_happened_before_it_is_ready() {
+async fn a_gateway_that_was_away_has_all_changes_before_it_is_ready() {
     let node = Node::evm().await;
     let cluster = Cluster::new(2, Setup::of("eth", &node.url()).set("plans.enterprise", PLENTY)).await;
     let mut processes = cluster.start().await;

@@ -68,7 +68,7 @@ async fn cluster() -> (Cluster, TestKey, Vec<Process>, Node) {
     not(all(have_postgres, have_redis)),
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
-async fn what_a_killed_gateway_had_reserved_is_taken_back_within_a_minute() {
+async fn reservations_of_a_killed_gateway_are_taken_back_within_a_minute() {
     let (cluster, key, mut processes, _node) = cluster().await;
     let (mut served, began) = ((0, 0), now().day());
     for round in 0..2 {
@@ -179,7 +179,7 @@ fn side_by_side(redis: &RedisServer, recorded: &Restored) -> Vec<(String, u64, u
     not(all(have_postgres, have_redis)),
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
-async fn under_load_no_comparison_takes_away_what_was_counted() {
+async fn under_load_no_comparison_removes_counted_requests() {
     const COMPARISONS: usize = 5;
     let (seed, numbers, nodes) = (TestSeed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
     let cluster = Cluster::new(2, nodes.setup()).await;

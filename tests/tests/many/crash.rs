@@ -10,7 +10,7 @@ const CALLERS: usize = 8;
     not(all(have_postgres, have_redis)),
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
-async fn whichever_gateway_is_killed_what_was_answered_is_billed_once() {
+async fn whichever_gateway_is_killed_answered_calls_are_billed_once() {
     let (seed, numbers, nodes) = (TestSeed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
     let mut dice = seed.dice(u64::MAX);
     let cluster = Cluster::new(2, nodes.setup()).await;
@@ -86,7 +86,7 @@ fn mailed(site: &Site) -> String {
     not(all(have_postgres, have_redis)),
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
-async fn a_management_side_that_is_killed_has_kept_whatever_it_said_yes_to() {
+async fn a_killed_management_side_has_kept_every_acknowledged_change() {
     let node = Node::evm().await;
     let setup = Setup::of("eth", &node.url())
         .set("plans.free", PLENTY)

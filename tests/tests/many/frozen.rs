@@ -45,7 +45,7 @@ async fn until_refused(
     not(all(have_postgres, have_redis)),
     ignore = "needs postgresql and redis-server (apt install postgresql redis-server)"
 )]
-async fn a_gateway_that_was_frozen_bills_once_and_respects_what_another_counted_meanwhile() {
+async fn a_gateway_that_was_frozen_bills_once_and_respects_counts_of_others() {
     let (seed, numbers, nodes) = (TestSeed::new(), Arc::<AtomicU64>::default(), Nodes::start().await);
     let figures = format!("per_minute = 1000000\nper_hour = 1000000\nper_day = {LIMIT}");
     let cluster = Cluster::new(2, nodes.setup().set("plans.premium", &figures)).await;

@@ -12,7 +12,7 @@ const MANY: u64 = 800;
 
 /// Calls with a key at every gateway for some time. Every answer must be `status`, and arrive during the outage, which shows
 /// that the gateway stopped waiting. That it does so within a second is tested with a paused clock
-/// (`a_look_up_that_stalls_is_away_within_a_second`).
+/// (`a_look_up_that_stalls_is_unavailable_within_a_second`).
 async fn keep_calling(processes: &[Process], key: &str, status: u16, how_long: Duration) {
     let clock = SystemClock::new();
     let clients: Vec<_> =

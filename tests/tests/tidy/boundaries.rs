@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stray_library_is_found() {
+    fn a_library_in_the_wrong_place_is_found() {
         let orm = |source: &Source| stray_library(source, &["sea_orm"], "store");
         let redis = |source: &Source| stray_library(source, &["redis"], "redis");
         assert_eq!(

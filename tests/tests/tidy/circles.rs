@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_and_what_lies_in_a_modules_folder_do_not_count() {
+    fn tests_and_the_contents_of_a_modules_folder_do_not_count() {
         let family = [
             ("lib.rs", "mod a; mod b;"),
             ("a.rs", "mod c; use self::c::C; use c::D;"),

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_layers_own_or_everybodys_is_left_alone() {
+    fn imports_of_a_layers_own_files_and_of_shared_ones_are_left_alone() {
         let path = "rpcgate-layers/src/call/cache/store.rs";
         let text = "use super::Rule; use crate::call::cache::Key; use self::inner::X; use crate::gate::Gate; use super::super::shared::X; use rpcgate_core::call::Call;
             #[cfg(test)] mod tests { use crate::call::quota::Quota; }";

@@ -76,7 +76,7 @@ fn test_command(readme: &str) -> Option<&str> {
 }
 
 #[test]
-fn the_root_holds_the_projects_parts_and_nothing_else() {
+fn the_top_folder_has_the_parts_of_the_project_and_nothing_else() {
     none(
         &strange_at_the_top(&tree::top()),
         "Every part has its place below these; a new one is a decision for docs/decisions.",
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_strange_or_missing_at_the_top_is_found() {
+    fn unexpected_and_missing_entries_at_the_top_are_found() {
         let mut top = names(FOLDERS);
         top.extend(names(FILES));
         assert_eq!(strange_at_the_top(&top), [""; 0]);

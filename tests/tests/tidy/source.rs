@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_comments_and_lifetimes_are_told_apart() {
+    fn strings_comments_and_lifetimes_are_distinguished() {
         use Kind::{Char, Doc, Lifetime, Mark, Number, Text, Word};
         let text = r##"/// d "x
 fn f<'a>('\'', 'b', b'"') { /* "no" /* nested */ */ r#"a"b"#; "q\"" } // "no"
@@ -413,7 +413,7 @@ fn f<'a>('\'', 'b', b'"') { /* "no" /* nested */ */ r#"a"b"#; "q\"" } // "no"
     }
 
     #[test]
-    fn what_stands_under_cfg_test_is_a_test() {
+    fn code_under_cfg_test_is_a_test() {
         let text = "fn a() {}\n#[cfg(test)]\n#[path = \"x\"]\nmod tests {\n    fn b() {}\n}\nfn c() {}\n#[cfg(test)]\nuse d;\n";
         let source = Source::new("x.rs", text);
         let code: Vec<_> =

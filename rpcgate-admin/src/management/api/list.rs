@@ -176,7 +176,7 @@ pub(crate) mod tests {
     }
 
     #[tokio::test]
-    async fn every_list_is_told_in_parts_that_join_to_the_whole() {
+    async fn the_pages_of_every_list_join_to_the_whole_list() {
         let site = Site::of("[plans.free]\nprojects = 20\nmembers = 20\n").await;
         let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
         let tenant = owner.user.tenant.unwrap();

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_taken_with_any_offset_and_told_in_utc() {
+    fn times_are_accepted_with_any_offset_and_returned_in_utc() {
         for (given, told) in [
             ("2027-01-31T12:00:00Z", "2027-01-31T12:00:00Z"),
             ("2027-01-31T14:00:00.5+02:00", "2027-01-31T12:00:00.5Z"),

@@ -182,7 +182,7 @@ fn url(dir: &TempDir) -> String {
 
 #[test]
 #[cfg_attr(not(have_postgres), ignore = "needs postgresql (apt install postgresql)")]
-fn the_management_side_does_on_postgresql_what_it_does_on_sqlite() {
+fn the_management_side_behaves_the_same_on_postgresql_and_sqlite() {
     let mut tests = std::process::Command::new(std::env::current_exe().unwrap());
     let done = tests.args(["api::", "page::", "router::"]).env(ON_POSTGRES, "1").output().unwrap();
     let said = String::from_utf8_lossy(&done.stdout);
@@ -206,7 +206,7 @@ fn configured(dir: &TempDir, text: &str) -> Config {
 }
 
 #[tokio::test]
-async fn a_secret_that_is_missing_is_told_with_the_way_to_set_it() {
+async fn the_error_for_a_missing_secret_names_the_way_to_set_it() {
     let mut config = Config::default();
     config.gateway.key_secret = Some(Secret::new("0123456789abcdef"));
     let error = AppState::open(config, Arc::new(ManualClock::at(NOON))).await.unwrap_err();

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn many_at_once_from_one_address_pass_no_more_than_it_may() {
+    fn simultaneous_attempts_of_one_address_are_limited_like_others() {
         let (limit, _) = limit(10);
         let here = ip("192.0.2.7");
         let admitted: usize = std::thread::scope(|scope| {
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_crowd_whole_networks_are_counted_as_one() {
+    fn with_many_addresses_whole_networks_are_counted_as_one() {
         let (mut limit, clock) = limit(10);
         limit.crowded_above = 200;
         for host in 0..100_000u32 {
@@ -294,7 +294,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn in_any_60_seconds_as_many_pass_as_may_and_no_fewer(
+        fn in_any_60_seconds_exactly_the_allowed_number_passes(
             per_minute in 1u32..12,
             gaps in prop::collection::vec(
                 prop_oneof![3 => 0u64..1_000, 2 => 0u64..20_000_000, 1 => 0u64..90_000_000],

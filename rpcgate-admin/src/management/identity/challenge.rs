@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_challenge_is_what_the_widget_reads() {
+    fn a_challenge_has_the_members_that_the_widget_reads() {
         let challenges = challenges();
         let challenge = challenges.issue(NOW).unwrap();
         let json = serde_json::to_value(&challenge).unwrap();

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_are_written_as_they_are_looked_for() {
+    fn the_words_are_in_the_form_that_is_searched_for() {
         for word in WORDS.lines() {
             assert!(word.len() >= 3 && word.chars().all(|c| c.is_ascii_lowercase()), "{word}");
         }
@@ -168,7 +168,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn anything_can_be_asked(text in ".{0,300}") {
+        fn any_text_can_be_checked(text in ".{0,300}") {
             is_common(&text);
         }
     }

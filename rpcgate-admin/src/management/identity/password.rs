@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_weaker_hash_verifies_and_wants_renewal() {
+    async fn a_weaker_hash_verifies_and_asks_for_renewal() {
         let passwords = Passwords::new(1, QUEUE);
         for algorithm in [ARGON2ID, "argon2i"] {
             let old = weak_hash("correct horse", algorithm);

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_shows_a_token() {
+    fn debug_output_contains_no_token() {
         let token = Opaque::make(OpaqueKind::Refresh).unwrap();
         assert_eq!(format!("{token:?}"), "***");
     }

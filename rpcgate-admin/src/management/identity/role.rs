@@ -144,7 +144,7 @@ mod tests {
     use crate::store::UnknownName;
 
     #[test]
-    fn the_table_says_what_the_code_does() {
+    fn the_documented_table_of_roles_matches_the_code() {
         let mut rows = include_str!("role.rs")
             .lines()
             .filter_map(|line| line.strip_prefix("//! |"))
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_reads_back_and_nothing_else_does() {
+    fn only_the_name_of_a_role_is_read_as_one() {
         for role in Role::ALL {
             assert_eq!(role.to_string().parse(), Ok(role));
             assert!(role.to_string().to_uppercase().parse::<Role>().is_err());

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_says_what_was_put_in() {
+    fn a_token_returns_its_claims() {
         let (tokens, mut claims) = (tokens(), claims());
         for role in Role::ALL {
             claims.role = role;
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn every_trick_is_refused() {
+    fn every_forged_or_altered_token_is_refused() {
         let good = tokens().issue(&claims(), NOW).unwrap();
         let parts: Vec<&str> = good.split('.').collect();
         let plain = said().to_string();

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_browser_that_says_where_a_form_comes_from_is_believed() {
+    fn the_browsers_statement_of_a_forms_origin_is_accepted() {
         let dash = "https://dash.example.com/app";
         for (site, is_taken) in [
             ("same-origin", true),

@@ -115,7 +115,7 @@ async fn confirmed(site: &Site) -> bool {
 }
 
 #[tokio::test]
-async fn a_page_loads_nothing_but_our_own_files_and_stays_with_its_reader() {
+async fn a_page_loads_only_its_own_files_and_leaks_no_referrer() {
     let site = site().await;
     let newcomer = newcomer(&site).await;
     for (path, cookie) in [
@@ -196,7 +196,7 @@ async fn a_user_registers_confirms_and_logs_in_and_out() {
 }
 
 #[tokio::test]
-async fn a_visitor_with_the_link_who_is_not_logged_in_chooses_the_password() {
+async fn a_visitor_with_the_link_chooses_the_password_without_being_logged_in() {
     let site = site().await;
     let squatter = newcomer(&site).await;
     let outsider = cookie(&site, &site.member(Role::Owner).await);
@@ -571,7 +571,7 @@ async fn a_session_that_was_ended_elsewhere_is_over_here() {
 }
 
 #[tokio::test]
-async fn operators_and_the_nameless_have_a_page_too() {
+async fn operators_and_users_without_a_name_have_a_page_too() {
     let site = site().await;
     let operator = site.operator().await;
     let page = get(&site, "/", &cookie(&site, &operator)).await;

@@ -21,7 +21,7 @@ fn operations(document: &OpenAPI) -> Vec<(&str, &str, &Operation)> {
 }
 
 #[tokio::test]
-async fn the_document_is_sound_and_says_of_each_operation_what_a_client_must_know() {
+async fn the_document_is_valid_and_describes_every_operation_for_clients() {
     let site = Site::new().await;
     let value = document(&site).await;
     let document: OpenAPI = serde_json::from_value(value.clone()).unwrap();
@@ -77,7 +77,7 @@ fn find_references(value: &Value, found: &mut Vec<String>) {
 }
 
 #[tokio::test]
-async fn nothing_of_three_one_is_left_in_the_document() {
+async fn the_document_has_nothing_of_openapi_3_1() {
     fn check(value: &Value, at: &str) {
         match value {
             Value::Array(values) => values.iter().for_each(|value| check(value, at)),
@@ -145,7 +145,7 @@ async fn unknown_paths_and_methods_are_answered_in_json() {
 }
 
 #[tokio::test]
-async fn the_catalog_is_told_to_whoever_is_logged_in() {
+async fn the_catalog_is_shown_to_every_logged_in_user() {
     let site = Site::of("[chains.eth]\nnodes = [\"http://127.0.0.1:1/\"]\n").await;
     let visitor = site.member(Role::Viewer).await;
     let get = async |path| site.ask(Some(&visitor), Method::GET, path, Body::empty()).await.body;
@@ -173,7 +173,7 @@ async fn the_catalog_is_told_to_whoever_is_logged_in() {
 }
 
 #[tokio::test]
-async fn ready_is_who_has_a_database() {
+async fn readiness_requires_a_database() {
     let site = Site::new().await;
     let get = async |path| {
         let answer = site.ask(None, Method::GET, path, Body::empty()).await;

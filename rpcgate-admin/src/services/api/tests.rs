@@ -55,7 +55,7 @@ async fn both_versions_of_http_are_spoken_without_tls() {
 }
 
 #[tokio::test]
-async fn a_drain_finishes_what_was_asked_and_then_nobody_is_there() {
+async fn a_drain_finishes_requests_and_then_stops_listening() {
     let (_site, api) = started("").await;
     let addr = api.addr();
     // A request whose body is still arriving: it is answered although the drain has begun.
@@ -98,7 +98,7 @@ async fn an_api_that_is_dropped_ends_with_its_connections() {
 }
 
 #[tokio::test]
-async fn a_connection_beyond_the_bound_is_told_to_come_back() {
+async fn a_connection_beyond_the_limit_gets_a_503_with_retry_after() {
     let site = Site::new().await;
     let api = Api::within(&site.app, ANY, 1).unwrap();
     let mut first = TcpStream::connect(api.addr()).await.unwrap();

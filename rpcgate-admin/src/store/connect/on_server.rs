@@ -178,7 +178,7 @@ async fn relay(to: SocketAddr, mute: tokio::sync::watch::Receiver<u32>) -> Socke
 }
 
 #[tokio::test]
-async fn connections_that_never_say_a_word_again_are_replaced() {
+async fn connections_that_fall_silent_are_replaced() {
     let site = Site::server();
     let (mute, muted) = tokio::sync::watch::channel(0);
     let server = Postgres::shared().address();
@@ -317,7 +317,7 @@ async fn writers_that_are_given_up_open_no_connection_either() {
 }
 
 #[tokio::test]
-async fn a_server_that_acknowledges_what_it_may_lose_is_refused_at_the_start() {
+async fn a_server_that_acknowledges_writes_before_they_are_durable_is_refused_at_the_start() {
     let site = Site::server();
     let set = async |value: &str| {
         let pool = Server::parse(site.url()).unwrap().single();

@@ -308,7 +308,7 @@ async fn abandoned_statements_end_and_free_their_connections() {
 }
 
 #[tokio::test]
-async fn a_write_that_nobody_waits_for_ends_and_lets_the_lock_go() {
+async fn an_abandoned_write_ends_and_releases_its_lock() {
     let dir = TempDir::new().unwrap();
     let database = open(&place(&dir), Duration::from_secs(30)).await;
     let mut write = Box::pin(database.transact(async |transaction| -> Result<_, StoreError> {

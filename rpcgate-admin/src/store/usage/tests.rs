@@ -172,7 +172,7 @@ async fn check(
 }
 
 #[test]
-fn every_view_is_what_a_count_of_the_records_gives() {
+fn every_view_equals_a_count_of_the_records() {
     let groupings = groupings();
     assert_eq!(groupings.len(), 141);
     let methods = || prop::sample::select(sample::methods());
@@ -323,7 +323,7 @@ async fn a_shipment_that_is_dropped_half_way_is_taken_wholly_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn while_somebody_else_writes_a_shipment_is_away_and_later_goes_through() {
+async fn a_shipment_waits_for_another_writer_and_succeeds_later() {
     let mut fixture = Fixture::new().await;
     let impatient = fixture.site.usage_within(Duration::from_millis(100)).await.unwrap();
     let shipment = fixture.pack(&[deed(110, at(START), vec![item("a")])]);
@@ -749,7 +749,7 @@ async fn a_segment_that_returns_after_any_time_is_billed_once() {
 }
 
 #[tokio::test]
-async fn hostile_names_are_kept_and_found_and_harm_nobody() {
+async fn hostile_names_are_stored_and_found_without_harm() {
     let mut fixture = Fixture::new().await;
     let deeds: Vec<_> =
         sample::methods().into_iter().map(|name| deed(110, at(START), vec![item(name)])).collect();
@@ -797,7 +797,7 @@ async fn a_call_named_like_a_part_of_a_stream_is_a_row_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_tenant_with_too_many_rows_in_an_hour_has_the_rest_told_without_methods_and_nothing_is_lost() {
+async fn rows_of_a_tenant_beyond_the_hourly_limit_are_stored_without_methods_and_nothing_is_lost() {
     let mut fixture = Fixture::new().await;
     let most = (ROWS + ROWS_OF_KEY) as i64;
     let flood = |fixture: &mut Fixture, numbers: Range<u16>| {
@@ -829,7 +829,7 @@ async fn a_tenant_with_too_many_rows_in_an_hour_has_the_rest_told_without_method
 }
 
 #[tokio::test]
-async fn a_thousand_methods_of_a_project_and_hour_are_told_apart() {
+async fn a_thousand_methods_of_a_project_and_hour_have_rows_of_their_own() {
     let mut fixture = Fixture::new().await;
     let call = |key, hour, name: String| deed(key, at(hour), vec![item(name)]);
     let flood = |key, names: Range<usize>| -> Vec<_> {
@@ -886,7 +886,7 @@ async fn a_thousand_methods_of_a_project_and_hour_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_damaged_block_is_told_as_such() {
+async fn a_damaged_block_is_reported_as_damaged() {
     let mut fixture = Fixture::new().await;
     let one = deed(110, at(START), vec![item("a")]);
     fixture.ship(std::slice::from_ref(&one)).await;

@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_submits_is_never_sent_twice() {
+    fn a_submission_is_never_sent_twice() {
         let submits = [
             "eth_sendRawTransaction",
             "eth_sendTransaction",

@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_holds_up_a_node_is_closed_until_the_operator_opens_it() {
+    fn methods_that_block_a_node_are_closed_until_the_operator_opens_them() {
         let names = ["scantxoutset", "scanblocks", "verifychain", "waitforblock", "waitfornewblock"];
         assert_eq!(wrong(&at(TOY, 0), &names, Flags::CLOSED, true), [""; 0]);
         let open = vec!["scan*".into(), "verifychain".into(), "wait*".into()];
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_submits_is_never_sent_twice() {
+    fn a_submission_is_never_sent_twice() {
         let chain = at(TOY, 0);
         let submits = ["sendrawtransaction", "submitpackage", "submitblock", "submitheader"];
         assert_eq!(wrong(&chain, &submits, Flags::BROADCAST, true), [""; 0]);

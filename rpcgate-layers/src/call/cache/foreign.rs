@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_chains_table_and_adapter_say_what_is_kept_for_how_long() {
+    async fn a_chains_table_and_adapter_decide_what_is_cached_and_for_how_long() {
         let fixture = Fixture::new();
         let chain = fixture.chain.clone();
         let asked = Arc::new(AtomicU32::new(0));

@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leads_after_a_landing_that_his_look_at_the_store_missed_is_told_so() {
+    fn a_leader_is_informed_of_a_landing_that_its_look_up_missed() {
         let in_flight = SingleFlight::default();
         let before = in_flight.landed(&sought(b"[1]"));
         let (mut first, is_later) = lead(&in_flight, before);
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_asks_what_came_of_a_call_that_nobody_follows() {
+    fn the_outcome_of_a_call_without_followers_is_not_built() {
         let in_flight = SingleFlight::default();
         let nothing = || in_flight.landed(&sought(b"[1]"));
         lead(&in_flight, nothing()).0.land(|_, _| {}, |_| panic!("nobody follows"));
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_told_before_a_set_is_dropped_is_lost() {
+    async fn followers_that_a_dropped_set_has_not_answered_get_lost() {
         let in_flight = SingleFlight::default();
         let (mut leads, _) = lead(&in_flight, in_flight.landed(&sought(b"[1]")));
         let Joined::Lead(other) = in_flight.join(&sought(b"[2]"), &BODY) else { panic!("nobody leads it") };

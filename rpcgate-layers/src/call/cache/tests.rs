@@ -293,7 +293,7 @@ impl Adapter for Variant {
 }
 
 #[tokio::test]
-async fn errors_and_what_is_not_known_yet_are_never_kept() {
+async fn errors_and_unknown_results_are_never_cached() {
     let failed = || CallState::Failed(Fault::sent(Cause::Broken));
     let error = || {
         let form = Form::Error(Bytes::from_static(b"{\"code\":-1}"), http::StatusCode::OK);
@@ -398,7 +398,7 @@ async fn an_immutable_answer_near_the_head_has_a_short_time_until_it_is_final() 
 }
 
 #[tokio::test]
-async fn what_is_in_no_class_a_broadcast_or_a_notification_is_never_looked_up() {
+async fn methods_without_a_class_broadcasts_and_notifications_are_never_looked_up() {
     // The operator may give a broadcast a class; it is sent all the same.
     let cache = vec![("toy_send".into(), rpcgate_core::cache_rule::CacheRule::Static)];
     let changes = ChainOverrides { cache, ..ChainOverrides::default() };
@@ -433,7 +433,7 @@ impl Site {
 }
 
 #[tokio::test]
-async fn a_thousand_callers_who_ask_the_same_at_once_make_one_call() {
+async fn a_thousand_simultaneous_callers_of_the_same_make_one_call() {
     let site = Site::held(Fixture::new());
     let going: Vec<_> = (0..1_000).map(|id| site.under_way(read(id))).collect();
     assert_eq!(site.node.calls(), 1);
@@ -502,7 +502,7 @@ async fn followers_get_the_failure_of_their_leader_and_the_next_call_asks_again(
 }
 
 #[tokio::test]
-async fn what_says_nothing_of_a_single_call_of_a_batch_is_not_passed_on_to_those_who_follow_it() {
+async fn a_result_of_a_whole_batch_is_not_passed_on_to_followers_of_its_calls() {
     let for_all = || {
         let form = Form::Error(Bytes::from_static(b"{\"code\":-5}"), http::StatusCode::OK);
         CallState::Answered(Reply { form, from: Source::NodeForAll })
@@ -530,7 +530,7 @@ async fn what_says_nothing_of_a_single_call_of_a_batch_is_not_passed_on_to_those
 }
 
 #[tokio::test]
-async fn the_failure_of_a_call_in_a_batch_is_the_answer_of_whoever_follows_it() {
+async fn the_failure_of_a_call_in_a_batch_is_the_answer_of_its_followers() {
     let failed = || CallState::Failed(Fault::sent(Cause::Timeout));
     let refused = || CallState::Refused(Refusal::Overloaded);
     let ends: [Ending; 2] = [failed, refused];
@@ -651,7 +651,7 @@ async fn an_unfollowed_call_ends_with_its_client() {
 }
 
 #[tokio::test]
-async fn a_follower_that_leaves_is_not_charged_and_disturbs_nobody() {
+async fn a_follower_that_leaves_is_not_charged_and_does_not_disturb_others() {
     let site = Site::held(Fixture::new());
     let leader = site.under_way(read(0));
     drop(site.under_way(read(1)));
@@ -823,7 +823,7 @@ async fn tenants_share_answers_and_each_is_charged() {
 }
 
 #[tokio::test]
-async fn what_is_kept_is_bounded_in_bytes() {
+async fn the_cache_is_bounded_in_bytes() {
     let site = Site::open();
     site.node.says(|_| result(format!("\"{}\"", "x".repeat(10_000))));
     for n in 0..500 {

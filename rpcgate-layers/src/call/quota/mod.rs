@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_refused_earlier_is_not_reserved() {
+    async fn calls_refused_earlier_are_not_reserved() {
         let fixture = Fixture::new();
         let mut calls = fixture.calls(SCANS).at::<Opened>();
         calls.tally_mut().entries[0].state = CallState::Refused(Refusal::Heavy { retry_after: 1 });
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_is_in_flight_before_it_is_counted_and_until_its_record_is_in_the_ledger() {
+    async fn a_call_is_in_flight_before_it_is_counted_and_until_it_is_recorded() {
         let (fixture, watched) = (Fixture::new(), Arc::<Watched>::default());
         assert!(!watched.has_calls());
         let accounting =
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_no_node_answered_goes_back() {
+    async fn units_of_calls_without_an_answer_are_returned() {
         let fixture = Fixture::new();
         let calls = fixture.calls(SCANS).at::<Opened>();
         let calls = testing::through(QuotaLayer::new(fixture.counters.clone()), calls).await;

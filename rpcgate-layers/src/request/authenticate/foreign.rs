@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_look_up_that_cannot_tell_is_answered_in_the_embedders_words() {
+    async fn an_unavailable_look_up_is_answered_with_the_embedders_text() {
         let clock = Arc::new(ManualClock::at(Time::default()));
         let layer = AuthenticateLayer::with_lookup(clock, async |_: String| Err(Unavailable))
             .refusing(|_: Request<()>, refusal| http::Response::new(Bytes::from(format!("no: {refusal}"))));

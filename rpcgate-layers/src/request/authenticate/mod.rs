@@ -296,14 +296,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn with_the_store_away_an_unknown_key_is_told_to_come_back() {
+    async fn with_the_store_unavailable_an_unknown_key_gets_503() {
         let fixture = Fixture::new();
         let pending = send(&fixture, Arc::new(Slow(None)), fixture.accounting(), Some("any")).await;
         assert_eq!((pending.refusal, pending.status.as_u16()), (Some(Refusal::DirectoryAway), 503));
     }
 
     #[tokio::test]
-    async fn a_ledger_that_is_full_refuses_before_anything_counts() {
+    async fn a_full_usage_sink_refuses_before_anything_is_counted() {
         #[derive(Debug)]
         struct FullSink;
         impl UsageSink for FullSink {

@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_tells_whose_keys_are_cooled_down_how_far_and_until_when() {
+    async fn it_lists_the_keys_in_cool_down_with_their_limits_and_its_end() {
         let (fixture, safeguard) = (Fixture::new(), Arc::new(Safeguard::by(Some(RULE))));
         assert_eq!(safeguard.cooled_keys(fixture.now()), []);
         let other = Fixture { caller: Arc::new(suite::caller(2)), ..fixture.clone() };

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_ready_already_is_taken_without_driving_the_connection() {
+    fn a_response_that_is_ready_is_taken_without_driving_the_connection() {
         let line = Arc::<Line>::default();
         let driver = driver(&line, |_| {});
         assert_eq!(driver.try_step(|_| Poll::Ready(7)), Poll::Ready(7));

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn sweeping_closes_what_waited_too_long() {
+    async fn sweeping_closes_connections_that_were_idle_too_long() {
         let node = ScriptedNode::serve(|_, mut wire| async move {
             while wire.request().await.is_some() {
                 wire.write(answer("{}")).await;

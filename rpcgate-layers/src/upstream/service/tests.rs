@@ -397,7 +397,7 @@ async fn closing(reply: String) -> ScriptedNode {
 }
 
 #[tokio::test]
-async fn what_is_no_answer_is_a_failure_and_is_not_charged() {
+async fn an_invalid_answer_is_a_failure_and_is_not_charged() {
     for (reply, cause) in no_answers() {
         let node = closing(reply.clone()).await;
         let site = Site::new(&[&node]);
@@ -484,7 +484,7 @@ async fn a_larger_answer_that_no_other_call_waits_for_is_streamed() {
 }
 
 #[tokio::test]
-async fn each_call_of_a_batch_gets_what_the_node_said_of_it() {
+async fn each_call_of_a_batch_gets_its_own_answer_of_the_node() {
     let three = r#"[{"id":"a","method":"a"},{"id":"b","method":"b"},{"jsonrpc":"2.0","method":"n"}]"#;
     let rows: [(&str, [&str; 3]); 12] = [
         (r#"[{"id":1,"result":"b"},{"id":0,"result":"a"}]"#, ["\"a\"", "\"b\"", "nothing"]),
@@ -559,7 +559,7 @@ async fn broadcasts_travel_alone_and_exactly_once() {
 }
 
 #[tokio::test]
-async fn a_batch_is_parted_by_what_the_strictest_node_takes() {
+async fn a_batch_is_split_by_the_limit_of_the_strictest_node() {
     let node = echo().await;
     let config = |max_batch| NodeConfig { max_batch, ..NodeConfig::new(node.url().parse().unwrap()) };
     let five = r#"[{"id":1,"method":"a"},{"id":2,"method":"b"},{"id":3,"method":"c"},{"id":4,"method":"d"},{"id":5,"method":"e"}]"#;
@@ -644,7 +644,7 @@ async fn pools_may_be_replaced_while_the_layer_stands() {
 }
 
 #[tokio::test]
-async fn of_a_nodes_headers_only_what_is_for_the_client_passes() {
+async fn only_headers_for_the_client_pass_from_a_node() {
     let reply = format!(
         "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nserver: node/1\r\nset-cookie: a=b\r\nset-cookie: c=d\r\n\
          access-control-allow-origin: https://x\r\naccess-control-allow-credentials: true\r\nconnection: x-hop\r\n\
@@ -700,7 +700,7 @@ async fn calls_are_charged_when_a_node_answered_them() {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_is_charged_for_what_was_sent_and_holds_no_memory() {
+async fn a_client_that_leaves_is_charged_for_sent_calls_and_holds_no_memory() {
     let node = ScriptedNode::serve(|_, mut wire: Wire| async move {
         wire.request().await;
         wire.write("HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n{\"id\":1,").await;
@@ -734,7 +734,7 @@ async fn a_client_that_leaves_is_charged_for_what_was_sent_and_holds_no_memory()
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_a_batch_is_charged_for_what_was_answered_of_it_too() {
+async fn a_client_that_leaves_a_batch_is_charged_for_answered_calls_too() {
     let node = ScriptedNode::serve(|_, mut wire: Wire| async move {
         if wire.request().await.is_some_and(|request| request.contains("toy_scan")) {
             wire.write(&answer(r#"[{"id":0,"result":1},{"id":1,"result":2}]"#)).await;
@@ -853,7 +853,7 @@ async fn silent() -> ScriptedNode {
 }
 
 #[tokio::test]
-async fn a_call_that_has_waited_for_another_has_what_is_left_of_its_time() {
+async fn a_call_that_has_waited_for_another_has_the_rest_of_its_time() {
     let node = ScriptedNode::always(answer(GOOD)).await;
     let site = Site::new(&[&node]);
     let mut calls = site.fixture.calls(READ.as_bytes());
@@ -940,7 +940,7 @@ fn answered(id: &str, method: &str, params: &str) -> String {
 }
 
 #[test]
-fn every_item_of_a_batch_is_answered_in_its_place_with_what_belongs_to_it() {
+fn every_item_of_a_batch_gets_its_own_answer_in_its_place() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let node = runtime.block_on(ScriptedNode::serve(|connection, mut wire: Wire| async move {
         let mut turn = connection;

@@ -74,7 +74,7 @@ async fn the_account_is_in_the_database_and_its_ids_are_those_of_demo_json() {
 }
 
 #[tokio::test]
-async fn a_start_that_was_killed_halfway_is_made_good_by_the_next() {
+async fn a_start_that_was_killed_halfway_is_completed_by_the_next() {
     for done in 0..=3 {
         let home = tempfile::tempdir().unwrap();
         let state = DemoState::open(&Dir::open(home.path()).unwrap()).unwrap();
@@ -126,7 +126,7 @@ fn project(state: &DemoState) -> Project {
 }
 
 #[tokio::test]
-async fn a_replacement_of_the_key_that_was_killed_halfway_is_made_good_by_the_next_start() {
+async fn a_key_replacement_that_was_killed_halfway_is_completed_by_the_next_start() {
     let home = tempfile::tempdir().unwrap();
     start(&options(home.path())).await.stop().await;
     let (old, store) = (remembered(&home), store(&home).await);
@@ -249,7 +249,7 @@ async fn another_secret_gets_another_key_and_ends_the_old_one() {
 }
 
 #[tokio::test]
-async fn a_new_folder_with_a_secret_of_the_file_has_one_key_and_nothing_to_tell() {
+async fn a_new_folder_with_a_configured_secret_has_one_key_and_nothing_to_report() {
     let home = tempfile::tempdir().unwrap();
     let lines = CapturedLog::default();
     let _listening = lines.capture("warn", LogFormat::Text);
@@ -262,7 +262,7 @@ async fn a_new_folder_with_a_secret_of_the_file_has_one_key_and_nothing_to_tell(
 }
 
 #[tokio::test]
-async fn what_was_suspended_or_revoked_stays_so() {
+async fn suspended_tenants_and_revoked_keys_stay_so() {
     let home = tempfile::tempdir().unwrap();
     let lines = CapturedLog::default();
     let _listening = lines.capture("warn", LogFormat::Text);

@@ -76,7 +76,7 @@ async fn the_management_api_is_served_where_demo_json_says() {
 }
 
 #[tokio::test]
-async fn what_demo_json_tells_logs_in_and_a_second_start_keeps_it() {
+async fn the_credentials_in_demo_json_log_in_and_survive_a_second_start() {
     let home = tempfile::tempdir().unwrap();
     let lines = CapturedLog::default();
     let _listening = lines.capture("warn", LogFormat::Text);
@@ -99,7 +99,7 @@ async fn what_demo_json_tells_logs_in_and_a_second_start_keeps_it() {
 }
 
 #[tokio::test]
-async fn a_changed_password_stays_and_the_log_says_that_demo_json_tells_the_one_before() {
+async fn a_changed_password_stays_and_the_log_says_that_demo_json_has_the_old_one() {
     let home = tempfile::tempdir().unwrap();
     let lines = CapturedLog::default();
     let _listening = lines.capture("warn", LogFormat::Text);
@@ -212,7 +212,7 @@ async fn demos_on_one_database_have_an_operator_each() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_taken_is_told_with_its_option_and_nothing_is_left_running() {
+async fn the_error_for_an_address_in_use_names_its_option_and_nothing_is_left_running() {
     let home = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let admin = taken.local_addr().unwrap();

@@ -161,7 +161,7 @@ async fn sigterm_ships_everything_and_a_kill_loses_nothing() {
 }
 
 #[tokio::test]
-async fn the_terminal_shows_that_it_starts_and_which_node_of_ones_own_does_not_answer() {
+async fn the_terminal_shows_the_start_and_the_chosen_nodes_that_do_not_answer() {
     let home = tempfile::tempdir().unwrap();
     let told = home.path().join("told");
     // No process listens on the port of a closed socket.

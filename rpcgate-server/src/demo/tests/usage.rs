@@ -239,7 +239,7 @@ async fn the_request_of_every_refusal_is_found() {
 }
 
 #[tokio::test]
-async fn a_restart_goes_on_counting_where_it_was() {
+async fn a_restart_continues_the_counts() {
     let home = tempfile::tempdir().unwrap();
     let (clock, options) = (Arc::new(ManualClock::at(NOW)), options(home.path()));
     let body = text("eth_gasPrice");
@@ -283,7 +283,7 @@ async fn a_restart_goes_on_counting_where_it_was() {
 }
 
 #[tokio::test]
-async fn a_stop_finishes_what_is_on_its_way_and_ships_everything() {
+async fn a_stop_finishes_requests_in_flight_and_ships_everything() {
     let home = tempfile::tempdir().unwrap();
     let demo = start(&options(home.path())).await;
     let (key, body) = (remembered(&home).api_key, text("eth_gasPrice"));

@@ -84,7 +84,7 @@ fn cuts(dir: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn what_is_cut_off_is_kept_beside_the_segment() {
+fn bytes_cut_from_a_segment_are_kept_beside_it() {
     let home = tempfile::tempdir().unwrap();
     let (path, bytes) = left(home.path(), 30);
     let frames = frames(&bytes);
@@ -118,7 +118,7 @@ fn a_segment_without_a_whole_record_is_kept_too_and_zeros_are_not() {
 }
 
 #[test]
-fn of_what_was_cut_off_the_newest_sixteen_files_are_kept() {
+fn the_newest_sixteen_files_of_cut_bytes_are_kept() {
     let home = tempfile::tempdir().unwrap();
     let (path, bytes) = left(home.path(), 40);
     for (end, _) in frames(&bytes).iter().rev().take(20) {
@@ -129,7 +129,7 @@ fn of_what_was_cut_off_the_newest_sixteen_files_are_kept() {
 }
 
 #[test]
-fn a_large_set_is_kept_and_what_comes_after_it() {
+fn a_large_set_and_the_records_after_it_are_kept() {
     let home = tempfile::tempdir().unwrap();
     let journal = open(home.path());
     let lines = vec![line(b"toy_read", Outcome::Answered); 60_000];
@@ -202,7 +202,7 @@ fn a_broken_head_costs_no_record() {
 }
 
 #[test]
-fn what_belongs_to_another_gateway_or_a_later_version_is_left_alone() {
+fn segments_of_another_gateway_or_a_later_version_are_left_alone() {
     let (home, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (_, mine) = left(home.path(), 3);
     let (foreign, bytes) = left(other.path(), 5);
@@ -227,7 +227,7 @@ fn what_belongs_to_another_gateway_or_a_later_version_is_left_alone() {
 }
 
 #[test]
-fn a_lost_name_is_taken_from_what_is_left() {
+fn a_lost_name_is_restored_from_the_remaining_segments() {
     let home = tempfile::tempdir().unwrap();
     left(home.path(), 3);
     let gateway = open(home.path()).gateway();

@@ -126,7 +126,7 @@ fn in_order(numbers: &[u128]) -> bool {
 }
 
 #[test]
-fn the_journal_keeps_the_ledger_suite() {
+fn the_journal_passes_the_suite_of_usage_sinks() {
     let home = tempfile::tempdir().unwrap();
     suite::sink(|| {
         let journal = Journal::open(options(&home.path().join("j"))).unwrap();
@@ -253,7 +253,7 @@ fn it_is_ready_from_its_admission_to_its_end() {
 }
 
 #[test]
-fn what_comes_after_the_end_is_counted_as_lost() {
+fn records_after_the_end_are_counted_as_lost() {
     let fixture = Fixture::new(|_| {});
     append(&fixture.journal, 1);
     refuse(&fixture.journal, 2, b"toy_read");
@@ -332,7 +332,7 @@ fn a_forgotten_segment_is_gone_and_an_open_one_stays() {
 }
 
 #[test]
-fn what_cannot_be_read_is_an_error_and_leaves_nothing() {
+fn an_unreadable_journal_is_an_error_and_leaves_nothing() {
     let fixture = Fixture::new(|_| {});
     append(&fixture.journal, 1);
     let segment = fixture.journal.segments()[0];

@@ -37,7 +37,7 @@ fn the_first_are_kept_one_by_one_and_the_rest_summed() {
 }
 
 #[test]
-fn sums_are_told_apart_by_all_that_usage_is_told_apart_by() {
+fn sums_are_grouped_by_all_dimensions_of_usage() {
     let lines = [line(b"a", Outcome::Refused)];
     let other_lines = [line(b"b", Outcome::Refused)];
     let other_status = [Line { status: 403, ..lines[0] }];

@@ -10,7 +10,7 @@ fn hold(journal: &Arc<Journal>, number: u128) -> Option<Receipt> {
 }
 
 #[test]
-fn what_is_held_by_one_thread_is_one_write() {
+fn records_held_by_one_thread_are_one_write() {
     let fixture = Fixture::new(|_| {});
     append(&fixture.journal, 0);
     let before = fixture.medium.appends();
@@ -24,7 +24,7 @@ fn what_is_held_by_one_thread_is_one_write() {
 }
 
 #[test]
-fn a_refusal_and_a_large_set_wait_for_nobody() {
+fn a_refusal_and_a_large_set_are_written_without_waiting() {
     let fixture = Fixture::new(|_| {});
     let sink: Arc<dyn UsageSink> = fixture.journal.clone();
     assert!(Receipt::hold(&sink, &suite::record(1, &[line(b"x", Outcome::Refused)])).is_none());
@@ -34,7 +34,7 @@ fn a_refusal_and_a_large_set_wait_for_nobody() {
 }
 
 #[test]
-fn what_is_held_while_the_disk_fills_up_is_kept_in_memory_and_written_later() {
+fn records_held_while_the_disk_fills_up_are_kept_in_memory_and_written_later() {
     let fixture = Fixture::new(|_| {});
     append(&fixture.journal, 0);
     let held: Vec<_> = (1..=10).map(|number| hold(&fixture.journal, number)).collect();
@@ -48,7 +48,7 @@ fn what_is_held_while_the_disk_fills_up_is_kept_in_memory_and_written_later() {
 }
 
 #[test]
-fn what_is_held_at_the_end_is_written_and_what_comes_after_it_is_counted_as_lost() {
+fn records_held_at_the_end_are_written_and_later_ones_counted_as_lost() {
     let fixture = Fixture::new(|_| {});
     let held = hold(&fixture.journal, 1);
     fixture.journal.close();

@@ -75,7 +75,7 @@ fn many_threads_lose_nothing_to_a_disk_that_fills_up() {
 }
 
 #[test]
-fn what_a_full_disk_keeps_from_being_cut_is_cut_later() {
+fn a_segment_that_a_full_disk_keeps_from_being_cut_is_cut_later() {
     let fixture = Fixture::new(|options| options.shards = 1);
     (0..10).for_each(|number| append(&fixture.journal, number));
     // A refusal's write of several frames gets as far as its second, and cannot be taken back.
@@ -99,7 +99,7 @@ fn what_a_full_disk_keeps_from_being_cut_is_cut_later() {
 }
 
 #[test]
-fn a_disk_that_stops_answering_holds_few_and_the_rest_go_on_from_memory() {
+fn a_disk_that_stops_answering_blocks_few_threads_and_the_others_use_memory() {
     let fixture = Fixture::new(|options| {
         options.shards = 3;
         options.clock = Arc::new(SystemClock::new());
@@ -154,7 +154,7 @@ fn a_write_that_takes_too_long_is_noticed_while_it_lasts() {
 }
 
 #[test]
-fn while_one_write_hangs_memory_is_emptied_but_nobody_else_is_risked() {
+fn while_one_write_hangs_memory_is_emptied_without_blocking_other_threads() {
     let fixture = Fixture::new(|options| options.shards = 2);
     std::thread::scope(|scope| {
         let hold = fixture.medium.hold_one();
@@ -310,7 +310,7 @@ fn calls_may_come_again_once_a_slow_disk_has_made_room_in_memory() {
 }
 
 #[test]
-fn what_found_no_room_takes_no_name_from_what_comes_after_it() {
+fn a_record_without_room_takes_no_name_from_later_records() {
     let fixture = Fixture::new(|options| options.memory = 2_000);
     fixture.medium.leave_room(0);
     append(&fixture.journal, 1);
@@ -331,7 +331,7 @@ fn what_found_no_room_takes_no_name_from_what_comes_after_it() {
 }
 
 #[test]
-fn what_waits_at_the_end_is_written_and_what_cannot_be_is_counted() {
+fn records_waiting_at_the_end_are_written_or_counted_as_lost() {
     for is_full in [false, true] {
         let fixture = Fixture::new(|_| {});
         fixture.medium.leave_room(0);

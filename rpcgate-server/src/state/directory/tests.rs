@@ -185,7 +185,7 @@ async fn a_forged_key_is_unknown_without_a_look_up() {
 }
 
 #[tokio::test]
-async fn without_a_secret_the_form_alone_is_looked_at() {
+async fn without_a_secret_only_the_form_of_a_key_is_checked() {
     let fixture = Fixture::new();
     let key = fixture.key(7);
     let directory = StoreDirectory::new(None, Plans::default(), fixture.clock.clone());
@@ -195,7 +195,7 @@ async fn without_a_secret_the_form_alone_is_looked_at() {
 }
 
 #[tokio::test]
-async fn what_is_unknown_is_not_remembered_and_what_is_revoked_is() {
+async fn unknown_keys_are_not_cached_and_revoked_ones_are() {
     let fixture = Fixture::new();
     let (foreign, gone) = (fixture.forge.make().unwrap(), fixture.key(7));
     fixture.change(&gone, |stored| stored.revoked = true);
@@ -210,7 +210,7 @@ async fn what_is_unknown_is_not_remembered_and_what_is_revoked_is() {
 }
 
 #[tokio::test]
-async fn callers_who_ask_at_the_same_time_share_one_look_up() {
+async fn simultaneous_callers_share_one_look_up() {
     let fixture = Fixture::new();
     let (key, other) = (fixture.key(7), fixture.key(8));
     fixture.shut();
@@ -228,7 +228,7 @@ async fn callers_who_ask_at_the_same_time_share_one_look_up() {
 }
 
 #[tokio::test]
-async fn the_one_who_asked_first_may_leave() {
+async fn the_caller_that_started_a_look_up_may_leave() {
     let fixture = Fixture::new();
     let key = fixture.key(7);
     fixture.shut();
@@ -242,7 +242,7 @@ async fn the_one_who_asked_first_may_leave() {
 }
 
 #[tokio::test]
-async fn a_look_up_that_nobody_waits_for_ends() {
+async fn an_abandoned_look_up_ends() {
     let fixture = Fixture::new();
     let key = fixture.key(7);
     fixture.shut();
@@ -275,7 +275,7 @@ async fn an_answer_that_began_before_a_change_is_not_remembered() {
 }
 
 #[tokio::test]
-async fn a_change_drops_what_it_concerns_and_nothing_else() {
+async fn a_change_drops_the_entries_that_it_concerns_and_no_others() {
     let fixture = Fixture::new();
     let keys: Vec<String> = (1..=3).map(|number| fixture.key(number)).collect();
     let known = || keys.iter().map(|key| is_known(&fixture, key)).collect::<Vec<_>>();
@@ -341,7 +341,7 @@ async fn a_step_of_the_wall_clock_ends_no_trust() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_up_that_stalls_is_away_within_a_second() {
+async fn a_look_up_that_stalls_is_unavailable_within_a_second() {
     let fixture = Fixture::new();
     let key = fixture.key(7);
     fixture.shut();
@@ -354,7 +354,7 @@ async fn a_look_up_that_stalls_is_away_within_a_second() {
 }
 
 #[tokio::test]
-async fn without_a_source_nothing_can_be_told() {
+async fn without_a_source_every_look_up_is_unavailable() {
     let fixture = Fixture::closed();
     let key = fixture.key(7);
     assert_eq!(fixture.ask(&key).await.unwrap_err(), Unavailable);

@@ -161,7 +161,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn what_was_set_before_is_in_force_at_the_start() {
+async fn earlier_settings_are_in_effect_at_the_start() {
     let app = Fixture::new();
     app.put(false, Change::Chain("eth".into()));
     let feed = app.feed().await.unwrap();
@@ -186,7 +186,7 @@ async fn a_revoked_key_is_refused_within_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_notification_has_the_feed_looked_at_at_once_however_seldom_that_is_done_otherwise() {
+async fn a_notification_causes_a_read_of_the_feed_at_once_whatever_the_interval() {
     let app = Fixture::new();
     let closing = CancellationToken::new();
     let mut feed = app.feed().await.unwrap();
@@ -291,7 +291,7 @@ async fn while_the_database_is_away_or_frozen_nothing_is_forgotten_and_afterward
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_other_gateways_tell_is_acted_on_while_the_database_is_silent_or_away() {
+async fn reports_of_other_gateways_take_effect_while_the_database_is_silent_or_unavailable() {
     for mood in [Mood::Frozen, Mood::Unavailable] {
         let app = Fixture::new();
         app.office.publish(Change::Other);
@@ -319,7 +319,7 @@ async fn what_other_gateways_tell_is_acted_on_while_the_database_is_silent_or_aw
 }
 
 #[tokio::test]
-async fn others_are_told_what_was_read_and_nobody_waits_for_it() {
+async fn changes_that_were_read_are_published_to_others_without_waiting() {
     let app = Fixture::new();
     let ((tells, mut told), (_telling, hears)) = (mpsc::channel(2), mpsc::channel(1));
     let mut feed = app.feed().await.unwrap().relayed(tells, hears);
@@ -343,7 +343,7 @@ async fn a_start_without_the_database_is_none() {
 }
 
 #[tokio::test]
-async fn a_database_that_comes_back_older_is_believed() {
+async fn a_database_that_was_restored_to_an_older_state_is_accepted() {
     let app = Fixture::new();
     for _ in 0..5 {
         app.office.publish(Change::Plan(Tier::Free));
@@ -360,7 +360,7 @@ async fn a_database_that_comes_back_older_is_believed() {
 }
 
 #[tokio::test]
-async fn who_was_behind_what_is_kept_looks_at_everything_anew() {
+async fn a_gateway_that_is_behind_the_kept_changes_reads_everything_again() {
     for newest in [Change::Key(KeyId(99)), Change::Other] {
         let app = Fixture::new();
         let lines = CapturedLog::default();
@@ -388,7 +388,7 @@ async fn who_was_behind_what_is_kept_looks_at_everything_anew() {
 }
 
 #[tokio::test]
-async fn who_has_seen_all_that_was_removed_forgets_nothing() {
+async fn a_gateway_that_has_seen_all_removed_changes_forgets_nothing() {
     let app = Fixture::new();
     let mut feed = app.feed().await.unwrap();
     assert!(matches!(app.ask().await, Peek::Known(_)));
@@ -408,7 +408,7 @@ async fn who_has_seen_all_that_was_removed_forgets_nothing() {
 }
 
 #[tokio::test]
-async fn a_look_that_finds_nothing_is_one_question() {
+async fn a_read_without_changes_is_one_query() {
     let app = Fixture::new();
     let asked = || std::mem::take(&mut app.office.inner.lock().asked);
     let mut feed = app.feed().await.unwrap();
@@ -426,7 +426,7 @@ async fn a_look_that_finds_nothing_is_one_question() {
 }
 
 #[tokio::test]
-async fn of_many_changes_all_are_acted_on_in_one_look_that_takes_several_questions() {
+async fn all_of_many_changes_take_effect_in_one_read_of_several_queries() {
     let app = Fixture::new();
     let mut feed = app.feed().await.unwrap();
     app.ask().await;
@@ -439,7 +439,7 @@ async fn of_many_changes_all_are_acted_on_in_one_look_that_takes_several_questio
 }
 
 #[tokio::test]
-async fn a_start_at_an_empty_feed_misses_nothing_of_what_follows() {
+async fn a_start_with_an_empty_feed_misses_no_later_change() {
     let app = Fixture::new();
     let mut feed = app.feed().await.unwrap();
     assert!(matches!(app.ask().await, Peek::Known(_)));

@@ -170,7 +170,7 @@ fn options(dir: PathBuf, clock: &Arc<ManualClock>) -> JournalOptions {
 }
 
 #[tokio::test]
-async fn what_is_recorded_is_stored_once() {
+async fn every_record_is_stored_once() {
     let fixture = Fixture::new().await;
     let mut shipper = fixture.shipper();
     for round in 0..5 {
@@ -289,7 +289,7 @@ async fn much_is_shipped_in_pieces() {
 }
 
 #[tokio::test]
-async fn a_record_longer_than_what_is_read_at_a_time_is_shipped_like_any_other() {
+async fn a_record_longer_than_the_read_buffer_is_shipped_like_any_other() {
     let fixture = Fixture::new().await;
     let names: Vec<String> = (0..600).map(|n| format!("{n:01000}")).collect();
     let lines: Vec<Line<'_>> = names
@@ -404,7 +404,7 @@ async fn a_damaged_segment_is_left_and_holds_up_no_other() {
 }
 
 #[tokio::test]
-async fn the_log_hears_once_that_nothing_is_shipped_and_once_that_it_is_again() {
+async fn the_start_and_the_end_of_a_shipping_failure_are_logged_once_each() {
     let fixture = Fixture::new().await;
     let lines = CapturedLog::default();
     let _listening = lines.capture("info", LogFormat::Text);
@@ -449,7 +449,7 @@ impl Medium for Full {
 }
 
 #[tokio::test]
-async fn what_waits_in_memory_for_the_disk_is_as_old_as_it_is_and_not_shipped() {
+async fn records_waiting_in_memory_keep_their_age_and_are_not_shipped() {
     let mut fixture = Fixture::new().await;
     let disk = Arc::new(Full(AtomicBool::new(true)));
     let medium =
@@ -477,7 +477,7 @@ async fn what_waits_in_memory_for_the_disk_is_as_old_as_it_is_and_not_shipped() 
 }
 
 #[tokio::test]
-async fn what_was_left_by_the_process_before_is_shipped_by_the_next() {
+async fn records_left_by_one_process_are_shipped_by_the_next() {
     let fixture = Fixture::new().await;
     fixture.calls(0..10);
     fixture.shipper().ship_all().await;
@@ -494,7 +494,7 @@ async fn what_was_left_by_the_process_before_is_shipped_by_the_next() {
 }
 
 #[tokio::test]
-async fn it_runs_until_it_is_told_to_end() {
+async fn it_runs_until_it_is_stopped() {
     let fixture = Fixture::new().await;
     let closing = CancellationToken::new();
     let running = tokio::spawn(fixture.shipper().run(closing.clone()));
@@ -526,7 +526,7 @@ const USED_UP: [(Notice, u64); 3] =
     [(Notice::DailyRequests80, 25), (Notice::DailyRequests95, 25), (Notice::DailyRequests100, 25)];
 
 #[tokio::test]
-async fn what_is_used_up_is_told_once_whatever_becomes_of_shipments() {
+async fn an_exhausted_limit_is_reported_once_whatever_the_outcome_of_shipments() {
     for fate in [Fate::Stored, Fate::Unheard, Fate::Lost] {
         let fixture = Fixture::new().await;
         let source = Arc::new(Told::default());
@@ -550,7 +550,7 @@ async fn what_is_used_up_is_told_once_whatever_becomes_of_shipments() {
 }
 
 #[tokio::test]
-async fn what_nobody_could_know_when_it_was_shipped_is_told_later() {
+async fn a_notification_whose_allowance_was_unknown_is_raised_later() {
     let fixture = Fixture::new().await;
     fixture.calls(0..50);
     let mut shipper = fixture.shipper();
@@ -576,7 +576,7 @@ async fn what_nobody_could_know_when_it_was_shipped_is_told_later() {
 }
 
 #[tokio::test]
-async fn what_was_shipped_before_midnight_is_told_soon_after_it_and_not_for_ever() {
+async fn notifications_of_shipments_before_midnight_are_raised_soon_after_it_and_not_for_ever() {
     for (late, is_told) in [(REST_OF_DAY, true), (2 * REST_OF_DAY, false)] {
         let fixture = Fixture::new().await;
         fixture.calls(0..50);

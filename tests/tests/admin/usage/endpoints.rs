@@ -39,7 +39,7 @@ async fn permitted_users_see_the_same_usage_everywhere_and_others_see_nothing() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sums_charts_and_metrics_of_projects_are_what_callers_count() {
+async fn sums_charts_and_metrics_of_projects_equal_the_callers_own_counts() {
     let seed = TestSeed::new();
     let town = lived(&seed).await;
     for tenant in [0, 1] {

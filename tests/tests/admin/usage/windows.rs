@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn periods_and_running_windows_agree_with_what_callers_count() {
+async fn periods_and_running_windows_agree_with_the_callers_own_counts() {
     let seed = TestSeed::new();
     let town = lived(&seed).await;
     let now = town.clock.now().hour();

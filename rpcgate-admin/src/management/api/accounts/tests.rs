@@ -279,7 +279,7 @@ async fn an_invalid_registration_is_refused_with_the_reason_and_creates_nothing(
 }
 
 #[tokio::test]
-async fn a_mail_that_was_lost_is_sent_again_but_not_at_will() {
+async fn a_lost_mail_is_sent_again_with_a_limit() {
     let site = site().await;
     register(&site, EMAIL).await;
     let (access, _) = tokens(&site, EMAIL).await;
@@ -314,7 +314,7 @@ async fn a_mail_that_was_lost_is_sent_again_but_not_at_will() {
 }
 
 #[tokio::test]
-async fn a_link_is_good_until_its_time_and_of_no_other_kind() {
+async fn a_link_is_valid_until_it_expires_and_only_for_its_purpose() {
     let site = site().await;
     register(&site, EMAIL).await;
     let (_, refresh) = tokens(&site, EMAIL).await;
@@ -329,7 +329,7 @@ async fn a_link_is_good_until_its_time_and_of_no_other_kind() {
 }
 
 #[tokio::test]
-async fn a_client_may_not_try_more_than_so_often_whatever_it_tries() {
+async fn the_attempts_of_a_client_are_limited_whatever_it_attempts() {
     let site = Site::of("[admin.challenge]\ndifficulty = 50\n").await;
     for n in 0..9 {
         let answer = login(&site, &format!("u{n}@example.com"), PASSWORD).await;
@@ -351,7 +351,7 @@ async fn a_client_may_not_try_more_than_so_often_whatever_it_tries() {
 }
 
 #[tokio::test]
-async fn a_mailer_that_is_away_fails_nobody_and_is_asked_again() {
+async fn an_unavailable_mailer_fails_no_request_and_is_retried() {
     let site = site().await;
     register(&site, EMAIL).await;
     std::fs::remove_dir_all(&site.app.settings.config.admin.mail.outbox).unwrap();

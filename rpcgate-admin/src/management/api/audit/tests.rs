@@ -40,7 +40,7 @@ async fn owners_and_admins_read_all_entries_of_the_tenant_and_others_their_own()
 }
 
 #[tokio::test]
-async fn an_entry_says_who_did_what_from_where_and_when() {
+async fn an_entry_has_the_actor_the_action_the_address_and_the_time() {
     let site = Site::new().await;
     let visitor = site.member(Role::Viewer).await;
     site.clock.advance(Duration::from_micros(1_500_000));

@@ -39,7 +39,7 @@ fn to<'m>(mails: &'m [String], email: &str) -> Vec<&'m String> {
 }
 
 #[tokio::test]
-async fn an_address_counts_once_its_mails_are_read_and_the_one_before_is_told() {
+async fn a_new_address_takes_effect_once_confirmed_and_the_old_one_is_notified() {
     let site = site().await;
     let access = owner(&site).await;
     let answer = change(&site, &access, "Countess@example.com", PASSWORD).await;
@@ -72,7 +72,7 @@ async fn an_address_counts_once_its_mails_are_read_and_the_one_before_is_told() 
 }
 
 #[tokio::test]
-async fn it_takes_the_password_and_a_confirmed_address() {
+async fn a_change_of_address_needs_the_password_and_a_confirmed_address() {
     let site = site().await;
     register(&site, EMAIL).await;
     let (early, _) = pair(&login(&site, EMAIL, PASSWORD).await);
@@ -98,7 +98,7 @@ async fn it_takes_the_password_and_a_confirmed_address() {
 }
 
 #[tokio::test]
-async fn a_taken_address_is_answered_like_a_free_one_and_its_owner_is_told() {
+async fn a_taken_address_is_answered_like_a_free_one_and_its_owner_is_notified() {
     let site = site().await;
     register_confirmed(&site, NEW).await;
     site.clock.advance(Duration::from_secs(1));

@@ -167,7 +167,7 @@ async fn only_the_newest_link_of_an_address_is_good_and_none_that_was_withdrawn(
 }
 
 #[tokio::test]
-async fn a_link_is_good_for_a_week_and_of_no_other_kind() {
+async fn a_link_is_valid_for_a_week_and_only_for_its_purpose() {
     let site = site().await;
     let host = site.member(Role::Owner).await;
     invite(&site, &host, INVITED, "viewer").await;
@@ -240,7 +240,7 @@ async fn a_user_without_the_permission_to_invite_sends_no_mail() {
 }
 
 #[tokio::test]
-async fn a_hundred_may_be_open_and_one_more_when_one_is_withdrawn() {
+async fn a_hundred_invitations_may_be_open_and_one_more_when_one_is_withdrawn() {
     let site = site().await;
     let host = site.member(Role::Owner).await;
     let mut first = Value::Null;
@@ -297,7 +297,7 @@ async fn inviting_and_accepting_count_with_the_attempts_of_a_client() {
 }
 
 #[tokio::test]
-async fn a_mailer_that_is_away_fails_nobody_and_is_asked_again() {
+async fn an_unavailable_mailer_fails_no_request_and_is_retried() {
     let site = site().await;
     let host = site.member(Role::Owner).await;
     let other = site.member(Role::Owner).await;

@@ -34,7 +34,7 @@ async fn project(site: &Site, visitor: &Visitor) -> (ProjectId, String) {
 }
 
 #[tokio::test]
-async fn a_key_is_told_once_and_stored_by_its_hash() {
+async fn a_key_is_shown_once_and_stored_as_a_hash() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();

@@ -101,7 +101,7 @@ async fn a_stolen_token_does_not_do_for_guessing_the_password() {
 }
 
 #[tokio::test]
-async fn names_fill_no_audit() {
+async fn renaming_to_the_same_name_does_not_fill_the_audit_log() {
     let site = Site::new().await;
     let visitor = site.member(Role::Viewer).await;
     let rename = async |name: &str| {

@@ -42,7 +42,7 @@ const NO_ROLE: &str = "your role does not permit this";
 const LAST: &str = "this is the last owner: make somebody else an owner before";
 
 #[tokio::test]
-async fn members_are_told_to_members_oldest_first() {
+async fn members_see_members_oldest_first() {
     let site = Site::new().await;
     let viewer = site.member(Role::Viewer).await;
     let tenant = viewer.user.tenant.unwrap();

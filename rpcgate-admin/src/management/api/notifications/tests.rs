@@ -30,7 +30,7 @@ pub(crate) async fn use_up(site: &Site, tenant: TenantId) {
 }
 
 #[tokio::test]
-async fn notifications_are_told_newest_first_and_read_by_each_user() {
+async fn notifications_are_listed_newest_first_and_marked_read_by_each_user() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();

@@ -18,7 +18,7 @@ async fn ask(site: &Site, visitor: &Visitor, method: Method, path: &str, body: V
 const NOBODY: &str = "00000000-0000-7000-8000-000000000000";
 
 #[tokio::test]
-async fn these_routes_are_for_operators() {
+async fn operator_routes_require_an_operator() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let tenant = owner.user.tenant.unwrap();
@@ -147,7 +147,7 @@ async fn a_quota_takes_any_of_its_fields_and_can_be_taken_away() {
 }
 
 #[tokio::test]
-async fn a_weight_is_what_operators_set_or_else_the_file_or_else_the_table() {
+async fn a_weight_comes_from_operators_or_else_the_file_or_else_the_table() {
     let site = Site::of("[chains.btc]\ncu = { getblock = 33 }\n").await;
     let operator = site.operator().await;
     let get = async |path: &str| {
@@ -270,7 +270,7 @@ async fn only_the_given_limits_of_a_plan_change() {
 }
 
 #[tokio::test]
-async fn nodes_are_listed_as_the_gateways_at_work_see_them() {
+async fn nodes_are_listed_with_the_health_that_running_gateways_see() {
     let site = Site::new().await;
     let operator = site.operator().await;
     let (status, none) = ask(&site, &operator, Method::GET, "/nodes", Value::Null).await;

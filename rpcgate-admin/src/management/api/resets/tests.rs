@@ -134,7 +134,7 @@ async fn a_reset_ends_a_lock_and_confirms_the_address() {
 }
 
 #[tokio::test]
-async fn one_client_may_not_ask_at_will() {
+async fn the_requests_of_one_client_are_limited() {
     let site = Site::new().await;
     let bound = site.app.settings.auth_per_minute;
     for _ in 0..bound {

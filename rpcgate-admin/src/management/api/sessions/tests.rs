@@ -78,7 +78,7 @@ async fn a_wrong_password_and_an_unknown_address_look_the_same() {
 }
 
 #[tokio::test]
-async fn wrong_passwords_lock_an_address_for_a_while_whether_somebody_has_it_or_not() {
+async fn wrong_passwords_lock_an_address_for_a_while_with_or_without_an_account() {
     let site = account().await;
     let locked = (StatusCode::FORBIDDEN, "account temporarily locked");
     for email in [EMAIL, "nobody@example.com"] {
@@ -96,7 +96,7 @@ async fn wrong_passwords_lock_an_address_for_a_while_whether_somebody_has_it_or_
 }
 
 #[tokio::test]
-async fn a_right_password_wipes_the_slate() {
+async fn a_right_password_resets_the_attempts() {
     let site = account().await;
     for _ in 0..3 {
         for _ in 1..ATTEMPTS {
@@ -124,7 +124,7 @@ async fn many_guesses_at_once_get_no_further_than_one_after_another() {
 }
 
 #[tokio::test]
-async fn an_attempt_that_there_was_no_room_for_does_not_count() {
+async fn an_attempt_without_a_free_place_does_not_count() {
     let site = account().await;
     let passwords = site.app.passwords.clone();
     let mut crowd = tokio::task::JoinSet::new();
@@ -159,7 +159,7 @@ async fn an_attempt_that_there_was_no_room_for_does_not_count() {
 }
 
 #[tokio::test]
-async fn a_log_in_that_failed_is_noted_for_whose_account_it_is() {
+async fn a_failed_log_in_is_recorded_for_the_account() {
     let site = account().await;
     site.clock.advance(Duration::from_secs(1));
     login(&site, EMAIL, "a wrong password").await;
@@ -261,7 +261,7 @@ async fn a_refresh_token_alone_suffices_to_log_out() {
 }
 
 #[tokio::test]
-async fn sessions_are_listed_and_ended_by_whom_they_belong_to() {
+async fn sessions_are_listed_and_ended_by_their_users() {
     let site = account().await;
     register(&site, "eve@example.com").await;
     let (old, _) = tokens(&site, EMAIL).await;

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn csv_is_for_whoever_would_rather_have_it() {
+    fn csv_is_returned_if_the_client_prefers_it() {
         for accept in [
             &["text/csv"][..],
             &["Text/CSV; charset=utf-8; q=0.5"],

@@ -294,7 +294,7 @@ async fn ceilings_of_projects_add_up_and_each_is_held_to_its_own() {
 }
 
 #[tokio::test]
-async fn limits_tell_which_keys_are_cooled_down_at_a_gateway_to_what_and_until_when() {
+async fn limits_list_the_keys_in_cool_down_with_their_limits_and_its_end() {
     let office = Office::new().await;
     let (first, key) = office.one().await;
     let (second, other) = office.one().await;
@@ -632,7 +632,7 @@ async fn rows_come_as_csv_that_no_spreadsheet_runs() {
 }
 
 #[tokio::test]
-async fn a_project_tells_its_day_its_month_and_its_chains() {
+async fn a_project_has_sums_of_its_day_its_month_and_its_chains() {
     let mut office = Office::new().await;
     let (project, key) = office.one().await;
     let (second, other) = office.one().await;
@@ -690,7 +690,7 @@ async fn a_chart_has_a_point_for_every_hour_or_day() {
 }
 
 #[tokio::test]
-async fn metrics_tell_errors_refusals_cache_hits_and_latency_by_chain_and_method() {
+async fn metrics_have_errors_refusals_cache_hits_and_latency_by_chain_and_method() {
     let mut office = Office::new().await;
     let (project, key) = office.one().await;
     let hit = SampleLine { cached: true, ..item("eth_call") };

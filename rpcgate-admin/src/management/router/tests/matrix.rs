@@ -728,7 +728,7 @@ async fn bad_tokens(matrix: &Matrix, scene: &Scene) -> Vec<(&'static str, String
 }
 
 #[tokio::test]
-async fn without_a_good_token_nothing_is_told_and_nothing_is_done() {
+async fn requests_without_a_valid_token_reveal_and_change_nothing() {
     let matrix = Matrix::new().await;
     for operation in matrix.operations() {
         let scene = matrix.scene(&operation, operation.most()).await;

@@ -84,7 +84,7 @@ async fn all() -> (Site, [String; 7]) {
 }
 
 #[tokio::test]
-async fn a_token_works_for_what_it_was_made_for_and_nowhere_else() {
+async fn a_token_works_only_for_its_purpose() {
     let (site, tokens) = all().await;
     for (kind, token) in PLACES.iter().zip(&tokens) {
         for place in PLACES.iter().filter(|place| *place != kind) {

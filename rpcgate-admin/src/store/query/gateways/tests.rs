@@ -2,7 +2,7 @@ use super::*;
 use crate::store::site::Site;
 
 #[tokio::test]
-async fn a_gateways_newest_report_is_the_one_that_holds_and_the_long_gone_are_forgotten() {
+async fn the_newest_report_of_a_gateway_counts_and_old_ones_are_forgotten() {
     let site = Site::of(module_path!());
     let store = site.store_within(Duration::from_secs(60)).await.unwrap();
     let report = |id, secs, node: &str| GatewayReport {
@@ -24,7 +24,7 @@ async fn a_gateways_newest_report_is_the_one_that_holds_and_the_long_gone_are_fo
 }
 
 #[tokio::test]
-async fn the_keys_that_a_gateway_has_cooled_down_are_those_it_told_last() {
+async fn the_keys_in_cool_down_at_a_gateway_are_those_of_its_last_report() {
     let site = Site::of(module_path!());
     let store = site.store_within(Duration::from_secs(60)).await.unwrap();
     let (ours, theirs) = (TenantId(1), TenantId(2));

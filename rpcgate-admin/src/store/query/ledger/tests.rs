@@ -63,7 +63,7 @@ fn owed(deeds: &[SampleRecord], tenant: TenantId, hours: &Range<u64>) -> Vec<Cha
 }
 
 #[test]
-fn bills_are_what_a_count_of_the_records_gives_and_agree_with_usage() {
+fn bills_equal_a_count_of_the_records_and_agree_with_usage() {
     let given = (
         sample::deeds(START..START + 30, 1..200),
         prop::collection::vec(0usize..200, 0..4),

@@ -69,7 +69,7 @@ fn refused(time: Time, many: u32) -> SampleRecord {
 }
 
 #[tokio::test]
-async fn parts_of_the_days_requests_are_told_once_each() {
+async fn notifications_of_shares_of_the_daily_requests_are_raised_once_each() {
     let (_site, [mut fixture]) = fixtures().await;
     fixture.ship(&[requests(at(0), 79)], 100).await;
     assert_eq!(fixture.told(OURS).await, []);
@@ -169,7 +169,7 @@ async fn of_many_gateways_exactly_one_raises_a_notification() {
 }
 
 #[tokio::test]
-async fn a_spike_is_fifty_refusals_in_a_minute_and_told_once_an_hour() {
+async fn a_spike_is_fifty_refusals_in_a_minute_and_raises_one_notification_an_hour() {
     let (_site, [mut fixture, mut other]) = fixtures().await;
     let minute = NOON / MINUTE;
     fixture.ship_without_allowances(&[refused(at(59), 49), refused(at(60), 30)]).await;
@@ -192,7 +192,7 @@ async fn a_spike_is_fifty_refusals_in_a_minute_and_told_once_an_hour() {
 }
 
 #[tokio::test]
-async fn the_newest_thousand_are_told_and_old_ones_removed() {
+async fn the_newest_thousand_are_listed_and_old_ones_removed() {
     let (_site, [mut fixture]) = fixtures().await;
     let storms: Vec<_> = (0..1_100).map(|hour| refused(at(hour * 3_600), 50 + hour as u32)).collect();
     fixture.ship_without_allowances(&storms).await;

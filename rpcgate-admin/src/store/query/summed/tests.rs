@@ -171,7 +171,7 @@ impl Fixture {
 }
 
 #[test]
-fn views_are_what_a_count_gives_however_far_sums_have_come_and_whatever_comes_late() {
+fn views_equal_a_count_regardless_of_the_progress_of_sums_and_late_records() {
     let step = (0usize..120, any::<bool>(), (0u64..66, 1u64..40));
     let given = (
         sample::deeds(HOURS, 1..240),
@@ -260,7 +260,7 @@ async fn a_database_from_before_there_were_sums_is_right_at_once_and_summed_by_s
 }
 
 #[tokio::test]
-async fn a_step_takes_so_many_rollups_of_whatever_tenant_and_no_key_apart() {
+async fn a_step_takes_a_bounded_number_of_rollups_of_any_tenant_and_splits_no_key() {
     let mut fixture = Fixture::new().await;
     // The last minutes of an hour are left alone for gateways that still ship them.
     let early = Time::from_secs(START * HOUR + 200);

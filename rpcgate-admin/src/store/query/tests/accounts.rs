@@ -110,7 +110,7 @@ async fn of_parallel_registrations_of_one_address_one_remains() {
 }
 
 #[tokio::test]
-async fn an_account_that_was_not_confirmed_keeps_its_address_from_nobody() {
+async fn an_unconfirmed_account_does_not_reserve_its_address() {
     let (_dir, store) = empty().await;
     register(&store, 1, "a@b.example", now()).await;
     let squatter = store.user_by_email("a@b.example").await.unwrap().unwrap();
@@ -207,7 +207,7 @@ async fn of_parallel_confirmations_with_one_token_one_succeeds() {
 }
 
 #[tokio::test]
-async fn accounts_that_nobody_confirms_are_removed_with_all_that_is_theirs() {
+async fn unconfirmed_accounts_are_removed_with_everything_they_own() {
     let (_dir, store) = empty().await;
     for number in 1..=4 {
         register(&store, number, &format!("{number}@b.example"), now()).await;
@@ -312,7 +312,7 @@ fn ids_are_read_as_cores_are() {
 }
 
 #[tokio::test]
-async fn tenants_are_told_in_pages() {
+async fn tenants_are_listed_in_pages() {
     let (_dir, store) = empty().await;
     assert_eq!(store.tenants(None, u64::MAX).await.unwrap(), [tenant(TENANT), tenant(OTHER)]);
     assert_eq!(store.tenants(None, 1).await.unwrap(), [tenant(TENANT)]);

@@ -38,7 +38,7 @@ async fn entries_of_a_tenant_or_of_a_user_are_listed_newest_first() {
 }
 
 #[tokio::test]
-async fn no_more_than_a_thousand_are_told_and_old_ones_are_swept() {
+async fn at_most_a_thousand_entries_are_listed_and_old_ones_are_swept() {
     let (_dir, store) = empty().await;
     let noted = entry("old");
     store
@@ -72,7 +72,7 @@ async fn entries_of_one_moment_keep_their_order() {
 }
 
 #[tokio::test]
-async fn a_simulated_note_leaves_no_entry() {
+async fn a_simulated_attempt_leaves_no_entry() {
     let (_dir, store) = empty().await;
     store.note(&entry("first")).await.unwrap();
     store.simulate_note(&entry("simulated")).await.unwrap();

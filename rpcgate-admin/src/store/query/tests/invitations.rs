@@ -48,7 +48,7 @@ async fn owned() -> (Site, Store) {
 }
 
 #[tokio::test]
-async fn an_invitation_is_kept_and_told_to_its_tenant() {
+async fn an_invitation_is_stored_and_listed_for_its_tenant() {
     let (_dir, store) = owned().await;
     let made = Invitation { email: "Guest@B.example".into(), role: Role::Billing, ..invitation(1, 1) };
     assert_eq!(invite(&store, &made, 1).await, InviteOutcome::Created);

@@ -108,7 +108,7 @@ async fn of_two_hundred_parallel_guesses_five_are_verified() {
 }
 
 #[tokio::test]
-async fn a_right_password_leaves_a_clean_record() {
+async fn a_right_password_leaves_no_attempts() {
     let (_dir, store) = empty().await;
     for _ in 0..4 {
         may(&store, EMAIL, now()).await;
@@ -142,7 +142,7 @@ async fn a_try_that_is_given_back_does_not_count() {
 }
 
 #[tokio::test]
-async fn a_clock_that_steps_back_locks_nobody_for_long() {
+async fn a_clock_that_steps_back_locks_no_address_for_long() {
     let (_dir, store) = empty().await;
     for _ in 0..5 {
         may(&store, EMAIL, later(86_400)).await;
@@ -179,7 +179,7 @@ async fn no_address_is_kept_in_the_clear() {
 }
 
 #[tokio::test]
-async fn in_any_minute_as_many_tries_are_admitted_as_may_be() {
+async fn in_any_minute_exactly_the_allowed_number_of_attempts_is_admitted() {
     let (_dir, store) = empty().await;
     let admit = async |network: &str, second| {
         store.admit_within_minute(AttemptKind::Clients(network), 3, later(second)).await.unwrap()

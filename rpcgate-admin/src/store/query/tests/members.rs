@@ -110,7 +110,7 @@ async fn the_permission_of_the_requesting_user_is_checked_with_its_current_role(
 }
 
 #[tokio::test]
-async fn a_role_that_somebody_has_already_leaves_no_entry() {
+async fn assigning_the_current_role_leaves_no_entry() {
     let (_dir, store) = empty().await;
     let owner = member(&store, 1, Role::Owner).await;
     assert_eq!(change(&store, 1, 1, Some(Role::Owner)).await, MemberChangeOutcome::Done(owner));

@@ -357,7 +357,7 @@ async fn a_put_plan_changes_only_the_figures_that_are_given() {
 }
 
 #[tokio::test]
-async fn weights_and_switches_are_told_as_they_were_set_last() {
+async fn the_last_weights_and_switches_are_listed() {
     let (_dir, store) = empty().await;
     let toy = || Change::Chain("toy".into());
     tells(&store, toy(), store.put_weight("toy", "read", 1, now())).await;

@@ -33,7 +33,7 @@ async fn an_allowance_is_that_of_the_plan_for_each_key_that_can_be_used() {
 }
 
 #[tokio::test]
-async fn a_notification_is_read_by_the_user_who_read_it_since_the_first_time() {
+async fn a_notification_keeps_the_user_and_time_of_its_first_reading() {
     let (_dir, store) = empty().await;
     let unconfirmed = user(13, "e@f.example");
     let both = [user(11, "a@b.example"), user(12, "c@d.example")];

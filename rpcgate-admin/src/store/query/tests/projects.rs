@@ -167,7 +167,7 @@ async fn a_tenant_has_as_many_projects_as_its_plan_allows_also_when_they_are_mad
 }
 
 #[tokio::test]
-async fn counts_are_what_operators_set_over_the_file_and_a_lowered_one_takes_nothing() {
+async fn operators_override_the_file_in_limits_and_lowering_one_removes_nothing() {
     let (_dir, store) = empty().await;
     let mut plans = Plans::default();
     plans.free.counts.projects = 2;

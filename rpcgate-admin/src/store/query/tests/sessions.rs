@@ -230,7 +230,7 @@ async fn a_changed_password_ends_all_other_sessions() {
 }
 
 #[tokio::test]
-async fn a_password_can_be_set_by_who_does_not_know_the_old_one() {
+async fn a_password_can_be_set_without_the_old_one() {
     let (_dir, store) = with_users().await;
     store.create_user(&User { password: None, ..confirmed(3) }).await.unwrap();
     open(&store, &session(1, now()), "a").await;

@@ -95,7 +95,7 @@ async fn a_password_that_is_reset_is_worthless_at_once_and_another_one_is_set_by
 }
 
 #[tokio::test]
-async fn who_is_disabled_is_out_at_once_and_for_as_long_as_operators_want() {
+async fn a_disabled_user_is_logged_out_at_once_until_operators_enable_the_account() {
     let site = site().await;
     let operator = site.operator().await;
     register_confirmed(&site, EMAIL).await;
@@ -142,7 +142,7 @@ async fn who_is_disabled_is_out_at_once_and_for_as_long_as_operators_want() {
 }
 
 #[tokio::test]
-async fn operators_disable_neither_themselves_nor_whom_nobody_knows() {
+async fn operators_cannot_disable_themselves_or_unknown_users() {
     let site = site().await;
     let operator = site.operator().await;
     let own = format!("/{}/disable", operator.user.id);
