@@ -1,4 +1,4 @@
-//! What it costs to write a record into the journal, and to read it again.
+//! The cost of writing a record into the journal, and of reading it again.
 #![expect(clippy::unwrap_used, reason = "the input of a benchmark is its own")]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const METHODS: [&[u8]; 5] = [b"toy_read", b"toy_height", b"toy_events", b"toy_send", b"toy_balanceOfAccount"];
 
-/// How many callers a gateway hears at a time.
+/// The number of callers that a gateway serves at a time.
 const CALLERS: u128 = 1_000;
 
 fn lines(count: usize) -> Vec<Line<'static>> {
@@ -50,7 +50,7 @@ fn record<'a>(number: u128, lines: &'a [Line<'a>]) -> Record<'a> {
     }
 }
 
-/// A writer that has written of every caller and method, and what it wrote.
+/// A writer that has written a record of every caller and method, and its output.
 fn begun(lines: &[Line<'_>]) -> (Writer, Vec<u8>) {
     let (mut writer, mut out) = (Writer::new(), Vec::new());
     for number in 0..CALLERS {

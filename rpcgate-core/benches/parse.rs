@@ -1,4 +1,4 @@
-//! What it costs to read a body and to write a call, beside the same body read by serde with borrowed raw values.
+//! The cost of reading a body and of writing a call, compared with serde reading the same body into borrowed raw values.
 #![expect(clippy::unwrap_used, reason = "the input of a benchmark is its own")]
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::hint::black_box;
 
-/// What a gateway needs of a call, as serde would read it. It finds no repeated or misspelt members among those it
-/// passes over, so it does less.
+/// The parts of a call that a gateway needs, as serde would read them. It finds no repeated or misspelt members among the
+/// unknown ones, so it does less.
 #[derive(Deserialize)]
 struct Borrowed<'a> {
     #[serde(borrow)]
@@ -69,7 +69,7 @@ fn reading_replies(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// How a long answer begins, beside one of which no more has come than is looked at: both are to cost the same.
+/// Reading the beginning of a long answer, compared with one of which only that beginning has arrived: both should cost the same.
 fn reading_heads(criterion: &mut Criterion) {
     let beginning =
         |length: usize| format!(r#"{{"jsonrpc":"2.0","id":1,"result":"0x{}"#, "ab".repeat(length / 2));

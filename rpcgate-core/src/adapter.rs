@@ -1,4 +1,4 @@
-//! What a gateway must know of a chain's node API. Each chain implements [`Adapter`] in a file of its own.
+//! What a gateway needs to know about a chain's node API. Each chain implements [`Adapter`] in a file of its own.
 
 use crate::call::CallView;
 use crate::chain::{Chain, Dialect, Facts, Method, MethodRule};
@@ -12,16 +12,16 @@ use std::fmt::Debug;
 /// An adapter is mostly tables: [`facts`](Adapter::facts), [`methods`](Adapter::methods) and
 /// [`rest_methods`](Adapter::rest_methods). The other functions answer what no table can.
 pub trait Adapter: Send + Sync + Debug + 'static {
-    /// What is fixed about the chain. An adapter may hold its facts itself, such as those of a configuration.
+    /// The constants of the chain. An adapter may own its facts, such as those from a configuration.
     fn facts(&self) -> &Facts;
 
-    /// What a request with this HTTP method for this path, without the chain's own segment, asks for.
+    /// The content of a request with this HTTP method and this path, which is without the chain's own segment.
     ///
     /// By default JSON-RPC calls are posted to the chain's own path, unless its dialect is [`Dialect::Rest`], and the
     /// paths below it are those of [`rest_methods`](Adapter::rest_methods).
     ///
     /// # Errors
-    /// The refusal of a request that asks for nothing. The caller is not known yet, and no call is counted.
+    /// The refusal of a request for which nodes have no answer. The caller is not known yet, and no call is counted.
     fn surface(&self, verb: &http::Method, path: &Path) -> Result<Surface, Refusal> {
         match (self.rest_methods(), path.as_str()) {
             ([], _) => posted(verb, path),
@@ -30,89 +30,89 @@ pub trait Adapter: Send + Sync + Debug + 'static {
         }
     }
 
-    /// Where below a node's URL JSON-RPC is spoken; by default at the URL itself.
+    /// The path below a node's URL that accepts JSON-RPC; by default the URL itself.
     fn rpc_path(&self) -> Option<&'static str> {
         None
     }
 
-    /// The methods with a weight, a class or a mark of their own.
+    /// The methods with their own weight, cache class or marks.
     fn methods(&self) -> Vec<Method>;
 
     /// The REST paths with a name, in the order in which they are tried. A path that matches none is metered by its last
     /// segment; by default every path is.
     ///
-    /// Asked for every REST call, row by row: meant for tens of rows, not for thousands.
+    /// Called for every REST call, row by row: intended for tens of rows, not for thousands.
     fn rest_methods(&self) -> &[RestMethod] {
         &[]
     }
 
-    /// What holds for a method that is in none of the tables: by default 1 Compute Unit, not cached. Families of
+    /// The rule of a method that is in none of the tables: by default 1 Compute Unit, not cached. Families of
     /// methods (`debug_*`) get their marks here.
     fn unlisted(&self, method: &str) -> MethodRule {
         let _ = method;
         MethodRule::UNLISTED
     }
 
-    /// What holds for a call whose method is marked [`COMMANDS`](crate::chain::Flags::COMMANDS), now that its parameters are known. Asked by
-    /// [`Chain::narrow`], which applies the operator's changes afterwards.
+    /// The rule of a call whose method is marked [`COMMANDS`](crate::chain::Flags::COMMANDS), now that its parameters are known.
+    /// Called by [`Chain::narrow`], which applies the operator's changes afterwards.
     fn narrow(&self, call: CallView<'_>) -> MethodRule {
         call.rule
     }
 
-    /// The calls that nobody may make although nodes would answer them, and why. This is for documents only: calls are
-    /// closed by the marks that [`methods`](Adapter::methods), [`unlisted`](Adapter::unlisted) and
-    /// [`narrow`](Adapter::narrow) give.
+    /// The calls that are closed to all callers although nodes would answer them, with the reasons. This is for documentation only:
+    /// calls are closed by the marks that [`methods`](Adapter::methods), [`unlisted`](Adapter::unlisted) and
+    /// [`narrow`](Adapter::narrow) return.
     fn closed(&self) -> Vec<ClosedMethods> {
         Vec::new()
     }
 
-    /// What the raw `result` of a call in a cache class says of its own permanence. Asked once, when an answer is
-    /// about to be kept, and allowed to look into the result by a partial parse.
+    /// How permanent the raw `result` of a call in a cache class is. Called once, before an answer is stored; it may parse the
+    /// result in part.
     fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled;
 
-    /// Whether a node's answer says that the call failed, where neither an `error` member nor an HTTP status does. Given
-    /// is the raw `result`, or the body of a REST answer. Such an answer is never kept.
+    /// Whether a node's answer means that the call failed, although neither an `error` member nor an HTTP status shows it. `answer`
+    /// is the raw `result`, or the body of a REST answer. Such an answer is never cached.
     fn is_error(&self, answer: &[u8]) -> bool {
         let _ = answer;
         false
     }
 
-    /// Headers of a REST call that mean something to a node, in lower case.
+    /// The headers of a REST call that have a meaning for a node, in lower case.
     fn headers(&self) -> &'static [&'static str] {
         &["accept", "content-type"]
     }
 
-    /// Where else than in the `apikey` header and query parameter a key may be sent.
+    /// Places for a key in addition to the `apikey` header and query parameter.
     fn key_places(&self) -> KeyPlaces {
         KeyPlaces::default()
     }
 
-    /// The call by which the gateway asks a node for its status.
+    /// The call with which the gateway queries a node's status.
     fn probe(&self) -> Probe;
 
-    /// The status in the answer to the [`probe`](Adapter::probe). Given is the raw `result`, or the body of a REST
-    /// answer. `None` if it cannot be read; then the node is not well.
+    /// The status in the answer to the [`probe`](Adapter::probe): `answer` is the raw `result`, or the body of a REST
+    /// answer. `None` if it cannot be read; the node is then not healthy.
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus>;
 
-    /// A second call, for nodes that tell their height in one answer and whether they are syncing in another. It is
-    /// made when the first was answered; by default there is none.
+    /// A second call, for nodes that report their height in one answer and whether they are syncing in another. It
+    /// follows the answer to the first; by default there is none.
     fn second_probe(&self) -> Option<Probe> {
         None
     }
 
-    /// The status by both answers: `first` is what [`seen`](Adapter::seen) made of the first, `answer` is the answer to
-    /// the [`second_probe`](Adapter::second_probe) in the same form. `None` if it cannot be read; then the node is not
-    /// well.
+    /// The status from both answers: `first` is the result of [`seen`](Adapter::seen) for the first, `answer` is the answer to
+    /// the [`second_probe`](Adapter::second_probe) in the same form. `None` if it cannot be read; the node is then not
+    /// healthy.
     fn seen_second(&self, first: NodeStatus, answer: &[u8]) -> Option<NodeStatus> {
         let _ = answer;
         Some(first)
     }
 }
 
-/// The surface of a chain whose calls are posted to its own path, with nothing below it.
+/// The surface of a chain whose calls are all posted to its own path.
 ///
 /// # Errors
-/// The refusal of anything else.
+/// The refusal of any other request.
 pub fn posted(verb: &http::Method, path: &Path) -> Result<Surface, Refusal> {
     match (path.as_str(), verb) {
         ("", &http::Method::POST) => Ok(Surface::JsonRpc),
@@ -136,8 +136,8 @@ pub fn listed(rows: &[RestMethod], verb: &http::Method, path: &Path) -> Result<S
 }
 
 /// Every row of an adapter's tables, each name once: its [`methods`](Adapter::methods), then the rows of its
-/// [`rest_methods`](Adapter::rest_methods). Where rows of the latter share a name they share the strictest rule; a row
-/// of the former replaces them.
+/// [`rest_methods`](Adapter::rest_methods). REST rows that share a name share the strictest rule; a row of
+/// `methods` with the same name replaces them.
 pub fn method_table(adapter: &dyn Adapter) -> Vec<Method> {
     let mut rows = adapter.methods();
     let own = rows.len();
@@ -159,44 +159,44 @@ fn strictest(one: MethodRule, other: MethodRule) -> MethodRule {
     }
 }
 
-/// What a request asks for.
+/// The content of a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Surface {
-    /// The calls in its body.
+    /// The JSON-RPC calls in its body.
     JsonRpc,
-    /// The one call that its path is.
+    /// The single call that its path is.
     Rest,
-    /// Nothing that a node has. The gateway refuses the request once its body is known.
+    /// Nothing that a node serves. The gateway refuses the request once its body is known.
     Nothing {
-        /// The refusal, by the body.
+        /// Returns the refusal for a body.
         because: fn(&[u8]) -> Refusal,
     },
 }
 
-/// Calls that are closed, in the words of the document that lists them.
+/// Closed calls, as the documentation lists them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClosedMethods {
-    /// Names of methods, or beginnings of names written `dump*`.
+    /// Names of methods, or prefixes of names written `dump*`.
     pub methods: Vec<String>,
-    /// Which of their calls, as "with `url`"; empty: all of them.
+    /// The calls of these methods that are closed, such as "with `url`"; empty: all of them.
     pub only: String,
-    /// Why, as a sentence without its full stop.
+    /// The reason, as a sentence without its full stop.
     pub because: &'static str,
     /// Whether an operator may open them.
     pub openable: bool,
 }
 
-/// A node's status, as it says itself.
+/// A node's status, as the node reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NodeStatus {
-    /// Its newest height; 0: it knows nothing.
+    /// Its newest height; 0 if it knows none.
     pub height: u64,
-    /// Whether it says that it has not caught up.
+    /// Whether it reports that it is still syncing.
     pub syncing: bool,
 }
 
 impl NodeStatus {
-    /// A node at this height that does not say that it is behind.
+    /// The status of a node at this height that does not report that it is syncing.
     pub const fn at(height: u64) -> Self {
         NodeStatus { height, syncing: false }
     }
@@ -209,11 +209,11 @@ pub enum Settled {
     Yes,
     /// A reorganisation, or time, may still change it.
     NotYet,
-    /// It says that something is not known yet: never kept.
+    /// It says that something is not known yet: never cached.
     Unknown,
 }
 
-/// More places for a key, for chains whose own clients send it elsewhere.
+/// Additional places for a key, for chains whose own clients send it elsewhere.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KeyPlaces {
     /// A header, in lower case.
@@ -222,7 +222,7 @@ pub struct KeyPlaces {
     pub query: Option<&'static str>,
 }
 
-/// A call that the gateway makes on its own behalf.
+/// A call that the gateway makes for itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Probe {
     /// A JSON-RPC call.
@@ -236,7 +236,7 @@ pub enum Probe {
     Rest {
         /// Path and query below the node's URL.
         target: &'static str,
-        /// The body of a `POST`; `None`: it is a `GET`.
+        /// The body of a `POST`; `None` for a `GET`.
         body: Option<&'static str>,
     },
 }
@@ -248,7 +248,7 @@ mod tests {
     use crate::chain::{ChainName, Flags};
     use http::Method as Verb;
 
-    /// A REST chain whose paths have names.
+    /// A REST chain with named paths.
     #[derive(Debug)]
     struct Paths {
         facts: Facts,

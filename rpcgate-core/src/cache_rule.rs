@@ -1,20 +1,20 @@
-//! How long an answer may be kept: the class that a chain gives a method, and the decision for one answer.
+//! How long an answer may be cached: the class that a chain assigns to a method, and the decision about one answer.
 
 use std::time::Duration;
 
 /// A method's cache class: how long its answers may be cached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CacheRule {
-    /// Every submit and broadcast, and every method in no class.
+    /// Not cached: every submission and broadcast, and every method without a class.
     #[default]
     Never,
-    /// Kept for a time, 1 s to 30 s in the deployed defaults.
+    /// Cached for this time, 1 s to 30 s in the deployed defaults.
     Short(Duration),
-    /// The same for as long as the node runs, such as a chain id.
+    /// Constant for as long as the node runs, such as a chain id.
     Static,
-    /// Never changes once it is final. Until then, and while that is not known, it is kept for `unsettled` only.
+    /// Never changes once it is final. Until then, or while it is unknown whether it is, it is cached for `unsettled` only.
     Immutable {
-        /// How long an answer is kept that a reorganisation could still change.
+        /// How long an answer is cached that a reorganisation could still change.
         unsettled: Duration,
     },
 }
@@ -25,12 +25,12 @@ impl CacheRule {
         CacheRule::Short(Duration::from_secs(secs))
     }
 
-    /// The immutable class, unsettled answers kept for `secs` seconds.
+    /// The immutable class, with unsettled answers cached for `secs` seconds.
     pub const fn immutable(secs: u64) -> Self {
         CacheRule::Immutable { unsettled: Duration::from_secs(secs) }
     }
 
-    /// Whether any answer to such a call may be kept.
+    /// Whether any answer to such a call may be cached.
     pub const fn is_cached(self) -> bool {
         !matches!(self, CacheRule::Never)
     }
@@ -39,16 +39,16 @@ impl CacheRule {
 /// The decision about one answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keep {
-    /// Errors, and answers about things not known yet.
+    /// Not at all: errors, and answers about things that are not known yet.
     No,
-    /// Until so much time has passed.
+    /// For this time.
     For(Duration),
-    /// Until it is evicted for want of room.
+    /// Until it is evicted for lack of space.
     Forever,
 }
 
 impl CacheRule {
-    /// The decision for an answer that carries a result and, for the immutable class, whether that result is `settled`.
+    /// The decision about an answer with a result and, for the immutable class, whether that result is `settled`.
     pub const fn keep(self, settled: bool) -> Keep {
         match self {
             CacheRule::Never => Keep::No,

@@ -1,4 +1,4 @@
-//! One call, whatever protocol brought it, and the set of calls that travels the stack.
+//! One call of any protocol, and the set of calls that passes through the stack.
 
 use crate::chain::{ChainName, Dialect, Found, MethodRule};
 use crate::envelope::{BadItem, Envelope};
@@ -10,18 +10,18 @@ use crate::tally::Tally;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// One call: where it lies in the body, and what holds for it.
+/// One call: its position in the body, and its rule.
 #[derive(Debug)]
 pub struct Call {
-    /// What was asked.
+    /// The content of the call.
     pub payload: Payload,
-    /// What holds for it.
+    /// The rule of its method.
     pub rule: MethodRule,
-    /// The name it is metered under; `None`: the name it was sent under.
+    /// The name under which it is metered; `None`: the name under which it was sent.
     pub metered: Option<&'static str>,
 }
 
-/// What was asked, by protocol. Everything points into the request's body.
+/// The content of a call, by protocol. All spans refer to the request's body.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Payload {
@@ -29,31 +29,31 @@ pub enum Payload {
     JsonRpc(Envelope),
     /// A REST call; its body is the request's.
     Rest(Box<RestCall>),
-    /// Something that is no call; it is answered and counted all the same.
+    /// Something that is not a call; it is answered and counted nevertheless.
     Bad(BadItem),
     /// A request that was refused before its body was read.
     Unread,
 }
 
-/// The method name of what is no call, in usage.
+/// The method name, in usage, of something that is not a call.
 pub const NO_METHOD: &str = "-";
 
 /// The method name, in usage, of a REST call whose own is longer than a name may be.
 const LONG_METHOD: &str = "(other)";
 
 impl Call {
-    /// A JSON-RPC call with what was found for its method.
+    /// A JSON-RPC call with the rule of its method.
     pub fn json_rpc(envelope: Envelope, found: Found) -> Self {
         Call { payload: Payload::JsonRpc(envelope), rule: found.rule, metered: found.metered }
     }
 
-    /// A REST call with what was found for its name.
+    /// A REST call with the rule of its name.
     pub fn rest(call: RestCall, found: Found) -> Self {
         let metered = if call.has_long_name() { Some(LONG_METHOD) } else { found.metered };
         Call { payload: Payload::Rest(Box::new(call)), rule: found.rule, metered }
     }
 
-    /// What stands in for a call that could not be read.
+    /// The placeholder for a call that could not be read.
     pub fn unread(payload: Payload) -> Self {
         Call { payload, rule: MethodRule { cu: 0, ..MethodRule::UNLISTED }, metered: Some(NO_METHOD) }
     }
@@ -75,7 +75,7 @@ impl Call {
         }
     }
 
-    /// The shape of its answer on a chain of this one.
+    /// The shape of its answer on a chain with this dialect.
     pub fn dialect(&self, chain: Dialect) -> Dialect {
         match self.payload {
             Payload::Rest(_) => Dialect::Rest,
@@ -83,7 +83,7 @@ impl Call {
         }
     }
 
-    /// The length of its own slice of the body, in bytes. A REST call has none: what is in the body is all its own.
+    /// The length of its own slice of the body, in bytes. A REST call has no slice: the whole body is its own.
     pub fn len(&self) -> usize {
         match &self.payload {
             Payload::JsonRpc(envelope) => envelope.whole.len(),
@@ -97,7 +97,7 @@ impl Call {
         self.len() == 0
     }
 
-    /// The name it was sent under, escapes resolved.
+    /// The name under which it was sent, with resolved escapes.
     pub fn sent<'a>(&'a self, body: &'a [u8]) -> &'a [u8] {
         match &self.payload {
             Payload::JsonRpc(envelope) => envelope.method.bytes(body),
@@ -106,12 +106,12 @@ impl Call {
         }
     }
 
-    /// The name it is metered under.
+    /// The name under which it is metered.
     pub fn method<'a>(&'a self, body: &'a [u8]) -> &'a [u8] {
         self.metered.map_or_else(|| self.sent(body), str::as_bytes)
     }
 
-    /// What gates and adapters look at.
+    /// The view of the call for gates and adapters.
     #[inline]
     pub fn view<'a>(&'a self, body: &'a [u8], chain: ChainName) -> CallView<'a> {
         let (params, posted, is_rest) = match &self.payload {
@@ -127,22 +127,22 @@ impl Call {
     }
 }
 
-/// A call as a layer sees it to decide about it. Anybody can make one, for calls of a shape of their own.
+/// A call as a layer sees it for its decision. It can be built for calls of any other type.
 #[derive(Clone, Copy, Debug)]
 pub struct CallView<'a> {
-    /// The chain it is for.
+    /// The chain of the call.
     pub chain: ChainName,
-    /// The name it is metered under.
+    /// The name under which it is metered.
     pub method: &'a [u8],
-    /// The name it was sent under, escapes resolved.
+    /// The name under which it was sent, with resolved escapes.
     pub sent: &'a [u8],
-    /// Its parameters as raw JSON; empty when there are none. Of a REST call its [line](RestCall::line).
+    /// Its parameters as raw JSON; empty if there are none. For a REST call, its [line](RestCall::line).
     pub params: &'a [u8],
-    /// What is posted with a REST call; empty otherwise.
+    /// The body of a posted REST call; empty otherwise.
     pub body: &'a [u8],
     /// Whether it is a REST call.
     pub is_rest: bool,
-    /// What holds for it.
+    /// The rule of its method.
     pub rule: MethodRule,
 }
 
@@ -161,25 +161,25 @@ impl<'a> CallView<'a> {
     }
 }
 
-/// A call and how far it has come.
+/// A call and its progress.
 #[derive(Debug)]
 pub struct Entry {
     /// The call.
     pub call: Call,
-    /// How far it has come.
+    /// Its progress.
     pub state: CallState,
-    /// The length of what the client gets for it, in bytes; written when the answer is.
+    /// The length of the answer that the client gets for it, in bytes; set when the answer is written.
     pub bytes_out: u32,
 }
 
-/// How far a call has come.
+/// The progress of a call.
 #[derive(Debug)]
 pub enum CallState {
-    /// On its way.
+    /// In progress.
     Open,
-    /// On its way, and a node may have got it: it will be charged whatever becomes of it.
+    /// In progress, and a node may have received it: it is charged regardless of its outcome.
     Sent,
-    /// Waiting for the answer to another call for the same thing.
+    /// Waiting for the answer to an identical call.
     Parked,
     /// Refused by a layer.
     Refused(Refusal),
@@ -190,7 +190,7 @@ pub enum CallState {
 }
 
 impl Entry {
-    /// A call at the start of its way.
+    /// A new call.
     pub fn open(call: Call) -> Self {
         Entry { call, state: CallState::Open, bytes_out: 0 }
     }
@@ -200,14 +200,14 @@ impl Entry {
         Entry { call, state: CallState::Refused(refusal), bytes_out: 0 }
     }
 
-    /// Whether it is still on its way to a node.
+    /// Whether it still has to be sent to a node.
     pub fn is_open(&self) -> bool {
         matches!(self.state, CallState::Open)
     }
 }
 
-/// A set of calls on the stack: one to a hundred of them, for one chain, from one caller. `At` says which layer it
-/// passed last, so that layers in a wrong order do not compile.
+/// A set of calls on the stack: one to a hundred of them, for one chain, from one caller. `At` is the layer that it
+/// has passed last, so that layers in a wrong order do not compile.
 pub struct Calls<At = Parsed> {
     tally: Box<Tally>,
     at: PhantomData<fn() -> At>,
@@ -226,17 +226,17 @@ impl<At> Calls<At> {
         &self.tally
     }
 
-    /// The set's account, to be changed.
+    /// The set's account, mutable.
     pub fn tally_mut(&mut self) -> &mut Tally {
         &mut self.tally
     }
 
-    /// The account alone: the end of the stack.
+    /// The account alone, at the end of the stack.
     pub fn into_tally(self) -> Box<Tally> {
         self.tally
     }
 
-    /// The same set, one or more layers further.
+    /// The same set, after one or more further layers.
     pub fn at<B>(self) -> Calls<B>
     where
         At: Before<B>,
@@ -251,7 +251,7 @@ impl<At> fmt::Debug for Calls<At> {
     }
 }
 
-/// Says that a layer lies before layer `B` on the stack.
+/// States that a layer precedes layer `B` on the stack.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not lie before `{B}` on the stack",
     label = "calls that have passed the layer of `{Self}` cannot enter the layer of `{B}`",
@@ -278,23 +278,23 @@ macro_rules! stack {
 stack! {
     /// Read and parsed.
     Parsed
-    /// Held against the project's method lists and the chain's blocked methods.
+    /// Checked against the project's method lists and the chain's blocked methods.
     Listed
     /// Counted in the plan windows.
     Windowed
-    /// Known to be for a chain that is served here.
+    /// For a chain that is served here.
     Served
-    /// Held against the per-key pace.
+    /// Checked against the per-key pace.
     Paced
     /// Counted in the heavy budget.
     Budgeted
-    /// Known to be no closed method.
+    /// Not a closed method.
     Opened
     /// Reserved in the project's quota.
     Reserved
     /// Looked up in the cache.
     Cached
-    /// Nothing is open any more.
+    /// No call is open any more.
     Settled
 }
 

@@ -1,4 +1,4 @@
-//! The caller: a key, its project, its tenant, and everything that a layer decides by.
+//! The caller: a key, its project, its tenant, and everything that the decisions of layers depend on.
 
 use crate::chain::ChainName;
 use crate::clock::Time;
@@ -38,26 +38,26 @@ macro_rules! id {
 }
 
 id! {
-    /// An API key's identifier, a UUID. It is not the key.
+    /// The identifier of an API key, a UUID. It is not the key.
     KeyId
 }
 id! {
-    /// A project's identifier, a UUID.
+    /// The identifier of a project, a UUID.
     ProjectId
 }
 id! {
-    /// A tenant's (organisation's) identifier, a UUID.
+    /// The identifier of a tenant (an organisation), a UUID.
     TenantId
 }
 id! {
-    /// A request's identifier, a UUID of version 7: what `x-request-id` carries.
+    /// The identifier of a request, a UUID of version 7: the value of `x-request-id`.
     RequestId
 }
 
 /// The 36 characters of a UUID in its hyphenated form.
 pub(crate) fn uuid_text(id: u128) -> [u8; 36] {
     const HEX: &[u8; 16] = b"0123456789abcdef";
-    /// Where each byte's two digits stand between the hyphens.
+    /// The positions of each byte's two digits between the hyphens.
     const PLACES: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
     let mut text = [b'-'; 36];
     for (byte, place) in id.to_be_bytes().into_iter().zip(PLACES) {
@@ -113,7 +113,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Whether `chain` is inside.
+    /// Whether `chain` is in the scope.
     pub fn allows(&self, chain: ChainName) -> bool {
         match self {
             Scope::All => true,
@@ -122,17 +122,17 @@ impl Scope {
     }
 }
 
-/// A project's method lists. Both match the metered name of a method and the name as it was sent.
+/// A project's method lists. Both match the metered name of a method and the name under which it was sent.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct MethodLists {
-    /// When not empty, only these pass.
+    /// If not empty, only these methods pass.
     pub allowed: BTreeSet<Box<[u8]>>,
-    /// These never pass.
+    /// These methods never pass.
     pub blocked: BTreeSet<Box<[u8]>>,
 }
 
 impl MethodLists {
-    /// Whether there is anything to look up.
+    /// Whether both lists are empty.
     pub fn is_empty(&self) -> bool {
         self.allowed.is_empty() && self.blocked.is_empty()
     }
@@ -173,33 +173,33 @@ impl Default for ProjectQuota {
     }
 }
 
-/// Everything that is known of the holder of a key. It is made once, shared, and replaced when something changes.
+/// Everything that is known about the holder of a key. It is built once, shared, and replaced after a change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Caller {
     /// The key.
     pub key: KeyId,
-    /// What a log may show of it: its first 12 characters.
+    /// The part of the key that a log may show: its first 12 characters.
     pub prefix: Box<str>,
-    /// The project that is metered.
+    /// The project whose usage is metered.
     pub project: ProjectId,
-    /// The organisation that pays.
+    /// The organisation that is billed.
     pub tenant: TenantId,
     /// The tenant's plan.
     pub plan: Plan,
     /// Whether the tenant is suspended (for example for unpaid invoices).
     pub suspended: bool,
-    /// Which chains the key may use.
+    /// The chains that the key may use.
     pub scope: Scope,
     /// The project's method lists.
     pub lists: MethodLists,
     /// The project's quota.
     pub quota: ProjectQuota,
-    /// When the key ends, if it ends.
+    /// When the key expires, if it does.
     pub expires_at: Option<Time>,
 }
 
 impl Caller {
-    /// A caller on `plan` with nothing special about it: active, all chains, no lists, default quota.
+    /// A caller on `plan` with default settings: active, all chains, no lists, default quota.
     pub fn new(key: KeyId, project: ProjectId, tenant: TenantId, plan: Plan) -> Self {
         Caller {
             key,
@@ -216,12 +216,12 @@ impl Caller {
     }
 }
 
-/// A caller that was found for a request: borrowed from the request, or shared with a table of callers.
+/// The caller of a request: borrowed from the request, or shared with a table of callers.
 #[derive(Clone, Debug)]
 pub enum CallerRef<'a> {
-    /// It is a part of something that outlives the reference.
+    /// A part of something that outlives the reference.
     Borrowed(&'a Caller),
-    /// It belongs to several.
+    /// Shared with other owners.
     Shared(Arc<Caller>),
 }
 

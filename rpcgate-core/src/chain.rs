@@ -47,7 +47,7 @@ impl fmt::Debug for ChainName {
     }
 }
 
-/// The form of the answers of a chain's nodes, in which the gateway answers too.
+/// The form of the answers of a chain's nodes, which the gateway uses too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Dialect {
@@ -57,16 +57,16 @@ pub enum Dialect {
     Utxo,
     /// The XRP ledger server's: only a `result`, with errors in it; neither version nor id.
     Xrp,
-    /// Ogmios': JSON-RPC 2.0, and the method's name in every answer.
+    /// Ogmios': JSON-RPC 2.0 with the method's name in every answer.
     Ogmios,
     /// TonCenter's: `ok` beside `result`, or beside an `error` that is a text and a `code`.
     Ton,
-    /// No envelope at all: an HTTP status, headers and a body.
+    /// No envelope: an HTTP status, headers and a body.
     Rest,
 }
 
 impl Dialect {
-    /// The version that the gateway gives its own calls: the JSON text of their `jsonrpc`. `None`: they have neither
+    /// The version in the gateway's own calls: the JSON text of their `jsonrpc`. `None`: they have neither
     /// version nor id.
     pub const fn version(self) -> Option<&'static str> {
         match self {
@@ -82,9 +82,9 @@ impl Dialect {
     }
 }
 
-/// What is fixed about a chain.
+/// The constants of a chain.
 ///
-/// Made by a constructor and changed by struct update, so that a new fact breaks no adapter. Names that are known only
+/// Built by a constructor and changed by struct update, so that a new fact breaks no adapter. Names that are known only
 /// at run time are [interned](crate::intern).
 ///
 /// ```
@@ -96,32 +96,32 @@ impl Dialect {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {
-    /// Its path name.
+    /// The path name.
     pub name: ChainName,
-    /// Its name in prose.
+    /// The name in prose.
     pub title: &'static str,
-    /// Other names accepted when a key is scoped to chains; never in a path.
+    /// Other names that are accepted in the scope of a key; never in a path.
     pub aliases: &'static [&'static str],
-    /// The shape of its answers.
+    /// The shape of answers.
     pub dialect: Dialect,
-    /// Whether it is served over HTTP.
+    /// Whether the chain is served over HTTP.
     pub https: bool,
     /// Whether calls have paths below the chain's own.
     pub rest: bool,
     /// Whether a JSON array of calls may be posted.
     pub batch: bool,
-    /// Whether it has a WebSocket stream.
+    /// Whether the chain has a WebSocket stream.
     pub ws: bool,
-    /// Whether it has a gRPC entry.
+    /// Whether the chain has a gRPC service.
     pub grpc: bool,
-    /// Blocks that must lie on top of a block before its data count as final for the cache. 0: final at once.
+    /// The number of blocks on top of a block that make its data final for the cache. 0: final at once.
     pub final_depth: u64,
-    /// Blocks that a node may be behind the others: about half a minute's, and two at least.
+    /// The number of blocks that a node may be behind the others: about half a minute of blocks, and at least two.
     pub max_lag: u64,
 }
 
 impl Facts {
-    /// A chain at `/<path>` whose nodes take JSON-RPC 2.0, alone and in batches, by `POST`. Its blocks are final at once,
+    /// A chain at `/<path>` whose nodes accept JSON-RPC 2.0, alone and in batches, by `POST`. Its blocks are final at once,
     /// and a node may be 2 blocks behind.
     pub const fn json_rpc(path: &'static str, title: &'static str) -> Self {
         Facts {
@@ -139,37 +139,37 @@ impl Facts {
         }
     }
 
-    /// A chain at `/<path>` whose calls are paths, without any envelope. Its blocks are final at once, and a node may be
+    /// A chain at `/<path>` whose calls are paths, without an envelope. Its blocks are final at once, and a node may be
     /// 2 blocks behind.
     pub const fn rest(path: &'static str, title: &'static str) -> Self {
         Facts { dialect: Dialect::Rest, rest: true, batch: false, ..Facts::json_rpc(path, title) }
     }
 }
 
-/// What an operator may change of a chain.
+/// An operator's changes to a chain.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ChainOverrides {
     /// Weights by method, as sent or as metered. The name as sent takes precedence.
     pub cu: Vec<(String, u32)>,
-    /// Cache classes by method, likewise. With [`CacheRule::Immutable`] the adapter still decides what is settled.
+    /// Cache classes by method, likewise. With [`CacheRule::Immutable`] the adapter still decides which results are settled.
     pub cache: Vec<(String, CacheRule)>,
     /// Methods that are blocked for all callers, by the name as sent or as metered; they are refused like those on a
     /// project's block list.
     pub blocked: BTreeSet<String>,
     /// Methods, or families of methods written `trace_*`, that are opened although closed by default.
     pub open: Vec<String>,
-    /// Instead of [`Facts::final_depth`].
+    /// Replaces [`Facts::final_depth`].
     pub final_depth: Option<u64>,
-    /// How long a call may take at the nodes, over all tries and waits; 30 s by default.
+    /// The deadline of a call at the nodes, over all attempts and waits; 30 s by default.
     pub timeout: Option<Duration>,
 }
 
-/// The newest block height that a chain's nodes have shown.
+/// The newest block height that a chain's nodes have reported.
 #[derive(Debug, Default)]
 pub struct ChainHead(AtomicU64);
 
 impl ChainHead {
-    /// The height, once one is known.
+    /// The height; `None` until one is known.
     pub fn height(&self) -> Option<u64> {
         match self.0.load(Relaxed) {
             0 => None,
@@ -183,16 +183,16 @@ impl ChainHead {
     }
 }
 
-/// A method looked up: its rule, and the name it is metered under when it stands in the table.
+/// The result of looking up a method: its rule, and the name under which it is metered if the table contains it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// What holds for it.
+    /// The rule.
     pub rule: MethodRule,
     /// `None`: metered as sent.
     pub metered: Option<&'static str>,
 }
 
-/// A chain with everything decided: made at start and anew after each change, then only read.
+/// A chain with all settings applied: built at start and rebuilt after each change, otherwise only read.
 #[derive(Debug)]
 pub struct Chain {
     adapter: Arc<dyn Adapter>,
@@ -217,7 +217,7 @@ struct Said {
 }
 
 impl Said {
-    /// The changes to the method that is sent as `name` and metered as `metered`; those to the former name take
+    /// The changes to the method that is sent as `name` and metered as `metered`; those to the name as sent take
     /// precedence.
     fn of(changes: &ChainOverrides, name: &str, metered: Option<&str>) -> Self {
         let is_it = |known: &str, by: Option<&str>| by == Some(known);
@@ -244,7 +244,7 @@ impl Said {
 }
 
 impl Chain {
-    /// The chain of `adapter` as `changes` leave it. `served`: it is switched on and has a node.
+    /// The chain of `adapter` with `changes`. `served`: the chain is enabled and has a node.
     pub fn new(
         adapter: Arc<dyn Adapter>,
         changes: ChainOverrides,
@@ -282,12 +282,12 @@ impl Chain {
         chain
     }
 
-    /// The chain of `adapter` as deployed, switched on.
+    /// The chain of `adapter` with its deployed defaults, enabled.
     pub fn deployed(adapter: Arc<dyn Adapter>) -> Self {
         Chain::new(adapter, ChainOverrides::default(), true, Arc::default())
     }
 
-    /// What is fixed about it.
+    /// The chain's constants.
     pub fn facts(&self) -> &Facts {
         self.adapter.facts()
     }
@@ -297,22 +297,22 @@ impl Chain {
         self.facts().name
     }
 
-    /// What knows its API.
+    /// The adapter, which knows its API.
     pub fn adapter(&self) -> &dyn Adapter {
         &*self.adapter
     }
 
-    /// Whether it is switched on here and has a node.
+    /// Whether it is enabled here and has a node.
     pub fn is_served(&self) -> bool {
         self.served
     }
 
-    /// Its newest height.
+    /// The newest height.
     pub fn head(&self) -> &Arc<ChainHead> {
         &self.head
     }
 
-    /// Blocks on top of a block that make it final.
+    /// The number of blocks on top of a block that make it final.
     pub fn final_depth(&self) -> u64 {
         self.final_depth
     }
@@ -328,12 +328,12 @@ impl Chain {
         rows.iter().find(|row| row.matches(verb, path)).map(|row| row.row().name)
     }
 
-    /// What holds for `method`, escapes resolved, if it stands in the table.
+    /// The rule of `method`, with resolved escapes, if it is in the table.
     pub fn listed(&self, method: &[u8]) -> Option<Found> {
         self.table.get(method).copied()
     }
 
-    /// What holds for `method`, escapes resolved.
+    /// The rule of `method`, with resolved escapes.
     pub fn look_up(&self, method: &str) -> Found {
         match self.listed(method.as_bytes()) {
             Some(found) => found,
@@ -341,7 +341,7 @@ impl Chain {
         }
     }
 
-    /// How long a call may take at the nodes, over all tries and waits.
+    /// The deadline of a call at the nodes, over all attempts and waits.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
@@ -399,7 +399,7 @@ impl Chains {
         self.by_path.get(path)
     }
 
-    /// All of them, in no order.
+    /// All chains, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Chain>> {
         self.by_path.values()
     }

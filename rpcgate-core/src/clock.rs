@@ -71,7 +71,7 @@ impl Debug for Time {
     }
 }
 
-/// A source of time. It cannot be waited on: for that, use the runtime's timer.
+/// A source of time. It cannot be waited for: use the runtime's timer for that.
 pub trait Clock: Send + Sync + Debug {
     /// The wall clock, for windows, expiry dates and records. It may step in either direction.
     fn now(&self) -> Time;
@@ -113,7 +113,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that moves only when it is told to, for tests and for replaying the past.
+/// A clock that moves only on request, for tests and for replaying the past.
 ///
 /// ```
 /// use rpcgate_core::clock::{Clock, ManualClock, Time};
@@ -131,7 +131,7 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that is set to `time`.
+    /// A clock that shows `time`.
     pub fn at(time: Time) -> Self {
         ManualClock { now: AtomicU64::new(time.0), elapsed: AtomicU64::new(0) }
     }

@@ -1,31 +1,31 @@
-//! Faults: what went wrong between the gateway and a node, who can mend it, and whether another try may help.
+//! Faults: failures between the gateway and a node, who can repair them, and whether another attempt may help.
 
 use std::fmt;
 
-/// A call to which no node gave a usable answer.
+/// The failure of a call for which no node gave a usable answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// What happened.
+    /// The cause.
     pub cause: Cause,
     /// Whether any byte of the call may have reached a node: then a broadcast must not be sent again.
     pub sent: bool,
 }
 
-/// What happened to a call on its way.
+/// The cause of a failed call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The chain has no node to ask.
+    /// The chain has no node.
     NoNode,
     /// No connection could be made.
     Connect,
-    /// The time for the call was over.
+    /// The deadline of the call has passed.
     Timeout,
     /// The connection broke before the answer was complete.
     Broken,
-    /// The answer is larger than what may be held.
+    /// The answer is larger than the limit.
     Oversize,
-    /// The answer cannot be read as an answer.
+    /// The body is not a valid answer.
     Undecodable,
     /// The node answered with this HTTP status and no usable body, or rejected the gateway itself.
     Status(u16),
@@ -33,10 +33,10 @@ pub enum Cause {
     Unanswered,
 }
 
-/// Who can mend a fault.
+/// The party that can repair a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FaultOwner {
-    /// The node, or the network on the way to it.
+    /// The node, or the network between.
     Node,
     /// The operator of this gateway.
     Operator,
@@ -53,7 +53,7 @@ impl Fault {
         Fault { cause, sent: true }
     }
 
-    /// Who can mend it.
+    /// The party that can repair it.
     pub const fn owner(self) -> FaultOwner {
         match self.cause {
             Cause::NoNode | Cause::Status(401 | 403 | 429) => FaultOwner::Operator,
@@ -62,7 +62,7 @@ impl Fault {
     }
 
     /// Whether the same call may be sent to another node. It may if nothing was sent, and if it only reads
-    /// (`is_idempotent`), unless its time is over or its answer is too large wherever it comes from.
+    /// (`is_idempotent`), unless its deadline has passed or its answer would be too large from any node.
     pub const fn may_retry(self, is_idempotent: bool) -> bool {
         match self.cause {
             Cause::NoNode | Cause::Timeout | Cause::Oversize => false,

@@ -1,4 +1,4 @@
-//! Calls in flight, by the time at which they began: it can be asked whether all calls that began before some moment are
+//! Calls in flight, grouped by the time at which they began: shows whether all calls that began before some moment are
 //! over.
 
 use parking_lot::Mutex;
@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 
-/// The number of generations that are counted separately. While calls of so many are in flight, no further one begins.
+/// The number of generations that are counted separately. While calls of this many are in flight, no further one begins.
 const GENERATIONS: usize = 64;
 
 /// Counts the calls in flight by generation: a call belongs to the generation that was the newest when it began.
@@ -57,7 +57,7 @@ impl InFlight {
             if self.newest.load(SeqCst) == generation {
                 return InFlightCall { calls: self.clone(), generation };
             }
-            // That generation may have been found to be over meanwhile.
+            // That generation may have been reported as over in the meantime.
             self.counts[generation].fetch_sub(1, SeqCst);
         }
     }

@@ -1,4 +1,4 @@
-//! Names that are known only at run time, kept for as long as the process runs.
+//! Names that are known only at run time, kept until the process ends.
 //!
 //! Names of chains and methods are `&'static str`, so that every call copies and compares them without counting
 //! references. Names in an adapter's source are that already. Names of a configuration become so here, once for each
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 static TEXTS: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 static LISTS: Mutex<BTreeSet<&'static [&'static str]>> = Mutex::new(BTreeSet::new());
 
-/// The text, for as long as the process runs.
+/// The same text, kept until the process ends.
 ///
 /// ```
 /// use rpcgate_core::intern::intern;
@@ -33,7 +33,7 @@ pub fn intern(text: &str) -> &'static str {
     }
 }
 
-/// The list and its texts, for as long as the process runs: for [`Facts::aliases`](crate::chain::Facts::aliases).
+/// The same list and its texts, kept until the process ends: for [`Facts::aliases`](crate::chain::Facts::aliases).
 pub fn intern_all(texts: &[&str]) -> &'static [&'static str] {
     let list: Vec<&'static str> = texts.iter().map(|text| intern(text)).collect();
     let mut lists = LISTS.lock();

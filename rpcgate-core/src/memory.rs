@@ -81,7 +81,7 @@ impl MemoryPermit {
     }
 
     /// Takes `bytes` more for a body that arrived whole at once. A small body does not count in the project's share: there
-    /// are no more of them than connections, and accounting for one would cost more than holding it.
+    /// are at most as many as connections, and accounting for one would cost more than holding it.
     ///
     /// # Errors
     /// As [`take`](MemoryPermit::take).

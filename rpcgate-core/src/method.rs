@@ -1,8 +1,8 @@
-//! One row of a chain's method table: a name, and what holds for the calls of it.
+//! One row of a chain's method table: a name, and the rule of its calls.
 
 use crate::cache_rule::CacheRule;
 
-/// What the stack must know of one call.
+/// What the stack needs to know about a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MethodRule {
     /// Its weight in Compute Units.
@@ -14,7 +14,7 @@ pub struct MethodRule {
 }
 
 impl MethodRule {
-    /// What holds for a method in no table: 1 Compute Unit, never cached, unmarked.
+    /// The rule of a method that is in no table: 1 Compute Unit, never cached, unmarked.
     pub const UNLISTED: MethodRule = MethodRule { cu: 1, cache: CacheRule::Never, flags: Flags::NONE };
 }
 
@@ -31,7 +31,7 @@ impl Flags {
     pub const PACED: Flags = Flags(2);
     /// Closed to all callers: it controls the node or its wallet, or the nodes do not serve it.
     pub const CLOSED: Flags = Flags(4);
-    /// Submits something: never retried once a byte was sent, never together with other calls.
+    /// Submits something: never retried once a byte was sent, never sent together with other calls.
     pub const BROADCAST: Flags = Flags(8);
     /// A debugging method where those are forbidden before any budget is consulted.
     pub const FORBIDDEN: Flags = Flags(16);
@@ -39,7 +39,7 @@ impl Flags {
     pub const OPENABLE: Flags = Flags(32);
     /// Blocked by the operator.
     pub const BLOCKED: Flags = Flags(64);
-    /// Its parameters hold a command: the adapter [narrows](crate::adapter::Adapter::narrow) its rule by them.
+    /// Its parameters contain a command: the adapter [narrows](crate::adapter::Adapter::narrow) its rule by them.
     pub const COMMANDS: Flags = Flags(128);
 
     /// Both sets of marks.
@@ -65,9 +65,9 @@ impl Flags {
 pub struct Method {
     /// The name as callers send it.
     pub name: &'static str,
-    /// The name it is metered under.
+    /// The name under which it is metered.
     pub metered: &'static str,
-    /// What holds for it.
+    /// Its rule.
     pub rule: MethodRule,
 }
 
@@ -77,14 +77,14 @@ impl Method {
         Method { name, metered: name, rule: MethodRule { cu, ..MethodRule::UNLISTED } }
     }
 
-    /// The same in a cache class.
+    /// The same method with a cache class.
     #[must_use]
     pub const fn cached(mut self, cache: CacheRule) -> Self {
         self.rule.cache = cache;
         self
     }
 
-    /// The same with more marks.
+    /// The same method with more marks.
     #[must_use]
     pub const fn marked(mut self, flags: Flags) -> Self {
         self.rule.flags = self.rule.flags.and(flags);

@@ -155,7 +155,7 @@ impl Plan {
     }
 }
 
-/// What one batch counts as in the plan windows.
+/// How one batch is counted in the plan windows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum BatchCounts {
     /// One request, regardless of its size.

@@ -18,7 +18,7 @@ impl Mask {
     }
 }
 
-/// The units that were reserved, and the hour to which a refund goes back.
+/// The reserved units, and the hour to which a refund is returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Grant {
     /// Number of the UTC hour.
@@ -30,9 +30,9 @@ pub struct Grant {
 /// Units by hour. An hour's units leave exactly 24 hours after it began.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rolling {
-    /// Ring of hours: hour *h* lives in place *h* mod 24.
+    /// A ring of hours: hour *h* is at index *h* mod 24.
     units: [u64; 24],
-    /// The newest hour that was counted.
+    /// The newest hour with a count.
     hour: u64,
 }
 
@@ -44,7 +44,7 @@ impl Rolling {
         (oldest..=self.hour).map(|hour| self.units[(hour % 24) as usize]).fold(0, u64::saturating_add)
     }
 
-    /// Counts `units` in the hour of `now`. An hour more than 23 behind the newest is no longer counted.
+    /// Counts `units` in the hour of `now`. An hour more than 23 before the newest is no longer counted.
     pub fn add(&mut self, units: u64, now: Time) {
         self.roll(now.hour());
         if let Some(place) = self.place(now.hour()) {
@@ -52,7 +52,7 @@ impl Rolling {
         }
     }
 
-    /// Reserves `costs` in order, each when the units used before it are below `ceiling`: the call that crosses the
+    /// Reserves `costs` in order, each if the units used before it are below `ceiling`: the call that crosses the
     /// ceiling is served, the next is not. A call that costs nothing always passes.
     pub fn reserve(&mut self, costs: &[u32], ceiling: u64, now: Time) -> (Mask, Grant) {
         self.roll(now.hour());
@@ -72,14 +72,14 @@ impl Rolling {
         (mask, grant)
     }
 
-    /// Gives `units` of a grant back to its hour; nothing when that hour has left.
+    /// Returns `units` of a grant to its hour; does nothing if that hour has left the window.
     pub fn refund(&mut self, hour: u64, units: u64) {
         if let Some(place) = self.place(hour) {
             *place = place.saturating_sub(units);
         }
     }
 
-    /// Whether all of it is over at `now`.
+    /// Whether all its hours have left the window at `now`.
     pub fn is_over(&self, now: Time) -> bool {
         now.hour() > self.hour + 23
     }

@@ -11,16 +11,16 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// There is nothing at this path.
+    /// The path does not exist.
     NoRoute,
-    /// A WebSocket path of a chain that has no stream here.
+    /// A WebSocket path of a chain without a stream here.
     NoStream,
-    /// The path is there, but not for this HTTP method; only `allow` is.
+    /// The path exists, but not for this HTTP method; only `allow` is accepted.
     MethodNotAllowed {
-        /// What the `Allow` header says.
+        /// The value of the `Allow` header.
         allow: &'static str,
     },
-    /// A path that could be read in more than one way.
+    /// A path that can be read in more than one way.
     InvalidPath,
     /// A URI above the limit.
     UriTooLong,
@@ -28,11 +28,11 @@ pub enum Refusal {
     HeadersTooLarge,
     /// A head that is not HTTP, or gives the length of its body twice.
     BadHead,
-    /// No API key anywhere in the request.
+    /// The request has no API key.
     NoKey,
     /// An API key that is forged, unknown, expired or revoked.
     InvalidKey,
-    /// A key that was not seen before, while the store of keys cannot be reached.
+    /// An unknown key, while the store of keys cannot be reached.
     DirectoryAway,
     /// The tenant is suspended.
     Suspended,
@@ -42,7 +42,7 @@ pub enum Refusal {
     BodyTooLarge,
     /// A body that arrives too slowly.
     BodyTooSlow,
-    /// The gateway holds as much as it may: bodies in memory, calls in flight, or records not yet written.
+    /// The gateway is at a limit: of bodies in memory, calls in flight, or records not yet written.
     Overloaded,
     /// A body that is not JSON, or nested too deep.
     ParseError,
@@ -50,15 +50,15 @@ pub enum Refusal {
     InvalidRequest,
     /// More items than a batch may have.
     BatchTooLarge,
-    /// A batch for a chain that takes none.
+    /// A batch for a chain that does not accept batches.
     BatchNotSupported,
     /// A method on the project's block list, or missing from its allow list, or blocked by the operator.
     NotPermitted,
-    /// A debugging method where they are forbidden outright.
+    /// A debugging method on a chain that forbids them outright.
     DebugForbidden,
-    /// A plan window, or the project's requests per second, is used up.
+    /// A plan window, or the project's requests per second, is exhausted.
     Window {
-        /// Seconds until every exhausted window has started anew.
+        /// Seconds until every exhausted window has started again.
         retry_after: u64,
     },
     /// A REST path of a chain that is not served here.
@@ -69,25 +69,25 @@ pub enum Refusal {
     UnexpectedFormat,
     /// The chain is not served here.
     NotServed,
-    /// A second call within the minute of a method that is paced.
+    /// A second call of a paced method within the minute.
     Paced {
-        /// Seconds until the minute is over.
+        /// Seconds until the minute ends.
         retry_after: u64,
     },
-    /// The heavy budget is used up.
+    /// The heavy budget is exhausted.
     Heavy {
-        /// Seconds until the minute is over.
+        /// Seconds until the minute ends.
         retry_after: u64,
     },
-    /// A method that no caller may use.
+    /// A method that is closed to all callers.
     Closed,
-    /// The project's Compute Units are used up.
+    /// The project's Compute Units are exhausted.
     Quota,
-    /// An answer for which its batch's answer has no room left.
+    /// An answer that does not fit into the answer of its batch.
     ReplyTooLarge,
     /// A refusal of an embedder's own layer: see [`Refusal::other`].
     Other {
-        /// The HTTP status when the call, or the whole request, is refused alone.
+        /// The HTTP status if the call, or the whole request, is refused alone.
         status: StatusCode,
         /// The JSON-RPC error number.
         code: i32,
@@ -112,7 +112,7 @@ enum Body {
 struct Row {
     status: StatusCode,
     body: Body,
-    /// The JSON-RPC error number, alone where the body is one and always inside a batch.
+    /// The JSON-RPC error number, used alone if the body is a JSON-RPC error, and always inside a batch.
     code: i32,
     grpc: u8,
     message: &'static str,
@@ -154,7 +154,7 @@ mod grpc {
 }
 
 impl Refusal {
-    /// One of each of the gateway's own, for documents and tests. Seconds to wait are 1.
+    /// One of each of the gateway's own refusals, for documentation and tests. Seconds to wait are 1.
     pub const ALL: [Refusal; 31] = [
         Refusal::NoRoute,
         Refusal::NoStream,
@@ -189,7 +189,7 @@ impl Refusal {
         Refusal::ReplyTooLarge,
     ];
 
-    /// A refusal of an embedder's own, for a layer between the others. It is answered with this HTTP status where the call is
+    /// A refusal of an embedder's own, for a layer between the others. It is answered with this HTTP status if the call is
     /// refused alone, with a JSON-RPC error of this number and text, and it is recorded like any other refusal.
     ///
     /// ```
@@ -248,12 +248,12 @@ impl Refusal {
         }
     }
 
-    /// The HTTP status when the call, or the whole request, is refused alone.
+    /// The HTTP status if the call, or the whole request, is refused alone.
     pub const fn status(self) -> StatusCode {
         self.row().status
     }
 
-    /// The JSON-RPC error number it has inside a batch, and alone where its body is a JSON-RPC error.
+    /// The JSON-RPC error number inside a batch, and alone if the body is a JSON-RPC error.
     pub const fn code(self) -> i32 {
         self.row().code
     }
@@ -263,7 +263,7 @@ impl Refusal {
         self.row().grpc
     }
 
-    /// The message, the same in every form.
+    /// The message, which is the same in every form.
     pub const fn message(self) -> &'static str {
         self.row().message
     }
@@ -287,7 +287,7 @@ impl Refusal {
         }
     }
 
-    /// Whether the answer tells how to authenticate (`WWW-Authenticate`).
+    /// Whether the answer says how to authenticate (`WWW-Authenticate`).
     pub const fn asks_for_key(self) -> bool {
         matches!(self, Refusal::NoKey | Refusal::InvalidKey)
     }
@@ -304,8 +304,8 @@ impl Refusal {
         )
     }
 
-    /// Writes the body of the HTTP answer when the call, or the whole request, is refused alone. `id` is the call's id
-    /// as raw JSON, where one is known.
+    /// Writes the body of the HTTP answer if the call, or the whole request, is refused alone. `id` is the call's id
+    /// as raw JSON, if it is known.
     pub fn write_alone(self, dialect: Dialect, id: Option<&[u8]>, out: &mut Vec<u8>) {
         match self.row().body {
             Body::Message => write_field("message", self.message(), out),
@@ -344,15 +344,15 @@ impl From<Infallible> for Refusal {
     }
 }
 
-/// An error of a tower service that stands between the layers, such as a load shedder or a timeout: the refusal that is in it,
-/// or else [`Refusal::Overloaded`].
+/// The refusal for an error of a tower service between the layers, such as a load shedder or a timeout: the refusal that the
+/// error contains, or else [`Refusal::Overloaded`].
 impl From<Box<dyn Error + Send + Sync>> for Refusal {
     fn from(error: Box<dyn Error + Send + Sync>) -> Self {
         error.downcast_ref().copied().unwrap_or(Refusal::Overloaded)
     }
 }
 
-/// The one form in which a client sees any fault: it tells nothing about nodes.
+/// The only form in which a client sees any fault: it reveals nothing about nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BackendFailure;
 
@@ -382,7 +382,7 @@ impl BackendFailure {
 }
 
 impl Dialect {
-    /// The HTTP status that a node would have given this `error` object, had the call not been one of an array. UTXO
+    /// The HTTP status that a node would have given this `error` object if the call had not been one of an array. UTXO
     /// daemons derive it from the error's number, all others answer 200.
     pub fn status_alone(self, error: &[u8]) -> StatusCode {
         match self {

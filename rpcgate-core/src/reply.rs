@@ -14,11 +14,11 @@ use std::sync::Arc;
 pub struct Reply {
     /// Its content.
     pub form: Form,
-    /// Where it came from.
+    /// Its origin.
     pub from: Source,
 }
 
-/// Where an answer came from.
+/// The origin of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
     /// A node that answered this call.
@@ -29,7 +29,7 @@ pub enum Source {
     Stored,
     /// Another, identical call, which was in flight when this one arrived.
     Shared,
-    /// A layer of an embedder, neither a node nor the cache.
+    /// A layer of an embedder rather than a node or the cache.
     Own {
         /// Whether the call had been reserved in the quota by then: only then is it charged.
         reserved: bool,
@@ -66,7 +66,7 @@ pub struct Rest {
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
-    /// Whether it says that the call failed.
+    /// Whether it means that the call failed.
     pub is_error: bool,
 }
 
@@ -189,7 +189,7 @@ impl Form {
         }
     }
 
-    /// The bytes that a store of answers keeps: the raw result, or a whole REST answer that is not an error.
+    /// The bytes that a reply store keeps: the raw result, or a whole REST answer that is not an error.
     pub fn kept(&self) -> Option<Bytes> {
         match self {
             Form::Rest(rest) if !rest.is_error => Some(rest.kept()),
@@ -197,7 +197,7 @@ impl Form {
         }
     }
 
-    /// The bytes that tell how permanent the answer is: the raw result, or the body of a REST answer.
+    /// The bytes that show how permanent the answer is: the raw result, or the body of a REST answer.
     pub fn content(&self) -> Option<&Bytes> {
         match self {
             Form::Rest(rest) => Some(&rest.body),

@@ -1,4 +1,4 @@
-//! A REST call: its path in the one form that a node may see, and what tells it apart from others.
+//! A REST call: its path in the only form that a node may see, and what distinguishes it from other calls.
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
@@ -6,11 +6,11 @@ use http::{HeaderMap, Method};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// A path with the chain's own segment taken off, in its canonical form: empty, or `/` and segments that are neither
-/// empty nor dots, each byte escaped that must be and no other.
+/// A path without the chain's own segment, in its canonical form: empty, or `/` and segments that are neither
+/// empty nor dots, in which exactly the bytes are escaped that must be.
 ///
-/// A path that could be read in more than one way has no such form. A reader that resolves escapes once and one that
-/// resolves them twice, a reader that folds dots and one that does not, must see the same path.
+/// A path that can be read in more than one way has no such form. Parsers that resolve escapes once and parsers that
+/// resolve them twice, parsers that remove dot segments and parsers that do not, must see the same path.
 ///
 /// ```
 /// use rpcgate_core::rest::Path;
@@ -25,9 +25,9 @@ use std::ops::Range;
 pub struct Path(String);
 
 impl Path {
-    /// The canonical form of `path` as it was sent, which is empty or begins with a slash; one slash at its end says
-    /// nothing. `None` for dot segments in any spelling, `//`, an encoded slash or backslash, `;`, control characters,
-    /// what is no UTF-8 once decoded (overlong forms), a broken escape, and an escape inside of an escape.
+    /// The canonical form of `path` as it was sent, which is empty or begins with a slash; one trailing slash is
+    /// ignored. `None` for dot segments in any spelling, `//`, an encoded slash or backslash, `;`, control characters,
+    /// text that is not UTF-8 after decoding (overlong forms), an invalid escape, and an escape inside of an escape.
     pub fn canonical(path: &str) -> Option<Path> {
         let path = path.strip_suffix('/').unwrap_or(path);
         if path.is_empty() {
@@ -62,14 +62,14 @@ impl Path {
         &self.0
     }
 
-    /// Its segments, escapes as they stand in it.
+    /// Its segments, with their escapes.
     pub fn segments(&self) -> impl Iterator<Item = &str> {
         self.0.split('/').skip(1)
     }
 }
 
-/// Whether `path` is its own canonical form since nothing in it calls for a second look: no escape, and no segment that
-/// is empty or begins with a dot. Most are.
+/// Whether `path` is obviously its own canonical form: it contains no escape, and no segment that
+/// is empty or begins with a dot. That is true of most paths.
 fn is_plainly_canonical(path: &str) -> bool {
     let mut starts = false;
     let are_fine = path.bytes().all(|byte| {
@@ -84,12 +84,12 @@ fn is_plainly_canonical(path: &str) -> bool {
     are_fine && !starts && path.starts_with('/')
 }
 
-/// Whether some reader takes the character for more than a part of a name.
+/// Whether some parser gives the character a meaning beyond a part of a name.
 fn is_ambiguous(c: char) -> bool {
     matches!(c, '/' | '\\' | ';' | '%') || c.is_control()
 }
 
-/// Whether the byte may stand in a path without an escape: RFC 3986, `pchar`, without `;`.
+/// Whether the byte may be in a path without an escape: RFC 3986, `pchar`, without `;`.
 const fn is_plain(byte: u8) -> bool {
     let marks = b"-._~!$&'()*+,=:@";
     let mut at = 0;
@@ -102,7 +102,7 @@ const fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
 }
 
-/// [`is_plain`] for each byte.
+/// The result of [`is_plain`] for each byte.
 const PLAIN: [bool; 256] = {
     let mut plain = [false; 256];
     let mut byte = 0;
@@ -117,7 +117,7 @@ fn hex_digit(nibble: u8) -> char {
     char::from_digit(u32::from(nibble), 16).unwrap_or('0').to_ascii_uppercase()
 }
 
-/// `text` with its escapes resolved; `None` if one is broken.
+/// `text` with its escapes resolved; `None` if one is invalid.
 fn decoded(text: &str) -> Option<Cow<'_, [u8]>> {
     if !text.contains('%') {
         return Some(Cow::Borrowed(text.as_bytes()));
@@ -138,11 +138,11 @@ fn decoded(text: &str) -> Option<Cow<'_, [u8]>> {
     Some(Cow::Owned(out))
 }
 
-/// Query parameters in which keys are sent, here or at other gateways. A client that is used to another gateway sends its
-/// key where that one expects it, so no node of any chain gets these parameters.
+/// Query parameters in which keys are sent, here or at other gateways. A client that was written for another gateway sends its
+/// key in that gateway's parameter, so no node of any chain gets these parameters.
 pub const KEY_PARAMETERS: &[&str] = &["apikey", "api_key", "api-key", "x-api-key"];
 
-/// `query` as it was sent, without the parameters whose name is one of `names`, with or without escapes and in either case:
+/// `query` as it was sent, without the parameters with one of these `names`, with or without escapes and in either case:
 /// a key must not reach a node.
 ///
 /// ```
@@ -153,7 +153,7 @@ pub const KEY_PARAMETERS: &[&str] = &["apikey", "api_key", "api-key", "x-api-key
 pub fn query_without<'q>(query: &'q str, names: &[&str]) -> Cow<'q, str> {
     let is_named = |pair: &str| {
         let name = pair.split('=').next().unwrap_or_default();
-        // A broken escape stands for itself.
+        // An invalid escape is taken literally.
         decoded(name)
             .is_some_and(|name| names.iter().any(|wanted| wanted.as_bytes().eq_ignore_ascii_case(&name)))
     };
@@ -174,21 +174,21 @@ pub struct RestCall {
     name: CallName,
 }
 
-/// What a call is metered under.
+/// The name under which a call is metered.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum CallName {
-    /// A segment of its path, by its place in the line.
+    /// A segment of its path, by its range in the line.
     Segment(Range<usize>),
     /// The name that the adapter gives its path.
     Path(&'static str),
 }
 
-/// The longest method name that is told apart in usage; a longer segment has none of its own.
+/// The longest method name that is counted separately in usage; longer segments are counted together.
 const LONGEST_NAME: usize = 256;
 
 impl RestCall {
     /// The call of `path`, which is not empty, with this query and these headers. `None` if they are too long for a
-    /// target.
+    /// request target.
     pub fn new(verb: Method, path: &Path, query: &str, headers: HeaderMap) -> Option<Self> {
         let (verb_text, path, mark) = (verb.as_str(), path.as_str(), if query.is_empty() { "" } else { "?" });
         let mut line = Vec::with_capacity(verb_text.len() + path.len() + query.len() + 2);
@@ -203,15 +203,15 @@ impl RestCall {
         Some(RestCall { line, verb, target, headers, name: CallName::Segment(name) })
     }
 
-    /// The same under the [name](crate::chain::Chain::rest_name) that its chain's adapter gives the path.
+    /// The same call with the [name](crate::chain::Chain::rest_name) that its chain's adapter gives the path.
     #[must_use]
     pub fn named(mut self, name: &'static str) -> Self {
         self.name = CallName::Path(name);
         self
     }
 
-    /// Completes the [line](RestCall::line) with everything that a node gets, for calls whose answers are kept. Calls that a
-    /// node could tell apart have different lines then, since neither a target nor a header holds a line feed.
+    /// Completes the [line](RestCall::line) with everything that a node gets, for calls whose answers are cached. Calls that a
+    /// node could distinguish then have different lines, since neither a target nor a header contains a line feed.
     pub fn complete(&mut self, body: &[u8]) {
         let mut line = self.line.to_vec();
         for (name, value) in &self.headers {
@@ -235,17 +235,17 @@ impl RestCall {
         &self.verb
     }
 
-    /// Path and query below a node's URL.
+    /// The path and query below a node's URL.
     pub fn target(&self) -> &PathAndQuery {
         &self.target
     }
 
-    /// The headers of the caller that a node gets.
+    /// The caller's headers that a node gets.
     pub fn headers(&self) -> &HeaderMap {
         &self.headers
     }
 
-    /// The name that it is metered under: the last segment of its path, unless its adapter [names](RestCall::named) the
+    /// The name under which it is metered: the last segment of its path, unless its adapter [names](RestCall::named) the
     /// path.
     pub fn name(&self) -> &[u8] {
         match &self.name {
@@ -254,13 +254,13 @@ impl RestCall {
         }
     }
 
-    /// Whether [`name`](RestCall::name) is longer than a method's may be.
+    /// Whether [`name`](RestCall::name) is longer than the limit for a method.
     pub fn has_long_name(&self) -> bool {
         self.name().len() > LONGEST_NAME
     }
 
-    /// `<verb> <target>`, and of a [complete](RestCall::complete) call a line for each header and, after an empty line, the
-    /// body. [`RestLine`] reads it.
+    /// `<verb> <target>`, and for a [complete](RestCall::complete) call a line for each header and, after an empty line, the
+    /// body. [`RestLine`] parses it.
     pub fn line(&self) -> &[u8] {
         &self.line
     }
@@ -280,14 +280,14 @@ pub struct RestLine<'a> {
     pub verb: &'a str,
     /// The canonical path below the chain's own.
     pub path: &'a str,
-    /// The query; empty without one.
+    /// The query; empty if there is none.
     pub query: &'a str,
-    /// The body, of a call in a cache class that has one.
+    /// The body, for a call with one in a cache class.
     pub body: &'a [u8],
 }
 
 impl<'a> RestLine<'a> {
-    /// Reads `params`. Parameters that are not those of a REST call give an empty line.
+    /// Reads `params`. Parameters of other calls than REST calls give an empty line.
     pub fn read(params: &'a [u8]) -> Self {
         let line = params.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let head = params.windows(2).position(|two| two == b"\n\n");
@@ -299,7 +299,7 @@ impl<'a> RestLine<'a> {
         RestLine { verb, path, query, body }
     }
 
-    /// Whether `params` are those of a call with this HTTP method. Only their beginning is read.
+    /// Whether `params` are those of a call with this HTTP method. Reads only their beginning.
     pub fn has_verb(params: &[u8], verb: &str) -> bool {
         params.strip_prefix(verb.as_bytes()).is_some_and(|rest| rest.starts_with(b" "))
     }
@@ -427,7 +427,7 @@ mod tests {
         assert_eq!(RestLine::read(call.line()).path, "/v2/accounts/ABC");
     }
 
-    /// Headers and bodies that lead from one call to another when they are merely put one after the other.
+    /// Headers and bodies that make one call look like another if they are merely concatenated.
     #[test]
     fn calls_that_a_node_can_distinguish_have_different_lines() {
         let full = |query: &str, headers: &[(&'static str, &str)], body: &[u8]| {

@@ -1,21 +1,21 @@
-//! A REST path with a name, for adapters that tell their paths apart by more than the last segment.
+//! A REST path with a name, for adapters that distinguish their paths by more than the last segment.
 
 use crate::cache_rule::CacheRule;
 use crate::method::{Flags, Method};
 use crate::rest::Path;
 
-/// One row of a REST chain's method table: a verb, the template of a path, and what holds for the calls that match.
+/// One row of a REST chain's method table: a verb, the template of a path, and the rule of the calls that match.
 ///
-/// A call that matches goes by the row's name: method lists, weights, cache lifetimes and usage know it by that name,
-/// and so does an operator's configuration. The name is the template itself unless the row is
+/// A call that matches is known by the row's name to method lists, weights, cache lifetimes and usage, and in an
+/// operator's configuration. The name is the template itself unless the row is
 /// [`named`](RestMethod::named).
 ///
 /// A template consists of segments: each is a literal, in the canonical form of [`Path`], or a parameter `{address}`,
-/// which any one segment matches. A last parameter written `{path...}` matches one or more segments. Rows are tried in
-/// their order, and the first that matches holds.
+/// which matches any one segment. A last parameter written `{path...}` matches one or more segments. Rows are tried in
+/// order, and the first match applies.
 ///
-/// Rows that share a name share one rule, the strictest of theirs: the highest weight, every mark, and no cache unless
-/// their cache classes agree. Where one path reads by `GET` and submits by `POST`, name one of the two.
+/// Rows with the same name share one rule, the strictest of theirs: the highest weight, every mark, and no cache unless
+/// their cache classes agree. If one path reads by `GET` and submits by `POST`, give one of the two a name.
 ///
 /// ```
 /// use rpcgate_core::cache_rule::CacheRule;
@@ -38,16 +38,16 @@ pub struct RestMethod {
 }
 
 impl RestMethod {
-    /// A path that is read by `GET` and `HEAD`. Such a call weighs `cu` Compute Units, is not cached and has no marks.
+    /// A path that is read by `GET` and `HEAD`. Such a call has a weight of `cu` Compute Units, is not cached and has no marks.
     ///
     /// # Panics
-    /// If the template does not consist of segments as [`RestMethod`] describes them. In a constant the compiler
-    /// reports it.
+    /// If the template does not consist of segments as [`RestMethod`] describes them. In a constant, this is a compile
+    /// error.
     pub const fn get(template: &'static str, cu: u32) -> Self {
         RestMethod::new(template, false, cu)
     }
 
-    /// A path to which something is posted that the node computes: the call changes nothing and may be repeated.
+    /// A path to which clients post input for a computation: the call changes nothing and may be repeated.
     ///
     /// # Panics
     /// As [`get`](RestMethod::get).
@@ -55,7 +55,7 @@ impl RestMethod {
         RestMethod::new(template, true, cu)
     }
 
-    /// A path to which a transaction is posted: a [`BROADCAST`](Flags::BROADCAST), which is never sent twice.
+    /// A path to which clients post a transaction: a [`BROADCAST`](Flags::BROADCAST), which is never sent twice.
     ///
     /// # Panics
     /// As [`get`](RestMethod::get).
@@ -68,7 +68,7 @@ impl RestMethod {
         RestMethod { template, is_posted, row: Method::new(template, cu) }
     }
 
-    /// The same under a name of its own: 1 to 256 bytes without blanks and without `*`.
+    /// The same row with a name of its own: 1 to 256 bytes without blanks and without `*`.
     #[must_use]
     pub const fn named(mut self, name: &'static str) -> Self {
         self.row.name = name;
@@ -76,21 +76,21 @@ impl RestMethod {
         self
     }
 
-    /// The same in a cache class.
+    /// The same row with a cache class.
     #[must_use]
     pub const fn cached(mut self, cache: CacheRule) -> Self {
         self.row = self.row.cached(cache);
         self
     }
 
-    /// The same with more marks.
+    /// The same row with more marks.
     #[must_use]
     pub const fn marked(mut self, flags: Flags) -> Self {
         self.row = self.row.marked(flags);
         self
     }
 
-    /// The row of the method table: the name, and what holds for the calls that match.
+    /// The row of the method table: the name, and the rule of the calls that match.
     pub const fn row(&self) -> Method {
         self.row
     }
@@ -105,7 +105,7 @@ impl RestMethod {
         if self.is_posted { "POST, OPTIONS" } else { "GET, OPTIONS" }
     }
 
-    /// Whether a call with this HTTP method for this path goes by the row.
+    /// Whether the row applies to a call with this HTTP method for this path.
     pub fn matches(&self, verb: &http::Method, path: &Path) -> bool {
         let is_verb = match *verb {
             http::Method::GET | http::Method::HEAD => !self.is_posted,
@@ -148,7 +148,7 @@ const fn is_template(text: &[u8]) -> bool {
     true
 }
 
-/// Whether the segment from `start` to `end` is a literal or a parameter, and the rest of a path only at its end.
+/// Whether the segment from `start` to `end` is a literal or a parameter; the rest of a path only at its end.
 const fn is_template_segment(text: &[u8], start: usize, end: usize) -> bool {
     if start == end {
         return false;

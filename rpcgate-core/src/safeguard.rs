@@ -1,5 +1,5 @@
-//! The safeguard against storms of refusals: a key that keeps calling although it is answered 429 has its limits scaled
-//! down for a while (it is *cooled down*).
+//! The safeguard against storms of refusals: the limits of a key that keeps calling although it gets 429 are scaled down for a
+//! limited time (the key is *cooled down*).
 
 use crate::backend::usage_sink::Record;
 use crate::caller::{Caller, KeyId, ProjectId, TenantId};

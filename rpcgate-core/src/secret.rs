@@ -2,10 +2,10 @@
 //! stored under.
 //!
 //! A key is `rpcg_`, 7 characters of id (together the 12-character prefix that may be shown), 32 characters of secret
-//! and 6 of checksum, all of `0-9A-Za-z`. The checksum is keyed: without `gateway.key_secret` no one can make a key that
+//! and 6 of checksum, all of `0-9A-Za-z`. The checksum is keyed: without `gateway.key_secret` it is impossible to make a key that
 //! reaches the store.
 //!
-//! Making, checking and hashing keys needs the feature `secrets`.
+//! Creating, checking and hashing keys needs the feature `secrets`.
 
 #[cfg(any(test, feature = "secrets"))]
 use ring::rand::{SecureRandom, SystemRandom};
@@ -24,7 +24,7 @@ pub const LENGTH: usize = PREFIX + SECRET + CHECKSUM;
 #[cfg(any(test, feature = "secrets"))]
 const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Makes keys, and tells forged ones from genuine ones. All parts of a deployment use the same secret.
+/// Creates keys, and distinguishes forged ones from genuine ones. All parts of a deployment use the same secret.
 #[cfg(any(test, feature = "secrets"))]
 pub struct KeyForge {
     secret: hmac::Key,
@@ -83,7 +83,7 @@ impl KeyForge {
         Ok(key)
     }
 
-    /// Whether `key` was made with this secret. It may have been revoked since.
+    /// Whether `key` was created with this secret. It may have been revoked since.
     pub fn is_genuine(&self, key: &str) -> bool {
         let Some((body, checksum)) = key.split_at_checked(LENGTH - CHECKSUM) else { return false };
         use subtle::ConstantTimeEq;

@@ -1,4 +1,4 @@
-//! How much of a shared resource one project may hold, so that none can keep the others out.
+//! How much of a shared resource one project may hold, so that no project can exclude the others.
 
 use crate::caller::ProjectId;
 use crate::sharded::Sharded;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// A resource such as bytes or places, with a limit for all projects together.
 ///
 /// A project may always take up to its share while any are left. It may take more, but must then leave a reserve for
-/// projects that hold less than theirs: a project that is alone gets nearly everything, and the next project still gets
+/// projects below their share: a single project gets nearly everything, and the next project still gets
 /// something.
 ///
 /// ```

@@ -1,8 +1,8 @@
-//! The account of something that lasts: a WebSocket stream, or a gRPC call with more than one message.
+//! The account of something long-lived: a WebSocket stream, or a gRPC call with more than one message.
 //!
-//! A [`Tally`] is settled once, when its set is done. A stream may last for days, and a process that is killed meanwhile
-//! must not take back what was counted. So a stream is recorded in parts, each safe when it is handed in: its begin
-//! before the client hears of it, what was pushed in sums of a tenth of a second, its end when the account is ended or
+//! A [`Tally`] is settled once, when its set is done. A stream may last for days, and if the process is killed meanwhile,
+//! the counts must not be lost. So a stream is recorded in parts, each of which is safe once it is recorded: its begin
+//! before the client gets an answer, pushed messages in sums of a tenth of a second, its end when the account is ended or
 //! dropped. The calls on a WebSocket stream have tallies of their own ([`StreamTally::message`]).
 //!
 //! | part | WebSocket | gRPC |
@@ -12,7 +12,7 @@
 //! | pushes | how many, and their bytes | – |
 //! | end | the bytes of all parts once more, which are not added again | outcome, latency and bytes of the call |
 //!
-//! All parts carry the request id of the begin. A stream whose process was killed has a begin and no end: it counts
+//! All parts have the request id of the begin. A stream whose process was killed has a begin and no end: it counts
 //! once.
 //!
 //! ```
@@ -50,7 +50,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// For how long pushes are summed before they are recorded. A process that is killed takes back no more than that.
+/// How long pushes are summed before they are recorded. A killed process loses at most the pushes of this time.
 pub const SUMMED: Duration = Duration::from_millis(100);
 
 /// The methods under which the parts of a WebSocket stream are recorded.
@@ -58,12 +58,11 @@ const CONNECT: &[u8] = b"WS:connect";
 const MESSAGE: &[u8] = b"WS:message";
 const DISCONNECT: &[u8] = b"WS:disconnect";
 
-/// What the client of a handshake gets (RFC 6455, section 4.2.2).
+/// The answer to a handshake (RFC 6455, section 4.2.2).
 const SWITCHING_PROTOCOLS: u16 = 101;
 const OK: u16 = 200;
 
-/// The account of a stream. Dropped before it was [ended](StreamTally::end), it records an end that its client brought
-/// about.
+/// The account of a stream. If it is dropped before it was [ended](StreamTally::end), it records an end by its client.
 #[derive(Debug)]
 pub struct StreamTally {
     request: RequestId,
@@ -73,11 +72,11 @@ pub struct StreamTally {
     arrival: Time,
     started: Duration,
     accounting: Arc<Accounting>,
-    /// Of a gRPC call; a WebSocket stream has none.
+    /// The method of a gRPC call; a WebSocket stream has none.
     method: Box<[u8]>,
-    /// What all parts have carried.
+    /// The bytes of all parts.
     bytes: Arc<StreamBytes>,
-    /// What was not recorded yet, and since when.
+    /// The pushes that are not recorded yet, and the time of the first.
     pushed: Pushed,
     is_ended: bool,
 }
@@ -91,11 +90,11 @@ struct Pushed {
 }
 
 impl StreamTally {
-    /// Begins the stream that `tally` is the account of: an admitted handshake, or a gRPC call that a node has taken.
-    /// The begin is recorded when this returns, with what the tally was counted as and what it costs.
+    /// Begins the stream of the account `tally`: an admitted handshake, or a gRPC call that a node has accepted.
+    /// The begin is recorded when this returns, with the tally's count in the windows and its cost.
     ///
     /// # Errors
-    /// Gives the tally back if the handshake or call was refused or failed: then there is no stream, and the tally
+    /// Returns the tally if the handshake or call was refused or failed: then there is no stream, and the tally
     /// records that itself.
     pub fn begin(mut tally: Box<Tally>) -> Result<Self, Box<Tally>> {
         let is_denied = |entry: &Entry| matches!(entry.state, CallState::Refused(_) | CallState::Failed(_));
@@ -127,27 +126,27 @@ impl StreamTally {
         let cost: u32 = tally.entries.iter().map(|entry| if is_ws { 0 } else { entry.call.rule.cu }).sum();
         let line = Line { cu: cost, ..stream.line(CONNECT, Outcome::Answered) };
         stream.record(Phase::Begin, stream.arrival, tally.counted, &[line]);
-        // What it costs is recorded: the tally gives back the rest of its reservation, and records nothing more.
+        // The cost is recorded: the tally returns the rest of its reservation, and records nothing more.
         tally.settle_begun(cost.into());
         Ok(stream)
     }
 
-    /// The request id that all parts of the stream carry.
+    /// The request id of all parts of the stream.
     pub fn request(&self) -> RequestId {
         self.request
     }
 
-    /// Whose stream it is.
+    /// The caller of the stream.
     pub fn caller(&self) -> &Arc<Caller> {
         &self.caller
     }
 
-    /// The chain it is for.
+    /// The chain of the stream.
     pub fn chain(&self) -> &Arc<Chain> {
         &self.chain
     }
 
-    /// A tally for the calls in a message that arrives now. It is recorded by itself, under a request id of its own, and
+    /// A tally for the calls in a message that arrives now. It is recorded separately, with its own request id, and
     /// its bytes are part of the stream's.
     pub fn message(&self) -> Box<Tally> {
         let clock = &self.accounting.clock;
@@ -160,7 +159,7 @@ impl StreamTally {
         Box::new(tally)
     }
 
-    /// Counts a message of `bytes` that is pushed to the client and answers none of its calls. It is recorded with
+    /// Counts a message of `bytes` that is pushed to the client and answers none of its calls. It is recorded together with
     /// others, at the latest by the first push or [`flush`](StreamTally::flush) that comes [`SUMMED`] after it.
     pub fn push(&mut self, bytes: u32) {
         self.sum(Pushed { messages: 1, to_client: bytes, ..Pushed::default() });
@@ -172,19 +171,19 @@ impl StreamTally {
     }
 
     /// When [`flush`](StreamTally::flush) is due, by the clock's [`elapsed`](crate::clock::Clock::elapsed); `None`:
-    /// nothing waits.
+    /// no pushes wait.
     pub fn due(&self) -> Option<Duration> {
         self.pushed.since.map(|since| since + SUMMED)
     }
 
-    /// Records the pushes that wait.
+    /// Records the waiting pushes.
     pub fn flush(&mut self) {
         let Pushed { messages, to_node, to_client, since } = std::mem::take(&mut self.pushed);
         if since.is_none() {
             return;
         }
         self.bytes.add(to_node, to_client);
-        // Of another long call the end tells all bytes; only WebSocket streams have rows of their own for messages.
+        // For another long call the end has all bytes; only WebSocket streams have rows of their own for messages.
         if self.transport == Transport::Ws {
             let line = self.line(MESSAGE, Outcome::Answered);
             let line = Line { calls: messages, bytes_in: to_node, bytes_out: to_client, ..line };
@@ -192,7 +191,7 @@ impl StreamTally {
         }
     }
 
-    /// Ends the stream and records what became of it.
+    /// Ends the stream and records its outcome.
     pub fn end(mut self, outcome: Outcome) {
         self.finish(outcome);
     }
@@ -204,7 +203,7 @@ impl StreamTally {
         self.flush();
         let mut to_node = self.bytes.to_node.load(Relaxed);
         let mut to_client = self.bytes.to_client.load(Relaxed);
-        // A line counts up to 4 GiB; a stream that carried more has further lines, which stand for no further call.
+        // A line counts up to 4 GiB; a longer stream has further lines, which count no further call.
         let mut lines = Vec::with_capacity(1);
         let mut calls = 1;
         while calls == 1 || to_node > 0 || to_client > 0 {
@@ -212,7 +211,7 @@ impl StreamTally {
             lines.push(Line { calls, bytes_in, bytes_out, ..self.line(DISCONNECT, outcome) });
             calls = 0;
         }
-        // A call belongs to the hour in which it came; the end of a WebSocket stream is an event of its own.
+        // A call belongs to the hour of its arrival; the end of a WebSocket stream is an event of its own.
         let is_ws = self.transport == Transport::Ws;
         let moment = if is_ws { self.accounting.clock.now() } else { self.arrival };
         self.record(Phase::End, moment, 0, &lines);
@@ -241,7 +240,7 @@ impl StreamTally {
         }
     }
 
-    /// A line without numbers, under `part` of a WebSocket stream or the name of the call.
+    /// A line without counts, under `part` of a WebSocket stream or the name of the call.
     fn line<'a>(&'a self, part: &'static [u8], outcome: Outcome) -> Line<'a> {
         let is_ws = self.transport == Transport::Ws;
         Line {
@@ -285,7 +284,7 @@ impl Drop for StreamTally {
     }
 }
 
-/// Takes from `bytes` what one line can tell.
+/// Takes from `bytes` as much as one line can hold.
 fn part(bytes: &mut u64) -> u32 {
     let part = u32::try_from(*bytes).unwrap_or(u32::MAX);
     *bytes -= u64::from(part);
@@ -372,7 +371,7 @@ mod tests {
         let begin = &fixture.sink.records()[0];
         assert_eq!((begin.request, begin.windowed, begin.transport), (ID, 1, Transport::Ws));
         assert_eq!((begin.lines[0].status, begin.lines[0].cu), (101, 0));
-        // A process that is killed runs no destructor.
+        // A killed process runs no destructor.
         std::mem::forget(stream);
         assert_eq!(fixture.sink.records().len(), 1);
     }

@@ -1,6 +1,6 @@
-//! The account of a set: its caller, the outcome of each call, what is charged. However the life of a set ends, dropping
-//! its tally gives back what was reserved and not used and hands one record to the sink. The account of something that
-//! lasts is a [`StreamTally`](crate::stream_tally::StreamTally), which a tally opens.
+//! The account of a set: its caller, the outcome of each call, and the charges. However the life of a set ends, dropping
+//! its tally returns the unused part of its reservation and passes one record to the sink. The account of something
+//! long-lived is a [`StreamTally`](crate::stream_tally::StreamTally), which a tally opens.
 
 use crate::backend::counters::Counters;
 use crate::backend::usage_observer::{ObservedSink, UsageObserver};
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How a call came.
+/// The transport of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Transport {
     /// An HTTP request.
@@ -49,9 +49,9 @@ impl Transport {
 pub struct Accounting {
     /// The clock that measures latency.
     pub clock: Arc<dyn Clock>,
-    /// Where reservations are given back.
+    /// The counters to which reservations are returned.
     pub counters: Arc<dyn Counters>,
-    /// Where the record goes.
+    /// The sink that gets the record.
     pub sink: Arc<dyn UsageSink>,
 }
 
@@ -63,58 +63,58 @@ impl Accounting {
     }
 }
 
-/// The entries of a set, in the order of the request. One needs no allocation of its own.
+/// The entries of a set, in the order of the request. A single one needs no allocation of its own.
 pub type Entries = SmallVec<[Entry; 1]>;
 
 /// The account of one set of calls.
 #[derive(Debug)]
 pub struct Tally {
-    /// What `x-request-id` says.
+    /// The value of `x-request-id`.
     pub request: RequestId,
-    /// How it came.
+    /// The transport of the request.
     pub transport: Transport,
-    /// The chain it is for.
+    /// The chain of the calls.
     pub chain: Arc<Chain>,
-    /// Whose it is.
+    /// The caller.
     pub caller: Arc<Caller>,
-    /// Until when the caller's limits are scaled down, where they are: those of `caller` are what is left of them.
+    /// Until when the caller's limits are scaled down, if they are: `caller` then has the scaled limits.
     pub cooled: Option<Time>,
-    /// When it came: the moment that decides its minute and hour.
+    /// The arrival, which decides its minute and hour.
     pub arrival: Time,
-    /// The request's body, into which the entries point.
+    /// The request's body, to which the spans of the entries refer.
     pub body: Bytes,
-    /// Whether it came as an array.
+    /// Whether the request was an array.
     pub batch: bool,
     /// The calls.
     pub entries: Entries,
-    /// Why the request was refused as a whole.
+    /// The reason why the request was refused as a whole.
     pub refused: Option<Refusal>,
-    /// How the windows stood when it was counted in them, or was refused by them.
+    /// The state of the windows after the request was counted in them or refused by them.
     pub windows: Option<Windows>,
-    /// As how many requests it was counted in the plan windows.
+    /// The number of requests that the plan windows counted.
     pub counted: u32,
-    /// What it reserved in the project's quota.
+    /// Its reservation in the project's quota.
     pub grant: Option<Grant>,
-    /// Headers of a node's answer to a set of one that pass to the client.
+    /// Headers of a node's answer to a set of one that are passed to the client.
     pub passing: HeaderMap,
     /// Memory held for its bodies.
     pub room: crate::memory::MemoryPermit,
-    /// When its calls must have come back, by [`Clock::elapsed`], where they have waited for others' before.
+    /// The deadline of its calls, by [`Clock::elapsed`], if they have waited for others' calls before.
     pub deadline: Option<Duration>,
     pub(crate) started: Duration,
     pub(crate) accounting: Arc<Accounting>,
-    /// What part of a life its record tells.
+    /// The part of a life that its record covers.
     pub(crate) phase: Phase,
-    /// The stream that its calls are messages of.
+    /// The stream whose messages its calls are.
     pub(crate) stream: Option<Arc<StreamBytes>>,
     is_closed: bool,
-    /// Dropped with the account, which has handed in its record by then.
+    /// Dropped with the account, whose record is in the sink by then.
     in_flight: Option<InFlightCall>,
 }
 
 impl Tally {
-    /// The account of a request that has just been authenticated; `started` is what the clock's
-    /// [`elapsed`](Clock::elapsed) said on its arrival.
+    /// The account of a request that has just been authenticated; `started` is the clock's [`elapsed`](Clock::elapsed) at its
+    /// arrival.
     ///
     /// A request by [`Transport::Ws`] is a handshake: it is recorded as the begin of a stream, refused or not. The
     /// messages of a stream get their tallies from its [`StreamTally`](crate::stream_tally::StreamTally).
@@ -152,12 +152,12 @@ impl Tally {
         }
     }
 
-    /// Whether any call is still on its way to a node.
+    /// Whether any call still has to be sent to a node.
     pub fn has_open(&self) -> bool {
         self.entries.iter().any(Entry::is_open)
     }
 
-    /// To be called before anything is counted for it: until its record is in the sink, the counters know that it is
+    /// Must be called before anything is counted for it: until its record is in the sink, the counters know that it is
     /// in flight.
     pub fn begin(&mut self) {
         if self.in_flight.is_none() {
@@ -175,17 +175,17 @@ impl Tally {
         self.refused = Some(refusal);
     }
 
-    /// How the windows stand, for the rate headers: as they were counted, or as they are now.
+    /// The state of the windows for the rate headers: after the count, or the current one.
     pub fn windows_now(&self) -> Windows {
         self.windows.unwrap_or_else(|| self.accounting.counters.peek(&self.caller, self.arrival))
     }
 
-    /// Compute Units charged so far, all entries together.
+    /// The Compute Units charged so far, over all entries.
     pub fn charged(&self) -> u64 {
         self.entries.iter().map(|entry| u64::from(self.charge(entry))).sum()
     }
 
-    /// Whether every answer was in the cache before the request came.
+    /// Whether every answer was in the cache before the request arrived.
     pub fn is_hit(&self) -> bool {
         !self.entries.is_empty()
             && self.entries.iter().all(
@@ -193,15 +193,15 @@ impl Tally {
             )
     }
 
-    /// Closes the account of an answer that is about to leave: it may leave once the receipt, if there is one, is
+    /// Closes the account of an answer that is about to be sent: it may be sent once the receipt, if there is one, is
     /// dropped.
     pub fn close(mut self: Box<Self>) -> Option<Receipt> {
         self.is_closed = true;
         self.settle(Receipt::hold).flatten()
     }
 
-    /// Settles the account of something that has begun and goes on: of what it reserved, all but `cost` goes back. Its
-    /// begin is recorded already.
+    /// Settles the account of something that has begun and continues: all of its reservation except `cost` is returned. Its
+    /// begin is already recorded.
     pub(crate) fn settle_begun(mut self: Box<Self>, cost: u64) {
         self.is_closed = true;
         self.refund(cost);
@@ -238,7 +238,7 @@ impl Tally {
         }
         let dialect = self.chain.facts().dialect;
         let name = self.chain.name();
-        // What belongs to no entry (brackets, separators) is the first one's.
+        // Bytes that belong to no entry (brackets, separators) count for the first one.
         let spare = self.body.len().saturating_sub(self.entries.iter().map(|entry| entry.call.len()).sum());
         let lines: SmallVec<[Line<'_>; 1]> = self
             .entries
@@ -280,7 +280,7 @@ impl Tally {
     }
 }
 
-/// The bytes that a stream has carried, as the records of its parts have them.
+/// The bytes of a stream, as the records of its parts have them.
 #[derive(Debug, Default)]
 pub(crate) struct StreamBytes {
     pub(crate) to_node: AtomicU64,
@@ -302,9 +302,9 @@ impl Drop for Tally {
     }
 }
 
-/// The HTTP status the call would have had alone.
+/// The HTTP status that the call would have had alone.
 fn status(entry: &Entry, dialect: Dialect) -> StatusCode {
-    /// What servers log for a client that left before its answer.
+    /// The status that servers log for a client that left before its answer.
     const CLIENT_CLOSED_REQUEST: u16 = 499;
     match &entry.state {
         CallState::Open | CallState::Parked | CallState::Sent => {

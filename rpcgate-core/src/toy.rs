@@ -1,11 +1,11 @@
-//! A made-up chain with a method of every kind, for tests and examples of layers.
+//! An invented chain with a method of every kind, for tests and examples of layers.
 
 use crate::adapter::{Adapter, NodeStatus, Probe, Settled};
 use crate::cache_rule::CacheRule;
 use crate::call::CallView;
 use crate::chain::{Chain, Facts, Flags, Method, MethodRule};
 
-/// The chain at `/toy`: `toy_id` costs nothing and is static, `toy_read` is kept for 2 s, `toy_block` is immutable,
+/// The chain at `/toy`: `toy_id` costs nothing and is static, `toy_read` is cached for 2 s, `toy_block` is immutable,
 /// `toy_scan` is heavy, `toy_send` a broadcast; `probe_*` can be opened, `admin_*` is closed.
 #[derive(Debug)]
 pub struct Toy;

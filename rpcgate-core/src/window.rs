@@ -57,7 +57,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// The windows of `plan` at `now`, of which `used` requests have been used (minute, hour, day).
+    /// The windows of `plan` at `now`, with `used` requests used (minute, hour, day).
     pub fn of(plan: &Plan, used: [u64; 3], now: Time) -> Self {
         let allowance = |span: WindowSpan, limit: u64, used: u64| Allowance {
             limit,
@@ -71,14 +71,14 @@ impl Windows {
         }
     }
 
-    /// The window with the fewest requests left, of equals the shorter: the one of the `ratelimit-*` headers.
+    /// The window with the fewest requests left, of equals the shorter: the one in the `ratelimit-*` headers.
     pub fn tightest(&self) -> Allowance {
         [self.hour, self.day]
             .into_iter()
             .fold(self.minute, |least, next| if next.remaining < least.remaining { next } else { least })
     }
 
-    /// `None` when all windows have room for `weight` requests, else the latest reset in seconds among those that have
+    /// `None` if all windows have room for `weight` requests; otherwise the latest reset in seconds among those that have
     /// not: the value of `Retry-After`.
     pub fn exhausted(&self, weight: u64) -> Option<u64> {
         [self.minute, self.hour, self.day].into_iter().filter(|w| w.remaining < weight).map(|w| w.reset).max()
@@ -87,9 +87,9 @@ impl Windows {
 
 /// A count that starts again with every span of `SECS` seconds of the UTC clock.
 ///
-/// The count only moves forward: an arrival whose span is over is counted in the newest span, so that no request can
-/// bring back a span that is over by arriving before its neighbours and being decided on after them. Only
-/// [`forget_ahead`](Fixed::forget_ahead), which takes the current time, takes a count back after the clock was set back.
+/// The count only moves forward: an arrival in a span that is over is counted in the newest span, so that no request can
+/// reopen an old span by arriving before its neighbours and being decided after them. Only
+/// [`forget_ahead`](Fixed::forget_ahead), which takes the current time, removes a count after the clock was set back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Fixed<const SECS: u64> {
     number: u64,
@@ -97,7 +97,7 @@ pub struct Fixed<const SECS: u64> {
 }
 
 impl<const SECS: u64> Fixed<SECS> {
-    /// The count in the span in which an arrival at `arrival` counts.
+    /// The count of the span that an arrival at `arrival` is counted in.
     pub const fn used(&self, arrival: Time) -> u64 {
         if arrival.secs() / SECS > self.number { 0 } else { self.count }
     }
@@ -112,21 +112,21 @@ impl<const SECS: u64> Fixed<SECS> {
         self.number
     }
 
-    /// Takes back what [`add`](Fixed::add) counted in the span `number`; nothing when that span is over.
+    /// Returns a count of [`add`](Fixed::add) in the span `number`; does nothing if that span is over.
     pub const fn give_back(&mut self, weight: u64, number: u64) {
         if number == self.number {
             self.count = self.count.saturating_sub(weight);
         }
     }
 
-    /// Forgets a count that lies more than one span ahead of `present`: the clock was set back since.
+    /// Removes a count that is more than one span ahead of `present`, because the clock was set back since.
     pub const fn forget_ahead(&mut self, present: Time) {
         if self.is_ahead(present) {
             (self.number, self.count) = (0, 0);
         }
     }
 
-    /// Whether the count matters no longer at `present`: its span is over, or the clock was set back since.
+    /// Whether the count is irrelevant at `present`: its span is over, or the clock was set back since.
     pub const fn is_over(&self, present: Time) -> bool {
         present.secs() / SECS > self.number || self.is_ahead(present)
     }
@@ -145,13 +145,13 @@ pub struct KeyWindows {
 }
 
 impl KeyWindows {
-    /// How the windows of `plan` stand.
+    /// The state of the windows of `plan`.
     pub fn peek(&self, plan: &Plan, now: Time) -> Windows {
         Windows::of(plan, [self.minute.used(now), self.hour.used(now), self.day.used(now)], now)
     }
 
-    /// Counts `weight` requests in all three windows when all three have room, in none otherwise; `Err` holds the
-    /// seconds to wait. The windows as they stand afterwards come with either.
+    /// Counts `weight` requests in all three windows if all three have room, otherwise in none; `Err` holds the
+    /// seconds to wait. Either way it returns the resulting windows.
     pub fn take(&mut self, plan: &Plan, weight: u64, now: Time) -> (Windows, Result<(), u64>) {
         let before = self.peek(plan, now);
         if let Some(wait) = before.exhausted(weight) {
@@ -161,28 +161,28 @@ impl KeyWindows {
         (self.peek(plan, now), Ok(()))
     }
 
-    /// Puts back what was counted in the windows of `now` (minute, hour, day) before a restart.
+    /// Restores the counts in the windows of `now` (minute, hour, day) from before a restart.
     pub const fn restore(&mut self, used: [u64; 3], now: Time) {
         self.minute.add(used[0], now);
         self.hour.add(used[1], now);
         self.day.add(used[2], now);
     }
 
-    /// Counts without asking.
+    /// Counts without a check.
     pub const fn add(&mut self, weight: u64, now: Time) {
         self.minute.add(weight, now);
         self.hour.add(weight, now);
         self.day.add(weight, now);
     }
 
-    /// Forgets the counts that lie ahead of `present`: see [`Fixed::forget_ahead`].
+    /// Removes counts that are ahead of `present`: see [`Fixed::forget_ahead`].
     pub const fn forget_ahead(&mut self, present: Time) {
         self.minute.forget_ahead(present);
         self.hour.forget_ahead(present);
         self.day.forget_ahead(present);
     }
 
-    /// Whether nothing of it matters any more at `present`.
+    /// Whether all its counts are irrelevant at `present`.
     pub const fn is_over(&self, present: Time) -> bool {
         self.day.is_over(present)
     }
@@ -282,7 +282,7 @@ mod tests {
     }
 
     proptest! {
-        /// A request is counted in the span of its arrival or, where that is over, in the newest one.
+        /// A request is counted in the span of its arrival or, if that is over, in the newest one.
         #[test]
         fn late_arrivals_agree_with_a_list_of_all_admitted_requests(
             steps in proptest::collection::vec((0u64..100, 0u64..9_000, 0u32..4, 1u64..4), 1..300),

@@ -41,9 +41,9 @@ pub trait Counters: Send + Sync + Debug {
         None
     }
 
-    /// Forgets what no longer matters at `now`, which is the present. Housekeeping calls it now and then, so that keys
-    /// long gone take no memory, and when the clock was set back, so that nothing is counted in spans that are still to
-    /// come. Counters that keep nothing in this process need not do anything.
+    /// Removes everything that does not matter any more at `now`, which is the current time. Housekeeping calls it regularly, so
+    /// that keys that are no longer used take no memory, and after the clock was set back, so that nothing is counted in future
+    /// spans. Counters that keep nothing in this process need not do anything.
     fn sweep(&self, now: Time) {
         let _ = now;
     }

@@ -11,14 +11,14 @@ use std::sync::Arc;
 #[cfg(any(test, feature = "secrets"))]
 pub use self::memory::MemoryDirectory;
 
-/// What a directory knows about a key.
+/// The state of a key in a directory.
 #[derive(Clone, Debug)]
 pub enum Peek {
     /// The key is valid.
     Known(Arc<Caller>),
     /// The key was revoked. Its caller is still returned, so that the refusal can be counted for its project.
     Revoked(Arc<Caller>),
-    /// There is no such key.
+    /// The key does not exist.
     Unknown,
     /// Not in memory: call [`fetch`](Directory::fetch).
     Miss,
@@ -26,7 +26,7 @@ pub enum Peek {
 
 /// Finds the caller of a key.
 pub trait Directory: Send + Sync + fmt::Debug {
-    /// What is known about `key` without waiting.
+    /// The state of `key`, if it is known without waiting.
     fn peek(&self, key: &str) -> Peek;
 
     /// Looks `key` up where keys are stored. Never returns [`Peek::Miss`].
@@ -35,18 +35,18 @@ pub trait Directory: Send + Sync + fmt::Debug {
     /// [`Unavailable`] when the store cannot be reached.
     fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Peek, Unavailable>>;
 
-    /// The caller of requests without a key; `None`: they are refused.
+    /// The caller of requests without a key; `None`: such requests are refused.
     fn anonymous(&self) -> Option<Arc<Caller>> {
         None
     }
 }
 
-/// A directory that lets everybody call, all as the same caller, with any key or none.
+/// A directory that accepts every request, with any key or none, as one and the same caller.
 #[derive(Debug)]
 pub struct OpenDirectory(Arc<Caller>);
 
 impl OpenDirectory {
-    /// A directory whose requests are all those of `caller`.
+    /// A directory that attributes all requests to `caller`.
     pub fn new(caller: Caller) -> Self {
         OpenDirectory(Arc::new(caller))
     }

@@ -52,7 +52,7 @@ mod tests {
     use crate::caller::RequestId;
     use parking_lot::Mutex;
 
-    /// Holds all records, and notes what it is told.
+    /// Holds all records, and records the calls that it gets.
     #[derive(Debug, Default)]
     struct Patient(Mutex<Vec<&'static str>>);
 

@@ -1,4 +1,4 @@
-//! The sink: where the record of every set of calls goes before its answer leaves.
+//! The sink, which receives the record of every set of calls before its answer is sent.
 
 use crate::caller::{KeyId, ProjectId, RequestId, TenantId};
 use crate::chain::ChainName;
@@ -12,40 +12,40 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Takes records. It does not wait: whatever is slow happens elsewhere.
+/// Receives records. Its functions do not block: slow work happens elsewhere.
 pub trait UsageSink: Send + Sync + Debug {
-    /// Takes one record. It is written when this returns, or as safe as the sink's state allows.
+    /// Takes one record. When this returns, the record is written, or as safe as the state of the sink allows.
     fn append(&self, record: &Record<'_>);
 
-    /// Takes one record that may wait for others, so that they are written together. `None`: it is written already.
-    /// Else it is not safe until [`write`](UsageSink::write) has returned for the ticket, which must happen soon:
-    /// [`Receipt`] sees to it.
+    /// Takes one record that may wait for others, so that they are written together. `None`: it is already written.
+    /// Otherwise it is safe only after [`write`](UsageSink::write) has returned for the ticket, which must be called soon:
+    /// [`Receipt`] ensures that.
     fn hold(&self, record: &Record<'_>) -> Option<Ticket> {
         self.append(record);
         None
     }
 
-    /// Writes the record of a ticket, and with it whatever else waits in its place.
+    /// Writes the record of a ticket, together with the others that wait in its place.
     fn write(&self, ticket: Ticket) {
         let _ = ticket;
     }
 
-    /// Whether it can take charged calls. Where it cannot, calls are refused before anything counts.
+    /// Whether it accepts charged calls. If not, calls are refused before anything is counted.
     fn is_ready(&self) -> bool {
         true
     }
 }
 
-/// Where a record waits that is not written yet. It means something to the sink that gave it alone.
+/// The position of a record that is not written yet. Only the sink that issued it can use it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ticket {
     /// The place.
     pub place: usize,
-    /// Which of the records that have waited there.
+    /// The number of the record among those that have waited there.
     pub number: u64,
 }
 
-/// A record that its sink holds and may not have written yet. Dropped, it has it written: no answer leaves before.
+/// A record that its sink holds and may not have written yet. Dropping this writes it; no answer is sent before.
 #[derive(Debug)]
 #[must_use = "dropped at once, it waits for no other"]
 pub struct Receipt {
@@ -54,7 +54,7 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// Hands a record to a sink that may hold it. `None` if it is written already.
+    /// Passes a record to a sink that may hold it. `None` if it is already written.
     pub fn hold(sink: &Arc<dyn UsageSink>, record: &Record<'_>) -> Option<Self> {
         let ticket = sink.hold(record)?;
         Some(Receipt { sink: sink.clone(), ticket })
@@ -70,11 +70,11 @@ impl Drop for Receipt {
 /// One set of calls, or the begin or the end of a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
-    /// What part of a life it records.
+    /// The part of a life that it records.
     pub phase: Phase,
     /// The request.
     pub request: RequestId,
-    /// Whose key.
+    /// The key of the caller.
     pub key: KeyId,
     /// The key's project.
     pub project: ProjectId,
@@ -82,57 +82,57 @@ pub struct Record<'a> {
     pub tenant: TenantId,
     /// The chain.
     pub chain: ChainName,
-    /// How it came.
+    /// The transport of the request.
     pub transport: Transport,
     /// The tenant's tier at the time.
     pub tier: Tier,
     /// The price of a Compute Unit at the time.
     pub price: Price,
-    /// When it came.
+    /// The arrival of the request.
     pub arrival: Time,
-    /// From its arrival to its answer.
+    /// The time from its arrival to its answer.
     pub latency: Duration,
-    /// As how many requests it was counted in the plan windows; windows are restored from it.
+    /// The number of requests that the plan windows counted; windows are restored from it.
     pub windowed: u32,
     /// Its calls.
     pub lines: &'a [Line<'a>],
 }
 
-/// What part of a life a record tells.
+/// The part of a life that a record covers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Phase {
     /// All of it.
     Whole,
     /// A stream, or a long call, has begun.
     Begin,
-    /// A stream has pushed something to its client.
+    /// Messages were pushed to the client of a stream.
     Pushed,
     /// It has ended; its line holds the totals.
     End,
 }
 
-/// One call, or several of a kind.
+/// One call, or several of the same kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a> {
     /// The metered method.
     pub method: &'a [u8],
     /// Compute Units charged.
     pub cu: u32,
-    /// The HTTP status the call would have had alone.
+    /// The HTTP status that the call would have had alone.
     pub status: u16,
-    /// What became of it.
+    /// The outcome of the call.
     pub outcome: Outcome,
-    /// Whether no node was asked for it.
+    /// Whether it was answered without a request to a node.
     pub cached: bool,
-    /// How many calls of this kind the line stands for; 1 unless refusals or stream messages are summed.
+    /// The number of calls of this kind that the line stands for; 1 unless refusals or stream messages are summed.
     pub calls: u32,
-    /// Its part of the request's body, in bytes.
+    /// The call's part of the request's body, in bytes.
     pub bytes_in: u32,
-    /// Its part of the answer's body, in bytes.
+    /// The call's part of the answer's body, in bytes.
     pub bytes_out: u32,
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Outcome {
     /// Answered with a result.
@@ -147,7 +147,7 @@ pub enum Outcome {
     Abandoned,
 }
 
-/// A record that owns what it says: one that memory keeps, or that was read from a journal or a database.
+/// A record that owns its content: one that is kept in memory, or was read from a journal or a database.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the fields are those of Record")]
 pub struct OwnedRecord {
@@ -166,7 +166,7 @@ pub struct OwnedRecord {
     pub lines: Vec<OwnedLine>,
 }
 
-/// A line that owns what it says. Its method is [`shown_method`].
+/// A line that owns its content. Its method is [`shown_method`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the fields are those of Line")]
 pub struct OwnedLine {
@@ -213,7 +213,7 @@ impl From<&Record<'_>> for OwnedRecord {
     }
 }
 
-/// A method's name as it is stored and shown: invalid UTF-8 is replaced, and so is NUL, which PostgreSQL does not take.
+/// A method's name as it is stored and shown: invalid UTF-8 is replaced, and so is NUL, which PostgreSQL does not accept.
 pub fn shown_method(name: &[u8]) -> Cow<'_, str> {
     let text = String::from_utf8_lossy(name);
     if text.contains('\0') { Cow::Owned(text.replace('\0', "\u{fffd}")) } else { text }
@@ -232,7 +232,7 @@ impl MemoryUsageSink {
         MemoryUsageSink { records: Mutex::default(), bound }
     }
 
-    /// What is kept, oldest first.
+    /// The stored records, oldest first.
     pub fn records(&self) -> Vec<OwnedRecord> {
         self.records.lock().iter().cloned().collect()
     }

@@ -100,7 +100,7 @@ pub struct MailSettings {
     pub from: String,
     /// The SMTP server; none by default.
     pub smtp: Option<Url>,
-    /// The folder in which mails are written as `.eml` files when there is no server.
+    /// The folder in which mails are written as `.eml` files if there is no server.
     pub outbox: PathBuf,
 }
 

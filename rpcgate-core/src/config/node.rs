@@ -13,15 +13,15 @@ const WS: &[&str] = &["ws", "wss"];
 const GRPC: &[&str] = &["grpc", "grpcs", "http", "https"];
 const ANY: &[&str] = &["http", "https", "ws", "wss", "grpc", "grpcs"];
 
-/// A node, with an address for each protocol that it takes. Written as a string, it is one URL whose scheme names the
+/// A node, with an address for each protocol that it accepts. Written as a string, it is one URL whose scheme names the
 /// protocol: `http(s)`, `ws(s)` or `grpc(s)`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NodeSettings {
-    /// Where it takes HTTP; without user and password, which are moved to the fields of those names.
+    /// The URL for HTTP; user and password are moved to the fields with those names.
     pub url: Option<Url>,
-    /// Where it takes WebSocket connections.
+    /// The URL for WebSocket connections.
     pub ws: Option<Url>,
-    /// Where it takes gRPC: without TLS at scheme `grpc` or `http`, over TLS at `grpcs` or `https`.
+    /// The URL for gRPC: without TLS with the scheme `grpc` or `http`, over TLS with `grpcs` or `https`.
     pub grpc: Option<Url>,
     /// The user for HTTP basic authentication, at all its URLs.
     pub user: Option<String>,
@@ -29,9 +29,9 @@ pub struct NodeSettings {
     pub password: Option<Secret>,
     /// Headers that every request to it carries.
     pub headers: BTreeMap<String, Secret>,
-    /// The most calls that it takes in one request; 1: no batches.
+    /// The most calls that it accepts in one request; 1: no batches.
     pub max_batch: u32,
-    /// Nodes of a lower number are asked first, those of a higher one when no other is healthy.
+    /// Nodes with a lower number are used first, those with a higher one if no other is healthy.
     pub priority: u32,
 }
 

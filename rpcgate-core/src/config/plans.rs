@@ -1,4 +1,4 @@
-//! `[plans]`: the four tiers, and what a batch counts as.
+//! `[plans]`: the four tiers, and how a batch is counted.
 
 use super::fields::{Fields, Table};
 use crate::plan::{BatchCounts, Counts, Plan, Tier};
@@ -6,7 +6,7 @@ use crate::plan::{BatchCounts, Counts, Plan, Tier};
 /// `[plans]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plans {
-    /// What one batch counts as in the windows.
+    /// How one batch is counted in the windows.
     pub batch_counts: BatchCounts,
     /// `[plans.free]`.
     pub free: Plan,

@@ -76,7 +76,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The first byte of the next token, which tells its kind; `None` at the end. Skips white space.
+    /// The first byte of the next token, which shows its kind; `None` at the end. Skips white space.
     #[inline]
     pub fn peek(&mut self) -> Option<u8> {
         self.pos = skip_space(self.text, self.pos);
@@ -206,7 +206,7 @@ impl<'a> Cursor<'a> {
         self.next(b']')
     }
 
-    /// Checks that nothing but white space is left.
+    /// Checks that only white space is left.
     #[inline]
     pub fn end(&mut self) -> Result<(), SyntaxError> {
         match self.peek() {

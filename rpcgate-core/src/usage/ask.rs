@@ -10,16 +10,16 @@ use std::str::FromStr;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// Rows of an answer when the question says nothing about it.
+/// The default number of rows in an answer.
 pub const DEFAULT_LIMIT: u32 = 500;
 
-/// The most rows of an answer.
+/// The largest number of rows in an answer.
 pub const MOST_ROWS: u32 = 5_000;
 
-/// The most names to group by.
+/// The largest number of names to group by.
 pub const MOST_GROUPS: usize = 4;
 
-/// What rows are grouped by.
+/// A dimension by which rows are grouped.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Group {
     /// The UTC hour.
@@ -41,7 +41,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// All of them.
+    /// All dimensions.
     pub const ALL: [Group; 8] = [
         Group::Hour,
         Group::Day,
@@ -82,43 +82,43 @@ impl FromStr for Group {
     }
 }
 
-/// Why a question cannot be asked.
+/// The reason why a query is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
-    /// The window is none.
+    /// The window is invalid.
     #[error(transparent)]
     Window(#[from] WindowError),
-    /// A moment is none.
+    /// A moment is invalid.
     #[error("{0} must be an RFC 3339 moment since 1970, such as 2027-01-31T12:00:00Z")]
     Moment(&'static str),
-    /// `to` was given alone.
+    /// `to` was given without `from`.
     #[error("to needs from")]
     NoFrom,
-    /// `group_by` holds a name that is none.
+    /// `group_by` contains an unknown name.
     #[error("group_by takes hour, day, chain, method, key, project, transport, status")]
     Group,
-    /// `group_by` holds a name twice.
+    /// `group_by` contains a name twice.
     #[error("group_by names {0} twice")]
     Twice(Group),
-    /// `group_by` holds too many names.
+    /// `group_by` contains too many names.
     #[error("group_by takes at most {MOST_GROUPS} names")]
     TooManyGroups,
-    /// `group_by` holds hour and day.
+    /// `group_by` contains both hour and day.
     #[error("group_by takes hour or day, not both")]
     HourAndDay,
-    /// An identifier is none.
+    /// An identifier is invalid.
     #[error("{0} must be a UUID")]
     Id(&'static str),
-    /// `transport` is none.
+    /// `transport` is unknown.
     #[error("transport must be one of http, ws, grpc")]
     Transport,
-    /// `limit` is none.
+    /// `limit` is invalid.
     #[error("limit must be a number from 1 to {MOST_ROWS}")]
     Limit,
 }
 
-/// The parameters of a request, as they came; what is `None` was not given.
+/// The parameters of a request as they were sent; `None` means absent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(missing_docs, reason = "the names are those of the request")]
 pub struct Params<'a> {
@@ -134,7 +134,7 @@ pub struct Params<'a> {
     pub limit: Option<&'a str>,
 }
 
-/// A question to the usage view of one tenant.
+/// A query for the usage view of one tenant.
 ///
 /// ```
 /// use rpcgate_core::usage::{AskError, Params, UsageAsk};
@@ -158,18 +158,18 @@ pub struct UsageAsk {
     limit: u32,
 }
 
-/// The part that a question is about; a field that is `None` restricts nothing.
+/// A filter; a field that is `None` restricts nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Only {
-    /// This project.
+    /// Only this project.
     pub project: Option<ProjectId>,
-    /// This chain, by path name.
+    /// Only this chain, by path name.
     pub chain: Option<String>,
-    /// This method, as it is [shown](shown_method).
+    /// Only this method, as it is [shown](shown_method).
     pub method: Option<String>,
-    /// This key.
+    /// Only this key.
     pub key: Option<KeyId>,
-    /// This transport.
+    /// Only this transport.
     pub transport: Option<Transport>,
 }
 
@@ -179,10 +179,10 @@ impl UsageAsk {
         UsageAsk { tenant, window, group_by: Vec::new(), only: Only::default(), limit: DEFAULT_LIMIT }
     }
 
-    /// The question of a request that came at `now`.
+    /// The query of a request that arrived at `now`.
     ///
-    /// `from` and `to` replace `period`; without `to` the window ends `now`. A parameter that is empty counts as not
-    /// given, as forms send it.
+    /// `from` and `to` replace `period`; without `to` the window ends at `now`. An empty parameter counts as absent,
+    /// because forms send empty fields.
     ///
     /// # Errors
     /// An [`AskError`] that names the parameter.
@@ -214,7 +214,7 @@ impl UsageAsk {
         UsageAsk::new(tenant, window).only(only).grouped(&groups)?.limited(limit.unwrap_or(DEFAULT_LIMIT))
     }
 
-    /// The question with rows by `groups`, in that order.
+    /// The query with rows grouped by `groups`, in that order.
     ///
     /// # Errors
     /// [`AskError::TooManyGroups`], [`AskError::Twice`], [`AskError::HourAndDay`].
@@ -231,18 +231,18 @@ impl UsageAsk {
         Ok(UsageAsk { group_by: groups.to_vec(), ..self })
     }
 
-    /// The question about a part.
+    /// The query with this filter.
     #[must_use]
     pub fn only(self, only: Only) -> Self {
-        // No stored name has a NUL, and a database may not take one.
+        // No stored name contains a NUL, and a database may not accept one.
         let clean = |name: Option<String>| name.map(|name| shown_method(name.as_bytes()).into_owned());
         UsageAsk { only: Only { chain: clean(only.chain), method: clean(only.method), ..only }, ..self }
     }
 
-    /// The question with at most `rows` rows in its answer.
+    /// The query with at most `rows` rows in its answer.
     ///
     /// # Errors
-    /// [`AskError::Limit`] for none, or more than [`MOST_ROWS`].
+    /// [`AskError::Limit`] for 0, or more than [`MOST_ROWS`].
     pub fn limited(self, rows: u32) -> Result<Self, AskError> {
         if !(1..=MOST_ROWS).contains(&rows) {
             return Err(AskError::Limit);
@@ -250,34 +250,34 @@ impl UsageAsk {
         Ok(UsageAsk { limit: rows, ..self })
     }
 
-    /// Whose usage.
+    /// The tenant of the usage.
     pub const fn tenant(&self) -> TenantId {
         self.tenant
     }
 
-    /// Its hours.
+    /// The hours of the query.
     pub const fn window(&self) -> &UsageWindow {
         &self.window
     }
 
-    /// What rows are grouped by.
+    /// The dimensions by which rows are grouped.
     pub fn group_by(&self) -> &[Group] {
         &self.group_by
     }
 
-    /// The part that it is about.
+    /// The filter.
     pub const fn part(&self) -> &Only {
         &self.only
     }
 
-    /// The most rows of the answer.
+    /// The largest number of rows in the answer.
     pub const fn limit(&self) -> u32 {
         self.limit
     }
 }
 
 fn groups(names: &str) -> Result<Vec<Group>, AskError> {
-    // Refused before they are read one by one: a request line has room for thousands.
+    // Refused before the names are read one by one: a request line has room for thousands.
     if names.split(',').count() > MOST_GROUPS {
         return Err(AskError::TooManyGroups);
     }

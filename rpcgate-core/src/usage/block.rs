@@ -1,8 +1,8 @@
-//! Blocks: some thousand single events in one piece, since a database row for each would cost more than the call did.
+//! Blocks of some thousand single events, since a database row for each event would cost more than its call did.
 //!
-//! A block holds events that came in one UTC hour, as the journal writes them (frames without a head) but for what each
-//! repeats of the one before. The block that is being filled is *open*: the next shipment has it again under the same
-//! id, longer, and it takes the place of the shorter one. So a quiet gateway does not leave a row for each call.
+//! A block holds events that arrived in one UTC hour, in the journal's format (frames without a header) but without the bytes
+//! that each repeats of the previous one. The block that is being filled is *open*: the next shipment contains it again with
+//! the same id and more events, and replaces the shorter one. So a quiet gateway does not leave a row for each call.
 
 pub use super::delta::BadBlock;
 use super::delta::{self, Delta};
@@ -12,40 +12,40 @@ use crate::caller::{KeyId, ProjectId, RequestId, TenantId};
 use crate::clock::Time;
 use crate::journal::{Event, MAX_PAYLOAD, Reader, Writer};
 
-/// The most events of a block.
+/// The largest number of events in a block.
 pub const MOST_EVENTS: u32 = 4_096;
 
-/// A block with so many bytes of frames takes no more.
+/// A block with this many bytes of frames accepts no more.
 pub const FULL_BYTES: usize = 1 << 20;
 
-/// A block that has so many events is left as it is, once shipping it again would repeat more than [`REPEAT`] times
+/// A block with this many events is not shipped again once that would repeat more than [`REPEAT`] times
 /// the new events: with a call a second, a block of thousands would be written thousands of times.
 const WORTH_LEAVING: u32 = 256;
 const REPEAT: u32 = 16;
 
-/// How many hours are filled at a time. There is more than one when the clock of arrival runs apart from the order of
-/// records: calls that come in one hour end in the next, and streams in a much later one.
+/// The number of hours that are filled at a time. More than one is open if the order of arrivals differs from the order of
+/// records: calls that arrive in one hour end in the next, and streams in a much later one.
 const MOST_OPEN: usize = 8;
 
-/// The most bytes that come out of a block: [`FULL_BYTES`] and what was written last, which is one frame unless its
-/// names, numbers where it was read, had to be written out and took several.
+/// The largest size of a block: [`FULL_BYTES`] and the last write, which is one frame unless its
+/// names, which were numbers in the journal, had to be written out and took several.
 const MOST_BYTES: usize = FULL_BYTES + 8 * MAX_PAYLOAD;
 
-/// How much room for a frame is kept for the next one.
+/// The size of a frame's buffer that is kept for the next one.
 const KEPT: usize = 64 << 10;
 
-/// Events in one piece.
+/// Many events in one database row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Block {
     /// Its identifier, a UUID.
     pub id: u128,
-    /// When its earliest event came.
+    /// The arrival of its earliest event.
     pub from: Time,
-    /// When its latest event came: in the same UTC hour.
+    /// The arrival of its latest event, in the same UTC hour.
     pub to: Time,
-    /// How many events it holds.
+    /// The number of its events.
     pub count: u32,
-    /// Whose they are, no two the same.
+    /// The keys of its events, each once.
     pub keys: Vec<BlockKey>,
     /// The events.
     pub bytes: Vec<u8>,
@@ -60,14 +60,14 @@ pub struct BlockKey {
     pub project: ProjectId,
     /// The key.
     pub key: KeyId,
-    /// When the earliest of its events in the block came.
+    /// The arrival of the key's earliest event in the block.
     pub from: Time,
-    /// When the latest of them came.
+    /// The arrival of the key's latest event in the block.
     pub to: Time,
 }
 
 impl Block {
-    /// Goes through the events of a block in the order in which they were recorded.
+    /// Visits the events of a block in the order in which they were recorded.
     ///
     /// # Errors
     /// [`BadBlock`].
@@ -98,13 +98,13 @@ impl Block {
     }
 }
 
-/// Puts events into blocks.
+/// Collects events in blocks.
 ///
-/// It remembers what it has put into the blocks that are open. When a shipment of it is given up, that is no longer
-/// what the database holds: go on with new `Blocks` then.
+/// It remembers the content of the open blocks. If a shipment fails, that is no longer the content of
+/// the database: continue with new `Blocks` then.
 #[derive(Debug, Default)]
 pub struct Blocks {
-    /// The one used last at the end.
+    /// The most recently used one is last.
     open: Vec<Open>,
     done: Vec<Block>,
     /// The event that is being added.
@@ -117,7 +117,7 @@ impl Blocks {
         Self::default()
     }
 
-    /// Adds what `reader` has read last. `false`, and nothing is added: `event` is not from it.
+    /// Adds the event that `reader` has read last. Returns `false`, and adds nothing, if `event` is not from it.
     pub fn add(&mut self, reader: &Reader, event: &Event) -> bool {
         let Some(party) = reader.party(event.party) else { return false };
         let hour = event.arrival.hour();
@@ -146,12 +146,12 @@ impl Blocks {
         true
     }
 
-    /// Whether there is nothing new to be taken.
+    /// Whether there is nothing new.
     pub fn is_empty(&self) -> bool {
         self.done.is_empty() && self.open.iter().all(|open| open.fresh == 0)
     }
 
-    /// The blocks that hold anything new since they were taken last.
+    /// The blocks with new events since the last call.
     pub fn take(&mut self) -> Vec<Block> {
         let mut taken = std::mem::take(&mut self.done);
         self.open.retain_mut(|open| {
@@ -165,7 +165,7 @@ impl Blocks {
         taken
     }
 
-    /// Makes the block of `hour` the one used last.
+    /// Makes the block of `hour` the most recently used one.
     fn turn_to(&mut self, hour: u64, first: Time) {
         if let Some(at) = self.open.iter().position(|open| open.hour == hour) {
             self.open[at..].rotate_left(1);
@@ -212,10 +212,10 @@ struct Open {
     bytes: Delta,
     times: Times,
     count: u32,
-    /// How many of the events were in no shipment yet.
+    /// The number of events that were in no shipment yet.
     fresh: u32,
     keys: Words<(TenantId, ProjectId, KeyId)>,
-    /// When the events of each of the keys came.
+    /// The times of each key's events.
     key_times: Vec<Times>,
 }
 
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn a_block_with_a_megabyte_is_full() {
         let mut blocks = Blocks::new();
-        // Names that stay the same are written once, so these are all different.
+        // Names that stay the same are written once, so these all differ.
         let deeds: Vec<_> = (0..1_500)
             .map(|n| deed(110, NOW, vec![item(format!("{n:01024}")), item(format!("{n:01000}"))]))
             .collect();

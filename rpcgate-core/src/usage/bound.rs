@@ -1,7 +1,7 @@
-//! How many rows of usage a tenant has in an hour.
+//! A bound on the rows of usage that a tenant has in an hour.
 //!
-//! Rows multiply: keys by chains by methods by statuses, and clients make up methods. Once a tenant has as many rows as
-//! its keys plausibly need, new ones are counted without their method; what is charged, and to which key, stays exact.
+//! Rows multiply: keys by chains by methods by statuses, and clients can invent methods. Once a tenant has as many rows as
+//! its keys plausibly need, new ones are counted without their method; the charges of each key stay exact.
 
 use super::method::OTHER;
 use super::rollup::{Rollup, Stream, join};
@@ -11,29 +11,29 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
 
-/// Rows of a tenant in an hour whose methods are told apart, whatever its keys.
+/// The number of a tenant's rows in an hour with separate methods, independent of its keys.
 pub const ROWS: u64 = 10_000;
 
-/// How many more for each key that has any.
+/// The number of additional rows for each active key.
 pub const ROWS_OF_KEY: u64 = 100;
 
-/// At so many rows [`KnownRows`] begins anew: about sixteen MiB.
+/// The number of rows at which [`KnownRows`] is cleared: about sixteen MiB.
 const MOST_KNOWN: usize = 1 << 20;
 
 /// A tenant in an hour, by the hour's number from the epoch.
 pub type TenantHour = (TenantId, u64);
 
-/// What the database had of a tenant in an hour when it was asked.
+/// The rows that the database had of a tenant in an hour when it was queried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StoredRows {
-    /// How many rows.
+    /// The number of rows.
     pub rows: u64,
-    /// How many different keys they have.
+    /// The number of different keys in them.
     pub keys: u64,
 }
 
-/// The rows that are known to be in the database, by their hashes, so that it is asked only once for each tenant and
-/// hour. Rows that other gateways ship later are not noticed: the bound is each gateway's own.
+/// The rows that are known to be in the database, by their hashes, so that it is queried only once for each tenant and
+/// hour. Rows that other gateways ship later are not noticed: each gateway has its own bound.
 #[derive(Debug, Default)]
 pub struct KnownRows {
     tenants: HashMap<TenantHour, TenantRows, RandomState>,
@@ -56,7 +56,7 @@ impl TenantRows {
 }
 
 impl KnownRows {
-    /// The tenants and hours of `rollups` for which the database was not asked yet.
+    /// The tenants and hours of `rollups` for which the database was not queried yet.
     pub fn unknown(&self, rollups: &[Rollup]) -> Vec<TenantHour> {
         let mut unknown: Vec<_> = rollups.iter().map(place).collect();
         unknown.sort_unstable();
@@ -65,7 +65,7 @@ impl KnownRows {
         unknown
     }
 
-    /// Learns what the database has.
+    /// Adds the rows of the database.
     pub fn learn(&mut self, stored: impl IntoIterator<Item = (TenantHour, StoredRows)>) {
         if self.count >= MOST_KNOWN {
             *self = KnownRows::default();
@@ -75,8 +75,8 @@ impl KnownRows {
         }
     }
 
-    /// The rollups in the order they are stored in. A row that exceeds its tenant's bound is counted under
-    /// [`OTHER`]. Rows of a shipment that fails count all the same.
+    /// The rollups in storage order. A row beyond its tenant's bound is counted under
+    /// [`OTHER`]. Rows of a shipment that fails count nevertheless.
     pub fn bound<'r>(&mut self, rollups: Cow<'r, [Rollup]>) -> Cow<'r, [Rollup]> {
         let mut unseen = Vec::new();
         for (at, rollup) in rollups.iter().enumerate() {
@@ -159,7 +159,7 @@ mod tests {
         let other = bounded.iter().find(|row| row.method == OTHER).unwrap();
         assert_eq!(other.metrics.requests, 500);
         assert_eq!(bounded.iter().map(|row| row.metrics.requests).sum::<u64>(), most + 500, "none is lost");
-        // What is told apart goes on being told apart, and a new key has a row of its own, and some more.
+        // Methods that were separate stay separate, and a new key gets a row of its own, and some more.
         let again = many(1);
         assert!(matches!(rows.bound(Cow::Borrowed(&again)), Cow::Borrowed(_)));
         let fresh = [rollup(2, "a", 200), rollup(2, "a", 429)];
@@ -167,7 +167,7 @@ mod tests {
         let other = [rollup(1, "new", 200), rollup(1, "new", 429), rollup(1, "newer", 429)];
         let joined = rows.bound(Cow::Borrowed(&other));
         let told: Vec<_> = joined.iter().map(|row| (row.method.as_str(), row.status)).collect();
-        // The second key made room for a hundred, of which two are taken.
+        // The second key made room for a hundred rows, of which two are taken.
         assert_eq!(told, [("new", 200), ("new", 429), ("newer", 429)]);
     }
 

@@ -1,7 +1,7 @@
-//! The billing ledger: what was charged, at the price of the time.
+//! The billing ledger: all charges, at the price of their time.
 //!
-//! Usage says how much was used, a plan says what it costs now, and neither says what is owed: prices and plans change.
-//! So each charge is kept with the tier and the price that stand in the call's own record.
+//! Usage is an amount, a plan has the current price, and neither shows the debt: prices and plans change.
+//! So each charge is stored with the tier and the price in the call's own record.
 
 use super::metrics::Metrics;
 use crate::caller::{ProjectId, TenantId};
@@ -9,14 +9,14 @@ use crate::plan::{Price, Tier};
 use std::fmt;
 use std::iter::Sum;
 
-/// What a project was charged in a UTC hour at one price.
+/// The charges of a project in a UTC hour at one price.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Charge {
-    /// Number of the UTC hour of arrival, counted from the epoch.
+    /// The number of the UTC hour of arrival, counted from the epoch.
     pub hour: u64,
     /// The project's tenant.
     pub tenant: TenantId,
-    /// Which project.
+    /// The project.
     pub project: ProjectId,
     /// The tenant's tier at the time.
     pub tier: Tier,
@@ -28,11 +28,11 @@ pub struct Charge {
     pub units: u64,
 }
 
-/// The names of a [`Charge`], in the order in which charges are stored.
+/// The names of a [`Charge`], in storage order.
 pub(crate) type Account = (TenantId, u64, ProjectId, Tier, Price);
 
 impl Charge {
-    /// The charge of a number of calls; `None` if they were charged nothing.
+    /// The charge of a number of calls; `None` if they cost nothing.
     pub(crate) fn of((tenant, hour, project, tier, price): Account, metrics: &Metrics) -> Option<Self> {
         let Metrics { billed_requests: calls, billable_units: units, .. } = *metrics;
         (calls > 0 || units > 0).then_some(Charge { hour, tenant, project, tier, price, calls, units })
@@ -47,10 +47,10 @@ pub(crate) const fn due(tier: Tier, price: Price) -> Price {
     }
 }
 
-/// What a project was charged at one price in some hours.
+/// The charges of a project at one price in some hours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Charged {
-    /// Which project. It may have been deleted since.
+    /// The project. It may have been deleted since.
     pub project: ProjectId,
     /// The tenant's tier at the time.
     pub tier: Tier,
@@ -63,7 +63,7 @@ pub struct Charged {
 }
 
 impl Charged {
-    /// The amount owed for it.
+    /// The amount owed.
     pub const fn amount(&self) -> Amount {
         Amount(self.units as u128 * self.price.0 as u128)
     }

@@ -1,49 +1,49 @@
-//! The bytes of a block: frames without what they repeat.
+//! The bytes of a block: frames without repeated bytes.
 //!
-//! A byte that says the form, the CRC-32 of what follows, four bytes, the lowest first, and then the frames. Of each
-//! the length of its payload, a LEB128 number; and for every eight bytes of the payload a byte that says which of them
-//! differ from those at the same place in the payload before, the first in the lowest bit, and then those that do.
-//! Bytes beyond the end of the payload before count as zero. A frame's own length and checksum are left out.
+//! A byte with the format, the CRC-32 of the rest in four bytes, little-endian, and then the frames. Each frame is
+//! the length of its payload as a LEB128 number and, for every eight bytes of the payload, a byte whose bits show which of them
+//! differ from those at the same position of the previous payload, the first in the lowest bit, followed by the bytes that differ.
+//! Bytes beyond the end of the previous payload count as zero. A frame's own length and checksum are left out.
 //!
-//! Frames that follow one another are alike: the time, the caller, the chain, the method, the weight. So this takes
-//! about as much off as deflate at its fastest does, for a sixth of its processor time, and unlike there what was
-//! added before is not gone through again when a block grows.
+//! Consecutive frames are similar: the time, the caller, the chain, the method, the weight. So this saves
+//! about as much as deflate at its fastest level, for a sixth of its processor time, and in contrast to deflate it does not
+//! process earlier content again when a block grows.
 
 use crate::journal::{MAX_PAYLOAD, Torn};
 use crc32fast::Hasher;
 
-/// What the first byte of a block says. No other form is known: those of 0 and 1 came before the first release.
+/// The first byte of a block. No other format is known: 0 and 1 were used before the first release.
 const FORM: u8 = 2;
-/// The form and the checksum.
+/// The length of the format and the checksum.
 const HEAD: usize = 5;
-/// Length and checksum in front of a frame's payload.
+/// The length and checksum before a frame's payload.
 const FRAME_HEAD: usize = 8;
-/// How many bytes share a byte that says which of them differ.
+/// The number of bytes that share a byte of differences.
 const GROUP: usize = 8;
 
-/// Bytes that are no block.
+/// Bytes that are not a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BadBlock {
     /// Another version of this program wrote it.
     #[error("it has a form that is not known")]
     Format,
-    /// It is not what was written, or holds more than a block can.
+    /// The bytes have changed since they were written, or hold more than a block can.
     #[error("it is damaged")]
     Damaged,
-    /// A frame of it cannot be read.
+    /// A frame in it cannot be read.
     #[error("{0}")]
     Torn(Torn),
 }
 
-/// Frames as they are being added.
+/// Frames that are being added.
 #[derive(Debug)]
 pub(super) struct Delta {
     bytes: Vec<u8>,
-    /// The payload added last.
+    /// The payload that was added last.
     former: Vec<u8>,
     frames: usize,
     sum: Hasher,
-    /// Up to where `sum` is that of `bytes`.
+    /// The end of the part of `bytes` that `sum` covers.
     summed: usize,
 }
 
@@ -53,12 +53,12 @@ impl Delta {
         Delta { bytes, former: Vec::new(), frames: 0, sum: Hasher::new(), summed: HEAD }
     }
 
-    /// How many bytes the frames had as they came.
+    /// The number of bytes of the frames as they were added.
     pub(super) fn frames(&self) -> usize {
         self.frames
     }
 
-    /// Adds whole frames as a writer leaves them.
+    /// Adds whole frames in a writer's format.
     pub(super) fn push(&mut self, mut frames: &[u8]) {
         self.frames += frames.len();
         while let Some((length, rest)) = frames.split_first_chunk() {
@@ -71,13 +71,13 @@ impl Delta {
         }
     }
 
-    /// What was added so far, as a block has it.
+    /// The block of all frames so far.
     pub(super) fn block(&mut self) -> Vec<u8> {
         self.seal();
         self.bytes.clone()
     }
 
-    /// The same when nothing will be added.
+    /// The same, if no more frames follow.
     pub(super) fn into_block(mut self) -> Vec<u8> {
         self.seal();
         self.bytes.shrink_to_fit();
@@ -92,7 +92,7 @@ impl Delta {
     }
 }
 
-/// Hands on the frames of a block, one by one, as a reader takes them.
+/// Passes on the frames of a block, one by one, in a reader's format.
 ///
 /// # Errors
 /// [`BadBlock`], also when the payloads have more than `most` bytes together.
@@ -109,7 +109,7 @@ pub(super) fn read(
     let (mut frame, mut left) = (vec![0; FRAME_HEAD], most);
     while !rest.is_empty() {
         let length = take_number(&mut rest).ok_or(BadBlock::Damaged)?;
-        // Not more room than there are bytes for.
+        // Reserves no more memory than there are bytes for.
         if length == 0 || length > MAX_PAYLOAD || length.div_ceil(GROUP) > rest.len() {
             return Err(BadBlock::Damaged);
         }
@@ -148,8 +148,8 @@ fn put(payload: &[u8], former: &[u8], out: &mut Vec<u8>) {
                 room[1..].copy_from_slice(&now);
                 taken += GROUP;
             }
-            // Every byte is written, and those that do not differ are written over: quicker than to ask each. After the
-            // last that differs, of at most seven, the place may be one too far and falls on that of `differs`.
+            // Every byte is written, and those that do not differ are overwritten: this is faster than a test of each. After the last
+            // one that differs, of at most seven, the position may be one too far and is that of `differs`.
             _ => {
                 for (bit, byte) in now.iter().enumerate() {
                     room[taken % GROUP] = *byte;
@@ -171,7 +171,7 @@ fn padded(bytes: &[u8]) -> [u8; GROUP] {
     })
 }
 
-/// A bit for each byte: whether it is another.
+/// A bit for each byte: whether it differs.
 fn differing(now: [u8; GROUP], before: [u8; GROUP]) -> u8 {
     const LOW: u64 = u64::from_le_bytes([0x7f; GROUP]);
     let change = u64::from_le_bytes(now) ^ u64::from_le_bytes(before);
@@ -193,7 +193,7 @@ fn take_number(rest: &mut &[u8]) -> Option<usize> {
     None
 }
 
-/// Turns the payload before into the next one.
+/// Turns the previous payload into the next one.
 fn take_payload(rest: &mut &[u8], payload: &mut [u8]) -> Option<()> {
     for group in payload.chunks_mut(GROUP) {
         let differs = take_byte(rest)?;

@@ -17,10 +17,10 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
 
-/// The sums of the events read since it was taken last.
+/// The sums of the events read since the last [`take`](Fold::take).
 ///
-/// It tells all methods apart: how many are told apart in the database is decided where its methods are known
-/// (`UsageStore::ship`). So it grows with the methods that clients make up, and its owner takes the sums when it
+/// All methods are separate here: the number of separate methods in the database is decided where its methods are known
+/// (`UsageStore::ship`). So the sums grow with the methods that clients invent, and their owner takes them when the fold
 /// [is full](Fold::is_full).
 #[derive(Debug, Default)]
 pub struct Fold {
@@ -28,7 +28,7 @@ pub struct Fold {
     chains: Words<Box<str>>,
     /// Methods as they were called.
     called: Words<Box<[u8]>>,
-    /// For each of them the number of what is shown of it: two may be shown alike.
+    /// For each of them the number of its shown form: two may have the same.
     shown: Vec<u32>,
     methods: Words<Box<str>>,
     rows: HashMap<Place, Sums, RandomState>,
@@ -36,28 +36,28 @@ pub struct Fold {
     newest: Time,
 }
 
-/// A caller and its terms: rows of one key are told apart by its tier and price, as charges are.
+/// A caller and its terms: rows of one key are separate by tier and price, as charges are.
 type Holder = (TenantId, ProjectId, KeyId, Tier, Price);
 
-/// What a [`Fold`] has summed.
+/// The result of a [`Fold`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Folded {
-    /// The sums, in the order of their names, no two with the same.
+    /// The sums, sorted by their names, which are unique.
     pub rollups: Vec<Rollup>,
-    /// What was charged, in the order of its names, no two with the same.
+    /// The charges, sorted by their names, which are unique.
     pub charges: Vec<Charge>,
     /// By tenant and number of the UTC day: requests counted in the plan windows.
     pub admitted: BTreeMap<(TenantId, u64), u64>,
     /// By tenant and number of the UTC minute: calls refused with 429.
     pub refused: BTreeMap<(TenantId, u64), u64>,
-    /// When the last of all this came.
+    /// The latest arrival among them.
     pub newest: Time,
 }
 
 impl Folded {
-    /// What of it belongs to the hour `first` and those that follow.
+    /// The part from the hour `first` on.
     pub fn since(&self, first: u64) -> Cow<'_, Folded> {
-        // A day of which a part was removed is not counted any more.
+        // A day of which a part was removed is no longer counted.
         let (day, minute) = (first.div_ceil(24), first * 60);
         let is_new = self.rollups.iter().all(|rollup| rollup.hour >= first)
             && self.charges.iter().all(|charge| charge.hour >= first)
@@ -75,7 +75,7 @@ impl Folded {
     }
 }
 
-/// The names of a rollup; those that are text, and the caller, by number.
+/// The names of a rollup; the texts and the caller as numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Place {
     caller: u32,
@@ -87,7 +87,7 @@ struct Place {
     hour: u64,
 }
 
-/// In as few pieces as can be: it is done for every call.
+/// Written in as few pieces as possible: every call is hashed.
 impl Hash for Place {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(u64::from(self.caller) << 32 | u64::from(self.method));
@@ -105,21 +105,21 @@ struct Sums {
 }
 
 impl Fold {
-    /// At how many rows it [is full](Fold::is_full).
+    /// The number of rows at which it [is full](Fold::is_full).
     pub const FULL: usize = 8_192;
 
-    /// For how many rows it keeps room when it was taken.
+    /// The number of rows whose memory is kept after a `take`.
     const KEPT_ROWS: usize = 2_048;
 
-    /// How many words of a kind it remembers when it was taken. They may have a KiB each.
+    /// The number of words of a kind that are kept after a `take`. Each may have a KiB.
     const KEPT_WORDS: usize = 512;
 
-    /// The sums of nothing.
+    /// Empty sums.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds what `reader` has read last. `false`, and nothing is added: `event` is not from it.
+    /// Adds the event that `reader` has read last. Returns `false`, and adds nothing, if `event` is not from it.
     pub fn add(&mut self, reader: &Reader, event: &Event) -> bool {
         let (Some(party), Some(chain)) = (reader.party(event.party), reader.chain(event.chain)) else {
             return false;
@@ -140,7 +140,7 @@ impl Fold {
             hour: event.arrival.hour(),
         };
         let latency = u64::try_from(event.latency.as_micros()).unwrap_or(u64::MAX);
-        // What was counted in the windows is the set's; it is kept with its first call.
+        // The windows count the set; that count is stored with its first call.
         let mut windowed = u64::from(event.windowed);
         for line in reader.lines() {
             place.method = match stream.method() {
@@ -165,7 +165,7 @@ impl Fold {
         true
     }
 
-    /// How many rows the sums have so far.
+    /// The number of rows so far.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
@@ -176,12 +176,12 @@ impl Fold {
     }
 
     /// Whether it has so many rows that it should be shipped before more is added, so that one shipment stays a matter
-    /// of milliseconds. It takes more nevertheless.
+    /// of milliseconds. It still accepts more.
     pub fn is_full(&self) -> bool {
         self.len() >= Self::FULL
     }
 
-    /// The sums. Afterwards it is empty.
+    /// Takes the sums and leaves it empty.
     pub fn take(&mut self) -> Folded {
         let Fold { callers, chains, methods, rows, .. } = self;
         let text = |words: &Words<Box<str>>, number: u32| -> String {
@@ -222,7 +222,7 @@ impl Fold {
         join(&mut rollups);
         let charges = charged.iter().filter_map(|(account, sums)| Charge::of(*account, sums)).collect();
         let (refused, newest) = (std::mem::take(&mut self.refused), std::mem::take(&mut self.newest));
-        // The same callers call the same methods again, mostly.
+        // Mostly the same callers call the same methods again.
         let words = [self.callers.len(), self.chains.len(), self.called.len(), self.methods.len()];
         if self.rows.capacity() > Self::KEPT_ROWS || words.iter().any(|many| *many > Self::KEPT_WORDS) {
             *self = Self::default();
@@ -244,12 +244,12 @@ impl Fold {
 /// Hours of a day.
 const DAY: u64 = 24;
 
-/// Whether a line is of calls that a limit refused. The end of a long call repeats its begin.
+/// Whether a line counts calls that a limit refused. The end of a long call repeats its begin.
 fn is_rate_limited(event: &Event, line: &EventLine) -> bool {
     line.status == RATE_LIMITED && line.outcome == Outcome::Refused && event.phase != Phase::End
 }
 
-/// Only WebSocket streams have rows of their own; another long call is a call, recorded in two parts.
+/// Only WebSocket streams have rows of their own; another long call is a call that is recorded in two parts.
 fn stream(event: &Event) -> Stream {
     match (event.transport, event.phase) {
         (Transport::Ws, Phase::Begin) => Stream::Connect,
@@ -268,8 +268,8 @@ fn count(metrics: &mut Metrics, event: &Event, line: &EventLine, stream: Stream,
                 metrics.carry(line.bytes_in, line.bytes_out);
                 metrics.time(calls, line.outcome, latency);
             }
-            // A long call is one call, charged when it begins; what it came to is known at its end, whose line holds
-            // the bytes of all of it.
+            // A long call is one call, charged when it begins; its outcome is known at its end, whose line holds
+            // all its bytes.
             Phase::Begin => metrics.count(calls, cu, line.outcome, line.cached),
             Phase::Pushed => {}
             Phase::End => {

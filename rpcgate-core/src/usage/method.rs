@@ -1,8 +1,8 @@
-//! How many methods usage tells apart, and under which names it counts the rest.
+//! The number of methods that usage counts separately, and the names under which it counts the others.
 //!
-//! The decision is made in the transaction of a shipment, because only the database knows which methods it has already: a
-//! method that it has is counted under its name however many names are made up after it, and no failed shipment, restart
-//! or second gateway lets more in.
+//! The decision is made in the transaction of a shipment, because only the database knows which methods it already has: a
+//! method that it has is counted under its name however many names clients invent later, and no failed shipment, restart
+//! or second gateway admits more.
 
 use super::rollup::{Rollup, Stream, join};
 use crate::caller::{ProjectId, TenantId};
@@ -11,23 +11,23 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::BuildHasher;
 
-/// The number of methods of a project that are counted separately in an hour. Clients can make up names, and each is a
+/// The number of methods of a project that are counted separately in an hour. Clients can invent names, and each is a
 /// row.
 pub const MOST: usize = 1_000;
 
-/// The method under which the rest is counted.
+/// The method under which the others are counted.
 pub const OTHER: &str = "(other)";
 
-/// The method of an event that names none.
+/// The method of an event without one.
 pub const NONE: &str = "-";
 
-/// A project in an hour, by the hour's number from the epoch: within it, methods are told apart.
+/// A project in an hour, by the hour's number from the epoch: the scope in which methods are counted separately.
 pub type MethodScope = (TenantId, ProjectId, u64);
 
-/// Methods that are not to be told apart, by scope.
+/// Methods that are not counted separately, by scope.
 pub type UnseenMethods = BTreeMap<MethodScope, BTreeSet<String>>;
 
-/// Adds to `there`, the methods that the database has of a scope, those of `newcomers` that fit. Answers the others.
+/// Adds to `there`, the methods that the database has of a scope, those of `newcomers` that fit. Returns the others.
 pub fn admit(there: &mut BTreeSet<String>, newcomers: BTreeSet<String>) -> BTreeSet<String> {
     let mut unseen = BTreeSet::new();
     for name in newcomers {
@@ -43,7 +43,7 @@ pub fn admit(there: &mut BTreeSet<String>, newcomers: BTreeSet<String>) -> BTree
     unseen
 }
 
-/// The rollups with the methods of `unseen` as one, in the order they are stored in, no two with the same names.
+/// The rollups with the methods of `unseen` combined, in storage order, with unique names.
 pub fn merge<'r>(rollups: &'r [Rollup], unseen: &UnseenMethods) -> Cow<'r, [Rollup]> {
     if unseen.is_empty() {
         return Cow::Borrowed(rollups);
@@ -61,14 +61,14 @@ pub fn merge<'r>(rollups: &'r [Rollup], unseen: &UnseenMethods) -> Cow<'r, [Roll
     Cow::Owned(rollups)
 }
 
-/// Where the method of a rollup counts; `None` if it does not.
+/// The scope in which the method of a rollup counts; `None` if it does not count.
 fn scope(rollup: &Rollup) -> Option<MethodScope> {
     let counts = rollup.stream == Stream::Call && rollup.method != OTHER;
     counts.then_some((rollup.tenant, rollup.project, rollup.hour))
 }
 
-/// Methods that are known to be in the database, so that it is asked only about those that seem new. It holds hashes of
-/// names, at most 262,144: two names with the same hash let one more be told apart than [`MOST`].
+/// Methods that are known to be in the database, so that it is queried only about those that seem new. It holds hashes of
+/// names, at most 262,144: two names with the same hash admit one more separate method than [`MOST`].
 #[derive(Debug, Default)]
 pub struct KnownMethods {
     scopes: HashMap<MethodScope, HashSet<u64, RandomState>, RandomState>,
@@ -76,7 +76,7 @@ pub struct KnownMethods {
     count: usize,
 }
 
-/// At so many names [`KnownMethods`] begins anew: about four MiB.
+/// The number of names at which [`KnownMethods`] is cleared: about four MiB.
 const MOST_KNOWN: usize = 1 << 18;
 
 impl KnownMethods {
@@ -93,12 +93,12 @@ impl KnownMethods {
         unknown
     }
 
-    /// Whether the database has all the methods of a scope that it may have, so that an unknown one is not in it.
+    /// Whether the database has the maximum number of methods of a scope, so that an unknown one is not in it.
     pub fn is_full(&self, scope: &MethodScope) -> bool {
         self.scopes.get(scope).is_some_and(|names| names.len() >= MOST)
     }
 
-    /// Learns that `names` are in the database.
+    /// Adds `names`, which are in the database.
     pub fn learn<'n>(&mut self, scope: MethodScope, names: impl IntoIterator<Item = &'n str>) {
         if self.count >= MOST_KNOWN {
             self.scopes.clear();

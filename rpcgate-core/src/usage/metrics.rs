@@ -2,11 +2,12 @@
 
 use crate::backend::usage_sink::Outcome;
 
-/// The list of the usage counters, which it passes to another macro. [`Metrics`](crate::usage::Metrics), the rows of the database, the JSON of the management API and the columns of its CSV all come from
-/// here, so that a new counter is a line here and a migration.
+/// The list of the usage counters, which it passes to another macro. [`Metrics`](crate::usage::Metrics), the rows of the
+/// database, the JSON of the management API and the columns of its CSV are all derived from this list, so that a new counter
+/// is a line here and a migration.
 ///
-/// `shown` are the counters as answers have them, in their order, each with the text that the API's document has of it.
-/// `latency` are the two of which answers show only the quotient, [`avg_latency_ms`](crate::usage::Metrics::avg_latency_ms).
+/// `shown` are the counters in answers, in their order, each with its text in the API's document.
+/// `latency` are the two of which answers only show the quotient, [`avg_latency_ms`](crate::usage::Metrics::avg_latency_ms).
 ///
 /// ```
 /// macro_rules! names {
@@ -49,9 +50,9 @@ macro_rules! usage_metrics {
                 ws_messages,
             }
             latency {
-                /// The latencies of answered calls added up, in microseconds.
+                /// The sum of the latencies of answered calls, in microseconds.
                 latency_us,
-                /// How many latencies those are.
+                /// The number of these latencies.
                 latency_count,
             }
         }
@@ -63,7 +64,7 @@ macro_rules! metrics {
         shown { $($(#[$text:meta])* $shown:ident,)* }
         latency { $($(#[$more:meta])* $latency:ident,)* }
     ) => {
-        /// The counters of usage. All but the latency are as they are shown.
+        /// The counters of usage. All except the latency are shown unchanged.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         pub struct Metrics {
             $($(#[$text])* pub $shown: u64,)*
@@ -74,10 +75,10 @@ macro_rules! metrics {
             /// Their names, in the order of the list.
             pub const NAMES: [&str; Self::COUNT] = [$(stringify!($shown),)* $(stringify!($latency),)*];
 
-            /// How many they are.
+            /// The number of counters.
             pub const COUNT: usize = Self::SHOWN + [$(stringify!($latency)),*].len();
 
-            /// How many of them, the first, are shown as they are.
+            /// The number of counters that are shown unchanged; they are the first.
             pub const SHOWN: usize = [$(stringify!($shown)),*].len();
 
             /// The numbers, in the order of the list.
@@ -106,7 +107,7 @@ impl Metrics {
         *self = Self::of(sums);
     }
 
-    /// Mean time from arrival to answer in milliseconds, over calls that a node or the cache answered; 0 without any.
+    /// The mean time from arrival to answer in milliseconds, over calls that a node or the cache answered; 0 if there are none.
     pub fn avg_latency_ms(&self) -> f64 {
         if self.latency_count == 0 {
             0.0
@@ -127,7 +128,7 @@ impl Metrics {
         self.judge(calls, outcome, cached);
     }
 
-    /// Counts what calls were charged.
+    /// Counts the charges of calls.
     pub(super) const fn bill(&mut self, calls: u64, cu: u64) {
         if cu > 0 {
             self.billed_requests = self.billed_requests.saturating_add(calls);
@@ -135,7 +136,7 @@ impl Metrics {
         }
     }
 
-    /// Counts what became of calls.
+    /// Counts the outcomes of calls.
     pub(super) const fn judge(&mut self, calls: u64, outcome: Outcome, cached: bool) {
         if !matches!(outcome, Outcome::Answered) {
             self.errors = self.errors.saturating_add(calls);

@@ -7,49 +7,50 @@ use crate::tally::Transport;
 /// The counters of one combination of names in one UTC hour.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rollup {
-    /// Number of the UTC hour of arrival, counted from the epoch.
+    /// The number of the UTC hour of arrival, counted from the epoch.
     pub hour: u64,
     /// The project's tenant.
     pub tenant: TenantId,
     /// The key's project.
     pub project: ProjectId,
-    /// Whose key.
+    /// The key.
     pub key: KeyId,
     /// The chain's path name.
     pub chain: String,
-    /// The method as it is shown: see [`shown_method`](crate::backend::usage_sink::shown_method). A stream's own rows have theirs.
+    /// The method as it is shown: see [`shown_method`](crate::backend::usage_sink::shown_method). Rows of streams have
+    /// methods of their own.
     pub method: String,
-    /// How the calls came.
+    /// The transport of the calls.
     pub transport: Transport,
-    /// The HTTP status each of the calls would have had alone.
+    /// The HTTP status that each of the calls would have had alone.
     pub status: u16,
-    /// Whether these are calls, or the bookkeeping of streams.
+    /// Whether these are calls, or parts of streams.
     pub stream: Stream,
     /// The counters.
     pub metrics: Metrics,
-    /// As how many requests the calls were counted in the plan windows.
+    /// The number of requests that the plan windows counted for these calls.
     pub window_requests: u64,
 }
 
-/// What a rollup counts: calls, or a part of the life of WebSocket streams. It is no matter of the method's name, since
-/// a client may call a method whatever it likes.
+/// What a rollup counts: calls, or a part of the life of WebSocket streams. The method's name does not decide this, since
+/// a client may call a method by any name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Stream {
     /// Calls.
     Call,
     /// Handshakes.
     Connect,
-    /// What was pushed to clients.
+    /// Messages pushed to clients.
     Message,
-    /// Ends, with the totals of each stream. They repeat what is counted elsewhere and are never added to it.
+    /// Ends, with the totals of each stream. They repeat counts of other rows and are never added to them.
     Disconnect,
 }
 
 impl Stream {
-    /// All of them, each at the place that is its [`code`](Stream::code).
+    /// All kinds, each at the index that is its [`code`](Stream::code).
     pub const ALL: [Stream; 4] = [Stream::Call, Stream::Connect, Stream::Message, Stream::Disconnect];
 
-    /// The number it is stored as.
+    /// The number under which it is stored.
     pub const fn code(self) -> u8 {
         match self {
             Stream::Call => 0,
@@ -70,7 +71,7 @@ impl Stream {
     }
 }
 
-/// Puts rollups in the order in which they are stored, those with the same names as one.
+/// Sorts rollups in storage order and combines those with the same names.
 pub fn join(rollups: &mut Vec<Rollup>) {
     rollups.sort_unstable_by(|a, b| names(a).cmp(&names(b)));
     rollups.dedup_by(|next, kept| {
@@ -83,7 +84,7 @@ pub fn join(rollups: &mut Vec<Rollup>) {
     });
 }
 
-/// The names of a rollup, in the order in which rollups are stored.
+/// The names of a rollup, in storage order.
 fn names(rollup: &Rollup) -> impl Ord + '_ {
     let Rollup { hour, tenant, project, key, chain, method, transport, status, stream, .. } = rollup;
     (hour, tenant, project, key, chain, method, transport, status, stream)

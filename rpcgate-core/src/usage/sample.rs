@@ -1,4 +1,4 @@
-//! Records for tests of what sums and stores usage, and what they come to, counted one by one.
+//! Records for tests of summing and storing usage, and their expected sums, counted one by one.
 #![expect(clippy::unwrap_used, reason = "a sample that cannot be read fails its test")]
 
 use super::ask::{Group, Only};
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Seconds of an hour.
 pub const HOUR: u64 = 3_600;
 
-/// A record to be written. Unlike those that were read, it may name a method by any bytes.
+/// A record to be written. Unlike a record that was read, its method may be any bytes.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the fields are those of Record")]
 pub struct SampleRecord {
@@ -136,7 +136,7 @@ pub fn take_in(frames: &[u8], fold: &mut Fold, blocks: &mut Blocks) {
     assert!(rest.is_empty());
 }
 
-/// A gateway that ships what it has recorded, all of it in one segment.
+/// A gateway that ships its records, all of them in one segment.
 #[derive(Debug)]
 pub struct SampleShipper {
     gateway: GatewayId,
@@ -149,7 +149,7 @@ impl SampleShipper {
         SampleShipper { gateway: GatewayId(gateway), position: 0 }
     }
 
-    /// What it ships when it has recorded `deeds` behind what it shipped before.
+    /// Its shipment after it has recorded `deeds` since the last one.
     pub fn pack(&mut self, deeds: &[SampleRecord]) -> Shipment {
         let (mut fold, mut blocks) = (Fold::new(), Blocks::new());
         let frames = frames(deeds);
@@ -164,13 +164,13 @@ impl SampleShipper {
         }
     }
 
-    /// What was not taken is shipped again, from the same place on.
+    /// A rejected shipment is shipped again, from the same position on.
     pub fn take_back(&mut self, shipment: &Shipment) {
         self.position = shipment.marks.first().map_or(self.position, |mark| mark.from);
     }
 }
 
-/// Names that clients may think of. All are shown differently but the last two.
+/// Names that clients may invent. All except the last two are shown differently.
 pub fn methods() -> Vec<Vec<u8>> {
     let mut methods: Vec<Vec<u8>> = [
         "toy_read",
@@ -248,8 +248,8 @@ fn shown(method: &[u8]) -> String {
     String::from_utf8_lossy(method).chars().map(|c| if c == '\0' { '\u{fffd}' } else { c }).collect()
 }
 
-/// What `deeds` come to in `hours`, by `groups`, counted one by one after the words of the specification; without the
-/// bytes of ended streams where methods are not told apart.
+/// The sums of `deeds` in `hours`, by `groups`, counted one by one after the wording of the specification; without the
+/// bytes of ended streams if methods are not a group.
 pub fn recount(
     deeds: &[SampleRecord],
     tenant: TenantId,

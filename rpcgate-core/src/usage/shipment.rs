@@ -1,4 +1,4 @@
-//! Shipments: the store takes all of one, or nothing.
+//! Shipments: the store accepts a shipment as a whole or not at all.
 
 use super::block::Block;
 use super::fold::Folded;
@@ -7,13 +7,13 @@ use crate::journal::{GatewayId, SegmentId};
 /// The usage that was read from a gateway's journal since the last shipment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shipment {
-    /// Whose journal.
+    /// The gateway whose journal it is from.
     pub gateway: GatewayId,
-    /// The parts of it that were read.
+    /// The parts of the journal that were read.
     pub marks: Vec<Mark>,
-    /// The sums of what was read.
+    /// The sums of these parts.
     pub folded: Folded,
-    /// The events that were read, one by one.
+    /// The single events of these parts.
     pub blocks: Vec<Block>,
 }
 
@@ -22,9 +22,9 @@ pub struct Shipment {
 pub struct Mark {
     /// The segment.
     pub segment: SegmentId,
-    /// Where the part begins: `to` of the last shipment of this segment. In a segment of which nothing was shipped yet
-    /// it is the end of its head, or 0.
+    /// The start of the part: `to` of the last shipment of this segment. In a segment of which nothing was shipped yet
+    /// it is the end of its header, or 0.
     pub from: u64,
-    /// Where the part ends.
+    /// The end of the part.
     pub to: u64,
 }

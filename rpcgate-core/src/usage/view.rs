@@ -1,4 +1,4 @@
-//! The answer to a question about usage.
+//! The answer to a usage query.
 
 use super::ask::Group;
 use super::metrics::Metrics;
@@ -11,7 +11,7 @@ use crate::tally::Transport;
 /// The usage of one tenant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UsageView {
-    /// Whose usage.
+    /// The tenant.
     pub tenant: TenantId,
     /// The project it is limited to.
     pub project: Option<ProjectId>,
@@ -19,39 +19,39 @@ pub struct UsageView {
     pub from: Time,
     /// The first moment after the window: the end of an hour.
     pub to: Time,
-    /// The name that the window was given by; `None` if its ends were given.
+    /// The name of the window; `None` if its ends were given.
     pub period: Option<Period>,
-    /// What the rows are grouped by.
+    /// The dimensions by which the rows are grouped.
     pub group_by: Vec<Group>,
-    /// The sums of all that was asked for. They are never cut.
+    /// The sums of everything that the query matches. They are never truncated.
     pub totals: Metrics,
-    /// The sums by group, in the order of their cells. They add up to the totals, but for the bytes of ended streams:
+    /// The sums by group, sorted by their cells. They add up to the totals, except for the bytes of ended streams:
     /// see [`Stream::Disconnect`].
     pub rows: Vec<UsageRow>,
-    /// Whether there are more rows than were asked for: of rows by hour or day, the newest are kept.
+    /// Whether more rows match than the limit allows: of rows by hour or day, the newest are kept.
     pub truncated: bool,
-    /// When the oldest single event came that is kept of the tenant, or of the project.
+    /// The arrival of the oldest single event that is kept of the tenant, or of the project.
     pub history_from: Option<Time>,
 }
 
 /// The sums of one group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UsageRow {
-    /// What the group has in common: a cell for each name of `group_by`, in its order.
+    /// The common properties of the group: a cell for each name of `group_by`, in its order.
     pub cells: Vec<Cell>,
     /// The sums.
     pub metrics: Metrics,
 }
 
 impl UsageRow {
-    /// What the row adds to the totals: all of it, but not the bytes of ended streams, which other rows have.
+    /// The part of the row that adds to the totals: everything except the bytes of ended streams, which other rows have.
     pub fn counted(&self) -> Metrics {
         let is_end = self.cells.iter().any(|cell| matches!(cell, Cell::Method(_, Stream::Disconnect)));
         if is_end { Metrics { request_bytes: 0, response_bytes: 0, ..self.metrics } } else { self.metrics }
     }
 }
 
-/// One thing that a group has in common.
+/// One common property of a group.
 #[derive(Clone, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 pub enum Cell {
     /// The UTC hour that begins then.
@@ -60,8 +60,8 @@ pub enum Cell {
     Day(Time),
     /// The chain's path name.
     Chain(String),
-    /// The method's name, and whether it is one: a client may have called a method as the bookkeeping of streams is
-    /// named, and then there are two rows of that name.
+    /// The method's name, and whether it is a method: a client may call a method by the name of a part of
+    /// streams, and then there are two rows with that name.
     Method(String, Stream),
     /// The API key.
     Key(KeyId),
@@ -74,7 +74,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// The group it belongs to.
+    /// The dimension that it belongs to.
     pub const fn group(&self) -> Group {
         match self {
             Cell::Hour(_) => Group::Hour,

@@ -1,4 +1,4 @@
-//! The hours that a usage view looks at.
+//! The hours of a usage query.
 
 use crate::clock::Time;
 use std::fmt;
@@ -9,10 +9,10 @@ use time::{OffsetDateTime, UtcOffset};
 const HOUR: u64 = 3_600;
 const DAY: u64 = 24;
 
-/// The longest window that may be asked for by its ends, in days.
+/// The longest window that a query may give by its ends, in days.
 pub const MOST_DAYS: u64 = 92;
 
-/// Why there is no such window.
+/// The reason why a window is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum WindowError {
     /// No period has this name.
@@ -21,7 +21,7 @@ pub enum WindowError {
     /// The end is not after the begin.
     #[error("to must be later than from")]
     Backwards,
-    /// The end is too long after the begin.
+    /// The end is too far after the begin.
     #[error("from and to must be at most {MOST_DAYS} days apart")]
     TooLong,
 }
@@ -29,7 +29,7 @@ pub enum WindowError {
 /// A window that `GET /usage` accepts by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Period {
-    /// The current hour and the 23 before: what the quota of Compute Units looks at.
+    /// The current hour and the 23 before: the hours of the quota of Compute Units.
     #[default]
     Day,
     /// The current hour and the 167 before.
@@ -43,7 +43,7 @@ pub enum Period {
 }
 
 impl Period {
-    /// All of them.
+    /// All periods.
     pub const ALL: [Period; 5] =
         [Period::Day, Period::Week, Period::ThirtyDays, Period::Today, Period::Month];
 
@@ -94,7 +94,7 @@ impl UsageWindow {
         UsageWindow { period: Some(period), hours: first..hour.saturating_add(1) }
     }
 
-    /// The hours that hold a moment from `from` on, before `to`.
+    /// The hours that contain a moment from `from` up to, but not including, `to`.
     ///
     /// # Errors
     /// [`WindowError::Backwards`], and [`WindowError::TooLong`] when `to` is more than 92 days after `from`.
@@ -109,7 +109,7 @@ impl UsageWindow {
         Ok(UsageWindow { period: None, hours: from.hour()..last.saturating_add(1) })
     }
 
-    /// The name that it was given by.
+    /// The name of the window, if it has one.
     pub const fn period(&self) -> Option<Period> {
         self.period
     }
@@ -130,10 +130,10 @@ impl UsageWindow {
     }
 }
 
-/// Number of the UTC day on which the month of `now` began.
+/// The number of the UTC day on which the month of `now` began.
 fn month(now: Time) -> u64 {
     let secs = i64::try_from(now.secs()).unwrap_or(i64::MAX);
-    // A moment that no calendar reaches is its own month.
+    // A time beyond the calendar is its own month.
     let Ok(date) = OffsetDateTime::from_unix_timestamp(secs) else { return now.day() };
     now.day().saturating_sub(u64::from(date.to_offset(UtcOffset::UTC).day()).saturating_sub(1))
 }

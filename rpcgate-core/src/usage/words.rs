@@ -1,4 +1,4 @@
-//! Words by number.
+//! Texts and callers as numbers.
 
 use crate::journal::TABLE;
 use foldhash::fast::RandomState;
@@ -6,18 +6,18 @@ use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// No word has this number.
+/// The number of no word.
 const NONE: u32 = u32::MAX;
 
-/// Words by number, in the order in which they came.
+/// Words with numbers in order of their first occurrence.
 ///
-/// A word usually comes with the number that a journal's reader has for it, and is then found by that without a hash.
-/// The numbers of two readers may stand for different words, so what is found is compared.
+/// A word usually comes with its number in a journal's reader, by which it is found without hashing.
+/// The numbers of two readers may stand for different words, so the found word is compared.
 #[derive(Debug)]
 pub(super) struct Words<W> {
     numbers: HashMap<W, u32, RandomState>,
     words: Vec<W>,
-    /// Our numbers by those of the reader that was used last.
+    /// Our numbers, indexed by those of the reader that was used last.
     guesses: Vec<u32>,
 }
 
@@ -42,7 +42,7 @@ impl<W> Words<W> {
 }
 
 impl<W: Hash + Eq + Clone> Words<W> {
-    /// The number of `word`, which is made to be kept by `own` if it is new.
+    /// The number of `word`; a new word is stored as the result of `own`.
     pub(super) fn number<Q>(&mut self, word: &Q, own: impl FnOnce(&Q) -> W) -> u32
     where
         W: Borrow<Q>,
@@ -58,7 +58,7 @@ impl<W: Hash + Eq + Clone> Words<W> {
         number
     }
 
-    /// The same of a word that has the number `index` in a reader.
+    /// The same for a word with the number `index` in a reader.
     pub(super) fn number_at<Q>(&mut self, index: u32, word: &Q, own: impl FnOnce(&Q) -> W) -> u32
     where
         W: Borrow<Q>,

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// A directory whose keys are all given beforehand and replaced as a whole, such as the keys of a configuration file.
+/// A directory with a fixed set of keys that is replaced as a whole, such as the keys of a configuration file.
 #[derive(Default)]
 pub struct MemoryDirectory {
     keys: ArcSwap<Keys>,
