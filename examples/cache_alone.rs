@@ -20,7 +20,7 @@ use std::{net::Ipv4Addr, net::SocketAddr, sync::Arc};
 use tokio::net::TcpListener;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-/// What a call is "for" where there is no chain: any name.
+/// The chain of calls without a chain: any name.
 const WEATHER: ChainName = ChainName::new("weather");
 const KEPT: MethodRule = MethodRule { cache: CacheRule::secs(10), ..MethodRule::UNLISTED };
 const LARGEST_BODY: usize = 64 << 10;
@@ -29,7 +29,7 @@ fn forecast(request: &Request<Bytes>) -> Option<CallView<'_>> {
     (request.method() == Method::GET).then(|| CallView::new(WEATHER, request.uri().path(), KEPT))
 }
 
-/// The client with its cache. Clones share what is kept.
+/// The client with its cache. Clones share the cached answers.
 fn cached(
     weather: SocketAddr,
     clock: Arc<dyn Clock>,

@@ -14,7 +14,7 @@
 //! | `harbour_search` | 75 | heavy: counts in the heavy budget |
 //! | `harbour_file` | 20 | submits: never kept, never sent twice, never sent together with other calls |
 //! | `watch_*` | 1 | heavy, and closed unless the operator opens it |
-//! | `crane_*` | | closed: nobody may move the cranes |
+//! | `crane_*` | | closed: no caller may move the cranes |
 //!
 //! The stack serves all three alike: it asks adapters, and knows no chain by name.
 //!
@@ -116,10 +116,10 @@ impl Adapter for Harbour {
     }
 }
 
-/// How many entries the harbour's node has written.
+/// The number of entries that the harbour's node has written.
 const LENGTH: u64 = 100;
 
-/// The harbour's node. Every answer is numbered, so that one from the cache can be told from a new one.
+/// The harbour's node. Every answer is numbered, so that a cached answer differs from a new one.
 fn harbour_node() -> Router {
     let asked = Arc::new(AtomicU64::new(0));
     Router::new().fallback(async move |Json(body): Json<Value>| {
@@ -161,10 +161,10 @@ async fn start(clock: Arc<dyn Clock>, changes: ChainOverrides) -> Result<Running
     let chains = vec![
         Arc::new(Chain::deployed(Arc::new(GNO))),
         Arc::new(Chain::deployed(Arc::new(DGB))),
-        // An operator may change what an adapter says: weights, classes, what is open and what is not.
+        // An operator may change the settings of an adapter: weights, classes, open and closed methods.
         Arc::new(Chain::new(Arc::new(Harbour), changes, true, Arc::default())),
     ];
-    // No node of Gnosis or DigiByte is simulated; one of the same family stands in for each.
+    // There are no simulated nodes of Gnosis and DigiByte; nodes of the same family replace them.
     let nodes = [
         node::simulated("polygon", clock.clone()).await?,
         node::simulated("ltc", clock.clone()).await?,
@@ -214,7 +214,7 @@ mod tests {
     use rpcgate_examples::client::{Answer, post};
     use std::time::Duration;
 
-    /// A gateway whose clock stands still, once it knows how long the harbour's ledger is.
+    /// A gateway with a clock that does not move, once it knows the height of the harbour's ledger.
     async fn running(changes: ChainOverrides) -> (Running, Arc<ManualClock>) {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_800_000_000)));
         let gateway = start(clock.clone(), changes).await.unwrap();

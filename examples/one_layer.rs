@@ -1,4 +1,4 @@
-//! How do I use one of the layers in a service that is no gateway at all?
+//! How do I use one of the layers in a service that is not a gateway?
 //!
 //! This is the web API of a small library. It speaks no JSON-RPC, knows its users by its own tokens, and has its own
 //! request and answer types. From rpcgate it takes two layers: `WindowLayer`, which counts requests per minute, hour
@@ -80,7 +80,7 @@ fn user(request: &Request) -> Option<CallerRef<'_>> {
     request.extensions().get::<Arc<Caller>>().map(CallerRef::from)
 }
 
-/// What a call is "for" where there is no chain: any name.
+/// The chain of calls without a chain: any name.
 const LIBRARY: ChainName = ChainName::new("library");
 
 /// A call that uses the heavy budget.

@@ -1,8 +1,8 @@
-//! Says whether the machine has what some tests need, so that they are shown as ignored where it has not.
+//! Checks whether the machine has the programs that some tests need, so that these tests are ignored if it has not.
 
 use std::path::PathBuf;
 
-/// Where a server may be besides the folders of `PATH`.
+/// Folders in which a server may be, in addition to those of `PATH`.
 const FOLDERS: [&str; 4] = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin"];
 
 fn main() {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::net::SocketAddr;
 use tokio::net::TcpStream;
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub struct Answer {
     /// The HTTP status.
@@ -38,7 +38,7 @@ impl Answer {
 /// Posts `json` over a connection of its own, with one more header.
 ///
 /// # Errors
-/// When there is no connection, or it breaks.
+/// If there is no connection, or it breaks.
 pub async fn post(to: SocketAddr, path: &str, header: (&str, &str), json: &Value) -> Result<Answer, Problem> {
     let request = Request::post(path)
         .header(CONTENT_TYPE, "application/json")
@@ -52,7 +52,7 @@ pub async fn post(to: SocketAddr, path: &str, header: (&str, &str), json: &Value
 /// Sends a request over a connection of its own.
 ///
 /// # Errors
-/// When there is no connection, or it breaks.
+/// If there is no connection, or it breaks.
 pub async fn send(to: SocketAddr, mut request: Request<Bytes>) -> Result<Response<Bytes>, Problem> {
     let stream = TcpStream::connect(to).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;

@@ -2,7 +2,7 @@
 //!
 //! | you want to know | read |
 //! |---|---|
-//! | how to use one of the layers in a service that is no gateway | `one_layer.rs` |
+//! | how to use one of the layers in a service that is not a gateway | `one_layer.rs` |
 //! | how to put only the cache in front of a client | `cache_alone.rs` |
 //! | how to charge and record calls of types of your own | `quota_alone.rs` |
 //! | how to split batches in front of a node that takes none | `split_batches.rs` |

@@ -79,7 +79,7 @@
     };
   }
 
-  // Lets the page breathe. Timers would do, but browsers slow them down where nobody looks.
+  // Yields to the browser. A timer would be throttled by browsers in a background tab.
   function pause() {
     return new Promise((resume) => {
       const { port1, port2 } = new MessageChannel();

@@ -1,4 +1,4 @@
-//! What a layer needs of requests and responses that are not rpcgate's own types, so that it can stand in any tower stack.
+//! The requirements of a layer for requests and responses of other types than rpcgate's own, so that it fits any tower stack.
 //!
 //! A layer of rpcgate's own stack is [`Native`]: everything that it needs travels with the calls. In any other stack it is
 //! [`Foreign`]: a function of the embedder's reads the caller and the call from a request. What the function returns for the

@@ -115,7 +115,7 @@ where
     type Future = RespondFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        // A service that fails to become ready may not be called: what comes is refused.
+        // A service that fails to become ready may not be called: requests are refused.
         if let Err(error) = ready!(self.inner.poll_ready(cx)) {
             self.failed = Some(error.into());
         }
@@ -284,7 +284,7 @@ mod tests {
         assert_eq!(fixture.sink.records().len(), 1);
     }
 
-    /// Holds records until it is told to write them.
+    /// Holds records until a write is requested.
     #[derive(Debug, Default)]
     struct Patient {
         held: AtomicU64,

@@ -47,7 +47,7 @@ pub struct PooledService<S> {
     service: Option<S>,
     home: Arc<Mutex<Vec<S>>>,
     /// Whether it holds nothing for a call to come. A service that was polled and not called may hold a permit, or a place
-    /// in the queue for one; in the pool it would keep that from everybody else.
+    /// in the queue for one; in the pool it would withhold that from all others.
     is_idle: bool,
 }
 

@@ -68,7 +68,7 @@ pub struct Parts {
     pub head: HeadLimits,
     /// Limits of a request's body.
     pub body: BodyLimits,
-    /// Limits of what is in the body.
+    /// Limits of the content of the body.
     pub envelope: Limits,
     /// What a batch counts as.
     pub batch: BatchCounts,
@@ -116,7 +116,7 @@ pub type HttpStack = Respond<AdmissionStack<Batch<CallStack>>>;
 /// The layers that see a request before its body is read, around `S`.
 pub type AdmissionStack<S> = Route<Authenticate<Safeguarded<Enforce<Enforce<S, ChainScope>, Suspend>>>>;
 
-/// The layers that see calls, in front of `S`, which sends what is left to a node.
+/// The layers that see calls, in front of `S`, which sends the remaining ones to a node.
 pub type CallStack<S = Upstream> =
     Gate<Window<Gate<Gate<Gate<Gate<Quota<Cache<S>>, Closed>, Heavy>, Pace>, Served>>, Lists>;
 
@@ -126,7 +126,7 @@ pub type HandshakeStack<S> = Window<Gate<S, Served>>;
 /// The layers that see the messages of a stream, in front of `S`, which forwards them.
 pub type MessageStack<S> = Gate<Gate<Gate<Gate<Gate<S, Closed>, Heavy>, Pace>, Served>, Lists>;
 
-/// The whole stack of HTTP. Every clone of it shares what stands behind the backends; a server keeps one per connection.
+/// The whole stack of HTTP. Every clone of it shares the state of the backends; a server keeps one per connection.
 pub fn http_stack(parts: &Parts) -> HttpStack {
     let upstream = Upstream::new(parts.pools.clone()).with_limits(parts.reply);
     let layers = (
@@ -154,7 +154,7 @@ pub fn admission_stack<S>(parts: &Parts, entrance: Entrance, inner: S) -> Admiss
         AuthenticateLayer::new(parts.directory.clone(), parts.accounting.clone()),
         // A caller that was in a storm of refusals has smaller limits, and every answer from here on says so.
         SafeguardLayer::by(parts.safeguard.clone()),
-        // A suspended tenant is refused whatever it asks for, before its body is worth reading.
+        // Every request of a suspended tenant is refused, before its body is read.
         SuspendLayer::new(),
         // A key's scope needs the chain alone.
         ScopeLayer::new(),
@@ -172,7 +172,7 @@ pub fn call_stack<S>(parts: &Parts, upstream: S) -> CallStack<S> {
         WindowLayer::new(counters.clone()).with_batches(parts.batch),
         // To ask for a chain that is off is a request, but nothing more.
         ServedLayer::new(),
-        // One call a minute of what is paced, before the budget it would use.
+        // One call a minute of paced methods, before the budget that it would use.
         PaceLayer::by(parts.pace.clone()),
         // The heavy budget, consulted even for closed methods.
         HeavyLayer::by(parts.heavy.clone()),
@@ -180,7 +180,7 @@ pub fn call_stack<S>(parts: &Parts, upstream: S) -> CallStack<S> {
         ClosedLayer::new(),
         // Cached answers cost too, so the quota stands before the cache.
         QuotaLayer::new(counters.clone()),
-        // A known answer is not asked for again; what many callers ask for is asked once.
+        // A cached answer is not fetched again, and identical calls of many callers are sent once.
         CacheLayer::new(parts.replies.clone(), clock.clone()).with_spawn(parts.spawn.clone()),
     );
     layers.layer(upstream)

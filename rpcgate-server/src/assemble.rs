@@ -43,7 +43,7 @@ pub(crate) fn chains(config: &Config, pools: &PoolMap, before: &Chains) -> Chain
     rpcgate_chains::catalog().map(chain).collect()
 }
 
-/// The backends that somebody may bring along.
+/// The backends that an embedder may supply.
 pub(crate) struct Backends {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) sink: Arc<dyn UsageSink>,

@@ -20,7 +20,7 @@ pub(crate) enum Counting {
 }
 
 impl Counting {
-    /// The counters that `config` asks for. Runs inside a tokio runtime.
+    /// The counters that `config` selects. Runs inside a tokio runtime.
     pub(crate) fn open(config: &Config, seed: Arc<dyn Seed>) -> Result<Self, StartError> {
         Ok(match settings(config) {
             None => Counting::Here(Arc::default()),
@@ -33,7 +33,7 @@ impl Counting {
         settings(config).map_or(Ok(()), |settings| Ok(RedisCounters::check(&settings)?))
     }
 
-    /// The relay that tells other gateways of changes; `None` without Redis. Errors as for [`open`](Self::open).
+    /// The relay that sends changes to other gateways; `None` without Redis. Errors as for [`open`](Self::open).
     pub(crate) fn relay(config: &Config) -> Result<Option<ChangeRelay>, StartError> {
         Ok(settings(config).map(|settings| ChangeRelay::new(&settings)).transpose()?)
     }

@@ -83,7 +83,7 @@ mod tests {
         assert!(unmade(&file, &error).starts_with("cannot be made in "));
     }
 
-    /// What the system says then is that there is no such file, which is why it should be made.
+    /// The system's error is then that the file does not exist, although the file is to be created.
     #[test]
     fn a_place_that_takes_no_folders_is_named() {
         let path = Path::new("/proc/rpcgate/demo");

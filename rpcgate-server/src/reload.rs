@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::AbortHandle;
 
-/// The configuration in force, and what is built from it.
+/// The current configuration, and everything that is built from it.
 pub(crate) struct Reloadable {
     clock: Arc<dyn Clock>,
     pub(crate) chains: Arc<ArcSwap<Chains>>,

@@ -36,7 +36,7 @@ pub enum StartError {
     Node {
         /// The chain's path.
         chain: &'static str,
-        /// What is wrong.
+        /// The error.
         why: String,
     },
     /// The journal cannot be opened.
@@ -47,7 +47,7 @@ pub enum StartError {
     Folder {
         /// The path.
         path: String,
-        /// What is wrong with it.
+        /// The error.
         why: String,
     },
     /// The URL of Redis cannot be used.

@@ -149,7 +149,7 @@ impl TestService {
     /// The token in the link of the last mail to an address.
     ///
     /// # Panics
-    /// When there is no such mail, or no link in it that leads to this service.
+    /// If the mail does not exist, or has no link to this service.
     pub fn mailed(&self, email: &str) -> String {
         let mails = self.mails(email);
         let mail = mails.last().unwrap();

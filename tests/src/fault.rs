@@ -91,7 +91,7 @@ pub enum Mode {
     StaleKeepAlive,
 }
 
-/// Counts of what has passed so far.
+/// Counts of the traffic so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Connections accepted.

@@ -5,7 +5,7 @@
 //! loopback interface; time passes only when the test advances the clock.
 //!
 //! Where a gateway must die, a [`Site`](process::Site) runs it as a process of its own, [`load`] calls it and remembers
-//! what it was answered, and [`StoredUsage`](stored_usage::StoredUsage) read what is left in its databases.
+//! what it was answered, and [`StoredUsage`](stored_usage::StoredUsage) read the content of its databases.
 
 pub mod admin;
 pub mod client;

@@ -35,7 +35,7 @@ pub enum ScriptedAnswer {
 /// A whole answer to one HTTP request.
 #[derive(Clone, Debug, Default)]
 pub struct Raw {
-    /// The HTTP status; 0 stands for 200.
+    /// The HTTP status; 0 means 200.
     pub status: u16,
     /// Headers.
     pub headers: Vec<(&'static str, &'static str)>,

@@ -35,10 +35,10 @@ const MISSING: &str = "a bearer token is needed";
 const INVALID: &str = "the token is not valid or has expired";
 const NO_MEMBER: &str = "this is for members of a tenant";
 
-/// Who may use a route.
+/// The callers that may use a route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// Anybody, without a token.
+    /// Everyone, without a token.
     Anyone,
     /// Every logged-in user, including operators.
     User,
@@ -129,7 +129,7 @@ impl RouteGuard {
         RouteGuard(app.clone())
     }
 
-    /// `routes` for anybody, limited by client address.
+    /// `routes` for everyone, limited by client address.
     pub fn anyone(&self, routes: Routes) -> Routes {
         let limit = from_fn_with_state(self.0.clone(), admit_anyone);
         let known = from_fn_with_state(QueryParameters::of(&routes), expect_known);

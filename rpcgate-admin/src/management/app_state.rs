@@ -60,7 +60,7 @@ pub enum AppStateError {
     Configuration {
         /// The value's key.
         key: &'static str,
-        /// What is wrong with it, and what to do.
+        /// The error, and how to fix it.
         why: String,
     },
     /// A database cannot be used.
@@ -152,7 +152,7 @@ impl FromRef<Arc<AppState>> for TrustedProxies {
     }
 }
 
-/// What is built from the configuration alone.
+/// The parts that are built from the configuration alone.
 struct Configured {
     tokens: Tokens,
     page_tokens: Tokens,

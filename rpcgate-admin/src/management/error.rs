@@ -1,4 +1,4 @@
-//! The errors of actions, and what clients are told about them: the one place where a status and the body `{"error":
+//! The errors of actions, and their form for clients: the one place where a status and the body `{"error":
 //! "…"}` are decided (specification, "Errors", "Management API").
 
 use crate::management::identity::limit::TooOften;
@@ -109,7 +109,7 @@ impl ActionError {
         headers
     }
 
-    /// Logs what the client is not told.
+    /// Logs the part that the client does not get.
     fn log(&self) {
         match self {
             ActionError::Unavailable(why) => tracing::warn!(why, "a request could not be served"),
@@ -176,7 +176,7 @@ impl From<NoRandomness> for ActionError {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = Error)]
 pub struct ErrorBody {
-    /// What is wrong, for people.
+    /// The error as text for people.
     pub error: String,
 }
 

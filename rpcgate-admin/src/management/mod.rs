@@ -1,4 +1,4 @@
-//! The management API and its pages: who may ask for what, the rules, and their two faces.
+//! The management API and its pages: permissions, rules, and the JSON and HTML interfaces.
 //!
 //! [`router`] lists every route with its [`access`]. [`action`] holds the rules; [`api`] is their JSON face and `page`
 //! their HTML face. SQL is in [`store`](crate::store), and what runs these routes is in [`services`](crate::services).

@@ -46,7 +46,7 @@ fn filter_of(text: &str) -> Result<EnvFilter, String> {
 /// A subscriber that writes the lines which `filter` lets through.
 ///
 /// # Errors
-/// What is wrong with `filter`.
+/// The error in `filter`.
 pub fn subscriber<W>(
     filter: &str,
     format: LogFormat,

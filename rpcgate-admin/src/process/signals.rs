@@ -3,7 +3,7 @@
 use std::io;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What a signal asks for.
+/// The request of a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ProcessSignal {
     /// SIGTERM or SIGINT.

@@ -65,7 +65,7 @@ mod tests {
         let janitor =
             Janitor::every(Duration::from_millis(1), site.app.store.clone(), site.app.clock.clone());
         let swept = async {
-            // What is valid at NOON was present all the time, so only the sweep can have removed it.
+            // Rows that are valid at NOON were present all the time, so only the sweep can have removed them.
             while site.app.store.session(old.session, NOON).await.unwrap().is_some() {
                 tokio::task::yield_now().await;
             }

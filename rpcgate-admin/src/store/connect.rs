@@ -415,7 +415,7 @@ async fn connect(file: &Path, deadline: Duration, writes: bool) -> Result<Databa
                 .filename(&file)
                 .create_if_missing(false)
                 .journal_mode(SqliteJournalMode::Wal)
-                // What was acknowledged must survive a power failure. That holds for usage too, since the gateway
+                // Acknowledged writes must survive a power failure. That holds for usage too, since the gateway
                 // removes its journal after a shipment.
                 .synchronous(SqliteSynchronous::Full)
                 .foreign_keys(true)

@@ -14,7 +14,7 @@ pub enum StoreError {
     /// ends like this may have been committed nevertheless, because it can be too late to cancel it.
     #[error("the database cannot be reached now: {0}")]
     Unavailable(String),
-    /// Nothing has this identifier, or what has it belongs to another tenant.
+    /// Nothing with this identifier exists, or it belongs to another tenant.
     #[error("there is no such {0}")]
     NotFound(&'static str),
     /// Something else has this value, which must be unique.
@@ -65,9 +65,9 @@ pub enum StoreError {
     /// The database holds a value that this program cannot have written.
     #[error("the database holds a {what} that cannot be read: {value:?}")]
     Unreadable {
-        /// What was expected.
+        /// The expected value.
         what: &'static str,
-        /// What was found.
+        /// The value found.
         value: String,
     },
     /// Any other error that the database reports.

@@ -180,7 +180,7 @@ mod tests {
         let store = store(&server.database()).await;
         let listener = Listener::new(&store, Duration::from_millis(100)).await;
         server.freeze();
-        // It gets no answer and closes the connection; from then on it hears nothing on the old one.
+        // It gets no answer and closes the connection; from then on it receives nothing on the old one.
         tokio::time::sleep(Duration::from_secs(4)).await;
         server.thaw();
         listener.hears("that it listens again").await;

@@ -1,7 +1,7 @@
 //! The queue of calls that wait for a database's connections.
 //!
 //! As many calls run as there are connections, and a bounded number waits; any further call fails at once. So a
-//! call's deadline begins when it has a connection: a crowd of callers is no sign that the database is down, and no
+//! call's deadline begins when it has a connection: many callers are not a sign that the database is down, and no
 //! reason to reconnect.
 
 use super::error::StoreError;

@@ -86,7 +86,7 @@ impl TlsOptions {
     /// Checks the files. The driver reads them only when it connects, and its errors do not name the file.
     ///
     /// # Errors
-    /// What is wrong with one of the files.
+    /// The error in one of the files.
     pub(super) fn check(&self) -> Result<(), String> {
         for (name, file, holds) in [
             ("sslrootcert", &self.roots, Some(CERTIFICATE)),

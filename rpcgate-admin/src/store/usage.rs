@@ -71,7 +71,7 @@ impl From<DbErr> for ShipError {
     }
 }
 
-/// What was removed because of its age.
+/// The rows that were removed because of their age.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Removed {
     /// Blocks of events.

@@ -48,7 +48,7 @@ pub(crate) mod tests {
         chain
     }
 
-    /// What the adapter says of a result, and what becomes of it in the cache.
+    /// The adapter's judgement of a result, and its treatment in the cache.
     pub(crate) fn judged(chain: &Chain, method: &str, params: &str, result: &str) -> (Settled, Keep) {
         let rule = chain.look_up(method).rule;
         let call = CallView { params: params.as_bytes(), ..CallView::new(chain.name(), method, rule) };

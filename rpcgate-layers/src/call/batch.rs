@@ -1,13 +1,13 @@
 //! Batch: from a request to its calls, and from settled calls to one response.
 //!
-//! The first layer behind the request's head: it reads the body, parses it once, and sends the calls in it down the
-//! stack as one set, a single call as a set of one. The settled set is joined under the callers' own ids. A body that has no
-//! call in it is answered here and uses no window: [`Refusal::ParseError`], [`Refusal::InvalidRequest`],
+//! The first layer after the request's head: it reads the body, parses it once, and sends the calls in it down the
+//! stack as one set, a single call as a set of one. The settled set is joined under the callers' own ids. A body without
+//! a call is answered here and uses no window: [`Refusal::ParseError`], [`Refusal::InvalidRequest`],
 //! [`Refusal::BatchTooLarge`], [`Refusal::BatchNotSupported`] and those of [`body`](super::body). An item of a batch
 //! that is not a call is refused in its place, and the others go on.
 //!
-//! The service behind it is polled ready when the body has been read. Until it is ready the request waits here, so a
-//! concurrency limit may stand behind; an error of that service, such as a load shedder's, becomes a refusal of the request.
+//! The inner service is polled ready after the body has been read. Until it is ready the request waits here, so it
+//! may have a concurrency limit; an error of that service, such as a load shedder's, becomes a refusal of the request.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -86,7 +86,7 @@ pub struct BatchLayer {
 }
 
 impl BatchLayer {
-    /// A layer with the default limits, 64 MiB for the answer to a batch among them, and no bound on the memory of all
+    /// A layer with the default limits (64 MiB for the answer to a batch) and no bound on the memory of all
     /// bodies together.
     pub fn new() -> Self {
         BatchLayer { body: BodyLimits::default(), envelope: Limits::default(), room: None, most: 64 << 20 }
@@ -106,7 +106,7 @@ impl BatchLayer {
         self
     }
 
-    /// The same layer with so many bytes at most in the answer to a batch. Answers that find no room in it are refused
+    /// The same layer with a limit for the bytes of the answer to a batch. Answers that do not fit are refused
     /// in their places with [`Refusal::ReplyTooLarge`].
     #[must_use]
     pub fn with_answer(mut self, bytes: usize) -> Self {
@@ -114,7 +114,7 @@ impl BatchLayer {
         self
     }
 
-    /// The same layer, its bodies held in `room`: those of requests and, from 16 KiB on, those of answers.
+    /// The same layer with the memory of bodies limited by `room`: those of requests and, from 16 KiB on, of answers.
     #[must_use]
     pub fn with_room(mut self, room: Arc<MemoryBudget>) -> Self {
         self.room = Some(room);
@@ -154,8 +154,8 @@ where
     type Future = BatchFuture<S, B>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        // The inner service is polled ready when the body is there. Were it polled here, a client that sends its body slowly
-        // would hold a permit of whatever limits the service behind.
+        // The inner service is polled ready when the body is complete. If it were polled here, a client that sends its body
+        // slowly would hold a permit of every limit of that service.
         Poll::Ready(Ok(()))
     }
 
@@ -272,14 +272,14 @@ where
     }
 }
 
-/// What a body is to become.
+/// The treatment of a body.
 #[derive(Debug)]
 pub(super) enum Want {
     /// The envelopes in it are calls.
     Envelopes,
     /// It belongs to this call.
     Rest(Box<RestCall>),
-    /// There is no call, whatever the body.
+    /// There is no call, regardless of the body.
     Nothing(fn(&[u8]) -> Refusal),
 }
 
@@ -362,8 +362,8 @@ fn spaced(entry: &Entry, body: &[u8]) -> Option<Span> {
     }
 }
 
-/// Gives calls whose answers are kept or shared the one form of their parameters, without white space between tokens:
-/// otherwise a caller could have a node asked again and again for an answer that is known. The body keeps its length.
+/// Normalises the parameters of calls whose answers are cached or shared, by removing white space between tokens:
+/// otherwise a caller could make a node answer the same call again and again. The body keeps its length.
 fn alike(tally: &mut Tally) {
     let mut body = BytesMut::from(std::mem::take(&mut tally.body));
     for entry in &mut tally.entries {

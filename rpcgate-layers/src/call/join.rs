@@ -317,7 +317,7 @@ mod tests {
         assert_eq!(lines[1].bytes_out, 0);
     }
 
-    /// The answers to a batch of three calls, each of so many bytes, and what was charged and recorded.
+    /// The answers to a batch of three calls, each of this many bytes, and the charges and records.
     fn three(
         bytes: usize,
         most: usize,

@@ -42,7 +42,7 @@ pub(super) fn entry(tally: &Tally, call: RestCall, body: &Bytes) -> Entry {
     if call.rule.flags.has(Flags::COMMANDS) {
         call.rule = chain.narrow(call.view(body, chain.name()));
     }
-    // Only now is it known whether its answer may be kept. If so, the line must tell it from all other calls.
+    // Only now is it known whether its answer may be cached. If so, the line must distinguish it from all other calls.
     if call.rule.cache.is_cached()
         && let Payload::Rest(rest) = &mut call.payload
     {
@@ -70,7 +70,7 @@ mod tests {
     use rpcgate_core::toy::Toy;
     use std::sync::Arc;
 
-    /// Says only of a call, and not of its method, that its answer is kept.
+    /// Decides by the call, and not by its method, that its answer is cached.
     #[derive(Debug)]
     struct Late;
 

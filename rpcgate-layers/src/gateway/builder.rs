@@ -77,7 +77,7 @@ pub enum BuildError {
         chain: ChainName,
         /// The text that was given.
         url: String,
-        /// What is wrong with it.
+        /// The error.
         error: BadUrl,
     },
     /// It has no key and no directory, and is not open, so no request could pass.
@@ -233,7 +233,7 @@ impl GatewayBuilder {
         self
     }
 
-    /// Limits of what is in a body: depth, and calls of a batch.
+    /// Limits of the content of a body: depth, and calls of a batch.
     pub fn envelope_limits(mut self, limits: Limits) -> Self {
         self.envelope = limits;
         self

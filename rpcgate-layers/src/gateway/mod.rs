@@ -39,7 +39,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tower_service::Service;
 
-/// A gateway: from an HTTP request to its response. All clones share what stands behind its backends; a server keeps one
+/// A gateway: from an HTTP request to its response. All clones share the state of its backends; a server keeps one
 /// for each connection. When the last clone is dropped, its probes and sweeps stop.
 #[derive(Clone)]
 pub struct GatewayService {

@@ -57,7 +57,7 @@ pub fn write_rates(windows: &Windows, headers: &mut HeaderMap) {
 }
 
 /// Whether a node's header is dropped: those of one connection (RFC 9110, section 7.6.1), those between a browser and this
-/// gateway, those that tell about the node, and those that the gateway writes itself.
+/// gateway, those that reveal details of the node, and those that the gateway writes itself.
 pub fn stays_behind(name: &HeaderName) -> bool {
     let name = name.as_str();
     matches!(

@@ -1,4 +1,4 @@
-//! Backing off from a node: for a while, and longer each time.
+//! Backing off from a node, for longer each time.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Until when a node is not asked.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
-    /// On the monotonic clock, in microseconds; 0 for a node that is asked.
+    /// On the monotonic clock, in microseconds; 0 for a node that is in use.
     until: AtomicU64,
     failures: AtomicU32,
 }
@@ -14,7 +14,7 @@ pub(super) struct Backoff {
 impl Backoff {
     const FIRST: Duration = Duration::from_secs(1);
     const LONGEST: Duration = Duration::from_secs(30);
-    /// A node that asks for more is asked again nevertheless.
+    /// A node that requests a longer pause is used again nevertheless.
     const LONGEST_REQUESTED: Duration = Duration::from_secs(60);
 
     /// How long it still lasts.
@@ -44,7 +44,7 @@ impl Backoff {
         }
     }
 
-    /// The node asked for a pause.
+    /// The node requested a pause.
     pub(super) fn pause(&self, now: Duration, pause: Duration) {
         let until = (now + pause.min(Self::LONGEST_REQUESTED)).as_micros() as u64;
         self.until.fetch_max(until, Relaxed);

@@ -77,7 +77,7 @@ fn expected_wait(node: &Node) -> u64 {
     (node.in_flight.load(Relaxed) as u64 + 1).saturating_mul(latency.max(1))
 }
 
-/// Latencies differ a little all the time, which is no reason to skip a turn.
+/// Latencies always differ a little, which is not a reason to skip a turn.
 fn is_clearly_less(one: u64, other: u64) -> bool {
     one.saturating_mul(5) < other.saturating_mul(4)
 }

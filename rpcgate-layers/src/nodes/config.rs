@@ -27,7 +27,7 @@ pub struct NodeConfig {
     pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The most calls that it takes in one array; `None` for as many as the chain allows.
     pub max_batch: Option<usize>,
-    /// Nodes of a lower number are asked first, those of a higher one when none of them is healthy.
+    /// Nodes with a lower number are used first, those with a higher one if none of them is healthy.
     pub priority: u32,
     /// Certificate authorities that are trusted besides the public ones.
     pub(crate) roots: Vec<CertificateDer<'static>>,

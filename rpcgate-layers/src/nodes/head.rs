@@ -22,7 +22,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// the nodes. Runs until it is dropped.
 ///
 /// The head is the highest height that a node shows; in a pool of three or more, the second highest, so that one node alone can
-/// neither make the cache take for final what is not nor make all others look as if they were behind. While no node answers,
+/// neither make the cache treat data as final too early nor make all others seem to be behind. While no node answers,
 /// the head stays as it is. A node at height 0 knows nothing yet and does not count.
 pub async fn watch_head(pool: Arc<Pool>, chain: Arc<Chain>, every: Duration) {
     let first = ProbeCall::new(&chain, chain.adapter().probe());
@@ -189,7 +189,7 @@ mod tests {
         }
     }
 
-    /// Tells its height in one answer and whether it is syncing in another.
+    /// Reports its height in one answer and whether it is syncing in another.
     #[derive(Debug)]
     struct Twice;
 

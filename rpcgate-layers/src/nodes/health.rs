@@ -10,7 +10,7 @@ use std::time::Duration;
 /// node that may answer is never refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeHealth {
-    /// It is asked. So is a node that was not probed yet.
+    /// It is used. So is a node that was not probed yet.
     Well,
     /// It reports that it has not caught up, or it is at height 0.
     Syncing,
@@ -21,7 +21,7 @@ pub enum NodeHealth {
     },
     /// It has not answered its last probes.
     Silent,
-    /// Its answers to calls were unusable several times in a row, or it asked for a pause.
+    /// Its answers to calls were unusable several times in a row, or it requested a pause.
     Ejected {
         /// Until so much time has passed.
         left: Duration,
@@ -58,7 +58,7 @@ impl NodeHealth {
 /// In which order nodes are considered; the lesser first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Grade {
-    /// It is asked.
+    /// It is used.
     Healthy,
     /// It can be reached, but its answers may be old.
     Unfit,
@@ -183,7 +183,7 @@ impl HealthState {
         }
     }
 
-    /// The node rejects this gateway, whatever it is asked.
+    /// The node rejects every call of this gateway.
     fn record_rejected_gateway(&self, now: Duration) {
         self.failures.store(MAX_FAILURES, Relaxed);
         self.ejected.fail(now);

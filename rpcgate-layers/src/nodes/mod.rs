@@ -1,4 +1,4 @@
-//! The nodes of a chain: which node is asked, and whether a failed call is tried again.
+//! The nodes of a chain: which node gets a call, and whether a failed call is tried again.
 //!
 //! [`Pool`] is made of a chain's [`NodeConfig`]s and sends requests to its nodes. What each part decides:
 //!

@@ -63,9 +63,9 @@ pub struct NodeView<'a> {
     pub in_flight: usize,
     /// Connections that wait for a call.
     pub idle: usize,
-    /// Its tier: a higher number is asked when no node of a lower one is healthy.
+    /// Its tier: a node with a higher number is used if none with a lower one is healthy.
     pub priority: u32,
-    /// Whether it is asked, and if not, why.
+    /// Whether it is used, and if not, why.
     pub health: NodeHealth,
     /// The newest height that it has shown.
     pub height: Option<u64>,

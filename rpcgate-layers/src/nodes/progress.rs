@@ -4,7 +4,7 @@ use super::in_flight::InFlightPermit;
 use super::node::NodeIndex;
 use rpcgate_core::fault::Fault;
 
-/// Hears whether a byte of a call may have reached a node: `true` when the first byte is about to be written, and `false`
+/// Is notified whether a byte of a call may have reached a node: `true` when the first byte is about to be written, and `false`
 /// if it turns out that none was.
 pub(crate) type OnSent<'s> = dyn FnMut(bool) + Send + 's;
 
@@ -16,7 +16,7 @@ pub(crate) struct CallProgress<'s> {
     pub(crate) node: Option<NodeIndex>,
     /// Its permit among the calls in flight. A body that is streamed takes it along.
     pub(crate) permit: Option<InFlightPermit>,
-    /// What was wrong with the first answer that was unusable.
+    /// The error of the first answer that was unusable.
     pub(crate) bad_answer: Option<Fault>,
     on_sent: &'s mut OnSent<'s>,
 }

@@ -11,7 +11,7 @@ pub struct RetryBudget {
     pub calls_per_retry: u32,
     /// Retries a second that are allowed however few calls there are.
     pub min_per_sec: u32,
-    /// How long what was earned may be saved up.
+    /// How long earned retries may be saved.
     pub ttl: Duration,
 }
 

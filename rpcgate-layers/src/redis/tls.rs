@@ -14,7 +14,7 @@ const ROOTS: &str = "sslrootcert";
 const CERTIFICATE: &str = "sslcert";
 const KEY: &str = "sslkey";
 
-/// The value of `sslrootcert` that stands for the public authorities.
+/// The value of `sslrootcert` that means the public authorities.
 const SYSTEM: &str = "system";
 
 /// A text that every file of certificates contains.

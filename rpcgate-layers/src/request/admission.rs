@@ -39,7 +39,7 @@ impl Denied {
         Denied { refusal, tally: None, rated: false }
     }
 
-    /// A refused request whose body was not read or is no call. It is recorded as one call with method `-`.
+    /// A refused request whose body was not read or is not a call. It is recorded as one call with method `-`.
     pub fn known(mut tally: Box<Tally>, refusal: Refusal) -> Self {
         tally.entries.push(Entry::refused(Call::unread(Payload::Unread), refusal));
         Denied { refusal, tally: Some(tally), rated: true }

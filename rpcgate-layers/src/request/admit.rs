@@ -16,7 +16,7 @@ impl<B> AdmissionResponse for Admission<B> {
     }
 }
 
-/// Hands the admitted request back to whoever called the admission stack.
+/// Returns the admitted request to the caller of the admission stack.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Admit;
 

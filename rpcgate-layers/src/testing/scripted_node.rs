@@ -115,11 +115,11 @@ impl Wire {
     }
 
     pub(crate) async fn write(&mut self, bytes: impl AsRef<[u8]>) {
-        // The other side may have closed, which is no matter of the node's.
+        // The other side may have closed, which does not concern the node.
         let _ = self.stream.write_all(bytes.as_ref()).await;
     }
 
-    /// Adds a line of its own to what was seen.
+    /// Adds a line to the record of requests.
     pub(crate) fn note(&self, what: &str) {
         self.seen.lock().push(what.to_owned());
     }

@@ -1,3 +1,3 @@
-//! How a node is reached. Each module is one protocol; which node is asked is decided in [`nodes`](crate::nodes).
+//! The protocols of nodes, one per module; which node gets a call is decided in [`nodes`](crate::nodes).
 
 pub mod h1;

@@ -80,7 +80,7 @@ impl Answer {
             AnswerBody::Larger { .. } if must_fit => return Err(Fault::sent(Cause::Oversize)),
             AnswerBody::Larger { prefix, rest } => match reply_head(&prefix) {
                 ReplyKind::Bad => return Err(bad_body(status)),
-                // If so many bytes do not show what it is, no client could tell either.
+                // If this many bytes do not show its kind, no client could determine it either.
                 ReplyKind::Undecided => return Err(Fault::sent(Cause::Undecodable)),
                 head => {
                     let is_error = head == ReplyKind::Error;
@@ -92,7 +92,7 @@ impl Answer {
     }
 
     /// The reply to a call that was sent alone, under its own `id` or under a number of ours, and the headers that pass with
-    /// it. `is_whole`: the client gets nothing but this reply.
+    /// it. `is_whole`: the client gets only this reply.
     pub(super) fn single(
         mut self,
         chain: &Chain,
@@ -168,7 +168,7 @@ impl Answer {
                     },
                 };
                 next = at + 1;
-                // Of two answers to one call it cannot be told which is meant.
+                // With two answers to one call it is unknown which one is meant.
                 found[at] = Some(if found[at].is_none() { Some(reply) } else { None });
             }
         }

@@ -1,4 +1,4 @@
-//! The head of a node's answer: statuses that are no answer of the chain, and headers that may pass to a client.
+//! The head of a node's answer: statuses that are not an answer of the chain, and headers that may pass to a client.
 
 use crate::headers::stays_behind;
 use http::{HeaderMap, StatusCode};

@@ -90,7 +90,7 @@ impl<F: FnMut()> Unsettled<F> {
         Unsettled { is_sent: false, mark }
     }
 
-    /// Hears whether a byte may have reached a node.
+    /// Is notified whether a byte may have reached a node.
     fn on_sent(&mut self) -> impl FnMut(bool) + use<'_, F> {
         |is_sent| self.is_sent = is_sent
     }

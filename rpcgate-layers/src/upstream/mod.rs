@@ -1,7 +1,7 @@
 //! The service at the end of the call stack: it writes the calls that are still open, sends them to the chain's nodes and
 //! settles their entries with what the answers mean.
 //!
-//! Which node is asked, and how often, is decided in [`nodes`](crate::nodes).
+//! Which node gets a call, and how often, is decided in [`nodes`](crate::nodes).
 
 mod classify;
 mod head;

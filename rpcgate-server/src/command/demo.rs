@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Time between two messages of a demo that is still starting.
 const STILL_STARTING: Duration = Duration::from_secs(3);
-/// Time between two looks at nodes that are not simulated.
+/// The interval of checks of nodes that are not simulated.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Starts the demo, prints how to use it, and serves until a signal stops it.
@@ -37,7 +37,7 @@ pub async fn execute(options: DemoOptions) -> Result<(), Failure> {
             started = &mut starting => break started.map_err(|error| placed(file.as_deref(), error))?,
             _ = still_starting.tick() => say(&format!("Still starting: it is {}.", *step.borrow())),
             signal = signals.next() => match signal {
-                // No call was admitted yet. The next start resumes what is interrupted here.
+                // No call was admitted yet. The next start resumes the interrupted work.
                 ProcessSignal::Stop => return Ok(()),
                 ProcessSignal::Reload => tracing::warn!("not ready yet: the configuration is not read again"),
             },

@@ -106,7 +106,7 @@ impl Enrolment<'_> {
         Ok(Account { tenant, project, key, api_key: self.state.api_key.clone(), tier, owner, operator })
     }
 
-    /// Makes what is missing, the key last.
+    /// Creates everything that is missing, the key last.
     async fn make(&mut self, store: &Store) -> Result<(), DemoError> {
         let (tenant, created_at) = (self.state.tenant, self.now);
         let tier = self.plan.unwrap_or(PLAN);

@@ -40,11 +40,11 @@ impl fmt::Debug for ChosenNode {
     }
 }
 
-/// What is wrong with a `--node`. The text never repeats the URL, which may hold a password.
+/// The error in a `--node`. The text never repeats the URL, which may contain a password.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadNode {
-    /// There is no chain of this name.
+    /// No chain has this name.
     #[error("--node {0}: there is no such chain; known are {known}", known = names())]
     Chain(String),
     /// The part is neither its WebSocket nor its gRPC.
@@ -55,7 +55,7 @@ pub enum BadNode {
         /// The name of the part.
         part: String,
     },
-    /// There is no URL.
+    /// The URL is missing.
     #[error("--node {0}: write CHAIN=URL, as in eth=http://127.0.0.1:8545")]
     Missing(String),
     /// The URL cannot be used.

@@ -84,7 +84,7 @@ impl Dir {
         text.map_err(|_| DirError::NotText(self.path.display().to_string()))
     }
 
-    /// The text of a file; `None` if there is no such file.
+    /// The text of a file; `None` if it does not exist.
     pub(super) fn read(&self, name: &str) -> Result<Option<String>, DirError> {
         match fs::read_to_string(self.file(name)) {
             Ok(text) => Ok(Some(text)),
@@ -93,7 +93,7 @@ impl Dir {
         }
     }
 
-    /// The bytes of a file; `None` if there is no such file.
+    /// The bytes of a file; `None` if it does not exist.
     pub(super) fn bytes(&self, name: &str) -> Result<Option<Vec<u8>>, DirError> {
         match fs::read(self.file(name)) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -160,7 +160,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let dir = Dir::open(&home.path().join("demo")).unwrap();
         assert_eq!(dir.read("x").unwrap(), None);
-        // What a killed process left behind does no harm, and does not lend its permissions.
+        // A file that a killed process left behind is harmless, and its permissions are not adopted.
         fs::write(dir.file(".x.new"), "half a te").unwrap();
         for text in ["a longer text", "short"] {
             dir.write("x", text).unwrap();

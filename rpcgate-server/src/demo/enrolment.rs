@@ -10,7 +10,7 @@ use rpcgate_core::plan::Tier;
 /// The address of the user who manages the account. Nothing is ever sent there: the domain is reserved (RFC 2606).
 pub(super) const EMAIL: &str = "demo@example.com";
 
-/// What is needed to find the account, or to make it.
+/// Everything that is needed to find the account, or to create it.
 #[derive(Debug)]
 pub(super) struct Enrolment<'a> {
     pub(super) config: &'a Config,

@@ -301,7 +301,7 @@ impl Demo {
     /// Returns the tables and values that differ but need a restart.
     ///
     /// # Errors
-    /// [`DemoError`] with what is wrong; then nothing has changed.
+    /// [`DemoError`] with the reason; then nothing has changed.
     pub fn reload(&self) -> Result<Vec<&'static str>, DemoError> {
         let config = self.settings.read()?;
         let app = self.management.reload(config.clone())?;

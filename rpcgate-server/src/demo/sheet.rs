@@ -103,7 +103,7 @@ pub(super) fn reachable(addr: SocketAddr) -> SocketAddr {
     reachable
 }
 
-/// The absolute path, if the operating system can tell it.
+/// The absolute path, if the operating system can determine it.
 fn absolute(path: &Path) -> String {
     std::path::absolute(path).as_deref().unwrap_or(path).display().to_string()
 }

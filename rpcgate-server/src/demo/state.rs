@@ -57,7 +57,7 @@ impl fmt::Debug for DemoState {
     }
 }
 
-/// Why there is no state to start from.
+/// The reason why there is no state to start from.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
@@ -69,7 +69,7 @@ pub enum StateError {
     Unreadable {
         /// The path of the file.
         file: String,
-        /// What is wrong with it.
+        /// The error.
         why: String,
     },
     /// The operating system has no randomness for a new state.
@@ -168,7 +168,7 @@ impl DemoState {
         Ok(made)
     }
 
-    /// Parses a state. What an earlier version did not store is empty. The error says what is wrong and repeats no
+    /// Parses a state. Fields that an earlier version did not store are empty. The error says what is wrong and repeats no
     /// value.
     pub(super) fn read(text: &str) -> Result<DemoState, String> {
         let value: Value =

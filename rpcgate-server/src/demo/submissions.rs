@@ -9,7 +9,7 @@
 //! A file ends before the transaction that would make it more than [`SUBMISSIONS`], or more than [`SUBMISSION_BYTES`]
 //! of them. A UTXO node refuses beyond that. An EVM node goes on, and what it takes from then on is lost at the next
 //! start, when accounts are as the stored transactions left them; its blocks' hashes do not cover transactions, so this
-//! is no reorganisation either. Removing the file starts over.
+//! is not a reorganisation either. Removing the file starts over.
 
 use super::dir::Dir;
 use super::state::StateError;

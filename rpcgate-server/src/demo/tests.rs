@@ -81,7 +81,7 @@ async fn post(url: &str, headers: &[(String, String)], body: &str) -> http::Resp
     try_post(url, headers, body).await.unwrap_or_else(|error| panic!("{url}: {error}"))
 }
 
-/// As [`post`], where somebody may be gone.
+/// As [`post`], where the server may be gone.
 async fn try_post(
     url: &str,
     headers: &[(String, String)],
@@ -227,7 +227,7 @@ async fn demo_json_is_there_only_once_the_demo_is_ready() {
     let file = home.path().join(FILE);
     assert!(file.exists(), "it stays when the demo stops");
 
-    // What usage is kept in cannot be opened for a while.
+    // The usage database cannot be opened temporarily.
     let (database, aside) = (home.path().join("rpcgate-usage.db"), home.path().join("aside"));
     std::fs::rename(&database, &aside).unwrap();
     std::fs::create_dir(&database).unwrap();

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// Looks in a row, a second apart, after which a node that has shown nothing counts as in trouble.
 const PATIENCE: u32 = 3;
 
-/// Remembers what was reported, so that each trouble is reported once.
+/// Remembers reported problems, so that each is reported once.
 #[derive(Debug, Default)]
 pub struct NodeWatch {
     looks: u32,
@@ -15,7 +15,7 @@ pub struct NodeWatch {
 }
 
 impl NodeWatch {
-    /// Lines about what has changed since the last look.
+    /// Lines about the changes since the last check.
     pub fn look(&mut self, nodes: Vec<NodeState>) -> Vec<String> {
         self.looks = self.looks.saturating_add(1);
         nodes.into_iter().filter_map(|node| self.line(node)).collect()
@@ -26,7 +26,7 @@ impl NodeWatch {
         let is_well = standing == "well";
         let name = (chain, node);
         if let Some(before) = self.troubled.get(&name) {
-            // A node that is not asked for a while looks well until it is asked again. Its height shows that it
+            // A node that gets no calls temporarily looks healthy until it gets one again. Its height shows that it
             // answers.
             let recovered = is_well && height > *before;
             return recovered.then(|| {

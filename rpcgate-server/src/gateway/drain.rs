@@ -11,7 +11,7 @@ pub struct Drained {
 
 impl Gateway {
     /// Ends the gateway gracefully: it is no longer ready and accepts no connections, closes those without a call, and
-    /// finishes the calls in flight; what is not done after `shutdown.grace` is cut. Then it ships what was recorded, and
+    /// finishes the calls in flight; those that are not done after `shutdown.grace` are cut. Then it ships the records, and
     /// closes its state.
     pub async fn drain(&self) -> Drained {
         self.connections.close();

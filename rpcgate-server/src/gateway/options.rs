@@ -24,7 +24,7 @@ pub struct StartOptions {
     /// Where records go. If absent, to the journal of `state`. Without a state either, they are dropped, and the log
     /// says so.
     pub sink: Option<Arc<dyn UsageSink>>,
-    /// Who may call. If absent, the keys of the configuration, which a reload replaces, and those of `state`.
+    /// The callers. If absent, the keys of the configuration, which a reload replaces, and those of `state`.
     pub directory: Option<Arc<dyn Directory>>,
     /// Counters in this process, with what they have counted already. If absent, those of the configuration: in Redis,
     /// or in this process, continuing from what `state` restores.
@@ -59,7 +59,7 @@ pub(super) struct Resolved {
 }
 
 impl StartOptions {
-    /// Fills what is absent from `config`. Runs inside a tokio runtime.
+    /// Fills absent options from `config`. Runs inside a tokio runtime.
     pub(super) fn resolve(self, config: &Config) -> Result<Resolved, StartError> {
         let StartOptions { state, sink, directory, counters, .. } = self;
         let (keys, directory) = match directory {

@@ -26,7 +26,7 @@ pub enum JournalError {
     Unmade {
         /// The folder.
         path: String,
-        /// What is wrong.
+        /// The error.
         why: String,
     },
     /// The folder, or a file in it that a journal needs, cannot be created, read or written.

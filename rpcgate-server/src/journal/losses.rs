@@ -1,4 +1,4 @@
-//! What was lost for good, counted to the unit.
+//! Losses that are final, counted to the unit.
 
 use super::records::Weight;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

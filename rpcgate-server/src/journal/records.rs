@@ -5,7 +5,7 @@ use rpcgate_core::journal::MAX_NAME;
 use rpcgate_core::tally::Transport;
 use smallvec::{SmallVec, smallvec};
 
-/// What is lost if a record is lost.
+/// The loss if a record is lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Weight {
     pub(super) records: u64,
@@ -91,7 +91,7 @@ impl Held {
     }
 }
 
-/// What is kept of a method's name: enough for the writer to cut it where it would cut the whole.
+/// The stored part of a method's name: enough for the writer to cut it where it would cut the whole name.
 pub(super) fn name(method: &[u8]) -> &[u8] {
     method.get(..MAX_NAME + 4).unwrap_or(method)
 }

@@ -1,4 +1,4 @@
-//! Refusals, held back for a tenth of a second, so that a storm of them is no storm of writes. They are never billed.
+//! Refusals, held back for a tenth of a second, so that a storm of them is not a storm of writes. They are never billed.
 
 use super::records::{Held, bare, name, set};
 use crate::metrics::meter::Meter;

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-/// Stands for a thread whose number is not known.
+/// The number of a thread whose number is not known.
 const UNKNOWN: u32 = 0;
 
 thread_local! {
@@ -19,7 +19,7 @@ pub(super) fn this_thread() -> u32 {
     ID.try_with(|id| *id).unwrap_or(UNKNOWN)
 }
 
-/// Whether a thread of this process is running or ready to run. False if the operating system cannot tell.
+/// Whether a thread of this process is running or ready to run. False if the operating system does not know.
 pub(super) fn is_runnable(thread: u32) -> bool {
     thread != UNKNOWN
         && fs::read_to_string(format!("/proc/self/task/{thread}/stat")).is_ok_and(|stat| {

@@ -95,7 +95,7 @@ impl Threads {
 
     /// Ends the threads. Returns whether they finished their work in time.
     pub(super) fn end(self, order: Order) -> bool {
-        // In this order, what is written last is flushed too.
+        // In this order, the last write is flushed too.
         self.writer.signal.order(order);
         let is_written = self.writer.end();
         self.syncer.signal.order(order);

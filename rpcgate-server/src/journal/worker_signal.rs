@@ -4,7 +4,7 @@ use super::CLOSE_WITHIN;
 use parking_lot::{Condvar, Mutex};
 use std::time::Duration;
 
-/// Wakes a thread, orders it to end, and tells when it has ended.
+/// Wakes a thread, orders it to end, and reports when it has ended.
 #[derive(Debug, Default)]
 pub(super) struct WorkerSignal {
     state: Mutex<State>,

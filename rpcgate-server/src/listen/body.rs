@@ -87,7 +87,7 @@ pin_project! {
 /// The stream of an answer's body.
 struct Streamed {
     progress: Arc<Progress>,
-    /// The part of a large piece that is not handed over yet.
+    /// The part of a large piece that is not passed on yet.
     rest: Bytes,
 }
 
@@ -140,7 +140,7 @@ where
 }
 
 impl Streamed {
-    /// Hands over at most one piece at a time, and notes the progress.
+    /// Passes on at most one piece at a time, and records the progress.
     fn poll(&mut self, next: impl FnOnce() -> Piece) -> Piece {
         if self.rest.is_empty() {
             let frame = match next() {

@@ -44,7 +44,7 @@ const DRAIN_IDLE: Duration = Duration::from_secs(1);
 
 /// A connection that can be asked to end.
 pub(super) trait Serve: Future<Output = hyper::Result<()>> {
-    /// Whether the protocol itself tells the client that the connection ends, and which requests are still answered.
+    /// Whether the protocol itself informs the client that the connection ends, and which requests are still answered.
     const ANNOUNCES_END: bool;
 
     /// Ends the connection once the requests in flight are answered.

@@ -171,7 +171,7 @@ impl ConnectionState {
     }
 }
 
-/// A request that is being answered. Dropped when the last byte of its answer has been handed over.
+/// A request that is being answered. Dropped when the last byte of its answer has been passed on.
 #[derive(Debug)]
 pub(super) struct Busy(Arc<ConnectionState>);
 

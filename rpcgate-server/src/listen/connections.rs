@@ -1,4 +1,4 @@
-//! The open connections of a gateway, and how they are asked to end.
+//! The open connections of a gateway, and how they are closed.
 
 use super::connection_state::ConnectionState;
 use crate::state::State;

@@ -1,6 +1,6 @@
 //! A client's socket that counts the bytes that the client takes.
 //!
-//! It lies below TLS, which buffers some bytes while its client takes none.
+//! It is below TLS, which buffers some bytes while its client takes none.
 
 use super::connection_state::ConnectionState;
 use std::io::{self, IoSlice};

@@ -18,7 +18,7 @@ pub(super) struct Guarded<T> {
     heads: bool,
     /// The most bytes of a head that are read.
     most: usize,
-    /// What is written in place of an answer of hyper's own, and how many bytes hyper's has.
+    /// The replacement of an answer of hyper's own, and the length of hyper's in bytes.
     replacement: Option<(Bytes, usize)>,
 }
 

@@ -20,7 +20,7 @@ pub struct BadCertificate {
     pub key: &'static str,
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The error.
     pub why: String,
 }
 

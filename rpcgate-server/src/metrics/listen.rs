@@ -26,7 +26,7 @@ const BACKLOG: u32 = 16;
 const IDLE: Duration = Duration::from_secs(90);
 /// How long a connection may live.
 const LIFE: Duration = Duration::from_secs(600);
-/// How long a connection that is asked to end may take.
+/// How long a connection may take to end.
 const CLOSE: Duration = Duration::from_secs(10);
 
 const OPEN_METRICS: HeaderValue =

@@ -156,7 +156,7 @@ impl Meter {
     /// Counts the calls of a record.
     pub(crate) fn count(&mut self, record: &Record<'_>) {
         let Some(names) = &self.names else { return };
-        // The begin, push and end records of a stream are no calls.
+        // The begin, push and end records of a stream are not calls.
         if record.phase != Phase::Whole {
             return;
         }

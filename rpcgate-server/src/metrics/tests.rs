@@ -71,7 +71,7 @@ async fn page(gateway: &Gateway) -> String {
     body.to_owned()
 }
 
-/// Every series with its value. Fails for a page that is not OpenMetrics, or tells anything twice.
+/// Every series with its value. Fails for a page that is not OpenMetrics, or has a series twice.
 #[track_caller]
 fn series(page: &str) -> BTreeMap<String, f64> {
     let body = page.strip_suffix("# EOF\n").expect("its end");
@@ -154,7 +154,7 @@ async fn nodes_journal_and_databases_have_metrics() {
     let fixture = Fixture::new().await;
     let gateway = fixture.start().await;
     ask(gateway.addr()).await;
-    // What was recorded is shipped a moment later.
+    // Records are shipped a moment later.
     let all = loop {
         let all = series(&page(&gateway).await);
         if all["rpcgate_shipments_total"] >= 1.0 && all["rpcgate_journal_unshipped_bytes"] == 0.0 {
@@ -232,7 +232,7 @@ async fn scrapers_that_hang_do_not_block_the_page_for_long() {
     let mut hanging = Vec::new();
     for _ in 0..40 {
         let mut stream = TcpStream::connect(addr).await.unwrap();
-        // What is beyond the bound may be closed already.
+        // Connections beyond the limit may already be closed.
         let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\n").await;
         hanging.push(stream);
     }

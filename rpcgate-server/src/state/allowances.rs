@@ -1,6 +1,6 @@
 //! How many requests tenants may make in a day, for the notifications that shipments make due.
 //!
-//! The usage database knows what was used, the management database knows plans and keys, and on SQLite these are two
+//! The usage database has the usage, the management database has plans and keys, and on SQLite these are two
 //! files. So the shipper asks here before it ships. It does not wait for an answer that is not available now: usage
 //! matters more than a notification, which is caught up later.
 
@@ -68,7 +68,7 @@ impl Asked {
         self.source.is_some()
     }
 
-    /// What is known of `tenants` at `now` of the clock's `elapsed`.
+    /// The known allowances of `tenants` at `now` of the clock's `elapsed`.
     pub(super) async fn of(
         &mut self,
         tenants: impl IntoIterator<Item = TenantId>,
@@ -113,7 +113,7 @@ pub(super) mod tests {
     use super::*;
     use parking_lot::Mutex;
 
-    /// A source for tests that answers as it is set, and notes what it is asked.
+    /// A source for tests that answers as it was set, and records its requests.
     #[derive(Debug, Default)]
     pub(in super::super) struct Told {
         pub(in super::super) allowed: Mutex<BTreeMap<TenantId, u64>>,

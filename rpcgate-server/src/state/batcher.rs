@@ -53,7 +53,7 @@ enum Trouble {
     Cut,
 }
 
-/// What was read, and whether there was more than the bounds allowed.
+/// The records that were read, and whether there were more than the limits allowed.
 #[derive(Debug)]
 pub(super) struct Filled {
     pub(super) shipment: Shipment,
@@ -117,7 +117,7 @@ impl SegmentBatcher {
         });
     }
 
-    /// Reads what is new, the oldest segments first, at most about `most` bytes.
+    /// Reads new records, the oldest segments first, at most about `most` bytes.
     pub(super) fn fill(&mut self, journal: &Journal, most: u64, now: Duration) -> Filled {
         let SegmentBatcher { places, fold, blocks, bytes } = self;
         let mut bounds = Bounds { bytes: most, events: MOST_EVENTS };

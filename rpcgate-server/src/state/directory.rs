@@ -2,7 +2,7 @@
 //!
 //! A key that was looked up is remembered until the change feed names it, its project or its tenant, so a known key
 //! costs no query. A forged key costs none either, and callers who ask for one key at the same time share one query.
-//! While the database is away, remembered keys stay valid for [`TRUST`]; an unknown key cannot be told from one that
+//! While the database is away, remembered keys stay valid for [`TRUST`]; an unknown key cannot be distinguished from one that
 //! never existed, so it is [`Unavailable`], never [`Peek::Unknown`].
 
 use foldhash::fast::RandomState;
@@ -33,7 +33,7 @@ const LOOK_UP: Duration = Duration::from_millis(900);
 
 /// A store of keys.
 pub trait KeySource: Send + Sync + fmt::Debug {
-    /// The caller of the key with this hash, with the figures of `plans`; `None` if there is no such key.
+    /// The caller of the key with this hash, with the figures of `plans`; `None` if it does not exist.
     ///
     /// # Errors
     /// [`Unavailable`] if that is not known now.
@@ -119,7 +119,7 @@ impl StoreDirectory {
         let _ = self.inner.source.set(source);
     }
 
-    /// Notes that the feed has been read to its end: what is remembered is correct as of now.
+    /// Records that the feed has been read to its end: the remembered keys are correct as of now.
     pub fn reached(&self) {
         let micros = u64::try_from(self.inner.clock.elapsed().as_micros()).unwrap_or(u64::MAX - 1);
         self.inner.reached.store(micros + 1, Relaxed);
@@ -135,7 +135,7 @@ impl StoreDirectory {
         self.inner.known.entry_count()
     }
 
-    /// What is remembered of `key`.
+    /// The remembered state of `key`.
     pub fn remembered(&self, key: &str) -> Option<Peek> {
         let known = self.inner.known.get(key)?;
         self.inner.is_trusted().then_some(known)
@@ -193,7 +193,7 @@ impl StoreDirectory {
     /// Walks all that is remembered. Answers in progress are not remembered any more.
     fn pass(&self, decide: impl Fn(&str, &Peek) -> Next) {
         let _alone = self.inner.passing.lock();
-        // Keys that are inserted from here on were asked for from here on.
+        // Keys that are inserted from here on were requested from here on.
         self.inner.look_ups.lock().generation += 1;
         for (key, known) in &self.inner.known {
             match decide(&key, &known) {

@@ -14,9 +14,9 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-/// Time between two looks at the feed.
+/// The interval of reads of the feed.
 const EVERY: Duration = Duration::from_millis(200);
-/// Time to the next look after one that was asked for: many changes at once are one look.
+/// The time to the next read after a requested one: many changes at once are one read.
 const APART: Duration = Duration::from_millis(20);
 /// How long a look may take before the database counts as away.
 const DEADLINE: Duration = Duration::from_secs(1);
@@ -44,11 +44,11 @@ pub(super) struct Feed {
     /// Whether what operators set must be read again.
     stale: bool,
     away: bool,
-    /// Time between two looks that nothing asked for.
+    /// The interval of reads without a request.
     every: Duration,
-    /// Asks for a look now.
+    /// Requests a read now.
     notify: Arc<Notify>,
-    /// Sends what was read to other gateways.
+    /// Sends the changes that were read to other gateways.
     outgoing: Option<mpsc::Sender<Numbered>>,
     /// Receives what other gateways have read.
     incoming: Option<mpsc::Receiver<Numbered>>,
@@ -98,7 +98,7 @@ impl Feed {
         Feed { outgoing: Some(outgoing), incoming: Some(incoming), ..self }
     }
 
-    /// Notified, it has the feed looked at now. It is looked at from time to time anyway.
+    /// A notification of this makes the feed be read now. It is also read at intervals.
     pub(super) fn notify(&self) -> Arc<Notify> {
         self.notify.clone()
     }

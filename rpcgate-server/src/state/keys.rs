@@ -56,7 +56,7 @@ impl Directory for Keys {
         if let Some(known) = seen.get(key) {
             return known.clone();
         }
-        // What is remembered of the database does not belong to the configuration, which was asked first when the key
+        // The remembered keys of the database do not belong to the configuration, which was searched first when the key
         // was looked up.
         if let Some(known) = self.stored.as_ref().and_then(|stored| stored.remembered(key)) {
             return known;

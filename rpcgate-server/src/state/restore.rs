@@ -53,7 +53,7 @@ pub(super) struct Work {
     pub(super) closing: CancellationToken,
 }
 
-/// What is open when the tasks end.
+/// The connections that are open when the tasks end.
 #[derive(Debug, Default)]
 pub(super) struct Left {
     store: Option<Store>,
@@ -186,7 +186,7 @@ async fn identity(usage: &UsageStore) -> Result<Option<String>, StoreError> {
 }
 
 impl Left {
-    /// Ships what is left, and ends all connections.
+    /// Ships the remaining records, and closes all connections.
     pub(super) async fn close(self) {
         if let Some(mut shipper) = self.shipper
             && tokio::time::timeout(LAST, shipper.ship_all()).await.is_err()

@@ -39,7 +39,7 @@ impl Kept {
     }
 }
 
-/// Removes what is too old, until `closing`.
+/// Removes old rows, until `closing`.
 pub(super) async fn run(
     usage: UsageStore,
     kept: Arc<Kept>,

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Time between two looks at the journal.
+/// The interval of reads of the journal.
 const EVERY: Duration = Duration::from_millis(200);
 /// Time until another attempt after a failed one.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -34,7 +34,7 @@ const LEAST: u64 = 64 << 10;
 /// Time between two looks for notifications that no shipment has raised, and until another after a failed one.
 const REMINDER: Duration = Duration::from_secs(60);
 const REMINDER_AGAIN: Duration = Duration::from_secs(5);
-/// For so long after a day it is looked at too.
+/// For this time after the end of a day, that day is checked too.
 const REST_OF_DAY: Duration = Duration::from_secs(300);
 
 /// A destination of shipments.
@@ -111,7 +111,7 @@ pub(super) struct Shipper {
     /// When to look for notifications that no shipment has raised.
     reminder: Duration,
     shipping: Arc<Shipping>,
-    /// What was left when that was last known, and how large the journal was then.
+    /// The unshipped bytes when they were last known, and the size of the journal at that time.
     known: Option<(u64, u64)>,
 }
 

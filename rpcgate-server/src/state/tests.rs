@@ -477,7 +477,7 @@ async fn settings_of_the_state_have_an_effect_where_there_is_one() {
     assert!(lines.text().contains("not kept"), "{}", lines.text());
 }
 
-/// Knows one key, and is away when it is told to be.
+/// Knows one key, and is unavailable when it is set to be.
 #[derive(Debug)]
 struct Moody {
     hash: KeyHash,

@@ -1,4 +1,4 @@
-//! A client's body: what is accepted is JSON, and what is written to a node reads back as the same call.
+//! A client's body: an accepted body is JSON, and a call written to a node is read back as the same call.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

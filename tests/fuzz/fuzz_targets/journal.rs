@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use rpcgate_core::journal::{Event, EventLine, SegmentHeader, Party, Reader, Writer};
 
-/// A set as it was read. Indices may differ from reader to reader, so words stand for them.
+/// A set as it was read. Indices may differ between readers, so words replace them.
 #[derive(PartialEq, Debug)]
 struct Said {
     event: Event,

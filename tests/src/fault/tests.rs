@@ -238,7 +238,7 @@ async fn a_slow_reply_comes_in_pieces_and_whole_in_the_end() {
     ask(&mut client).await;
     let mut piece = [0; 64];
     for _ in 0..3 {
-        // Yielding instead of waiting: the paused clock moves on only while nobody has anything to do.
+        // This yields instead of waiting: the paused clock advances only while all tasks are idle.
         let read = loop {
             tokio::task::yield_now().await;
             if let Ok(read) = client.try_read(&mut piece) {

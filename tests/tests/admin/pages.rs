@@ -32,7 +32,7 @@ async fn in_browser<F: Future<Output = ()> + Send + 'static>(
     Arc::into_inner(service).unwrap().stop().await;
 }
 
-/// From registration to a log-in, with nothing but the pages.
+/// From registration to a log-in, with the pages alone.
 async fn come_in(service: &TestService, reader: &Reader) {
     reader.open("/").await;
     reader.reads("Log in").await;

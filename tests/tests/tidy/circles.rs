@@ -1,6 +1,6 @@
 //! Imports in circles: two files that import each other, directly or by way of others, can only be read together.
 //!
-//! A module and what lies in its folder are read together anyway, so imports between those do not count. An import of a
+//! A module and the contents of its folder are read together anyway, so imports between those do not count. An import of a
 //! name that a module only passes on (`pub use`) counts as one of the file that the name comes from.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ type Module = Vec<String>;
 /// The modules of one crate.
 struct Crate<'s> {
     files: BTreeMap<Module, &'s Source>,
-    /// What a name that a module passes on stands for.
+    /// The origin of each name that a module re-exports.
     exports: BTreeMap<(Module, String), (Module, String)>,
 }
 

@@ -98,7 +98,7 @@ fn is_layer(source: &Source) -> bool {
 }
 
 /// Whether an example that is run makes a service with `.layer(…)` and asserts something about it afterwards. The debug
-/// output of a layer is no outcome.
+/// output of a layer is not an outcome.
 fn runs_layer(source: &Source) -> bool {
     let (mut inside, mut runs, mut is_made) = (false, false, false);
     for token in source.tokens.iter().filter(|token| token.kind == Kind::Doc && !token.test) {

@@ -8,7 +8,7 @@ use crate::{none, tree};
 /// Keywords that introduce a type or a trait.
 const TYPE_KEYWORDS: &[&str] = &["struct", "enum", "union", "trait", "type"];
 
-/// Type names that stand for two things nevertheless, each with its reason.
+/// Type names that two types share, each with its reason.
 const SHARED_NAMES: &[(&str, &str)] = &[
     ("Answer", "the examples read on their own; theirs is the reply of a gateway, core's that of a backend"),
     ("Problem", "the examples read on their own; theirs is any error, core's a mistake in the configuration"),

@@ -142,7 +142,7 @@ fn confirmation(app: &AppState, email: Address, token: &Opaque) -> Mail {
 }
 
 /// Sends another mail with a token that replaces the previous one. Limited to a few in a quarter of an hour, so that
-/// nobody is flooded with mails.
+/// no address is flooded with mails.
 ///
 /// # Errors
 /// [`ActionError::Conflict`] if the address is confirmed, [`ActionError::TooMany`], [`ActionError::Unavailable`].

@@ -100,7 +100,7 @@ pub(super) async fn apply_change(
 ) -> Result<(), ActionError> {
     let hash = OpaqueHash::of(OpaqueKind::EmailChange, token).ok_or_else(|| invalid(BAD_TOKEN))?;
     let (hash, now) = (Digest(hash.0), app.now());
-    // Anybody can send any token, so an unknown one must not take a place in the queue of writers.
+    // Everyone can send any token, so an unknown one must not take a place in the queue of writers.
     if !app.store.is_mailed(Purpose::EmailChange, &hash, now).await? {
         return Err(invalid(BAD_TOKEN));
     }

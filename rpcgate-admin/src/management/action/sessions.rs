@@ -275,7 +275,7 @@ pub async fn refresh(app: &AppState, token: &str, client: &Client) -> Result<Ses
 pub async fn logout(app: &AppState, session: &AuthSession, client: &Client) -> Result<(), ActionError> {
     let entry = audit::entry(session, client, "session.ended", session.id.to_string(), app.now());
     match app.store.with_audit_entry(entry).end_session(session.user.id, session.id).await {
-        // It ended at the same time, which is what was requested.
+        // It ended at the same time, as requested.
         Err(StoreError::NotFound(_)) => Ok(()),
         ended => Ok(ended?),
     }

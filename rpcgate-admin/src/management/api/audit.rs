@@ -50,7 +50,7 @@ impl From<Audit> for EntryJson {
 
 /// Read the audit log
 ///
-/// The newest entries first: owners and admins see the entries of everybody in their tenant, others their own.
+/// The newest entries first: owners and admins see the entries of all members of their tenant, others their own.
 #[utoipa::path(get, path = "/auth/audit", operation_id = "list_audit", tag = "account",
     params(Page),
     responses((status = 200, description = "The newest entries.", body = [EntryJson])))]

@@ -23,11 +23,11 @@ use tower::ServiceExt;
 /// The time at which the state of a test is opened.
 pub(crate) const NOON: Time = Time::from_secs(1_798_718_400);
 
-/// The stored password of the users created here, which nobody knows.
+/// The stored password of the users created here, which is unknown.
 const LOCKED: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$\
     AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
-/// An [`AppState`] on databases of its own, whose clock stands at [`NOON`].
+/// An [`AppState`] on databases of its own, whose clock shows [`NOON`].
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) app: Arc<AppState>,

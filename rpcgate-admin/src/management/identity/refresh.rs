@@ -1,5 +1,5 @@
 //! Opaque tokens that stand for a row in the database: refresh tokens, and the mailed tokens that confirm an address,
-//! set a password, change an address or invite somebody.
+//! set a password, change an address or invite a user.
 //!
 //! Such a token is a prefix that names its kind, and 32 random bytes in base64url. It contains no information; what
 //! it grants is stored under its SHA-256, so that a stolen copy of the database contains no usable token.

@@ -1,4 +1,4 @@
-//! Sends the mails of actions. No action fails because the mail server is down: the mail is retried for a while.
+//! Sends the mails of actions. No action fails because the mail server is down: the mail is retried later.
 
 use super::{Mail, MailError, Mailer};
 use rpcgate_core::clock::{Clock, Time};
@@ -28,8 +28,8 @@ impl MailQueue {
         MailQueue { mailer: Arc::new(mailer), waiting: Arc::new(Semaphore::new(WAITING)), clock }
     }
 
-    /// Sends a mail. An address that refuses it is no error, since the person who typed the address notices that no mail
-    /// comes. An unreachable server is no error either: the account exists, and the mail comes later or can be requested
+    /// Sends a mail. An address that refuses it is not an error, since the person who typed the address notices that no mail
+    /// comes. An unreachable server is not an error either: the account exists, and the mail comes later or can be requested
     /// again.
     ///
     /// # Errors

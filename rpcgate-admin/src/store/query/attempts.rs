@@ -20,7 +20,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 /// What an attempt counts for. Each kind has its own count, so that attempts of one kind cannot use up another:
-/// anybody who knows an address can lock its log-in for a while, but neither its mails nor what its owner does while
+/// everyone who knows an address can lock its log-in temporarily, but neither its mails nor what its owner does while
 /// logged in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AttemptKind<'c> {
@@ -108,7 +108,7 @@ fn micros(duration: Duration) -> i64 {
 }
 
 /// Attempts that can cause a lock at `now`. Those further in the future are ignored: when a clock has stepped back,
-/// nobody must be locked for as long as it did.
+/// no address must be locked for as long as it did.
 fn is_relevant(now: Time) -> SimpleExpr {
     Column::At.between(moment(now) - micros(KEPT), moment(now.plus(LOCK)))
 }
@@ -207,7 +207,7 @@ impl Store {
         self.transact(async |transaction| {
             remove::<Entity>(transaction, Column::Id, is_old(now), REMOVED_PER_ATTEMPT).await?;
             // The window reaches as far ahead as back, because the clocks of hosts differ and one that stepped back
-            // must not lock anybody for long.
+            // must not lock an address for long.
             let minute = (moment(now) - micros(MINUTE) + 1)..=(moment(now) + micros(MINUTE));
             let limiting = Entity::find()
                 .select_only()

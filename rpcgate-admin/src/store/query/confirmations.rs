@@ -89,7 +89,7 @@ impl Store {
     ) -> Result<Option<UserId>, StoreError> {
         let is_it = Column::Hash.eq(hash.bytes());
         let alive = Entity::find().filter(is_it.clone()).filter(Column::ExpiresAt.gt(moment(now)));
-        // Anybody can send any token, so an unknown one must not take a place in the queue of writers.
+        // Everyone can send any token, so an unknown one must not take a place in the queue of writers.
         if self.confirmation(hash, now).await?.is_none() {
             return Ok(None);
         }

@@ -72,7 +72,7 @@ pub(super) async fn take(
 }
 
 /// Invalidates all tokens of a user: those requested before the password or address changed may have been requested
-/// by somebody else.
+/// by another account.
 pub(super) async fn withdraw(transaction: &DatabaseTransaction, user: UserId) -> Result<(), StoreError> {
     let its = Entity::delete_many().filter(Column::UserId.eq(Uuid::from_u128(user.0)));
     its.exec(transaction).await?;

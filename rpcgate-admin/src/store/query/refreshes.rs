@@ -76,7 +76,7 @@ impl Store {
         now: Time,
     ) -> Result<Rotation, StoreError> {
         let is_alive = Column::ExpiresAt.gt(moment(now));
-        // Anybody can send any token, so an unknown one must not take a place in the queue of writers.
+        // Everyone can send any token, so an unknown one must not take a place in the queue of writers.
         let known = async |database: &DatabaseConnection| {
             Ok(Entity::find_by_id(old.bytes()).filter(is_alive.clone()).count(database).await?)
         };

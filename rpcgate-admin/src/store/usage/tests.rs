@@ -706,7 +706,7 @@ async fn old_usage_is_removed_in_small_steps_and_nothing_else() {
 #[tokio::test]
 async fn a_segment_that_returns_after_any_time_is_billed_once() {
     let mut fixture = Fixture::new().await;
-    // Begun in one hour, ended in the next, as when nothing could be shipped for a while.
+    // The stream begins in one hour and ends in the next, as if nothing could be shipped in between.
     let mut shipment = fixture.pack(&[
         SampleRecord { windowed: 1, ..deed(110, at(START), vec![item("a")]) },
         deed(110, at(START + 1), vec![item("b")]),
@@ -737,7 +737,7 @@ async fn a_segment_that_returns_after_any_time_is_billed_once() {
     assert_eq!(fixture.number(summed).await, 0);
     assert_eq!(fixture.number("SELECT count(*) FROM daily_requests").await, 0);
 
-    // What is shipped of it later, and arrived later, is billed; and its mark is kept for as long as that is.
+    // Later records of it are billed, and its mark is kept for as long as they are.
     let mut rest = fixture.pack(&[deed(110, at(START + 3), vec![item("c")])]);
     rest.marks = vec![Mark { segment, from: 500, to: 600 }];
     fixture.store.ship(&rest).await.unwrap();

@@ -1,4 +1,4 @@
-//! What is closed on an EVM node: its controls, its keys, its mining work.
+//! The closed methods of an EVM node: its controls, its keys, its mining work.
 
 use crate::family::by_reason;
 use rpcgate_core::adapter::ClosedMethods;

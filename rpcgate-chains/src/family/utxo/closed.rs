@@ -1,4 +1,4 @@
-//! What is closed on a node of the family: its wallet and its controls.
+//! The closed methods of a node of the family: its wallet and its controls.
 //!
 //! Methods that sign or build with what the caller sends along (`signrawtransactionwithkey`, `createrawtransaction`, …)
 //! use no wallet and stay open, and so do those that submit a mined block.

@@ -20,15 +20,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tower_service::Service;
 
-/// A response that can be kept as bytes.
+/// A response that can be stored as bytes.
 pub trait Cacheable: Sized {
-    /// The bytes to keep; `None` if it must not be kept.
+    /// The bytes to store; `None` if it must not be cached.
     fn to_cached(&self) -> Option<Bytes>;
 
     /// The response again. `None` if the bytes are not of one.
     fn from_cached(kept: Bytes) -> Option<Self>;
 
-    /// The part by which a chain's adapter tells whether it is final: a raw JSON-RPC `result`, or the body of a REST response.
+    /// The part from which a chain's adapter decides whether it is final: a raw JSON-RPC `result`, or the body of a REST response.
     fn content(&self) -> &[u8];
 }
 
@@ -47,8 +47,8 @@ impl Cacheable for Bytes {
     }
 }
 
-/// Status, headers and body of a success (2xx). Other responses are not kept. All of a JSON-RPC response would be kept with
-/// its id and its error: put the cache in front of a client of results instead.
+/// Status, headers and body of a success (2xx). Other responses are not cached. A JSON-RPC response would be stored with
+/// its id and its error: put the cache in front of a client that returns results instead.
 impl Cacheable for Response<Bytes> {
     fn to_cached(&self) -> Option<Bytes> {
         let (status, headers, body) = (self.status(), self.headers().clone(), self.body().clone());
@@ -112,7 +112,7 @@ impl<F, P> CacheLayer<ForeignCache<F, P>> {
         CacheLayer { shared: self.shared, way: ForeignCache { tell, keeping: AcceptFn(keeping), chain } }
     }
 
-    /// The same layer for calls of this chain, whose adapter tells which answers of the immutable class are final. Without a
+    /// The same layer for calls of this chain, whose adapter decides which answers of the immutable class are final. Without a
     /// chain none is, and the class keeps them for its short time.
     #[must_use]
     pub fn with_chain(mut self, chain: Arc<Chain>) -> Self {
@@ -191,7 +191,7 @@ impl CacheState {
                 let is_later = lead.is_later_than(landed);
                 let mut leads = Leads::default();
                 leads.push(&self.in_flight, 0, lead, 0);
-                // An earlier flight may have landed between the look-up and here.
+                // An earlier call may have ended between the look-up and here.
                 match look().filter(|_| is_later) {
                     Some(response) => Found::Stored(response),
                     None => Found::Leads(leads, sought.to_key(), call.rule),
@@ -227,7 +227,7 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let response = ready!(this.inner.poll(cx));
-        // Dropped without a landing, the followers hear that their leader is lost.
+        // If this is dropped without an outcome, the followers learn that their leader is lost.
         if let (Some(task), Ok(response)) = (this.keep.take(), &response) {
             task.keep(response);
         }

@@ -3,15 +3,15 @@
 //!
 //! The layer comes after the quota, because cached responses are metered like any other, and before the nodes. A set is split
 //! into what is stored, what this set fetches (it *leads*) and what another set, or an earlier entry of this one, is
-//! already fetching (it *follows*). All leads of a set are sent before it waits for anybody else's, so two sets never wait
+//! already fetching (it *follows*). All leads of a set are sent before it waits for those of others, so two sets never wait
 //! for each other. A follower gets what its leader got, failures too, and waits no longer than a call of its own might take.
 //! When a client leaves while others follow its call, the call goes on without it.
 //!
 //! The adapter decides about each answer whether and how long it may be kept; errors and answers about things not known yet
-//! are never kept. Nothing of a caller is in a key or in what is kept. The layer refuses nothing.
+//! are never cached. Neither a key nor a stored answer contains data of a caller. The layer refuses nothing.
 //!
 //! In front of any other client a function returns the call that a request is, with the rule that holds for it: from a
-//! [chain's table](rpcgate_core::chain::Chain::look_up), or made for the purpose. A request that is no such call passes.
+//! [chain's table](rpcgate_core::chain::Chain::look_up), or a rule of its own. Other requests pass.
 //!
 //! ```
 //! use rpcgate_core::cache_rule::CacheRule;
@@ -204,7 +204,7 @@ impl CacheState {
                 Joined::Lead(lead) => {
                     let is_later = lead.is_later_than(landed);
                     split.leads.push(&self.in_flight, place, lead, all - place - 1);
-                    // An earlier flight may have landed between the look-up and here.
+                    // An earlier call may have ended between the look-up and here.
                     if is_later && let Some(form) = self.look(&sought, view, now) {
                         entry.state = CallState::Answered(Reply { form: form.clone(), from: Source::Shared });
                         split.leads.land_last(singleflight::LeadOutcome::Answered(form));

@@ -124,7 +124,7 @@ impl SharedCall {
     }
 }
 
-/// Where `part` lies in `whole`, if it is a piece of it.
+/// The position of `part` in `whole`, if it is a slice of it.
 fn place(whole: &[u8], part: &[u8]) -> Option<Range<usize>> {
     if part.is_empty() {
         return Some(0..0);

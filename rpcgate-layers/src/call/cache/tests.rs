@@ -33,7 +33,7 @@ const ROOM: u64 = 2 << 20;
 type Ending = fn() -> CallState;
 type Say = Box<dyn FnMut(&str) -> CallState + Send>;
 
-/// What stands behind the cache: counts what reaches it, waits while it is held, answers as it is told.
+/// The service behind the cache: counts the calls that reach it, waits while it is held, and answers as it was set.
 #[derive(Clone)]
 struct Node(Arc<Inside>);
 
@@ -166,7 +166,7 @@ impl Site {
         self.cache.clone().call(fixture.calls(body.into().leak().as_bytes()))
     }
 
-    /// A journey that has come as far as it comes without the node.
+    /// A request that has progressed as far as it can without the node.
     fn under_way(&self, body: impl Into<String>) -> Going {
         let mut going = self.go(body);
         assert!((&mut going).now_or_never().is_none(), "it should wait");
@@ -632,7 +632,7 @@ async fn an_unfollowed_call_ends_with_its_client() {
     let alone = site.under_way(read(1));
     let followed_once = site.under_way(one("1", "toy_block", "[1]"));
     drop(site.under_way(one("2", "toy_block", "[1]")));
-    // Nobody but the set itself waits for its second entry.
+    // Only the set itself waits for its second entry.
     let twice = site.under_way(many(&[one("1", "toy_id", "[]"), one("2", "toy_id", "[]")]));
     assert_eq!(site.node.calls(), 3);
     drop((alone, followed_once, twice));

@@ -202,7 +202,7 @@ enum State {
     Settled,
 }
 
-/// What a record says of a call.
+/// The content of a call's record.
 struct Recorded {
     sink: Arc<dyn UsageSink>,
     clock: Arc<dyn Clock>,
@@ -250,7 +250,7 @@ impl Account {
         }
     }
 
-    /// Takes note of what was reserved.
+    /// Stores the reservation.
     fn reserve(&mut self, (mask, grant): (Mask, Grant)) -> Result<(), Refusal> {
         self.grant = grant;
         if mask.has(0) {

@@ -1,8 +1,8 @@
 //! The quota: a project's Compute Units in a rolling 24 hours.
 //!
 //! The layer comes last before the cache, because cached responses are metered too and a call that was refused earlier must
-//! not be reserved. A set is reserved at once, entry by entry in order; what is not charged in the end (a node failed, the
-//! client left before anything was sent) goes back when the set's tally is dropped. The layer refuses with
+//! not be reserved. A set is reserved at once, entry by entry in order; units that are not charged in the end (a node failed,
+//! the client left before anything was sent) are returned when the set's tally is dropped. The layer refuses with
 //! [`Refusal::Quota`].
 //!
 //! Over foreign requests each request is one call. [`recording`](QuotaLayer::recording) hands a record of it to a sink, and

@@ -29,7 +29,7 @@ impl Pool {
     }
 
     /// Asks the nodes for an answer that `classify` accepts. All tries together take no longer than a call may, and no longer
-    /// than until `deadline` on the monotonic clock. `on_sent` hears whether a byte may have reached a node.
+    /// than until `deadline` on the monotonic clock. `on_sent` is notified whether a byte may have reached a node.
     ///
     /// Arguments are borrowed because a future is copied to where it is polled.
     ///

@@ -127,7 +127,7 @@ struct Standing {
     project: ProjectId,
     tenant: TenantId,
     storm: Storm,
-    /// The caller as the directory gave it, by which rule it was scaled down, and what came of it.
+    /// The caller as the directory returned it, the rule by which it was scaled down, and the result.
     scaled: Option<(Arc<Caller>, SafeguardRule, Arc<Caller>)>,
 }
 

@@ -40,7 +40,7 @@ pub enum AnswerBody {
 }
 
 impl NodeAnswer {
-    /// The pause that an overloaded node asks for: RFC 9110 section 10.2.3, in seconds alone.
+    /// The pause that an overloaded node requests: RFC 9110 section 10.2.3, in seconds alone.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         if !matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
             return None;

@@ -48,7 +48,7 @@ pub(crate) enum Reuse {
 }
 
 /// A broadcast does not use a connection that was idle for longer than this. The node may have closed it, and if it has, it
-/// cannot be told whether the broadcast got through: a new connection is safer.
+/// is unknown whether the broadcast got through: a new connection is safer.
 const MAX_IDLE_FOR_BROADCAST: Duration = Duration::from_secs(2);
 
 /// Sends requests to one node over HTTP/1.1.
@@ -166,7 +166,7 @@ impl Client {
     ) -> Result<NodeAnswer, TryFailure> {
         let (mut head, mut incoming) = response.into_parts();
         let undecodable = Fault::sent(Cause::Undecodable);
-        // No request asks for another protocol.
+        // No request offers another protocol.
         if head.status == StatusCode::SWITCHING_PROTOCOLS {
             return Err(undecodable.into());
         }

@@ -70,7 +70,7 @@ impl Pieces {
         match self {
             Pieces::None => *self = Pieces::One(data),
             Pieces::One(first) => {
-                // No more than twice what was read: a declared length is only a promise.
+                // At most twice the bytes that were read: a declared length is only a promise.
                 let read = first.len() + data.len();
                 let mut joined = BytesMut::with_capacity(expected.clamp(read, 2 * read));
                 joined.extend_from_slice(first);

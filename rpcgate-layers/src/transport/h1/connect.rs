@@ -25,7 +25,7 @@ enum Tls {
     /// Plain HTTP.
     Off,
     On(TlsConnector, ServerName<'static>),
-    /// The node's URL asks for TLS, and it cannot be set up.
+    /// The node's URL requires TLS, and it cannot be set up.
     Failed,
 }
 

@@ -44,7 +44,7 @@ impl NodeConnection {
         request: Request<Full<Bytes>>,
     ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Full<Bytes>>>>> {
         let NodeConnection { sender, driver, .. } = self;
-        // Handed over here and not when first polled, so that the future has no room for a request of its own.
+        // Passed on here and not when first polled, so that the future has no room for a request of its own.
         let answer = sender.try_send_request(request);
         async move {
             let mut answer = pin!(answer);

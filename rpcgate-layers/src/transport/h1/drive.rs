@@ -20,9 +20,9 @@ pub(super) struct Driver {
     /// `None` once the connection is over.
     connection: Option<Connection>,
     wakes: Arc<WakeState>,
-    /// Woken by the socket, and by what is put into the connection.
+    /// Woken by the socket, and by requests to the connection.
     connection_waker: Waker,
-    /// Woken by what comes out of the connection.
+    /// Woken by responses of the connection.
     step_waker: Waker,
 }
 

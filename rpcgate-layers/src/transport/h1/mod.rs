@@ -10,8 +10,8 @@
 //!   An answer without a declared length ends where the connection does, and looks the same when it is cut: such a body is
 //!   given out only whole, marked by [`NodeAnswer::framed`], and is a fault beyond [`NodeRequest::buffer`].
 //! - A connection is reused only after an answer that was read to its very end. Bytes that follow an answer close the
-//!   connection. If they arrive in the very moment in which the next call is written, they cannot be told from its answer
-//!   here. The [`Upstream`](crate::upstream::Upstream) service tells them by their id, which differs from set to set, save for
+//!   connection. If they arrive in the very moment in which the next call is written, they cannot be distinguished from its answer
+//!   here. The [`Upstream`](crate::upstream::Upstream) service recognises them by their id, which differs from set to set, save for
 //!   a single call under its client's own id: that takes a client that repeats its ids.
 
 mod answer;

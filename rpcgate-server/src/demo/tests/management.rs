@@ -107,7 +107,7 @@ async fn a_changed_password_stays_and_the_log_says_that_demo_json_has_the_old_on
     let (store, passwords) = (store(&home).await, Passwords::new(1, 0));
     let hash = passwords.hash(Password::new("another password").unwrap()).await.unwrap();
     store.set_password(user(&store, USER).await.id, &hash).await.unwrap();
-    // The same password in another hash is no change.
+    // The same password with another hash is not a change.
     let same = remembered(&home).operator.password;
     let again = passwords.hash(Password::new(same.as_str()).unwrap()).await.unwrap();
     store.set_password(user(&store, OPERATOR).await.id, &again).await.unwrap();

@@ -1,4 +1,4 @@
-//! The demo as a process: it hears signals, and can be killed.
+//! The demo as a process: it receives signals, and can be killed.
 //!
 //! No path to the binary holds in every build, so the test binary is its own demo.
 
@@ -112,7 +112,7 @@ async fn totals(home: &Path, sheet: &Value) -> Metrics {
     totals
 }
 
-/// Makes calls at the same time; what is left of the day's window after them.
+/// Makes calls at the same time; returns the remaining requests of the day's window.
 async fn calls(sheet: &Value, count: usize) -> u64 {
     let url = format!("{}/eth", sheet["gateway"].as_str().unwrap());
     let key = ("apikey".to_owned(), sheet["api_key"].as_str().unwrap().to_owned());

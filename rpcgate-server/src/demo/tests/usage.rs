@@ -84,7 +84,7 @@ impl Fixture {
         ask_as(&self.demo, &caller.text, chain, body).await
     }
 
-    /// What was recorded of an answer's request, within a few seconds.
+    /// The record of an answer's request, within a few seconds.
     async fn event(&self, tenant: TenantId, answer: &http::Response<Value>) -> OwnedRecord {
         let id: RequestId = header(answer, "x-request-id").parse().unwrap();
         let look = async {

@@ -75,7 +75,7 @@ fn cut_at_any_byte_of_its_last_4_kib_it_opens_with_the_whole_records_before_the_
     }
 }
 
-/// What was kept of what was cut off, by name.
+/// The kept files of cut bytes, by name.
 fn cuts(dir: &Path) -> Vec<(String, Vec<u8>)> {
     let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<_> = names.filter(|name| name.ends_with(".cut")).collect();
@@ -324,7 +324,7 @@ fn a_killed_process_keeps_every_record_that_it_appended() {
 #[test]
 fn a_limit_on_the_size_of_files_costs_no_record() {
     const COUNT: u128 = 5_000;
-    // In half KiB or in whole ones: shells differ.
+    // In units of half a KiB or of a KiB: shells differ.
     const LIMIT: u64 = 2_048;
     if let Some(dir) = child_dir() {
         let journal = Journal::open(options(&dir)).unwrap();

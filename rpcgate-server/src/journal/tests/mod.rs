@@ -20,7 +20,7 @@ use tempfile::TempDir;
 
 const NOON: Time = Time::from_secs(1_700_000_000);
 
-/// A journal on a folder of its own, on a medium that does as it is told, and a clock that stands still.
+/// A journal on a folder of its own, on a controlled medium, with a clock that does not move.
 struct Fixture {
     journal: Arc<Journal>,
     medium: Arc<Faulty>,
@@ -219,7 +219,7 @@ fn many_threads_lose_nothing_and_each_frame_is_whole() {
                 }
             });
         }
-        // The shipper reads and rotates meanwhile: all that it is told of is whole.
+        // The shipper reads and rotates meanwhile: every record that it gets is complete.
         for _ in 0..20 {
             records(&fixture.journal);
             fixture.journal.rotate();

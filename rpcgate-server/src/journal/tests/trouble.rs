@@ -371,7 +371,7 @@ fn closing_does_not_wait_for_ever_for_a_disk_that_does_not_answer() {
 
 #[test]
 fn a_real_full_device_says_so_and_nothing_is_lost() {
-    /// Gives out `/dev/full` for files as long as it is told to.
+    /// Returns `/dev/full` for files as long as it is set to.
     #[derive(Debug, Default)]
     struct Full(AtomicBool);
 

@@ -129,7 +129,7 @@ fn stored_keys_keep_the_directory_suite() {
     suite::directory(|callers| {
         let fixture = Fixture::closed();
         let directory = StoreDirectory::new(None, Plans::default(), fixture.clock.clone());
-        // The suite's keys have no form; what is looked up here is whether the rest holds.
+        // The suite's keys are malformed; this checks the other rules.
         let directory = Arc::new(Formless(directory));
         for (hash, caller) in callers {
             let stored = StoredKey { caller: (*caller).clone(), revoked: false };

@@ -103,7 +103,7 @@ impl KeySource for Office {
     }
 }
 
-/// Stands for a number that was never given: the change that was to have it was taken back.
+/// A number that was never assigned: the change that would have had it was rolled back.
 const NEVER: Change = Change::Tenant(TenantId(0));
 
 struct Fixture {

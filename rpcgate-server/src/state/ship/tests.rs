@@ -17,18 +17,18 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 const NOW: Time = Time::from_secs(1_800_000_000);
 
-/// What becomes of a shipment.
+/// The outcome of a shipment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
-    /// It is stored, and the shipper hears so.
+    /// It is stored, and the shipper gets a confirmation.
     Stored,
-    /// It is stored, and the shipper hears nothing.
+    /// It is stored, and the shipper gets no confirmation.
     Unheard,
     /// It is lost on the way.
     Lost,
 }
 
-/// The real usage database at the end of a way that fails as it is told to.
+/// The real usage database behind a connection that fails as it is set to.
 #[derive(Debug)]
 struct Way {
     usage: UsageStore,
@@ -422,7 +422,7 @@ async fn the_start_and_the_end_of_a_shipping_failure_are_logged_once_each() {
     assert_eq!(text.matches("usage is shipped again").count(), 1, "{text}");
 }
 
-/// A disk that is full as long as it is told to be.
+/// A disk that is full as long as it is set to be.
 #[derive(Debug, Default)]
 struct Full(AtomicBool);
 
@@ -512,7 +512,7 @@ async fn it_runs_until_it_is_stopped() {
     assert_eq!(fixture.stored().await, (11, 55));
 }
 
-/// What the tenants were told of, each with the number of requests.
+/// The notifications of tenants, each with the number of requests.
 async fn told(fixture: &Fixture) -> Vec<(Notice, u64)> {
     let mut told = Vec::new();
     for tenant in 0..2 {
@@ -568,7 +568,7 @@ async fn a_notification_whose_allowance_was_unknown_is_raised_later() {
     fixture.clock.advance(Duration::from_millis(1));
     shipper.remind().await;
     assert_eq!(told(&fixture).await, USED_UP);
-    // A key less, and what was used is more of what is left.
+    // With one key less, the used requests are a larger share of the allowance.
     *source.allowed.lock() = [(TenantId(0), 25), (TenantId(1), 30)].into();
     fixture.clock.advance(REMINDER);
     shipper.remind().await;

@@ -327,7 +327,7 @@ impl Caller {
                 let spare = sent - items.iter().map(|item| item.text.len() as u64).sum::<u64>();
                 let call = |(at, item): (usize, &Item)| {
                     let (spare, got) = if at == 0 { (spare, got) } else { (0, 0) };
-                    // Calls that were refused before the windows keep their outcome; the answer does not tell them apart.
+                    // Calls that were refused before the windows keep their outcome; the answer does not distinguish them.
                     let status = match item.method.as_str() {
                         "-" => 400,
                         method if chain == "eth" && method.starts_with("debug_") => 403,

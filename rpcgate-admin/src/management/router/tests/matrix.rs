@@ -1,4 +1,4 @@
-//! Tests that run over every operation: who may call it, how it answers invalid requests, and that it answers nothing
+//! Tests of every operation: its permitted callers, its answers to invalid requests, and that it answers nothing
 //! that its description does not list. An operation without a row fails here.
 
 use super::super::*;

@@ -203,7 +203,7 @@ async fn the_newest_thousand_are_listed_and_old_ones_removed() {
     assert_eq!((removed.notifications, fixture.told(OURS).await.len()), (1_090, 10));
     assert_eq!(fixture.store.daily_requests(20_000).await.unwrap(), [].into());
     assert_eq!(fixture.store.daily_requests(20_090).await.unwrap(), [(OURS, 5)].into());
-    // What is left of the refusals is those of the last day.
+    // Only the refusals of the last day are left.
     let minutes = fixture.store.read(async |database| {
         Ok(minute_refusals::Entity::find().all(database).await?.into_iter().map(|row| row.minute).min())
     });

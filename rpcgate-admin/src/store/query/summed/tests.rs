@@ -24,7 +24,7 @@ struct Fixture {
     site: Site,
     store: UsageStore,
     position: u64,
-    /// What was shipped and has not been removed.
+    /// The records that were shipped and have not been removed.
     deeds: Vec<SampleRecord>,
     /// The first hour that has not been removed.
     kept: u64,
@@ -204,7 +204,7 @@ fn views_equal_a_count_regardless_of_the_progress_of_sums_and_late_records() {
                     fixture.retain(START + kept).await;
                     fixture.check_all(&some).await;
                 }
-                // A gateway that was unreachable for long: some of its records are older than what was removed.
+                // A gateway that was unreachable for long: some of its records are older than the removed ones.
                 fixture.ship(rest).await;
                 fixture.check_all(&some).await;
                 fixture.finish(9).await;

@@ -133,7 +133,7 @@ async fn rows(store: &Store, table: &str) -> i64 {
     counted.await.unwrap()
 }
 
-/// Executes `sql`, as anybody with access to the database could. It is written in SQLite's dialect.
+/// Executes `sql`, as every program with access to the database could. It is written in SQLite's dialect.
 async fn fill(store: &Store, sql: &str) {
     let sql = match store.database.server() {
         None => sql.to_owned(),

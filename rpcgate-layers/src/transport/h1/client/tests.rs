@@ -146,7 +146,7 @@ async fn bytes_that_come_while_a_connection_is_idle_close_it() {
     assert_eq!(fixture.read().await.unwrap(), "good");
 }
 
-/// A node that closes its first connection after an answer on it, and a channel that tells when it did. It has a
+/// A node that closes its first connection after an answer on it, and a channel that reports when it did. It has a
 /// thread of its own, so that the pool's can be held up until then.
 fn ending() -> (String, std::sync::mpsc::Receiver<String>) {
     use std::io::{BufRead, BufReader, Read, Write};
