@@ -236,8 +236,8 @@ mod tests {
         assert_eq!(report.header("x-ratelimit-remaining-minute"), "8", "both ways count in the same windows");
         let premium = ask(addr, "ben", "/export", json!({})).await;
         assert_eq!(premium.header("x-ratelimit-remaining-minute"), "99");
-        let stranger = ask(addr, "eve", "/export", json!({})).await;
-        assert_eq!((stranger.status.as_u16(), stranger.rate_headers()), (401, 0));
+        let unknown = ask(addr, "eve", "/export", json!({})).await;
+        assert_eq!((unknown.status.as_u16(), unknown.rate_headers()), (401, 0));
     }
 
     #[tokio::test]

@@ -156,11 +156,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn strangers_are_turned_away_and_the_plan_is_kept() {
+    async fn unknown_callers_are_refused_and_the_plan_is_kept() {
         let (gateway, clock) = running().await;
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_chainId"});
-        let stranger = post(gateway.addr, "/eth", ("apikey", "guessed"), &call).await.unwrap();
-        assert_eq!((stranger.status.as_u16(), stranger.rate_headers()), (401, 0));
+        let unknown = post(gateway.addr, "/eth", ("apikey", "guessed"), &call).await.unwrap();
+        assert_eq!((unknown.status.as_u16(), unknown.rate_headers()), (401, 0));
         for left in (0..10).rev() {
             let answer = ask(&gateway, &call).await;
             assert_eq!(answer.header("x-ratelimit-remaining-minute"), left.to_string());

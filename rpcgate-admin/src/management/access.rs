@@ -447,17 +447,17 @@ mod tests {
         guarded_routes.extend(Permission::ALL.map(|permission| guard.member(permission, routes())));
         for guarded in guarded_routes {
             let operation = guarded.1.paths["/x"].get.clone().unwrap().extensions.unwrap();
-            let told: Vec<_> =
+            let reported: Vec<_> =
                 operation[ROLES].as_array().unwrap().iter().filter_map(|r| r.as_str()).collect();
-            assert_eq!(operation[LEAST_ROLE], told[0]);
+            assert_eq!(operation[LEAST_ROLE], reported[0]);
             let router = axum::Router::new().route("/x", guarded.2).with_state(site.app.clone());
             for (name, visitor) in &visitors {
                 let request =
                     http::Request::get("/x").header(AUTHORIZATION, format!("Bearer {}", visitor.token));
                 let request = request.body(Body::empty()).unwrap();
                 let answer = tower::ServiceExt::oneshot(router.clone(), request).await.unwrap();
-                let expected = if told == ["user"] || told.contains(name) { 200 } else { 403 };
-                assert_eq!(answer.status().as_u16(), expected, "{name} at a guard for {told:?}");
+                let expected = if reported == ["user"] || reported.contains(name) { 200 } else { 403 };
+                assert_eq!(answer.status().as_u16(), expected, "{name} at a guard for {reported:?}");
             }
             let answer = tower::ServiceExt::oneshot(router, unknown()).await.unwrap();
             assert_eq!(answer.status(), StatusCode::UNAUTHORIZED);

@@ -230,8 +230,8 @@ mod tests {
         let refused =
             (StatusCode::PAYLOAD_TOO_LARGE, "{\"error\":\"the body is larger than 64 KiB\"}".into());
         assert_eq!(post_of(larger.clone()).await, refused);
-        let untold = axum::body::Body::new(UnsizedBody(Some(larger.into())));
-        assert_eq!(post_of(untold).await, refused);
+        let unreported = axum::body::Body::new(UnsizedBody(Some(larger.into())));
+        assert_eq!(post_of(unreported).await, refused);
     }
 
     #[tokio::test(start_paused = true)]
@@ -261,15 +261,15 @@ mod tests {
     #[tokio::test]
     async fn the_address_of_a_client_comes_from_the_trusted_proxies() {
         let site = Site::of("[gateway]\ntrusted_proxies = [\"10.0.0.0/8\"]\n").await;
-        let told = async |peer: [u8; 4], agent: &str| {
+        let reported = async |peer: [u8; 4], agent: &str| {
             let request = http::Request::get("/").header("x-forwarded-for", "198.51.100.7");
             let (mut parts, ()) = request.header(USER_AGENT, agent).body(()).unwrap().into_parts();
             parts.extensions.insert(ConnectInfo(SocketAddr::from((peer, 9))));
             Client::from_request_parts(&mut parts, &site.app).await.unwrap()
         };
-        let client = told([10, 0, 0, 1], "curl/8").await;
+        let client = reported([10, 0, 0, 1], "curl/8").await;
         assert_eq!((client.address.to_string(), client.agent), ("198.51.100.7".into(), "curl/8".into()));
-        let client = told([192, 0, 2, 1], &"x".repeat(300)).await;
+        let client = reported([192, 0, 2, 1], &"x".repeat(300)).await;
         assert_eq!((client.address.to_string(), client.agent.len()), ("192.0.2.1".into(), MAX_AGENT));
     }
 

@@ -450,10 +450,10 @@ mod tests {
     async fn stub(script: &'static [(&'static str, &'static str)]) -> (SocketAddr, JoinHandle<Vec<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
-        let told = tokio::spawn(async move {
+        let reported = tokio::spawn(async move {
             let (read, mut write) = listener.accept().await.unwrap().0.into_split();
             let mut lines = BufReader::new(read).lines();
-            let (mut told, mut data) = (Vec::new(), false);
+            let (mut reported, mut data) = (Vec::new(), false);
             write.write_all(b"220 stub\r\n").await.unwrap();
             while let Ok(Some(line)) = lines.next_line().await {
                 let word = if data { line.as_str() } else { line.get(..4).unwrap_or_default() };
@@ -464,16 +464,16 @@ mod tests {
                 };
                 data =
                     if data { line != "." } else { answer.is_some_and(|answer| answer.starts_with("354")) };
-                told.push(line);
+                reported.push(line);
                 if let Some(answer) = answer
                     && write.write_all(answer.as_bytes()).await.is_err()
                 {
                     break;
                 }
             }
-            told
+            reported
         });
-        (addr, told)
+        (addr, reported)
     }
 
     const TAKES: &[(&str, &str)] = &[
@@ -488,17 +488,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_gets_the_mail() {
-        let (addr, told) = stub(TAKES).await;
+        let (addr, reported) = stub(TAKES).await;
         let post = Mailer::smtp(&format!("smtp://po%40st:p%3Aw%25@{addr}"), FROM).unwrap();
         post.send(&mail("One\n.\nTwo\n"), NOW).await.unwrap();
-        let told = told.await.unwrap();
-        assert!(told[0].starts_with("EHLO "), "{told:?}");
+        let reported = reported.await.unwrap();
+        assert!(reported[0].starts_with("EHLO "), "{reported:?}");
         // \0po@st\0p:w%
-        assert_eq!(told[1], "AUTH PLAIN AHBvQHN0AHA6dyU=");
-        assert_eq!(told[2], "MAIL FROM:<post@rpcgate.example>");
-        assert_eq!(told[3..5], ["RCPT TO:<ada@example.com>", "DATA"]);
-        assert_eq!(told.last().unwrap(), "QUIT");
-        let data = &told[5..told.len() - 1];
+        assert_eq!(reported[1], "AUTH PLAIN AHBvQHN0AHA6dyU=");
+        assert_eq!(reported[2], "MAIL FROM:<post@rpcgate.example>");
+        assert_eq!(reported[3..5], ["RCPT TO:<ada@example.com>", "DATA"]);
+        assert_eq!(reported.last().unwrap(), "QUIT");
+        let data = &reported[5..reported.len() - 1];
         for line in [
             "From: rpcgate <post@rpcgate.example>",
             "To: ada@example.com",
@@ -517,7 +517,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_refusal_says_whether_another_try_may_help() {
-        let (addr, told) = stub(&[
+        let (addr, reported) = stub(&[
             ("EHLO", "250 stub\r\n"),
             ("MAIL", "250 ok\r\n"),
             ("RCPT", "550 no such reader\r\n"),
@@ -530,7 +530,7 @@ mod tests {
             matches!(&found, Err(MailError::Refused(why)) if why.contains("no such reader")),
             "{found:?}"
         );
-        assert!(!told.await.unwrap().contains(&"DATA".to_owned()));
+        assert!(!reported.await.unwrap().contains(&"DATA".to_owned()));
 
         let (addr, _) =
             stub(&[("EHLO", "250 stub\r\n"), ("MAIL", "451 later\r\n"), ("QUIT", "221 bye\r\n")]).await;
@@ -540,7 +540,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_refused_log_in_is_no_property_of_the_mail() {
-        let (addr, told) = stub(&[
+        let (addr, reported) = stub(&[
             ("EHLO", "250-stub\r\n250 AUTH PLAIN\r\n"),
             ("AUTH", "535 wrong\r\n"),
             ("QUIT", "221 bye\r\n"),
@@ -549,7 +549,7 @@ mod tests {
         let post = Mailer::smtp(&format!("smtp://user:secret@{addr}"), FROM).unwrap();
         let found = post.send(&mail("x"), NOW).await;
         assert!(matches!(&found, Err(MailError::Unavailable(why)) if !why.contains("secret")), "{found:?}");
-        assert!(!told.await.unwrap().iter().any(|line| line.starts_with("MAIL")));
+        assert!(!reported.await.unwrap().iter().any(|line| line.starts_with("MAIL")));
         assert!(!format!("{post:?}").contains("secret"));
     }
 
@@ -564,19 +564,21 @@ mod tests {
 
     #[tokio::test]
     async fn no_byte_is_sent_unencrypted_if_encryption_is_required() {
-        let (addr, told) = stub(TAKES).await;
+        let (addr, reported) = stub(TAKES).await;
         let post = Mailer::smtp(&format!("smtp://user:secret@{addr}?tls=required"), FROM).unwrap();
         let found = post.send(&mail("x"), NOW).await;
         assert!(matches!(&found, Err(MailError::Unavailable(why)) if why.contains("STARTTLS")), "{found:?}");
-        let told = told.await.unwrap();
-        assert!(told.iter().all(|line| line.starts_with("EHLO") || line == "QUIT"), "{told:?}");
+        let reported = reported.await.unwrap();
+        assert!(reported.iter().all(|line| line.starts_with("EHLO") || line == "QUIT"), "{reported:?}");
 
         // A server that greets without TLS on a port for TLS.
-        let (addr, told) = stub(TAKES).await;
+        let (addr, reported) = stub(TAKES).await;
         let found =
             Mailer::smtp(&format!("smtps://user:secret@{addr}"), FROM).unwrap().send(&mail("x"), NOW).await;
         assert!(matches!(&found, Err(MailError::Unavailable(_))), "{found:?}");
-        assert!(!told.await.unwrap().iter().any(|line| line.starts_with("AUTH") || line.starts_with("MAIL")));
+        assert!(
+            !reported.await.unwrap().iter().any(|line| line.starts_with("AUTH") || line.starts_with("MAIL"))
+        );
     }
 
     #[test]

@@ -133,7 +133,7 @@ mod tests {
             "rpcgate_admin_requests_total{route=\"(none)\",method=\"GET\",status=\"404\"} 100".into(),
             "rpcgate_admin_database_up 1".into(),
         ] {
-            assert!(text.lines().any(|told| told == line), "{line}\n{text}");
+            assert!(text.lines().any(|reported| reported == line), "{line}\n{text}");
         }
         assert!(text.ends_with("# EOF\n") && !text.contains("nobodys") && !text.contains("VERB"), "{text}");
     }

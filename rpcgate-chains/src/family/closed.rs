@@ -139,9 +139,12 @@ mod tests {
 
     #[test]
     fn the_documented_methods_are_those_of_the_table() {
-        let told = listed(TABLE);
-        assert_eq!(told[0].methods, ["stop", "log*"]);
-        assert_eq!((told[1].openable, &*told[2].only, told[2].because), (true, "with `url`", "It dials"));
+        let reported = listed(TABLE);
+        assert_eq!(reported[0].methods, ["stop", "log*"]);
+        assert_eq!(
+            (reported[1].openable, &*reported[2].only, reported[2].because),
+            (true, "with `url`", "It dials")
+        );
         let rows = by_reason(&[("a", "x"), ("b", "y"), ("c", "x")], |name| format!("{name}_*"));
         assert_eq!(rows[0].methods, ["a_*", "c_*"]);
         assert_eq!((rows[1].because, rows.len()), ("y", 2));

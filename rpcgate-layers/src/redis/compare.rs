@@ -475,8 +475,8 @@ mod tests {
         ];
         let read: Counts = far.into_iter().map(|counter| (counter, 100)).collect();
         assert!(corrections(&Counts::new(), &read, &Counts::new(), NOW).is_empty());
-        let told = Restored { now: NOW, windows: vec![(KeyId(1), [3, 40, 500])], units: Vec::new() };
-        let recorded = counts(&told);
+        let restored = Restored { now: NOW, windows: vec![(KeyId(1), [3, 40, 500])], units: Vec::new() };
+        let recorded = counts(&restored);
         assert_eq!(recorded[&Counter::Window(KeyId(1), 1, NOW.hour())], 40);
         assert_eq!(recorded[&Counter::Window(KeyId(1), 2, NOW.day())], 500);
         assert_eq!(recorded.len(), 2);

@@ -66,7 +66,7 @@ impl Link {
             return Err(Broken::Seeding);
         }
         let items = match timeout(TELLING, self.seed.tell()).await {
-            Ok(Ok(restored)) => told(&self.shared, &restored),
+            Ok(Ok(restored)) => reported(&self.shared, &restored),
             _ => {
                 // The next attempt, by any gateway, need not wait.
                 let mut pipe = Pipeline::new();
@@ -102,8 +102,8 @@ impl Link {
             for item in chunk {
                 command.arg(hour(item)).arg(item.value).arg(item.kept);
             }
-            let Answered { time: told, .. } = self.run_script(connection, command).await?;
-            time = u64::try_from(told).unwrap_or(0);
+            let Answered { time: reported, .. } = self.run_script(connection, command).await?;
+            time = u64::try_from(reported).unwrap_or(0);
         }
         Ok(time)
     }
@@ -180,7 +180,7 @@ fn hour(item: &Item) -> String {
 
 /// The counts in `restored` without those that this gateway made alone: these are included, because they are shipped within
 /// moments, and are sent to Redis separately.
-fn told(shared: &Shared, restored: &Restored) -> Vec<Item> {
+fn reported(shared: &Shared, restored: &Restored) -> Vec<Item> {
     let mut items = Vec::new();
     for (key, used) in &restored.windows {
         for (span, (number, count)) in numbers(restored.now).into_iter().zip(*used).enumerate() {

@@ -115,7 +115,7 @@ impl Known {
     }
 
     /// The counts of Redis as far as known: without the owed ones.
-    pub(super) fn told(&self) -> [Spot; 3] {
+    pub(super) fn reported(&self) -> [Spot; 3] {
         std::array::from_fn(|span| {
             let Spot { number, count } = self.spots[span];
             let owed = self.owed.iter().filter(|owed| owed.span == span && owed.number + 1 >= number);
@@ -212,12 +212,12 @@ mod tests {
         known.raise([8, 50, 500], numbers(at(0)));
         assert_eq!(known.take(&FREE, 2, at(0)).1, Ok(()));
         assert_eq!(known.take(&FREE, 1, at(0)).1, Err(60));
-        assert_eq!(known.told().map(|spot| spot.count), [8, 50, 500]);
+        assert_eq!(known.reported().map(|spot| spot.count), [8, 50, 500]);
         assert_eq!(known.take(&FREE, 3, at(61)).1, Ok(()));
         let owed: Vec<_> = known.pay().into_iter().map(|owed| (owed.span, owed.count)).collect();
         assert_eq!(owed, [(0, 2), (1, 5), (2, 5), (0, 3)]);
         assert!(known.pay().is_empty());
-        assert_eq!(known.told().map(|spot| spot.count), [3, 55, 505]);
+        assert_eq!(known.reported().map(|spot| spot.count), [3, 55, 505]);
     }
 
     #[test]

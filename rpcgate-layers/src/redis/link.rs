@@ -93,21 +93,21 @@ impl Link {
 
     /// Connects to Redis again and again, until no handle is left that could send an order.
     pub(super) async fn run(mut self, mut orders: Orders) {
-        let mut told = String::new();
+        let mut reported = String::new();
         let seed = self.seed.clone();
         if alone(&mut orders, seed.ready()).await.is_none() {
             return;
         }
         loop {
-            let Some(broken) = self.life(&mut orders, &mut told).await else { return };
+            let Some(broken) = self.life(&mut orders, &mut reported).await else { return };
             self.shared.stand(match broken {
                 Broken::Seeding | Broken::NoSeed => Standing::Seeding,
                 _ => Standing::Alone,
             });
             let why = broken.to_string();
-            if why != told {
+            if why != reported {
                 tracing::error!("redis: {why}; this gateway counts alone");
-                told = why;
+                reported = why;
             }
             if alone(&mut orders, sleep(PAUSE)).await.is_none() {
                 return;
@@ -116,7 +116,7 @@ impl Link {
     }
 
     /// One connection, until it breaks. `None`: it was closed.
-    async fn life(&mut self, orders: &mut Orders, told: &mut String) -> Option<Broken> {
+    async fn life(&mut self, orders: &mut Orders, reported: &mut String) -> Option<Broken> {
         let mut connection = match alone(orders, connect(self.client.clone())).await? {
             Ok(connection) => connection,
             Err(broken) => return Some(broken),
@@ -126,7 +126,7 @@ impl Link {
         }
         self.shared.stand(Standing::Together);
         tracing::info!(gateways = self.shared.gateways.load(Relaxed), "redis: counting together");
-        told.clear();
+        reported.clear();
         let served = self.serve(&mut connection, orders).await;
         self.shared.stand(Standing::Alone);
         match served {

@@ -245,21 +245,21 @@ impl RedisCounters {
         for cost in costs {
             command.arg(*cost);
         }
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         let (shared, costs, hour) = (shared.clone(), SmallVec::<[u32; 4]>::from_slice(costs), now.hour());
         self.ask(command, move |answered| match answered.filter(|answered| answered.code == Code::Done) {
-            None => shared.units.with(project, |units| units.untold(want, hour)),
+            None => shared.units.with(project, |units| units.unreported(want, hour)),
             Some(answered) => {
                 let (mask, grant) = reserved(&answered, &costs, hour);
                 let mut numbers = answered.numbers(1);
                 let slice = numbers.next().unwrap_or(0);
                 let hours = std::iter::from_fn(|| Some((numbers.next()?, numbers.next()?))).collect();
-                shared.units.with(project, |units| units.told(want, hour, slice, hours));
+                shared.units.with(project, |units| units.reported(want, hour, slice, hours));
                 // The caller may have gone, or go before it reads the answer.
-                let _ = tell.send(Unclaimed { shared, project, mask, grant });
+                let _ = sender.send(Unclaimed { shared, project, mask, grant });
             }
         });
-        told
+        receiver
     }
 }
 
@@ -338,16 +338,16 @@ impl Counters for RedisCounters {
         {
             command.arg(limit.min(MOST));
         }
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         self.ask(command, move |answered| {
             // The caller may have gone.
-            let _ = tell.send(answered);
+            let _ = sender.send(answered);
         });
         // Copying the whole caller would be expensive.
         let lean = Caller::new(caller.key, caller.project, caller.tenant, caller.plan);
         let (shared, caller) = (shared.clone(), Caller { quota: caller.quota, ..lean });
         Answer::Pending(Box::pin(async move {
-            match told.await.ok().flatten() {
+            match receiver.await.ok().flatten() {
                 Some(answered) if !matches!(answered.code, Code::Late | Code::OtherEra) => {
                     taken(&shared, &caller, weight, (now, numbers, doubts), &answered)
                 }
@@ -372,10 +372,10 @@ impl Counters for RedisCounters {
         let slice = self.slice(ceiling);
         let spent = shared.units.with(project, |units| units.spend(total, slice, ceiling, now));
         if let Spent::No(want) = spent {
-            let told = self.ask_for_units(&digests, (project, ceiling, now), costs, want);
+            let reported = self.ask_for_units(&digests, (project, ceiling, now), costs, want);
             let (shared, costs) = (shared.clone(), SmallVec::<[u32; 4]>::from_slice(costs));
             return Answer::Pending(Box::pin(async move {
-                match told.await {
+                match reported.await {
                     Ok(unclaimed) => unclaimed.claim(),
                     Err(_) => shared.reserve_alone(project, &costs, ceiling, now),
                 }

@@ -46,22 +46,22 @@ impl ChangeRelay {
         Ok(ChangeRelay { client: client(&settings.url)?, channel: format!("{}changes", settings.prefix) })
     }
 
-    /// Publishes the changes from `told`, and passes all published changes, including its own, to `heard`, until the sender
-    /// of `told` is dropped. Changes are lost while Redis is unreachable or `heard` is full.
-    pub async fn run(self, mut told: mpsc::Receiver<Numbered>, heard: mpsc::Sender<Numbered>) {
+    /// Publishes the changes from `outgoing`, and passes all published changes, including its own, to `incoming`, until the
+    /// sender of `outgoing` is dropped. Changes are lost while Redis is unreachable or `incoming` is full.
+    pub async fn run(self, mut outgoing: mpsc::Receiver<Numbered>, incoming: mpsc::Sender<Numbered>) {
         let mut why = String::new();
         loop {
-            let Err(broken) = self.relay(&mut told, &heard).await else { return };
+            let Err(broken) = self.relay(&mut outgoing, &incoming).await else { return };
             let broken = broken.to_string();
             if broken != why {
-                tracing::debug!("redis: gateways do not tell each other of changes: {broken}");
+                tracing::debug!("redis: gateways cannot exchange changes: {broken}");
                 why = broken;
             }
             let mut pause = std::pin::pin!(sleep(PAUSE));
             loop {
                 tokio::select! {
                     () = &mut pause => break,
-                    lost = told.recv() => if lost.is_none() { return },
+                    lost = outgoing.recv() => if lost.is_none() { return },
                 }
             }
         }
@@ -69,8 +69,8 @@ impl ChangeRelay {
 
     async fn relay(
         &self,
-        told: &mut mpsc::Receiver<Numbered>,
-        heard: &mpsc::Sender<Numbered>,
+        outgoing: &mut mpsc::Receiver<Numbered>,
+        incoming: &mpsc::Sender<Numbered>,
     ) -> Result<(), Broken> {
         let mut publisher = connect(self.client.clone()).await?;
         let subscribing = async {
@@ -85,7 +85,7 @@ impl ChangeRelay {
         let mut changes = Vec::new();
         loop {
             tokio::select! {
-                count = told.recv_many(&mut changes, TOGETHER) => {
+                count = outgoing.recv_many(&mut changes, TOGETHER) => {
                     if count == 0 {
                         return Ok(());
                     }
@@ -100,7 +100,7 @@ impl ChangeRelay {
                 }
                 message = messages.next() => {
                     let Some(message) = message else { return Err(BadAnswer::Strange.into()) };
-                    if let Some(change) = change(&message) && heard.try_send(change).is_err() {
+                    if let Some(change) = change(&message) && incoming.try_send(change).is_err() {
                         tracing::debug!("redis: changes come faster than they are acted on");
                     }
                 }

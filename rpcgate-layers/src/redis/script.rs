@@ -182,7 +182,7 @@ impl Answered {
     pub(super) fn read(value: Value) -> Result<Self, BadAnswer> {
         let mut more = match value {
             Value::Array(more) => more,
-            Value::ServerError(error) => return Err(BadAnswer::Refused(told(&error))),
+            Value::ServerError(error) => return Err(BadAnswer::Refused(reported(&error))),
             _ => return Err(BadAnswer::Strange),
         };
         if more.len() < 2 {
@@ -218,7 +218,7 @@ impl Answered {
     }
 }
 
-fn told(error: &ServerError) -> String {
+fn reported(error: &ServerError) -> String {
     let words = [error.code(), error.details().unwrap_or_default()];
     words.join(" ").trim().to_owned()
 }

@@ -233,7 +233,7 @@ impl Shared {
     pub(super) fn known(&self) -> Vec<Item> {
         let mut items = Vec::new();
         self.keys.each(|key, known| {
-            let spots = known.told().into_iter().enumerate().filter(|(_, spot)| spot.count > 0);
+            let spots = known.reported().into_iter().enumerate().filter(|(_, spot)| spot.count > 0);
             items.extend(spots.map(|(span, spot)| self.window_item(key, span, spot)));
         });
         self.units.each(|project, units| {

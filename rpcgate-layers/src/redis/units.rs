@@ -89,7 +89,7 @@ impl Units {
     }
 
     /// Applies the answer of Redis to `want` in `hour`: a slice, and units by the hour, including the slice.
-    pub(super) fn told(&mut self, want: Want, hour: u64, slice: u64, hours: Vec<(u64, u64)>) {
+    pub(super) fn reported(&mut self, want: Want, hour: u64, slice: u64, hours: Vec<(u64, u64)>) {
         self.hours = hours;
         self.returning = self.returning.saturating_sub(want.back);
         self.free(hour, slice);
@@ -114,7 +114,7 @@ impl Units {
     }
 
     /// Redis did not answer `want` of `hour`.
-    pub(super) fn untold(&mut self, want: Want, hour: u64) {
+    pub(super) fn unreported(&mut self, want: Want, hour: u64) {
         self.asked &= want.slice == 0;
         self.returning = self.returning.saturating_sub(want.back);
         self.put_back(hour, want.back);
@@ -321,7 +321,7 @@ mod tests {
         let mut units = Units::default();
         let Spent::No(want) = units.spend(0, slice, CEILING, NOW) else { panic!("there is nothing yet") };
         assert_eq!(want, Want { slice, back: 0, ceiling: CEILING });
-        units.told(want, HOUR, slice, vec![(HOUR, 1_000 + slice)]);
+        units.reported(want, HOUR, slice, vec![(HOUR, 1_000 + slice)]);
         units
     }
 
@@ -336,7 +336,7 @@ mod tests {
             units.spend(41, 100, CEILING, NOW),
             Spent::No(Want { slice: 0, back: 40, ceiling: CEILING })
         );
-        units.told(low, HOUR, 100, vec![(HOUR, 1_200)]);
+        units.reported(low, HOUR, 100, vec![(HOUR, 1_200)]);
         assert_eq!(units.spend(100, 100, CEILING, NOW), Spent::Low(low));
     }
 
@@ -345,7 +345,7 @@ mod tests {
         let mut units = with_slice(100);
         let Spent::No(want) = units.spend(101, 100, CEILING, NOW) else { panic!("it is too small") };
         assert_eq!(want, Want { slice: 100, back: 100, ceiling: CEILING });
-        units.untold(want, HOUR);
+        units.unreported(want, HOUR);
         assert_eq!(units.pay(false).as_slice(), [(HOUR, -100)]);
         let Spent::No(want) = units.spend(1, 100, CEILING, NOW) else { panic!("it was given back") };
         assert_eq!(want, Want { slice: 100, back: 0, ceiling: CEILING }, "and may be asked for again");
@@ -360,7 +360,7 @@ mod tests {
         ));
         assert_eq!(units.pay(false).as_slice(), [(HOUR, -100)]);
         units.put_back(HOUR, 7);
-        units.told(Want { slice: 100, back: 0, ceiling: CEILING }, HOUR, 100, vec![(HOUR, 1_100)]);
+        units.reported(Want { slice: 100, back: 0, ceiling: CEILING }, HOUR, 100, vec![(HOUR, 1_100)]);
         assert_eq!(units.pay(false).as_slice(), [(HOUR, -107)], "a slice that comes too late, too");
     }
 
@@ -381,14 +381,14 @@ mod tests {
         let mut units = with_slice(100);
         let Spent::No(want) = units.spend(10, 0, 0, NOW) else { panic!("the ceiling is nothing now") };
         assert_eq!(want, Want { slice: 0, back: 100, ceiling: 0 });
-        units.told(want, HOUR, 0, vec![(HOUR, 1_000)]);
+        units.reported(want, HOUR, 0, vec![(HOUR, 1_000)]);
         assert!(matches!(units.spend(10, 0, 0, NOW), Spent::No(Want { back: 0, .. })));
         // A slice that was requested before the ceiling was lowered, and arrives afterwards.
         let mut units = with_slice(100);
         let Spent::Low(want) = units.spend(60, 100, CEILING, NOW) else { panic!("it is time for the next") };
         let Spent::No(asked) = units.spend(10, 20, 500, NOW) else { panic!("it is of the higher ceiling") };
         assert_eq!(asked, Want { slice: 0, back: 40, ceiling: 500 });
-        units.told(want, HOUR, 100, vec![(HOUR, 1_200)]);
+        units.reported(want, HOUR, 100, vec![(HOUR, 1_200)]);
         assert!(matches!(units.spend(10, 20, 500, NOW), Spent::No(Want { slice: 20, back: 100, .. })));
         let mut raised = with_slice(100);
         assert_eq!(
@@ -438,7 +438,7 @@ mod tests {
         assert_eq!(unused(&units), Some(Unused { now: 100, ever: 140 }));
         let Spent::No(want) = units.spend(101, 100, CEILING, NOW) else { panic!("it is too small") };
         assert_eq!(unused(&units), Some(Unused { now: 100, ever: 140 }), "it is on its way back");
-        units.untold(want, HOUR);
+        units.unreported(want, HOUR);
         assert_eq!(unused(&units), Some(Unused { now: 100, ever: 140 }), "and did not get there");
         assert!(matches!(units.spend(1, 100, CEILING, LATER), Spent::No(_)));
         assert_eq!(unused(&units), Some(Unused { now: 100, ever: 140 }), "Redis is to be told");
@@ -462,7 +462,7 @@ mod tests {
         fn answer(&mut self) {
             let Some((want, cost)) = self.asked.pop_front() else { return };
             self.counted = self.counted - want.back + want.slice + u64::from(cost.unwrap_or(0));
-            self.near.told(want, HOUR, want.slice, vec![(HOUR, self.counted)]);
+            self.near.reported(want, HOUR, want.slice, vec![(HOUR, self.counted)]);
             self.granted.extend(cost.map(u64::from));
         }
 
@@ -569,12 +569,12 @@ mod tests {
                     Spent::Yes => u64::from(cost),
                     Spent::Low(want) => {
                         let (_, slice) = far.reserve(want, &[], ceiling);
-                        units.told(want, HOUR, slice, vec![(HOUR, far.counted)]);
+                        units.reported(want, HOUR, slice, vec![(HOUR, far.counted)]);
                         u64::from(cost)
                     }
                     Spent::No(want) => {
                         let (granted, slice) = far.reserve(want, &[cost], ceiling);
-                        units.told(want, HOUR, slice, vec![(HOUR, far.counted)]);
+                        units.reported(want, HOUR, slice, vec![(HOUR, far.counted)]);
                         granted
                     }
                 };

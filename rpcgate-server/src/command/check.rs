@@ -67,8 +67,8 @@ mod tests {
         ] {
             let failure = check(text).unwrap_err();
             assert_eq!(failure.code(), 2, "{text}");
-            let told = failure.to_string();
-            assert!(told.starts_with(&format!("DIR/rpcgate.toml:{line}")), "{told}");
+            let reported = failure.to_string();
+            assert!(reported.starts_with(&format!("DIR/rpcgate.toml:{line}")), "{reported}");
         }
     }
 

@@ -223,8 +223,8 @@ mod tests {
             Sheet::new(&config(settings), addr, addr, &account).json()["outbox"].clone()
         };
         assert!(outbox(&[("admin.mail.smtp", "smtp://h:25")]).is_null());
-        let told = outbox(&[("admin.mail.outbox", "here")]);
-        assert!(Path::new(told.as_str().unwrap()).is_absolute(), "{told}");
+        let reported = outbox(&[("admin.mail.outbox", "here")]);
+        assert!(Path::new(reported.as_str().unwrap()).is_absolute(), "{reported}");
     }
 
     #[test]

@@ -69,9 +69,9 @@ mod tests {
     fn a_problem_is_reported_once_and_so_is_its_end() {
         let mut watch = NodeWatch::default();
         assert!(watch.look(state("well", None)).is_empty(), "it was not asked yet");
-        let told = watch.look(state("unreachable", None));
+        let reported = watch.look(state("unreachable", None));
         assert_eq!(
-            told,
+            reported,
             [
                 "/eth: the node http://n/ does not answer (unreachable, no connection). Calls fail until it does."
             ]

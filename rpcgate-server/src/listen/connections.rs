@@ -168,14 +168,14 @@ mod tests {
     async fn a_drain_waits_for_work_without_a_client_and_stops_it_after_the_grace_period() {
         for (takes, ended) in [(10, true), (40, false)] {
             let connections = Connections::new(Arc::new(MemoryUsageSink::default()), None);
-            let (done, told) = oneshot::channel();
+            let (done, reported) = oneshot::channel();
             connections.spawn(Box::pin(async move {
                 tokio::time::sleep(Duration::from_secs(takes)).await;
                 done.send(()).unwrap();
             }));
             connections.close();
             assert_eq!(connections.wait(Duration::from_secs(30)).await, 0, "it is no connection");
-            assert_eq!(told.await.is_ok(), ended, "{takes} s");
+            assert_eq!(reported.await.is_ok(), ended, "{takes} s");
         }
     }
 }

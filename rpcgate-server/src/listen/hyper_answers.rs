@@ -44,12 +44,12 @@ mod tests {
             ("414 URI Too Long", "URI too long"),
             ("400 Bad Request", "bad request"),
         ] {
-            let told = String::from_utf8(replacement(bare(status).as_bytes()).unwrap()).unwrap();
-            assert!(told.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{told}");
+            let reported = String::from_utf8(replacement(bare(status).as_bytes()).unwrap()).unwrap();
+            assert!(reported.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{reported}");
             assert!(
-                told.contains("connection: close\r\n")
-                    && told.ends_with(&format!("{{\"message\":\"{word}\"}}")),
-                "{told}"
+                reported.contains("connection: close\r\n")
+                    && reported.ends_with(&format!("{{\"message\":\"{word}\"}}")),
+                "{reported}"
             );
         }
         let ours = "HTTP/1.1 401 Unauthorized\r\ncontent-length: 9\r\n\r\n{\"a\":\"b\"}";

@@ -143,24 +143,24 @@ pub(super) mod tests {
     #[tokio::test]
     async fn one_query_serves_for_a_second_and_a_failed_one_is_not_repeated_at_once() {
         let (a, b) = (TenantId(1), TenantId(2));
-        let told = Arc::new(Told::default());
-        *told.allowed.lock() = [(a, 10)].into();
+        let reported = Arc::new(Told::default());
+        *reported.allowed.lock() = [(a, 10)].into();
         let mut asked = Asked::default();
         assert_eq!(asked.of([a], secs(1)).await, [].into());
         assert!(!asked.is_open());
-        asked.ask(told.clone());
+        asked.ask(reported.clone());
         assert_eq!(asked.of([a, b, a], secs(1)).await, [(a, 10)].into());
-        *told.allowed.lock() = [(a, 20), (b, 5)].into();
+        *reported.allowed.lock() = [(a, 20), (b, 5)].into();
         assert_eq!(asked.of([a], secs(1)).await, [(a, 10)].into());
         assert_eq!(asked.of([a, b], secs(1)).await, [(a, 10), (b, 5)].into());
         assert_eq!(asked.of([a], secs(2)).await, [(a, 20)].into());
-        *told.away.lock() = true;
+        *reported.away.lock() = true;
         assert_eq!(asked.of([a], secs(3)).await, [].into());
-        *told.away.lock() = false;
+        *reported.away.lock() = false;
         assert_eq!(asked.of([a], secs(7)).await, [].into());
         assert_eq!(asked.of([], secs(8)).await, [].into());
         assert_eq!(asked.of([b], secs(8)).await, [(b, 5)].into());
-        let all: Vec<_> = told.asked.lock().iter().map(BTreeSet::len).collect();
+        let all: Vec<_> = reported.asked.lock().iter().map(BTreeSet::len).collect();
         assert_eq!(all, [2, 1, 1, 1, 1]);
     }
 }

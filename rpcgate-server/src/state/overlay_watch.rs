@@ -60,12 +60,12 @@ mod tests {
     fn nothing_is_missed_and_nothing_is_reported_twice_in_either_order() {
         let overlay_watch = OverlayWatch::default();
         overlay_watch.put(overlay(false));
-        let told: Arc<Mutex<Vec<Overlay>>> = Arc::default();
-        let ear = told.clone();
+        let reported: Arc<Mutex<Vec<Overlay>>> = Arc::default();
+        let ear = reported.clone();
         overlay_watch.attach(Box::new(move |overlay| ear.lock().push(overlay.clone())));
-        assert_eq!(*told.lock(), [overlay(false)]);
+        assert_eq!(*reported.lock(), [overlay(false)]);
         overlay_watch.put(overlay(false));
         overlay_watch.put(overlay(true));
-        assert_eq!(*told.lock(), [overlay(false), overlay(true)]);
+        assert_eq!(*reported.lock(), [overlay(false), overlay(true)]);
     }
 }

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { ethers } from "ethers";
 import { direct, failure, minuteWith, run } from "../check.mjs";
-import { NOBODY, contract, token } from "./fixture.mjs";
+import { EMPTY, contract, token } from "./fixture.mjs";
 
 /** What the node said, wherever ethers has put it. */
 const said = (error) => error.error ?? error.info?.error;
@@ -94,7 +94,7 @@ run("ethers", async (chain, record) => {
       provider.send("eth_gasPrice", []),
       provider.send("eth_getBalance", [wallet.address, "latest"]),
       provider.send("eth_getTransactionCount", [wallet.address, "latest"]),
-      provider.send("eth_getCode", [NOBODY, "latest"]),
+      provider.send("eth_getCode", [EMPTY, "latest"]),
     ]);
     assert.deepEqual(payloads.map((payload) => Array.isArray(payload) && payload.length), [5]);
     for (const quantity of [height, fees, balance, nonce]) assert.match(quantity, /^0x/);
@@ -190,7 +190,7 @@ run("ethers", async (chain, record) => {
       assert.equal(receipt.logs[0].topics[0], ethers.id("Transfer(address,address,uint256)"));
     });
     await check("a reverted call carries its reason", async () => {
-      const error = await failure(deployed.connect(provider).transfer.staticCall(payee, 1n, { from: NOBODY }));
+      const error = await failure(deployed.connect(provider).transfer.staticCall(payee, 1n, { from: EMPTY }));
       assert.equal(error.code, "CALL_EXCEPTION");
       assert.match(error.reason, /exceeds balance/);
     });

@@ -34,4 +34,4 @@ export const token = [
 ];
 
 /** An account that holds nothing. */
-export const NOBODY = "0x000000000000000000000000000000000000dEaD";
+export const EMPTY = "0x000000000000000000000000000000000000dEaD";

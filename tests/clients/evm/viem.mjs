@@ -5,7 +5,7 @@ import * as viem from "viem";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import * as chains from "viem/chains";
 import { direct, failure, minuteWith, run } from "../check.mjs";
-import { NOBODY, contract, token } from "./fixture.mjs";
+import { EMPTY, contract, token } from "./fixture.mjs";
 
 const DEFINED = { eth: chains.mainnet, bsc: chains.bsc, polygon: chains.polygon, avax: chains.avalanche };
 
@@ -59,7 +59,7 @@ run("viem", async (chain, check) => {
 
   await check("account and fees", async () => {
     assert.ok((await reader.getBalance({ address: account.address })) > 0n);
-    assert.equal(await reader.getCode({ address: NOBODY }), undefined);
+    assert.equal(await reader.getCode({ address: EMPTY }), undefined);
     const fees = await reader.estimateFeesPerGas();
     assert.ok(fees.maxFeePerGas > 0n);
     const history = await reader.getFeeHistory({ blockCount: 2, rewardPercentiles: [12.5, 50] });
@@ -161,7 +161,7 @@ run("viem", async (chain, check) => {
       assert.equal(log.args.to, payee);
     });
     await check("a reverted call carries its reason", async () => {
-      const call = { address: deployed, abi: token, functionName: "transfer", args: [payee, 1n], account: NOBODY };
+      const call = { address: deployed, abi: token, functionName: "transfer", args: [payee, 1n], account: EMPTY };
       const error = await failure(reader.simulateContract(call));
       assert.match(error.shortMessage, /exceeds balance/);
     });

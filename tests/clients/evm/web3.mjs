@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { Web3 } from "web3";
 import { direct, failure, minuteWith, run } from "../check.mjs";
-import { NOBODY, contract, token } from "./fixture.mjs";
+import { EMPTY, contract, token } from "./fixture.mjs";
 
 /** What the node said, wherever web3.js has put it. */
 const said = (error) => {
@@ -45,7 +45,7 @@ run("web3", async (chain, check) => {
   await check("account and fees", async () => {
     assert.ok((await web3.eth.getBalance(account.address)) > 0n);
     assert.ok((await web3.eth.getGasPrice()) > 0n);
-    assert.equal(await web3.eth.getCode(NOBODY), "0x");
+    assert.equal(await web3.eth.getCode(EMPTY), "0x");
     // BNB Smart Chain has no base fee, so web3.js computes no maximum fee there.
     assert.ok((await web3.eth.calculateFeeData()).maxFeePerGas > 0n || chain.name === "bsc");
   });
@@ -113,7 +113,7 @@ run("web3", async (chain, check) => {
       assert.equal(receipt.events.Transfer.returnValues.to, payee);
     });
     await check("a reverted call carries its reason", async () => {
-      const error = await failure(deployed.methods.transfer(payee, 1n).call({ from: NOBODY }));
+      const error = await failure(deployed.methods.transfer(payee, 1n).call({ from: EMPTY }));
       assert.match(said(error).message, /exceeds balance/);
     });
   }

@@ -13,7 +13,7 @@ from web3.middleware import ExtraDataToPOAMiddleware
 from check import direct, failure, minute_with, run
 
 CONTRACT = json.loads(pathlib.Path(__file__).with_name("contract.json").read_text(encoding="utf-8"))
-NOBODY = "0x000000000000000000000000000000000000dEaD"
+EMPTY = "0x000000000000000000000000000000000000dEaD"
 
 
 def item(name, kind):
@@ -72,7 +72,7 @@ def checks(chain, check):
 
     with check("account and fees"):
         assert w3.eth.get_balance(account.address) > 0 == w3.eth.get_balance(payee)
-        assert w3.eth.get_code(NOBODY) == b"" and w3.eth.gas_price > 0
+        assert w3.eth.get_code(EMPTY) == b"" and w3.eth.gas_price > 0
         history = w3.eth.fee_history(2, "latest", [20.0])
         assert len(history.baseFeePerGas) == len(history.gasUsedRatio) + 1
 
@@ -161,7 +161,7 @@ def checks(chain, check):
             topic = w3.keccak(text="Transfer(address,address,uint256)")
             assert receipt.logs[0].topics[0] == topic
         with check("a reverted call carries its reason"):
-            error = failure(deployed.functions.transfer(payee, 1).call, {"from": NOBODY})
+            error = failure(deployed.functions.transfer(payee, 1).call, {"from": EMPTY})
             assert isinstance(error, ContractLogicError) and "exceeds balance" in str(error), repr(error)
 
     with check("logs; on eth once a minute"):

@@ -11,7 +11,7 @@ from xrpl.wallet import Wallet
 
 #: The phrase "masterpassphrase", to whose account a fresh ledger gives everything.
 SECRET = "snoPBrXtMeMyMHUVTgbuqAfg1SUTb"
-NOBODY = "rrrrrrrrrrrrrrrrrrrrrhoLvTp"
+EMPTY = "rrrrrrrrrrrrrrrrrrrrrhoLvTp"
 
 
 def body(chain, check):
@@ -44,7 +44,7 @@ def body(chain, check):
     with check("a pruned ledger, and an account and a transaction that do not exist"):
         for request, error in [
             (Ledger(ledger_index=5), "lgrNotFound"),
-            (AccountInfo(account=NOBODY), "actNotFound"),
+            (AccountInfo(account=EMPTY), "actNotFound"),
             (Tx(transaction="0" * 64), "txnNotFound"),
         ]:
             answer = client.request(request)

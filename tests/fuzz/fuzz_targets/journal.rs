@@ -35,14 +35,14 @@ fuzz_target!(|input: (&[u8], Vec<&[u8]>)| {
 
     // Chance finds no checksums: each payload gets the one it needs.
     let (mut reader, mut writer) = (Reader::new(), Writer::new());
-    let (mut told, mut again) = (Vec::new(), Vec::new());
+    let (mut reported, mut again) = (Vec::new(), Vec::new());
     for payload in payloads {
         let mut frame = Vec::from((payload.len() as u32).to_le_bytes());
         frame.extend(crc32fast::hash(payload).to_le_bytes());
         frame.extend(payload);
         if let Ok(Some((length, event))) = reader.frame(&frame) {
             assert_eq!(length, frame.len());
-            told.push(said(&reader, &event));
+            reported.push(said(&reader, &event));
             assert!(writer.copy(&reader, &event, &mut again));
         } else {
             assert!(reader.lines().is_empty());
@@ -54,5 +54,5 @@ fuzz_target!(|input: (&[u8], Vec<&[u8]>)| {
         retold.push(said(&reader, &event));
         at += length;
     }
-    assert_eq!((retold, at), (told, again.len()));
+    assert_eq!((retold, at), (reported, again.len()));
 });

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 /// The notifications of an account with their numbers of requests, the newest first, once there are this many.
-async fn told(account: &ApiUser, many: usize) -> Vec<(String, u64)> {
+async fn reported(account: &ApiUser, many: usize) -> Vec<(String, u64)> {
     let wait = async {
         loop {
             let all = account.shown("/notifications").await;
@@ -57,11 +57,11 @@ async fn a_tenant_is_notified_once_of_its_daily_requests_and_of_a_spike_at_any_g
     timeout(TIMEOUT, counted).await.unwrap();
     assert_eq!(owner.shown("/notifications").await, json!([]));
     call(1, 1, 200).await;
-    assert_eq!(told(&owner, 1).await, [("usage.daily_requests_80".to_owned(), 16)]);
+    assert_eq!(reported(&owner, 1).await, [("usage.daily_requests_80".to_owned(), 16)]);
     call(0, 3, 200).await;
-    assert_eq!(told(&owner, 2).await.len(), 2);
+    assert_eq!(reported(&owner, 2).await.len(), 2);
     call(1, 1, 200).await;
-    let all = told(&owner, 3).await;
+    let all = reported(&owner, 3).await;
     let (kinds, numbers): (Vec<_>, Vec<_>) = all.into_iter().unzip();
     let daily = ["usage.daily_requests_100", "usage.daily_requests_95", "usage.daily_requests_80"];
     assert_eq!((kinds, numbers), (daily.map(str::to_owned).to_vec(), vec![20, 19, 16]));
@@ -71,7 +71,7 @@ async fn a_tenant_is_notified_once_of_its_daily_requests_and_of_a_spike_at_any_g
     call(1, 11, 200).await;
     call(0, 30, 429).await;
     call(1, 70, 429).await;
-    let all = told(&owner, 4).await;
+    let all = reported(&owner, 4).await;
     assert_eq!(all[0].0, "usage.rate_limited_spike");
     assert!((50..=100).contains(&all[0].1), "{all:?}");
     let counted = async {
@@ -80,7 +80,7 @@ async fn a_tenant_is_notified_once_of_its_daily_requests_and_of_a_spike_at_any_g
         }
     };
     timeout(TIMEOUT, counted).await.unwrap();
-    assert_eq!(told(&owner, 4).await.len(), 4, "it is told once");
+    assert_eq!(reported(&owner, 4).await.len(), 4, "it is told once");
     assert_eq!(owner.shown("/usage").await["current_period"]["today"]["requests_limit"], 20);
 
     let notifications = owner.shown("/notifications").await;

@@ -119,8 +119,8 @@ async fn a_form_that_was_refused_can_be_sent_again() {
         reader.write("email", "ada").await;
         reader.write("password", PASSWORD).await;
         reader.press("form button").await;
-        let told = reader.find("[role=alert]").await.text().await.unwrap();
-        assert_eq!(told, "The e-mail address must be of the form name@example.com.");
+        let reported = reader.find("[role=alert]").await.text().await.unwrap();
+        assert_eq!(reported, "The e-mail address must be of the form name@example.com.");
         assert_eq!([reader.written("email").await, reader.written("password").await], ["ada", ""]);
         reader.write("email", EMAIL).await;
         reader.write("password", PASSWORD).await;
@@ -131,8 +131,8 @@ async fn a_form_that_was_refused_can_be_sent_again() {
         reader.write("email", EMAIL).await;
         reader.write("password", "not the password").await;
         reader.press("form button").await;
-        let told = reader.find("[role=alert]").await.text().await.unwrap();
-        assert_eq!(told, "The e-mail address or the password is wrong.");
+        let reported = reader.find("[role=alert]").await.text().await.unwrap();
+        assert_eq!(reported, "The e-mail address or the password is wrong.");
         assert_eq!([reader.written("email").await, reader.written("password").await], [EMAIL, ""]);
         let focus = reader.run("return document.activeElement.name").await;
         assert_eq!(focus, json!("password"), "where to go on");
@@ -153,8 +153,8 @@ async fn a_form_on_another_site_cannot_log_a_user_out() {
         reader.client.goto(&page).await.unwrap();
         reader.press("button").await;
         reader.reads("That did not work").await;
-        let told = reader.find("[role=alert]").await.text().await.unwrap();
-        assert_eq!(told, "This form was not sent from a page of ours.");
+        let reported = reader.find("[role=alert]").await.text().await.unwrap();
+        assert_eq!(reported, "This form was not sent from a page of ours.");
         reader.open("/").await;
         reader.reads(&format!("Welcome, {NASTY}")).await;
     })

@@ -15,9 +15,9 @@ use tokio::time::{sleep, timeout};
 async fn cooled(account: &ApiUser, path: &str, so: impl Fn(&Value) -> bool) -> Value {
     let wait = async {
         loop {
-            let told = account.shown(path).await["limits"]["cooled_keys"].clone();
-            if so(&told) {
-                return told;
+            let reported = account.shown(path).await["limits"]["cooled_keys"].clone();
+            if so(&reported) {
+                return reported;
             }
             sleep(Duration::from_millis(50)).await;
         }
@@ -44,11 +44,11 @@ async fn usage_shows_a_cooled_key_with_the_limits_in_its_answers() {
     for status in [200, 200, 200, 200, 200, 200, 200, 200, 429, 429, 429] {
         assert_eq!(call(&here).await.status, status);
     }
-    let told = cooled(&owner, "/usage", Value::is_array).await;
+    let reported = cooled(&owner, "/usage", Value::is_array).await;
     let until = START.plus(Duration::from_secs(3_600));
     let expected = json!([{"key": id, "project_id": project, "until": "2027-01-15T09:30:15Z",
         "requests_per_minute": 2, "requests_per_hour": 100, "requests_per_day": 250, "rps_limit": null}]);
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     let refused = call(&here).await;
     let limits = ["minute", "hour", "day"].map(|span| refused.number(&format!("x-ratelimit-limit-{span}")));
     assert_eq!((refused.status, limits), (429, [2, 100, 250]));

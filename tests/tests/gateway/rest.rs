@@ -165,8 +165,12 @@ async fn a_rest_chain_without_a_node_is_404_and_a_json_rpc_call_of_the_same_chai
     let client = gateway.client();
     for path in ["/xlm/info", "/tron/wallet/getnowblock", "/aptos/v1", "/ton/getMasterchainInfo"] {
         let reply = client.send("GET", path, &[], b"").await;
-        let told = (reply.status, reply.text());
-        assert_eq!(told, (404, r#"{"message":"chain not available at this location"}"#.to_owned()), "{path}");
+        let reported = (reply.status, reply.text());
+        assert_eq!(
+            reported,
+            (404, r#"{"message":"chain not available at this location"}"#.to_owned()),
+            "{path}"
+        );
         assert!(rated(&reply), "{path}");
     }
     let reply =
@@ -426,8 +430,8 @@ async fn xrp_errors_are_those_of_its_server_and_closed_methods_use_the_same_form
     assert_eq!(gateway.lines()[0].outcome, Outcome::NodeError);
     let reply = client.post("xrp", r#"{"method":"stop","params":[{}]}"#).await;
     assert_eq!((reply.status, reply.cu()), (200, 0));
-    let told = reply.json();
-    assert_eq!(told["result"]["error"], json!("noPermission"));
-    assert_eq!(told["result"]["status"], json!("error"));
+    let reported = reply.json();
+    assert_eq!(reported["result"]["error"], json!("noPermission"));
+    assert_eq!(reported["result"]["status"], json!("error"));
     assert_eq!(node.count("stop"), 0);
 }

@@ -198,19 +198,19 @@ async fn metrics_count_cooled_keys_and_cool_downs() {
     let setup = Setup::of("eth", &node.url()).plan("free").set("plans.free", PLAN).set("safeguard", ENABLED);
     let gateway = setup.set("telemetry", "listen = \"127.0.0.1:0\"").start().await;
     let metrics = TestClient::new(gateway.server.metrics_addr().unwrap(), None);
-    let told = async || {
+    let reported = async || {
         let page = metrics.send("GET", "/metrics", &[], b"").await.text();
         ["rpcgate_cooled_keys ", "rpcgate_storms_total "].map(|name| {
             let value = page.lines().find_map(|line| line.strip_prefix(name));
             value.unwrap_or_else(|| panic!("{name} is missing: {page}")).to_owned()
         })
     };
-    assert_eq!(told().await, ["0", "0"]);
+    assert_eq!(reported().await, ["0", "0"]);
     storm(&gateway, &gateway.client()).await;
-    assert_eq!(told().await, ["1", "1"]);
+    assert_eq!(reported().await, ["1", "1"]);
     gateway.pass(3_600);
     ask(&gateway.client()).await;
-    assert_eq!(told().await, ["0", "1"]);
+    assert_eq!(reported().await, ["0", "1"]);
 }
 
 #[tokio::test]

@@ -113,7 +113,7 @@ async fn usage_equals_the_answers_of_random_clients() {
         "eth_sendRawTransaction",
         "m",
     ];
-    let (mut told, mut calls) = (0, 0);
+    let (mut reported, mut calls) = (0, 0);
     for _ in 0..300 {
         let chain = EVM.iter().chain(&UTXO).nth(next(10)).unwrap();
         let params: Vec<_> =
@@ -122,11 +122,11 @@ async fn usage_equals_the_answers_of_random_clients() {
             [(method, params)] => client.call(chain, method, params).await,
             _ => client.batch(chain, &params).await,
         };
-        told += reply.cu();
+        reported += reply.cu();
         calls += params.len();
         gateway.pass(7);
     }
-    assert_eq!(gateway.charged(), told);
+    assert_eq!(gateway.charged(), reported);
     assert_eq!(gateway.lines().len(), calls);
     assert!(
         gateway
@@ -134,5 +134,5 @@ async fn usage_equals_the_answers_of_random_clients() {
             .iter()
             .all(|line| line.cu == 0 || matches!(line.outcome, Outcome::Answered | Outcome::NodeError))
     );
-    assert!((3_000..3_100).contains(&told), "{told}");
+    assert!((3_000..3_100).contains(&reported), "{reported}");
 }

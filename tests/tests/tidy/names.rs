@@ -57,7 +57,6 @@ const RETIRED_EXCEPTIONS: &[(&str, &str, &str)] = &[
         "the term of Bitcoin, Cardano and TRON for signatures and block producers",
     ),
     ("examples/custom_chain.rs", "harbour", "the name of the invented chain"),
-    ("examples/", "stranger", "to be renamed"),
     (
         "rpcgate-layers/src/call/cache/",
         "flight",

@@ -376,8 +376,8 @@ mod tests {
         assert_eq!(site.app.store.sessions(visitor.user.id, NOON).await.unwrap().len(), 2);
         log_in(&site.app, email, PASSWORD).await.unwrap();
         assert_eq!(stored(&site, &visitor).await, strong, "once is enough");
-        let told = site.app.store.audit(AuditSubject::User(visitor.user.id), 9).await.unwrap();
-        assert!(told.iter().all(|entry| entry.action != "password.changed"), "{told:?}");
+        let reported = site.app.store.audit(AuditSubject::User(visitor.user.id), 9).await.unwrap();
+        assert!(reported.iter().all(|entry| entry.action != "password.changed"), "{reported:?}");
     }
 
     #[tokio::test]

@@ -80,14 +80,14 @@ mod tests {
 
     #[test]
     fn times_are_accepted_with_any_offset_and_returned_in_utc() {
-        for (given, told) in [
+        for (given, reported) in [
             ("2027-01-31T12:00:00Z", "2027-01-31T12:00:00Z"),
             ("2027-01-31T14:00:00.5+02:00", "2027-01-31T12:00:00.5Z"),
             ("1970-01-01T00:00:00Z", "1970-01-01T00:00:00Z"),
             ("9999-12-31T23:59:59.9999999Z", "9999-12-31T23:59:59.999999Z"),
         ] {
             let form = read(&format!("\"{given}\"")).unwrap();
-            assert_eq!(serde_json::to_string(&form).unwrap(), format!("{{\"at\":\"{told}\"}}"));
+            assert_eq!(serde_json::to_string(&form).unwrap(), format!("{{\"at\":\"{reported}\"}}"));
         }
         assert_eq!(read("null").unwrap(), Form { at: None });
         let end = serde_json::to_string(&Moment(Time::from_micros(u64::MAX))).unwrap();
@@ -106,8 +106,8 @@ mod tests {
             "\"9999-12-31T23:59:59-01:00\"",
             "5",
         ] {
-            let told = "`at` must be an RFC 3339 moment since 1970, such as 2027-01-31T12:00:00Z";
-            assert_eq!(read(wrong), Err(told.to_owned()), "{wrong}");
+            let reported = "`at` must be an RFC 3339 moment since 1970, such as 2027-01-31T12:00:00Z";
+            assert_eq!(read(wrong), Err(reported.to_owned()), "{wrong}");
         }
     }
 }

@@ -428,8 +428,8 @@ async fn the_newest_of_many_unread_notifications_are_shown() {
     site.app.usage.ship(&SampleShipper::new(1).pack(&storms)).await.unwrap();
     let page = get(&site, "/", &cookie(&site, &owner)).await;
     assert_eq!(unread(&page).len(), 10);
-    let told: Vec<_> = (0..12).filter(|n| page.text.contains(&format!("{} calls", 60 + n))).collect();
-    assert_eq!(told, Vec::from_iter(2..12));
+    let reported: Vec<_> = (0..12).filter(|n| page.text.contains(&format!("{} calls", 60 + n))).collect();
+    assert_eq!(reported, Vec::from_iter(2..12));
     assert!(page.text.contains("2 older ones not read"), "{}", page.text);
 }
 

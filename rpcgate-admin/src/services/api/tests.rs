@@ -21,7 +21,7 @@ async fn started(text: &str) -> (Site, Api) {
 }
 
 /// The answer to `text`, read until the connection closes.
-async fn told(api: &Api, text: &str) -> String {
+async fn reported(api: &Api, text: &str) -> String {
     let mut stream = TcpStream::connect(api.addr()).await.unwrap();
     stream.write_all(text.as_bytes()).await.unwrap();
     rest(stream).await
@@ -79,7 +79,7 @@ async fn connections_that_exceed_the_grace_period_are_cut() {
     let (_site, api) = started("[shutdown]\ngrace = \"50ms\"\n").await;
     let mut stream = TcpStream::connect(api.addr()).await.unwrap();
     stream.write_all(b"GET /healthz HTTP/1.1\r\nhost").await.unwrap();
-    told(&api, HEALTH).await;
+    reported(&api, HEALTH).await;
     let cut = tokio::time::timeout(SOON, api.drain()).await.unwrap();
     assert_eq!(cut, 1);
     assert_eq!(rest(stream).await, "");
@@ -89,7 +89,7 @@ async fn connections_that_exceed_the_grace_period_are_cut() {
 async fn an_api_that_is_dropped_ends_with_its_connections() {
     let (_site, api) = started("").await;
     let stream = TcpStream::connect(api.addr()).await.unwrap();
-    told(&api, HEALTH).await;
+    reported(&api, HEALTH).await;
     let addr = api.addr();
     drop(api);
     assert_eq!(rest(stream).await, "");
@@ -104,7 +104,7 @@ async fn a_connection_beyond_the_limit_gets_a_503_with_retry_after() {
     let mut first = TcpStream::connect(api.addr()).await.unwrap();
     first.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
     first.read_u8().await.unwrap();
-    let answer = told(&api, HEALTH).await;
+    let answer = reported(&api, HEALTH).await;
     let (head, body) = answer.split_once("\r\n\r\n").unwrap();
     assert!(head.starts_with("HTTP/1.1 503 ") && head.contains("retry-after: 1"), "{head}");
     assert!(head.contains(&format!("content-length: {}", body.len())), "{answer}");
@@ -113,7 +113,7 @@ async fn a_connection_beyond_the_limit_gets_a_503_with_retry_after() {
         json!({"error": "service temporarily unavailable"})
     );
     drop(first);
-    let served = async { while !told(&api, HEALTH).await.starts_with("HTTP/1.1 200 ") {} };
+    let served = async { while !reported(&api, HEALTH).await.starts_with("HTTP/1.1 200 ") {} };
     tokio::time::timeout(SOON, served).await.unwrap();
 }
 
@@ -127,7 +127,7 @@ async fn silent_and_stalled_connections_are_closed() {
         said.push((begin, stream));
     }
     // All of them have arrived, since later ones are answered.
-    told(&api, HEALTH).await;
+    reported(&api, HEALTH).await;
     tokio::time::pause();
     for (begin, mut stream) in said {
         let mut answer = Vec::new();
@@ -140,7 +140,7 @@ async fn silent_and_stalled_connections_are_closed() {
 async fn a_head_may_not_be_endless() {
     let (_site, api) = started("").await;
     let request = format!("GET /healthz HTTP/1.1\r\nhost: a\r\nx: {}\r\n\r\n", "y".repeat(40 << 10));
-    assert!(told(&api, &request).await.starts_with("HTTP/1.1 431 "));
+    assert!(reported(&api, &request).await.starts_with("HTTP/1.1 431 "));
 }
 
 #[tokio::test]

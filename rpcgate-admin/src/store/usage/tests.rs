@@ -813,9 +813,9 @@ async fn rows_of_a_tenant_beyond_the_hourly_limit_are_stored_without_methods_and
     fixture.store.ship(&first).await.unwrap();
     fixture.store.ship(&second).await.unwrap();
     let counts = async |fixture: &Fixture| {
-        let told = fixture.number("SELECT count(*) FROM rollups WHERE method <> '(other)'").await;
+        let reported = fixture.number("SELECT count(*) FROM rollups WHERE method <> '(other)'").await;
         let all = fixture.number("SELECT count(*) FROM rollups").await;
-        (told, all - told, fixture.number("SELECT sum(requests) FROM rollups").await)
+        (reported, all - reported, fixture.number("SELECT sum(requests) FROM rollups").await)
     };
     let statuses_beyond = 4;
     assert_eq!(counts(&fixture).await, (most, statuses_beyond, 12_000));
@@ -838,9 +838,9 @@ async fn a_thousand_methods_of_a_project_and_hour_have_rows_of_their_own() {
     fixture.ship(&[call(110, START, "toy_read".into())]).await;
     // One method too many in one shipment, over two keys; then more, with methods that are stored already.
     fixture.ship(&flood(111, 0..MOST)).await;
-    let told = fixture.store.methods(OURS, ProjectId(11), START).await.unwrap();
-    assert_eq!(told.len(), MOST);
-    assert!(told.contains("toy_read") && !told.contains(OTHER));
+    let reported = fixture.store.methods(OURS, ProjectId(11), START).await.unwrap();
+    assert_eq!(reported.len(), MOST);
+    assert!(reported.contains("toy_read") && !reported.contains(OTHER));
     fixture
         .ship(&[flood(110, MOST - 10..MOST + 10), vec![call(110, START, "toy_read".into())]].concat())
         .await;
@@ -852,7 +852,7 @@ async fn a_thousand_methods_of_a_project_and_hour_have_rows_of_their_own() {
     moved.marks[0].from -= 1;
     fixture.store.ship(&moved).await.unwrap();
     fixture.ship(&flood(110, 0..5)).await;
-    assert_eq!(fixture.store.methods(OURS, ProjectId(11), START).await.unwrap(), told);
+    assert_eq!(fixture.store.methods(OURS, ProjectId(11), START).await.unwrap(), reported);
 
     let ask = UsageAsk::new(OURS, window(START..START + 1)).grouped(&[Group::Method]).unwrap();
     let view = fixture.view(ask.limited(MOST_ROWS).unwrap()).await;

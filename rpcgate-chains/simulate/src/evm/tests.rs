@@ -11,7 +11,7 @@ const CHAINS: [(&str, u64); 4] = [("eth", 1), ("bsc", 56), ("polygon", 137), ("a
 /// The account that signed the transactions, and the one that they pay.
 const SENDER: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
 const PAYEE: &str = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8";
-const NOBODY: &str = "0x1111111111111111111111111111111111111111";
+const EMPTY: &str = "0x1111111111111111111111111111111111111111";
 const ZEROS: &str = "0x1111111111111111111111111111111111111111111111111111111111111111";
 /// Members that differ between development nodes and go-ethereum, or between the nodes of two chains.
 const SPARE: &[&str] = &[
@@ -471,14 +471,13 @@ fn the_token_answers_its_functions_and_reverts_with_a_reason() {
     assert_eq!(symbol, json!(format!("0x{:064x}{:064x}{:0<64}", 32, 4, hex::encode("USDC"))));
     assert_eq!(number(&ask(node, "0x18160ddd")), (10 + 320) * 1_000_000 * 1_000_000);
     let data = format!("0xa9059cbb{:0>64}{:064x}", &PAYEE[2..], 5);
-    let answer =
-        call(node, "eth_call", json!([{ "from": NOBODY, "to": token, "data": data }, "latest"]), NOW);
+    let answer = call(node, "eth_call", json!([{ "from": EMPTY, "to": token, "data": data }, "latest"]), NOW);
     let error = &answer["error"];
     assert_eq!(error["code"], 3);
     assert_eq!(error["message"], "execution reverted: ERC20: transfer amount exceeds balance");
     assert!(error["data"].as_str().is_some_and(|data| data.starts_with("0x08c379a0")));
     let estimate =
-        refusal(node, "eth_estimateGas", json!([{ "from": NOBODY, "to": PAYEE, "value": "0x1" }]), NOW);
+        refusal(node, "eth_estimateGas", json!([{ "from": EMPTY, "to": PAYEE, "value": "0x1" }]), NOW);
     assert!(
         estimate.1.starts_with("insufficient funds for gas * price + value: address 0x1111"),
         "{}",

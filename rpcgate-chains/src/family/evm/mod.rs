@@ -184,8 +184,8 @@ impl Adapter for Evm {
             b"eth_getBlockByHash" => mined(result, "number", chain),
             b"eth_getBlockByNumber" if immutable => {
                 let asked = positional(call.params, 0).and_then(quantity);
-                let told = member(result, "number").and_then(quantity);
-                if asked.is_some() && asked == told {
+                let reported = member(result, "number").and_then(quantity);
+                if asked.is_some() && asked == reported {
                     mined(result, "number", chain)
                 } else {
                     Settled::Unknown

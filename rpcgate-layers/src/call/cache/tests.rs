@@ -180,7 +180,7 @@ impl Site {
 
     /// The answer's body, and whether it was a hit.
     async fn send(&self, body: impl Into<String>) -> (String, bool) {
-        told(self.settle(body).await)
+        reported(self.settle(body).await)
     }
 
     fn in_flight(&self) -> &SingleFlight {
@@ -188,7 +188,7 @@ impl Site {
     }
 }
 
-fn told(calls: Calls<Settled>) -> (String, bool) {
+fn reported(calls: Calls<Settled>) -> (String, bool) {
     let hit = calls.tally().is_hit();
     (String::from_utf8(join(calls, usize::MAX).body.to_vec()).unwrap(), hit)
 }
@@ -440,7 +440,7 @@ async fn a_thousand_simultaneous_callers_of_the_same_make_one_call() {
     site.node.release(1);
     for (id, calls) in join_all(going).await.into_iter().enumerate() {
         let Ok(calls) = calls;
-        assert_eq!(told(calls), (says(&id.to_string(), "toy_read [1] #1"), false));
+        assert_eq!(reported(calls), (says(&id.to_string(), "toy_read [1] #1"), false));
     }
     assert_eq!(site.node.calls(), 1);
     let records = site.fixture.sink.records();
@@ -485,7 +485,7 @@ async fn followers_get_the_failure_of_their_leader_and_the_next_call_asks_again(
         site.node.says(move |_| state());
         let going: Vec<_> = (0..10).map(|id| site.under_way(read(id))).collect();
         site.node.release(1);
-        let bodies: Vec<_> = join_all(going).await.into_iter().map(|Ok(calls)| told(calls).0).collect();
+        let bodies: Vec<_> = join_all(going).await.into_iter().map(|Ok(calls)| reported(calls).0).collect();
         for (id, body) in bodies.iter().enumerate() {
             assert_eq!(*body, bodies[0].replace(r#""id":0"#, &format!(r#""id":{id}"#)));
             assert!(body.contains(r#""error":{"#), "{body}");
@@ -520,9 +520,9 @@ async fn a_result_of_a_whole_batch_is_not_passed_on_to_followers_of_its_calls() 
         });
         site.node.release(2);
         let Ok(calls) = first.await;
-        assert!(told(calls).0.contains("error"));
+        assert!(reported(calls).0.contains("error"));
         for Ok(calls) in join_all(others).await {
-            assert_eq!(told(calls).0, r#"{"jsonrpc":"2.0","id":3,"result":7}"#);
+            assert_eq!(reported(calls).0, r#"{"jsonrpc":"2.0","id":3,"result":7}"#);
         }
         assert_eq!(site.node.calls(), 3, "one of the five asked again for all");
         assert!(site.in_flight().is_empty());
@@ -543,12 +543,12 @@ async fn the_failure_of_a_call_in_a_batch_is_the_answer_of_its_followers() {
         site.node.says(move |_| end());
         site.node.release(1);
         let Ok(calls) = first.await;
-        assert!(told(calls).0.contains("error"));
+        assert!(reported(calls).0.contains("error"));
         for Ok(calls) in join_all(batches).await {
-            assert_eq!(told(calls).0.matches("error").count(), 2);
+            assert_eq!(reported(calls).0.matches("error").count(), 2);
         }
         let Ok(calls) = alone.await;
-        assert!(told(calls).0.contains("error"));
+        assert!(reported(calls).0.contains("error"));
         assert_eq!(site.node.calls(), 2, "nobody asked again");
         assert!(site.in_flight().is_empty());
     }
@@ -568,7 +568,7 @@ async fn who_follows_waits_no_longer_than_a_call_may_take() {
     });
     let followers = [site.under_way(read(3)), site.under_way(many(&[read(4), one("5", "toy_block", "[1]")]))];
     for Ok(calls) in join_all(followers).await {
-        assert!(told(calls).0.contains("backend request failed"));
+        assert!(reported(calls).0.contains("backend request failed"));
     }
     assert_eq!(began.elapsed().as_secs(), site.fixture.chain.timeout().as_secs());
     assert_eq!(site.node.calls(), 2);
@@ -594,7 +594,7 @@ async fn a_request_that_came_long_ago_gets_no_answer_whose_time_is_over() {
     assert!(!site.send(read(2)).await.1);
     site.fixture.clock.advance(Duration::from_secs(2));
     let Ok(calls) = site.cache.clone().call(late).await;
-    assert!(!told(calls).1);
+    assert!(!reported(calls).1);
 }
 
 /// Lets tasks run that were started meanwhile.
@@ -616,7 +616,7 @@ async fn a_followed_call_goes_on_when_its_client_leaves() {
     site.node.release(1);
     for (id, calls) in (1..).zip(join_all(followers).await) {
         let Ok(calls) = calls;
-        assert_eq!(told(calls).0, says(&id.to_string(), "toy_read [1] #1"));
+        assert_eq!(reported(calls).0, says(&id.to_string(), "toy_read [1] #1"));
     }
     others_run().await;
     assert_eq!(site.node.calls(), 1);
@@ -659,7 +659,7 @@ async fn a_follower_that_leaves_is_not_charged_and_does_not_disturb_others() {
     assert_eq!((records[0].lines[0].outcome, records[0].lines[0].cu), (Outcome::Abandoned, 0));
     site.node.release(1);
     let Ok(calls) = leader.await;
-    assert_eq!(told(calls).0, says("0", "toy_read [1] #1"));
+    assert_eq!(reported(calls).0, says("0", "toy_read [1] #1"));
 }
 
 /// A leader that was lost before it got anywhere, and 100 followers.
@@ -672,7 +672,7 @@ async fn lost(site: &Site, followers: Vec<Going>) {
     site.node.release(1);
     for (id, calls) in join_all(followers).await.into_iter().enumerate() {
         let Ok(calls) = calls;
-        assert_eq!(told(calls).0, says(&id.to_string(), "toy_read [1] #1"));
+        assert_eq!(reported(calls).0, says(&id.to_string(), "toy_read [1] #1"));
     }
     assert_eq!(site.node.calls(), 1);
     assert!(site.in_flight().is_empty());
@@ -734,11 +734,11 @@ async fn a_set_answers_its_followers_before_it_waits_for_others() {
     let mut waiting = waiting;
     assert!((&mut waiting).now_or_never().is_none());
     let Ok(calls) = (&mut follower).now_or_never().expect("its leader has landed");
-    assert_eq!(told(calls).0, says("9", "toy_read [1] #1"));
+    assert_eq!(reported(calls).0, says("9", "toy_read [1] #1"));
     elsewhere
         .land_last(super::singleflight::LeadOutcome::Answered(Form::Result(Bytes::from_static(b"\"else\""))));
     let Ok(calls) = waiting.await;
-    assert_eq!(told(calls).0, format!("[{},{}]", says("1", "toy_read [1] #1"), says("1", "else")));
+    assert_eq!(reported(calls).0, format!("[{},{}]", says("1", "toy_read [1] #1"), says("1", "else")));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -805,7 +805,7 @@ async fn a_set_is_a_hit_only_when_all_of_it_was_stored() {
     site.node.release(1);
     for calls in join_all(both).await {
         let Ok(calls) = calls;
-        assert!(!told(calls).1, "what is shared was not there when the request came");
+        assert!(!reported(calls).1, "what is shared was not there when the request came");
     }
 }
 
@@ -815,7 +815,7 @@ async fn tenants_share_answers_and_each_is_charged() {
     let other = Fixture { caller: Arc::new(suite::caller(2)), ..site.fixture.clone() };
     site.send(read(1)).await;
     let Ok(calls) = site.go_as(&other, read(2)).await;
-    assert_eq!(told(calls), (says("2", "toy_read [1] #1"), true));
+    assert_eq!(reported(calls), (says("2", "toy_read [1] #1"), true));
     let records = site.fixture.sink.records();
     assert_ne!(records[0].tenant, records[1].tenant);
     assert_eq!((records[0].lines[0].cu, records[1].lines[0].cu), (5, 5));

@@ -45,8 +45,8 @@ fn names(settings: &RedisSettings) -> script::Names {
 
 fn number(redis: &RedisServer, ask: &str) -> u64 {
     let answer = redis.say(ask);
-    let told = answer.strip_prefix(':').or_else(|| answer.lines().nth(1)).unwrap_or_default();
-    told.trim().parse().unwrap_or(0)
+    let reported = answer.strip_prefix(':').or_else(|| answer.lines().nth(1)).unwrap_or_default();
+    reported.trim().parse().unwrap_or(0)
 }
 
 /// The requests of the hour and the day.

@@ -11,8 +11,8 @@ struct Gateway {
 
 impl Gateway {
     fn open(settings: &RedisSettings) -> Self {
-        let ((tells, told), (hearing, hears)) = (mpsc::channel(100), mpsc::channel(100));
-        tokio::spawn(ChangeRelay::new(settings).unwrap().run(told, hearing));
+        let ((tells, reported), (hearing, hears)) = (mpsc::channel(100), mpsc::channel(100));
+        tokio::spawn(ChangeRelay::new(settings).unwrap().run(reported, hearing));
         Gateway { tells, hears }
     }
 
@@ -53,8 +53,8 @@ async fn gateways_publish_changes_to_each_other_also_after_redis_was_gone() {
 async fn a_relay_ends_with_its_sender_also_while_redis_is_unreachable() {
     let mut redis = RedisServer::start();
     let settings = settings(&redis, &prefix(), LONG);
-    let ((tells, told), (hearing, _hears)) = (mpsc::channel(1), mpsc::channel(1));
-    let relay = tokio::spawn(ChangeRelay::new(&settings).unwrap().run(told, hearing));
+    let ((tells, reported), (hearing, _hears)) = (mpsc::channel(1), mpsc::channel(1));
+    let relay = tokio::spawn(ChangeRelay::new(&settings).unwrap().run(reported, hearing));
     redis.kill();
     drop(tells);
     timeout(Duration::from_secs(60), relay).await.unwrap().unwrap();

@@ -314,11 +314,11 @@ mod tests {
         storm(&fixture, &safeguard).await;
         assert_eq!((safeguard.cooled(), safeguard.storms()), (1, 1));
         let end = fixture.now().plus(RULE.cooldown);
-        let (first, told) = send(&fixture, &safeguard, WINDOW).await;
-        assert_eq!((&*first, told), (&RULE.cool(&fixture.caller), Some(end)));
+        let (first, reported) = send(&fixture, &safeguard, WINDOW).await;
+        assert_eq!((&*first, reported), (&RULE.cool(&fixture.caller), Some(end)));
         fixture.clock.advance(Duration::from_micros(3_599_999_999));
-        let (second, told) = send(&fixture, &safeguard, WINDOW).await;
-        assert_eq!(told, Some(end));
+        let (second, reported) = send(&fixture, &safeguard, WINDOW).await;
+        assert_eq!(reported, Some(end));
         assert!(Arc::ptr_eq(&first, &second), "it is made once");
         fixture.clock.advance(Duration::from_micros(1));
         assert_eq!(send(&fixture, &safeguard, WINDOW).await, (fixture.caller.clone(), None));

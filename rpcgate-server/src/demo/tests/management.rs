@@ -112,12 +112,12 @@ async fn a_changed_password_stays_and_the_log_says_that_demo_json_has_the_old_on
     let again = passwords.hash(Password::new(same.as_str()).unwrap()).await.unwrap();
     store.set_password(user(&store, OPERATOR).await.id, &again).await.unwrap();
 
-    for told in 1..=2 {
+    for reported in 1..=2 {
         let demo = start(&options(home.path())).await;
         assert_eq!(user(&store, USER).await.password.as_deref(), Some(&*hash));
         assert_eq!(user(&store, OPERATOR).await.password.as_deref(), Some(&*again));
         let text = lines.text();
-        assert_eq!(text.matches("this password was changed").count(), told, "{text}");
+        assert_eq!(text.matches("this password was changed").count(), reported, "{text}");
         assert!(text.contains(USER) && !text.contains(OPERATOR), "{text}");
         assert!(!text.contains(&same) && !text.contains(&remembered(&home).owner.password), "{text}");
         assert!(!fits(&user(&store, USER).await, &sheet(&demo)["password"]).await);

@@ -47,7 +47,7 @@ impl Process {
     }
 
     /// One with more options, that tells what it has to say to people to `told`.
-    fn spawn_with(home: &Path, more: &str, told: Stdio) -> Process {
+    fn spawn_with(home: &Path, more: &str, reported: Stdio) -> Process {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args([SERVE, "--exact", "--nocapture", "--test-threads=1"]);
         for (name, _) in std::env::vars_os() {
@@ -58,7 +58,7 @@ impl Process {
         command
             .env(OPTIONS, format!("--dir {DIR} --gateway 127.0.0.1:0 --admin 127.0.0.1:0{more}"))
             .current_dir(home);
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(told);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(reported);
         Process { child: command.spawn().unwrap(), dir: home.join(DIR) }
     }
 
@@ -79,8 +79,9 @@ impl Process {
     /// Asks it to end, and waits until it has. Whether it did in peace.
     async fn stop(mut self) -> bool {
         // The shell's own `kill`: a program of that name is not on every machine.
-        let told = Command::new("sh").args(["-c", "kill -TERM $0", &self.child.id().to_string()]).status();
-        assert!(told.unwrap().success());
+        let reported =
+            Command::new("sh").args(["-c", "kill -TERM $0", &self.child.id().to_string()]).status();
+        assert!(reported.unwrap().success());
         let mut ended = None;
         until("it ends", async || {
             ended = self.child.try_wait().unwrap();
@@ -163,12 +164,13 @@ async fn sigterm_ships_everything_and_a_kill_loses_nothing() {
 #[tokio::test]
 async fn the_terminal_shows_the_start_and_the_chosen_nodes_that_do_not_answer() {
     let home = tempfile::tempdir().unwrap();
-    let told = home.path().join("told");
+    let reported = home.path().join("told");
     // No process listens on the port of a closed socket.
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let more = format!(" --node eth=http://u:secret@{gone}");
-    let mut process = Process::spawn_with(home.path(), &more, std::fs::File::create(&told).unwrap().into());
-    let text = || std::fs::read_to_string(&told).unwrap();
+    let mut process =
+        Process::spawn_with(home.path(), &more, std::fs::File::create(&reported).unwrap().into());
+    let text = || std::fs::read_to_string(&reported).unwrap();
     until("it says that its node is gone", async || {
         assert_eq!(process.child.try_wait().unwrap(), None, "it did not start: {}", text());
         text().contains("Calls fail until it does.")

@@ -109,7 +109,7 @@ const NEVER: Change = Change::Tenant(TenantId(0));
 struct Fixture {
     office: Arc<Office>,
     directory: Arc<StoreDirectory>,
-    told: Arc<Mutex<Vec<Overlay>>>,
+    reported: Arc<Mutex<Vec<Overlay>>>,
     overlay_watch: Arc<OverlayWatch>,
     key: String,
 }
@@ -122,10 +122,11 @@ impl Fixture {
         let stored = StoredKey { caller: suite::caller(7), revoked: false };
         office.inner.lock().keys.insert(KeyHash::of(&key), stored);
         let directory = Arc::new(StoreDirectory::new(None, Plans::default(), clock));
-        let (overlay_watch, told) = (Arc::<OverlayWatch>::default(), Arc::<Mutex<Vec<Overlay>>>::default());
-        let ear = told.clone();
+        let (overlay_watch, reported) =
+            (Arc::<OverlayWatch>::default(), Arc::<Mutex<Vec<Overlay>>>::default());
+        let ear = reported.clone();
         overlay_watch.attach(Box::new(move |overlay| ear.lock().push(overlay.clone())));
-        Fixture { office, directory, told, overlay_watch, key }
+        Fixture { office, directory, reported, overlay_watch, key }
     }
 
     async fn feed(&self) -> Result<Feed, Unavailable> {
@@ -165,8 +166,8 @@ async fn earlier_settings_are_in_effect_at_the_start() {
     let app = Fixture::new();
     app.put(false, Change::Chain("eth".into()));
     let feed = app.feed().await.unwrap();
-    assert_eq!((feed.number, app.told.lock().len()), (1, 1));
-    assert!(!app.told.lock()[0].chains["eth"]);
+    assert_eq!((feed.number, app.reported.lock().len()), (1, 1));
+    assert!(!app.reported.lock()[0].chains["eth"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -222,7 +223,7 @@ async fn a_notification_during_a_look_at_the_feed_is_not_lost_and_many_are_one()
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(!app.told.lock().last().unwrap().chains["eth"], "the last change is in force");
+    assert!(!app.reported.lock().last().unwrap().chains["eth"], "the last change is in force");
     assert!((2..=10).contains(&(read() - before)), "{} looks", read() - before);
     closing.cancel();
     running.await.unwrap();
@@ -238,11 +239,11 @@ async fn a_change_of_plans_or_chains_has_the_overlay_read_and_no_other_has() {
     feed.read().await.unwrap();
     assert_eq!(read(), 1);
     for change in [Change::Plan(Tier::Free), Change::Chain("eth".into())] {
-        let (before, on) = (read(), app.told.lock().len().is_multiple_of(2));
+        let (before, on) = (read(), app.reported.lock().len().is_multiple_of(2));
         app.put(on, change);
         feed.read().await.unwrap();
         assert_eq!(read(), before + 1);
-        assert_eq!(app.told.lock().last().unwrap().chains["eth"], on);
+        assert_eq!(app.reported.lock().last().unwrap().chains["eth"], on);
     }
     feed.read().await.unwrap();
     assert_eq!((read(), feed.number), (3, 3));
@@ -259,7 +260,7 @@ async fn an_overlay_that_could_not_be_read_is_read_later() {
     app.office.set(Mood::Well);
     assert!(feed.stale);
     feed.read().await.unwrap();
-    assert!(!app.told.lock().last().unwrap().chains["eth"]);
+    assert!(!app.reported.lock().last().unwrap().chains["eth"]);
     assert!(!feed.stale);
 }
 
@@ -321,16 +322,16 @@ async fn reports_of_other_gateways_take_effect_while_the_database_is_silent_or_u
 #[tokio::test]
 async fn changes_that_were_read_are_published_to_others_without_waiting() {
     let app = Fixture::new();
-    let ((tells, mut told), (_telling, hears)) = (mpsc::channel(2), mpsc::channel(1));
+    let ((tells, mut reported), (_telling, hears)) = (mpsc::channel(2), mpsc::channel(1));
     let mut feed = app.feed().await.unwrap().relayed(tells, hears);
     for _ in 0..3 {
         app.revoke();
     }
     feed.read().await.unwrap();
     for number in [1, 2] {
-        assert_eq!(told.try_recv(), Ok(Numbered { number, change: Change::Key(KeyId(7)) }));
+        assert_eq!(reported.try_recv(), Ok(Numbered { number, change: Change::Key(KeyId(7)) }));
     }
-    assert!(told.try_recv().is_err(), "there was no room");
+    assert!(reported.try_recv().is_err(), "there was no room");
 }
 
 #[tokio::test]
@@ -375,7 +376,7 @@ async fn a_gateway_that_is_behind_the_kept_changes_reads_everything_again() {
         feed.read().await.unwrap();
         assert!(matches!(app.peek(), Peek::Miss), "{newest:?}");
         assert!(matches!(app.ask().await, Peek::Revoked(_)));
-        assert!(!app.told.lock().last().unwrap().chains["eth"]);
+        assert!(!app.reported.lock().last().unwrap().chains["eth"]);
         let read = app.office.inner.lock().overlays_read;
         for _ in 0..3 {
             feed.read().await.unwrap();

@@ -513,13 +513,13 @@ async fn it_runs_until_it_is_stopped() {
 }
 
 /// The notifications of tenants, each with the number of requests.
-async fn told(fixture: &Fixture) -> Vec<(Notice, u64)> {
-    let mut told = Vec::new();
+async fn reported(fixture: &Fixture) -> Vec<(Notice, u64)> {
+    let mut reported = Vec::new();
     for tenant in 0..2 {
         let all = fixture.way.usage.notifications(TenantId(tenant)).await.unwrap();
-        told.extend(all.iter().rev().map(|one| (one.notice, one.counted)));
+        reported.extend(all.iter().rev().map(|one| (one.notice, one.counted)));
     }
-    told
+    reported
 }
 
 const USED_UP: [(Notice, u64); 3] =
@@ -536,16 +536,16 @@ async fn an_exhausted_limit_is_reported_once_whatever_the_outcome_of_shipments()
         let mut shipper = fixture.shipper();
         shipper.notify(source.clone());
         assert_eq!(shipper.round().await.is_ok(), fate == Fate::Stored);
-        assert_eq!(told(&fixture).await.is_empty(), fate == Fate::Lost, "{fate:?}");
+        assert_eq!(reported(&fixture).await.is_empty(), fate == Fate::Lost, "{fate:?}");
         shipper.ship_all().await;
-        assert_eq!(told(&fixture).await, USED_UP, "{fate:?}");
+        assert_eq!(reported(&fixture).await, USED_UP, "{fate:?}");
         // Killed, and begun anew.
         let mut shipper = fixture.shipper();
         shipper.notify(source);
         shipper.remind().await;
         fixture.calls(50..60);
         shipper.ship_all().await;
-        assert_eq!(told(&fixture).await, USED_UP, "{fate:?}");
+        assert_eq!(reported(&fixture).await, USED_UP, "{fate:?}");
     }
 }
 
@@ -560,19 +560,19 @@ async fn a_notification_whose_allowance_was_unknown_is_raised_later() {
     *source.away.lock() = true;
     shipper.notify(source.clone());
     shipper.remind().await;
-    assert_eq!(told(&fixture).await, []);
+    assert_eq!(reported(&fixture).await, []);
     *source.away.lock() = false;
     fixture.clock.advance(REMINDER_AGAIN - Duration::from_millis(1));
     shipper.remind().await;
-    assert_eq!(told(&fixture).await, [], "it is not asked at once again");
+    assert_eq!(reported(&fixture).await, [], "it is not asked at once again");
     fixture.clock.advance(Duration::from_millis(1));
     shipper.remind().await;
-    assert_eq!(told(&fixture).await, USED_UP);
+    assert_eq!(reported(&fixture).await, USED_UP);
     // With one key less, the used requests are a larger share of the allowance.
     *source.allowed.lock() = [(TenantId(0), 25), (TenantId(1), 30)].into();
     fixture.clock.advance(REMINDER);
     shipper.remind().await;
-    assert_eq!(told(&fixture).await[3..], [(Notice::DailyRequests80, 25)]);
+    assert_eq!(reported(&fixture).await[3..], [(Notice::DailyRequests80, 25)]);
 }
 
 #[tokio::test]
@@ -588,6 +588,6 @@ async fn notifications_of_shipments_before_midnight_are_raised_soon_after_it_and
         let midnight = Time::from_secs((NOW.day() + 1) * 86_400);
         fixture.clock.advance(midnight.since(NOW) + late - Duration::from_secs(1));
         shipper.remind().await;
-        assert_eq!(!told(&fixture).await.is_empty(), is_told, "{late:?}");
+        assert_eq!(!reported(&fixture).await.is_empty(), is_told, "{late:?}");
     }
 }

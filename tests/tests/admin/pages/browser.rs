@@ -46,8 +46,8 @@ impl Browser {
             let is_needed = env::var_os("RPCGATE_REQUIRE_SERVICES").is_some_and(|value| value == "1");
             assert!(!is_needed, "{missing} is missing: install {PACKAGES}");
             // Bypasses the test harness, which shows output only of failed tests.
-            let told = format!("skipped: {missing} is missing, install {PACKAGES}\n");
-            io::stderr().write_all(told.as_bytes()).unwrap();
+            let reported = format!("skipped: {missing} is missing, install {PACKAGES}\n");
+            io::stderr().write_all(reported.as_bytes()).unwrap();
             return None;
         }
         let mut command = Command::new("chromedriver");

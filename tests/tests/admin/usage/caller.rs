@@ -94,7 +94,7 @@ pub(crate) struct Caller {
     /// Its own count.
     pub(crate) calls: Vec<Call>,
     /// All errors that it received.
-    pub(crate) told: BTreeSet<String>,
+    pub(crate) reported: BTreeSet<String>,
     /// The UTC day of its last answer with the state of the day's window, and the used requests.
     pub(crate) used: (u64, u64),
 }
@@ -168,7 +168,7 @@ impl Caller {
             dice,
             next: 0,
             calls: Vec::new(),
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
             used: (0, 0),
         }
     }
@@ -315,7 +315,7 @@ impl Caller {
         let refused = |sent: u64, got: u64| [1, 0, 0, 1, 1, 0, sent, got];
         let alone = |sent: u64| vec![("-".to_owned(), reply.status, refused(sent, got))];
         if reply.status != 200 {
-            self.told.insert(format!("{} {words}", reply.status));
+            self.reported.insert(format!("{} {words}", reply.status));
         }
         match (reply.status, words) {
             // Refused before the body is read: it counts as empty.
@@ -388,7 +388,7 @@ impl Caller {
             "invalid request" => (Fate::Refused, 400),
             _ => panic!("{status} {value}"),
         };
-        self.told.insert(format!("{alone} {words}"));
+        self.reported.insert(format!("{alone} {words}"));
         (fate, alone)
     }
 }

@@ -83,20 +83,24 @@ async fn sums_charts_and_metrics_of_projects_equal_the_callers_own_counts() {
             }
 
             let metrics = owner.shown(&format!("/projects/{project}/metrics?period=7d&limit=5000")).await;
-            let told = |object: &Value| {
+            let reported = |object: &Value| {
                 ["requests", "errors", "rejected", "cache_hits"].map(|name| object[name].as_u64().unwrap())
             };
             let counted = |sums: Sums| [sums[0], sums[3], sums[4], sums[5]];
-            assert_eq!(told(&metrics["totals"]), counted(sum(&own)));
+            assert_eq!(reported(&metrics["totals"]), counted(sum(&own)));
             for (name, sums) in by(&["chain"]) {
-                assert_eq!(told(&metrics["by_chain"][&name[0]]), counted(sums), "{name:?}");
+                assert_eq!(reported(&metrics["by_chain"][&name[0]]), counted(sums), "{name:?}");
             }
             let methods: BTreeMap<_, _> =
                 by(&["chain", "method"]).into_iter().map(|(name, sums)| (name, counted(sums))).collect();
             let name =
                 |row: &Value| ["chain", "method"].map(|name| row[name].as_str().unwrap().to_owned()).to_vec();
-            let shown: BTreeMap<_, _> =
-                metrics["by_method"].as_array().unwrap().iter().map(|row| (name(row), told(row))).collect();
+            let shown: BTreeMap<_, _> = metrics["by_method"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|row| (name(row), reported(row)))
+                .collect();
             assert_eq!(shown, methods);
         }
     }

@@ -29,9 +29,10 @@ const TOLD: [&str; 17] = [
 async fn every_view_of_usage_equals_the_clients_own_count() {
     let seed = TestSeed::new();
     let town = lived(&seed).await;
-    let told: BTreeSet<_> = town.callers.iter().flat_map(|caller| &caller.told).map(String::as_str).collect();
-    let untold: Vec<_> = TOLD.iter().filter(|words| !told.contains(**words)).collect();
-    assert!(untold.is_empty(), "nobody was told {untold:?}");
+    let reported: BTreeSet<_> =
+        town.callers.iter().flat_map(|caller| &caller.reported).map(String::as_str).collect();
+    let unreported: Vec<_> = TOLD.iter().filter(|words| !reported.contains(**words)).collect();
+    assert!(unreported.is_empty(), "nobody was told {unreported:?}");
 
     let mut dice = seed.dice(99);
     let mut names = move |count: usize| loop {

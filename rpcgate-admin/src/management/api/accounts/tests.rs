@@ -106,7 +106,7 @@ fn token(mail: &str) -> String {
     rest.lines().next().unwrap().to_owned()
 }
 
-fn told(answer: &Answer) -> (StatusCode, &str) {
+fn reported(answer: &Answer) -> (StatusCode, &str) {
     (answer.status, answer.body["error"].as_str().unwrap_or_default())
 }
 
@@ -136,7 +136,10 @@ async fn an_account_is_made_and_confirmed_by_mail() {
     assert_eq!(post(&site, "/auth/confirm", form.clone()).await.status, StatusCode::NO_CONTENT);
     assert!(confirmed().await);
     let again = post(&site, "/auth/confirm", form).await;
-    assert_eq!(told(&again), (StatusCode::BAD_REQUEST, "the token is not valid, was used, or has expired"));
+    assert_eq!(
+        reported(&again),
+        (StatusCode::BAD_REQUEST, "the token is not valid, was used, or has expired")
+    );
     let entries = site.app.store.audit(AuditSubject::Tenant(tenant.id), 9).await.unwrap();
     let actions: Vec<_> = entries.iter().rev().map(|entry| entry.action.as_str()).collect();
     assert_eq!(actions, ["account.registered", "session.opened", "account.confirmed"]);
@@ -203,7 +206,7 @@ async fn a_password_that_is_given_with_the_confirmation_is_the_one_that_counts()
         post(&site, "/auth/confirm", form).await
     };
     let weak = confirm("short").await;
-    assert_eq!(told(&weak), (StatusCode::BAD_REQUEST, "the password must have at least 10 characters"));
+    assert_eq!(reported(&weak), (StatusCode::BAD_REQUEST, "the password must have at least 10 characters"));
     assert_eq!(confirm(PASSWORD).await.status, StatusCode::NO_CONTENT);
     assert_eq!(login(&site, EMAIL, PASSWORD).await.status, StatusCode::OK);
     assert_eq!(login(&site, EMAIL, "the password of a squatter").await.status, StatusCode::UNAUTHORIZED);
@@ -233,15 +236,15 @@ async fn a_solution_opens_one_account() {
     let used = "the challenge's solution was used before, ask for a new challenge";
     let challenge = solution(&site).await;
     assert_eq!(form(EMAIL, &challenge).await.status, StatusCode::CREATED);
-    assert_eq!(told(&form("b@example.com", &challenge).await), (StatusCode::BAD_REQUEST, used));
+    assert_eq!(reported(&form("b@example.com", &challenge).await), (StatusCode::BAD_REQUEST, used));
     let challenge = solution(&site).await;
     assert_eq!(form(EMAIL, &challenge).await.status, StatusCode::CREATED);
     let answer = form("b@example.com", &challenge).await;
-    assert_eq!(told(&answer), (StatusCode::BAD_REQUEST, used), "nor is it for asking who has an account");
+    assert_eq!(reported(&answer), (StatusCode::BAD_REQUEST, used), "nor is it for asking who has an account");
     let late = solution(&site).await;
     site.clock.advance(LIFE);
     let expired = "the challenge has expired, ask for a new one";
-    assert_eq!(told(&form("b@example.com", &late).await), (StatusCode::BAD_REQUEST, expired));
+    assert_eq!(reported(&form("b@example.com", &late).await), (StatusCode::BAD_REQUEST, expired));
     assert_eq!(form("b@example.com", "bm9uZQ==").await.status, StatusCode::BAD_REQUEST);
     assert!(site.app.store.user_by_email("b@example.com").await.unwrap().is_none());
 }
@@ -271,7 +274,7 @@ async fn an_invalid_registration_is_refused_with_the_reason_and_creates_nothing(
     ] {
         let mut form = good.clone();
         form[field] = value;
-        assert_eq!(told(&post(&site, "/auth/register", form).await), (StatusCode::BAD_REQUEST, text));
+        assert_eq!(reported(&post(&site, "/auth/register", form).await), (StatusCode::BAD_REQUEST, text));
     }
     assert!(site.app.store.user_by_email(EMAIL).await.unwrap().is_none());
     assert_eq!((mails(&site).len(), site.app.passwords.computed()), (0, 0));
@@ -338,7 +341,7 @@ async fn the_attempts_of_a_client_are_limited_whatever_it_attempts() {
     assert_eq!(register(&site, EMAIL).await.status, StatusCode::CREATED);
     let computed = site.app.passwords.computed();
     for answer in [login(&site, EMAIL, PASSWORD).await, register(&site, "b@example.com").await] {
-        assert_eq!(told(&answer), (StatusCode::TOO_MANY_REQUESTS, "too many attempts, try again later"));
+        assert_eq!(reported(&answer), (StatusCode::TOO_MANY_REQUESTS, "too many attempts, try again later"));
         assert_eq!(answer.headers[RETRY_AFTER], "60");
     }
     assert_eq!(site.app.passwords.computed(), computed, "no password was looked at");

@@ -64,11 +64,11 @@ async fn a_new_address_takes_effect_once_confirmed_and_the_old_one_is_notified()
     assert!(to(&mails(&site), EMAIL).iter().any(|mail| mail.contains("from now on: countess@example.com")));
     assert_eq!(confirm(&site, &token).await.0, StatusCode::BAD_REQUEST, "once");
     let user = site.app.store.user_by_email(NEW).await.unwrap().unwrap();
-    let told = site.app.store.audit(AuditSubject::Tenant(user.tenant.unwrap()), 99).await.unwrap();
-    let changed: Vec<_> = told.iter().filter(|entry| entry.action == "email.changed").collect();
+    let reported = site.app.store.audit(AuditSubject::Tenant(user.tenant.unwrap()), 99).await.unwrap();
+    let changed: Vec<_> = reported.iter().filter(|entry| entry.action == "email.changed").collect();
     assert_eq!(changed.len(), 1);
     assert_eq!(changed[0].detail, "countess@example.com, before: ada@example.com");
-    assert!(told.iter().any(|entry| entry.action == "email.change_asked" && entry.detail == NEW));
+    assert!(reported.iter().any(|entry| entry.action == "email.change_asked" && entry.detail == NEW));
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const INVITED: &str = "guest@example.com";
 
-fn told(answer: &Answer) -> (StatusCode, &str) {
+fn reported(answer: &Answer) -> (StatusCode, &str) {
     (answer.status, answer.body["error"].as_str().unwrap_or_default())
 }
 
@@ -84,7 +84,10 @@ async fn an_invited_user_joins_with_the_link_in_the_mail() {
     assert_eq!((&me["role"], &me["confirmed"]), (&json!("developer"), &json!(true)));
     assert_eq!(me["tenant_id"], tenant.to_string());
     let again = accept(&site, &token(&site)).await;
-    assert_eq!(told(&again), (StatusCode::BAD_REQUEST, "the token is not valid, was used, or has expired"));
+    assert_eq!(
+        reported(&again),
+        (StatusCode::BAD_REQUEST, "the token is not valid, was used, or has expired")
+    );
     let entries = site.app.store.audit(AuditSubject::Tenant(tenant), 9).await.unwrap();
     let entries: Vec<_> = entries.iter().rev().filter(|entry| entry.action.starts_with("member.")).collect();
     let [invited, joined] = entries[..] else { panic!("{entries:?}") };
@@ -130,7 +133,10 @@ async fn a_member_is_not_invited() {
     let site = site().await;
     let host = site.member(Role::Owner).await;
     let answer = invite(&site, &host, &host.user.email.to_uppercase(), "viewer").await;
-    assert_eq!(told(&answer), (StatusCode::CONFLICT, "there is already a member with this e-mail address"));
+    assert_eq!(
+        reported(&answer),
+        (StatusCode::CONFLICT, "there is already a member with this e-mail address")
+    );
     assert_eq!((open(&site, &host).await, mails(&site).len()), (json!([]), 0));
 }
 
@@ -153,7 +159,7 @@ async fn only_the_newest_link_of_an_address_is_good_and_none_that_was_withdrawn(
     };
     let outsider = site.member(Role::Owner).await;
     for (by, id) in [(&host, &first.body["id"]), (&outsider, &second.body["id"])] {
-        assert_eq!(told(&withdraw(by, id).await), (StatusCode::NOT_FOUND, "invitation not found"));
+        assert_eq!(reported(&withdraw(by, id).await), (StatusCode::NOT_FOUND, "invitation not found"));
     }
     assert_eq!(withdraw(&host, &second.body["id"]).await.status, StatusCode::NO_CONTENT);
     assert_eq!(withdraw(&host, &second.body["id"]).await.status, StatusCode::NOT_FOUND);
@@ -201,12 +207,12 @@ async fn an_invalid_acceptance_is_refused_with_the_reason_and_does_not_use_up_th
     ] {
         let mut form = good.clone();
         form[field] = value;
-        assert_eq!(told(&post(&site, "/auth/invitation", form).await), (StatusCode::BAD_REQUEST, text));
+        assert_eq!(reported(&post(&site, "/auth/invitation", form).await), (StatusCode::BAD_REQUEST, text));
     }
     site.clock.advance(Duration::from_millis(1));
     register_confirmed(&site, INVITED).await;
     let taken = post(&site, "/auth/invitation", good.clone()).await;
-    assert_eq!(told(&taken), (StatusCode::CONFLICT, "there is already a user with this e-mail address"));
+    assert_eq!(reported(&taken), (StatusCode::CONFLICT, "there is already a user with this e-mail address"));
     assert_ne!(user(&site, INVITED).await.unwrap().tenant, host.user.tenant);
     invite(&site, &host, "b@example.com", "viewer").await;
     let answer = post(&site, "/auth/invitation", json!({"token": token(&site), "password": PASSWORD})).await;
@@ -219,9 +225,9 @@ async fn a_user_without_the_permission_to_invite_sends_no_mail() {
     let site = site().await;
     let admin = site.member(Role::Admin).await;
     let refused = (StatusCode::FORBIDDEN, "your role does not permit this");
-    assert_eq!(told(&invite(&site, &admin, INVITED, "owner").await), refused);
+    assert_eq!(reported(&invite(&site, &admin, INVITED, "owner").await), refused);
     let developer = site.visitor(admin.user.tenant, Role::Developer).await;
-    assert_eq!(told(&invite(&site, &developer, INVITED, "viewer").await), refused);
+    assert_eq!(reported(&invite(&site, &developer, INVITED, "viewer").await), refused);
     for email in ["guest", "a@b.example\r\nBcc: c@d.example", ""] {
         assert_eq!(invite(&site, &admin, email, "viewer").await.status, StatusCode::BAD_REQUEST);
     }
@@ -236,7 +242,7 @@ async fn a_user_without_the_permission_to_invite_sends_no_mail() {
     let path = format!("/tenants/{tenant}/invitations");
     let answer = ask(&site, Some(&access), Method::POST, &path, Some(body)).await;
     let text = "confirm your e-mail address before you invite somebody";
-    assert_eq!(told(&answer), (StatusCode::FORBIDDEN, text));
+    assert_eq!(reported(&answer), (StatusCode::FORBIDDEN, text));
 }
 
 #[tokio::test]
@@ -251,7 +257,7 @@ async fn a_hundred_invitations_may_be_open_and_one_more_when_one_is_withdrawn() 
     }
     let answer = invite(&site, &host, INVITED, "viewer").await;
     let text = "a tenant may have 100 open invitations: withdraw one, or wait until one expires";
-    assert_eq!(told(&answer), (StatusCode::CONFLICT, text));
+    assert_eq!(reported(&answer), (StatusCode::CONFLICT, text));
     assert_eq!(mails(&site).len(), 100);
     let it = format!("{}/{}", path(&host), first.as_str().unwrap());
     let gone = ask(&site, Some(&host.token), Method::DELETE, &it, None).await;
@@ -268,7 +274,7 @@ async fn invitations_to_one_address_are_limited() {
         assert_eq!(invite(&site, &host, INVITED, "viewer").await.status, StatusCode::CREATED);
     }
     let answer = invite(&site, &host, INVITED, "viewer").await;
-    assert_eq!(told(&answer), (StatusCode::TOO_MANY_REQUESTS, "too many attempts, try again later"));
+    assert_eq!(reported(&answer), (StatusCode::TOO_MANY_REQUESTS, "too many attempts, try again later"));
     let wait: u64 = answer.headers[RETRY_AFTER].to_str().unwrap().parse().unwrap();
     assert!(wait.abs_diff(LOCK.as_secs()) <= 1, "{wait}");
     assert_eq!(mails(&site).len(), 5);
@@ -288,7 +294,7 @@ async fn inviting_and_accepting_count_with_the_attempts_of_a_client() {
     assert_eq!(accept(&site, "rpcgi_").await.status, StatusCode::BAD_REQUEST);
     assert_eq!(login(&site, INVITED, PASSWORD).await.status, StatusCode::UNAUTHORIZED);
     for answer in [invite(&site, &host, "b@example.com", "viewer").await, accept(&site, &good).await] {
-        assert_eq!(told(&answer), (StatusCode::TOO_MANY_REQUESTS, "too many attempts, try again later"));
+        assert_eq!(reported(&answer), (StatusCode::TOO_MANY_REQUESTS, "too many attempts, try again later"));
         assert!(answer.headers.contains_key(RETRY_AFTER));
     }
     assert_eq!(mails(&site).len(), 1);

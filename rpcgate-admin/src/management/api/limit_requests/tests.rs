@@ -56,9 +56,9 @@ async fn one_request_is_pending_and_approval_moves_the_tier() {
     assert_eq!((status, &done["status"]), (200, &json!("rejected")));
     let actions: Vec<_> = site.app.store.audit(AuditSubject::Tenant(tenant), 100).await.unwrap();
     let actions: Vec<_> = actions.iter().rev().map(|entry| entry.action.as_str()).collect();
-    let told: Vec<_> = actions.into_iter().filter(|action| action.starts_with("limit_request")).collect();
+    let reported: Vec<_> = actions.into_iter().filter(|action| action.starts_with("limit_request")).collect();
     let (created, approved) = ("limit_request.created", "limit_request.approved");
-    assert_eq!(told, [created, approved, created, "limit_request.rejected"]);
+    assert_eq!(reported, [created, approved, created, "limit_request.rejected"]);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 const NEW: &str = "an even better password";
 
-fn told(answer: &Answer) -> (StatusCode, &str) {
+fn reported(answer: &Answer) -> (StatusCode, &str) {
     (answer.status, answer.body["error"].as_str().unwrap_or_default())
 }
 
@@ -49,7 +49,7 @@ async fn a_name_is_all_that_one_changes_about_oneself() {
     for field in ["id", "tenant_id", "email", "role", "operator", "confirmed"] {
         let answer = put(json!({"name": "Eve", field: "owner"})).await;
         let text = format!("unknown field `{field}`: expected `name`");
-        assert_eq!(told(&answer), (StatusCode::BAD_REQUEST, text.as_str()));
+        assert_eq!(reported(&answer), (StatusCode::BAD_REQUEST, text.as_str()));
     }
     assert_eq!(put(json!({"name": "x".repeat(201)})).await.status, StatusCode::BAD_REQUEST);
     assert_eq!(site.app.store.user(visitor.user.id).await.unwrap().unwrap(), visitor.user);
@@ -90,13 +90,13 @@ async fn a_stolen_token_does_not_do_for_guessing_the_password() {
     register(&site, EMAIL).await;
     let (token, _) = tokens(&site, EMAIL).await;
     let weak = change(&site, &token, "a wrong password", "short").await;
-    assert_eq!(told(&weak), (StatusCode::BAD_REQUEST, "the password must have at least 10 characters"));
+    assert_eq!(reported(&weak), (StatusCode::BAD_REQUEST, "the password must have at least 10 characters"));
     for _ in 0..ATTEMPTS {
         let answer = change(&site, &token, "a wrong password", NEW).await;
-        assert_eq!(told(&answer), (StatusCode::FORBIDDEN, "the current password is wrong"));
+        assert_eq!(reported(&answer), (StatusCode::FORBIDDEN, "the current password is wrong"));
     }
     let locked = (StatusCode::FORBIDDEN, "account temporarily locked");
-    assert_eq!(told(&change(&site, &token, PASSWORD, NEW).await), locked);
+    assert_eq!(reported(&change(&site, &token, PASSWORD, NEW).await), locked);
     assert_eq!(login(&site, EMAIL, PASSWORD).await.status, StatusCode::OK, "the owner is not locked out");
 }
 

@@ -34,8 +34,8 @@ async fn role(site: &Site, member: &Visitor) -> Option<Role> {
 
 async fn actions(site: &Site, tenant: TenantId) -> Vec<(String, String)> {
     let entries = site.app.store.audit(AuditSubject::Tenant(tenant), 100).await.unwrap();
-    let told = entries.into_iter().rev().filter(|entry| entry.action.starts_with("member."));
-    told.map(|entry| (entry.action, entry.detail)).collect()
+    let reported = entries.into_iter().rev().filter(|entry| entry.action.starts_with("member."));
+    reported.map(|entry| (entry.action, entry.detail)).collect()
 }
 
 const NO_ROLE: &str = "your role does not permit this";
@@ -81,16 +81,16 @@ async fn a_role_that_is_changed_holds_at_once() {
     assert_eq!(put(&site, &admin, &viewer, "viewer").await.0, 200);
     assert_eq!(create().await, 403);
     assert_eq!(put(&site, &admin, &viewer, "viewer").await.0, 200, "nothing changes");
-    let told = ["developer", "viewer"].map(|role| ("member.role_changed".to_owned(), role.to_owned()));
-    assert_eq!(actions(&site, tenant).await, told);
+    let reported = ["developer", "viewer"].map(|role| ("member.role_changed".to_owned(), role.to_owned()));
+    assert_eq!(actions(&site, tenant).await, reported);
     for (body, text) in [
         (json!({"role": "king"}), "`role`"),
         (json!({"role": "operator"}), "`role`"),
         (json!({"role": "viewer", "email": "x@example.com"}), "`email`"),
     ] {
-        let (status, told) = ask(&site, &admin, Method::PUT, &path(tenant, &viewer), body).await;
+        let (status, reported) = ask(&site, &admin, Method::PUT, &path(tenant, &viewer), body).await;
         assert_eq!(status, 400);
-        assert!(told["error"].as_str().unwrap().contains(text), "{told}");
+        assert!(reported["error"].as_str().unwrap().contains(text), "{reported}");
     }
 }
 
@@ -152,8 +152,8 @@ async fn a_member_that_leaves_or_is_removed_is_logged_out_and_deleted() {
         assert_eq!(delete(&site, &owner, gone).await, foreign);
     }
     assert_eq!(role(&site, &outsider).await, Some(Role::Owner));
-    let told = [&viewer, &developer].map(|gone| ("member.removed".to_owned(), gone.user.email.clone()));
-    assert_eq!(actions(&site, tenant).await, told);
+    let reported = [&viewer, &developer].map(|gone| ("member.removed".to_owned(), gone.user.email.clone()));
+    assert_eq!(actions(&site, tenant).await, reported);
 }
 
 #[tokio::test]

@@ -36,16 +36,16 @@ async fn notifications_are_listed_newest_first_and_marked_read_by_each_user() {
     let tenant = owner.user.tenant.unwrap();
     assert_eq!(ask(&site, &owner, Method::GET, "/notifications").await, (200, json!([])));
     use_up(&site, tenant).await;
-    let (status, told) = ask(&site, &owner, Method::GET, "/notifications").await;
-    let id = |n: usize| told[n]["id"].as_str().unwrap().to_owned();
-    assert_eq!(status, 200, "{told}");
+    let (status, reported) = ask(&site, &owner, Method::GET, "/notifications").await;
+    let id = |n: usize| reported[n]["id"].as_str().unwrap().to_owned();
+    assert_eq!(status, 200, "{reported}");
     let spike = json!({"id": id(0), "tenant_id": tenant.to_string(), "kind": "usage.rate_limited_spike",
         "message": "60 calls were refused with 429 within a minute", "since": "2026-12-31T12:00:00Z",
         "requests": 60, "requests_limit": null, "created_at": "2026-12-31T12:00:05Z", "read_at": null});
     let used = json!({"id": id(1), "tenant_id": tenant.to_string(), "kind": "usage.daily_requests_80",
         "message": "80 percent of the day's requests are used: 90 of 100", "since": "2026-12-31T00:00:00Z",
         "requests": 90, "requests_limit": 100, "created_at": "2026-12-31T12:00:00Z", "read_at": null});
-    assert_eq!(told, json!([spike, used]));
+    assert_eq!(reported, json!([spike, used]));
 
     let path = format!("/notifications/{}/read", id(1));
     let mut read = used;
@@ -55,7 +55,7 @@ async fn notifications_are_listed_newest_first_and_marked_read_by_each_user() {
     assert_eq!(ask(&site, &owner, Method::POST, &path).await, (200, read.clone()));
     assert_eq!(ask(&site, &owner, Method::GET, "/notifications").await, (200, json!([spike, read])));
     let viewer = site.visitor(Some(tenant), Role::Viewer).await;
-    assert_eq!(ask(&site, &viewer, Method::GET, "/notifications").await, (200, told.clone()));
+    assert_eq!(ask(&site, &viewer, Method::GET, "/notifications").await, (200, reported.clone()));
     read["read_at"] = json!("2026-12-31T12:01:00Z");
     assert_eq!(ask(&site, &viewer, Method::POST, &path).await, (200, read));
 }
@@ -65,8 +65,8 @@ async fn notifications_are_their_tenants_alone() {
     let site = Site::new().await;
     let (owner, outsider) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
     use_up(&site, owner.user.tenant.unwrap()).await;
-    let (_, told) = ask(&site, &owner, Method::GET, "/notifications").await;
-    let path = format!("/notifications/{}/read", told[0]["id"].as_str().unwrap());
+    let (_, reported) = ask(&site, &owner, Method::GET, "/notifications").await;
+    let path = format!("/notifications/{}/read", reported[0]["id"].as_str().unwrap());
     assert_eq!(ask(&site, &outsider, Method::GET, "/notifications").await, (200, json!([])));
     let none = (404, json!({"error": "notification not found"}));
     assert_eq!(ask(&site, &outsider, Method::POST, &path).await, none);
@@ -77,5 +77,5 @@ async fn notifications_are_their_tenants_alone() {
         assert_eq!(ask(&site, &operator, method, path).await.0, 403);
         assert_eq!(site.ask(None, Method::GET, "/api/v1/notifications", Body::empty()).await.status, 401);
     }
-    assert_eq!(ask(&site, &owner, Method::GET, "/notifications").await, (200, told));
+    assert_eq!(ask(&site, &owner, Method::GET, "/notifications").await, (200, reported));
 }

@@ -15,7 +15,7 @@ async fn ask(site: &Site, visitor: &Visitor, method: Method, path: &str, body: V
     (answer.status.as_u16(), answer.body)
 }
 
-const NOBODY: &str = "00000000-0000-7000-8000-000000000000";
+const UNKNOWN_ID: &str = "00000000-0000-7000-8000-000000000000";
 
 #[tokio::test]
 async fn operator_routes_require_an_operator() {
@@ -26,11 +26,11 @@ async fn operator_routes_require_an_operator() {
         (Method::GET, "/tenants".to_owned(), Value::Null),
         (Method::PUT, format!("/tenants/{tenant}"), json!({"tier": "enterprise"})),
         (Method::GET, "/users".into(), Value::Null),
-        (Method::POST, format!("/users/{NOBODY}/disable"), Value::Null),
-        (Method::PUT, format!("/projects/{NOBODY}/quota"), json!({})),
-        (Method::DELETE, format!("/projects/{NOBODY}/quota"), Value::Null),
+        (Method::POST, format!("/users/{UNKNOWN_ID}/disable"), Value::Null),
+        (Method::PUT, format!("/projects/{UNKNOWN_ID}/quota"), json!({})),
+        (Method::DELETE, format!("/projects/{UNKNOWN_ID}/quota"), Value::Null),
         (Method::GET, "/limit-requests".into(), Value::Null),
-        (Method::PUT, format!("/limit-requests/{NOBODY}"), json!({"status": "approved"})),
+        (Method::PUT, format!("/limit-requests/{UNKNOWN_ID}"), json!({"status": "approved"})),
         (Method::GET, "/cu-weights/eth/eth_call".into(), Value::Null),
         (Method::PUT, "/cu-weights/eth/eth_call".into(), json!({"cu": 0})),
         (Method::DELETE, "/cu-weights/eth/eth_call".into(), Value::Null),
@@ -55,25 +55,25 @@ async fn a_tenant_is_suspended_and_moved_to_another_plan() {
     let (first, second) = (site.tenant().await, site.tenant().await);
     let path = format!("/tenants/{first}");
     let before = site.app.store.newest_change().await.unwrap();
-    let (status, told) = ask(&site, &operator, Method::PUT, &path, json!({"status": "suspended"})).await;
-    assert_eq!((status, &told["status"], &told["tier"]), (200, &json!("suspended"), &json!("free")));
+    let (status, reported) = ask(&site, &operator, Method::PUT, &path, json!({"status": "suspended"})).await;
+    assert_eq!((status, &reported["status"], &reported["tier"]), (200, &json!("suspended"), &json!("free")));
     let heard = site.app.store.newest_change().await.unwrap();
     assert!(heard > before, "gateways hear of it");
-    let (_, told) = ask(&site, &operator, Method::PUT, &path, json!({"tier": "standard"})).await;
-    assert_eq!((&told["status"], &told["tier"]), (&json!("suspended"), &json!("standard")));
+    let (_, reported) = ask(&site, &operator, Method::PUT, &path, json!({"tier": "standard"})).await;
+    assert_eq!((&reported["status"], &reported["tier"]), (&json!("suspended"), &json!("standard")));
     let both = json!({"status": "active", "tier": "premium"});
-    let (_, told) = ask(&site, &operator, Method::PUT, &path, both).await;
-    assert_eq!((&told["status"], &told["tier"]), (&json!("active"), &json!("premium")));
+    let (_, reported) = ask(&site, &operator, Method::PUT, &path, both).await;
+    assert_eq!((&reported["status"], &reported["tier"]), (&json!("active"), &json!("premium")));
     let (status, same) = ask(&site, &operator, Method::PUT, &path, json!({})).await;
-    assert_eq!((status, same), (200, told));
+    assert_eq!((status, same), (200, reported));
     let audit = site.app.store.audit(AuditSubject::Tenant(first), 100).await.unwrap();
-    let told: Vec<_> = audit.iter().map(|entry| (entry.action.as_str(), entry.detail.as_str())).collect();
+    let reported: Vec<_> = audit.iter().map(|entry| (entry.action.as_str(), entry.detail.as_str())).collect();
     let changed = ["active, premium", "standard", "suspended"].map(|detail| ("tenant.changed", detail));
-    assert_eq!(told, changed);
+    assert_eq!(reported, changed);
     for body in [json!({"status": "gone"}), json!({"tier": "gold"}), json!({"name": "x"})] {
         assert_eq!(ask(&site, &operator, Method::PUT, &path, body.clone()).await.0, 400, "{body}");
     }
-    for id in [NOBODY, "x"] {
+    for id in [UNKNOWN_ID, "x"] {
         let unknown = format!("/tenants/{id}");
         let gone = (404, json!({"error": "tenant not found"}));
         for body in [json!({"status": "active"}), json!({})] {
@@ -87,8 +87,8 @@ async fn a_tenant_is_suspended_and_moved_to_another_plan() {
     let mut ids = [first.to_string(), second.to_string()];
     ids.sort();
     let (_, all) = list("").await;
-    let told: Vec<_> = all.as_array().unwrap().iter().map(|tenant| tenant["id"].clone()).collect();
-    assert_eq!(told, ids.clone());
+    let reported: Vec<_> = all.as_array().unwrap().iter().map(|tenant| tenant["id"].clone()).collect();
+    assert_eq!(reported, ids.clone());
     let (_, page) = list("?limit=1").await;
     assert_eq!(page, json!([all[0]]));
     let (_, page) = list(&format!("?after={}&limit=5", ids[0])).await;
@@ -126,8 +126,8 @@ async fn a_quota_takes_any_of_its_fields_and_can_be_taken_away() {
         (json!({}), quota(100_000, None, None)),
     ] {
         let before = site.app.store.newest_change().await.unwrap();
-        let told = ask(&site, &operator, Method::PUT, &path, body.clone()).await;
-        assert_eq!(told, (200, expected), "{body}");
+        let reported = ask(&site, &operator, Method::PUT, &path, body.clone()).await;
+        assert_eq!(reported, (200, expected), "{body}");
         assert!(site.app.store.newest_change().await.unwrap() > before, "gateways hear of it");
     }
     assert!(site.app.store.quota(tenant, id).await.unwrap().unwrap().has_row);
@@ -137,7 +137,7 @@ async fn a_quota_takes_any_of_its_fields_and_can_be_taken_away() {
     assert_eq!(ask(&site, &operator, Method::DELETE, &path, Value::Null).await, (204, Value::Null));
     assert!(!site.app.store.quota(tenant, id).await.unwrap().unwrap().has_row);
     assert_eq!(ask(&site, &operator, Method::DELETE, &path, Value::Null).await.0, 404);
-    let unknown = format!("/projects/{NOBODY}/quota");
+    let unknown = format!("/projects/{UNKNOWN_ID}/quota");
     assert_eq!(ask(&site, &operator, Method::PUT, &unknown, json!({})).await.0, 404);
     assert_eq!(ask(&site, &operator, Method::DELETE, &unknown, Value::Null).await.0, 404);
     let audit = site.app.store.audit(AuditSubject::Tenant(tenant), 100).await.unwrap();
@@ -162,8 +162,8 @@ async fn a_weight_comes_from_operators_or_else_the_file_or_else_the_table() {
     for (path, method) in [("eth/eth_call", "eth_call"), ("eth/queryNetwork%2Ftip", "queryNetwork/tip")] {
         let full = format!("/cu-weights/{path}");
         let before = site.app.store.newest_change().await.unwrap();
-        let told = ask(&site, &operator, Method::PUT, &full, json!({"cu": 0})).await;
-        assert_eq!(told, (200, json!({"chain": "eth", "method": method, "cu": 0, "is_set": true})));
+        let reported = ask(&site, &operator, Method::PUT, &full, json!({"cu": 0})).await;
+        assert_eq!(reported, (200, json!({"chain": "eth", "method": method, "cu": 0, "is_set": true})));
         assert!(site.app.store.newest_change().await.unwrap() > before, "gateways hear of it");
         assert_eq!(site.app.store.weight("eth", method).await.unwrap(), Some(0));
         assert_eq!(get(path).await, (0, true));
@@ -189,10 +189,11 @@ async fn a_weight_comes_from_operators_or_else_the_file_or_else_the_table() {
         assert_eq!(status, 400, "{body}");
     }
     let audit = site.app.store.audit(AuditSubject::User(operator.user.id), 4).await.unwrap();
-    let told: Vec<_> = audit.iter().map(|entry| (entry.action.as_str(), entry.subject.as_str())).collect();
+    let reported: Vec<_> =
+        audit.iter().map(|entry| (entry.action.as_str(), entry.subject.as_str())).collect();
     let (tip, call) = ("eth/queryNetwork/tip", "eth/eth_call");
     assert_eq!(
-        told,
+        reported,
         [("weight.deleted", tip), ("weight.set", tip), ("weight.deleted", call), ("weight.set", call)]
     );
 }
@@ -205,9 +206,13 @@ async fn a_chain_is_switched_but_not_against_the_file() {
     for (chain, on, expected) in [("eth", false, false), ("eth", true, true), ("btc", true, false)] {
         let before = site.app.store.newest_change().await.unwrap();
         let path = format!("/chains/{chain}");
-        let (status, told) = ask(&site, &operator, Method::PUT, &path, json!({"enabled": on})).await;
-        assert_eq!((status, &told["name"]), (200, &json!(chain)));
-        assert_eq!((&told["enabled"], &told["served"]), (&json!(expected), &json!(expected)), "{chain} {on}");
+        let (status, reported) = ask(&site, &operator, Method::PUT, &path, json!({"enabled": on})).await;
+        assert_eq!((status, &reported["name"]), (200, &json!(chain)));
+        assert_eq!(
+            (&reported["enabled"], &reported["served"]),
+            (&json!(expected), &json!(expected)),
+            "{chain} {on}"
+        );
         assert!(site.app.store.newest_change().await.unwrap() > before, "gateways hear of it");
     }
     for (path, body, status) in [

@@ -68,14 +68,14 @@ async fn a_project_is_made_read_changed_and_deleted() {
     assert_eq!(ask(&site, &owner, Method::GET, &of_tenant, Value::Null).await.1.as_array().unwrap().len(), 1);
 
     let audit = site.app.store.audit(AuditSubject::Tenant(tenant), 100).await.unwrap();
-    let told: Vec<_> = audit
+    let reported: Vec<_> = audit
         .iter()
         .rev()
         .filter(|entry| entry.subject == id)
         .map(|entry| (entry.action.as_str(), entry.detail.as_str()))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             ("project.created", "First"),
             ("project.changed", "allowed_methods, blocked_methods"),

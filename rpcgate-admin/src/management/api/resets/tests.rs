@@ -48,10 +48,10 @@ async fn the_reader_of_the_mails_sets_the_password_and_all_sessions_end() {
     assert_eq!(renewed.status, StatusCode::UNAUTHORIZED);
     assert_eq!(reset(&site, &tokens[0], NEW).await, (StatusCode::BAD_REQUEST, BAD.to_owned()), "once");
     let user = site.app.store.user_by_email(EMAIL).await.unwrap().unwrap();
-    let told = site.app.store.audit(AuditSubject::Tenant(user.tenant.unwrap()), 99).await.unwrap();
+    let reported = site.app.store.audit(AuditSubject::Tenant(user.tenant.unwrap()), 99).await.unwrap();
     for action in ["password.reset_asked", "password.reset"] {
-        let own: Vec<_> = told.iter().filter(|entry| entry.action == action).collect();
-        assert_eq!(own.len(), 1, "{action}: {told:?}");
+        let own: Vec<_> = reported.iter().filter(|entry| entry.action == action).collect();
+        assert_eq!(own.len(), 1, "{action}: {reported:?}");
         assert_eq!((own[0].user, own[0].subject.as_str()), (Some(user.id), user.id.to_string().as_str()));
     }
 }

@@ -22,7 +22,7 @@ async fn refresh(site: &Site, token: &str) -> Answer {
     post(site, "/auth/refresh", json!({"refresh_token": token})).await
 }
 
-fn told(answer: &Answer) -> (StatusCode, &str) {
+fn reported(answer: &Answer) -> (StatusCode, &str) {
     (answer.status, answer.body["error"].as_str().unwrap_or_default())
 }
 
@@ -46,11 +46,11 @@ async fn a_log_in_returns_tokens_for_the_api() {
     let more = json!({"email": EMAIL, "password": PASSWORD, "remember": true});
     let answer = post(&site, "/auth/login", more).await;
     assert_eq!(
-        told(&answer),
+        reported(&answer),
         (StatusCode::BAD_REQUEST, "unknown field `remember`: expected `email` or `password`")
     );
     let answer = post(&site, "/auth/login", json!({"email": EMAIL})).await;
-    assert_eq!(told(&answer), (StatusCode::BAD_REQUEST, "`password` is missing"));
+    assert_eq!(reported(&answer), (StatusCode::BAD_REQUEST, "`password` is missing"));
 }
 
 #[tokio::test]
@@ -86,11 +86,11 @@ async fn wrong_passwords_lock_an_address_for_a_while_with_or_without_an_account(
             assert_eq!(login(&site, email, "a wrong password").await.status, StatusCode::UNAUTHORIZED);
         }
         let before = site.app.passwords.computed();
-        assert_eq!(told(&login(&site, email, PASSWORD).await), locked, "the right one does not help");
+        assert_eq!(reported(&login(&site, email, PASSWORD).await), locked, "the right one does not help");
         assert_eq!(site.app.passwords.computed(), before);
     }
     site.clock.advance(LOCK - Duration::from_secs(1));
-    assert_eq!(told(&login(&site, &EMAIL.to_uppercase(), PASSWORD).await), locked);
+    assert_eq!(reported(&login(&site, &EMAIL.to_uppercase(), PASSWORD).await), locked);
     site.clock.advance(Duration::from_secs(1));
     assert_eq!(login(&site, EMAIL, PASSWORD).await.status, StatusCode::OK);
 }
@@ -188,13 +188,13 @@ async fn a_session_is_renewed_with_a_token_that_is_good_once() {
 
     let refused = "the refresh token is not valid or has expired";
     for used in [&first, &first, &second] {
-        assert_eq!(told(&refresh(&site, used).await), (StatusCode::UNAUTHORIZED, refused));
+        assert_eq!(reported(&refresh(&site, used).await), (StatusCode::UNAUTHORIZED, refused));
     }
     assert_eq!(me(&site, &access).await, StatusCode::UNAUTHORIZED, "the whole family has ended");
     assert_eq!(me(&site, &other).await, StatusCode::OK, "and no other");
     assert!(actions(&site).await.contains(&"session.token_reused".to_owned()));
     for strange in ["", "x", "rpcgr_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", &access] {
-        assert_eq!(told(&refresh(&site, strange).await), (StatusCode::UNAUTHORIZED, refused));
+        assert_eq!(reported(&refresh(&site, strange).await), (StatusCode::UNAUTHORIZED, refused));
     }
 }
 
@@ -254,8 +254,8 @@ async fn a_refresh_token_alone_suffices_to_log_out() {
     assert_eq!(me(&site, &b).await, StatusCode::OK);
     assert_eq!(refresh(&site, &a_refresh).await.status, StatusCode::UNAUTHORIZED);
     for unknown in [a_refresh.as_str(), "rpcgr_x", ""] {
-        let told = leave(Some(json!({"refresh_token": unknown}))).await;
-        assert_eq!(told, StatusCode::NO_CONTENT, "there is no such session any more");
+        let reported = leave(Some(json!({"refresh_token": unknown}))).await;
+        assert_eq!(reported, StatusCode::NO_CONTENT, "there is no such session any more");
     }
     assert_eq!(actions(&site).await[0], "session.ended");
 }

@@ -483,7 +483,7 @@ async fn the_newest_of_truncated_hours_and_days_are_shown() {
     let deeds: Vec<_> =
         [30, 6, 1].map(|back| office.call(project, key, back, ["a", "b"].map(item).into())).into();
     office.ship(&deeds).await;
-    let told = async |query: &str, name: &str| {
+    let reported = async |query: &str, name: &str| {
         let body = office.get(&format!("/usage?period=7d&{query}")).await;
         assert_eq!(body["truncated"], true, "{query}");
         let rows = body["rows"].as_array().unwrap();
@@ -492,12 +492,12 @@ async fn the_newest_of_truncated_hours_and_days_are_shown() {
             .collect::<Vec<_>>()
     };
     let newest = ["2026-12-31T11:00:00Z \"a\"", "2026-12-31T11:00:00Z \"b\""];
-    assert_eq!(told("group_by=hour,method&limit=2", "hour").await, newest);
-    assert_eq!(told("group_by=hour&limit=1", "hour").await, ["2026-12-31T11:00:00Z null"]);
-    assert_eq!(told("group_by=day&limit=1", "day").await, ["2026-12-31T00:00:00Z null"]);
+    assert_eq!(reported("group_by=hour,method&limit=2", "hour").await, newest);
+    assert_eq!(reported("group_by=hour&limit=1", "hour").await, ["2026-12-31T11:00:00Z null"]);
+    assert_eq!(reported("group_by=day&limit=1", "day").await, ["2026-12-31T00:00:00Z null"]);
     // In the order of the groups nevertheless.
     let newest = ["2026-12-31T06:00:00Z \"a\"", "2026-12-31T11:00:00Z \"a\"", "2026-12-31T11:00:00Z \"b\""];
-    assert_eq!(told("group_by=method,hour&limit=3", "hour").await, newest);
+    assert_eq!(reported("group_by=method,hour&limit=3", "hour").await, newest);
 }
 
 #[tokio::test]
@@ -677,9 +677,9 @@ async fn a_chart_has_a_point_for_every_hour_or_day() {
     );
     let body = office.get(&format!("{path}?interval=day")).await;
     let points = body["points"].as_array().unwrap();
-    let told: Vec<_> =
+    let reported: Vec<_> =
         points.iter().map(|point| (point["at"].as_str().unwrap(), &point["requests"])).collect();
-    assert_eq!(told, [("2026-12-30T00:00:00Z", &json!(1)), ("2026-12-31T00:00:00Z", &json!(2))]);
+    assert_eq!(reported, [("2026-12-30T00:00:00Z", &json!(1)), ("2026-12-31T00:00:00Z", &json!(2))]);
     let body = office.get(&format!("{path}?period=30d")).await;
     assert_eq!((&body["interval"], body["points"].as_array().unwrap().len()), (&json!("day"), 31));
     let body = office.get(&format!("{path}?period=7d")).await;

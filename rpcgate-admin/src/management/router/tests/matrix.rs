@@ -249,12 +249,12 @@ fn operations(document: &Value) -> Vec<Operation> {
     let mut rows: BTreeMap<_, _> = rows().into_iter().map(|row| (row.id, row)).collect();
     let mut found = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {
-        for (method, told) in item.as_object().unwrap() {
-            let Some(id) = told["operationId"].as_str() else { continue };
+        for (method, reported) in item.as_object().unwrap() {
+            let Some(id) = reported["operationId"].as_str() else { continue };
             let row = rows.remove(id).unwrap_or_else(|| panic!("{id} ({method} {path}) has no row"));
-            assert_eq!(told["x-roles"], json!(row.roles), "{id}: the roles");
+            assert_eq!(reported["x-roles"], json!(row.roles), "{id}: the roles");
             assert_eq!(row.path.len(), path.matches('{').count(), "{id}: the words of {path}");
-            let mut schema = &told["requestBody"]["content"]["application/json"]["schema"];
+            let mut schema = &reported["requestBody"]["content"]["application/json"]["schema"];
             assert_eq!(row.body.is_some(), !schema.is_null(), "{id}: the body");
             if let Some(reference) = schema["$ref"].as_str() {
                 schema = document.pointer(&reference[1..]).unwrap();
@@ -266,7 +266,12 @@ fn operations(document: &Value) -> Vec<Operation> {
                 row,
                 method: method.to_uppercase().parse().unwrap(),
                 path: path.clone(),
-                statuses: told["responses"].as_object().unwrap().keys().map(|s| s.parse().unwrap()).collect(),
+                statuses: reported["responses"]
+                    .as_object()
+                    .unwrap()
+                    .keys()
+                    .map(|s| s.parse().unwrap())
+                    .collect(),
                 fields: fields.into_iter().collect(),
                 required: required.iter().map(|name| name.as_str().unwrap().to_owned()).collect(),
             });
@@ -845,9 +850,9 @@ async fn a_body_that_does_not_fit_is_refused_with_the_field_that_is_wrong() {
                 None => drop(form.as_object_mut().unwrap().remove(&name)),
             }
             let ask = Ask { body: Some(form.to_string()), ..valid.clone() };
-            let told = matrix.refused(operation, &scene, (ask, StatusCode::BAD_REQUEST, &why)).await;
-            let told = told["error"].as_str().unwrap();
-            assert!(told.contains(&format!("`{name}`")), "{id}, {why}: {told}");
+            let reported = matrix.refused(operation, &scene, (ask, StatusCode::BAD_REQUEST, &why)).await;
+            let reported = reported["error"].as_str().unwrap();
+            assert!(reported.contains(&format!("`{name}`")), "{id}, {why}: {reported}");
         }
     }
 }
@@ -875,9 +880,9 @@ async fn a_path_that_names_nothing_is_not_found() {
         for (n, (name, _)) in row.query.iter().enumerate() {
             let mut ask = valid.clone();
             ask.query[n].1 = "x".into();
-            let told = matrix.refused(&operation, &scene, (ask, StatusCode::BAD_REQUEST, name)).await;
-            let told = told["error"].as_str().unwrap();
-            assert!(told.contains(name), "{}, {name}: {told}", row.id);
+            let reported = matrix.refused(&operation, &scene, (ask, StatusCode::BAD_REQUEST, name)).await;
+            let reported = reported["error"].as_str().unwrap();
+            assert!(reported.contains(name), "{}, {name}: {reported}", row.id);
         }
     }
 }

@@ -39,25 +39,25 @@ async fn the_keys_in_cool_down_at_a_gateway_are_those_of_its_last_report() {
         let report = GatewayReport { id, at: Time::from_secs(secs), nodes: Vec::new() };
         store.put_report(&report, cooled).await.unwrap();
     };
-    let told = async |tenant, since, now| {
+    let reported = async |tenant, since, now| {
         store.cooled_keys(tenant, Time::from_secs(since), Time::from_secs(now)).await.unwrap()
     };
     let (first, second) = (cooled(ours, 3, 5_000), cooled(ours, 4, 6_000));
     put(1, 1_000, &[second, first, cooled(theirs, 5, 5_000)]).await;
     put(2, 1_001, &[cooled(ours, 3, 7_000)]).await;
-    assert_eq!(told(ours, 0, 1_000).await, [first, cooled(ours, 3, 7_000), second]);
-    assert_eq!(told(theirs, 0, 1_000).await, [cooled(theirs, 5, 5_000)]);
-    assert_eq!(told(TenantId(3), 0, 1_000).await, []);
-    assert_eq!(told(ours, 0, 5_000).await, [cooled(ours, 3, 7_000), second], "what is over is over");
-    assert_eq!(told(ours, 1_000, 1_000).await, [cooled(ours, 3, 7_000)], "the first is not at work");
+    assert_eq!(reported(ours, 0, 1_000).await, [first, cooled(ours, 3, 7_000), second]);
+    assert_eq!(reported(theirs, 0, 1_000).await, [cooled(theirs, 5, 5_000)]);
+    assert_eq!(reported(TenantId(3), 0, 1_000).await, []);
+    assert_eq!(reported(ours, 0, 5_000).await, [cooled(ours, 3, 7_000), second], "what is over is over");
+    assert_eq!(reported(ours, 1_000, 1_000).await, [cooled(ours, 3, 7_000)], "the first is not at work");
 
     put(1, 1_002, &[second]).await;
-    assert_eq!(told(ours, 0, 1_000).await, [cooled(ours, 3, 7_000), second]);
+    assert_eq!(reported(ours, 0, 1_000).await, [cooled(ours, 3, 7_000), second]);
     put(2, 1_003, &[]).await;
-    assert_eq!(told(ours, 0, 1_000).await, [second]);
+    assert_eq!(reported(ours, 0, 1_000).await, [second]);
     let many: Vec<_> = (0..2_500).map(|key| cooled(ours, key, 9_000)).collect();
     put(2, 1_004, &many).await;
-    assert_eq!(told(ours, 1_003, 1_000).await, many);
+    assert_eq!(reported(ours, 1_003, 1_000).await, many);
     put(2, 1_002 + 86_400, &[]).await;
-    assert_eq!(told(ours, 0, 1_000).await, [], "with a gateway that is forgotten goes what it told");
+    assert_eq!(reported(ours, 0, 1_000).await, [], "with a gateway that is forgotten goes what it told");
 }

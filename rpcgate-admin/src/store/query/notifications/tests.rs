@@ -47,7 +47,7 @@ impl Fixture {
         self.store.ship(&shipment).await.unwrap();
     }
 
-    async fn told(&self, tenant: TenantId) -> Vec<(Notice, u64)> {
+    async fn reported(&self, tenant: TenantId) -> Vec<(Notice, u64)> {
         let all = self.store.notifications(tenant).await.unwrap();
         all.iter().map(|one| (one.notice, one.counted)).collect()
     }
@@ -72,17 +72,17 @@ fn refused(time: Time, many: u32) -> SampleRecord {
 async fn notifications_of_shares_of_the_daily_requests_are_raised_once_each() {
     let (_site, [mut fixture]) = fixtures().await;
     fixture.ship(&[requests(at(0), 79)], 100).await;
-    assert_eq!(fixture.told(OURS).await, []);
+    assert_eq!(fixture.reported(OURS).await, []);
     fixture.ship(&[requests(at(1), 1)], 100).await;
-    assert_eq!(fixture.told(OURS).await, [(DailyRequests80, 80)]);
+    assert_eq!(fixture.reported(OURS).await, [(DailyRequests80, 80)]);
     fixture.ship(&[requests(at(2), 14)], 100).await;
-    assert_eq!(fixture.told(OURS).await, [(DailyRequests80, 80)]);
+    assert_eq!(fixture.reported(OURS).await, [(DailyRequests80, 80)]);
     fixture.ship(&[requests(at(3), 1), requests(at(3), 1)], 100).await;
     fixture.ship(&[requests(at(4), 10)], 100).await;
     fixture.ship(&[requests(at(5), 500)], 100).await;
     let expected = [(DailyRequests100, 106), (DailyRequests95, 96), (DailyRequests80, 80)];
-    assert_eq!(fixture.told(OURS).await, expected);
-    assert_eq!(fixture.told(THEIRS).await, []);
+    assert_eq!(fixture.reported(OURS).await, expected);
+    assert_eq!(fixture.reported(THEIRS).await, []);
     let first = &fixture.store.notifications(OURS).await.unwrap()[2];
     assert_eq!((first.since, first.at), (Time::from_secs(20_000 * DAY), at(1)));
     assert_eq!((first.tenant, first.allowed), (OURS, Some(100)));
@@ -95,7 +95,7 @@ async fn notifications_of_shares_of_the_daily_requests_are_raised_once_each() {
     fixture.ship(&[requests(at(DAY), 20)], 1_000).await;
     let mut all = vec![(DailyRequests80, 80)];
     all.extend(expected);
-    assert_eq!(fixture.told(OURS).await, all);
+    assert_eq!(fixture.reported(OURS).await, all);
 }
 
 #[tokio::test]
@@ -105,8 +105,8 @@ async fn requests_used_up_in_one_shipment_raise_all_notifications_of_their_day()
     let shipment = fixture.sender.pack(&[requests(last, 200), requests(at(DAY), 1)]);
     fixture.store.ship_with_allowances(&shipment, &each(100)).await.unwrap();
     let all = fixture.store.notifications(OURS).await.unwrap();
-    let told: Vec<_> = all.iter().map(|one| (one.notice, one.at)).collect();
-    assert_eq!(told, [(DailyRequests100, last), (DailyRequests95, last), (DailyRequests80, last)]);
+    let reported: Vec<_> = all.iter().map(|one| (one.notice, one.at)).collect();
+    assert_eq!(reported, [(DailyRequests100, last), (DailyRequests95, last), (DailyRequests80, last)]);
     let again = fixture.store.ship_with_allowances(&shipment, &each(100)).await;
     assert!(matches!(again, Err(ShipError::Moved)), "{again:?}");
     assert_eq!(fixture.store.notifications(OURS).await.unwrap(), all);
@@ -118,11 +118,11 @@ async fn requests_used_up_in_one_shipment_raise_all_notifications_of_their_day()
 async fn notifications_due_without_a_known_allowance_are_raised_later_and_once() {
     let (_site, [mut fixture]) = fixtures().await;
     fixture.ship_without_allowances(&[requests(at(0), 96)]).await;
-    assert_eq!(fixture.told(OURS).await, []);
+    assert_eq!(fixture.reported(OURS).await, []);
     let requests = fixture.store.daily_requests(20_000).await.unwrap();
     let remind = async |allowed: BTreeMap<TenantId, u64>| {
         fixture.store.remind(20_000, &requests, &allowed, at(60)).await.unwrap();
-        fixture.told(OURS).await
+        fixture.reported(OURS).await
     };
     assert_eq!(remind([].into()).await, []);
     assert_eq!(remind(each(0)).await, [], "who may make no request is told nothing");
@@ -160,10 +160,10 @@ async fn of_many_gateways_exactly_one_raises_a_notification() {
     }
     assert_eq!(reader.daily_requests(20_000).await.unwrap(), [(OURS, 120)].into());
     let all = reader.notifications(OURS).await.unwrap();
-    let mut told: Vec<_> = all.iter().map(|one| (one.notice, one.counted)).collect();
-    told.sort_unstable();
+    let mut reported: Vec<_> = all.iter().map(|one| (one.notice, one.counted)).collect();
+    reported.sort_unstable();
     assert_eq!(
-        told,
+        reported,
         [(DailyRequests80, 96), (DailyRequests95, 116), (DailyRequests100, 120), (RateLimitedSpike, 50)]
     );
 }
@@ -173,9 +173,9 @@ async fn a_spike_is_fifty_refusals_in_a_minute_and_raises_one_notification_an_ho
     let (_site, [mut fixture, mut other]) = fixtures().await;
     let minute = NOON / MINUTE;
     fixture.ship_without_allowances(&[refused(at(59), 49), refused(at(60), 30)]).await;
-    assert_eq!(fixture.told(OURS).await, []);
+    assert_eq!(fixture.reported(OURS).await, []);
     other.ship_without_allowances(&[refused(at(119), 20)]).await;
-    assert_eq!(fixture.told(OURS).await, [(RateLimitedSpike, 50)]);
+    assert_eq!(fixture.reported(OURS).await, [(RateLimitedSpike, 50)]);
     let spike = &fixture.store.notifications(OURS).await.unwrap()[0];
     assert_eq!((spike.since, spike.at, spike.allowed), (at(60), at(119), None));
     assert_eq!(spike.text(), "50 calls were refused with 429 within a minute");
@@ -185,10 +185,10 @@ async fn a_spike_is_fifty_refusals_in_a_minute_and_raises_one_notification_an_ho
         .ship_without_allowances(&[refused(at(119), 500), refused(at(120), 500), refused(at(0), 500)])
         .await;
     fixture.ship_without_allowances(&[refused(at(60 * 60), 500)]).await;
-    assert_eq!(fixture.told(OURS).await, [(RateLimitedSpike, 50)]);
+    assert_eq!(fixture.reported(OURS).await, [(RateLimitedSpike, 50)]);
     other.ship_without_allowances(&[refused(at(61 * 60), 70)]).await;
-    assert_eq!(fixture.told(OURS).await, [(RateLimitedSpike, 70), (RateLimitedSpike, 50)]);
-    assert_eq!(fixture.told(THEIRS).await, []);
+    assert_eq!(fixture.reported(OURS).await, [(RateLimitedSpike, 70), (RateLimitedSpike, 50)]);
+    assert_eq!(fixture.reported(THEIRS).await, []);
 }
 
 #[tokio::test]
@@ -197,10 +197,10 @@ async fn the_newest_thousand_are_listed_and_old_ones_removed() {
     let storms: Vec<_> = (0..1_100).map(|hour| refused(at(hour * 3_600), 50 + hour as u32)).collect();
     fixture.ship_without_allowances(&storms).await;
     fixture.ship_without_allowances(&[requests(at(0), 5), requests(at(90 * DAY), 5)]).await;
-    let told = fixture.told(OURS).await;
-    assert_eq!((told.len(), told[0].1, told[999].1), (1_000, 1_149, 150));
+    let reported = fixture.reported(OURS).await;
+    assert_eq!((reported.len(), reported[0].1, reported[999].1), (1_000, 1_149, 150));
     let removed = fixture.store.retain(at(1_090 * 3_600), Time::from_secs(0)).await.unwrap();
-    assert_eq!((removed.notifications, fixture.told(OURS).await.len()), (1_090, 10));
+    assert_eq!((removed.notifications, fixture.reported(OURS).await.len()), (1_090, 10));
     assert_eq!(fixture.store.daily_requests(20_000).await.unwrap(), [].into());
     assert_eq!(fixture.store.daily_requests(20_090).await.unwrap(), [(OURS, 5)].into());
     // Only the refusals of the last day are left.

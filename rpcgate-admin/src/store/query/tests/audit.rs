@@ -65,8 +65,8 @@ async fn entries_of_one_moment_keep_their_order() {
     for action in &written {
         store.note(&entry(action)).await.unwrap();
     }
-    let told = actions(&store, AuditSubject::Tenant(TENANT), 1_000).await;
-    assert!(told.iter().rev().eq(&written), "{told:?}");
+    let reported = actions(&store, AuditSubject::Tenant(TENANT), 1_000).await;
+    assert!(reported.iter().rev().eq(&written), "{reported:?}");
     store.note(&Audit { at: Time::from_micros(now().micros() - 1), ..entry("earlier") }).await.unwrap();
     assert_eq!(actions(&store, AuditSubject::Tenant(TENANT), 1_000).await.last().unwrap(), "earlier");
 }

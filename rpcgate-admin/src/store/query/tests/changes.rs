@@ -36,16 +36,16 @@ async fn many_changes_are_read_a_thousand_at_a_time() {
     let sql = "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 2500) \
                INSERT INTO changes SELECT i, 'chain', 'toy', 0 FROM n";
     fill(&store, sql).await;
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     loop {
-        let some = store.since(told.last().copied().unwrap_or_default()).await.unwrap();
-        told.extend(some.iter().map(|change| change.number));
+        let some = store.since(reported.last().copied().unwrap_or_default()).await.unwrap();
+        reported.extend(some.iter().map(|change| change.number));
         if some.len() < 1_000 {
             break;
         }
         assert_eq!(some.len(), 1_000);
     }
-    assert_eq!(told, (1..=2_500).collect::<Vec<_>>());
+    assert_eq!(reported, (1..=2_500).collect::<Vec<_>>());
 }
 
 #[tokio::test]

@@ -466,11 +466,11 @@ async fn writers_in_two_programs_each_get_their_turn() {
         let stored = writer.await.unwrap().unwrap().unwrap();
         assert_eq!(stored.caller.key, KeyId(number), "each reads what it wrote");
     }
-    let told = second.since(0).await.unwrap();
-    assert!(told.windows(2).all(|pair| pair[0].number < pair[1].number));
-    let keys: BTreeSet<_> = told
+    let reported = second.since(0).await.unwrap();
+    assert!(reported.windows(2).all(|pair| pair[0].number < pair[1].number));
+    let keys: BTreeSet<_> = reported
         .into_iter()
-        .map(|told| match told.change {
+        .map(|reported| match reported.change {
             Change::Key(id) => id,
             other => panic!("nobody wrote {other:?}"),
         })
@@ -512,8 +512,8 @@ async fn rows_that_this_program_cannot_have_written_are_reported_as_unreadable()
     assert!(matches!(store.tenant(TENANT).await, Err(StoreError::Unreadable { what: "tier", .. })));
     write("INSERT INTO changes (kind, subject, at) VALUES ('webhook', 'x', 1)").await;
     tells(&store, Change::Key(KEY), store.revoke_key(TENANT, KEY, now())).await;
-    let told = [Change::Key(KEY), Change::Other, Change::Key(KEY)];
-    assert_eq!(feed(&store, 0).await, told, "a kind of later versions has its place all the same");
+    let reported = [Change::Key(KEY), Change::Other, Change::Key(KEY)];
+    assert_eq!(feed(&store, 0).await, reported, "a kind of later versions has its place all the same");
     write("UPDATE changes SET subject = 'x' WHERE kind = 'key'").await;
     assert!(store.since(0).await.is_err());
 }

@@ -16,7 +16,7 @@ async fn operate(site: &Site, operator: &Visitor, method: Method, path: &str) ->
 }
 
 /// The account with the address, as operators see it.
-async fn told(site: &Site, operator: &Visitor) -> Value {
+async fn reported(site: &Site, operator: &Visitor) -> Value {
     let mut answer = operate(site, operator, Method::GET, &format!("?email={EMAIL}")).await;
     assert_eq!(answer.status, StatusCode::OK);
     answer.body[0].take()
@@ -35,7 +35,7 @@ async fn operators_find_the_users_of_all_tenants_in_parts() {
     let list = async |query: &str| operate(&site, &operator, Method::GET, query).await;
     let all = list("").await.body;
     assert_eq!(all.as_array().unwrap().len(), 4);
-    let account = told(&site, &operator).await;
+    let account = reported(&site, &operator).await;
     assert_eq!(account["role"], "owner");
     assert_eq!(account["confirmed"], true);
     assert_eq!((&account["locked_until"], &account["disabled_at"]), (&Value::Null, &Value::Null));
@@ -68,11 +68,11 @@ async fn an_account_that_wrong_passwords_have_locked_is_unlocked() {
         assert_eq!(login(&site, EMAIL, "wrong horse, wrong staple").await.status, StatusCode::UNAUTHORIZED);
     }
     assert_eq!(login(&site, EMAIL, PASSWORD).await.status, StatusCode::FORBIDDEN);
-    let account = told(&site, &operator).await;
+    let account = reported(&site, &operator).await;
     assert_ne!(account["locked_until"], Value::Null);
     let unlocked = operate(&site, &operator, Method::POST, &format!("/{}/unlock", id(&account))).await;
     assert_eq!((unlocked.status, &unlocked.body["locked_until"]), (StatusCode::OK, &Value::Null));
-    assert_eq!(told(&site, &operator).await["locked_until"], Value::Null);
+    assert_eq!(reported(&site, &operator).await["locked_until"], Value::Null);
     assert_eq!(login(&site, EMAIL, PASSWORD).await.status, StatusCode::OK);
 }
 
@@ -82,7 +82,7 @@ async fn a_password_that_is_reset_is_worthless_at_once_and_another_one_is_set_by
     let operator = site.operator().await;
     register_confirmed(&site, EMAIL).await;
     let access = pair(&login(&site, EMAIL, PASSWORD).await).0;
-    let account = told(&site, &operator).await;
+    let account = reported(&site, &operator).await;
     let reset = operate(&site, &operator, Method::POST, &format!("/{}/reset", id(&account))).await;
     assert_eq!(reset.status, StatusCode::OK);
     let me = ask(&site, Some(&access), Method::GET, "/auth/me", None).await;
@@ -102,11 +102,11 @@ async fn a_disabled_user_is_logged_out_at_once_until_operators_enable_the_accoun
     let (access, refresh) = pair(&login(&site, EMAIL, PASSWORD).await);
     post(&site, "/auth/password/forgot", json!({"email": EMAIL})).await;
     let token = mailed(&site, 2, "/reset?token=").await.pop().unwrap();
-    let account = told(&site, &operator).await;
+    let account = reported(&site, &operator).await;
     let disable = format!("/{}/disable", id(&account));
     let disabled = operate(&site, &operator, Method::POST, &disable).await;
     assert_ne!(disabled.body["disabled_at"], Value::Null);
-    assert_eq!(told(&site, &operator).await, disabled.body);
+    assert_eq!(reported(&site, &operator).await, disabled.body);
     assert_eq!(
         operate(&site, &operator, Method::POST, &disable).await.body,
         disabled.body,
@@ -137,8 +137,8 @@ async fn a_disabled_user_is_logged_out_at_once_until_operators_enable_the_accoun
     let tenant = account["tenant_id"].as_str().unwrap().parse().unwrap();
     let audit = site.app.store.audit(AuditSubject::Tenant(tenant), 100).await.unwrap();
     let done: Vec<_> = audit.iter().filter(|entry| entry.user == Some(operator.user.id)).collect();
-    let told: Vec<_> = done.iter().map(|entry| (entry.action.as_str(), entry.subject.as_str())).collect();
-    assert_eq!(told, [("user.enabled", id(&account)), ("user.disabled", id(&account))]);
+    let reported: Vec<_> = done.iter().map(|entry| (entry.action.as_str(), entry.subject.as_str())).collect();
+    assert_eq!(reported, [("user.enabled", id(&account)), ("user.disabled", id(&account))]);
 }
 
 #[tokio::test]
