@@ -6,7 +6,7 @@
 //! which the function returns `None` passes.
 //!
 //! Run it with `cargo run -p rpcgate-examples --example cache_alone`.
-#![expect(clippy::print_stdout, reason = "it tells what to try")]
+#![expect(clippy::print_stdout, reason = "it prints what to try")]
 
 use bytes::Bytes;
 use http::{Method, Request, Response};

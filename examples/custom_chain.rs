@@ -21,7 +21,7 @@
 //! `json_rpc_chain.rs` and `rest_chain.rs` show adapters of real chains on a page each.
 //!
 //! Run it with `cargo run -p rpcgate-examples --example custom_chain`.
-#![expect(clippy::print_stdout, reason = "it tells what to try")]
+#![expect(clippy::print_stdout, reason = "it prints what to try")]
 
 use axum::{Json, Router};
 use rpcgate_chains::family::evm::{self, Evm};

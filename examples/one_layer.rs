@@ -16,7 +16,7 @@
 //! Both ways share the same counters and the same budget.
 //!
 //! Run it with `cargo run -p rpcgate-examples --example one_layer`.
-#![expect(clippy::print_stdout, reason = "it tells what to try")]
+#![expect(clippy::print_stdout, reason = "it prints what to try")]
 
 use axum::extract::{Extension, Path, Request, State};
 use axum::handler::Handler;

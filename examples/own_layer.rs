@@ -13,7 +13,7 @@
 //! node. In a wrong order they do not compile.
 //!
 //! Run it with `cargo run -p rpcgate-examples --example own_layer`.
-#![expect(clippy::print_stdout, reason = "it tells what to try")]
+#![expect(clippy::print_stdout, reason = "it prints what to try")]
 
 use arc_swap::ArcSwap;
 use axum::Router;

@@ -5,7 +5,7 @@
 //! not be drawn costs nothing, and every order leaves a record, from which invoices are written.
 //!
 //! Run it with `cargo run -p rpcgate-examples --example quota_alone`.
-#![expect(clippy::print_stdout, reason = "it tells what was charged")]
+#![expect(clippy::print_stdout, reason = "it prints the charges")]
 
 use rpcgate_core::backend::counters::MemoryCounters;
 use rpcgate_core::backend::usage_sink::{MemoryUsageSink, UsageSink};

@@ -5,7 +5,7 @@
 //! node answers single calls only.
 //!
 //! Run it with `cargo run -p rpcgate-examples --example split_batches`.
-#![expect(clippy::print_stdout, reason = "it tells what to try")]
+#![expect(clippy::print_stdout, reason = "it prints what to try")]
 
 use axum::{Json, Router, routing::post};
 use bytes::Bytes;

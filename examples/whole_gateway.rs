@@ -5,7 +5,7 @@
 //! a key, and a `UsageSink`, which takes the record of every request before its response leaves.
 //!
 //! Read `start` first. Run it with `cargo run -p rpcgate-examples --example whole_gateway`.
-#![expect(clippy::print_stdout, reason = "it tells what to try")]
+#![expect(clippy::print_stdout, reason = "it prints what to try")]
 
 use axum::Router;
 use parking_lot::Mutex;
@@ -140,7 +140,7 @@ mod tests {
         ]);
         let answer = ask(&gateway, &batch).await;
         assert_eq!(answer.json[0]["result"], "0x1");
-        assert!(answer.json[1]["error"]["code"].is_i64(), "nobody may lead a node astray");
+        assert!(answer.json[1]["error"]["code"].is_i64(), "a closed method is refused");
         assert!(answer.json[2]["result"].is_string());
         let records = gateway.invoices.records();
         let lines: Vec<_> =

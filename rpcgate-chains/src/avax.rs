@@ -26,11 +26,11 @@ pub const AVAX: Evm = Evm::new(FACTS, 43114).closing(&[
             "platform.*",
             "wallet.*",
         ],
-        "It is no API of the C-Chain: it controls the node, or asks other chains",
+        "It is not an API of the C-Chain: it controls the node, or queries other chains",
     ),
     Closing::new(
         &["warp_getMessageAggregateSignature", "warp_getBlockAggregateSignature"],
-        "It asks the validators of the subnet that its parameters name for signatures, and waits for them",
+        "It requests signatures from the validators of the subnet that its parameters name, and waits for them",
     ),
 ]);
 

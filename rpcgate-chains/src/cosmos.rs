@@ -22,7 +22,7 @@ const COMPUTED: &[&[u8]] = &[b"simulate", b"encode", b"decode", b"amino"];
 /// The first three are methods of CometBFT, on its stream.
 const CLOSED: &[Closing] = &[
     Closing::new(&["unsafe_*"], "It controls the node"),
-    Closing::new(&["dial_*"], "It has the node dial the peers that its parameters name"),
+    Closing::new(&["dial_*"], "It makes the node dial the peers that its parameters name"),
     Closing::new(&["broadcast_tx_commit"], "It waits until the transaction is in a block"),
     Closing::new(&["txs"], "The node waits until the transaction is in a block")
         .only("with the mode `BROADCAST_MODE_BLOCK`", waits_for_a_block),

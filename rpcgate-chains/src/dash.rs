@@ -68,7 +68,7 @@ pub const DASH: Utxo = Utxo::new(FACTS)
         Closing::new(&["cleardiscouraged", "debug", "evodb", "sporkupdate"], "It controls the node"),
         Closing::new(
             &["mnsync"],
-            "Beside telling how far the node is, it moves the node's view of what is synchronised",
+            "It reports the progress of the node, and also moves the node's view of what is synchronised",
         )
         .openable(),
         Closing::new(&["masternode"], "The node reads each of these blocks from its disk")

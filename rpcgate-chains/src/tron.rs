@@ -34,7 +34,7 @@ const METHODS: &[Method] = &[
 const CLOSED: &[Closing] = &[
     Closing::new(
         &["addtransactionsign", "createaddress", "easytransfer*", "generateaddress", "gettransactionsign"],
-        "It is given a private key, or makes one; some sign and send in one",
+        "It takes a private key, or creates one; some sign and send in one call",
     ),
     Closing::new(
         &[
@@ -46,11 +46,11 @@ const CLOSED: &[Closing] = &[
             "getnkfromnsk",
             "getspendingkey",
         ],
-        "It is given a spending key, or makes one; some have the node prove for seconds",
+        "It takes a spending key, or creates one; some make the node prove for seconds",
     ),
     Closing::new(
         &["scanandmarknotebyivk", "scannoteby*", "scanshieldedtrc20notesby*"],
-        "It has the node decrypt every note of up to 1,000 blocks",
+        "It makes the node decrypt every note of up to 1,000 blocks",
     )
     .openable(),
 ];

@@ -45,7 +45,7 @@ const CLOSED: &[Closing] = &[
     ),
     Closing::new(
         &["validation_*", "validator_*", "validators", "wallet_*", "unl_list"],
-        "It is for administrators: it makes keys, or tells whom the node trusts",
+        "It is for administrators: it creates keys, or lists the validators that the node trusts",
     ),
     Closing::new(
         &[
@@ -66,7 +66,7 @@ const CLOSED: &[Closing] = &[
             "stop",
             "tx_reduce_relay",
         ],
-        "It is for administrators: it controls the node or shows what is inside of it",
+        "It is for administrators: it controls the node or shows its internals",
     ),
     Closing::new(&["subscribe", "unsubscribe"], "The node dials that URL with every event, for good")
         .only("with `url`", |call| mentions(call.params, "url")),

@@ -19,13 +19,13 @@ classes (`ttl`), the depth at which a block is final (`final_depth`), the lag th
 methods are open or blocked.
 
 A method in no table costs 1 CU and is not cached. *Final* is the number of blocks on top of a block that make its data
-final for the cache; *lag* is the number of blocks that a node may be behind the others before it is asked only when no
+final for the cache; *lag* is the number of blocks that a node may be behind the others before it is used only if no
 better one is left.
 
 ";
 
 const CLOSED: &str = "
-## What is closed, and why
+## Closed methods, with reasons
 
 Methods are closed to all callers if they control a node or its wallet, if they have a node run, schedule or dial what the
 parameters name, or if they keep a node waiting until something happens. Such a call is answered -32601 `method not
@@ -84,7 +84,7 @@ fn marks(flags: Flags) -> String {
         (Flags::FORBIDDEN, "forbidden"),
         (Flags::OPENABLE, "closed, can be opened"),
         (Flags::CLOSED, "closed"),
-        (Flags::COMMANDS, "by what it is asked"),
+        (Flags::COMMANDS, "by its parameters"),
     ];
     let marked = names.iter().filter(|(flag, _)| flags.has(*flag)).map(|(_, name)| *name);
     marked.collect::<Vec<_>>().join(", ")
@@ -147,7 +147,7 @@ fn document() -> String {
     for (title, closed) in alike() {
         writeln!(out, "\n### {title}\n").unwrap();
         if closed.is_empty() {
-            out.push_str("Nothing that its nodes are asked for runs, schedules, dials or waits.\n");
+            out.push_str("None of its methods makes a node run, schedule, dial or wait.\n");
             continue;
         }
         out.push_str("| closed | because | can be opened |\n|---|---|---|\n");

@@ -484,7 +484,7 @@ mod tests {
         let open = || ChainOverrides { open: vec!["r*".into()], ..ChainOverrides::default() };
         assert!(closed(ChainOverrides::default(), "run", b"[\"open?\"]"), "until the operator opens it");
         assert!(!closed(open(), "run", b"[\"open?\"]"));
-        assert!(closed(open(), "shut", b"[]"), "no parameter opens what is closed");
+        assert!(closed(open(), "shut", b"[]"), "no parameter opens a closed method");
     }
 
     #[test]

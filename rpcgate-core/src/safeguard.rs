@@ -155,7 +155,7 @@ mod tests {
     fn stormy_minutes_must_follow_each_other() {
         assert_eq!(storms(&[600, 601, 602, 603, 604, 605, 659]), [0; 0], "one minute is no storm");
         assert_eq!(storms(&[600, 601, 660, 661, 662, 663]), [0; 0], "the first one was calm");
-        assert_eq!(storms(&[600, 601, 602, 720, 721, 722]), [0; 0], "a quiet minute lies between them");
+        assert_eq!(storms(&[600, 601, 602, 720, 721, 722]), [0; 0], "a quiet minute is between them");
         assert_eq!(storms(&[600, 601, 602, 660, 720, 721, 722, 780, 781, 782]), [782]);
     }
 

@@ -488,7 +488,7 @@ mod tests {
         assert_eq!(costs, [(5, Outcome::Answered, 1), (0, Outcome::NodeError, 0)]);
         assert_eq!(records[1].arrival, records[0].arrival, "a call belongs to the hour in which it came");
         assert_eq!(records[1].latency, Duration::from_secs(3));
-        assert_eq!(fixture.counters.used(ProjectId(2), now), 5, "nothing is given back of what it costs");
+        assert_eq!(fixture.counters.used(ProjectId(2), now), 5, "nothing of its cost is returned");
     }
 
     #[test]

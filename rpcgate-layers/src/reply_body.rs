@@ -209,6 +209,6 @@ mod tests {
         assert!(fixture.sink.records().is_empty());
         drop(body);
         let line = &fixture.sink.records()[0].lines[0];
-        assert_eq!((line.cu, line.bytes_out), (75, 3), "and recorded with what it was given");
+        assert_eq!((line.cu, line.bytes_out), (75, 3), "and recorded with the bytes that it got");
     }
 }

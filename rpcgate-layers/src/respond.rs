@@ -270,7 +270,7 @@ mod tests {
         for name in ["x-ratelimit-remaining-day", "retry-after", "x-request-id"] {
             assert!(headers["access-control-expose-headers"].to_str().unwrap().contains(name));
         }
-        assert!(!headers.contains_key("x-ratelimit-limit-minute"), "nobody is known");
+        assert!(!headers.contains_key("x-ratelimit-limit-minute"), "no caller is known");
         assert!(!headers.contains_key("x-compute-units"), "nothing is metered");
     }
 

@@ -297,7 +297,7 @@ mod tests {
             );
             assert_eq!(admitted.tally.chain.name(), fixture.chain.name());
         }
-        assert!(fixture.sink.records().is_empty(), "what was not used is not recorded");
+        assert!(fixture.sink.records().is_empty(), "unused requests are not recorded");
     }
 
     #[tokio::test]

@@ -21,7 +21,7 @@ pub struct ServerCli {
 pub enum ServerCommand {
     /// Serve what the configuration says, until SIGTERM or Ctrl-C; SIGHUP reads it again
     Run(ConfigFile),
-    /// Read and check the configuration, and print what is in force with its secrets masked
+    /// Read and check the configuration, and print the effective one with its secrets masked
     Check(ConfigFile),
     /// Try it: a gateway with a simulated node for every chain, a key, and lines to paste
     Demo(DemoArgs),

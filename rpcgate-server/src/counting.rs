@@ -112,11 +112,7 @@ mod tests {
         assert_eq!(settings(&config), Some(expected));
         let together = Counting::open(&config, Arc::new(NoSeed)).unwrap();
         together.joined(Duration::from_millis(1)).await;
-        assert_eq!(
-            together.standing(),
-            Some(Standing::Alone),
-            "nobody is there, and it goes on all the same"
-        );
+        assert_eq!(together.standing(), Some(Standing::Alone), "it continues without a server");
         together.close().await;
     }
 

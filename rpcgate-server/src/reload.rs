@@ -31,7 +31,7 @@ pub(crate) struct Reloadable {
 }
 
 struct InForce {
-    /// The configuration with what operators set over it.
+    /// The configuration with the settings of operators over it.
     config: Config,
     /// The configuration without that.
     base: Config,
@@ -93,7 +93,7 @@ impl Reloadable {
         self.in_force.lock().config.shutdown.grace
     }
 
-    /// Puts `config` in place of the previous one, below what operators set. Returns the tables that differ but need a
+    /// Replaces the configuration by `config`, with the settings of operators on top. Returns the tables that differ but need a
     /// restart; they stay as they were. On an error nothing has changed.
     pub(crate) fn replace(&self, config: Config) -> Result<Vec<&'static str>, StartError> {
         let mut in_force = self.in_force.lock();
@@ -111,7 +111,7 @@ impl Reloadable {
         Ok(asleep)
     }
 
-    /// Puts what operators set over the configuration, in place of what they had set before. On an error nothing has
+    /// Applies the settings of operators to the configuration, in place of the previous ones. On an error nothing has
     /// changed.
     pub(crate) fn overlay(&self, overlay: &Overlay) -> Result<(), StartError> {
         let mut in_force = self.in_force.lock();

@@ -172,7 +172,7 @@ impl FaultProxy {
     /// Changes the mode, for requests and connections that come after this call.
     #[expect(
         clippy::expect_used,
-        reason = "the port stays bound by this proxy, so nobody else can have taken it"
+        reason = "the port stays bound by this proxy, so no other process can have taken it"
     )]
     pub fn set(&self, mode: Mode) {
         let listening = mode != Mode::RefuseNew;

@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(invented(60).await, StatusCode::TOO_MANY_REQUESTS);
         assert_eq!(with(&site, &[]).await.status, StatusCode::TOO_MANY_REQUESTS);
         let member = site.member(Role::Viewer).await;
-        assert_eq!(plans(&site, &member).await, StatusCode::OK, "whoever is logged in there is served");
+        assert_eq!(plans(&site, &member).await, StatusCode::OK, "a user who is logged in there is served");
     }
 
     #[tokio::test]
@@ -480,7 +480,7 @@ mod tests {
         let none = (400, "unknown parameter `x`: expected none".to_owned());
         assert_eq!(ask(Some(&owner), "/api/v1/plans?x").await, none);
         assert_eq!(ask(None, "/api/v1/auth/challenge?x=").await, none);
-        assert_eq!(ask(None, "/api/v1/plans?x").await.0, 401, "who asks comes first");
+        assert_eq!(ask(None, "/api/v1/plans?x").await.0, 401, "the caller is checked first");
     }
 
     #[tokio::test]

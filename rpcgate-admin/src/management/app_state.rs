@@ -247,7 +247,7 @@ pub struct Settings {
     pub session_ttl: Duration,
     /// Log-ins and registrations together that one client address may attempt per minute.
     pub auth_per_minute: u32,
-    /// The whole configuration, without what operators set.
+    /// The whole configuration, without the settings of operators.
     pub config: Config,
 }
 
@@ -270,7 +270,7 @@ impl Settings {
         }
     }
 
-    /// The configuration, overridden by what operators set.
+    /// The configuration, overridden by the settings of operators.
     pub fn overridden_by(&self, overlay: &Overlay) -> Config {
         overlay.over(&self.config)
     }

@@ -193,7 +193,7 @@ mod tests {
         let site = Site::file();
         let store = store(site.url()).await;
         tokio::time::pause();
-        let listening = store.notifications(|| panic!("there is nobody to tell"));
+        let listening = store.notifications(|| panic!("there are no listeners"));
         assert!(timeout(Duration::from_secs(3_600), listening).await.is_err());
     }
 }

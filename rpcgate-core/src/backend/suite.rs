@@ -239,7 +239,7 @@ pub fn reply_store(make: impl Fn(usize) -> Arc<dyn ReplyStore>) {
     assert!(held <= bound, "{held} bytes are held");
     let huge = Bytes::from(vec![b'x'; bound + 1]);
     store.put(&key(9_999).sought(), &huge, None);
-    assert_eq!(store.get(&key(9_999).sought(), now), None, "what is larger than all the room is not kept");
+    assert_eq!(store.get(&key(9_999).sought(), now), None, "a result beyond the bound is not stored");
 }
 
 /// Makes a change feed and a function that publishes in it.

@@ -223,7 +223,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(cut(&[0x80; 3_000]).len(), MAX_NAME, "what is no text is cut all the same");
+        assert_eq!(cut(&[0x80; 3_000]).len(), MAX_NAME, "a name that is not text is shortened too");
         assert_eq!(cut(&[b'x'; MAX_NAME]).len(), MAX_NAME);
     }
 

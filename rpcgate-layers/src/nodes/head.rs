@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(reference(vec![], 3), None);
         assert_eq!(reference(vec![4], 3), Some(4));
         assert_eq!(reference(vec![4, 6], 2), Some(6));
-        assert_eq!(reference(vec![1_000_000, 6], 3), Some(6), "one lies and one is silent");
+        assert_eq!(reference(vec![1_000_000, 6], 3), Some(6), "one reports a wrong height and one is silent");
         assert_eq!(reference(vec![4, 6, 9, 5], 4), Some(6));
     }
 }

@@ -97,11 +97,7 @@ mod tests {
         crowd.extend((4..100).flat_map(|project| acquire(&limit, project, 1)));
         assert_eq!((limit.in_flight(), acquire(&limit, 1, 200).len()), (121, 29));
         let more = acquire(&limit, 2, 200);
-        assert_eq!(
-            more.len(),
-            29,
-            "with what it has more than an eighth, as long as the sixteenth stays free"
-        );
+        assert_eq!(more.len(), 29, "more than an eighth, as long as the sixteenth stays free");
         drop((one, two, more, crowd));
         assert_eq!(limit.in_flight(), 0);
         assert_eq!(acquire(&limit, 2, 200).len(), 150);

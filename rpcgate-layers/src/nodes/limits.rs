@@ -16,7 +16,7 @@ pub struct PoolLimits {
     pub idle_per_node: usize,
     /// How long they are kept; less if a node says so in its `Keep-Alive` header.
     pub idle_time: Duration,
-    /// Blocks that a node may be behind the others before it is asked only when none is better; `None` for the number of
+    /// Blocks that a node may be behind the others before it is used only if none is better; `None` for the number of
     /// the [chain](rpcgate_core::chain::Facts::max_lag).
     pub max_lag: Option<u64>,
 }

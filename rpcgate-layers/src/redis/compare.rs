@@ -54,7 +54,7 @@ const CHUNK: usize = 200;
 enum Uncompared {
     #[error("redis: {0}")]
     Broken(#[from] Broken),
-    #[error("the database does not tell what is recorded")]
+    #[error("the recorded usage cannot be read from the database")]
     NoRecord,
     #[error("a gateway did not report in time that all is recorded that it has counted")]
     TooLong,
@@ -185,14 +185,14 @@ impl Comparison {
             Ok(_) | Err(_) => PAUSE,
         };
         match made {
-            Ok((0, 0)) => tracing::debug!("redis: counters agree with what is recorded"),
+            Ok((0, 0)) => tracing::debug!("redis: counters agree with the recorded usage"),
             Ok((raised, lowered)) => {
-                tracing::info!(raised, lowered, "redis: counters brought to what is recorded");
+                tracing::info!(raised, lowered, "redis: counters corrected by the recorded usage");
             }
             Err(why @ Uncompared::Elsewhere) if !self.shared.is_warned.swap(true, Relaxed) => {
-                tracing::warn!("redis: counters are never compared with what is recorded: {why}");
+                tracing::warn!("redis: counters are never compared with the recorded usage: {why}");
             }
-            Err(why) => tracing::debug!("redis: counters are not compared with what is recorded: {why}"),
+            Err(why) => tracing::debug!("redis: counters are not compared with the recorded usage: {why}"),
         }
         let names = &self.shared.names;
         let mut command = self.digests.run(Script::Compared, 3);

@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(known.take(&FREE, 2, at(0)).1, Ok(()));
         known.doubt();
         known.raise([8, 1, 1], numbers(at(0)));
-        assert_eq!(left(&known, at(0)), [2, 498, 9_998], "Redis has not been told of what was counted alone");
+        assert_eq!(left(&known, at(0)), [2, 498, 9_998], "Redis does not have the counts made alone yet");
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(super) enum Broken {
     OtherEra,
     #[error("its counters are being seeded by another gateway")]
     Seeding,
-    #[error("its counters are lost, and the database does not tell what they were")]
+    #[error("its counters are lost, and their values cannot be read from the database")]
     NoSeed,
 }
 

@@ -111,7 +111,11 @@ mod tests {
     #[test]
     fn everything_before_a_moment_is_recorded_once_its_calls_are_over_and_shipped() {
         let mut recorded = RecordedUpTo::default();
-        assert_eq!(recorded.look(90, 100, 20), i64::MIN, "what was over at 100 is not known to be recorded");
+        assert_eq!(
+            recorded.look(90, 100, 20),
+            i64::MIN,
+            "calls that were over at 100 are not known to be recorded"
+        );
         assert_eq!(recorded.look(95, 110, 20), i64::MIN);
         assert_eq!(recorded.look(95, 120, 20), 90);
         assert_eq!(recorded.look(95, 130, 40), 90, "shipping has fallen behind");

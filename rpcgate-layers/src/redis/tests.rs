@@ -270,7 +270,7 @@ async fn a_frozen_redis_fails_no_call_and_is_exact_again_when_it_is_back() {
     }
     redis.freeze();
     let start = Instant::now();
-    assert_eq!(storm(&gateways, &caller, 60, NOW).await, 60, "what is under way is decided alone");
+    assert_eq!(storm(&gateways, &caller, 60, NOW).await, 60, "calls in flight are decided alone");
     until("counting alone", || gateways.iter().all(|gateway| gateway.standing() == Standing::Alone)).await;
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     for gateway in &gateways {
@@ -429,7 +429,7 @@ async fn an_empty_redis_is_seeded_once_from_the_database() {
     seed.is_there.store(true, Relaxed);
     let second = joined(&settings, seed.clone()).await;
     until("counting together", || first.standing() == Standing::Together).await;
-    until("being told", || {
+    until("the counts to arrive", || {
         let names = script::Names { prefix: settings.prefix.clone() };
         let day = RedisServer::common().say(&format!("GET {}", names.window(caller.key, 2, NOW.day())));
         first.shared.keys.look(caller.key, |known| known.unwrap().owed(2, NOW.day()) == 0)
@@ -438,7 +438,7 @@ async fn an_empty_redis_is_seeded_once_from_the_database() {
     .await;
     let known = seed.asked.load(Relaxed);
     let left = storm(&[first.clone(), second.clone()], &caller, 50, NOW).await;
-    assert!(left == 9 || left == 10, "{left}: what was counted alone may be among what was told, or not");
+    assert!(left == 9 || left == 10, "{left}: the counts made alone may or may not be included");
     let mut other = caller.clone();
     other.key = KeyId(77);
     assert!(second.take(&other, 1, NOW).wait().await.refused.is_none());
@@ -446,7 +446,7 @@ async fn an_empty_redis_is_seeded_once_from_the_database() {
     let granted: HashSet<_> = (0..3).filter(|n| mask.has(*n)).collect();
     assert_eq!(granted, HashSet::from([0, 1]), "99,970 were used, then 99,995, then 100,020");
     drop(joined(&settings, seed.clone()).await);
-    assert_eq!(seed.asked.load(Relaxed), known, "who comes later need not ask");
+    assert_eq!(seed.asked.load(Relaxed), known, "a later caller need not ask");
 }
 
 #[tokio::test(flavor = "multi_thread")]

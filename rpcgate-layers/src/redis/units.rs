@@ -441,7 +441,7 @@ mod tests {
         units.unreported(want, HOUR);
         assert_eq!(unused(&units), Some(Unused { now: 100, ever: 140 }), "and did not get there");
         assert!(matches!(units.spend(1, 100, CEILING, LATER), Spent::No(_)));
-        assert_eq!(unused(&units), Some(Unused { now: 100, ever: 140 }), "Redis is to be told");
+        assert_eq!(unused(&units), Some(Unused { now: 100, ever: 140 }), "Redis must be updated");
         assert_eq!(units.pay(false).as_slice(), [(HOUR, -100)]);
         assert_eq!(unused(&units), Some(Unused { now: 0, ever: 140 }));
         units.refund(HOUR, 5);

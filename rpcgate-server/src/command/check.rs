@@ -5,7 +5,7 @@ use rpcgate_admin::process::{Failure, load, placed};
 use std::io::Write;
 use std::path::Path;
 
-/// Reads and checks the configuration in `file`, including the files it names, and writes what is in force to `out`,
+/// Reads and checks the configuration in `file`, including the files it names, and writes the effective one to `out`,
 /// with secrets masked.
 ///
 /// # Errors

@@ -65,7 +65,7 @@ pub enum StateError {
     #[error(transparent)]
     Dir(#[from] DirError),
     /// A file was not written by a demo.
-    #[error("{file}: {why}: mend it, or remove it to begin anew")]
+    #[error("{file}: {why}: repair it, or remove it to start over")]
     Unreadable {
         /// The path of the file.
         file: String,

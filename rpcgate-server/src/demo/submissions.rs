@@ -251,6 +251,6 @@ mod tests {
         kept.add(&submissions(0..1));
         fs::remove_dir(&file).unwrap();
         kept.add(&submissions(1..2));
-        assert!(!file.exists(), "what came later builds upon what was lost");
+        assert!(!file.exists(), "later submissions depend on the lost ones");
     }
 }

@@ -414,7 +414,7 @@ async fn a_restart_keeps_submissions_on_eth_and_drops_a_truncated_line() {
 
     let file = home.path().join("eth.submissions");
     let whole = std::fs::read_to_string(&file).unwrap();
-    assert_eq!(whole.lines().count(), 5, "a seed and what was taken, nothing else: {whole}");
+    assert_eq!(whole.lines().count(), 5, "a seed and the accepted submissions only: {whole}");
     std::fs::write(&file, format!("{whole}18000000310")).unwrap();
     let demo = start_at(&options, clock.clone()).await;
     assert_eq!(look(&demo).await, before);

@@ -101,7 +101,7 @@ impl Gateway {
         self.reloads.count(false);
     }
 
-    /// Puts what operators set over the configuration, in place of what they had set before. It stays over the
+    /// Applies the settings of operators to the configuration, in place of the previous ones. They also apply to the
     /// configuration of every later [`reload`](Gateway::reload). A gateway with a state does this by itself.
     ///
     /// # Errors

@@ -89,7 +89,7 @@ fn bind_metrics(config: &Config) -> Result<Option<MetricsListener>, StartError> 
     config.telemetry.listen.map(bind).transpose()
 }
 
-/// Lets what operators set reach the gateway, and the gateway's status reach the management side.
+/// Passes the settings of operators to the gateway, and the gateway's status to the management side.
 fn connect(state: &State, reloadable: &Arc<Reloadable>) {
     let reloadable = Arc::downgrade(reloadable);
     let reported = reloadable.clone();

@@ -134,7 +134,7 @@ async fn a_call_goes_to_its_node_and_comes_back() {
     assert!(fixture.gateway.ready());
     let answer = fixture.call(KEY, "some_method").await;
     assert!(is_served(&answer), "{answer}");
-    assert!(fixture.call("nobody's", "some_method").await.starts_with("HTTP/1.1 401 "));
+    assert!(fixture.call("unknown", "some_method").await.starts_with("HTTP/1.1 401 "));
     let answer = fixture.send(&post("/btc", KEY, "getblockcount")).await;
     assert!(answer.contains("chain not available at this location"), "{answer}");
 }
@@ -345,7 +345,7 @@ async fn no_log_holds_a_key() {
     fixture.reload(&format!("bad = 1\n[keys.twice]\nkey = {KEY:?}\n"));
     fixture.gateway.drain().await;
     let text = lines.text();
-    assert!(text.contains("failed"), "the failed call is told: {text}");
+    assert!(text.contains("failed"), "the failed call is reported: {text}");
     assert!(!text.contains("secretsecret") && !text.contains("hunter2"), "{text}");
 }
 

@@ -141,9 +141,7 @@ fn sync(shared: &Shared, signal: &WorkerSignal, interval: Duration) {
         if let Err(error) = shared.segment_files.sync()
             && throttle.is_due(shared.clock.elapsed())
         {
-            tracing::error!(
-                "the journal cannot be flushed: {error}; a power failure would cost what it holds"
-            );
+            tracing::error!("the journal cannot be flushed: {error}; a power failure would lose its records");
         }
         if woken == Woken::Ordered(Order::Finish) {
             return;

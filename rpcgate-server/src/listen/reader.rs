@@ -153,7 +153,7 @@ mod tests {
         pass(500).await;
         assert_eq!(left(&stall), None);
         stall.note(true, 100);
-        assert_eq!(left(&stall), Some(5), "what it was waited for before counts");
+        assert_eq!(left(&stall), Some(5), "earlier waiting time counts");
         stall.clear(100);
         stall.note(true, 100);
         assert_eq!(left(&stall), Some(10));

@@ -312,7 +312,7 @@ mod tests {
         let named: HashSet<_> = sums.calls.keys().map(|(_, method, _)| method.as_str()).collect();
         assert_eq!(named.len(), UNLISTED + 2, "those, the rest, and one that is listed");
         assert!(named.contains("toy_read") && named.contains("real_0") && !named.contains("real_999"));
-        assert_eq!(sums.calls.values().map(|cell| cell.calls).sum::<u64>(), 4_005, "and nobody is left out");
+        assert_eq!(sums.calls.values().map(|cell| cell.calls).sum::<u64>(), 4_005, "and no call is left out");
     }
 
     #[test]

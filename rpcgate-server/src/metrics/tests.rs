@@ -180,7 +180,7 @@ async fn nodes_journal_and_databases_have_metrics() {
     assert!(all["rpcgate_journal_bytes"] > 0.0 && all["rpcgate_journal_lag_seconds"] < 60.0);
     assert!(all["process_resident_memory_bytes"] > 1e6 || !cfg!(target_os = "linux"));
     let nodes: Vec<_> = all.keys().filter(|name| name.starts_with("rpcgate_node_well")).collect();
-    assert_eq!(nodes.len(), 2, "two of one name are told apart: {nodes:?}");
+    assert_eq!(nodes.len(), 2, "two nodes with one name are distinguished: {nodes:?}");
 }
 
 #[tokio::test]
@@ -244,7 +244,7 @@ async fn scrapers_that_hang_do_not_block_the_page_for_long() {
             return;
         }
     }
-    panic!("nobody gets in");
+    panic!("no connection is accepted");
 }
 
 #[tokio::test]

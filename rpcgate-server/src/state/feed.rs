@@ -41,7 +41,7 @@ pub(super) struct Feed {
     overlay_watch: Arc<OverlayWatch>,
     /// The last change that was acted on.
     number: u64,
-    /// Whether what operators set must be read again.
+    /// Whether the settings of operators must be read again.
     stale: bool,
     away: bool,
     /// The interval of reads without a request.

@@ -189,11 +189,11 @@ impl State {
             && !self.closing.is_cancelled()
     }
 
-    /// Passes what operators set to `sink` whenever it changes, and at once if it is known.
+    /// Passes the settings of operators to `sink` whenever they change, and at once if they are known.
     pub(crate) fn attach(&self, sink: impl Fn(&Overlay) -> Result<(), StartError> + Send + Sync + 'static) {
         self.overlay_watch.attach(Box::new(move |overlay| match sink(overlay) {
-            Ok(()) => tracing::info!("what operators set is in force"),
-            Err(error) => tracing::error!("what operators set cannot be put in force: {error}"),
+            Ok(()) => tracing::info!("the settings of operators are in effect"),
+            Err(error) => tracing::error!("the settings of operators cannot be applied: {error}"),
         }));
     }
 

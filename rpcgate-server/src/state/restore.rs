@@ -71,7 +71,7 @@ impl Work {
         let (Some(shipper), Some(usage), Some(store)) = (shipper, usage, store) else { return left };
         self.journal.admit();
         self.stage.send_replace(Stage::Ready);
-        tracing::info!("ready: what was recorded before is shipped, and counted again");
+        tracing::info!("ready: earlier records are shipped and counted again");
         let (notify, closing, telling) = (feed.notify(), self.closing.clone(), store.clone());
         let notifications = tokio::spawn(async move {
             tokio::select! {
@@ -220,7 +220,9 @@ impl KeySource for Store {
 
 impl Management for Store {
     fn overlay(&self) -> BoxFuture<'_, Result<Overlay, Unavailable>> {
-        Box::pin(async move { self.overlay().await.map_err(|error| away("what operators set", &error)) })
+        Box::pin(
+            async move { self.overlay().await.map_err(|error| away("the settings of operators", &error)) },
+        )
     }
 
     fn newest(&self) -> BoxFuture<'_, Result<u64, Unavailable>> {

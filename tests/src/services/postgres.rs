@@ -154,9 +154,9 @@ impl Postgres {
             let mut keeper = sound("start", keeper.process_group(0).spawn());
             let mut line = String::new();
             if let Some(stdout) = keeper.stdout.as_mut() {
-                sound("tell its process", BufReader::new(stdout).read_line(&mut line));
+                sound("report its process", BufReader::new(stdout).read_line(&mut line));
             }
-            let process = sound("tell its process", line.trim().parse());
+            let process = sound("report its process", line.trim().parse());
             self.port = port;
             self.keeper = Some((keeper, process));
             if self.answers() {

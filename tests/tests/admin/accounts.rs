@@ -43,7 +43,7 @@ async fn from_registering_to_a_revoked_key() {
     let (id, text) = ada.key(&project).await;
     let listed = ada.shown(&keys).await;
     assert_eq!((&listed[0]["id"], &listed[0]["prefix"]), (&json!(id), &json!(&text[..12])));
-    assert!(!listed.to_string().contains(&text), "a key is told once");
+    assert!(!listed.to_string().contains(&text), "a key is shown once");
 
     let client = TestClient::new(gateway.addr(), Some(&text));
     let reply = client.call("eth", "eth_getBalance", "[]").await;

@@ -80,7 +80,7 @@ async fn a_tenant_is_notified_once_of_its_daily_requests_and_of_a_spike_at_any_g
         }
     };
     timeout(TIMEOUT, counted).await.unwrap();
-    assert_eq!(reported(&owner, 4).await.len(), 4, "it is told once");
+    assert_eq!(reported(&owner, 4).await.len(), 4, "it is reported once");
     assert_eq!(owner.shown("/usage").await["current_period"]["today"]["requests_limit"], 20);
 
     let notifications = owner.shown("/notifications").await;

@@ -41,7 +41,7 @@ async fn changed_weights_plans_and_tiers_take_effect_at_every_gateway() {
     let weight = "/operator/cu-weights/eth/eth_getBalance";
     let costs = |cu| move |reply: &TestReply| is_served(reply) && reply.cu() == cu;
     pair.change("a method costs more", call, put(weight, json!({ "cu": 9 })), costs(9)).await;
-    pair.change("it costs what is deployed", call, pair.operator.delete(weight), costs(5)).await;
+    pair.change("it has the deployed weight", call, pair.operator.delete(weight), costs(5)).await;
 
     let limit = |limit| move |reply: &TestReply| reply.number("x-ratelimit-limit-minute") == limit;
     let plan = put("/operator/plans/enterprise", json!({ "per_minute": 800_000 }));

@@ -104,7 +104,7 @@ impl Pair {
 }
 
 /// `cargo test` shows it with `--nocapture`, and for a failed test.
-#[expect(clippy::print_stderr, reason = "a figure for whoever runs the tests")]
+#[expect(clippy::print_stderr, reason = "a figure for people who run the tests")]
 fn tell(line: &str) {
     eprintln!("{line}");
 }

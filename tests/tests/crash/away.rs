@@ -101,7 +101,7 @@ async fn comes_back(site: &Site, held: DatabaseLock, report: LoadReport) {
     let stored = StoredUsage::open(site).await;
     assert_eq!(stored.events().await.len(), 0);
     let process = site.begin().await;
-    assert_eq!(process.health().await, 503, "it must not serve what it cannot count");
+    assert_eq!(process.health().await, 503, "it must not serve calls that it cannot count");
     let reply = process.client().call("eth", "unheard_of", "[]").await;
     assert_eq!(reply.status, 503, "{}", reply.text());
     assert!(reply.number("retry-after") >= 1);
@@ -129,7 +129,7 @@ async fn a_gateway_whose_database_has_no_folder_yet_waits_for_it() {
         assert_eq!(reply.status, 503, "{}", reply.text());
         assert!(reply.number("retry-after") >= 1);
     }
-    rpcgate_tests::until("it says what it waits for", || {
+    rpcgate_tests::until("the log names the reason for waiting", || {
         process.log().lines("does not exist").iter().any(|line| line["level"] == "ERROR")
     })
     .await;

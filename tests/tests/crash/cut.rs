@@ -126,7 +126,7 @@ fn torn_on_paper(left: &Left, gateway: &Path, cuts: &[usize]) {
         let whole = left.whole(*cut);
         let paper = Arc::new(Paper::with(&file, &left.bytes[..*cut]));
         holds(dir.path(), Some(paper.clone()), whole, *cut);
-        assert_eq!(paper.len(&file), whole.last().map(|(end, _)| *end), "what was torn is gone");
+        assert_eq!(paper.len(&file), whole.last().map(|(end, _)| *end), "the truncated record is gone");
         // A power failure may leave a file with its later length and without its content.
         let mut blank = left.bytes[..*cut].to_vec();
         blank.resize(left.bytes.len(), 0);

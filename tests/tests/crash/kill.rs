@@ -76,7 +76,7 @@ async fn whenever_a_gateway_is_killed_answered_calls_are_billed_and_none_twice()
         assert_eq!(client.call("eth", "unheard_of", "[]").await.code(), 0);
     }
     let reply = client.call("eth", "unheard_of", "[]").await;
-    assert_eq!(reply.code(), -32005, "the quota counts what is in the ledger, to the unit: {}", reply.text());
+    assert_eq!(reply.code(), -32005, "the quota equals the usage records exactly: {}", reply.text());
 }
 
 fn lines(event: &OwnedRecord) -> Vec<ExpectedCall> {
@@ -120,7 +120,7 @@ fn compare(events: &[OwnedRecord], report: &LoadReport, certain: &LoadReport) {
         }
         let is_it = |wanted: &ExpectedRequest| wanted.chain == event.chain && wanted.lines == lines(event);
         let place = under_way.iter().position(is_it);
-        let Some(place) = place else { panic!("billed, and nobody asked for it: {event:?}") };
+        let Some(place) = place else { panic!("billed without a request: {event:?}") };
         under_way.swap_remove(place);
     }
     let count = |of: &mut dyn Iterator<Item = &ExpectedRequest>| {
@@ -148,7 +148,7 @@ fn compare(events: &[OwnedRecord], report: &LoadReport, certain: &LoadReport) {
             "{chain} {method}: {found} refusals of {least} to {calls}"
         );
     }
-    assert!(refused.is_empty(), "refusals that nobody met: {refused:?}");
+    assert!(refused.is_empty(), "refusals without a request: {refused:?}");
     let (charged, answered) = (
         charged(events),
         report.answered.iter().chain(&certain.answered).map(|(_, wanted)| wanted.cu()).sum::<u64>(),

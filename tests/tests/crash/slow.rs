@@ -156,5 +156,5 @@ fn compare(journal: &Journal, report: &LoadReport) {
     for (id, wanted) in report.answered.iter().filter(|(_, wanted)| !wanted.is_refused()) {
         assert_eq!(found.remove(id), Some(wanted.cu()), "{wanted:?}");
     }
-    assert_eq!(found.values().sum::<u64>(), 0, "what is left are refusals");
+    assert_eq!(found.values().sum::<u64>(), 0, "the rest are refusals");
 }

@@ -385,7 +385,7 @@ async fn a_2_0_call_without_an_id_is_forwarded_and_metered_and_not_answered() {
     let (node, gateway, client) = evm().await;
     let reply = client.post("eth", r#"{"jsonrpc":"2.0","method":"eth_getBalance"}"#).await;
     assert_eq!((reply.status, reply.text().as_str(), reply.cu()), (200, "", 5));
-    assert_eq!(node.calls()[0].id, None, "the node is told so too");
+    assert_eq!(node.calls()[0].id, None, "the node gets none either");
     let mixed = r#"[{"jsonrpc":"2.0","method":"eth_getBalance"},{"jsonrpc":"2.0","id":7,"method":"m"},{"jsonrpc":"2.0","method":"n"}]"#;
     let reply = client.post("eth", mixed).await;
     assert_eq!((reply.text().as_str(), reply.cu()), (r#"[{"jsonrpc":"2.0","id":7,"result":"ok"}]"#, 7));

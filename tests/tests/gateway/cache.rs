@@ -57,7 +57,7 @@ async fn white_space_between_the_tokens_of_params_does_not_change_the_cache_key(
         client.batch("eth", &[("eth_chainId", " [ ] "), ("eth_call", spaced), ("m", "[ 1 ]")]).await;
     assert_eq!(in_batch.codes(), [0, 0, 0]);
     let seen: Vec<_> = node.calls().into_iter().skip(3).map(|call| call.params).collect();
-    assert_eq!(seen, ["[]", "[ 1 ]"], "what is not kept is sent as it came");
+    assert_eq!(seen, ["[]", "[ 1 ]"], "calls that are not cached are sent unchanged");
     let body = r#"{"jsonrpc":"2.0","id":{ "a" : 1 },"method":"eth_chainId","params":[ ]}"#;
     let reply = client.post("eth", body).await;
     assert_eq!(

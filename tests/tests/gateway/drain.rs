@@ -21,7 +21,7 @@ async fn a_drain_finishes_calls_in_flight_and_accepts_no_new_connection() {
         async move { gateway.server.drain().await }
     });
     until("it is not ready any more", || !gateway.server.ready()).await;
-    assert!(idle.closed().await.is_empty(), "nobody waits for the idle");
+    assert!(idle.closed().await.is_empty(), "idle connections are not waited for");
     until("nothing is accepted", || std::net::TcpStream::connect(gateway.addr()).is_err()).await;
     node.release();
     for call in calls {

@@ -274,10 +274,10 @@ async fn a_hanging_chain_uses_only_its_own_places() {
         assert_eq!(
             reply.cu(),
             u64::from(reply.status == 200),
-            "what is with a node when its time is up is charged"
+            "a call that is at a node at its deadline is charged"
         );
         statuses.push(reply.status);
     }
     assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 8, "those time out");
-    assert_eq!(statuses.iter().filter(|status| **status == 503).count(), 56, "the rest is told at once");
+    assert_eq!(statuses.iter().filter(|status| **status == 503).count(), 56, "the rest is refused at once");
 }

@@ -89,7 +89,7 @@ async fn many_large_bodies_at_once_share_one_limit_and_the_others_get_503() {
         (4..8).contains(&refused) && statuses.iter().all(|status| matches!(status, 200 | 503)),
         "{statuses:?}"
     );
-    assert_eq!(gateway.client().post("eth", body).await.status, 200, "what was held is given back");
+    assert_eq!(gateway.client().post("eth", body).await.status, 200, "held memory is released");
 }
 
 #[tokio::test]
@@ -130,7 +130,7 @@ async fn slow_uploads_of_one_project_leave_room_for_the_others() {
     assert_eq!(waiting, 2, "three quarters of the memory are not more");
     let client = gateway.client();
     until("their clients are gone", || gateway.server.connections() == 1).await;
-    assert_eq!(client.post("eth", body).await.status, 200, "what was held is given back");
+    assert_eq!(client.post("eth", body).await.status, 200, "held memory is released");
 }
 
 #[tokio::test]
@@ -239,7 +239,7 @@ async fn idle_connections_are_closed() {
     assert_eq!(used.read(false).await.unwrap().status, 200);
     assert!(never_used.closed().await.is_empty());
     assert!(used.closed().await.is_empty());
-    until("nobody is connected", || gateway.server.connections() == 0).await;
+    until("all connections have ended", || gateway.server.connections() == 0).await;
 }
 
 #[tokio::test]

@@ -37,7 +37,9 @@ async fn until_refused(
             }
         }
     };
-    tokio::time::timeout(TIMEOUT, look).await.unwrap_or_else(|_| panic!("what is used up is served for ever"))
+    tokio::time::timeout(TIMEOUT, look)
+        .await
+        .unwrap_or_else(|_| panic!("an exhausted limit is never enforced"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -39,7 +39,7 @@ pub(crate) async fn agrees(stored: &StoredUsage, report: &LoadReport) {
     for event in by_id.values() {
         let is_it = |wanted: &ExpectedRequest| wanted.chain == event.chain && wanted.lines == lines(event);
         let Some(place) = under_way.iter().position(is_it) else {
-            panic!("billed, and nobody asked for it: {event:?}")
+            panic!("billed without a request: {event:?}")
         };
         under_way.swap_remove(place);
     }

@@ -29,7 +29,7 @@ async fn a_revoked_key_is_refused_also_at_gateways_without_notifications() {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        assert!(tokio::time::timeout(TIMEOUT, look).await.is_ok(), "gateways do not wait to be told");
+        assert!(tokio::time::timeout(TIMEOUT, look).await.is_ok(), "gateways do not wait for a notification");
         let key = cluster.key(Tier::Enterprise).await;
         let clients: Vec<_> = processes.iter().map(|process| key.client(process.addr())).collect();
         for client in &clients {

@@ -55,7 +55,7 @@ async fn without_its_database(leave: impl AsyncFn(&mut Postgres), come_back: imp
             go_on(&loads, MANY),
         )
     };
-    assert!(tokio::time::timeout(TIMEOUT, away).await.is_ok(), "somebody waits for what is away");
+    assert!(tokio::time::timeout(TIMEOUT, away).await.is_ok(), "a call waits for an unavailable server");
     come_back(&mut cluster.postgres).await;
     let look = async {
         for process in &processes {
@@ -64,7 +64,7 @@ async fn without_its_database(leave: impl AsyncFn(&mut Postgres), come_back: imp
             }
         }
     };
-    assert!(tokio::time::timeout(TIMEOUT, look).await.is_ok(), "what was made before is never known");
+    assert!(tokio::time::timeout(TIMEOUT, look).await.is_ok(), "an earlier key is never known");
     let report = all_reports(loads).await;
     ledger::agrees(&cluster.stored_usage().await, &report).await;
     for process in processes {
@@ -78,7 +78,7 @@ async fn without_its_database(leave: impl AsyncFn(&mut Postgres), come_back: imp
 async fn management_says_so(admin: &Process) {
     for _ in 0..3 {
         let client = TestClient::new(admin.addr(), None);
-        let form = br#"{"email":"nobody@example.com","password":"correct horse battery staple"}"#;
+        let form = br#"{"email":"unknown@example.com","password":"correct horse battery staple"}"#;
         let json = [("content-type", "application/json")];
         let reply = client.send("POST", "/api/v1/auth/login", &json, form).await;
         assert_eq!(reply.status, 503, "{reply:?}");
@@ -134,7 +134,7 @@ async fn without_redis(leave: impl Fn(&mut RedisServer), come_back: impl Fn(&mut
             if admitted == LIMIT && call(&key, 2).await == 0 {
                 return key;
             }
-            until(&format!("who lets {admitted} pass counts alone"), || said_alone() > before).await;
+            until(&format!("a gateway that admits {admitted} counts alone"), || said_alone() > before).await;
             for process in &processes {
                 together(process).await;
             }
@@ -154,7 +154,7 @@ async fn without_redis(leave: impl Fn(&mut RedisServer), come_back: impl Fn(&mut
     for (process, before) in processes.iter().zip(before_it_left) {
         until("it says that it counts alone", || times_alone(process) > before).await;
     }
-    assert_eq!(call(&spent, 10).await, 0, "what is used up stays used up");
+    assert_eq!(call(&spent, 10).await, 0, "an exhausted limit stays exhausted");
     // Each gateway admits the rest of the limit alone.
     let alone = call(&half, LIMIT).await;
     assert!((LIMIT - before..=2 * LIMIT).contains(&alone), "{alone}");

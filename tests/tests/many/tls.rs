@@ -125,7 +125,7 @@ async fn gateways_count_together_and_bill_over_tls_as_they_do_without() {
             }
         }
     };
-    assert!(tokio::time::timeout(TIMEOUT, look).await.is_ok(), "nobody hears of a change");
+    assert!(tokio::time::timeout(TIMEOUT, look).await.is_ok(), "a change is not published");
     let report = all_reports(loads).await;
     ledger::agrees(&cluster.stored_usage().await, &report).await;
 }

@@ -4,7 +4,7 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use rpcgate_core::plan::{Plan, Tier};
 
-/// Every plan, with what operators set over the configuration, the smallest first.
+/// Every plan, with the settings of operators over the configuration, the smallest first.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].

@@ -288,7 +288,7 @@ mod tests {
         let later = salt.replace("1800000600", "1900000600");
         let other = challenges().issue(NOW).unwrap();
         let upper = good["challenge"].as_str().unwrap().to_uppercase();
-        let outsider = Challenges::new(b"a stranger's", 2_000).issue(NOW).unwrap();
+        let outsider = Challenges::new(b"another secret", 2_000).issue(NOW).unwrap();
         let cases = [
             (
                 "a challenge of one's own",
@@ -318,7 +318,7 @@ mod tests {
             ("a challenge in capitals", with(&[("challenge", json!(upper))]), BadSolution::Wrong),
             ("another's signature", with(&[("signature", json!(other.signature))]), BadSolution::Forged),
             (
-                "a stranger's signature",
+                "another secret's signature",
                 with(&[("signature", json!(outsider.signature))]),
                 BadSolution::Forged,
             ),

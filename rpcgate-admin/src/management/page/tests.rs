@@ -202,7 +202,7 @@ async fn a_visitor_with_the_link_chooses_the_password_without_being_logged_in() 
     let outsider = cookie(&site, &site.member(Role::Owner).await);
     let [link] = &links(&site)[..] else { panic!("there must be one mail") };
     let asks = "name=\"password\"";
-    assert!(!get(&site, link, &squatter).await.text.contains(asks), "who is logged in has given it");
+    assert!(!get(&site, link, &squatter).await.text.contains(asks), "a logged-in user has given it");
     for cookie in ["", &outsider] {
         assert!(get(&site, link, cookie).await.text.contains(asks));
         let page = post(&site, "/confirm", cookie, &[("token", token(link))]).await;
@@ -215,7 +215,11 @@ async fn a_visitor_with_the_link_chooses_the_password_without_being_logged_in() 
     assert_eq!(page.status, StatusCode::OK);
     assert!(confirmed(&site).await);
     assert_eq!(get(&site, "/", &squatter).await.leads_to(), (StatusCode::SEE_OTHER, "login"));
-    assert_eq!(login(&site).await.status, StatusCode::UNAUTHORIZED, "whoever registered is not the one");
+    assert_eq!(
+        login(&site).await.status,
+        StatusCode::UNAUTHORIZED,
+        "the user who registered it is not the owner"
+    );
     let page = post(&site, "/login", "", &[("email", EMAIL), ("password", new)]).await;
     assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "./"));
 }
@@ -227,8 +231,8 @@ async fn a_forgotten_password_is_chosen_anew_by_mail() {
     assert!(get(&site, "/login", "").await.text.contains("href=\"forgot\""));
     let page = post(&site, "/forgot", "", &[("email", EMAIL)]).await;
     assert_eq!(page.status, StatusCode::ACCEPTED);
-    let nobody = post(&site, "/forgot", "", &[("email", "nobody@example.com")]).await;
-    assert_eq!(nobody.text, page.text.replace(EMAIL, "nobody@example.com"));
+    let unknown = post(&site, "/forgot", "", &[("email", "unknown@example.com")]).await;
+    assert_eq!(unknown.text, page.text.replace(EMAIL, "unknown@example.com"));
     crate::management::api::accounts::tests::mailed(&site, 2, "").await;
     let links = links(&site);
     let link = links.iter().find(|link| link.starts_with("/reset?")).unwrap();

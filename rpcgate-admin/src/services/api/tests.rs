@@ -71,7 +71,7 @@ async fn a_drain_finishes_requests_and_then_stops_listening() {
     assert!(rest(asking).await.starts_with("HTTP/1.1 405 "));
     rest(idle).await;
     assert_eq!(tokio::time::timeout(SOON, draining).await.unwrap().unwrap(), 0);
-    assert!(TcpStream::connect(addr).await.is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(addr).await.is_err(), "the listener is closed");
 }
 
 #[tokio::test]

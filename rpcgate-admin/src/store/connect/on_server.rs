@@ -151,7 +151,7 @@ async fn a_server_that_was_stopped_is_used_again_when_it_is_back() {
         assert!(matches!(switch(&database, "x").await, Err(StoreError::Unavailable(_))));
     }
     server.start();
-    assert_eq!(until(async || count(&database).await).await, 1, "what was committed is there, and no more");
+    assert_eq!(until(async || count(&database).await).await, 1, "exactly the committed rows exist");
     until(async || switch(&database, "after").await).await;
 }
 

@@ -86,7 +86,7 @@ async fn an_old_schema_is_refused_unless_it_may_be_migrated() {
         switch(&open(&place, DEADLINE).await, "toy").await.unwrap_or_default();
     }
     let database = try_open(&place, false, DEADLINE).await.unwrap();
-    assert_eq!(switches(&database).await, 1, "migrating again leaves what is there");
+    assert_eq!(switches(&database).await, 1, "migrating again leaves existing rows");
 }
 
 #[tokio::test]

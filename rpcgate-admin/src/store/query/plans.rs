@@ -39,7 +39,7 @@ pub(super) fn plan(row: &Model) -> Result<PlanChange, StoreError> {
     })
 }
 
-/// How many things of each kind a tenant's current plan allows: `configured`, overridden by what operators set.
+/// How many things of each kind a tenant's current plan allows: `configured`, overridden by the settings of operators.
 pub(super) async fn counts(
     transaction: &DatabaseTransaction,
     configured: &Plans,

@@ -319,7 +319,7 @@ async fn a_shipment_that_is_dropped_half_way_is_taken_wholly_or_not_at_all() {
         assert_eq!(view.totals.requests, 40 * (polls + 1));
         assert_eq!(fixture.store.marks(GATEWAY, SegmentId(0)).await.unwrap(), [(SEGMENT, fixture.position)]);
     }
-    assert!(taken < 60, "at least what was never begun was not done");
+    assert!(taken < 60, "at least the queries that never began were not executed");
 }
 
 #[tokio::test]

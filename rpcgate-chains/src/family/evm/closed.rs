@@ -7,7 +7,7 @@ const CONSENSUS: &str = "It takes part in consensus, mines or builds blocks with
 const CONTROL: &str = "It controls the node, its peers, its files or its settings";
 const KEYS: &str = "It holds accounts of the node and signs with them";
 const PRIVATE: &str = "It manages a private network and sends transactions with the node's keys";
-const RUNS: &str = "It has the node run the blocks that its parameters hold";
+const RUNS: &str = "It makes the node run the blocks that its parameters hold";
 const STALE: &str = "It is a protocol of its own, with peers and storage of the node";
 const TESTS: &str = "It changes the state, the clock or the mining of a node made for tests";
 const WAITS: &str = "It waits until a transaction is in a block, for as long as its parameters say";
@@ -83,7 +83,7 @@ pub const PARITY_READS: &[&str] = &[
 ];
 
 /// Why tracing and debugging are closed until an operator opens them.
-pub(super) const REPLAYS: &str = "It runs whole blocks again, or shows what is inside of a node";
+pub(super) const REPLAYS: &str = "It executes whole blocks again, or shows the internals of a node";
 
 pub(super) fn is_closed(method: &str) -> bool {
     // No EVM method has such a name, and a node that compares names loosely (ignoring invisible characters, say) must

@@ -10,7 +10,7 @@ use rpcgate_core::adapter::ClosedMethods;
 const CONTROL: &str = "It controls the node";
 const FILES: &str = "It reads or writes files or keys of the node, which its parameters name";
 const MINES: &str = "It mines with the node";
-const PEERS: &str = "It has the node dial, drop, ban or ask peers that its parameters name";
+const PEERS: &str = "It makes the node dial, drop, ban or query peers that its parameters name";
 const STARTS: &str = "It starts a program on the node's machine";
 const VIEW: &str = "It changes which blocks or transactions the node prefers";
 const WALLET: &str = "It is the wallet of the node";
@@ -124,13 +124,14 @@ pub(super) const HEAVY: &[Closing] = &[
     .openable(),
     Closing::new(
         &["scanblocks", "scantxoutset"],
-        "It holds up the node for minutes, or ends the scan of another caller",
+        "It blocks the node for minutes, or ends the scan of another caller",
     )
     .openable(),
-    Closing::new(&["verifychain"], "It has the node check as many blocks as its parameters say").openable(),
+    Closing::new(&["verifychain"], "It makes the node check as many blocks as its parameters request")
+        .openable(),
     Closing::new(
         &["waitforblock", "waitforblockheight", "waitfornewblock"],
-        "It keeps one of the node's few workers until a block comes, for ever if the caller likes",
+        "It keeps one of the node's few workers until a block comes, for ever if the caller chooses",
     )
     .openable(),
     Closing::new(

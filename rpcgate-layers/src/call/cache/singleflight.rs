@@ -331,9 +331,7 @@ mod tests {
 
     /// What leads, and whether it may have missed a landing since `landed`.
     fn lead(in_flight: &SingleFlight, landed: Landed) -> (Leads, bool) {
-        let Joined::Lead(lead) = in_flight.join(&sought(b"[1]"), &BODY) else {
-            panic!("somebody else leads")
-        };
+        let Joined::Lead(lead) = in_flight.join(&sought(b"[1]"), &BODY) else { panic!("another call leads") };
         let (mut leads, is_later) = (Leads::default(), lead.is_later_than(landed));
         leads.push(in_flight, 0, lead, 0);
         (leads, is_later)
@@ -351,7 +349,7 @@ mod tests {
         let in_flight = SingleFlight::default();
         let before = in_flight.landed(&sought(b"[1]"));
         let (mut first, is_later) = lead(&in_flight, before);
-        assert!(!is_later, "nobody has landed");
+        assert!(!is_later, "no call has landed");
         first.land_last(LeadOutcome::Lost);
         let (second, is_later) = lead(&in_flight, before);
         assert!(is_later);
@@ -366,23 +364,23 @@ mod tests {
     fn the_outcome_of_a_call_without_followers_is_not_built() {
         let in_flight = SingleFlight::default();
         let nothing = || in_flight.landed(&sought(b"[1]"));
-        lead(&in_flight, nothing()).0.land(|_, _| {}, |_| panic!("nobody follows"));
+        lead(&in_flight, nothing()).0.land(|_, _| {}, |_| panic!("there is no follower"));
         let (first, _) = lead(&in_flight, nothing());
         drop(follow(&in_flight));
         assert!(!first.is_followed());
-        first.land(|_, _| {}, |_| panic!("nobody follows any more"));
+        first.land(|_, _| {}, |_| panic!("there is no follower left"));
     }
 
     #[tokio::test]
     async fn followers_that_a_dropped_set_has_not_answered_get_lost() {
         let in_flight = SingleFlight::default();
         let (mut leads, _) = lead(&in_flight, in_flight.landed(&sought(b"[1]")));
-        let Joined::Lead(other) = in_flight.join(&sought(b"[2]"), &BODY) else { panic!("nobody leads it") };
+        let Joined::Lead(other) = in_flight.join(&sought(b"[2]"), &BODY) else { panic!("no call leads it") };
         leads.push(&in_flight, 1, other, 0);
         let followers = [follow(&in_flight), follow(&in_flight)];
         assert!(leads.is_followed());
         leads.own(&followers[0]);
-        assert!(leads.is_followed(), "the other one is somebody else's");
+        assert!(leads.is_followed(), "the other one belongs to another set");
         leads.own(&followers[1]);
         assert!(!leads.is_followed());
         let failing =

@@ -549,7 +549,7 @@ async fn the_failure_of_a_call_in_a_batch_is_the_answer_of_its_followers() {
         }
         let Ok(calls) = alone.await;
         assert!(reported(calls).0.contains("error"));
-        assert_eq!(site.node.calls(), 2, "nobody asked again");
+        assert_eq!(site.node.calls(), 2, "no call was repeated");
         assert!(site.in_flight().is_empty());
     }
 }
@@ -722,14 +722,18 @@ async fn a_set_answers_its_followers_before_it_waits_for_others() {
     let site = Site::held(Fixture::new());
     let sought = ReplySought::new(ChainName::new("toy"), b"toy_read", b"[2]");
     let super::Joined::Lead(lead) = site.in_flight().join(&sought, &Bytes::new()) else {
-        panic!("nobody else is there")
+        panic!("there is no other call")
     };
     let mut elsewhere = super::Leads::default();
     elsewhere.push(site.in_flight(), 0, lead, 0);
     let pair = |params: [&str; 2]| many(&params.map(|params| one("1", "toy_read", params)));
     let waiting = site.under_way(pair(["[1]", "[2]"]));
     let mut follower = site.under_way(one("9", "toy_read", "[1]"));
-    assert_eq!(site.node.asked(), ["toy_read [1]"], "what it leads is on its way although it waits for [2]");
+    assert_eq!(
+        site.node.asked(),
+        ["toy_read [1]"],
+        "the call that it leads is sent although it waits for [2]"
+    );
     site.node.release(1);
     let mut waiting = waiting;
     assert!((&mut waiting).now_or_never().is_none());
@@ -805,7 +809,7 @@ async fn a_set_is_a_hit_only_when_all_of_it_was_stored() {
     site.node.release(1);
     for calls in join_all(both).await {
         let Ok(calls) = calls;
-        assert!(!reported(calls).1, "what is shared was not there when the request came");
+        assert!(!reported(calls).1, "a shared answer did not exist when the request arrived");
     }
 }
 

@@ -191,7 +191,7 @@ async fn a_caller_refused_by_too_high_a_window_is_served_once_it_is_lowered() {
     for gateway in &gateways {
         assert!(
             gateway.take(&caller, 1, NOW).wait().await.refused.is_some(),
-            "used up, as far as anybody knows"
+            "used up, according to the counters"
         );
     }
     // An unknown gateway has gone.

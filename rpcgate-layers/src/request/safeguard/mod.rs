@@ -399,7 +399,7 @@ mod tests {
         assert_eq!(
             safeguard.cooled_keys(fixture.now()),
             [cooled],
-            "who was merely refused is not among them"
+            "a key that was merely refused is not among them"
         );
         let last = Time::from_micros(end.micros() - 1);
         assert_eq!((safeguard.cooled_keys(last), safeguard.cooled_keys(end)), (vec![cooled], vec![]));

@@ -480,7 +480,7 @@ async fn a_larger_answer_that_no_other_call_waits_for_is_streamed() {
     let node = closing(answer(&long)).await;
     let mut site = Site::new(&[&node]);
     site.upstream = site.upstream.with_limits(ReplyLimits { buffer: 1_000, max: 2_000 });
-    assert_eq!(site.states_of(READ).await, ["Undecodable"], "its beginning tells that it is no answer");
+    assert_eq!(site.states_of(READ).await, ["Undecodable"], "its beginning shows that it is not an answer");
 }
 
 #[tokio::test]

@@ -58,7 +58,7 @@ async fn the_account_is_in_the_database_and_its_ids_are_those_of_demo_json() {
     assert_eq!((key.prefix.as_str(), key.revoked_at, key.expires_at), (&state.api_key[..12], None, None));
     let user = store.user_by_email("demo@example.com").await.unwrap().unwrap();
     assert_eq!((user.tenant, user.role), (Some(state.tenant), Role::Owner));
-    assert!(user.confirmed_at.is_some(), "nobody sends the demo a mail to confirm");
+    assert!(user.confirmed_at.is_some(), "the demo's user needs no confirmation mail");
     let projects = store.projects(state.tenant).await.unwrap();
     assert_eq!(projects.iter().map(|project| project.id).collect::<Vec<_>>(), [state.project]);
     for name in ["rpcgate.db", "rpcgate-usage.db", "journal"] {
@@ -323,7 +323,7 @@ async fn a_key_put_into_state_json_by_hand_takes_the_place_of_the_old_one() {
     let demo = start(&options(home.path())).await;
     let new = remembered(&home);
     assert_eq!(DemoState { key: old.key, ..new.clone() }, mended);
-    assert_ne!(new.key, old.key, "two keys in one identifier's usage could not be told apart");
+    assert_ne!(new.key, old.key, "the usage of two keys with one identifier could not be distinguished");
     assert_eq!((status(&demo, &new.api_key).await.0, status(&demo, &old.api_key).await.0), (200, 401));
     assert_eq!(ids_of(&sheet(&demo)), ids(&new));
 }

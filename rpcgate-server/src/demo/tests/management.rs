@@ -62,7 +62,7 @@ async fn the_management_api_is_served_where_demo_json_says() {
     assert_eq!(status, 200);
     assert!(document.contains(sheet["admin"].as_str().unwrap()), "the port that was picked is in its URLs");
     assert_eq!(get_admin(&demo, "/swagger/").await.0, 200);
-    assert_eq!(get_admin(&demo, "/api/v1/plans").await.0, 401, "nobody is logged in");
+    assert_eq!(get_admin(&demo, "/api/v1/plans").await.0, 401, "no user is logged in");
     let welcome = demo.welcome();
     assert!(welcome.contains(&format!("http://{}/swagger/", demo.admin())), "{welcome}");
     for secret in [&sheet["password"], &sheet["operator"]["password"]] {

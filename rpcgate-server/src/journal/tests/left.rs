@@ -33,7 +33,7 @@ fn a_journal_that_was_not_closed_has_every_record_and_the_next_one_its_name() {
     drop(first);
     let second = open(home.path());
     assert_eq!(second.gateway(), gateway);
-    assert!(!second.is_ready(), "what was left is not shipped yet");
+    assert!(!second.is_ready(), "the remaining records are not shipped yet");
     assert!(second.segments().iter().all(|segment| segment.sealed));
     for number in 1_000..1_010 {
         append(&second, number);
@@ -137,7 +137,7 @@ fn a_large_set_and_the_records_after_it_are_kept() {
         journal.append(&suite::record(number, &lines));
     }
     append(&journal, 5);
-    assert!(journal.segments()[0].len > 5 * 300_000, "each frame is longer than what is read at a time");
+    assert!(journal.segments()[0].len > 5 * 300_000, "each frame is longer than the read buffer");
     drop(journal);
     assert_eq!(numbers(&open(home.path())), (0..6).collect::<Vec<_>>());
 }
@@ -219,7 +219,10 @@ fn segments_of_another_gateway_or_a_later_version_are_left_alone() {
     assert_eq!(numbers(&journal), [0, 1, 2]);
     append(&journal, 3);
     assert_eq!(numbers(&journal), [0, 1, 2, 3]);
-    assert!(journal.segments()[1].id > SegmentId(u128::MAX >> 1), "new ones come after all that lies there");
+    assert!(
+        journal.segments()[1].id > SegmentId(u128::MAX >> 1),
+        "new segments come after all existing ones"
+    );
     assert_eq!(fs::read(&later).unwrap(), later_version());
     assert_eq!(fs::read(&foreign).unwrap(), bytes);
     assert_eq!(fs::read(&copy).unwrap(), mine);

@@ -282,7 +282,7 @@ fn a_segment_is_sealed_when_it_is_large_or_when_it_is_time() {
     let one = suite::record(1, &lines[..1]);
     let large = suite::record(2, &lines);
     fixture.journal.rotate();
-    assert!(fixture.journal.segments().is_empty(), "what is empty is no segment");
+    assert!(fixture.journal.segments().is_empty(), "an empty file is not a segment");
     fixture.journal.append(&one);
     fixture.journal.rotate();
     fixture.journal.rotate();

@@ -142,7 +142,7 @@ fn a_write_that_takes_too_long_is_noticed_while_it_lasts() {
         until("it is held", || fixture.medium.held() == 1);
         assert!(!fixture.journal.status().stalled);
         fixture.clock.advance(STALL + Duration::from_millis(1));
-        until("nobody else appends, and it is noticed", || fixture.journal.status().stalled);
+        until("the stall is noticed without further appends", || fixture.journal.status().stalled);
         append(&fixture.journal, 2);
         until("the journal's own thread finds the disk as it is", || fixture.medium.held() == 2);
         drop(hold);
@@ -270,7 +270,7 @@ fn where_calls_are_to_be_refused_it_is_not_ready_while_there_is_no_room() {
             assert!(number < 1_000);
         }
         let lost = fixture.journal.status().lost_records;
-        assert_eq!(lost, u64::from(memory == 0), "there is room left for what is under way");
+        assert_eq!(lost, u64::from(memory == 0), "there is room left for records in flight");
         while fixture.journal.status().lost_records < lost + 10 {
             append(&fixture.journal, number);
             number += 1;

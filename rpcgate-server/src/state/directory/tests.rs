@@ -328,7 +328,7 @@ async fn known_keys_go_on_for_a_day_without_the_feed() {
     assert!(is_miss(&fixture, &key));
     assert_eq!(fixture.ask(&key).await.unwrap_err(), Unavailable);
     fixture.directory.reached();
-    assert!(is_known(&fixture, &key), "the feed tells what changed meanwhile");
+    assert!(is_known(&fixture, &key), "the feed has the changes made meanwhile");
 }
 
 #[tokio::test]

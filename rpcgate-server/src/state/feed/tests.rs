@@ -198,7 +198,7 @@ async fn a_notification_causes_a_read_of_the_feed_at_once_whatever_the_interval(
     tokio::time::sleep(Duration::from_secs(60)).await;
     app.revoke();
     tokio::time::sleep(Duration::from_secs(60)).await;
-    assert!(matches!(app.peek(), Peek::Known(_)), "nobody has said anything");
+    assert!(matches!(app.peek(), Peek::Known(_)), "there was no notification");
     notify.notify_one();
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert!(matches!(app.ask().await, Peek::Revoked(_)));

@@ -344,7 +344,7 @@ async fn a_segment_is_removed_some_time_after_it_was_shipped_and_its_mark_stays(
     fixture.clock.advance(ROTATION);
     shipper.ship_all().await;
     shipper.ship_all().await;
-    assert!(fixture.journal.segments()[0].sealed, "each minute what is open is ended");
+    assert!(fixture.journal.segments()[0].sealed, "open segments are sealed each minute");
     assert_eq!(fixture.ends(), first, "but it stays for a while");
     fixture.calls(10..15);
     shipper.ship_all().await;
@@ -564,7 +564,7 @@ async fn a_notification_whose_allowance_was_unknown_is_raised_later() {
     *source.away.lock() = false;
     fixture.clock.advance(REMINDER_AGAIN - Duration::from_millis(1));
     shipper.remind().await;
-    assert_eq!(reported(&fixture).await, [], "it is not asked at once again");
+    assert_eq!(reported(&fixture).await, [], "it is not queried again at once");
     fixture.clock.advance(Duration::from_millis(1));
     shipper.remind().await;
     assert_eq!(reported(&fixture).await, USED_UP);

@@ -363,7 +363,7 @@ impl Caller {
                 sums(chain, item, &fate, [item.text.len() as u64, got]),
             ));
         }
-        assert!(found.is_empty(), "nobody asked for {found:?}");
+        assert!(found.is_empty(), "without a request: {found:?}");
         for (at, whole) in [(6, sent), (7, got)] {
             let shares: u64 = calls.iter().map(|call| call.2[at]).sum();
             calls[0].2[at] += whole - shares;

@@ -32,7 +32,7 @@ async fn every_view_of_usage_equals_the_clients_own_count() {
     let reported: BTreeSet<_> =
         town.callers.iter().flat_map(|caller| &caller.reported).map(String::as_str).collect();
     let unreported: Vec<_> = TOLD.iter().filter(|words| !reported.contains(**words)).collect();
-    assert!(unreported.is_empty(), "nobody was told {unreported:?}");
+    assert!(unreported.is_empty(), "in no answer: {unreported:?}");
 
     let mut dice = seed.dice(99);
     let mut names = move |count: usize| loop {

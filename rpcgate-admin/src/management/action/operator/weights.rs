@@ -26,7 +26,7 @@ fn adapter(chain: &str) -> Result<Arc<dyn Adapter>, ActionError> {
     rpcgate_chains::by_path(chain).ok_or(ActionError::NotFound("chain"))
 }
 
-/// The weight of a chain's method in force: what operators set, or else the configuration, or else the chain's own
+/// The weight of a chain's method in force: the settings of operators, or else the configuration, or else the chain's own
 /// table.
 ///
 /// # Errors

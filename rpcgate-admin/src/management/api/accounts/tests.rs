@@ -129,7 +129,7 @@ async fn an_account_is_made_and_confirmed_by_mail() {
         let me = ask(&site, Some(&access), Method::GET, "/auth/me", None).await;
         me.body["confirmed"].as_bool().unwrap()
     };
-    assert!(!confirmed().await, "who has not confirmed may log in all the same");
+    assert!(!confirmed().await, "an unconfirmed user may log in");
     let [mail] = &mails(&site)[..] else { panic!("there must be one mail") };
     assert!(mail.contains("To: ada@example.com\r\n"), "{mail}");
     let form = json!({"token": token(mail)});
@@ -211,7 +211,7 @@ async fn a_password_that_is_given_with_the_confirmation_is_the_one_that_counts()
     assert_eq!(login(&site, EMAIL, PASSWORD).await.status, StatusCode::OK);
     assert_eq!(login(&site, EMAIL, "the password of a squatter").await.status, StatusCode::UNAUTHORIZED);
     let me = ask(&site, Some(&squatter), Method::GET, "/auth/me", None).await;
-    assert_eq!(me.status, StatusCode::UNAUTHORIZED, "nobody stays logged in");
+    assert_eq!(me.status, StatusCode::UNAUTHORIZED, "all sessions end");
 }
 
 #[tokio::test]
@@ -240,7 +240,7 @@ async fn a_solution_opens_one_account() {
     let challenge = solution(&site).await;
     assert_eq!(form(EMAIL, &challenge).await.status, StatusCode::CREATED);
     let answer = form("b@example.com", &challenge).await;
-    assert_eq!(reported(&answer), (StatusCode::BAD_REQUEST, used), "nor is it for asking who has an account");
+    assert_eq!(reported(&answer), (StatusCode::BAD_REQUEST, used), "nor does it reveal who has an account");
     let late = solution(&site).await;
     site.clock.advance(LIFE);
     let expired = "the challenge has expired, ask for a new one";

@@ -108,7 +108,7 @@ async fn a_taken_address_is_answered_like_a_free_one_and_its_owner_is_notified()
     assert_eq!((taken.status, taken.body), (free.status, json!({"email": NEW, "confirmed": false})));
     assert!(to(&mails(&site), NEW).last().unwrap().contains("belongs to another account"));
     let user = site.app.store.user_by_email(NEW).await.unwrap().unwrap();
-    assert_ne!(user.name, "", "it is who it was");
+    assert_ne!(user.name, "", "it is the same user");
 }
 
 #[tokio::test]

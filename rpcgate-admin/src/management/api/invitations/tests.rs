@@ -185,7 +185,7 @@ async fn a_link_is_valid_for_a_week_and_only_for_its_purpose() {
     let computed = site.app.passwords.computed();
     site.clock.set(NOON.plus(LIFE));
     assert_eq!(accept(&site, &good).await.status, StatusCode::BAD_REQUEST);
-    assert_eq!(site.app.passwords.computed(), computed, "no password is hashed for who was not invited");
+    assert_eq!(site.app.passwords.computed(), computed, "no password is hashed without an invitation");
     assert_eq!(user(&site, INVITED).await, None);
 }
 

@@ -141,7 +141,11 @@ async fn a_member_that_leaves_or_is_removed_is_logged_out_and_deleted() {
     assert_eq!(delete(&site, &viewer, &developer).await, (403, json!({"error": NO_ROLE})));
     let foreign = (404, json!({"error": "user not found"}));
     assert_eq!(delete(&site, &owner, &outsider).await, foreign);
-    assert_eq!(delete(&site, &viewer, &outsider).await, foreign, "it is not told whether there is one");
+    assert_eq!(
+        delete(&site, &viewer, &outsider).await,
+        foreign,
+        "the answer does not reveal whether the user exists"
+    );
     assert_eq!(put(&site, &owner, &outsider, "viewer").await, foreign);
     let other = ask(&site, &outsider, Method::DELETE, &path(tenant, &viewer), Value::Null).await;
     assert_eq!(other, (404, json!({"error": "tenant not found"})));

@@ -43,7 +43,7 @@ async fn a_project_is_made_read_changed_and_deleted() {
     assert!(site.app.store.newest_change().await.unwrap() > before, "gateways hear of lists");
 
     let (status, renamed) = ask(&site, &owner, Method::PUT, &path, json!({"name": "Second"})).await;
-    assert_eq!((status, &renamed["allowed_methods"]), (200, &json!(["b", "a"])), "what is left out stays");
+    assert_eq!((status, &renamed["allowed_methods"]), (200, &json!(["b", "a"])), "omitted fields stay");
     let (_, same) = ask(&site, &owner, Method::PUT, &path, json!({})).await;
     assert_eq!(same, renamed);
     let (_, cleared) = ask(&site, &owner, Method::PUT, &path, json!({"allowed_methods": []})).await;
@@ -83,7 +83,7 @@ async fn a_project_is_made_read_changed_and_deleted() {
             ("project.changed", "allowed_methods"),
             ("project.deleted", ""),
         ],
-        "each write is noted, and what was not done is not"
+        "each write has an entry, and a refused one has none"
     );
     let first = audit.iter().rfind(|entry| entry.action == "project.created").unwrap();
     assert_eq!((first.user, first.address.as_str(), first.at), (Some(owner.user.id), "192.0.2.1", NOON));

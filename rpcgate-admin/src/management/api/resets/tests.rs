@@ -60,7 +60,7 @@ async fn the_reader_of_the_mails_sets_the_password_and_all_sessions_end() {
 async fn an_address_without_an_account_is_not_revealed_and_none_is_mailed_often() {
     let site = site().await;
     register_confirmed(&site, EMAIL).await;
-    for email in ["nobody@example.com", "no address", ""] {
+    for email in ["unknown@example.com", "no address", ""] {
         assert_eq!(forgot(&site, email).await, StatusCode::ACCEPTED, "{email}");
     }
     for _ in 0..7 {
@@ -90,7 +90,7 @@ async fn only_the_newest_link_is_good_and_for_an_hour() {
     for strange in ["", "rpcgp_", &links[0], &links[2].replace("rpcgp_", "rpcgc_")] {
         assert_eq!(reset(&site, strange, NEW).await, bad);
     }
-    assert_eq!(site.app.passwords.computed(), before, "nothing is hashed for what is no token");
+    assert_eq!(site.app.passwords.computed(), before, "nothing is hashed for an invalid token");
     let confirmed = post(&site, "/auth/confirm", json!({"token": links[2]})).await;
     assert_eq!(confirmed.status, StatusCode::BAD_REQUEST, "it confirms nothing");
     assert_eq!(reset(&site, &links[2], NEW).await.0, StatusCode::NO_CONTENT);
@@ -138,8 +138,8 @@ async fn the_requests_of_one_client_are_limited() {
     let site = Site::new().await;
     let bound = site.app.settings.auth_per_minute;
     for _ in 0..bound {
-        assert_eq!(forgot(&site, "nobody@example.com").await, StatusCode::ACCEPTED);
+        assert_eq!(forgot(&site, "unknown@example.com").await, StatusCode::ACCEPTED);
     }
-    assert_eq!(forgot(&site, "nobody@example.com").await, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(forgot(&site, "unknown@example.com").await, StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(reset(&site, "x", NEW).await.0, StatusCode::TOO_MANY_REQUESTS);
 }

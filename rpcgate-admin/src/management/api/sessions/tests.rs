@@ -61,7 +61,7 @@ async fn a_wrong_password_and_an_unknown_address_look_the_same() {
     let mut answers = Vec::new();
     for (email, password) in [
         (EMAIL, "correct horse battery stapler"),
-        ("nobody@example.com", PASSWORD),
+        ("unknown@example.com", PASSWORD),
         ("nobody", PASSWORD),
         (locked.user.email.as_str(), ""),
         (EMAIL, &"x".repeat(9_000)),
@@ -81,7 +81,7 @@ async fn a_wrong_password_and_an_unknown_address_look_the_same() {
 async fn wrong_passwords_lock_an_address_for_a_while_with_or_without_an_account() {
     let site = account().await;
     let locked = (StatusCode::FORBIDDEN, "account temporarily locked");
-    for email in [EMAIL, "nobody@example.com"] {
+    for email in [EMAIL, "unknown@example.com"] {
         for _ in 0..ATTEMPTS {
             assert_eq!(login(&site, email, "a wrong password").await.status, StatusCode::UNAUTHORIZED);
         }
@@ -163,7 +163,7 @@ async fn a_failed_log_in_is_recorded_for_the_account() {
     let site = account().await;
     site.clock.advance(Duration::from_secs(1));
     login(&site, EMAIL, "a wrong password").await;
-    login(&site, "nobody@example.com", "a wrong password").await;
+    login(&site, "unknown@example.com", "a wrong password").await;
     // It is written after the client has got its answer.
     for _ in 0..1_000 {
         if actions(&site).await.len() > 1 {

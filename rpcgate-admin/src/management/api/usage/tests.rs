@@ -265,7 +265,7 @@ async fn ceilings_of_projects_add_up_and_each_is_held_to_its_own() {
     ];
     office.ship(&calls).await;
     let body = office.get("/usage?chain=btc").await;
-    assert_eq!(body["totals"]["requests"], 0, "the filter holds for what was asked");
+    assert_eq!(body["totals"]["requests"], 0, "the filter applies");
     let of = |id: ProjectId| {
         let all = body["quota_projects"].as_array().unwrap();
         all.iter().find(|quota| quota["project_id"] == id.to_string()).unwrap().clone()
@@ -340,13 +340,17 @@ async fn limits_list_the_keys_in_cool_down_with_their_limits_and_its_end() {
     office.site.clock.advance(Duration::from_secs(59));
     assert_eq!(cooled("").await, Some(json!(both)));
     office.site.clock.advance(Duration::from_secs(1));
-    assert_eq!(cooled("").await, None, "gateways that tell nothing any more have ended");
+    assert_eq!(cooled("").await, None, "gateways without reports have ended");
     office.site.clock.set(NOON.plus(Duration::from_secs(300)));
     tell(1, &[(ours, first, key, 25, 600), (ours, second, other, 25, 300)]).await;
     let left = json!([{"key": key.to_string(), "project_id": first.to_string(),
         "until": "2026-12-31T12:10:00Z", "requests_per_minute": 2, "requests_per_hour": 125,
         "requests_per_day": 2_500, "rps_limit": null}]);
-    assert_eq!(cooled("").await, Some(left), "what is over is not told, however late the gateway notices");
+    assert_eq!(
+        cooled("").await,
+        Some(left),
+        "an ended cool-down is not shown, however late the gateway notices"
+    );
 }
 
 #[tokio::test]

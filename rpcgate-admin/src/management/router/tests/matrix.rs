@@ -725,7 +725,7 @@ async fn bad_tokens(matrix: &Matrix, scene: &Scene) -> Vec<(&'static str, String
         ("another issuer", signed(site, header, &with("iss", "another".into()))),
         ("expired", site.app.tokens.issue(&claims(user, *session), past).unwrap()),
         ("a session that was ended", revoked),
-        ("a session of somebody else's", {
+        ("a session of another user", {
             let other = matrix.foreign.caller.visitor.session;
             site.app.tokens.issue(&claims(user, other), now).unwrap()
         }),
@@ -798,7 +798,7 @@ async fn resources_of_another_tenant_are_answered_as_missing() {
                     let why = format!("{word:?} of another tenant as {role}");
                     answers.push(matrix.refused(operation, &scene, (ask, StatusCode::NOT_FOUND, &why)).await);
                 }
-                assert_eq!(answers[0], answers[1], "{}: it is told whether there is one", row.id);
+                assert_eq!(answers[0], answers[1], "{}: the answer reveals whether it exists", row.id);
             }
             for (n, (name, word)) in row.query.iter().enumerate() {
                 let mut answers = Vec::new();
@@ -808,7 +808,7 @@ async fn resources_of_another_tenant_are_answered_as_missing() {
                     let why = format!("`{name}` of another tenant as {role}");
                     answers.push(matrix.refused(operation, &scene, (ask, StatusCode::NOT_FOUND, &why)).await);
                 }
-                assert_eq!(answers[0], answers[1], "{}: it is told whether there is one", row.id);
+                assert_eq!(answers[0], answers[1], "{}: the answer reveals whether it exists", row.id);
             }
             looked_at.insert(row.id);
         }

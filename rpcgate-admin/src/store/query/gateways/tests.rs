@@ -48,7 +48,11 @@ async fn the_keys_in_cool_down_at_a_gateway_are_those_of_its_last_report() {
     assert_eq!(reported(ours, 0, 1_000).await, [first, cooled(ours, 3, 7_000), second]);
     assert_eq!(reported(theirs, 0, 1_000).await, [cooled(theirs, 5, 5_000)]);
     assert_eq!(reported(TenantId(3), 0, 1_000).await, []);
-    assert_eq!(reported(ours, 0, 5_000).await, [cooled(ours, 3, 7_000), second], "what is over is over");
+    assert_eq!(
+        reported(ours, 0, 5_000).await,
+        [cooled(ours, 3, 7_000), second],
+        "an ended cool-down is not listed"
+    );
     assert_eq!(reported(ours, 1_000, 1_000).await, [cooled(ours, 3, 7_000)], "the first is not at work");
 
     put(1, 1_002, &[second]).await;
@@ -59,5 +63,5 @@ async fn the_keys_in_cool_down_at_a_gateway_are_those_of_its_last_report() {
     put(2, 1_004, &many).await;
     assert_eq!(reported(ours, 1_003, 1_000).await, many);
     put(2, 1_002 + 86_400, &[]).await;
-    assert_eq!(reported(ours, 0, 1_000).await, [], "with a gateway that is forgotten goes what it told");
+    assert_eq!(reported(ours, 0, 1_000).await, [], "the report of a forgotten gateway is removed");
 }

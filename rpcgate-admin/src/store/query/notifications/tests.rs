@@ -125,7 +125,7 @@ async fn notifications_due_without_a_known_allowance_are_raised_later_and_once()
         fixture.reported(OURS).await
     };
     assert_eq!(remind([].into()).await, []);
-    assert_eq!(remind(each(0)).await, [], "who may make no request is told nothing");
+    assert_eq!(remind(each(0)).await, [], "a tenant without an allowance gets no notification");
     assert_eq!(remind(each(120)).await, [(DailyRequests80, 96)]);
     let both = [(DailyRequests95, 96), (DailyRequests80, 96)];
     // A key was revoked.

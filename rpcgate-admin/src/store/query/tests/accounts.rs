@@ -41,7 +41,7 @@ async fn a_registration_makes_everything_or_nothing() {
     assert_eq!(store.user_by_email("a@B.example").await.unwrap(), Some(user));
     let [noted] = &store.audit(AuditSubject::Tenant(tenant.id), 9).await.unwrap()[..] else { panic!() };
     assert_eq!(noted.action, "user.registered");
-    assert_eq!(store.newest_change().await.unwrap(), 0, "no gateway needs to hear of it");
+    assert_eq!(store.newest_change().await.unwrap(), 0, "no gateway needs the change");
     let count = async || {
         let mut counts = Vec::new();
         for table in ["tenants", "users", "confirmations", "audit"] {
@@ -126,11 +126,7 @@ async fn an_unconfirmed_account_does_not_reserve_its_address() {
     let password = squatter.password.clone().unwrap();
     assert!(store.open_session(&session, &token(9), &password, &entry("session.opened")).await.unwrap());
     assert_eq!(register(&store, 2, "a@b.example", later(60)).await, Registered::Done);
-    assert_eq!(
-        store.session(session.id, later(60)).await.unwrap(),
-        None,
-        "whoever was logged in is not any more"
-    );
+    assert_eq!(store.session(session.id, later(60)).await.unwrap(), None, "all sessions have ended");
     let confirm = async |number| {
         store.confirm(&token(number), None, &entry("account.confirmed"), later(61)).await.unwrap()
     };
@@ -233,7 +229,7 @@ async fn unconfirmed_accounts_are_removed_with_everything_they_own() {
     }
     assert_eq!((rows(&store, "users").await, rows(&store, "quotas").await), (1, 2));
     assert_eq!(register(&store, 12, "2@b.example", week).await, Registered::Done, "the address is free");
-    assert!(!store.audit(AuditSubject::Tenant(id(2)), 9).await.unwrap().is_empty(), "what was noted stays");
+    assert!(!store.audit(AuditSubject::Tenant(id(2)), 9).await.unwrap().is_empty(), "audit entries stay");
 }
 
 #[tokio::test]

@@ -63,7 +63,7 @@ async fn an_invitation_is_stored_and_listed_for_its_tenant() {
     assert_eq!(store.invitations(TENANT, over).await.unwrap(), []);
     assert_eq!(store.invitation(TENANT, kept.id, over).await.unwrap(), None);
     assert_eq!(store.invitation_by_token(&token(1), over).await.unwrap(), None);
-    assert_eq!(store.newest_change().await.unwrap(), 0, "no gateway needs to hear of it");
+    assert_eq!(store.newest_change().await.unwrap(), 0, "no gateway needs the change");
 }
 
 #[tokio::test]
@@ -125,7 +125,7 @@ async fn open_invitations_and_members_have_a_bound() {
     store.put_plan(tenant(TENANT).tier, &change, now()).await.unwrap();
     let crowded = refused(&Invitation { id: InvitationId(9), ..late }).await;
     assert_eq!(crowded, "the plan allows 1 members: remove one, or ask for a larger plan");
-    assert_eq!(rows(&store, "audit").await, 103, "what is refused leaves no entry");
+    assert_eq!(rows(&store, "audit").await, 103, "a refused request leaves no entry");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -145,7 +145,11 @@ async fn of_parallel_acceptances_as_many_succeed_as_the_plan_allows() {
         assert_eq!(refused.to_string(), "the plan allows 3 members: remove one, or ask for a larger plan");
     }
     assert_eq!(store.members(TENANT).await.unwrap().len(), 3);
-    assert_eq!(rows(&store, "invitations").await, 4, "who cannot join yet can when there is room");
+    assert_eq!(
+        rows(&store, "invitations").await,
+        4,
+        "a user who cannot join yet can join once there is room"
+    );
 }
 
 #[tokio::test]

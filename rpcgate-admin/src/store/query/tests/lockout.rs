@@ -117,7 +117,7 @@ async fn a_right_password_leaves_no_attempts() {
     let ticket = may(&store, EMAIL, now()).await;
     assert!(
         matches!(begin(&store, EMAIL, now()).await, Attempt::Locked(_)),
-        "as long as nobody knows better"
+        "until the password is verified"
     );
     store.forgive_attempts(&ticket).await.unwrap();
     assert_eq!(rows(&store, "attempts").await, 1, "the other's");
@@ -169,7 +169,7 @@ async fn unknown_addresses_cannot_fill_the_table() {
 #[tokio::test]
 async fn no_address_is_kept_in_the_clear() {
     let (dir, store) = empty().await;
-    may(&store, "somebody@b.example", now()).await;
+    may(&store, "third@b.example", now()).await;
     // A server's files are its own, and contain the same.
     let Some(folder) = dir.folder() else { return };
     for name in ["rpcgate.db", "rpcgate.db-wal"] {
@@ -190,7 +190,7 @@ async fn in_any_minute_exactly_the_allowed_number_of_attempts_is_admitted() {
     assert_eq!(admit("192.0.2.1/32", 20).await, Some(Duration::from_secs(40)));
     assert_eq!(admit("192.0.2.2/32", 20).await, None);
     assert_eq!(admit("192.0.2.1/32", 59).await, Some(Duration::from_secs(1)));
-    assert_eq!(admit("192.0.2.1/32", 60).await, None, "what was refused was not counted");
+    assert_eq!(admit("192.0.2.1/32", 60).await, None, "refused attempts are not counted");
     assert_eq!(admit("192.0.2.1/32", 60).await, Some(Duration::from_secs(10)));
     assert_eq!(admit("192.0.2.1/32", 70).await, None);
 }

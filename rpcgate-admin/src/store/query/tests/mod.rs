@@ -464,7 +464,7 @@ async fn writers_in_two_programs_each_get_their_turn() {
         .collect();
     for (number, writer) in (0..).zip(writers) {
         let stored = writer.await.unwrap().unwrap().unwrap();
-        assert_eq!(stored.caller.key, KeyId(number), "each reads what it wrote");
+        assert_eq!(stored.caller.key, KeyId(number), "each reads its own write");
     }
     let reported = second.since(0).await.unwrap();
     assert!(reported.windows(2).all(|pair| pair[0].number < pair[1].number));
@@ -472,7 +472,7 @@ async fn writers_in_two_programs_each_get_their_turn() {
         .into_iter()
         .map(|reported| match reported.change {
             Change::Key(id) => id,
-            other => panic!("nobody wrote {other:?}"),
+            other => panic!("unexpected: {other:?}"),
         })
         .collect();
     assert_eq!(keys, (0..40).map(KeyId).collect());

@@ -56,7 +56,7 @@ async fn a_notification_keeps_the_user_and_time_of_its_first_reading() {
     assert_eq!(rows(&store, "notification_reads").await, 3);
     let year = 400 * 86_400;
     assert_eq!(store.sweep(later(year + 1)).await.unwrap().reads, 0);
-    assert_eq!(rows(&store, "notification_reads").await, 2, "who is removed takes along what was read");
+    assert_eq!(rows(&store, "notification_reads").await, 2, "the marks of a removed user are removed");
     assert_eq!(store.sweep(later(year + 2)).await.unwrap().reads, 1);
     assert_eq!(read(one).await, [(second, later(3))].into());
 }

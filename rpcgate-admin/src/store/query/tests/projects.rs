@@ -65,7 +65,10 @@ async fn a_deleted_project_takes_its_keys_with_it() {
     assert!(!found(&store).await.revoked);
     tells(&store, Change::Project(PROJECT), store.delete_project(TENANT, PROJECT, later(5))).await;
     let stored = found(&store).await;
-    assert!(stored.revoked && stored.caller.project == PROJECT, "its calls are still told from strangers'");
+    assert!(
+        stored.revoked && stored.caller.project == PROJECT,
+        "its calls still differ from those of unknown keys"
+    );
     assert_eq!(store.key(TENANT, KEY).await.unwrap().unwrap().revoked_at, Some(later(5)));
     assert_eq!(store.key(TENANT, KeyId(6)).await.unwrap(), Some(ended), "the moment stays");
     assert_eq!(store.key(TENANT, KeyId(7)).await.unwrap(), Some(spared));

@@ -123,7 +123,7 @@ async fn a_disabled_user_is_logged_out_at_once_until_operators_enable_the_accoun
         (StatusCode::FORBIDDEN, &json!("this account is disabled"))
     );
     let wrong = login(&site, EMAIL, "wrong horse, wrong staple").await;
-    assert_eq!(wrong.status, StatusCode::UNAUTHORIZED, "only who has the password learns of it");
+    assert_eq!(wrong.status, StatusCode::UNAUTHORIZED, "only a caller with the password learns of it");
     let form = json!({"token": token, "password": "another horse, another staple"});
     assert_eq!(post(&site, "/auth/password/reset", form).await.status, StatusCode::BAD_REQUEST);
     let sent = mails(&site).len();
