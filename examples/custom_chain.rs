@@ -6,11 +6,11 @@
 //! **A chain of its own kind** takes an [`Adapter`]: a table of methods, and the few answers no table can give. Here it
 //! is a made-up ledger of a harbour at `/harbour`. Its table uses every kind of row:
 //!
-//! | method | units | what is special |
+//! | method | units | notes |
 //! |---|---|---|
-//! | `harbour_name` | 0 | never changes: kept for good |
-//! | `harbour_tide` | 1 | kept for 2 s |
-//! | `harbour_entry` | 10 | never changes once it is final, and until then is kept for 2 s |
+//! | `harbour_name` | 0 | never changes: cached for ever |
+//! | `harbour_tide` | 1 | cached for 2 s |
+//! | `harbour_entry` | 10 | never changes once it is final, and until then is cached for 2 s |
 //! | `harbour_search` | 75 | heavy: counts in the heavy budget |
 //! | `harbour_file` | 20 | submits: never kept, never sent twice, never sent together with other calls |
 //! | `watch_*` | 1 | heavy, and closed unless the operator opens it |

@@ -49,7 +49,7 @@ use tokio::net::TcpListener;
 use tower::util::BoxCloneSyncService;
 use tower::{Layer, ServiceExt, service_fn};
 
-/// The application's own table of users: token, and who it is.
+/// The application's own table of users: token and user.
 type Users = HashMap<&'static str, Arc<Caller>>;
 
 fn users() -> Users {

@@ -5,7 +5,7 @@
 //! `Err(refusal)`.
 //!
 //! The step here screens addresses and answers one method by itself. It comes behind the quota: a call that it answers has
-//! been reserved there and costs its method's weight, a call that it refuses is given back. Before the quota its answers
+//! been reserved there and costs its method's weight, the units of a call that it refuses are returned. Before the quota its answers
 //! would be free.
 //!
 //! `stack::http_stack` has all layers in a fixed order, so here the layers that this service wants are put together by hand.

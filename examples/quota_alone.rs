@@ -1,7 +1,7 @@
 //! How do I charge and record calls of types of my own?
 //!
 //! A program draws maps for its customers. It speaks no HTTP here: [`Order`] and [`Map`] are plain structs. From rpcgate it
-//! takes `QuotaLayer`: a customer has so many Compute Units in 24 hours, a map costs as many as its size, a map that could
+//! takes `QuotaLayer`: a customer has a number of Compute Units in 24 hours, a map costs as many as its size, a map that could
 //! not be drawn costs nothing, and every order leaves a record, from which invoices are written.
 //!
 //! Run it with `cargo run -p rpcgate-examples --example quota_alone`.
@@ -39,7 +39,7 @@ fn customer(number: u128) -> Arc<Caller> {
     Arc::new(caller)
 }
 
-/// Who ordered, and what it costs: a Compute Unit for every ten pixels of an edge.
+/// The customer and the cost: a Compute Unit for every ten pixels of an edge.
 fn price(order: &Order) -> Option<(CallerRef<'_>, CallView<'_>)> {
     let rule = MethodRule { cu: order.size / 10, ..MethodRule::UNLISTED };
     Some((CallerRef::from(&order.customer), CallView::new(ChainName::new("maps"), "draw", rule)))

@@ -1,6 +1,6 @@
 //! How do I offer JSON-RPC batches in front of a node that takes none?
 //!
-//! `SplitBatchLayer` sends each call of a batch as a request of its own, at most so many at the same time, and joins the
+//! `SplitBatchLayer` sends each call of a batch as a request of its own, with a limit of parallel ones, and joins the
 //! answers in the order of the calls. It needs no callers, no chains and no accounts. Here it is an axum application, and the
 //! node answers single calls only.
 //!

@@ -27,7 +27,7 @@ pub const DASH: Utxo = Utxo::new(FACTS)
         Method::new("mnsync", 1),
     ])
     // Reads, and the one submission that needs no key of the node. The others connect, sign, register or vote with
-    // what the node's wallet or masternode holds.
+    // the content of the node's wallet or masternode.
     .limiting(&[
         ("masternode", &["count", "current", "list", "payments", "status", "winner", "winners"]),
         (

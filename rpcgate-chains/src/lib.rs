@@ -376,7 +376,7 @@ mod tests {
         }
     }
 
-    /// The lists say what the marks do: a method listed as closed is closed, and an operator may open it if the list says
+    /// The lists agree with the marks: a method listed as closed is closed, and an operator may open it if the list says
     /// so; a method of which some calls are closed is narrowed by its parameters.
     #[test]
     fn every_listed_closed_call_is_closed() {

@@ -67,7 +67,7 @@ struct Queue {
     spare: Vec<Waker>,
 }
 
-/// Resumes all futures that wait in `queue`, but for the leader, which is returned: its own yield wakes it. The wakers run
+/// Resumes all futures that wait in `queue`, except the leader, which is returned: its own yield wakes it. The wakers run
 /// without the lock, because they are foreign code.
 fn resume_all(queue: &Mutex<Queue>, mut here: MutexGuard<'_, Queue>) -> Option<Waker> {
     here.resumed += 1;

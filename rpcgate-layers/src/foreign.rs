@@ -107,7 +107,7 @@ pub fn caller_of<B>(request: &http::Request<B>) -> Option<CallerRef<'_>> {
 pub struct Native;
 
 /// Marks a layer of a foreign stack. `tell` reads what the layer needs from a request, `clock` is a clock where the layer
-/// needs one and `()` elsewhere, and `reject` answers what the layer refuses.
+/// needs one and `()` elsewhere, and `reject` answers refused requests.
 #[derive(Clone)]
 pub struct Foreign<F, C = Arc<dyn Clock>, J = RejectAsRequest> {
     pub(crate) tell: F,
@@ -218,7 +218,7 @@ impl<F> fmt::Debug for AcceptFn<F> {
 macro_rules! refusing {
     ($layer:ident) => {
         impl<F, C, J> $layer<$crate::foreign::Foreign<F, C, J>> {
-            /// The same layer, which answers what it refuses with what `refusing` makes of request and refusal.
+            /// The same layer, which answers refused requests with the result of `refusing` for request and refusal.
             pub fn refusing<R, Res, G>(
                 self,
                 refusing: G,

@@ -1,4 +1,4 @@
-//! Work that goes on after the request that began it has ended.
+//! Work that continues after the request that began it has ended.
 
 use std::fmt::Debug;
 use std::future::Future;

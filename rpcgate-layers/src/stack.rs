@@ -189,7 +189,7 @@ pub fn call_stack<S>(parts: &Parts, upstream: S) -> CallStack<S> {
 /// The layers that see the handshake of a stream, in front of `open`. The handshake is one entry of its tally.
 pub fn handshake_stack<S>(parts: &Parts, open: S) -> HandshakeStack<S> {
     let layers = (
-        // A handshake is a request of the plan like any other; what the stream brings afterwards is not.
+        // A handshake is a request of the plan like any other; the messages of the stream afterwards are not.
         WindowLayer::new(parts.accounting.counters.clone()),
         // To ask for a chain that is off is a request, but nothing more.
         ServedLayer::new(),

@@ -72,7 +72,7 @@ fn tidy(journal: &Journal) {
     }
 }
 
-/// Calls `work` so many times; the time of `between`, which runs at intervals, is not counted.
+/// Calls `work` this many times; the time of `between`, which runs at intervals, is not counted.
 #[expect(clippy::disallowed_methods, reason = "a measurement of this machine")]
 fn timed(mut times: u64, mut work: impl FnMut(), mut between: impl FnMut()) -> Duration {
     let mut sum = Duration::ZERO;

@@ -1,4 +1,4 @@
-//! From a configuration to what the stack is built of.
+//! From a configuration to the parts of the stack.
 
 use crate::access::AccessLog;
 use crate::journal::Journal;
@@ -31,7 +31,7 @@ use std::sync::Arc;
 /// The pools at work, by chain.
 pub(crate) type PoolMap = HashMap<&'static str, Arc<Pool>>;
 
-/// Every chain of the catalog as `config` leaves it, served if it has a pool. Heads of `before` go on.
+/// Every chain of the catalog as `config` leaves it, served if it has a pool. Heads of `before` are kept.
 pub(crate) fn chains(config: &Config, pools: &PoolMap, before: &Chains) -> Chains {
     let chain = |adapter: Arc<dyn rpcgate_core::adapter::Adapter>| {
         let name = adapter.facts().name.as_str();
@@ -129,7 +129,7 @@ impl FileDirectory {
     }
 
     /// Puts the keys of `config` in the place of the former ones. No key is good for a moment that neither the former
-    /// nor the new configuration lets in.
+    /// nor the new configuration accepts.
     pub fn replace(&self, config: &Config) {
         let mut seen = self.seen.lock();
         let callers = config.callers();

@@ -1,4 +1,4 @@
-//! For tests: what a thread logs.
+//! For tests: captures the log of a thread.
 
 use parking_lot::Mutex;
 use rpcgate_admin::process::log::subscriber;

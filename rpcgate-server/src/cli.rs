@@ -19,7 +19,7 @@ pub struct ServerCli {
 /// What can be done.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
 pub enum ServerCommand {
-    /// Serve what the configuration says, until SIGTERM or Ctrl-C; SIGHUP reads it again
+    /// Serve the configuration until SIGTERM or Ctrl-C; SIGHUP reads it again
     Run(ConfigFile),
     /// Read and check the configuration, and print the effective one with its secrets masked
     Check(ConfigFile),
@@ -30,7 +30,7 @@ pub enum ServerCommand {
 /// Options of the demo.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct DemoArgs {
-    /// Folder that keeps what the demo must remember
+    /// Folder for the demo's state
     #[arg(long, value_name = "DIR", default_value = "rpcgate-demo")]
     pub dir: PathBuf,
     /// Where the gateway listens; port 0 picks a free one

@@ -71,7 +71,7 @@ pub async fn create(
 }
 
 fn first_line(input: &mut dyn BufRead) -> Result<String, Failure> {
-    // More than a password may have, so that one that is too long is reported as such.
+    // More than a password may have, so that a password that is too long is reported.
     const MAX: u64 = 64 << 10;
     let mut line = String::new();
     let mut limited = std::io::Read::take(input, MAX);

@@ -1,6 +1,6 @@
 //! The description of the API: OpenAPI 3.0.3 (specification, "Versioning").
 //!
-//! The handlers describe it as 3.1. What 3.0 expresses differently is converted, and what applies to all operations
+//! The handlers describe it as 3.1. Parts that 3.0 expresses differently are converted, and parts common to all operations
 //! is added by rule instead of being repeated at each.
 
 use crate::management::access::LEAST_ROLE;
@@ -30,7 +30,7 @@ pub fn head(url: &str) -> OpenApi {
         .build()
 }
 
-/// `collected` as OpenAPI 3.0.3, completed with what applies to all operations.
+/// `collected` as OpenAPI 3.0.3, completed with the parts common to all operations.
 pub fn finished(collected: &OpenApi) -> Value {
     // A document consists of texts, numbers and lists, which JSON can always represent.
     let mut document = serde_json::to_value(collected).unwrap_or_default();
@@ -56,7 +56,7 @@ fn object(value: &mut Value) -> impl Iterator<Item = (&String, &mut Value)> {
     value.as_object_mut().into_iter().flatten()
 }
 
-/// Adds to an operation what follows from its properties.
+/// Adds the parts that follow from an operation's properties.
 fn complete(operation: &mut Value, has_id: bool, is_auth: bool) {
     let least = operation[LEAST_ROLE].as_str().unwrap_or_default();
     let (needs_token, needs_role) = (least != "none", !matches!(least, "none" | "user"));

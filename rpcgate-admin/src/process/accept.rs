@@ -21,7 +21,7 @@ pub struct Acceptor {
     addr: SocketAddr,
 }
 
-/// How many connections of a listener may be open at a time, and what one more is answered.
+/// The number of connections of a listener that may be open at a time, and the answer to one more.
 #[derive(Clone, Debug)]
 pub struct ConnectionBound {
     /// Connections that may be open at a time.

@@ -56,7 +56,7 @@ where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     // A line that cannot be written is lost. Reporting that on standard error, which is what could not be written to,
-    // would panic, and the journal's threads must go on.
+    // would panic, and the journal's threads must continue.
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter_of(filter)?)
         .with_writer(writer)

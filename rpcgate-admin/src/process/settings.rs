@@ -1,4 +1,4 @@
-//! Loading the configuration: a file, the environment, and what a command sets by itself.
+//! Loading the configuration: a file, the environment, and the settings of a command.
 
 use super::Failure;
 use clap::Args;

@@ -4,7 +4,7 @@
 //! write-ahead log keeps independent of each other. A write takes the lock that it needs when it begins (`BEGIN
 //! IMMEDIATE`): a transaction that reads first and asks for the lock later can fail at once if another process is
 //! writing, whatever its busy timeout. The same holds with a server: a write begins with a lock that all programs
-//! share, so that what it has read stays true until it ends.
+//! share, so that its reads stay valid until it ends.
 
 use super::database_location::{DatabaseLocation, create, refused};
 use super::error::{StoreError, is_busy};

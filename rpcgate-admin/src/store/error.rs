@@ -6,7 +6,7 @@ use sea_orm::{DbErr, RuntimeErr};
 use std::error::Error;
 use std::time::Duration;
 
-/// Why the database did not do what it was asked.
+/// The reason why the database did not execute a statement.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -34,7 +34,7 @@ pub enum StoreError {
     /// A usage query that would read more than can be answered in time; the text says how to narrow it.
     #[error("{0}")]
     TooWide(String),
-    /// This tenant has so many usage queries running that another would wait too long.
+    /// This tenant has too many usage queries running: another would wait too long.
     #[error("too many questions about usage at a time")]
     Busy,
     /// A number that exceeds what the database can store.

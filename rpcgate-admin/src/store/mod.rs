@@ -1,6 +1,6 @@
 //! The databases. This is the only module that contains SQL.
 //!
-//! [`Store`] holds what the management side decides: tenants, users and their sessions, projects, keys, quotas, and
+//! [`Store`] holds the data of the management side: tenants, users and their sessions, projects, keys, quotas, and
 //! the settings by which operators override the configuration. Every write is one transaction. A change that gateways
 //! must learn of is written in that transaction as a row of the change feed, which the store exposes as core's
 //! [`ChangeFeed`](rpcgate_core::backend::changes::ChangeFeed); what people may want to look up later is written in it

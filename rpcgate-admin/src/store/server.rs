@@ -2,7 +2,7 @@
 //!
 //! A frozen server, or a network that drops everything, answers nothing on an open connection, so each call has a
 //! deadline on our side, and connections that missed it are not used again. The server has the same deadline for
-//! statements, so that it does not go on with work whose caller has gone. It also ends the transaction of a program
+//! statements, so that it does not continue work whose caller has gone. It also ends the transaction of a program
 //! that is frozen itself, before all others have waited in vain for the locks of that transaction.
 
 use super::error::{StoreError, is_unavailable};
@@ -25,7 +25,7 @@ const IDLE: Duration = Duration::from_secs(600);
 /// A connection is replaced at this age: by then its host name may resolve to another server.
 const LIFE: Duration = Duration::from_secs(1_800);
 
-/// Why a server is refused that may lose what it has acknowledged.
+/// The reason for refusing a server that may lose acknowledged writes.
 const LOSES_COMMITS: &str = "synchronous_commit is off, so what it acknowledges can be lost with the power: set it on, \
                              with ALTER DATABASE … SET synchronous_commit = on";
 

@@ -36,7 +36,7 @@ impl Closing {
         self
     }
 
-    /// Lets the operator open them.
+    /// Allows the operator to open them.
     #[must_use]
     pub const fn openable(mut self) -> Self {
         self.openable = true;

@@ -1,8 +1,8 @@
-//! Reading a few members of params and results in place: what an adapter needs for
+//! Reads a few members of params and results in place, as far as an adapter needs them for
 //! [`narrow`](rpcgate_core::adapter::Adapter::narrow), [`settled`](rpcgate_core::adapter::Adapter::settled) and
 //! [`seen`](rpcgate_core::adapter::Adapter::seen), without building a tree of the JSON.
 //!
-//! Every function takes the raw JSON of one value and finds what it is asked for by one pass over its bytes. A value that
+//! Every function takes the raw JSON of one value and finds the requested part in one pass over its bytes. A value that
 //! cannot be read holds nothing, unless a function says otherwise.
 //!
 //! ```

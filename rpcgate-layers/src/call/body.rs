@@ -35,7 +35,7 @@ impl Default for BodyLimits {
     }
 }
 
-/// A call is written anew for a node, so a body will be in memory twice. The memory for both is taken as the body arrives:
+/// A call is written again for a node, so a body will be in memory twice. The memory for both is taken as the body arrives:
 /// a request that is refused after all of it was read would have cost the most.
 const COPIES: usize = 2;
 

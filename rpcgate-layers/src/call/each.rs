@@ -89,7 +89,7 @@ pub struct OwnedCall {
 impl OwnedCall {
     fn new(entry: &Entry, tally: &Tally) -> Self {
         let view = entry.call.view(&tally.body, tally.chain.name());
-        // A slice of the body where it is one, and a copy of what a REST call has made of its path.
+        // A slice of the body if the part is one, and a copy of the parts that a REST call has derived from its path.
         let owned = |part: &[u8]| match part {
             [] => Bytes::new(),
             _ if view.is_rest && part.as_ptr() != tally.body.as_ptr() => Bytes::copy_from_slice(part),

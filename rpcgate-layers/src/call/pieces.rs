@@ -16,12 +16,12 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// No pieces, and a text with capacity for so many bytes.
+    /// No pieces, and a text with capacity for this many bytes.
     pub(super) fn with_capacity(bytes: usize) -> Self {
         Pieces { text: Vec::with_capacity(bytes), ..Pieces::default() }
     }
 
-    /// Whether a content of so many bytes is shared.
+    /// Whether a content of this many bytes is shared.
     pub(super) const fn shares(bytes: usize) -> bool {
         bytes >= SHARED
     }

@@ -76,7 +76,7 @@ impl SplitBatchLayer {
         }
     }
 
-    /// The same layer, which sends so many calls of a batch at the same time; at least one.
+    /// The same layer, which sends this many calls of a batch at the same time; at least one.
     #[must_use]
     pub fn with_parallel(mut self, calls: usize) -> Self {
         self.parallel = calls.max(1);
@@ -97,7 +97,7 @@ impl SplitBatchLayer {
         self
     }
 
-    /// The same layer with so many bytes at most in the response to one call, where a larger one is a failed call, and in the
+    /// The same layer with this limit for the bytes of the response to one call, where a larger one is a failed call, and in the
     /// joined response to a batch: an answer for which it has no room is replaced with [`Refusal::ReplyTooLarge`].
     #[must_use]
     pub fn with_answer(mut self, bytes: usize) -> Self {

@@ -1,4 +1,4 @@
-//! Builds a gateway from defaults and what its embedder brings along.
+//! Builds a gateway from defaults and the backends and settings of its embedder.
 
 use super::{GatewayService, Housekeeping, Running};
 use crate::call::body::BodyLimits;
@@ -155,7 +155,7 @@ impl GatewayBuilder {
         self
     }
 
-    /// Lets a key call, as the only one of a project and tenant of its own, on this plan.
+    /// Accepts a key, as the only one of a project and tenant of its own, on this plan.
     pub fn key(mut self, key: impl Into<String>, plan: Plan) -> Self {
         self.keys.push((key.into(), plan));
         self
@@ -167,7 +167,7 @@ impl GatewayBuilder {
         self
     }
 
-    /// Lets requests call without a key, all of them as one caller on this plan: for a gateway behind something else
+    /// Accepts requests without a key, all of them as one caller on this plan: for a gateway behind something else
     /// that knows its callers, or for cache, batches and node pool alone.
     pub fn open(self, plan: Plan) -> Self {
         self.directory(Arc::new(OpenDirectory::new(caller(0, plan))))
@@ -197,7 +197,7 @@ impl GatewayBuilder {
         self
     }
 
-    /// Runs what goes on beside requests. Default: tasks of the tokio runtime that the gateway is built in.
+    /// Runs the work that continues beside requests. Default: tasks of the tokio runtime that the gateway is built in.
     pub fn spawn(mut self, spawn: Arc<dyn Spawn>) -> Self {
         self.spawn = Some(spawn);
         self
@@ -209,7 +209,7 @@ impl GatewayBuilder {
         self
     }
 
-    /// Scales down the limits of keys that go on calling although they are refused. Default: none are.
+    /// Scales down the limits of keys that keep calling although they are refused. Default: no limits are scaled down.
     pub fn safeguard(mut self, rule: SafeguardRule) -> Self {
         self.safeguard = Some(rule);
         self
@@ -239,7 +239,7 @@ impl GatewayBuilder {
         self
     }
 
-    /// What a batch counts as in the plan windows. Default: one request.
+    /// How a batch is counted in the plan windows. Default: as one request.
     pub fn batch_counts(mut self, batch: BatchCounts) -> Self {
         self.batch = batch;
         self

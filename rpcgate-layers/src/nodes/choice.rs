@@ -14,7 +14,7 @@ impl Rotation {
     /// candidates, and of two of them, next in turn, the one that is likely to answer sooner is chosen. If none is healthy,
     /// the one that is least behind is; if all are backed off from, the one whose backoff ends first.
     ///
-    /// `nodes` are nodes, or what a transport keeps of each.
+    /// `nodes` are nodes, or a transport's state of each.
     pub(super) fn choose<'a, N: AsRef<Node>>(
         &self,
         nodes: &'a [N],

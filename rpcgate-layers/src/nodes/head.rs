@@ -122,7 +122,7 @@ impl ProbeCall {
     }
 }
 
-/// The height that a pool of so many nodes is compared with, by those that answered.
+/// The height with which the nodes of a pool of this size are compared, by those that answered.
 fn reference(mut heights: Vec<u64>, nodes: usize) -> Option<u64> {
     heights.sort_unstable_by(|a, b| b.cmp(a));
     match heights[..] {
@@ -145,7 +145,7 @@ mod tests {
         ScriptedNode::always(answer(&format!(r#"{{"jsonrpc":"2.0","id":1,{result}}}"#))).await
     }
 
-    /// Watches until every node was asked `rounds` times; gives back the head.
+    /// Watches until every node was probed `rounds` times; returns the head.
     async fn watched(results: &[&str], before: u64) -> (Option<u64>, Vec<Option<u64>>) {
         let mut nodes = Vec::new();
         for result in results {

@@ -1,4 +1,4 @@
-//! The health of a node: what its answers and its probes have shown.
+//! The health of a node, as its answers and its probes show it.
 
 use super::backoff::Backoff;
 use rpcgate_core::adapter::NodeStatus;
@@ -16,19 +16,19 @@ pub enum NodeHealth {
     Syncing,
     /// It is farther behind the others than a node may be.
     Behind {
-        /// By so many blocks.
+        /// By this many blocks.
         blocks: u64,
     },
     /// It has not answered its last probes.
     Silent,
     /// Its answers to calls were unusable several times in a row, or it requested a pause.
     Ejected {
-        /// Until so much time has passed.
+        /// For this time.
         left: Duration,
     },
     /// No connection could be made.
     Unreachable {
-        /// Until so much time has passed.
+        /// For this time.
         left: Duration,
     },
 }

@@ -34,7 +34,7 @@ impl Node {
         Arc::new(Node { index: NodeIndex(index), config, health, in_flight })
     }
 
-    /// The current status of the node, which has so many idle connections.
+    /// The current status of the node, which has this many idle connections.
     pub(super) fn view(&self, now: Duration, idle: usize) -> NodeView<'_> {
         NodeView {
             index: self.index,

@@ -127,7 +127,7 @@ impl Pool {
         self.http.iter().for_each(|client| client.sweep(now));
     }
 
-    /// Records what a node's probe showed, and how long it took.
+    /// Records the result of a node's probe, and how long it took.
     pub(super) fn record_probe(&self, index: NodeIndex, status: Option<NodeStatus>, latency: Duration) {
         if let Some(node) = self.nodes.get(index.0) {
             node.health.record_probe(status);

@@ -34,7 +34,7 @@ pub(super) struct RetryBalance {
 
 #[derive(Debug)]
 struct Saved {
-    /// In parts of a retry: what one call earns.
+    /// The fraction of a retry that one call earns.
     parts: f64,
     /// The calls that are counted in it.
     calls: u64,
@@ -52,7 +52,7 @@ impl RetryBalance {
         }
     }
 
-    /// What so many seconds earn without any call.
+    /// The retries that this many seconds earn without any call.
     fn min_parts(budget: &RetryBudget, secs: f64) -> f64 {
         f64::from(budget.calls_per_retry) * f64::from(budget.min_per_sec) * secs
     }

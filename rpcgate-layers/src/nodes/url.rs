@@ -197,7 +197,7 @@ fn unescaped(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A path segment of so many characters is taken for a key.
+/// A path segment of this many characters is treated as a key.
 const KEY_LENGTH: usize = 16;
 
 fn shown(scheme: &str, login: Option<&str>, host: &str, path: &PathAndQuery) -> String {

@@ -98,7 +98,7 @@ impl Link {
         }
         let now = self.shared.micros();
         let behind = i64::try_from(recording.behind.as_micros()).unwrap_or(i64::MAX);
-        // This is read before the unused units: a call that is over has returned what it did not use.
+        // This is read before the unused units: a call that is over has returned its unused units.
         let known = self.report.recorded_up_to(self.shared.in_flight.advance(now), now, behind);
         let names = &self.shared.names;
         let unused_units = names.unused(comparison);

@@ -4,7 +4,7 @@
 //! The layers before the body (route to scope) decide the same for every transport; only the answer to a refused
 //! request differs: an HTTP response, a gRPC status, a failed handshake. So they are generic over
 //! [`AdmissionResponse`]. HTTP answers with a [`PendingResponse`](super::message::PendingResponse); a transport that
-//! goes on by itself puts [`Admit`](super::admit::Admit) at the end of the admission stack.
+//! continues by itself puts [`Admit`](super::admit::Admit) at the end of the admission stack.
 
 use rpcgate_core::call::{Call, Entry, Payload};
 use rpcgate_core::refusal::Refusal;

@@ -1,4 +1,4 @@
-//! The end of an admission stack whose transport goes on by itself and answers refusals in its own form.
+//! The end of an admission stack whose transport continues by itself and answers refusals in its own form.
 
 use super::admission::{AdmissionResponse, Denied};
 use super::message::Authenticated;

@@ -60,7 +60,7 @@ fn once<F: Future>(future: F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Sends `request` through `layer` to a mock that becomes ready late, and has `respond` say what the mock answers. A layer
+/// Sends `request` through `layer` to a mock that becomes ready late, and has `respond` decide the answer of the mock. A layer
 /// that `waits` itself is ready at once and polls the mock later.
 async fn sees_to_readiness<L, Req, In, Out>(
     layer: L,

@@ -1,4 +1,4 @@
-//! Nodes that speak raw bytes, for tests of what asks nodes.
+//! Nodes that speak raw bytes, for tests of node clients.
 
 use crate::nodes::{NodeConfig, NodeRequestError, Pool, PoolLimits, RetryPolicy};
 use crate::transport::h1::{AnswerBody, NodeRequest};
@@ -173,7 +173,7 @@ impl PoolFixture {
         self.whole(NodeRequest { broadcast: true, ..call("send") }).await
     }
 
-    /// Lets the tasks run until `so`; it is bound to become so.
+    /// Runs the tasks until `so` is true.
     pub(crate) async fn until(&self, so: impl Fn(&Pool) -> bool) {
         let wait = async {
             while !so(&self.pool) {
@@ -248,7 +248,7 @@ pub(crate) async fn failing<R: Future<Output = ()> + Send + 'static>(
     .await
 }
 
-/// Limits of calls that end after so many milliseconds.
+/// Limits of calls that end after this many milliseconds.
 pub(crate) fn ending_after(millis: u64) -> PoolLimits {
     let retry = RetryPolicy { deadline: Duration::from_millis(millis), ..RetryPolicy::default() };
     PoolLimits { retry, ..PoolLimits::default() }

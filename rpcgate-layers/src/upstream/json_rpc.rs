@@ -1,4 +1,4 @@
-//! JSON-RPC calls at the nodes: they are sent in as few requests as possible, and settled with what their answers mean.
+//! JSON-RPC calls at the nodes: they are sent in as few requests as possible, and settled according to their answers.
 
 use super::classify::{Answer, Expected};
 use super::index::first_index;

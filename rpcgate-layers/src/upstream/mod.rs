@@ -1,5 +1,5 @@
 //! The service at the end of the call stack: it writes the calls that are still open, sends them to the chain's nodes and
-//! settles their entries with what the answers mean.
+//! settles their entries according to the answers.
 //!
 //! Which node gets a call, and how often, is decided in [`nodes`](crate::nodes).
 

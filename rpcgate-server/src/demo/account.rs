@@ -186,7 +186,7 @@ async fn find(store: &Store, state: &DemoState) -> Result<Option<StoredKey>, Sto
     store.caller(KeyHash::of(&state.api_key), &Plans::default()).await
 }
 
-/// Treats what exists already as made.
+/// Treats existing objects as created.
 fn there(made: Result<(), StoreError>) -> Result<(), StoreError> {
     match made {
         Err(StoreError::Taken { .. }) => Ok(()),

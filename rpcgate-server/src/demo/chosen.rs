@@ -47,7 +47,7 @@ pub enum BadNode {
     /// No chain has this name.
     #[error("--node {0}: there is no such chain; known are {known}", known = names())]
     Chain(String),
-    /// The part is neither its WebSocket nor its gRPC.
+    /// The part is neither `ws` nor `grpc`.
     #[error("--node {chain}.{part}: a node has no such part; known are ws and grpc")]
     Part {
         /// The chain.
@@ -74,7 +74,7 @@ fn names() -> String {
 }
 
 impl ChosenNode {
-    /// Checks what the command line read: chain, part (`url`, `ws` or `grpc`) and URL.
+    /// Checks an option of the command line: chain, part (`url`, `ws` or `grpc`) and URL.
     pub(super) fn new((chain, part, url): &(String, String, String)) -> Result<Self, BadNode> {
         if rpcgate_chains::by_path(chain).is_none() {
             return Err(BadNode::Chain(chain.clone()));

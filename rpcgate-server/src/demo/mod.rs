@@ -4,7 +4,7 @@
 //! Everything that a second start needs is in one folder, so that key, ids, usage and blocks stay the same:
 //! `state.json` with the seed and the secrets; the databases of accounts and usage, and the journal; and a file for
 //! each chain on which a client submitted something, so that confirmed and pending transactions are there again.
-//! `demo.json` in the same folder holds what a program needs to use the demo; it is written once everything is ready.
+//! `demo.json` in the same folder holds everything that a program needs to use the demo; it is written once everything is ready.
 
 mod account;
 mod chosen;
@@ -292,7 +292,7 @@ impl Demo {
         self.dir.file(FILE)
     }
 
-    /// Lines to paste into a shell, and what else a newcomer should know.
+    /// Lines to paste into a shell, and further hints for new users.
     pub fn welcome(&self) -> String {
         welcome::text(&self.sheet, self.tier.name(), &self.file())
     }
@@ -311,7 +311,7 @@ impl Demo {
         Ok(asleep)
     }
 
-    /// Finishes the calls in flight, ships what was recorded of them to the usage database, then stops the gateway, the
+    /// Finishes the calls in flight, ships their records to the usage database, then stops the gateway, the
     /// management API and the nodes. `demo.json` stays.
     pub async fn stop(self) -> Drained {
         let (drained, cut) = tokio::join!(self.gateway.drain(), self.management.drain());

@@ -53,7 +53,7 @@ impl NodeListener {
         self.start(HostedNode { node, submissions: None, gone: false }, dial, clock)
     }
 
-    /// As [`NodeListener::serve`], but what clients submit is stored.
+    /// Like [`NodeListener::serve`], but stores the submissions of clients.
     pub(super) fn serve_kept(
         self,
         node: Box<dyn Simulated>,

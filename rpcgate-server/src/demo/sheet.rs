@@ -1,4 +1,4 @@
-//! `demo.json`: what a program needs to use a demo that is ready.
+//! `demo.json`: everything that a program needs to use a demo that is ready.
 
 use super::account::Account;
 use super::dir::{Dir, DirError};

@@ -148,7 +148,7 @@ impl DemoState {
         Ok(state)
     }
 
-    /// Makes what an earlier version did not store. Returns whether anything was missing.
+    /// Creates the values that an earlier version did not store. Returns whether any was missing.
     fn complete(&mut self) -> Result<bool, NoRandomness> {
         let mut made = false;
         for (text, length) in [

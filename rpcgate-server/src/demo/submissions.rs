@@ -7,7 +7,7 @@
 //! the disk: they survive the process, and all but the last seconds before a power failure.
 //!
 //! A file ends before the transaction that would make it more than [`SUBMISSIONS`], or more than [`SUBMISSION_BYTES`]
-//! of them. A UTXO node refuses beyond that. An EVM node goes on, and what it takes from then on is lost at the next
+//! of them. A UTXO node refuses beyond that. An EVM node accepts more, but these are lost at the next
 //! start, when accounts are as the stored transactions left them; its blocks' hashes do not cover transactions, so this
 //! is not a reorganisation either. Removing the file starts over.
 
@@ -42,7 +42,7 @@ enum End {
 #[derive(Debug, Default)]
 struct Kept {
     past: Vec<Submission>,
-    /// Length in bytes of what stays; 0 to start over.
+    /// The length in bytes of the part that stays; 0 to start over.
     length: usize,
 }
 
@@ -66,8 +66,8 @@ impl Submissions {
         Ok((Submissions { path, seed, held, end: End::Known(length as u64) }, past))
     }
 
-    /// Adds what a node has just taken; each transaction is stored whole or not at all. A file that cannot be written
-    /// is given up, with one warning in the log: the demo goes on without it.
+    /// Adds the submissions that a node has just taken; each transaction is stored whole or not at all. A file that cannot be written
+    /// is abandoned, with one warning in the log: the demo continues without it.
     pub(super) fn add(&mut self, fresh: &[Submission]) {
         if fresh.is_empty() || matches!(self.end, End::Closed) {
             return;

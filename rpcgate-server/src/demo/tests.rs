@@ -281,7 +281,7 @@ async fn node(demo: &Demo, chain: &str, method: &str, params: Value) -> Value {
     answer["result"].take()
 }
 
-/// A payment of what block `height` made, without a signature that would have to be true.
+/// A payment from the coinbase of block `height`, without a valid signature.
 async fn payment(demo: &Demo, chain: &str, height: u64) -> String {
     let hash = node(demo, chain, "getblockhash", json!([height])).await;
     let txid = node(demo, chain, "getblock", json!([hash])).await["tx"][0].as_str().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! Checking what a configuration refers to.
+//! Checks the files and servers that a configuration refers to.
 
 use crate::counting::Counting;
 use crate::listen::tls;

@@ -1,4 +1,4 @@
-//! What a gateway is started with beside its configuration, and what of it falls back on the configuration.
+//! The options of a gateway beside its configuration, and their defaults from the configuration.
 
 use crate::counting::Counting;
 use crate::journal::Journal;
@@ -19,14 +19,14 @@ pub struct StartOptions {
     pub clock: Arc<dyn Clock>,
     /// What outlives the process: its journal, its counters, and the keys of the management database, which are looked
     /// up after those of the configuration. The gateway becomes ready when its state is, and closes it at the end of a
-    /// drain. If absent, only what the next three fields store elsewhere outlives the process.
+    /// drain. If absent, only the state that the next three fields store elsewhere outlives the process.
     pub state: Option<Arc<State>>,
     /// Where records go. If absent, to the journal of `state`. Without a state either, they are dropped, and the log
     /// says so.
     pub sink: Option<Arc<dyn UsageSink>>,
     /// The callers. If absent, the keys of the configuration, which a reload replaces, and those of `state`.
     pub directory: Option<Arc<dyn Directory>>,
-    /// Counters in this process, with what they have counted already. If absent, those of the configuration: in Redis,
+    /// Counters in this process, with their present counts. If absent, those of the configuration: in Redis,
     /// or in this process, continuing from what `state` restores.
     pub counters: Option<Arc<MemoryCounters>>,
     /// Client connections that may be open at a time; one more is answered 503 and closed.

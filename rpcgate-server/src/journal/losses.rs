@@ -3,7 +3,7 @@
 use super::records::Weight;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Counts the records that neither disk nor memory took.
+/// Counts the records that neither disk nor memory could hold.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     records: AtomicU64,

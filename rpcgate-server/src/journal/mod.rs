@@ -1,7 +1,7 @@
 //! The journal: usage that is not in the database yet, on the gateway's own disk.
 //!
 //! A record is one frame of [`rpcgate_core::journal`]'s form, at the end of a segment of its thread's shard, and
-//! written before its answer leaves: killing the process does not undo what it wrote. Answers that are ready at the
+//! written before its answer leaves: killing the process does not undo its writes. Answers that are ready at the
 //! same time share one write. A thread flushes to the medium on a timer, for power failures. Refusals are never billed;
 //! they wait up to a tenth of a second, and in a storm are summed. The shipper reads segments, stores their records,
 //! and removes segments that are sealed and stored.
@@ -133,7 +133,7 @@ pub struct JournalStatus {
 
 /// Usage that is not in the database yet.
 ///
-/// Dropped without [`close`](Journal::close), it leaves what a killed process leaves: every charged record that the
+/// Dropped without [`close`](Journal::close), it leaves the same files as a killed process: every charged record that the
 /// disk took.
 #[derive(Debug)]
 pub struct Journal {
@@ -147,7 +147,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the folder, creates it if it is missing, locks it, and cuts torn records off the segments in it. The
+    /// Opens the folder, creates it if it is missing, locks it, and cuts incomplete records off the segments in it. The
     /// journal takes records at once, but [`is_ready`](UsageSink::is_ready) is false until [`admit`](Journal::admit).
     ///
     /// # Errors
@@ -209,7 +209,7 @@ impl Journal {
         self.shared.segment_files.forget(id)
     }
 
-    /// Lets calls in, once what an earlier process left is shipped.
+    /// Accepts calls, once the records of an earlier process are shipped.
     pub fn admit(&self) {
         self.admits.store(true, Ordering::Release);
     }

@@ -78,7 +78,7 @@ impl Queue {
         self.diverted.load(Ordering::Acquire)
     }
 
-    /// How often records began to go to memory. What a shard wrote before is older than what waits; what it writes
+    /// How often records began to go to memory. A shard's earlier writes are older than the waiting records; what it writes
     /// afterwards is newer.
     pub(super) fn turns(&self) -> u64 {
         self.turns.load(Ordering::Acquire)
@@ -136,7 +136,7 @@ impl Queue {
             image.held.add(weight);
             self.bytes.store(bytes, Ordering::Relaxed);
         } else {
-            // The writer counts on what it wrote here, so it writes no more.
+            // The writer relies on its earlier output here, so it stops writing.
             *is_open = false;
             image.bytes.truncate(before);
             if before == 0 {

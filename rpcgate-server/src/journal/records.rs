@@ -14,7 +14,7 @@ pub(super) struct Weight {
 }
 
 impl Weight {
-    /// The weight of a record that stands for so many. The parts of a WebSocket stream are not calls; any other long call is
+    /// The weight of a record that counts for this many. The parts of a WebSocket stream are not calls; any other long call is
     /// one from its begin.
     pub(super) fn of(record: &Record<'_>, records: u64) -> Self {
         let calls = match (record.phase, record.transport) {

@@ -1,4 +1,4 @@
-//! What an earlier process left in the folder. All its whole records are kept, torn ones are cut off and kept in
+//! Recovers the files of an earlier process. All complete records are kept, incomplete ones are cut off and kept in
 //! separate files, and nothing that is found stops the gateway from starting.
 
 use super::cut;

@@ -268,7 +268,7 @@ impl Segments {
         }
     }
 
-    /// Removes what could not be removed before: whole frames in it would count after a restart, and they are stored
+    /// Removes files that could not be removed before: complete frames in them would count after a restart, and they are stored
     /// elsewhere by now.
     pub(super) fn clean(&self) {
         let waste = std::mem::take(&mut *self.waste.lock());

@@ -107,7 +107,7 @@ impl SegmentWriter {
         self.scratch.clear();
         let len = if let Some(open) = &mut self.open {
             records.each(|record, _| open.writer.frame(record, &mut self.scratch));
-            // The writer counts on what it wrote, so after a failure it writes no more.
+            // The writer relies on its earlier output, so after a failure it stops writing.
             if let Err(error) = segment_files.append(&open.segment_file, &*open.file, &self.scratch) {
                 self.open = None;
                 return Err(error);

@@ -35,7 +35,7 @@ pub(super) struct Shared {
     pub(super) queue: Queue,
     pub(super) losses: Losses,
     pub(super) clock: Arc<dyn Clock>,
-    /// Wakes the thread that writes what waits in memory.
+    /// Wakes the thread that writes the records waiting in memory.
     pub(super) writer_signal: Arc<WorkerSignal>,
     writing: AtomicUsize,
     throttle: LogThrottle,
@@ -188,7 +188,7 @@ impl Shared {
     }
 
     /// A permit to write. Not every shard is written to at the same time: a disk that stops answering holds the threads
-    /// that write to it, and one must be left to go on with memory. The last thread waits for another's write to end,
+    /// that write to it, and one must remain to continue with memory. The last thread waits for another's write to end,
     /// which takes microseconds, or for the disk to be found stalled: `None`.
     fn write_permit(&self) -> Option<WritePermit<'_>> {
         let most = (self.shards.len() - 1).max(1);
@@ -233,7 +233,7 @@ impl Shared {
         self.shards.iter().any(|shard| shard.is_held(now, limit))
     }
 
-    /// Writes what waits in memory, and lets records go straight to the disk again once it took all of it without
+    /// Writes the records waiting in memory, and sends records straight to the disk again once it took all of them without
     /// delay.
     pub(super) fn drain(&self) -> Emptied {
         let drained = self.empty();
@@ -311,7 +311,7 @@ impl Shared {
     }
 }
 
-/// A thread's permit to write, given back when it is dropped.
+/// A thread's permit to write, returned when it is dropped.
 struct WritePermit<'a>(&'a AtomicUsize);
 
 impl Drop for WritePermit<'_> {

@@ -1,4 +1,4 @@
-//! The journal's threads: one writes what waits in memory, one flushes to the medium, and one, which never touches the
+//! The journal's threads: one writes the records waiting in memory, one flushes to the medium, and one, which never touches the
 //! disk, watches the others.
 
 use super::STALL;

@@ -32,7 +32,7 @@ struct Line {
     meter: Meter,
 }
 
-/// A permit to write what waits.
+/// A permit to write the waiting records.
 pub(super) struct Turn<'a> {
     waiting: &'a Waiting,
     _turn: MutexGuard<'a, ()>,

@@ -20,7 +20,7 @@ const PIECE: usize = 16 << 10;
 
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 
-/// A request's body. Dropped before its end, it notes that its connection has unread bytes.
+/// A request's body. If it is dropped before its end, it marks its connection as having unread bytes.
 #[derive(Debug)]
 pub(crate) struct RequestBody {
     inner: Incoming,

@@ -31,7 +31,7 @@ pub(super) struct Timeouts {
 /// How long a connection may be idle after a stream was reset because its client did not read the answer.
 const IDLE_AFTER_RESET: Duration = Duration::from_secs(1);
 
-/// How long a client that was refused before it had sent its whole request may go on sending before its connection is
+/// How long a client that was refused before it had sent its whole request may continue to send before its connection is
 /// closed for good.
 const LINGER: Duration = Duration::from_secs(10);
 

@@ -1,4 +1,4 @@
-//! The state of a connection, noted as its bytes pass: idle, receiving a head, or waiting for an answer.
+//! The state of a connection, updated as its bytes pass: idle, receiving a head, or waiting for an answer.
 
 use super::head_text::HeadText;
 use super::progress::Progress;
@@ -43,7 +43,7 @@ pub(super) enum Phase {
     Head,
     /// A request is being answered.
     Busy,
-    /// The last answer has been sent, and what the client still sends is discarded.
+    /// The last answer has been sent, and further bytes of the client are discarded.
     Lingering,
 }
 

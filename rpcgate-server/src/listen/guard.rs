@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A socket that notes what passes over it in the state of its connection.
+/// A socket that records its traffic in the state of its connection.
 #[derive(Debug)]
 pub(super) struct Guarded<T> {
     inner: T,

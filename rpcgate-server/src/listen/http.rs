@@ -51,7 +51,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    /// The bounds of `limits`, for so many connections. Heads may be somewhat larger than `limits` says: the stack
+    /// The bounds of `limits`, for this many connections. Heads may be somewhat larger than `limits` says: the stack
     /// refuses those, and hyper does not read even larger ones.
     pub(crate) fn new(limits: &LimitSettings, connections: usize) -> Self {
         let framing = 4 * limits.header_count as usize + (16 << 10);

@@ -69,7 +69,7 @@ impl Stall {
         }
     }
 
-    /// Starts anew after an answer, with so many bytes taken in all.
+    /// Starts again after an answer, with this many bytes taken in total.
     pub(super) fn clear(&mut self, taken: u64) {
         *self = Stall { first: taken, current: None };
     }

@@ -25,7 +25,7 @@ use tower::util::Oneshot;
 use tower_http::compression::predicate::SizeAbove;
 use tower_http::compression::{Compression, CompressionBody, CompressionLevel};
 
-/// Answers of at least so many bytes are compressed, for clients that ask for it.
+/// Answers of at least this many bytes are compressed, for clients that ask for it.
 const COMPRESSED_FROM: u16 = 1024;
 
 /// A stack with compression around it, which only those requests enter that ask for it.

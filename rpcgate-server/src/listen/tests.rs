@@ -204,7 +204,7 @@ async fn a_reader_that_stops_leaves_no_call_behind() {
     assert_eq!((ended.load(SeqCst), connections.open()), (1, 0));
 }
 
-/// A client of HTTP/2 whose streams take so many bytes ahead, and its connection.
+/// A client of HTTP/2 whose streams accept this many bytes ahead, and its connection.
 async fn client_of_streams<S>(
     stack: S,
     connections: &Arc<Connections>,

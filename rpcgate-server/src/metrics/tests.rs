@@ -41,7 +41,7 @@ impl Fixture {
         Config::read(&input).unwrap_or_else(|errors| panic!("{errors}"))
     }
 
-    /// A gateway that keeps what it records.
+    /// A gateway that keeps its records.
     async fn start(&self) -> Gateway {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let state = Arc::new(State::open(&self.config(""), clock.clone()).unwrap());

@@ -193,7 +193,7 @@ impl Place {
         let mut reader = match self.reader.take() {
             Some(reader) => reader,
             None => {
-                // Frames depend on what earlier ones have defined, so those are read once more for that alone.
+                // Frames depend on definitions in earlier ones, so those are read again for the definitions alone.
                 let (mut reader, mut at) = (Reader::new(), HEAD as u64);
                 walk(journal, segment.id, &mut reader, &mut at, self.at, bytes, |_, _, _| {
                     ControlFlow::Continue(())

@@ -1,7 +1,7 @@
 //! The keys of the management database that are in use.
 //!
 //! A key that was looked up is remembered until the change feed names it, its project or its tenant, so a known key
-//! costs no query. A forged key costs none either, and callers who ask for one key at the same time share one query.
+//! costs no query. A forged key costs none either, and simultaneous look-ups of one key share one query.
 //! While the database is away, remembered keys stay valid for [`TRUST`]; an unknown key cannot be distinguished from one that
 //! never existed, so it is [`Unavailable`], never [`Peek::Unknown`].
 
@@ -230,7 +230,7 @@ impl Inner {
     fn join(self: &Arc<Self>, key: &str) -> Shared<Answer> {
         let mut look_ups = self.look_ups.lock();
         let generation = look_ups.generation;
-        // An answer that may be older than a change is for those who asked before it.
+        // An answer that may be older than a change is only for requests before it.
         let current = look_ups.by_key.get(key).filter(|pending| pending.generation == generation);
         if let Some(answer) = current.and_then(|pending| pending.answer.upgrade()) {
             return answer;

@@ -1,4 +1,4 @@
-//! Follows the change feed: what the management side changes is in force here within a second. The feed is read several
+//! Follows the change feed: changes by the management side take effect here within a second. The feed is read several
 //! times a second, and at once when a database that can notify has done so.
 
 use super::directory::StoreDirectory;
@@ -50,7 +50,7 @@ pub(super) struct Feed {
     notify: Arc<Notify>,
     /// Sends the changes that were read to other gateways.
     outgoing: Option<mpsc::Sender<Numbered>>,
-    /// Receives what other gateways have read.
+    /// Receives the changes that other gateways have read.
     incoming: Option<mpsc::Receiver<Numbered>>,
 }
 
@@ -68,7 +68,7 @@ impl Feed {
         directory: Arc<StoreDirectory>,
         overlay_watch: Arc<OverlayWatch>,
     ) -> Result<Self, Unavailable> {
-        // The number first: what changes while the rest is read is read again.
+        // The number is read first: changes made while the rest is read are read again.
         let number = within(management.newest()).await?;
         overlay_watch.put(within(management.overlay()).await?);
         directory.reached();
@@ -89,7 +89,7 @@ impl Feed {
     }
 
     /// Sends changes to other gateways by `outgoing`, and acts on those received from `incoming` before they are read here:
-    /// the keys concerned are looked up anew, and not served while the database is away.
+    /// the keys concerned are looked up again, and not served while the database is away.
     pub(super) fn relayed(
         self,
         outgoing: mpsc::Sender<Numbered>,
@@ -128,7 +128,7 @@ impl Feed {
         }
     }
 
-    /// Acts on changes that other gateways sent and that were not read here yet. They are read all the same: what
+    /// Acts on changes that other gateways sent and that were not read here yet. They are read nevertheless: what
     /// others send may have gaps.
     async fn act_early(&self, received: &mut Vec<Numbered>) {
         let changes: Vec<Change> =

@@ -37,7 +37,7 @@ impl Keys {
     /// Replaces the keys by those of `config`, and the plans of all keys.
     pub(crate) fn replace(&self, config: &Config) {
         self.file.replace(config);
-        // In this order: what a concurrent call remembers of the previous configuration goes into the map that is
+        // In this order: entries that a concurrent call remembers from the previous configuration go into the map that is
         // dropped here.
         self.seen.store(Arc::default());
         let Some(stored) = &self.stored else { return };

@@ -2,9 +2,9 @@
 //!
 //! A record goes to the [journal](crate::journal) before its answer leaves, and from there into the usage database
 //! (`ship`). Keys are looked up in the management database and remembered ([`directory`]); its change feed says which
-//! to forget and what else to put in force (`feed`). At the start, the content of the journal is shipped first, and
+//! to forget and which settings to apply (`feed`). At the start, the content of the journal is shipped first, and
 //! then the counters are restored (`restore`). Until then, and while the databases cannot be reached at a start, the
-//! gateway is not ready: it must not serve what it cannot count.
+//! gateway is not ready: it must not serve calls that it cannot count.
 
 mod allowances;
 mod batcher;
@@ -65,7 +65,7 @@ pub struct State {
 /// How far a start has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// It waits for the database, or ships what the journal holds.
+    /// It waits for the database, or ships the content of the journal.
     Starting,
     /// Calls are admitted.
     Ready,
@@ -207,7 +207,7 @@ impl State {
         self.kept.set(retention);
     }
 
-    /// Ends the state, after the last call. It ships what the journal holds, if the database takes it within some
+    /// Ends the state, after the last call. It ships the content of the journal, if the database takes it within some
     /// seconds; the rest stays in the journal for the next start. Closing it again does nothing.
     pub async fn close(&self) {
         self.closing.cancel();

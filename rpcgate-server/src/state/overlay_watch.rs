@@ -1,4 +1,4 @@
-//! Passes what operators have set to where it is put in force.
+//! Passes the settings of operators to the code that applies them.
 
 use parking_lot::Mutex;
 use rpcgate_core::config::Overlay;

@@ -35,7 +35,7 @@ const LAST: Duration = Duration::from_secs(5);
 /// Changes that wait to be sent to other gateways, and changes from them that wait to be acted on.
 const RELAYED: usize = 1_000;
 
-/// All tasks, and what they need.
+/// All tasks, and their inputs.
 pub(super) struct Work {
     pub(super) url: String,
     pub(super) migrate: bool,
@@ -234,7 +234,7 @@ impl Management for Store {
     }
 }
 
-/// The error for callers, for whom all causes are alike; the log has the cause.
+/// The error for callers, which is the same for all causes; the log has the cause.
 fn away(what: &str, error: &StoreError) -> Unavailable {
     match error {
         StoreError::Unavailable(_) => tracing::debug!("{what} was not read: {error}"),

@@ -1,4 +1,4 @@
-//! Gives shared counters that were lost, or may be out of step, what the usage database has counted.
+//! Restores shared counters that were lost, or may be inexact, from the usage database.
 
 use super::shipping::Shipping;
 use rpcgate_admin::store::UsageStore;
@@ -15,7 +15,7 @@ use tokio::sync::watch;
 /// just before their answers leave.
 const IN_MEMORY: Duration = Duration::from_secs(1);
 
-/// The usage database, once it is open and has what the journal held.
+/// The usage database, once it is open and has the content of the journal.
 pub(super) struct UsageSeed {
     usage: watch::Sender<Option<Opened>>,
     shipping: Arc<Shipping>,

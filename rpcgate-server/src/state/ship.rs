@@ -102,7 +102,7 @@ pub(super) struct Shipper {
     journal: Arc<Journal>,
     destination: Arc<dyn UsageDestination>,
     clock: Arc<dyn Clock>,
-    /// `None` while it is not known what the database has.
+    /// `None` while the content of the database is unknown.
     batcher: Option<SegmentBatcher>,
     most: u64,
     rotated: Duration,
@@ -205,7 +205,7 @@ impl Shipper {
             .sum()
     }
 
-    /// An estimate while it is not known what the database has.
+    /// An estimate while the content of the database is unknown.
     fn unshipped(&mut self) -> u64 {
         let size = self.journal.segments().iter().map(|segment| segment.len).sum::<u64>();
         if self.batcher.is_none()

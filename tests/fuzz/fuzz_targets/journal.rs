@@ -1,4 +1,4 @@
-//! Journals: no bytes make a panic, and what reads as records says the same when it is written again.
+//! Journals: no bytes cause a panic, and records that were read are the same after they are written again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

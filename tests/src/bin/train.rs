@@ -274,7 +274,7 @@ impl Caller {
     }
 }
 
-/// The beginning of what may be long.
+/// The beginning of a text that may be long.
 fn start(text: &str) -> String {
     text.chars().take(600).collect()
 }

@@ -20,7 +20,7 @@ const READ: usize = 16 * 1024;
 /// How a direction, or the connection, ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
-    /// This direction is over, the other may go on.
+    /// This direction is over, the other may continue.
     Direction,
     /// The client's connection is closed in good order.
     Close,

@@ -100,7 +100,7 @@ async fn reply(client: &mut TcpStream) -> (String, Vec<u8>) {
     }
 }
 
-/// Until so many bytes of its clients have come.
+/// Until this many bytes of its clients have arrived.
 async fn has_read(proxy: &FaultProxy, bytes: usize) {
     while proxy.stats().from_client < bytes as u64 {
         tokio::task::yield_now().await;

@@ -144,7 +144,7 @@ fn same(one: &[u8], other: &[u8]) -> usize {
     one.iter().zip(other).take_while(|(one, other)| one == other).count()
 }
 
-/// A medium in memory, on which thousands of torn files are created quickly.
+/// A medium in memory, on which thousands of truncated files are created quickly.
 #[derive(Debug)]
 struct Paper(Mutex<HashMap<PathBuf, Arc<Sheet>>>);
 

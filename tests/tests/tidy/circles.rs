@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::source::Source;
 use crate::{none, tree};
 
-/// Circles that are accepted, by what the paths of their files begin with, each with its reason.
+/// Circles that are accepted, by the beginning of the paths of their files, each with its reason.
 const ACCEPTED: &[(&str, &str)] = &[(
     "rpcgate-core/src/",
     "a set of calls holds its tally, a tally its chain, and a chain its adapter, which looks at calls; the names and \
@@ -58,7 +58,7 @@ impl<'s> Crate<'s> {
         Some((path[..depth].to_vec(), path.get(depth).cloned().unwrap_or_default()))
     }
 
-    /// The modules that each module imports, but for its own parents and children.
+    /// The modules that each module imports, except its own parents and children.
     fn imports(&self) -> BTreeMap<&Module, BTreeSet<Module>> {
         let of = |own: &Module, source: &Source| {
             let paths = source.paths();

@@ -64,7 +64,7 @@ const RETIRED_EXCEPTIONS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Parts of names before which a word means what the field means by it.
+/// Parts of names after which a word has its standard meaning.
 const ACCEPTED_AFTER: &[(&str, &str)] = &[("in", "flight"), ("single", "flight"), ("round", "trip")];
 
 /// Public types, with every place that declares one of that name.
@@ -114,7 +114,7 @@ fn words(identifier: &str) -> Vec<String> {
     words
 }
 
-/// The retired word in a name, and what to write instead.
+/// The retired word in a name, and its replacement.
 fn retired(path: &str, identifier: &str) -> Option<(&'static str, &'static str)> {
     let words = words(identifier);
     words.iter().enumerate().find_map(|(at, word)| {

@@ -22,7 +22,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use std::sync::Arc;
 
-/// Wraps `pages` in what applies to every page: the check of forms, and the session.
+/// Wraps `pages` in the layers of every page: the check of forms, and the session.
 pub(crate) fn wrap(pages: Router<Arc<AppState>>, app: &Arc<AppState>) -> Router<Arc<AppState>> {
     pages
         .route_layer(from_fn_with_state(app.clone(), session_cookie::authenticate))

@@ -1,4 +1,4 @@
-//! Tests of what holds for a server alone: it can be unreachable, frozen or shared.
+//! Tests for a server alone, which can be unreachable, frozen or shared.
 
 use super::*;
 use crate::store::entity::chain_switches;
@@ -18,7 +18,7 @@ fn location(url: &str) -> DatabaseLocation {
 }
 
 async fn open(url: &str, deadline: Duration) -> Database {
-    // Opening may take its time on a loaded machine; the deadline is for what follows.
+    // Opening may take its time on a loaded machine; the deadline is for the following work.
     let database =
         Database::open::<Management>(&location(url), true, AdvisoryLock::Management, ENOUGH).await.unwrap();
     let pool = |writes| DatabasePool::open(&database.writer.location, writes, deadline);

@@ -171,7 +171,7 @@ async fn writes_after_a_rollback_by_sqlite_are_committed() {
             })
             .await;
         assert!(undone.is_err());
-        // Then the disk fails again, at the end of what the driver takes for a part of the first transaction.
+        // Then the disk fails again, at the end of statements that the driver treats as a part of the first transaction.
         let orphan =
             "INSERT INTO quotas (project_id, cu_per_day) VALUES (x'00112233445566778899aabbccddeeff', 1)";
         let failed: Result<(), StoreError> = database

@@ -1,4 +1,4 @@
-//! The billing ledger: what a project was charged in a UTC hour at one price. The tenant is first in the key because
+//! The billing ledger: the charges of a project in a UTC hour at one price. The tenant is first in the key because
 //! a bill adds up a tenant's hours; an index by hour serves removal.
 
 use sea_orm::entity::prelude::*;

@@ -79,7 +79,7 @@ impl MigrationTrait for Identity {
 }
 
 /// Adds the missing columns of users. An operator has no tenant, and a column cannot become nullable on SQLite, so
-/// the table is created anew. Existing users were inserted by hand or by the demo, and become owners of their
+/// the table is created again. Existing users were inserted by hand or by the demo, and become owners of their
 /// tenants.
 async fn users(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     manager.rename_table(Table::rename().table("users", "users_before").take()).await?;
@@ -143,7 +143,7 @@ fn tables() -> [TableCreateStatement; 8] {
             .col(binary("digest").primary_key())
             .col(big_integer("expires_at"))
             .take(),
-        // No foreign keys here: an entry outlives what it is about.
+        // No foreign keys here: an entry outlives its subject.
         Table::create()
             .table("audit")
             .col(ColumnDef::new("number").big_integer().not_null().auto_increment().primary_key())

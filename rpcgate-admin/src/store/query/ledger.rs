@@ -46,7 +46,7 @@ pub(super) async fn charge(transaction: &DatabaseTransaction, charges: &[Charge]
 
 impl UsageStore {
     /// The charges of a tenant in the UTC hours with these numbers: one row per project, tier and price, in this
-    /// order. The amounts of all rows add up to what the tenant owes for these hours.
+    /// order. The amounts of all rows add up to the tenant's debt for these hours.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

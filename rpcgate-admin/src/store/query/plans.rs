@@ -54,7 +54,7 @@ pub(super) async fn counts(
     Ok(plan_of_tenant.counts)
 }
 
-/// The error that a tenant has as many `things` as it may have, and what it can do.
+/// The error that a tenant has the maximum number of `things`, and the remedy.
 pub(super) fn full(max: u32, things: &str, remedy: &str) -> StoreError {
     StoreError::Full(format!("the plan allows {max} {things}: {remedy}, or ask for a larger plan"))
 }

@@ -25,7 +25,7 @@ impl UsageStore {
     /// The requests counted in the plan windows that contain `now`, and the units charged in the hours that the quota
     /// covers. Day and hour come from the rollups; the minute is counted from the events that arrived in it.
     ///
-    /// This covers only what has been shipped, so ship first.
+    /// This covers only shipped records, so ship first.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]; [`StoreError::Unreadable`] for a damaged block.

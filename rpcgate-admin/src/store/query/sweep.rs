@@ -21,7 +21,7 @@ const STEP: u64 = 500;
 /// How long audit entries and read marks are kept: as long as the usage of the same time.
 const AUDIT_KEPT: Duration = Duration::from_secs(400 * 86_400);
 
-/// How long revoked or expired keys and deleted projects are kept, so that people find what they have just lost.
+/// How long revoked or expired keys and deleted projects are kept, so that people can look up recent ones.
 const ENDED_KEPT: Duration = Duration::from_secs(90 * 86_400);
 
 /// The numbers of removed rows.
@@ -58,7 +58,7 @@ pub struct Swept {
 }
 
 impl Store {
-    /// Removes what has expired: sessions and tokens, attempts that no longer lock anything, used solutions, accounts
+    /// Removes expired rows: sessions and tokens, attempts that no longer lock anything, used solutions, accounts
     /// not confirmed within 7 days, audit entries and read marks after 400 days, changes after an hour. The work is
     /// done in small transactions, so that other writes hardly wait; after an error, the finished ones stay.
     ///

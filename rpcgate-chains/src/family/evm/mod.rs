@@ -1,6 +1,6 @@
 //! Chains whose nodes speak Ethereum's JSON-RPC.
 //!
-//! A receipt, a transaction by hash and a block by hash or by an explicit number are kept for good once they are final.
+//! A receipt, a transaction by hash and a block by hash or by an explicit number are cached for ever once they are final.
 //! Tags (`latest`, `safe`, `finalized`, …) name a new block every time, and their blocks are never kept.
 //!
 //! Filters (`eth_newFilter` and the like) exist only in the node that made them, and a call for their changes consumes

@@ -1,6 +1,6 @@
 //! The closed methods of a node of the family: its wallet and its controls.
 //!
-//! Methods that sign or build with what the caller sends along (`signrawtransactionwithkey`, `createrawtransaction`, …)
+//! Methods that sign or build with data from the caller (`signrawtransactionwithkey`, `createrawtransaction`, …)
 //! use no wallet and stay open, and so do those that submit a mined block.
 
 use crate::family::params::{any_is, mentions, positional, whole};

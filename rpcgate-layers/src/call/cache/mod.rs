@@ -5,7 +5,7 @@
 //! into what is stored, what this set fetches (it *leads*) and what another set, or an earlier entry of this one, is
 //! already fetching (it *follows*). All leads of a set are sent before it waits for those of others, so two sets never wait
 //! for each other. A follower gets what its leader got, failures too, and waits no longer than a call of its own might take.
-//! When a client leaves while others follow its call, the call goes on without it.
+//! When a client leaves while others follow its call, the call continues without it.
 //!
 //! The adapter decides about each answer whether and how long it may be kept; errors and answers about things not known yet
 //! are never cached. Neither a key nor a stored answer contains data of a caller. The layer refuses nothing.

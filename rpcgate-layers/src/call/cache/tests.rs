@@ -74,7 +74,7 @@ impl Node {
         *self.0.say.lock() = Box::new(say);
     }
 
-    /// Lets so many sets pass.
+    /// Releases this many sets.
     fn release(&self, sets: usize) {
         self.0.passes.add_permits(sets);
     }
@@ -122,7 +122,7 @@ fn result(text: impl Into<String>) -> CallState {
     CallState::Answered(Reply { form: Form::Result(text.into().into()), from: Source::Node })
 }
 
-/// A cache before a node that answers with what it was asked, and which number the question had.
+/// A cache before a node that answers each call with its method, its parameters and its number.
 struct Site {
     fixture: Fixture,
     node: Node,
@@ -399,7 +399,7 @@ async fn an_immutable_answer_near_the_head_has_a_short_time_until_it_is_final() 
 
 #[tokio::test]
 async fn methods_without_a_class_broadcasts_and_notifications_are_never_looked_up() {
-    // The operator may give a broadcast a class; it is sent all the same.
+    // The operator may give a broadcast a class; it is sent nevertheless.
     let cache = vec![("toy_send".into(), rpcgate_core::cache_rule::CacheRule::Static)];
     let changes = ChainOverrides { cache, ..ChainOverrides::default() };
     let chain = Arc::new(Chain::new(Arc::new(Toy), changes, true, Arc::default()));

@@ -75,7 +75,7 @@ impl<F, J, P> QuotaLayer<ForeignQuota<F, J, P>> {
         self.map_way(|way| ForeignQuota { sink: Some(sink), ..way })
     }
 
-    /// The same layer, which answers what it refuses with what `refusing` makes of request and refusal.
+    /// The same layer, which answers refused requests with the result of `refusing` for request and refusal.
     pub fn refusing<R, Res, G>(self, refusing: G) -> QuotaLayer<ForeignQuota<F, RejectFn<G>, P>>
     where
         G: Fn(R, Refusal) -> Res,

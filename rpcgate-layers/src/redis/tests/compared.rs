@@ -139,7 +139,7 @@ async fn after_a_redis_lost_its_counters_neither_slices_nor_requests_stay_counte
         for gateway in &gateways {
             serve(gateway, &caller, 5).await;
         }
-        // Everything is recorded before Redis is back, so the seed includes what the other gateway has counted alone.
+        // Everything is recorded before Redis is back, so the seed includes the counts that the other gateway has made alone.
         recorded.put(&caller, 20 * loss, 200 * loss);
         redis.revive();
         in_step(&gateways, &redis, &settings).await;

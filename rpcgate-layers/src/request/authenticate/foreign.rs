@@ -58,7 +58,7 @@ impl<J> AuthenticateLayer<OverHttp<J>> {
         self
     }
 
-    /// The same layer, which answers what it refuses with what `refusing` makes of request and refusal.
+    /// The same layer, which answers refused requests with the result of `refusing` for request and refusal.
     pub fn refusing<B, Res, G>(self, refusing: G) -> AuthenticateLayer<OverHttp<RejectFn<G>>>
     where
         G: Fn(Request<B>, Refusal) -> Res,
@@ -66,7 +66,7 @@ impl<J> AuthenticateLayer<OverHttp<J>> {
         self.rejecting(RejectFn(refusing))
     }
 
-    /// The same layer, which answers what it refuses as the gateway does, in a body that `body` makes of its bytes.
+    /// The same layer, which answers refused requests as the gateway does, in a body that `body` makes of its bytes.
     pub fn with_refusal_body<B, G>(self, body: G) -> AuthenticateLayer<OverHttp<RejectBody<G>>>
     where
         G: Fn(Bytes) -> B,

@@ -68,7 +68,8 @@ pub struct SafeguardLayer<W = Native> {
 }
 
 impl SafeguardLayer {
-    /// A layer that decides by `safeguard`, which must [observe](rpcgate_core::tally::Accounting::observed_by) the records of what passes it.
+    /// A layer that decides by `safeguard`, which must [observe](rpcgate_core::tally::Accounting::observed_by) the records of
+    /// requests that pass it.
     pub fn by(safeguard: Arc<Safeguard>) -> Self {
         SafeguardLayer { safeguard, way: Native }
     }
@@ -224,7 +225,7 @@ impl Safeguard {
         }
     }
 
-    /// Forgets what no longer matters at `now`, which is the present. To be called now and then, so that keys long gone
+    /// Forgets everything that no longer matters at `now`, the current time. Must be called regularly, so that old keys
     /// take no memory, and when the clock was set back, which prolongs no cool-down.
     pub fn sweep(&self, now: Time) {
         let rule = **self.rule.load();

@@ -73,7 +73,7 @@ impl NodeBody {
         Poll::Ready(Some(Err(Fault::sent(cause))))
     }
 
-    /// Begins to wait, or goes on waiting. Time that passes between two polls of the reader does not count.
+    /// Begins or continues to wait. Time that passes between two polls of the reader does not count.
     fn poll_timeout(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if self.waiting.is_none() {
             let now = Instant::now();

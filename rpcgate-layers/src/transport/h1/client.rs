@@ -101,8 +101,8 @@ impl Client {
         progress.node = Some(self.node.index);
         let _guard = InFlightGuard::new(&*self.node.in_flight);
         if reuse == Reuse::Idle {
-            // Lets the runtime poll the sockets, so that the end of a connection is seen before a request is written to it:
-            // a broadcast that was written would not be sent again. Calls that join meanwhile are written one after
+            // Yields so that the runtime polls the sockets: the end of a connection is seen before a request is written to it,
+            // because a broadcast that was written would not be sent again. Calls that join meanwhile are written one after
             // another, which wakes the node once and not for each of them.
             Coalesce::default().await;
         }

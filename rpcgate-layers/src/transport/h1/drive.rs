@@ -114,7 +114,7 @@ impl Driver {
         Poll::Pending
     }
 
-    /// Tries `step` without driving the connection, for what may be ready already.
+    /// Tries `step` without driving the connection, for a result that may already be ready.
     pub(super) fn try_step<T>(&self, step: impl FnOnce(&mut Context<'_>) -> Poll<T>) -> Poll<T> {
         step(&mut Context::from_waker(&self.step_waker))
     }

@@ -1,4 +1,4 @@
-//! Headers that belong to a connection or to the framing of a message, and not to what it says.
+//! Headers that belong to a connection or to the framing of a message, and not to its content.
 
 use http::header::{CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName};

@@ -16,7 +16,7 @@ pub(super) struct RequestTemplate {
     url: NodeUrl,
     target: Uri,
     headers: HeaderMap,
-    /// The headers of a request whose body, if it has one, is the caller's, who also says of what type it is.
+    /// The headers of a request whose body, if it has one, and content type come from the caller.
     untyped: HeaderMap,
     /// Headers that the operator set for the node.
     own: Vec<HeaderName>,

@@ -153,7 +153,7 @@ fn status(status: u16, body: &str) -> String {
     format!("HTTP/1.1 {status} Some\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 
-/// A node that answers every call of a request in reverse order, with what it was asked.
+/// A node that answers the calls of a request in reverse order, each with its method and parameters.
 async fn echo() -> ScriptedNode {
     ScriptedNode::serve(|_, mut wire: Wire| async move {
         while let Some(request) = wire.request().await {

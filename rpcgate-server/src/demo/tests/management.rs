@@ -1,4 +1,4 @@
-//! The management API beside the gateway, and who logs in there.
+//! The management API beside the gateway, and log-ins there.
 
 use super::account::{remembered, store};
 use super::*;

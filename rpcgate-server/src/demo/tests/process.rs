@@ -62,7 +62,7 @@ impl Process {
         Process { child: command.spawn().unwrap(), dir: home.join(DIR) }
     }
 
-    /// One that is ready, and what it says of itself.
+    /// A demo that is ready, and its `demo.json`.
     async fn start(home: &Path) -> (Process, Value) {
         let mut process = Process::spawn(home);
         let mut sheet = Value::Null;

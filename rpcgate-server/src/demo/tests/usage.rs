@@ -1,4 +1,4 @@
-//! What a demo records: every answer's request can be found, and a restart goes on counting where it was.
+//! The records of a demo: every answer's request can be found, and a restart continues the counts.
 
 use super::account::{remembered, store};
 use super::*;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The machine's disk with faults. Flushing is only noted.
+/// The machine's disk with faults. Flushes are only recorded.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Faulty(Arc<Inner>);
 
@@ -36,7 +36,7 @@ struct State {
 }
 
 impl Faulty {
-    /// Takes so many bytes and then none.
+    /// Accepts this many bytes and then none.
     pub(super) fn leave_room(&self, bytes: u64) {
         self.0.state.lock().room = Some(bytes);
     }
@@ -45,19 +45,19 @@ impl Faulty {
         self.0.state.lock().room = None;
     }
 
-    /// A thread that appends waits until what this returns is dropped.
+    /// A thread that appends waits until the returned guard is dropped.
     pub(super) fn hold(&self) -> Hold {
         self.0.state.lock().holds = true;
         Hold(self.clone())
     }
 
-    /// A thread that appends computes until what this returns is dropped.
+    /// A thread that appends computes until the returned guard is dropped.
     pub(super) fn spin(&self) -> Hold {
         self.0.state.lock().spins = true;
         Hold(self.clone())
     }
 
-    /// The next thread that appends waits until what this returns is dropped; others do not.
+    /// The next thread that appends waits until the returned guard is dropped; others do not.
     pub(super) fn hold_one(&self) -> Hold {
         self.0.state.lock().holds_one = true;
         Hold(self.clone())
@@ -68,7 +68,7 @@ impl Faulty {
         self.0.state.lock().held
     }
 
-    /// Neither cuts nor removes files.
+    /// Cutting and removing files fails.
     pub(super) fn cut_nothing(&self, yes: bool) {
         self.0.state.lock().cannot_cut = yes;
     }
@@ -107,7 +107,7 @@ impl Faulty {
     }
 }
 
-/// Holds who appends. Also a test that fails lets them go.
+/// Holds threads that append. A test that fails releases them too.
 #[derive(Debug)]
 pub(super) struct Hold(Faulty);
 

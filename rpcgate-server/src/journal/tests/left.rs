@@ -1,4 +1,4 @@
-//! What a process leaves behind, and what the next one makes of it.
+//! Files of an earlier process, and their recovery by the next one.
 
 use super::*;
 use std::io::{BufRead, BufReader, Write};

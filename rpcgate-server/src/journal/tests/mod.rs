@@ -109,7 +109,7 @@ fn numbers(journal: &Journal) -> Vec<u128> {
     records(journal).iter().map(|record| record.request.0).collect()
 }
 
-/// Waits for what other threads bring about.
+/// Waits for an effect of other threads.
 #[track_caller]
 fn until(what: &str, is_so: impl Fn() -> bool) {
     for _ in 0..10_000 {

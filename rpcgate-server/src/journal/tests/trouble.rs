@@ -1,4 +1,4 @@
-//! Disks that are full, or stall, and what memory makes of it.
+//! Disks that are full or stall, and the use of memory in their place.
 
 use super::*;
 use rpcgate_core::clock::SystemClock;

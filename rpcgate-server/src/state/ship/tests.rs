@@ -192,7 +192,7 @@ async fn replaying_the_journal_changes_nothing() {
         fixture.shipper().ship_all().await;
         assert_eq!(fixture.stored().await, (50, 250));
     }
-    // Names that were defined before the mark are known to who begins at it.
+    // A reader that begins at the mark knows the names that were defined before it.
     fixture.calls(50..60);
     fixture.shipper().ship_all().await;
     assert_eq!(fixture.stored().await, (60, 300));
@@ -539,7 +539,7 @@ async fn an_exhausted_limit_is_reported_once_whatever_the_outcome_of_shipments()
         assert_eq!(reported(&fixture).await.is_empty(), fate == Fate::Lost, "{fate:?}");
         shipper.ship_all().await;
         assert_eq!(reported(&fixture).await, USED_UP, "{fate:?}");
-        // Killed, and begun anew.
+        // Killed, and started again.
         let mut shipper = fixture.shipper();
         shipper.notify(source);
         shipper.remind().await;

@@ -58,7 +58,7 @@ fn call_on(stream: &StreamTally) {
     message.entries.push(Entry { call, state: CallState::Answered(reply), bytes_out: 30 });
 }
 
-/// Method, what it is the row of, and bytes in and out, of every row.
+/// Method, kind of row, and bytes in and out, of every row.
 async fn rows(app: &Fixture, tenant: TenantId) -> Vec<(String, Stream, u64, u64)> {
     let usage = app.usage().await;
     let ask = UsageAsk::new(tenant, UsageWindow::of(Period::Day, app.clock.now()));

@@ -69,7 +69,7 @@ struct Row {
     path: &'static [Word],
     query: &'static [(&'static str, Word)],
     body: Option<fn(&Scene) -> Value>,
-    /// Whether the request changes what is stored.
+    /// Whether the request changes stored data.
     writes: bool,
     /// Whether the caller's address is confirmed.
     confirmed: bool,

@@ -35,7 +35,7 @@ async fn fixtures<const MANY: usize>() -> (Site, [Fixture; MANY]) {
 }
 
 impl Fixture {
-    /// Ships while each of our tenants may make so many requests in a day.
+    /// Ships while each of our tenants may make this many requests in a day.
     async fn ship(&mut self, deeds: &[SampleRecord], allowed: u64) {
         let shipment = self.sender.pack(deeds);
         self.store.ship_with_allowances(&shipment, &each(allowed)).await.unwrap();

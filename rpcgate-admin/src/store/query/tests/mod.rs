@@ -1,4 +1,4 @@
-//! Tests of what gateways read. The other subjects have files of their own.
+//! Tests of the data that gateways read. The other subjects have files of their own.
 
 mod accounts;
 mod audit;

@@ -1,4 +1,4 @@
-//! Tests of what notifications need from the management database.
+//! Tests of the data that notifications need from the management database.
 
 use super::*;
 use crate::store::NotificationId;
