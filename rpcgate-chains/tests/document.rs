@@ -27,11 +27,11 @@ better one is left.
 const CLOSED: &str = "
 ## Closed methods, with reasons
 
-Methods are closed to all callers if they control a node or its wallet, if they have a node run, schedule or dial what the
+Methods are closed to all callers if they control a node or its wallet, if they make a node run, schedule or dial what the
 parameters name, or if they keep a node waiting until something happens. Such a call is answered -32601 `method not
 available` (on `/eth` `debug_*` 403), reaches no node and costs nothing. `open_methods` of a chain opens those that can be
 opened, by name or as `trace_*`. Names are those of the nodes' own documentation; a method that a node does not have is
-closed all the same. On EVM chains a name with anything but visible ASCII is closed too: no method has such a name, and a
+closed nevertheless. On EVM chains a name with anything but visible ASCII is closed too: no method has such a name, and a
 node that compares loosely must not find another method in it.
 
 These wait and stay open, since clients are built on them: NEAR's `broadcast_tx_commit`, `send_tx` and `tx` (a node ends

@@ -172,7 +172,7 @@ impl Feed {
             let oldest = within(self.management.oldest()).await?;
             if oldest > self.number + 1 {
                 tracing::warn!(
-                    "changes were removed before they were read here: everything is looked up anew"
+                    "changes were removed before they were read here: everything is looked up again"
                 );
                 self.anew(oldest - 1);
             }
@@ -202,7 +202,7 @@ impl Feed {
     fn log_status(&mut self, away: bool) {
         match (self.away, away) {
             (false, true) => tracing::warn!(
-                "the database cannot be reached: keys that are known go on, others get 503, changes wait"
+                "the database cannot be reached: known keys are served, others get 503, changes wait"
             ),
             (true, false) => tracing::info!("the database is back"),
             _ => {}

@@ -153,7 +153,7 @@ impl Work {
             match done {
                 Ok(done) => {
                     if logged.is_some() {
-                        tracing::info!("{what}: there now");
+                        tracing::info!("{what}: available");
                     }
                     return Some(done);
                 }

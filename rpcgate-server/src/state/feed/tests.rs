@@ -384,7 +384,7 @@ async fn a_gateway_that_is_behind_the_kept_changes_reads_everything_again() {
         }
         assert_eq!(app.office.inner.lock().overlays_read, read);
         let text = lines.text();
-        assert_eq!(text.matches("looked up anew").count(), 1, "{text}");
+        assert_eq!(text.matches("looked up again").count(), 1, "{text}");
     }
 }
 
