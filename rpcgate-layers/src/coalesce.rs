@@ -90,7 +90,7 @@ pub(crate) struct Coalesce {
 #[derive(Debug)]
 struct Waiting {
     queue: Arc<Mutex<Queue>>,
-    /// The queue's `resumed` when this one came.
+    /// The queue's `resumed` when this one joined.
     group: u64,
     yields: u8,
     leads: bool,
@@ -116,7 +116,7 @@ impl Waiting {
         Waiting { queue, group, yields: 0, leads, seen: 0 }
     }
 
-    /// Whether it may resume; asked once per yield.
+    /// Whether it may resume; called once per yield.
     fn may_resume(&mut self) -> bool {
         self.yields += 1;
         let here = self.queue.lock();

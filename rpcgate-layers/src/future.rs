@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 pin_project! {
-    /// The response of a layer: that of its inner service, or one that the layer gives itself. `F` is the future of the
+    /// The response of a layer: that of its inner service, or the layer's own. `F` is the future of the
     /// inner service. Only a layer that waits for a backend allocates.
     pub struct ResponseFuture<F>
     where
@@ -42,7 +42,7 @@ impl<F: Future> ResponseFuture<F> {
         ResponseFuture { state: State::Own { response: Some(response) } }
     }
 
-    /// Whatever comes of a future that waits for a backend first.
+    /// The result of a future that waits for a backend first.
     pub(crate) fn waiting(waiting: impl Future<Output = F::Output> + Send + 'static) -> Self {
         ResponseFuture { state: State::Waiting { waiting: Box::pin(waiting) } }
     }

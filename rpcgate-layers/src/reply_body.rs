@@ -51,7 +51,7 @@ impl ReplyBody {
         ReplyBody(Content::Pieces(pieces))
     }
 
-    /// A body that is still arriving. `account` is closed before its last piece is handed out.
+    /// A body that is still arriving. `account` is closed before its last piece is returned.
     pub const fn flowing(flow: Flow, account: Option<Box<Tally>>) -> Self {
         ReplyBody(Content::Flowing { flow, account, sent: 0 })
     }
@@ -105,7 +105,7 @@ fn close(account: &mut Option<Box<Tally>>, sent: u64, fault: Option<Fault>) {
 }
 
 impl Drop for ReplyBody {
-    /// A client that leaves is recorded with the bytes that were handed out until then.
+    /// A client that leaves is recorded with the bytes that were returned until then.
     fn drop(&mut self) {
         if let Content::Flowing { account, sent, .. } = &mut self.0 {
             close(account, *sent, None);

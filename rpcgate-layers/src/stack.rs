@@ -150,7 +150,7 @@ pub fn admission_stack<S>(parts: &Parts, entrance: Entrance, inner: S) -> Admiss
     let layers = (
         // Costs nothing and needs no caller: a request for a wrong path is refused before any look-up.
         RouteLayer::new(parts.chains.clone()).with_limits(parts.head).with_entrance(entrance),
-        // From here on there is a caller, and a tally that records whatever happens.
+        // From here on there is a caller, and a tally that records the outcome in any case.
         AuthenticateLayer::new(parts.directory.clone(), parts.accounting.clone()),
         // A caller that was in a storm of refusals has smaller limits, and every answer from here on says so.
         SafeguardLayer::by(parts.safeguard.clone()),
@@ -170,7 +170,7 @@ pub fn call_stack<S>(parts: &Parts, upstream: S) -> CallStack<S> {
         ListsLayer::new(),
         // The plan's requests, counted before anything that costs more.
         WindowLayer::new(counters.clone()).with_batches(parts.batch),
-        // To ask for a chain that is off is a request, but nothing more.
+        // A request for a chain that is disabled counts as a request, but uses nothing else.
         ServedLayer::new(),
         // One call a minute of paced methods, before the budget that it would use.
         PaceLayer::by(parts.pace.clone()),
@@ -178,7 +178,7 @@ pub fn call_stack<S>(parts: &Parts, upstream: S) -> CallStack<S> {
         HeavyLayer::by(parts.heavy.clone()),
         // Closed methods are refused before they could be reserved.
         ClosedLayer::new(),
-        // Cached answers cost too, so the quota stands before the cache.
+        // Cached answers cost too, so the quota comes before the cache.
         QuotaLayer::new(counters.clone()),
         // A cached answer is not fetched again, and identical calls of many callers are sent once.
         CacheLayer::new(parts.replies.clone(), clock.clone()).with_spawn(parts.spawn.clone()),
@@ -191,7 +191,7 @@ pub fn handshake_stack<S>(parts: &Parts, open: S) -> HandshakeStack<S> {
     let layers = (
         // A handshake is a request of the plan like any other; the messages of the stream afterwards are not.
         WindowLayer::new(parts.accounting.counters.clone()),
-        // To ask for a chain that is off is a request, but nothing more.
+        // A request for a chain that is disabled counts as a request, but uses nothing else.
         ServedLayer::new(),
     );
     layers.layer(open)

@@ -17,7 +17,7 @@ pub struct DemoOptions {
     pub grpc: SocketAddr,
     /// Real nodes: chain, part (`url`, `ws` or `grpc`), URL. Several for one chain make its pool.
     pub nodes: Vec<(String, String, String)>,
-    /// The plan of its account from now on. If absent, it stays as it is: `enterprise` after the first start.
+    /// The plan of its account from now on. If absent, it does not change: `enterprise` after the first start.
     pub plan: Option<Tier>,
     /// A configuration file beside its own settings.
     pub config: Option<PathBuf>,

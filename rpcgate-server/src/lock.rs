@@ -32,7 +32,7 @@ pub(crate) fn unmade(folder: &Path, error: &io::Error) -> String {
 }
 
 /// Creates the folder if it is missing, for its owner alone, and locks it for as long as the returned file is open: the
-/// operating system unlocks it when the process ends, however it ends.
+/// operating system unlocks it when the process ends for any reason.
 pub(crate) fn lock(folder: &Path) -> Result<File, NotLocked> {
     let failed = |file| move |error| NotLocked::Io(file, error);
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(NotLocked::Unmade)?;

@@ -20,7 +20,7 @@ pub(crate) fn pool(
     if !config.enabled {
         return Ok(None);
     }
-    // All calls travel over HTTP as yet, so a node with other addresses alone would never be asked.
+    // So far all calls use HTTP, so a node that has only other addresses would never be used.
     let nodes = config.nodes.iter().filter_map(|settings| Some((settings, settings.url.as_ref()?)));
     let nodes = nodes.map(|(settings, url)| node(settings, url)).collect::<Result<Vec<_>, _>>()?;
     let limits = PoolLimits {

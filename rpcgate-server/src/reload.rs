@@ -40,7 +40,7 @@ struct InForce {
     started: Config,
     pools: PoolMap,
     watches: HashMap<&'static str, Watch>,
-    /// Whether no further configuration is put in force.
+    /// Whether no further configuration is applied.
     stopped: bool,
 }
 
@@ -57,7 +57,7 @@ impl Drop for Watch {
 }
 
 impl Reloadable {
-    /// Puts `config` in force. Runs inside a tokio runtime.
+    /// Applies `config`. Runs inside a tokio runtime.
     pub(crate) fn new(
         config: Config,
         clock: Arc<dyn Clock>,

@@ -15,12 +15,12 @@ use tokio::time::Sleep;
 pub struct BodyLimits {
     /// Bytes at most; 5 MiB by default.
     pub bytes: usize,
-    /// How long a body may take however slow it is; 10 s by default.
+    /// The time that every body may take, even a slow one; 10 s by default.
     pub patience: Duration,
     /// Bytes per second that must arrive on the average of that time, and then of every further half of it: a body that
-    /// stops is cut, however much of it has arrived. 1,024 by default.
+    /// stops is cut, regardless of how much of it has arrived. 1,024 by default.
     pub pace: usize,
-    /// How long a body may take however much of it arrives, from when it is first waited for; 60 s by default.
+    /// The time that a body may take in total, from when it is first waited for; 60 s by default.
     pub whole: Duration,
 }
 
@@ -40,7 +40,7 @@ impl Default for BodyLimits {
 const COPIES: usize = 2;
 
 pin_project! {
-    /// A body being read. A body that arrives in one piece is passed on as it is, any other is put together.
+    /// A body being read. A body that arrives in one piece is passed on unchanged, any other is put together.
     #[derive(Debug)]
     pub struct Reading<B> {
         #[pin]

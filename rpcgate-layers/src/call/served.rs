@@ -42,12 +42,12 @@ gate_layer! {
 }
 
 impl ServedLayer {
-    /// A layer that asks the chain of each set whether it is on. For foreign requests every chain is.
+    /// A layer that checks whether the chain of each set is enabled. For foreign requests every chain is.
     pub fn new() -> Self {
         Self::by(Arc::default())
     }
 
-    /// A layer that asks `serves` about the chain of a foreign request. A set of calls still knows it of its own chain.
+    /// A layer that calls `serves` for the chain of a foreign request. A set of calls still uses its own chain.
     pub fn for_chains(serves: impl Fn(ChainName) -> bool + Send + Sync + 'static) -> Self {
         Self::by(Arc::new(Served { serves: Some(Box::new(serves)) }))
     }

@@ -9,7 +9,7 @@ use rpcgate_core::toy::Toy;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// A node that is not there: calls that reach it fail, and the cache never knows them.
+/// A node that does not exist: calls that reach it fail, and their answers are never cached.
 const NODE: &str = "http://127.0.0.1:9";
 
 fn builder() -> GatewayBuilder {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Until when a node is not asked.
+/// Until when a node gets no calls.
 #[derive(Debug, Default)]
 pub(super) struct Backoff {
     /// On the monotonic clock, in microseconds; 0 for a node that is in use.

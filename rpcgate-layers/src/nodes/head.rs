@@ -69,7 +69,7 @@ async fn probe(
     status.map(|status| status.height).filter(|height| *height > 0)
 }
 
-/// One of the calls that ask for a node's status, built once for all nodes and rounds.
+/// One of the calls for a node's status, built once for all nodes and rounds.
 #[derive(Debug)]
 struct ProbeCall {
     is_rest: bool,

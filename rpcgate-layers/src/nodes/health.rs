@@ -6,7 +6,7 @@ use rpcgate_core::fault::{Cause, Fault};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Whether a node is asked, and if not, why. A node that is not healthy is asked when no other is left: a chain with a
+/// Whether a node is used, and if not, why. A node that is not healthy is used if no other is left: a chain with a
 /// node that may answer is never refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeHealth {
@@ -161,7 +161,7 @@ impl HealthState {
         self.ejected.clear();
     }
 
-    /// The node gave no usable answer to a call; `pause` is how long it asked not to be asked.
+    /// The node gave no usable answer to a call; `pause` is the time for which it requested no calls.
     pub(super) fn record_failure(&self, fault: Fault, pause: Option<Duration>, now: Duration) {
         match (fault.cause, pause) {
             (_, Some(pause)) => self.ejected.pause(now, pause),

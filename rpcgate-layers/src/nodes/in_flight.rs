@@ -37,7 +37,7 @@ impl InFlightLimit {
     /// A permit for a call of this project.
     ///
     /// # Errors
-    /// [`Full`] if there is none for it.
+    /// [`Full`] if no permit is left for it.
     pub(super) fn acquire(self: &Arc<Self>, project: Option<ProjectId>) -> Result<InFlightPermit, Full> {
         let project = project.filter(|_| self.in_flight() >= self.uncounted);
         match project {

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct RetryBudget {
     /// Calls that earn one retry; at least 1.
     pub calls_per_retry: u32,
-    /// Retries a second that are allowed however few calls there are.
+    /// Retries a second that are allowed regardless of the number of calls.
     pub min_per_sec: u32,
     /// How long earned retries may be saved.
     pub ttl: Duration,

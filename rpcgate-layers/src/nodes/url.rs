@@ -7,7 +7,7 @@ use http::{HeaderValue, Uri};
 use rpcgate_core::tally::Transport;
 use std::fmt;
 
-/// The address at which a node takes one protocol, with user and password if it asks for them. `FromStr` reads an `http://` or
+/// The address at which a node takes one protocol, with user and password if it requires them. `FromStr` reads an `http://` or
 /// `https://` URL, and [`NodeUrl::parse`] that of any protocol.
 ///
 /// Shown without its secrets: the password, the values of its query, and path segments long enough to be a key.

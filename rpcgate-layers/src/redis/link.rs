@@ -206,7 +206,7 @@ impl Link {
         let (answers, in_time) = match self.send_timed(connection, &pipe).await {
             Ok(answers) => answers,
             Err(broken) => {
-                // First of all: a caller that learns now that it gets no answer must not ask again.
+                // This comes first: a caller that learns now that it gets no answer must not send the command again.
                 self.shared.stand(Standing::Alone);
                 waiting.into_iter().for_each(|then| then(None));
                 return Err(broken);

@@ -2,7 +2,7 @@
 //!
 //! A server is trusted if its certificate is for the name in the URL and signed by one of the public authorities, which are
 //! compiled in, or, with `?sslrootcert=/file`, by one of the authorities in that file and no other. `sslcert` and `sslkey`
-//! name the client certificate for servers that ask for one.
+//! name the client certificate for servers that request one.
 
 use super::BadRedis;
 use redis::{Client, ClientTlsConfig, ConnectionAddr, IntoConnectionInfo, TlsCertificates};

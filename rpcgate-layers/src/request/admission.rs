@@ -29,7 +29,7 @@ pub struct Denied {
     pub refusal: Refusal,
     /// The tally of the request, if its caller is known. Its one entry is refused.
     pub tally: Option<Box<Tally>>,
-    /// Whether the answer says how the windows of the caller stand. To a key that is good it does.
+    /// Whether the answer has the state of the caller's windows. For a valid key it has.
     pub rated: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The request types before a body is read, and the response type that comes back.
+//! The request types before a body is read, and the response type.
 
 use super::admission::{AdmissionResponse, Denied};
 use bytes::Bytes;

@@ -19,7 +19,7 @@ pub trait CallerPolicy: Copy + Send + Sync + 'static {
     fn decide(&self, caller: &Caller, chain: ChainName) -> Result<(), Refusal>;
 }
 
-/// A service that asks a policy before it calls `inner`.
+/// A service that consults a policy before it calls `inner`.
 #[derive(Clone, Debug)]
 pub struct Enforce<S, J, W = Native> {
     inner: S,

@@ -15,7 +15,7 @@
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! let chains = [Arc::new(Chain::deployed(Arc::new(Toy)))].into_iter().collect();
-//! // The rest of the stack: it wants a key.
+//! // The rest of the stack: it requires a key.
 //! let inner = service_fn(async |routed: Routed<()>| {
 //!     assert_eq!(routed.chain.name().as_str(), "toy");
 //!     Ok::<_, Infallible>(PendingResponse::refused(Refusal::NoKey))

@@ -1,4 +1,4 @@
-//! A fixture for tests of layers: a toy chain, a caller, a clock that stands still, accounting that can be read.
+//! A fixture for tests of layers: a toy chain, a caller, a clock that does not move, readable accounting.
 
 #[cfg(feature = "upstream")]
 pub(crate) mod scripted_node;
@@ -112,7 +112,7 @@ impl Fixture {
     }
 }
 
-/// Sends `calls` through one layer and returns them as they came out of it.
+/// Sends `calls` through one layer and returns its output.
 pub(crate) async fn through<L, A, B>(layer: L, calls: Calls<A>) -> Calls<B>
 where
     L: Layer<Echo<B>>,

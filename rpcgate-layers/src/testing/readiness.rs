@@ -1,4 +1,4 @@
-//! Every layer polls its inner service ready before it calls it: behind each of them stands a strict mock, which panics when
+//! Every layer polls its inner service ready before it calls it: behind each of them is a strict mock, which panics when
 //! it is called without, and the limits of tower.
 
 use super::{End, Fixture};
@@ -350,7 +350,7 @@ async fn a_buffer_behind_batch_and_cache_serves_and_a_worker_that_is_gone_is_503
     assert!(response.tally.is_some_and(|tally| tally.refused == Some(Refusal::Overloaded)));
 }
 
-/// What a concurrency limit of one call makes of sets that ask for the same: they wait for each other's permits and answers.
+/// Identical sets behind a concurrency limit of one call: they wait for each other's permits and answers.
 #[tokio::test(start_paused = true)]
 async fn a_concurrency_limit_behind_the_cache_does_not_lock_sets_that_follow_each_other() {
     let (fixture, slow) = (Fixture::new(), Slow::new(1));

@@ -41,7 +41,7 @@ impl ScriptedNode {
         ScriptedNode::serve_on(TcpListener::bind("127.0.0.1:0").await.unwrap(), serve)
     }
 
-    /// The same on a listener that is there already.
+    /// The same on an existing listener.
     pub(crate) fn serve_on<F, R>(listener: TcpListener, serve: F) -> Self
     where
         F: Fn(usize, Wire) -> R + Send + 'static,
@@ -61,7 +61,7 @@ impl ScriptedNode {
         ScriptedNode { address, conns, seen, task }
     }
 
-    /// A node that gives `answer` to every request.
+    /// A node that answers every request with `answer`.
     pub(crate) async fn always(answer: impl Into<Vec<u8>>) -> Self {
         let answer = Arc::new(answer.into());
         ScriptedNode::serve(move |_, mut wire| {
@@ -136,7 +136,7 @@ impl Wire {
     }
 }
 
-/// A pool over scripted nodes, with a clock that stands still.
+/// A pool over scripted nodes, with a clock that does not move.
 pub(crate) struct PoolFixture {
     pub(crate) pool: Arc<Pool>,
     pub(crate) clock: Arc<ManualClock>,

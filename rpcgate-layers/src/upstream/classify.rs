@@ -153,7 +153,7 @@ impl Answer {
             }
         }
         let mut found: SmallVec<[Option<Option<&ReplyMembers>>; 8]> = SmallVec::from_elem(None, places.len());
-        // Most nodes answer in the order in which they were asked.
+        // Most nodes answer in the order of the calls.
         let mut next = 0;
         if let Content::Replies(Replies::Many(many)) = &self.content {
             for reply in many {

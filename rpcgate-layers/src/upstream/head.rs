@@ -5,7 +5,7 @@ use http::{HeaderMap, StatusCode};
 use rpcgate_core::fault::{Cause, Fault};
 use smallvec::SmallVec;
 
-/// Whether a node says by this status that it does not serve the gateway, whatever it is asked: its credentials and its limits
+/// Whether a node says by this status that it does not serve any call of the gateway: its credentials and its limits
 /// are the operator's matter.
 pub(super) fn rejects_the_gateway(status: StatusCode) -> bool {
     matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS)

@@ -1,6 +1,6 @@
 //! Upstream: the service at the end of the stack, which sends the calls that are still open to a node.
 //!
-//! A set of one travels under the client's own id, so a node's answer passes as it is. A call that may be cached, for whose
+//! A set of one travels under the client's own id, so a node's answer passes unchanged. A call that may be cached, for whose
 //! answer others may be waiting, carries nothing of its client but method and parameters. Calls of a larger set are sent
 //! under their places in it, together where the chain and its nodes take arrays; a broadcast always travels alone. It
 //! refuses with [`Refusal::Overloaded`](rpcgate_core::refusal::Refusal::Overloaded) when the chain has too many calls in
@@ -41,7 +41,7 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// A service that asks `pools`, also after they have been replaced.
+    /// A service that uses `pools`, also after they have been replaced.
     pub fn new(pools: Arc<ArcSwap<Pools>>) -> Self {
         Upstream { pools, limits: ReplyLimits::default() }
     }

@@ -1,4 +1,4 @@
-//! `rpcgate-server check`: print the configuration in force.
+//! `rpcgate-server check`: prints the effective configuration.
 
 use crate::gateway::dry_run;
 use rpcgate_admin::process::{Failure, load, placed};

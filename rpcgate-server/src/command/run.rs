@@ -28,7 +28,7 @@ pub async fn execute(file: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads `file` again and puts it in force. If it cannot be used, the previous configuration stays, and the log says
+/// Reads `file` again and applies it. If it cannot be used, the previous configuration stays, and the log says
 /// why.
 pub fn reload(gateway: &Gateway, file: &Path) {
     let config = load(Some(file), &[], &[]);

@@ -1,8 +1,8 @@
 //! The demo's account in the management database: a tenant, a user, a project and a key; and an operator.
 //!
 //! It is made before the gateway starts, and every start looks again, so that the next start completes one that was
-//! killed halfway. The key is made last: if it exists, so does all the rest, and whatever was changed there since
-//! stays. Nothing that was revoked comes back; a key that is no longer valid is replaced by a new one.
+//! killed halfway. The key is made last: if it exists, so does all the rest, and later changes there
+//! stay. Nothing that was revoked returns; a key that is no longer valid is replaced by a new one.
 
 use super::enrolment::{EMAIL, Enrolment, own_address};
 use super::login::SignedIn;
@@ -31,7 +31,7 @@ pub(super) struct Account {
     pub(super) project: ProjectId,
     pub(super) key: KeyId,
     pub(super) api_key: String,
-    /// The plan in force.
+    /// The current plan.
     pub(super) tier: Tier,
     /// The login of its user.
     pub(super) owner: SignedIn,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub struct Dir {
     path: PathBuf,
-    /// The operating system unlocks it when the process ends, however it ends.
+    /// The operating system unlocks it when the process ends for any reason.
     _lock: File,
 }
 

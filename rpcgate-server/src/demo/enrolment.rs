@@ -16,7 +16,7 @@ pub(super) struct Enrolment<'a> {
     pub(super) config: &'a Config,
     pub(super) dir: &'a Dir,
     pub(super) state: &'a mut DemoState,
-    /// The plan from now on; `None` leaves it as it is.
+    /// The plan from now on; `None` leaves it unchanged.
     pub(super) plan: Option<Tier>,
     pub(super) now: Time,
 }

@@ -17,7 +17,7 @@ pub(super) struct Management {
     app: Arc<AppState>,
     api: Api,
     janitor: Janitor,
-    /// The address it was asked to listen at.
+    /// The requested listen address.
     asked: SocketAddr,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Everything that a second start needs is in one folder, so that key, ids, usage and blocks stay the same:
 //! `state.json` with the seed and the secrets; the databases of accounts and usage, and the journal; and a file for
-//! each chain on which a client submitted something, so that confirmed and pending transactions are there again.
+//! each chain on which a client submitted something, so that confirmed and pending transactions are restored.
 //! `demo.json` in the same folder holds everything that a program needs to use the demo; it is written once everything is ready.
 
 mod account;
@@ -297,7 +297,7 @@ impl Demo {
         welcome::text(&self.sheet, self.tier.name(), &self.file())
     }
 
-    /// Reads the configuration again, including the file, and puts it in force at the gateway and the management API.
+    /// Reads the configuration again, including the file, and applies it to the gateway and the management API.
     /// Returns the tables and values that differ but need a restart.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The demo as its user meets it: started, asked through its gateway, stopped, started again.
+//! The demo from the view of its user: started, called through its gateway, stopped, started again.
 
 mod account;
 mod management;
@@ -126,7 +126,7 @@ fn call(method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
 }
 
-/// What a shell makes of a printed line: words, single quotes taken off.
+/// The words of a printed line as a shell splits it, without single quotes.
 fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quoted = false;
@@ -273,7 +273,7 @@ async fn a_real_node_takes_the_place_of_the_simulated_one() {
     assert_ne!(ask(&demo, "btc", &tip).await["result"], ask(&real, "btc", &tip).await["result"]);
 }
 
-/// The result that a chain's node gives, past the gateway and its cache.
+/// The result of a chain's node, without the gateway and its cache.
 async fn node(demo: &Demo, chain: &str, method: &str, params: Value) -> Value {
     let url = sheet(demo)["nodes"][chain].as_str().unwrap().to_owned();
     let mut answer = post(&url, &[], &call(method, &params).to_string()).await.into_body();

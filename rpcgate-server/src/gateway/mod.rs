@@ -84,7 +84,7 @@ impl Gateway {
         self.reloadable.nodes()
     }
 
-    /// Puts another configuration in force for chains, their nodes, plans, keys, the certificate and the drain's grace.
+    /// Applies another configuration to chains, their nodes, plans, keys, the certificate and the drain's grace.
     /// Returns the tables that differ but need a restart. No connection is dropped, and chains whose nodes stay the same
     /// keep their pools and heads.
     ///
@@ -96,7 +96,7 @@ impl Gateway {
         done
     }
 
-    /// Counts a configuration that could not be read and therefore was not put in force.
+    /// Counts a configuration that could not be read and therefore was not applied.
     pub fn refuse_reload(&self) {
         self.reloads.count(false);
     }

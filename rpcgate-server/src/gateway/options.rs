@@ -47,7 +47,7 @@ impl Default for StartOptions {
     }
 }
 
-/// The backends that [`StartOptions`] and a configuration come to.
+/// The backends that result from [`StartOptions`] and a configuration.
 pub(super) struct Resolved {
     /// The keys that a reload replaces; `None` if the directory came with the options.
     pub(super) keys: Option<Arc<Keys>>,

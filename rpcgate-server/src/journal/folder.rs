@@ -48,7 +48,7 @@ pub enum JournalError {
 #[derive(Debug)]
 pub(super) struct Folder {
     path: PathBuf,
-    /// The operating system unlocks it when the process ends, however it ends.
+    /// The operating system unlocks it when the process ends for any reason.
     _lock: File,
 }
 

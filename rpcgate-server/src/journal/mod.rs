@@ -198,7 +198,7 @@ impl Journal {
         self.shared.segment_files.read(id, from, to, into)
     }
 
-    /// Removes a sealed segment for good: it does not come back after a power failure either. A segment that does not
+    /// Removes a sealed segment: it does not reappear after a power failure either. A segment that does not
     /// exist counts as removed. It blocks while the disk does.
     ///
     /// # Errors

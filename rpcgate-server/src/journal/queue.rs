@@ -207,7 +207,7 @@ impl Queue {
         self.handover.notify_all();
     }
 
-    /// Lets records go straight to the disk, unless some have come in the meantime. Returns whether they do.
+    /// Sends records straight to the disk, unless some have arrived in the meantime. Returns whether it does.
     pub(super) fn resume(&self) -> bool {
         let waiting = self.line.lock();
         let is_empty = waiting.images.is_empty();

@@ -57,7 +57,7 @@ pub(super) struct Held {
     /// The record, without its lines.
     set: Record<'static>,
     lines: SmallVec<[HeldLine; 1]>,
-    /// How many records it stands for.
+    /// The number of records that it counts for.
     records: u64,
 }
 
@@ -78,7 +78,7 @@ impl Held {
         Held { set: set(record), lines: lines.collect(), records: 1 }
     }
 
-    /// A record of one line that stands for `records`.
+    /// A record of one line that counts for `records`.
     pub(super) fn sum(set: Record<'static>, method: &[u8], rest: Line<'static>, records: u64) -> Self {
         Held { set, lines: smallvec![HeldLine { method: SmallVec::from_slice(method), rest }], records }
     }

@@ -50,7 +50,7 @@ struct Sum {
     set: Record<'static>,
     line: Line<'static>,
     records: u64,
-    /// Whether it stands for one whole request: then it keeps the request's id.
+    /// Whether it is the record of one whole request: then it keeps the request's id.
     is_request: bool,
 }
 

@@ -9,7 +9,7 @@ pub(super) fn file_name(id: SegmentId) -> String {
     format!("{id}{SUFFIX}")
 }
 
-/// The segment that a file name stands for; `None` if it is not the name of a segment's file.
+/// The segment of a file name; `None` if it is not the name of a segment's file.
 pub(super) fn segment_of(name: &str) -> Option<SegmentId> {
     name.strip_suffix(SUFFIX)?.parse().ok()
 }

@@ -42,7 +42,7 @@ const DRAIN_LINGER: Duration = Duration::from_secs(1);
 /// on its way.
 const DRAIN_IDLE: Duration = Duration::from_secs(1);
 
-/// A connection that can be asked to end.
+/// A connection that can be closed gracefully.
 pub(super) trait Serve: Future<Output = hyper::Result<()>> {
     /// Whether the protocol itself informs the client that the connection ends, and which requests are still answered.
     const ANNOUNCES_END: bool;
@@ -87,7 +87,7 @@ where
 pub(super) enum End {
     /// Hyper's future ended, with or without an error.
     Done(hyper::Result<()>),
-    /// No request came for too long.
+    /// No request arrived for too long.
     Idle,
     /// A head was not completed in time.
     SlowHead,

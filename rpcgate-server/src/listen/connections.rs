@@ -112,7 +112,7 @@ impl Connections {
         self.closed.cancelled().await;
     }
 
-    /// Asks all connections to end as soon as they are done.
+    /// Makes all connections end as soon as they are done.
     pub(crate) fn close(&self) {
         self.closing.store(true, SeqCst);
         self.closed.cancel();

@@ -57,7 +57,7 @@ impl<T: AsyncWrite + Unpin> Guarded<T> {
     /// Whether these bytes are hyper's own answer to a head that it cannot read.
     fn is_hypers_own(&mut self, bytes: &[u8]) -> bool {
         if self.replacement.is_none() {
-            // Hyper gives it while no request is being answered and the head is not complete.
+            // Hyper writes it while no request is being answered and the head is not complete.
             let may_be = self.state.phase() == Phase::Head;
             self.replacement = hyper_answers::replacement(bytes)
                 .filter(|_| may_be)

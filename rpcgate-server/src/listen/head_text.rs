@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(text.0.len(), MOST);
         text.forget();
         assert_eq!(text.0.capacity(), 0);
-        // Of a long body that came with its head nothing is kept.
+        // Nothing is kept of a long body that arrived with its head.
         let head = b"\r\nPOST / HTTP/1.1\r\ncontent-length: 5000\r\n\r\n";
         text.push(true, &[&head[..], &[b'\n'; 5_000]].concat(), MOST);
         assert_eq!(text.0, head);

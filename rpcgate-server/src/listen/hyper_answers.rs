@@ -1,4 +1,4 @@
-//! Answers that hyper gives by itself, to heads that it cannot read.
+//! Answers that hyper writes by itself, to heads that it cannot read.
 
 use super::builtin;
 use rpcgate_core::refusal::Refusal;
@@ -9,7 +9,7 @@ const BEGIN: &[u8] = b"HTTP/1.1 4";
 /// What follows the status in hyper's own answers: they have no body and no other header.
 const AFTER_STATUS: &[u8] = b"\r\nconnection: close\r\ncontent-length: 0\r\ndate: ";
 
-/// The answer that the contract wants in place of `bytes`, if those are hyper's own answer to a head that it cannot read;
+/// The answer that the contract requires in place of `bytes`, if those are hyper's own answer to a head that it cannot read;
 /// `None` if they are anything else.
 pub(super) fn replacement(bytes: &[u8]) -> Option<Vec<u8>> {
     let rest = bytes.strip_prefix(BEGIN)?;

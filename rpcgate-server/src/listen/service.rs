@@ -25,10 +25,10 @@ use tower::util::Oneshot;
 use tower_http::compression::predicate::SizeAbove;
 use tower_http::compression::{Compression, CompressionBody, CompressionLevel};
 
-/// Answers of at least this many bytes are compressed, for clients that ask for it.
+/// Answers of at least this many bytes are compressed, for clients that request it.
 const COMPRESSED_FROM: u16 = 1024;
 
-/// A stack with compression around it, which only those requests enter that ask for it.
+/// A stack with compression around it, for the requests that accept it.
 pub(super) type Compressing<S> = Compression<S, SizeAbove>;
 
 /// The service of one connection. Hyper takes a service by reference and may call it from several streams at once, so

@@ -21,7 +21,7 @@ use std::time::Duration;
 /// If the change feed was last read longer ago, the management database counts as down.
 const FEED: Duration = Duration::from_secs(2);
 
-/// How many later configurations were put in force or refused.
+/// How many later configurations were applied or refused.
 #[derive(Debug, Default)]
 pub(crate) struct Reloads {
     done: AtomicU64,

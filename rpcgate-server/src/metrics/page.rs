@@ -16,7 +16,7 @@ pub(super) struct Page<'e>(DescriptorEncoder<'e>);
 pub(super) struct Histogram {
     pub(super) sum: f64,
     pub(super) count: u64,
-    /// Upper bound, and how many values lie between the previous bound and this one; the last bound is infinite.
+    /// Upper bound, and the number of values between the previous bound and this one; the last bound is infinite.
     pub(super) buckets: Vec<(f64, u64)>,
 }
 

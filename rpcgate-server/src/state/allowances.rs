@@ -1,7 +1,7 @@
 //! How many requests tenants may make in a day, for the notifications that shipments make due.
 //!
 //! The usage database has the usage, the management database has plans and keys, and on SQLite these are two
-//! files. So the shipper asks here before it ships. It does not wait for an answer that is not available now: usage
+//! files. So the shipper queries this before it ships. It does not wait for an answer that is not available now: usage
 //! matters more than a notification, which is caught up later.
 
 use super::directory::StoreDirectory;
@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an answer is valid: as long as any change may take to be in force.
+/// How long an answer is valid: as long as any change may take to have an effect.
 const FRESH: Duration = Duration::from_secs(1);
 /// Time until another attempt after a failed one.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -28,7 +28,7 @@ pub(super) trait Allowances: Send + Sync + fmt::Debug {
     ) -> BoxFuture<'_, Result<BTreeMap<TenantId, u64>, StoreError>>;
 }
 
-/// The management database, with the plans in force here.
+/// The management database, with the current plans.
 #[derive(Debug)]
 pub(super) struct Stored {
     pub(super) store: Store,

@@ -115,7 +115,7 @@ impl StoreDirectory {
 
     /// Sets the store of the keys; until then every look-up is [`Unavailable`]. Only the first source counts.
     pub fn open(&self, source: Arc<dyn KeySource>) {
-        // A second one is the caller's mistake, and harmless: it is not asked.
+        // A second one is the caller's mistake, and harmless: it is not used.
         let _ = self.inner.source.set(source);
     }
 
@@ -163,7 +163,7 @@ impl StoreDirectory {
         });
     }
 
-    /// Puts the figures of `plans` in force, also for remembered keys: a change of figures needs no database.
+    /// Applies the figures of `plans`, also to remembered keys: a change of figures needs no database.
     pub fn plans(&self, plans: &Plans) {
         let plans = Arc::new(plans.clone());
         let former = std::mem::replace(&mut *self.inner.plans.lock(), plans.clone());
@@ -185,7 +185,7 @@ impl StoreDirectory {
         });
     }
 
-    /// The figures of plans in force.
+    /// The current figures of plans.
     pub(super) fn figures(&self) -> Arc<Plans> {
         self.inner.plans.lock().clone()
     }

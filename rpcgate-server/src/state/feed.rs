@@ -61,7 +61,7 @@ impl fmt::Debug for Feed {
 }
 
 impl Feed {
-    /// Starts at the newest change. What operators have set is in force when this returns, and keys that are looked up
+    /// Starts at the newest change. The settings of operators are applied when this returns, and keys that are looked up
     /// from here on are dropped when a change concerns them.
     pub(super) async fn start(
         management: Arc<dyn Management>,
@@ -211,7 +211,7 @@ impl Feed {
     }
 }
 
-/// Waits for changes from other gateways, and takes those that are there.
+/// Waits for changes from other gateways, and takes all that have arrived.
 async fn receive(incoming: &mut Option<mpsc::Receiver<Numbered>>, received: &mut Vec<Numbered>) {
     match incoming {
         Some(incoming) if !incoming.is_closed() => {

@@ -197,7 +197,7 @@ impl State {
         }));
     }
 
-    /// Reports the gateway's status to the management side, as `source` gives it.
+    /// Reports the gateway's status from `source` to the management side.
     pub(crate) fn report_status(&self, source: impl Fn() -> GatewayStatus + Send + Sync + 'static) {
         self.status_source.ask(source);
     }

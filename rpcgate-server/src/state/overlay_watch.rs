@@ -34,7 +34,7 @@ impl OverlayWatch {
         inner.sink = Some(sink);
     }
 
-    /// Passes `overlay` on; when this returns, it is in force, if there is a receiver.
+    /// Passes `overlay` on; when this returns, it is applied, if there is a receiver.
     pub(super) fn put(&self, overlay: Overlay) {
         let mut inner = self.inner.lock();
         if inner.overlay == overlay {

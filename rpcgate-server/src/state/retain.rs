@@ -1,4 +1,4 @@
-//! Retention: usage that is older than the configuration wants is removed once an hour.
+//! Retention: usage that is older than the configured age is removed once an hour.
 //!
 //! The gateway does this itself because it ships: SQLite takes one writer at a time.
 

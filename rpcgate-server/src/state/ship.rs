@@ -54,7 +54,7 @@ pub(super) trait UsageDestination: Send + Sync + fmt::Debug {
         allowances: &'a BTreeMap<TenantId, u64>,
     ) -> BoxFuture<'a, Result<(), ShipError>>;
 
-    /// Raises notifications that are due for a day and that no shipment has raised. `asked` gives the allowances of the
+    /// Raises notifications that are due for a day and that no shipment has raised. `asked` returns the allowances of the
     /// tenants that made requests in the day.
     fn remind<'a>(&'a self, day: u64, asked: &'a Asked, now: Time) -> BoxFuture<'a, Result<(), StoreError>>;
 }

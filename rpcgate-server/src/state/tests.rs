@@ -283,7 +283,7 @@ async fn changes_by_the_management_side_take_effect_soon() {
     let app = Fixture::new().await;
     let store = app.store().await;
     let (one, other) = (app.account(&store, 10).await, app.account(&store, 20).await);
-    // Room for however often a test looks.
+    // Capacity for every read of a test.
     let wide = |figure| PlanChange {
         per_minute: Some(figure),
         per_hour: Some(10_000_000),

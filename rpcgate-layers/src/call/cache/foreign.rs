@@ -202,7 +202,7 @@ impl CacheState {
 }
 
 pin_project! {
-    /// The response of the inner service, kept when it is there, and shared with the calls that follow it.
+    /// The response of the inner service, stored when it arrives, and shared with the calls that follow it.
     pub struct KeepFuture<F, P> {
         #[pin]
         inner: F,

@@ -181,7 +181,7 @@ impl SingleFlight {
         Landed(self.map.shard(sought.hashed()).landed.load(Ordering::Acquire))
     }
 
-    /// Follows a flight for the same, or leads a new one. `body` is the buffer in which the parts of `sought` most likely lie.
+    /// Follows a flight for the same, or leads a new one. `body` is the buffer that most likely contains the parts of `sought`.
     pub(super) fn join(&self, sought: &ReplySought<'_>, body: &Bytes) -> Joined {
         let hash = sought.hashed();
         let shard = self.map.shard(hash);

@@ -153,7 +153,7 @@ where
 }
 
 pin_project! {
-    /// The response of the inner service, charged and recorded when it is there.
+    /// The response of the inner service, charged and recorded when it arrives.
     pub struct MeteredFuture<F, P> {
         #[pin]
         inner: F,
@@ -184,14 +184,14 @@ where
     }
 }
 
-/// The account of one call. It settles when the response is there, or when it is dropped.
+/// The account of one call. It settles when the response arrives, or when it is dropped.
 struct Account {
     counters: Arc<dyn Counters>,
     project: ProjectId,
     grant: Grant,
     recorded: Option<Box<Recorded>>,
     state: State,
-    /// Dropped with the account, which has handed in its record by then.
+    /// Dropped with the account, whose record is in the sink by then.
     _in_flight: Option<InFlightCall>,
 }
 

@@ -154,7 +154,7 @@ impl Pool {
         sent.unwrap_or(Err(TryFailure::TimedOut { sent: progress.sent }))
     }
 
-    /// Asks one node and no other, whatever is known about it. For the gateway's own probes: they do not count among the
+    /// Sends a call to one node and no other, regardless of its health. For the gateway's own probes: they do not count among the
     /// calls in flight, so that a busy chain is not taken for a dead one, and they are not retried, save on a new connection
     /// in place of an idle one that the node had closed.
     pub(in crate::nodes) async fn probe(

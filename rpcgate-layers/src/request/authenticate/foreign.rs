@@ -138,7 +138,7 @@ fn admit(peek: Peek, now: Time) -> Result<Arc<Caller>, Refusal> {
     }
 }
 
-/// A directory that asks an asynchronous function for every key.
+/// A directory that calls an asynchronous function for every key.
 pub struct LookUp<F>(F);
 
 impl<F> fmt::Debug for LookUp<F> {

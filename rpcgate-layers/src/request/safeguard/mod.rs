@@ -1,7 +1,7 @@
 //! The safeguard: a key that keeps calling although it is answered 429 is cooled down: its limits are scaled down for a
 //! while, and restored automatically.
 //!
-//! The layer comes right after authentication, so that every response to the key shows the limits that are in force. It
+//! The layer comes right after authentication, so that every response to the key shows the current limits. It
 //! refuses nothing: the layers behind it meet a caller with smaller plan windows and fewer requests per second. It decides by
 //! the records of refused requests, which it [observes](rpcgate_core::tally::Accounting::observed_by) on their way to the
 //! sink. A caller that was not refused is not looked up while no key at all is cooled down.

@@ -16,10 +16,10 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
-/// What follows the prefix of a larger answer, as it comes from the node.
+/// The rest of a larger answer after its prefix, as it arrives from the node.
 ///
-/// It ends cleanly only if the node declared where the body ends and all of it came. If it breaks, or its reader has waited
-/// for the node for longer than a whole call may take plus 1 s for each 64 KiB that came, its last item is an error.
+/// It ends cleanly only if the node declared where the body ends and all of it arrived. If it breaks, or its reader has waited
+/// for the node for longer than a whole call may take plus 1 s for each 64 KiB that arrived, its last item is an error.
 /// Trailers are left out.
 pub struct NodeBody {
     incoming: Incoming,
@@ -61,7 +61,7 @@ impl NodeBody {
         body
     }
 
-    /// All of it came, so the connection can take another call.
+    /// All of it arrived, so the connection can take another call.
     fn end(&mut self) {
         if let Some(BodySource { connection, idle, clock, .. }) = self.source.take() {
             idle.put(connection, clock.elapsed());
@@ -83,7 +83,7 @@ impl NodeBody {
         self.sleep.as_mut().poll(cx)
     }
 
-    /// So many bytes came, which give the node more time.
+    /// This many bytes arrived, which give the node more time.
     fn record_bytes(&mut self, bytes: usize) {
         if let Some(since) = self.waiting.take() {
             self.remaining = self.remaining.saturating_sub(since.elapsed());

@@ -183,7 +183,7 @@ impl Client {
                 self.idle.put(connection, now);
                 AnswerBody::Whole(match coding {
                     Coding::Identity => body,
-                    // Boxed, because requests ask for no coding.
+                    // Boxed, because requests offer no coding.
                     coding => Box::pin(decode(coding, body, request.max, memory)).await?,
                 })
             }

@@ -50,7 +50,7 @@ pub(super) async fn collect(
     }
 }
 
-/// Most answers come in one piece, which is kept as it is.
+/// Most answers arrive in one piece, which is kept unchanged.
 enum Pieces {
     None,
     One(Bytes),

@@ -47,7 +47,7 @@ const STEP: usize = 64 << 10;
 /// Steps after which the task yields to others of its thread.
 const STEPS: usize = 8;
 
-/// Undoes `coding`, and gives up as soon as the result has more than `max` bytes.
+/// Decodes `coding`, and fails as soon as the result has more than `max` bytes.
 pub(super) async fn decode(
     coding: Coding,
     body: Bytes,

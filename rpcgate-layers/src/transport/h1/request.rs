@@ -25,7 +25,7 @@ pub struct NodeRequest {
     /// The largest answer in bytes, encoded or decoded, if it cannot be streamed because the node compressed it.
     /// Beyond, the call ends with [`Cause::Oversize`](rpcgate_core::fault::Cause::Oversize).
     pub max: usize,
-    /// A node that must not be asked, for instance because it rejected the gateway's credentials just now. If it is the
+    /// A node that must not get the request, for instance because it rejected the gateway's credentials just now. If it is the
     /// only one, the call ends with [`Cause::NoNode`](rpcgate_core::fault::Cause::NoNode).
     pub avoid: Option<NodeIndex>,
 }

@@ -383,7 +383,7 @@ fn no_answers() -> Vec<(String, Cause)> {
     ]
 }
 
-/// A node that gives `reply` once for each connection, which it closes.
+/// A node that sends `reply` once on each connection, which it then closes.
 async fn closing(reply: String) -> ScriptedNode {
     ScriptedNode::serve(move |_, mut wire: Wire| {
         let reply = reply.clone();

@@ -138,7 +138,7 @@ async fn a_folder_of_the_former_version_gets_its_logins() {
         "key_id": made.key.to_string(),
     });
     std::fs::write(home.path().join("state.json"), text.to_string()).unwrap();
-    // The account as that version made it: the key stands, the user has no password.
+    // The account as that version created it: the key exists, the user has no password.
     let database = store(&home).await;
     let tenant = Tenant {
         id: made.tenant,

@@ -400,7 +400,7 @@ async fn a_gateway_that_has_seen_all_removed_changes_forgets_nothing() {
         app.sweep();
         feed.read().await.unwrap();
     }
-    // A gap in the numbers alone is none in the news.
+    // A gap in the numbers does not mean a missed change.
     app.office.publish(NEVER);
     app.office.publish(Change::Key(KeyId(99)));
     feed.read().await.unwrap();

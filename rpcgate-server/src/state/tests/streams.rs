@@ -1,4 +1,4 @@
-//! Streams on their way to the usage database, however their processes end.
+//! Streams on their way to the usage database, for every kind of end of their processes.
 
 use super::*;
 use rpcgate_core::backend::counters::MemoryCounters;
