@@ -155,7 +155,7 @@ impl Metrics {
         self.response_bytes = self.response_bytes.saturating_add(bytes_out.into());
     }
 
-    /// Counts the latency of each of `calls` calls, where it is one that counts.
+    /// Counts the latency of each of `calls` calls, if their outcome counts.
     pub(super) const fn time(&mut self, calls: u64, outcome: Outcome, latency_us: u64) {
         if has_answer(outcome) {
             self.latency_us = self.latency_us.saturating_add(latency_us.saturating_mul(calls));

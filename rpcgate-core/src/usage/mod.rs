@@ -1,8 +1,8 @@
-//! Usage: from the journal's records to what `GET /usage` shows. Nothing here knows SQL or reads a clock.
+//! Usage: from the journal's records to the answer of `GET /usage`. Nothing here knows SQL or reads a clock.
 //!
-//! A shipper reads frames and hands each event to a [`Fold`], which sums events by the hour, and to [`Blocks`], which keep
-//! them one by one. It takes what both have and gives it as a [`Shipment`] to a store of usage, which takes all of it or
-//! nothing.
+//! A shipper reads frames and passes each event to a [`Fold`], which sums events by the hour, and to [`Blocks`], which keep
+//! them one by one. It passes the content of both as a [`Shipment`] to a store of usage, which accepts it as a whole or not
+//! at all.
 //!
 //! ```
 //! use rpcgate_core::usage::{Blocks, Fold};

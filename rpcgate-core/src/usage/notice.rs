@@ -1,12 +1,12 @@
-//! Notifications of a tenant: parts of its daily requests that are used up, and spikes of refusals.
+//! Notifications of a tenant: shares of its daily requests that are used, and spikes of refusals.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Calls refused with 429 in a UTC minute that are a spike.
+/// The number of calls refused with 429 in a UTC minute that make a spike.
 pub const SPIKE: u64 = 50;
 
-/// Minutes from a spike to the next that is notified.
+/// The minutes between notifications of spikes.
 pub const SPIKE_PAUSE: u64 = 60;
 
 /// The status of calls that the limits of a plan refuse.
@@ -15,7 +15,7 @@ pub(crate) const RATE_LIMITED: u16 = 429;
 /// The reason of a notification.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Notice {
-    /// 80 percent of the requests that the plan lets all keys of the tenant make in a UTC day are made.
+    /// 80 percent of the requests that the plan allows all keys of the tenant in a UTC day are used.
     DailyRequests80,
     /// 95 percent of them.
     DailyRequests95,
@@ -44,7 +44,7 @@ impl Notice {
         }
     }
 
-    /// The part of the day's requests that it is about, in percent.
+    /// The share of the day's requests, in percent.
     pub const fn percent(self) -> Option<u64> {
         match self {
             Notice::DailyRequests80 => Some(80),
@@ -54,7 +54,7 @@ impl Notice {
         }
     }
 
-    /// Those that are due once `requests` of the `allowed` ones of a day are made: none if none are allowed.
+    /// The notifications that are due after `requests` of the `allowed` ones of a day: none if no requests are allowed.
     pub fn reached(requests: u64, allowed: u64) -> impl Iterator<Item = Notice> {
         let is_reached = move |percent: u64| {
             allowed > 0 && u128::from(requests) * 100 >= u128::from(allowed) * u128::from(percent)
@@ -69,7 +69,7 @@ impl fmt::Display for Notice {
     }
 }
 
-/// A word that names no [`Notice`].
+/// A text that does not name a [`Notice`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownNotice;
 

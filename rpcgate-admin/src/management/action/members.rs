@@ -31,7 +31,7 @@ pub async fn list(app: &AppState, actor: &Actor, tenant: TenantId) -> Result<Vec
     Ok(app.store.members(own_tenant(actor, tenant)?).await?)
 }
 
-/// Changes a member's role and returns the member as it is then. Invitations that the member made, and could not make
+/// Changes a member's role and returns the changed member. Invitations that the member made, and could not make
 /// with its new role, are withdrawn, so that they cannot be used to exceed that role.
 ///
 /// # Errors

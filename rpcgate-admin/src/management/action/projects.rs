@@ -52,7 +52,7 @@ pub async fn get(app: &AppState, actor: &Actor, id: ProjectId) -> Result<Project
     app.store.project(actor.tenant()?, id).await?.ok_or(UNKNOWN)
 }
 
-/// Applies `change` and returns the project as it is then. Gateways are notified of changed method lists.
+/// Applies `change` and returns the changed project. Gateways are notified of changed method lists.
 ///
 /// # Errors
 /// [`ActionError::NotFound`], [`ActionError::Invalid`] for an invalid name or list.

@@ -102,7 +102,7 @@ impl Store {
         .await
     }
 
-    /// Ends the lock that wrong passwords caused, and returns the account as it is then.
+    /// Ends the lock that wrong passwords caused, and returns the changed account.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
@@ -117,7 +117,7 @@ impl Store {
     }
 
     /// Removes the password of an account, ends its sessions and its lock, and stores the digest of a token that sets
-    /// a new password. Returns the account as it is then, or `None` if it is disabled, in which case nothing changes.
+    /// a new password. Returns the changed account, or `None` if it is disabled, in which case nothing changes.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Taken`] if a token with this digest exists,
@@ -150,7 +150,7 @@ impl Store {
     }
 
     /// Disables an account, which ends its sessions and invalidates the links that were mailed to it, or enables it
-    /// again, and returns the account as it is then. An account in the wanted state is left as it is.
+    /// again, and returns the changed account. An account in the wanted state is left as it is.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Unavailable`].

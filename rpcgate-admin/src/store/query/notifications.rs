@@ -1,5 +1,5 @@
 //! Notifications. They are raised in the transaction of the shipment that makes them due, so that each is raised
-//! exactly once, whatever is killed and however many gateways ship.
+//! exactly once, even if processes are killed and several gateways ship.
 
 use super::id::NotificationId;
 use super::usage_rows::{ROWS, statement_error, stored};

@@ -178,7 +178,7 @@ impl Store {
         .await
     }
 
-    /// Applies `change` to a tenant's project in one transaction and returns the project as it is then. Gateways are
+    /// Applies `change` to a tenant's project in one transaction and returns the changed project. Gateways are
     /// notified of changed method lists.
     ///
     /// # Errors

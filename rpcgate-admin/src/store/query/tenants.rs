@@ -103,7 +103,7 @@ impl Store {
         .await
     }
 
-    /// Applies `change` in one transaction and returns the tenant as it is then. Gateways are notified of everything
+    /// Applies `change` in one transaction and returns the changed tenant. Gateways are notified of everything
     /// but the name.
     ///
     /// # Errors

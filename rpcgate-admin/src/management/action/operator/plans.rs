@@ -18,7 +18,7 @@ pub fn price(usd: f64) -> Result<Price, ActionError> {
     Price::from_usd(usd).ok_or_else(wrong)
 }
 
-/// The plan `tier`, as it is in force.
+/// The effective plan `tier`.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for an unknown name.
@@ -28,7 +28,7 @@ pub async fn get(app: &AppState, tier: &str) -> Result<Plan, ActionError> {
     Ok(config.plans.of(tier))
 }
 
-/// Sets the limits that `change` gives and returns the plan as it is in force then. Gateways are notified.
+/// Sets the limits that `change` gives and returns the effective plan. Gateways are notified.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for an unknown name, [`ActionError::Invalid`] for a limit that is out of bounds.

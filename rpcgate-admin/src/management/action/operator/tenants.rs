@@ -15,7 +15,7 @@ pub async fn list(app: &AppState, after: Option<TenantId>, limit: u64) -> Result
     Ok(app.store.tenants(after, limit).await?)
 }
 
-/// Moves a tenant to another plan, suspends it or ends its suspension, and returns the tenant as it is then. Gateways
+/// Moves a tenant to another plan, suspends it or ends its suspension, and returns the changed tenant. Gateways
 /// are notified.
 ///
 /// # Errors
