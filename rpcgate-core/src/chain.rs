@@ -110,9 +110,10 @@ pub struct Facts {
     pub rest: bool,
     /// Whether a JSON array of calls may be posted.
     pub batch: bool,
-    /// Whether the chain has a WebSocket stream.
+    /// Whether the chain has a WebSocket stream at `/ws/<path>`. A handshake for a chain without one is refused like one for
+    /// a chain that does not exist.
     pub ws: bool,
-    /// Whether the chain has a gRPC service.
+    /// Whether the chain has a gRPC service, found by the proto package of a call.
     pub grpc: bool,
     /// The number of blocks on top of a block that make its data final for the cache. 0: final at once.
     pub final_depth: u64,

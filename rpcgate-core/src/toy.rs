@@ -6,14 +6,19 @@ use crate::call::CallView;
 use crate::chain::{Chain, Facts, Flags, Method, MethodRule};
 
 /// The chain at `/toy`: `toy_id` costs nothing and is static, `toy_read` is cached for 2 s, `toy_block` is immutable,
-/// `toy_scan` is heavy, `toy_send` a broadcast; `probe_*` can be opened, `admin_*` is closed.
+/// `toy_scan` is heavy, `toy_send` a broadcast; `probe_*` can be opened, `admin_*` is closed. It has a WebSocket stream.
 #[derive(Debug)]
 pub struct Toy;
 
 impl Adapter for Toy {
     fn facts(&self) -> &Facts {
-        static FACTS: Facts =
-            Facts { aliases: &["playground"], final_depth: 2, max_lag: 3, ..Facts::json_rpc("toy", "Toy") };
+        static FACTS: Facts = Facts {
+            aliases: &["playground"],
+            ws: true,
+            final_depth: 2,
+            max_lag: 3,
+            ..Facts::json_rpc("toy", "Toy")
+        };
         &FACTS
     }
 

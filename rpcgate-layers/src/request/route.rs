@@ -224,10 +224,12 @@ pub fn place(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
     }
 }
 
-/// Where `/ws/<chain>` leads: to the calls that the messages of a stream are.
+/// Where `/ws/<chain>` leads: to the calls that the messages of a stream are. A chain [without a
+/// stream](rpcgate_core::chain::Facts::ws) is refused like one that is not known.
 pub fn place_stream(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
     let name = path.strip_prefix("/ws/").map(|name| name.strip_suffix('/').unwrap_or(name));
-    match name.filter(|_| method == Method::GET).and_then(|name| chains.get(name)) {
+    let chain = name.filter(|_| method == Method::GET).and_then(|name| chains.get(name));
+    match chain.filter(|chain| chain.facts().ws) {
         Some(chain) => RouteMatch::Chain(chain.clone(), Target::JsonRpc),
         None => RouteMatch::Nowhere(Refusal::NoStream),
     }
@@ -240,8 +242,12 @@ mod tests {
     use crate::testing::Fixture;
     use bytes::Bytes;
     use http::HeaderValue;
+    use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled};
+    use rpcgate_core::call::CallView;
     use rpcgate_core::caller::RequestId;
+    use rpcgate_core::chain::Facts;
     use rpcgate_core::clock::Time;
+    use rpcgate_core::toy::Toy;
     use std::convert::Infallible;
     use std::time::Duration;
     use tower::service_fn;
@@ -296,6 +302,43 @@ mod tests {
     #[tokio::test]
     async fn streams_are_not_here() {
         assert_eq!(send(request("GET", "/ws/toy")).await.refusal, Some(Refusal::NoStream));
+    }
+
+    /// A chain whose nodes have no WebSocket stream.
+    #[derive(Debug)]
+    struct Streamless;
+
+    impl Adapter for Streamless {
+        fn facts(&self) -> &Facts {
+            static FACTS: Facts = Facts::json_rpc("still", "Still");
+            &FACTS
+        }
+
+        fn methods(&self) -> Vec<rpcgate_core::chain::Method> {
+            Toy.methods()
+        }
+
+        fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled {
+            Toy.settled(call, result, chain)
+        }
+
+        fn probe(&self) -> Probe {
+            Toy.probe()
+        }
+
+        fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
+            Toy.seen(answer)
+        }
+    }
+
+    #[test]
+    fn a_chain_without_a_stream_is_refused_like_one_that_is_not_known() {
+        let chains = [Arc::new(Chain::deployed(Arc::new(Streamless)))].into_iter().collect();
+        assert!(matches!(place(&chains, &Method::POST, "/still"), RouteMatch::Chain(..)));
+        for path in ["/ws/still", "/ws/still/", "/ws/unknown"] {
+            let found = place_stream(&chains, &Method::GET, path);
+            assert!(matches!(found, RouteMatch::Nowhere(Refusal::NoStream)), "{path}");
+        }
     }
 
     #[test]
