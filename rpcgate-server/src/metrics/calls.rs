@@ -77,6 +77,21 @@ impl Collector for Calls {
             "response_bytes",
             "Bytes of answers' bodies.",
             traffic.iter().map(|(labels, sum)| (labels.clone(), sum.bytes_out)),
+        )?;
+        page.counters(
+            "ws_connections",
+            "WebSocket streams that were opened.",
+            traffic.iter().map(|(labels, sum)| (labels.clone(), sum.streams.connections)),
+        )?;
+        page.counters(
+            "ws_refused",
+            "Handshakes of WebSocket streams that were refused or failed.",
+            traffic.iter().map(|(labels, sum)| (labels.clone(), sum.streams.refused)),
+        )?;
+        page.counters(
+            "ws_messages",
+            "Messages pushed on WebSocket streams, without answers to calls.",
+            traffic.iter().map(|(labels, sum)| (labels.clone(), sum.streams.messages)),
         )
     }
 }

@@ -1,6 +1,20 @@
 //! Calls, counted where their records go: each shard that takes records has a meter behind the lock that it takes
 //! anyway, and a page adds the meters up.
 //!
+//! A call is counted once, by the record that knows what became of it, and its Compute Units by the record that charges them.
+//! A stream is not a call; its parts are counted as usage counts them:
+//!
+//! | record | adds |
+//! |---|---|
+//! | of calls, also of those in a message of a stream | calls by outcome, with duration, Compute Units and bytes |
+//! | begin of a long gRPC call | Compute Units |
+//! | end of a long gRPC call | the call by outcome, with duration, and the bytes of all of it |
+//! | begin of a WebSocket stream | a connection, or a refused handshake; bytes |
+//! | pushes of a WebSocket stream | messages, bytes |
+//! | end of a WebSocket stream | nothing: its totals were counted part by part |
+//!
+//! The requests that the plan windows counted are added by whatever record has them.
+//!
 //! The number of labels is bounded. Methods in a chain's table have labels of their own; so do, up to a number, others
 //! that a node has answered. All other names that callers make up are `(other)`.
 
@@ -9,6 +23,7 @@ use rpcgate_core::adapter::{Adapter, method_table};
 use rpcgate_core::backend::usage_sink::{Line, Outcome, Phase, Record};
 use rpcgate_core::chain::ChainName;
 use rpcgate_core::secret::shown;
+use rpcgate_core::tally::Transport;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -120,14 +135,46 @@ pub(crate) struct Traffic {
     pub(crate) units: u64,
     pub(crate) bytes_in: u64,
     pub(crate) bytes_out: u64,
+    pub(crate) streams: StreamTraffic,
+}
+
+/// What happened on a chain's WebSocket streams.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct StreamTraffic {
+    /// Streams that were opened.
+    pub(crate) connections: u64,
+    /// Handshakes that were refused, or for which no node answered.
+    pub(crate) refused: u64,
+    /// Messages pushed to clients that answer none of their calls.
+    pub(crate) messages: u64,
 }
 
 impl Traffic {
+    fn carry(&mut self, line: &Line<'_>) {
+        self.bytes_in += u64::from(line.bytes_in);
+        self.bytes_out += u64::from(line.bytes_out);
+    }
+
     fn add(&mut self, other: &Traffic) {
         self.windowed += other.windowed;
         self.units += other.units;
         self.bytes_in += other.bytes_in;
         self.bytes_out += other.bytes_out;
+        self.streams.connections += other.streams.connections;
+        self.streams.refused += other.streams.refused;
+        self.streams.messages += other.streams.messages;
+    }
+}
+
+impl StreamTraffic {
+    fn begin(&mut self, line: &Line<'_>) {
+        let calls = u64::from(line.calls);
+        match line.outcome {
+            Outcome::Answered | Outcome::NodeError => self.connections += calls,
+            Outcome::Refused | Outcome::Failed => self.refused += calls,
+            // The client left before its handshake was answered.
+            Outcome::Abandoned => {}
+        }
     }
 }
 
@@ -153,29 +200,35 @@ impl Meter {
         self.names = Some(names);
     }
 
-    /// Counts the calls of a record.
+    /// Counts what a record adds.
     pub(crate) fn count(&mut self, record: &Record<'_>) {
         let Some(names) = &self.names else { return };
-        // The begin, push and end records of a stream are not calls.
-        if record.phase != Phase::Whole {
-            return;
-        }
         let row = self.chains.entry(record.chain).or_default();
         row.traffic.windowed += u64::from(record.windowed);
         let micros = u64::try_from(record.latency.as_micros()).unwrap_or(u64::MAX);
         for line in record.lines {
-            let (kind, calls) = (Kind::of(line), u64::from(line.calls));
-            let place = match row.places.get(line.method) {
-                Some(place) => *place,
-                None => row.place(line, names.has(record.chain, line.method)),
-            };
-            row.methods[place][kind as usize].get_or_insert_default().count(calls, micros);
-            if kind == Kind::Refused {
-                *row.refused.entry(line.status).or_default() += calls;
+            let traffic = &mut row.traffic;
+            match (record.phase, record.transport) {
+                (Phase::Whole, _) => {
+                    traffic.units += u64::from(line.cu);
+                    traffic.carry(line);
+                    row.call(record.chain, line, micros, names);
+                }
+                (Phase::Begin, Transport::Ws) => {
+                    traffic.streams.begin(line);
+                    traffic.carry(line);
+                }
+                (Phase::Begin, _) => traffic.units += u64::from(line.cu),
+                (Phase::Pushed, Transport::Ws) => {
+                    traffic.streams.messages += u64::from(line.calls);
+                    traffic.carry(line);
+                }
+                (Phase::End, Transport::Ws) | (Phase::Pushed, _) => {}
+                (Phase::End, _) => {
+                    traffic.carry(line);
+                    row.call(record.chain, line, micros, names);
+                }
             }
-            row.traffic.units += u64::from(line.cu);
-            row.traffic.bytes_in += u64::from(line.bytes_in);
-            row.traffic.bytes_out += u64::from(line.bytes_out);
         }
     }
 
@@ -200,6 +253,19 @@ impl Meter {
 }
 
 impl Row {
+    /// Counts the calls of a line by what became of them.
+    fn call(&mut self, chain: ChainName, line: &Line<'_>, micros: u64, names: &Names) {
+        let (kind, calls) = (Kind::of(line), u64::from(line.calls));
+        let place = match self.places.get(line.method) {
+            Some(place) => *place,
+            None => self.place(line, names.has(chain, line.method)),
+        };
+        self.methods[place][kind as usize].get_or_insert_default().count(calls, micros);
+        if kind == Kind::Refused {
+            *self.refused.entry(line.status).or_default() += calls;
+        }
+    }
+
     /// The place of a method that was not counted here before.
     fn place(&mut self, line: &Line<'_>, is_listed: bool) -> usize {
         let is_real = line.outcome == Outcome::Answered
@@ -286,7 +352,14 @@ mod tests {
         );
         let toy = ChainName::new("toy");
         assert_eq!(sums.refused, [((toy, 200), 1), ((toy, 429), 3)].into());
-        assert_eq!(sums.traffic[&toy], Traffic { windowed: 3, units: 18, bytes_in: 70, bytes_out: 140 });
+        let traffic = Traffic {
+            windowed: 3,
+            units: 18,
+            bytes_in: 70,
+            bytes_out: 140,
+            streams: StreamTraffic::default(),
+        };
+        assert_eq!(sums.traffic[&toy], traffic);
     }
 
     #[test]
@@ -337,7 +410,69 @@ mod tests {
         }
         b.count(&record(2, &lines));
         assert_eq!(names(&sums([&a, &b, &c])), [("toy_read", Kind::Answered, 3)]);
-        b.count(&Record { phase: Phase::End, ..record(1, &lines) });
-        assert_eq!(names(&sums([&b])), [("toy_read", Kind::Answered, 2)], "the end of a stream is no call");
+    }
+
+    fn part<'a>(phase: Phase, transport: Transport, windowed: u32, lines: &'a [Line<'a>]) -> Record<'a> {
+        Record { phase, transport, windowed, ..record(1, lines) }
+    }
+
+    #[test]
+    fn a_stream_counts_its_handshake_its_calls_and_its_pushes_and_its_end_adds_nothing() {
+        let mut meter = meter();
+        let silent = |method| Line { cu: 0, bytes_in: 0, bytes_out: 0, ..line(method, Outcome::Answered) };
+        let (sent, pushed) = (silent(b"WS:message"), silent(b"WS:message"));
+        let totals =
+            Line { outcome: Outcome::Abandoned, bytes_in: 20, bytes_out: 40, ..silent(b"WS:disconnect") };
+        for (phase, windowed, line) in [
+            (Phase::Begin, 1, silent(b"WS:connect")),
+            (Phase::Whole, 0, Line { cu: 0, ..line(b"toy_read", Outcome::Answered) }),
+            (Phase::Pushed, 0, Line { calls: 4, bytes_out: 20, ..pushed }),
+            (Phase::Pushed, 0, Line { calls: 0, bytes_in: 10, ..sent }),
+            (Phase::End, 0, totals),
+        ] {
+            meter.count(&part(phase, Transport::Ws, windowed, &[line]));
+        }
+        let sums = sums([&meter]);
+        assert_eq!(names(&sums), [("toy_read", Kind::Answered, 1)], "a stream itself is no call");
+        let streams = StreamTraffic { connections: 1, refused: 0, messages: 4 };
+        let traffic = Traffic { windowed: 1, units: 0, bytes_in: 20, bytes_out: 40, streams };
+        assert_eq!(sums.traffic[&ChainName::new("toy")], traffic);
+    }
+
+    #[test]
+    fn a_refused_handshake_is_no_refused_call() {
+        let mut meter = meter();
+        for (outcome, calls) in [(Outcome::Refused, 3), (Outcome::Failed, 1), (Outcome::Abandoned, 1)] {
+            let lines = [Line { status: 429, calls, cu: 0, ..line(b"-", outcome) }];
+            meter.count(&part(Phase::Begin, Transport::Ws, 0, &lines));
+        }
+        let sums = sums([&meter]);
+        assert_eq!((names(&sums), sums.refused.len()), (vec![], 0));
+        let traffic = sums.traffic[&ChainName::new("toy")];
+        assert_eq!(traffic.streams, StreamTraffic { connections: 0, refused: 4, messages: 0 });
+        assert_eq!((traffic.bytes_in, traffic.bytes_out), (30, 60), "their answers have bodies");
+    }
+
+    #[test]
+    fn a_long_call_is_charged_when_it_begins_and_counted_by_what_became_of_it() {
+        let mut meter = meter();
+        let begin = [Line { bytes_in: 0, bytes_out: 0, ..line(b"toy_read", Outcome::Answered) }];
+        meter.count(&part(Phase::Begin, Transport::Grpc, 1, &begin));
+        let begun = sums([&meter]);
+        let toy = ChainName::new("toy");
+        assert_eq!((names(&begun), begun.traffic[&toy].units, begun.traffic[&toy].windowed), (vec![], 3, 1));
+        let end = [Line { cu: 0, ..line(b"toy_read", Outcome::NodeError) }];
+        let latency = Duration::from_secs(40);
+        meter.count(&Record { latency, ..part(Phase::End, Transport::Grpc, 0, &end) });
+        let ended = sums([&meter]);
+        assert_eq!(
+            names(&ended),
+            [("toy_read", Kind::NodeError, 1)],
+            "a call that has answered one message may fail"
+        );
+        assert_eq!(ended.calls.values().next().map(|cell| cell.micros), Some(40_000_000));
+        let streams = StreamTraffic::default();
+        let traffic = Traffic { windowed: 1, units: 3, bytes_in: 10, bytes_out: 20, streams };
+        assert_eq!(ended.traffic[&toy], traffic, "nothing is charged twice");
     }
 }

@@ -143,6 +143,9 @@ async fn calls_are_counted_by_chain_method_and_outcome_with_any_sink() {
         assert_eq!(of("rpcgate_compute_units_total{chain=\"eth\"}"), Some(18.0), "1 + 1 + 1 + 15");
         assert_eq!(of("rpcgate_window_requests_total{chain=\"eth\"}"), Some(4.0));
         assert!(of("rpcgate_response_bytes_total{chain=\"eth\"}") > Some(100.0));
+        for name in ["connections", "refused", "messages"] {
+            assert_eq!(of(&format!("rpcgate_ws_{name}_total{{chain=\"eth\"}}")), Some(0.0), "{name}");
+        }
         assert_eq!(of("rpcgate_cache_lookups_total{result=\"hit\"}"), Some(1.0));
         assert!(of("rpcgate_cache_lookups_total{result=\"miss\"}") >= Some(1.0));
         assert_eq!(of("rpcgate_journal_segments").is_some(), kept);
