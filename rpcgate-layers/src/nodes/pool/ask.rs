@@ -14,7 +14,7 @@ use std::time::Duration;
 
 impl Pool {
     /// Asks the nodes for an answer of any kind, as often as the [`RetryPolicy`](crate::nodes::RetryPolicy) says. The buffered
-    /// part of the answer is taken from `memory`.
+    /// part of the answer is taken from `memory`. Any answer counts as a success of its node.
     ///
     /// # Errors
     /// [`NodeRequestError::Busy`] if the chain, or the project of `memory`, has as many calls in flight as it may have, or if
