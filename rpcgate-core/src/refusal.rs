@@ -324,9 +324,32 @@ impl Refusal {
         }
     }
 
-    /// Writes the refusal as an item of a batch's answer, or as a message of a stream.
+    /// Writes the refusal as an item of a batch's answer.
     pub fn write_item(self, dialect: Dialect, id: Option<&[u8]>, out: &mut Vec<u8>) {
         write_error(dialect, id, self.code(), self.message(), out);
+    }
+
+    /// Writes the refusal as the answer to a call on a stream, alone in its message or in an array of answers: a JSON-RPC
+    /// error. The ledger servers of XRP have another form of errors on streams ("Error Formatting" of their API), with a
+    /// name from their own list.
+    pub fn write_frame(self, dialect: Dialect, id: Option<&[u8]>, out: &mut Vec<u8>) {
+        if dialect != Dialect::Xrp {
+            return self.write_item(dialect, id, out);
+        }
+        let (name, code, message) = match self {
+            Refusal::Closed => ("noPermission", 6, "You don't have permission for this command."),
+            _ if self.retry_after().is_some() => ("slowDown", self.code(), self.message()),
+            _ => ("noPermission", self.code(), self.message()),
+        };
+        out.extend_from_slice(b"{\"id\":");
+        out.extend_from_slice(id.unwrap_or(b"null"));
+        out.extend_from_slice(b",\"status\":\"error\",\"type\":\"response\",\"error\":\"");
+        out.extend_from_slice(name.as_bytes());
+        out.extend_from_slice(b"\",\"error_code\":");
+        out.extend_from_slice(itoa::Buffer::new().format(code).as_bytes());
+        out.extend_from_slice(b",\"error_message\":");
+        crate::json::write_string(out, message);
+        out.push(b'}');
     }
 }
 
@@ -519,6 +542,34 @@ mod tests {
         assert_eq!(
             item(Refusal::DebugForbidden, Dialect::JsonRpc2),
             r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"debug methods not permitted"}}"#
+        );
+    }
+
+    #[test]
+    fn on_a_stream_every_refusal_is_an_error_in_the_form_of_the_chains_streams() {
+        let frame = |refusal: Refusal, dialect| {
+            let mut text = Vec::new();
+            refusal.write_frame(dialect, Some(b"\"a\""), &mut text);
+            String::from_utf8(text).unwrap()
+        };
+        let heavy = Refusal::Heavy { retry_after: 3 };
+        for dialect in [Dialect::JsonRpc2, Dialect::Ogmios, Dialect::Rest] {
+            assert_eq!(
+                frame(heavy, dialect),
+                r#"{"jsonrpc":"2.0","id":"a","error":{"code":-32029,"message":"heavy method rate limit exceeded for your plan, retry later"}}"#
+            );
+        }
+        assert_eq!(
+            frame(heavy, Dialect::Xrp),
+            r#"{"id":"a","status":"error","type":"response","error":"slowDown","error_code":-32029,"error_message":"heavy method rate limit exceeded for your plan, retry later"}"#
+        );
+        assert_eq!(
+            frame(Refusal::NotPermitted, Dialect::Xrp),
+            r#"{"id":"a","status":"error","type":"response","error":"noPermission","error_code":-32004,"error_message":"method not permitted for this project"}"#
+        );
+        assert_eq!(
+            frame(Refusal::Closed, Dialect::Xrp),
+            r#"{"id":"a","status":"error","type":"response","error":"noPermission","error_code":6,"error_message":"You don't have permission for this command."}"#
         );
     }
 

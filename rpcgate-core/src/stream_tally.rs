@@ -146,6 +146,17 @@ impl StreamTally {
         &self.chain
     }
 
+    /// Takes over the current chain and caller if they have changed since the stream began; they decide the messages from
+    /// now on. A chain or a key other than the stream's own is ignored.
+    pub fn refresh(&mut self, chain: &Arc<Chain>, caller: &Arc<Caller>) {
+        if chain.name() == self.chain.name() && !Arc::ptr_eq(chain, &self.chain) {
+            self.chain = chain.clone();
+        }
+        if caller.key == self.caller.key && !Arc::ptr_eq(caller, &self.caller) {
+            self.caller = caller.clone();
+        }
+    }
+
     /// A tally for the calls in a message that arrives now. It is recorded separately, with its own request id, and
     /// its bytes are part of the stream's.
     pub fn message(&self) -> Box<Tally> {
@@ -442,6 +453,27 @@ mod tests {
         let call = &fixture.sink.records()[1];
         assert_eq!((call.lines[0].cu, call.windowed, call.transport), (0, 0, Transport::Ws));
         assert_ne!(call.request, ID, "it can be found by an id of its own");
+    }
+
+    #[test]
+    fn a_stream_takes_over_what_changed_of_its_own_chain_and_key_and_nothing_else() {
+        let fixture = Fixture::new();
+        let mut stream = fixture.stream();
+        let lowered = |key| {
+            let plan = Plan { heavy_per_minute: 0, ..Plan::of(Tier::Standard) };
+            Arc::new(Caller::new(KeyId(key), ProjectId(2), TenantId(3), plan))
+        };
+        let off = Arc::new(Chain::new(Arc::new(Toy), Default::default(), false, Arc::default()));
+        stream.refresh(&off, &lowered(99));
+        let message = stream.message();
+        assert_eq!(
+            (message.chain.is_served(), message.caller.key),
+            (false, KeyId(1)),
+            "another key's caller"
+        );
+        assert!(message.caller.plan.heavy_per_minute > 0);
+        stream.refresh(&off, &lowered(1));
+        assert_eq!(stream.message().caller.plan.heavy_per_minute, 0);
     }
 
     #[test]

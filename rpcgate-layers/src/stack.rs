@@ -186,19 +186,24 @@ pub fn call_stack<S>(parts: &Parts, upstream: S) -> CallStack<S> {
     layers.layer(upstream)
 }
 
-/// The layers that see the handshake of a stream, in front of `open`. The handshake is one entry of its tally.
+/// The layers that see the handshake of a stream, in front of `open`. The handshake is the one entry of its tally, a call
+/// that was not read, and refusals are answered as over HTTP ([`join`](crate::call::join::join)).
 pub fn handshake_stack<S>(parts: &Parts, open: S) -> HandshakeStack<S> {
     let layers = (
         // A handshake is a request of the plan like any other; the messages of the stream afterwards are not.
         WindowLayer::new(parts.accounting.counters.clone()),
-        // A request for a chain that is disabled counts as a request, but uses nothing else.
-        ServedLayer::new(),
+        // A request for a chain that is disabled counts as a request, but uses nothing else. It is refused by its status.
+        ServedLayer::for_handshakes(),
     );
     layers.layer(open)
 }
 
 /// The layers that see the calls in a message of a stream, in front of `forward`. Messages are free and are answered
-/// by the node that the stream is connected to: no windows, no quota, no cache.
+/// by the node that the stream is connected to: no windows, no quota, no cache. What is refused reaches `forward` as a
+/// refused entry, to be answered by [`Refusal::write_frame`](rpcgate_core::refusal::Refusal::write_frame).
+///
+/// The layers decide by the chain and the caller in the message's tally. A stream outlives changes to both, so its
+/// [`StreamTally`](rpcgate_core::stream_tally::StreamTally) is refreshed before each message.
 pub fn message_stack<S>(parts: &Parts, forward: S) -> MessageStack<S> {
     let layers = (
         // Every reason below is that of `call_stack`, whose order this is.
@@ -215,138 +220,4 @@ pub fn message_stack<S>(parts: &Parts, forward: S) -> MessageStack<S> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::request::admit::{Admission, Admit};
-    use crate::request::message::Received;
-    use crate::request::route::{RouteMatch, place};
-    use crate::testing::{End, Fixture};
-    use http::{Method, Request};
-    use rpcgate_core::backend::directory::MemoryDirectory;
-    use rpcgate_core::backend::usage_sink::{Outcome, Phase};
-    use rpcgate_core::call::{Call, CallState, Calls, Entry};
-    use rpcgate_core::refusal::Refusal;
-    use rpcgate_core::secret::KeyHash;
-    use rpcgate_core::tally::{Tally, Transport};
-    use tower_service::Service;
-
-    /// The layers that a function of the source above mounts, in order.
-    fn layers(stack: &str) -> Vec<&'static str> {
-        let source = include_str!("stack.rs");
-        let body = source.split(&format!("pub fn {stack}")).nth(1).unwrap();
-        let body = body.split("let layers = (").nth(1).unwrap().split("\n}\n").next().unwrap();
-        let mut named = Vec::new();
-        for line in body.lines().map(str::trim).filter(|line| !line.starts_with("//")) {
-            if let Some((layer, _)) = line.split_once("Layer::") {
-                named.push(layer);
-            }
-        }
-        named
-    }
-
-    #[test]
-    fn a_stream_meets_its_layers_in_the_order_of_the_calls_of_http() {
-        let all = layers("call_stack");
-        for part in ["handshake_stack", "message_stack"] {
-            let own = layers(part);
-            let places: Vec<_> =
-                own.iter().map(|layer| all.iter().position(|other| other == layer)).collect();
-            assert!(!own.is_empty() && places.is_sorted() && places.iter().all(Option::is_some), "{part}");
-        }
-        assert!(!layers("message_stack").iter().any(|layer| ["Window", "Quota", "Cache"].contains(layer)));
-    }
-
-    const KEY: &str = "a key";
-
-    fn parts(fixture: &Fixture) -> Parts {
-        let directory = MemoryDirectory::new([(KeyHash::of(KEY), fixture.caller.clone())]);
-        let chains = [fixture.chain.clone()].into_iter().collect();
-        Parts::new(
-            Arc::new(ArcSwap::from_pointee(chains)),
-            Arc::new(ArcSwap::from_pointee([].into_iter().collect())),
-            Arc::new(directory),
-            fixture.accounting(),
-        )
-    }
-
-    /// A gRPC call names a service of its chain's package; this is the one of the toy chain.
-    fn place_service(chains: &Chains, _: &Method, path: &str) -> RouteMatch {
-        let is_toy = path.starts_with("/toy.");
-        place(chains, &Method::POST, if is_toy { "/toy" } else { "/" })
-    }
-
-    async fn admit(fixture: &Fixture, entrance: Entrance, path: &str, key: &str) -> Admission<()> {
-        let request = Request::get(path).header("apikey", key).body(()).unwrap();
-        let received = Received::now(request, &*fixture.clock);
-        let Ok(admission) = admission_stack(&parts(fixture), entrance, Admit).call(received).await;
-        admission
-    }
-
-    const GRPC: Entrance = Entrance::new(Transport::Grpc, place_service);
-
-    #[tokio::test]
-    async fn a_handshake_and_a_grpc_call_are_admitted_with_their_transport_in_the_tally() {
-        let fixture = Fixture::new();
-        for (entrance, path, transport) in
-            [(Entrance::WS, "/ws/toy", Transport::Ws), (GRPC, "/toy.Service/Read", Transport::Grpc)]
-        {
-            let admitted = admit(&fixture, entrance, path, KEY).await.unwrap();
-            assert_eq!(
-                (admitted.tally.transport, admitted.tally.caller.key),
-                (transport, fixture.caller.key)
-            );
-            assert_eq!(admitted.tally.chain.name(), fixture.chain.name());
-        }
-        assert!(fixture.sink.records().is_empty(), "unused requests are not recorded");
-    }
-
-    #[tokio::test]
-    async fn their_refusals_come_back_as_they_are_and_are_recorded_under_their_transport() {
-        let fixture = Fixture::with_caller(|caller| caller.suspended = true);
-        for (entrance, path, other) in
-            [(Entrance::WS, "/ws/toy", Refusal::NoStream), (GRPC, "/toy.Service/Read", Refusal::NoRoute)]
-        {
-            let refusal = async |path, key| admit(&fixture, entrance, path, key).await.unwrap_err().refusal;
-            assert_eq!(refusal("/elsewhere", KEY).await, other);
-            assert_eq!(refusal(path, "another").await, Refusal::InvalidKey);
-            assert_eq!(refusal(path, KEY).await, Refusal::Suspended);
-        }
-        let records = fixture.sink.records();
-        let seen: Vec<_> =
-            records.iter().map(|record| (record.transport, record.phase, record.lines[0].outcome)).collect();
-        assert_eq!(
-            seen,
-            [
-                (Transport::Ws, Phase::Begin, Outcome::Refused),
-                (Transport::Grpc, Phase::Whole, Outcome::Refused)
-            ],
-            "a handshake that was refused is no call"
-        );
-    }
-
-    /// A set of one call of `method`, as a message or a gRPC call would bring it.
-    fn set(mut tally: Box<Tally>, method: &'static str) -> Calls {
-        let body = format!(r#"{{"id":1,"method":"{method}"}}"#).into_bytes();
-        let parsed = rpcgate_core::envelope::parse(&body, &Limits::default());
-        let Ok(rpcgate_core::envelope::Parsed::Single(Ok(envelope))) = parsed else { panic!("a call") };
-        let found = tally.chain.look_up(method);
-        tally.body = body.into();
-        tally.entries.push(Entry::open(Call::json_rpc(envelope, found)));
-        Calls::new(tally)
-    }
-
-    #[tokio::test]
-    async fn a_grpc_call_takes_the_call_stack_without_http() {
-        let fixture = Fixture::new();
-        let mut stack = call_stack(&parts(&fixture), End);
-        for (method, is_answered) in [("toy_read", true), ("admin_stop", false)] {
-            let admitted = admit(&fixture, GRPC, "/toy.Service/Read", KEY).await.unwrap();
-            let Ok(calls) = stack.call(set(admitted.tally, method)).await;
-            let state = &calls.tally().entries[0].state;
-            assert_eq!(matches!(state, CallState::Answered(_)), is_answered, "{method}: {state:?}");
-        }
-        let records = fixture.sink.records();
-        let seen: Vec<_> = records.iter().map(|r| (r.transport, r.windowed, r.lines[0].cu > 0)).collect();
-        assert_eq!(seen, [(Transport::Grpc, 1, true), (Transport::Grpc, 1, false)]);
-    }
-}
+mod tests;

@@ -1,7 +1,8 @@
 //! Whether the chain is on at this gateway and has a node.
 //!
 //! The layer comes after the plan windows: a request for a chain that is not served counts like any other. It refuses every
-//! open call with [`Refusal::NotServed`], each under its own id, and a REST call with [`Refusal::NoChain`].
+//! open call with [`Refusal::NotServed`], each under its own id, a REST call with [`Refusal::NoChain`], and the handshake of a
+//! stream with [`Refusal::NoStream`].
 //!
 //! ```
 //! use rpcgate_core::backend::suite;
@@ -49,7 +50,12 @@ impl ServedLayer {
 
     /// A layer that calls `serves` for the chain of a foreign request. A set of calls still uses its own chain.
     pub fn for_chains(serves: impl Fn(ChainName) -> bool + Send + Sync + 'static) -> Self {
-        Self::by(Arc::new(Served { serves: Some(Box::new(serves)) }))
+        Self::by(Arc::new(Served { serves: Some(Box::new(serves)), ..Served::default() }))
+    }
+
+    /// A layer for handshakes of streams, which are refused by HTTP status and not as calls.
+    pub fn for_handshakes() -> Self {
+        Self::by(Arc::new(Served { of_handshakes: true, ..Served::default() }))
     }
 }
 
@@ -64,6 +70,8 @@ impl Default for ServedLayer {
 pub struct Served {
     /// Which chains are on, for foreign requests; a set of calls knows it of its own chain.
     serves: Option<Box<dyn Fn(ChainName) -> bool + Send + Sync>>,
+    /// Whether it decides about handshakes of streams.
+    of_handshakes: bool,
 }
 
 impl fmt::Debug for Served {
@@ -80,7 +88,11 @@ impl CallPolicy for Served {
     }
 
     fn decide(&self, call: CallView<'_>, _: &Caller, _: Time) -> Result<(), Refusal> {
-        Err(if call.is_rest { Refusal::NoChain } else { Refusal::NotServed })
+        Err(match (self.of_handshakes, call.is_rest) {
+            (true, _) => Refusal::NoStream,
+            (false, true) => Refusal::NoChain,
+            (false, false) => Refusal::NotServed,
+        })
     }
 
     fn decide_foreign(&self, call: CallView<'_>, caller: &Caller, now: Time) -> Result<(), Refusal> {

@@ -239,15 +239,12 @@ pub fn place_stream(chains: &Chains, method: &Method, path: &str) -> RouteMatch 
 mod tests {
     use super::super::message::PendingResponse;
     use super::*;
-    use crate::testing::Fixture;
+    use crate::testing::{Fixture, ToyVariant};
     use bytes::Bytes;
     use http::HeaderValue;
-    use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled};
-    use rpcgate_core::call::CallView;
     use rpcgate_core::caller::RequestId;
     use rpcgate_core::chain::Facts;
     use rpcgate_core::clock::Time;
-    use rpcgate_core::toy::Toy;
     use std::convert::Infallible;
     use std::time::Duration;
     use tower::service_fn;
@@ -304,36 +301,10 @@ mod tests {
         assert_eq!(send(request("GET", "/ws/toy")).await.refusal, Some(Refusal::NoStream));
     }
 
-    /// A chain whose nodes have no WebSocket stream.
-    #[derive(Debug)]
-    struct Streamless;
-
-    impl Adapter for Streamless {
-        fn facts(&self) -> &Facts {
-            static FACTS: Facts = Facts::json_rpc("still", "Still");
-            &FACTS
-        }
-
-        fn methods(&self) -> Vec<rpcgate_core::chain::Method> {
-            Toy.methods()
-        }
-
-        fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled {
-            Toy.settled(call, result, chain)
-        }
-
-        fn probe(&self) -> Probe {
-            Toy.probe()
-        }
-
-        fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
-            Toy.seen(answer)
-        }
-    }
-
     #[test]
     fn a_chain_without_a_stream_is_refused_like_one_that_is_not_known() {
-        let chains = [Arc::new(Chain::deployed(Arc::new(Streamless)))].into_iter().collect();
+        let still = ToyVariant { facts: Facts::json_rpc("still", "Still"), more: Vec::new() };
+        let chains = [Arc::new(Chain::deployed(Arc::new(still)))].into_iter().collect();
         assert!(matches!(place(&chains, &Method::POST, "/still"), RouteMatch::Chain(..)));
         for path in ["/ws/still", "/ws/still/", "/ws/unknown"] {
             let found = place_stream(&chains, &Method::GET, path);

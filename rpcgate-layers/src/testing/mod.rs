@@ -4,12 +4,13 @@
 pub(crate) mod scripted_node;
 
 use bytes::Bytes;
+use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled as Permanence};
 use rpcgate_core::backend::counters::MemoryCounters;
 use rpcgate_core::backend::suite;
 use rpcgate_core::backend::usage_sink::MemoryUsageSink;
-use rpcgate_core::call::{Before, Call, CallState, Calls, Entry, Parsed, Payload, Settled};
+use rpcgate_core::call::{Before, Call, CallState, CallView, Calls, Entry, Parsed, Payload, Settled};
 use rpcgate_core::caller::{Caller, RequestId};
-use rpcgate_core::chain::{Chain, ChainOverrides};
+use rpcgate_core::chain::{Chain, ChainOverrides, Facts, Method, MethodRule};
 use rpcgate_core::clock::{Clock, ManualClock, Time};
 use rpcgate_core::envelope::{self, Limits};
 use rpcgate_core::refusal::Refusal;
@@ -90,25 +91,62 @@ impl Fixture {
     }
 
     pub(crate) fn calls_in(&self, accounting: Arc<Accounting>, body: &'static [u8]) -> Calls<Parsed> {
-        let mut tally = self.tally_in(accounting);
-        tally.body = Bytes::from_static(body);
-        let items = match envelope::parse(body, &Limits::default()).unwrap() {
-            envelope::Parsed::Single(item) => vec![item],
-            envelope::Parsed::Batch(items) => {
-                tally.batch = true;
-                items
-            }
-        };
-        for item in items {
-            tally.entries.push(match item {
-                Ok(envelope) => {
-                    let found = self.chain.look_up(envelope.method.text(body));
-                    Entry::open(Call::json_rpc(envelope, found))
-                }
-                Err(bad) => Entry::refused(Call::unread(Payload::Bad(bad)), Refusal::InvalidRequest),
-            });
+        set(self.tally_in(accounting), Bytes::from_static(body))
+    }
+}
+
+/// The calls in `body`, under this tally.
+pub(crate) fn set(mut tally: Box<Tally>, body: Bytes) -> Calls<Parsed> {
+    let items = match envelope::parse(&body, &Limits::default()).unwrap() {
+        envelope::Parsed::Single(item) => vec![item],
+        envelope::Parsed::Batch(items) => {
+            tally.batch = true;
+            items
         }
-        Calls::new(tally)
+    };
+    for item in items {
+        tally.entries.push(match item {
+            Ok(envelope) => {
+                let found = tally.chain.look_up(envelope.method.text(&body));
+                Entry::open(Call::json_rpc(envelope, found))
+            }
+            Err(bad) => Entry::refused(Call::unread(Payload::Bad(bad)), Refusal::InvalidRequest),
+        });
+    }
+    tally.body = body;
+    Calls::new(tally)
+}
+
+/// The toy chain with other facts and further methods.
+#[derive(Debug)]
+pub(crate) struct ToyVariant {
+    pub(crate) facts: Facts,
+    pub(crate) more: Vec<Method>,
+}
+
+impl Adapter for ToyVariant {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn methods(&self) -> Vec<Method> {
+        Toy.methods().into_iter().chain(self.more.iter().copied()).collect()
+    }
+
+    fn unlisted(&self, method: &str) -> MethodRule {
+        Toy.unlisted(method)
+    }
+
+    fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Permanence {
+        Toy.settled(call, result, chain)
+    }
+
+    fn probe(&self) -> Probe {
+        Toy.probe()
+    }
+
+    fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
+        Toy.seen(answer)
     }
 }
 
