@@ -4,7 +4,10 @@
 //! tally waits for one yield to the runtime, or a few: the records of all responses that are ready by then are written
 //! together, and the responses one after another, which wakes a client that waits for many of them once.
 //!
-//! It refuses nothing itself, and it does not change a body. An error of the service behind it becomes a refusal.
+//! It refuses nothing itself, and it does not change a body. An error of the service behind it becomes a refusal. After an
+//! error of its readiness, tower lets that service be used no more. HTTP servers take services without errors, so this layer
+//! cannot pass the error on and be discarded like it. Instead it refuses every request and asks for the end of the
+//! connection: the next one has a new clone of the stack, which is polled anew.
 //!
 //! ```
 //! use rpcgate_core::clock::{ManualClock, Time};
@@ -96,13 +99,20 @@ impl<S> Layer<S> for RespondLayer {
 }
 
 /// The outermost layer around `inner`.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Respond<S> {
     inner: S,
     clock: Arc<dyn Clock>,
     writes: Writes,
     /// Why the inner service will never be ready again.
     failed: Option<Refusal>,
+}
+
+impl<S: Clone> Clone for Respond<S> {
+    /// A clone has an inner service of its own, which has not failed.
+    fn clone(&self) -> Self {
+        Respond { inner: self.inner.clone(), clock: self.clock.clone(), writes: self.writes, failed: None }
+    }
 }
 
 impl<S, B> Service<Request<B>> for Respond<S>
@@ -115,8 +125,10 @@ where
     type Future = RespondFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        // A service that fails to become ready may not be called: requests are refused.
-        if let Err(error) = ready!(self.inner.poll_ready(cx)) {
+        // A service that fails to become ready may be neither polled nor called again: requests are refused.
+        if self.failed.is_none()
+            && let Err(error) = ready!(self.inner.poll_ready(cx))
+        {
             self.failed = Some(error.into());
         }
         Poll::Ready(Ok(()))
@@ -179,7 +191,9 @@ where
                 self.poll(cx)
             }
             At::Failed { refusal, id } => {
-                Poll::Ready(Ok(finish(PendingResponse::refused(*refusal), *id, writes).0))
+                let (mut response, _) = finish(PendingResponse::refused(*refusal), *id, writes);
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                Poll::Ready(Ok(response))
             }
             At::Waiting { turn, answer, receipt } => {
                 ready!(Pin::new(turn).poll(cx));

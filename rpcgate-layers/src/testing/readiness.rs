@@ -409,9 +409,42 @@ async fn an_error_between_the_outer_layers_is_a_refusal_of_the_outermost() {
         assert_eq!(response.status(), expected);
         assert!(response.headers().contains_key("x-request-id"));
     }
+}
+
+#[tokio::test]
+async fn a_service_that_failed_to_become_ready_is_not_polled_again_and_its_connection_ends() {
+    let fixture = Fixture::new();
     let (mock, mut handle) = pair::<Received<()>, PendingResponse>();
     handle.send_error("gone");
-    let service = RespondLayer::new(fixture.clock.clone()).layer(mock);
-    let Ok(response) = service.oneshot(Request::new(())).await;
-    assert_eq!(response.status(), 503);
+    let mut service = RespondLayer::new(fixture.clock.clone()).layer(mock);
+    for _ in 0..2 {
+        let Ok(ready) = service.ready().await;
+        let Ok(response) = ready.call(Request::new(())).await;
+        assert_eq!(response.status(), 503);
+        assert_eq!(response.headers()["connection"], "close");
+    }
+
+    // Fails once; a clone of it has not failed.
+    #[derive(Clone)]
+    struct Flaky(Arc<std::sync::atomic::AtomicBool>);
+    impl Service<Received<()>> for Flaky {
+        type Response = PendingResponse;
+        type Error = BoxError;
+        type Future = std::future::Ready<Result<PendingResponse, BoxError>>;
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+            let failed = self.0.swap(true, std::sync::atomic::Ordering::Relaxed);
+            Poll::Ready(if failed { Ok(()) } else { Err("once".into()) })
+        }
+        fn call(&mut self, _: Received<()>) -> Self::Future {
+            std::future::ready(Ok(PendingResponse::refused(Refusal::NoKey)))
+        }
+    }
+    let mut service = RespondLayer::new(fixture.clock.clone()).layer(Flaky(Arc::default()));
+    for expected in [503, 503] {
+        let Ok(ready) = service.ready().await;
+        let Ok(response) = ready.call(Request::new(())).await;
+        assert_eq!(response.status(), expected, "the same instance stays out of use");
+    }
+    let Ok(response) = service.clone().oneshot(Request::new(())).await;
+    assert_eq!(response.status(), 401);
 }

@@ -1,6 +1,6 @@
 //! The cache in front of any client.
 
-use super::singleflight::{Joined, LeadOutcome, Leads, SingleFlight};
+use super::singleflight::{Follow, Joined, LeadOutcome, Leads, SingleFlight};
 use super::{Cache, CacheLayer, CacheState};
 use crate::foreign::{AcceptAll, AcceptFn, Accepts};
 use crate::future::ResponseFuture;
@@ -87,7 +87,8 @@ impl CacheLayer {
     /// whose rule says never, passes. The layer shares nothing with this one but the store of answers, which should be its
     /// own: another kind of response is not kept in the same form.
     ///
-    /// A call that others follow ends when its own client leaves: then each of them sends its own.
+    /// A call that others follow ends when its own client leaves: then one of the others sends its own, and the rest follow
+    /// that. A response that is not kept is its own client's alone, and so is an error: then each of the others sends its own.
     pub fn with_call<R, F>(self, tell: F) -> CacheLayer<ForeignCache<F>>
     where
         F: for<'r> Fn(&'r R) -> Option<CallView<'r>>,
@@ -124,7 +125,7 @@ impl<F, P> CacheLayer<ForeignCache<F, P>> {
 impl<S, F, P, R> Service<R> for Cache<S, ForeignCache<F, P>>
 where
     F: for<'r> Fn(&'r R) -> Option<CallView<'r>>,
-    P: Accepts<S::Response> + Clone,
+    P: Accepts<S::Response> + Clone + Send + 'static,
     R: Send + 'static,
     S: Service<R> + Clone + Send + 'static,
     S::Response: Cacheable,
@@ -140,28 +141,37 @@ where
 
     fn call(&mut self, request: R) -> Self::Future {
         let ForeignCache { tell, keeping, chain } = &self.way;
+        let task = |key, rule| {
+            let (shared, chain, keeping) = (self.shared.clone(), chain.clone(), keeping.clone());
+            KeepTask { shared, chain, leads: Leads::default(), key, rule, keeping }
+        };
         let found = tell(&request)
             .filter(|call| call.rule.cache.is_cached() && !call.rule.flags.has(Flags::BROADCAST))
-            .map(|call| self.shared.find(&call));
+            .map(|call| {
+                let sought = ReplySought::new(call.chain, call.sent, call.params);
+                match self.shared.find(&sought) {
+                    Found::Stored(response) => Found::Stored(response),
+                    Found::Leads(leads) => {
+                        Found::Leads(KeepTask { leads, ..task(sought.to_key(), call.rule) })
+                    }
+                    Found::Follows(follow) => Found::Follows((follow, task(sought.to_key(), call.rule))),
+                }
+            });
         let keep = match found {
             None => None,
             Some(Found::Stored(response)) => return ResponseFuture::own(Ok(response)),
-            Some(Found::Leads(leads, key, rule)) => {
-                let (shared, chain) = (self.shared.clone(), chain.clone());
-                Some(KeepTask { shared, chain, leads, key, rule, keeping: keeping.clone() })
-            }
-            Some(Found::Follows(follow)) => {
+            Some(Found::Leads(task)) => Some(task),
+            Some(Found::Follows((follow, task))) => {
                 // Its permit, if the inner service has one, is left to others while it only waits.
                 self.inner = self.inner.clone();
                 let mut inner = self.inner.clone();
                 return ResponseFuture::waiting(async move {
-                    if let LeadOutcome::Answered(Form::Result(kept)) = follow.landing().await
-                        && let Some(response) = S::Response::from_cached(kept)
-                    {
-                        return Ok(response);
-                    }
+                    let keep = match task.follow(follow).await {
+                        Followed::Answered(response) => return Ok(response),
+                        Followed::Alone(keep) => keep,
+                    };
                     poll_fn(|cx| inner.poll_ready(cx)).await?;
-                    inner.call(request).await
+                    KeepFuture { inner: inner.call(request), keep }.await
                 });
             }
         };
@@ -169,23 +179,29 @@ where
     }
 }
 
-/// The role of a call.
-enum Found<Res> {
+/// The role of a call, with what it needs for it.
+enum Found<Res, L, F> {
     Stored(Res),
-    Leads(Leads, ReplyKey, MethodRule),
-    Follows(super::singleflight::Follow),
+    Leads(L),
+    Follows(F),
+}
+
+/// What came of following.
+enum Followed<Res, P> {
+    Answered(Res),
+    /// The call must be sent; with a task if it leads now.
+    Alone(Option<KeepTask<P>>),
 }
 
 impl CacheState {
-    fn find<Res: Cacheable>(&self, call: &CallView<'_>) -> Found<Res> {
-        let sought = ReplySought::new(call.chain, call.sent, call.params);
+    fn find<Res: Cacheable>(&self, sought: &ReplySought<'_>) -> Found<Res, Leads, Follow> {
         let now = self.clock.elapsed();
-        let look = || self.replies.get(&sought, now).and_then(Res::from_cached);
-        let landed = self.in_flight.landed(&sought);
+        let look = || self.replies.get(sought, now).and_then(Res::from_cached);
+        let landed = self.in_flight.landed(sought);
         if let Some(response) = look() {
             return Found::Stored(response);
         }
-        match self.in_flight.join(&sought, &Bytes::new()) {
+        match self.in_flight.join(sought, &Bytes::new()) {
             Joined::Follow(follow) => Found::Follows(follow),
             Joined::Lead(lead) => {
                 let is_later = lead.is_later_than(landed);
@@ -194,7 +210,7 @@ impl CacheState {
                 // An earlier call may have ended between the look-up and here.
                 match look().filter(|_| is_later) {
                     Some(response) => Found::Stored(response),
-                    None => Found::Leads(leads, sought.to_key(), call.rule),
+                    None => Found::Leads(leads),
                 }
             }
         }
@@ -228,8 +244,8 @@ where
         let this = self.project();
         let response = ready!(this.inner.poll(cx));
         // If this is dropped without an outcome, the followers learn that their leader is lost.
-        if let (Some(task), Ok(response)) = (this.keep.take(), &response) {
-            task.keep(response);
+        if let Some(task) = this.keep.take() {
+            task.land(response.as_ref().ok());
         }
         Poll::Ready(response)
     }
@@ -246,19 +262,51 @@ struct KeepTask<P> {
 }
 
 impl<P> KeepTask<P> {
-    fn keep<Res: Cacheable>(self, response: &Res)
+    /// Waits for the flight of another call, and for those that follow it as long as their leaders are lost.
+    async fn follow<Res: Cacheable>(mut self, mut follow: Follow) -> Followed<Res, P> {
+        loop {
+            match follow.landing().await {
+                LeadOutcome::Answered(Form::Result(kept)) => {
+                    let response = Res::from_cached(kept);
+                    return response.map_or(Followed::Alone(None), Followed::Answered);
+                }
+                LeadOutcome::Lost => match self.shared.find(&self.key.sought()) {
+                    Found::Stored(response) => return Followed::Answered(response),
+                    Found::Leads(leads) => {
+                        self.leads = leads;
+                        return Followed::Alone(Some(self));
+                    }
+                    Found::Follows(next) => follow = next,
+                },
+                _ => return Followed::Alone(None),
+            }
+        }
+    }
+
+    /// Keeps the response, if there is one to keep, and shares it with the followers.
+    fn land<Res: Cacheable>(self, response: Option<&Res>)
     where
         P: Accepts<Res>,
     {
-        let Some(kept) = response.to_cached().filter(|_| self.keeping.accepts(response)) else { return };
+        let kept = response.and_then(|response| self.keep(response));
+        let shared =
+            || kept.clone().map_or(LeadOutcome::Unshared, |kept| LeadOutcome::Answered(Form::Result(kept)));
+        self.leads.land(|_, _| {}, |_| shared());
+    }
+
+    fn keep<Res: Cacheable>(&self, response: &Res) -> Option<Bytes>
+    where
+        P: Accepts<Res>,
+    {
+        let kept = response.to_cached().filter(|_| self.keeping.accepts(response))?;
         let (sought, clock) = (self.key.sought(), &self.shared.clock);
         let expires_at = match self.permanence(response.content()) {
-            Keep::No => return,
+            Keep::No => return None,
             Keep::Forever => None,
             Keep::For(time) => Some(clock.elapsed() + time),
         };
         self.shared.replies.put(&sought, &kept, expires_at);
-        self.leads.land(|_, _| {}, |_| LeadOutcome::Answered(Form::Result(kept.clone())));
+        Some(kept)
     }
 
     fn permanence(&self, content: &[u8]) -> Keep {
@@ -324,6 +372,35 @@ mod tests {
             assert!(all.iter().all(|response| response.is_ok() == (request == "sound")));
             assert_eq!(asked.load(Relaxed), expected, "{request}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn when_the_client_of_a_call_leaves_one_of_its_followers_sends_its_own_for_all() {
+        let asked = Arc::new(AtomicU32::new(0));
+        let count = asked.clone();
+        let inner = service_fn(move |request: &'static str| {
+            count.fetch_add(1, Relaxed);
+            async move {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+                Ok::<_, BoxError>(Bytes::from(request))
+            }
+        });
+        let service = layer(&Fixture::new()).with_call(read).layer(inner);
+        let mut tasks: Vec<_> = Vec::new();
+        for _ in 0..5 {
+            tasks.push(tokio::spawn(service.clone().oneshot("sound")));
+            tokio::task::yield_now().await;
+        }
+        // The client of the leader leaves, then that of the follower that leads after it.
+        for expected in [1, 2] {
+            assert_eq!(asked.load(Relaxed), expected);
+            tasks.remove(0).abort();
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        for task in tasks {
+            assert_eq!(task.await.unwrap().unwrap(), "sound");
+        }
+        assert_eq!(asked.load(Relaxed), 3);
     }
 
     #[tokio::test]

@@ -178,7 +178,7 @@ where
                     // The bytes that were sent were the leader's.
                     LeadOutcome::Failed(fault) => CallState::Failed(Fault { sent: false, ..fault }),
                     LeadOutcome::Refused(refusal) => CallState::Refused(refusal),
-                    LeadOutcome::Lost => {
+                    LeadOutcome::Lost | LeadOutcome::Unshared => {
                         lost = true;
                         CallState::Open
                     }

@@ -157,7 +157,9 @@ pub(super) enum LeadOutcome {
     Failed(Fault),
     /// It was refused.
     Refused(Refusal),
-    /// Its leader was dropped before its end: each follower is on its own again.
+    /// It says nothing about the calls of the followers: each sends its own.
+    Unshared,
+    /// Its leader was dropped before its end: one of the followers may lead the next flight.
     Lost,
 }
 
