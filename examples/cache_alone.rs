@@ -11,13 +11,12 @@
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Incoming;
+use hyper::{body::Incoming, server::conn::http1};
 use hyper_util::{rt::TokioIo, service::TowerToHyperService};
-use rpcgate_core::{cache_rule::CacheRule, call::CallView, chain::ChainName, chain::MethodRule, clock::*};
+use rpcgate_core::prelude::*;
 use rpcgate_examples::{Problem, client, node};
-use rpcgate_layers::call::cache::{BoundedReplies, CacheLayer};
-use std::{net::Ipv4Addr, net::SocketAddr, sync::Arc};
-use tokio::net::TcpListener;
+use rpcgate_layers::prelude::*;
+use std::{net::SocketAddr, sync::Arc};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 /// The chain of calls without a chain: any name.
@@ -42,7 +41,7 @@ fn cached(
 /// A proxy on a socket of its own, behind hyper.
 async fn start(weather: SocketAddr, clock: Arc<dyn Clock>) -> Result<SocketAddr, Problem> {
     let client = cached(weather, clock);
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let addr = listener.local_addr()?;
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
@@ -56,7 +55,7 @@ async fn start(weather: SocketAddr, clock: Arc<dyn Clock>) -> Result<SocketAddr,
                     Ok::<_, Problem>(response.map(Full::new))
                 }
             });
-            let http = hyper::server::conn::http1::Builder::new();
+            let http = http1::Builder::new();
             tokio::spawn(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(proxy)));
         }
     });
@@ -86,7 +85,6 @@ async fn main() -> Result<(), Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_core::clock::Time;
     use std::time::Duration;
 
     #[tokio::test]

@@ -24,33 +24,25 @@
 #![expect(clippy::print_stdout, reason = "it prints what to try")]
 
 use axum::{Json, Router};
-use rpcgate_chains::family::evm::{self, Evm};
-use rpcgate_chains::family::utxo::{self, Utxo};
-use rpcgate_core::adapter::{Adapter, KeyPlaces, NodeStatus, Probe, Settled};
-use rpcgate_core::cache_rule::CacheRule;
-use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, ChainOverrides, Facts, Flags, Method, MethodRule};
-use rpcgate_core::clock::{Clock, SystemClock};
+use rpcgate_chains::family::{evm, utxo};
+use rpcgate_core::prelude::*;
 use rpcgate_examples::{Problem, key, node};
-use rpcgate_layers::gateway::GatewayService;
-use rpcgate_layers::nodes::NodeConfig;
+use rpcgate_layers::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use tokio::net::TcpListener;
+use std::{net::SocketAddr, sync::Arc};
 
 // Twenty blocks on top of a block make it final for the cache. `gnosis` may stand for `gno` in a key's scope.
 const GNO_FACTS: Facts = Facts { aliases: &["gnosis"], ..evm::facts("gno", "Gnosis Chain", 20) };
 
 /// An EVM chain: its number, and a method that the family does not list.
-const GNO: Evm = Evm::new(GNO_FACTS, 100).with_methods(&[Method::new("eth_getBlockReceipts", 10)]);
+const GNO: evm::Evm = evm::Evm::new(GNO_FACTS, 100).with_methods(&[Method::new("eth_getBlockReceipts", 10)]);
 
 const DGB_FACTS: Facts = utxo::facts("dgb", "DigiByte", 40);
 
 /// A descendant of Bitcoin whose operator wants more for a block.
-const DGB: Utxo = Utxo::new(DGB_FACTS).weighing(&[("getblock", 10)]);
+const DGB: utxo::Utxo = utxo::Utxo::new(DGB_FACTS).weighing(&[("getblock", 10)]);
 
 /// The harbour.
 #[derive(Debug)]
@@ -176,7 +168,7 @@ async fn start(clock: Arc<dyn Clock>, changes: ChainOverrides) -> Result<Running
         gateway = gateway.chain_with(chain.clone(), [NodeConfig::new(url.parse()?)]);
     }
     let service = gateway.build()?;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let addr = listener.local_addr()?;
     tokio::spawn(axum::serve(listener, Router::new().fallback_service(service)).into_future());
     Ok(Running { addr, key, chains })
@@ -209,8 +201,6 @@ async fn main() -> Result<(), Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_core::clock::{ManualClock, Time};
-    use rpcgate_core::refusal::Refusal;
     use rpcgate_examples::client::{Answer, post};
     use std::time::Duration;
 

@@ -6,11 +6,7 @@
 #![expect(clippy::print_stdout, reason = "it shows the table")]
 
 use rpcgate_chains::family::params::{member, number};
-use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled, method_table};
-use rpcgate_core::cache_rule::CacheRule;
-use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, Facts, Flags, Method};
-use rpcgate_core::intern::intern;
+use rpcgate_core::prelude::*;
 
 #[derive(Debug)]
 struct Starknet(Facts);

@@ -19,35 +19,14 @@
 #![expect(clippy::print_stdout, reason = "it prints what to try")]
 
 use axum::extract::{Extension, Path, Request, State};
-use axum::handler::Handler;
-use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use axum::{Json, Router};
-use http::StatusCode;
-use http::header::{AUTHORIZATION, RETRY_AFTER};
-use rpcgate_core::backend::counters::MemoryCounters;
-use rpcgate_core::call::CallView;
-use rpcgate_core::caller::{Caller, CallerRef, KeyId, ProjectId, TenantId};
-use rpcgate_core::chain::{ChainName, Flags, MethodRule};
-use rpcgate_core::clock::{Clock, SystemClock};
-use rpcgate_core::plan::{Plan, Tier};
-use rpcgate_core::refusal::Refusal;
-use rpcgate_core::window::Windows;
-use rpcgate_examples::Problem;
-use rpcgate_layers::call::heavy::{Heavy, HeavyLayer};
-use rpcgate_layers::call::window::WindowLayer;
-use rpcgate_layers::foreign::{RejectWith, SetRateLimit};
-use rpcgate_layers::headers::write_rates;
-use serde::Deserialize;
+use axum::{Json, Router, handler::Handler, middleware, routing};
+use http::{StatusCode, header};
+use rpcgate_core::prelude::*;
+use rpcgate_layers::{headers::write_rates, prelude::*};
 use serde_json::{Value, json};
-use std::collections::HashMap;
-use std::convert::Infallible;
-use std::net::Ipv4Addr;
-use std::sync::Arc;
-use tokio::net::TcpListener;
-use tower::util::BoxCloneSyncService;
-use tower::{Layer, ServiceExt, service_fn};
+use std::{collections::HashMap, convert::Infallible, sync::Arc};
+use tower::{Layer, ServiceExt, service_fn, util::BoxCloneSyncService};
 
 /// The application's own table of users: token and user.
 type Users = HashMap<&'static str, Arc<Caller>>;
@@ -61,9 +40,13 @@ fn users() -> Users {
 }
 
 /// The application's own middleware: it finds the user, or answers in its own words.
-async fn find_user(State(users): State<Arc<Users>>, mut request: Request, next: Next) -> Response {
-    let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let Some(user) = header.and_then(|text| users.get(text.strip_prefix("Bearer ")?)) else {
+async fn find_user(
+    State(users): State<Arc<Users>>,
+    mut request: Request,
+    next: middleware::Next,
+) -> Response {
+    let token = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let Some(user) = token.and_then(|text| users.get(text.strip_prefix("Bearer ")?)) else {
         return problem(StatusCode::UNAUTHORIZED, "We do not know you.").into_response();
     };
     request.extensions_mut().insert(user.clone());
@@ -92,7 +75,7 @@ fn export(request: &Request) -> Option<(CallerRef<'_>, CallView<'_>)> {
 }
 
 /// The body of `POST /reports`.
-#[derive(Deserialize)]
+#[derive(serde::Deserialize)]
 struct Wanted {
     year: u16,
     /// Page by page, which takes the press all night.
@@ -137,7 +120,7 @@ impl IntoResponse for Slip {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(self.body)).into_response();
         if let Some(seconds) = self.retry_after {
-            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }
         if let Some(windows) = self.windows {
             write_rates(&windows, response.headers_mut());
@@ -155,14 +138,14 @@ async fn press(order: Order) -> Result<Slip, Infallible> {
 
 /// The library's API. `clock` says which minute it is.
 fn library(clock: Arc<dyn Clock>) -> Router {
-    // A service that runs for long also calls `sweep` on both now and then; see `whole_gateway.rs`.
+    // A service that runs for long also calls `sweep` on both now and then.
     let (counters, budget) = (Arc::new(MemoryCounters::default()), Arc::new(Heavy::default()));
 
     // First way: axum middleware. A layer around one route (`export`), and one around several.
     let export = HeavyLayer::by(budget.clone()).with_call(clock.clone(), export);
     let pages = Router::new()
-        .route("/books/{number}", get(async |Path(number): Path<u32>| Json(json!({"book": number}))))
-        .route("/export", post((async || Json(json!({"books": [1, 2, 3]}))).layer(export)))
+        .route("/books/{number}", routing::get(async |Path(number): Path<u32>| Json(json!({"book": number}))))
+        .route("/export", routing::post((async || Json(json!({"books": [1, 2, 3]}))).layer(export)))
         .route_layer(WindowLayer::new(counters.clone()).with_caller(clock.clone(), user));
 
     // Second way: a stack over our own types, called by a handler.
@@ -173,9 +156,9 @@ fn library(clock: Arc<dyn Clock>) -> Router {
         Some(((&order.user).into(), CallView::new(LIBRARY, "report", rule)))
     });
     let press = BoxCloneSyncService::new((windows, heavy).layer(service_fn(press)));
-    let reports = Router::new().route("/reports", post(report)).with_state(press);
+    let reports = Router::new().route("/reports", routing::post(report)).with_state(press);
 
-    pages.merge(reports).layer(from_fn_with_state(Arc::new(users()), find_user))
+    pages.merge(reports).layer(middleware::from_fn_with_state(Arc::new(users()), find_user))
 }
 
 async fn report(
@@ -188,8 +171,8 @@ async fn report(
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Problem> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+async fn main() -> Result<(), rpcgate_examples::Problem> {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let addr = listener.local_addr()?;
     println!("A library. Ann has the free plan: 10 requests a minute, 6 of them heavy. Try:\n");
     println!("    curl -i http://{addr}/books/7 -H 'authorization: Bearer ann'");
@@ -206,7 +189,6 @@ async fn main() -> Result<(), Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_core::clock::{ManualClock, Time};
     use rpcgate_examples::client::{Answer, post};
     use std::net::SocketAddr;
     use std::time::Duration;
@@ -214,7 +196,7 @@ mod tests {
     /// A library whose clock stands still, twenty seconds into a minute.
     async fn open() -> (SocketAddr, Arc<ManualClock>) {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_800_000_020)));
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let addr = listener.local_addr().unwrap();
         tokio::spawn(axum::serve(listener, library(clock.clone())).into_future());
         (addr, clock)

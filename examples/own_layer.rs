@@ -1,4 +1,4 @@
-//! How do I put a step of my own between the layers?
+//! How do I put a step of my own between the layers, and take keys from a database of my own?
 //!
 //! Write it as an ordinary tower service of *one call*, and `EachLayer` makes a layer of it, which handles single calls and
 //! batches, ids and errors. The service returns `Ok(None)` to pass the call on, `Ok(Some(result))` to answer it, or
@@ -7,6 +7,9 @@
 //! The step here screens addresses and answers one method by itself. It comes behind the quota: a call that it answers has
 //! been reserved there and costs its method's weight, the units of a call that it refuses are returned. Before the quota its answers
 //! would be free.
+//!
+//! Keys come from a [`Directory`]: what it knows is answered at once, everything else is asked from the database, which may
+//! wait and may fail.
 //!
 //! `stack::http_stack` has all layers in a fixed order, so here the layers that this service wants are put together by hand.
 //! A layer that is left out does not decide: without `ClosedLayer`, for one, any caller could send `admin_addPeer` to the
@@ -18,28 +21,14 @@
 use arc_swap::ArcSwap;
 use axum::Router;
 use bytes::Bytes;
-use rpcgate_core::backend::counters::MemoryCounters;
-use rpcgate_core::backend::usage_sink::MemoryUsageSink;
-use rpcgate_core::chain::{Chain, ChainOverrides};
-use rpcgate_core::clock::{Clock, SystemClock};
-use rpcgate_core::refusal::Refusal;
-use rpcgate_core::tally::Accounting;
-use rpcgate_examples::{Problem, key, node};
-use rpcgate_layers::call::batch::BatchLayer;
-use rpcgate_layers::call::closed::ClosedLayer;
-use rpcgate_layers::call::each::{EachLayer, OwnedCall};
-use rpcgate_layers::call::quota::QuotaLayer;
-use rpcgate_layers::call::window::WindowLayer;
-use rpcgate_layers::nodes::{NodeConfig, Pool, PoolLimits};
-use rpcgate_layers::request::authenticate::AuthenticateLayer;
-use rpcgate_layers::request::route::RouteLayer;
-use rpcgate_layers::respond::RespondLayer;
-use rpcgate_layers::upstream::Upstream;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
-use tokio::net::TcpListener;
+use parking_lot::Mutex;
+use rpcgate_core::prelude::*;
+use rpcgate_examples::{Problem, node};
+use rpcgate_layers::prelude::*;
+use std::{collections::HashMap, net::SocketAddr, sync::Arc, sync::atomic::*};
 use tower::{Layer, service_fn};
 
+const KEY: &str = "a secret of our first customer";
 const SHUNNED: &str = "0x00000000000000000000000000000000deadbeef";
 
 /// The step. It may wait for anything, and is called for all calls of a batch at the same time.
@@ -57,14 +46,63 @@ async fn screen(call: OwnedCall) -> Result<Option<Bytes>, Refusal> {
     if shunned { Err(Refusal::NotPermitted) } else { Ok(None) }
 }
 
-async fn start(clock: Arc<dyn Clock>) -> Result<(SocketAddr, String), Problem> {
+/// Our key database. It has no keys, only their hashes. A real one is reached over a socket.
+#[derive(Debug, Default)]
+struct KeyDatabase {
+    rows: HashMap<KeyHash, Arc<Caller>>,
+    queries: AtomicU32,
+    is_down: AtomicBool,
+}
+
+impl KeyDatabase {
+    async fn find(&self, hash: KeyHash) -> Result<Option<Arc<Caller>>, Unavailable> {
+        self.queries.fetch_add(1, Ordering::Relaxed);
+        tokio::task::yield_now().await;
+        if self.is_down.load(Ordering::Relaxed) {
+            return Err(Unavailable);
+        }
+        Ok(self.rows.get(&hash).cloned())
+    }
+}
+
+/// The directory in front of it, which remembers the keys that were used. A real one also forgets a key when it is revoked.
+#[derive(Debug)]
+struct Keys {
+    database: Arc<KeyDatabase>,
+    used: Mutex<HashMap<KeyHash, Arc<Caller>>>,
+}
+
+impl Directory for Keys {
+    fn peek(&self, key: &str) -> Peek {
+        let caller = self.used.lock().get(&KeyHash::of(key)).cloned();
+        caller.map_or(Peek::Miss, Peek::Known)
+    }
+
+    fn fetch<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Peek, Unavailable>> {
+        Box::pin(async move {
+            let hash = KeyHash::of(key);
+            let Some(caller) = self.database.find(hash).await? else { return Ok(Peek::Unknown) };
+            self.used.lock().insert(hash, caller.clone());
+            Ok(Peek::Known(caller))
+        })
+    }
+}
+
+/// A database with one key, of a customer on the standard plan.
+fn database() -> Arc<KeyDatabase> {
+    let customer = Caller::new(KeyId(1), ProjectId(1), TenantId(1), Plan::of(Tier::Standard));
+    let rows = HashMap::from([(KeyHash::of(KEY), Arc::new(customer))]);
+    Arc::new(KeyDatabase { rows, ..KeyDatabase::default() })
+}
+
+async fn start(database: Arc<KeyDatabase>, clock: Arc<dyn Clock>) -> Result<SocketAddr, Problem> {
     // Our own method has a weight like any other, in Compute Units.
     let changes = ChainOverrides { cu: vec![("desk_whoami".into(), 3)], ..ChainOverrides::default() };
     let chain = Arc::new(Chain::new(rpcgate_chains::eth::adapter(), changes, true, Arc::default()));
     let url = node::simulated("eth", clock.clone()).await?;
     let pool =
         Pool::new(chain.facts(), vec![NodeConfig::new(url.parse()?)], PoolLimits::default(), clock.clone());
-    let (key, directory) = key::fresh()?;
+    let keys = Keys { database, used: Mutex::default() };
     let counters = Arc::new(MemoryCounters::default());
     let accounting = Accounting {
         clock: clock.clone(),
@@ -75,7 +113,7 @@ async fn start(clock: Arc<dyn Clock>) -> Result<(SocketAddr, String), Problem> {
     let layers = (
         RespondLayer::new(clock),
         RouteLayer::new(Arc::new(ArcSwap::from_pointee([chain].into_iter().collect()))),
-        AuthenticateLayer::new(directory, Arc::new(accounting)),
+        AuthenticateLayer::new(Arc::new(keys), Arc::new(accounting)),
         BatchLayer::new(),
         WindowLayer::new(counters.clone()),
         ClosedLayer::new(),
@@ -84,17 +122,17 @@ async fn start(clock: Arc<dyn Clock>) -> Result<(SocketAddr, String), Problem> {
     );
     let stack = layers.layer(Upstream::new(Arc::new(ArcSwap::from_pointee([pool].into_iter().collect()))));
 
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let addr = listener.local_addr()?;
     // The whole is a tower service, so it may stand inside an axum application, beside routes of your own.
     tokio::spawn(axum::serve(listener, Router::new().fallback_service(stack)).into_future());
-    Ok((addr, key))
+    Ok(addr)
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Problem> {
-    let (addr, key) = start(Arc::new(SystemClock::new())).await?;
-    let call = |body: &str| println!("    curl -i http://{addr}/eth -H 'apikey: {key}' -d '{body}'");
+    let addr = start(database(), Arc::new(SystemClock::new())).await?;
+    let call = |body: &str| println!("    curl -i http://{addr}/eth -H 'apikey: {KEY}' -d '{body}'");
     println!(
         "A gateway with a step of its own, and a simulated Ethereum node behind it.\n\nAnswered by the step:\n"
     );
@@ -110,21 +148,20 @@ async fn main() -> Result<(), Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_core::clock::{ManualClock, Time};
     use rpcgate_examples::client::post;
     use serde_json::json;
 
     #[tokio::test]
     async fn the_step_answers_refuses_and_passes_on_inside_one_batch() {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_800_000_000)));
-        let (addr, key) = start(clock).await.unwrap();
+        let addr = start(database(), clock).await.unwrap();
         let batch = json!([
             {"jsonrpc": "2.0", "id": 1, "method": "desk_whoami"},
             {"jsonrpc": "2.0", "id": 2, "method": "eth_getBalance", "params": [SHUNNED, "latest"]},
             {"jsonrpc": "2.0", "id": 3, "method": "eth_chainId", "params": []},
             {"jsonrpc": "2.0", "id": 4, "method": "admin_addPeer", "params": ["enode://"]},
         ]);
-        let answer = post(addr, "/eth", ("apikey", &key), &batch).await.unwrap();
+        let answer = post(addr, "/eth", ("apikey", KEY), &batch).await.unwrap();
         assert_eq!(answer.json[0]["result"]["project"], "00000000-0000-0000-0000-000000000001");
         assert_eq!(answer.json[1]["error"]["message"], Refusal::NotPermitted.message());
         assert_eq!(answer.json[2]["result"], "0x1");
@@ -135,15 +172,31 @@ mod tests {
     #[tokio::test]
     async fn what_the_step_answers_costs_its_weight_and_what_it_refuses_only_a_request() {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_800_000_000)));
-        let (addr, key) = start(clock).await.unwrap();
+        let addr = start(database(), clock).await.unwrap();
         let whoami = json!({"jsonrpc": "2.0", "id": 1, "method": "desk_whoami"});
-        let answer = post(addr, "/eth", ("apikey", &key), &whoami).await.unwrap();
+        let answer = post(addr, "/eth", ("apikey", KEY), &whoami).await.unwrap();
         assert_eq!((answer.status.as_u16(), answer.header("x-compute-units")), (200, "3"));
         let shouted = SHUNNED.replace("deadbeef", "DEADBEEF");
         let balance =
             json!({"jsonrpc": "2.0", "id": 1, "method": "eth_getBalance", "params": [shouted, "latest"]});
-        let answer = post(addr, "/eth", ("apikey", &key), &balance).await.unwrap();
+        let answer = post(addr, "/eth", ("apikey", KEY), &balance).await.unwrap();
         assert_eq!((answer.status.as_u16(), answer.header("x-compute-units")), (403, "0"));
         assert_eq!(answer.header("x-ratelimit-remaining-minute"), "48");
+    }
+
+    #[tokio::test]
+    async fn a_key_is_asked_for_once_and_goes_on_working_while_its_database_is_down() {
+        let (database, clock) = (database(), Arc::new(ManualClock::at(Time::from_secs(1_800_000_000))));
+        let addr = start(database.clone(), clock).await.unwrap();
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_chainId"});
+        let status = async |key| post(addr, "/eth", ("apikey", key), &call).await.unwrap().status.as_u16();
+        assert_eq!((status(KEY).await, status(KEY).await, status("guessed").await), (200, 200, 401));
+        assert_eq!(database.queries.load(Ordering::Relaxed), 2);
+        database.is_down.store(true, Ordering::Relaxed);
+        assert_eq!(
+            (status(KEY).await, status("guessed").await),
+            (200, 503),
+            "an unknown key may be a good one"
+        );
     }
 }

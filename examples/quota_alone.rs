@@ -7,12 +7,8 @@
 //! Run it with `cargo run -p rpcgate-examples --example quota_alone`.
 #![expect(clippy::print_stdout, reason = "it prints the charges")]
 
-use rpcgate_core::backend::counters::MemoryCounters;
-use rpcgate_core::backend::usage_sink::{MemoryUsageSink, UsageSink};
-use rpcgate_core::caller::{Caller, CallerRef, KeyId, ProjectId, TenantId};
-use rpcgate_core::plan::{Plan, Tier};
-use rpcgate_core::{call::CallView, chain::ChainName, chain::MethodRule, clock::*, refusal::Refusal};
-use rpcgate_layers::call::quota::QuotaLayer;
+use rpcgate_core::prelude::*;
+use rpcgate_layers::prelude::*;
 use std::{convert::Infallible, sync::Arc};
 use tower::{Layer, Service, ServiceExt, service_fn};
 

@@ -6,11 +6,7 @@
 #![expect(clippy::print_stdout, reason = "it shows the table")]
 
 use rpcgate_chains::family::params::{member, number};
-use rpcgate_core::adapter::{Adapter, KeyPlaces, NodeStatus, Probe, Settled, method_table};
-use rpcgate_core::cache_rule::CacheRule;
-use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, Facts, Method};
-use rpcgate_core::rest_method::RestMethod;
+use rpcgate_core::prelude::*;
 
 static FACTS: Facts = Facts { aliases: &["algorand"], max_lag: 10, ..Facts::rest("algo", "Algorand") };
 
@@ -61,8 +57,6 @@ mod tests {
     use super::*;
     use http::Method as Verb;
     use rpcgate_core::adapter::Surface;
-    use rpcgate_core::chain::{ChainOverrides, Flags};
-    use rpcgate_core::refusal::Refusal;
     use rpcgate_core::rest::Path;
     use std::sync::Arc;
 

@@ -11,7 +11,7 @@ use axum::{Json, Router, routing::post};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use rpcgate_examples::{Problem, client, node};
-use rpcgate_layers::call::split::SplitBatchLayer;
+use rpcgate_layers::prelude::*;
 use serde_json::{Value, json};
 use std::{convert::Infallible, net::Ipv4Addr, net::SocketAddr};
 use tokio::net::TcpListener;

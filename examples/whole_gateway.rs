@@ -9,16 +9,10 @@
 
 use axum::Router;
 use parking_lot::Mutex;
-use rpcgate_core::backend::directory::{Directory, Peek};
-use rpcgate_core::backend::usage_sink::{OwnedRecord, Record, UsageSink};
-use rpcgate_core::backend::{BoxFuture, Unavailable};
-use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
-use rpcgate_core::clock::{Clock, SystemClock};
-use rpcgate_core::plan::{Plan, Tier};
+use rpcgate_core::prelude::*;
 use rpcgate_examples::{Problem, node};
-use rpcgate_layers::gateway::GatewayService;
-use std::{future::ready, net::Ipv4Addr, net::SocketAddr, sync::Arc};
-use tokio::net::TcpListener;
+use rpcgate_layers::prelude::*;
+use std::{future::ready, net::SocketAddr, sync::Arc};
 
 /// A gateway that has started.
 struct Running {
@@ -37,7 +31,7 @@ async fn start(clock: Arc<dyn Clock>) -> Result<Running, Problem> {
         .usage_sink(invoices.clone())
         .clock(clock)
         .build()?;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let addr = listener.local_addr()?;
     tokio::spawn(axum::serve(listener, Router::new().fallback_service(gateway)).into_future());
     Ok(Running { addr, key, invoices })
@@ -98,7 +92,6 @@ async fn main() -> Result<(), Problem> {
 mod tests {
     use super::*;
     use rpcgate_core::backend::usage_sink::Outcome;
-    use rpcgate_core::clock::{ManualClock, Time};
     use rpcgate_examples::client::{Answer, post};
     use serde_json::{Value, json};
     use std::time::Duration;

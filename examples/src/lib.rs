@@ -6,7 +6,7 @@
 //! | how to put only the cache in front of a client | `cache_alone.rs` |
 //! | how to charge and record calls of types of your own | `quota_alone.rs` |
 //! | how to split batches in front of a node that takes none | `split_batches.rs` |
-//! | how to put a step of your own between the layers | `own_layer.rs` |
+//! | how to put a step of your own between the layers, and take keys from a database of your own | `own_layer.rs` |
 //! | how to serve a chain that is not in the catalog | `json_rpc_chain.rs`, `rest_chain.rs`, with its gateway `custom_chain.rs` |
 //! | how to run a whole gateway with your own customers and invoices | `whole_gateway.rs` |
 //!

@@ -19,6 +19,7 @@ pub mod json;
 pub mod memory;
 pub mod method;
 pub mod plan;
+pub mod prelude;
 pub mod quota;
 pub mod refusal;
 pub mod reply;

@@ -12,6 +12,7 @@ pub mod headers;
 #[cfg(feature = "upstream")]
 pub mod nodes;
 pub mod order;
+pub mod prelude;
 #[cfg(feature = "redis")]
 pub mod redis;
 pub mod reply_body;

@@ -1,12 +1,56 @@
-//! The length of files.
+//! The length of files, and of the imports of examples.
 
-use crate::source::Source;
+use crate::source::{Kind, Source};
 use crate::{none, tree};
 
 const CEILING: usize = 500;
 
 /// Files that may be longer, each with its reason.
 const LONG: &[(&str, &str)] = &[];
+
+/// Lines of imports that an example may have, so that a reader soon sees what it is about.
+const IMPORTS: usize = 10;
+
+/// Examples with more lines of imports outside of their tests.
+fn too_many_imports(source: &Source) -> Vec<String> {
+    let is_example = source.path.strip_prefix("examples/").is_some_and(|name| !name.contains('/'));
+    if !is_example {
+        return Vec::new();
+    }
+    let code: Vec<_> = source.code().collect();
+    let mut lines = 0;
+    for (at, token) in code.iter().enumerate() {
+        let is_use = token.kind == Kind::Word && token.text == "use";
+        if is_use && let Some(end) = code[at..].iter().find(|token| token.text == ";") {
+            lines += end.line - token.line + 1;
+        }
+    }
+    if lines > IMPORTS { vec![format!("{}: {lines} lines of imports", source.path)] } else { Vec::new() }
+}
+
+#[test]
+fn no_example_has_many_imports() {
+    let sources = tree::sources().iter();
+    let findings: Vec<_> = sources.flat_map(too_many_imports).collect();
+    none(&findings, "Import the preludes, or add what is missing in them.");
+}
+
+#[test]
+fn imports_are_counted_by_the_line_and_outside_of_tests() {
+    let found = |path: &str, text: &str| too_many_imports(&Source::new(path, text)).len();
+    let ten = "use a::B;\n".repeat(10);
+    let tests = format!("#[cfg(test)]\nmod tests {{\n{ten}}}\n");
+    assert_eq!(found("examples/a.rs", &format!("{ten}fn a() {{}}\n{tests}")), 0);
+    assert_eq!(found("examples/a.rs", &format!("{ten}use c;\n")), 1);
+    assert_eq!(
+        found(
+            "examples/a.rs",
+            &format!("use a::{{\n    b,\n    c,\n}};\n{}", ten.replacen("use a::B;\n", "", 3))
+        ),
+        1
+    );
+    assert_eq!(found("examples/src/a.rs", &format!("{ten}use c;\n")), 0);
+}
 
 fn too_long(source: &Source) -> Vec<String> {
     let measured =

@@ -1,0 +1,29 @@
+//! The names that programs which embed rpcgate use most, in one import: callers and plans, chains and their adapters, and the
+//! backends in memory.
+//!
+//! ```
+//! use rpcgate_core::prelude::*;
+//!
+//! let caller = Caller::new(KeyId(1), ProjectId(1), TenantId(1), Plan::of(Tier::Free));
+//! assert_eq!(caller.plan.per_minute, 10);
+//! ```
+//!
+//! [`Settled`] is the adapter's, not the position of a set of calls on the stack.
+
+pub use crate::adapter::{Adapter, KeyPlaces, NodeStatus, Probe, Settled, method_table};
+pub use crate::backend::counters::MemoryCounters;
+pub use crate::backend::directory::{Directory, Peek};
+pub use crate::backend::usage_sink::{MemoryUsageSink, OwnedRecord, Record, UsageSink};
+pub use crate::backend::{BoxFuture, Unavailable};
+pub use crate::cache_rule::CacheRule;
+pub use crate::call::CallView;
+pub use crate::caller::{Caller, CallerRef, KeyId, ProjectId, TenantId};
+pub use crate::chain::{Chain, ChainName, ChainOverrides, Facts, Flags, Method, MethodRule};
+pub use crate::clock::{Clock, ManualClock, SystemClock, Time};
+pub use crate::intern::intern;
+pub use crate::plan::{Plan, Tier};
+pub use crate::refusal::Refusal;
+pub use crate::rest_method::RestMethod;
+pub use crate::secret::KeyHash;
+pub use crate::tally::Accounting;
+pub use crate::window::Windows;
