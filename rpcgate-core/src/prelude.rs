@@ -1,5 +1,4 @@
-//! The names that programs which embed rpcgate use most, in one import: callers and plans, chains and their adapters, and the
-//! backends in memory.
+//! The most used names in one import: callers and plans, chains and their adapters, and the backends in memory.
 //!
 //! ```
 //! use rpcgate_core::prelude::*;
@@ -8,7 +7,7 @@
 //! assert_eq!(caller.plan.per_minute, 10);
 //! ```
 //!
-//! [`Settled`] is the adapter's, not the position of a set of calls on the stack.
+//! [`Settled`] is that of [`adapter`](crate::adapter), not that of [`call`](crate::call).
 
 pub use crate::adapter::{Adapter, KeyPlaces, NodeStatus, Probe, Settled, method_table};
 pub use crate::backend::counters::MemoryCounters;

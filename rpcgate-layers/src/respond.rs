@@ -4,10 +4,10 @@
 //! tally waits for one yield to the runtime, or a few: the records of all responses that are ready by then are written
 //! together, and the responses one after another, which wakes a client that waits for many of them once.
 //!
-//! It refuses nothing itself, and it does not change a body. An error of the service behind it becomes a refusal. After an
-//! error of its readiness, tower lets that service be used no more. HTTP servers take services without errors, so this layer
-//! cannot pass the error on and be discarded like it. Instead it refuses every request and asks for the end of the
-//! connection: the next one has a new clone of the stack, which is polled anew.
+//! It refuses nothing itself, and it does not change a body. An error of the service behind it becomes a refusal. A service
+//! that fails to become ready must be discarded (tower). HTTP servers take services without errors, so this layer cannot pass
+//! the error on to be discarded too. Instead it refuses every request with `Connection: close`: the next connection has a new
+//! clone of the stack.
 //!
 //! ```
 //! use rpcgate_core::clock::{ManualClock, Time};

@@ -53,7 +53,7 @@ impl ServedLayer {
         Self::by(Arc::new(Served { serves: Some(Box::new(serves)), ..Served::default() }))
     }
 
-    /// A layer for handshakes of streams, which are refused by HTTP status and not as calls.
+    /// A layer for handshakes of streams, which are refused with an HTTP status instead of a JSON-RPC error.
     pub fn for_handshakes() -> Self {
         Self::by(Arc::new(Served { of_handshakes: true, ..Served::default() }))
     }

@@ -87,8 +87,8 @@ impl CacheLayer {
     /// whose rule says never, passes. The layer shares nothing with this one but the store of answers, which should be its
     /// own: another kind of response is not kept in the same form.
     ///
-    /// A call that others follow ends when its own client leaves: then one of the others sends its own, and the rest follow
-    /// that. A response that is not kept is its own client's alone, and so is an error: then each of the others sends its own.
+    /// A call that others follow ends when its own client leaves: then one of the followers sends its own, and the rest follow
+    /// that one. A response that is not kept is not shared, and neither is an error: then each follower sends its own.
     pub fn with_call<R, F>(self, tell: F) -> CacheLayer<ForeignCache<F>>
     where
         F: for<'r> Fn(&'r R) -> Option<CallView<'r>>,
@@ -186,10 +186,10 @@ enum Found<Res, L, F> {
     Follows(F),
 }
 
-/// What came of following.
+/// The result of following another call.
 enum Followed<Res, P> {
     Answered(Res),
-    /// The call must be sent; with a task if it leads now.
+    /// The call must be sent. The task is there if the call leads others.
     Alone(Option<KeepTask<P>>),
 }
 
@@ -262,7 +262,7 @@ struct KeepTask<P> {
 }
 
 impl<P> KeepTask<P> {
-    /// Waits for the flight of another call, and for those that follow it as long as their leaders are lost.
+    /// Waits for the outcome of another call. If its leader is lost, one follower takes its place and the others wait again.
     async fn follow<Res: Cacheable>(mut self, mut follow: Follow) -> Followed<Res, P> {
         loop {
             match follow.landing().await {
@@ -283,7 +283,7 @@ impl<P> KeepTask<P> {
         }
     }
 
-    /// Keeps the response, if there is one to keep, and shares it with the followers.
+    /// Keeps the response if it may be kept, and shares it with the followers.
     fn land<Res: Cacheable>(self, response: Option<&Res>)
     where
         P: Accepts<Res>,

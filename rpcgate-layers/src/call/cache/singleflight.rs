@@ -159,7 +159,7 @@ pub(super) enum LeadOutcome {
     Refused(Refusal),
     /// It says nothing about the calls of the followers: each sends its own.
     Unshared,
-    /// Its leader was dropped before its end: one of the followers may lead the next flight.
+    /// Its leader was dropped before its end: one of the followers may take its place.
     Lost,
 }
 

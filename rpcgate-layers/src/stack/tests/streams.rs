@@ -220,7 +220,7 @@ async fn a_handshake_is_one_request_of_the_windows_and_no_call_and_a_refused_one
     gateway.handshake(KEY).await;
     stream.end(Outcome::Answered);
     let records = gateway.fixture.sink.records();
-    let told: Vec<_> = records
+    let lines: Vec<_> = records
         .iter()
         .map(|record| {
             let line = &record.lines[0];
@@ -228,7 +228,7 @@ async fn a_handshake_is_one_request_of_the_windows_and_no_call_and_a_refused_one
         })
         .collect();
     assert_eq!(
-        told,
+        lines,
         [
             (Phase::Begin, "WS:connect", 101, Outcome::Answered, 0, 1),
             (Phase::Begin, "-", 429, Outcome::Refused, 0, 0),
