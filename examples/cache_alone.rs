@@ -88,7 +88,7 @@ mod tests {
     use std::time::Duration;
 
     #[tokio::test]
-    async fn an_answer_is_kept_for_its_time_by_path_and_for_get_alone() {
+    async fn an_answer_is_cached_for_its_time_by_path_and_only_for_get() {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_800_000_000)));
         let proxy = start(weather().await.unwrap(), clock.clone()).await.unwrap();
         let ask = async |method: Method, path: &str| {

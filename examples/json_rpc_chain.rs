@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receipt_is_kept_for_good_once_ethereum_has_it() {
+    fn a_receipt_is_cached_for_ever_once_ethereum_has_it() {
         let chain = chain();
         let keep = |receipt: &str| {
             let rule = chain.look_up("starknet_getTransactionReceipt").rule;

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_answer_to_a_user_has_the_nine_rate_headers_whichever_way_it_came() {
+    async fn every_answer_to_a_user_has_the_nine_rate_headers_on_every_path() {
         let (addr, _) = open().await;
         let export = ask(addr, "ann", "/export", json!({})).await;
         assert_eq!((export.status.as_u16(), export.rate_headers()), (200, 9));

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn the_listed_paths_are_there_and_no_others() {
+    fn the_listed_paths_are_served_and_no_others() {
         let at = |verb, text| Algorand.surface(&verb, &path(text));
         assert!(matches!(at(Verb::GET, "/v2/accounts/ABC"), Ok(Surface::Rest)));
         assert!(matches!(at(Verb::POST, "/v2/transactions"), Ok(Surface::Rest)));
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn every_account_goes_by_one_name() {
+    fn every_account_has_one_name() {
         let chain = Chain::deployed(Arc::new(Algorand));
         let name = chain.rest_name(&Verb::GET, &path("/v2/accounts/ABC")).expect("a name");
         assert_eq!(name, "/v2/accounts/{address}");

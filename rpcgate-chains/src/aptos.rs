@@ -78,7 +78,7 @@ mod tests {
     use crate::family::tests::at as chain_at;
 
     #[test]
-    fn the_api_is_below_v1_alone() {
+    fn only_paths_below_v1_are_served() {
         let at = |verb, path| Aptos.surface(&verb, &Path::canonical(path).unwrap());
         for path in ["/v1", "/v1/", "/v1/accounts/0x1", "/v1/blocks/by_height/7", "/v1/view", "/v1/-/healthy"]
         {

@@ -33,7 +33,7 @@ mod tests {
     use rpcgate_core::chain::Flags;
 
     #[test]
-    fn fees_are_asked_for_with_estimatefee() {
+    fn fees_are_queried_with_estimatefee() {
         let listed: Vec<_> = BCH.methods().iter().map(|row| row.name).collect();
         assert!(listed.contains(&"estimatefee") && !listed.contains(&"estimatesmartfee"));
         let open = ["estimatefee", "estimatesmartfee"];

@@ -87,7 +87,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn to_submit_is_a_broadcast_and_to_evaluate_is_none() {
+    fn submitting_is_a_broadcast_and_evaluating_is_not() {
         let chain = chain_at(Cardano, 0);
         assert_eq!(wrong(&chain, &["submitTransaction"], Flags::BROADCAST, true), [""; 0]);
         assert_eq!(wrong(&chain, &["evaluateTransaction"], Flags::BROADCAST, false), [""; 0]);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn protocol_parameters_are_kept_half_a_minute() {
+    fn protocol_parameters_are_cached_half_a_minute() {
         let (_, keep) = judged(&chain_at(Cardano, 0), "queryLedgerState/protocolParameters", "", "{}");
         assert_eq!(keep, Keep::For(Duration::from_secs(30)));
     }

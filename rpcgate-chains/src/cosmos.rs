@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_else_is_asked_for_is_not_implemented() {
+    fn other_paths_are_not_implemented() {
         let call = br#"{"jsonrpc":"2.0","id":1,"method":"status"}"#;
         for (verb, path) in [
             (Verb::POST, ""),

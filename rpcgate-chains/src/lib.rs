@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn a_methods_table_names_nothing_twice() {
+    fn a_method_table_has_no_duplicates() {
         for adapter in catalog() {
             let mut seen = BTreeSet::new();
             for method in adapter.methods() {

@@ -25,12 +25,12 @@ mod tests {
     use rpcgate_core::chain::Flags;
 
     #[test]
-    fn its_wallets_own_listing_is_closed() {
+    fn the_listing_of_its_wallet_is_closed() {
         assert_eq!(wrong(&at(LTC, 0), &["listwallettransactions"], Flags::CLOSED, true), [""; 0]);
     }
 
     #[test]
-    fn a_decode_with_mweb_fields_counts_confirmations_all_the_same() {
+    fn a_decode_with_mweb_fields_counts_confirmations_too() {
         let decode = "{\"txid\":\"ab\",\"vout\":[],\"mweb_extra\":1,\"confirmations\":3}";
         let (settled, _) = judged(&at(LTC, 100), "getrawtransaction", "[\"ab\",true]", decode);
         assert_eq!(settled, Settled::NotYet);

@@ -98,7 +98,7 @@ mod tests {
     use rpcgate_core::chain::ChainOverrides;
 
     #[test]
-    fn whatever_sends_a_transaction_is_a_broadcast() {
+    fn every_method_that_sends_a_transaction_is_a_broadcast() {
         let chain = chain_at(Near, 0);
         let sends =
             ["broadcast_tx_async", "broadcast_tx_commit", "send_tx", "EXPERIMENTAL_broadcast_tx_sync"];
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_an_operator_lets_be_kept_is_kept_for_ever_once_it_is_final() {
+    fn a_block_that_an_operator_makes_cacheable_is_cached_for_ever_once_it_is_final() {
         let changes = ChainOverrides {
             cache: vec![("block".into(), CacheRule::immutable(1))],
             ..ChainOverrides::default()

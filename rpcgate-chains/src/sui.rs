@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operators_weight_of_the_metered_name_holds_however_the_gas_price_is_asked_for() {
+    fn an_operators_weight_of_the_metered_name_applies_to_every_spelling_of_the_gas_price() {
         let cu = vec![("sui_getReferenceGasPrice".into(), 3)];
         let weighed = |cu| {
             Chain::new(adapter(), ChainOverrides { cu, ..ChainOverrides::default() }, true, Arc::default())
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn to_execute_is_a_broadcast_and_to_try_is_none() {
+    fn executing_is_a_broadcast_and_a_dry_run_is_not() {
         let chain = chain_at(Sui, 0);
         assert_eq!(wrong(&chain, &["sui_executeTransactionBlock"], Flags::BROADCAST, true), [""; 0]);
         let tries = ["sui_dryRunTransactionBlock", "sui_devInspectTransactionBlock"];

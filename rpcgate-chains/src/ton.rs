@@ -113,7 +113,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn both_faces_are_there_and_nothing_deeper() {
+    fn both_interfaces_are_served_and_no_deeper_path() {
         let at = |verb, path| Ton.surface(&verb, &Path::canonical(path).unwrap());
         for path in ["", "/", "/jsonRPC", "/jsonRPC/"] {
             assert!(matches!(at(Verb::POST, path), Ok(Surface::JsonRpc)), "{path}");
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_sends_is_a_broadcast() {
+    fn every_method_that_sends_is_a_broadcast() {
         let chain = chain_at(Ton, 0);
         let sends = ["sendBoc", "sendBocReturnHash", "sendQuery"];
         assert_eq!(wrong(&chain, &sends, Flags::BROADCAST, true), [""; 0]);

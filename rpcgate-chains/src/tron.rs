@@ -139,7 +139,7 @@ mod tests {
     use rpcgate_core::cache_rule::Keep;
 
     #[test]
-    fn methods_of_the_wallet_api_are_there_and_no_other_path() {
+    fn methods_of_the_wallet_api_are_served_and_no_other_path() {
         let at = |verb, path| Tron.surface(&verb, &Path::canonical(path).unwrap());
         for path in ["/wallet/getnowblock", "/wallet/getBrokerage", "/wallet/getdelegatedresourcev2"] {
             assert!(matches!(at(Verb::POST, path), Ok(Surface::Rest)), "{path}");

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_paths_are_read_and_no_other_is_there() {
+    fn three_paths_are_served_and_no_others() {
         let at = |verb, path| Xlm.surface(&verb, &Path::canonical(path).unwrap());
         for path in ["/info", "/metrics", "/quorum"] {
             assert!(matches!(at(Verb::GET, path), Ok(Surface::Rest)), "{path}");

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_stands_in_the_result() {
+    fn an_error_is_inside_the_result() {
         let error =
             br#"{"account":"r","error":"actNotFound","error_code":19,"status":"error","validated":true}"#;
         assert!(Xrp.is_error(error));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_current_ledger_is_kept_3_seconds() {
+    fn the_current_ledger_is_cached_3_seconds() {
         let (_, keep) = judged(&chain_at(Xrp, 0), "ledger_current", "[{}]", r#"{"ledger_current_index":7}"#);
         assert_eq!(keep, Keep::For(Duration::from_secs(3)));
     }

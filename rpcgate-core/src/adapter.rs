@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_goes_by_the_names_of_its_paths_and_elsewhere_by_the_last_segment() {
+    fn a_chain_meters_named_paths_by_name_and_others_by_the_last_segment() {
         let rows = [RestMethod::get("/a/{b}", 7).cached(CacheRule::secs(3))];
         let chain = Chain::deployed(std::sync::Arc::new(Paths::new(Dialect::Rest, &rows)));
         assert_eq!(chain.name(), ChainName::new("paths"));

@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_final_when_enough_blocks_lie_on_it() {
+    fn a_block_is_final_when_enough_blocks_follow_it() {
         let chain = chain(ChainOverrides { final_depth: Some(6), ..Default::default() });
         assert!(!chain.is_final(1), "no head is known");
         chain.head().set(106);

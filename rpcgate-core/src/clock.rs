@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_back_is_no_negative_duration() {
+    fn a_step_back_is_not_a_negative_duration() {
         assert_eq!(Time::from_secs(1).since(Time::from_secs(2)), Duration::ZERO);
     }
 

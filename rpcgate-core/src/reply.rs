@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rest_answer_is_the_same_after_it_was_kept() {
+    fn a_rest_answer_is_the_same_after_it_was_stored() {
         let mut headers = HeaderMap::new();
         headers.insert("content-type", HeaderValue::from_static("application/x-bcs"));
         headers.append("x-a", HeaderValue::from_static(""));

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_has_one_form_whatever_escapes_it_was_sent_with() {
+    fn a_path_has_one_form_regardless_of_its_escapes() {
         for (sent, seen) in [
             ("", ""),
             ("/", ""),
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_leaves_a_query_and_all_else_stays_as_it_was_sent() {
+    fn a_key_is_removed_from_a_query_and_all_else_is_unchanged() {
         for (query, left) in [
             ("", ""),
             ("apikey=k", ""),
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_a_named_path_goes_by_that_name_whatever_its_line_becomes() {
+    fn a_call_of_a_named_path_keeps_its_name_when_its_line_is_completed() {
         let path = Path::canonical("/v2/accounts/ABC").unwrap();
         let call = RestCall::new(Method::GET, &path, "", HeaderMap::new()).unwrap();
         assert_eq!(call.name(), b"ABC");
@@ -459,7 +459,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_canonical_path_is_its_own_and_holds_nothing_that_any_reader_could_fold(sent in "(/|%2e|%2F|%25|%5c|\\.|;|[a-z%/]|[ -~]|\\PC){0,12}") {
+        fn a_canonical_path_is_stable_and_has_nothing_that_a_parser_could_fold(sent in "(/|%2e|%2F|%25|%5c|\\.|;|[a-z%/]|[ -~]|\\PC){0,12}") {
             if let Some(once) = path(&format!("/{sent}")) {
                 let again = path(&once);
                 prop_assert_eq!(again.as_deref(), Some(&*once));

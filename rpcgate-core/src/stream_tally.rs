@@ -477,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_outlives_its_stream_is_recorded_all_the_same() {
+    fn a_message_that_outlives_its_stream_is_recorded() {
         let fixture = Fixture::new();
         let stream = fixture.stream();
         let message = fixture.call(stream.message());
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_handshake_is_no_stream_and_is_recorded_as_one_that_was_refused() {
+    fn a_refused_handshake_is_recorded_as_refused_and_begins_no_stream() {
         let fixture = Fixture::new();
         let mut tally = fixture.tally(Transport::Ws);
         tally.entries.push(Entry::refused(Call::unread(Payload::Unread), Refusal::Suspended));

@@ -197,7 +197,7 @@ mod tests {
     const FREE: Plan = Plan::of(Tier::Free);
 
     #[test]
-    fn a_window_starts_anew_on_the_utc_clock() {
+    fn a_window_starts_again_on_the_utc_clock() {
         let mut windows = KeyWindows::default();
         for _ in 0..10 {
             assert_eq!(windows.take(&FREE, 1, Time::from_secs(119)).1, Ok(()));

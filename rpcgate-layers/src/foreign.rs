@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_not_made_from_bytes_alone_is_made_by_a_function() {
+    fn a_body_that_bytes_alone_cannot_build_is_built_by_a_function() {
         struct Framed(usize, Bytes);
         let reject = RejectBody(|bytes: Bytes| Framed(bytes.len(), bytes));
         let response = reject.reject(http::Request::new(()), Refusal::Closed);

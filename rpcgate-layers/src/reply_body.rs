@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_account_is_closed_when_all_of_the_body_has_come() {
+    async fn an_account_is_closed_when_the_whole_body_has_arrived() {
         let fixture = Fixture::new();
         let body = ReplyBody::flowing(flow(vec![Ok("abc"), Ok("de")]), Some(answered(&fixture)));
         assert_eq!(body.collect().await.unwrap().to_bytes(), "abcde");

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_name_is_no_parameter() {
+    fn a_repeated_name_is_not_a_parameter() {
         assert_eq!(named(br#"{"x":1,"height":5}"#, "height"), Some(&b"5"[..]));
         assert_eq!(named(br#"{"h\u0065ight":5}"#, "height"), Some(&b"5"[..]));
         assert_eq!(named(br#"{"height":5,"h\u0065ight":6}"#, "height"), None);
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_is_looked_for_wherever_a_node_might_look() {
+    fn a_parameter_is_looked_up_wherever_a_node_might_look_it_up() {
         let seven = |value: &[u8]| value == b"7";
         for params in [
             "[0, 7]",
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_is_found_at_any_depth_and_however_it_is_written() {
+    fn a_member_is_found_at_any_depth_and_in_any_spelling() {
         for value in [
             r#"{"url":1}"#,
             r#"[{"url":1}]"#,

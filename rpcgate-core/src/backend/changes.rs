@@ -79,7 +79,7 @@ mod tests {
     use crate::backend::suite;
 
     #[test]
-    fn memory_keeps_the_changes_suite() {
+    fn memory_passes_the_suite_of_change_feeds() {
         suite::changes(|| {
             let changes = std::sync::Arc::new(MemoryChanges::default());
             let writer = changes.clone();

@@ -145,7 +145,7 @@ mod tests {
     use crate::backend::suite;
 
     #[test]
-    fn memory_keeps_the_counters_suite() {
+    fn memory_passes_the_suite_of_counters() {
         suite::counters(|| std::sync::Arc::new(MemoryCounters::default()));
     }
 

@@ -249,7 +249,7 @@ mod tests {
     use crate::backend::suite;
 
     #[test]
-    fn memory_keeps_the_reply_store_suite() {
+    fn memory_passes_the_suite_of_reply_stores() {
         suite::reply_store(|bound| std::sync::Arc::new(MemoryReplyStore::bounded(bound)));
     }
 

@@ -265,7 +265,7 @@ mod tests {
     use crate::backend::suite;
 
     #[test]
-    fn memory_keeps_the_suite_of_usage_sinks() {
+    fn memory_passes_the_suite_of_usage_sinks() {
         suite::sink(|| {
             let sink = std::sync::Arc::new(MemoryUsageSink::default());
             let reader = sink.clone();

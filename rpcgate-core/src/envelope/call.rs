@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_needs_nothing_but_a_method() {
+    fn a_call_needs_only_a_method() {
         let call = good(r#"{"method":"getinfo"}"#);
         assert_eq!((call.version, call.id, call.params), (None, None, None));
     }

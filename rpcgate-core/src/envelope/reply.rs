@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_decided_after_a_long_member_wherever_a_character_is_cut() {
+    fn a_reply_is_decided_after_a_long_member_even_if_a_character_is_cut() {
         for length in 0..400 {
             let id = format!("{}\u{20ac}", "x".repeat(length));
             for (rest, head) in [

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_version_1_without_id_gets_ours_but_none_of_its_own() {
+    fn a_call_of_version_1_without_id_gets_the_gateways_id() {
         assert_eq!(written(r#"{"method":"a"}"#, WireId::Own), r#"{"method":"a"}"#);
         assert_eq!(written(r#"{"method":"a"}"#, WireId::Index(0)), r#"{"id":0,"method":"a"}"#);
         assert_eq!(

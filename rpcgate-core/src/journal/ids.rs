@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_are_written_and_read_as_uuids_and_stand_in_the_order_of_their_time() {
+    fn ids_are_written_and_read_as_uuids_and_sort_by_time() {
         let older = SegmentId::new(Time::from_millis(0x0190_163d_8694));
         let newer = SegmentId::new(Time::from_millis(0x0190_163d_8695));
         assert!(older < newer);

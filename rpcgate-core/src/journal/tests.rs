@@ -375,7 +375,7 @@ fn long_names_fill_no_more_than_the_text_of_a_table() {
 }
 
 #[test]
-fn a_record_too_long_for_a_frame_goes_on_in_the_next_and_counts_once() {
+fn a_record_too_long_for_a_frame_continues_in_the_next_and_counts_once() {
     let names: Vec<_> = (0..2_500).map(|number| format!("{number:01000}").into_bytes()).collect();
     let names: Vec<_> = names.iter().map(Vec::as_slice).collect();
     let record = Told { windowed: 7, ..told(&names) };
@@ -399,7 +399,7 @@ fn a_name_too_long_is_cut_and_a_latency_too_long_is_the_longest() {
 }
 
 #[test]
-fn a_frame_that_cannot_be_understood_teaches_the_reader_nothing() {
+fn an_unreadable_frame_leaves_the_reader_unchanged() {
     let (mut writer, mut bytes) = (Writer::new(), Vec::new());
     told(&[b"a"]).write(&mut writer, &mut bytes);
     let first = bytes.len();

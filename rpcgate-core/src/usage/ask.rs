@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_given_asks_for_24_hours_in_one_row() {
+    fn without_parameters_the_query_is_24_hours_in_one_row() {
         let ask = parse(Params::default()).unwrap();
         assert_eq!(ask, UsageAsk::new(TENANT, UsageWindow::of(Period::Day, NOW)));
         assert_eq!((ask.limit(), ask.group_by().len(), ask.window().hours().count()), (500, 0, 24));
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_given_is_understood() {
+    fn all_given_parameters_are_read() {
         let ask = parse(Params {
             project_id: Some(ID),
             period: Some("month"),

@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_block_are_refused() {
+    fn bytes_that_are_not_a_block_are_refused() {
         let mut blocks = Blocks::new();
         add(&mut blocks, &calls(0..50));
         let block = blocks.take().remove(0);

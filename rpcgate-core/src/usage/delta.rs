@@ -242,7 +242,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn frames_come_out_as_they_went_in(
+        fn frames_are_read_as_they_were_added(
             payloads in vec(vec(prop_oneof![Just(0u8), Just(7), any::<u8>()], 1..40), 0..20),
             cut in any::<prop::sample::Index>(),
         ) {
@@ -259,7 +259,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_a_block_says_it_is_read_within_its_bounds(content in vec(any::<u8>(), 0..300)) {
+        fn any_block_is_read_within_its_bounds(content in vec(any::<u8>(), 0..300)) {
             let mut total = 0;
             let answer = read(&block(&content), 500, |frame| {
                 total += frame.len() - FRAME_HEAD;
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn long_payloads_of_all_lengths_come_out_as_they_went_in() {
+    fn long_payloads_of_all_lengths_are_read_as_they_were_added() {
         let lengths = [1, 127, 128, 129, 16_383, 16_384, MAX_PAYLOAD, 9, MAX_PAYLOAD - 1];
         let frames: Vec<Vec<u8>> =
             lengths.iter().map(|&length| frame(&vec![length as u8 | 1; length])).collect();

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_are_there_stay_and_newcomers_fill_the_rest() {
+    fn existing_methods_stay_and_new_ones_fill_the_rest() {
         let mut there: BTreeSet<String> = (0..MOST - 2).map(|n| format!("m{n:04}")).collect();
         let unseen = admit(&mut there, set(["m0001", "z1", "z2", "z3"]));
         assert_eq!(unseen, set(["z3"]));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_and_the_rest_are_no_methods() {
+    fn streams_and_the_rest_are_not_methods() {
         let stream = Rollup { stream: Stream::Connect, ..rollup("WS:connect", 1) };
         let rollups = [stream.clone(), rollup(OTHER, 1), rollup("a", 1), rollup("WS:connect", 1)];
         let unknown = KnownMethods::default().unknown(&rollups);
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_that_was_learned_is_known_until_there_are_too_many() {
+    fn a_learned_method_is_known_until_the_table_is_full() {
         let mut known = KnownMethods::default();
         let rollups = [rollup("a", 1), rollup("b", 1)];
         known.learn(SCOPE, ["a"]);

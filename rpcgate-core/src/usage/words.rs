@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_keeps_its_number_whatever_number_it_comes_with() {
+    fn a_word_keeps_its_number_regardless_of_the_readers_number() {
         let mut words: Words<Box<str>> = Words::default();
         let mut at = |index, word: &str| words.number_at(index, word, |name| name.into());
         assert_eq!((at(5, "a"), at(0, "b"), at(5, "a")), (0, 1, 0));

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_above_the_limit_is_refused_whether_it_says_so_or_not() {
+    async fn a_body_above_the_limit_is_refused_with_or_without_a_declared_length() {
         let limits = BodyLimits { bytes: 4, ..BodyLimits::default() };
         let mut held = MemoryPermit::default();
         let said = Full::new(Bytes::from_static(b"12345"));
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_is_fast_enough_has_a_minute_all_the_same() {
+    async fn a_body_that_is_fast_enough_still_has_only_a_minute() {
         let piece: &'static str = Box::leak("x".repeat(1_100).into_boxed_str());
         let endless: &'static [&'static str] = Box::leak(vec![piece; 100].into_boxed_slice());
         let before = tokio::time::Instant::now();

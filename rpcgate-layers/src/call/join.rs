@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_keeps_its_places_and_leaves_notifications_out() {
+    fn a_batch_keeps_its_order_and_omits_notifications() {
         let fixture = Fixture::new();
         let body = br#"[{"id":"x","method":"a"},{"jsonrpc":"2.0","method":"n"},{"id":7,"method":"b"},{"id":{},"method":"c"},5]"#;
         let pending = settled(
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nodes_own_answer_passes_as_it_is() {
+    fn a_nodes_own_answer_passes_unchanged() {
         let whole = Whole {
             status: StatusCode::NOT_FOUND,
             body: Bytes::from_static(br#"{"result":null,"error":{"code":-32601},"id":1 }"#),
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_notifications_is_answered_with_nothing() {
+    fn a_batch_of_notifications_has_an_empty_answer() {
         let body = br#"[{"jsonrpc":"2.0","method":"a"},{"jsonrpc":"2.0","method":"b"}]"#;
         let pending = settled(&Fixture::new(), body, vec![result("1"), result("2")]);
         assert_eq!((pending.status.as_u16(), pending.body.len()), (200, 0));

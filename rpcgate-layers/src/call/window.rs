@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn limits_that_are_scaled_down_are_waited_for_no_longer_than_they_are() {
+    async fn retry_after_does_not_exceed_the_end_of_scaled_down_limits() {
         let fixture = Fixture::with_caller(|caller| (caller.plan.per_minute, caller.plan.per_day) = (2, 2));
         // The day is over in 6,400 s.
         for (cooled, expected) in [(600_000, 600), (6_001, 7), (1, 1), (90_000_000, 6_400)] {

@@ -73,7 +73,7 @@ async fn a_build_reports_missing_and_invalid_settings() {
 }
 
 #[test]
-fn outside_a_runtime_it_is_built_only_with_a_spawn_of_ones_own() {
+fn outside_a_runtime_it_is_built_only_with_its_own_spawn() {
     let plan = Plan::of(Tier::Free);
     assert!(matches!(builder().open(plan).build(), Err(BuildError::NoRuntime)));
     assert!(builder().open(plan).build_apart().is_ok());

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_says_how_long_is_left_alone_so_long_but_not_for_ever() {
+    fn a_pause_requested_by_a_node_is_respected_up_to_a_limit() {
         let backoff = Backoff::default();
         backoff.pause(Duration::from_secs(5), Duration::from_secs(7));
         assert_eq!(backoff.remaining(Duration::from_secs(5)).as_secs(), 7);

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_busiest_node_is_left_alone() {
+    fn the_busiest_node_is_avoided() {
         for count in 2..6 {
             let nodes = nodes(count);
             nodes[0].in_flight.store(9, Relaxed);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backed_off_node_is_not_asked_until_its_time_is_over() {
+    fn a_backed_off_node_gets_no_calls_until_its_backoff_ends() {
         let nodes = nodes(3);
         nodes[1].health.record_unreachable(Duration::ZERO);
         let rotation = Rotation::default();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn when_all_are_backed_off_the_soonest_to_return_is_asked() {
+    fn if_all_are_backed_off_the_first_to_return_is_used() {
         let nodes = nodes(3);
         for (node, at) in nodes.iter().zip([30, 10, 20]) {
             node.health.record_unreachable(Duration::from_millis(at));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fallback_is_asked_as_a_fallback_alone() {
+    fn a_fallback_is_used_only_as_a_fallback() {
         let nodes = tiers(&[5, 0, 0, 9]);
         assert_eq!(asked(&nodes), [1, 2]);
         nodes[1].health.record_unreachable(Duration::ZERO);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn when_none_is_well_the_one_least_behind_is_asked() {
+    fn if_none_is_healthy_the_one_least_behind_is_used() {
         let nodes = nodes(3);
         for (node, height) in nodes.iter().zip([80, 90, 70]) {
             node.health.record_probe(Some(NodeStatus::at(height)));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_faster_of_two_is_asked_and_a_little_slower_is_not_slower() {
+    fn the_faster_of_two_is_used_and_a_small_difference_does_not_count() {
         let nodes = nodes(2);
         for (node, millis) in nodes.iter().zip([10, 11]) {
             node.health.record_latency(Duration::from_millis(millis));
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn an_avoided_node_is_never_asked() {
+    fn an_avoided_node_is_never_used() {
         let two = nodes(2);
         for _ in 0..10 {
             let choice = Rotation::default().choose(&two, [Some(NodeIndex(0)), None], || Duration::ZERO);

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_debug_form_of_a_node_holds_no_header_value() {
+    fn the_debug_form_of_a_node_has_no_header_value() {
         let mut config = NodeConfig::new("http://u:hunter2@h/".parse().unwrap());
         config.headers.push((HeaderName::from_static("x-key"), HeaderValue::from_static("sesame")));
         let shown = format!("{config:?}");

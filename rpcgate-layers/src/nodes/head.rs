@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_that_knows_nothing_changes_nothing() {
+    async fn a_node_without_a_height_changes_nothing() {
         for result in [
             r#""result":0"#,
             r#""error":{"code":-1}"#,
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_needs_two_witnesses_where_there_may_be_two() {
+    fn a_reference_needs_two_nodes_if_the_pool_is_large_enough() {
         assert_eq!(reference(vec![], 3), None);
         assert_eq!(reference(vec![4], 3), Some(4));
         assert_eq!(reference(vec![4, 6], 2), Some(6));

@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_may_be_behind_by_so_much_and_no_more() {
+    fn a_node_may_be_behind_up_to_its_limit() {
         let health = HealthState::default();
         health.record_probe(Some(NodeStatus::at(97)));
         health.compare(100, 3);

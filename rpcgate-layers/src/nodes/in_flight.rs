@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_project_that_is_alone_has_nearly_all_places_and_an_eighth_while_others_want_them() {
+    fn a_single_project_has_nearly_all_places_and_an_eighth_beside_others() {
         let limit = InFlightLimit::new(160);
         let mut one = acquire(&limit, 1, 200);
         assert_eq!(one.len(), 150);

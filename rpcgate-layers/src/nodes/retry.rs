@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_is_retried_once_however_its_tries_fail() {
+    fn a_read_is_retried_once_for_every_kind_of_failure() {
         let timed_out = TryFailure::TimedOut { sent: true };
         let unreachable = TryFailure::Transport(Fault::unsent(Cause::Connect));
         for first in [BROKEN, BAD_ANSWER, timed_out, unreachable] {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_policy_says_how_many_tries_there_are() {
+    fn the_policy_sets_the_number_of_tries() {
         for attempts in 0..5 {
             let policy = RetryPolicy { attempts, ..RetryPolicy::default() };
             let mut tries = Tries::new();

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn another_budget_is_kept_to() {
+    fn another_budget_is_respected() {
         let of = |budget| RetryBalance::new(budget, Duration::ZERO);
         let none = of(RetryBudget { min_per_sec: 0, ..RetryBudget::default() });
         assert!(!none.withdraw(Duration::ZERO));

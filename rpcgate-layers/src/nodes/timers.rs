@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_limit_holds_although_the_task_had_used_up_its_turn() {
+    async fn a_limit_applies_even_if_the_task_has_used_up_its_budget() {
         let limit = Duration::from_secs(9);
         let timers = Arc::new(TimerPool::default());
         // The first timer is made, the second is used again.
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_dropped_future_drops_its_timer_and_no_more_than_so_many_are_kept() {
+    async fn a_dropped_future_drops_its_timer_and_a_limited_number_is_kept() {
         let timers = TimerPool::default();
         let given_up = async { timers.within(Duration::from_secs(9), pin!(pending::<()>())).await };
         assert!(tokio::time::timeout(Duration::from_secs(1), given_up).await.is_err());

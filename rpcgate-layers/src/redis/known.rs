@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_forgotten_when_its_day_is_over_and_nothing_is_owed() {
+    fn a_key_is_forgotten_when_its_day_is_over_and_all_counts_are_sent() {
         let mut known = Known::default();
         assert_eq!(known.take(&FREE, 1, at(0)).1, Ok(()));
         let later = at(3 * 86_400);

@@ -98,7 +98,7 @@ async fn units_in(redis: &RedisServer, settings: &RedisSettings, project: Projec
 
 #[test]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-fn redis_keeps_the_counters_suite() {
+fn redis_passes_the_suite_of_counters() {
     let runtime = Runtime::new().unwrap();
     suite::counters(|| {
         runtime.block_on(joined(&settings(RedisServer::common(), &prefix(), LONG), Arc::new(NoSeed)))
@@ -294,7 +294,7 @@ async fn a_frozen_redis_fails_no_call_and_is_exact_again_when_it_is_back() {
 
 #[test]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
-fn a_suspended_gateway_does_not_take_its_own_delay_for_silence_of_redis() {
+fn a_suspended_gateway_does_not_mistake_its_own_delay_for_silence_of_redis() {
     let redis = RedisServer::start();
     let caller = caller(100);
     let prefix = prefix();

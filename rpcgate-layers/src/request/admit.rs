@@ -40,7 +40,7 @@ mod tests {
     use rpcgate_core::refusal::Refusal;
 
     #[test]
-    fn a_refusal_comes_back_as_it_is() {
+    fn a_refusal_is_returned_unchanged() {
         let denied = Admission::<()>::denied(Denied::unknown(Refusal::NoKey)).unwrap_err();
         assert_eq!((denied.refusal, denied.rated), (Refusal::NoKey, false));
         assert_eq!(Admission::<()>::preflight().unwrap_err().refusal, Refusal::NoRoute);

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn other_spellings_of_a_path_lead_nowhere() {
+    async fn other_spellings_of_a_path_are_not_found() {
         for uri in [
             "/",
             "/toy//",
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_preflight_needs_no_key_and_is_kept_a_day() {
+    async fn a_preflight_needs_no_key_and_is_cached_a_day() {
         let pending = send(request("OPTIONS", "/toy")).await;
         assert_eq!(pending.status, 204);
         assert_eq!(pending.headers["access-control-max-age"], "86400");

@@ -83,7 +83,7 @@ async fn a_handshake_and_a_grpc_call_are_admitted_with_their_transport_in_the_ta
 }
 
 #[tokio::test]
-async fn their_refusals_come_back_as_they_are_and_are_recorded_under_their_transport() {
+async fn their_refusals_are_returned_unchanged_and_recorded_under_their_transport() {
     let fixture = Fixture::with_caller(|caller| caller.suspended = true);
     for (entrance, path, other) in
         [(Entrance::WS, "/ws/toy", Refusal::NoStream), (GRPC, "/toy.Service/Read", Refusal::NoRoute)]

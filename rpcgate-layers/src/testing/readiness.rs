@@ -287,7 +287,7 @@ async fn a_concurrency_limit_behind_batch_holds_requests_back_and_admits_them_on
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_leaves_while_its_request_waits_leaves_no_place_taken_behind() {
+async fn a_client_that_leaves_while_its_request_waits_frees_its_place() {
     let (fixture, slow) = (Fixture::new(), Slow::new(1));
     let limited = ConcurrencyLimitLayer::new(1).layer(slow.service::<Parsed>());
     let mut service = BatchLayer::new().layer(limited.clone());
@@ -321,7 +321,7 @@ async fn a_load_shedder_behind_batch_refuses_excess_calls_with_503() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timeout_behind_batch_is_answered_and_the_call_it_cut_off_is_recorded() {
+async fn a_timeout_behind_batch_is_answered_and_the_aborted_call_is_recorded() {
     let fixture = Fixture::new();
     let timed = TimeoutLayer::new(Duration::from_secs(1)).layer(Slow::new(1).service());
     let response = batch(timed, &fixture, READ).await;

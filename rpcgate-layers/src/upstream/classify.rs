@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_to_its_own_call_however_its_id_is_written() {
+    fn an_answer_is_matched_to_its_call_in_any_spelling_of_the_id() {
         let own = |own: &'static str, answered: &'static str| {
             is_answered(Some(answered.as_bytes()), Some(own.as_bytes()), 640)
         };

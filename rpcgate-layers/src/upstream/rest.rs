@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_kept_with_its_status_and_headers_for_the_same_verb_target_headers_and_body() {
+    async fn an_answer_is_cached_with_status_and_headers_by_verb_target_headers_and_body() {
         let node = ScriptedNode::always(answer(&JSON.replace("200 OK", "203 Own"), r#"{"n":1}"#)).await;
         let site = Site::new(&[&node]);
         for _ in 0..2 {
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn errors_are_not_kept_whatever_their_status() {
+    async fn errors_are_not_cached_regardless_of_their_status() {
         for (head, outcome) in [(JSON, Outcome::NodeError), ("404 Not Found", Outcome::NodeError)] {
             let node = ScriptedNode::always(answer(head, r#"{"sorry":1}"#)).await;
             let site = Site::new(&[&node]);
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_large_answer_passes_as_it_comes_under_its_own_type() {
+    async fn a_large_answer_is_streamed_unchanged_with_its_own_type() {
         let large = "x".repeat(40 << 10);
         let node =
             ScriptedNode::always(answer("200 OK\r\ncontent-type: application/octet-stream", &large)).await;

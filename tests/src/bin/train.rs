@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_ends_where_its_length_or_its_last_chunk_says() {
+    fn a_body_ends_at_its_length_or_its_last_chunk() {
         let sized = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabcHTTP/1.1";
         assert_eq!(read(sized), ("abc".into(), Some(200)));
         let chunked =

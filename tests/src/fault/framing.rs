@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_ends_where_its_length_says() {
+    fn a_message_ends_at_its_length() {
         let text = b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcGET /2 HTTP/1.1\r\n\r\n";
         let mut framing = Framing::new(Side::TestClient);
         let piece = framing.feed(text);

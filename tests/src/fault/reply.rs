@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overstated_reply_says_more_than_it_holds() {
+    fn an_overstated_reply_is_shorter_than_its_length() {
         let reply = String::from_utf8(overstated(HEAD, b"[1]")).unwrap();
         assert_eq!(reply, "HTTP/1.1 200 OK\r\nX-Node: 7\r\ncontent-length: 67\r\n\r\n[1]");
     }

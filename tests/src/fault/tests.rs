@@ -255,7 +255,7 @@ async fn a_slow_reply_comes_in_pieces_and_whole_in_the_end() {
 }
 
 #[tokio::test]
-async fn garbage_is_no_http_and_the_node_knows_nothing_of_it() {
+async fn garbage_is_not_http_and_does_not_reach_the_node() {
     let (node, proxy) = behind(Mode::Garbage).await;
     let stream = TokioIo::new(connect(&proxy).await);
     let (mut sender, connection) = hyper::client::conn::http1::handshake(stream).await.unwrap();
@@ -266,7 +266,7 @@ async fn garbage_is_no_http_and_the_node_knows_nothing_of_it() {
 }
 
 #[tokio::test]
-async fn a_garbage_body_stands_under_a_sound_head() {
+async fn a_garbage_body_follows_a_valid_head() {
     let (node, proxy) = behind(Mode::GarbageBody).await;
     let mut client = connect(&proxy).await;
     for _ in 0..2 {
@@ -291,7 +291,7 @@ async fn an_oversized_reply_is_valid_and_as_long_as_asked() {
 }
 
 #[tokio::test]
-async fn a_bad_length_promises_more_than_comes() {
+async fn a_bad_length_is_longer_than_the_body() {
     let (_node, proxy) = behind(Mode::BadLength).await;
     let mut client = connect(&proxy).await;
     ask(&mut client).await;
@@ -347,7 +347,7 @@ async fn interim_replies_come_before_the_real_one() {
 }
 
 #[tokio::test]
-async fn a_kept_connection_turns_out_stale_when_it_is_used_again() {
+async fn a_stale_connection_is_detected_when_it_is_used_again() {
     let (node, proxy) = behind(Mode::StaleKeepAlive).await;
     for _ in 0..2 {
         let mut client = connect(&proxy).await;

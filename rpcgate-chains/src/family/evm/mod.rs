@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn receipts_transactions_and_blocks_are_kept_for_good_once_final() {
+    fn receipts_transactions_and_blocks_are_cached_for_ever_once_final() {
         let chain = at(TOY, 164);
         for (method, member) in [
             ("eth_getTransactionReceipt", "blockNumber"),
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_by_number_is_kept_only_for_an_explicit_number() {
+    fn a_block_by_number_is_cached_only_for_an_explicit_number() {
         let chain = at(TOY, 164);
         let result = "{\"hash\":\"0xab\",\"number\":\"0x64\"}";
         for params in

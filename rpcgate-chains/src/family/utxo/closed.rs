@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_sorted_and_say_nothing_twice() {
+    fn lists_are_sorted_and_have_no_duplicates() {
         assert!(NAMES.is_sorted_by(|a, b| a.0 < b.0) && PREFIXES.is_sorted_by(|a, b| a.0 < b.0));
         for (name, _) in NAMES {
             assert!(!PREFIXES.iter().any(|(prefix, _)| name.starts_with(prefix)), "{name}");
@@ -210,7 +210,7 @@ mod tests {
 
     /// The other methods of that `help`, without those that would hold up the node.
     #[test]
-    fn everything_else_of_a_real_node_is_no_control() {
+    fn all_other_methods_of_a_real_node_are_not_controls() {
         let methods = "getbestblockhash getblock getblockchaininfo getblockcount getblockfilter getblockhash \
             getblockheader getblockstats getchaintips getchaintxstats getdifficulty getmempoolancestors \
             getmempooldescendants getmempoolentry getmempoolinfo getrawmempool gettxout gettxoutproof gettxoutsetinfo \

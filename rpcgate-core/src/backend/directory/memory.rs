@@ -96,7 +96,7 @@ mod tests {
     use crate::backend::suite;
 
     #[test]
-    fn memory_keeps_the_directory_suite() {
+    fn memory_passes_the_suite_of_directories() {
         suite::directory(|callers| {
             let directory = Arc::new(MemoryDirectory::new(callers));
             let writer = directory.clone();

@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_found_by_all_of_its_bytes_wherever_they_lie() {
+    fn a_call_is_found_by_all_its_bytes_in_any_buffer() {
         let in_flight = SingleFlight::default();
         let chain = ChainName::new("toy");
         let method = BODY.slice(11..19);

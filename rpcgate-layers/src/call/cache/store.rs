@@ -137,7 +137,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn it_keeps_the_reply_store_suite() {
+    fn it_passes_the_suite_of_reply_stores() {
         suite::reply_store(|bytes| Arc::new(BoundedReplies::new(bytes as u64)));
     }
 

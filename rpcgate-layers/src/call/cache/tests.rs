@@ -236,7 +236,7 @@ async fn the_exact_bytes_of_the_parameters_count() {
 }
 
 #[tokio::test]
-async fn methods_and_chains_are_kept_apart() {
+async fn methods_and_chains_have_separate_answers() {
     let site = Site::open();
     site.send(one("1", "toy_read", "[1]")).await;
     assert!(!site.send(one("1", "toy_block", "[1]")).await.1);
@@ -332,7 +332,7 @@ async fn errors_and_unknown_results_are_never_cached() {
 }
 
 #[tokio::test]
-async fn of_a_nodes_own_answer_the_result_alone_is_kept() {
+async fn only_the_result_of_a_nodes_own_answer_is_stored() {
     let site = Site::open();
     site.node.says(|_| {
         let body = Bytes::from_static(br#"{"id":1,"result":[7],"took":3}"#);
@@ -356,7 +356,7 @@ async fn a_short_answer_is_over_exactly_when_its_time_is() {
 }
 
 #[tokio::test]
-async fn the_time_of_an_answer_counts_from_when_it_came() {
+async fn the_lifetime_of_an_answer_begins_with_its_arrival() {
     let site = Site::held(Fixture::new());
     let going = site.under_way(read(1));
     site.fixture.clock.advance(Duration::from_secs(10));
@@ -469,7 +469,7 @@ async fn a_thousand_tasks_on_two_threads_make_one_call() {
 }
 
 #[tokio::test]
-async fn followers_get_the_failure_of_their_leader_and_the_next_call_asks_again() {
+async fn followers_get_the_failure_of_their_leader_and_the_next_call_is_sent_again() {
     let error = || {
         CallState::Answered(Reply {
             form: Form::Error(Bytes::from_static(b"{\"code\":-5}"), http::StatusCode::OK),
@@ -575,7 +575,7 @@ async fn who_follows_waits_no_longer_than_a_call_may_take() {
 }
 
 #[tokio::test]
-async fn a_step_of_the_time_of_day_makes_no_answer_older_or_younger() {
+async fn a_step_of_the_wall_clock_does_not_change_the_age_of_answers() {
     let site = Site::open();
     let now = site.fixture.now();
     assert!(!site.send(read(1)).await.1);
@@ -588,7 +588,7 @@ async fn a_step_of_the_time_of_day_makes_no_answer_older_or_younger() {
 }
 
 #[tokio::test]
-async fn a_request_that_came_long_ago_gets_no_answer_whose_time_is_over() {
+async fn a_request_from_long_ago_gets_no_expired_answer() {
     let site = Site::open();
     let late = site.fixture.calls(read(1).leak().as_bytes());
     assert!(!site.send(read(2)).await.1);
@@ -605,7 +605,7 @@ async fn others_run() {
 }
 
 #[tokio::test]
-async fn a_followed_call_goes_on_when_its_client_leaves() {
+async fn a_followed_call_continues_when_its_client_leaves() {
     let site = Site::held(Fixture::new());
     let leader = site.under_way(read(0));
     let followers: Vec<_> = (1..10).map(|id| site.under_way(read(id))).collect();
@@ -780,7 +780,7 @@ async fn sets_that_lead_and_follow_each_other_crosswise_all_end() {
 }
 
 #[tokio::test]
-async fn the_same_call_twice_in_a_set_is_asked_once() {
+async fn the_same_call_twice_in_a_set_is_sent_once() {
     let site = Site::open();
     let three = || many(&[read(1), read(2), one("3", "toy_read", "[2]")]);
     let answers = format!(
@@ -844,7 +844,7 @@ async fn the_cache_is_bounded_in_bytes() {
 }
 
 #[tokio::test]
-async fn a_set_with_nothing_to_look_up_passes_as_it_is() {
+async fn a_set_with_nothing_to_look_up_passes_unchanged() {
     let site = Site::open();
     let (body, hit) = site.send(many(&[one("1", "toy_scan", "[]"), "7".into()])).await;
     assert!(body.contains("toy_scan [] #1") && body.contains("invalid request"), "{body}");

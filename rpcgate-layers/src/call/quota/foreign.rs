@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_of_a_foreign_request_is_charged_unless_it_fails_and_recorded_whatever_becomes_of_it() {
+    async fn a_call_of_a_foreign_request_is_charged_unless_it_fails_and_always_recorded() {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_000_000)));
         let (counters, sink) = (Arc::new(MemoryCounters::default()), Arc::new(MemoryUsageSink::default()));
         let mut caller = suite::caller(1);

@@ -176,7 +176,7 @@ async fn no_more_calls_are_in_flight_than_may_be() {
 }
 
 #[tokio::test]
-async fn an_answer_without_memory_for_it_is_given_up() {
+async fn an_answer_without_memory_for_it_is_abandoned() {
     let node = ScriptedNode::always(answer(&"x".repeat(100))).await;
     let fixture = PoolFixture::new(&[&node]);
     let memory = MemoryBudget::new(100);
@@ -207,7 +207,7 @@ async fn retries_end_with_their_reserve() {
 }
 
 #[tokio::test]
-async fn a_node_to_avoid_is_not_asked() {
+async fn a_node_to_avoid_gets_no_call() {
     let (one, two) = (ScriptedNode::always(answer("1")).await, ScriptedNode::always(answer("2")).await);
     let fixture = PoolFixture::new(&[&one, &two]);
     let first = fixture.pool.ask(&call("a"), &mut MemoryPermit::default()).await.unwrap().node;
@@ -222,7 +222,7 @@ async fn a_node_to_avoid_is_not_asked() {
 }
 
 #[test]
-fn the_debug_form_of_a_pool_holds_no_password() {
+fn the_debug_form_of_a_pool_has_no_password() {
     let fixture = PoolFixture::with(&["http://u:hunter2@h:1/?key=sesame".into()], PoolLimits::default());
     let shown = format!("{:?}", fixture.pool);
     assert!(shown.contains("h:1") && !shown.contains("hunter2") && !shown.contains("sesame"), "{shown}");
@@ -271,7 +271,7 @@ async fn a_read_is_tried_as_often_as_the_policy_says() {
 }
 
 #[tokio::test]
-async fn a_node_without_an_http_address_is_seen_but_not_asked() {
+async fn a_node_without_an_http_address_is_listed_but_not_called() {
     let node = ScriptedNode::always(answer("{}")).await;
     let ws = |url: &str| NodeConfig::new(crate::nodes::url::NodeUrl::parse(url, Transport::Ws).unwrap());
     let http = NodeConfig::new(node.url().parse().unwrap());

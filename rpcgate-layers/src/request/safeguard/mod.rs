@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn behind_it_a_key_in_a_storm_is_a_caller_with_a_quarter_of_its_limits_until_the_hour_is_over() {
+    async fn inner_services_see_a_key_in_a_storm_with_a_quarter_of_its_limits_until_the_hour_is_over() {
         let (fixture, safeguard) = (Fixture::new(), Arc::new(Safeguard::by(Some(RULE))));
         storm(&fixture, &safeguard).await;
         assert_eq!((safeguard.cooled(), safeguard.storms()), (1, 1));
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_caller_that_changes_meanwhile_is_scaled_down_anew() {
+    async fn a_caller_that_changes_meanwhile_is_scaled_down_again() {
         let (fixture, safeguard) = (Fixture::new(), Arc::new(Safeguard::by(Some(RULE))));
         storm(&fixture, &safeguard).await;
         assert_eq!(send(&fixture, &safeguard, WINDOW).await.0.plan.per_day, 2_500);
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_a_rule_nothing_is_counted_and_every_key_has_its_limits_back() {
+    async fn without_a_rule_nothing_is_counted_and_every_key_has_its_full_limits() {
         let (fixture, safeguard) = (Fixture::new(), Arc::<Safeguard>::default());
         storm(&fixture, &safeguard).await;
         assert!(safeguard.keys.is_empty());
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_key_that_came_no_more_is_swept_and_counted_out() {
+    async fn an_idle_key_is_swept_and_no_longer_counted() {
         let (fixture, safeguard) = (Fixture::new(), Arc::new(Safeguard::by(Some(RULE))));
         storm(&fixture, &safeguard).await;
         safeguard.sweep(fixture.now().plus(RULE.cooldown - Duration::from_micros(1)));

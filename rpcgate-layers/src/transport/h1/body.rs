@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_node_that_gives_a_little_now_and_then_is_waited_for_as_long_as_a_call() {
+    async fn a_node_that_sends_little_at_a_time_has_the_time_of_a_call() {
         let node = ScriptedNode::serve(|_, mut wire| async move {
             wire.request().await;
             let whole = answer(&text(100_000));

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_with_tls_is_asked_in_http_1_1_over_one_connection() {
+    async fn a_node_with_tls_is_called_with_http_1_1_over_one_connection() {
         let (node, authority) = secure(&["localhost", "127.0.0.1"], true).await;
         for host in ["127.0.0.1", "localhost"] {
             let fixture = fixture(&node, host, Some(&authority));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_that_takes_too_long_to_connect_is_put_aside() {
+    async fn a_node_that_takes_too_long_to_connect_is_backed_off_from() {
         let silent = ScriptedNode::serve(|_, mut wire: Wire| async move { wire.closed().await }).await;
         let url = format!("https://{}", silent.address);
         let limits = PoolLimits { connect: Duration::from_millis(50), ..PoolLimits::default() };
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_host_without_an_address_is_no_connection() {
+    async fn a_host_without_an_address_is_a_failed_connection() {
         let fixture = PoolFixture::with(&["http://node.invalid:1".into()], PoolLimits::default());
         assert_eq!(fixture.read().await, Err(NO_CONNECTION));
     }

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_bomb_takes_no_more_than_was_allowed() {
+    async fn a_decompression_bomb_takes_no_more_than_the_limit() {
         for (coding, body) in codings(&vec![b' '; 100 << 20]) {
             let memory = MemoryBudget::new(1 << 30);
             let mut held = MemoryPermit::of(memory.clone());

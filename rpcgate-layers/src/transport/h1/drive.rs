@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_up_while_it_is_driven_is_looked_at_again_and_wakes_no_task() {
+    fn a_wake_up_during_driving_is_handled_and_wakes_no_task() {
         let (task, line) = (Arc::<Task>::default(), Arc::<Line>::default());
         let waker = waker(task.clone());
         let mut cx = Context::from_waker(&waker);

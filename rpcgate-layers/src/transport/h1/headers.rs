@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_keep_alive_that_cannot_be_read_says_nothing() {
+    fn an_unreadable_keep_alive_is_ignored() {
         for value in ["", "timeout", "timeout=x", "max=5"] {
             assert_eq!(keep_alive(value), None, "{value}");
         }

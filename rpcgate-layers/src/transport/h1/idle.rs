@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_node_that_keeps_connections_for_less_is_believed() {
+    async fn a_shorter_keep_alive_of_a_node_is_respected() {
         let node =
             ScriptedNode::always("HTTP/1.1 200 OK\r\nkeep-alive: timeout=5\r\ncontent-length: 2\r\n\r\n{}")
                 .await;

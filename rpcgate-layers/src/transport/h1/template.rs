@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operators_header_takes_the_place_of_ours_but_never_frames() {
+    fn an_operators_header_replaces_ours_but_never_changes_the_framing() {
         let mut config = NodeConfig::new("http://u:p@h/".parse().unwrap());
         for (name, value) in [
             ("authorization", "Bearer t"),

@@ -201,7 +201,7 @@ fn content(method: &str, params: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_single_call_goes_out_in_our_words_under_its_own_id_if_nodes_take_it() {
+async fn a_single_call_is_rewritten_and_keeps_its_id_if_nodes_accept_it() {
     let node = echo().await;
     let site = Site::new(&[&node]);
     let body = r#" {"extra":{"a":[]},"id":"a\u0062 1","params":[1.50, 1e3],"jsonrpc":"2.0","method":"toy_sc\u0061n"} "#;
@@ -219,7 +219,7 @@ async fn a_single_call_goes_out_in_our_words_under_its_own_id_if_nodes_take_it()
 }
 
 #[tokio::test]
-async fn a_call_that_others_may_wait_for_has_nothing_of_its_client_but_method_and_params() {
+async fn a_shareable_call_has_only_the_method_and_params_of_its_client() {
     let node = echo().await;
     let site = Site::new(&[&node]);
     site.send(r#"{"jsonrpc":"3.0","id":{"odd":[]},"method":"toy_read","params":[1.50]}"#).await;
@@ -234,7 +234,7 @@ async fn a_call_that_others_may_wait_for_has_nothing_of_its_client_but_method_an
 }
 
 #[tokio::test]
-async fn a_batch_goes_out_under_the_places_of_its_calls() {
+async fn a_batch_is_sent_with_the_indices_of_its_calls_as_ids() {
     let node = echo().await;
     let site = Site::new(&[&node]);
     let body = r#"[{"id":"x","method":"a"},5,{"method":"b","id":"x","junk":1,"params":{"p":1.0}},{"jsonrpc":"2.0","method":"n"},{"method":"old"}]"#;
@@ -258,7 +258,7 @@ async fn a_batch_goes_out_under_the_places_of_its_calls() {
 }
 
 #[tokio::test]
-async fn a_batch_with_one_call_left_goes_out_as_a_call() {
+async fn a_batch_with_one_call_left_is_sent_as_a_call() {
     let node = echo().await;
     let site = Site::new(&[&node]);
     assert_eq!(
@@ -281,7 +281,7 @@ async fn a_nodes_answer_to_a_single_call_passes_untouched() {
 }
 
 #[tokio::test]
-async fn the_answer_to_another_call_is_no_answer() {
+async fn the_answer_to_another_call_is_not_accepted() {
     for id in ["8", "\"x\"", "77", "[7]"] {
         let node = ScriptedNode::always(answer(&format!(r#"{{"id":{id},"result":1}}"#))).await;
         let site = Site::new(&[&node]);
@@ -292,7 +292,7 @@ async fn the_answer_to_another_call_is_no_answer() {
 }
 
 #[tokio::test]
-async fn an_answer_under_another_writing_of_the_id_is_written_anew_under_the_clients() {
+async fn an_answer_with_another_spelling_of_the_id_is_rewritten_with_the_clients() {
     for id in ["7.0", "\"7\"", "null"] {
         for (content, rebuilt) in [
             (r#""result":[1.0]"#, r#"{"jsonrpc":"2.0","id":7,"result":[1.0]}"#),
@@ -337,7 +337,7 @@ async fn utxo_nodes_speak_by_status_to_single_calls_only() {
 }
 
 #[tokio::test]
-async fn other_nodes_answers_are_200_whatever_status_they_came_with() {
+async fn answers_of_other_nodes_are_200_regardless_of_their_status() {
     for code in [200, 201, 400, 404, 418, 500, 502, 503] {
         let body = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"x"}}"#;
         let node = ScriptedNode::always(status(code, body)).await;
@@ -415,7 +415,7 @@ async fn an_invalid_answer_is_a_failure_and_is_not_charged() {
 }
 
 #[tokio::test]
-async fn a_read_that_got_no_answer_is_asked_of_another_node() {
+async fn a_read_without_an_answer_is_sent_to_another_node() {
     for (reply, _) in no_answers() {
         let (bad, good) = (closing(reply.clone()).await, ScriptedNode::always(answer(GOOD)).await);
         let site = Site::new(&[&bad, &good]);
@@ -428,7 +428,7 @@ async fn a_read_that_got_no_answer_is_asked_of_another_node() {
 }
 
 #[tokio::test]
-async fn a_broadcast_is_sent_once_whatever_comes_of_it() {
+async fn a_broadcast_is_sent_once_regardless_of_its_outcome() {
     for (reply, _) in no_answers() {
         let (bad, good) = (closing(reply.clone()).await, ScriptedNode::always(answer(GOOD)).await);
         let site = Site::new(&[&bad, &good]);
@@ -535,7 +535,7 @@ async fn notifications_alone_need_no_answer() {
 }
 
 #[tokio::test]
-async fn broadcasts_travel_alone_and_exactly_once() {
+async fn broadcasts_are_sent_alone_and_exactly_once() {
     let node = echo().await;
     let site = Site::new(&[&node]);
     let body = r#"[{"id":1,"method":"toy_send","params":[1]},{"id":2,"method":"a"},{"id":2,"method":"toy_send","params":[2]},{"id":4,"method":"b"}]"#;
@@ -579,7 +579,7 @@ async fn a_batch_is_split_by_the_limit_of_the_strictest_node() {
 }
 
 #[tokio::test]
-async fn a_chain_without_batches_is_asked_one_by_one() {
+async fn calls_to_a_chain_without_batches_are_sent_one_by_one() {
     static FACTS: Facts = Facts { batch: false, ..TOY };
     let node = echo().await;
     let site = Site::of(variant(&FACTS), PoolFixture::new(&[&node]));
@@ -633,7 +633,7 @@ async fn a_chain_without_nodes_fails_its_calls() {
 }
 
 #[tokio::test]
-async fn pools_may_be_replaced_while_the_layer_stands() {
+async fn pools_may_be_replaced_while_the_layer_is_in_use() {
     let node = ScriptedNode::always(answer(GOOD)).await;
     let pools: Arc<ArcSwap<Pools>> = Arc::default();
     let mut upstream = Upstream::new(pools.clone());

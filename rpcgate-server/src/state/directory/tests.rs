@@ -123,7 +123,7 @@ fn is_known(fixture: &Fixture, key: &str) -> bool {
 }
 
 #[test]
-fn stored_keys_keep_the_directory_suite() {
+fn stored_keys_pass_the_suite_of_directories() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let _inside = runtime.enter();
     suite::directory(|callers| {

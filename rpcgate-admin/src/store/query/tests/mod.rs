@@ -187,7 +187,7 @@ async fn refused(store: &Store, write: impl Future<Output = Result<(), StoreErro
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_store_keeps_the_changes_suite() {
+async fn the_store_passes_the_suite_of_change_feeds() {
     block_in_place(|| {
         suite::changes(|| {
             let handle = Handle::current();

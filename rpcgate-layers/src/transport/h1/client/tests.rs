@@ -9,7 +9,7 @@ use rpcgate_core::memory::MemoryPermit;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
-async fn a_node_sees_our_request_and_nothing_else() {
+async fn a_node_sees_only_the_gateways_request() {
     let node = ScriptedNode::always(answer("{}")).await;
     let url = format!("http://us:p%40ss@{}/v3/?key=k", node.address);
     let mut config = NodeConfig::new(url.parse().unwrap());
@@ -30,7 +30,7 @@ async fn a_node_sees_our_request_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_rest_call_goes_below_the_url() {
+async fn a_rest_call_is_sent_to_a_path_below_the_url() {
     let node = ScriptedNode::always(answer("{}")).await;
     let fixture = PoolFixture::with(&[format!("{}/api", node.url())], PoolLimits::default());
     let mut ask = call("");
@@ -44,7 +44,7 @@ async fn a_rest_call_goes_below_the_url() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_cut_is_a_fault_wherever_it_is_cut() {
+async fn an_answer_that_is_cut_anywhere_is_a_fault() {
     let full = "HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 12\r\n\r\n{\"result\":1}";
     let chunked =
         "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n6\r\n{\"resu\r\n6\r\nlt\":1}\r\n0\r\n\r\n";
@@ -110,7 +110,7 @@ async fn an_early_answer_counts_but_its_connection_is_not_used_again() {
 }
 
 #[tokio::test]
-async fn bytes_that_follow_an_answer_are_no_answer_to_the_next_call() {
+async fn bytes_after_an_answer_are_not_an_answer_to_the_next_call() {
     let poison = answer("poison");
     let node = ScriptedNode::serve(move |number, mut wire| {
         let poison = poison.clone();
@@ -130,7 +130,7 @@ async fn bytes_that_follow_an_answer_are_no_answer_to_the_next_call() {
 }
 
 #[tokio::test]
-async fn bytes_that_come_while_a_connection_is_idle_close_it() {
+async fn bytes_that_arrive_on_an_idle_connection_close_it() {
     let node = ScriptedNode::serve(|_, mut wire| async move {
         wire.request().await;
         wire.write(answer("good")).await;
@@ -252,7 +252,7 @@ async fn a_node_that_closes_after_each_answer_gets_a_connection_for_each_call() 
 }
 
 #[tokio::test]
-async fn a_body_that_ends_with_the_connection_is_given_out_whole_or_not_at_all() {
+async fn a_body_that_ends_with_the_connection_is_returned_whole_or_not_at_all() {
     let node = failing(0, async |mut wire| wire.write("HTTP/1.0 200 OK\r\n\r\n{\"result\":1}").await).await;
     let fixture = PoolFixture::new(&[&node]);
     let answer = fixture.pool.ask(&call("a"), &mut MemoryPermit::default()).await.unwrap();
@@ -301,7 +301,7 @@ async fn compressed_answers_are_decoded_within_bounds() {
 }
 
 #[tokio::test]
-async fn a_node_that_gave_up_waiting_is_asked_again() {
+async fn a_call_is_repeated_at_a_node_that_gave_up_waiting() {
     let node = failing(1, async |mut wire| {
         wire.write("HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n").await;
     })

@@ -12,7 +12,7 @@ static TON: Facts = Facts { dialect: Dialect::Ton, batch: false, ..TOY };
 static OGMIOS: Facts = Facts { dialect: Dialect::Ogmios, ..TOY };
 
 #[tokio::test]
-async fn an_xrp_call_that_may_be_kept_has_neither_version_nor_id_and_its_answer_is_a_result_alone() {
+async fn a_cacheable_xrp_call_has_neither_version_nor_id_and_its_answer_is_a_result_alone() {
     let said = r#"{"result":{"status":"success"}}"#;
     let node = ScriptedNode::always(answer(said)).await;
     let site = of(&XRP, &node);
