@@ -1,9 +1,9 @@
-//! How do I put only the cache in front of a client of mine?
+//! How do I put only the cache in front of my own client?
 //!
-//! A weather service is slow, and many ask it for the same. This proxy keeps its answers for ten seconds, and asks once
-//! however many want to know at the same time. It has no callers, no chains and no JSON-RPC: the layer needs a function that
-//! says which *call* a request is. The call's name is the key, its rule says how long the answer is kept. A request for
-//! which the function returns `None` passes.
+//! A weather service is slow and gets the same requests many times. This proxy caches its answers for ten seconds and joins
+//! equal requests that are in flight. It has no callers, no chains and no JSON-RPC: the layer needs only a function that
+//! names the *call* of a request. The call's name is the cache key, and its rule sets how long the answer is cached. A
+//! request for which the function returns `None` is passed on.
 //!
 //! Run it with `cargo run -p rpcgate-examples --example cache_alone`.
 #![expect(clippy::print_stdout, reason = "it prints what to try")]
@@ -19,7 +19,7 @@ use rpcgate_layers::prelude::*;
 use std::{net::SocketAddr, sync::Arc};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-/// The chain of calls without a chain: any name.
+/// Calls need the name of a chain; without chains, any name will do.
 const WEATHER: ChainName = ChainName::new("weather");
 const KEPT: MethodRule = MethodRule { cache: CacheRule::secs(10), ..MethodRule::UNLISTED };
 const LARGEST_BODY: usize = 64 << 10;
@@ -38,7 +38,7 @@ fn cached(
     cache.layer(client)
 }
 
-/// A proxy on a socket of its own, behind hyper.
+/// A proxy on its own socket, served by hyper.
 async fn start(weather: SocketAddr, clock: Arc<dyn Clock>) -> Result<SocketAddr, Problem> {
     let client = cached(weather, clock);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(ask(Method::GET, "/oslo").await, r#"{"forecast":0}"#);
         assert_eq!(ask(Method::GET, "/oslo").await, r#"{"forecast":0}"#);
         assert_eq!(ask(Method::GET, "/rome").await, r#"{"forecast":1}"#);
-        assert_eq!(ask(Method::POST, "/oslo").await, r#"{"forecast":2}"#, "only GET is kept");
+        assert_eq!(ask(Method::POST, "/oslo").await, r#"{"forecast":2}"#, "only GET is cached");
         clock.advance(Duration::from_secs(10));
         assert_eq!(ask(Method::GET, "/oslo").await, r#"{"forecast":3}"#);
     }

@@ -1,24 +1,24 @@
 //! How do I serve a chain that is not in the catalog?
 //!
-//! **A chain of a known family** takes a few lines: its facts, and where it deviates. Here are an EVM chain at `/gno`
+//! **A chain of a known family** takes a few lines: its facts and its deviations. The examples are an EVM chain at `/gno`
 //! and a descendant of Bitcoin at `/dgb`. Weights, cache classes, heavy and closed methods come from the family.
 //!
-//! **A chain of its own kind** takes an [`Adapter`]: a table of methods, and the few answers no table can give. Here it
-//! is a made-up ledger of a harbour at `/harbour`. Its table uses every kind of row:
+//! **A chain of another kind** takes an [`Adapter`]: a table of methods, and the few decisions that a table cannot express.
+//! The example is an invented ledger of a harbour at `/harbour`. Its table uses every kind of row:
 //!
 //! | method | units | notes |
 //! |---|---|---|
-//! | `harbour_name` | 0 | never changes: cached for ever |
+//! | `harbour_name` | 0 | never changes: cached without expiry |
 //! | `harbour_tide` | 1 | cached for 2 s |
-//! | `harbour_entry` | 10 | never changes once it is final, and until then is cached for 2 s |
+//! | `harbour_entry` | 10 | never changes once it is final; cached for 2 s until then |
 //! | `harbour_search` | 75 | heavy: counts in the heavy budget |
-//! | `harbour_file` | 20 | submits: never kept, never sent twice, never sent together with other calls |
+//! | `harbour_file` | 20 | submits: never cached, never sent twice, never sent together with other calls |
 //! | `watch_*` | 1 | heavy, and closed unless the operator opens it |
-//! | `crane_*` | | closed: no caller may move the cranes |
+//! | `crane_*` | | closed: callers must not move the cranes |
 //!
-//! The stack serves all three alike: it asks adapters, and knows no chain by name.
+//! The stack serves all three alike: it calls their adapters and contains no code for a particular chain.
 //!
-//! `json_rpc_chain.rs` and `rest_chain.rs` show adapters of real chains on a page each.
+//! `json_rpc_chain.rs` and `rest_chain.rs` show short adapters of real chains.
 //!
 //! Run it with `cargo run -p rpcgate-examples --example custom_chain`.
 #![expect(clippy::print_stdout, reason = "it prints what to try")]
@@ -33,15 +33,15 @@ use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::{net::SocketAddr, sync::Arc};
 
-// Twenty blocks on top of a block make it final for the cache. `gnosis` may stand for `gno` in a key's scope.
+// A block is final for the cache once it has twenty confirmations. A key's scope may say `gnosis` for `gno`.
 const GNO_FACTS: Facts = Facts { aliases: &["gnosis"], ..evm::facts("gno", "Gnosis Chain", 20) };
 
-/// An EVM chain: its number, and a method that the family does not list.
+/// An EVM chain: its chain id, and a method that the family does not list.
 const GNO: evm::Evm = evm::Evm::new(GNO_FACTS, 100).with_methods(&[Method::new("eth_getBlockReceipts", 10)]);
 
 const DGB_FACTS: Facts = utxo::facts("dgb", "DigiByte", 40);
 
-/// A descendant of Bitcoin whose operator wants more for a block.
+/// A descendant of Bitcoin, where `getblock` has a higher weight than in the family.
 const DGB: utxo::Utxo = utxo::Utxo::new(DGB_FACTS).weighing(&[("getblock", 10)]);
 
 /// The harbour.
@@ -66,7 +66,7 @@ impl Adapter for Harbour {
         ]
     }
 
-    /// Families of methods get their marks here. Whatever is left costs 1 Compute Unit and goes to the node.
+    /// Classifies the methods that share a prefix. All others cost 1 Compute Unit and go to the node.
     fn unlisted(&self, method: &str) -> MethodRule {
         let flags = match method.split_once('_') {
             Some(("crane", _)) => Flags::CLOSED,
@@ -76,8 +76,8 @@ impl Adapter for Harbour {
         MethodRule { flags, ..MethodRule::UNLISTED }
     }
 
-    /// Asked when an answer is about to be kept. Everything but an entry is what its class says; an entry is settled
-    /// when enough others lie on it, and one that is not written yet must be asked for again.
+    /// Called before an answer is cached. Everything but an entry follows its cache class. An entry is final when enough
+    /// others follow it; one that is not written yet must not be cached.
     fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled {
         #[derive(Deserialize)]
         struct Entry {
@@ -93,12 +93,12 @@ impl Adapter for Harbour {
         }
     }
 
-    /// Harbour masters' own programs send their key like this; `apikey` works everywhere.
+    /// The programs of harbour masters send their key in this header; `apikey` works everywhere.
     fn key_places(&self) -> KeyPlaces {
         KeyPlaces { header: Some("x-harbour-pass"), query: None }
     }
 
-    /// How the gateway finds out how long the ledger is.
+    /// The call by which the gateway finds out the height of the ledger.
     fn probe(&self) -> Probe {
         Probe::Rpc { method: "harbour_length", params: "[]" }
     }
@@ -111,7 +111,7 @@ impl Adapter for Harbour {
 /// The number of entries that the harbour's node has written.
 const LENGTH: u64 = 100;
 
-/// The harbour's node. Every answer is numbered, so that a cached answer differs from a new one.
+/// The harbour's node. Every answer has a number, so that a cached answer differs from a new one.
 fn harbour_node() -> Router {
     let asked = Arc::new(AtomicU64::new(0));
     Router::new().fallback(async move |Json(body): Json<Value>| {

@@ -1,17 +1,17 @@
 //! How do I use one of the layers in a service that is not a gateway?
 //!
-//! This is the web API of a small library. It speaks no JSON-RPC, knows its users by its own tokens, and has its own
-//! request and answer types. From rpcgate it takes two layers: `WindowLayer`, which counts requests per minute, hour
-//! and day of a plan, and `HeavyLayer`, which counts the expensive ones once more in a smaller budget.
+//! This is the web API of a small lending library. It does not use JSON-RPC, identifies users by its own tokens, and has
+//! its own request and response types. It uses two layers of rpcgate: `WindowLayer`, which counts requests per minute, hour
+//! and day of a plan, and `HeavyLayer`, which also counts the expensive ones in a smaller budget.
 //!
-//! A layer needs the *caller* ([`CallerRef`]) and, for heavy calls, the *call* ([`CallView`]). A function of yours reads
-//! them from the request:
+//! A layer needs the *caller* ([`CallerRef`]) and, for heavy calls, the *call* ([`CallView`]). Your own function reads them
+//! from the request:
 //!
-//! 1. **Over `http::Request`**, as axum middleware: the functions [`user`] and [`export`] read what this application
-//!    itself has put into the request. Refusals and rate headers come with the library.
-//! 2. **Over types of your own**: [`Order`] and [`Slip`] are plain structs. Two small traits say how an order is
-//!    refused ([`RejectWith`]) and how a slip tells the state of the windows ([`SetRateLimit`]). What counts as heavy depends
-//!    on the order.
+//! 1. **Over `http::Request`**, as axum middleware: the functions [`user`] and [`export`] read what this application's
+//!    middleware has put into the request. rpcgate makes the refusals and rate headers.
+//! 2. **Over your own types**: [`Order`] and [`Slip`] are plain structs. Two small traits say how an order is refused
+//!    ([`RejectWith`]) and how a slip carries the state of the windows ([`SetRateLimit`]). Whether an order is heavy depends
+//!    on its content.
 //!
 //! Both ways share the same counters and the same budget.
 //!
@@ -32,14 +32,14 @@ use tower::{Layer, ServiceExt, service_fn, util::BoxCloneSyncService};
 type Users = HashMap<&'static str, Arc<Caller>>;
 
 fn users() -> Users {
-    // To the layers a user is a key of a project of a tenant. Where users are just users, all three have one number.
+    // The layers identify a caller by key, project and tenant. Here all three have the number of the user.
     let user = |number, tier| {
         Arc::new(Caller::new(KeyId(number), ProjectId(number), TenantId(number), Plan::of(tier)))
     };
     HashMap::from([("ann", user(1, Tier::Free)), ("ben", user(2, Tier::Premium))])
 }
 
-/// The application's own middleware: it finds the user, or answers in its own words.
+/// The application's own middleware: it finds the user or answers with an error.
 async fn find_user(
     State(users): State<Arc<Users>>,
     mut request: Request,
@@ -63,7 +63,7 @@ fn user(request: &Request) -> Option<CallerRef<'_>> {
     request.extensions().get::<Arc<Caller>>().map(CallerRef::from)
 }
 
-/// The chain of calls without a chain: any name.
+/// Calls need the name of a chain; without chains, any name will do.
 const LIBRARY: ChainName = ChainName::new("library");
 
 /// A call that uses the heavy budget.
@@ -78,18 +78,18 @@ fn export(request: &Request) -> Option<(CallerRef<'_>, CallView<'_>)> {
 #[derive(serde::Deserialize)]
 struct Wanted {
     year: u16,
-    /// Page by page, which takes the press all night.
+    /// Printed page by page, which is expensive.
     #[serde(default)]
     full: bool,
 }
 
-/// A report that a user wants.
+/// An order of a report.
 struct Order {
     user: Arc<Caller>,
     wanted: Wanted,
 }
 
-/// What the user gets for it.
+/// The response to an order.
 struct Slip {
     status: StatusCode,
     body: Value,
@@ -98,7 +98,7 @@ struct Slip {
 }
 
 impl RejectWith<Slip> for Order {
-    /// An order knows what it was for, so its refusal can be more helpful than one made from a bare request.
+    /// The refusal can name the year, because it is made from the order.
     fn refuse(self, refusal: Refusal) -> Slip {
         let text = format!("No report of {} now: {refusal}.", self.wanted.year);
         Slip {
@@ -136,9 +136,9 @@ async fn press(order: Order) -> Result<Slip, Infallible> {
     Ok(Slip { status: StatusCode::CREATED, body, retry_after: None, windows: None })
 }
 
-/// The library's API. `clock` says which minute it is.
+/// The library's API. `clock` determines the current minute.
 fn library(clock: Arc<dyn Clock>) -> Router {
-    // A service that runs for long also calls `sweep` on both now and then.
+    // A long-running service also calls `sweep` on both from time to time.
     let (counters, budget) = (Arc::new(MemoryCounters::default()), Arc::new(Heavy::default()));
 
     // First way: axum middleware. A layer around one route (`export`), and one around several.
@@ -148,7 +148,7 @@ fn library(clock: Arc<dyn Clock>) -> Router {
         .route("/export", routing::post((async || Json(json!({"books": [1, 2, 3]}))).layer(export)))
         .route_layer(WindowLayer::new(counters.clone()).with_caller(clock.clone(), user));
 
-    // Second way: a stack over our own types, called by a handler.
+    // Second way: a stack over the application's own types, called by a handler.
     let windows =
         WindowLayer::new(counters).with_caller(clock.clone(), |order: &Order| Some((&order.user).into()));
     let heavy = HeavyLayer::by(budget).with_call(clock, |order: &Order| {
@@ -193,7 +193,7 @@ mod tests {
     use std::net::SocketAddr;
     use std::time::Duration;
 
-    /// A library whose clock stands still, twenty seconds into a minute.
+    /// A library with a stopped clock, twenty seconds into a minute.
     async fn open() -> (SocketAddr, Arc<ManualClock>) {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_800_000_020)));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,19 +1,19 @@
-//! How do I put a step of my own between the layers, and take keys from a database of my own?
+//! How do I put my own step between the layers, and take keys from my own database?
 //!
-//! Write it as an ordinary tower service of *one call*, and `EachLayer` makes a layer of it, which handles single calls and
+//! Write it as an ordinary tower service of *one call*. `EachLayer` turns it into a layer that handles single calls and
 //! batches, ids and errors. The service returns `Ok(None)` to pass the call on, `Ok(Some(result))` to answer it, or
 //! `Err(refusal)`.
 //!
-//! The step here screens addresses and answers one method by itself. It comes behind the quota: a call that it answers has
-//! been reserved there and costs its method's weight, the units of a call that it refuses are returned. Before the quota its answers
-//! would be free.
+//! The step of this example screens addresses and answers one method by itself. It comes behind the quota, which has
+//! reserved the units of a call by then: a call that the step answers costs its method's weight, and the units of a call
+//! that it refuses are returned. Before the quota its answers would be free.
 //!
-//! Keys come from a [`Directory`]: what it knows is answered at once, everything else is asked from the database, which may
-//! wait and may fail.
+//! Keys come from a [`Directory`]: it returns the keys that it has in memory at once, and queries the database for all others,
+//! which may wait and may fail.
 //!
-//! `stack::http_stack` has all layers in a fixed order, so here the layers that this service wants are put together by hand.
-//! A layer that is left out does not decide: without `ClosedLayer`, for one, any caller could send `admin_addPeer` to the
-//! node. In a wrong order they do not compile.
+//! `stack::http_stack` has all layers in a fixed order, so this example composes the layers that it needs itself. The checks
+//! of an omitted layer do not happen: without `ClosedLayer`, for example, any caller could send `admin_addPeer` to the node.
+//! Layers in a wrong order do not compile.
 //!
 //! Run it with `cargo run -p rpcgate-examples --example own_layer`.
 #![expect(clippy::print_stdout, reason = "it prints what to try")]
@@ -31,12 +31,12 @@ use tower::{Layer, service_fn};
 const KEY: &str = "a secret of our first customer";
 const SHUNNED: &str = "0x00000000000000000000000000000000deadbeef";
 
-/// The step. It may wait for anything, and is called for all calls of a batch at the same time.
+/// The step. It may be asynchronous, and is called for all calls of a batch concurrently.
 async fn screen(call: OwnedCall) -> Result<Option<Bytes>, Refusal> {
     if call.method == "desk_whoami" {
         return Ok(Some(format!("{{\"project\":\"{}\"}}", call.caller.project).into()));
     }
-    // Parameters are the client's own bytes: compare their meaning, not their spelling.
+    // Parameters are the client's bytes: compare their parsed values, since the spelling may vary.
     let params: serde_json::Value = serde_json::from_slice(&call.params).unwrap_or_default();
     let shunned = params
         .as_array()
@@ -96,7 +96,7 @@ fn database() -> Arc<KeyDatabase> {
 }
 
 async fn start(database: Arc<KeyDatabase>, clock: Arc<dyn Clock>) -> Result<SocketAddr, Problem> {
-    // Our own method has a weight like any other, in Compute Units.
+    // The method that the step answers has a weight like any other, in Compute Units.
     let changes = ChainOverrides { cu: vec![("desk_whoami".into(), 3)], ..ChainOverrides::default() };
     let chain = Arc::new(Chain::new(rpcgate_chains::eth::adapter(), changes, true, Arc::default()));
     let url = node::simulated("eth", clock.clone()).await?;
@@ -124,7 +124,7 @@ async fn start(database: Arc<KeyDatabase>, clock: Arc<dyn Clock>) -> Result<Sock
 
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let addr = listener.local_addr()?;
-    // The whole is a tower service, so it may stand inside an axum application, beside routes of your own.
+    // The stack is a tower service, so it can be a route of an axum application, beside your own routes.
     tokio::spawn(axum::serve(listener, Router::new().fallback_service(stack)).into_future());
     Ok(addr)
 }

@@ -1,8 +1,8 @@
-//! How do I charge and record calls of types of my own?
+//! How do I charge and record calls of my own types?
 //!
-//! A program draws maps for its customers. It speaks no HTTP here: [`Order`] and [`Map`] are plain structs. From rpcgate it
-//! takes `QuotaLayer`: a customer has a number of Compute Units in 24 hours, a map costs as many as its size, a map that could
-//! not be drawn costs nothing, and every order leaves a record, from which invoices are written.
+//! A program draws maps for its customers. It does not use HTTP here: [`Order`] and [`Map`] are plain structs. It uses
+//! `QuotaLayer` of rpcgate: a customer has a number of Compute Units in 24 hours, the cost of a map depends on its size, a
+//! map that could not be drawn costs nothing, and every order makes a record for the invoices.
 //!
 //! Run it with `cargo run -p rpcgate-examples --example quota_alone`.
 #![expect(clippy::print_stdout, reason = "it prints the charges")]
@@ -12,14 +12,14 @@ use rpcgate_layers::prelude::*;
 use std::{convert::Infallible, sync::Arc};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-/// A map that a customer wants.
+/// An order of a map.
 struct Order {
     customer: Arc<Caller>,
     /// The length of an edge in pixels.
     size: u32,
 }
 
-/// What the customer gets.
+/// The response to an order.
 #[derive(PartialEq, Eq, Debug)]
 enum Map {
     Drawn(u32),

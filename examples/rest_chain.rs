@@ -1,7 +1,7 @@
-//! How do I serve a chain whose nodes speak REST, and which the catalog does not have?
+//! How do I serve a REST chain that is not in the catalog?
 //!
-//! With an [`Adapter`] in one file: here Algorand's. The paths that it lists are served, and no others. Weights, cache
-//! lifetimes, method lists and usage know each by its template. `custom_chain.rs` puts adapters into a gateway;
+//! With an [`Adapter`] in one file. The example is Algorand's. Only the paths that it lists are served. Weights, cache
+//! lifetimes, method lists and usage refer to each path by its template. `custom_chain.rs` puts adapters into a gateway;
 //! `cargo run -p rpcgate-examples --example rest_chain` prints the table.
 #![expect(clippy::print_stdout, reason = "it shows the table")]
 

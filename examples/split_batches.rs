@@ -1,8 +1,8 @@
-//! How do I offer JSON-RPC batches in front of a node that takes none?
+//! How do I offer JSON-RPC batches in front of a node that does not support them?
 //!
-//! `SplitBatchLayer` sends each call of a batch as a request of its own, with a limit of parallel ones, and joins the
-//! answers in the order of the calls. It needs no callers, no chains and no accounts. Here it is an axum application, and the
-//! node answers single calls only.
+//! `SplitBatchLayer` sends each call of a batch as a separate request, with a limit of parallel ones, and joins the answers
+//! in the order of the calls. It needs no callers, no chains and no accounts. The example is an axum application with a
+//! node that answers only single calls.
 //!
 //! Run it with `cargo run -p rpcgate-examples --example split_batches`.
 #![expect(clippy::print_stdout, reason = "it prints what to try")]
@@ -33,7 +33,7 @@ async fn start(node: SocketAddr) -> Result<SocketAddr, Problem> {
     Ok(addr)
 }
 
-/// A node that echoes the method of a call and does not know what an array is.
+/// A node that echoes the method of a call and does not accept arrays.
 async fn simple_node() -> Result<SocketAddr, Problem> {
     let answer = async |Json(call): Json<Value>| match call.get("method") {
         Some(method) => Json(json!({"jsonrpc": "2.0", "id": call["id"], "result": method})),

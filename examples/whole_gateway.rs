@@ -1,8 +1,8 @@
 //! How do I run a whole gateway, with my own customers and my own invoices?
 //!
 //! `GatewayService::builder()` makes one tower service from an HTTP request to an HTTP response. Every limit and every
-//! backend has a default and a setter. Two backends here are the embedder's own: a `Directory`, which finds the caller of
-//! a key, and a `UsageSink`, which takes the record of every request before its response leaves.
+//! backend has a default and a setter. Two backends of this example are its own: a `Directory`, which finds the caller of
+//! a key, and a `UsageSink`, which gets the record of every request before its response leaves.
 //!
 //! Read `start` first. Run it with `cargo run -p rpcgate-examples --example whole_gateway`.
 #![expect(clippy::print_stdout, reason = "it prints what to try")]
@@ -37,7 +37,7 @@ async fn start(clock: Arc<dyn Clock>) -> Result<Running, Problem> {
     Ok(Running { addr, key, invoices })
 }
 
-/// Our customers by their keys. A real one has hashes of keys, asks its database in `fetch`, and remembers.
+/// Our customers by their keys. A real directory stores hashes of keys, queries its database in `fetch`, and caches the result.
 #[derive(Debug)]
 struct Customers(Vec<(String, Plan)>);
 
@@ -54,7 +54,7 @@ impl Directory for Customers {
     }
 }
 
-/// Our invoices. A real sink appends to a file, or hands the record to a thread that writes to a database.
+/// Our invoices. A real sink appends to a file, or sends the record to a thread that writes to a database.
 #[derive(Debug, Default)]
 struct Invoices(Mutex<Vec<OwnedRecord>>);
 
@@ -96,7 +96,7 @@ mod tests {
     use serde_json::{Value, json};
     use std::time::Duration;
 
-    /// A clock that stands still, so that no minute ends while a test counts requests.
+    /// A stopped clock, so that no minute ends while a test counts requests.
     async fn running() -> (Running, Arc<ManualClock>) {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_800_000_000)));
         (start(clock.clone()).await.unwrap(), clock)

@@ -18,7 +18,7 @@ pub struct Answer {
     pub status: StatusCode,
     /// The headers.
     pub headers: HeaderMap,
-    /// The body, read as JSON; null when it is none.
+    /// The body as JSON; null if it is not JSON.
     pub json: Value,
 }
 
@@ -28,17 +28,17 @@ impl Answer {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// How many rate headers are on this answer.
+    /// The number of rate headers of the response.
     pub fn rate_headers(&self) -> usize {
         let is_rate = |name: &str| name.starts_with("x-ratelimit-") || name.starts_with("ratelimit-");
         self.headers.keys().filter(|name| is_rate(name.as_str())).count()
     }
 }
 
-/// Posts `json` over a connection of its own, with one more header.
+/// Posts `json` over a new connection, with one more header.
 ///
 /// # Errors
-/// If there is no connection, or it breaks.
+/// If the connection cannot be made or breaks.
 pub async fn post(to: SocketAddr, path: &str, header: (&str, &str), json: &Value) -> Result<Answer, Problem> {
     let request = Request::post(path)
         .header(CONTENT_TYPE, "application/json")
@@ -49,10 +49,10 @@ pub async fn post(to: SocketAddr, path: &str, header: (&str, &str), json: &Value
     Ok(Answer { status: head.status, headers: head.headers, json })
 }
 
-/// Sends a request over a connection of its own.
+/// Sends a request over a new connection.
 ///
 /// # Errors
-/// If there is no connection, or it breaks.
+/// If the connection cannot be made or breaks.
 pub async fn send(to: SocketAddr, mut request: Request<Bytes>) -> Result<Response<Bytes>, Problem> {
     let stream = TcpStream::connect(to).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;

@@ -1,4 +1,4 @@
-//! A key, for examples that are about something else: `whole_gateway.rs` shows how one is made.
+//! A key, for examples that do not deal with directories; `whole_gateway.rs` shows how to make one.
 
 use crate::Problem;
 use rpcgate_core::backend::directory::MemoryDirectory;
@@ -7,10 +7,10 @@ use rpcgate_core::plan::{Plan, Tier};
 use rpcgate_core::secret::{KeyForge, KeyHash};
 use std::sync::Arc;
 
-/// A fresh key and the directory that knows it, as one of a tenant on the standard plan.
+/// A new key of a tenant on the standard plan, and the directory that has it.
 ///
 /// # Errors
-/// When the machine gives no random numbers.
+/// If the machine provides no random numbers.
 pub fn fresh() -> Result<(String, Arc<MemoryDirectory>), Problem> {
     let key = KeyForge::new(b"only for this example").make()?;
     let caller = Caller::new(KeyId(1), ProjectId(1), TenantId(1), Plan::of(Tier::Standard));

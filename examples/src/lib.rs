@@ -1,12 +1,12 @@
-//! What the examples share and none of them is about: nodes to ask, a key to ask with, and a client that asks.
+//! Helpers that the examples share: nodes, an API key and a client.
 //!
 //! | you want to know | read |
 //! |---|---|
 //! | how to use one of the layers in a service that is not a gateway | `one_layer.rs` |
 //! | how to put only the cache in front of a client | `cache_alone.rs` |
-//! | how to charge and record calls of types of your own | `quota_alone.rs` |
-//! | how to split batches in front of a node that takes none | `split_batches.rs` |
-//! | how to put a step of your own between the layers, and take keys from a database of your own | `own_layer.rs` |
+//! | how to charge and record calls of your own types | `quota_alone.rs` |
+//! | how to split batches in front of a node that does not support them | `split_batches.rs` |
+//! | how to put your own step between the layers, with keys from your own database | `own_layer.rs` |
 //! | how to serve a chain that is not in the catalog | `json_rpc_chain.rs`, `rest_chain.rs`, with its gateway `custom_chain.rs` |
 //! | how to run a whole gateway with your own customers and invoices | `whole_gateway.rs` |
 //!
@@ -16,10 +16,10 @@ pub mod client;
 pub mod key;
 pub mod node;
 
-/// The blocks of `docs/embedding.md`, compiled.
+/// The code blocks of `docs/embedding.md`, which are compiled as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/embedding.md")]
 pub mod embedding {}
 
-/// Whatever may go wrong while an example starts.
+/// Any error while an example starts.
 pub type Problem = Box<dyn std::error::Error + Send + Sync>;

@@ -1,4 +1,4 @@
-//! Nodes on sockets of this machine. A gateway of yours has real ones.
+//! Nodes on local sockets. Your own gateway has real ones.
 
 use axum::Router;
 use axum::response::{IntoResponse, Response};
@@ -13,10 +13,10 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 
-/// Starts the simulated node of a chain in the catalog (`eth`, `btc`, …) and says where it is: `http://127.0.0.1:…`.
+/// Starts the simulated node of a chain in the catalog (`eth`, `btc`, …) and returns its URL: `http://127.0.0.1:…`.
 ///
 /// # Errors
-/// When the chain has no simulated node, or the machine has no port to give.
+/// If the chain has no simulated node, or the machine has no free port.
 pub async fn simulated(chain: &str, clock: Arc<dyn Clock>) -> io::Result<String> {
     let node = rpcgate_simulate::node(chain, 7).ok_or(io::ErrorKind::NotFound)?;
     let node = Arc::new(Mutex::new(node));
@@ -32,7 +32,7 @@ pub async fn simulated(chain: &str, clock: Arc<dyn Clock>) -> io::Result<String>
 /// Starts any node that is written as an axum router.
 ///
 /// # Errors
-/// When the machine has no port to give.
+/// If the machine has no free port.
 pub async fn start(node: Router) -> io::Result<String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let url = format!("http://{}", listener.local_addr()?);
