@@ -1,9 +1,9 @@
 //! The requirements of a layer for requests and responses of other types than rpcgate's own, so that it fits any tower stack.
 //!
 //! A layer of rpcgate's own stack is [`Native`]: everything that it needs travels with the calls. In any other stack it is
-//! [`Foreign`]: a function of the embedder's reads the caller and the call from a request. What the function returns for the
+//! [`Foreign`]: a function of the embedder reads the caller and the call from a request. What the function returns for the
 //! caller is a [`CallerRef`], borrowed from the request or shared with a table. A request that is refused is answered as
-//! its type says ([`RejectWith`]), or by a function of the embedder's (`refusing`, `with_refusal_body`).
+//! its type says ([`RejectWith`]), or by a function of the embedder (`refusing`, `with_refusal_body`).
 //!
 //! ```
 //! use rpcgate_core::backend::{counters::MemoryCounters, suite};
@@ -13,7 +13,7 @@
 //! use tower::{Layer, ServiceExt, service_fn};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-//! // The embedder's own table of users, and its own words for a refusal.
+//! // The embedder's own table of users and its own text of a refusal.
 //! let users = HashMap::from([("ann", Arc::new(suite::caller(1)))]);
 //! let layer = WindowLayer::new(Arc::new(MemoryCounters::default()))
 //!     .with_caller(Arc::new(ManualClock::at(Time::default())), move |request: &http::Request<String>| {

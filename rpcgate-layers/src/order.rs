@@ -2,8 +2,8 @@
 //!
 //! Layers of calls in a wrong order do not compile, because the service that they make takes no calls. Where such a service
 //! is called as a method (`.call(…)`, `.oneshot(…)`), the compiler only says that it has no such method (E0599). Where a
-//! function asks for the service, as [`check_order`] does, and axum and hyper too, it says which layer does not lie before
-//! which other one.
+//! function takes the service as an argument, as [`check_order`] does, and axum and hyper too, the message names the two
+//! layers that are in the wrong order.
 
 use tower_service::Service;
 

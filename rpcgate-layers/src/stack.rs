@@ -130,7 +130,7 @@ pub type MessageStack<S> = Gate<Gate<Gate<Gate<Gate<S, Closed>, Heavy>, Pace>, S
 pub fn http_stack(parts: &Parts) -> HttpStack {
     let upstream = Upstream::new(parts.pools.clone()).with_limits(parts.reply);
     let layers = (
-        // Every response leaves through this layer, so each carries its id and the headers it owes.
+        // Every response leaves through this layer, so each carries its id and its headers.
         RespondLayer::new(parts.accounting.clock.clone()),
         // Behind the admission the caller is known and its record is certain.
         layer_fn(|inner| admission_stack(parts, Entrance::HTTP, inner)),

@@ -31,7 +31,7 @@ use std::sync::Arc;
 /// The pools at work, by chain.
 pub(crate) type PoolMap = HashMap<&'static str, Arc<Pool>>;
 
-/// Every chain of the catalog as `config` leaves it, served if it has a pool. Heads of `before` are kept.
+/// Every chain of the catalog with the settings of `config`, served if it has a pool. Heads of `before` are kept.
 pub(crate) fn chains(config: &Config, pools: &PoolMap, before: &Chains) -> Chains {
     let chain = |adapter: Arc<dyn rpcgate_core::adapter::Adapter>| {
         let name = adapter.facts().name.as_str();
@@ -110,7 +110,7 @@ pub(crate) fn size(bytes: u64) -> usize {
 /// one.
 pub struct FileDirectory {
     keys: ArcSwap<MemoryDirectory>,
-    /// Every key there ever was, for the tombstones.
+    /// All keys that ever were in the configuration, so that removed ones are known as revoked.
     seen: Mutex<HashMap<KeyHash, Arc<Caller>>>,
 }
 
@@ -128,8 +128,8 @@ impl FileDirectory {
         directory
     }
 
-    /// Puts the keys of `config` in the place of the former ones. No key is good for a moment that neither the former
-    /// nor the new configuration accepts.
+    /// Replaces the previous keys by those of `config`. At no moment is a key accepted that is in neither of the two
+    /// configurations.
     pub fn replace(&self, config: &Config) {
         let mut seen = self.seen.lock();
         let callers = config.callers();

@@ -1,7 +1,7 @@
 //! The description of the API: OpenAPI 3.0.3 (specification, "Versioning").
 //!
 //! The handlers describe it as 3.1. Parts that 3.0 expresses differently are converted, and parts common to all operations
-//! is added by rule instead of being repeated at each.
+//! are added by rule instead of being repeated at each.
 
 use crate::management::access::LEAST_ROLE;
 use crate::management::error::ErrorBody;

@@ -1,4 +1,4 @@
-//! What both binaries need to be good processes: exit codes, the log, signals, the configuration, the runtime and
+//! What both binaries need as processes: exit codes, the log, signals, the configuration, the runtime and
 //! accepting connections.
 
 pub mod accept;

@@ -67,9 +67,9 @@ use tower_service::Service;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct OwnedCall {
-    /// The chain it is for.
+    /// Its chain.
     pub chain: Arc<Chain>,
-    /// Whose it is.
+    /// Its caller.
     pub caller: Arc<Caller>,
     /// Its method as sent, escapes resolved. Of a REST call the name that it is metered by: the last segment of its path.
     pub method: String,
@@ -80,7 +80,7 @@ pub struct OwnedCall {
     pub body: Bytes,
     /// Whether it is a REST call.
     pub is_rest: bool,
-    /// What holds for it.
+    /// The rule of its method.
     pub rule: MethodRule,
     /// The time of its request's arrival.
     pub arrival: Time,

@@ -64,7 +64,7 @@ impl WindowLayer {
         WindowLayer { counters, batch: BatchCounts::Request, way: Native }
     }
 
-    /// The same layer, a batch counted as `batch` says.
+    /// The same layer, which counts a batch as `batch` says.
     #[must_use]
     pub fn with_batches(mut self, batch: BatchCounts) -> Self {
         self.batch = batch;

@@ -145,7 +145,7 @@ impl GatewayBuilder {
         self
     }
 
-    /// Serves a chain that an operator has changed, from nodes with settings of their own.
+    /// Serves a chain that an operator has changed, from nodes with their own settings.
     pub fn chain_with(
         mut self,
         chain: impl Into<Arc<Chain>>,
@@ -155,13 +155,13 @@ impl GatewayBuilder {
         self
     }
 
-    /// Accepts a key, as the only one of a project and tenant of its own, on this plan.
+    /// Accepts a key on this plan. It is the only key of its project and tenant.
     pub fn key(mut self, key: impl Into<String>, plan: Plan) -> Self {
         self.keys.push((key.into(), plan));
         self
     }
 
-    /// Looks keys up in a directory of yours.
+    /// Looks keys up in your own directory.
     pub fn directory(mut self, directory: Arc<dyn Directory>) -> Self {
         self.directory = Some(directory);
         self
@@ -173,7 +173,7 @@ impl GatewayBuilder {
         self.directory(Arc::new(OpenDirectory::new(caller(0, plan))))
     }
 
-    /// The clock that windows, quotas and latencies go by. Default: the system's.
+    /// The clock of windows, quotas and latencies. Default: the system's.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
@@ -185,13 +185,13 @@ impl GatewayBuilder {
         self
     }
 
-    /// Takes the record of every request before its response leaves. Default: usage is metered and not kept.
+    /// Receives the record of every request before its response leaves. Default: usage is metered and discarded.
     pub fn usage_sink(mut self, sink: Arc<dyn UsageSink>) -> Self {
         self.usage_sink = sink;
         self
     }
 
-    /// Keeps answers. Default: 64 MiB in memory.
+    /// Stores cached answers. Default: 64 MiB in memory.
     pub fn reply_store(mut self, replies: Arc<dyn ReplyStore>) -> Self {
         self.reply_store = Some(replies);
         self

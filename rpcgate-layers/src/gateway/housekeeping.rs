@@ -55,14 +55,14 @@ impl Housekeeping {
         self
     }
 
-    /// Does all of it until it is dropped. It needs tokio's timer.
+    /// Runs all of this until it is dropped. It needs tokio's timer.
     pub async fn run(mut self) {
         let probes = std::mem::take(&mut self.probes);
         let probes = join_all(probes.into_iter().map(|(pool, chain, every)| watch_head(pool, chain, every)));
         join(probes, self.sweeps()).await;
     }
 
-    /// Sweeps now and then, and as soon as it sees that the clock was set back.
+    /// Sweeps at intervals, and as soon as it sees that the clock was set back.
     async fn sweeps(&self) {
         let mut tick = interval(LOOK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -71,7 +71,7 @@ const SYNCING: u8 = 1;
 const BEHIND: u8 = 2;
 const SILENT: u8 = 3;
 
-/// Consecutive failures from which on the node is to blame, and not the calls.
+/// Consecutive failures from which on the node is considered the cause, and not the calls.
 const MAX_FAILURES: u32 = 5;
 
 /// Consecutive probes without an answer from which on a node is silent.
@@ -166,7 +166,7 @@ impl HealthState {
         match (fault.cause, pause) {
             (_, Some(pause)) => self.ejected.pause(now, pause),
             (Cause::Status(401 | 403), None) => self.record_rejected_gateway(now),
-            // A node's dislike of one call says nothing about the next: no client may drive nodes out of the pool by the
+            // That a node rejects one call says nothing about the next: no client may drive nodes out of the pool by the
             // calls that it makes.
             (Cause::Status(status), None) if (400..500).contains(&status) && status != 429 => {}
             (Cause::Timeout | Cause::Broken | Cause::Undecodable | Cause::Status(_), None) => {

@@ -11,15 +11,15 @@
 //! | `in_flight` | how many calls a chain and a project may have at the nodes |
 //! | [`watch_head`] | the height of the chain, and which nodes are behind it |
 //!
-//! How a node is reached is the matter of [`transport`](crate::transport): a transport reads a node's configuration and
-//! reports to its health. Of the parts here only the pool knows a transport.
+//! [`transport`](crate::transport) decides how a node is reached: a transport reads a node's configuration and reports to
+//! its health. Of the parts here only the pool knows a transport.
 //!
 //! - A call that only reads is tried at [two nodes](RetryPolicy::attempts), as far as the
 //!   [retry budget](RetryPolicy::budget) allows. A broadcast is tried again only while no byte of it was written.
 //! - A node that cannot be reached, or whose last five answers were unusable, is backed off from: for 1 s at first, then twice
 //!   as long each time up to 30 s, or for as long as its own `Retry-After` says, a minute at most. A node that is silent,
-//!   syncing or behind comes after all healthy nodes, and a fallback after all nodes of a lower number. Some node is always
-//!   asked, whatever is known about them.
+//!   syncing or behind comes after all healthy nodes, and a fallback after all nodes of a lower number. One node is
+//!   always used, even if none is healthy.
 //!
 //! No lock is held while anything waits. Neither a call nor a connection starts a task: a call drives the connection it is
 //! on. Besides what hyper allocates, a call on an idle connection allocates the table of its headers, a box for its tries,

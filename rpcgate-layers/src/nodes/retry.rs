@@ -109,7 +109,7 @@ impl TryFailure {
 /// The step after a failed try.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum NextTry {
-    /// Nothing: the failure is the call's.
+    /// None: the call fails.
     GiveUp,
     /// The same node on a new connection.
     Reconnect,
@@ -131,7 +131,7 @@ impl Tries {
         Tries { made: 1, reconnected: false }
     }
 
-    /// Decides the step after `failure`; the budget is the caller's matter.
+    /// Decides the step after `failure`; the caller checks the budget.
     pub(super) fn after(
         &mut self,
         failure: TryFailure,

@@ -198,7 +198,7 @@ pub enum RouteMatch {
 }
 
 /// Where `path` leads for a request with this HTTP method. A chain's own name is compared as it was sent: another
-/// spelling of it is another path, and leads nowhere. The part below it, on chains that have paths of their own, is
+/// spelling of it is another path, which is not found. The part below it, on chains that have paths of their own, is
 /// brought into its [canonical form](Path), or refused with [`Refusal::InvalidPath`] where it has none.
 pub fn place(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
     if method == Method::OPTIONS {

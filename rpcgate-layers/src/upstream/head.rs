@@ -5,8 +5,8 @@ use http::{HeaderMap, StatusCode};
 use rpcgate_core::fault::{Cause, Fault};
 use smallvec::SmallVec;
 
-/// Whether a node says by this status that it does not serve any call of the gateway: its credentials and its limits
-/// are the operator's matter.
+/// Whether this status means that the node serves no call of the gateway: the operator is responsible for its credentials
+/// and its limits.
 pub(super) fn rejects_the_gateway(status: StatusCode) -> bool {
     matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS)
 }

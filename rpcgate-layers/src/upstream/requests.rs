@@ -20,7 +20,7 @@ pub(super) struct OutgoingRequest {
 }
 
 impl OutgoingRequest {
-    /// The answer that a node owes to it.
+    /// The answer that is expected from the node.
     pub(super) fn expected(&self, tally: &Tally) -> Expected {
         let is_notification = |place: &usize| tally.entries[*place].call.is_notification(&tally.body);
         match self.is_array {
@@ -90,8 +90,8 @@ pub(super) fn split(max_batch: usize, tally: &Tally) -> SmallVec<[OutgoingReques
     requests
 }
 
-/// Whether an id is neither a string, a number nor null (JSON-RPC 2.0, section 4). Nodes refuse such ids: geth takes a call
-/// with an object or an array for no call at all.
+/// Whether an id is neither a string, a number nor null (JSON-RPC 2.0, section 4). Nodes refuse such ids: geth does not accept
+/// a call with an object or an array as its id.
 fn is_odd(id: &[u8]) -> bool {
     matches!(id.first(), Some(b'{' | b'[' | b't' | b'f'))
 }

@@ -37,7 +37,7 @@ fn with_file(options: DemoOptions, home: &tempfile::TempDir, text: &str) -> Demo
     DemoOptions { config: Some(file), ..options }
 }
 
-/// Waits until `so`, looking again and again.
+/// Waits until `so` is true, polling it.
 async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
     let wait = async {
         while !so().await {
@@ -58,8 +58,8 @@ async fn start_at(options: &DemoOptions, clock: Arc<ManualClock>) -> Demo {
         let demo = async { Prepared::new(options).await?.start(start).await };
         started = match demo.await {
             Ok(demo) => Some(demo),
-            // One that was dropped a moment ago is about to let go of it; and a lock is also held for a moment by a
-            // process that another test is starting.
+            // A demo that was just dropped is about to release its lock. A process that another test is starting also holds
+            // it for a moment.
             Err(
                 DemoError::Start(StartError::Journal(JournalError::InUse { .. }))
                 | DemoError::Dir(DirError::InUse { .. }),
@@ -474,7 +474,7 @@ async fn an_error_names_the_option_with_the_unusable_value() {
     assert!(text.contains(&gateway.to_string()) && text.contains("--gateway"), "{text}");
     assert_eq!(failure.code(), 1);
     assert!(!home.path().join("demo.json").exists(), "nothing is ready");
-    // Nothing is left running that would be in the way of the next.
+    // Nothing is left running that would obstruct the next demo.
     let prepared = Prepared::new(&options(home.path())).await.unwrap();
     prepared.start(StartOptions::default()).await.unwrap().stop().await;
 }

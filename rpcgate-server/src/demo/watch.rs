@@ -3,7 +3,7 @@
 use rpcgate_admin::store::NodeState;
 use std::collections::BTreeMap;
 
-/// Looks in a row, a second apart, after which a node that has shown nothing counts as in trouble.
+/// Consecutive checks, a second apart, after which a node without any sign of life is reported.
 const PATIENCE: u32 = 3;
 
 /// Remembers reported problems, so that each is reported once.

@@ -115,7 +115,7 @@ pub(crate) async fn send(addr: SocketAddr, request: &str) -> String {
 
 pub(crate) async fn read(client: &mut TcpStream) -> String {
     let mut text = Vec::new();
-    // A connection that is reset says no more than one that is closed.
+    // A reset connection counts like a closed one.
     let _ = client.read_to_end(&mut text).await;
     String::from_utf8_lossy(&text).into_owned()
 }
@@ -152,7 +152,7 @@ async fn heads_above_the_limits_are_refused_in_words() {
         assert!(answer.ends_with(&format!("{{\"message\":\"{words}\"}}")), "{answer}");
     }
     let many = |count| (0..count).map(|n| format!("x-{n}: y\r\n")).collect::<String>();
-    // Of the second one hyper itself says so.
+    // The second one is refused by hyper itself.
     for count in [101, 500] {
         let answer = fixture.send(&format!("POST /eth HTTP/1.1\r\n{}\r\n", many(count))).await;
         assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
@@ -179,7 +179,7 @@ async fn a_request_that_says_in_two_ways_how_long_it_is_is_refused_and_ends_its_
         assert!(answer.contains("connection: close\r\n"), "{answer}");
         assert_eq!(answer.matches("HTTP/1.1").count(), 1, "what follows is not answered: {answer}");
     }
-    // As long a head as there may be, the length last.
+    // The longest permitted head, with the length last.
     let (path, long) = ("x".repeat(8_000), "y".repeat(15_000));
     let request =
         format!("POST /{path} HTTP/1.1\r\nhost: x\r\nx: {long}\r\n{}\r\n{}\r\n\r\n", lines[1], lines[0]);

@@ -69,7 +69,7 @@ impl Fixture {
         Config::read(&input).unwrap_or_else(|errors| panic!("{errors}"))
     }
 
-    /// Its state, once that of the gateway before, which may have been killed, has let go of the journal.
+    /// Its state, once the previous gateway, which may have been killed, has released the journal.
     async fn state(&self) -> Arc<State> {
         let mut state = None;
         until("the journal is free", async || {
@@ -148,7 +148,7 @@ impl Fixture {
     }
 }
 
-/// Waits until `so`, looking again and again.
+/// Waits until `so` is true, polling it.
 async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
     let wait = async {
         while !so().await {
@@ -355,7 +355,7 @@ async fn a_restart_keeps_windows_and_quota_to_the_unit() {
     app.clock.advance(Duration::from_secs(44));
     let gateway = app.start().await;
     assert_eq!(remaining(&call(&gateway, &account.text).await), [50 - 4, 2_500 - 4, 50_000 - 4]);
-    // Killed: it has no time for anything.
+    // Killed, so it cannot shut down.
     drop(gateway);
 
     app.clock.advance(Duration::from_secs(1));

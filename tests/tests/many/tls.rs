@@ -57,8 +57,8 @@ impl Authority {
         Postgres::secure(&certificate, &key)
     }
 
-    fn redis(&self, asks_who_comes: bool) -> RedisServer {
-        RedisServer::secure(&self.files("localhost"), asks_who_comes)
+    fn redis(&self, requires_client_certificate: bool) -> RedisServer {
+        RedisServer::secure(&self.files("localhost"), requires_client_certificate)
     }
 }
 

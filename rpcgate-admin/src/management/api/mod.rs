@@ -1,4 +1,4 @@
-//! The JSON face of the actions. It contains no rules.
+//! The JSON interface of the actions. It contains no rules.
 
 pub mod accounts;
 pub mod audit;

@@ -1,5 +1,5 @@
-//! The pages for people, at the root of the management listener: the HTML face of the actions that [`api`](super::api)
-//! is the JSON face of.
+//! The pages for people, at the root of the management listener: the HTML interface of the actions, as
+//! [`api`](super::api) is their JSON interface.
 //!
 //! Pages link to each other by relative paths, so that they can be served below a path of the dashboard's host. Only
 //! the registration page needs a script, because the browser has to solve its challenge.

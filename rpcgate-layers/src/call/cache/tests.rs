@@ -26,7 +26,7 @@ use tokio::sync::Semaphore;
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Bytes of the store: more than any test here keeps that does not mean to fill it.
+/// Bytes of the store: enough for every test that does not fill it on purpose.
 const ROOM: u64 = 2 << 20;
 
 /// How a call ends at the node.
@@ -46,7 +46,7 @@ struct Inside {
     say: Mutex<Say>,
 }
 
-/// Counts a set that goes without an answer.
+/// Counts a set that is dropped without an answer.
 struct Leaving<'a>(&'a Inside, bool);
 
 impl Drop for Leaving<'_> {

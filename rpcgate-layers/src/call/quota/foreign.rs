@@ -67,7 +67,7 @@ impl<F, J, P> QuotaLayer<ForeignQuota<F, J, P>> {
         })
     }
 
-    /// The same layer, which hands a record of every request to `sink` before its response leaves, with one line: the call's
+    /// The same layer, which passes a record of every request to `sink` before its response leaves, with one line: the call's
     /// method, its charge and its outcome. The line's status is 200 for a charged call, 502 for a failed one, 499 for a
     /// dropped one, and the refusal's own. It counts no bytes.
     #[must_use]

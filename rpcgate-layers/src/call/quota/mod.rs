@@ -5,7 +5,7 @@
 //! the client left before anything was sent) are returned when the set's tally is dropped. The layer refuses with
 //! [`Refusal::Quota`].
 //!
-//! Over foreign requests each request is one call. [`recording`](QuotaLayer::recording) hands a record of it to a sink, and
+//! Over foreign requests each request is one call. [`recording`](QuotaLayer::recording) passes a record of it to a sink, and
 //! [`charging_if`](QuotaLayer::charging_if) says which responses are charged:
 //!
 //! ```

@@ -39,7 +39,7 @@ struct Tls {
     port: u16,
     /// Files: the server's certificate, its key, and the authority of client certificates.
     files: [PathBuf; 3],
-    asks_who_comes: bool,
+    requires_client_certificate: bool,
 }
 
 impl RedisServer {
@@ -52,13 +52,13 @@ impl RedisServer {
     }
 
     /// Starts a server with TLS at [`secure_port`](Self::secure_port), with the certificate in the first file and the key in
-    /// the second. With `asks_who_comes` it requires client certificates from the authority in the third. The harness itself
-    /// uses another port.
+    /// the second. With `requires_client_certificate` it requires client certificates from the authority in the third. The
+    /// harness itself uses another port.
     ///
     /// # Panics
     /// When it is not installed, or does not start.
-    pub fn secure(files: &[PathBuf; 3], asks_who_comes: bool) -> RedisServer {
-        RedisServer::somewhere(&|port| Some(Tls { port, files: files.clone(), asks_who_comes }))
+    pub fn secure(files: &[PathBuf; 3], requires_client_certificate: bool) -> RedisServer {
+        RedisServer::somewhere(&|port| Some(Tls { port, files: files.clone(), requires_client_certificate }))
     }
 
     fn somewhere(tls: &dyn Fn(u16) -> Option<Tls>) -> RedisServer {
@@ -84,11 +84,11 @@ impl RedisServer {
                       pid=$!; echo $pid; read _; kill -9 $pid";
         let mut shell = Command::new("sh");
         shell.args([Path::new("-c"), Path::new(script), &server, Path::new(&port.to_string())]);
-        if let Some(Tls { port, files: [certificate, key, authority], asks_who_comes }) = &tls {
+        if let Some(Tls { port, files: [certificate, key, authority], requires_client_certificate }) = &tls {
             shell.args(["--tls-port", &port.to_string()]);
             shell.arg("--tls-cert-file").arg(certificate).arg("--tls-key-file").arg(key);
             shell.arg("--tls-ca-cert-file").arg(authority);
-            shell.args(["--tls-auth-clients", if *asks_who_comes { "yes" } else { "no" }]);
+            shell.args(["--tls-auth-clients", if *requires_client_certificate { "yes" } else { "no" }]);
         }
         let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let leash = shell.stdin.take();

@@ -159,7 +159,7 @@ pub fn key_of<B>(request: &Request<B>, places: KeyPlaces) -> Option<Cow<'_, str>
     const NAME: &str = "apikey";
     for name in [Some(NAME), places.header].into_iter().flatten() {
         if let Some(value) = request.headers().get(name).filter(|value| !value.is_empty()) {
-            // A key that is not text is a key too, an unknown one.
+            // A key that is not text counts as an unknown key.
             return Some(Cow::Borrowed(value.to_str().unwrap_or("\u{fffd}")));
         }
     }

@@ -6,7 +6,7 @@
 //! the records of refused requests, which it [observes](rpcgate_core::tally::Accounting::observed_by) on their way to the
 //! sink. A caller that was not refused is not looked up while no key at all is cooled down.
 //!
-//! It promises nothing beyond the process: each gateway counts for itself, and a restart forgets.
+//! It promises nothing beyond the process: each gateway counts for itself, and a restart restores all limits.
 //!
 //! In any other tower stack it works over `http::Request`: it takes the caller from the request's extensions, replaces it
 //! there, and counts the responses with status 429.

@@ -16,8 +16,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// An open connection to a node. Dropping it closes the socket at once, even with a call in flight. It is passed on in a
-/// box, because it changes hands several times a call.
+/// An open connection to a node. Dropping it closes the socket at once, even with a call in flight. It is boxed,
+/// because it is moved several times a call.
 pub(super) struct NodeConnection {
     sender: SendRequest<Full<Bytes>>,
     driver: Driver,

@@ -130,7 +130,7 @@ async fn a_key_replacement_that_was_killed_halfway_is_completed_by_the_next_star
     let home = tempfile::tempdir().unwrap();
     start(&options(home.path())).await.stop().await;
     let (old, store) = (remembered(&home), store(&home).await);
-    // The old one is withdrawn and the new one written down, but not in the database.
+    // The old key is revoked and the new one stored in `state.json`, but not in the database.
     store.revoke_key(old.tenant, old.key, NOW).await.unwrap();
     let mut new = old.clone();
     new.renew(&KeyForge::new(old.key_secret.as_bytes())).unwrap();
@@ -370,7 +370,7 @@ async fn a_database_that_cannot_be_used_is_named() {
         assert!(failure.code() == code && said.contains(words) && !said.contains("hunter2"), "{said}");
         assert!(!home.path().join(FILE).exists());
     }
-    // None of them is in the way of a start that can be.
+    // None of them prevents a later start.
     assert!(is_served(&start(&options(home.path())).await).await);
 }
 

@@ -31,7 +31,7 @@ async fn get_admin(demo: &Demo, path: &str) -> (u16, String) {
     get(&format!("{}{path}", sheet(demo)["admin"].as_str().unwrap())).await
 }
 
-/// Whether `login`, an object with `email` and `password`, is good for logging in.
+/// Whether `login`, an object with `email` and `password`, can log in.
 async fn logs_in(demo: &Demo, login: &Value) -> bool {
     let url = format!("{}/api/v1/auth/login", sheet(demo)["admin"].as_str().unwrap());
     let body = json!({ "email": login["email"], "password": login["password"] }).to_string();

@@ -46,7 +46,7 @@ impl Process {
         Process::spawn_with(home, "", Stdio::inherit())
     }
 
-    /// One with more options, that tells what it has to say to people to `told`.
+    /// A demo with more options, whose standard error goes to `reported`.
     fn spawn_with(home: &Path, more: &str, reported: Stdio) -> Process {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args([SERVE, "--exact", "--nocapture", "--test-threads=1"]);
@@ -76,7 +76,7 @@ impl Process {
         (process, sheet)
     }
 
-    /// Asks it to end, and waits until it has. Whether it did in peace.
+    /// Sends it SIGTERM and waits for its end. Returns whether it ended with success.
     async fn stop(mut self) -> bool {
         // The shell's own `kill`: a program of that name is not on every machine.
         let reported =
@@ -164,7 +164,7 @@ async fn sigterm_ships_everything_and_a_kill_loses_nothing() {
 #[tokio::test]
 async fn the_terminal_shows_the_start_and_the_chosen_nodes_that_do_not_answer() {
     let home = tempfile::tempdir().unwrap();
-    let reported = home.path().join("told");
+    let reported = home.path().join("stderr");
     // No process listens on the port of a closed socket.
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let more = format!(" --node eth=http://u:secret@{gone}");

@@ -75,7 +75,7 @@ impl Fixture {
         TestCaller { tenant, project, key, text }
     }
 
-    /// A caller with nothing special about it.
+    /// An ordinary caller.
     async fn plain(&mut self) -> TestCaller {
         self.caller(Tier::Enterprise, Scope::All, &[]).await
     }
@@ -99,7 +99,7 @@ impl Fixture {
         found.unwrap_or_else(|_| panic!("no record of {answer:?}"))
     }
 
-    /// Asks as `caller`, and checks status and outcome, of the answer and of its record.
+    /// Sends a call as `caller`, and checks status and outcome, of the answer and of its record.
     async fn check(
         &self,
         caller: &TestCaller,
@@ -266,7 +266,7 @@ async fn a_restart_continues_the_counts() {
     let demo = start_at(&options, clock.clone()).await;
     let sheet_before = sheet(&demo);
     assert_eq!(left(&ask(&demo).await), text([1_000 - 3, 50_000 - 3, 1_000_000 - 3]));
-    // Killed: it has no time for anything.
+    // Killed, so it cannot shut down.
     drop(demo);
 
     clock.advance(Duration::from_secs(60));

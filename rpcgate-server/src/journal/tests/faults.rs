@@ -1,4 +1,4 @@
-//! A medium that does as a test says.
+//! A medium that a test controls.
 
 use super::super::medium::{Disk, Medium, MediumFile};
 use parking_lot::{Condvar, Mutex};

@@ -315,7 +315,7 @@ fn a_killed_process_keeps_every_record_that_it_appended() {
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        // What it said before it was killed, and was not read yet. The last line may be cut short.
+        // The unread rest of its output before it was killed. The last line may be cut short.
         let rest: Vec<_> = lines.map(Result::unwrap).collect();
         last = rest.into_iter().rev().skip(1).find_map(number).unwrap_or(last);
         let kept = numbers(&open(home.path()));

@@ -1,4 +1,4 @@
-//! The journal as its callers and its shipper see it, on good days.
+//! The journal as its callers and its shipper see it, in normal operation.
 
 mod faults;
 mod left;

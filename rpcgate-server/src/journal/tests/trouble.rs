@@ -212,7 +212,7 @@ fn a_write_that_waits_for_a_processor_is_no_sign_of_a_stalled_disk() {
             append(&fixture.journal, 2);
             ended.store(true, Ordering::Relaxed);
         });
-        // Many looks of the thread that watches.
+        // Many checks of the watching thread.
         let begun = SystemClock::new();
         until("time passes", || begun.elapsed() > STALL * 4);
         assert!(!fixture.journal.status().stalled && !ended.load(Ordering::Relaxed));

@@ -28,7 +28,7 @@ struct Contents {
     /// All changes below this number were removed.
     removed: u64,
     overlays_read: u32,
-    /// Questions of any kind.
+    /// Queries of any kind.
     asked: u32,
     mood: Mood,
 }
@@ -351,7 +351,7 @@ async fn a_database_that_was_restored_to_an_older_state_is_accepted() {
     }
     let mut feed = app.feed().await.unwrap();
     assert!(matches!(app.ask().await, Peek::Known(_)));
-    // The backup knows of two changes, and nothing of the key's holder.
+    // The backup contains two changes, and not the key's holder.
     app.office.inner.lock().newest = 2;
     app.office.inner.lock().keys.clear();
     feed.away = true;

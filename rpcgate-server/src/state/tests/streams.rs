@@ -131,7 +131,7 @@ async fn a_gateway_that_was_killed_counts_its_stream_once_and_its_handshake_in_t
     call_on(&stream);
     stream.push(200);
     stream.flush();
-    // Killed: nothing of it ends in order.
+    // Killed, so nothing of it ends normally.
     drop((gateway, state, sink));
     let gateway = app.start().await;
     drop(stream);
