@@ -1,5 +1,5 @@
-//! Says which servers there are on this machine, so that tests that need one are reported as ignored where it is
-//! missing. With `RPCGATE_REQUIRE_SERVICES=1` they run nevertheless, and fail.
+//! Reports which servers are installed on this machine, so that tests that need a missing one are reported as ignored.
+//! With `RPCGATE_REQUIRE_SERVICES=1` they run nevertheless, and fail.
 
 use std::path::{Path, PathBuf};
 

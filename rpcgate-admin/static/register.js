@@ -1,8 +1,7 @@
-// Does the work that registering costs: finds the number which, written behind the salt of a challenge, has the SHA-256
-// that the challenge names.
+// The proof of work for a registration: finds the number for which the SHA-256 of salt and number equals the challenge.
 //
-// The hash is computed here: the browser's own answers for each number by a promise, which takes longer than the hash,
-// and over plain HTTP it has none.
+// The hash is computed here: the browser's own function returns a promise for each number, which takes longer than the
+// hash, and browsers do not provide it over plain HTTP.
 "use strict";
 
 {
@@ -21,7 +20,7 @@
     return (word >>> by) | (word << (32 - by));
   }
 
-  // Takes one block of 64 bytes into the state.
+  // Adds one block of 64 bytes to the state.
   function block(state, bytes, at) {
     for (let i = 0; i < 16; i++, at += 4) {
       words[i] = (bytes[at] << 24) | (bytes[at + 1] << 16) | (bytes[at + 2] << 8) | bytes[at + 3];
@@ -58,7 +57,7 @@
     state[7] += h;
   }
 
-  // A function that hashes a salt of ASCII followed by a number.
+  // Returns a function that hashes an ASCII salt followed by a number.
   function hash(salt) {
     const state = new Int32Array(8);
     const room = (salt.length + 16 + 9 + 63) & ~63;
@@ -145,7 +144,7 @@
     }
   });
 
-  // A browser that goes back may show the page as it was left, waiting for an answer that has come.
+  // When the user goes back, the browser may show the page in its old state, still waiting for the answer.
   addEventListener("pageshow", (event) => {
     if (event.persisted) rest("");
   });

@@ -1,5 +1,5 @@
-//! `docs/chains.md` agrees with the catalog. `RPCGATE_WRITE_DOCS=1 cargo test -p rpcgate-chains --test document` writes it
-//! anew. The package leaves this test out, since the document is not in it.
+//! `docs/chains.md` agrees with the catalog. `RPCGATE_WRITE_DOCS=1 cargo test -p rpcgate-chains --test document`
+//! regenerates it. The package does not include this test, since it does not include the document.
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 

@@ -20,7 +20,7 @@ SITE = Site(os.environ["RPCGATE_SCHEMA_SHEET"])
 SEEN = open(os.environ["RPCGATE_SCHEMA_SEEN"], "a", buffering=1)
 LOCK = threading.RLock()
 
-#: Whoever owns what the calls of users and operators are about.
+#: The owner of the objects in the calls of users and operators.
 OWNER = SITE.person()
 PROJECT = OWNER.project()
 if GROUP == "user":

@@ -1,4 +1,4 @@
-//! A request's path and query: a path leads to a chain only as `/<chain>` or `/<chain>/`, and no key makes a panic.
+//! A request's path and query: a path leads to a chain only as `/<chain>` or `/<chain>/`, and no key causes a panic.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

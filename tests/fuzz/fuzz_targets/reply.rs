@@ -1,4 +1,4 @@
-//! A node's answer, whole and as a prefix: a prefix never says another thing than the whole.
+//! A node's answer, whole and as a prefix: a prefix never contradicts the whole.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,7 +1,7 @@
 //! The number of allocations in the stack for each kind of call, so that it cannot grow unnoticed.
 //!
 //! The stack is called without a server in front of it; its node is on a socket in a thread of its own. Allocations of
-//! hyper's client count; those of hyper's server do not. A lower number than expected fails as well: then write it down
+//! hyper's client count; those of hyper's server do not. A lower number than expected fails as well: then change it
 //! here.
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]

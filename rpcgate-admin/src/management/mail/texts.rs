@@ -16,7 +16,7 @@ impl Mail {
              Please confirm that this e-mail address is yours. Open this link within {within}:\n\n\
              {dash_url}/confirm?token={token}\n\n\
              Until then no API key can be created.\n\n\
-             If you have not registered, you need not do anything: without the link nobody can use the account.\n"
+             If you have not registered, you need not do anything: the account cannot be used without the link.\n"
         );
         Mail { to, subject: "Confirm your e-mail address".into(), text }
     }
@@ -26,11 +26,11 @@ impl Mail {
     pub fn registered_already(to: Address, dash_url: &str) -> Self {
         let dash_url = dash_url.trim_end_matches('/');
         let text = format!(
-            "Somebody has tried to register with rpcgate under this e-mail address. You have an account already; \
-             nothing was changed.\n\n\
+            "An account at rpcgate was requested for this e-mail address. You have an account already; nothing was \
+             changed.\n\n\
              If that was you, log in here:\n\n\
              {dash_url}/login\n\n\
-             If it was not, you need not do anything.\n"
+             If it was not you, you need not do anything.\n"
         );
         Mail { to, subject: "You have an account already".into(), text }
     }
@@ -39,11 +39,11 @@ impl Mail {
     pub fn password_reset(to: Address, link: &str, life: Duration) -> Self {
         let minutes = life.as_secs().div_ceil(60);
         let text = format!(
-            "A new password was asked for, for your account at rpcgate.\n\n\
+            "A new password was requested for your account at rpcgate.\n\n\
              To choose one, open this link within {minutes} minutes:\n\n\
              {link}\n\n\
-             All who are logged in to the account are logged out then.\n\n\
-             If it was not you who asked, you need not do anything: the password stays as it is.\n"
+             All sessions of the account end then.\n\n\
+             If you did not request it, you need not do anything: the password stays as it is.\n"
         );
         Mail { to, subject: "Choose a new password".into(), text }
     }
@@ -54,10 +54,10 @@ impl Mail {
         let dash_url = dash_url.trim_end_matches('/');
         let hours = life.as_secs().div_ceil(3_600);
         let text = format!(
-            "An account at rpcgate is to have this e-mail address.\n\n\
+            "This e-mail address was entered for an account at rpcgate.\n\n\
              Please confirm that the address is yours. Open this link within {hours} hours:\n\n\
              {dash_url}/confirm?token={token}\n\n\
-             If it was not you who asked, you need not do anything: without the link nothing is changed.\n"
+             If you did not request this, you need not do anything: without the link nothing is changed.\n"
         );
         Mail { to, subject: "Confirm your new e-mail address".into(), text }
     }
@@ -65,7 +65,7 @@ impl Mail {
     /// The mail to the requested new address if another account has it, which the requesting user must not learn.
     pub fn email_change_in_vain(to: Address, before: &Address) -> Self {
         let text = format!(
-            "The account of {before} at rpcgate was to have this e-mail address. But it belongs to another account \
+            "This e-mail address was entered for the account of {before} at rpcgate. But it belongs to another account \
              already. Nothing was changed.\n\n\
              If you do not know {before}, you need not do anything.\n"
         );
@@ -75,9 +75,9 @@ impl Mail {
     /// The mail that informs an address of a requested change of address.
     pub fn email_change_asked(to: Address, after: &Address) -> Self {
         let text = format!(
-            "Your account at rpcgate is to have another e-mail address: {after}. That counts as soon as the mail which \
-             was sent there is confirmed.\n\n\
-             If it was not you who asked, choose another password now: nothing is changed then.\n"
+            "Another e-mail address was entered for your account at rpcgate: {after}. The change takes effect when the \
+             mail to that address is confirmed.\n\n\
+             If you did not request this, choose another password now: nothing is changed then.\n"
         );
         Mail { to, subject: "Your e-mail address is to be changed".into(), text }
     }
@@ -85,9 +85,9 @@ impl Mail {
     /// The mail that informs an address that its account has another one now.
     pub fn email_changed(to: Address, after: &Address) -> Self {
         let text = format!(
-            "Your account at rpcgate has another e-mail address from now on: {after}. This is the last mail to this \
-             one.\n\n\
-             If it was not you who changed it, tell those who run the service.\n"
+            "The e-mail address of your account at rpcgate is now {after}. This is the last mail to the previous \
+             address.\n\n\
+             If you did not change it, contact the operators of the service.\n"
         );
         Mail { to, subject: "Your e-mail address was changed".into(), text }
     }
@@ -110,7 +110,7 @@ impl Mail {
         let text = format!(
             "{host} invites you to join an organisation at rpcgate. But this e-mail address belongs to an account \
              already, and an account cannot join a second organisation. Nothing was changed.\n\n\
-             If you want to join, ask {host} to invite another address of yours.\n"
+             If you want to join, ask {host} to invite another one of your addresses.\n"
         );
         Mail { to, subject: "You are invited to rpcgate".into(), text }
     }

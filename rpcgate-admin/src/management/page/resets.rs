@@ -87,7 +87,7 @@ pub(crate) async fn reset(
 ) -> Response {
     match resets::reset(&app, &token, password, &client).await {
         Ok(()) => {
-            let text = "Log in with it. Whoever was logged in to your account is not any more.".into();
+            let text = "Log in with it. All earlier sessions of your account have ended.".into();
             let link = Some((LOGIN, "Log in"));
             shown(StatusCode::OK, &Notice { title: "Your password is changed", text, link, is_good: true })
         }
