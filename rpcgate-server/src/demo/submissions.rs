@@ -204,7 +204,7 @@ mod tests {
         ] {
             fs::write(&file, text).unwrap();
             let error = Submissions::open(&dir, "eth", 7).unwrap_err().to_string();
-            assert!(error.contains(&format!("eth.submissions: {why}: mend it")), "{error}");
+            assert!(error.contains(&format!("eth.submissions: {why}: repair it")), "{error}");
             assert_eq!(fs::read_to_string(&file).unwrap(), text);
         }
     }

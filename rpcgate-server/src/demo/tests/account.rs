@@ -318,11 +318,11 @@ async fn a_key_put_into_state_json_by_hand_takes_the_place_of_the_old_one() {
     start(&options(home.path())).await.stop().await;
     let old = remembered(&home);
     let api_key = KeyForge::new(old.key_secret.as_bytes()).make().unwrap();
-    let mended = DemoState { api_key, ..old.clone() };
-    mended.keep(&Dir::open(home.path()).unwrap()).unwrap();
+    let repaired = DemoState { api_key, ..old.clone() };
+    repaired.keep(&Dir::open(home.path()).unwrap()).unwrap();
     let demo = start(&options(home.path())).await;
     let new = remembered(&home);
-    assert_eq!(DemoState { key: old.key, ..new.clone() }, mended);
+    assert_eq!(DemoState { key: old.key, ..new.clone() }, repaired);
     assert_ne!(new.key, old.key, "the usage of two keys with one identifier could not be distinguished");
     assert_eq!((status(&demo, &new.api_key).await.0, status(&demo, &old.api_key).await.0), (200, 401));
     assert_eq!(ids_of(&sheet(&demo)), ids(&new));
