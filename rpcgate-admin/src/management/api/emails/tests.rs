@@ -60,7 +60,7 @@ async fn a_new_address_takes_effect_once_confirmed_and_the_old_one_is_notified()
     assert_eq!(me().await, NEW);
     assert_eq!(login(&site, NEW, PASSWORD).await.status, StatusCode::OK);
     assert_eq!(login(&site, EMAIL, PASSWORD).await.status, StatusCode::UNAUTHORIZED);
-    assert!(to(&mails(&site), EMAIL).iter().any(|mail| mail.contains("from now on: countess@example.com")));
+    assert!(to(&mails(&site), EMAIL).iter().any(|mail| mail.contains("is now countess@example.com")));
     assert_eq!(confirm(&site, &token).await.0, StatusCode::BAD_REQUEST, "once");
     let user = site.app.store.user_by_email(NEW).await.unwrap().unwrap();
     let reported = site.app.store.audit(AuditSubject::Tenant(user.tenant.unwrap()), 99).await.unwrap();
