@@ -10,6 +10,7 @@ use crate::management::mail::{MailError, MailQueue, Mailer};
 use crate::management::metrics::Requests;
 use crate::store::{AttemptKind, Store, StoreError, UsageStore};
 use axum::extract::FromRef;
+use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::config::{ChallengeKind, Config, Overlay, PREFIX, Secret, Url};
 use rpcgate_core::secret::KeyForge;
@@ -90,14 +91,16 @@ impl AppState {
     ///
     /// # Errors
     /// [`AppStateError`]: a required secret is missing, or a database or the mail transport cannot be used.
-    pub async fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, AppStateError> {
-        let configured = Configured::of(&config)?;
-        let (url, migrate) = (config.database.url(), config.database.migrate);
-        let store = Store::open(url, migrate).await?.with_plans(config.plans.clone());
-        let usage = UsageStore::open(url, migrate).await?;
-        let limits = Arc::new(RequestLimits::new(config.admin.auth_per_minute, &clock));
-        let passwords = Passwords::new(HASHING, QUEUE);
-        Ok(configured.into_app_state(store, usage, clock, config, passwords, limits))
+    pub fn open(config: Config, clock: Arc<dyn Clock>) -> BoxFuture<'static, Result<Self, AppStateError>> {
+        Box::pin(async move {
+            let configured = Configured::of(&config)?;
+            let (url, migrate) = (config.database.url(), config.database.migrate);
+            let store = Store::open(url, migrate).await?.with_plans(config.plans.clone());
+            let usage = UsageStore::open(url, migrate).await?;
+            let limits = Arc::new(RequestLimits::new(config.admin.auth_per_minute, &clock));
+            let passwords = Passwords::new(HASHING, QUEUE);
+            Ok(configured.into_app_state(store, usage, clock, config, passwords, limits))
+        })
     }
 
     /// The state for a new `config`, which takes effect at once, except for the databases, which stay open until a
@@ -140,9 +143,11 @@ impl AppState {
     }
 
     /// Closes all connections to the databases.
-    pub async fn close(&self) {
-        self.store.close().await;
-        self.usage.close().await;
+    pub fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.store.close().await;
+            self.usage.close().await;
+        })
     }
 }
 

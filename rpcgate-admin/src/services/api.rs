@@ -7,6 +7,7 @@ use crate::management::router::router;
 use crate::process::accept::{Acceptor, ConnectionBound};
 use arc_swap::ArcSwap;
 use axum::Router;
+use rpcgate_core::backend::BoxFuture;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -99,16 +100,18 @@ impl Api {
 
     /// Stops accepting requests and finishes the running ones for at most `shutdown.grace`, then cuts the remaining
     /// connections and returns their number. The databases stay open.
-    pub async fn drain(self) -> usize {
-        self.leave.cancel();
-        self.tasks.close();
-        if tokio::time::timeout(self.grace, self.tasks.wait()).await.is_ok() {
-            return 0;
-        }
-        let remaining = self.tasks.len();
-        drop(self.cut);
-        self.tasks.wait().await;
-        remaining
+    pub fn drain(self) -> BoxFuture<'static, usize> {
+        Box::pin(async move {
+            self.leave.cancel();
+            self.tasks.close();
+            if tokio::time::timeout(self.grace, self.tasks.wait()).await.is_ok() {
+                return 0;
+            }
+            let remaining = self.tasks.len();
+            drop(self.cut);
+            self.tasks.wait().await;
+            remaining
+        })
     }
 }
 

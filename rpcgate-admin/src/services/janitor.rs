@@ -1,6 +1,7 @@
 //! The service that removes expired rows from the management database.
 
 use crate::store::Store;
+use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::clock::Clock;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,9 +31,11 @@ impl Janitor {
     }
 
     /// Stops after the current sweep.
-    pub async fn stop(self) {
-        drop(self.leave);
-        let _ = self.work.await;
+    pub fn stop(self) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            drop(self.leave);
+            let _ = self.work.await;
+        })
     }
 }
 

@@ -5,6 +5,9 @@
 //! must learn of is written in that transaction as a row of the change feed, which the store exposes as core's
 //! [`ChangeFeed`](rpcgate_core::backend::changes::ChangeFeed); what people may want to look up later is written in it
 //! as an audit entry. [`UsageStore`] holds usage.
+//!
+//! What the gateway calls returns a boxed future. The body of an async function is compiled in each crate that awaits it,
+//! so `rpcgate-server` would compile these again, a third of its code, and optimise them like the path of a call.
 
 mod connect;
 mod database_location;
@@ -39,6 +42,7 @@ pub use usage::{Removed, ShipError, UsageStore};
 use connect::{DEADLINE, Database, SERVER_DEADLINE};
 use database_location::DatabaseLocation;
 use error::RemovalStopped;
+use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::Plans;
@@ -65,10 +69,13 @@ impl Store {
     /// [`StoreError::Url`] if `url` is not such a URL, [`StoreError::File`] if the file cannot be created or opened,
     /// [`StoreError::Server`] if the server cannot be used, [`StoreError::Outdated`] if the schema is not up to date
     /// and `migrate` is false, [`StoreError::Unavailable`].
-    pub async fn open(url: &str, migrate: bool) -> Result<Self, StoreError> {
-        let location = DatabaseLocation::parse(url)?;
-        let deadline = if let DatabaseLocation::Server(_) = location { SERVER_DEADLINE } else { DEADLINE };
-        Self::open_at(&location, migrate, deadline).await
+    pub fn open(url: &str, migrate: bool) -> BoxFuture<'_, Result<Self, StoreError>> {
+        Box::pin(async move {
+            let location = DatabaseLocation::parse(url)?;
+            let deadline =
+                if let DatabaseLocation::Server(_) = location { SERVER_DEADLINE } else { DEADLINE };
+            Self::open_at(&location, migrate, deadline).await
+        })
     }
 
     async fn open_at(
@@ -93,8 +100,10 @@ impl Store {
     }
 
     /// Closes all connections of this store and its clones, which checkpoints SQLite's log into the file.
-    pub async fn close(&self) {
-        self.database.close().await;
+    pub fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.database.close().await;
+        })
     }
 
     /// Reads, within the deadline.

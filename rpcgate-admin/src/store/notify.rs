@@ -6,6 +6,7 @@
 
 use super::Store;
 use super::server::Server;
+use rpcgate_core::backend::BoxFuture;
 use sea_orm::sqlx::Executor;
 use sea_orm::sqlx::postgres::PgListener;
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr};
@@ -37,21 +38,21 @@ impl Store {
     /// Calls `on_change` whenever there may be new changes, for as long as this future is polled. SQLite files have
     /// no notifications. Changes that happen while no connection listens are not reported, so this does not replace
     /// polling.
-    pub async fn notifications(&self, on_change: impl Fn()) {
-        self.notify_within(QUIET, PATIENCE, on_change).await;
+    pub fn notifications<'a>(&'a self, on_change: &'a (dyn Fn() + Send + Sync)) -> BoxFuture<'a, ()> {
+        Box::pin(self.notify_within(QUIET, PATIENCE, on_change))
     }
 
-    async fn notify_within(&self, quiet: Duration, patience: Duration, on_change: impl Fn()) {
+    async fn notify_within(&self, quiet: Duration, patience: Duration, on_change: &(dyn Fn() + Send + Sync)) {
         let Some(server) = self.database.server() else { return std::future::pending().await };
         loop {
-            listen(server, quiet, patience, &on_change).await;
+            listen(server, quiet, patience, on_change).await;
             sleep(PAUSE).await;
         }
     }
 }
 
 /// Listens until the connection ends for any reason.
-async fn listen(server: &Server, quiet: Duration, patience: Duration, on_change: &impl Fn()) {
+async fn listen(server: &Server, quiet: Duration, patience: Duration, on_change: &(dyn Fn() + Send + Sync)) {
     let listening = async {
         let mut listener = PgListener::connect_with(&server.single()).await?;
         listener.eager_reconnect(false);
@@ -125,7 +126,7 @@ mod tests {
             let (notified, store) = (Arc::new(Notify::new()), store.clone());
             let notify = notified.clone();
             let listening = async move {
-                store.notify_within(quiet, Duration::from_secs(2), || notify.notify_one()).await;
+                store.notify_within(quiet, Duration::from_secs(2), &|| notify.notify_one()).await;
             };
             let listener = Listener { notified, task: tokio::spawn(listening) };
             listener.hears("that it listens").await;
@@ -193,7 +194,7 @@ mod tests {
         let site = Site::file();
         let store = store(site.url()).await;
         tokio::time::pause();
-        let listening = store.notifications(|| panic!("there are no listeners"));
+        let listening = store.notifications(&|| panic!("there are no listeners"));
         assert!(timeout(Duration::from_secs(3_600), listening).await.is_err());
     }
 }

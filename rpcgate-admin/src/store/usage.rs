@@ -6,6 +6,7 @@ use super::database_location::DatabaseLocation;
 use super::server::AdvisoryLock;
 use super::shares::UsagePermits;
 use super::{StoreError, migration};
+use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::usage::bound::KnownRows;
 use rpcgate_core::usage::method::KnownMethods;
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbErr};
@@ -93,8 +94,10 @@ impl UsageStore {
     ///
     /// # Errors
     /// Those of [`Store::open`](super::Store::open).
-    pub async fn open(url: &str, migrate: bool) -> Result<Self, StoreError> {
-        Self::open_at(&DatabaseLocation::parse(url)?.usage(), migrate, DEADLINE).await
+    pub fn open(url: &str, migrate: bool) -> BoxFuture<'_, Result<Self, StoreError>> {
+        Box::pin(
+            async move { Self::open_at(&DatabaseLocation::parse(url)?.usage(), migrate, DEADLINE).await },
+        )
     }
 
     pub(super) async fn open_at(
@@ -115,8 +118,10 @@ impl UsageStore {
     }
 
     /// Closes all connections of this store and its clones, which checkpoints SQLite's log into the file.
-    pub async fn close(&self) {
-        self.database.close().await;
+    pub fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            self.database.close().await;
+        })
     }
 
     /// Reads, within the deadline.

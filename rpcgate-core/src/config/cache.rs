@@ -5,7 +5,6 @@ use super::units::{GIB, MIB};
 
 /// `[cache]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub struct CacheSettings {
     /// The size of the cache in bytes; 0 turns it off.
     pub bytes: u64,

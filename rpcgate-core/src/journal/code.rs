@@ -3,7 +3,7 @@
 
 use crate::backend::usage_sink::{Outcome, Phase};
 use crate::plan::Tier;
-use crate::transport::Transport;
+use crate::tally::Transport;
 
 /// An enumerated value.
 pub(super) trait Code: Copy + Sized + 'static {

@@ -4,7 +4,7 @@ use super::window::{Period, UsageWindow, WindowError};
 use crate::backend::usage_sink::shown_method;
 use crate::caller::{KeyId, ProjectId, TenantId};
 use crate::clock::Time;
-use crate::transport::Transport;
+use crate::tally::Transport;
 use std::fmt;
 use std::str::FromStr;
 use time::OffsetDateTime;

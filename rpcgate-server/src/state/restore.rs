@@ -74,8 +74,9 @@ impl Work {
         tracing::info!("ready: earlier records are shipped and counted again");
         let (notify, closing, telling) = (feed.notify(), self.closing.clone(), store.clone());
         let notifications = tokio::spawn(async move {
+            let on_change = || notify.notify_one();
             tokio::select! {
-                () = telling.notifications(|| notify.notify_one()) => {}
+                () = telling.notifications(&on_change) => {}
                 () = closing.cancelled() => {}
             }
         });

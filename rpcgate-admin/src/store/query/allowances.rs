@@ -5,6 +5,7 @@ use super::plans::plan;
 use super::value::{count, tier};
 use crate::store::entity::{keys, plans, projects, tenants};
 use crate::store::{Store, StoreError};
+use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::Plans;
@@ -23,46 +24,48 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn daily_allowances(
-        &self,
-        tenants: &BTreeSet<TenantId>,
-        plans: &Plans,
+    pub fn daily_allowances<'a>(
+        &'a self,
+        tenants: &'a BTreeSet<TenantId>,
+        plans: &'a Plans,
         now: Time,
-    ) -> Result<BTreeMap<TenantId, u64>, StoreError> {
-        let wanted: Vec<Uuid> = tenants.iter().map(|tenant| Uuid::from_u128(tenant.0)).collect();
-        self.read(async |database| {
-            let mut per_day: BTreeMap<Tier, u64> =
-                Tier::ALL.into_iter().map(|tier| (tier, plans.of(tier).per_day)).collect();
-            for row in plans::Entity::find().all(database).await? {
-                if let Some(limit) = plan(&row)?.per_day {
-                    per_day.insert(tier(&row.tier)?, limit);
+    ) -> BoxFuture<'a, Result<BTreeMap<TenantId, u64>, StoreError>> {
+        Box::pin(async move {
+            let wanted: Vec<Uuid> = tenants.iter().map(|tenant| Uuid::from_u128(tenant.0)).collect();
+            self.read(async |database| {
+                let mut per_day: BTreeMap<Tier, u64> =
+                    Tier::ALL.into_iter().map(|tier| (tier, plans.of(tier).per_day)).collect();
+                for row in plans::Entity::find().all(database).await? {
+                    if let Some(limit) = plan(&row)?.per_day {
+                        per_day.insert(tier(&row.tier)?, limit);
+                    }
                 }
-            }
-            let mut allowances = BTreeMap::new();
-            for chunk in wanted.chunks(TENANTS) {
-                let keys = keys::Entity::find()
-                    .select_only()
-                    .column(projects::Column::TenantId)
-                    .column_as(keys::Column::Id.count(), "keys")
-                    .inner_join(projects::Entity)
-                    .filter(projects::Column::TenantId.is_in(chunk.iter().copied()))
-                    .filter(active(now))
-                    .group_by(projects::Column::TenantId);
-                let keys: Vec<(Uuid, i64)> = keys.into_tuple().all(database).await?;
-                let keys: BTreeMap<Uuid, i64> = keys.into_iter().collect();
-                let tiers = tenants::Entity::find()
-                    .select_only()
-                    .columns([tenants::Column::Id, tenants::Column::Tier])
-                    .filter(tenants::Column::Id.is_in(chunk.iter().copied()));
-                let tiers: Vec<(Uuid, String)> = tiers.into_tuple().all(database).await?;
-                for (id, name) in tiers {
-                    let key_count = count("number of keys", keys.get(&id).copied().unwrap_or_default())?;
-                    let per_key = per_day.get(&tier(&name)?).copied().unwrap_or_default();
-                    allowances.insert(TenantId(id.as_u128()), per_key.saturating_mul(key_count));
+                let mut allowances = BTreeMap::new();
+                for chunk in wanted.chunks(TENANTS) {
+                    let keys = keys::Entity::find()
+                        .select_only()
+                        .column(projects::Column::TenantId)
+                        .column_as(keys::Column::Id.count(), "keys")
+                        .inner_join(projects::Entity)
+                        .filter(projects::Column::TenantId.is_in(chunk.iter().copied()))
+                        .filter(active(now))
+                        .group_by(projects::Column::TenantId);
+                    let keys: Vec<(Uuid, i64)> = keys.into_tuple().all(database).await?;
+                    let keys: BTreeMap<Uuid, i64> = keys.into_iter().collect();
+                    let tiers = tenants::Entity::find()
+                        .select_only()
+                        .columns([tenants::Column::Id, tenants::Column::Tier])
+                        .filter(tenants::Column::Id.is_in(chunk.iter().copied()));
+                    let tiers: Vec<(Uuid, String)> = tiers.into_tuple().all(database).await?;
+                    for (id, name) in tiers {
+                        let key_count = count("number of keys", keys.get(&id).copied().unwrap_or_default())?;
+                        let per_key = per_day.get(&tier(&name)?).copied().unwrap_or_default();
+                        allowances.insert(TenantId(id.as_u128()), per_key.saturating_mul(key_count));
+                    }
                 }
-            }
-            Ok(allowances)
+                Ok(allowances)
+            })
+            .await
         })
-        .await
     }
 }

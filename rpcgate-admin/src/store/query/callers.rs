@@ -5,6 +5,7 @@ use super::quotas::quota;
 use super::value::{names, tier, time};
 use crate::store::entity::{keys, projects, quotas, tenants};
 use crate::store::{Store, StoreError};
+use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::caller::{Caller, KeyId, MethodLists, ProjectId, TenantId};
 use rpcgate_core::config::Plans;
 use rpcgate_core::secret::KeyHash;
@@ -44,31 +45,41 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn caller(&self, hash: KeyHash, plans: &Plans) -> Result<Option<StoredKey>, StoreError> {
-        let row = self
-            .read(async |database| {
-                let found = keys::Entity::find()
-                    .select_only()
-                    .column_as(keys::Column::Id, "key")
-                    .columns([
-                        keys::Column::Prefix,
-                        keys::Column::Chains,
-                        keys::Column::ExpiresAt,
-                        keys::Column::RevokedAt,
-                    ])
-                    .column_as(projects::Column::Id, "project")
-                    .columns([projects::Column::AllowedMethods, projects::Column::BlockedMethods])
-                    .column_as(tenants::Column::Id, "tenant")
-                    .columns([tenants::Column::Tier, tenants::Column::Suspended])
-                    .columns([quotas::Column::CuPerDay, quotas::Column::CuPerMonth, quotas::Column::RpsLimit])
-                    .join(JoinType::InnerJoin, keys::Relation::Project.def())
-                    .join(JoinType::InnerJoin, projects::Relation::Tenant.def())
-                    .join(JoinType::LeftJoin, projects::Relation::Quota.def())
-                    .filter(keys::Column::Hash.eq(hash.0.to_vec()));
-                Ok(found.into_model::<Row>().one(database).await?)
-            })
-            .await?;
-        row.map(|row| stored(row, plans)).transpose()
+    pub fn caller<'a>(
+        &'a self,
+        hash: KeyHash,
+        plans: &'a Plans,
+    ) -> BoxFuture<'a, Result<Option<StoredKey>, StoreError>> {
+        Box::pin(async move {
+            let row = self
+                .read(async |database| {
+                    let found = keys::Entity::find()
+                        .select_only()
+                        .column_as(keys::Column::Id, "key")
+                        .columns([
+                            keys::Column::Prefix,
+                            keys::Column::Chains,
+                            keys::Column::ExpiresAt,
+                            keys::Column::RevokedAt,
+                        ])
+                        .column_as(projects::Column::Id, "project")
+                        .columns([projects::Column::AllowedMethods, projects::Column::BlockedMethods])
+                        .column_as(tenants::Column::Id, "tenant")
+                        .columns([tenants::Column::Tier, tenants::Column::Suspended])
+                        .columns([
+                            quotas::Column::CuPerDay,
+                            quotas::Column::CuPerMonth,
+                            quotas::Column::RpsLimit,
+                        ])
+                        .join(JoinType::InnerJoin, keys::Relation::Project.def())
+                        .join(JoinType::InnerJoin, projects::Relation::Tenant.def())
+                        .join(JoinType::LeftJoin, projects::Relation::Quota.def())
+                        .filter(keys::Column::Hash.eq(hash.0.to_vec()));
+                    Ok(found.into_model::<Row>().one(database).await?)
+                })
+                .await?;
+            row.map(|row| stored(row, plans)).transpose()
+        })
     }
 }
 
@@ -84,19 +95,22 @@ fn stored(row: Row, plans: &Plans) -> Result<StoredKey, StoreError> {
         rps_limit: row.rps_limit,
     });
     let quota = quota(figures.as_ref())?;
-    let lists =
-        MethodLists { allowed: methods(&row.allowed_methods)?, blocked: methods(&row.blocked_methods)? };
-    let caller = Caller::new(
-        KeyId(row.key.as_u128()),
-        ProjectId(row.project.as_u128()),
-        TenantId(row.tenant.as_u128()),
-        plans.of(tier(&row.tier)?),
-    )
-    .with_prefix(row.prefix)
-    .with_suspended(row.suspended)
-    .with_scope(scope(row.chains.as_deref())?)
-    .with_lists(lists)
-    .with_quota(quota)
-    .with_expiry(row.expires_at.map(time));
+    let caller = Caller {
+        prefix: row.prefix.into(),
+        suspended: row.suspended,
+        scope: scope(row.chains.as_deref())?,
+        lists: MethodLists {
+            allowed: methods(&row.allowed_methods)?,
+            blocked: methods(&row.blocked_methods)?,
+        },
+        quota,
+        expires_at: row.expires_at.map(time),
+        ..Caller::new(
+            KeyId(row.key.as_u128()),
+            ProjectId(row.project.as_u128()),
+            TenantId(row.tenant.as_u128()),
+            plans.of(tier(&row.tier)?),
+        )
+    };
     Ok(StoredKey { caller, revoked: row.revoked_at.is_some() })
 }

@@ -71,13 +71,16 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn newest_change(&self) -> Result<u64, StoreError> {
-        self.read(async |database| {
-            let newest = Entity::find().select_only().column(Column::Number).order_by_desc(Column::Number);
-            let number: Option<i64> = newest.into_tuple().one(database).await?;
-            Ok(number.map_or(0, i64::unsigned_abs))
+    pub fn newest_change(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(async move {
+            self.read(async |database| {
+                let newest =
+                    Entity::find().select_only().column(Column::Number).order_by_desc(Column::Number);
+                let number: Option<i64> = newest.into_tuple().one(database).await?;
+                Ok(number.map_or(0, i64::unsigned_abs))
+            })
+            .await
         })
-        .await
     }
 
     /// The number of the oldest change that is kept, or 0 if there has been none. A reader that has not seen
@@ -85,13 +88,15 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn oldest_change(&self) -> Result<u64, StoreError> {
-        self.read(async |database| {
-            let oldest = Entity::find().select_only().column(Column::Number).order_by_asc(Column::Number);
-            let number: Option<i64> = oldest.into_tuple().one(database).await?;
-            Ok(number.map_or(0, i64::unsigned_abs))
+    pub fn oldest_change(&self) -> BoxFuture<'_, Result<u64, StoreError>> {
+        Box::pin(async move {
+            self.read(async |database| {
+                let oldest = Entity::find().select_only().column(Column::Number).order_by_asc(Column::Number);
+                let number: Option<i64> = oldest.into_tuple().one(database).await?;
+                Ok(number.map_or(0, i64::unsigned_abs))
+            })
+            .await
         })
-        .await
     }
 
     /// The changes that may be removed: those below the first one that is young. The newest change always stays, so

@@ -6,6 +6,7 @@ use super::value::{count, moment, number, time, unreadable};
 use crate::store::entity::cooled_keys;
 use crate::store::entity::gateways::{ActiveModel, Column, Entity};
 use crate::store::{Store, StoreError};
+use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::safeguard::Cooled;
@@ -62,31 +63,37 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::TooLarge`], [`StoreError::Unavailable`].
-    pub async fn put_report(&self, report: &GatewayReport, cooled: &[Cooled]) -> Result<(), StoreError> {
-        let nodes = serde_json::to_string(&report.nodes).unwrap_or_else(|_| "[]".into());
-        let row = ActiveModel {
-            id: Set(Uuid::from_u128(report.id)),
-            seen_at: Set(moment(report.at)),
-            nodes: Set(nodes),
-        };
-        let cooled =
-            cooled.iter().map(|cooled| cooled_row(report.id, cooled)).collect::<Result<Vec<_>, _>>()?;
-        let long_ago = moment(report.at) - i64::try_from(SILENT.as_micros()).unwrap_or(i64::MAX);
-        self.write(async |transaction| {
-            let gone = Condition::all().add(Column::SeenAt.lte(long_ago));
-            remove::<Entity>(transaction, Column::Id, gone, 8).await?;
-            let upsert =
-                OnConflict::column(Column::Id).update_columns([Column::SeenAt, Column::Nodes]).to_owned();
-            Entity::insert(row).on_conflict(upsert).exec_without_returning(transaction).await?;
-            let before = cooled_keys::Column::Gateway.eq(Uuid::from_u128(report.id));
-            cooled_keys::Entity::delete_many().filter(before).exec(transaction).await?;
-            for rows in cooled.chunks(ROWS) {
-                let rows = cooled_keys::Entity::insert_many(rows.iter().cloned());
-                rows.exec_without_returning(transaction).await?;
-            }
-            Ok(())
+    pub fn put_report<'a>(
+        &'a self,
+        report: &'a GatewayReport,
+        cooled: &'a [Cooled],
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let nodes = serde_json::to_string(&report.nodes).unwrap_or_else(|_| "[]".into());
+            let row = ActiveModel {
+                id: Set(Uuid::from_u128(report.id)),
+                seen_at: Set(moment(report.at)),
+                nodes: Set(nodes),
+            };
+            let cooled =
+                cooled.iter().map(|cooled| cooled_row(report.id, cooled)).collect::<Result<Vec<_>, _>>()?;
+            let long_ago = moment(report.at) - i64::try_from(SILENT.as_micros()).unwrap_or(i64::MAX);
+            self.write(async |transaction| {
+                let gone = Condition::all().add(Column::SeenAt.lte(long_ago));
+                remove::<Entity>(transaction, Column::Id, gone, 8).await?;
+                let upsert =
+                    OnConflict::column(Column::Id).update_columns([Column::SeenAt, Column::Nodes]).to_owned();
+                Entity::insert(row).on_conflict(upsert).exec_without_returning(transaction).await?;
+                let before = cooled_keys::Column::Gateway.eq(Uuid::from_u128(report.id));
+                cooled_keys::Entity::delete_many().filter(before).exec(transaction).await?;
+                for rows in cooled.chunks(ROWS) {
+                    let rows = cooled_keys::Entity::insert_many(rows.iter().cloned());
+                    rows.exec_without_returning(transaction).await?;
+                }
+                Ok(())
+            })
+            .await
         })
-        .await
     }
 
     /// The reports sent after `since`, by ascending gateway identifier.

@@ -7,6 +7,7 @@ use super::value::{insert_error, list, moment, names, time, unreadable};
 use crate::store::entity::keys::{ActiveModel, Column, Entity, Model};
 use crate::store::entity::projects;
 use crate::store::{Store, StoreError};
+use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::caller::{KeyId, ProjectId, Scope, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::secret::KeyHash;
@@ -112,45 +113,55 @@ impl Store {
     /// # Errors
     /// [`StoreError::Taken`], [`StoreError::NotFound`] if the project does not exist, [`StoreError::Full`] if it has
     /// as many usable keys as the plan allows, [`StoreError::Unavailable`].
-    pub async fn create_key(&self, key: &Key, now: Time) -> Result<(), StoreError> {
-        self.write(async |transaction| {
-            let tenant = expect_live(transaction, key.project).await?;
-            let max = counts(transaction, &self.plans, tenant).await?.keys_per_project;
-            let project = Uuid::from_u128(key.project.0);
-            let others = Entity::find().filter(Column::ProjectId.eq(project)).filter(active(now));
-            if others.count(transaction).await? >= max.into() {
-                return Err(full(max, "keys of a project that can be used", "revoke one that is not needed"));
-            }
-            remove_ended(transaction, project, now).await?;
-            let chains = match &key.scope {
-                Scope::All => None,
-                Scope::Only(chains) => Some(list(chains.iter().map(|chain| &**chain))),
-            };
-            let row = ActiveModel {
-                id: Set(Uuid::from_u128(key.id.0)),
-                project_id: Set(project),
-                description: Set(key.description.clone()),
-                prefix: Set(key.prefix.clone()),
-                hash: Set(key.hash.0.to_vec()),
-                chains: Set(chains),
-                expires_at: Set(key.expires_at.map(moment)),
-                revoked_at: Set(key.revoked_at.map(moment)),
-                created_at: Set(moment(key.created_at)),
-            };
-            let done = Entity::insert(row).exec_without_returning(transaction).await;
-            done.map_err(|error| insert_error(error, "key", "project", Some(("hash", "text"))))?;
-            record(transaction, NewChange::Key(key.id), now).await
+    pub fn create_key<'a>(&'a self, key: &'a Key, now: Time) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.write(async |transaction| {
+                let tenant = expect_live(transaction, key.project).await?;
+                let max = counts(transaction, &self.plans, tenant).await?.keys_per_project;
+                let project = Uuid::from_u128(key.project.0);
+                let others = Entity::find().filter(Column::ProjectId.eq(project)).filter(active(now));
+                if others.count(transaction).await? >= max.into() {
+                    return Err(full(
+                        max,
+                        "keys of a project that can be used",
+                        "revoke one that is not needed",
+                    ));
+                }
+                remove_ended(transaction, project, now).await?;
+                let chains = match &key.scope {
+                    Scope::All => None,
+                    Scope::Only(chains) => Some(list(chains.iter().map(|chain| &**chain))),
+                };
+                let row = ActiveModel {
+                    id: Set(Uuid::from_u128(key.id.0)),
+                    project_id: Set(project),
+                    description: Set(key.description.clone()),
+                    prefix: Set(key.prefix.clone()),
+                    hash: Set(key.hash.0.to_vec()),
+                    chains: Set(chains),
+                    expires_at: Set(key.expires_at.map(moment)),
+                    revoked_at: Set(key.revoked_at.map(moment)),
+                    created_at: Set(moment(key.created_at)),
+                };
+                let done = Entity::insert(row).exec_without_returning(transaction).await;
+                done.map_err(|error| insert_error(error, "key", "project", Some(("hash", "text"))))?;
+                record(transaction, NewChange::Key(key.id), now).await
+            })
+            .await
         })
-        .await
     }
 
     /// A key of a tenant, revoked or not.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn key(&self, tenant: TenantId, id: KeyId) -> Result<Option<Key>, StoreError> {
-        self.read(async |database| of_tenant(tenant, id).one(database).await?.map(Key::try_from).transpose())
+    pub fn key(&self, tenant: TenantId, id: KeyId) -> BoxFuture<'_, Result<Option<Key>, StoreError>> {
+        Box::pin(async move {
+            self.read(async |database| {
+                of_tenant(tenant, id).one(database).await?.map(Key::try_from).transpose()
+            })
             .await
+        })
     }
 
     /// The keys of a tenant's project, including revoked ones, the oldest first; empty for another tenant's project.
@@ -197,18 +208,25 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the key is not this tenant's, [`StoreError::Unavailable`].
-    pub async fn revoke_key(&self, tenant: TenantId, id: KeyId, now: Time) -> Result<(), StoreError> {
-        self.write(async |transaction| {
-            let key = of_tenant(tenant, id).one(transaction).await?.ok_or(StoreError::NotFound("key"))?;
-            let update = Entity::update_many()
-                .col_expr(Column::RevokedAt, Expr::value(moment(now)))
-                .filter(Column::Id.eq(key.id))
-                .filter(Column::RevokedAt.is_null());
-            if update.exec(transaction).await?.rows_affected == 0 {
-                return Ok(());
-            }
-            record(transaction, NewChange::Key(id), now).await
+    pub fn revoke_key(
+        &self,
+        tenant: TenantId,
+        id: KeyId,
+        now: Time,
+    ) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.write(async |transaction| {
+                let key = of_tenant(tenant, id).one(transaction).await?.ok_or(StoreError::NotFound("key"))?;
+                let update = Entity::update_many()
+                    .col_expr(Column::RevokedAt, Expr::value(moment(now)))
+                    .filter(Column::Id.eq(key.id))
+                    .filter(Column::RevokedAt.is_null());
+                if update.exec(transaction).await?.rows_affected == 0 {
+                    return Ok(());
+                }
+                record(transaction, NewChange::Key(id), now).await
+            })
+            .await
         })
-        .await
     }
 }

@@ -7,6 +7,7 @@ use super::value::{count, moment, time, unreadable};
 use crate::store::entity::notifications::{Column, Entity, Model};
 use crate::store::entity::{daily_requests, minute_refusals, spikes};
 use crate::store::{StoreError, UsageStore, fresh_id};
+use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::Folded;
@@ -220,17 +221,19 @@ impl UsageStore {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn daily_requests(&self, day: u64) -> Result<BTreeMap<TenantId, u64>, StoreError> {
-        use daily_requests::{Column, Entity};
-        let rows = self
-            .read(async |database| {
-                Ok(Entity::find().filter(Column::Day.eq(stored(day))).all(database).await?)
-            })
-            .await?;
-        Ok(rows
-            .into_iter()
-            .map(|row| (TenantId(row.tenant.as_u128()), row.requests.unsigned_abs()))
-            .collect())
+    pub fn daily_requests(&self, day: u64) -> BoxFuture<'_, Result<BTreeMap<TenantId, u64>, StoreError>> {
+        Box::pin(async move {
+            use daily_requests::{Column, Entity};
+            let rows = self
+                .read(async |database| {
+                    Ok(Entity::find().filter(Column::Day.eq(stored(day))).all(database).await?)
+                })
+                .await?;
+            Ok(rows
+                .into_iter()
+                .map(|row| (TenantId(row.tenant.as_u128()), row.requests.unsigned_abs()))
+                .collect())
+        })
     }
 
     /// Raises what is due for a UTC day and was not raised with a shipment, because the allowance was unknown then or
@@ -238,36 +241,38 @@ impl UsageStore {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn remind(
-        &self,
+    pub fn remind<'a>(
+        &'a self,
         day: u64,
-        requests: &BTreeMap<TenantId, u64>,
-        allowances: &BTreeMap<TenantId, u64>,
+        requests: &'a BTreeMap<TenantId, u64>,
+        allowances: &'a BTreeMap<TenantId, u64>,
         now: Time,
-    ) -> Result<(), StoreError> {
-        let mut due: Vec<Notification> = requests
-            .iter()
-            .flat_map(|(tenant, requests)| {
-                daily(*tenant, day, *requests, allowances.get(tenant).copied(), now)
-            })
-            .collect();
-        if due.is_empty() {
-            return Ok(());
-        }
-        let since = moment(Time::from_secs(day.saturating_mul(DAY)));
-        let known: BTreeSet<(u128, String)> = self
-            .read(async |database| {
-                let known = Entity::find().select_only().columns([Column::Tenant, Column::Notice]);
-                let known = known.filter(Column::Since.eq(since)).filter(Column::At.gte(since));
-                let rows: Vec<(Uuid, String)> = known.into_tuple().all(database).await?;
-                Ok(rows.into_iter().map(|(tenant, notice)| (tenant.as_u128(), notice)).collect())
-            })
-            .await?;
-        due.retain(|due| !known.contains(&(due.tenant.0, due.notice.name().to_owned())));
-        if due.is_empty() {
-            return Ok(());
-        }
-        self.write(async |transaction| raise(transaction, &due).await).await
+    ) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            let mut due: Vec<Notification> = requests
+                .iter()
+                .flat_map(|(tenant, requests)| {
+                    daily(*tenant, day, *requests, allowances.get(tenant).copied(), now)
+                })
+                .collect();
+            if due.is_empty() {
+                return Ok(());
+            }
+            let since = moment(Time::from_secs(day.saturating_mul(DAY)));
+            let known: BTreeSet<(u128, String)> = self
+                .read(async |database| {
+                    let known = Entity::find().select_only().columns([Column::Tenant, Column::Notice]);
+                    let known = known.filter(Column::Since.eq(since)).filter(Column::At.gte(since));
+                    let rows: Vec<(Uuid, String)> = known.into_tuple().all(database).await?;
+                    Ok(rows.into_iter().map(|(tenant, notice)| (tenant.as_u128(), notice)).collect())
+                })
+                .await?;
+            due.retain(|due| !known.contains(&(due.tenant.0, due.notice.name().to_owned())));
+            if due.is_empty() {
+                return Ok(());
+            }
+            self.write(async |transaction| raise(transaction, &due).await).await
+        })
     }
 
     /// The notifications of a tenant, the newest first: the last 1,000.

@@ -5,6 +5,7 @@ use super::value::tier;
 use super::weights::weight;
 use crate::store::entity::{chain_switches, plans, weights};
 use crate::store::{Store, StoreError};
+use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::config::Overlay;
 use sea_orm::EntityTrait;
 
@@ -13,24 +14,26 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn overlay(&self) -> Result<Overlay, StoreError> {
-        let (plans, weights, switches) = self
-            .database
-            .snapshot(async |snapshot| {
-                let plans = plans::Entity::find().all(snapshot).await?;
-                let weights = weights::Entity::find().all(snapshot).await?;
-                let switches = chain_switches::Entity::find().all(snapshot).await?;
-                Ok::<_, StoreError>((plans, weights, switches))
-            })
-            .await?;
-        let mut overlay = Overlay::default();
-        for row in plans {
-            overlay.plans.insert(tier(&row.tier)?, plan(&row)?);
-        }
-        for row in weights {
-            overlay.weights.entry(row.chain).or_default().insert(row.method, weight(row.cu)?);
-        }
-        overlay.chains = switches.into_iter().map(|row| (row.chain, row.enabled)).collect();
-        Ok(overlay)
+    pub fn overlay(&self) -> BoxFuture<'_, Result<Overlay, StoreError>> {
+        Box::pin(async move {
+            let (plans, weights, switches) = self
+                .database
+                .snapshot(async |snapshot| {
+                    let plans = plans::Entity::find().all(snapshot).await?;
+                    let weights = weights::Entity::find().all(snapshot).await?;
+                    let switches = chain_switches::Entity::find().all(snapshot).await?;
+                    Ok::<_, StoreError>((plans, weights, switches))
+                })
+                .await?;
+            let mut overlay = Overlay::default();
+            for row in plans {
+                overlay.plans.insert(tier(&row.tier)?, plan(&row)?);
+            }
+            for row in weights {
+                overlay.weights.entry(row.chain).or_default().insert(row.method, weight(row.cu)?);
+            }
+            overlay.chains = switches.into_iter().map(|row| (row.chain, row.enabled)).collect();
+            Ok(overlay)
+        })
     }
 }

@@ -6,6 +6,7 @@ use super::value::{insert_error, list, moment, names, time};
 use crate::store::entity::projects::{ActiveModel, Column, Entity, Model};
 use crate::store::entity::{keys, quotas};
 use crate::store::{Store, StoreError};
+use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::{NotSet, Set};
@@ -104,35 +105,37 @@ impl Store {
     /// # Errors
     /// [`StoreError::Taken`], [`StoreError::NotFound`] if the tenant does not exist, [`StoreError::Full`] if it has
     /// as many undeleted projects as its plan allows; [`StoreError::Unavailable`].
-    pub async fn create_project(&self, project: &Project) -> Result<(), StoreError> {
-        self.write(async |transaction| {
-            let max = counts(transaction, &self.plans, project.tenant).await?.projects;
-            let its = Column::TenantId.eq(Uuid::from_u128(project.tenant.0));
-            if live().filter(its.clone()).count(transaction).await? >= max.into() {
-                return Err(full(max, "projects", "delete one that is not needed"));
-            }
-            let surplus = Entity::find()
-                .select_only()
-                .column(Column::Id)
-                .filter(its)
-                .filter(Column::DeletedAt.is_not_null())
-                .order_by_desc(Column::DeletedAt)
-                .offset(DELETED_KEPT)
-                .limit(DELETED_KEPT);
-            remove(transaction, surplus.into_tuple().all(transaction).await?).await?;
-            let row = ActiveModel {
-                id: Set(Uuid::from_u128(project.id.0)),
-                tenant_id: Set(Uuid::from_u128(project.tenant.0)),
-                name: Set(project.name.clone()),
-                allowed_methods: Set(methods(&project.allowed_methods)),
-                blocked_methods: Set(methods(&project.blocked_methods)),
-                created_at: Set(moment(project.created_at)),
-                deleted_at: Set(None),
-            };
-            let done = Entity::insert(row).exec_without_returning(transaction).await;
-            done.map(drop).map_err(|error| insert_error(error, "project", "tenant", None))
+    pub fn create_project<'a>(&'a self, project: &'a Project) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.write(async |transaction| {
+                let max = counts(transaction, &self.plans, project.tenant).await?.projects;
+                let its = Column::TenantId.eq(Uuid::from_u128(project.tenant.0));
+                if live().filter(its.clone()).count(transaction).await? >= max.into() {
+                    return Err(full(max, "projects", "delete one that is not needed"));
+                }
+                let surplus = Entity::find()
+                    .select_only()
+                    .column(Column::Id)
+                    .filter(its)
+                    .filter(Column::DeletedAt.is_not_null())
+                    .order_by_desc(Column::DeletedAt)
+                    .offset(DELETED_KEPT)
+                    .limit(DELETED_KEPT);
+                remove(transaction, surplus.into_tuple().all(transaction).await?).await?;
+                let row = ActiveModel {
+                    id: Set(Uuid::from_u128(project.id.0)),
+                    tenant_id: Set(Uuid::from_u128(project.tenant.0)),
+                    name: Set(project.name.clone()),
+                    allowed_methods: Set(methods(&project.allowed_methods)),
+                    blocked_methods: Set(methods(&project.blocked_methods)),
+                    created_at: Set(moment(project.created_at)),
+                    deleted_at: Set(None),
+                };
+                let done = Entity::insert(row).exec_without_returning(transaction).await;
+                done.map(drop).map_err(|error| insert_error(error, "project", "tenant", None))
+            })
+            .await
         })
-        .await
     }
 
     /// A tenant's project.
@@ -165,17 +168,19 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn projects(&self, tenant: TenantId) -> Result<Vec<Project>, StoreError> {
-        self.read(async |database| {
-            let rows = live()
-                .filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
-                .order_by_asc(Column::CreatedAt)
-                .order_by_asc(Column::Id)
-                .all(database)
-                .await?;
-            rows.into_iter().map(Project::try_from).collect()
+    pub fn projects(&self, tenant: TenantId) -> BoxFuture<'_, Result<Vec<Project>, StoreError>> {
+        Box::pin(async move {
+            self.read(async |database| {
+                let rows = live()
+                    .filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+                    .order_by_asc(Column::CreatedAt)
+                    .order_by_asc(Column::Id)
+                    .all(database)
+                    .await?;
+                rows.into_iter().map(Project::try_from).collect()
+            })
+            .await
         })
-        .await
     }
 
     /// Applies `change` to a tenant's project in one transaction and returns the changed project. Gateways are

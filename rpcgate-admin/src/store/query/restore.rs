@@ -7,6 +7,7 @@ use super::value::{moment, unreadable};
 use crate::store::entity::rollups::{Column, Entity};
 use crate::store::entity::{blocks, sums};
 use crate::store::{StoreError, UsageStore};
+use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::backend::counters::Restored;
 use rpcgate_core::caller::{KeyId, ProjectId};
 use rpcgate_core::clock::Time;
@@ -29,29 +30,33 @@ impl UsageStore {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]; [`StoreError::Unreadable`] for a damaged block.
-    pub async fn restore(&self, now: Time) -> Result<Restored, StoreError> {
-        let mut windows = self.windows(now).await?;
-        for block in self.blocks_of_minute(now).await? {
-            let Some(bytes) = self.bytes_of(block).await? else { continue };
-            let read = Block::read(&bytes, |reader, event| {
-                let Some(party) = reader.party(event.party) else { return };
-                if event.windowed > 0 && event.arrival.minute() == now.minute() {
-                    let [in_minute, ..] = windows.entry(party.key).or_default();
-                    *in_minute = in_minute.saturating_add(event.windowed.into());
-                }
-            });
-            read.map_err(|error| unreadable("block", format!("{block}: {error}")))?;
-        }
-        Ok(Restored { now, windows: windows.into_iter().collect(), units: self.units(now).await? })
+    pub fn restore(&self, now: Time) -> BoxFuture<'_, Result<Restored, StoreError>> {
+        Box::pin(async move {
+            let mut windows = self.windows(now).await?;
+            for block in self.blocks_of_minute(now).await? {
+                let Some(bytes) = self.bytes_of(block).await? else { continue };
+                let read = Block::read(&bytes, |reader, event| {
+                    let Some(party) = reader.party(event.party) else { return };
+                    if event.windowed > 0 && event.arrival.minute() == now.minute() {
+                        let [in_minute, ..] = windows.entry(party.key).or_default();
+                        *in_minute = in_minute.saturating_add(event.windowed.into());
+                    }
+                });
+                read.map_err(|error| unreadable("block", format!("{block}: {error}")))?;
+            }
+            Ok(Restored { now, windows: windows.into_iter().collect(), units: self.units(now).await? })
+        })
     }
 
     /// Like [`restore`](Self::restore) without the minute, which costs no more than a few sums.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn recorded(&self, now: Time) -> Result<Restored, StoreError> {
-        let windows = self.windows(now).await?.into_iter().collect();
-        Ok(Restored { now, windows, units: self.units(now).await? })
+    pub fn recorded(&self, now: Time) -> BoxFuture<'_, Result<Restored, StoreError>> {
+        Box::pin(async move {
+            let windows = self.windows(now).await?.into_iter().collect();
+            Ok(Restored { now, windows, units: self.units(now).await? })
+        })
     }
 
     /// An identifier of this database among all databases. `None` for a file, since gateways on other machines have
@@ -59,17 +64,19 @@ impl UsageStore {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]; [`StoreError::Sql`] from a server that does not allow its users the query.
-    pub async fn identity(&self) -> Result<Option<String>, StoreError> {
-        self.read(async |database| {
-            if database.get_database_backend() != DbBackend::Postgres {
-                return Ok(None);
-            }
-            let sql = "SELECT concat_ws('/', system_identifier, current_database(), current_schema()) \
+    pub fn identity(&self) -> BoxFuture<'_, Result<Option<String>, StoreError>> {
+        Box::pin(async move {
+            self.read(async |database| {
+                if database.get_database_backend() != DbBackend::Postgres {
+                    return Ok(None);
+                }
+                let sql = "SELECT concat_ws('/', system_identifier, current_database(), current_schema()) \
                        FROM pg_control_system()";
-            let row = database.query_one_raw(Statement::from_string(DbBackend::Postgres, sql)).await?;
-            Ok(row.map(|row| row.try_get_by_index(0)).transpose()?)
+                let row = database.query_one_raw(Statement::from_string(DbBackend::Postgres, sql)).await?;
+                Ok(row.map(|row| row.try_get_by_index(0)).transpose()?)
+            })
+            .await
         })
-        .await
     }
 
     /// The requests of each key in the hour and the day of `now`, as one snapshot. The summed part of the day is read

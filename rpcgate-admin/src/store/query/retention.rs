@@ -7,6 +7,7 @@ use super::value::moment;
 use crate::store::entity::rollups::{self, Column, KEY_COLUMNS};
 use crate::store::entity::{block_keys, blocks, marks, sums};
 use crate::store::{Removed, StoreError, UsageStore};
+use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::clock::Time;
 use sea_orm::sea_query::{Condition, Expr, ExprTrait, IntoIden, Order, Query};
 use sea_orm::{
@@ -32,25 +33,31 @@ impl UsageStore {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn retain(&self, events_before: Time, rollups_before: Time) -> Result<Removed, StoreError> {
-        let mut removed = Removed::default();
-        loop {
-            let step = self.remove_blocks(events_before).await?;
-            removed.blocks += step;
-            if step == 0 {
-                break;
+    pub fn retain(
+        &self,
+        events_before: Time,
+        rollups_before: Time,
+    ) -> BoxFuture<'_, Result<Removed, StoreError>> {
+        Box::pin(async move {
+            let mut removed = Removed::default();
+            loop {
+                let step = self.remove_blocks(events_before).await?;
+                removed.blocks += step;
+                if step == 0 {
+                    break;
+                }
             }
-        }
-        removed.notifications = self.remove_notifications(events_before).await?;
-        // First, so that the sums of removed rollups are no longer read or added to.
-        self.set_first_hour(rollups_before.hour()).await?;
-        removed.marks = self.remove_marks(rollups_before).await?;
-        removed.charges = self.remove_charges(rollups_before).await?;
-        removed.rollups = self.remove_sums(None, rollups_before).await?;
-        for level in &LEVELS {
-            self.remove_sums(Some(level.code), rollups_before).await?;
-        }
-        Ok(removed)
+            removed.notifications = self.remove_notifications(events_before).await?;
+            // First, so that the sums of removed rollups are no longer read or added to.
+            self.set_first_hour(rollups_before.hour()).await?;
+            removed.marks = self.remove_marks(rollups_before).await?;
+            removed.charges = self.remove_charges(rollups_before).await?;
+            removed.rollups = self.remove_sums(None, rollups_before).await?;
+            for level in &LEVELS {
+                self.remove_sums(Some(level.code), rollups_before).await?;
+            }
+            Ok(removed)
+        })
     }
 
     /// Removes some old blocks and returns how many; zero means that none are left.

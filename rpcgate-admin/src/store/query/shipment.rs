@@ -6,6 +6,7 @@ use super::value::{count, moment};
 use super::{days, ledger, notifications};
 use crate::store::entity::{block_keys, blocks, marks, rollups};
 use crate::store::{ShipError, StoreError, UsageStore};
+use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::journal::{GatewayId, HEAD, SegmentId};
 use rpcgate_core::usage::bound::StoredRows;
@@ -25,21 +26,23 @@ impl UsageStore {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn marks(
+    pub fn marks(
         &self,
         gateway: GatewayId,
         oldest: SegmentId,
-    ) -> Result<Vec<(SegmentId, u64)>, StoreError> {
-        self.read(async |database| {
-            let wanted = marks::Entity::find()
-                .filter(marks::Column::Gateway.eq(Uuid::from_u128(gateway.0)))
-                .filter(marks::Column::Segment.gte(Uuid::from_u128(oldest.0)));
-            let rows = wanted.all(database).await?;
-            rows.into_iter()
-                .map(|row| Ok((SegmentId(row.segment.as_u128()), count("mark", row.position)?)))
-                .collect()
+    ) -> BoxFuture<'_, Result<Vec<(SegmentId, u64)>, StoreError>> {
+        Box::pin(async move {
+            self.read(async |database| {
+                let wanted = marks::Entity::find()
+                    .filter(marks::Column::Gateway.eq(Uuid::from_u128(gateway.0)))
+                    .filter(marks::Column::Segment.gte(Uuid::from_u128(oldest.0)));
+                let rows = wanted.all(database).await?;
+                rows.into_iter()
+                    .map(|row| Ok((SegmentId(row.segment.as_u128()), count("mark", row.position)?)))
+                    .collect()
+            })
+            .await
         })
-        .await
     }
 
     /// Stores a shipment in one transaction: adds its rollups and charges to the stored ones, replaces blocks with
@@ -61,43 +64,45 @@ impl UsageStore {
     ///
     /// # Errors
     /// Those of [`ship`](UsageStore::ship).
-    pub async fn ship_with_allowances(
-        &self,
-        shipment: &Shipment,
-        allowances: &BTreeMap<TenantId, u64>,
-    ) -> Result<(), ShipError> {
-        let mut unknown = Some(self.known().unknown(&shipment.folded.rollups));
-        let (settled, summed) = self
-            .write(async |transaction| {
-                for mark in &shipment.marks {
-                    advance(transaction, shipment.gateway, mark, shipment.folded.newest.hour()).await?;
-                }
-                // Read after the marks: if one was removed meanwhile, this shows the hours with which it was removed.
-                let summed = Summed::read(transaction).await?;
-                let folded = shipment.folded.since(summed.first());
-                let unknown = match &folded {
-                    Cow::Borrowed(_) => unknown.take().unwrap_or_default(),
-                    Cow::Owned(folded) => self.known().unknown(&folded.rollups),
-                };
-                let (unseen, settled) = self.settle(transaction, unknown).await?;
-                let rollups = self.bound(transaction, method::merge(&folded.rollups, &unseen)).await?;
-                for chunk in rollups.chunks(ROWS) {
-                    transaction.execute(&add(chunk)?).await?;
-                }
-                summed.add(transaction, &rollups).await?;
-                ledger::charge(transaction, &folded.charges).await?;
-                notifications::note(transaction, &folded, allowances).await?;
-                days::prepare(transaction, &days::of(&shipment.blocks)).await?;
-                for block in &shipment.blocks {
-                    put_block(transaction, block).await?;
-                }
-                Ok::<_, ShipError>((settled, summed))
-            })
-            .await?;
-        // Only after the commit, since rolled-back rows are not stored.
-        self.learn(settled);
-        self.sum_after(&summed, shipment.folded.newest).await;
-        Ok(())
+    pub fn ship_with_allowances<'a>(
+        &'a self,
+        shipment: &'a Shipment,
+        allowances: &'a BTreeMap<TenantId, u64>,
+    ) -> BoxFuture<'a, Result<(), ShipError>> {
+        Box::pin(async move {
+            let mut unknown = Some(self.known().unknown(&shipment.folded.rollups));
+            let (settled, summed) = self
+                .write(async |transaction| {
+                    for mark in &shipment.marks {
+                        advance(transaction, shipment.gateway, mark, shipment.folded.newest.hour()).await?;
+                    }
+                    // Read after the marks: if one was removed meanwhile, this shows the hours with which it was removed.
+                    let summed = Summed::read(transaction).await?;
+                    let folded = shipment.folded.since(summed.first());
+                    let unknown = match &folded {
+                        Cow::Borrowed(_) => unknown.take().unwrap_or_default(),
+                        Cow::Owned(folded) => self.known().unknown(&folded.rollups),
+                    };
+                    let (unseen, settled) = self.settle(transaction, unknown).await?;
+                    let rollups = self.bound(transaction, method::merge(&folded.rollups, &unseen)).await?;
+                    for chunk in rollups.chunks(ROWS) {
+                        transaction.execute(&add(chunk)?).await?;
+                    }
+                    summed.add(transaction, &rollups).await?;
+                    ledger::charge(transaction, &folded.charges).await?;
+                    notifications::note(transaction, &folded, allowances).await?;
+                    days::prepare(transaction, &days::of(&shipment.blocks)).await?;
+                    for block in &shipment.blocks {
+                        put_block(transaction, block).await?;
+                    }
+                    Ok::<_, ShipError>((settled, summed))
+                })
+                .await?;
+            // Only after the commit, since rolled-back rows are not stored.
+            self.learn(settled);
+            self.sum_after(&summed, shipment.folded.newest).await;
+            Ok(())
+        })
     }
 
     fn learn(&self, settled: Vec<(MethodScope, BTreeSet<String>)>) {

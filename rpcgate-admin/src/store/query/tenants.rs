@@ -4,6 +4,7 @@ use super::changes::{NewChange, record};
 use super::value::{insert_error, moment, tier, time};
 use crate::store::entity::tenants::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError};
+use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
@@ -71,8 +72,8 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Taken`], [`StoreError::Unavailable`].
-    pub async fn create_tenant(&self, tenant: &Tenant) -> Result<(), StoreError> {
-        self.write(async |transaction| insert(transaction, tenant).await).await
+    pub fn create_tenant<'a>(&'a self, tenant: &'a Tenant) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move { self.write(async |transaction| insert(transaction, tenant).await).await })
     }
 
     /// A tenant.
@@ -139,9 +140,11 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
-    pub async fn set_tier(&self, id: TenantId, tier: Tier, now: Time) -> Result<(), StoreError> {
-        let change = TenantChange { tier: Some(tier), ..TenantChange::default() };
-        self.update_tenant(id, &change, now).await.map(drop)
+    pub fn set_tier(&self, id: TenantId, tier: Tier, now: Time) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(async move {
+            let change = TenantChange { tier: Some(tier), ..TenantChange::default() };
+            self.update_tenant(id, &change, now).await.map(drop)
+        })
     }
 
     /// Suspends a tenant: all calls with its keys are refused from now on.

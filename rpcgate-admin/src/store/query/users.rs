@@ -7,6 +7,7 @@ use super::session_rows;
 use super::value::{insert_error, moment, time, unreadable};
 use crate::store::entity::users::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError};
+use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
@@ -176,32 +177,36 @@ impl Store {
     /// # Errors
     /// [`StoreError::Taken`] if a user has this address, in any spelling; [`StoreError::NotFound`] if the tenant does
     /// not exist; [`StoreError::Unavailable`].
-    pub async fn create_user(&self, user: &User) -> Result<(), StoreError> {
-        self.write(async |transaction| insert(transaction, user).await).await
+    pub fn create_user<'a>(&'a self, user: &'a User) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move { self.write(async |transaction| insert(transaction, user).await).await })
     }
 
     /// A user.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn user(&self, id: UserId) -> Result<Option<User>, StoreError> {
-        self.read(async |database| {
-            let found = Entity::find_by_id(Uuid::from_u128(id.0)).one(database).await?;
-            found.map(User::try_from).transpose()
+    pub fn user(&self, id: UserId) -> BoxFuture<'_, Result<Option<User>, StoreError>> {
+        Box::pin(async move {
+            self.read(async |database| {
+                let found = Entity::find_by_id(Uuid::from_u128(id.0)).one(database).await?;
+                found.map(User::try_from).transpose()
+            })
+            .await
         })
-        .await
     }
 
     /// The user with this address, in any spelling.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn user_by_email(&self, email: &str) -> Result<Option<User>, StoreError> {
-        self.read(async |database| {
-            let found = Entity::find().filter(Column::Email.eq(stored_email(email)));
-            found.one(database).await?.map(User::try_from).transpose()
+    pub fn user_by_email<'a>(&'a self, email: &'a str) -> BoxFuture<'a, Result<Option<User>, StoreError>> {
+        Box::pin(async move {
+            self.read(async |database| {
+                let found = Entity::find().filter(Column::Email.eq(stored_email(email)));
+                found.one(database).await?.map(User::try_from).transpose()
+            })
+            .await
         })
-        .await
     }
 
     /// Changes a user's name.
@@ -225,18 +230,20 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
-    pub async fn set_password(&self, id: UserId, new: &str) -> Result<(), StoreError> {
-        self.write(async |transaction| {
-            let update = Entity::update_many()
-                .col_expr(Column::Password, Expr::value(new))
-                .filter(Column::Id.eq(Uuid::from_u128(id.0)));
-            if update.exec(transaction).await?.rows_affected == 0 {
-                return Err(StoreError::NotFound("user"));
-            }
-            session_rows::end_all(transaction, id, None).await?;
-            mail_tokens::withdraw(transaction, id).await
+    pub fn set_password<'a>(&'a self, id: UserId, new: &'a str) -> BoxFuture<'a, Result<(), StoreError>> {
+        Box::pin(async move {
+            self.write(async |transaction| {
+                let update = Entity::update_many()
+                    .col_expr(Column::Password, Expr::value(new))
+                    .filter(Column::Id.eq(Uuid::from_u128(id.0)));
+                if update.exec(transaction).await?.rows_affected == 0 {
+                    return Err(StoreError::NotFound("user"));
+                }
+                session_rows::end_all(transaction, id, None).await?;
+                mail_tokens::withdraw(transaction, id).await
+            })
+            .await
         })
-        .await
     }
 
     /// Replaces the hash `verified` by `new`, a hash of the same password; nothing else changes. Returns false, and
