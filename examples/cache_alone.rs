@@ -14,14 +14,14 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::{body::Incoming, server::conn::http1};
 use hyper_util::{rt::TokioIo, service::TowerToHyperService};
 use rpcgate_core::prelude::*;
-use rpcgate_examples::{Problem, client, node};
+use rpcgate_examples::{BoxError, client, node};
 use rpcgate_layers::prelude::*;
 use std::{net::SocketAddr, sync::Arc};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 /// Calls need the name of a chain; without chains, any name will do.
 const WEATHER: ChainName = ChainName::new("weather");
-const KEPT: MethodRule = MethodRule { cache: CacheRule::secs(10), ..MethodRule::UNLISTED };
+const KEPT: MethodRule = MethodRule::UNLISTED.cached(CacheRule::secs(10));
 const LARGEST_BODY: usize = 64 << 10;
 
 fn forecast(request: &Request<Bytes>) -> Option<CallView<'_>> {
@@ -32,14 +32,14 @@ fn forecast(request: &Request<Bytes>) -> Option<CallView<'_>> {
 fn cached(
     weather: SocketAddr,
     clock: Arc<dyn Clock>,
-) -> impl Service<Request<Bytes>, Response = Response<Bytes>, Error = Problem, Future: Send> + Clone {
+) -> impl Service<Request<Bytes>, Response = Response<Bytes>, Error = BoxError, Future: Send> + Clone {
     let client = service_fn(move |request| client::send(weather, request));
     let cache = CacheLayer::new(Arc::new(BoundedReplies::new(1 << 20)), clock).with_call(forecast);
     cache.layer(client)
 }
 
 /// A proxy on its own socket, served by hyper.
-async fn start(weather: SocketAddr, clock: Arc<dyn Clock>) -> Result<SocketAddr, Problem> {
+async fn start(weather: SocketAddr, clock: Arc<dyn Clock>) -> Result<SocketAddr, BoxError> {
     let client = cached(weather, clock);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let addr = listener.local_addr()?;
@@ -52,7 +52,7 @@ async fn start(weather: SocketAddr, clock: Arc<dyn Clock>) -> Result<SocketAddr,
                     let (head, body) = request.into_parts();
                     let body = Limited::new(body, LARGEST_BODY).collect().await?.to_bytes();
                     let response = client.oneshot(Request::from_parts(head, body)).await?;
-                    Ok::<_, Problem>(response.map(Full::new))
+                    Ok::<_, BoxError>(response.map(Full::new))
                 }
             });
             let http = http1::Builder::new();
@@ -63,7 +63,7 @@ async fn start(weather: SocketAddr, clock: Arc<dyn Clock>) -> Result<SocketAddr,
 }
 
 /// The weather service: it numbers its answers.
-async fn weather() -> Result<SocketAddr, Problem> {
+async fn weather() -> Result<SocketAddr, BoxError> {
     let asked = Arc::new(std::sync::atomic::AtomicU32::new(0));
     let answer = async move || {
         let number = asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -74,7 +74,7 @@ async fn weather() -> Result<SocketAddr, Problem> {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Problem> {
+async fn main() -> Result<(), BoxError> {
     let addr = start(weather().await?, Arc::new(SystemClock::new())).await?;
     println!("A weather service that numbers its answers, behind a cache. Try, twice within ten seconds:\n");
     println!("    curl http://{addr}/oslo");

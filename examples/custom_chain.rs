@@ -4,15 +4,15 @@
 //! and a descendant of Bitcoin at `/dgb`. Weights, cache classes, heavy and closed methods come from the family.
 //!
 //! **A chain of another kind** takes an [`Adapter`]: a table of methods, and the few decisions that a table cannot express.
-//! The example is an invented ledger of a harbour at `/harbour`. Its table uses every kind of row:
+//! The example is an invented ledger of a marina at `/marina`. Its table uses every kind of row:
 //!
 //! | method | units | notes |
 //! |---|---|---|
-//! | `harbour_name` | 0 | never changes: cached without expiry |
-//! | `harbour_tide` | 1 | cached for 2 s |
-//! | `harbour_entry` | 10 | never changes once it is final; cached for 2 s until then |
-//! | `harbour_search` | 75 | heavy: counts in the heavy budget |
-//! | `harbour_file` | 20 | submits: never cached, never sent twice, never sent together with other calls |
+//! | `marina_name` | 0 | never changes: cached without expiry |
+//! | `marina_tide` | 1 | cached for 2 s |
+//! | `marina_entry` | 10 | never changes once it is final; cached for 2 s until then |
+//! | `marina_search` | 75 | heavy: counts in the heavy budget |
+//! | `marina_file` | 20 | submits: never cached, never sent twice, never sent together with other calls |
 //! | `watch_*` | 1 | heavy, and closed unless the operator opens it |
 //! | `crane_*` | | closed: callers must not move the cranes |
 //!
@@ -26,7 +26,7 @@
 use axum::{Json, Router};
 use rpcgate_chains::family::{evm, utxo};
 use rpcgate_core::prelude::*;
-use rpcgate_examples::{Problem, key, node};
+use rpcgate_examples::{BoxError, key, node};
 use rpcgate_layers::prelude::*;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -34,7 +34,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::{net::SocketAddr, sync::Arc};
 
 // A block is final for the cache once it has twenty confirmations. A key's scope may say `gnosis` for `gno`.
-const GNO_FACTS: Facts = Facts { aliases: &["gnosis"], ..evm::facts("gno", "Gnosis Chain", 20) };
+const GNO_FACTS: Facts = evm::facts("gno", "Gnosis Chain", 20).with_aliases(&["gnosis"]);
 
 /// An EVM chain: its chain id, and a method that the family does not list.
 const GNO: evm::Evm = evm::Evm::new(GNO_FACTS, 100).with_methods(&[Method::new("eth_getBlockReceipts", 10)]);
@@ -44,25 +44,24 @@ const DGB_FACTS: Facts = utxo::facts("dgb", "DigiByte", 40);
 /// A descendant of Bitcoin, where `getblock` has a higher weight than in the family.
 const DGB: utxo::Utxo = utxo::Utxo::new(DGB_FACTS).weighing(&[("getblock", 10)]);
 
-/// The harbour.
+/// The marina.
 #[derive(Debug)]
-struct Harbour;
+struct Marina;
 
-static HARBOUR_FACTS: Facts =
-    Facts { aliases: &["port"], final_depth: 3, ..Facts::json_rpc("harbour", "Harbour") };
+static MARINA_FACTS: Facts = Facts::json_rpc("marina", "Marina").with_aliases(&["port"]).with_final_depth(3);
 
-impl Adapter for Harbour {
+impl Adapter for Marina {
     fn facts(&self) -> &Facts {
-        &HARBOUR_FACTS
+        &MARINA_FACTS
     }
 
     fn methods(&self) -> Vec<Method> {
         vec![
-            Method::new("harbour_name", 0).cached(CacheRule::Static),
-            Method::new("harbour_tide", 1).cached(CacheRule::secs(2)),
-            Method::new("harbour_entry", 10).cached(CacheRule::immutable(2)),
-            Method::new("harbour_search", 75).marked(Flags::HEAVY),
-            Method::new("harbour_file", 20).marked(Flags::BROADCAST),
+            Method::new("marina_name", 0).cached(CacheRule::Static),
+            Method::new("marina_tide", 1).cached(CacheRule::secs(2)),
+            Method::new("marina_entry", 10).cached(CacheRule::immutable(2)),
+            Method::new("marina_search", 75).marked(Flags::HEAVY),
+            Method::new("marina_file", 20).marked(Flags::BROADCAST),
         ]
     }
 
@@ -73,34 +72,34 @@ impl Adapter for Harbour {
             Some(("watch", _)) => Flags::HEAVY.and(Flags::OPENABLE),
             _ => Flags::NONE,
         };
-        MethodRule { flags, ..MethodRule::UNLISTED }
+        MethodRule::UNLISTED.marked(flags)
     }
 
     /// Called before an answer is cached. Everything but an entry follows its cache class. An entry is final when enough
     /// others follow it; one that is not written yet must not be cached.
-    fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled {
+    fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Settled {
         #[derive(Deserialize)]
         struct Entry {
             height: u64,
         }
-        if call.method != b"harbour_entry" {
+        if call.method != b"marina_entry" {
             return Settled::Yes;
         }
         match serde_json::from_slice(result) {
-            Ok(Some(Entry { height })) if chain.is_final(height) => Settled::Yes,
+            Ok(Some(Entry { height })) if finality.is_final(height) => Settled::Yes,
             Ok(Some(_)) => Settled::NotYet,
             Ok(None) | Err(_) => Settled::Unknown,
         }
     }
 
-    /// The programs of harbour masters send their key in this header; `apikey` works everywhere.
+    /// The programs of the marina send their key in this header; `apikey` works everywhere.
     fn key_places(&self) -> KeyPlaces {
-        KeyPlaces { header: Some("x-harbour-pass"), query: None }
+        KeyPlaces::default().with_header("x-marina-pass")
     }
 
     /// The call by which the gateway finds out the height of the ledger.
     fn probe(&self) -> Probe {
-        Probe::Rpc { method: "harbour_length", params: "[]" }
+        Probe::Rpc { method: "marina_length", params: "[]" }
     }
 
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
@@ -108,11 +107,11 @@ impl Adapter for Harbour {
     }
 }
 
-/// The number of entries that the harbour's node has written.
+/// The number of entries that the marina's node has written.
 const LENGTH: u64 = 100;
 
-/// The harbour's node. Every answer has a number, so that a cached answer differs from a new one.
-fn harbour_node() -> Router {
+/// The marina's node. Every answer has a number, so that a cached answer differs from a new one.
+fn marina_node() -> Router {
     let asked = Arc::new(AtomicU64::new(0));
     Router::new().fallback(async move |Json(body): Json<Value>| {
         Json(match body {
@@ -125,17 +124,17 @@ fn harbour_node() -> Router {
 fn answer(call: &Value, asked: &AtomicU64) -> Value {
     let answer = asked.fetch_add(1, Relaxed);
     let result = match (call["method"].as_str().unwrap_or_default(), call["params"][0].as_u64()) {
-        ("harbour_length", _) => json!(LENGTH),
-        ("harbour_name", _) => json!("Port Example"),
-        ("harbour_tide", _) => json!({"centimetres": 212, "answer": answer}),
-        ("harbour_entry", Some(height)) if height <= LENGTH => {
+        ("marina_length", _) => json!(LENGTH),
+        ("marina_name", _) => json!("Port Example"),
+        ("marina_tide", _) => json!({"centimetres": 212, "answer": answer}),
+        ("marina_entry", Some(height)) if height <= LENGTH => {
             json!({"height": height, "cargo": "tea", "answer": answer})
         }
-        ("harbour_entry", Some(_)) => Value::Null,
-        ("harbour_search" | "watch_ships", _) => json!([4, 8, 15]),
-        ("harbour_file", _) => json!(LENGTH + 1),
+        ("marina_entry", Some(_)) => Value::Null,
+        ("marina_search" | "watch_ships", _) => json!([4, 8, 15]),
+        ("marina_file", _) => json!(LENGTH + 1),
         _ => {
-            let error = json!({"code": 1, "message": "the harbour master shakes his head"});
+            let error = json!({"code": 1, "message": "the marina does not do that"});
             return json!({"jsonrpc": "2.0", "id": call["id"], "error": error});
         }
     };
@@ -149,18 +148,18 @@ struct Running {
     chains: Vec<Arc<Chain>>,
 }
 
-async fn start(clock: Arc<dyn Clock>, changes: ChainOverrides) -> Result<Running, Problem> {
+async fn start(clock: Arc<dyn Clock>, changes: ChainOverrides) -> Result<Running, BoxError> {
     let chains = vec![
         Arc::new(Chain::deployed(Arc::new(GNO))),
         Arc::new(Chain::deployed(Arc::new(DGB))),
         // An operator may change the settings of an adapter: weights, classes, open and closed methods.
-        Arc::new(Chain::new(Arc::new(Harbour), changes, true, Arc::default())),
+        Arc::new(Chain::new(Arc::new(Marina), changes, true, Arc::default())),
     ];
     // There are no simulated nodes of Gnosis and DigiByte; nodes of the same family replace them.
     let nodes = [
         node::simulated("polygon", clock.clone()).await?,
         node::simulated("ltc", clock.clone()).await?,
-        node::start(harbour_node()).await?,
+        node::start(marina_node()).await?,
     ];
     let (key, directory) = key::fresh()?;
     let mut gateway = GatewayService::builder().directory(directory).clock(clock);
@@ -175,7 +174,7 @@ async fn start(clock: Arc<dyn Clock>, changes: ChainOverrides) -> Result<Running
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Problem> {
+async fn main() -> Result<(), BoxError> {
     let Running { addr, key, chains } =
         start(Arc::new(SystemClock::new()), ChainOverrides::default()).await?;
     for chain in chains {
@@ -186,13 +185,13 @@ async fn main() -> Result<(), Problem> {
     println!("\nTry:\n");
     call("gno", r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}"#);
     call("dgb", r#"{"id":1,"method":"getblockcount"}"#);
-    println!("\nand of the harbour a final entry, one that is not yet final, and the cranes:\n");
+    println!("\nand of the marina a final entry, one that is not yet final, and the cranes:\n");
     for body in [
-        r#"{"jsonrpc":"2.0","id":1,"method":"harbour_entry","params":[5]}"#,
-        r#"{"jsonrpc":"2.0","id":1,"method":"harbour_entry","params":[99]}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"marina_entry","params":[5]}"#,
+        r#"{"jsonrpc":"2.0","id":1,"method":"marina_entry","params":[99]}"#,
         r#"{"jsonrpc":"2.0","id":1,"method":"crane_lift"}"#,
     ] {
-        call("harbour", body);
+        call("marina", body);
     }
     tokio::signal::ctrl_c().await?;
     Ok(())
@@ -201,10 +200,10 @@ async fn main() -> Result<(), Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_examples::client::{Answer, post};
+    use rpcgate_examples::client::{JsonResponse, post};
     use std::time::Duration;
 
-    /// A gateway with a clock that does not move, once it knows the height of the harbour's ledger.
+    /// A gateway with a clock that does not move, once it knows the height of the marina's ledger.
     async fn running(changes: ChainOverrides) -> (Running, Arc<ManualClock>) {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_800_000_000)));
         let gateway = start(clock.clone(), changes).await.unwrap();
@@ -217,7 +216,7 @@ mod tests {
         (gateway, clock)
     }
 
-    async fn ask(gateway: &Running, path: &str, method: &str, params: Value) -> Answer {
+    async fn ask(gateway: &Running, path: &str, method: &str, params: Value) -> JsonResponse {
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         post(gateway.addr, path, ("apikey", &gateway.key), &call).await.unwrap()
     }
@@ -239,21 +238,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_harbours_cache_classes() {
+    async fn the_marinas_cache_classes() {
         let (gateway, clock) = running(ChainOverrides::default()).await;
         let mut caches = Vec::new();
         for wait in [0, 0, 2] {
             clock.advance(Duration::from_secs(wait));
             let mut row = Vec::new();
             for (method, params) in [
-                ("harbour_name", json!([])),
-                ("harbour_tide", json!([])),
-                ("harbour_entry", json!([LENGTH - 3])),
-                ("harbour_entry", json!([LENGTH - 2])),
-                ("harbour_entry", json!([LENGTH + 1])),
-                ("harbour_file", json!(["rum"])),
+                ("marina_name", json!([])),
+                ("marina_tide", json!([])),
+                ("marina_entry", json!([LENGTH - 3])),
+                ("marina_entry", json!([LENGTH - 2])),
+                ("marina_entry", json!([LENGTH + 1])),
+                ("marina_file", json!(["rum"])),
             ] {
-                row.push(ask(&gateway, "/harbour", method, params).await.header("x-cache").to_owned());
+                row.push(ask(&gateway, "/marina", method, params).await.header("x-cache").to_owned());
             }
             caches.push(row);
         }
@@ -263,18 +262,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_harbours_marks_and_weights() {
+    async fn the_marinas_marks_and_weights() {
         let (gateway, _) = running(ChainOverrides::default()).await;
         for method in ["crane_lift", "watch_ships"] {
-            let closed = ask(&gateway, "/harbour", method, json!([])).await;
+            let closed = ask(&gateway, "/marina", method, json!([])).await;
             assert_eq!(closed.json["error"]["message"], Refusal::Closed.message(), "{method}");
         }
-        let own = ask(&gateway, "/harbour", "harbour_sing", json!([])).await;
-        assert_eq!(own.json["error"]["message"], "the harbour master shakes his head");
+        let own = ask(&gateway, "/marina", "marina_sing", json!([])).await;
+        assert_eq!(own.json["error"]["message"], "the marina does not do that");
         // The standard plan has 30 heavy calls a minute; one of them went to `watch_ships`.
-        let search = json!({"jsonrpc": "2.0", "id": 1, "method": "harbour_search"});
+        let search = json!({"jsonrpc": "2.0", "id": 1, "method": "marina_search"});
         let batch = Value::Array(vec![search; 30]);
-        let answer = post(gateway.addr, "/harbour", ("x-harbour-pass", &gateway.key), &batch).await.unwrap();
+        let answer = post(gateway.addr, "/marina", ("x-marina-pass", &gateway.key), &batch).await.unwrap();
         let answers = answer.json.as_array().unwrap();
         assert!(answers[..29].iter().all(|answer| answer["result"].is_array()), "{answers:?}");
         assert!(answers[29]["error"].is_object(), "{}", answers[29]);
@@ -283,19 +282,17 @@ mod tests {
 
     #[tokio::test]
     async fn an_operator_can_change_the_weights_of_an_adapter() {
-        let changes = ChainOverrides {
-            cu: vec![("harbour_tide".into(), 3)],
-            open: vec!["watch_*".into()],
-            blocked: ["harbour_file".into()].into(),
-            ..ChainOverrides::default()
-        };
+        let changes = ChainOverrides::default()
+            .with_cu("marina_tide", 3)
+            .with_open("watch_*")
+            .with_blocked("marina_file");
         let (gateway, _) = running(changes).await;
-        let tide = ask(&gateway, "/harbour", "harbour_tide", json!([])).await;
+        let tide = ask(&gateway, "/marina", "marina_tide", json!([])).await;
         assert_eq!(tide.header("x-compute-units"), "3");
         assert_eq!(
-            ask(&gateway, "/harbour", "watch_ships", json!([])).await.json["result"],
+            ask(&gateway, "/marina", "watch_ships", json!([])).await.json["result"],
             json!([4, 8, 15])
         );
-        assert_eq!(ask(&gateway, "/harbour", "harbour_file", json!(["rum"])).await.status.as_u16(), 403);
+        assert_eq!(ask(&gateway, "/marina", "marina_file", json!(["rum"])).await.status.as_u16(), 403);
     }
 }

@@ -14,7 +14,7 @@ struct Starknet(Facts);
 
 impl Starknet {
     fn new(path: &str, title: &str) -> Self {
-        Starknet(Facts { max_lag: 5, ..Facts::json_rpc(intern(path), intern(title)) })
+        Starknet(Facts::json_rpc(intern(path), intern(title)).with_max_lag(5))
     }
 }
 
@@ -31,7 +31,7 @@ impl Adapter for Starknet {
             Method::new("starknet_addInvokeTransaction", 20).marked(Flags::BROADCAST),
         ]
     }
-    fn settled(&self, call: CallView<'_>, result: &[u8], _: &Chain) -> Settled {
+    fn settled(&self, call: CallView<'_>, result: &[u8], _: &Finality) -> Settled {
         let status = member(result, "finality_status");
         let is_final = status.is_some_and(|status| status == br#""ACCEPTED_ON_L1""#);
         let is_fixed = is_final || !matches!(call.rule.cache, CacheRule::Immutable { .. });
@@ -47,7 +47,7 @@ impl Adapter for Starknet {
         Some(Probe::Rpc { method: "starknet_syncing", params: "[]" })
     }
     fn seen_second(&self, first: NodeStatus, answer: &[u8]) -> Option<NodeStatus> {
-        Some(NodeStatus { syncing: answer != b"false", ..first })
+        Some(first.with_syncing(answer != b"false"))
     }
 }
 
@@ -87,7 +87,7 @@ mod tests {
         let keep = |receipt: &str| {
             let rule = chain.look_up("starknet_getTransactionReceipt").rule;
             let call = CallView::new(chain.name(), "starknet_getTransactionReceipt", rule);
-            let settled = chain.adapter().settled(call, receipt.as_bytes(), &chain);
+            let settled = chain.adapter().settled(call, receipt.as_bytes(), chain.finality());
             rule.cache.keep(settled == Settled::Yes)
         };
         assert_eq!(keep(r#"{"finality_status":"ACCEPTED_ON_L1","block_number":7}"#), Keep::Forever);
@@ -100,7 +100,7 @@ mod tests {
         let first = starknet.seen(b"900000").expect("a height");
         assert_eq!(starknet.seen_second(first, b"false"), Some(NodeStatus::at(900_000)));
         let syncing = starknet.seen_second(first, br#"{"current_block_num":900000}"#);
-        assert_eq!(syncing, Some(NodeStatus { height: 900_000, syncing: true }));
+        assert_eq!(syncing, Some(NodeStatus::at(900_000).with_syncing(true)));
         assert_eq!(starknet.seen(b"null"), None);
     }
 }

@@ -67,7 +67,7 @@ fn user(request: &Request) -> Option<CallerRef<'_>> {
 const LIBRARY: ChainName = ChainName::new("library");
 
 /// A call that uses the heavy budget.
-const HEAVY: MethodRule = MethodRule { flags: Flags::HEAVY, ..MethodRule::UNLISTED };
+const HEAVY: MethodRule = MethodRule::UNLISTED.marked(Flags::HEAVY);
 
 /// The caller and the call of a request to the one route that is always heavy.
 fn export(request: &Request) -> Option<(CallerRef<'_>, CallView<'_>)> {
@@ -171,7 +171,7 @@ async fn report(
 }
 
 #[tokio::main]
-async fn main() -> Result<(), rpcgate_examples::Problem> {
+async fn main() -> Result<(), rpcgate_examples::BoxError> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     let addr = listener.local_addr()?;
     println!("A library. Ann has the free plan: 10 requests a minute, 6 of them heavy. Try:\n");
@@ -189,7 +189,7 @@ async fn main() -> Result<(), rpcgate_examples::Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_examples::client::{Answer, post};
+    use rpcgate_examples::client::{JsonResponse, post};
     use std::net::SocketAddr;
     use std::time::Duration;
 
@@ -202,7 +202,7 @@ mod tests {
         (addr, clock)
     }
 
-    async fn ask(addr: SocketAddr, token: &str, path: &str, body: Value) -> Answer {
+    async fn ask(addr: SocketAddr, token: &str, path: &str, body: Value) -> JsonResponse {
         post(addr, path, ("authorization", &format!("Bearer {token}")), &body).await.unwrap()
     }
 

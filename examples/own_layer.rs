@@ -23,7 +23,7 @@ use axum::Router;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rpcgate_core::prelude::*;
-use rpcgate_examples::{Problem, node};
+use rpcgate_examples::{BoxError, node};
 use rpcgate_layers::prelude::*;
 use std::{collections::HashMap, net::SocketAddr, sync::Arc, sync::atomic::*};
 use tower::{Layer, service_fn};
@@ -95,20 +95,16 @@ fn database() -> Arc<KeyDatabase> {
     Arc::new(KeyDatabase { rows, ..KeyDatabase::default() })
 }
 
-async fn start(database: Arc<KeyDatabase>, clock: Arc<dyn Clock>) -> Result<SocketAddr, Problem> {
+async fn start(database: Arc<KeyDatabase>, clock: Arc<dyn Clock>) -> Result<SocketAddr, BoxError> {
     // The method that the step answers has a weight like any other, in Compute Units.
-    let changes = ChainOverrides { cu: vec![("desk_whoami".into(), 3)], ..ChainOverrides::default() };
+    let changes = ChainOverrides::default().with_cu("desk_whoami", 3);
     let chain = Arc::new(Chain::new(rpcgate_chains::eth::adapter(), changes, true, Arc::default()));
     let url = node::simulated("eth", clock.clone()).await?;
     let pool =
         Pool::new(chain.facts(), vec![NodeConfig::new(url.parse()?)], PoolLimits::default(), clock.clone());
     let keys = Keys { database, used: Mutex::default() };
     let counters = Arc::new(MemoryCounters::default());
-    let accounting = Accounting {
-        clock: clock.clone(),
-        counters: counters.clone(),
-        sink: Arc::<MemoryUsageSink>::default(),
-    };
+    let accounting = Accounting::new(clock.clone(), counters.clone(), Arc::<MemoryUsageSink>::default());
 
     let layers = (
         RespondLayer::new(clock),
@@ -130,7 +126,7 @@ async fn start(database: Arc<KeyDatabase>, clock: Arc<dyn Clock>) -> Result<Sock
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Problem> {
+async fn main() -> Result<(), BoxError> {
     let addr = start(database(), Arc::new(SystemClock::new())).await?;
     let call = |body: &str| println!("    curl -i http://{addr}/eth -H 'apikey: {KEY}' -d '{body}'");
     println!(

@@ -8,7 +8,7 @@
 use rpcgate_chains::family::params::{member, number};
 use rpcgate_core::prelude::*;
 
-static FACTS: Facts = Facts { aliases: &["algorand"], max_lag: 10, ..Facts::rest("algo", "Algorand") };
+static FACTS: Facts = Facts::rest("algo", "Algorand").with_aliases(&["algorand"]).with_max_lag(10);
 
 const PATHS: &[RestMethod] = &[
     RestMethod::get("/genesis", 0).cached(CacheRule::Static),
@@ -33,18 +33,18 @@ impl Adapter for Algorand {
     fn rest_methods(&self) -> &[RestMethod] {
         PATHS
     }
-    fn settled(&self, _: CallView<'_>, _: &[u8], _: &Chain) -> Settled {
+    fn settled(&self, _: CallView<'_>, _: &[u8], _: &Finality) -> Settled {
         Settled::Yes // A block is final as soon as there is one.
     }
     fn key_places(&self) -> KeyPlaces {
-        KeyPlaces { header: Some("x-algo-api-token"), query: None }
+        KeyPlaces::default().with_header("x-algo-api-token")
     }
     fn probe(&self) -> Probe {
         Probe::Rest { target: "/v2/status", body: None }
     }
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
         let syncing = member(answer, "catchup-time").and_then(number)? > 0;
-        Some(NodeStatus { height: member(answer, "last-round").and_then(number)?, syncing })
+        Some(NodeStatus::at(member(answer, "last-round").and_then(number)?).with_syncing(syncing))
     }
 }
 
@@ -89,8 +89,7 @@ mod tests {
 
     #[test]
     fn an_operator_changes_the_weight_of_a_path_by_its_name() {
-        let cu = vec![("/v2/accounts/{address}".into(), 7)];
-        let changes = ChainOverrides { cu, ..ChainOverrides::default() };
+        let changes = ChainOverrides::default().with_cu("/v2/accounts/{address}", 7);
         let chain = Chain::new(Arc::new(Algorand), changes, true, Arc::default());
         assert_eq!(chain.look_up("/v2/accounts/{address}").rule.cu, 7);
     }
@@ -99,7 +98,7 @@ mod tests {
     fn a_node_tells_its_round_and_whether_it_catches_up() {
         let status = |catchup| format!(r#"{{"catchup-time":{catchup},"last-round":47000000}}"#);
         assert_eq!(Algorand.seen(status(0).as_bytes()), Some(NodeStatus::at(47_000_000)));
-        let syncing = NodeStatus { height: 47_000_000, syncing: true };
+        let syncing = NodeStatus::at(47_000_000).with_syncing(true);
         assert_eq!(Algorand.seen(status(9).as_bytes()), Some(syncing));
         assert_eq!(Algorand.seen(b"{}"), None);
     }

@@ -10,14 +10,14 @@
 use axum::{Json, Router, routing::post};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
-use rpcgate_examples::{Problem, client, node};
+use rpcgate_examples::{BoxError, client, node};
 use rpcgate_layers::prelude::*;
 use serde_json::{Value, json};
 use std::{convert::Infallible, net::Ipv4Addr, net::SocketAddr};
 use tokio::net::TcpListener;
 use tower::{Layer, service_fn};
 
-async fn start(node: SocketAddr) -> Result<SocketAddr, Problem> {
+async fn start(node: SocketAddr) -> Result<SocketAddr, BoxError> {
     let forward = service_fn(move |request: Request<Bytes>| async move {
         let response = client::send(node, request).await.unwrap_or_else(|_| {
             let mut response = Response::new(Bytes::new());
@@ -34,7 +34,7 @@ async fn start(node: SocketAddr) -> Result<SocketAddr, Problem> {
 }
 
 /// A node that echoes the method of a call and does not accept arrays.
-async fn simple_node() -> Result<SocketAddr, Problem> {
+async fn simple_node() -> Result<SocketAddr, BoxError> {
     let answer = async |Json(call): Json<Value>| match call.get("method") {
         Some(method) => Json(json!({"jsonrpc": "2.0", "id": call["id"], "result": method})),
         None => Json(
@@ -46,7 +46,7 @@ async fn simple_node() -> Result<SocketAddr, Problem> {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Problem> {
+async fn main() -> Result<(), BoxError> {
     let addr = start(simple_node().await?).await?;
     println!("A node that takes no batches, behind a service that splits them. Try:\n");
     let batch = r#"[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","id":"x","method":"b"}]"#;

@@ -10,7 +10,7 @@
 use axum::Router;
 use parking_lot::Mutex;
 use rpcgate_core::prelude::*;
-use rpcgate_examples::{Problem, node};
+use rpcgate_examples::{BoxError, node};
 use rpcgate_layers::prelude::*;
 use std::{future::ready, net::SocketAddr, sync::Arc};
 
@@ -21,7 +21,7 @@ struct Running {
     invoices: Arc<Invoices>,
 }
 
-async fn start(clock: Arc<dyn Clock>) -> Result<Running, Problem> {
+async fn start(clock: Arc<dyn Clock>) -> Result<Running, BoxError> {
     let node = node::simulated("eth", clock.clone()).await?;
     let key = "a secret of our first customer".to_owned();
     let invoices = Arc::new(Invoices::default());
@@ -71,7 +71,7 @@ impl Invoices {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Problem> {
+async fn main() -> Result<(), BoxError> {
     let Running { addr, key, invoices } = start(Arc::new(SystemClock::new())).await?;
     let call = |body: &str| println!("    curl -i http://{addr}/eth -H 'apikey: {key}' -d '{body}'");
     println!("A gateway with one key of the free plan, and a simulated Ethereum node behind it. Try:\n");
@@ -92,7 +92,7 @@ async fn main() -> Result<(), Problem> {
 mod tests {
     use super::*;
     use rpcgate_core::backend::usage_sink::Outcome;
-    use rpcgate_examples::client::{Answer, post};
+    use rpcgate_examples::client::{JsonResponse, post};
     use serde_json::{Value, json};
     use std::time::Duration;
 
@@ -102,7 +102,7 @@ mod tests {
         (start(clock.clone()).await.unwrap(), clock)
     }
 
-    async fn ask(gateway: &Running, body: &Value) -> Answer {
+    async fn ask(gateway: &Running, body: &Value) -> JsonResponse {
         post(gateway.addr, "/eth", ("apikey", &gateway.key), body).await.unwrap()
     }
 

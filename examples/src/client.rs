@@ -1,6 +1,6 @@
 //! A client, for the examples' tests.
 
-use crate::Problem;
+use crate::BoxError;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST};
 use http::{HeaderMap, Request, Response, StatusCode};
@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 
 /// A response.
 #[derive(Debug)]
-pub struct Answer {
+pub struct JsonResponse {
     /// The HTTP status.
     pub status: StatusCode,
     /// The headers.
@@ -22,7 +22,7 @@ pub struct Answer {
     pub json: Value,
 }
 
-impl Answer {
+impl JsonResponse {
     /// The text of a header; empty when there is none.
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
@@ -39,21 +39,26 @@ impl Answer {
 ///
 /// # Errors
 /// If the connection cannot be made or breaks.
-pub async fn post(to: SocketAddr, path: &str, header: (&str, &str), json: &Value) -> Result<Answer, Problem> {
+pub async fn post(
+    to: SocketAddr,
+    path: &str,
+    header: (&str, &str),
+    json: &Value,
+) -> Result<JsonResponse, BoxError> {
     let request = Request::post(path)
         .header(CONTENT_TYPE, "application/json")
         .header(header.0, header.1)
         .body(Bytes::from(json.to_string()))?;
     let (head, body) = send(to, request).await?.into_parts();
     let json = serde_json::from_slice(&body).unwrap_or(Value::Null);
-    Ok(Answer { status: head.status, headers: head.headers, json })
+    Ok(JsonResponse { status: head.status, headers: head.headers, json })
 }
 
 /// Sends a request over a new connection.
 ///
 /// # Errors
 /// If the connection cannot be made or breaks.
-pub async fn send(to: SocketAddr, mut request: Request<Bytes>) -> Result<Response<Bytes>, Problem> {
+pub async fn send(to: SocketAddr, mut request: Request<Bytes>) -> Result<Response<Bytes>, BoxError> {
     let stream = TcpStream::connect(to).await?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);

@@ -22,4 +22,4 @@ pub mod node;
 pub mod embedding {}
 
 /// Any error while an example starts.
-pub type Problem = Box<dyn std::error::Error + Send + Sync>;
+pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

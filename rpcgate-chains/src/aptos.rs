@@ -5,13 +5,13 @@ use http::Method as Verb;
 use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, Facts, Flags, Method, MethodRule};
+use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::{Path, RestLine};
 use std::sync::Arc;
 
 /// A committed version is final.
-static FACTS: Facts = Facts { max_lag: 120, ..Facts::rest("aptos", "Aptos") };
+static FACTS: Facts = Facts::rest("aptos", "Aptos").with_max_lag(120);
 
 /// Paths to which transactions are submitted. A post to any other path only computes something.
 const SUBMITTED: &[&str] = &["/v1/transactions", "/v1/transactions/batch"];
@@ -54,7 +54,7 @@ impl Adapter for Aptos {
         rule
     }
 
-    fn settled(&self, call: CallView<'_>, _: &[u8], _: &Chain) -> Settled {
+    fn settled(&self, call: CallView<'_>, _: &[u8], _: &Finality) -> Settled {
         if matches!(call.rule.cache, CacheRule::Immutable { .. }) { Settled::NotYet } else { Settled::Yes }
     }
 
@@ -95,10 +95,8 @@ mod tests {
     fn a_posted_submission_is_a_broadcast() {
         let chain = chain_at(Aptos, 0);
         let is_broadcast = |name: &'static str, line: &str| {
-            let call = CallView {
-                params: line.as_bytes(),
-                ..CallView::new(chain.name(), name, chain.look_up(name).rule)
-            };
+            let call =
+                CallView::new(chain.name(), name, chain.look_up(name).rule).with_params(line.as_bytes());
             chain.adapter().narrow(call).flags.has(Flags::BROADCAST)
         };
         assert!(is_broadcast("transactions", "POST /v1/transactions"));

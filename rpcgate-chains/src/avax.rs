@@ -7,7 +7,7 @@ use rpcgate_core::chain::Facts;
 use std::sync::Arc;
 
 /// Snowman consensus: a node shows only blocks that it has accepted, and those are final.
-const FACTS: Facts = Facts { aliases: &["avalanche"], ..evm::facts("avax", "Avalanche C-Chain", 0) };
+const FACTS: Facts = evm::facts("avax", "Avalanche C-Chain", 0).with_aliases(&["avalanche"]);
 
 /// The chain as deployed.
 pub const AVAX: Evm = Evm::new(FACTS, 43114).closing(&[

@@ -6,7 +6,7 @@ use rpcgate_core::chain::Facts;
 use std::sync::Arc;
 
 /// Without fast finality, 15 of 21 validators must have built on a block, each for a turn of 16 blocks.
-const FACTS: Facts = Facts { max_lag: 40, ..evm::facts("bsc", "BNB Smart Chain", 240) };
+const FACTS: Facts = evm::facts("bsc", "BNB Smart Chain", 240).with_max_lag(40);
 
 /// The chain as deployed.
 pub const BSC: Evm = Evm::new(FACTS, 56);

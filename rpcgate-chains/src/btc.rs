@@ -6,7 +6,7 @@ use rpcgate_core::chain::{Facts, Flags, Method};
 use std::sync::Arc;
 
 /// Six blocks: the depth that Bitcoin's own wallet calls confirmed.
-const FACTS: Facts = Facts { aliases: &["bitcoin"], ..utxo::facts("btc", "Bitcoin", 6) };
+const FACTS: Facts = utxo::facts("btc", "Bitcoin", 6).with_aliases(&["bitcoin"]);
 
 /// The chain as deployed.
 pub const BTC: Utxo = Utxo::new(FACTS)
@@ -38,6 +38,6 @@ mod tests {
 
     #[test]
     fn a_height_is_final_under_six_blocks() {
-        assert!(at(BTC, 106).is_final(100) && !at(BTC, 105).is_final(100));
+        assert!(at(BTC, 106).finality().is_final(100) && !at(BTC, 105).finality().is_final(100));
     }
 }

@@ -5,12 +5,12 @@ use crate::family::{Closing, listed, marks};
 use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, Dialect, Facts, Flags, Method, MethodRule};
+use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
 use std::sync::Arc;
 
 /// Ouroboros Praos never rolls back more than its security parameter, 2,160 blocks.
 static FACTS: Facts =
-    Facts { dialect: Dialect::Ogmios, ws: true, final_depth: 2_160, ..Facts::json_rpc("cardano", "Cardano") };
+    Facts::json_rpc("cardano", "Cardano").with_dialect(Dialect::Ogmios).with_ws(true).with_final_depth(2_160);
 
 const METHODS: &[Method] = &[
     Method::new("queryNetwork/tip", 1),
@@ -46,14 +46,14 @@ impl Adapter for Cardano {
     }
 
     fn unlisted(&self, method: &str) -> MethodRule {
-        MethodRule { flags: marks(CLOSED, method), ..MethodRule::UNLISTED }
+        MethodRule::UNLISTED.marked(marks(CLOSED, method))
     }
 
     fn closed(&self) -> Vec<ClosedMethods> {
         listed(CLOSED)
     }
 
-    fn settled(&self, call: CallView<'_>, result: &[u8], _: &Chain) -> Settled {
+    fn settled(&self, call: CallView<'_>, result: &[u8], _: &Finality) -> Settled {
         match call.rule.cache {
             _ if result.trim_ascii() == b"null" => Settled::Unknown,
             CacheRule::Immutable { .. } => Settled::NotYet,

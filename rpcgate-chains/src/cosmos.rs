@@ -7,14 +7,14 @@ use http::Method as Verb;
 use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, Facts, Flags, Method, MethodRule};
+use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
 use rpcgate_core::json::unescape;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::{Path, RestLine};
 use std::sync::Arc;
 
 /// CometBFT decides a block once and for all.
-static FACTS: Facts = Facts { ws: true, grpc: true, max_lag: 5, ..Facts::rest("cosmos", "Cosmos Hub") };
+static FACTS: Facts = Facts::rest("cosmos", "Cosmos Hub").with_ws(true).with_grpc(true).with_max_lag(5);
 
 /// Posts that compute something and submit no transaction.
 const COMPUTED: &[&[u8]] = &[b"simulate", b"encode", b"decode", b"amino"];
@@ -72,7 +72,7 @@ impl Adapter for Cosmos {
     }
 
     fn unlisted(&self, method: &str) -> MethodRule {
-        MethodRule { flags: marks(CLOSED, method).and(Flags::COMMANDS), ..MethodRule::UNLISTED }
+        MethodRule::UNLISTED.marked(marks(CLOSED, method).and(Flags::COMMANDS))
     }
 
     fn narrow(&self, call: CallView<'_>) -> MethodRule {
@@ -87,7 +87,7 @@ impl Adapter for Cosmos {
         listed(CLOSED)
     }
 
-    fn settled(&self, call: CallView<'_>, _: &[u8], _: &Chain) -> Settled {
+    fn settled(&self, call: CallView<'_>, _: &[u8], _: &Finality) -> Settled {
         if matches!(call.rule.cache, CacheRule::Immutable { .. }) { Settled::NotYet } else { Settled::Yes }
     }
 
@@ -164,10 +164,8 @@ mod tests {
     fn a_post_is_a_broadcast_unless_it_computes() {
         let chain: Chain = chain_at(Cosmos, 0);
         let rule = |name: &'static str, line: &str| {
-            let call = CallView {
-                params: line.as_bytes(),
-                ..CallView::new(chain.name(), name, chain.look_up(name).rule)
-            };
+            let call =
+                CallView::new(chain.name(), name, chain.look_up(name).rule).with_params(line.as_bytes());
             chain.adapter().narrow(call).flags.has(Flags::BROADCAST)
         };
         assert!(rule("txs", "POST /cosmos/tx/v1beta1/txs"));
@@ -180,11 +178,8 @@ mod tests {
     fn a_broadcast_that_waits_for_a_block_is_closed() {
         let chain: Chain = chain_at(Cosmos, 0);
         let is_closed = |body: &str| {
-            let call = CallView {
-                params: b"POST /cosmos/tx/v1beta1/txs",
-                body: body.as_bytes(),
-                ..CallView::new(chain.name(), "txs", chain.look_up("txs").rule)
-            };
+            let call = CallView::new(chain.name(), "txs", chain.look_up("txs").rule)
+                .with_rest(b"POST /cosmos/tx/v1beta1/txs", body.as_bytes());
             chain.adapter().narrow(call).flags.has(Flags::CLOSED)
         };
         for body in [

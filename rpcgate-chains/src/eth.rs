@@ -6,7 +6,7 @@ use rpcgate_core::chain::{Facts, Flags, Method};
 use std::sync::Arc;
 
 /// Two epochs of 32 slots: the beacon chain finalises a block after them when enough validators vote.
-const FACTS: Facts = Facts { aliases: &["ethereum"], max_lag: 3, ..evm::facts("eth", "Ethereum", 64) };
+const FACTS: Facts = evm::facts("eth", "Ethereum", 64).with_aliases(&["ethereum"]).with_max_lag(3);
 
 /// The chain as deployed.
 pub const ETH: Evm = Evm::new(FACTS, 1).forbidding_debug().with_methods(&[
@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn debug_is_forbidden_without_a_budget_and_cannot_be_opened() {
-        let changes = ChainOverrides { open: vec!["debug_*".into()], ..ChainOverrides::default() };
+        let changes = ChainOverrides::default().with_open("debug_*");
         let opened = Chain::new(adapter(), changes, true, Arc::default());
         for chain in [at(ETH, 0), opened] {
             for method in ["debug_traceTransaction", "debug_setHead", "debug_"] {

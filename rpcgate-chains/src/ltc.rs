@@ -6,7 +6,7 @@ use rpcgate_core::chain::Facts;
 use std::sync::Arc;
 
 /// Twelve blocks, half an hour of the work on the largest scrypt chain.
-const FACTS: Facts = Facts { aliases: &["litecoin"], ..utxo::facts("ltc", "Litecoin", 12) };
+const FACTS: Facts = utxo::facts("ltc", "Litecoin", 12).with_aliases(&["litecoin"]);
 
 /// The chain as deployed.
 pub const LTC: Utxo =

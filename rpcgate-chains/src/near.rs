@@ -5,11 +5,11 @@ use crate::family::{Closing, listed, marks};
 use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, Facts, Flags, Method, MethodRule};
+use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
 use std::sync::Arc;
 
 /// Doomslug with Nightshade's finality gadget: a block is final once two lie on it.
-static FACTS: Facts = Facts { final_depth: 2, max_lag: 30, ..Facts::json_rpc("near", "NEAR") };
+static FACTS: Facts = Facts::json_rpc("near", "NEAR").with_final_depth(2).with_max_lag(30);
 
 const METHODS: &[Method] = &[
     Method::new("status", 0),
@@ -50,14 +50,14 @@ impl Adapter for Near {
         if method.contains("broadcast_tx") {
             flags = flags.and(Flags::BROADCAST);
         }
-        MethodRule { flags, ..MethodRule::UNLISTED }
+        MethodRule::UNLISTED.marked(flags)
     }
 
     fn closed(&self) -> Vec<ClosedMethods> {
         listed(CLOSED)
     }
 
-    fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled {
+    fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Settled {
         if result.trim_ascii() == b"null" {
             return Settled::Unknown;
         }
@@ -65,7 +65,7 @@ impl Adapter for Near {
             return Settled::Yes;
         }
         match at(result, &["header", "height"]).and_then(number) {
-            Some(height) if chain.is_final(height) => Settled::Yes,
+            Some(height) if finality.is_final(height) => Settled::Yes,
             _ => Settled::NotYet,
         }
     }
@@ -82,7 +82,7 @@ impl Adapter for Near {
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
         let height = at(answer, &["sync_info", "latest_block_height"]).and_then(number)?;
         let syncing = at(answer, &["sync_info", "syncing"]) == Some(b"true");
-        Some(NodeStatus { height, syncing })
+        Some(NodeStatus::at(height).with_syncing(syncing))
     }
 }
 
@@ -95,7 +95,7 @@ pub fn adapter() -> Arc<dyn Adapter> {
 mod tests {
     use super::*;
     use crate::family::tests::{at as chain_at, judged, wrong};
-    use rpcgate_core::chain::ChainOverrides;
+    use rpcgate_core::chain::{Chain, ChainOverrides};
 
     #[test]
     fn every_method_that_sends_a_transaction_is_a_broadcast() {
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(Near.seen(status("false").as_bytes()), Some(NodeStatus::at(160_000_000)));
         assert_eq!(
             Near.seen(status("true").as_bytes()),
-            Some(NodeStatus { height: 160_000_000, syncing: true })
+            Some(NodeStatus::at(160_000_000).with_syncing(true))
         );
         assert_eq!(Near.seen(b"{}"), None);
     }
@@ -137,10 +137,7 @@ mod tests {
 
     #[test]
     fn a_block_that_an_operator_makes_cacheable_is_cached_for_ever_once_it_is_final() {
-        let changes = ChainOverrides {
-            cache: vec![("block".into(), CacheRule::immutable(1))],
-            ..ChainOverrides::default()
-        };
+        let changes = ChainOverrides::default().with_cache("block", CacheRule::immutable(1));
         let chain = Chain::new(adapter(), changes, true, Arc::default());
         chain.head().set(100);
         let block =

@@ -4,18 +4,16 @@ use crate::family::params::number;
 use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, Facts, Method};
+use rpcgate_core::chain::{Facts, Finality, Method};
 use std::sync::Arc;
 
 /// A slot is rooted, and so final, once 31 more have been voted on.
-static FACTS: Facts = Facts {
-    https: false,
-    batch: false,
-    ws: true,
-    final_depth: 31,
-    max_lag: 75,
-    ..Facts::json_rpc("solana", "Solana")
-};
+static FACTS: Facts = Facts::json_rpc("solana", "Solana")
+    .with_https(false)
+    .with_batch(false)
+    .with_ws(true)
+    .with_final_depth(31)
+    .with_max_lag(75);
 
 /// The chain as deployed.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +28,7 @@ impl Adapter for Solana {
         Vec::new()
     }
 
-    fn settled(&self, call: CallView<'_>, _: &[u8], _: &Chain) -> Settled {
+    fn settled(&self, call: CallView<'_>, _: &[u8], _: &Finality) -> Settled {
         if matches!(call.rule.cache, CacheRule::Immutable { .. }) { Settled::NotYet } else { Settled::Yes }
     }
 

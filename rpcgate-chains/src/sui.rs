@@ -4,15 +4,15 @@ use crate::family::params::number;
 use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, Facts, Flags, Method};
+use rpcgate_core::chain::{Facts, Finality, Flags, Method};
 use std::sync::Arc;
 
 /// A checkpoint is certified: it is final.
-static FACTS: Facts = Facts { max_lag: 120, ..Facts::json_rpc("sui", "Sui") };
+static FACTS: Facts = Facts::json_rpc("sui", "Sui").with_max_lag(120);
 
 const METHODS: &[Method] = &[
     Method::new("sui_getReferenceGasPrice", 0),
-    Method { metered: "sui_getReferenceGasPrice", ..Method::new("suix_getReferenceGasPrice", 0) },
+    Method::new("suix_getReferenceGasPrice", 0).metered_as("sui_getReferenceGasPrice"),
     Method::new("sui_getLatestCheckpointSequenceNumber", 1),
     Method::new("sui_getTotalTransactionBlocks", 1),
     Method::new("sui_getChainIdentifier", 1),
@@ -38,7 +38,7 @@ impl Adapter for Sui {
         METHODS.to_vec()
     }
 
-    fn settled(&self, call: CallView<'_>, result: &[u8], _: &Chain) -> Settled {
+    fn settled(&self, call: CallView<'_>, result: &[u8], _: &Finality) -> Settled {
         match call.rule.cache {
             _ if result.trim_ascii() == b"null" => Settled::Unknown,
             CacheRule::Immutable { .. } => Settled::NotYet,
@@ -64,7 +64,7 @@ pub fn adapter() -> Arc<dyn Adapter> {
 mod tests {
     use super::*;
     use crate::family::tests::{at as chain_at, wrong};
-    use rpcgate_core::chain::ChainOverrides;
+    use rpcgate_core::chain::{Chain, ChainOverrides};
 
     #[test]
     fn the_gas_price_is_metered_under_one_name() {
@@ -78,7 +78,9 @@ mod tests {
     fn an_operators_weight_of_the_metered_name_applies_to_every_spelling_of_the_gas_price() {
         let cu = vec![("sui_getReferenceGasPrice".into(), 3)];
         let weighed = |cu| {
-            Chain::new(adapter(), ChainOverrides { cu, ..ChainOverrides::default() }, true, Arc::default())
+            let mut changes = ChainOverrides::default();
+            changes.cu = cu;
+            Chain::new(adapter(), changes, true, Arc::default())
         };
         for sent in ["suix_getReferenceGasPrice", "sui_getReferenceGasPrice"] {
             assert_eq!(weighed(cu.clone()).look_up(sent).rule.cu, 3, "{sent}");

@@ -5,13 +5,13 @@ use http::Method as Verb;
 use rpcgate_core::adapter::{Adapter, KeyPlaces, NodeStatus, Probe, Settled, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, Dialect, Facts, Flags, Method, MethodRule};
+use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::Path;
 use std::sync::Arc;
 
 /// A masterchain block is final.
-static FACTS: Facts = Facts { dialect: Dialect::Ton, max_lag: 6, ..Facts::rest("ton", "TON") };
+static FACTS: Facts = Facts::rest("ton", "TON").with_dialect(Dialect::Ton).with_max_lag(6);
 
 const METHODS: &[Method] = &[
     Method::new("getConfigAll", 0),
@@ -72,10 +72,10 @@ impl Adapter for Ton {
 
     fn unlisted(&self, method: &str) -> MethodRule {
         let flags = if method.starts_with("send") { Flags::BROADCAST } else { Flags::NONE };
-        MethodRule { flags, ..MethodRule::UNLISTED }
+        MethodRule::UNLISTED.marked(flags)
     }
 
-    fn settled(&self, call: CallView<'_>, answer: &[u8], _: &Chain) -> Settled {
+    fn settled(&self, call: CallView<'_>, answer: &[u8], _: &Finality) -> Settled {
         match call.rule.cache {
             _ if answer.trim_ascii() == b"null" => Settled::Unknown,
             CacheRule::Immutable { .. } => Settled::NotYet,
@@ -88,7 +88,7 @@ impl Adapter for Ton {
     }
 
     fn key_places(&self) -> KeyPlaces {
-        KeyPlaces { header: Some("x-api-key"), query: Some("api_key") }
+        KeyPlaces::default().with_header("x-api-key").with_query("api_key")
     }
 
     fn probe(&self) -> Probe {

@@ -6,13 +6,13 @@ use http::Method as Verb;
 use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, Facts, Flags, Method, MethodRule};
+use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::Path;
 use std::sync::Arc;
 
 /// A block is solid once 19 of the 27 producers have built on it.
-static FACTS: Facts = Facts { grpc: true, final_depth: 19, max_lag: 10, ..Facts::rest("tron", "TRON") };
+static FACTS: Facts = Facts::rest("tron", "TRON").with_grpc(true).with_final_depth(19).with_max_lag(10);
 
 const METHODS: &[Method] = &[
     Method::new("getnodeinfo", 0).cached(CacheRule::Static),
@@ -85,14 +85,14 @@ impl Adapter for Tron {
         if name.starts_with("broadcast") {
             flags = flags.and(Flags::BROADCAST);
         }
-        MethodRule { flags, ..MethodRule::UNLISTED }
+        MethodRule::UNLISTED.marked(flags)
     }
 
     fn closed(&self) -> Vec<ClosedMethods> {
         listed(CLOSED)
     }
 
-    fn settled(&self, call: CallView<'_>, body: &[u8], chain: &Chain) -> Settled {
+    fn settled(&self, call: CallView<'_>, body: &[u8], finality: &Finality) -> Settled {
         // A node answers an empty object for a thing that it does not have.
         if body.trim_ascii() == b"{}" {
             return Settled::Unknown;
@@ -103,7 +103,7 @@ impl Adapter for Tron {
         let height =
             at(body, &["block_header", "raw_data", "number"]).or_else(|| member(body, "blockNumber"));
         match height.and_then(number) {
-            Some(height) if chain.is_final(height) => Settled::Yes,
+            Some(height) if finality.is_final(height) => Settled::Yes,
             _ => Settled::NotYet,
         }
     }

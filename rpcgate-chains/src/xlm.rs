@@ -5,14 +5,14 @@ use http::Method as Verb;
 use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, Facts, Method};
+use rpcgate_core::chain::{Facts, Finality, Method};
 use rpcgate_core::json::unescape;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::Path;
 use std::sync::Arc;
 
 /// A closed ledger is final.
-static FACTS: Facts = Facts { aliases: &["stellar"], max_lag: 6, ..Facts::rest("xlm", "Stellar") };
+static FACTS: Facts = Facts::rest("xlm", "Stellar").with_aliases(&["stellar"]).with_max_lag(6);
 
 /// The chain as deployed.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,7 @@ impl Adapter for Xlm {
         }
     }
 
-    fn settled(&self, call: CallView<'_>, _: &[u8], _: &Chain) -> Settled {
+    fn settled(&self, call: CallView<'_>, _: &[u8], _: &Finality) -> Settled {
         if matches!(call.rule.cache, CacheRule::Immutable { .. }) { Settled::NotYet } else { Settled::Yes }
     }
 
@@ -46,7 +46,7 @@ impl Adapter for Xlm {
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
         let height = at(answer, &["info", "ledger", "num"]).and_then(number)?;
         let state = at(answer, &["info", "state"]).and_then(unescape)?;
-        Some(NodeStatus { height, syncing: !state.starts_with("Synced") })
+        Some(NodeStatus::at(height).with_syncing(!state.starts_with("Synced")))
     }
 }
 
@@ -76,7 +76,7 @@ mod tests {
         let info =
             |state: &str| format!(r#"{{"info":{{"ledger":{{"age":3,"num":58000000}},"state":"{state}"}}}}"#);
         assert_eq!(Xlm.seen(info("Synced!").as_bytes()), Some(NodeStatus::at(58_000_000)));
-        let catching_up = NodeStatus { height: 58_000_000, syncing: true };
+        let catching_up = NodeStatus::at(58_000_000).with_syncing(true);
         assert_eq!(Xlm.seen(info("Catching up").as_bytes()), Some(catching_up));
         assert_eq!(Xlm.seen(br#"{"info":{}}"#), None);
     }

@@ -5,19 +5,17 @@ use crate::family::{Closing, listed, mark, marks, narrow};
 use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, Dialect, Facts, Flags, Method, MethodRule};
+use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
 use rpcgate_core::json::unescape;
 use std::sync::Arc;
 
 /// A validated ledger is final. Servers show newer ones only to callers that ask for `current` or `closed`.
-static FACTS: Facts = Facts {
-    dialect: Dialect::Xrp,
-    aliases: &["ripple"],
-    batch: false,
-    ws: true,
-    max_lag: 8,
-    ..Facts::json_rpc("xrp", "XRP Ledger")
-};
+static FACTS: Facts = Facts::json_rpc("xrp", "XRP Ledger")
+    .with_dialect(Dialect::Xrp)
+    .with_aliases(&["ripple"])
+    .with_batch(false)
+    .with_ws(true)
+    .with_max_lag(8);
 
 const METHODS: &[Method] = &[
     Method::new("server_info", 0),
@@ -114,7 +112,7 @@ impl Adapter for Xrp {
     }
 
     fn unlisted(&self, method: &str) -> MethodRule {
-        MethodRule { flags: marks(CLOSED, method), ..MethodRule::UNLISTED }
+        MethodRule::UNLISTED.marked(marks(CLOSED, method))
     }
 
     fn narrow(&self, call: CallView<'_>) -> MethodRule {
@@ -125,7 +123,7 @@ impl Adapter for Xrp {
         listed(CLOSED)
     }
 
-    fn settled(&self, call: CallView<'_>, result: &[u8], _: &Chain) -> Settled {
+    fn settled(&self, call: CallView<'_>, result: &[u8], _: &Finality) -> Settled {
         match call.rule.cache {
             CacheRule::Immutable { .. } if member(result, "validated") == Some(b"true") => Settled::Yes,
             CacheRule::Immutable { .. } => Settled::NotYet,
@@ -146,7 +144,7 @@ impl Adapter for Xrp {
         let state = at(answer, &["info", "server_state"]).and_then(unescape)?;
         let syncing = !matches!(&*state, "full" | "validating" | "proposing");
         let height = at(answer, &["info", "validated_ledger", "seq"]).and_then(number);
-        Some(NodeStatus { height: height.unwrap_or(0), syncing })
+        Some(NodeStatus::at(height.unwrap_or(0)).with_syncing(syncing))
     }
 }
 
@@ -189,7 +187,7 @@ mod tests {
         let is_closed = |method: &str, params: &str| {
             let rule = chain.look_up(method).rule;
             assert!(rule.flags.has(Flags::COMMANDS) && !rule.flags.has(Flags::CLOSED), "{method}");
-            let call = CallView { params: params.as_bytes(), ..CallView::new(FACTS.name, method, rule) };
+            let call = CallView::new(FACTS.name, method, rule).with_params(params.as_bytes());
             Xrp.narrow(call).flags.has(Flags::CLOSED)
         };
         for (method, params) in [
@@ -244,9 +242,9 @@ mod tests {
         assert_eq!(Xrp.seen(info("full", ledger).as_bytes()), Some(NodeStatus::at(94_000_000)));
         assert_eq!(
             Xrp.seen(info("syncing", ledger).as_bytes()),
-            Some(NodeStatus { height: 94_000_000, syncing: true })
+            Some(NodeStatus::at(94_000_000).with_syncing(true))
         );
-        assert_eq!(Xrp.seen(info("connected", "").as_bytes()), Some(NodeStatus { height: 0, syncing: true }));
+        assert_eq!(Xrp.seen(info("connected", "").as_bytes()), Some(NodeStatus::at(0).with_syncing(true)));
         assert_eq!(Xrp.seen(b"{}"), None);
     }
 }

@@ -93,7 +93,7 @@ fn marks(flags: Flags) -> String {
 /// Methods with the same rule, in one row.
 fn rows(methods: &[Method]) -> BTreeMap<(u32, String, String), Vec<String>> {
     let mut rows: BTreeMap<_, Vec<String>> = BTreeMap::new();
-    for Method { name, metered, rule: MethodRule { cu, cache, flags } } in methods {
+    for Method { name, metered, rule: MethodRule { cu, cache, flags, .. }, .. } in methods {
         let name = if name == metered { format!("`{name}`") } else { format!("`{name}` (as `{metered}`)") };
         rows.entry((*cu, class(*cache), marks(*flags))).or_default().push(name);
     }
@@ -151,7 +151,7 @@ fn document() -> String {
             continue;
         }
         out.push_str("| closed | because | can be opened |\n|---|---|---|\n");
-        for ClosedMethods { methods, only, because, openable } in closed {
+        for ClosedMethods { methods, only, because, openable, .. } in closed {
             let mut names = methods.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
             if !only.is_empty() {
                 write!(names, " {only}").unwrap();

@@ -1,7 +1,7 @@
 //! What a gateway needs to know about a chain's node API. Each chain implements [`Adapter`] in a file of its own.
 
 use crate::call::CallView;
-use crate::chain::{Chain, Dialect, Facts, Method, MethodRule};
+use crate::chain::{Dialect, Facts, Finality, Method, MethodRule};
 use crate::refusal::Refusal;
 use crate::rest::Path;
 use crate::rest_method::RestMethod;
@@ -54,7 +54,7 @@ pub trait Adapter: Send + Sync + Debug + 'static {
     }
 
     /// The rule of a call whose method is marked [`COMMANDS`](crate::chain::Flags::COMMANDS), now that its parameters are known.
-    /// Called by [`Chain::narrow`], which applies the operator's changes afterwards.
+    /// Called by [`Chain::narrow`](crate::chain::Chain::narrow), which applies the operator's changes afterwards.
     fn narrow(&self, call: CallView<'_>) -> MethodRule {
         call.rule
     }
@@ -68,7 +68,7 @@ pub trait Adapter: Send + Sync + Debug + 'static {
 
     /// How permanent the raw `result` of a call in a cache class is. Called once, before an answer is stored; it may parse the
     /// result in part.
-    fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled;
+    fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Settled;
 
     /// Whether a node's answer means that the call failed, although neither an `error` member nor an HTTP status shows it. `answer`
     /// is the raw `result`, or the body of a REST answer. Such an answer is never cached.
@@ -175,6 +175,7 @@ pub enum Surface {
 
 /// Closed calls, as the documentation lists them.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct ClosedMethods {
     /// Names of methods, or prefixes of names written `dump*`.
     pub methods: Vec<String>,
@@ -186,8 +187,30 @@ pub struct ClosedMethods {
     pub openable: bool,
 }
 
+impl ClosedMethods {
+    /// All calls of these methods, for this reason. No operator may open them.
+    pub fn new(methods: Vec<String>, because: &'static str) -> Self {
+        ClosedMethods { methods, only: String::new(), because, openable: false }
+    }
+
+    /// The same for some of the calls alone.
+    #[must_use]
+    pub fn with_only(mut self, only: impl Into<String>) -> Self {
+        self.only = only.into();
+        self
+    }
+
+    /// The same; `openable` says whether an operator may open them.
+    #[must_use]
+    pub fn with_openable(mut self, openable: bool) -> Self {
+        self.openable = openable;
+        self
+    }
+}
+
 /// A node's status, as the node reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct NodeStatus {
     /// Its newest height; 0 if it knows none.
     pub height: u64,
@@ -199,6 +222,13 @@ impl NodeStatus {
     /// The status of a node at this height that does not report that it is syncing.
     pub const fn at(height: u64) -> Self {
         NodeStatus { height, syncing: false }
+    }
+
+    /// The same; `syncing` says whether it has not caught up.
+    #[must_use]
+    pub const fn with_syncing(mut self, syncing: bool) -> Self {
+        self.syncing = syncing;
+        self
     }
 }
 
@@ -213,13 +243,37 @@ pub enum Settled {
     Unknown,
 }
 
-/// Additional places for a key, for chains whose own clients send it elsewhere.
+/// Additional places for a key, for chains whose own clients send it elsewhere. By default there are none.
+///
+/// ```
+/// use rpcgate_core::adapter::KeyPlaces;
+///
+/// let places = KeyPlaces::default().with_header("x-api-key");
+/// assert_eq!((places.header, places.query), (Some("x-api-key"), None));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct KeyPlaces {
     /// A header, in lower case.
     pub header: Option<&'static str>,
     /// A query parameter.
     pub query: Option<&'static str>,
+}
+
+impl KeyPlaces {
+    /// These places and a header, in lower case.
+    #[must_use]
+    pub const fn with_header(mut self, header: &'static str) -> Self {
+        self.header = Some(header);
+        self
+    }
+
+    /// These places and a query parameter.
+    #[must_use]
+    pub const fn with_query(mut self, query: &'static str) -> Self {
+        self.query = Some(query);
+        self
+    }
 }
 
 /// A call that the gateway makes for itself.
@@ -245,7 +299,7 @@ pub enum Probe {
 mod tests {
     use super::*;
     use crate::cache_rule::CacheRule;
-    use crate::chain::{ChainName, Flags};
+    use crate::chain::{Chain, ChainName, Flags};
     use http::Method as Verb;
 
     /// A REST chain with named paths.
@@ -257,7 +311,7 @@ mod tests {
 
     impl Paths {
         fn new(dialect: Dialect, rows: &[RestMethod]) -> Self {
-            Paths { facts: Facts { dialect, ..Facts::rest("paths", "Paths") }, rows: rows.to_vec() }
+            Paths { facts: Facts::rest("paths", "Paths").with_dialect(dialect), rows: rows.to_vec() }
         }
     }
 
@@ -274,7 +328,7 @@ mod tests {
             &self.rows
         }
 
-        fn settled(&self, _: CallView<'_>, _: &[u8], _: &Chain) -> Settled {
+        fn settled(&self, _: CallView<'_>, _: &[u8], _: &Finality) -> Settled {
             Settled::Yes
         }
 

@@ -175,6 +175,7 @@ impl Default for ProjectQuota {
 
 /// Everything that is known about the holder of a key. It is built once, shared, and replaced after a change.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Caller {
     /// The key.
     pub key: KeyId,
@@ -213,6 +214,55 @@ impl Caller {
             quota: ProjectQuota::default(),
             expires_at: None,
         }
+    }
+
+    /// The same with the first characters of the key, which logs may show.
+    #[must_use]
+    pub fn with_prefix(mut self, prefix: impl Into<Box<str>>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// The same on another plan.
+    #[must_use]
+    pub fn with_plan(mut self, plan: Plan) -> Self {
+        self.plan = plan;
+        self
+    }
+
+    /// The same; `suspended` says whether the tenant is.
+    #[must_use]
+    pub fn with_suspended(mut self, suspended: bool) -> Self {
+        self.suspended = suspended;
+        self
+    }
+
+    /// The same for these chains.
+    #[must_use]
+    pub fn with_scope(mut self, scope: Scope) -> Self {
+        self.scope = scope;
+        self
+    }
+
+    /// The same with these method lists.
+    #[must_use]
+    pub fn with_lists(mut self, lists: MethodLists) -> Self {
+        self.lists = lists;
+        self
+    }
+
+    /// The same with this quota.
+    #[must_use]
+    pub fn with_quota(mut self, quota: ProjectQuota) -> Self {
+        self.quota = quota;
+        self
+    }
+
+    /// The same with the time at which the key ends, if it ends.
+    #[must_use]
+    pub fn with_expiry(mut self, expires_at: impl Into<Option<Time>>) -> Self {
+        self.expires_at = expires_at.into();
+        self
     }
 }
 

@@ -17,7 +17,6 @@ pub mod intern;
 pub mod journal;
 pub mod json;
 pub mod memory;
-pub mod method;
 pub mod plan;
 pub mod prelude;
 pub mod quota;
@@ -34,6 +33,7 @@ pub mod stream_tally;
 pub mod tally;
 #[cfg(any(test, feature = "suite"))]
 pub mod toy;
+mod transport;
 #[cfg(feature = "usage")]
 pub mod usage;
 pub mod window;

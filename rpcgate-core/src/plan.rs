@@ -75,7 +75,15 @@ impl Price {
 }
 
 /// The figures of one plan.
+///
+/// ```
+/// use rpcgate_core::plan::{Plan, Tier};
+///
+/// let plan = Plan::of(Tier::Free).with_windows(10, 100, 1_000);
+/// assert_eq!((plan.per_minute, plan.per_day), (10, 1_000));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Plan {
     /// The plan's name.
     pub tier: Tier,
@@ -95,6 +103,7 @@ pub struct Plan {
 
 /// How many resources of each kind a tenant may have. Existing ones stay when a count is lowered below their number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Counts {
     /// Projects of the tenant.
     pub projects: u32,
@@ -152,6 +161,34 @@ impl Plan {
             price: Price(price),
             counts: Counts::of(tier),
         }
+    }
+
+    /// The same with other windows: requests of a key in a UTC minute, hour and day.
+    #[must_use]
+    pub const fn with_windows(mut self, per_minute: u64, per_hour: u64, per_day: u64) -> Self {
+        (self.per_minute, self.per_hour, self.per_day) = (per_minute, per_hour, per_day);
+        self
+    }
+
+    /// The same with another number of heavy calls in a UTC minute.
+    #[must_use]
+    pub const fn with_heavy_per_minute(mut self, heavy_per_minute: u64) -> Self {
+        self.heavy_per_minute = heavy_per_minute;
+        self
+    }
+
+    /// The same with another price.
+    #[must_use]
+    pub const fn with_price(mut self, price: Price) -> Self {
+        self.price = price;
+        self
+    }
+
+    /// The same with other counts.
+    #[must_use]
+    pub const fn with_counts(mut self, counts: Counts) -> Self {
+        self.counts = counts;
+        self
     }
 }
 

@@ -17,7 +17,7 @@ pub use crate::backend::{BoxFuture, Unavailable};
 pub use crate::cache_rule::CacheRule;
 pub use crate::call::CallView;
 pub use crate::caller::{Caller, CallerRef, KeyId, ProjectId, TenantId};
-pub use crate::chain::{Chain, ChainName, ChainOverrides, Facts, Flags, Method, MethodRule};
+pub use crate::chain::{Chain, ChainName, ChainOverrides, Facts, Finality, Flags, Method, MethodRule};
 pub use crate::clock::{Clock, ManualClock, SystemClock, Time};
 pub use crate::intern::intern;
 pub use crate::plan::{Plan, Tier};

@@ -1,7 +1,7 @@
 //! A REST path with a name, for adapters that distinguish their paths by more than the last segment.
 
 use crate::cache_rule::CacheRule;
-use crate::method::{Flags, Method};
+use crate::chain::{Flags, Method};
 use crate::rest::Path;
 
 /// One row of a REST chain's method table: a verb, the template of a path, and the rule of the calls that match.

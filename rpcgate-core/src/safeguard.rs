@@ -10,7 +10,15 @@ use http::StatusCode;
 use std::time::Duration;
 
 /// When a key is cooled down, how far, and for how long.
+///
+/// ```
+/// use rpcgate_core::safeguard::SafeguardRule;
+///
+/// let rule = SafeguardRule::new().with_refusals(100).with_percent(50);
+/// assert_eq!(rule.scale(30), 15);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct SafeguardRule {
     /// Requests refused with 429 that make a UTC minute a stormy one.
     pub refusals: u64,
@@ -20,6 +28,13 @@ pub struct SafeguardRule {
     pub percent: u64,
     /// How long the cool-down lasts.
     pub cooldown: Duration,
+}
+
+impl Default for SafeguardRule {
+    /// The same as [`new`](SafeguardRule::new).
+    fn default() -> Self {
+        SafeguardRule::new()
+    }
 }
 
 /// A key whose limits are scaled down.
@@ -50,6 +65,39 @@ const fn scaled(limit: u64, percent: u64) -> u64 {
 }
 
 impl SafeguardRule {
+    /// A quarter of the limits for an hour, after 5 minutes with 300 refusals each.
+    pub const fn new() -> Self {
+        SafeguardRule { refusals: 300, minutes: 5, percent: 25, cooldown: Duration::from_secs(3_600) }
+    }
+
+    /// The same with another number of refusals that make a minute stormy.
+    #[must_use]
+    pub const fn with_refusals(mut self, refusals: u64) -> Self {
+        self.refusals = refusals;
+        self
+    }
+
+    /// The same with another number of stormy minutes that make a storm.
+    #[must_use]
+    pub const fn with_minutes(mut self, minutes: u64) -> Self {
+        self.minutes = minutes;
+        self
+    }
+
+    /// The same with another percentage of the limits that remains.
+    #[must_use]
+    pub const fn with_percent(mut self, percent: u64) -> Self {
+        self.percent = percent;
+        self
+    }
+
+    /// The same with another length of the cool-down.
+    #[must_use]
+    pub const fn with_cooldown(mut self, cooldown: Duration) -> Self {
+        self.cooldown = cooldown;
+        self
+    }
+
     /// A limit scaled down: at least 1, so that a key is never cut off, but 0 stays 0.
     pub const fn scale(&self, limit: u64) -> u64 {
         scaled(limit, self.percent)

@@ -25,7 +25,7 @@
 //! # let chain = Arc::new(Chain::deployed(Arc::new(rpcgate_core::toy::Toy)));
 //! # let caller = Arc::new(Caller::new(KeyId(1), ProjectId(2), TenantId(3), Plan::of(Tier::Free)));
 //! let sink = Arc::new(MemoryUsageSink::default());
-//! # let accounting = Accounting { clock: clock.clone(), counters: Arc::<MemoryCounters>::default(), sink: sink.clone() };
+//! # let accounting = Accounting::new(clock.clone(), Arc::<MemoryCounters>::default(), sink.clone());
 //! # let now = (clock.now(), clock.elapsed());
 //! let handshake = Tally::new(RequestId(7), Transport::Ws, chain, caller, now, Arc::new(accounting));
 //! let mut stream = StreamTally::begin(Box::new(handshake)).map_err(|_| "it was refused")?;
@@ -45,7 +45,8 @@ use crate::call::{Call, CallState, Entry, Payload};
 use crate::caller::{Caller, RequestId};
 use crate::chain::Chain;
 use crate::clock::Time;
-use crate::tally::{Accounting, StreamBytes, Tally, Transport};
+use crate::tally::{Accounting, StreamBytes, Tally};
+use crate::transport::Transport;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -332,8 +333,7 @@ mod tests {
         fn new() -> Self {
             let clock = Arc::new(ManualClock::at(Time::from_secs(1_000_000)));
             let (counters, sink) = (Arc::<MemoryCounters>::default(), Arc::<MemoryUsageSink>::default());
-            let accounting =
-                Accounting { clock: clock.clone(), counters: counters.clone(), sink: sink.clone() };
+            let accounting = Accounting::new(clock.clone(), counters.clone(), sink.clone());
             Fixture { clock, counters, sink, accounting: Arc::new(accounting) }
         }
 
@@ -350,7 +350,7 @@ mod tests {
             let Ok(Parsed::Single(Ok(envelope))) = parse(&tally.body, &Limits::default()) else {
                 panic!("a call")
             };
-            let found = Found { rule: MethodRule { cu: 5, ..MethodRule::UNLISTED }, metered: None };
+            let found = Found { rule: MethodRule::new(5), metered: None };
             tally.entries.push(Entry::open(Call::json_rpc(envelope, found)));
             tally
         }

@@ -22,30 +22,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// The transport of a call.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub enum Transport {
-    /// An HTTP request.
-    Http,
-    /// The handshake of a WebSocket stream, or one of its messages.
-    Ws,
-    /// A gRPC call.
-    Grpc,
-}
-
-impl Transport {
-    /// Its name in usage.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Transport::Http => "http",
-            Transport::Ws => "ws",
-            Transport::Grpc => "grpc",
-        }
-    }
-}
+pub use crate::transport::Transport;
 
 /// The backends that a tally settles with, shared by all of a gateway's tallies.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Accounting {
     /// The clock that measures latency.
     pub clock: Arc<dyn Clock>,
@@ -56,6 +37,18 @@ pub struct Accounting {
 }
 
 impl Accounting {
+    /// Accounting with these backends.
+    pub fn new(clock: Arc<dyn Clock>, counters: Arc<dyn Counters>, sink: Arc<dyn UsageSink>) -> Self {
+        Accounting { clock, counters, sink }
+    }
+
+    /// The same with another sink.
+    #[must_use]
+    pub fn with_sink(mut self, sink: Arc<dyn UsageSink>) -> Self {
+        self.sink = sink;
+        self
+    }
+
     /// The same accounting with a sink whose records `observer` sees first.
     #[must_use]
     pub fn observed_by<O: UsageObserver + 'static>(&self, observer: Arc<O>) -> Self {
@@ -370,10 +363,7 @@ mod tests {
         };
         for item in items {
             let call = match item {
-                Ok(envelope) => Call::json_rpc(
-                    envelope,
-                    Found { rule: MethodRule { cu: 5, ..MethodRule::UNLISTED }, metered: None },
-                ),
+                Ok(envelope) => Call::json_rpc(envelope, Found { rule: MethodRule::new(5), metered: None }),
                 Err(bad) => Call::unread(Payload::Bad(bad)),
             };
             tally.entries.push(Entry::open(call));

@@ -3,7 +3,7 @@
 use crate::adapter::{Adapter, NodeStatus, Probe, Settled};
 use crate::cache_rule::CacheRule;
 use crate::call::CallView;
-use crate::chain::{Chain, Facts, Flags, Method, MethodRule};
+use crate::chain::{Facts, Finality, Flags, Method, MethodRule};
 
 /// The chain at `/toy`: `toy_id` costs nothing and is static, `toy_read` is cached for 2 s, `toy_block` is immutable,
 /// `toy_scan` is heavy, `toy_send` a broadcast; `probe_*` can be opened, `admin_*` is closed. It has a WebSocket stream.
@@ -12,13 +12,11 @@ pub struct Toy;
 
 impl Adapter for Toy {
     fn facts(&self) -> &Facts {
-        static FACTS: Facts = Facts {
-            aliases: &["playground"],
-            ws: true,
-            final_depth: 2,
-            max_lag: 3,
-            ..Facts::json_rpc("toy", "Toy")
-        };
+        static FACTS: Facts = Facts::json_rpc("toy", "Toy")
+            .with_aliases(&["playground"])
+            .with_ws(true)
+            .with_final_depth(2)
+            .with_max_lag(3);
         &FACTS
     }
 
@@ -38,10 +36,10 @@ impl Adapter for Toy {
             Some(("admin", _)) => Flags::CLOSED,
             _ => Flags::NONE,
         };
-        MethodRule { flags, ..MethodRule::UNLISTED }
+        MethodRule::UNLISTED.marked(flags)
     }
 
-    fn settled(&self, _: CallView<'_>, result: &[u8], _: &Chain) -> Settled {
+    fn settled(&self, _: CallView<'_>, result: &[u8], _: &Finality) -> Settled {
         if result == b"null" { Settled::Unknown } else { Settled::Yes }
     }
 

@@ -114,7 +114,7 @@ impl Fixture {
         (plan.heavy_per_minute, caller.quota.cu_per_day) = (u64::MAX / 4, u64::MAX / 4);
         let sink = Arc::new(MemoryUsageSink::bounded(0));
         Fixture {
-            accounting: Arc::new(Accounting { clock: clock.clone(), counters: counters.clone(), sink }),
+            accounting: Arc::new(Accounting::new(clock.clone(), counters.clone(), sink)),
             chain: Arc::new(Chain::deployed(Arc::new(Toy))),
             caller: Arc::new(caller),
             clock,

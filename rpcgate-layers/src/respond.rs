@@ -261,7 +261,6 @@ mod tests {
     use super::*;
     use crate::testing::Fixture;
     use rpcgate_core::backend::usage_sink::{Record, Ticket, UsageSink};
-    use rpcgate_core::tally::Accounting;
     use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
     use std::task::Waker;
     use tower::service_fn;
@@ -324,7 +323,7 @@ mod tests {
 
     fn patient() -> (Arc<Patient>, impl Fn() -> Answer) {
         let (fixture, sink) = (Fixture::new(), Arc::<Patient>::default());
-        let accounting = Arc::new(Accounting { sink: sink.clone(), ..(*fixture.accounting()).clone() });
+        let accounting = Arc::new((*fixture.accounting()).clone().with_sink(sink.clone()));
         let answer = move || {
             let pending =
                 PendingResponse::refused_unread(fixture.tally_in(accounting.clone()), Refusal::Suspended);

@@ -79,24 +79,23 @@ pub(crate) fn parts(
     safeguard: Arc<Safeguard>,
 ) -> Parts {
     let limits = &config.gateway.limits;
-    let accounting = Accounting { clock: backends.clock, counters: backends.counters, sink: backends.sink };
+    let accounting = Accounting::new(backends.clock, backends.counters, backends.sink);
     let mut parts = Parts::new(chains, pools, backends.directory, Arc::new(accounting));
     parts.replies = backends.replies;
     parts.room = MemoryBudget::new(size(limits.bodies_total));
-    parts.head = HeadLimits {
-        uri: size(limits.uri),
-        fields: limits.header_count as usize,
-        bytes: size(limits.headers),
-    };
-    parts.body = BodyLimits {
-        bytes: size(limits.body),
-        patience: limits.body_grace,
-        pace: size(limits.body_rate),
-        whole: limits.body_timeout,
-    };
+    parts.head = HeadLimits::default()
+        .with_uri(size(limits.uri))
+        .with_fields(limits.header_count as usize)
+        .with_bytes(size(limits.headers));
+    parts.body = BodyLimits::default()
+        .with_bytes(size(limits.body))
+        .with_patience(limits.body_grace)
+        .with_pace(size(limits.body_rate))
+        .with_whole(limits.body_timeout);
     parts.batch = config.plans.batch_counts;
-    parts.reply =
-        ReplyLimits { buffer: size(config.gateway.reply_buffer), max: size(config.gateway.reply_max) };
+    parts.reply = ReplyLimits::default()
+        .with_buffer(size(config.gateway.reply_buffer))
+        .with_max(size(config.gateway.reply_max));
     parts.safeguard = safeguard;
     parts
 }

@@ -23,12 +23,10 @@ pub(crate) fn pool(
     // So far all calls use HTTP, so a node that has only other addresses would never be used.
     let nodes = config.nodes.iter().filter_map(|settings| Some((settings, settings.url.as_ref()?)));
     let nodes = nodes.map(|(settings, url)| node(settings, url)).collect::<Result<Vec<_>, _>>()?;
-    let limits = PoolLimits {
-        retry: RetryPolicy { deadline: config.timeout, ..RetryPolicy::default() },
-        in_flight: config.max_in_flight as usize,
-        max_lag: config.max_lag,
-        ..PoolLimits::default()
-    };
+    let limits = PoolLimits::default()
+        .with_retry(RetryPolicy::default().with_deadline(config.timeout))
+        .with_in_flight(config.max_in_flight as usize)
+        .with_max_lag(config.max_lag);
     Ok((!nodes.is_empty()).then(|| Pool::new(facts, nodes, limits, clock.clone())))
 }
 

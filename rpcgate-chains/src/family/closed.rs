@@ -81,11 +81,11 @@ pub(crate) fn narrow(table: &[Closing], call: CallView<'_>) -> MethodRule {
 
 /// The table, in words.
 pub(crate) fn listed(table: &[Closing]) -> Vec<ClosedMethods> {
-    let words = |row: &Closing| ClosedMethods {
-        methods: row.methods.iter().map(|name| (*name).to_owned()).collect(),
-        only: row.only.map_or("", |only| only.words).to_owned(),
-        because: row.because,
-        openable: row.openable,
+    let words = |row: &Closing| {
+        let methods = row.methods.iter().map(|name| (*name).to_owned()).collect();
+        ClosedMethods::new(methods, row.because)
+            .with_only(row.only.map_or("", |only| only.words))
+            .with_openable(row.openable)
     };
     table.iter().map(words).collect()
 }
@@ -99,12 +99,7 @@ pub(crate) fn by_reason(
     for (method, because) in names {
         match rows.iter_mut().find(|row| row.because == *because) {
             Some(row) => row.methods.push(name(method)),
-            None => rows.push(ClosedMethods {
-                methods: vec![name(method)],
-                only: String::new(),
-                because,
-                openable: false,
-            }),
+            None => rows.push(ClosedMethods::new(vec![name(method)], because)),
         }
     }
     rows
@@ -129,9 +124,8 @@ mod tests {
         assert_eq!(marks(TABLE, "say"), Flags::COMMANDS);
         assert_eq!(marks(TABLE, "Stop"), Flags::NONE);
         let ask = |params: &'static str| {
-            let rule = MethodRule { flags: marks(TABLE, "say"), ..MethodRule::UNLISTED };
-            let call =
-                CallView { params: params.as_bytes(), ..CallView::new(ChainName::new("toy"), "say", rule) };
+            let rule = MethodRule::UNLISTED.marked(marks(TABLE, "say"));
+            let call = CallView::new(ChainName::new("toy"), "say", rule).with_params(params.as_bytes());
             narrow(TABLE, call).flags.has(Flags::CLOSED)
         };
         assert!(ask("url") && !ask(""));

@@ -51,8 +51,8 @@ pub(crate) mod tests {
     /// The adapter's judgement of a result, and its treatment in the cache.
     pub(crate) fn judged(chain: &Chain, method: &str, params: &str, result: &str) -> (Settled, Keep) {
         let rule = chain.look_up(method).rule;
-        let call = CallView { params: params.as_bytes(), ..CallView::new(chain.name(), method, rule) };
-        let settled = chain.adapter().settled(call, result.as_bytes(), chain);
+        let call = CallView::new(chain.name(), method, rule).with_params(params.as_bytes());
+        let settled = chain.adapter().settled(call, result.as_bytes(), chain.finality());
         let keep = match settled {
             Settled::Unknown => Keep::No,
             known => rule.cache.keep(known == Settled::Yes),

@@ -14,7 +14,7 @@ use crate::clock::Time;
 use crate::plan::{Plan, Price, Tier};
 use crate::refusal::Refusal;
 use crate::secret::KeyHash;
-use crate::tally::Transport;
+use crate::transport::Transport;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};

@@ -4,7 +4,7 @@ use crate::caller::{KeyId, ProjectId, RequestId, TenantId};
 use crate::chain::ChainName;
 use crate::clock::Time;
 use crate::plan::{Price, Tier};
-use crate::tally::Transport;
+use crate::transport::Transport;
 use parking_lot::Mutex;
 use std::borrow::Cow;
 use std::collections::VecDeque;

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 /// A key of the configuration with everything that follows from it.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct KnownKey {
     /// Its name in the file.
     pub name: String,

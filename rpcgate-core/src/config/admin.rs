@@ -14,6 +14,7 @@ const WEB: &[&str] = &["http", "https"];
 
 /// `[admin]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Admin {
     /// Where the management API and the dashboard are served.
     pub listen: SocketAddr,
@@ -67,6 +68,7 @@ impl Table for Admin {
 
 /// `[admin.jwt]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Jwt {
     /// The secret that signs tokens. All hosts of the management side use the same one.
     pub secret: Option<Secret>,
@@ -95,6 +97,7 @@ impl Table for Jwt {
 
 /// `[admin.mail]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct MailSettings {
     /// The sender.
     pub from: String,
@@ -143,6 +146,7 @@ impl Word for ChallengeKind {
 
 /// `[admin.challenge]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct ChallengeSettings {
     /// The provider.
     pub kind: ChallengeKind,

@@ -5,6 +5,7 @@ use super::units::{GIB, MIB};
 
 /// `[cache]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct CacheSettings {
     /// The size of the cache in bytes; 0 turns it off.
     pub bytes: u64,

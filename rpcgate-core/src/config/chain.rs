@@ -11,6 +11,7 @@ use std::time::Duration;
 
 /// `[chains.<path>]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct ChainSettings {
     /// Whether the chain is served, if it has a node.
     pub enabled: bool,

@@ -46,6 +46,7 @@ impl Table for Database {
 
 /// `[redis]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Redis {
     /// The Redis server that shares counters; `None`: counters are in the memory of the process.
     pub url: Option<Url>,

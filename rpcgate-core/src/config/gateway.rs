@@ -11,6 +11,7 @@ use std::time::Duration;
 
 /// `[gateway]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct GatewaySettings {
     /// The address at which HTTP and WebSocket are served.
     pub listen: SocketAddr,
@@ -103,6 +104,7 @@ impl Table for Tls {
 
 /// `[gateway.limits]`: the limits of size and speed of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct LimitSettings {
     /// The size of a request's body in bytes.
     pub body: u64,
@@ -169,6 +171,7 @@ impl Table for LimitSettings {
 
 /// `[gateway.ws]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Ws {
     /// Calls per second on one stream; 0: no limit.
     pub calls_per_second: u32,

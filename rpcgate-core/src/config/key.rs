@@ -14,6 +14,7 @@ use crate::secret::KeyHash;
 
 /// `[keys.<name>]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct KeySettings {
     /// Its identifier; if not given, derived from its name, always the same.
     pub id: KeyId,

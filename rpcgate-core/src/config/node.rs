@@ -16,6 +16,7 @@ const ANY: &[&str] = &["http", "https", "ws", "wss", "grpc", "grpcs"];
 /// A node, with an address for each protocol that it accepts. Written as a string, it is one URL whose scheme names the
 /// protocol: `http(s)`, `ws(s)` or `grpc(s)`.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct NodeSettings {
     /// The URL for HTTP; user and password are moved to the fields with those names.
     pub url: Option<Url>,

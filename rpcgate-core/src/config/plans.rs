@@ -5,6 +5,7 @@ use crate::plan::{BatchCounts, Counts, Plan, Tier};
 
 /// `[plans]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Plans {
     /// How one batch is counted in the windows.
     pub batch_counts: BatchCounts,

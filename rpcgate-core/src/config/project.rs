@@ -10,6 +10,7 @@ pub const DEFAULT_NAME: &str = "default";
 
 /// `[projects.<name>]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct ProjectSettings {
     /// Its identifier; if not given, derived from its name, always the same.
     pub id: ProjectId,

@@ -1,12 +1,13 @@
 //! `[safeguard]`: keys that keep calling although they are refused.
 
 use super::fields::{Fields, Table};
-use super::units::{DAY, HOUR, SECOND};
+use super::units::{DAY, SECOND};
 use crate::safeguard::SafeguardRule;
 use std::time::Duration;
 
 /// `[safeguard]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct SafeguardSettings {
     /// Whether limits are ever scaled down.
     pub enabled: bool,
@@ -22,7 +23,8 @@ pub struct SafeguardSettings {
 
 impl Default for SafeguardSettings {
     fn default() -> Self {
-        SafeguardSettings { enabled: false, refusals: 300, minutes: 5, percent: 25, cooldown: HOUR }
+        let SafeguardRule { refusals, minutes, percent, cooldown } = SafeguardRule::default();
+        SafeguardSettings { enabled: false, refusals, minutes, percent, cooldown }
     }
 }
 

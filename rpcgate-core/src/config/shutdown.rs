@@ -6,6 +6,7 @@ use std::time::Duration;
 
 /// `[shutdown]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Shutdown {
     /// The time that calls in flight have to finish.
     pub grace: Duration,

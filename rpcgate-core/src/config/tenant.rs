@@ -8,6 +8,7 @@ use crate::plan::Tier;
 
 /// `[tenants.<name>]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct TenantSettings {
     /// Its identifier; if not given, derived from its name, always the same.
     pub id: TenantId,

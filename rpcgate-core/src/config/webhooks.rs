@@ -7,6 +7,7 @@ use std::time::Duration;
 
 /// `[webhooks]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Webhooks {
     /// Whether deliveries may go to private and local addresses; for tests.
     pub allow_private_targets: bool,

@@ -6,7 +6,14 @@ use super::members::{Member, UnknownMembers};
 use crate::json::{Cursor, Span, SyntaxError, Text, unescape};
 
 /// The limits of a body.
+///
+/// ```
+/// use rpcgate_core::envelope::Limits;
+///
+/// assert_eq!(Limits::default().with_batch(10).batch, 10);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Limits {
     /// Arrays and objects inside each other, including the array of a batch; at most [`DEEPEST`](crate::json::DEEPEST).
     pub depth: usize,
@@ -17,8 +24,32 @@ pub struct Limits {
 }
 
 impl Default for Limits {
+    /// 128 levels, 100 items, and names of 256 bytes.
     fn default() -> Self {
         Limits { depth: 128, batch: 100, method: 256 }
+    }
+}
+
+impl Limits {
+    /// The same with another depth.
+    #[must_use]
+    pub const fn with_depth(mut self, depth: usize) -> Self {
+        self.depth = depth;
+        self
+    }
+
+    /// The same with another number of items in a batch.
+    #[must_use]
+    pub const fn with_batch(mut self, batch: usize) -> Self {
+        self.batch = batch;
+        self
+    }
+
+    /// The same with another length of a method's name.
+    #[must_use]
+    pub const fn with_method(mut self, method: usize) -> Self {
+        self.method = method;
+        self
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::backend::usage_sink::{Outcome, Phase};
 use crate::plan::Tier;
-use crate::tally::Transport;
+use crate::transport::Transport;
 
 /// An enumerated value.
 pub(super) trait Code: Copy + Sized + 'static {

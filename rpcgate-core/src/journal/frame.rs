@@ -4,7 +4,7 @@ use crate::backend::usage_sink::{Outcome, Phase, Record};
 use crate::caller::{KeyId, ProjectId, RequestId, TenantId};
 use crate::clock::Time;
 use crate::plan::{Price, Tier};
-use crate::tally::Transport;
+use crate::transport::Transport;
 use std::fmt;
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use crate::caller::{KeyId, ProjectId, RequestId, TenantId};
 use crate::chain::ChainName;
 use crate::clock::Time;
 use crate::plan::{Price, Tier};
-use crate::tally::Transport;
+use crate::transport::Transport;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::time::Duration;

@@ -11,7 +11,7 @@ use super::varint;
 use crate::backend::usage_sink::{Line, Phase, Record};
 use crate::caller::RequestId;
 use crate::clock::Time;
-use crate::tally::Transport;
+use crate::transport::Transport;
 use std::time::Duration;
 
 /// An upper bound for the length of a line: a byte of bits, a reference and a length, a name, and five numbers.

@@ -4,7 +4,7 @@ use super::window::{Period, UsageWindow, WindowError};
 use crate::backend::usage_sink::shown_method;
 use crate::caller::{KeyId, ProjectId, TenantId};
 use crate::clock::Time;
-use crate::tally::Transport;
+use crate::transport::Transport;
 use std::fmt;
 use std::str::FromStr;
 use time::OffsetDateTime;

@@ -124,7 +124,7 @@ fn names(rollup: &Rollup) -> impl std::hash::Hash + '_ {
 mod tests {
     use super::*;
     use crate::caller::{KeyId, ProjectId};
-    use crate::tally::Transport;
+    use crate::transport::Transport;
     use crate::usage::Metrics;
 
     fn rollup(key: u128, method: &str, status: u16) -> Rollup {

@@ -11,7 +11,7 @@ use crate::caller::{KeyId, ProjectId, TenantId};
 use crate::clock::Time;
 use crate::journal::{Event, EventLine, Reader};
 use crate::plan::{Price, Tier};
-use crate::tally::Transport;
+use crate::transport::Transport;
 use foldhash::fast::RandomState;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};

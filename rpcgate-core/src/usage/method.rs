@@ -115,7 +115,7 @@ impl KnownMethods {
 mod tests {
     use super::*;
     use crate::caller::KeyId;
-    use crate::tally::Transport;
+    use crate::transport::Transport;
     use crate::usage::Metrics;
 
     fn rollup(method: &str, requests: u64) -> Rollup {

@@ -2,7 +2,7 @@
 
 use super::metrics::Metrics;
 use crate::caller::{KeyId, ProjectId, TenantId};
-use crate::tally::Transport;
+use crate::transport::Transport;
 
 /// The counters of one combination of names in one UTC hour.
 #[derive(Clone, PartialEq, Eq, Debug)]

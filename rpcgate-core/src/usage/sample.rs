@@ -9,7 +9,7 @@ use crate::chain::ChainName;
 use crate::clock::Time;
 use crate::journal::{GatewayId, Reader, SegmentId, Writer};
 use crate::plan::{Price, Tier};
-use crate::tally::Transport;
+use crate::transport::Transport;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::ops::Range;

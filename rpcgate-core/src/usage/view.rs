@@ -6,7 +6,7 @@ use super::rollup::Stream;
 use super::window::Period;
 use crate::caller::{KeyId, ProjectId, TenantId};
 use crate::clock::Time;
-use crate::tally::Transport;
+use crate::transport::Transport;
 
 /// The usage of one tenant.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -34,11 +34,7 @@
 //!     Ok::<_, Infallible>(calls.at::<Settled>())
 //! });
 //! # let clock = Arc::new(ManualClock::at(Time::from_secs(1_700_000_000)));
-//! # let accounting = Accounting {
-//! #     clock: clock.clone(),
-//! #     counters: Arc::new(MemoryCounters::default()),
-//! #     sink: Arc::new(MemoryUsageSink::default()),
-//! # };
+//! # let accounting = Accounting::new(clock.clone(), Arc::new(MemoryCounters::default()), Arc::new(MemoryUsageSink::default()));
 //! # let (chain, caller) = (Arc::new(Chain::deployed(Arc::new(Toy))), Arc::new(suite::caller(1)));
 //! # let moment = (clock.now(), clock.elapsed());
 //! # let tally = Tally::new(RequestId(1), Transport::Http, chain, caller, moment, Arc::new(accounting));

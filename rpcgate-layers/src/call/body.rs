@@ -12,6 +12,7 @@ use tokio::time::Sleep;
 
 /// The bounds of a body, in size and time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct BodyLimits {
     /// Bytes at most; 5 MiB by default.
     pub bytes: usize,
@@ -32,6 +33,36 @@ impl Default for BodyLimits {
             pace: 1_024,
             whole: Duration::from_secs(60),
         }
+    }
+}
+
+impl BodyLimits {
+    /// The same with another size in bytes.
+    #[must_use]
+    pub const fn with_bytes(mut self, bytes: usize) -> Self {
+        self.bytes = bytes;
+        self
+    }
+
+    /// The same with another time that a slow body has.
+    #[must_use]
+    pub const fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// The same with another rate, in bytes per second.
+    #[must_use]
+    pub const fn with_pace(mut self, pace: usize) -> Self {
+        self.pace = pace;
+        self
+    }
+
+    /// The same with another time that any body has.
+    #[must_use]
+    pub const fn with_whole(mut self, whole: Duration) -> Self {
+        self.whole = whole;
+        self
     }
 }
 

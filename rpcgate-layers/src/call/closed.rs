@@ -16,7 +16,7 @@
 //! let (caller, clock) = (Arc::new(suite::caller(1)), Arc::new(ManualClock::at(Time::default())));
 //! let layer = ClosedLayer::new().with_call(clock, move |request: &http::Request<&'static str>| {
 //!     let flags = if request.body().starts_with("admin_") { Flags::CLOSED } else { Flags::NONE };
-//!     let rule = MethodRule { flags, ..MethodRule::UNLISTED };
+//!     let rule = MethodRule::UNLISTED.marked(flags);
 //!     Some((caller.clone().into(), CallView::new(ChainName::new("toy"), request.body(), rule)))
 //! });
 //! let inner = service_fn(async |_: http::Request<&'static str>| Ok::<_, Infallible>(http::Response::new(bytes::Bytes::new())));

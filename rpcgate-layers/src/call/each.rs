@@ -27,11 +27,7 @@
 //!     if is_late && call.method == "toy_send" { Err(Refusal::Closed) } else { Ok(None::<Bytes>) }
 //! }));
 //! # let clock = Arc::new(ManualClock::at(Time::from_secs(2_000)));
-//! # let accounting = Accounting {
-//! #     clock: clock.clone(),
-//! #     counters: Arc::new(MemoryCounters::default()),
-//! #     sink: Arc::new(MemoryUsageSink::default()),
-//! # };
+//! # let accounting = Accounting::new(clock.clone(), Arc::new(MemoryCounters::default()), Arc::new(MemoryUsageSink::default()));
 //! # let (chain, caller) = (Arc::new(Chain::deployed(Arc::new(Toy))), Arc::new(suite::caller(1)));
 //! # let moment = (clock.now(), clock.elapsed());
 //! # let mut tally = Box::new(Tally::new(RequestId(1), Transport::Http, chain, caller, moment, Arc::new(accounting)));

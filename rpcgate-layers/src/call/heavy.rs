@@ -18,7 +18,7 @@
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! let caller = Arc::new(suite::caller(1)); // free plan: 6 heavy calls a minute
-//! let rule = MethodRule { flags: Flags::HEAVY, ..MethodRule::UNLISTED };
+//! let rule = MethodRule::UNLISTED.marked(Flags::HEAVY);
 //! let clock = Arc::new(ManualClock::at(Time::from_secs(30)));
 //! let layer = HeavyLayer::new().with_call(clock, move |_: &http::Request<()>| {
 //!     Some((caller.clone().into(), CallView::new(ChainName::new("toy"), "toy_scan", rule)))
@@ -111,7 +111,7 @@ mod tests {
         flags: Flags,
         secs: u64,
     ) -> Result<(), Refusal> {
-        let rule = MethodRule { flags, ..MethodRule::UNLISTED };
+        let rule = MethodRule::UNLISTED.marked(flags);
         heavy.decide(CallView::new(ChainName::new(chain), "m", rule), caller, Time::from_secs(secs))
     }
 

@@ -88,7 +88,7 @@ mod tests {
     use rpcgate_core::chain::{ChainName, MethodRule};
 
     fn decide(caller: &Caller, flags: Flags) -> Result<(), Refusal> {
-        let rule = MethodRule { flags, ..MethodRule::UNLISTED };
+        let rule = MethodRule::UNLISTED.marked(flags);
         Lists.decide(CallView::new(ChainName::new("toy"), "toy_read", rule), caller, Time::default())
     }
 

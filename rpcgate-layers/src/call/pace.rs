@@ -16,7 +16,7 @@
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
 //! let (caller, clock) = (Arc::new(suite::caller(1)), Arc::new(ManualClock::at(Time::from_secs(59))));
 //! let layer = PaceLayer::new().with_call(clock.clone(), move |_: &http::Request<()>| {
-//!     let rule = MethodRule { flags: Flags::PACED, ..MethodRule::UNLISTED };
+//!     let rule = MethodRule::UNLISTED.marked(Flags::PACED);
 //!     Some((caller.clone().into(), CallView::new(ChainName::new("toy"), "toy_scan", rule)))
 //! });
 //! let inner = service_fn(async |_: http::Request<()>| Ok::<_, Infallible>(http::Response::new(bytes::Bytes::new())));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     fn decide_at(pace: &Pace, method: &str, caller: &Caller, flags: Flags, secs: u64) -> Result<(), Refusal> {
-        let rule = MethodRule { flags, ..MethodRule::UNLISTED };
+        let rule = MethodRule::UNLISTED.marked(flags);
         pace.decide(CallView::new(ChainName::new("toy"), method, rule), caller, Time::from_secs(secs))
     }
 

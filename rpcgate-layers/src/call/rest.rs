@@ -65,7 +65,7 @@ mod tests {
     use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled};
     use rpcgate_core::cache_rule::CacheRule;
     use rpcgate_core::call::CallView;
-    use rpcgate_core::chain::{Facts, Method, MethodRule};
+    use rpcgate_core::chain::{Facts, Finality, Method, MethodRule};
     use rpcgate_core::rest_method::RestMethod;
     use rpcgate_core::toy::Toy;
     use std::sync::Arc;
@@ -89,11 +89,11 @@ mod tests {
         }
 
         fn narrow(&self, call: CallView<'_>) -> MethodRule {
-            MethodRule { cache: CacheRule::secs(2), ..call.rule }
+            call.rule.cached(CacheRule::secs(2))
         }
 
-        fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled {
-            Toy.settled(call, result, chain)
+        fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Settled {
+            Toy.settled(call, result, finality)
         }
 
         fn probe(&self) -> Probe {

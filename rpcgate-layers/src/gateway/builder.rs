@@ -300,7 +300,7 @@ impl GatewayBuilder {
             return Err(BuildError::NoChain);
         }
         let safeguard = Arc::new(Safeguard::by(self.safeguard));
-        let accounting = Accounting { clock: self.clock, counters: self.counters, sink: self.usage_sink };
+        let accounting = Accounting::new(self.clock, self.counters, self.usage_sink);
         let chains = served.iter().map(|(chain, _)| chain.clone()).collect();
         let pools = served.iter().map(|(_, pool)| pool.clone()).collect();
         let mut parts = Parts::new(

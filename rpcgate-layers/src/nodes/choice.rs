@@ -183,7 +183,7 @@ mod tests {
             node.health.compare(100, 5);
         }
         assert_eq!(asked(&nodes), [1]);
-        nodes[0].health.record_probe(Some(NodeStatus { height: 100, syncing: true }));
+        nodes[0].health.record_probe(Some(NodeStatus::at(100).with_syncing(true)));
         nodes[1].health.record_probe(None);
         nodes[1].health.record_probe(None);
         assert_eq!(asked(&nodes), [2]);

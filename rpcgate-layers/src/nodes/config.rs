@@ -21,6 +21,7 @@ use std::fmt;
 /// # Ok::<(), rpcgate_layers::nodes::BadUrl>(())
 /// ```
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct NodeConfig {
     /// Headers that every request to the node carries, in place of the gateway's own of the same name. Framing and
     /// hop-by-hop headers are left out.

@@ -138,7 +138,7 @@ mod tests {
     use crate::testing::scripted_node::{PoolFixture, ScriptedNode, answer};
     use rpcgate_core::adapter::{Adapter, Settled};
     use rpcgate_core::call::CallView;
-    use rpcgate_core::chain::{Facts, Method as ChainMethod};
+    use rpcgate_core::chain::{Facts, Finality, Method as ChainMethod};
     use rpcgate_core::toy::Toy;
 
     async fn node(result: &str) -> ScriptedNode {
@@ -202,8 +202,8 @@ mod tests {
             Toy.methods()
         }
 
-        fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled {
-            Toy.settled(call, result, chain)
+        fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Settled {
+            Toy.settled(call, result, finality)
         }
 
         fn probe(&self) -> Probe {
@@ -220,7 +220,7 @@ mod tests {
 
         fn seen_second(&self, first: NodeStatus, answer: &[u8]) -> Option<NodeStatus> {
             match answer {
-                b"yes" => Some(NodeStatus { syncing: true, ..first }),
+                b"yes" => Some(first.with_syncing(true)),
                 b"no" => Some(first),
                 _ => None,
             }

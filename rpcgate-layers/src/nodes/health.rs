@@ -209,7 +209,7 @@ impl HealthState {
         match status {
             None if self.misses.fetch_add(1, Relaxed) + 1 >= MAX_MISSES => self.probed.store(SILENT, Relaxed),
             None => {}
-            Some(NodeStatus { height, syncing }) => {
+            Some(NodeStatus { height, syncing, .. }) => {
                 self.misses.store(0, Relaxed);
                 self.height.store(height, Relaxed);
                 let known = self.probed.load(Relaxed);
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn a_node_at_height_0_or_that_says_so_is_not_in_sync() {
         let health = HealthState::default();
-        for seen in [NodeStatus::at(0), NodeStatus { height: 9, syncing: true }] {
+        for seen in [NodeStatus::at(0), NodeStatus::at(9).with_syncing(true)] {
             health.record_probe(Some(seen));
             assert_eq!((health.health(NOW), grade(&health)), (NodeHealth::Syncing, Grade::Unfit));
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 /// The limits of a pool: of its tries, its calls in flight and its connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct PoolLimits {
     /// How often and for how long a call is tried.
     pub retry: RetryPolicy,
@@ -33,5 +34,42 @@ impl Default for PoolLimits {
             idle_time: Duration::from_secs(60),
             max_lag: None,
         }
+    }
+}
+
+impl PoolLimits {
+    /// The same with another retry policy.
+    #[must_use]
+    pub const fn with_retry(mut self, retry: RetryPolicy) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// The same with another time that a new connection may take.
+    #[must_use]
+    pub const fn with_connect(mut self, connect: Duration) -> Self {
+        self.connect = connect;
+        self
+    }
+
+    /// The same with another number of calls in flight.
+    #[must_use]
+    pub const fn with_in_flight(mut self, in_flight: usize) -> Self {
+        self.in_flight = in_flight;
+        self
+    }
+
+    /// The same with another number of idle connections for each node, and the time for which they are kept.
+    #[must_use]
+    pub const fn with_idle(mut self, per_node: usize, time: Duration) -> Self {
+        (self.idle_per_node, self.idle_time) = (per_node, time);
+        self
+    }
+
+    /// The same with another number of blocks that a node may be behind the others; `None`: the chain's.
+    #[must_use]
+    pub const fn with_max_lag(mut self, max_lag: Option<u64>) -> Self {
+        self.max_lag = max_lag;
+        self
     }
 }

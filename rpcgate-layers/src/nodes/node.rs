@@ -52,6 +52,7 @@ impl Node {
 
 /// The current status of a node.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct NodeView<'a> {
     /// Its place.
     pub index: NodeIndex,

@@ -14,11 +14,12 @@ use std::time::Duration;
 /// use rpcgate_layers::nodes::{PoolLimits, RetryPolicy};
 /// use std::time::Duration;
 ///
-/// let retry = RetryPolicy { deadline: Duration::from_secs(5), ..RetryPolicy::default() };
-/// let limits = PoolLimits { retry, ..PoolLimits::default() };
+/// let retry = RetryPolicy::default().with_deadline(Duration::from_secs(5));
+/// let limits = PoolLimits::default().with_retry(retry);
 /// assert_eq!(limits.retry.attempts, 2);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct RetryPolicy {
     /// How often a call that only reads is tried, the first try included. Each try goes to another node than the one
     /// before. A node without an alternative is tried again itself if its connection broke, since that may have been the
@@ -49,6 +50,36 @@ impl Default for RetryPolicy {
             per_try: None,
             budget: RetryBudget::default(),
         }
+    }
+}
+
+impl RetryPolicy {
+    /// The same with another number of tries, the first included.
+    #[must_use]
+    pub const fn with_attempts(mut self, attempts: u32) -> Self {
+        self.attempts = attempts;
+        self
+    }
+
+    /// The same with another time for all tries together.
+    #[must_use]
+    pub const fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// The same with a time for each try.
+    #[must_use]
+    pub const fn with_per_try(mut self, per_try: Duration) -> Self {
+        self.per_try = Some(per_try);
+        self
+    }
+
+    /// The same with another budget of retries.
+    #[must_use]
+    pub const fn with_budget(mut self, budget: RetryBudget) -> Self {
+        self.budget = budget;
+        self
     }
 }
 

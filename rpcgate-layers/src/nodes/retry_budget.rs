@@ -6,6 +6,7 @@ use std::time::Duration;
 
 /// How many retries there may be, so that a node that fails under load does not get twice the load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct RetryBudget {
     /// Calls that earn one retry; at least 1.
     pub calls_per_retry: u32,
@@ -19,6 +20,29 @@ impl Default for RetryBudget {
     /// One retry for every ten calls, at least three a second, saved up for ten seconds.
     fn default() -> Self {
         RetryBudget { calls_per_retry: 10, min_per_sec: 3, ttl: Duration::from_secs(10) }
+    }
+}
+
+impl RetryBudget {
+    /// The same with another number of calls that pay for one retry.
+    #[must_use]
+    pub const fn with_calls_per_retry(mut self, calls_per_retry: u32) -> Self {
+        self.calls_per_retry = calls_per_retry;
+        self
+    }
+
+    /// The same with another number of retries that are free in a second.
+    #[must_use]
+    pub const fn with_min_per_sec(mut self, min_per_sec: u32) -> Self {
+        self.min_per_sec = min_per_sec;
+        self
+    }
+
+    /// The same with another time for which a call pays.
+    #[must_use]
+    pub const fn with_ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = ttl;
+        self
     }
 }
 

@@ -345,7 +345,7 @@ impl Counters for RedisCounters {
         });
         // Copying the whole caller would be expensive.
         let lean = Caller::new(caller.key, caller.project, caller.tenant, caller.plan);
-        let (shared, caller) = (shared.clone(), Caller { quota: caller.quota, ..lean });
+        let (shared, caller) = (shared.clone(), lean.with_quota(caller.quota));
         Answer::Pending(Box::pin(async move {
             match receiver.await.ok().flatten() {
                 Some(answered) if !matches!(answered.code, Code::Late | Code::OtherEra) => {

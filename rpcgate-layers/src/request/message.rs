@@ -83,6 +83,7 @@ impl<B> Authenticated<B> {
 }
 
 /// A response without the headers that every response carries; the respond layer adds them.
+#[non_exhaustive]
 pub struct PendingResponse {
     /// The status.
     pub status: StatusCode,

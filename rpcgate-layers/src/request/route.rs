@@ -58,6 +58,7 @@ use tower_service::Service;
 
 /// How large the head of a request may be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct HeadLimits {
     /// Bytes of path and query.
     pub uri: usize,
@@ -68,8 +69,32 @@ pub struct HeadLimits {
 }
 
 impl Default for HeadLimits {
+    /// 8 KiB of path and query, and 100 header fields of 16 KiB together.
     fn default() -> Self {
         HeadLimits { uri: 8 * 1024, fields: 100, bytes: 16 * 1024 }
+    }
+}
+
+impl HeadLimits {
+    /// The same with another size of path and query, in bytes.
+    #[must_use]
+    pub const fn with_uri(mut self, uri: usize) -> Self {
+        self.uri = uri;
+        self
+    }
+
+    /// The same with another number of header fields.
+    #[must_use]
+    pub const fn with_fields(mut self, fields: usize) -> Self {
+        self.fields = fields;
+        self
+    }
+
+    /// The same with another size of all header names and values together, in bytes.
+    #[must_use]
+    pub const fn with_bytes(mut self, bytes: usize) -> Self {
+        self.bytes = bytes;
+        self
     }
 }
 

@@ -13,7 +13,7 @@
 //!     .with_caller(|request: &http::Request<Caller>| Some((request.body().into(), ChainName::new("toy"))));
 //! let inner = service_fn(async |_: http::Request<Caller>| Ok::<_, Infallible>(http::Response::new(bytes::Bytes::new())));
 //! for (suspended, status) in [(false, 200), (true, 402)] {
-//!     let caller = Caller { suspended, ..suite::caller(1) };
+//!     let caller = suite::caller(1).with_suspended(suspended);
 //!     let response = layer.layer(inner).oneshot(http::Request::new(caller)).await.unwrap();
 //!     assert_eq!(response.status(), status);
 //! }
@@ -49,7 +49,7 @@ mod tests {
     fn only_the_tenants_state_decides() {
         let chain = ChainName::new("toy");
         assert_eq!(Suspend.decide(&suite::caller(1), chain), Ok(()));
-        let suspended = Caller { suspended: true, ..suite::caller(1) };
+        let suspended = suite::caller(1).with_suspended(true);
         assert_eq!(Suspend.decide(&suspended, chain), Err(Refusal::Suspended));
     }
 }

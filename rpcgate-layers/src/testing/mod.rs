@@ -10,7 +10,7 @@ use rpcgate_core::backend::suite;
 use rpcgate_core::backend::usage_sink::MemoryUsageSink;
 use rpcgate_core::call::{Before, Call, CallState, CallView, Calls, Entry, Parsed, Payload, Settled};
 use rpcgate_core::caller::{Caller, RequestId};
-use rpcgate_core::chain::{Chain, ChainOverrides, Facts, Method, MethodRule};
+use rpcgate_core::chain::{Chain, ChainOverrides, Facts, Finality, Method, MethodRule};
 use rpcgate_core::clock::{Clock, ManualClock, Time};
 use rpcgate_core::envelope::{self, Limits};
 use rpcgate_core::refusal::Refusal;
@@ -63,11 +63,7 @@ impl Fixture {
     }
 
     pub(crate) fn accounting(&self) -> Arc<Accounting> {
-        Arc::new(Accounting {
-            clock: self.clock.clone(),
-            counters: self.counters.clone(),
-            sink: self.sink.clone(),
-        })
+        Arc::new(Accounting::new(self.clock.clone(), self.counters.clone(), self.sink.clone()))
     }
 
     pub(crate) fn tally(&self) -> Box<Tally> {
@@ -137,8 +133,8 @@ impl Adapter for ToyVariant {
         Toy.unlisted(method)
     }
 
-    fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Permanence {
-        Toy.settled(call, result, chain)
+    fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Permanence {
+        Toy.settled(call, result, finality)
     }
 
     fn probe(&self) -> Probe {

@@ -186,7 +186,7 @@ fn foreign(fixture: &Fixture) -> Request<Full<Bytes>> {
 }
 
 fn call(request: &Request<Full<Bytes>>) -> Option<(CallerRef<'_>, CallView<'_>)> {
-    let rule = MethodRule { cu: 5, cache: CacheRule::secs(2), ..MethodRule::UNLISTED };
+    let rule = MethodRule::new(5).cached(CacheRule::secs(2));
     Some((caller_of(request)?, CallView::new(ChainName::new("toy"), "toy_read", rule)))
 }
 

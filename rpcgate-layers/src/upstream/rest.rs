@@ -147,7 +147,7 @@ mod tests {
     use rpcgate_core::backend::usage_sink::Outcome;
     use rpcgate_core::cache_rule::CacheRule;
     use rpcgate_core::call::CallView;
-    use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Flags, Method};
+    use rpcgate_core::chain::{Chain, Facts, Finality, Flags, Method};
     use rpcgate_core::rest::Path;
     use std::sync::Arc;
     use tower_layer::Layer;
@@ -159,19 +159,7 @@ mod tests {
 
     impl Adapter for Depot {
         fn facts(&self) -> &'static Facts {
-            static FACTS: Facts = Facts {
-                name: ChainName::new("toy"),
-                title: "Depot",
-                aliases: &[],
-                dialect: Dialect::Rest,
-                https: true,
-                rest: true,
-                batch: false,
-                ws: false,
-                grpc: false,
-                final_depth: 0,
-                max_lag: 3,
-            };
+            static FACTS: Facts = Facts::rest("toy", "Depot").with_max_lag(3);
             &FACTS
         }
 
@@ -187,10 +175,10 @@ mod tests {
         }
 
         fn key_places(&self) -> KeyPlaces {
-            KeyPlaces { header: None, query: Some("pass") }
+            KeyPlaces::default().with_query("pass")
         }
 
-        fn settled(&self, _: CallView<'_>, _: &[u8], _: &Chain) -> Settled {
+        fn settled(&self, _: CallView<'_>, _: &[u8], _: &Finality) -> Settled {
             Settled::Yes
         }
 

@@ -171,8 +171,7 @@ impl StoreDirectory {
             return;
         }
         self.pass(|_, known| {
-            let fresh =
-                |caller: &Caller| Arc::new(Caller { plan: plans.of(caller.plan.tier), ..caller.clone() });
+            let fresh = |caller: &Caller| Arc::new(caller.clone().with_plan(plans.of(caller.plan.tier)));
             match known {
                 Peek::Known(caller) if caller.plan != plans.of(caller.plan.tier) => {
                     Next::Replace(Peek::Known(fresh(caller)))

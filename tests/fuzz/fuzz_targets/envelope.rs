@@ -15,7 +15,7 @@ fuzz_target!(|body: &[u8]| {
     for call in items.into_iter().flatten() {
         let mut sent = Vec::new();
         call.write(body, WireId::Own, &mut sent);
-        let Ok(Parsed::Single(Ok(again))) = parse(&sent, &Limits { depth: 256, ..Limits::default() }) else {
+        let Ok(Parsed::Single(Ok(again))) = parse(&sent, &Limits::default().with_depth(256)) else {
             panic!("a call is written as a call")
         };
         assert_eq!(call.method.text(body), again.method.text(&sent));

@@ -19,7 +19,7 @@ fuzz_target!(|text: &str| {
     if let Place::Chain(chain) = place(&CHAINS, request.method(), path) {
         assert_eq!(path.trim_end_matches('/'), format!("/{}", chain.name()));
     }
-    let places = KeyPlaces { header: Some("x-api-key"), query: Some("api_key") };
+    let places = KeyPlaces::default().with_header("x-api-key").with_query("api_key");
     if let Some(key) = key_of(&request, places) {
         assert!(!FORGE.is_genuine(&key), "a checksum cannot be guessed");
     }

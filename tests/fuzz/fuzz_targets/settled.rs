@@ -17,7 +17,7 @@ fuzz_target!(|input: (u8, u8, &[u8], &[u8])| {
     let mut call = rpcgate_core::call::CallView::new(chain.name(), row.name, row.rule);
     call.params = params;
     let _ = chain.adapter().narrow(call);
-    let settled = chain.adapter().settled(call, result, chain);
+    let settled = chain.adapter().settled(call, result, chain.finality());
     if result == b"null" && row.rule.cache.is_cached() {
         assert_ne!(settled, Settled::Yes, "{}", row.name);
     }

@@ -57,7 +57,7 @@ impl Fixture {
         let caller = Caller::new(KeyId(1), ProjectId(1), TenantId(1), plan);
         let directory = MemoryDirectory::new([(KeyHash::of(KEY), Arc::new(caller))]);
         let counters = Arc::new(MemoryCounters::default());
-        let accounting = Accounting { clock, counters, sink: Arc::new(NoSink) };
+        let accounting = Accounting::new(clock, counters, Arc::new(NoSink));
         let stack = http_stack(&Parts::new(
             Arc::new(ArcSwap::from_pointee([chain].into_iter().collect())),
             Arc::new(ArcSwap::from_pointee([pool].into_iter().collect())),

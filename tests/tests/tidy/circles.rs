@@ -8,13 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::source::Source;
 use crate::{none, tree};
 
-/// Circles that are accepted, by the beginning of the paths of their files, each with its reason.
-const ACCEPTED: &[(&str, &str)] = &[(
-    "rpcgate-core/src/",
-    "a set of calls holds its tally, a tally its chain, and a chain its adapter, which looks at calls; the names and \
-         rules that they share have no files of their own yet",
-)];
-
 /// A module's name, from the crate's root: nothing for the root itself.
 type Module = Vec<String>;
 
@@ -127,24 +120,11 @@ fn circles(sources: &[Source]) -> Vec<Vec<&str>> {
     crates.into_values().flat_map(|files| Crate::new(files.into_iter()).circles()).collect()
 }
 
-fn is_accepted(circle: &[&str], below: &str) -> bool {
-    circle.iter().all(|path| path.starts_with(below))
-}
-
 #[test]
 fn no_files_import_each_other_in_circles() {
     let circles = circles(tree::sources());
-    let new = circles.iter().filter(|circle| !ACCEPTED.iter().any(|(below, _)| is_accepted(circle, below)));
-    let findings: Vec<_> = new.map(|circle| circle.join(" <-> ")).collect();
+    let findings: Vec<_> = circles.iter().map(|circle| circle.join(" <-> ")).collect();
     none(&findings, "Move the type or function that ties them into a file of its own.");
-}
-
-#[test]
-fn accepted_circles_are_still_there() {
-    let circles = circles(tree::sources());
-    let gone = ACCEPTED.iter().filter(|(below, _)| !circles.iter().any(|circle| is_accepted(circle, below)));
-    let gone: Vec<_> = gone.map(|(below, reason)| format!("{below}: accepted because {reason}")).collect();
-    none(&gone, "There is no such circle: take it out of the list.");
 }
 
 #[cfg(test)]

@@ -8,12 +8,6 @@ use crate::{none, tree};
 /// Keywords that introduce a type or a trait.
 const TYPE_KEYWORDS: &[&str] = &["struct", "enum", "union", "trait", "type"];
 
-/// Type names that two types share, each with its reason.
-const SHARED_NAMES: &[(&str, &str)] = &[
-    ("Answer", "the examples read on their own; theirs is the reply of a gateway, core's that of a backend"),
-    ("Problem", "the examples read on their own; theirs is any error, core's a mistake in the configuration"),
-];
-
 /// Words that no identifier may contain, with the term of the field that took their place. A word is one part of a
 /// name in `snake_case` or `CamelCase`; its plural counts too.
 const RETIRED: &[(&str, &str)] = &[
@@ -50,19 +44,11 @@ const RETIRED: &[(&str, &str)] = &[
 ];
 
 /// Folders and files in which a word is the right one.
-const RETIRED_EXCEPTIONS: &[(&str, &str, &str)] = &[
-    (
-        "rpcgate-chains/simulate/",
-        "witness",
-        "the term of Bitcoin, Cardano and TRON for signatures and block producers",
-    ),
-    ("examples/custom_chain.rs", "harbour", "the name of the invented chain"),
-    (
-        "rpcgate-layers/src/call/cache/",
-        "flight",
-        "a call of `singleflight`, whose name is a term of the field",
-    ),
-];
+const RETIRED_EXCEPTIONS: &[(&str, &str, &str)] = &[(
+    "rpcgate-chains/simulate/",
+    "witness",
+    "the term of Bitcoin, Cardano and TRON for signatures and block producers",
+)];
 
 /// Parts of names after which a word has its standard meaning.
 const ACCEPTED_AFTER: &[(&str, &str)] = &[("in", "flight"), ("single", "flight"), ("round", "trip")];
@@ -85,10 +71,7 @@ fn public_types(sources: &[Source]) -> BTreeMap<&str, Vec<String>> {
 
 fn named_twice(sources: &[Source]) -> Vec<String> {
     let types = public_types(sources);
-    let twice = types
-        .into_iter()
-        .filter(|(name, places)| places.len() > 1 && !SHARED_NAMES.iter().any(|(shared, _)| shared == name));
-    twice.flat_map(|(_, places)| places).collect()
+    types.into_values().filter(|places| places.len() > 1).flatten().collect()
 }
 
 /// The words of an identifier in lower case: `HTTPServer_max2` is `http`, `server`, `max2`.
@@ -154,10 +137,6 @@ fn no_identifier_contains_a_retired_word() {
 
 #[test]
 fn listed_exceptions_are_still_needed() {
-    let types = public_types(tree::sources());
-    let shared =
-        SHARED_NAMES.iter().filter(|(name, _)| types.get(name).is_none_or(|places| places.len() < 2));
-    let mut gone: Vec<_> = shared.map(|(name, _)| (*name).to_owned()).collect();
     let used = |below: &str, retired: &str| {
         let mut files = tree::sources().iter().filter(|source| source.path.starts_with(below));
         files.any(|source| {
@@ -167,7 +146,7 @@ fn listed_exceptions_are_still_needed() {
         })
     };
     let unused = RETIRED_EXCEPTIONS.iter().filter(|(below, word, _)| !used(below, word));
-    gone.extend(unused.map(|(below, word, _)| format!("{word} in {below}")));
+    let gone: Vec<_> = unused.map(|(below, word, _)| format!("{word} in {below}")).collect();
     none(&gone, "Nothing needs this exception any more: take it out of the list.");
 }
 

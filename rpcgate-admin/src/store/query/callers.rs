@@ -95,22 +95,19 @@ fn stored(row: Row, plans: &Plans) -> Result<StoredKey, StoreError> {
         rps_limit: row.rps_limit,
     });
     let quota = quota(figures.as_ref())?;
-    let caller = Caller {
-        prefix: row.prefix.into(),
-        suspended: row.suspended,
-        scope: scope(row.chains.as_deref())?,
-        lists: MethodLists {
-            allowed: methods(&row.allowed_methods)?,
-            blocked: methods(&row.blocked_methods)?,
-        },
-        quota,
-        expires_at: row.expires_at.map(time),
-        ..Caller::new(
-            KeyId(row.key.as_u128()),
-            ProjectId(row.project.as_u128()),
-            TenantId(row.tenant.as_u128()),
-            plans.of(tier(&row.tier)?),
-        )
-    };
+    let lists =
+        MethodLists { allowed: methods(&row.allowed_methods)?, blocked: methods(&row.blocked_methods)? };
+    let caller = Caller::new(
+        KeyId(row.key.as_u128()),
+        ProjectId(row.project.as_u128()),
+        TenantId(row.tenant.as_u128()),
+        plans.of(tier(&row.tier)?),
+    )
+    .with_prefix(row.prefix)
+    .with_suspended(row.suspended)
+    .with_scope(scope(row.chains.as_deref())?)
+    .with_lists(lists)
+    .with_quota(quota)
+    .with_expiry(row.expires_at.map(time));
     Ok(StoredKey { caller, revoked: row.revoked_at.is_some() })
 }

@@ -108,12 +108,9 @@ pub(super) fn listed() -> Vec<ClosedMethods> {
             None => rows.push(row),
         }
     }
-    rows.push(ClosedMethods {
-        methods: vec!["parity_*".into()],
-        only: format!("but for `{}`", PARITY_READS.join("`, `")),
-        because: "It mixes reads with accounts, signing and settings of the node",
-        openable: false,
-    });
+    let because = "It mixes reads with accounts, signing and settings of the node";
+    let parity = ClosedMethods::new(vec!["parity_*".into()], because);
+    rows.push(parity.with_only(format!("but for `{}`", PARITY_READS.join("`, `"))));
     rows
 }
 

@@ -15,7 +15,7 @@ use super::{Closing, listed, mark, marks, matches, narrow, submits, table};
 use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, Facts, Flags, Method, MethodRule};
+use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
 
 /// How long an answer is kept that a reorganisation could still change: as long as a block number is.
 const UNSETTLED: CacheRule = CacheRule::immutable(2);
@@ -56,11 +56,11 @@ const DEBUGGING: Flags = Flags::HEAVY.and(Flags::OPENABLE);
 /// use rpcgate_chains::family::evm;
 /// use rpcgate_core::chain::Facts;
 ///
-/// const FACTS: Facts = Facts { aliases: &["gnosis"], ..evm::facts("gno", "Gnosis", 64) };
+/// const FACTS: Facts = evm::facts("gno", "Gnosis", 64).with_aliases(&["gnosis"]);
 /// assert_eq!(FACTS.name.as_str(), "gno");
 /// ```
 pub const fn facts(path: &'static str, title: &'static str, final_depth: u64) -> Facts {
-    Facts { ws: true, final_depth, max_lag: 15, ..Facts::json_rpc(path, title) }
+    Facts::json_rpc(path, title).with_ws(true).with_final_depth(final_depth).with_max_lag(15)
 }
 
 /// An EVM chain.
@@ -152,7 +152,7 @@ impl Adapter for Evm {
 
     /// Names are compared with their case, as nodes do.
     fn unlisted(&self, method: &str) -> MethodRule {
-        MethodRule { flags: self.marks(method), ..MethodRule::UNLISTED }
+        MethodRule::UNLISTED.marked(self.marks(method))
     }
 
     fn narrow(&self, call: CallView<'_>) -> MethodRule {
@@ -160,11 +160,9 @@ impl Adapter for Evm {
     }
 
     fn closed(&self) -> Vec<ClosedMethods> {
-        let row = |methods: &[&str], openable| ClosedMethods {
-            methods: methods.iter().map(|name| (*name).to_owned()).collect(),
-            only: String::new(),
-            because: closed::REPLAYS,
-            openable,
+        let row = |methods: &[&str], openable| {
+            let methods = methods.iter().map(|name| (*name).to_owned()).collect();
+            ClosedMethods::new(methods, closed::REPLAYS).with_openable(openable)
         };
         let mut rows = closed::listed();
         rows.push(row(&["trace_*", "overlay_*"], true));
@@ -173,20 +171,22 @@ impl Adapter for Evm {
         rows
     }
 
-    fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled {
+    fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Settled {
         if result.trim_ascii() == b"null" {
             return Settled::Unknown;
         }
         let immutable = matches!(call.rule.cache, CacheRule::Immutable { .. });
         match call.method {
             // A pending transaction has `blockNumber` null.
-            b"eth_getTransactionReceipt" | b"eth_getTransactionByHash" => mined(result, "blockNumber", chain),
-            b"eth_getBlockByHash" => mined(result, "number", chain),
+            b"eth_getTransactionReceipt" | b"eth_getTransactionByHash" => {
+                mined(result, "blockNumber", finality)
+            }
+            b"eth_getBlockByHash" => mined(result, "number", finality),
             b"eth_getBlockByNumber" if immutable => {
                 let asked = positional(call.params, 0).and_then(quantity);
                 let reported = member(result, "number").and_then(quantity);
                 if asked.is_some() && asked == reported {
-                    mined(result, "number", chain)
+                    mined(result, "number", finality)
                 } else {
                     Settled::Unknown
                 }
@@ -207,9 +207,9 @@ impl Adapter for Evm {
 }
 
 /// How permanent a result is by the height in its member `name`.
-fn mined(result: &[u8], name: &str, chain: &Chain) -> Settled {
+fn mined(result: &[u8], name: &str, finality: &Finality) -> Settled {
     match member(result, name).and_then(quantity) {
-        Some(height) if chain.is_final(height) => Settled::Yes,
+        Some(height) if finality.is_final(height) => Settled::Yes,
         Some(_) => Settled::NotYet,
         None => Settled::Unknown,
     }
@@ -220,7 +220,7 @@ mod tests {
     use super::*;
     use crate::family::tests::{at, judged, wrong};
     use rpcgate_core::cache_rule::Keep;
-    use rpcgate_core::chain::ChainOverrides;
+    use rpcgate_core::chain::{Chain, ChainOverrides};
     use std::sync::Arc;
     use std::time::Duration;
 
@@ -329,13 +329,9 @@ mod tests {
 
     #[test]
     fn an_operators_class_is_followed_as_far_as_it_can_be_judged() {
-        let changes = ChainOverrides {
-            cache: vec![
-                ("eth_getBlockByNumber".into(), CacheRule::secs(1)),
-                ("eth_getCode".into(), CacheRule::immutable(2)),
-            ],
-            ..ChainOverrides::default()
-        };
+        let changes = ChainOverrides::default()
+            .with_cache("eth_getBlockByNumber", CacheRule::secs(1))
+            .with_cache("eth_getCode", CacheRule::immutable(2));
         let chain = Chain::new(Arc::new(TOY), changes, true, Arc::default());
         let kept = judged(&chain, "eth_getBlockByNumber", "[\"latest\",false]", "{\"number\":\"0x1\"}");
         assert_eq!(kept, (Settled::Yes, Keep::For(Duration::from_secs(1))));
@@ -379,8 +375,7 @@ mod tests {
         let names = ["trace_block", "debug_traceCall"];
         assert_eq!(wrong(&at(TOY, 0), &names, Flags::CLOSED, true), [""; 0]);
         assert_eq!(wrong(&at(TOY, 0), &names, Flags::FORBIDDEN, false), [""; 0]);
-        let changes =
-            ChainOverrides { open: vec!["trace_*".into(), "debug_*".into()], ..ChainOverrides::default() };
+        let changes = ChainOverrides::default().with_open("trace_*").with_open("debug_*");
         let chain = Chain::new(Arc::new(TOY), changes, true, Arc::default());
         assert_eq!(wrong(&chain, &names, Flags::CLOSED, false), [""; 0]);
         assert_eq!(wrong(&chain, &names, Flags::HEAVY, true), [""; 0]);
@@ -388,7 +383,7 @@ mod tests {
 
     #[test]
     fn opening_debugging_methods_opens_nothing_that_controls_the_node() {
-        let changes = ChainOverrides { open: vec!["*".into()], ..ChainOverrides::default() };
+        let changes = ChainOverrides::default().with_open("*");
         let chain = Chain::new(Arc::new(TOY), changes, true, Arc::default());
         assert_eq!(
             wrong(&chain, &["admin_addPeer", "miner_start", "eth_sign"], Flags::CLOSED, true),

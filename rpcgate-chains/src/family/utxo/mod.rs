@@ -16,7 +16,7 @@ use super::{Closing, listed, mark, marks, narrow, submits, table};
 use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
-use rpcgate_core::chain::{Chain, Dialect, Facts, Flags, Method, MethodRule};
+use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
 use rpcgate_core::json::unescape;
 
 /// How long an answer is kept that counts confirmations or that a reorganisation could still change: as long as a block
@@ -52,7 +52,7 @@ const METHODS: &[Method] = &[
 /// The facts of a chain at `/<path>`: JSON-RPC 1.0 with batches, no stream. `final_depth` is the number of blocks on
 /// top of a block that make it final for the cache.
 pub const fn facts(path: &'static str, title: &'static str, final_depth: u64) -> Facts {
-    Facts { dialect: Dialect::Utxo, final_depth, ..Facts::json_rpc(path, title) }
+    Facts::json_rpc(path, title).with_dialect(Dialect::Utxo).with_final_depth(final_depth)
 }
 
 /// A chain of the family.
@@ -148,13 +148,13 @@ impl Adapter for Utxo {
         if submits(method) {
             flags = flags.and(Flags::BROADCAST);
         }
-        MethodRule { flags, ..MethodRule::UNLISTED }
+        MethodRule::UNLISTED.marked(flags)
     }
 
     /// A command that is not on the list is closed, and so is one that cannot be read. A call without parameters stays open:
     /// the node answers it with the usage of the method.
     fn narrow(&self, call: CallView<'_>) -> MethodRule {
-        let call = CallView { rule: narrow(closed::HEAVY, call), ..call };
+        let call = call.with_rule(narrow(closed::HEAVY, call));
         let mut rule = narrow(self.closed, call);
         let params = call.params.trim_ascii();
         let open = self.commands.iter().find(|(method, _)| method.as_bytes() == call.sent);
@@ -172,16 +172,15 @@ impl Adapter for Utxo {
     fn closed(&self) -> Vec<ClosedMethods> {
         let mut rows = closed::words();
         rows.extend(listed(self.closed));
-        rows.extend(self.commands.iter().map(|(method, open)| ClosedMethods {
-            methods: vec![(*method).to_owned()],
-            only: format!("with another command than `{}`", open.join("`, `")),
-            because: "It uses the keys, the peers or the settings of the node",
-            openable: false,
+        rows.extend(self.commands.iter().map(|(method, open)| {
+            let because = "It uses the keys, the peers or the settings of the node";
+            ClosedMethods::new(vec![(*method).to_owned()], because)
+                .with_only(format!("with another command than `{}`", open.join("`, `")))
         }));
         rows
     }
 
-    fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Settled {
+    fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Settled {
         let result = result.trim_ascii();
         if result == b"null" {
             return Settled::Unknown;
@@ -199,7 +198,7 @@ impl Adapter for Utxo {
                 b"getrawtransaction" => either(call.params, 2, "blockhash").is_some_and(is_hash),
                 b"getblockhash" => either(call.params, 0, "height")
                     .and_then(whole)
-                    .is_some_and(|height| chain.is_final(height)),
+                    .is_some_and(|height| finality.is_final(height)),
                 _ => false,
             };
         if fixed { Settled::Yes } else { Settled::NotYet }
@@ -219,7 +218,7 @@ mod tests {
     use super::*;
     use crate::family::tests::{at, judged, wrong};
     use rpcgate_core::cache_rule::Keep;
-    use rpcgate_core::chain::ChainOverrides;
+    use rpcgate_core::chain::{Chain, ChainOverrides};
     use std::sync::Arc;
     use std::time::Duration;
 
@@ -315,14 +314,10 @@ mod tests {
 
     #[test]
     fn an_operators_class_is_followed_as_far_as_it_can_be_judged() {
-        let cache =
-            vec![("getblock".into(), CacheRule::secs(3)), ("getmininginfo".into(), CacheRule::immutable(10))];
-        let chain = Chain::new(
-            Arc::new(TOY),
-            ChainOverrides { cache, ..ChainOverrides::default() },
-            true,
-            Arc::default(),
-        );
+        let changes = ChainOverrides::default()
+            .with_cache("getblock", CacheRule::secs(3))
+            .with_cache("getmininginfo", CacheRule::immutable(10));
+        let chain = Chain::new(Arc::new(TOY), changes, true, Arc::default());
         let kept = Keep::For(Duration::from_secs(3));
         assert_eq!(judged(&chain, "getblock", "[]", "\"00\""), (Settled::Yes, kept));
         assert_eq!(judged(&chain, "getmininginfo", "[]", "{}"), NOT_YET);
@@ -332,13 +327,9 @@ mod tests {
     fn methods_that_block_a_node_are_closed_until_the_operator_opens_them() {
         let names = ["scantxoutset", "scanblocks", "verifychain", "waitforblock", "waitfornewblock"];
         assert_eq!(wrong(&at(TOY, 0), &names, Flags::CLOSED, true), [""; 0]);
-        let open = vec!["scan*".into(), "verifychain".into(), "wait*".into()];
-        let chain = Chain::new(
-            Arc::new(TOY),
-            ChainOverrides { open, ..ChainOverrides::default() },
-            true,
-            Arc::default(),
-        );
+        let changes =
+            ChainOverrides::default().with_open("scan*").with_open("verifychain").with_open("wait*");
+        let chain = Chain::new(Arc::new(TOY), changes, true, Arc::default());
         assert_eq!(wrong(&chain, &names, Flags::CLOSED, false), [""; 0]);
     }
 

@@ -312,16 +312,9 @@ impl<P> KeepTask<P> {
     fn permanence(&self, content: &[u8]) -> Keep {
         let Some(chain) = &self.chain else { return self.rule.cache.keep(false) };
         let sought = self.key.sought();
-        let call = CallView {
-            chain: sought.chain(),
-            method: sought.method(),
-            sent: sought.method(),
-            params: sought.params(),
-            body: b"",
-            is_rest: false,
-            rule: self.rule,
-        };
-        match chain.adapter().settled(call, content, chain) {
+        let call =
+            CallView::of_bytes(sought.chain(), sought.method(), self.rule).with_params(sought.params());
+        match chain.adapter().settled(call, content, chain.finality()) {
             Permanence::Unknown => Keep::No,
             Permanence::Yes => self.rule.cache.keep(true),
             Permanence::NotYet => self.rule.cache.keep(false),
@@ -342,7 +335,7 @@ mod tests {
     use tower_layer::Layer;
 
     fn rule() -> MethodRule {
-        MethodRule { cache: CacheRule::secs(2), ..MethodRule::UNLISTED }
+        MethodRule::UNLISTED.cached(CacheRule::secs(2))
     }
 
     fn read<'r>(request: &'r &'static str) -> Option<CallView<'r>> {

@@ -233,7 +233,7 @@ fn keep(
     let Some(result) = form.content().filter(|_| !form.is_error()) else { return };
     let rule: CacheRule = entry.call.rule.cache;
     let view = entry.call.view(&tally.body, tally.chain.name());
-    let keep = match tally.chain.adapter().settled(view, result, &tally.chain) {
+    let keep = match tally.chain.adapter().settled(view, result, tally.chain.finality()) {
         Permanence::Unknown => Keep::No,
         Permanence::Yes => rule.keep(true),
         Permanence::NotYet => rule.keep(false),

@@ -27,7 +27,7 @@
 //! let clock = Arc::new(ManualClock::at(Time::default()));
 //! let layer = CacheLayer::new(Arc::new(BoundedReplies::new(1 << 20)), clock.clone())
 //!     .with_call(|request: &http::Request<()>| {
-//!         let rule = MethodRule { cache: CacheRule::secs(3), ..MethodRule::UNLISTED };
+//!         let rule = MethodRule::UNLISTED.cached(CacheRule::secs(3));
 //!         Some(CallView::new(ChainName::new("weather"), request.uri().path(), rule))
 //!     });
 //! static ASKED: AtomicU32 = AtomicU32::new(0);

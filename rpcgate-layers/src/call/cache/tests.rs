@@ -11,7 +11,7 @@ use rpcgate_core::backend::reply_store::ReplySought;
 use rpcgate_core::backend::suite;
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::call::{Cached, CallState, CallView, Calls, Settled};
-use rpcgate_core::chain::{Chain, ChainHead, ChainName, ChainOverrides, Facts, Method};
+use rpcgate_core::chain::{Chain, ChainHead, ChainName, ChainOverrides, Facts, Finality, Method};
 use rpcgate_core::clock::Time;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::refusal::Refusal;
@@ -240,7 +240,7 @@ async fn methods_and_chains_have_separate_answers() {
     let site = Site::open();
     site.send(one("1", "toy_read", "[1]")).await;
     assert!(!site.send(one("1", "toy_block", "[1]")).await.1);
-    static FACTS: Facts = Facts { name: ChainName::new("toy2"), ..TOY };
+    static FACTS: Facts = Facts::json_rpc("toy2", "Toy").with_final_depth(2).with_max_lag(3);
     let chain = Arc::new(Chain::deployed(Arc::new(Variant(&FACTS))));
     let other = Fixture { chain, ..site.fixture.clone() };
     let Ok(calls) = site.go_as(&other, read(1)).await;
@@ -248,19 +248,7 @@ async fn methods_and_chains_have_separate_answers() {
     assert_eq!(site.node.calls(), 3);
 }
 
-const TOY: Facts = Facts {
-    name: ChainName::new("toy"),
-    title: "Toy",
-    aliases: &[],
-    dialect: rpcgate_core::chain::Dialect::JsonRpc2,
-    https: true,
-    rest: false,
-    batch: true,
-    ws: false,
-    grpc: false,
-    final_depth: 2,
-    max_lag: 3,
-};
+const TOY: Facts = Facts::json_rpc("toy", "Toy").with_final_depth(2).with_max_lag(3);
 
 /// The toy chain with other facts, whose results are heights that become final.
 #[derive(Debug)]
@@ -275,11 +263,11 @@ impl Adapter for Variant {
         Toy.methods()
     }
 
-    fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Permanence {
+    fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Permanence {
         match self.seen(result).map(|seen| seen.height) {
-            Some(height) if chain.is_final(height) => Permanence::Yes,
+            Some(height) if finality.is_final(height) => Permanence::Yes,
             Some(_) => Permanence::NotYet,
-            None => Toy.settled(call, result, chain),
+            None => Toy.settled(call, result, finality),
         }
     }
 
@@ -400,8 +388,8 @@ async fn an_immutable_answer_near_the_head_has_a_short_time_until_it_is_final() 
 #[tokio::test]
 async fn methods_without_a_class_broadcasts_and_notifications_are_never_looked_up() {
     // The operator may give a broadcast a class; it is sent nevertheless.
-    let cache = vec![("toy_send".into(), rpcgate_core::cache_rule::CacheRule::Static)];
-    let changes = ChainOverrides { cache, ..ChainOverrides::default() };
+    let changes =
+        ChainOverrides::default().with_cache("toy_send", rpcgate_core::cache_rule::CacheRule::Static);
     let chain = Arc::new(Chain::new(Arc::new(Toy), changes, true, Arc::default()));
     let site = Site::held(Fixture { chain, ..Fixture::new() });
     site.node.release(100);

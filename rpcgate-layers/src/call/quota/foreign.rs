@@ -341,7 +341,7 @@ mod tests {
     }
 
     fn call(order: &Order) -> Option<(CallerRef<'_>, CallView<'_>)> {
-        let rule = MethodRule { cu: 40, ..MethodRule::UNLISTED };
+        let rule = MethodRule::new(40);
         Some(((&order.0).into(), CallView::new(ChainName::new("toy"), "toy_scan", rule)))
     }
 

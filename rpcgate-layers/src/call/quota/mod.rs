@@ -21,7 +21,7 @@
 //! let (counters, sink) = (Arc::new(MemoryCounters::default()), Arc::new(MemoryUsageSink::default()));
 //! let mut caller = suite::caller(1);
 //! caller.quota.cu_per_day = 150;
-//! let (caller, rule) = (Arc::new(caller), MethodRule { cu: 75, ..MethodRule::UNLISTED });
+//! let (caller, rule) = (Arc::new(caller), MethodRule::new(75));
 //! let layer = QuotaLayer::new(counters)
 //!     .with_call(Arc::new(ManualClock::at(Time::default())), move |_: &http::Request<u16>| {
 //!         Some((caller.clone().into(), CallView::new(ChainName::new("toy"), "toy_scan", rule)))
@@ -239,8 +239,7 @@ mod tests {
     async fn a_call_is_in_flight_before_it_is_counted_and_until_it_is_recorded() {
         let (fixture, watched) = (Fixture::new(), Arc::<Watched>::default());
         assert!(!watched.has_calls());
-        let accounting =
-            Accounting { clock: fixture.clock.clone(), counters: watched.clone(), sink: watched.clone() };
+        let accounting = Accounting::new(fixture.clock.clone(), watched.clone(), watched.clone());
         let accounting = Arc::new(accounting);
         for closes in [false, true] {
             let calls = fixture.calls_in(accounting.clone(), SCANS).at::<Listed>();

@@ -193,12 +193,12 @@ mod tests {
     #[tokio::test]
     async fn a_directory_knows_the_callers_of_foreign_requests_until_their_keys_expire() {
         let clock = Arc::new(ManualClock::at(Time::from_secs(10)));
-        let old = Caller { expires_at: Some(Time::from_secs(10)), ..suite::caller(2) };
+        let old = suite::caller(2).with_expiry(Time::from_secs(10));
         let directory = MemoryDirectory::new([
             (KeyHash::of("good"), Arc::new(suite::caller(1))),
             (KeyHash::of("old"), Arc::new(old)),
         ]);
-        let places = KeyPlaces { header: Some("x-token"), ..KeyPlaces::default() };
+        let places = KeyPlaces::default().with_header("x-token");
         let layer = AuthenticateLayer::over_http(Arc::new(directory), clock).with_key_places(places);
         let key = suite::caller(1).key.to_string();
         assert_eq!(send(&layer, with_key("good")).await, (200, key.into()));

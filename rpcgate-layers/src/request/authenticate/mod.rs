@@ -242,7 +242,7 @@ mod tests {
     #[tokio::test]
     async fn a_revoked_or_expired_key_is_counted_on_its_project_and_gets_no_rate_headers() {
         let fixture = Fixture::new();
-        let expired = Caller { expires_at: Some(fixture.now()), ..suite::caller(8) };
+        let expired = suite::caller(8).with_expiry(fixture.now());
         let directory = directory(vec![("gone", suite::caller(7)), ("old", expired)]);
         directory.revoke(KeyHash::of("gone"));
         for key in ["gone", "old"] {
@@ -313,8 +313,7 @@ mod tests {
             }
         }
         let fixture = Fixture::new();
-        let accounting =
-            Arc::new(Accounting { sink: Arc::new(FullSink), ..Accounting::clone(&fixture.accounting()) });
+        let accounting = Arc::new(Accounting::clone(&fixture.accounting()).with_sink(Arc::new(FullSink)));
         let pending =
             send(&fixture, directory(vec![("good", suite::caller(7))]), accounting, Some("good")).await;
         assert_eq!(pending.refusal, Some(Refusal::Overloaded));
@@ -330,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_chain_may_name_more_places() {
-        let places = KeyPlaces { header: Some("x-api-key"), query: Some("api_key") };
+        let places = KeyPlaces::default().with_header("x-api-key").with_query("api_key");
         let ton = Request::get("/ton?api_key=q").header("X-API-Key", "h").body(()).unwrap();
         assert_eq!(key_of(&ton, places).as_deref(), Some("h"));
         assert_eq!(key_of(&ton, KeyPlaces::default()), None);

@@ -16,12 +16,12 @@
 //! use rpcgate_core::{clock::{ManualClock, Time}, safeguard::SafeguardRule};
 //! use rpcgate_layers::foreign::caller_of;
 //! use rpcgate_layers::request::safeguard::{Safeguard, SafeguardLayer};
-//! use std::{convert::Infallible, sync::Arc, time::Duration};
+//! use std::{convert::Infallible, sync::Arc};
 //! use tower::{Layer, ServiceExt, service_fn};
 //!
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-//! let hour = Duration::from_secs(3_600);
-//! let rule = SafeguardRule { refusals: 2, minutes: 1, percent: 25, cooldown: hour };
+//! // A quarter of the limits remains for an hour, already after one minute with two refusals.
+//! let rule = SafeguardRule::new().with_refusals(2).with_minutes(1);
 //! let clock = Arc::new(ManualClock::at(Time::from_secs(60)));
 //! let layer = SafeguardLayer::by(Arc::new(Safeguard::by(Some(rule)))).over_http(clock.clone());
 //! // It refuses everything, and says which limit of an hour it has seen.
@@ -36,7 +36,7 @@
 //!     service.clone().oneshot(request).await.unwrap().into_body()
 //! };
 //! assert_eq!((call().await, call().await, call().await), (500, 500, 125));
-//! clock.advance(hour);
+//! clock.advance(rule.cooldown);
 //! assert_eq!(call().await, 500);
 //! # });
 //! ```
@@ -276,8 +276,7 @@ mod tests {
     use std::time::Duration;
     use tower::service_fn;
 
-    const RULE: SafeguardRule =
-        SafeguardRule { refusals: 3, minutes: 2, percent: 25, cooldown: Duration::from_secs(3_600) };
+    const RULE: SafeguardRule = SafeguardRule::new().with_refusals(3).with_minutes(2);
 
     /// Sends a request on behalf of the fixture's caller, and refuses it behind the safeguard with `refusal`.
     async fn send(
@@ -348,13 +347,11 @@ mod tests {
         let (fixture, safeguard) = (Fixture::new(), Arc::new(Safeguard::by(Some(RULE))));
         storm(&fixture, &safeguard).await;
         assert_eq!(send(&fixture, &safeguard, WINDOW).await.0.plan.per_day, 2_500);
-        let larger = Caller {
-            plan: rpcgate_core::plan::Plan { per_day: 8, ..fixture.caller.plan },
-            ..suite::caller(1)
-        };
+        let mut larger = suite::caller(1).with_plan(fixture.caller.plan);
+        larger.plan.per_day = 8;
         let fixture = Fixture { caller: Arc::new(larger), ..fixture };
         assert_eq!(send(&fixture, &safeguard, WINDOW).await.0.plan.per_day, 2);
-        safeguard.replace(Some(SafeguardRule { percent: 50, ..RULE }));
+        safeguard.replace(Some(RULE.with_percent(50)));
         assert_eq!(send(&fixture, &safeguard, WINDOW).await.0.plan.per_day, 4);
     }
 
@@ -404,7 +401,7 @@ mod tests {
         );
         let last = Time::from_micros(end.micros() - 1);
         assert_eq!((safeguard.cooled_keys(last), safeguard.cooled_keys(end)), (vec![cooled], vec![]));
-        safeguard.replace(Some(SafeguardRule { percent: 50, ..RULE }));
+        safeguard.replace(Some(RULE.with_percent(50)));
         assert_eq!(
             safeguard.cooled_keys(fixture.now()),
             [Cooled { percent: 50, ..cooled }],
@@ -416,7 +413,7 @@ mod tests {
 
     #[test]
     fn threads_that_are_refused_at_once_make_one_storm() {
-        let safeguard = Safeguard::by(Some(SafeguardRule { minutes: 1, refusals: 1_000, ..RULE }));
+        let safeguard = Safeguard::by(Some(RULE.with_minutes(1).with_refusals(1_000)));
         let refused = suite::record(1, &[]);
         std::thread::scope(|scope| {
             for _ in 0..4 {

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::call::{Call, Calls, Entry, Opened, Payload, Served as AtServed, Settled};
 use rpcgate_core::caller::{Caller, Scope};
-use rpcgate_core::chain::{Chain, ChainOverrides, Dialect, Facts, Flags, Method as ChainMethod};
+use rpcgate_core::chain::{Chain, ChainOverrides, Dialect, Flags, Method as ChainMethod};
 use rpcgate_core::reply::{Form, Reply, Source};
 use rpcgate_core::stream_tally::StreamTally;
 use rpcgate_core::toy::Toy;
@@ -287,7 +287,7 @@ async fn a_call_on_a_stream_is_refused_by_lists_and_closed_methods_and_does_not_
     let fixture = Fixture::with_caller(|caller| {
         caller.lists.blocked.insert(Box::from(&b"toy_read"[..]));
     });
-    let blocked = ChainOverrides { blocked: ["toy_block".to_owned()].into(), ..ChainOverrides::default() };
+    let blocked = ChainOverrides::default().with_blocked("toy_block");
     let more = vec![ChainMethod::new("toy_trace", 1).marked(Flags::FORBIDDEN)];
     let adapter = Arc::new(ToyVariant { facts: *Toy.facts(), more });
     let chain = Arc::new(Chain::new(adapter, blocked, true, Arc::default()));
@@ -360,7 +360,7 @@ async fn an_array_is_decided_entry_by_entry_and_its_refusals_are_answered_in_the
 
 #[tokio::test]
 async fn a_refused_call_is_answered_in_the_form_of_the_chains_streams() {
-    let facts = Facts { dialect: Dialect::Xrp, ..*Toy.facts() };
+    let facts = Toy.facts().with_dialect(Dialect::Xrp);
     let chain = Arc::new(Chain::deployed(Arc::new(ToyVariant { facts, more: Vec::new() })));
     let gateway = Gateway::new(Fixture { chain, ..Fixture::new() });
     let stream = gateway.stream().await;

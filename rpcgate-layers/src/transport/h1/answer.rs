@@ -9,6 +9,7 @@ use std::time::Duration;
 
 /// A node's answer. Which statuses are answers and which are faults is for the caller to say.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct NodeAnswer {
     /// The node that gave it.
     pub node: NodeIndex,

@@ -8,6 +8,7 @@ use http::{HeaderMap, Method};
 
 /// One request to one of a chain's nodes.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct NodeRequest {
     /// The HTTP method.
     pub method: Method,

@@ -18,7 +18,7 @@ use proptest::prelude::*;
 use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled as Permanence};
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::call::{CallState, CallView, Calls, Settled};
-use rpcgate_core::chain::{Chain, ChainName, Dialect, Facts, Method};
+use rpcgate_core::chain::{Chain, Dialect, Facts, Finality, Method};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::envelope::{Limits, Parsed, parse};
 use rpcgate_core::fault::{Cause, Fault};
@@ -32,19 +32,7 @@ use std::time::Duration;
 use tower_layer::Layer;
 use tower_service::Service;
 
-const TOY: Facts = Facts {
-    name: ChainName::new("toy"),
-    title: "Toy",
-    aliases: &[],
-    dialect: Dialect::JsonRpc2,
-    https: true,
-    rest: false,
-    batch: true,
-    ws: false,
-    grpc: false,
-    final_depth: 2,
-    max_lag: 3,
-};
+const TOY: Facts = Facts::json_rpc("toy", "Toy").with_final_depth(2).with_max_lag(3);
 
 /// The toy chain with other facts.
 #[derive(Debug)]
@@ -59,8 +47,8 @@ impl Adapter for Variant {
         Toy.methods()
     }
 
-    fn settled(&self, call: CallView<'_>, result: &[u8], chain: &Chain) -> Permanence {
-        Toy.settled(call, result, chain)
+    fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Permanence {
+        Toy.settled(call, result, finality)
     }
 
     fn probe(&self) -> Probe {
@@ -77,7 +65,7 @@ fn variant(facts: &'static Facts) -> Fixture {
 }
 
 fn utxo() -> Fixture {
-    static FACTS: Facts = Facts { dialect: Dialect::Utxo, ..TOY };
+    static FACTS: Facts = TOY.with_dialect(Dialect::Utxo);
     variant(&FACTS)
 }
 
@@ -173,7 +161,7 @@ fn echoed(body: &str, turn: usize) -> String {
         let (id, method) = (call.id.map_or("null", of), call.method.text(body.as_bytes()));
         Some(format!(r#"{{"id":{id},{},"jsonrpc":"2.0"}}"#, content(method, call.params.map_or("", of))))
     };
-    match parse(body.as_bytes(), &Limits { batch: 1_000, ..Limits::default() }).unwrap() {
+    match parse(body.as_bytes(), &Limits::default().with_batch(1_000)).unwrap() {
         Parsed::Single(call) => reply(&call.unwrap()).unwrap_or_default(),
         Parsed::Batch(calls) => {
             let mut replies: Vec<_> = calls.iter().filter_map(|call| reply(call.as_ref().unwrap())).collect();
@@ -580,7 +568,7 @@ async fn a_batch_is_split_by_the_limit_of_the_strictest_node() {
 
 #[tokio::test]
 async fn calls_to_a_chain_without_batches_are_sent_one_by_one() {
-    static FACTS: Facts = Facts { batch: false, ..TOY };
+    static FACTS: Facts = TOY.with_batch(false);
     let node = echo().await;
     let site = Site::of(variant(&FACTS), PoolFixture::new(&[&node]));
     assert_eq!(

@@ -167,11 +167,11 @@ fn a_stream_reads_from_the_journal_in_its_parts_and_a_begin_is_there_at_once() {
     use rpcgate_core::stream_tally::StreamTally;
     use rpcgate_core::tally::{Accounting, Tally, Transport};
     let fixture = Fixture::new(|_| {});
-    let accounting = Arc::new(Accounting {
-        clock: fixture.clock.clone(),
-        counters: Arc::<MemoryCounters>::default(),
-        sink: fixture.journal.clone(),
-    });
+    let accounting = Arc::new(Accounting::new(
+        fixture.clock.clone(),
+        Arc::<MemoryCounters>::default(),
+        fixture.journal.clone(),
+    ));
     let chain = Arc::new(rpcgate_core::chain::Chain::deployed(Arc::new(rpcgate_core::toy::Toy)));
     let (caller, now) = (Arc::new(suite::caller(1)), (NOON, fixture.clock.elapsed()));
     let handshake = Tally::new(RequestId(7), Transport::Ws, chain, caller, now, accounting);

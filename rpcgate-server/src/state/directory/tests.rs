@@ -1,7 +1,7 @@
 use super::*;
 use rpcgate_core::backend::suite;
 use rpcgate_core::clock::{ManualClock, Time};
-use rpcgate_core::plan::{Plan, Tier};
+use rpcgate_core::plan::Tier;
 use std::sync::atomic::AtomicUsize;
 use tokio::sync::Semaphore;
 
@@ -305,7 +305,8 @@ async fn another_plan_is_in_force_without_a_look_up() {
     fixture.shut();
     let late = fixture.key(9);
     let on_its_way = fixture.begin(&late).await;
-    let plans = Plans { free: Plan { per_minute: 77, ..Plan::of(Tier::Free) }, ..Plans::default() };
+    let mut plans = Plans::default();
+    plans.free.per_minute = 77;
     fixture.directory.plans(&plans);
     let per_minute = |peek: Peek| caller(&peek).map(|caller| caller.plan.per_minute);
     assert_eq!(per_minute(fixture.directory.peek(&key)), Some(77));

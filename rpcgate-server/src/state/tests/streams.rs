@@ -31,8 +31,7 @@ impl UsageSink for Mortal {
 /// An admitted handshake that the windows have counted.
 fn handshake(app: &Fixture, account: &Account, sink: &Arc<dyn UsageSink>) -> Box<Tally> {
     let sink = Arc::new(Mortal(Arc::downgrade(sink)));
-    let accounting =
-        Accounting { clock: app.clock.clone(), counters: Arc::<MemoryCounters>::default(), sink };
+    let accounting = Accounting::new(app.clock.clone(), Arc::<MemoryCounters>::default(), sink);
     let chain = Arc::new(Chain::deployed(rpcgate_chains::eth::adapter()));
     let plan = Plan::of(Tier::Standard);
     let caller = Caller::new(account.key, account.project, account.tenant, plan);

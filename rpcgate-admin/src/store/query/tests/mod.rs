@@ -76,7 +76,7 @@ fn key(id: KeyId, hash: KeyHash) -> Key {
 /// The caller of [`KEY`] as long as nothing is changed.
 fn caller() -> Caller {
     let plan = Plan::of(Tier::Standard);
-    Caller { prefix: "rpcg_0123456".into(), ..Caller::new(KEY, PROJECT, TENANT, plan) }
+    Caller::new(KEY, PROJECT, TENANT, plan).with_prefix("rpcg_0123456")
 }
 
 /// A user who manages [`TENANT`].
@@ -266,7 +266,7 @@ async fn a_revoked_key_keeps_its_caller_and_the_moment_it_was_revoked() {
 async fn a_tenants_tier_and_suspension_show_in_its_callers() {
     let (_dir, store) = seeded().await;
     tells(&store, Change::Tenant(TENANT), store.set_tier(TENANT, Tier::Premium, now())).await;
-    assert_eq!(found(&store).await.caller, Caller { plan: Plan::of(Tier::Premium), ..caller() });
+    assert_eq!(found(&store).await.caller, caller().with_plan(Plan::of(Tier::Premium)));
     let mut plans = Plans::default();
     plans.premium.per_minute = 3;
     let stored = store.caller(hash(), &plans).await.unwrap().unwrap();
@@ -293,7 +293,7 @@ async fn method_lists_are_kept_as_they_are_written() {
     tells(&store, Change::Project(PROJECT), write).await;
     let set = |names: &[String]| names.iter().map(|name| name.as_bytes().into()).collect::<BTreeSet<_>>();
     let lists = MethodLists { allowed: set(&allowed), blocked: set(&blocked) };
-    assert_eq!(found(&store).await.caller, Caller { lists, ..caller() });
+    assert_eq!(found(&store).await.caller, caller().with_lists(lists));
     let [stored] = &store.projects(TENANT).await.unwrap()[..] else { panic!("there is one project") };
     assert_eq!((&stored.allowed_methods[..], &stored.blocked_methods[..]), (&allowed[..], &blocked[..]));
     let write = store.set_lists(OTHER, PROJECT, &[], &[], now());
@@ -325,7 +325,7 @@ async fn a_quota_is_put_replaced_and_taken_away() {
         ProjectQuota { cu_per_day: 70, cu_per_month: None, rps_limit: None, has_row: true },
     ] {
         tells(&store, Change::Project(PROJECT), store.put_quota(PROJECT, &quota, now())).await;
-        assert_eq!(found(&store).await.caller, Caller { quota, ..caller() });
+        assert_eq!(found(&store).await.caller, caller().with_quota(quota));
     }
     tells(&store, Change::Project(PROJECT), store.delete_quota(PROJECT, now())).await;
     assert_eq!(found(&store).await.caller, caller());

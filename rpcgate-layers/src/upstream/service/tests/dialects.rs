@@ -7,9 +7,9 @@ fn of(facts: &'static Facts, node: &ScriptedNode) -> Site {
     Site::of(variant(facts), pool)
 }
 
-static XRP: Facts = Facts { dialect: Dialect::Xrp, batch: false, ..TOY };
-static TON: Facts = Facts { dialect: Dialect::Ton, batch: false, ..TOY };
-static OGMIOS: Facts = Facts { dialect: Dialect::Ogmios, ..TOY };
+static XRP: Facts = TOY.with_dialect(Dialect::Xrp).with_batch(false);
+static TON: Facts = TOY.with_dialect(Dialect::Ton).with_batch(false);
+static OGMIOS: Facts = TOY.with_dialect(Dialect::Ogmios);
 
 #[tokio::test]
 async fn a_cacheable_xrp_call_has_neither_version_nor_id_and_its_answer_is_a_result_alone() {

@@ -1,14 +1,9 @@
-//! One call of any protocol, and the set of calls that passes through the stack.
+//! One call of any protocol.
 
+use super::view::CallView;
 use crate::chain::{ChainName, Dialect, Found, MethodRule};
 use crate::envelope::{BadItem, Envelope};
-use crate::fault::Fault;
-use crate::refusal::Refusal;
-use crate::reply::Reply;
 use crate::rest::RestCall;
-use crate::tally::Tally;
-use std::fmt;
-use std::marker::PhantomData;
 
 /// One call: its position in the body, and its rule.
 #[derive(Debug)]
@@ -55,7 +50,7 @@ impl Call {
 
     /// The placeholder for a call that could not be read.
     pub fn unread(payload: Payload) -> Self {
-        Call { payload, rule: MethodRule { cu: 0, ..MethodRule::UNLISTED }, metered: Some(NO_METHOD) }
+        Call { payload, rule: MethodRule::new(0), metered: Some(NO_METHOD) }
     }
 
     /// The raw JSON of its id.
@@ -125,177 +120,6 @@ impl Call {
         let method = self.metered.map_or(sent, str::as_bytes);
         CallView { chain, method, sent, params, body: posted, is_rest, rule: self.rule }
     }
-}
-
-/// A call as a layer sees it for its decision. It can be built for calls of any other type.
-#[derive(Clone, Copy, Debug)]
-pub struct CallView<'a> {
-    /// The chain of the call.
-    pub chain: ChainName,
-    /// The name under which it is metered.
-    pub method: &'a [u8],
-    /// The name under which it was sent, with resolved escapes.
-    pub sent: &'a [u8],
-    /// Its parameters as raw JSON; empty if there are none. For a REST call, its [line](RestCall::line).
-    pub params: &'a [u8],
-    /// The body of a posted REST call; empty otherwise.
-    pub body: &'a [u8],
-    /// Whether it is a REST call.
-    pub is_rest: bool,
-    /// The rule of its method.
-    pub rule: MethodRule,
-}
-
-impl<'a> CallView<'a> {
-    /// A call of `method` on `chain` without parameters, metered as it is sent.
-    pub const fn new(chain: ChainName, method: &'a str, rule: MethodRule) -> Self {
-        CallView {
-            chain,
-            method: method.as_bytes(),
-            sent: method.as_bytes(),
-            params: b"",
-            body: b"",
-            is_rest: false,
-            rule,
-        }
-    }
-}
-
-/// A call and its progress.
-#[derive(Debug)]
-pub struct Entry {
-    /// The call.
-    pub call: Call,
-    /// Its progress.
-    pub state: CallState,
-    /// The length of the answer that the client gets for it, in bytes; set when the answer is written.
-    pub bytes_out: u32,
-}
-
-/// The progress of a call.
-#[derive(Debug)]
-pub enum CallState {
-    /// In progress.
-    Open,
-    /// In progress, and a node may have received it: it is charged regardless of its outcome.
-    Sent,
-    /// Waiting for the answer to an identical call.
-    Parked,
-    /// Refused by a layer.
-    Refused(Refusal),
-    /// No node answered.
-    Failed(Fault),
-    /// Answered.
-    Answered(Reply),
-}
-
-impl Entry {
-    /// A new call.
-    pub fn open(call: Call) -> Self {
-        Entry { call, state: CallState::Open, bytes_out: 0 }
-    }
-
-    /// A call that is refused at once.
-    pub fn refused(call: Call, refusal: Refusal) -> Self {
-        Entry { call, state: CallState::Refused(refusal), bytes_out: 0 }
-    }
-
-    /// Whether it still has to be sent to a node.
-    pub fn is_open(&self) -> bool {
-        matches!(self.state, CallState::Open)
-    }
-}
-
-/// A set of calls on the stack: one to a hundred of them, for one chain, from one caller. `At` is the layer that it
-/// has passed last, so that layers in a wrong order do not compile.
-pub struct Calls<At = Parsed> {
-    tally: Box<Tally>,
-    at: PhantomData<fn() -> At>,
-}
-
-impl Calls<Parsed> {
-    /// A set at the start of the stack.
-    pub fn new(tally: Box<Tally>) -> Self {
-        Calls { tally, at: PhantomData }
-    }
-}
-
-impl<At> Calls<At> {
-    /// The set's account.
-    pub fn tally(&self) -> &Tally {
-        &self.tally
-    }
-
-    /// The set's account, mutable.
-    pub fn tally_mut(&mut self) -> &mut Tally {
-        &mut self.tally
-    }
-
-    /// The account alone, at the end of the stack.
-    pub fn into_tally(self) -> Box<Tally> {
-        self.tally
-    }
-
-    /// The same set, after one or more further layers.
-    pub fn at<B>(self) -> Calls<B>
-    where
-        At: Before<B>,
-    {
-        Calls { tally: self.tally, at: PhantomData }
-    }
-}
-
-impl<At> fmt::Debug for Calls<At> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Calls").field(&self.tally).finish()
-    }
-}
-
-/// States that a layer precedes layer `B` on the stack.
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` does not lie before `{B}` on the stack",
-    label = "calls that have passed the layer of `{Self}` cannot enter the layer of `{B}`",
-    note = "the order of the layers is fixed; see the documentation of the stack"
-)]
-pub trait Before<B> {}
-
-macro_rules! stack {
-    ($($(#[$doc:meta])* $layer:ident)*) => {
-        $(
-            $(#[$doc])*
-            #[derive(Debug)]
-            pub enum $layer {}
-        )*
-        stack!(@pairs $($layer)*);
-    };
-    (@pairs $first:ident $($later:ident)*) => {
-        $(impl Before<$later> for $first {})*
-        stack!(@pairs $($later)*);
-    };
-    (@pairs) => {};
-}
-
-stack! {
-    /// Read and parsed.
-    Parsed
-    /// Checked against the project's method lists and the chain's blocked methods.
-    Listed
-    /// Counted in the plan windows.
-    Windowed
-    /// For a chain that is served here.
-    Served
-    /// Checked against the per-key pace.
-    Paced
-    /// Counted in the heavy budget.
-    Budgeted
-    /// Not a closed method.
-    Opened
-    /// Reserved in the project's quota.
-    Reserved
-    /// Looked up in the cache.
-    Cached
-    /// No call is open any more.
-    Settled
 }
 
 #[cfg(test)]

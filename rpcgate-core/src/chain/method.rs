@@ -4,6 +4,7 @@ use crate::cache_rule::CacheRule;
 
 /// What the stack needs to know about a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct MethodRule {
     /// Its weight in Compute Units.
     pub cu: u32,
@@ -15,7 +16,26 @@ pub struct MethodRule {
 
 impl MethodRule {
     /// The rule of a method that is in no table: 1 Compute Unit, never cached, unmarked.
-    pub const UNLISTED: MethodRule = MethodRule { cu: 1, cache: CacheRule::Never, flags: Flags::NONE };
+    pub const UNLISTED: MethodRule = MethodRule::new(1);
+
+    /// A call of weight `cu` that is never cached and has no marks.
+    pub const fn new(cu: u32) -> Self {
+        MethodRule { cu, cache: CacheRule::Never, flags: Flags::NONE }
+    }
+
+    /// The same in a cache class.
+    #[must_use]
+    pub const fn cached(mut self, cache: CacheRule) -> Self {
+        self.cache = cache;
+        self
+    }
+
+    /// The same with more marks.
+    #[must_use]
+    pub const fn marked(mut self, flags: Flags) -> Self {
+        self.flags = self.flags.and(flags);
+        self
+    }
 }
 
 /// Marks of a method that layers act on.
@@ -62,6 +82,7 @@ impl Flags {
 
 /// One row of a chain's method table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub struct Method {
     /// The name as callers send it.
     pub name: &'static str,
@@ -74,20 +95,36 @@ pub struct Method {
 impl Method {
     /// A method of weight `cu` that is never cached and has no marks.
     pub const fn new(name: &'static str, cu: u32) -> Self {
-        Method { name, metered: name, rule: MethodRule { cu, ..MethodRule::UNLISTED } }
+        Method { name, metered: name, rule: MethodRule::new(cu) }
     }
 
     /// The same method with a cache class.
     #[must_use]
     pub const fn cached(mut self, cache: CacheRule) -> Self {
-        self.rule.cache = cache;
+        self.rule = self.rule.cached(cache);
         self
     }
 
     /// The same method with more marks.
     #[must_use]
     pub const fn marked(mut self, flags: Flags) -> Self {
-        self.rule.flags = self.rule.flags.and(flags);
+        self.rule = self.rule.marked(flags);
         self
     }
+
+    /// The same, metered under another name.
+    #[must_use]
+    pub const fn metered_as(mut self, name: &'static str) -> Self {
+        self.metered = name;
+        self
+    }
+}
+
+/// The result of looking up a method: its rule, and the name under which it is metered if the table contains it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// The rule.
+    pub rule: MethodRule,
+    /// `None`: metered as sent.
+    pub metered: Option<&'static str>,
 }

@@ -1,0 +1,15 @@
+//! A call of any protocol, its entry in a set, and the set of calls that passes through the stack.
+
+mod entry;
+mod set;
+mod single;
+mod stage;
+mod view;
+
+pub use entry::{CallState, Entry};
+pub use set::Calls;
+pub use single::{Call, NO_METHOD, Payload};
+pub use stage::{
+    Before, Budgeted, Cached, Listed, Opened, Paced, Parsed, Reserved, Served, Settled, Windowed,
+};
+pub use view::CallView;

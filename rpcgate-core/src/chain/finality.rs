@@ -1,0 +1,76 @@
+//! The newest height of a chain, and the blocks that are final by it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The newest block height that a chain's nodes have reported.
+#[derive(Debug, Default)]
+pub struct ChainHead(AtomicU64);
+
+impl ChainHead {
+    /// The height; `None` until one is known.
+    pub fn height(&self) -> Option<u64> {
+        match self.0.load(Relaxed) {
+            0 => None,
+            height => Some(height),
+        }
+    }
+
+    /// Sets the height. A node at height 0 knows nothing.
+    pub fn set(&self, height: u64) {
+        self.0.store(height, Relaxed);
+    }
+}
+
+/// Which blocks of a chain are final: those on top of which enough others lie.
+///
+/// ```
+/// use rpcgate_core::chain::{ChainHead, Finality};
+/// use std::sync::Arc;
+///
+/// let head = Arc::new(ChainHead::default());
+/// let finality = Finality::new(head.clone(), 6);
+/// assert!(!finality.is_final(1), "no height is known");
+/// head.set(106);
+/// assert!(finality.is_final(100) && !finality.is_final(101));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Finality {
+    head: Arc<ChainHead>,
+    depth: u64,
+}
+
+impl Finality {
+    /// Blocks are final when `depth` others lie on top of them. 0: at once.
+    pub const fn new(head: Arc<ChainHead>, depth: u64) -> Self {
+        Finality { head, depth }
+    }
+
+    /// The newest height.
+    pub const fn head(&self) -> &Arc<ChainHead> {
+        &self.head
+    }
+
+    /// The number of blocks that must lie on top of a final one.
+    pub const fn depth(&self) -> u64 {
+        self.depth
+    }
+
+    /// Whether the block at `height` is final: false while the newest height is not known.
+    pub fn is_final(&self, height: u64) -> bool {
+        self.head.height().is_some_and(|head| head >= height.saturating_add(self.depth))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_final_when_enough_blocks_follow_it() {
+        let finality = Finality::new(Arc::default(), 6);
+        assert!(!finality.is_final(1), "no head is known");
+        finality.head().set(106);
+        assert!(finality.is_final(100) && !finality.is_final(101));
+    }
+}

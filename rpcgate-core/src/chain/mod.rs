@@ -1,0 +1,300 @@
+//! A chain as the stack sees it: its facts, its method table with the operator's changes, and its head.
+
+mod chains;
+mod dialect;
+mod facts;
+mod finality;
+mod method;
+mod name;
+mod overrides;
+
+pub use chains::Chains;
+pub use dialect::Dialect;
+pub use facts::Facts;
+pub use finality::{ChainHead, Finality};
+pub use method::{Flags, Found, Method, MethodRule};
+pub use name::ChainName;
+pub use overrides::ChainOverrides;
+
+use crate::adapter::{Adapter, method_table};
+use crate::call::CallView;
+use crate::rest::Path;
+use foldhash::fast::RandomState;
+use overrides::MethodOverride;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The time that a call may take at the nodes if the operator sets none.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A chain with all settings applied: built at start and rebuilt after each change, otherwise only read.
+#[derive(Debug)]
+pub struct Chain {
+    adapter: Arc<dyn Adapter>,
+    table: HashMap<Box<[u8]>, Found, RandomState>,
+    /// The operator's changes to methods of the table.
+    changed: HashMap<Box<[u8]>, MethodOverride, RandomState>,
+    open: Vec<String>,
+    finality: Finality,
+    timeout: Duration,
+    served: bool,
+}
+
+impl Chain {
+    /// The chain of `adapter` with `changes`. `served`: the chain is enabled and has a node.
+    pub fn new(
+        adapter: Arc<dyn Adapter>,
+        changes: ChainOverrides,
+        served: bool,
+        head: Arc<ChainHead>,
+    ) -> Self {
+        let mut table: HashMap<Box<[u8]>, Found, RandomState> = HashMap::default();
+        for method in method_table(&*adapter) {
+            table.insert(
+                method.name.as_bytes().into(),
+                Found { rule: method.rule, metered: Some(method.metered) },
+            );
+        }
+        let named = changes.cu.iter().map(|(name, _)| name).chain(changes.cache.iter().map(|(name, _)| name));
+        for name in named.chain(&changes.blocked) {
+            let unlisted = || Found { rule: adapter.unlisted(name), metered: None };
+            table.entry(name.as_bytes().into()).or_insert_with(unlisted);
+        }
+        let finality = Finality::new(head, changes.final_depth.unwrap_or(adapter.facts().final_depth));
+        let mut changed = HashMap::default();
+        for (name, found) in &table {
+            let own = MethodOverride::of(&changes, &String::from_utf8_lossy(name), found.metered);
+            if own != MethodOverride::default() {
+                changed.insert(name.clone(), own);
+            }
+        }
+        let timeout = changes.timeout.unwrap_or(TIMEOUT);
+        let open = changes.open;
+        let mut chain =
+            Chain { adapter, table: HashMap::default(), changed, open, finality, timeout, served };
+        for (name, found) in &mut table {
+            found.rule = chain.decided(name, found.rule);
+        }
+        chain.table = table;
+        chain
+    }
+
+    /// The chain of `adapter` with its deployed defaults, enabled.
+    pub fn deployed(adapter: Arc<dyn Adapter>) -> Self {
+        Chain::new(adapter, ChainOverrides::default(), true, Arc::default())
+    }
+
+    /// The chain's constants.
+    pub fn facts(&self) -> &Facts {
+        self.adapter.facts()
+    }
+
+    /// Its path name.
+    pub fn name(&self) -> ChainName {
+        self.facts().name
+    }
+
+    /// The adapter, which knows its API.
+    pub fn adapter(&self) -> &dyn Adapter {
+        &*self.adapter
+    }
+
+    /// Whether it is enabled here and has a node.
+    pub fn is_served(&self) -> bool {
+        self.served
+    }
+
+    /// The newest height.
+    pub fn head(&self) -> &Arc<ChainHead> {
+        self.finality.head()
+    }
+
+    /// Its finality: which of its blocks are final.
+    pub fn finality(&self) -> &Finality {
+        &self.finality
+    }
+
+    /// The name of a REST call, if the adapter [names](Adapter::rest_methods) its path.
+    pub fn rest_name(&self, verb: &http::Method, path: &Path) -> Option<&'static str> {
+        let rows = self.adapter.rest_methods();
+        rows.iter().find(|row| row.matches(verb, path)).map(|row| row.row().name)
+    }
+
+    /// The rule of `method`, with resolved escapes, if it is in the table.
+    pub fn listed(&self, method: &[u8]) -> Option<Found> {
+        self.table.get(method).copied()
+    }
+
+    /// The rule of `method`, with resolved escapes.
+    pub fn look_up(&self, method: &str) -> Found {
+        match self.listed(method.as_bytes()) {
+            Some(found) => found,
+            None => Found { rule: self.opened(method, self.adapter.unlisted(method)), metered: None },
+        }
+    }
+
+    /// The deadline of a call at the nodes, over all attempts and waits.
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// The rule of a call, now that its parameters are known: the adapter [narrows](Adapter::narrow) it, and the operator's
+    /// changes to weight, class, block and openable methods apply afterwards. A method that is closed for every call stays
+    /// closed.
+    pub fn narrow(&self, call: CallView<'_>) -> MethodRule {
+        if !call.rule.flags.has(Flags::COMMANDS) {
+            return call.rule;
+        }
+        let mut rule = self.decided(call.sent, self.adapter.narrow(call));
+        for mark in [Flags::CLOSED, Flags::BLOCKED, Flags::FORBIDDEN] {
+            if call.rule.flags.has(mark) {
+                rule.flags = rule.flags.and(mark);
+            }
+        }
+        rule
+    }
+
+    /// An adapter's rule with the operator's changes.
+    fn decided(&self, method: &[u8], rule: MethodRule) -> MethodRule {
+        let rule = self.opened(&String::from_utf8_lossy(method), rule);
+        match self.changed.get(method) {
+            Some(changed) => changed.over(rule),
+            None => rule,
+        }
+    }
+
+    fn opened(&self, method: &str, mut rule: MethodRule) -> MethodRule {
+        if rule.flags.has(Flags::OPENABLE) {
+            let open = self.open.iter().any(|pattern| match pattern.strip_suffix('*') {
+                Some(prefix) => method.starts_with(prefix),
+                None => method == pattern,
+            });
+            rule.flags = if open {
+                rule.flags.without(Flags::CLOSED).without(Flags::OPENABLE)
+            } else {
+                rule.flags.and(Flags::CLOSED)
+            };
+        }
+        rule
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::adapter::{NodeStatus, Probe, Settled};
+    use crate::cache_rule::CacheRule;
+    use crate::toy::Toy;
+    use std::collections::BTreeSet;
+
+    fn chain(changes: ChainOverrides) -> Chain {
+        Chain::new(Arc::new(Toy), changes, true, Arc::default())
+    }
+
+    /// Replaces the method's rule once the parameters are known.
+    #[derive(Debug)]
+    struct Forgetful;
+
+    impl Adapter for Forgetful {
+        fn facts(&self) -> &Facts {
+            Toy.facts()
+        }
+
+        fn methods(&self) -> Vec<Method> {
+            let commands = |name, flags| Method::new(name, 1).marked(Flags::COMMANDS.and(flags));
+            vec![commands("run", Flags::NONE), commands("shut", Flags::CLOSED), Method::new("plain", 1)]
+        }
+
+        fn narrow(&self, call: CallView<'_>) -> MethodRule {
+            let flags = if call.params == b"[\"open?\"]" { Flags::OPENABLE } else { Flags::HEAVY };
+            MethodRule { cu: 50, cache: CacheRule::secs(9), flags }
+        }
+
+        fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Settled {
+            Toy.settled(call, result, finality)
+        }
+
+        fn probe(&self) -> Probe {
+            Toy.probe()
+        }
+
+        fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
+            Toy.seen(answer)
+        }
+    }
+
+    #[test]
+    fn the_operator_has_the_last_word_after_the_adapter_has_seen_the_parameters() {
+        let narrowed = |changes: ChainOverrides, method: &str, params: &[u8]| {
+            let chain = Chain::new(Arc::new(Forgetful), changes, true, Arc::default());
+            let (sent, rule) = (method.as_bytes(), chain.look_up(method).rule);
+            let name = chain.name();
+            chain.narrow(CallView {
+                chain: name,
+                method: sent,
+                sent,
+                params,
+                body: b"",
+                is_rest: false,
+                rule,
+            })
+        };
+        let plain = MethodRule { cu: 50, cache: CacheRule::secs(9), flags: Flags::HEAVY };
+        assert_eq!(narrowed(ChainOverrides::default(), "run", b"[]"), plain);
+        assert_eq!(narrowed(ChainOverrides::default(), "plain", b"[]").cu, 1, "the adapter is not asked");
+        let changes = || ChainOverrides {
+            cu: vec![("run".into(), 7)],
+            cache: vec![("run".into(), CacheRule::Never)],
+            blocked: BTreeSet::from(["run".into()]),
+            ..ChainOverrides::default()
+        };
+        let said = MethodRule { cu: 7, cache: CacheRule::Never, flags: Flags::HEAVY.and(Flags::BLOCKED) };
+        assert_eq!(narrowed(changes(), "run", b"[]"), said);
+        let closed = |changes, method, params| narrowed(changes, method, params).flags.has(Flags::CLOSED);
+        let open = || ChainOverrides { open: vec!["r*".into()], ..ChainOverrides::default() };
+        assert!(closed(ChainOverrides::default(), "run", b"[\"open?\"]"), "until the operator opens it");
+        assert!(!closed(open(), "run", b"[\"open?\"]"));
+        assert!(closed(open(), "shut", b"[]"), "no parameter opens a closed method");
+    }
+
+    #[test]
+    fn a_method_in_no_table_costs_one_unit_and_is_metered_as_sent() {
+        let found = chain(ChainOverrides::default()).look_up("anything");
+        assert_eq!(found, Found { rule: MethodRule::UNLISTED, metered: None });
+    }
+
+    #[test]
+    fn an_operator_changes_weights_and_classes_of_listed_and_unlisted_methods() {
+        let chain = chain(ChainOverrides {
+            cu: vec![("toy_read".into(), 7), ("toy_new".into(), 9)],
+            cache: vec![("toy_new".into(), CacheRule::secs(3))],
+            ..Default::default()
+        });
+        assert_eq!(chain.look_up("toy_read").rule.cu, 7);
+        assert_eq!(chain.look_up("toy_read").metered, Some("toy_read"));
+        let new = chain.look_up("toy_new");
+        assert_eq!((new.rule.cu, new.rule.cache, new.metered), (9, CacheRule::secs(3), None));
+    }
+
+    #[test]
+    fn the_operator_blocks_listed_and_unlisted_methods() {
+        let blocked = BTreeSet::from(["toy_read".into(), "strange".into()]);
+        let chain = chain(ChainOverrides { blocked, ..Default::default() });
+        for (method, expected) in [("toy_read", true), ("strange", true), ("toy_id", false), ("other", false)]
+        {
+            assert_eq!(chain.look_up(method).rule.flags.has(Flags::BLOCKED), expected, "{method}");
+        }
+    }
+
+    #[test]
+    fn openable_methods_are_closed_until_the_operator_opens_them() {
+        assert!(chain(ChainOverrides::default()).look_up("probe_x").rule.flags.has(Flags::CLOSED));
+        for pattern in ["probe_*", "probe_x"] {
+            let open = chain(ChainOverrides { open: vec![pattern.into()], ..Default::default() });
+            assert!(!open.look_up("probe_x").rule.flags.has(Flags::CLOSED), "{pattern}");
+        }
+        let other = chain(ChainOverrides { open: vec!["probe_y".into()], ..Default::default() });
+        assert!(other.look_up("probe_x").rule.flags.has(Flags::CLOSED));
+    }
+}

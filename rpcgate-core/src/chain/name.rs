@@ -1,0 +1,37 @@
+//! The name of a chain.
+
+use crate::intern::intern;
+use std::fmt;
+
+/// A chain's canonical path name, such as `eth`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ChainName(&'static str);
+
+impl ChainName {
+    /// The chain served at `/<path>`.
+    pub const fn new(path: &'static str) -> Self {
+        ChainName(path)
+    }
+
+    /// The chain served at a `/<path>` that is known only at run time: the name is [interned](crate::intern).
+    pub fn interned(path: &str) -> Self {
+        ChainName(intern(path))
+    }
+
+    /// The path segment.
+    pub const fn as_str(self) -> &'static str {
+        self.0
+    }
+}
+
+impl fmt::Display for ChainName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl fmt::Debug for ChainName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}

@@ -1,0 +1,112 @@
+//! An operator's changes to a chain.
+
+use super::method::{Flags, MethodRule};
+use crate::cache_rule::CacheRule;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// An operator's changes to a chain.
+///
+/// ```
+/// use rpcgate_core::chain::ChainOverrides;
+///
+/// let changes = ChainOverrides::default().with_cu("eth_call", 20).with_open("debug_*");
+/// assert_eq!((changes.cu.len(), changes.open.len()), (1, 1));
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct ChainOverrides {
+    /// Weights by method, as sent or as metered. The name as sent takes precedence.
+    pub cu: Vec<(String, u32)>,
+    /// Cache classes by method, likewise. With [`CacheRule::Immutable`] the adapter still decides which results are settled.
+    pub cache: Vec<(String, CacheRule)>,
+    /// Methods that are blocked for all callers, by the name as sent or as metered; they are refused like those on a
+    /// project's block list.
+    pub blocked: BTreeSet<String>,
+    /// Methods, or families of methods written `trace_*`, that are opened although closed by default.
+    pub open: Vec<String>,
+    /// Replaces [`Facts::final_depth`](super::Facts::final_depth).
+    pub final_depth: Option<u64>,
+    /// The deadline of a call at the nodes, over all attempts and waits; 30 s by default.
+    pub timeout: Option<Duration>,
+}
+
+impl ChainOverrides {
+    /// The same with the weight of one more method.
+    #[must_use]
+    pub fn with_cu(mut self, method: impl Into<String>, cu: u32) -> Self {
+        self.cu.push((method.into(), cu));
+        self
+    }
+
+    /// The same with the cache class of one more method.
+    #[must_use]
+    pub fn with_cache(mut self, method: impl Into<String>, cache: CacheRule) -> Self {
+        self.cache.push((method.into(), cache));
+        self
+    }
+
+    /// The same with one more method that is blocked for all callers.
+    #[must_use]
+    pub fn with_blocked(mut self, method: impl Into<String>) -> Self {
+        self.blocked.insert(method.into());
+        self
+    }
+
+    /// The same with one more method, or family of methods written `trace_*`, that is opened.
+    #[must_use]
+    pub fn with_open(mut self, pattern: impl Into<String>) -> Self {
+        self.open.push(pattern.into());
+        self
+    }
+
+    /// The same with another number of blocks that make a block final.
+    #[must_use]
+    pub fn with_final_depth(mut self, depth: u64) -> Self {
+        self.final_depth = Some(depth);
+        self
+    }
+
+    /// The same with another time that a call may take at the nodes.
+    #[must_use]
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+}
+
+/// An operator's changes to one method.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct MethodOverride {
+    cu: Option<u32>,
+    cache: Option<CacheRule>,
+    is_blocked: bool,
+}
+
+impl MethodOverride {
+    /// The changes to the method that is sent as `name` and metered as `metered`; those to the name as sent take
+    /// precedence.
+    pub(super) fn of(changes: &ChainOverrides, name: &str, metered: Option<&str>) -> Self {
+        let is_it = |known: &str, by: Option<&str>| by == Some(known);
+        let find = |by: Option<&str>| {
+            let cu = changes.cu.iter().rev().find(|(known, _)| is_it(known, by)).map(|(_, cu)| *cu);
+            let cache =
+                changes.cache.iter().rev().find(|(known, _)| is_it(known, by)).map(|(_, cache)| *cache);
+            (cu, cache)
+        };
+        let (own, general) = (find(Some(name)), find(metered));
+        let is_blocked =
+            changes.blocked.iter().any(|known| is_it(known, Some(name)) || is_it(known, metered));
+        MethodOverride { cu: own.0.or(general.0), cache: own.1.or(general.1), is_blocked }
+    }
+
+    /// The rule as the operator leaves it.
+    pub(super) fn over(self, mut rule: MethodRule) -> MethodRule {
+        rule.cu = self.cu.unwrap_or(rule.cu);
+        rule.cache = self.cache.unwrap_or(rule.cache);
+        if self.is_blocked {
+            rule.flags = rule.flags.and(Flags::BLOCKED);
+        }
+        rule
+    }
+}
