@@ -77,18 +77,18 @@ impl Adapter for Marina {
 
     /// Called before an answer is cached. Everything but an entry follows its cache class. An entry is final when enough
     /// others follow it; one that is not written yet must not be cached.
-    fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Settled {
+    fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Permanence {
         #[derive(Deserialize)]
         struct Entry {
             height: u64,
         }
         if call.method != b"marina_entry" {
-            return Settled::Yes;
+            return Permanence::Yes;
         }
         match serde_json::from_slice(result) {
-            Ok(Some(Entry { height })) if finality.is_final(height) => Settled::Yes,
-            Ok(Some(_)) => Settled::NotYet,
-            Ok(None) | Err(_) => Settled::Unknown,
+            Ok(Some(Entry { height })) if finality.is_final(height) => Permanence::Yes,
+            Ok(Some(_)) => Permanence::NotYet,
+            Ok(None) | Err(_) => Permanence::Unknown,
         }
     }
 

@@ -31,11 +31,11 @@ impl Adapter for Starknet {
             Method::new("starknet_addInvokeTransaction", 20).marked(Flags::BROADCAST),
         ]
     }
-    fn settled(&self, call: CallView<'_>, result: &[u8], _: &Finality) -> Settled {
+    fn settled(&self, call: CallView<'_>, result: &[u8], _: &Finality) -> Permanence {
         let status = member(result, "finality_status");
         let is_final = status.is_some_and(|status| status == br#""ACCEPTED_ON_L1""#);
         let is_fixed = is_final || !matches!(call.rule.cache, CacheRule::Immutable { .. });
-        if is_fixed { Settled::Yes } else { Settled::NotYet }
+        if is_fixed { Permanence::Yes } else { Permanence::NotYet }
     }
     fn probe(&self) -> Probe {
         Probe::Rpc { method: "starknet_blockNumber", params: "[]" }
@@ -88,7 +88,7 @@ mod tests {
             let rule = chain.look_up("starknet_getTransactionReceipt").rule;
             let call = CallView::new(chain.name(), "starknet_getTransactionReceipt", rule);
             let settled = chain.adapter().settled(call, receipt.as_bytes(), chain.finality());
-            rule.cache.keep(settled == Settled::Yes)
+            rule.cache.keep(settled == Permanence::Yes)
         };
         assert_eq!(keep(r#"{"finality_status":"ACCEPTED_ON_L1","block_number":7}"#), Keep::Forever);
         assert!(matches!(keep(r#"{"finality_status":"ACCEPTED_ON_L2","block_number":7}"#), Keep::For(_)));

@@ -33,8 +33,8 @@ impl Adapter for Algorand {
     fn rest_methods(&self) -> &[RestMethod] {
         PATHS
     }
-    fn settled(&self, _: CallView<'_>, _: &[u8], _: &Finality) -> Settled {
-        Settled::Yes // A block is final as soon as there is one.
+    fn settled(&self, _: CallView<'_>, _: &[u8], _: &Finality) -> Permanence {
+        Permanence::Yes // A block is final as soon as there is one.
     }
     fn key_places(&self) -> KeyPlaces {
         KeyPlaces::default().with_header("x-algo-api-token")

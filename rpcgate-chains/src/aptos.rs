@@ -2,7 +2,7 @@
 
 use crate::family::params::{member, number};
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled, Surface};
+use rpcgate_core::adapter::{Adapter, NodeStatus, Permanence, Probe, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
@@ -54,8 +54,12 @@ impl Adapter for Aptos {
         rule
     }
 
-    fn settled(&self, call: CallView<'_>, _: &[u8], _: &Finality) -> Settled {
-        if matches!(call.rule.cache, CacheRule::Immutable { .. }) { Settled::NotYet } else { Settled::Yes }
+    fn settled(&self, call: CallView<'_>, _: &[u8], _: &Finality) -> Permanence {
+        if matches!(call.rule.cache, CacheRule::Immutable { .. }) {
+            Permanence::NotYet
+        } else {
+            Permanence::Yes
+        }
     }
 
     fn probe(&self) -> Probe {

@@ -2,7 +2,7 @@
 
 use crate::family::params::number;
 use crate::family::{Closing, listed, marks};
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled};
+use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Permanence, Probe};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
@@ -53,11 +53,11 @@ impl Adapter for Cardano {
         listed(CLOSED)
     }
 
-    fn settled(&self, call: CallView<'_>, result: &[u8], _: &Finality) -> Settled {
+    fn settled(&self, call: CallView<'_>, result: &[u8], _: &Finality) -> Permanence {
         match call.rule.cache {
-            _ if result.trim_ascii() == b"null" => Settled::Unknown,
-            CacheRule::Immutable { .. } => Settled::NotYet,
-            _ => Settled::Yes,
+            _ if result.trim_ascii() == b"null" => Permanence::Unknown,
+            CacheRule::Immutable { .. } => Permanence::NotYet,
+            _ => Permanence::Yes,
         }
     }
 

@@ -4,7 +4,7 @@
 use crate::family::params::{any_member, at, number};
 use crate::family::{Closing, listed, marks, narrow};
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled, Surface};
+use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Permanence, Probe, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
@@ -87,8 +87,12 @@ impl Adapter for Cosmos {
         listed(CLOSED)
     }
 
-    fn settled(&self, call: CallView<'_>, _: &[u8], _: &Finality) -> Settled {
-        if matches!(call.rule.cache, CacheRule::Immutable { .. }) { Settled::NotYet } else { Settled::Yes }
+    fn settled(&self, call: CallView<'_>, _: &[u8], _: &Finality) -> Permanence {
+        if matches!(call.rule.cache, CacheRule::Immutable { .. }) {
+            Permanence::NotYet
+        } else {
+            Permanence::Yes
+        }
     }
 
     /// The SDK reads the height whose state is asked for from a header of its own.

@@ -98,7 +98,7 @@ pub fn adapter() -> Arc<dyn Adapter> {
 mod tests {
     use super::*;
     use crate::family::tests::{at, judged, wrong};
-    use rpcgate_core::adapter::Settled;
+    use rpcgate_core::adapter::Permanence;
 
     #[test]
     fn masternode_and_governance_calls_are_open() {
@@ -181,6 +181,6 @@ mod tests {
     fn a_decode_with_locks_is_not_fixed() {
         let decode = "{\"txid\":\"ab\",\"instantlock\":true,\"chainlock\":false,\"height\":1}";
         let (settled, _) = judged(&at(DASH, 100), "getrawtransaction", "[\"ab\",1]", decode);
-        assert_eq!(settled, Settled::NotYet);
+        assert_eq!(settled, Permanence::NotYet);
     }
 }

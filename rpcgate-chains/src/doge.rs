@@ -25,7 +25,7 @@ pub fn adapter() -> Arc<dyn Adapter> {
 mod tests {
     use super::*;
     use crate::family::tests::{at, judged, wrong};
-    use rpcgate_core::adapter::Settled;
+    use rpcgate_core::adapter::Permanence;
     use rpcgate_core::chain::Flags;
 
     #[test]
@@ -46,6 +46,6 @@ mod tests {
     fn a_verbose_header_with_its_auxpow_counts_confirmations() {
         let header = "{\"hash\":\"ab\",\"auxpow\":{\"tx\":{}},\"confirmations\":9}";
         let (settled, _) = judged(&at(DOGE, 100), "getblockheader", "[\"ab\"]", header);
-        assert_eq!(settled, Settled::NotYet);
+        assert_eq!(settled, Permanence::NotYet);
     }
 }

@@ -21,7 +21,7 @@ pub fn adapter() -> Arc<dyn Adapter> {
 mod tests {
     use super::*;
     use crate::family::tests::{at, judged, wrong};
-    use rpcgate_core::adapter::Settled;
+    use rpcgate_core::adapter::Permanence;
     use rpcgate_core::chain::Flags;
 
     #[test]
@@ -33,6 +33,6 @@ mod tests {
     fn a_decode_with_mweb_fields_counts_confirmations_too() {
         let decode = "{\"txid\":\"ab\",\"vout\":[],\"mweb_extra\":1,\"confirmations\":3}";
         let (settled, _) = judged(&at(LTC, 100), "getrawtransaction", "[\"ab\",true]", decode);
-        assert_eq!(settled, Settled::NotYet);
+        assert_eq!(settled, Permanence::NotYet);
     }
 }

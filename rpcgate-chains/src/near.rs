@@ -2,7 +2,7 @@
 
 use crate::family::params::{at, may_have, member, number};
 use crate::family::{Closing, listed, marks};
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled};
+use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Permanence, Probe};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
@@ -57,16 +57,16 @@ impl Adapter for Near {
         listed(CLOSED)
     }
 
-    fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Settled {
+    fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Permanence {
         if result.trim_ascii() == b"null" {
-            return Settled::Unknown;
+            return Permanence::Unknown;
         }
         if !matches!(call.rule.cache, CacheRule::Immutable { .. }) {
-            return Settled::Yes;
+            return Permanence::Yes;
         }
         match at(result, &["header", "height"]).and_then(number) {
-            Some(height) if finality.is_final(height) => Settled::Yes,
-            _ => Settled::NotYet,
+            Some(height) if finality.is_final(height) => Permanence::Yes,
+            _ => Permanence::NotYet,
         }
     }
 
@@ -142,6 +142,6 @@ mod tests {
         chain.head().set(100);
         let block =
             |height: u64| judged(&chain, "block", "{}", &format!(r#"{{"header":{{"height":{height}}}}}"#)).0;
-        assert_eq!((block(98), block(99)), (Settled::Yes, Settled::NotYet));
+        assert_eq!((block(98), block(99)), (Permanence::Yes, Permanence::NotYet));
     }
 }

@@ -1,7 +1,7 @@
 //! Solana, `/solana`: a stream, and no calls over HTTPS yet.
 
 use crate::family::params::number;
-use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled};
+use rpcgate_core::adapter::{Adapter, NodeStatus, Permanence, Probe};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Method};
@@ -28,8 +28,12 @@ impl Adapter for Solana {
         Vec::new()
     }
 
-    fn settled(&self, call: CallView<'_>, _: &[u8], _: &Finality) -> Settled {
-        if matches!(call.rule.cache, CacheRule::Immutable { .. }) { Settled::NotYet } else { Settled::Yes }
+    fn settled(&self, call: CallView<'_>, _: &[u8], _: &Finality) -> Permanence {
+        if matches!(call.rule.cache, CacheRule::Immutable { .. }) {
+            Permanence::NotYet
+        } else {
+            Permanence::Yes
+        }
     }
 
     fn probe(&self) -> Probe {

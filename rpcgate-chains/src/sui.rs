@@ -1,7 +1,7 @@
 //! Sui, `/sui`: JSON-RPC 2.0 of a full node.
 
 use crate::family::params::number;
-use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled};
+use rpcgate_core::adapter::{Adapter, NodeStatus, Permanence, Probe};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method};
@@ -38,11 +38,11 @@ impl Adapter for Sui {
         METHODS.to_vec()
     }
 
-    fn settled(&self, call: CallView<'_>, result: &[u8], _: &Finality) -> Settled {
+    fn settled(&self, call: CallView<'_>, result: &[u8], _: &Finality) -> Permanence {
         match call.rule.cache {
-            _ if result.trim_ascii() == b"null" => Settled::Unknown,
-            CacheRule::Immutable { .. } => Settled::NotYet,
-            _ => Settled::Yes,
+            _ if result.trim_ascii() == b"null" => Permanence::Unknown,
+            CacheRule::Immutable { .. } => Permanence::NotYet,
+            _ => Permanence::Yes,
         }
     }
 

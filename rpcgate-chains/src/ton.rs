@@ -2,7 +2,7 @@
 
 use crate::family::params::{at, may_have, member, number};
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, KeyPlaces, NodeStatus, Probe, Settled, Surface};
+use rpcgate_core::adapter::{Adapter, KeyPlaces, NodeStatus, Permanence, Probe, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
@@ -75,11 +75,11 @@ impl Adapter for Ton {
         MethodRule::UNLISTED.marked(flags)
     }
 
-    fn settled(&self, call: CallView<'_>, answer: &[u8], _: &Finality) -> Settled {
+    fn settled(&self, call: CallView<'_>, answer: &[u8], _: &Finality) -> Permanence {
         match call.rule.cache {
-            _ if answer.trim_ascii() == b"null" => Settled::Unknown,
-            CacheRule::Immutable { .. } => Settled::NotYet,
-            _ => Settled::Yes,
+            _ if answer.trim_ascii() == b"null" => Permanence::Unknown,
+            CacheRule::Immutable { .. } => Permanence::NotYet,
+            _ => Permanence::Yes,
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::family::params::{at, may_have, member, number};
 use crate::family::{Closing, listed, marks};
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled, Surface};
+use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Permanence, Probe, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
@@ -92,19 +92,19 @@ impl Adapter for Tron {
         listed(CLOSED)
     }
 
-    fn settled(&self, call: CallView<'_>, body: &[u8], finality: &Finality) -> Settled {
+    fn settled(&self, call: CallView<'_>, body: &[u8], finality: &Finality) -> Permanence {
         // A node answers an empty object for a thing that it does not have.
         if body.trim_ascii() == b"{}" {
-            return Settled::Unknown;
+            return Permanence::Unknown;
         }
         if !matches!(call.rule.cache, CacheRule::Immutable { .. }) {
-            return Settled::Yes;
+            return Permanence::Yes;
         }
         let height =
             at(body, &["block_header", "raw_data", "number"]).or_else(|| member(body, "blockNumber"));
         match height.and_then(number) {
-            Some(height) if finality.is_final(height) => Settled::Yes,
-            _ => Settled::NotYet,
+            Some(height) if finality.is_final(height) => Permanence::Yes,
+            _ => Permanence::NotYet,
         }
     }
 

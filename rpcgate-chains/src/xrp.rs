@@ -2,7 +2,7 @@
 
 use crate::family::params::{any_member, at, may_have, member, mentions, number, positional};
 use crate::family::{Closing, listed, mark, marks, narrow};
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled};
+use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Permanence, Probe};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
@@ -123,11 +123,11 @@ impl Adapter for Xrp {
         listed(CLOSED)
     }
 
-    fn settled(&self, call: CallView<'_>, result: &[u8], _: &Finality) -> Settled {
+    fn settled(&self, call: CallView<'_>, result: &[u8], _: &Finality) -> Permanence {
         match call.rule.cache {
-            CacheRule::Immutable { .. } if member(result, "validated") == Some(b"true") => Settled::Yes,
-            CacheRule::Immutable { .. } => Settled::NotYet,
-            _ => Settled::Yes,
+            CacheRule::Immutable { .. } if member(result, "validated") == Some(b"true") => Permanence::Yes,
+            CacheRule::Immutable { .. } => Permanence::NotYet,
+            _ => Permanence::Yes,
         }
     }
 

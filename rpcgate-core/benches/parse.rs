@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "the input of a benchmark is its own")]
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use rpcgate_core::envelope::{Limits, Parsed, WireId, parse, replies, reply_head};
+use rpcgate_core::envelope::{Limits, ParsedBody, WireId, parse, replies, reply_head};
 use rpcgate_core::json::DEEPEST;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -84,8 +84,8 @@ fn writing(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("write");
     for (name, body) in [("single", call(1)), ("batch of 100", batch(100))] {
         let calls: Vec<_> = match parse(body.as_bytes(), &Limits::default()).unwrap() {
-            Parsed::Single(call) => vec![call.unwrap()],
-            Parsed::Batch(calls) => calls.into_iter().map(Result::unwrap).collect(),
+            ParsedBody::Single(call) => vec![call.unwrap()],
+            ParsedBody::Batch(calls) => calls.into_iter().map(Result::unwrap).collect(),
         };
         group.throughput(Throughput::Bytes(body.len() as u64));
         group.bench_function(name, |bench| {

@@ -68,7 +68,7 @@ pub trait Adapter: Send + Sync + Debug + 'static {
 
     /// How permanent the raw `result` of a call in a cache class is. Called once, before an answer is stored; it may parse the
     /// result in part.
-    fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Settled;
+    fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Permanence;
 
     /// Whether a node's answer means that the call failed, although neither an `error` member nor an HTTP status shows it. `answer`
     /// is the raw `result`, or the body of a REST answer. Such an answer is never cached.
@@ -234,7 +234,7 @@ impl NodeStatus {
 
 /// How permanent a result is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Settled {
+pub enum Permanence {
     /// It will never change.
     Yes,
     /// A reorganisation, or time, may still change it.
@@ -328,8 +328,8 @@ mod tests {
             &self.rows
         }
 
-        fn settled(&self, _: CallView<'_>, _: &[u8], _: &Finality) -> Settled {
-            Settled::Yes
+        fn settled(&self, _: CallView<'_>, _: &[u8], _: &Finality) -> Permanence {
+            Permanence::Yes
         }
 
         fn probe(&self) -> Probe {

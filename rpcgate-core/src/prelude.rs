@@ -6,10 +6,8 @@
 //! let caller = Caller::new(KeyId(1), ProjectId(1), TenantId(1), Plan::of(Tier::Free));
 //! assert_eq!(caller.plan.per_minute, 10);
 //! ```
-//!
-//! [`Settled`] is that of [`adapter`](crate::adapter), not that of [`call`](crate::call).
 
-pub use crate::adapter::{Adapter, KeyPlaces, NodeStatus, Probe, Settled, method_table};
+pub use crate::adapter::{Adapter, KeyPlaces, NodeStatus, Permanence, Probe, method_table};
 pub use crate::backend::counters::MemoryCounters;
 pub use crate::backend::directory::{Directory, Peek};
 pub use crate::backend::usage_sink::{MemoryUsageSink, OwnedRecord, Record, UsageSink};

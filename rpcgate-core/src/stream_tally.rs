@@ -18,11 +18,20 @@
 //! ```
 //! use rpcgate_core::backend::usage_sink::{MemoryUsageSink, Outcome, Phase};
 //! use rpcgate_core::{caller::*, chain::Chain, clock::*, plan::{Plan, Tier}, stream_tally::StreamTally, tally::*};
+//! # use rpcgate_core::{adapter::*, call::CallView, chain::{Facts, Finality, Method}};
 //! # use rpcgate_core::backend::counters::MemoryCounters;
 //! use std::sync::Arc;
 //!
+//! # #[derive(Debug)] struct Still(Facts);
+//! # impl Adapter for Still {
+//! #     fn facts(&self) -> &Facts { &self.0 }
+//! #     fn methods(&self) -> Vec<Method> { Vec::new() }
+//! #     fn settled(&self, _: CallView<'_>, _: &[u8], _: &Finality) -> Permanence { Permanence::Yes }
+//! #     fn probe(&self) -> Probe { Probe::Rest { target: "/head", body: None } }
+//! #     fn seen(&self, _: &[u8]) -> Option<NodeStatus> { None }
+//! # }
 //! # let clock = Arc::new(ManualClock::at(Time::from_secs(1_000)));
-//! # let chain = Arc::new(Chain::deployed(Arc::new(rpcgate_core::toy::Toy)));
+//! # let chain = Arc::new(Chain::deployed(Arc::new(Still(Facts::json_rpc("still", "Still")))));
 //! # let caller = Arc::new(Caller::new(KeyId(1), ProjectId(2), TenantId(3), Plan::of(Tier::Free)));
 //! let sink = Arc::new(MemoryUsageSink::default());
 //! # let accounting = Accounting::new(clock.clone(), Arc::<MemoryCounters>::default(), sink.clone());
@@ -312,7 +321,7 @@ mod tests {
     use crate::caller::{KeyId, ProjectId, TenantId};
     use crate::chain::{Found, MethodRule};
     use crate::clock::{Clock, ManualClock};
-    use crate::envelope::{Limits, Parsed, parse};
+    use crate::envelope::{Limits, ParsedBody, parse};
     use crate::fault::{Cause, Fault};
     use crate::plan::{Plan, Tier};
     use crate::refusal::Refusal;
@@ -347,7 +356,7 @@ mod tests {
         /// A tally with one call of five Compute Units.
         fn call(&self, mut tally: Box<Tally>) -> Box<Tally> {
             tally.body = Bytes::from_static(br#"{"id":1,"method":"a"}"#);
-            let Ok(Parsed::Single(Ok(envelope))) = parse(&tally.body, &Limits::default()) else {
+            let Ok(ParsedBody::Single(Ok(envelope))) = parse(&tally.body, &Limits::default()) else {
                 panic!("a call")
             };
             let found = Found { rule: MethodRule::new(5), metered: None };

@@ -334,7 +334,7 @@ mod tests {
     use crate::caller::{KeyId, ProjectId, TenantId};
     use crate::chain::{Found, MethodRule};
     use crate::clock::ManualClock;
-    use crate::envelope::{Limits, Parsed, parse};
+    use crate::envelope::{Limits, ParsedBody, parse};
     use crate::plan::{Plan, Tier};
     use crate::reply::Reply;
     use crate::toy::Toy;
@@ -357,8 +357,8 @@ mod tests {
             Tally::new(RequestId(9), Transport::Http, chain, Arc::new(caller), now, Arc::new(accounting));
         tally.body = Bytes::from_static(body);
         let items = match parse(body, &Limits::default()) {
-            Ok(Parsed::Single(item)) => vec![item],
-            Ok(Parsed::Batch(items)) => items,
+            Ok(ParsedBody::Single(item)) => vec![item],
+            Ok(ParsedBody::Batch(items)) => items,
             Err(_) => vec![],
         };
         for item in items {

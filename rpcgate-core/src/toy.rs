@@ -1,6 +1,6 @@
 //! An invented chain with a method of every kind, for tests and examples of layers.
 
-use crate::adapter::{Adapter, NodeStatus, Probe, Settled};
+use crate::adapter::{Adapter, NodeStatus, Permanence, Probe};
 use crate::cache_rule::CacheRule;
 use crate::call::CallView;
 use crate::chain::{Facts, Finality, Flags, Method, MethodRule};
@@ -39,8 +39,8 @@ impl Adapter for Toy {
         MethodRule::UNLISTED.marked(flags)
     }
 
-    fn settled(&self, _: CallView<'_>, result: &[u8], _: &Finality) -> Settled {
-        if result == b"null" { Settled::Unknown } else { Settled::Yes }
+    fn settled(&self, _: CallView<'_>, result: &[u8], _: &Finality) -> Permanence {
+        if result == b"null" { Permanence::Unknown } else { Permanence::Yes }
     }
 
     fn probe(&self) -> Probe {

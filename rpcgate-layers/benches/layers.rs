@@ -132,8 +132,8 @@ impl Fixture {
         let mut tally = self.tally();
         tally.body = body.clone();
         let items = match envelope::parse(body, &Limits::default()).unwrap() {
-            envelope::Parsed::Single(item) => vec![item],
-            envelope::Parsed::Batch(items) => {
+            envelope::ParsedBody::Single(item) => vec![item],
+            envelope::ParsedBody::Batch(items) => {
                 tally.batch = true;
                 items
             }

@@ -384,7 +384,7 @@ mod tests {
     async fn a_token_ends_with_its_time() {
         let site = Site::new().await;
         let visitor = site.member(Role::Viewer).await;
-        site.clock.advance(site.app.settings.access_ttl);
+        site.clock.advance(site.app.settings.config.admin.jwt.access_ttl);
         assert_eq!(plans(&site, &visitor).await, StatusCode::OK, "clocks may differ a little");
         site.clock.advance(Duration::from_secs(6));
         assert_eq!(plans(&site, &visitor).await, StatusCode::UNAUTHORIZED);

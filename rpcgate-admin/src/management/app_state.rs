@@ -244,8 +244,6 @@ pub struct Settings {
     pub dash_url: String,
     /// The management host's URL for users, without a slash at its end.
     pub api_url: String,
-    /// Lifetime of an access token.
-    pub access_ttl: Duration,
     /// Lifetime of a refresh token that is not used.
     pub refresh_ttl: Duration,
     /// Lifetime of a session, however often it is renewed.
@@ -267,7 +265,6 @@ impl Settings {
         Settings {
             dash_url: url(admin.dash_url.as_ref()),
             api_url: url(admin.api_url.as_ref()),
-            access_ttl: admin.jwt.access_ttl,
             refresh_ttl: admin.jwt.refresh_ttl,
             session_ttl: admin.jwt.session_ttl,
             auth_per_minute: admin.auth_per_minute,

@@ -35,7 +35,7 @@ pub(crate) fn submits(verb: &str) -> bool {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use rpcgate_core::adapter::{Adapter, Settled};
+    use rpcgate_core::adapter::{Adapter, Permanence};
     use rpcgate_core::cache_rule::Keep;
     use rpcgate_core::call::CallView;
     use rpcgate_core::chain::{Chain, Flags};
@@ -49,13 +49,13 @@ pub(crate) mod tests {
     }
 
     /// The adapter's judgement of a result, and its treatment in the cache.
-    pub(crate) fn judged(chain: &Chain, method: &str, params: &str, result: &str) -> (Settled, Keep) {
+    pub(crate) fn judged(chain: &Chain, method: &str, params: &str, result: &str) -> (Permanence, Keep) {
         let rule = chain.look_up(method).rule;
         let call = CallView::new(chain.name(), method, rule).with_params(params.as_bytes());
         let settled = chain.adapter().settled(call, result.as_bytes(), chain.finality());
         let keep = match settled {
-            Settled::Unknown => Keep::No,
-            known => rule.cache.keep(known == Settled::Yes),
+            Permanence::Unknown => Keep::No,
+            known => rule.cache.keep(known == Permanence::Yes),
         };
         (settled, keep)
     }

@@ -126,7 +126,7 @@ impl Call {
 mod tests {
     use super::*;
     use crate::chain::Chain;
-    use crate::envelope::{Limits, Parsed as Body, parse};
+    use crate::envelope::{Limits, ParsedBody as Body, parse};
     use std::sync::Arc;
 
     #[test]

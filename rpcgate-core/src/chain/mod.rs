@@ -183,7 +183,7 @@ impl Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapter::{NodeStatus, Probe, Settled};
+    use crate::adapter::{NodeStatus, Permanence, Probe};
     use crate::cache_rule::CacheRule;
     use crate::toy::Toy;
     use std::collections::BTreeSet;
@@ -211,7 +211,7 @@ mod tests {
             MethodRule { cu: 50, cache: CacheRule::secs(9), flags }
         }
 
-        fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Settled {
+        fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Permanence {
             Toy.settled(call, result, finality)
         }
 

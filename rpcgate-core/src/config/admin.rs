@@ -72,7 +72,7 @@ impl Table for Admin {
 pub struct Jwt {
     /// The secret that signs tokens. All hosts of the management side use the same one.
     pub secret: Option<Secret>,
-    /// Lifetime of an access token.
+    /// Lifetime of an access token, and of a log-in on the pages.
     pub access_ttl: Duration,
     /// Lifetime of an unused refresh token.
     pub refresh_ttl: Duration,

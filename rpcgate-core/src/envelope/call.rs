@@ -124,7 +124,7 @@ pub type Item = Result<Envelope, BadItem>;
 
 /// The content of a body.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Parsed {
+pub enum ParsedBody {
     /// One call: any value that is not an array.
     Single(Item),
     /// The items of an array, in order; never empty.
@@ -177,14 +177,14 @@ impl std::error::Error for ParseError {
 /// Only the list of a batch and names with escapes are allocated.
 ///
 /// ```
-/// use rpcgate_core::envelope::{Limits, Parsed, parse};
+/// use rpcgate_core::envelope::{Limits, ParsedBody, parse};
 ///
 /// let body = br#"{"jsonrpc":"2.0","id":7,"method":"eth_chainId"}"#;
-/// let Ok(Parsed::Single(Ok(call))) = parse(body, &Limits::default()) else { panic!("a valid call") };
+/// let Ok(ParsedBody::Single(Ok(call))) = parse(body, &Limits::default()) else { panic!("a valid call") };
 /// assert_eq!(call.method.text(body), "eth_chainId");
 /// assert_eq!(call.id.map(|id| id.of(body)), Some(&b"7"[..]));
 /// ```
-pub fn parse(body: &[u8], limits: &Limits) -> Result<Parsed, ParseError> {
+pub fn parse(body: &[u8], limits: &Limits) -> Result<ParsedBody, ParseError> {
     let mut reader =
         Reader { body, limits, cursor: Cursor::new(body, limits.depth), unknown: UnknownMembers::default() };
     if reader.cursor.peek() == Some(b'[') {
@@ -192,7 +192,7 @@ pub fn parse(body: &[u8], limits: &Limits) -> Result<Parsed, ParseError> {
     }
     let item = reader.item()?;
     reader.cursor.end()?;
-    Ok(Parsed::Single(item))
+    Ok(ParsedBody::Single(item))
 }
 
 /// The number of items for which memory is reserved at once.
@@ -206,7 +206,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn batch(&mut self) -> Result<Parsed, ParseError> {
+    fn batch(&mut self) -> Result<ParsedBody, ParseError> {
         let mut items: Vec<Item> = Vec::new();
         self.cursor.enter_array()?;
         while self.cursor.next_item()? {
@@ -227,7 +227,7 @@ impl Reader<'_> {
             items.push(item);
         }
         self.cursor.end()?;
-        if items.is_empty() { Err(ParseError::EmptyBatch) } else { Ok(Parsed::Batch(items)) }
+        if items.is_empty() { Err(ParseError::EmptyBatch) } else { Ok(ParsedBody::Batch(items)) }
     }
 
     #[inline]
@@ -353,13 +353,13 @@ mod tests {
     use crate::envelope::WireId;
     use crate::json::tests::{json_text, string_text};
 
-    fn read(body: &str) -> Result<Parsed, ParseError> {
+    fn read(body: &str) -> Result<ParsedBody, ParseError> {
         parse(body.as_bytes(), &Limits::default())
     }
 
     fn single(body: &str) -> Item {
         match read(body) {
-            Ok(Parsed::Single(item)) => item,
+            Ok(ParsedBody::Single(item)) => item,
             other => panic!("{body}: {other:?}"),
         }
     }
@@ -512,7 +512,9 @@ mod tests {
     #[test]
     fn unknown_members_are_counted_for_each_item_alone() {
         let item = r#"{"method":"a","x":1,"\u0079":1}"#;
-        let Ok(Parsed::Batch(items)) = read(&format!("[{item},{item},{item}]")) else { panic!("a batch") };
+        let Ok(ParsedBody::Batch(items)) = read(&format!("[{item},{item},{item}]")) else {
+            panic!("a batch")
+        };
         assert!(items.iter().all(Result::is_ok));
     }
 
@@ -530,7 +532,7 @@ mod tests {
     #[test]
     fn a_batch_keeps_its_order_and_its_bad_items() {
         let body = r#"[{"method":"a","id":1}, 5 ,{"id":[2]},[{"method":"x"}],{"method":"b"}]"#;
-        let Ok(Parsed::Batch(items)) = read(body) else { panic!("a batch") };
+        let Ok(ParsedBody::Batch(items)) = read(body) else { panic!("a batch") };
         let of = |span: Span| std::str::from_utf8(span.of(body.as_bytes())).unwrap();
         let seen: Vec<_> = items
             .iter()
@@ -589,7 +591,7 @@ mod tests {
     fn a_batch_is_bounded() {
         let body =
             |count: usize, tail: &str| format!("[{}{tail}", vec![r#"{"method":"a"}"#; count].join(","));
-        let Ok(Parsed::Batch(items)) = read(&body(100, "]")) else { panic!("a batch") };
+        let Ok(ParsedBody::Batch(items)) = read(&body(100, "]")) else { panic!("a batch") };
         assert_eq!(items.len(), 100);
         assert_eq!(read(&body(101, "]")), Err(ParseError::BatchTooLarge));
         assert_eq!(read(&body(5_000, "")), Err(ParseError::BatchTooLarge));
@@ -598,7 +600,7 @@ mod tests {
         assert!(is_syntax_error(&body(100, " {}]")));
         let loose = Limits { batch: usize::MAX, ..Limits::default() };
         assert!(
-            matches!(parse(body(5_000, "]").as_bytes(), &loose), Ok(Parsed::Batch(items)) if items.len() == 5_000)
+            matches!(parse(body(5_000, "]").as_bytes(), &loose), Ok(ParsedBody::Batch(items)) if items.len() == 5_000)
         );
     }
 
@@ -609,7 +611,7 @@ mod tests {
         };
         assert!(single(&call(127)).is_ok());
         assert!(is_syntax_error(&call(128)));
-        assert!(matches!(read(&format!("[{}]", call(126))), Ok(Parsed::Batch(_))));
+        assert!(matches!(read(&format!("[{}]", call(126))), Ok(ParsedBody::Batch(_))));
         assert!(is_syntax_error(&format!("[{}]", call(127))));
         let objects = |levels: usize| format!("{}1{}", "{\"a\":".repeat(levels), "}".repeat(levels));
         assert!(single(&objects(128)).is_err());
@@ -737,7 +739,7 @@ mod tests {
         fn a_batch_is_its_items(objects in vec(vec(member(), 0..4), 1..6)) {
             let texts: Vec<_> = objects.iter().map(|members| object_of(members)).collect();
             let body = format!("[{}]", texts.join(", "));
-            let Ok(Parsed::Batch(items)) = read(&body) else { return Err(TestCaseError::fail(body)) };
+            let Ok(ParsedBody::Batch(items)) = read(&body) else { return Err(TestCaseError::fail(body)) };
             prop_assert_eq!(items.len(), texts.len());
             for (item, text) in items.iter().zip(&texts) {
                 let (whole, id) = match item {

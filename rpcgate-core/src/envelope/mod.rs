@@ -7,6 +7,6 @@ mod members;
 mod reply;
 mod wire;
 
-pub use call::{BadItem, Envelope, Item, Limits, Name, ParseError, Parsed, parse};
+pub use call::{BadItem, Envelope, Item, Limits, Name, ParseError, ParsedBody, parse};
 pub use reply::{Replies, ReplyKind, ReplyMembers, replies, reply_head};
 pub use wire::{WireId, parse_index};

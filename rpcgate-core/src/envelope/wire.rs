@@ -124,19 +124,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::envelope::{Limits, Parsed, parse};
+    use crate::envelope::{Limits, ParsedBody, parse};
 
     #[test]
     fn an_anonymous_call_has_only_the_method_and_params_of_its_client() {
         let body = br#"{"jsonrpc":"3.0","id":{"odd":1},"x":2,"method":"toy_r\u0065ad","params":[1.0]}"#;
-        let Ok(Parsed::Single(Ok(call))) = parse(body, &Limits::default()) else { panic!("a call") };
+        let Ok(ParsedBody::Single(Ok(call))) = parse(body, &Limits::default()) else { panic!("a call") };
         let mut out = Vec::new();
         call.write_anonymous(body, Some("\"2.0\""), 7, &mut out);
         assert_eq!(out, br#"{"jsonrpc":"2.0","id":7,"method":"toy_read","params":[1.0]}"#);
     }
 
     fn written(body: &str, id: WireId<'_>) -> String {
-        let Ok(Parsed::Single(Ok(call))) = parse(body.as_bytes(), &Limits::default()) else {
+        let Ok(ParsedBody::Single(Ok(call))) = parse(body.as_bytes(), &Limits::default()) else {
             panic!("no call: {body}")
         };
         let mut out = Vec::new();

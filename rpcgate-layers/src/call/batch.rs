@@ -58,7 +58,7 @@ use http_body::Body;
 use pin_project_lite::pin_project;
 use rpcgate_core::call::{Call, Calls, Entry, Parsed as At, Payload, Settled};
 use rpcgate_core::chain::Flags;
-use rpcgate_core::envelope::{self, Item, Limits, ParseError, Parsed};
+use rpcgate_core::envelope::{self, Item, Limits, ParseError, ParsedBody};
 use rpcgate_core::json::{Span, close_up, has_space};
 use rpcgate_core::memory::{MemoryBudget, MemoryPermit};
 use rpcgate_core::refusal::Refusal;
@@ -313,7 +313,7 @@ fn fill(slot: &mut Option<Box<Tally>>, body: Bytes, limits: &Limits) -> Result<C
     let parsed = envelope::parse(&body, limits);
     tally.body = body;
     let refusal = match parsed {
-        Ok(Parsed::Single(Ok(envelope))) => {
+        Ok(ParsedBody::Single(Ok(envelope))) => {
             let entry = entry(&tally, Ok(envelope));
             let is_spaced = spaced(&entry, &tally.body).is_some();
             tally.entries.push(entry);
@@ -322,9 +322,9 @@ fn fill(slot: &mut Option<Box<Tally>>, body: Bytes, limits: &Limits) -> Result<C
             }
             return Ok(Calls::new(tally));
         }
-        Ok(Parsed::Single(Err(_))) => Refusal::InvalidRequest,
-        Ok(Parsed::Batch(_)) if !tally.chain.facts().batch => Refusal::BatchNotSupported,
-        Ok(Parsed::Batch(items)) => {
+        Ok(ParsedBody::Single(Err(_))) => Refusal::InvalidRequest,
+        Ok(ParsedBody::Batch(_)) if !tally.chain.facts().batch => Refusal::BatchNotSupported,
+        Ok(ParsedBody::Batch(items)) => {
             tally.batch = true;
             let mut entries = std::mem::take(&mut tally.entries);
             entries.reserve_exact(items.len());

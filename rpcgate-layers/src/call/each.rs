@@ -32,7 +32,7 @@
 //! # let moment = (clock.now(), clock.elapsed());
 //! # let mut tally = Box::new(Tally::new(RequestId(1), Transport::Http, chain, caller, moment, Arc::new(accounting)));
 //! # tally.body = Bytes::from_static(br#"{"id":1,"method":"toy_send"}"#);
-//! # let Ok(envelope::Parsed::Single(Ok(call))) = envelope::parse(&tally.body, &Limits::default()) else { panic!() };
+//! # let Ok(envelope::ParsedBody::Single(Ok(call))) = envelope::parse(&tally.body, &Limits::default()) else { panic!() };
 //! # let found = tally.chain.look_up("toy_send");
 //! # tally.entries.push(Entry::open(Call::json_rpc(call, found)));
 //! // A set with one call of `toy_send`, at 0:33:20 of some day.

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use crate::testing::Fixture;
     use http::Request;
-    use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled};
+    use rpcgate_core::adapter::{Adapter, NodeStatus, Permanence, Probe};
     use rpcgate_core::cache_rule::CacheRule;
     use rpcgate_core::call::CallView;
     use rpcgate_core::chain::{Facts, Finality, Method, MethodRule};
@@ -92,7 +92,7 @@ mod tests {
             call.rule.cached(CacheRule::secs(2))
         }
 
-        fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Settled {
+        fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Permanence {
             Toy.settled(call, result, finality)
         }
 

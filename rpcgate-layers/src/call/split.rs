@@ -44,7 +44,7 @@ use http_body::Body;
 use http_body_util::{BodyExt, Limited};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::chain::Dialect;
-use rpcgate_core::envelope::{self, Envelope, Item, Limits, ParseError, Parsed};
+use rpcgate_core::envelope::{self, Envelope, Item, Limits, ParseError, ParsedBody};
 use rpcgate_core::json::{Cursor, DEEPEST};
 use rpcgate_core::memory::MemoryPermit;
 use rpcgate_core::refusal::{BackendFailure, Refusal};
@@ -194,10 +194,10 @@ impl SplitBatchLayer {
             Err(refusal) => return refused(refusal),
         };
         let items = match envelope::parse(&body, &self.envelope) {
-            Ok(Parsed::Batch(items)) => items,
+            Ok(ParsedBody::Batch(items)) => items,
             Err(ParseError::BatchTooLarge) => return refused(Refusal::BatchTooLarge),
             Err(ParseError::EmptyBatch) => return refused(Refusal::InvalidRequest),
-            Ok(Parsed::Single(_)) | Err(ParseError::Syntax(_)) => {
+            Ok(ParsedBody::Single(_)) | Err(ParseError::Syntax(_)) => {
                 let response = inner.call(Request::from_parts(head, body)).await?;
                 let (head, body) = response.into_parts();
                 let Some(body) = self.collect(body).await else {

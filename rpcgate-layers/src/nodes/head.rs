@@ -136,7 +136,7 @@ fn reference(mut heights: Vec<u64>, nodes: usize) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::testing::scripted_node::{PoolFixture, ScriptedNode, answer};
-    use rpcgate_core::adapter::{Adapter, Settled};
+    use rpcgate_core::adapter::{Adapter, Permanence};
     use rpcgate_core::call::CallView;
     use rpcgate_core::chain::{Facts, Finality, Method as ChainMethod};
     use rpcgate_core::toy::Toy;
@@ -202,7 +202,7 @@ mod tests {
             Toy.methods()
         }
 
-        fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Settled {
+        fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Permanence {
             Toy.settled(call, result, finality)
         }
 

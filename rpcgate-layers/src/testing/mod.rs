@@ -4,7 +4,7 @@
 pub(crate) mod scripted_node;
 
 use bytes::Bytes;
-use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled as Permanence};
+use rpcgate_core::adapter::{Adapter, NodeStatus, Permanence, Probe};
 use rpcgate_core::backend::counters::MemoryCounters;
 use rpcgate_core::backend::suite;
 use rpcgate_core::backend::usage_sink::MemoryUsageSink;
@@ -94,8 +94,8 @@ impl Fixture {
 /// The calls in `body`, under this tally.
 pub(crate) fn set(mut tally: Box<Tally>, body: Bytes) -> Calls<Parsed> {
     let items = match envelope::parse(&body, &Limits::default()).unwrap() {
-        envelope::Parsed::Single(item) => vec![item],
-        envelope::Parsed::Batch(items) => {
+        envelope::ParsedBody::Single(item) => vec![item],
+        envelope::ParsedBody::Batch(items) => {
             tally.batch = true;
             items
         }

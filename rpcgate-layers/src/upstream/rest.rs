@@ -143,7 +143,7 @@ mod tests {
     use crate::upstream::{ReplyLimits, Upstream};
     use arc_swap::ArcSwap;
     use http_body_util::{BodyExt, Full};
-    use rpcgate_core::adapter::{Adapter, KeyPlaces, NodeStatus, Probe, Settled};
+    use rpcgate_core::adapter::{Adapter, KeyPlaces, NodeStatus, Permanence, Probe};
     use rpcgate_core::backend::usage_sink::Outcome;
     use rpcgate_core::cache_rule::CacheRule;
     use rpcgate_core::call::CallView;
@@ -178,8 +178,8 @@ mod tests {
             KeyPlaces::default().with_query("pass")
         }
 
-        fn settled(&self, _: CallView<'_>, _: &[u8], _: &Finality) -> Settled {
-            Settled::Yes
+        fn settled(&self, _: CallView<'_>, _: &[u8], _: &Finality) -> Permanence {
+            Permanence::Yes
         }
 
         fn probe(&self) -> Probe {

@@ -9,10 +9,10 @@
 //! It promises no order between the calls of a set: a node may work on them at the same time.
 //!
 //! ```
-//! use rpcgate_core::envelope::{Limits, Parsed, WireId, parse};
+//! use rpcgate_core::envelope::{Limits, ParsedBody, WireId, parse};
 //!
 //! let body = br#"{"id":"mine","params":[1.50],"extra":1,"method":"toy_r\u0065ad"}"#;
-//! let Ok(Parsed::Single(Ok(call))) = parse(body, &Limits::default()) else { panic!("a call") };
+//! let Ok(ParsedBody::Single(Ok(call))) = parse(body, &Limits::default()) else { panic!("a call") };
 //! let mut sent = Vec::new();
 //! call.write(body, WireId::Index(3), &mut sent);
 //! assert_eq!(sent, br#"{"id":3,"method":"toy_read","params":[1.50]}"#);

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rpcgate_core::adapter::{Settled, method_table};
+use rpcgate_core::adapter::{Permanence, method_table};
 use rpcgate_core::chain::Chain;
 use std::sync::LazyLock;
 
@@ -19,7 +19,7 @@ fuzz_target!(|input: (u8, u8, &[u8], &[u8])| {
     let _ = chain.adapter().narrow(call);
     let settled = chain.adapter().settled(call, result, chain.finality());
     if result == b"null" && row.rule.cache.is_cached() {
-        assert_ne!(settled, Settled::Yes, "{}", row.name);
+        assert_ne!(settled, Permanence::Yes, "{}", row.name);
     }
     let _ = chain.adapter().seen(result);
 });

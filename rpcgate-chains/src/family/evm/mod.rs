@@ -12,7 +12,7 @@ pub use closed::{NAMES, NAMESPACES, PARITY_READS};
 
 use super::params::{member, positional, quantity};
 use super::{Closing, listed, mark, marks, matches, narrow, submits, table};
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled};
+use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Permanence, Probe};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
@@ -171,9 +171,9 @@ impl Adapter for Evm {
         rows
     }
 
-    fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Settled {
+    fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Permanence {
         if result.trim_ascii() == b"null" {
-            return Settled::Unknown;
+            return Permanence::Unknown;
         }
         let immutable = matches!(call.rule.cache, CacheRule::Immutable { .. });
         match call.method {
@@ -188,12 +188,12 @@ impl Adapter for Evm {
                 if asked.is_some() && asked == reported {
                     mined(result, "number", finality)
                 } else {
-                    Settled::Unknown
+                    Permanence::Unknown
                 }
             }
             // The operator has put another method into this class, whose permanence is not known here.
-            _ if immutable => Settled::NotYet,
-            _ => Settled::Yes,
+            _ if immutable => Permanence::NotYet,
+            _ => Permanence::Yes,
         }
     }
 
@@ -207,11 +207,11 @@ impl Adapter for Evm {
 }
 
 /// How permanent a result is by the height in its member `name`.
-fn mined(result: &[u8], name: &str, finality: &Finality) -> Settled {
+fn mined(result: &[u8], name: &str, finality: &Finality) -> Permanence {
     match member(result, name).and_then(quantity) {
-        Some(height) if finality.is_final(height) => Settled::Yes,
-        Some(_) => Settled::NotYet,
-        None => Settled::Unknown,
+        Some(height) if finality.is_final(height) => Permanence::Yes,
+        Some(_) => Permanence::NotYet,
+        None => Permanence::Unknown,
     }
 }
 
@@ -228,9 +228,9 @@ mod tests {
     const TOY: Evm = Evm::new(FACTS, 7);
 
     const SHORT: Keep = Keep::For(Duration::from_secs(2));
-    const YES: (Settled, Keep) = (Settled::Yes, Keep::Forever);
-    const NOT_YET: (Settled, Keep) = (Settled::NotYet, SHORT);
-    const UNKNOWN: (Settled, Keep) = (Settled::Unknown, Keep::No);
+    const YES: (Permanence, Keep) = (Permanence::Yes, Keep::Forever);
+    const NOT_YET: (Permanence, Keep) = (Permanence::NotYet, SHORT);
+    const UNKNOWN: (Permanence, Keep) = (Permanence::Unknown, Keep::No);
 
     #[test]
     fn classes_are_the_specifications() {
@@ -240,8 +240,8 @@ mod tests {
             assert_eq!(rule(method), CacheRule::Static, "{method}");
             assert_eq!(judged(&chain, method, "", "\"0x1\""), YES);
         }
-        assert_eq!(judged(&chain, "eth_blockNumber", "[]", "\"0x64\""), (Settled::Yes, SHORT));
-        assert_eq!(judged(&chain, "eth_call", "[{},\"latest\"]", "\"0x\""), (Settled::Yes, SHORT));
+        assert_eq!(judged(&chain, "eth_blockNumber", "[]", "\"0x64\""), (Permanence::Yes, SHORT));
+        assert_eq!(judged(&chain, "eth_call", "[{},\"latest\"]", "\"0x\""), (Permanence::Yes, SHORT));
         assert_eq!(rule("eth_gasPrice"), CacheRule::secs(5));
         for method in [
             "eth_estimateGas",
@@ -334,7 +334,7 @@ mod tests {
             .with_cache("eth_getCode", CacheRule::immutable(2));
         let chain = Chain::new(Arc::new(TOY), changes, true, Arc::default());
         let kept = judged(&chain, "eth_getBlockByNumber", "[\"latest\",false]", "{\"number\":\"0x1\"}");
-        assert_eq!(kept, (Settled::Yes, Keep::For(Duration::from_secs(1))));
+        assert_eq!(kept, (Permanence::Yes, Keep::For(Duration::from_secs(1))));
         assert_eq!(judged(&chain, "eth_getCode", "[\"0x1\",\"latest\"]", "\"0x6000\""), NOT_YET);
     }
 

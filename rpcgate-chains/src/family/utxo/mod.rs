@@ -13,7 +13,7 @@ pub use closed::{NAMES, PREFIXES};
 
 use super::params::{either, is_hash, whole};
 use super::{Closing, listed, mark, marks, narrow, submits, table};
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Probe, Settled};
+use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Permanence, Probe};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
@@ -180,13 +180,13 @@ impl Adapter for Utxo {
         rows
     }
 
-    fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Settled {
+    fn settled(&self, call: CallView<'_>, result: &[u8], finality: &Finality) -> Permanence {
         let result = result.trim_ascii();
         if result == b"null" {
-            return Settled::Unknown;
+            return Permanence::Unknown;
         }
         if !matches!(call.rule.cache, CacheRule::Immutable { .. }) {
-            return Settled::Yes;
+            return Permanence::Yes;
         }
         // Verbose answers are objects and count confirmations for ever; serialised ones are strings.
         let serialised = result.starts_with(b"\"");
@@ -201,7 +201,7 @@ impl Adapter for Utxo {
                     .is_some_and(|height| finality.is_final(height)),
                 _ => false,
             };
-        if fixed { Settled::Yes } else { Settled::NotYet }
+        if fixed { Permanence::Yes } else { Permanence::NotYet }
     }
 
     fn probe(&self) -> Probe {
@@ -225,16 +225,16 @@ mod tests {
     const FACTS: Facts = facts("toy", "Toy", 6);
     const TOY: Utxo = Utxo::new(FACTS);
 
-    const YES: (Settled, Keep) = (Settled::Yes, Keep::Forever);
-    const NOT_YET: (Settled, Keep) = (Settled::NotYet, Keep::For(Duration::from_secs(10)));
-    const UNKNOWN: (Settled, Keep) = (Settled::Unknown, Keep::No);
+    const YES: (Permanence, Keep) = (Permanence::Yes, Keep::Forever);
+    const NOT_YET: (Permanence, Keep) = (Permanence::NotYet, Keep::For(Duration::from_secs(10)));
+    const UNKNOWN: (Permanence, Keep) = (Permanence::Unknown, Keep::No);
     const HASH: &str = "00000000000000000001f0a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6";
 
     #[test]
     fn classes_are_the_specifications() {
         let chain = at(TOY, 100);
         assert_eq!(chain.look_up("getblockcount").rule.cache, CacheRule::secs(10));
-        assert_eq!(judged(&chain, "getblockcount", "[]", "100").0, Settled::Yes);
+        assert_eq!(judged(&chain, "getblockcount", "[]", "100").0, Permanence::Yes);
         for method in [
             "getmininginfo",
             "getbestblockhash",
@@ -319,7 +319,7 @@ mod tests {
             .with_cache("getmininginfo", CacheRule::immutable(10));
         let chain = Chain::new(Arc::new(TOY), changes, true, Arc::default());
         let kept = Keep::For(Duration::from_secs(3));
-        assert_eq!(judged(&chain, "getblock", "[]", "\"00\""), (Settled::Yes, kept));
+        assert_eq!(judged(&chain, "getblock", "[]", "\"00\""), (Permanence::Yes, kept));
         assert_eq!(judged(&chain, "getmininginfo", "[]", "{}"), NOT_YET);
     }
 

@@ -7,7 +7,7 @@ use crate::future::ResponseFuture;
 use bytes::Bytes;
 use http::Response;
 use pin_project_lite::pin_project;
-use rpcgate_core::adapter::Settled as Permanence;
+use rpcgate_core::adapter::Permanence;
 use rpcgate_core::backend::reply_store::{ReplyKey, ReplySought};
 use rpcgate_core::cache_rule::Keep;
 use rpcgate_core::call::CallView;

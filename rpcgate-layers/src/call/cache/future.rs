@@ -4,7 +4,7 @@ use super::singleflight::LeadOutcome;
 use super::{CacheState, Split};
 use parking_lot::Mutex;
 use pin_project_lite::pin_project;
-use rpcgate_core::adapter::Settled as Permanence;
+use rpcgate_core::adapter::Permanence;
 use rpcgate_core::backend::reply_store::ReplySought;
 use rpcgate_core::cache_rule::{CacheRule, Keep};
 use rpcgate_core::call::{Cached, CallState, Calls, Settled};

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
-use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled as Permanence};
+use rpcgate_core::adapter::{Adapter, NodeStatus, Permanence, Probe};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::backend::reply_store::ReplySought;
 use rpcgate_core::backend::suite;

@@ -15,12 +15,12 @@ use flate2::write::GzEncoder;
 use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use proptest::prelude::*;
-use rpcgate_core::adapter::{Adapter, NodeStatus, Probe, Settled as Permanence};
+use rpcgate_core::adapter::{Adapter, NodeStatus, Permanence, Probe};
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::call::{CallState, CallView, Calls, Settled};
 use rpcgate_core::chain::{Chain, Dialect, Facts, Finality, Method};
 use rpcgate_core::clock::Clock;
-use rpcgate_core::envelope::{Limits, Parsed, parse};
+use rpcgate_core::envelope::{Limits, ParsedBody, parse};
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::memory::{MemoryBudget, MemoryPermit};
 use rpcgate_core::refusal::Refusal;
@@ -162,8 +162,8 @@ fn echoed(body: &str, turn: usize) -> String {
         Some(format!(r#"{{"id":{id},{},"jsonrpc":"2.0"}}"#, content(method, call.params.map_or("", of))))
     };
     match parse(body.as_bytes(), &Limits::default().with_batch(1_000)).unwrap() {
-        Parsed::Single(call) => reply(&call.unwrap()).unwrap_or_default(),
-        Parsed::Batch(calls) => {
+        ParsedBody::Single(call) => reply(&call.unwrap()).unwrap_or_default(),
+        ParsedBody::Batch(calls) => {
             let mut replies: Vec<_> = calls.iter().filter_map(|call| reply(call.as_ref().unwrap())).collect();
             let len = replies.len();
             if len == 0 {

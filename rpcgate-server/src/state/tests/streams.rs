@@ -7,7 +7,7 @@ use rpcgate_core::call::{Call, CallState, Entry, Payload};
 use rpcgate_core::caller::Caller;
 use rpcgate_core::chain::Chain;
 use rpcgate_core::clock::Clock;
-use rpcgate_core::envelope::{Limits, Parsed, parse};
+use rpcgate_core::envelope::{Limits, ParsedBody, parse};
 use rpcgate_core::plan::Plan;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::reply::{Form, Reply, Source};
@@ -48,7 +48,7 @@ const CALL: &str = r#"{"id":1,"method":"eth_subscribe"}"#;
 fn call_on(stream: &StreamTally) {
     let mut message = stream.message();
     message.body = CALL.into();
-    let Ok(Parsed::Single(Ok(envelope))) = parse(CALL.as_bytes(), &Limits::default()) else {
+    let Ok(ParsedBody::Single(Ok(envelope))) = parse(CALL.as_bytes(), &Limits::default()) else {
         panic!("a call")
     };
     let found = message.chain.look_up("eth_subscribe");
