@@ -1,3 +1,4 @@
 //! The protocols of nodes, one per module; which node gets a call is decided in [`nodes`](crate::nodes).
 
 pub mod h1;
+pub mod ws;
