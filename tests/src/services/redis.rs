@@ -1,8 +1,10 @@
 //! A Redis server for a test, which ends with the process that started it.
 
-#![allow(dead_code, reason = "included by several crates, none of which needs all of it")]
-#![allow(unreachable_pub, reason = "it is public where it is a module of the harness")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test without its server fails")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a server of the tests that cannot start fails its test"
+)]
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +18,7 @@ use std::time::Duration;
 const FOLDERS: [&str; 4] = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin"];
 
 /// The server's binary, if it is installed.
-pub fn binary() -> Option<PathBuf> {
+fn binary() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(FOLDERS.iter().map(PathBuf::from));
     folders.map(|folder| folder.join("redis-server")).find(|file| file.is_file())

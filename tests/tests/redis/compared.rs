@@ -1,12 +1,17 @@
 //! Counters that differ from the recorded usage are corrected.
 
-use super::*;
-use parking_lot::Mutex;
+use crate::*;
 use rpcgate_core::backend::counters::Restored;
+use rpcgate_layers::redis::Recording;
 use std::pin::pin;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
+
+/// The number of comparisons that are due when a gateway has gone.
+const COMPARISONS: u64 = 6;
 
 /// The recorded usage of all gateways.
 #[derive(Debug)]
@@ -22,7 +27,7 @@ impl Recorded {
 
     /// The requests and Compute Units of the caller in total.
     fn put(&self, caller: &Caller, requests: u64, units: u64) {
-        let mut restored = self.restored.lock();
+        let mut restored = self.restored.lock().unwrap();
         restored.windows = vec![(caller.key, [requests; 3])];
         restored.units = vec![(caller.project, NOW.hour(), units)];
     }
@@ -30,7 +35,7 @@ impl Recorded {
 
 impl Seed for Recorded {
     fn tell(&self) -> BoxFuture<'_, Result<Restored, Unavailable>> {
-        let restored = self.restored.lock().clone();
+        let restored = self.restored.lock().unwrap().clone();
         Box::pin(async move { Ok(restored) })
     }
 
@@ -39,28 +44,17 @@ impl Seed for Recorded {
     }
 }
 
-fn names(settings: &RedisSettings) -> script::Names {
-    script::Names { prefix: settings.prefix.clone() }
-}
-
-fn number(redis: &RedisServer, ask: &str) -> u64 {
-    let answer = redis.say(ask);
-    let reported = answer.strip_prefix(':').or_else(|| answer.lines().nth(1)).unwrap_or_default();
-    reported.trim().parse().unwrap_or(0)
-}
-
 /// The requests of the hour and the day.
 fn windows_in(redis: &RedisServer, settings: &RedisSettings, caller: &Caller) -> [u64; 2] {
-    let names = names(settings);
-    [(1, NOW.hour()), (2, NOW.day())]
-        .map(|(span, at)| number(redis, &format!("GET {}", names.window(caller.key, span, at))))
+    [('h', NOW.hour()), ('d', NOW.day())]
+        .map(|(span, at)| number(redis, &format!("GET {}", window_name(settings, caller.key, span, at))))
 }
 
 /// Waits until the counters equal the recorded usage.
 async fn agreed(redis: &RedisServer, settings: &RedisSettings, caller: &Caller, requests: u64, units: u64) {
     let look = async {
         loop {
-            let counted = units_in(redis, settings, caller.project, NOW.hour()).await;
+            let counted = units_in(redis, settings, caller.project, NOW.hour());
             let found = (windows_in(redis, settings, caller), counted);
             if found == ([requests; 2], units) {
                 return;
@@ -70,7 +64,7 @@ async fn agreed(redis: &RedisServer, settings: &RedisSettings, caller: &Caller, 
     };
     if timeout(Duration::from_secs(60), look).await.is_err() {
         let found = windows_in(redis, settings, caller);
-        let counted = units_in(redis, settings, caller.project, NOW.hour()).await;
+        let counted = units_in(redis, settings, caller.project, NOW.hour());
         panic!("{found:?} of {requests}, {counted} of {units}");
     }
 }
@@ -88,7 +82,7 @@ async fn usage_shipped_at_start_up_is_counted_although_no_comparison_is_due_for_
     let redis = RedisServer::start();
     let (settings, caller, recorded) = (settings(&redis, &prefix(), LONG), caller(1_000), Recorded::new("a"));
     let _gateway = joined(&settings, recorded.clone()).await;
-    let (left, pause) = (names(&settings).comparisons(), names(&settings).pause());
+    let (left, pause) = (named(&settings, "comparisons"), named(&settings, "pause"));
     until("one was made", || number(&redis, &format!("EXISTS {left}")) == 0).await;
     redis.say(&format!("SET {left} 3"));
     redis.say(&format!("SET {pause} 1 EX 1900"));
@@ -99,7 +93,7 @@ async fn usage_shipped_at_start_up_is_counted_although_no_comparison_is_due_for_
 
 /// Makes a gateway look silent for long: it is considered gone, unless it sends a sign of life.
 fn forget_gateways(redis: &RedisServer, settings: &RedisSettings) {
-    let gateways = names(settings).gateways();
+    let gateways = named(settings, "gateways");
     let all = redis.say(&format!("ZRANGE {gateways} 0 -1"));
     for gateway in all.lines().filter(|line| line.bytes().all(|byte| byte.is_ascii_digit())) {
         redis.say(&format!("ZADD {gateways} XX 1 {gateway}"));
@@ -118,7 +112,7 @@ fn the_slice_of_a_gateway_that_was_killed_is_taken_back() {
     dying.shutdown_background();
     recorded.put(&caller, 3, 30);
     living.block_on(async {
-        let counted = units_in(&redis, &settings, caller.project, NOW.hour()).await;
+        let counted = units_in(&redis, &settings, caller.project, NOW.hour());
         assert!(counted > 30, "it held a slice: {counted}");
         forget_gateways(&redis, &settings);
         agreed(&redis, &settings, &caller, 3, 30).await;
@@ -167,7 +161,7 @@ async fn counts_made_alone_are_not_counted_again_by_a_gateway_that_starts_meanwh
     serve(&other, &caller, 20).await;
     recorded.put(&caller, 35, 350);
     let restarted = Arc::new(RedisCounters::new(&settings, recorded.clone()).unwrap());
-    restarted.restore(&recorded.restored.lock().clone());
+    restarted.restore(&recorded.restored.lock().unwrap().clone());
     redis.thaw();
     in_step(&[other.clone(), restarted.clone()], &redis, &settings).await;
     // Five of them were counted alone by a gateway that was killed.
@@ -185,8 +179,8 @@ async fn a_caller_refused_by_too_high_a_window_is_served_once_it_is_lowered() {
     let gateways = [joined(&settings, recorded.clone()).await, joined(&settings, recorded.clone()).await];
     serve(&gateways[0], &caller, 10).await;
     recorded.put(&caller, 10, 100);
-    for (span, at) in [(1, NOW.hour()), (2, NOW.day())] {
-        redis.say(&format!("INCRBY {} 40", names(&settings).window(caller.key, span, at)));
+    for (span, at) in [('h', NOW.hour()), ('d', NOW.day())] {
+        redis.say(&format!("INCRBY {} 40", window_name(&settings, caller.key, span, at)));
     }
     for gateway in &gateways {
         assert!(
@@ -195,7 +189,7 @@ async fn a_caller_refused_by_too_high_a_window_is_served_once_it_is_lowered() {
         );
     }
     // An unknown gateway has gone.
-    redis.say(&format!("ZADD {} 1 7", names(&settings).gateways()));
+    redis.say(&format!("ZADD {} 1 7", named(&settings, "gateways")));
     agreed(&redis, &settings, &caller, 10, 100).await;
     for gateway in &gateways {
         let look = async { while gateway.take(&caller, 1, NOW).wait().await.refused.is_some() {} };
@@ -214,7 +208,7 @@ async fn a_comparison_whose_gateway_was_disconnected_is_followed_by_another() {
     let gateway = joined(&settings, recorded.clone()).await;
     serve(&gateway, &caller, 3).await;
     let call = gateway.in_flight();
-    redis.say(&format!("ZADD {} 1 7", names(&settings).gateways()));
+    redis.say(&format!("ZADD {} 1 7", named(&settings, "gateways")));
     until("it compares", || !reported(&redis, &settings).is_empty()).await;
     redis.say("CLIENT KILL TYPE normal");
     recorded.put(&caller, 2, 20);
@@ -224,9 +218,9 @@ async fn a_comparison_whose_gateway_was_disconnected_is_followed_by_another() {
 
 /// The last report of a gateway to the running comparison: the time up to which everything is recorded.
 fn reported(redis: &RedisServer, settings: &RedisSettings) -> Vec<i64> {
-    let comparison = redis.say(&format!("GET {}", names(settings).comparing()));
+    let comparison = redis.say(&format!("GET {}", named(settings, "comparing")));
     let Some(comparison) = comparison.lines().nth(1) else { return Vec::new() };
-    let reports = redis.say(&format!("HVALS {}", names(settings).reports(comparison)));
+    let reports = redis.say(&format!("HVALS {}", named(settings, &format!("reports:{comparison}"))));
     reports.lines().filter_map(|line| line.split_once(' ')?.0.parse().ok()).collect()
 }
 
@@ -239,7 +233,7 @@ async fn the_counts_of_a_call_in_flight_are_not_subtracted() {
     let call = gateways[0].in_flight();
     serve(&gateways[0], &caller, 3).await;
     // An unknown gateway has gone.
-    redis.say(&format!("ZADD {} 1 7", names(&settings).gateways()));
+    redis.say(&format!("ZADD {} 1 7", named(&settings, "gateways")));
     until("the other one has waited for it", || {
         let reported = reported(&redis, &settings);
         let (first, last) = (reported.iter().min(), reported.iter().max());
@@ -247,7 +241,7 @@ async fn the_counts_of_a_call_in_flight_are_not_subtracted() {
     })
     .await;
     assert_eq!(windows_in(&redis, &settings, &caller), [3; 2]);
-    assert!(units_in(&redis, &settings, caller.project, NOW.hour()).await >= 30);
+    assert!(units_in(&redis, &settings, caller.project, NOW.hour()) >= 30);
     recorded.put(&caller, 2, 20);
     drop(call);
     agreed(&redis, &settings, &caller, 2, 20).await;
@@ -261,14 +255,20 @@ async fn a_gateway_whose_slices_were_taken_back_neither_spends_nor_returns_them(
     let gateway = joined(&settings, Arc::new(NoSeed)).await;
     serve(&gateway, &caller, 1).await;
     // The gateway was silent for long, and counters were lowered meanwhile.
-    let names = names(&settings);
     let script =
         "redis.call('DEL',KEYS[1]) redis.call('INCR',KEYS[2]) return redis.call('HGET',KEYS[3],ARGV[1])";
-    let keys = [names.gateways(), names.lowered(), names.units(caller.project)].join(" ");
+    let listed = named(&settings, "gateways");
+    let keys = [listed.clone(), named(&settings, "lowered"), units_name(&settings, caller.project)].join(" ");
     let before = number(&redis, &format!("EVAL \"{script}\" 3 {keys} {}", NOW.hour()));
-    until("it has no slice", || gateway.shared.unused().iter().all(|(.., unused)| unused.now == 0)).await;
-    assert_eq!(units_in(&redis, &settings, caller.project, NOW.hour()).await, before);
     assert!(before > 0);
+    until("it has sent a sign of life", || number(&redis, &format!("ZCARD {listed}")) == 1).await;
+    // It sends this request only after it has read the answer to the sign of life.
+    assert!(gateway.take(&caller, 1, NOW).wait().await.refused.is_none());
+    let reserved = gateway.reserve(&caller, &[10], NOW);
+    assert!(matches!(reserved, Answer::Pending(_)), "it has no slice to spend");
+    assert!(reserved.wait().await.0.has(0));
+    gateway.close().await;
+    assert_eq!(units_in(&redis, &settings, caller.project, NOW.hour()), before + 10);
 }
 
 /// A connection to Redis that can lose answers and can be cut.
@@ -290,9 +290,10 @@ impl Lossy {
                 let far = TcpStream::connect(&target).await.unwrap();
                 let (is_lost, is_cut) = (is_lost.clone(), is_cut.clone());
                 tokio::spawn(async move {
-                    let ((mut asks, mut hears), (mut answers, mut takes)) =
+                    let ((mut commands, mut to_gateway), (mut answers, mut to_redis)) =
                         (near.into_split(), far.into_split());
-                    let asking = tokio::spawn(async move { tokio::io::copy(&mut asks, &mut takes).await });
+                    let forward =
+                        tokio::spawn(async move { tokio::io::copy(&mut commands, &mut to_redis).await });
                     let mut bytes = vec![0; 1 << 16];
                     let mut cut = pin!(is_cut.notified());
                     loop {
@@ -302,11 +303,11 @@ impl Lossy {
                             read = answers.read(&mut bytes) => read,
                         };
                         let Ok(read @ 1..) = read else { break };
-                        if !is_lost.load(Relaxed) && hears.write_all(&bytes[..read]).await.is_err() {
+                        if !is_lost.load(Relaxed) && to_gateway.write_all(&bytes[..read]).await.is_err() {
                             break;
                         }
                     }
-                    asking.abort();
+                    forward.abort();
                 });
             }
         });
@@ -319,14 +320,15 @@ impl Lossy {
 async fn requests_whose_answers_from_redis_were_lost_are_counted_once_in_the_end() {
     let redis = RedisServer::start();
     let (settings, caller, recorded) = (settings(&redis, &prefix(), LONG), caller(1_000), Recorded::new("a"));
-    let way = Lossy::to(&redis).await;
-    let gateway = joined(&RedisSettings { url: way.url.clone(), ..settings.clone() }, recorded.clone()).await;
+    let lossy = Lossy::to(&redis).await;
+    let gateway =
+        joined(&RedisSettings { url: lossy.url.clone(), ..settings.clone() }, recorded.clone()).await;
     serve(&gateway, &caller, 3).await;
-    way.loses.store(true, Relaxed);
+    lossy.loses.store(true, Relaxed);
     let cut = async {
         until("Redis has counted it", || windows_in(&redis, &settings, &caller) == [4; 2]).await;
-        way.cut.notify_waiters();
-        way.loses.store(false, Relaxed);
+        lossy.cut.notify_waiters();
+        lossy.loses.store(false, Relaxed);
     };
     let (taken, ()) = tokio::join!(gateway.take(&caller, 1, NOW).wait(), cut);
     assert!(taken.refused.is_none(), "it is counted alone as well");
@@ -342,13 +344,13 @@ async fn gateways_that_record_in_different_places_lower_nothing() {
     let (settings, caller) = (settings(&redis, &prefix(), LONG), caller(1_000));
     let (here, there) = (Recorded::new("here"), Recorded::new("there"));
     let _gateways = [joined(&settings, here).await, joined(&settings, there).await];
-    let units = names(&settings).units(caller.project);
+    let units = units_name(&settings, caller.project);
     redis.say(&format!("HSET {units} {} 900", NOW.hour()));
-    redis.say(&format!("ZADD {} 1 7", names(&settings).gateways()));
-    let (left, pause) = (names(&settings).comparisons(), names(&settings).pause());
-    until("comparisons are left", || number(&redis, &format!("GET {left}")) == heartbeat::COMPARISONS).await;
+    redis.say(&format!("ZADD {} 1 7", named(&settings, "gateways")));
+    let (left, pause) = (named(&settings, "comparisons"), named(&settings, "pause"));
+    until("comparisons are left", || number(&redis, &format!("GET {left}")) == COMPARISONS).await;
     until("one was tried", || number(&redis, &format!("EXISTS {pause}")) == 1).await;
-    assert_eq!(number(&redis, &format!("GET {left}")), heartbeat::COMPARISONS, "it was not made");
+    assert_eq!(number(&redis, &format!("GET {left}")), COMPARISONS, "it was not made");
     assert!(number(&redis, &format!("TTL {pause}")) > 12, "the attempt is not repeated at once");
-    assert_eq!(units_in(&redis, &settings, caller.project, NOW.hour()).await, 900);
+    assert_eq!(units_in(&redis, &settings, caller.project, NOW.hour()), 900);
 }
