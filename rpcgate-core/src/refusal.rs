@@ -15,6 +15,14 @@ pub enum Refusal {
     NoRoute,
     /// A WebSocket path of a chain without a stream here.
     NoStream,
+    /// A request for a stream that is no WebSocket handshake, or one of another version than 13.
+    UpgradeRequired,
+    /// A WebSocket handshake without a valid key.
+    BadHandshake,
+    /// The project, or the key, has as many WebSocket streams open as its plan allows.
+    TooManyStreams,
+    /// More calls on a stream than the operator allows in a second.
+    StreamRate,
     /// The path exists, but not for this HTTP method; only `allow` is accepted.
     MethodNotAllowed {
         /// The value of the `Allow` header.
@@ -155,9 +163,13 @@ mod grpc {
 
 impl Refusal {
     /// One of each of the gateway's own refusals, for documentation and tests. Seconds to wait are 1.
-    pub const ALL: [Refusal; 31] = [
+    pub const ALL: [Refusal; 35] = [
         Refusal::NoRoute,
         Refusal::NoStream,
+        Refusal::UpgradeRequired,
+        Refusal::BadHandshake,
+        Refusal::TooManyStreams,
+        Refusal::StreamRate,
         Refusal::NoChain,
         Refusal::NotImplemented,
         Refusal::UnexpectedFormat,
@@ -215,6 +227,10 @@ impl Refusal {
         match self {
             Refusal::NoRoute => row(StatusCode::NOT_FOUND, Message, METHOD_NOT_FOUND, grpc::UNIMPLEMENTED, "no Route matched with those values"),
             Refusal::NoStream => row(StatusCode::NOT_FOUND, Message, METHOD_NOT_FOUND, grpc::UNIMPLEMENTED, "chain not available at this location"),
+            Refusal::UpgradeRequired => row(StatusCode::UPGRADE_REQUIRED, Message, INVALID_REQUEST, grpc::UNIMPLEMENTED, "this path takes WebSocket handshakes of version 13 over HTTP/1.1"),
+            Refusal::BadHandshake => row(StatusCode::BAD_REQUEST, Message, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "invalid WebSocket handshake"),
+            Refusal::TooManyStreams => row(StatusCode::TOO_MANY_REQUESTS, Message, HEAVY, grpc::RESOURCE_EXHAUSTED, "WebSocket stream limit reached for your plan"),
+            Refusal::StreamRate => row(StatusCode::TOO_MANY_REQUESTS, Rpc, QUOTA, grpc::RESOURCE_EXHAUSTED, "stream call rate exceeded"),
             Refusal::NoChain => row(StatusCode::NOT_FOUND, Message, METHOD_NOT_FOUND, grpc::UNIMPLEMENTED, "chain not available at this location"),
             Refusal::NotImplemented => row(StatusCode::NOT_IMPLEMENTED, Status, METHOD_NOT_FOUND, grpc::UNIMPLEMENTED, "Not Implemented"),
             Refusal::UnexpectedFormat => row(StatusCode::OK, Rpc, INTERNAL, grpc::UNAVAILABLE, "unexpected backend response format"),
@@ -274,7 +290,9 @@ impl Refusal {
             Refusal::Window { retry_after }
             | Refusal::Paced { retry_after }
             | Refusal::Heavy { retry_after } => Some(retry_after),
-            Refusal::DirectoryAway | Refusal::Overloaded => Some(1),
+            Refusal::DirectoryAway | Refusal::Overloaded | Refusal::TooManyStreams | Refusal::StreamRate => {
+                Some(1)
+            }
             _ => None,
         }
     }
@@ -285,6 +303,12 @@ impl Refusal {
             Refusal::MethodNotAllowed { allow } => Some(allow),
             _ => None,
         }
+    }
+
+    /// Whether the answer says which protocol is to be used (`Upgrade`, RFC 9110 section 15.5.22, and
+    /// `Sec-WebSocket-Version`, RFC 6455 section 4.4).
+    pub const fn asks_for_upgrade(self) -> bool {
+        matches!(self, Refusal::UpgradeRequired)
     }
 
     /// Whether the answer says how to authenticate (`WWW-Authenticate`).

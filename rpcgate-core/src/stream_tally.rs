@@ -2,13 +2,14 @@
 //!
 //! A [`Tally`] is settled once, when its set is done. A stream may last for days, and if the process is killed meanwhile,
 //! the counts must not be lost. So a stream is recorded in parts, each of which is safe once it is recorded: its begin
-//! before the client gets an answer, pushed messages in sums of a tenth of a second, its end when the account is ended or
-//! dropped. The calls on a WebSocket stream have tallies of their own ([`StreamTally::message`]).
+//! before the client gets an answer, calls and pushed messages in sums of half a second, its end when the account is ended or
+//! dropped. The calls on a WebSocket stream have tallies of their own ([`StreamTally::message`]), which are summed when they
+//! are settled ([`StreamTally::settle`]).
 //!
 //! | part | WebSocket | gRPC |
 //! |---|---|---|
 //! | begin | one connection, and the request that the plan windows count | the call, what it costs, and its request |
-//! | messages | each a record like any other; free | – |
+//! | calls | under their methods, calls of one method and outcome together; free | – |
 //! | pushes | how many, and their bytes | – |
 //! | end | the bytes of all parts once more, which are not added again | outcome, latency and bytes of the call |
 //!
@@ -60,8 +61,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// How long pushes are summed before they are recorded. A killed process loses at most the pushes of this time.
-pub const SUMMED: Duration = Duration::from_millis(100);
+/// How long calls and pushes are summed before they are recorded. A killed process loses at most those of this time, and a
+/// call is in the usage within a second of its answer.
+pub const SUMMED: Duration = Duration::from_millis(500);
+
+/// Different methods and outcomes that are summed at the same time; one more has all of them recorded.
+const SUMS: usize = 64;
 
 /// The methods under which the parts of a WebSocket stream are recorded.
 const CONNECT: &[u8] = b"WS:connect";
@@ -88,15 +93,64 @@ pub struct StreamTally {
     bytes: Arc<StreamBytes>,
     /// The pushes that are not recorded yet, and the time of the first.
     pushed: Pushed,
+    /// The settled calls that are not recorded yet.
+    calls: Vec<CallSum>,
+    /// Since when pushes or calls wait to be recorded.
+    since: Option<Duration>,
     is_ended: bool,
 }
 
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Pushed {
     messages: u32,
     to_node: u32,
     to_client: u32,
-    since: Option<Duration>,
+}
+
+/// Settled calls of one method, outcome and hour.
+#[derive(Debug)]
+struct CallSum {
+    method: Box<[u8]>,
+    status: u16,
+    outcome: Outcome,
+    /// Of the first of them.
+    arrival: Time,
+    /// Of all of them together.
+    latency: Duration,
+    calls: u32,
+    to_node: u32,
+    to_client: u32,
+}
+
+impl CallSum {
+    fn of(line: &Line<'_>, record: &Record<'_>) -> Self {
+        CallSum {
+            method: line.method.into(),
+            status: line.status,
+            outcome: line.outcome,
+            arrival: record.arrival,
+            latency: record.latency,
+            calls: line.calls,
+            to_node: line.bytes_in,
+            to_client: line.bytes_out,
+        }
+    }
+
+    /// Adds the calls of `line`; `false` if they have to be counted separately.
+    fn add(&mut self, line: &Line<'_>, record: &Record<'_>) -> bool {
+        let is_same = *self.method == *line.method
+            && (self.status, self.outcome) == (line.status, line.outcome)
+            && self.arrival.hour() == record.arrival.hour();
+        let sum = || {
+            let calls = self.calls.checked_add(line.calls)?;
+            let to_node = self.to_node.checked_add(line.bytes_in)?;
+            Some((calls, to_node, self.to_client.checked_add(line.bytes_out)?))
+        };
+        let Some((calls, to_node, to_client)) = is_same.then(sum).flatten() else { return false };
+        (self.calls, self.to_node, self.to_client) = (calls, to_node, to_client);
+        self.latency = self.latency.saturating_add(record.latency);
+        true
+    }
 }
 
 impl StreamTally {
@@ -131,6 +185,8 @@ impl StreamTally {
                 .into(),
             bytes: Arc::default(),
             pushed: Pushed::default(),
+            calls: Vec::new(),
+            since: None,
             is_ended: false,
         };
         let cost: u32 = tally.entries.iter().map(|entry| if is_ws { 0 } else { entry.call.rule.cu }).sum();
@@ -167,8 +223,8 @@ impl StreamTally {
         }
     }
 
-    /// A tally for the calls in a message that arrives now. It is recorded separately, with its own request id, and
-    /// its bytes are part of the stream's.
+    /// A tally for the calls in a message that arrives now. Its bytes are part of the stream's. Dropped, it leaves a record
+    /// of its own; [settled](StreamTally::settle), it is recorded together with others.
     pub fn message(&self) -> Box<Tally> {
         let clock = &self.accounting.clock;
         let (arrival, started) = (clock.now(), clock.elapsed());
@@ -180,8 +236,30 @@ impl StreamTally {
         Box::new(tally)
     }
 
+    /// Counts the calls of a [message](StreamTally::message), whose outcomes are known now. They are recorded together with
+    /// others, at the latest by the first [`flush`](StreamTally::flush) after they are [due](StreamTally::due).
+    pub fn settle(&mut self, message: Box<Tally>) {
+        let mut left = Vec::new();
+        let calls = &mut self.calls;
+        message.settle_into(|record| {
+            for line in record.lines {
+                if calls.iter_mut().any(|sum| sum.add(line, record)) {
+                    continue;
+                }
+                let one = CallSum::of(line, record);
+                if calls.len() < SUMS { calls.push(one) } else { left.push(one) }
+            }
+        });
+        self.wait();
+        if !left.is_empty() {
+            self.flush();
+            self.calls = left;
+            self.wait();
+        }
+    }
+
     /// Counts a message of `bytes` that is pushed to the client and answers none of its calls. It is recorded together with
-    /// others, at the latest by the first push or [`flush`](StreamTally::flush) that comes [`SUMMED`] after it.
+    /// others, at the latest by the first [`flush`](StreamTally::flush) after it is [due](StreamTally::due).
     pub fn push(&mut self, bytes: u32) {
         self.sum(Pushed { messages: 1, to_client: bytes, ..Pushed::default() });
     }
@@ -192,17 +270,39 @@ impl StreamTally {
     }
 
     /// When [`flush`](StreamTally::flush) is due, by the clock's [`elapsed`](crate::clock::Clock::elapsed); `None`:
-    /// no pushes wait.
+    /// nothing waits.
     pub fn due(&self) -> Option<Duration> {
-        self.pushed.since.map(|since| since + SUMMED)
+        self.since.map(|since| since + SUMMED)
     }
 
-    /// Records the waiting pushes.
+    /// Records the waiting calls and pushes.
     pub fn flush(&mut self) {
-        let Pushed { messages, to_node, to_client, since } = std::mem::take(&mut self.pushed);
-        if since.is_none() {
+        if self.since.take().is_none() {
             return;
         }
+        let mut calls = std::mem::take(&mut self.calls);
+        for sum in calls.drain(..) {
+            let line = Line {
+                method: &sum.method,
+                cu: 0,
+                status: sum.status,
+                outcome: sum.outcome,
+                cached: false,
+                calls: sum.calls,
+                bytes_in: sum.to_node,
+                bytes_out: sum.to_client,
+            };
+            let request = RequestId::new(sum.arrival);
+            let latency = sum.latency / sum.calls.max(1);
+            self.append(request, (Phase::Whole, latency), sum.arrival, 0, &[line]);
+        }
+        // Its memory serves the next calls.
+        self.calls = calls;
+        let pushed = std::mem::take(&mut self.pushed);
+        if pushed == Pushed::default() {
+            return;
+        }
+        let Pushed { messages, to_node, to_client } = pushed;
         self.bytes.add(to_node, to_client);
         // For another long call the end has all bytes; only WebSocket streams have rows of their own for messages.
         if self.transport == Transport::Ws {
@@ -244,10 +344,8 @@ impl StreamTally {
                 messages: sum.messages.checked_add(more.messages)?,
                 to_node: sum.to_node.checked_add(more.to_node)?,
                 to_client: sum.to_client.checked_add(more.to_client)?,
-                since: sum.since,
             })
         };
-        let now = self.accounting.clock.elapsed();
         match add(&self.pushed) {
             Some(sum) => self.pushed = sum,
             None => {
@@ -255,7 +353,13 @@ impl StreamTally {
                 self.pushed = more;
             }
         }
-        let since = *self.pushed.since.get_or_insert(now);
+        self.wait();
+    }
+
+    /// Notes that something waits to be recorded, and records it if it has waited for long enough.
+    fn wait(&mut self) {
+        let now = self.accounting.clock.elapsed();
+        let since = *self.since.get_or_insert(now);
         if now.saturating_sub(since) >= SUMMED {
             self.flush();
         }
@@ -281,9 +385,20 @@ impl StreamTally {
             Phase::End => self.accounting.clock.elapsed().saturating_sub(self.started),
             _ => Duration::ZERO,
         };
+        self.append(self.request, (phase, latency), arrival, windowed, lines);
+    }
+
+    fn append(
+        &self,
+        request: RequestId,
+        (phase, latency): (Phase, Duration),
+        arrival: Time,
+        windowed: u32,
+        lines: &[Line<'_>],
+    ) {
         self.accounting.sink.append(&Record {
             phase,
-            request: self.request,
+            request,
             key: self.caller.key,
             project: self.caller.project,
             tenant: self.caller.tenant,
@@ -418,7 +533,61 @@ mod tests {
     }
 
     #[test]
-    fn pushes_are_summed_for_a_tenth_of_a_second() {
+    fn settled_calls_are_summed_by_method_outcome_and_hour_and_recorded_together() {
+        let fixture = Fixture::new();
+        let mut stream = fixture.stream();
+        let settle = |stream: &mut StreamTally, state, millis| {
+            let mut message = fixture.call(stream.message());
+            message.entries[0].state = state;
+            message.entries[0].bytes_out = 30;
+            fixture.clock.advance(Duration::from_millis(millis));
+            stream.settle(message);
+        };
+        let answered = || {
+            CallState::Answered(Reply { form: Form::Result(Bytes::from_static(b"1")), from: Source::Node })
+        };
+        settle(&mut stream, answered(), 10);
+        settle(&mut stream, answered(), 30);
+        settle(&mut stream, CallState::Refused(Refusal::Closed), 0);
+        assert_eq!(fixture.seen().len(), 1, "nothing is due yet");
+        assert!(stream.due().is_some());
+        stream.flush();
+        let call = |calls: u32| (Phase::Whole, "a".to_owned(), calls, 21 * calls, 30 * calls);
+        assert_eq!(fixture.seen()[1..], [call(2), call(1)]);
+        let records = fixture.sink.records();
+        assert_eq!((records[1].latency.as_millis(), records[1].lines[0].outcome), (20, Outcome::Answered));
+        assert_eq!(records[2].lines[0].outcome, Outcome::Refused);
+        assert_ne!(records[1].request, records[2].request);
+        settle(&mut stream, answered(), 0);
+        fixture.clock.advance(Duration::from_secs(3_600));
+        settle(&mut stream, answered(), 0);
+        stream.end(Outcome::Answered);
+        let hours: Vec<_> = fixture.sink.records()[3..5].iter().map(|r| r.arrival.hour()).collect();
+        assert_eq!(hours[1] - hours[0], 1);
+        assert_eq!(fixture.seen().last(), Some(&(Phase::End, "WS:disconnect".into(), 1, 105, 150)));
+    }
+
+    #[test]
+    fn a_client_that_calls_ever_new_methods_does_not_make_the_sums_grow() {
+        let fixture = Fixture::new();
+        let mut stream = fixture.stream();
+        for number in 0..=SUMS {
+            let mut message = stream.message();
+            message.body = format!(r#"{{"id":1,"method":"m{number}"}}"#).into();
+            let Ok(ParsedBody::Single(Ok(envelope))) = parse(&message.body, &Limits::default()) else {
+                panic!("a call")
+            };
+            let found = Found { rule: MethodRule::new(1), metered: None };
+            message.entries.push(Entry::open(Call::json_rpc(envelope, found)));
+            stream.settle(message);
+        }
+        assert_eq!(fixture.seen().len(), 1 + SUMS, "one more had all others recorded");
+        drop(stream);
+        assert_eq!(fixture.seen().len(), 1 + SUMS + 2);
+    }
+
+    #[test]
+    fn pushes_are_summed_for_half_a_second() {
         let fixture = Fixture::new();
         let mut stream = fixture.stream();
         assert_eq!(stream.due(), None);

@@ -200,6 +200,12 @@ impl Tally {
         self.refund(cost);
     }
 
+    /// Closes the account of a message on a stream, whose counts `sum` takes over.
+    pub(crate) fn settle_into(mut self: Box<Self>, sum: impl FnOnce(&Record<'_>)) {
+        self.is_closed = true;
+        self.settle(|_, record| sum(record));
+    }
+
     fn refund(&mut self, charged: u64) {
         if let Some(grant) = self.grant.take() {
             let unused = grant.units.saturating_sub(charged);
@@ -229,7 +235,9 @@ impl Tally {
         if self.entries.is_empty() {
             return None;
         }
-        let dialect = self.chain.facts().dialect;
+        // The handshake of a stream that no node takes is answered like a REST call, by its status.
+        let is_handshake = self.phase == Phase::Begin && self.transport == Transport::Ws;
+        let dialect = if is_handshake { Dialect::Rest } else { self.chain.facts().dialect };
         let name = self.chain.name();
         // Bytes that belong to no entry (brackets, separators) count for the first one.
         let spare = self.body.len().saturating_sub(self.entries.iter().map(|entry| entry.call.len()).sum());

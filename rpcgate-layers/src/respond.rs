@@ -36,7 +36,7 @@ use crate::request::message::{PendingResponse, Received};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ALLOW, CONNECTION, HeaderName, HeaderValue,
-    RETRY_AFTER, WWW_AUTHENTICATE,
+    RETRY_AFTER, SEC_WEBSOCKET_VERSION, UPGRADE, WWW_AUTHENTICATE,
 };
 use http::{Request, Response};
 use pin_project_lite::pin_project;
@@ -213,13 +213,17 @@ const CORS: [HeaderName; 5] = [
 ];
 
 fn finish(pending: PendingResponse, id: RequestId, writes: Writes) -> (Response<ReplyBody>, Option<Receipt>) {
-    let PendingResponse { status, headers, is_json, body, rest, flow, mut tally, rated, refusal } = pending;
+    let PendingResponse { status, headers, is_json, body, rest, flow, mut tally, windows, rated, refusal } =
+        pending;
     let mut headers = match &tally {
         Some(tally) => {
             let windows = (rated && writes.rates).then(|| tally.windows_now());
             Metered { id, windows, units: tally.charged(), hit: tally.is_hit(), is_json }.headers(headers)
         }
-        None => headers::plain(id, false, is_json, headers),
+        None => match windows.filter(|_| rated && writes.rates) {
+            None => headers::plain(id, false, is_json, headers),
+            windows => Metered { id, windows, units: 0, hit: false, is_json }.headers(headers),
+        },
     };
     let (body, receipt) = match flow {
         Some(flow) => (ReplyBody::flowing(flow, tally), None),
@@ -242,6 +246,11 @@ fn finish(pending: PendingResponse, id: RequestId, writes: Writes) -> (Response<
         }
         if let Some(methods) = refusal.allow() {
             headers.insert(ALLOW, HeaderValue::from_static(methods));
+        }
+        if refusal.asks_for_upgrade() {
+            headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+            headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+            headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
         }
         if refusal.asks_for_key() {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Key realm=\"rpcgate\""));

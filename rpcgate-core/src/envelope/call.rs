@@ -21,12 +21,15 @@ pub struct Limits {
     pub batch: usize,
     /// The length of a method's name in bytes, with resolved escapes.
     pub method: usize,
+    /// Whether a call may also name its method in `command`, as on the streams of XRP ledger servers ("Request Formatting"
+    /// of their API).
+    pub commands: bool,
 }
 
 impl Default for Limits {
     /// 128 levels, 100 items, and names of 256 bytes.
     fn default() -> Self {
-        Limits { depth: 128, batch: 100, method: 256 }
+        Limits { depth: 128, batch: 100, method: 256, commands: false }
     }
 }
 
@@ -49,6 +52,22 @@ impl Limits {
     #[must_use]
     pub const fn with_method(mut self, method: usize) -> Self {
         self.method = method;
+        self
+    }
+
+    /// The same, and `command` is another name of `method`. A call with both is refused.
+    ///
+    /// ```
+    /// use rpcgate_core::envelope::{Limits, ParsedBody, parse};
+    ///
+    /// let frame = br#"{"id":1,"command":"ledger_current"}"#;
+    /// let Ok(ParsedBody::Single(Ok(call))) = parse(frame, &Limits::default().with_commands()) else { panic!("a call") };
+    /// assert_eq!(call.method.text(frame), "ledger_current");
+    /// assert!(matches!(parse(frame, &Limits::default()), Ok(ParsedBody::Single(Err(_)))));
+    /// ```
+    #[must_use]
+    pub const fn with_commands(mut self) -> Self {
+        self.commands = true;
         self
     }
 }
@@ -244,6 +263,9 @@ impl Reader<'_> {
             return Ok(member);
         }
         let name = self.cursor.name()?;
+        if self.limits.commands && name.resolve(self.body).as_deref() == Some("command") {
+            return Ok(Member::Method);
+        }
         Ok(self.unknown.classify(name, self.body))
     }
 
@@ -418,6 +440,22 @@ mod tests {
             let body = format!("{{\"method\":\"a\",\"id\":{id}}}");
             assert_eq!(good(&body).id.map(|span| span.of(body.as_bytes())), Some(id.as_bytes()));
         }
+    }
+
+    #[test]
+    fn a_command_names_the_method_where_commands_are_known_and_only_one_name_is_allowed() {
+        let limits = Limits::default().with_commands();
+        let read = |body: &str| match parse(body.as_bytes(), &limits) {
+            Ok(ParsedBody::Single(Ok(call))) => Some(call.method.text(body.as_bytes()).to_owned()),
+            _ => None,
+        };
+        assert_eq!(read(r#"{"id":1,"command":"stop"}"#).as_deref(), Some("stop"));
+        assert_eq!(read(r#"{"id":1,"\u0063ommand":"stop"}"#).as_deref(), Some("stop"));
+        assert_eq!(read(r#"{"id":1,"method":"stop"}"#).as_deref(), Some("stop"));
+        for two in [r#""method":"ping","command":"stop""#, r#""command":"ping","command":"stop""#] {
+            assert_eq!(read(&format!("{{\"id\":1,{two}}}")), None, "{two}");
+        }
+        assert_eq!(read(r#"{"id":1,"command":7}"#), None);
     }
 
     #[test]

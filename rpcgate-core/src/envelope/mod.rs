@@ -8,5 +8,5 @@ mod reply;
 mod wire;
 
 pub use call::{BadItem, Envelope, Item, Limits, Name, ParseError, ParsedBody, parse};
-pub use reply::{Replies, ReplyKind, ReplyMembers, replies, reply_head};
+pub use reply::{Replies, ReplyId, ReplyKind, ReplyMembers, replies, reply_head, reply_id};
 pub use wire::{WireId, parse_index};

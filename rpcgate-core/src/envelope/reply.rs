@@ -205,6 +205,66 @@ fn look(text: &[u8]) -> Result<ReplyKind, SyntaxError> {
     Ok(if result { ReplyKind::Result } else { ReplyKind::Bad })
 }
 
+/// The call that a node's message on a stream answers, as far as its members tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReplyId {
+    /// `id` as JSON text: of the message, or of the first item of an array.
+    pub id: Span,
+    /// Whether the message is an array.
+    pub is_array: bool,
+    /// Whether an `error` that is not `null` comes before a result.
+    pub is_error: bool,
+}
+
+/// The id in a node's message on a stream. `None`: it has no id, so it answers no call, or it is no JSON object up to its
+/// id.
+///
+/// The message is read only as far as needed, since answers are large and most nodes write their id first.
+///
+/// ```
+/// use rpcgate_core::envelope::reply_id;
+///
+/// let answer = br#"{"jsonrpc":"2.0","id":7,"result":"0x1"}"#;
+/// assert_eq!(reply_id(answer).map(|reply| reply.id.of(answer)), Some(&b"7"[..]));
+/// assert_eq!(reply_id(br#"{"jsonrpc":"2.0","method":"eth_subscription","params":{}}"#), None);
+/// ```
+pub fn reply_id(message: &[u8]) -> Option<ReplyId> {
+    read_id(message).ok().flatten()
+}
+
+fn read_id(message: &[u8]) -> Result<Option<ReplyId>, SyntaxError> {
+    let mut cursor = Cursor::new(message, DEEPEST);
+    let is_array = cursor.peek() == Some(b'[');
+    if is_array {
+        cursor.enter_array()?;
+        if !cursor.next_item()? {
+            return Ok(None);
+        }
+    }
+    cursor.enter_object()?;
+    let (mut id, mut kind) = (None, None);
+    while cursor.next_name()? {
+        match Member::next(&mut cursor, message)? {
+            Member::Id => id = Some(cursor.value()?),
+            member @ (Member::Result | Member::Error) => {
+                let is_null = cursor.peek() == Some(b'n');
+                if !is_null {
+                    kind.get_or_insert(member == Member::Error);
+                }
+                if id.is_some() && kind.is_some() {
+                    break;
+                }
+                cursor.value()?;
+            }
+            Member::Other => {
+                cursor.value_likely(b"\"2.0\"")?;
+            }
+        }
+    }
+    let id = id.filter(|id| id.of(message) != b"null");
+    Ok(id.map(|id| ReplyId { id, is_array, is_error: kind == Some(true) }))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -282,6 +342,34 @@ mod tests {
         assert!(replies(body(511).as_bytes(), 512).is_ok());
         assert!(replies(body(512).as_bytes(), 512).is_err());
         assert!(replies(body(100_000).as_bytes(), 512).is_err());
+    }
+
+    #[test]
+    fn the_id_of_a_message_is_found_wherever_it_stands_and_pushes_have_none() {
+        let read = |text: &str| {
+            reply_id(text.as_bytes()).map(|reply| {
+                let id = String::from_utf8(reply.id.of(text.as_bytes()).to_vec()).unwrap();
+                (id, reply.is_array, reply.is_error)
+            })
+        };
+        let found = |id: &str, is_array, is_error| Some((id.to_owned(), is_array, is_error));
+        for (text, expected) in [
+            (r#"{"jsonrpc":"2.0","id":7,"result":1}"#, found("7", false, false)),
+            (r#"{"result":{"id":8},"id":7}"#, found("7", false, false)),
+            (r#"{"id":{"requestId":"a"},"error":{"code":1}}"#, found(r#"{"requestId":"a"}"#, false, true)),
+            (r#"{"error":null,"result":1,"id":"x"}"#, found("\"x\"", false, false)),
+            (r#"{"error":"noPermission","id":3,"status":"error"}"#, found("3", false, true)),
+            (r#"[{"id":1,"result":2},{"id":2,"result":3}]"#, found("1", true, false)),
+            (r#"{"id":7,"result":tru"#, found("7", false, false)),
+            (r#"{"id":null,"error":{}}"#, None),
+            (r#"{"method":"slotNotification","params":{"id":7}}"#, None),
+            ("[]", None),
+            ("7", None),
+            ("", None),
+            (r#"{"id":"#, None),
+        ] {
+            assert_eq!(read(text), expected, "{text}");
+        }
     }
 
     #[test]

@@ -54,6 +54,7 @@ fn plain(status: StatusCode, headers: HeaderMap, body: Bytes) -> PendingResponse
         rest: Vec::new(),
         flow: None,
         tally: None,
+        windows: None,
         rated: false,
         refusal: None,
     }

@@ -14,6 +14,7 @@ use rpcgate_core::refusal::Refusal;
 use rpcgate_core::reply::Flow;
 use rpcgate_core::rest::Path;
 use rpcgate_core::tally::{Tally, Transport};
+use rpcgate_core::window::Windows;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,6 +101,8 @@ pub struct PendingResponse {
     pub flow: Option<Flow>,
     /// The tally, if there is a caller. It is closed when the response leaves.
     pub tally: Option<Box<Tally>>,
+    /// Instead of a tally: the state of the caller's windows, where the tally has become the account of a stream.
+    pub windows: Option<Windows>,
     /// Whether the rate headers are written: always to an authenticated key.
     pub rated: bool,
     /// The refusal, where the request was refused as a whole.
@@ -127,6 +130,7 @@ impl PendingResponse {
             rest: Vec::new(),
             flow: None,
             tally: None,
+            windows: None,
             rated: false,
             refusal: Some(refusal),
         }
@@ -169,6 +173,7 @@ impl AdmissionResponse for PendingResponse {
             rest: Vec::new(),
             flow: None,
             tally: None,
+            windows: None,
             rated: false,
             refusal: None,
         }

@@ -1,4 +1,5 @@
 //! The protocols of nodes, one per module; which node gets a call is decided in [`nodes`](crate::nodes).
 
+pub(crate) mod connect;
 pub mod h1;
 pub mod ws;

@@ -3,7 +3,6 @@
 use super::answer::{AnswerBody, NodeAnswer};
 use super::body::{BodySource, NodeBody};
 use super::collect::{Collected, collect};
-use super::connect::Connector;
 use super::connection::NodeConnection;
 use super::decode::{Coding, decode};
 use super::headers::{is_framed, strip};
@@ -16,6 +15,7 @@ use crate::nodes::node::Node;
 use crate::nodes::progress::CallProgress;
 use crate::nodes::retry::TryFailure;
 use crate::nodes::url::NodeUrl;
+use crate::transport::connect::{Connector, NodeSocket};
 use http::{Method, Response, StatusCode};
 use http_body::Body;
 use hyper::body::Incoming;
@@ -71,7 +71,7 @@ impl Client {
     /// A client of `node` at this address of it. Nothing is connected before the first request.
     pub(crate) fn new(node: Arc<Node>, url: &NodeUrl, limits: ClientLimits, clock: Arc<dyn Clock>) -> Self {
         Client {
-            connector: Connector::new(&node.config, url),
+            connector: Connector::new(&node.config, url, b"http/1.1"),
             template: RequestTemplate::new(&node.config, url),
             idle: Arc::new(IdleConnections::new(limits.max_idle, limits.idle)),
             node,
@@ -144,7 +144,12 @@ impl Client {
     }
 
     async fn connect(&self) -> Result<Box<NodeConnection>, Fault> {
-        match self.connector.connect(self.limits.connect).await {
+        let connection = match self.connector.connect(self.limits.connect).await {
+            Ok(NodeSocket::Plain(tcp)) => NodeConnection::handshake(tcp).await,
+            Ok(NodeSocket::Tls(tls)) => NodeConnection::handshake(tls).await,
+            Err(error) => Err(error),
+        };
+        match connection {
             Ok(connection) => {
                 self.node.health.record_reachable();
                 Ok(connection)

@@ -18,7 +18,6 @@ mod answer;
 mod body;
 pub(crate) mod client;
 mod collect;
-mod connect;
 mod connection;
 mod decode;
 mod drive;

@@ -1,6 +1,5 @@
 //! Making connections to one node.
 
-use super::connection::NodeConnection;
 use crate::coalesced_writes::CoalescedWrites;
 use crate::nodes::config::NodeConfig;
 use crate::nodes::url::NodeUrl;
@@ -13,9 +12,18 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// An open connection to a node, before any protocol is spoken on it.
+pub(crate) enum NodeSocket {
+    /// TCP alone.
+    Plain(CoalescedWrites<TcpStream>),
+    /// TLS over TCP.
+    Tls(Box<TlsStream<TcpStream>>),
+}
 
 /// Makes connections to one node.
-pub(super) struct Connector {
+pub(crate) struct Connector {
     host: Box<str>,
     port: u16,
     tls: Tls,
@@ -30,9 +38,9 @@ enum Tls {
 }
 
 impl Connector {
-    /// A connector to the node, which is at `url`.
-    pub(super) fn new(config: &NodeConfig, url: &NodeUrl) -> Self {
-        let tls = if url.tls { tls(config, url) } else { Ok(Tls::Off) };
+    /// A connector to the node, which is at `url`. Over TLS it offers the application protocol `alpn` alone.
+    pub(crate) fn new(config: &NodeConfig, url: &NodeUrl, alpn: &[u8]) -> Self {
+        let tls = if url.tls { tls(config, url, alpn) } else { Ok(Tls::Off) };
         let tls = tls.unwrap_or_else(|error| {
             tracing::error!(node = %url, "TLS to this node cannot be set up: {error}");
             Tls::Failed
@@ -41,17 +49,17 @@ impl Connector {
     }
 
     /// A new connection, within `limit`: name look-up, TCP and TLS together.
-    pub(super) async fn connect(&self, limit: Duration) -> io::Result<Box<NodeConnection>> {
+    pub(crate) async fn connect(&self, limit: Duration) -> io::Result<NodeSocket> {
         let deadline = Instant::now() + limit;
         let tcp = self.tcp(deadline).await?;
         // Requests are written in one piece; waiting for more would only delay them.
         tcp.set_nodelay(true)?;
         match &self.tls {
-            Tls::Off => NodeConnection::handshake(CoalescedWrites::new(tcp)).await,
+            Tls::Off => Ok(NodeSocket::Plain(CoalescedWrites::new(tcp))),
             Tls::Failed => Err(io::Error::other("TLS to this node is not set up")),
             Tls::On(connector, name) => {
                 let tls = timeout_at(deadline, connector.connect(name.clone(), tcp)).await??;
-                NodeConnection::handshake(tls).await
+                Ok(NodeSocket::Tls(Box::new(tls)))
             }
         }
     }
@@ -75,7 +83,7 @@ impl Connector {
     }
 }
 
-fn tls(config: &NodeConfig, url: &NodeUrl) -> Result<Tls, Box<dyn std::error::Error>> {
+fn tls(config: &NodeConfig, url: &NodeUrl, alpn: &[u8]) -> Result<Tls, Box<dyn std::error::Error>> {
     let mut roots = RootCertStore::from_iter(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
     for root in &config.roots {
         roots.add(root.clone())?;
@@ -85,7 +93,7 @@ fn tls(config: &NodeConfig, url: &NodeUrl) -> Result<Tls, Box<dyn std::error::Er
         .with_protocol_versions(&[&version::TLS13, &version::TLS12])?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    client.alpn_protocols = vec![b"http/1.1".to_vec()];
+    client.alpn_protocols = vec![alpn.to_vec()];
     let name = ServerName::try_from(url.host.to_string())?;
     Ok(Tls::On(TlsConnector::from(Arc::new(client)), name))
 }
