@@ -1,5 +1,8 @@
 //! Cosmos, `/cosmos`: the REST API of the SDK's modules, read by `GET`. Transactions are broadcast and simulated by `POST`
-//! below `/cosmos/tx/`. Any other post, and CometBFT's own RPC, is answered like a path that a node does not implement.
+//! below `/cosmos/tx/`. Any other post, and CometBFT's own RPC, is answered like a path that a node does not implement. The
+//! same modules are served over gRPC, and the services of IBC and CometBFT.
+
+mod grpc;
 
 use crate::family::params::{any_member, at, number};
 use crate::family::{Closing, listed, marks, narrow};
@@ -8,13 +11,17 @@ use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Permanence, Prob
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
+use rpcgate_core::grpc::GrpcPath;
 use rpcgate_core::json::unescape;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::{Path, RestLine};
 use std::sync::Arc;
 
 /// CometBFT decides a block once and for all.
-static FACTS: Facts = Facts::rest("cosmos", "Cosmos Hub").with_ws(true).with_grpc(true).with_max_lag(5);
+static FACTS: Facts = Facts::rest("cosmos", "Cosmos Hub")
+    .with_ws(true)
+    .with_grpc(&["cosmos", "ibc", "cometbft", "tendermint"])
+    .with_max_lag(5);
 
 /// Posts that compute something and submit no transaction.
 const COMPUTED: &[&[u8]] = &[b"simulate", b"encode", b"decode", b"amino"];
@@ -75,7 +82,14 @@ impl Adapter for Cosmos {
         MethodRule::UNLISTED.marked(marks(CLOSED, method).and(Flags::COMMANDS))
     }
 
+    fn grpc(&self, path: GrpcPath<'_>, rule: MethodRule) -> MethodRule {
+        grpc::rule(path, rule)
+    }
+
     fn narrow(&self, call: CallView<'_>) -> MethodRule {
+        if call.is_grpc {
+            return grpc::narrow(call);
+        }
         let mut rule = narrow(CLOSED, call);
         if RestLine::has_verb(call.params, "POST") && !COMPUTED.contains(&call.sent) {
             rule.flags = rule.flags.and(Flags::BROADCAST);
@@ -84,7 +98,7 @@ impl Adapter for Cosmos {
     }
 
     fn closed(&self) -> Vec<ClosedMethods> {
-        listed(CLOSED)
+        listed(CLOSED).into_iter().chain(grpc::closed()).collect()
     }
 
     fn settled(&self, call: CallView<'_>, _: &[u8], _: &Finality) -> Permanence {

@@ -110,7 +110,7 @@ mod tests {
         let table: Vec<_> = catalog()
             .map(|adapter| {
                 let facts = adapter.facts();
-                (facts.name.as_str(), facts.dialect, facts.batch, facts.ws, facts.grpc)
+                (facts.name.as_str(), facts.dialect, facts.batch, facts.ws, !facts.grpc.is_empty())
             })
             .collect();
         let evm = EVM.map(|name| (name, JsonRpc2, true, true, false));

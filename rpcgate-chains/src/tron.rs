@@ -1,4 +1,5 @@
-//! TRON, `/tron`: the HTTP API of a full node, `/wallet/<method>`, by `POST` and for reads by `GET` as well.
+//! TRON, `/tron`: the HTTP API of a full node, `/wallet/<method>`, by `POST` and for reads by `GET` as well, and the gRPC API
+//! of the same node in the proto package `protocol`.
 
 use crate::family::params::{at, may_have, member, number};
 use crate::family::{Closing, listed, marks};
@@ -12,7 +13,8 @@ use rpcgate_core::rest::Path;
 use std::sync::Arc;
 
 /// A block is solid once 19 of the 27 producers have built on it.
-static FACTS: Facts = Facts::rest("tron", "TRON").with_grpc(true).with_final_depth(19).with_max_lag(10);
+static FACTS: Facts =
+    Facts::rest("tron", "TRON").with_grpc(&["protocol"]).with_final_depth(19).with_max_lag(10);
 
 const METHODS: &[Method] = &[
     Method::new("getnodeinfo", 0).cached(CacheRule::Static),
@@ -28,12 +30,23 @@ const METHODS: &[Method] = &[
     Method::new("triggersmartcontract", 20),
     Method::new("getchainparameters", 1),
     Method::new("triggerconstantcontract", 1),
+    // The names of gRPC methods that do the same as one of those above.
+    Method::new("getblockbynum2", 10),
+    Method::new("createtransaction2", 15),
+    Method::new("triggercontract", 20),
 ];
 
 /// Names in lower case, since [`unlisted`](Tron::unlisted) compares them so.
 const CLOSED: &[Closing] = &[
     Closing::new(
-        &["addtransactionsign", "createaddress", "easytransfer*", "generateaddress", "gettransactionsign"],
+        &[
+            "addsign",
+            "addtransactionsign",
+            "createaddress",
+            "easytransfer*",
+            "generateaddress",
+            "gettransactionsign*",
+        ],
         "It takes a private key, or creates one; some sign and send in one call",
     ),
     Closing::new(
@@ -137,6 +150,7 @@ mod tests {
     use super::*;
     use crate::family::tests::{at as chain_at, judged, wrong};
     use rpcgate_core::cache_rule::Keep;
+    use rpcgate_core::grpc::GrpcPath;
 
     #[test]
     fn methods_of_the_wallet_api_are_served_and_no_other_path() {
@@ -167,6 +181,8 @@ mod tests {
             "easytransferbyprivate",
             "EasyTransfer",
             "gettransactionsign",
+            "gettransactionsign2",
+            "addsign",
             "addtransactionsign",
             "createaddress",
             "createshieldedtransaction",
@@ -177,6 +193,30 @@ mod tests {
         assert_eq!(wrong(&chain, &closed, Flags::CLOSED, true), [""; 0]);
         assert_eq!(wrong(&chain, &["createtransaction", "freezebalancev2"], Flags::CLOSED, false), [""; 0]);
         assert_eq!(wrong(&chain, &["broadcasttransaction", "broadcasthex"], Flags::BROADCAST, true), [""; 0]);
+    }
+
+    #[test]
+    fn a_grpc_method_has_the_rule_of_its_name_in_lower_case() {
+        let chain = chain_at(Tron, 0);
+        let found = |path: &str| chain.look_up_grpc(GrpcPath::parse(path).unwrap());
+        for (path, cu, metered) in [
+            ("/protocol.Wallet/GetNowBlock", 1, Some("getnowblock")),
+            ("/protocol.Wallet/GetAccount", 5, Some("getaccount")),
+            ("/protocol.Wallet/GetBlockByNum2", 10, Some("getblockbynum2")),
+            ("/protocol.Wallet/TriggerContract", 20, Some("triggercontract")),
+            ("/protocol.WalletSolidity/GetDelegatedResource", 1, None),
+        ] {
+            assert_eq!((found(path).rule.cu, found(path).metered), (cu, metered), "{path}");
+        }
+        let has = |path: &str, mark| found(path).rule.flags.has(mark);
+        for method in ["EasyTransferByPrivate", "GetTransactionSign2", "AddSign", "CreateShieldedTransaction"]
+        {
+            assert!(has(&format!("/protocol.Wallet/{method}"), Flags::CLOSED), "{method}");
+        }
+        assert!(has("/protocol.Wallet/ScanNoteByIvk", Flags::OPENABLE));
+        assert!(has("/protocol.Wallet/BroadcastTransaction", Flags::BROADCAST));
+        let node_info = found("/protocol.Wallet/GetNodeInfo").rule.cache;
+        assert_eq!(node_info, CacheRule::Never, "the table's answers are JSON");
     }
 
     #[test]

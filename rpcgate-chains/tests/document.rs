@@ -121,7 +121,7 @@ fn document() -> String {
             protocol(&*adapter),
             yes(facts.batch),
             yes(facts.ws),
-            yes(facts.grpc),
+            yes(!facts.grpc.is_empty()),
             facts.final_depth,
             facts.max_lag,
         )

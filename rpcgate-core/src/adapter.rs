@@ -2,6 +2,7 @@
 
 use crate::call::CallView;
 use crate::chain::{Dialect, Facts, Finality, Method, MethodRule};
+use crate::grpc::GrpcPath;
 use crate::refusal::Refusal;
 use crate::rest::Path;
 use crate::rest_method::RestMethod;
@@ -57,6 +58,14 @@ pub trait Adapter: Send + Sync + Debug + 'static {
     /// Called by [`Chain::narrow`](crate::chain::Chain::narrow), which applies the operator's changes afterwards.
     fn narrow(&self, call: CallView<'_>) -> MethodRule {
         call.rule
+    }
+
+    /// The rule of a gRPC call in one of the chain's [packages](crate::chain::Facts::grpc), given the rule that its method has
+    /// by name; by default that rule. Called once for each call. An adapter that needs the first message to decide marks
+    /// it [`COMMANDS`](crate::chain::Flags::COMMANDS): then that message is awaited before anything is sent to a node.
+    fn grpc(&self, path: GrpcPath<'_>, rule: MethodRule) -> MethodRule {
+        let _ = path;
+        rule
     }
 
     /// The calls that are closed to all callers although nodes would answer them, with the reasons. This is for documentation only:

@@ -11,6 +11,7 @@ pub mod clock;
 pub mod config;
 pub mod envelope;
 pub mod fault;
+pub mod grpc;
 pub mod in_flight;
 pub mod intern;
 #[cfg(feature = "journal")]

@@ -3,6 +3,7 @@
 use super::view::CallView;
 use crate::chain::{ChainName, Dialect, Found, MethodRule};
 use crate::envelope::{BadItem, Envelope};
+use crate::grpc::GrpcCall;
 use crate::rest::RestCall;
 
 /// One call: its position in the body, and its rule.
@@ -24,6 +25,8 @@ pub enum Payload {
     JsonRpc(Envelope),
     /// A REST call; its body is the request's.
     Rest(Box<RestCall>),
+    /// A gRPC call. The request's body is its first message, if that is held.
+    Grpc(Box<GrpcCall>),
     /// Something that is not a call; it is answered and counted nevertheless.
     Bad(BadItem),
     /// A request that was refused before its body was read.
@@ -33,7 +36,10 @@ pub enum Payload {
 /// The method name, in usage, of something that is not a call.
 pub const NO_METHOD: &str = "-";
 
-/// The method name, in usage, of a REST call whose own is longer than a name may be.
+/// The most bytes of a method's name in usage.
+const LONGEST_NAME: usize = 256;
+
+/// The method name, in usage, of a REST or gRPC call whose own is longer than a name may be.
 const LONG_METHOD: &str = "(other)";
 
 impl Call {
@@ -48,6 +54,12 @@ impl Call {
         Call { payload: Payload::Rest(Box::new(call)), rule: found.rule, metered }
     }
 
+    /// A gRPC call with the rule of its name.
+    pub fn grpc(call: GrpcCall, found: Found) -> Self {
+        let metered = if call.name().len() > LONGEST_NAME { Some(LONG_METHOD) } else { found.metered };
+        Call { payload: Payload::Grpc(Box::new(call)), rule: found.rule, metered }
+    }
+
     /// The placeholder for a call that could not be read.
     pub fn unread(payload: Payload) -> Self {
         Call { payload, rule: MethodRule::new(0), metered: Some(NO_METHOD) }
@@ -58,7 +70,7 @@ impl Call {
         match &self.payload {
             Payload::JsonRpc(envelope) => envelope.id.map(|id| id.of(body)),
             Payload::Bad(item) => item.id.map(|id| id.of(body)),
-            Payload::Rest(_) | Payload::Unread => None,
+            Payload::Rest(_) | Payload::Grpc(_) | Payload::Unread => None,
         }
     }
 
@@ -73,16 +85,18 @@ impl Call {
     /// The shape of its answer on a chain with this dialect.
     pub fn dialect(&self, chain: Dialect) -> Dialect {
         match self.payload {
-            Payload::Rest(_) => Dialect::Rest,
+            Payload::Rest(_) | Payload::Grpc(_) => Dialect::Rest,
             _ => chain,
         }
     }
 
-    /// The length of its own slice of the body, in bytes. A REST call has no slice: the whole body is its own.
+    /// The length of its own slice of the body, in bytes. A REST call has no slice: the whole body is its own. The length of
+    /// a gRPC call is that of its messages as far as they have arrived.
     pub fn len(&self) -> usize {
         match &self.payload {
             Payload::JsonRpc(envelope) => envelope.whole.len(),
             Payload::Bad(item) => item.whole.len(),
+            Payload::Grpc(call) => call.received(),
             Payload::Rest(_) | Payload::Unread => 0,
         }
     }
@@ -97,28 +111,40 @@ impl Call {
         match &self.payload {
             Payload::JsonRpc(envelope) => envelope.method.bytes(body),
             Payload::Rest(call) => call.name(),
+            Payload::Grpc(call) => call.sent().as_bytes(),
             _ => NO_METHOD.as_bytes(),
         }
     }
 
     /// The name under which it is metered.
     pub fn method<'a>(&'a self, body: &'a [u8]) -> &'a [u8] {
-        self.metered.map_or_else(|| self.sent(body), str::as_bytes)
+        match (self.metered, &self.payload) {
+            (Some(name), _) => name.as_bytes(),
+            (None, Payload::Grpc(call)) => call.name().as_bytes(),
+            (None, _) => self.sent(body),
+        }
     }
 
     /// The view of the call for gates and adapters.
     #[inline]
     pub fn view<'a>(&'a self, body: &'a [u8], chain: ChainName) -> CallView<'a> {
-        let (params, posted, is_rest) = match &self.payload {
+        let (mut is_rest, mut is_grpc) = (false, false);
+        let (params, posted) = match &self.payload {
             Payload::JsonRpc(envelope) => {
-                (envelope.params.map_or(&b""[..], |params| params.of(body)), &b""[..], false)
+                (envelope.params.map_or(&b""[..], |params| params.of(body)), &b""[..])
             }
-            Payload::Rest(call) => (call.line(), if call.has_body() { body } else { &[] }, true),
-            _ => (&b""[..], &b""[..], false),
+            Payload::Rest(call) => {
+                is_rest = true;
+                (call.line(), if call.has_body() { body } else { &[] })
+            }
+            Payload::Grpc(call) => {
+                is_grpc = true;
+                (call.path().as_bytes(), body)
+            }
+            _ => (&b""[..], &b""[..]),
         };
-        let sent = self.sent(body);
-        let method = self.metered.map_or(sent, str::as_bytes);
-        CallView { chain, method, sent, params, body: posted, is_rest, rule: self.rule }
+        let (sent, method) = (self.sent(body), self.method(body));
+        CallView { chain, method, sent, params, body: posted, is_rest, is_grpc, rule: self.rule }
     }
 }
 

@@ -12,12 +12,15 @@ pub struct CallView<'a> {
     pub method: &'a [u8],
     /// The name under which it was sent, with resolved escapes.
     pub sent: &'a [u8],
-    /// Its parameters as raw JSON; empty if there are none. For a REST call, its [line](crate::rest::RestCall::line).
+    /// Its parameters as raw JSON; empty if there are none. For a REST call, its [line](crate::rest::RestCall::line); for a
+    /// gRPC call, its [path](crate::grpc::GrpcCall::path).
     pub params: &'a [u8],
-    /// The body of a posted REST call; empty otherwise.
+    /// The body of a posted REST call; of a gRPC call its first message, if it is held; empty otherwise.
     pub body: &'a [u8],
     /// Whether it is a REST call.
     pub is_rest: bool,
+    /// Whether it is a gRPC call.
+    pub is_grpc: bool,
     /// The rule of its method.
     pub rule: MethodRule,
 }
@@ -30,7 +33,7 @@ impl<'a> CallView<'a> {
 
     /// The same for a method whose name may be no UTF-8.
     pub const fn of_bytes(chain: ChainName, method: &'a [u8], rule: MethodRule) -> Self {
-        CallView { chain, method, sent: method, params: b"", body: b"", is_rest: false, rule }
+        CallView { chain, method, sent: method, params: b"", body: b"", is_rest: false, is_grpc: false, rule }
     }
 
     /// The same with these parameters: raw JSON, or the line of a REST call.
@@ -44,6 +47,13 @@ impl<'a> CallView<'a> {
     #[must_use]
     pub const fn with_rest(mut self, line: &'a [u8], body: &'a [u8]) -> Self {
         (self.params, self.body, self.is_rest) = (line, body, true);
+        self
+    }
+
+    /// The same as a gRPC call of this path, whose first message is `message`.
+    #[must_use]
+    pub const fn with_grpc(mut self, path: &'a str, message: &'a [u8]) -> Self {
+        (self.params, self.body, self.is_grpc) = (path.as_bytes(), message, true);
         self
     }
 

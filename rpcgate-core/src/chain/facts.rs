@@ -35,8 +35,9 @@ pub struct Facts {
     /// Whether the chain has a WebSocket stream at `/ws/<path>`. A handshake for a chain without one is refused like one for
     /// a chain that does not exist.
     pub ws: bool,
-    /// Whether the chain has a gRPC service, found by the proto package of a call.
-    pub grpc: bool,
+    /// The proto packages whose gRPC calls are the chain's, each with the packages below it; none: the chain has no gRPC
+    /// service.
+    pub grpc: &'static [&'static str],
     /// The number of blocks on top of a block that make its data final for the cache. 0: final at once.
     pub final_depth: u64,
     /// The number of blocks that a node may be behind the others: about half a minute of blocks, and at least two.
@@ -56,7 +57,7 @@ impl Facts {
             rest: false,
             batch: true,
             ws: false,
-            grpc: false,
+            grpc: &[],
             final_depth: 0,
             max_lag: 2,
         }
@@ -103,10 +104,10 @@ impl Facts {
         self
     }
 
-    /// The same, with a gRPC entry or without.
+    /// The same, with a gRPC service in these proto packages and the packages below them. No two chains may share one.
     #[must_use]
-    pub const fn with_grpc(mut self, grpc: bool) -> Self {
-        self.grpc = grpc;
+    pub const fn with_grpc(mut self, packages: &'static [&'static str]) -> Self {
+        self.grpc = packages;
         self
     }
 

@@ -74,6 +74,12 @@ impl Flags {
         Flags(self.0 & !other.0)
     }
 
+    /// Those of these marks that are in `other`.
+    #[must_use]
+    pub const fn only(self, other: Flags) -> Flags {
+        Flags(self.0 & other.0)
+    }
+
     /// Whether all marks of `other` are set.
     pub const fn has(self, other: Flags) -> bool {
         self.0 & other.0 == other.0

@@ -17,7 +17,9 @@ pub use name::ChainName;
 pub use overrides::ChainOverrides;
 
 use crate::adapter::{Adapter, method_table};
+use crate::cache_rule::CacheRule;
 use crate::call::CallView;
+use crate::grpc::{GrpcPath, metered};
 use crate::rest::Path;
 use foldhash::fast::RandomState;
 use overrides::MethodOverride;
@@ -27,6 +29,9 @@ use std::time::Duration;
 
 /// The time that a call may take at the nodes if the operator sets none.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The marks of a method that no particular of a call removes.
+const KEPT: Flags = Flags::CLOSED.and(Flags::BLOCKED).and(Flags::FORBIDDEN);
 
 /// A chain with all settings applied: built at start and rebuilt after each change, otherwise only read.
 #[derive(Debug)]
@@ -134,6 +139,23 @@ impl Chain {
         }
     }
 
+    /// Whether a gRPC call of this path is the chain's.
+    pub fn has_grpc(&self, path: GrpcPath<'_>) -> bool {
+        self.facts().grpc.iter().any(|package| path.is_of(package))
+    }
+
+    /// The rule of a gRPC call: that of its method in lower case, as the adapter [adapts](Adapter::grpc) it. A method that is
+    /// closed, blocked or forbidden over HTTP is so over gRPC. Its answers are never cached: they are messages, and those of
+    /// the table are JSON.
+    pub fn look_up_grpc(&self, path: GrpcPath<'_>) -> Found {
+        let name = metered(path);
+        let found = self.look_up(&name);
+        let mut rule = self.adapter.grpc(path, found.rule);
+        rule.flags = rule.flags.and(found.rule.flags.only(KEPT));
+        rule.cache = CacheRule::Never;
+        Found { rule, ..found }
+    }
+
     /// The deadline of a call at the nodes, over all attempts and waits.
     pub fn timeout(&self) -> Duration {
         self.timeout
@@ -146,12 +168,12 @@ impl Chain {
         if !call.rule.flags.has(Flags::COMMANDS) {
             return call.rule;
         }
-        let mut rule = self.decided(call.sent, self.adapter.narrow(call));
-        for mark in [Flags::CLOSED, Flags::BLOCKED, Flags::FORBIDDEN] {
-            if call.rule.flags.has(mark) {
-                rule.flags = rule.flags.and(mark);
-            }
+        let name = if call.is_grpc { call.method } else { call.sent };
+        let mut rule = self.decided(name, self.adapter.narrow(call));
+        if call.is_grpc {
+            rule.cache = CacheRule::Never;
         }
+        rule.flags = rule.flags.and(call.rule.flags.only(KEPT));
         rule
     }
 
@@ -184,7 +206,6 @@ impl Chain {
 mod tests {
     use super::*;
     use crate::adapter::{NodeStatus, Permanence, Probe};
-    use crate::cache_rule::CacheRule;
     use crate::toy::Toy;
     use std::collections::BTreeSet;
 
@@ -237,6 +258,7 @@ mod tests {
                 params,
                 body: b"",
                 is_rest: false,
+                is_grpc: false,
                 rule,
             })
         };
@@ -256,6 +278,26 @@ mod tests {
         assert!(closed(ChainOverrides::default(), "run", b"[\"open?\"]"), "until the operator opens it");
         assert!(!closed(open(), "run", b"[\"open?\"]"));
         assert!(closed(open(), "shut", b"[]"), "no parameter opens a closed method");
+    }
+
+    #[test]
+    fn a_grpc_call_has_the_rule_of_its_method_in_lower_case_and_is_never_cached() {
+        let methods = |changes: ChainOverrides| {
+            let chain = chain(changes);
+            let path = GrpcPath::parse("/toy.Query/Toy_Read").unwrap();
+            chain.look_up_grpc(path)
+        };
+        let found = methods(ChainOverrides::default());
+        assert_eq!((found.rule.cu, found.metered), (5, Some("toy_read")));
+        assert_eq!(found.rule.cache, CacheRule::Never, "over HTTP it is kept for two seconds");
+        let changed = methods(ChainOverrides {
+            cu: vec![("toy_read".into(), 7)],
+            blocked: BTreeSet::from(["toy_read".into()]),
+            ..ChainOverrides::default()
+        });
+        assert_eq!((changed.rule.cu, changed.rule.flags.has(Flags::BLOCKED)), (7, true));
+        let probe = GrpcPath::parse("/toy.Query/Probe_x").unwrap();
+        assert!(chain(ChainOverrides::default()).look_up_grpc(probe).rule.flags.has(Flags::CLOSED));
     }
 
     #[test]

@@ -163,6 +163,7 @@ where
         let (want, body) = match target {
             Target::JsonRpc => (Want::Envelopes, request.into_body()),
             Target::Nothing(because) => (Want::Nothing(because), request.into_body()),
+            Target::Grpc => (Want::Nothing(|_| Refusal::NoRoute), request.into_body()),
             Target::Rest(path) => {
                 let (head, body) = request.into_parts();
                 let call = rest::call(&tally.chain, &head, &path).map(Box::new);

@@ -61,6 +61,8 @@ pub enum Target {
     JsonRpc,
     /// The one REST call of this path below the chain's own.
     Rest(Path),
+    /// The one gRPC call that its whole path is.
+    Grpc,
     /// Nothing that a node has: the refusal depends on the body.
     Nothing(fn(&[u8]) -> Refusal),
 }

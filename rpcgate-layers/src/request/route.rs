@@ -48,6 +48,7 @@ use http::Method;
 use http::header::HeaderMap;
 use rpcgate_core::adapter::Surface;
 use rpcgate_core::chain::{Chain, Chains};
+use rpcgate_core::grpc::GrpcPath;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::Path;
 use rpcgate_core::tally::Transport;
@@ -122,6 +123,9 @@ impl Entrance {
 
     /// Handshakes of WebSocket streams: `/ws/<chain>` ([`place_stream`]).
     pub const WS: Entrance = Entrance::new(Transport::Ws, place_stream);
+
+    /// gRPC calls: `/package.Service/Method` ([`place_grpc`]).
+    pub const GRPC: Entrance = Entrance::new(Transport::Grpc, place_grpc);
 
     /// Requests by `transport`, whose paths lead where `place` says.
     pub const fn new(transport: Transport, place: fn(&Chains, &Method, &str) -> RouteMatch) -> Self {
@@ -249,6 +253,16 @@ pub fn place(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
     }
 }
 
+/// Where `/package.Service/Method` leads: to the chain of the package, as a gRPC call. A path in another form, or of a
+/// package that no chain has, leads nowhere.
+pub fn place_grpc(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
+    let path = GrpcPath::parse(path).filter(|_| method == Method::POST);
+    match path.and_then(|path| chains.iter().find(|chain| chain.has_grpc(path))) {
+        Some(chain) => RouteMatch::Chain(chain.clone(), Target::Grpc),
+        None => RouteMatch::Nowhere(Refusal::NoRoute),
+    }
+}
+
 /// Where `/ws/<chain>` leads: to the calls that the messages of a stream are. A chain [without a
 /// stream](rpcgate_core::chain::Facts::ws) is refused like one that is not known.
 pub fn place_stream(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
@@ -350,6 +364,46 @@ mod tests {
             assert!(matches!(at(Method::GET, path), RouteMatch::Nowhere(Refusal::NoStream)), "{path}");
         }
         assert!(matches!(at(Method::POST, "/ws/toy"), RouteMatch::Nowhere(Refusal::NoStream)));
+    }
+
+    #[test]
+    fn a_grpc_call_is_routed_by_the_whole_labels_of_its_package() {
+        let facts = Facts::rest("coins", "Coins").with_grpc(&["protocol", "ibc"]);
+        let coins = Chain::deployed(Arc::new(ToyVariant { facts, more: Vec::new() }));
+        let chains = [Arc::new(coins), Fixture::new().chain].into_iter().collect();
+        let routed = |path: &str| match place_grpc(&chains, &Method::POST, path) {
+            RouteMatch::Chain(chain, Target::Grpc) => Some(chain.name().as_str()),
+            RouteMatch::Nowhere(Refusal::NoRoute) => None,
+            other => panic!("{path}: {other:?}"),
+        };
+        for path in ["/protocol.Wallet/GetNowBlock", "/protocol.a1.Wallet/Get", "/ibc.core.client.v1.Query/X"]
+        {
+            assert_eq!(routed(path), Some("coins"), "{path}");
+        }
+        for path in [
+            "/protocolx.Wallet/GetNowBlock",
+            "/xprotocol.Wallet/GetNowBlock",
+            "/x.protocol.Wallet/GetNowBlock",
+            "/protoco.Wallet/GetNowBlock",
+            "/protocol.Wallet/../x",
+            "/protocol.Wallet/%2e%2e/x",
+            "/./protocol.Wallet/GetNowBlock",
+            "//protocol.Wallet/GetNowBlock",
+            "/protocol.Wallet//GetNowBlock",
+            "/protocol.Wallet/GetNowBlock/",
+            "/protocol.Wallet%2fGetNowBlock",
+            "/protocol%2eWallet/GetNowBlock",
+            "/PROTOCOL.Wallet/GetNowBlock",
+            "/protocol.wallet/GetNowBlock",
+            "/protocol/GetNowBlock",
+            "/coins.Wallet/GetNowBlock",
+            "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+            "/coins",
+        ] {
+            assert_eq!(routed(path), None, "{path}");
+        }
+        let get = place_grpc(&chains, &Method::GET, "/protocol.Wallet/GetNowBlock");
+        assert!(matches!(get, RouteMatch::Nowhere(Refusal::NoRoute)), "every gRPC call is posted");
     }
 
     #[tokio::test]
