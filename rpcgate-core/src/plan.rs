@@ -1,5 +1,5 @@
-//! Plans: how many requests a key may make, how many heavy calls its project may make, what a Compute Unit costs, and how
-//! many projects, keys and other resources a tenant may have.
+//! Plans: how many requests a key may make, how many heavy calls its project may make, what a Compute Unit costs, how many
+//! WebSocket streams may be open, and how many projects, keys and other resources a tenant may have.
 
 use std::fmt;
 use std::str::FromStr;
@@ -97,6 +97,10 @@ pub struct Plan {
     pub heavy_per_minute: u64,
     /// Price of a Compute Unit.
     pub price: Price,
+    /// WebSocket streams a project may have open, at each gateway.
+    pub ws_connections: u32,
+    /// WebSocket streams a key may have open, at each gateway. Never more than its project may have.
+    pub ws_connections_per_key: u32,
     /// How many resources of each kind a tenant may have.
     pub counts: Counts,
 }
@@ -115,8 +119,6 @@ pub struct Counts {
     pub webhooks_per_project: u32,
     /// Subscriptions of a webhook.
     pub subscriptions_per_webhook: u32,
-    /// WebSocket streams of a project.
-    pub streams_per_project: u32,
 }
 
 impl Counts {
@@ -125,20 +127,18 @@ impl Counts {
 
     /// The default counts of a tier.
     pub const fn of(tier: Tier) -> Counts {
-        let (owned, keys_per_project, webhooks_per_project, subscriptions_per_webhook, streams_per_project) =
-            match tier {
-                Tier::Free => (3, 10, 2, 20, 5),
-                Tier::Standard => (20, 50, 10, 100, 50),
-                Tier::Premium => (100, 200, 50, 500, 200),
-                Tier::Enterprise => (1_000, 1_000, 200, 5_000, 2_000),
-            };
+        let (owned, keys_per_project, webhooks_per_project, subscriptions_per_webhook) = match tier {
+            Tier::Free => (3, 10, 2, 20),
+            Tier::Standard => (20, 50, 10, 100),
+            Tier::Premium => (100, 200, 50, 500),
+            Tier::Enterprise => (1_000, 1_000, 200, 5_000),
+        };
         Counts {
             projects: owned,
             keys_per_project,
             members: owned,
             webhooks_per_project,
             subscriptions_per_webhook,
-            streams_per_project,
         }
     }
 }
@@ -146,11 +146,11 @@ impl Counts {
 impl Plan {
     /// The default figures of a tier.
     pub const fn of(tier: Tier) -> Plan {
-        let (per_minute, per_hour, per_day, heavy_per_minute, price) = match tier {
-            Tier::Free => (10, 500, 10_000, 6, 0),
-            Tier::Standard => (50, 2_500, 50_000, 30, 1_000_000_000),
-            Tier::Premium => (100, 5_000, 100_000, 60, 500_000_000),
-            Tier::Enterprise => (1_000, 50_000, 1_000_000, 600, 200_000_000),
+        let (per_minute, per_hour, per_day, heavy_per_minute, price, ws_connections) = match tier {
+            Tier::Free => (10, 500, 10_000, 6, 0, 5),
+            Tier::Standard => (50, 2_500, 50_000, 30, 1_000_000_000, 50),
+            Tier::Premium => (100, 5_000, 100_000, 60, 500_000_000, 200),
+            Tier::Enterprise => (1_000, 50_000, 1_000_000, 600, 200_000_000, 2_000),
         };
         Plan {
             tier,
@@ -159,6 +159,8 @@ impl Plan {
             per_day,
             heavy_per_minute,
             price: Price(price),
+            ws_connections,
+            ws_connections_per_key: ws_connections,
             counts: Counts::of(tier),
         }
     }
@@ -181,6 +183,35 @@ impl Plan {
     #[must_use]
     pub const fn with_price(mut self, price: Price) -> Self {
         self.price = price;
+        self
+    }
+
+    /// The same with another number of open WebSocket streams of a project. The number of a key follows it, unless it was set
+    /// [lower](Plan::with_ws_connections_per_key); even then it is never more than the project's.
+    ///
+    /// ```
+    /// use rpcgate_core::plan::{Plan, Tier};
+    ///
+    /// let plan = Plan::of(Tier::Free).with_ws_connections(8);
+    /// assert_eq!((plan.ws_connections, plan.ws_connections_per_key), (8, 8));
+    /// let plan = plan.with_ws_connections_per_key(2).with_ws_connections(9);
+    /// assert_eq!((plan.ws_connections, plan.ws_connections_per_key), (9, 2));
+    /// ```
+    #[must_use]
+    pub const fn with_ws_connections(mut self, ws_connections: u32) -> Self {
+        if self.ws_connections_per_key >= self.ws_connections || self.ws_connections_per_key > ws_connections
+        {
+            self.ws_connections_per_key = ws_connections;
+        }
+        self.ws_connections = ws_connections;
+        self
+    }
+
+    /// The same with another number of open WebSocket streams of a key, no more than of its project.
+    #[must_use]
+    pub const fn with_ws_connections_per_key(mut self, per_key: u32) -> Self {
+        self.ws_connections_per_key =
+            if per_key < self.ws_connections { per_key } else { self.ws_connections };
         self
     }
 
@@ -227,20 +258,33 @@ mod tests {
     fn the_plans_have_their_counts() {
         let rows = Tier::ALL.map(Plan::of).map(|plan| {
             let Counts { projects, keys_per_project, members, .. } = plan.counts;
-            let Counts { webhooks_per_project, subscriptions_per_webhook, streams_per_project, .. } =
-                plan.counts;
-            let later = [webhooks_per_project, subscriptions_per_webhook, streams_per_project];
-            ([projects, keys_per_project, members], later)
+            let Counts { webhooks_per_project, subscriptions_per_webhook, .. } = plan.counts;
+            let of_webhooks = [webhooks_per_project, subscriptions_per_webhook];
+            let streams = (plan.ws_connections, plan.ws_connections_per_key);
+            ([projects, keys_per_project, members], of_webhooks, streams)
         });
         assert_eq!(
             rows,
             [
-                ([3, 10, 3], [2, 20, 5]),
-                ([20, 50, 20], [10, 100, 50]),
-                ([100, 200, 100], [50, 500, 200]),
-                ([1_000, 1_000, 1_000], [200, 5_000, 2_000]),
+                ([3, 10, 3], [2, 20], (5, 5)),
+                ([20, 50, 20], [10, 100], (50, 50)),
+                ([100, 200, 100], [50, 500], (200, 200)),
+                ([1_000, 1_000, 1_000], [200, 5_000], (2_000, 2_000)),
             ]
         );
+    }
+
+    #[test]
+    fn the_streams_of_a_key_follow_those_of_the_project_unless_they_are_fewer() {
+        let of = |plan: Plan| (plan.ws_connections, plan.ws_connections_per_key);
+        let free = Plan::of(Tier::Free);
+        assert_eq!(of(free.with_ws_connections(50)), (50, 50));
+        assert_eq!(of(free.with_ws_connections(0)), (0, 0));
+        let fewer = free.with_ws_connections_per_key(2);
+        assert_eq!(of(fewer), (5, 2));
+        assert_eq!(of(fewer.with_ws_connections(50)), (50, 2));
+        assert_eq!(of(fewer.with_ws_connections(1)), (1, 1));
+        assert_eq!(of(free.with_ws_connections_per_key(9)), (5, 5), "a key has no more than its project");
     }
 
     #[test]

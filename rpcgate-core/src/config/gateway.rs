@@ -4,6 +4,7 @@ use super::fields::{Fields, Table};
 use super::problem::Problem;
 use super::secret::Secret;
 use super::units::{DAY, GIB, HOUR, KIB, MIB, MILLI, SECOND};
+use super::ws::WsSettings;
 use ipnet::IpNet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ pub struct GatewaySettings {
     /// Limits of requests.
     pub limits: LimitSettings,
     /// WebSocket streams.
-    pub ws: Ws,
+    pub ws: WsSettings,
 }
 
 impl Default for GatewaySettings {
@@ -44,7 +45,7 @@ impl Default for GatewaySettings {
             reply_max: 64 * MIB,
             tls: Tls::default(),
             limits: LimitSettings::default(),
-            ws: Ws::default(),
+            ws: WsSettings::default(),
         }
     }
 }
@@ -166,31 +167,5 @@ impl Table for LimitSettings {
             let why = "must not be smaller than gateway.limits.body".into();
             f.wrong(&["bodies_total", "body"], |key| Problem::Invalid { key, why });
         }
-    }
-}
-
-/// `[gateway.ws]`.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Ws {
-    /// Calls per second on one stream; 0: no limit.
-    pub calls_per_second: u32,
-    /// Time between pings.
-    pub ping: Duration,
-    /// The size of one message in bytes, with all its fragments.
-    pub message: u64,
-}
-
-impl Default for Ws {
-    fn default() -> Self {
-        Ws { calls_per_second: 0, ping: 30 * SECOND, message: 16 * MIB }
-    }
-}
-
-impl Table for Ws {
-    fn fields<F: Fields>(&mut self, f: &mut F) {
-        f.number("calls_per_second", &mut self.calls_per_second, 0..=u32::MAX);
-        f.duration("ping", &mut self.ping, SECOND..=HOUR);
-        f.size("message", &mut self.message, KIB..=GIB);
     }
 }

@@ -60,13 +60,14 @@ mod url;
 mod value;
 mod webhooks;
 mod write;
+mod ws;
 
 pub use account::KnownKey;
 pub use admin::{Admin, ChallengeKind, ChallengeSettings, Jwt, MailSettings};
 pub use cache::CacheSettings;
 pub use chain::ChainSettings;
 pub use database::{Database, Redis};
-pub use gateway::{GatewaySettings, LimitSettings, Tls, Ws};
+pub use gateway::{GatewaySettings, LimitSettings, Tls};
 pub use journal::{JournalSettings, OnFull};
 pub use key::KeySettings;
 pub use load::{LoadError, Sources};
@@ -83,6 +84,7 @@ pub use telemetry::{LogFormat, Telemetry};
 pub use tenant::TenantSettings;
 pub use url::Url;
 pub use webhooks::Webhooks;
+pub use ws::WsSettings;
 
 use fields::{Fields, Lister, Names, Table};
 use reading::Reading;

@@ -17,6 +17,10 @@ pub struct PlanChange {
     pub heavy_per_minute: Option<u64>,
     /// Price of a Compute Unit.
     pub price: Option<Price>,
+    /// WebSocket streams a project may have open, at each gateway.
+    pub ws_connections: Option<u32>,
+    /// WebSocket streams a key may have open, at each gateway.
+    pub ws_connections_per_key: Option<u32>,
     /// How many resources of each kind a tenant may have.
     pub counts: CountsChange,
 }
@@ -34,8 +38,6 @@ pub struct CountsChange {
     pub webhooks_per_project: Option<u32>,
     /// Subscriptions of a webhook.
     pub subscriptions_per_webhook: Option<u32>,
-    /// WebSocket streams of a project.
-    pub streams_per_project: Option<u32>,
 }
 
 impl CountsChange {
@@ -46,7 +48,6 @@ impl CountsChange {
         counts.webhooks_per_project = self.webhooks_per_project.unwrap_or(counts.webhooks_per_project);
         counts.subscriptions_per_webhook =
             self.subscriptions_per_webhook.unwrap_or(counts.subscriptions_per_webhook);
-        counts.streams_per_project = self.streams_per_project.unwrap_or(counts.streams_per_project);
     }
 }
 
@@ -58,6 +59,12 @@ impl PlanChange {
         plan.per_day = self.per_day.unwrap_or(plan.per_day);
         plan.heavy_per_minute = self.heavy_per_minute.unwrap_or(plan.heavy_per_minute);
         plan.price = self.price.unwrap_or(plan.price);
+        if let Some(ws_connections) = self.ws_connections {
+            *plan = plan.with_ws_connections(ws_connections);
+        }
+        if let Some(per_key) = self.ws_connections_per_key {
+            *plan = plan.with_ws_connections_per_key(per_key);
+        }
         self.counts.apply(&mut plan.counts);
     }
 }
@@ -108,6 +115,20 @@ impl Overlay {
 mod tests {
     use super::*;
     use crate::config::Input;
+
+    #[test]
+    fn streams_that_operators_set_override_those_of_the_file_and_a_key_has_no_more_than_its_project() {
+        let of = |ws_connections, ws_connections_per_key| {
+            let mut plan = Plan::of(Tier::Free).with_ws_connections(10).with_ws_connections_per_key(4);
+            PlanChange { ws_connections, ws_connections_per_key, ..PlanChange::default() }.apply(&mut plan);
+            (plan.ws_connections, plan.ws_connections_per_key)
+        };
+        assert_eq!(of(None, None), (10, 4));
+        assert_eq!(of(Some(20), None), (20, 4));
+        assert_eq!(of(Some(20), Some(7)), (20, 7));
+        assert_eq!(of(Some(3), Some(7)), (3, 3));
+        assert_eq!(of(None, Some(99)), (10, 10));
+    }
 
     #[test]
     fn operators_override_the_file_and_neither_alone_enables_a_chain() {

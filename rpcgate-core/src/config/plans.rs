@@ -1,6 +1,7 @@
 //! `[plans]`: the four tiers, and how a batch is counted.
 
 use super::fields::{Fields, Table};
+use super::problem::Problem;
 use crate::plan::{BatchCounts, Counts, Plan, Tier};
 
 /// `[plans]`.
@@ -70,12 +71,19 @@ impl Table for Plan {
         f.number("per_day", &mut self.per_day, 1..=MOST);
         f.number("heavy_per_minute", &mut self.heavy_per_minute, 0..=MOST);
         f.value("price_per_cu", &mut self.price);
+        let mut ws_connections = self.ws_connections;
+        f.number("ws_connections", &mut ws_connections, 0..=Counts::MOST);
+        *self = self.with_ws_connections(ws_connections);
+        f.number("ws_connections_per_key", &mut self.ws_connections_per_key, 0..=Counts::MOST);
         let counts = &mut self.counts;
         f.number("projects", &mut counts.projects, 0..=Counts::MOST);
         f.number("keys_per_project", &mut counts.keys_per_project, 0..=Counts::MOST);
         f.number("members", &mut counts.members, 0..=Counts::MOST);
         f.number("webhooks_per_project", &mut counts.webhooks_per_project, 0..=Counts::MOST);
         f.number("subscriptions_per_webhook", &mut counts.subscriptions_per_webhook, 0..=Counts::MOST);
-        f.number("streams_per_project", &mut counts.streams_per_project, 0..=Counts::MOST);
+        if self.ws_connections_per_key > self.ws_connections {
+            let why = "must not be larger than ws_connections beside it".into();
+            f.wrong(&["ws_connections_per_key", "ws_connections"], |key| Problem::Invalid { key, why });
+        }
     }
 }

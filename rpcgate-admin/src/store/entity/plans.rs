@@ -18,7 +18,10 @@ pub(crate) struct Model {
     pub(crate) members: Option<i64>,
     pub(crate) webhooks_per_project: Option<i64>,
     pub(crate) subscriptions_per_webhook: Option<i64>,
-    pub(crate) streams_per_project: Option<i64>,
+    /// The column keeps its first name: a gateway of an earlier version could not read its plans after a new one.
+    #[sea_orm(column_name = "streams_per_project")]
+    pub(crate) ws_connections: Option<i64>,
+    pub(crate) ws_connections_per_key: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

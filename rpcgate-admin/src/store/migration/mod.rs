@@ -13,6 +13,7 @@ mod notifications;
 mod summed_place;
 mod sums;
 mod usage;
+mod ws_connections;
 
 use sea_orm::DynIden;
 use sea_orm::sea_query::{Alias, IntoIden};
@@ -31,6 +32,7 @@ impl MigratorTrait for Management {
             Box::new(cooled_keys::CooledKeys),
             Box::new(counts::Counts),
             Box::new(mail_tokens::MailTokens),
+            Box::new(ws_connections::WsConnections),
         ]
     }
 
@@ -65,6 +67,8 @@ mod tests {
     use crate::store::{Role, Store, User, UserId, url_of};
     use rpcgate_core::caller::{ProjectId, TenantId};
     use rpcgate_core::clock::Time;
+    use rpcgate_core::config::PlanChange;
+    use rpcgate_core::plan::Tier;
     use sea_orm::ConnectionTrait;
 
     const FIRST: &str = "
@@ -74,6 +78,20 @@ mod tests {
         INSERT INTO projects VALUES
             (x'00000000000000000000000000000003', x'00000000000000000000000000000002', 'p', '[]', '[]', 8);
     ";
+
+    #[tokio::test]
+    async fn streams_that_operators_set_before_a_key_had_a_limit_of_its_own_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("rpcgate.db");
+        let old = sea_orm::Database::connect(format!("sqlite://{}?mode=rwc", file.display())).await.unwrap();
+        Management::up(&old, Some(7)).await.unwrap();
+        let set = "INSERT INTO plans (tier, streams_per_project) VALUES ('free', 9)";
+        old.execute_unprepared(set).await.unwrap();
+        old.close().await.unwrap();
+        let store = Store::open(&url_of(&file), true).await.unwrap();
+        let kept = PlanChange { ws_connections: Some(9), ..PlanChange::default() };
+        assert_eq!(store.plan_changes().await.unwrap(), [(Tier::Free, kept)].into());
+    }
 
     #[tokio::test]
     async fn rows_of_the_first_schema_are_kept() {

@@ -28,13 +28,14 @@ pub(super) fn plan(row: &Model) -> Result<PlanChange, StoreError> {
         per_day: figure(row.per_day)?,
         heavy_per_minute: figure(row.heavy_per_minute)?,
         price: figure(row.price)?.map(Price),
+        ws_connections: small(row.ws_connections)?,
+        ws_connections_per_key: small(row.ws_connections_per_key)?,
         counts: CountsChange {
             projects: small(row.projects)?,
             keys_per_project: small(row.keys_per_project)?,
             members: small(row.members)?,
             webhooks_per_project: small(row.webhooks_per_project)?,
             subscriptions_per_webhook: small(row.subscriptions_per_webhook)?,
-            streams_per_project: small(row.streams_per_project)?,
         },
     })
 }
@@ -84,6 +85,12 @@ impl Store {
             (Column::PerDay, "per_day", change.per_day),
             (Column::HeavyPerMinute, "heavy_per_minute", change.heavy_per_minute),
             (Column::Price, "price_per_cu", change.price.map(|price| price.0)),
+            (Column::WsConnections, "ws_connections", change.ws_connections.map(u64::from)),
+            (
+                Column::WsConnectionsPerKey,
+                "ws_connections_per_key",
+                change.ws_connections_per_key.map(u64::from),
+            ),
             (Column::Projects, "projects", counts.projects.map(u64::from)),
             (Column::KeysPerProject, "keys_per_project", counts.keys_per_project.map(u64::from)),
             (Column::Members, "members", counts.members.map(u64::from)),
@@ -93,7 +100,6 @@ impl Store {
                 "subscriptions_per_webhook",
                 counts.subscriptions_per_webhook.map(u64::from),
             ),
-            (Column::StreamsPerProject, "streams_per_project", counts.streams_per_project.map(u64::from)),
         ];
         let given: Vec<Column> = figures.iter().filter(|f| f.2.is_some()).map(|f| f.0).collect();
         if given.is_empty() {

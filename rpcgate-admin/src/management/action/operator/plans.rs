@@ -47,12 +47,13 @@ pub async fn update(
     ];
     let counts = &change.counts;
     let counts = [
+        ("ws_connections", change.ws_connections),
+        ("ws_connections_per_key", change.ws_connections_per_key),
         ("projects", counts.projects),
         ("keys_per_project", counts.keys_per_project),
         ("members", counts.members),
         ("webhooks_per_project", counts.webhooks_per_project),
         ("subscriptions_per_webhook", counts.subscriptions_per_webhook),
-        ("streams_per_project", counts.streams_per_project),
     ];
     for (field, count) in counts {
         if count.is_some_and(|count| count > Counts::MOST) {

@@ -29,6 +29,10 @@ pub struct PlanFigures {
     /// Price of a Compute Unit in US dollars.
     #[schema(example = 0.001)]
     pub price_per_cu: f64,
+    /// WebSocket streams a project may have open, at each gateway.
+    pub ws_connections: u32,
+    /// WebSocket streams a key may have open, at each gateway.
+    pub ws_connections_per_key: u32,
     /// Projects of a tenant, at most.
     pub projects: u32,
     /// Usable keys of a project, at most.
@@ -39,8 +43,6 @@ pub struct PlanFigures {
     pub webhooks_per_project: u32,
     /// Subscriptions of a webhook, at most.
     pub subscriptions_per_webhook: u32,
-    /// WebSocket streams of a project, at most.
-    pub streams_per_project: u32,
 }
 
 impl From<plan::Plan> for PlanFigures {
@@ -52,12 +54,13 @@ impl From<plan::Plan> for PlanFigures {
             per_day: plan.per_day,
             heavy_per_minute: plan.heavy_per_minute,
             price_per_cu: plan.price.usd(),
+            ws_connections: plan.ws_connections,
+            ws_connections_per_key: plan.ws_connections_per_key,
             projects: plan.counts.projects,
             keys_per_project: plan.counts.keys_per_project,
             members: plan.counts.members,
             webhooks_per_project: plan.counts.webhooks_per_project,
             subscriptions_per_webhook: plan.counts.subscriptions_per_webhook,
-            streams_per_project: plan.counts.streams_per_project,
         }
     }
 }
@@ -82,6 +85,13 @@ pub struct PlanChangeJson {
     /// Price of a Compute Unit in US dollars.
     #[schema(minimum = 0, maximum = 1000)]
     pub price_per_cu: Option<f64>,
+    /// WebSocket streams a project may have open, at each gateway. Open ones beyond that stay.
+    #[schema(maximum = 1_000_000)]
+    pub ws_connections: Option<u32>,
+    /// WebSocket streams a key may have open, at each gateway; as many as its project may unless this is set, and never
+    /// more. Open ones beyond that stay.
+    #[schema(maximum = 1_000_000)]
+    pub ws_connections_per_key: Option<u32>,
     /// Projects of a tenant, at most. Existing ones beyond that stay.
     #[schema(maximum = 1_000_000)]
     pub projects: Option<u32>,
@@ -97,9 +107,6 @@ pub struct PlanChangeJson {
     /// Subscriptions of a webhook, at most. Existing ones beyond that stay.
     #[schema(maximum = 1_000_000)]
     pub subscriptions_per_webhook: Option<u32>,
-    /// WebSocket streams of a project, at most. Existing ones beyond that stay.
-    #[schema(maximum = 1_000_000)]
-    pub streams_per_project: Option<u32>,
 }
 
 /// Read the limits of a plan
@@ -133,9 +140,18 @@ pub async fn update(
         members: change.members,
         webhooks_per_project: change.webhooks_per_project,
         subscriptions_per_webhook: change.subscriptions_per_webhook,
-        streams_per_project: change.streams_per_project,
     };
     let PlanChangeJson { per_minute, per_hour, per_day, heavy_per_minute, .. } = change;
-    let change = config::PlanChange { per_minute, per_hour, per_day, heavy_per_minute, price, counts };
+    let PlanChangeJson { ws_connections, ws_connections_per_key, .. } = change;
+    let change = config::PlanChange {
+        per_minute,
+        per_hour,
+        per_day,
+        heavy_per_minute,
+        price,
+        ws_connections,
+        ws_connections_per_key,
+        counts,
+    };
     Ok(Json(action::operator::plans::update(&app, &actor, &tier, change).await?.into()))
 }

@@ -234,8 +234,8 @@ async fn only_the_given_limits_of_a_plan_change() {
     let get = async || ask(&site, &operator, Method::GET, "/plans/free", Value::Null).await;
     let plan = |minute: u64, price: f64| {
         json!({"tier": "free", "per_minute": minute, "per_hour": 600, "per_day": 10_000, "heavy_per_minute": 6,
-            "price_per_cu": price, "projects": 3, "keys_per_project": 10, "members": 3,
-            "webhooks_per_project": 2, "subscriptions_per_webhook": 20, "streams_per_project": 5})
+            "price_per_cu": price, "ws_connections": 5, "ws_connections_per_key": 5, "projects": 3, "keys_per_project": 10, "members": 3,
+            "webhooks_per_project": 2, "subscriptions_per_webhook": 20})
     };
     assert_eq!(get().await, (200, plan(10, 0.0)));
     let put = async |body| ask(&site, &operator, Method::PUT, "/plans/free", body).await;
@@ -251,8 +251,18 @@ async fn only_the_given_limits_of_a_plan_change() {
         counted[field] = count.into();
         assert_eq!(put(json!({field: count})).await, (200, counted.clone()));
     }
+    for (change, streams) in [
+        (json!({"ws_connections": 8}), (8, 8)),
+        (json!({"ws_connections_per_key": 2}), (8, 2)),
+        (json!({"ws_connections": 9}), (9, 2)),
+    ] {
+        (counted["ws_connections"], counted["ws_connections_per_key"]) = (streams.0.into(), streams.1.into());
+        assert_eq!(put(change).await, (200, counted.clone()));
+    }
     for body in [
         json!({"per_minute": 0}),
+        json!({"ws_connections": 1_000_001}),
+        json!({"ws_connections_per_key": 1_000_001}),
         json!({"per_day": 1_000_000_000_001_u64}),
         json!({"price_per_cu": -1}),
         json!({"price_per_cu": 1001}),

@@ -188,7 +188,7 @@ fn rows() -> Vec<Row> {
         writes("operator_update_plan", OPERATORS, &[Tier]).with(|_| json!({
             "per_minute": 7, "per_hour": 70, "per_day": 700, "heavy_per_minute": 3, "price_per_cu": 0.5,
             "projects": 4, "keys_per_project": 11, "members": 21, "webhooks_per_project": 3,
-            "subscriptions_per_webhook": 21, "streams_per_project": 6})),
+            "subscriptions_per_webhook": 21, "ws_connections": 6, "ws_connections_per_key": 4})),
         // catalog
         reads("list_plans", USERS, &[]),
         reads("list_chains", USERS, &[]),
