@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-pub use crate::transport::Transport;
+pub use crate::transport::{Transport, Transports};
 
 /// The backends that a tally settles with, shared by all of a gateway's tallies.
 #[derive(Clone, Debug)]

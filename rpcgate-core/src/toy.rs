@@ -6,7 +6,8 @@ use crate::call::CallView;
 use crate::chain::{Facts, Finality, Flags, Method, MethodRule};
 
 /// The chain at `/toy`: `toy_id` costs nothing and is static, `toy_read` is cached for 2 s, `toy_block` is immutable,
-/// `toy_scan` is heavy, `toy_send` a broadcast; `probe_*` can be opened, `admin_*` is closed. It has a WebSocket stream.
+/// `toy_scan` is heavy, `toy_send` a broadcast; `probe_*` can be opened, `admin_*` is closed. It has a WebSocket stream, and
+/// the proto package `toy`.
 #[derive(Debug)]
 pub struct Toy;
 
@@ -15,6 +16,7 @@ impl Adapter for Toy {
         static FACTS: Facts = Facts::json_rpc("toy", "Toy")
             .with_aliases(&["playground"])
             .with_ws(true)
+            .with_grpc(&["toy"])
             .with_final_depth(2)
             .with_max_lag(3);
         &FACTS

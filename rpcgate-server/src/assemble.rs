@@ -17,7 +17,7 @@ use rpcgate_core::clock::Clock;
 use rpcgate_core::config::Config;
 use rpcgate_core::memory::MemoryBudget;
 use rpcgate_core::secret::KeyHash;
-use rpcgate_core::tally::Accounting;
+use rpcgate_core::tally::{Accounting, Transports};
 use rpcgate_layers::call::body::BodyLimits;
 use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::nodes::{Pool, Pools};
@@ -31,14 +31,16 @@ use std::sync::Arc;
 /// The pools at work, by chain.
 pub(crate) type PoolMap = HashMap<&'static str, Arc<Pool>>;
 
-/// Every chain of the catalog with the settings of `config`, served if it has a pool. Heads of `before` are kept.
+/// Every chain of the catalog with the settings of `config`, served by the transports that its pool has. Heads of `before` are
+/// kept.
 pub(crate) fn chains(config: &Config, pools: &PoolMap, before: &Chains) -> Chains {
     let chain = |adapter: Arc<dyn rpcgate_core::adapter::Adapter>| {
         let name = adapter.facts().name.as_str();
         let changes =
             config.chains.get(name).map(rpcgate_core::config::ChainSettings::changes).unwrap_or_default();
         let head = before.get(name).map_or_else(Arc::<ChainHead>::default, |chain| chain.head().clone());
-        Arc::new(Chain::new(adapter, changes, pools.contains_key(name), head))
+        let served = pools.get(name).map_or(Transports::NONE, |pool| pool.transports());
+        Arc::new(Chain::new(adapter, changes, served, head))
     };
     rpcgate_chains::catalog().map(chain).collect()
 }
@@ -157,6 +159,7 @@ impl Directory for FileDirectory {
 mod tests {
     use super::*;
     use rpcgate_core::config::Input;
+    use rpcgate_core::tally::Transport;
 
     fn config(text: &str) -> Config {
         Config::read(&Input { chains: &["eth"], file: Some(("f", text)), ..Input::default() }).unwrap()
@@ -194,5 +197,28 @@ mod tests {
             (true, Some(7), 9)
         );
         assert!(!some.get("btc").unwrap().is_served());
+    }
+
+    #[test]
+    fn a_chain_is_served_by_the_transports_of_its_nodes_as_far_as_it_has_them() {
+        let text = "[chains.solana]\nnodes = [\"ws://h/\", \"http://h/\"]\n[chains.eth]\nnodes = [\"ws://h/\"]\n\
+                    [chains.tron]\nnodes = [\"grpc://h/\", \"http://h/\"]\n[chains.btc]\nnodes = [\"ws://h/\"]\n";
+        let names = ["solana", "eth", "tron", "btc"];
+        let config =
+            Config::read(&Input { chains: &names, file: Some(("f", text)), ..Input::default() }).unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(rpcgate_core::clock::SystemClock::new());
+        let pool = |name| {
+            let adapter = rpcgate_chains::by_path(name).unwrap();
+            (name, crate::nodes::pool(adapter.facts(), &config.chains[name], &clock).unwrap().unwrap())
+        };
+        let all = chains(&config, &names.map(pool).into(), &Chains::default());
+        let served = |name| {
+            let chain = all.get(name).unwrap();
+            [Transport::Http, Transport::Ws, Transport::Grpc].map(|transport| chain.serves(transport))
+        };
+        assert_eq!(served("solana"), [false, true, false]);
+        assert_eq!(served("eth"), [false, true, false]);
+        assert_eq!(served("tron"), [true, false, true]);
+        assert!(!all.get("btc").unwrap().is_served(), "it has no streams");
     }
 }

@@ -10,8 +10,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The pool of a chain with these facts; `None` if the chain is off or has no node that takes HTTP. The error is the end of a
-/// sentence.
+/// The pool of a chain with these facts; `None` if the chain is off or has no node. The error is the end of a sentence.
 pub(crate) fn pool(
     facts: &Facts,
     config: &config::ChainSettings,
@@ -20,9 +19,8 @@ pub(crate) fn pool(
     if !config.enabled {
         return Ok(None);
     }
-    // So far all calls use HTTP, so a node that has only other addresses would never be used.
-    let nodes = config.nodes.iter().filter_map(|settings| Some((settings, settings.url.as_ref()?)));
-    let nodes = nodes.map(|(settings, url)| node(settings, url)).collect::<Result<Vec<_>, _>>()?;
+    let nodes = config.nodes.iter().filter_map(|settings| node(settings).transpose());
+    let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
     let limits = PoolLimits::default()
         .with_retry(RetryPolicy::default().with_deadline(config.timeout))
         .with_in_flight(config.max_in_flight as usize)
@@ -69,16 +67,22 @@ pub(crate) fn is_same_pool(a: &config::ChainSettings, b: &config::ChainSettings)
     a.nodes == b.nodes && bounds(a) == bounds(b)
 }
 
-/// The node that takes HTTP at `http`, with its other addresses.
-fn node(settings: &config::NodeSettings, http: &config::Url) -> Result<NodeConfig, String> {
-    let mut node = NodeConfig::new(address(settings, ("url", http), Transport::Http)?);
-    for (key, url, transport) in
-        [("ws", &settings.ws, Transport::Ws), ("grpc", &settings.grpc, Transport::Grpc)]
-    {
-        if let Some(url) = url {
-            node = node.with_address(address(settings, (key, url), transport)?);
-        }
+/// The node with its addresses; `None` if it has none.
+fn node(settings: &config::NodeSettings) -> Result<Option<NodeConfig>, String> {
+    let mut node = None;
+    for (key, url, transport) in [
+        ("url", &settings.url, Transport::Http),
+        ("ws", &settings.ws, Transport::Ws),
+        ("grpc", &settings.grpc, Transport::Grpc),
+    ] {
+        let Some(url) = url else { continue };
+        let address = address(settings, (key, url), transport)?;
+        node = Some(match node {
+            Some(node) => NodeConfig::with_address(node, address),
+            None => NodeConfig::new(address),
+        });
     }
+    let Some(mut node) = node else { return Ok(None) };
     for (name, value) in &settings.headers {
         let pair = name.parse().ok().zip(value.expose().parse().ok());
         node.headers.push(pair.ok_or_else(|| format!("headers: {name:?} is not allowed by HTTP"))?);
@@ -88,7 +92,7 @@ fn node(settings: &config::NodeSettings, http: &config::Url) -> Result<NodeConfi
     }
     node.max_batch = Some(settings.max_batch as usize);
     node.priority = settings.priority;
-    Ok(node)
+    Ok(Some(node))
 }
 
 /// An address of a node, which is the value of `key`, with the node's user and password.
@@ -139,14 +143,22 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_without_an_http_node_or_switched_off_has_no_pool() {
-        for text in [
-            "",
-            "[chains.eth]\nnodes = [\"ws://h/\"]\n",
-            "[chains.eth]\nenabled = false\nnodes = [\"http://h/\"]\n",
-        ] {
+    fn a_chain_without_a_node_or_switched_off_has_no_pool() {
+        for text in ["", "[chains.eth]\nenabled = false\nnodes = [\"http://h/\"]\n"] {
             assert!(made(text).unwrap().is_none(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_node_without_http_is_named_by_its_first_address() {
+        let text = "[chains.eth]\nnodes = [\"ws://a:1\", \"grpc://b:2\", \"http://c:3\"]\n";
+        let pool = made(text).unwrap().unwrap();
+        let names: Vec<_> = pool.nodes().map(|node| node.name.to_string()).collect();
+        assert_eq!(names, ["ws://a:1", "grpc://b:2", "http://c:3"]);
+        assert!([Transport::Http, Transport::Ws, Transport::Grpc].iter().all(|by| pool.has(*by)));
+        let pool = made("[chains.eth]\nnodes = [\"wss://u:secret@a/\"]\n").unwrap().unwrap();
+        assert!(pool.has(Transport::Ws) && !pool.has(Transport::Http) && !pool.has(Transport::Grpc));
+        assert_eq!(pool.nodes().next().unwrap().name.to_string(), "wss://u:***@a");
     }
 
     #[test]
@@ -165,7 +177,7 @@ mod tests {
         let text = "[[chains.eth.nodes]]\nurl = \"http://a/\"\nws = \"wss://a:8546/\"\ngrpc = \"http://a:9090\"\n\
                     user = \"rpc\"\npassword = \"hunter2\"\n";
         let settings = &chain(text).nodes[0];
-        let node = node(settings, settings.url.as_ref().unwrap()).unwrap();
+        let node = node(settings).unwrap().unwrap();
         let shown = |transport| node.address(transport).map(ToString::to_string);
         assert_eq!(shown(Transport::Http).as_deref(), Some("http://rpc:***@a"));
         assert_eq!(shown(Transport::Ws).as_deref(), Some("wss://rpc:***@a:8546"));

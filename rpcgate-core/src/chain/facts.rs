@@ -2,6 +2,7 @@
 
 use super::dialect::Dialect;
 use super::name::ChainName;
+use crate::transport::{Transport, Transports};
 
 /// The constants of a chain.
 ///
@@ -67,6 +68,21 @@ impl Facts {
     /// 2 blocks behind.
     pub const fn rest(path: &'static str, title: &'static str) -> Self {
         Facts { dialect: Dialect::Rest, rest: true, batch: false, ..Facts::json_rpc(path, title) }
+    }
+
+    /// The transports by which the chain can be served.
+    pub const fn transports(&self) -> Transports {
+        let mut all = Transports::NONE;
+        if self.https {
+            all = all.with(Transport::Http);
+        }
+        if self.ws {
+            all = all.with(Transport::Ws);
+        }
+        if !self.grpc.is_empty() {
+            all = all.with(Transport::Grpc);
+        }
+        all
     }
 
     /// The same with other names that keys may be scoped to.

@@ -21,6 +21,7 @@ use crate::cache_rule::CacheRule;
 use crate::call::CallView;
 use crate::grpc::{GrpcPath, metered};
 use crate::rest::Path;
+use crate::transport::{Transport, Transports};
 use foldhash::fast::RandomState;
 use overrides::MethodOverride;
 use std::collections::HashMap;
@@ -43,15 +44,16 @@ pub struct Chain {
     open: Vec<String>,
     finality: Finality,
     timeout: Duration,
-    served: bool,
+    served: Transports,
 }
 
 impl Chain {
-    /// The chain of `adapter` with `changes`. `served`: the chain is enabled and has a node.
+    /// The chain of `adapter` with `changes`. It is served by those transports of its [facts](Facts::transports) that are in
+    /// `served`, for which it has a node; `true` stands for all of them, and `false` for a chain that is off.
     pub fn new(
         adapter: Arc<dyn Adapter>,
         changes: ChainOverrides,
-        served: bool,
+        served: impl Into<Transports>,
         head: Arc<ChainHead>,
     ) -> Self {
         let mut table: HashMap<Box<[u8]>, Found, RandomState> = HashMap::default();
@@ -75,6 +77,7 @@ impl Chain {
             }
         }
         let timeout = changes.timeout.unwrap_or(TIMEOUT);
+        let served = adapter.facts().transports().and(served.into());
         let open = changes.open;
         let mut chain =
             Chain { adapter, table: HashMap::default(), changed, open, finality, timeout, served };
@@ -105,9 +108,14 @@ impl Chain {
         &*self.adapter
     }
 
-    /// Whether it is enabled here and has a node.
+    /// Whether it is enabled here and has a node for one transport or more.
     pub fn is_served(&self) -> bool {
-        self.served
+        self.served != Transports::NONE
+    }
+
+    /// Whether it is enabled here and has a node for this transport.
+    pub fn serves(&self, transport: Transport) -> bool {
+        self.served.has(transport)
     }
 
     /// The newest height.

@@ -1,4 +1,4 @@
-//! Whether the chain is on at this gateway and has a node.
+//! Whether the chain is on at this gateway and has a node for the transport of the call.
 //!
 //! The layer comes after the plan windows: a request for a chain that is not served counts like any other. It refuses every
 //! open call with [`Refusal::NotServed`], each under its own id, a REST call with [`Refusal::NoChain`], and the handshake of a
@@ -33,7 +33,7 @@ use rpcgate_core::caller::Caller;
 use rpcgate_core::chain::ChainName;
 use rpcgate_core::clock::Time;
 use rpcgate_core::refusal::Refusal;
-use rpcgate_core::tally::{Tally, Transport};
+use rpcgate_core::tally::Tally;
 use std::fmt;
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ gate_layer! {
 }
 
 impl ServedLayer {
-    /// A layer that checks whether the chain of each set is enabled. For foreign requests every chain is.
+    /// A layer that checks whether the chain of each set is [served](rpcgate_core::chain::Chain::serves) by its transport. For foreign requests every chain is.
     pub fn new() -> Self {
         Self::by(Arc::default())
     }
@@ -65,7 +65,7 @@ impl Default for ServedLayer {
     }
 }
 
-/// The decision: it concerns only sets for a chain that is off, and refuses those.
+/// The decision: it concerns only sets for a chain that is off or has no node for their transport, and refuses those.
 #[derive(Default)]
 pub struct Served {
     /// Which chains are on, for foreign requests; a set of calls knows it of its own chain.
@@ -84,7 +84,7 @@ impl CallPolicy for Served {
     type At = At;
 
     fn concerns(&self, tally: &Tally) -> bool {
-        !tally.chain.is_served() || (tally.transport == Transport::Http && !tally.chain.facts().https)
+        !tally.chain.serves(tally.transport)
     }
 
     fn decide(&self, call: CallView<'_>, _: &Caller, _: Time) -> Result<(), Refusal> {

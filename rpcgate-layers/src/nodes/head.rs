@@ -23,7 +23,8 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 ///
 /// The head is the highest height that a node shows; in a pool of three or more, the second highest, so that one node alone can
 /// neither make the cache treat data as final too early nor make all others seem to be behind. While no node answers,
-/// the head stays as it is. A node at height 0 knows nothing yet and does not count.
+/// the head stays as it is. A node at height 0 knows nothing yet and does not count, and neither does one without an address
+/// for HTTP, which is not probed: its health is that of its streams and calls.
 pub async fn watch_head(pool: Arc<Pool>, chain: Arc<Chain>, every: Duration) {
     let first = ProbeCall::new(&chain, chain.adapter().probe());
     let second = chain.adapter().second_probe().map(|probe| ProbeCall::new(&chain, probe));
@@ -33,10 +34,9 @@ pub async fn watch_head(pool: Arc<Pool>, chain: Arc<Chain>, every: Duration) {
     loop {
         ticks.tick().await;
         pool.sweep();
-        let indexes = (0..logged.len()).map(NodeIndex);
-        let probes = indexes.map(|index| probe(&pool, &chain, index, &first, second.as_ref()));
+        let probes = pool.probed().map(|index| probe(&pool, &chain, index, &first, second.as_ref()));
         let heights = join_all(probes).await;
-        if let Some(reference) = reference(heights.into_iter().flatten().collect(), logged.len()) {
+        if let Some(reference) = reference(heights.into_iter().flatten().collect(), pool.probed().len()) {
             pool.compare(reference);
             chain.head().set(reference);
         }
@@ -135,10 +135,12 @@ fn reference(mut heights: Vec<u64>, nodes: usize) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nodes::{NodeConfig, NodeUrl, PoolLimits};
     use crate::testing::scripted_node::{PoolFixture, ScriptedNode, answer};
     use rpcgate_core::adapter::{Adapter, Permanence};
     use rpcgate_core::call::CallView;
     use rpcgate_core::chain::{Facts, Finality, Method as ChainMethod};
+    use rpcgate_core::tally::Transport;
     use rpcgate_core::toy::Toy;
 
     async fn node(result: &str) -> ScriptedNode {
@@ -175,6 +177,22 @@ mod tests {
         let (seven, nine, lie) = (r#""result":7"#, r#""result":9"#, r#""result":1000000"#);
         assert_eq!(watched(&[seven, nine], 0).await.0, Some(9));
         assert_eq!(watched(&[lie, seven, nine], 0).await.0, Some(9));
+    }
+
+    #[tokio::test]
+    async fn a_node_without_http_is_not_probed_and_neither_silent_nor_behind() {
+        let node = node(r#""result":1000"#).await;
+        let by_ws = NodeUrl::parse("ws://127.0.0.1:1", Transport::Ws).unwrap();
+        let by_http = NodeConfig::new(node.url().parse().unwrap());
+        let nodes = vec![NodeConfig::new(by_ws.clone()), by_http, NodeConfig::new(by_ws)];
+        let fixture = PoolFixture::of(nodes, PoolLimits::default());
+        let chain = Arc::new(Chain::deployed(Arc::new(Toy)));
+        let watch = watch_head(fixture.pool.clone(), chain.clone(), Duration::from_millis(1));
+        let rounds = fixture.until(|_| node.seen().len() > 3);
+        tokio::select! { () = watch => panic!("it runs until it is dropped"), () = rounds => {} }
+        let seen: Vec<_> = fixture.pool.nodes().map(|node| (node.health.name(), node.height)).collect();
+        assert_eq!(seen, [("well", None), ("well", Some(1_000)), ("well", None)]);
+        assert_eq!(chain.head().height(), Some(1_000), "one of one, not one of three");
     }
 
     #[tokio::test]

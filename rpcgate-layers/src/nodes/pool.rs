@@ -13,7 +13,7 @@ use crate::transport::h1::client::{Client, ClientLimits};
 use rpcgate_core::adapter::NodeStatus;
 use rpcgate_core::chain::{ChainName, Facts};
 use rpcgate_core::clock::Clock;
-use rpcgate_core::tally::Transport;
+use rpcgate_core::tally::{Transport, Transports};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +53,7 @@ pub struct Pool {
     retries: RetryBalance,
     timers: TimerPool,
     in_flight: Arc<InFlightLimit>,
-    /// Calls that every node takes in one array.
+    /// Calls that every node with HTTP takes in one array.
     max_batch: usize,
     max_lag: u64,
 }
@@ -66,7 +66,8 @@ impl Pool {
         limits: PoolLimits,
         clock: Arc<dyn Clock>,
     ) -> Arc<Self> {
-        let max_batch = nodes.iter().filter_map(|node| node.max_batch).min().unwrap_or(usize::MAX).max(1);
+        let by_http = nodes.iter().filter(|node| node.address(Transport::Http).is_some());
+        let max_batch = by_http.filter_map(|node| node.max_batch).min().unwrap_or(usize::MAX).max(1);
         let nodes: Box<[_]> =
             nodes.into_iter().enumerate().map(|(index, config)| Node::new(index, config)).collect();
         let client_limits = ClientLimits {
@@ -105,6 +106,17 @@ impl Pool {
         self.nodes.iter().map(move |node| node.view(now, self.client(node.index).map_or(0, Client::idle)))
     }
 
+    /// Whether a node has an address for this transport.
+    pub fn has(&self, transport: Transport) -> bool {
+        self.nodes.iter().any(|node| node.config.address(transport).is_some())
+    }
+
+    /// The transports for which a node has an address.
+    pub fn transports(&self) -> Transports {
+        let every = [Transport::Http, Transport::Ws, Transport::Grpc];
+        every.into_iter().filter(|transport| self.has(*transport)).collect()
+    }
+
     /// Calls that may be sent to any of the nodes in one array.
     pub(crate) fn max_batch(&self) -> usize {
         self.max_batch
@@ -137,9 +149,14 @@ impl Pool {
         }
     }
 
-    /// Compares all nodes with this height.
+    /// The nodes that can be probed, which are those with HTTP.
+    pub(super) fn probed(&self) -> impl ExactSizeIterator<Item = NodeIndex> {
+        self.http.iter().map(|client| client.as_ref().index)
+    }
+
+    /// Compares the nodes that are probed with this height.
     pub(super) fn compare(&self, reference: u64) {
-        self.nodes.iter().for_each(|node| node.health.compare(reference, self.max_lag));
+        self.http.iter().for_each(|client| client.as_ref().health.compare(reference, self.max_lag));
     }
 
     /// The clock that latencies are measured by.

@@ -91,7 +91,8 @@ mod tests {
     use rpcgate_core::backend::suite;
     use rpcgate_core::caller::Scope;
     use rpcgate_core::clock::{ManualClock, Time};
-    use rpcgate_core::config::{Input, Plans};
+    use rpcgate_core::config::{Input, Overlay, PlanChange, Plans};
+    use rpcgate_core::plan::Tier;
     use rpcgate_core::secret::{KeyForge, KeyHash};
 
     const OURS: &str = "aaaaaaaaaaaaaaaa";
@@ -174,6 +175,27 @@ mod tests {
             keys.replace(&config(""));
             assert!(matches!(ask(&keys, OURS).await, Peek::Revoked(_)), "gone is revoked");
         }
+    }
+
+    #[tokio::test]
+    async fn streams_of_a_changed_plan_hold_for_the_keys_of_both_at_once() {
+        let (keys, theirs) = keys(&ours(""));
+        let streams = async || {
+            let mut streams = Vec::new();
+            for key in [OURS, &theirs] {
+                let Peek::Known(caller) = ask(&keys, key).await else { panic!("it is known") };
+                streams.push((caller.plan.ws_connections, caller.plan.ws_connections_per_key));
+            }
+            streams
+        };
+        assert_eq!(streams().await, [(5, 5); 2]);
+        let changed = "[plans.free]\nws_connections = 9\nws_connections_per_key = 1\n";
+        keys.replace(&ours(changed));
+        assert_eq!(streams().await, [(9, 1); 2]);
+        let set = PlanChange { ws_connections: Some(3), ..PlanChange::default() };
+        let overlay = Overlay { plans: [(Tier::Free, set)].into(), ..Overlay::default() };
+        keys.replace(&overlay.over(&ours(changed)));
+        assert_eq!(streams().await, [(3, 1); 2]);
     }
 
     #[tokio::test]

@@ -34,7 +34,7 @@ pub struct ChainJson {
 
 impl From<CatalogEntry> for ChainJson {
     fn from(CatalogEntry { facts, enabled, served }: CatalogEntry) -> Self {
-        let transports = [("http", true), ("ws", facts.ws), ("grpc", !facts.grpc.is_empty())];
+        let transports = [("http", facts.https), ("ws", facts.ws), ("grpc", !facts.grpc.is_empty())];
         ChainJson {
             name: facts.name.as_str(),
             title: facts.title,

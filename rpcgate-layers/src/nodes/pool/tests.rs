@@ -1,4 +1,5 @@
 use super::*;
+use crate::nodes::NodeUrl;
 use crate::nodes::error::NodeRequestError;
 use crate::nodes::retry::RetryPolicy;
 use crate::testing::scripted_node::{
@@ -284,4 +285,26 @@ async fn a_node_without_an_http_address_is_listed_but_not_called() {
     assert_eq!(shown, [("ws://127.0.0.1:1".to_owned(), 0), (node.url(), 1)]);
     let only = PoolFixture::of(vec![ws("ws://127.0.0.1:1")], PoolLimits::default());
     assert_eq!(only.read().await, Err(Fault::unsent(Cause::NoNode).into()));
+}
+
+#[tokio::test]
+async fn nodes_without_http_are_never_called_over_it_and_do_not_limit_its_batches() {
+    let node = ScriptedNode::always(answer("{}")).await;
+    let by = |text, transport| NodeConfig::new(NodeUrl::parse(text, transport).unwrap());
+    let mut by_ws = by("ws://127.0.0.1:1", Transport::Ws);
+    by_ws.max_batch = Some(1);
+    let by_grpc = by("grpc://127.0.0.1:1", Transport::Grpc);
+    let mut by_http = by(&node.url(), Transport::Http);
+    by_http.max_batch = Some(7);
+    let fixture = PoolFixture::of(vec![by_ws.clone(), by_http, by_grpc], PoolLimits::default());
+    for _ in 0..12 {
+        fixture.read().await.unwrap();
+    }
+    assert_eq!((node.seen().len(), fixture.pool.max_batch()), (12, 7));
+    let has = |pool: &Pool| [Transport::Http, Transport::Ws, Transport::Grpc].map(|by| pool.has(by));
+    assert_eq!(has(&fixture.pool), [true; 3]);
+    let alone = PoolFixture::of(vec![by_ws], PoolLimits::default());
+    assert_eq!(has(&alone.pool), [false, true, false]);
+    assert_eq!(alone.pool.transports(), [Transport::Ws].into_iter().collect());
+    assert_eq!(alone.read().await, Err(Fault::unsent(Cause::NoNode).into()));
 }

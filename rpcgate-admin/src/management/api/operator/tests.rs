@@ -278,10 +278,10 @@ async fn only_the_given_limits_of_a_plan_change() {
         assert_eq!(ask(&site, &operator, Method::GET, path, Value::Null).await.0, 404);
         assert_eq!(ask(&site, &operator, Method::PUT, path, json!({"per_day": 1})).await.0, 404);
     }
-    let audit = site.app.store.audit(AuditSubject::User(operator.user.id), 6).await.unwrap();
+    let audit = site.app.store.audit(AuditSubject::User(operator.user.id), 9).await.unwrap();
     let details: Vec<_> = audit.iter().map(|entry| entry.detail.as_str()).collect();
-    assert_eq!(details[..2], ["webhooks_per_project 0", "members 9"]);
-    assert_eq!(details[4..], ["price_per_cu 0.002", "per_minute 20"]);
+    assert_eq!(details[..2], ["ws_connections 9", "ws_connections_per_key 2"]);
+    assert_eq!(details[7..], ["price_per_cu 0.002", "per_minute 20"]);
 }
 
 #[tokio::test]
