@@ -53,3 +53,35 @@ async fn a_chain_is_served_only_while_it_is_switched_on() {
     assert_eq!(client.call("eth", "m", "[]").await.code(), -32601);
     assert_eq!(node.requests(), 1);
 }
+
+#[tokio::test]
+async fn a_chain_whose_nodes_have_no_http_is_not_served_over_it() {
+    let nodes = |chain: &str, url: &str| (format!("chains.{chain}"), format!("nodes = [\"{url}\"]"));
+    let rows = [nodes("eth", "ws://127.0.0.1:1"), nodes("solana", "ws://127.0.0.1:1")];
+    let setup = rows.iter().fold(Setup::new(), |setup, (table, line)| setup.set(table, line));
+    let (rest, _) = nodes("cosmos", "");
+    let gateway = setup.set(&rest, "nodes = [\"grpc://127.0.0.1:1\"]").start().await;
+    let client = gateway.client();
+    for chain in ["eth", "solana"] {
+        let reply = client.call(chain, "m", "[]").await;
+        assert_eq!(
+            (reply.status, reply.code(), reply.json()["error"]["message"].as_str()),
+            (200, -32601, Some(TEXT))
+        );
+    }
+    let reply = client.send("GET", "/cosmos/cosmos/base/tendermint/v1beta1/blocks/latest", &[], b"").await;
+    assert_eq!((reply.status, reply.json()["message"].as_str()), (404, Some(TEXT)));
+}
+
+#[tokio::test]
+async fn a_node_that_has_only_streams_takes_no_call_of_its_chain() {
+    let node = Node::evm().await;
+    let streams = "{ ws = \"ws://127.0.0.1:1\", priority = 0 }";
+    let nodes = format!("nodes = [{streams}, {{ url = \"{}\", priority = 5 }}]", node.url());
+    let gateway = Setup::new().set("chains.eth", &nodes).start().await;
+    let client = gateway.client();
+    for _ in 0..10 {
+        assert_eq!(client.call("eth", "m", "[]").await.json()["result"], "ok");
+    }
+    assert_eq!(node.requests(), 10);
+}
