@@ -53,6 +53,13 @@ impl Json {
         }
     }
 
+    /// The value as a text of its own.
+    pub(crate) fn text(&self) -> String {
+        let mut out = String::new();
+        self.write(&mut out);
+        out
+    }
+
     /// Adds a member to an object; does nothing to any other value.
     pub(crate) fn put(&mut self, name: &'static str, value: impl Into<Json>) {
         if let Json::Object(members) = self {

@@ -20,6 +20,17 @@ pub(crate) trait JsonRpc {
     /// Runs a method.
     fn run(&mut self, method: &str, params: Value, now: Time) -> Result<Json, Self::Error>;
 
+    /// Runs the call of `request`, whose method and parameters are given. `None` if it is not answered now.
+    fn run_request(
+        &mut self,
+        _request: &Request,
+        method: &str,
+        params: Value,
+        now: Time,
+    ) -> Option<Result<Json, Self::Error>> {
+        Some(self.run(method, params, now))
+    }
+
     /// The error for a body that is not JSON.
     fn unreadable() -> Self::Error;
 
@@ -45,8 +56,14 @@ pub(crate) trait JsonRpc {
     fn write(request: &Request, result: Result<Json, Self::Error>, out: &mut String);
 }
 
-/// Answers a body.
+/// Answers the body of an HTTP request.
 pub(crate) fn serve<N: JsonRpc>(node: &mut N, body: &[u8], now: Time) -> NodeReply {
+    let (status, out) = written(node, body, now);
+    NodeReply::json(status, out)
+}
+
+/// Answers a body or a message: the HTTP status, and the text, which is empty if nothing is answered.
+pub(crate) fn written<N: JsonRpc>(node: &mut N, body: &[u8], now: Time) -> (u16, String) {
     let mut out = String::new();
     let status = match Body::read(body) {
         Body::Unreadable => refuse::<N>(N::unreadable(), &mut out),
@@ -60,7 +77,7 @@ pub(crate) fn serve<N: JsonRpc>(node: &mut N, body: &[u8], now: Time) -> NodeRep
         },
     };
     out.push_str(N::END);
-    NodeReply::json(status, out)
+    (status, out)
 }
 
 fn batch<N: JsonRpc>(node: &mut N, calls: Vec<Request>, now: Time, out: &mut String) {
@@ -80,7 +97,8 @@ fn batch<N: JsonRpc>(node: &mut N, calls: Vec<Request>, now: Time, out: &mut Str
     }
 }
 
-/// Runs one request, writes its answer and returns the HTTP status; `None` for a notification.
+/// Runs one request, writes its answer and returns the HTTP status; `None` for a notification, and for a call that is
+/// not answered now.
 fn answer<N: JsonRpc>(
     node: &mut N,
     mut request: Request,
@@ -90,7 +108,7 @@ fn answer<N: JsonRpc>(
 ) -> Option<u16> {
     let params = std::mem::take(&mut request.params);
     let result = match request.method.as_str() {
-        Some(method) if request.object => node.run(method, params, now),
+        Some(method) if request.object => node.run_request(&request, method, params, now)?,
         _ => Err(N::not_a_call(&request, is_alone)),
     };
     if N::is_notification(&request) {

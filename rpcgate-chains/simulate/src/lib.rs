@@ -10,7 +10,7 @@
 //! the hashes of its blocks cover them.
 //!
 //! The nodes share two server loops, one for JSON-RPC and one for REST; each adds its methods or paths, its errors and the
-//! form of its answers.
+//! form of its answers. Nodes that serve a WebSocket are [`SimulatedStreams`] too.
 //!
 //! Not simulated: proof of work, script and contract execution beyond one token, and state older than a pruned
 //! node keeps.
@@ -41,6 +41,7 @@ mod json_rpc;
 mod near;
 mod rest;
 mod seed;
+mod stream;
 mod submission;
 mod sui;
 mod target;
@@ -59,6 +60,7 @@ pub use dial::{Dial, Disturbance};
 pub use evm::EvmNode;
 pub use near::NearNode;
 use rpcgate_core::clock::Time;
+pub use stream::{SimulatedStreamId, SimulatedStreams, StreamDial, StreamDisturbance, StreamFate};
 pub use submission::{NoSubmission, SUBMISSION_BYTES, SUBMISSIONS, Submission};
 pub use sui::SuiNode;
 pub use timeline::EPOCH;
@@ -112,8 +114,13 @@ pub trait Simulated: Send + std::fmt::Debug {
     /// The height of the newest block at `now`.
     fn height(&self, now: Time) -> u64;
 
-    /// The submissions that the node took with the last request, in order; empty on a second call. The next request
-    /// clears them.
+    /// The node's WebSocket; `None` if it has none.
+    fn streams(&mut self) -> Option<&mut dyn SimulatedStreams> {
+        None
+    }
+
+    /// The submissions that the node took with the last request or message, in order; empty on a second call. The next
+    /// request or message clears them.
     fn submitted(&mut self) -> Vec<Submission>;
 
     /// Replays `past`, in order, into a node that has handled no request yet: everything that [`Simulated::submitted`]

@@ -1,5 +1,7 @@
-//! Sockets of the simulated nodes: plain HTTP/1.1 on a free port of this machine. What clients submit is stored before
-//! the answer says so.
+//! Sockets of the simulated nodes: plain HTTP/1.1 and WebSocket on one free port of this machine. What clients submit is
+//! stored before the answer says so.
+
+mod stream;
 
 use super::submissions::Submissions;
 use bytes::Bytes;
@@ -8,17 +10,24 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
+use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use parking_lot::Mutex;
 use rpcgate_admin::process::accept::{Acceptor, ConnectionBound};
 use rpcgate_core::clock::Clock;
-use rpcgate_simulate::{Dial, Disturbance, NodeReply, Simulated, SimulatedRequest};
+use rpcgate_layers::transport::ws::{BadHandshake, ClientHandshake};
+use rpcgate_simulate::{
+    Dial, Disturbance, NodeReply, Simulated, SimulatedRequest, SimulatedStreams, StreamDial,
+    StreamDisturbance, StreamFate,
+};
 use std::fmt;
 use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -48,6 +57,11 @@ impl NodeListener {
         format!("http://{}", self.acceptor.addr())
     }
 
+    /// The URL of the node's WebSocket, for a gateway.
+    pub fn ws_url(&self) -> String {
+        format!("ws://{}", self.acceptor.addr())
+    }
+
     /// Lets `node` answer here, by `clock`, with the disturbances of `dial`. What clients submit is lost with it.
     pub fn serve(self, node: Box<dyn Simulated>, dial: Dial, clock: Arc<dyn Clock>) -> NodeServer {
         self.start(HostedNode { node, submissions: None, gone: false }, dial, clock)
@@ -65,10 +79,18 @@ impl NodeListener {
     }
 
     fn start(self, hosted: HostedNode, dial: Dial, clock: Arc<dyn Clock>) -> NodeServer {
-        let url = self.url();
-        let shared = Arc::new(Shared { hosted: Mutex::new(hosted), dial: Mutex::new(dial), clock });
+        let (url, ws_url) = (self.url(), self.ws_url());
+        let shared = Arc::new(Shared {
+            hosted: Mutex::new(hosted),
+            dial: Mutex::new(dial),
+            stream_dial: Mutex::new(StreamDial::new(0)),
+            strikes: watch::Sender::new(None),
+            taken: watch::Sender::new(()),
+            streams: AtomicUsize::new(0),
+            clock,
+        });
         let accepting = tokio::spawn(accept(self.acceptor, shared.clone()));
-        NodeServer { url, accepting, shared }
+        NodeServer { url, ws_url, accepting, shared }
     }
 }
 
@@ -76,6 +98,7 @@ impl NodeListener {
 #[derive(Debug)]
 pub struct NodeServer {
     url: String,
+    ws_url: String,
     accepting: JoinHandle<()>,
     shared: Arc<Shared>,
 }
@@ -84,6 +107,31 @@ impl NodeServer {
     /// The URL for a gateway.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The URL of the node's WebSocket, for a gateway.
+    pub fn ws_url(&self) -> &str {
+        &self.ws_url
+    }
+
+    /// Sets the faults of calls over HTTP and of handshakes from now on.
+    pub fn set_dial(&self, dial: Dial) {
+        *self.shared.dial.lock() = dial;
+    }
+
+    /// Sets the faults of streams that are opened from now on.
+    pub fn set_stream_dial(&self, dial: StreamDial) {
+        *self.shared.stream_dial.lock() = dial;
+    }
+
+    /// Strikes every open stream with a fault. A later strike replaces one that has not been carried out.
+    pub fn strike_streams(&self, disturbance: StreamDisturbance) {
+        self.shared.strikes.send_replace(Some(disturbance));
+    }
+
+    /// The number of streams that are open.
+    pub fn open_streams(&self) -> usize {
+        self.shared.streams.load(Ordering::Acquire)
     }
 }
 
@@ -110,11 +158,21 @@ impl HostedNode {
         if self.gone {
             return Err(Cut);
         }
-        let reply = self.node.handle(request, clock.now());
+        Ok(self.node.handle(request, clock.now()))
+    }
+
+    /// The node's streams; `None` if it has none, or its server was dropped.
+    fn streams(&mut self) -> Option<&mut dyn SimulatedStreams> {
+        if self.gone { None } else { self.node.streams() }
+    }
+
+    /// Stores what the node has just taken, and returns whether there was anything.
+    fn store(&mut self) -> bool {
+        let taken = self.node.submitted();
         if let Some(submissions) = &mut self.submissions {
-            submissions.add(&self.node.submitted());
+            submissions.add(&taken);
         }
-        Ok(reply)
+        !taken.is_empty()
     }
 }
 
@@ -122,6 +180,13 @@ impl HostedNode {
 struct Shared {
     hosted: Mutex<HostedNode>,
     dial: Mutex<Dial>,
+    stream_dial: Mutex<StreamDial>,
+    /// The last fault that strikes all open streams.
+    strikes: watch::Sender<Option<StreamDisturbance>>,
+    /// Tells streams that a client has submitted something.
+    taken: watch::Sender<()>,
+    /// The number of open streams.
+    streams: AtomicUsize,
     clock: Arc<dyn Clock>,
 }
 
@@ -150,20 +215,37 @@ async fn accept(acceptor: Acceptor, shared: Arc<Shared>) {
     acceptor.serve(ConnectionBound::NONE, &TaskTracker::new(), std::future::pending(), connection).await;
 }
 
+/// A stream that follows the response of a connection's last request.
+type Upgrade = Mutex<Option<(OnUpgrade, StreamFate)>>;
+
 async fn connection(stream: TcpStream, shared: Arc<Shared>) {
-    let service = service_fn(move |request| {
-        let shared = shared.clone();
-        async move { shared.answer(request).await }
+    let upgrade = Arc::new(Upgrade::default());
+    let service = service_fn(|request| {
+        let (shared, upgrade) = (shared.clone(), upgrade.clone());
+        async move { shared.answer(request, &upgrade).await }
     });
     let served =
         http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = served.await {
+    if let Err(error) = served.with_upgrades().await {
         tracing::debug!(%error, "the connection of a simulated node failed");
+        return;
+    }
+    let upgrade = upgrade.lock().take();
+    if let Some((upgrade, fate)) = upgrade
+        && let Ok(upgraded) = upgrade.await
+    {
+        stream::serve(TokioIo::new(upgraded), &shared, fate).await;
     }
 }
 
 impl Shared {
-    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Cut> {
+    async fn answer(
+        &self,
+        mut request: Request<Incoming>,
+        upgrade: &Upgrade,
+    ) -> Result<Response<Full<Bytes>>, Cut> {
+        let handshake = ClientHandshake::read(&request);
+        let upgraded = handshake.is_ok().then(|| hyper::upgrade::on(&mut request));
         let (head, body) = request.into_parts();
         let Ok(body) = Limited::new(body, BODY).collect().await else {
             // Broken or too long. The answer on a broken connection is never read.
@@ -186,10 +268,32 @@ impl Shared {
                 if delay > Duration::ZERO {
                     tokio::time::sleep(delay).await;
                 }
+                let has_streams = self.hosted.lock().streams().is_some();
+                match (handshake, upgraded) {
+                    (Ok(handshake), Some(upgraded)) if has_streams => {
+                        *upgrade.lock() = Some((upgraded, self.stream_dial.lock().next()));
+                        return Ok(handshake.response(None).map(|()| Full::default()));
+                    }
+                    (Err(error @ (BadHandshake::Version | BadHandshake::Key)), _) if has_streams => {
+                        let body = error.to_string().into_bytes();
+                        return Ok(response(NodeReply { status: 400, content_type: "text/plain", body }));
+                    }
+                    _ => {}
+                }
                 let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
                 let request = SimulatedRequest { method: &head.method, path, body: &body };
-                self.hosted.lock().answer(&request, &*self.clock).map(response)
+                let mut hosted = self.hosted.lock();
+                let reply = hosted.answer(&request, &*self.clock)?;
+                self.store(&mut hosted);
+                Ok(response(reply))
             }
+        }
+    }
+
+    /// Stores what the node has just taken, and tells the streams of it.
+    fn store(&self, hosted: &mut HostedNode) {
+        if hosted.store() {
+            self.taken.send_replace(());
         }
     }
 }

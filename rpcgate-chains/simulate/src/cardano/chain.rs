@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 
 /// The height at the epoch.
 const BASE: u64 = 12_860_000;
+/// The height of the oldest block that a client can read.
+pub(super) const FIRST: u64 = BASE - 8_000_000;
 /// The time between blocks: one block in every 20 slots of a second.
 const SLOT_MS: u64 = 20_000;
 /// Pairs of addresses that redistribute their coins, one pair in each block.
@@ -38,6 +40,8 @@ pub(super) struct Chain {
     pub(super) head: u64,
     residents: Vec<Vec<u8>>,
     coins: BTreeMap<Reference, Coin>,
+    /// Clients' transactions by block, including the next one.
+    included: BTreeMap<u64, Vec<Tx>>,
     pub(super) inbox: Inbox,
 }
 
@@ -69,6 +73,7 @@ impl Chain {
             head: 0,
             residents: (0..2 * PAIRS).map(|n| account(&seed.bytes("resident", n))).collect(),
             coins,
+            included: BTreeMap::new(),
             inbox: Inbox::default(),
         }
     }
@@ -93,15 +98,46 @@ impl Chain {
         self.timeline.time(height).secs()
     }
 
-    /// The tip of the chain.
-    pub(super) fn tip(&self) -> Json {
-        object! { "slot": self.slot(self.head), "id": hex::encode(self.seed.hide("block", self.head)) }
+    /// The time of block `height`.
+    pub(super) fn moment_of(&self, height: u64) -> Time {
+        self.timeline.time(height)
     }
 
-    /// The single output of a resident, created in the last block in which its pair took its turn.
-    fn resident(&self, place: u64) -> (Reference, Output) {
+    /// The slot and the id of block `height`.
+    pub(super) fn point(&self, height: u64) -> Json {
+        object! { "slot": self.slot(height), "id": hex::encode(self.seed.hide("block", height)) }
+    }
+
+    /// The height of the block with this slot and id.
+    pub(super) fn find(&self, slot: u64, id: &[u8; 32]) -> Option<u64> {
+        let height = self.seed.reveal("block", id)?;
+        ((FIRST..=self.head).contains(&height) && self.slot(height) == slot).then_some(height)
+    }
+
+    /// The tip of the chain.
+    pub(super) fn tip(&self) -> Json {
+        self.point(self.head)
+    }
+
+    /// The transaction of the residents whose turn is in block `height`: its inputs, outputs and fee.
+    pub(super) fn traffic(&self, height: u64) -> (Vec<Reference>, Vec<(Reference, Output)>, u64) {
+        let places = [0, 1].map(|side| 2 * (height % PAIRS) + side);
+        let spent = places.map(|place| self.resident(place, height - 1));
+        let made = places.map(|place| self.resident(place, height));
+        let sum = |rows: &[(Reference, Output)]| rows.iter().map(|(_, output)| output.lovelace).sum::<u64>();
+        let fee = sum(&spent).saturating_sub(sum(&made));
+        (spent.map(|(reference, _)| reference).into(), made.into(), fee)
+    }
+
+    /// The transactions of clients in block `height`.
+    pub(super) fn included(&self, height: u64) -> &[Tx] {
+        self.included.get(&height).map_or(&[], Vec::as_slice)
+    }
+
+    /// The single output of a resident as of block `head`, created in the last block in which its pair took its turn.
+    fn resident(&self, place: u64, head: u64) -> (Reference, Output) {
         let (pair, side) = (place / 2, place % 2);
-        let height = self.head.saturating_sub((self.head + PAIRS - pair) % PAIRS);
+        let height = head.saturating_sub((head + PAIRS - pair) % PAIRS);
         let turns = height.cast_signed() - BASE.cast_signed();
         let share = self.seed.below("share", height, 400_000 * ADA);
         let base = 1_000_000 * ADA
@@ -113,7 +149,7 @@ impl Chain {
 
     /// All outputs that are unspent as of the newest block.
     pub(super) fn unspent(&self) -> impl Iterator<Item = (Reference, Output)> + '_ {
-        let own = (0..2 * PAIRS).map(|place| self.resident(place));
+        let own = (0..2 * PAIRS).map(|place| self.resident(place, self.head));
         let clients = self
             .coins
             .iter()
@@ -146,6 +182,7 @@ impl Chain {
             let coin = Coin { output: output.clone(), made: height, spent: None };
             self.coins.insert((tx.id, index as u64), coin);
         }
+        self.included.entry(height).or_default().push(tx.clone());
         Ok(())
     }
 

@@ -1,16 +1,19 @@
-//! A node of Cardano: Ogmios' JSON-RPC 2.0 over HTTP.
+//! A node of Cardano: Ogmios' JSON-RPC 2.0 over HTTP and WebSocket.
 
+mod block;
 mod cbor;
 mod chain;
 mod method;
 mod network;
 mod pools;
+mod stream;
 mod tx;
 
 use super::envelope::{Fault, Request};
 use super::json::Json;
 use super::json_rpc::{self, JsonRpc};
-use super::{NodeReply, Simulated, SimulatedRequest, Submission};
+use super::stream::Sessions;
+use super::{NodeReply, Simulated, SimulatedRequest, SimulatedStreams, Submission};
 use chain::Chain;
 use rpcgate_core::clock::Time;
 use serde_json::Value;
@@ -21,19 +24,27 @@ const BATCH: usize = 1_000;
 /// A node of Cardano behind Ogmios.
 ///
 /// Four addresses without a staking part hold 10,000 ADA each; their secret keys are the numbers 1 to 4 as 32 bytes.
-/// Only plain transfers are accepted: tokens, scripts, certificates and governance are refused. A client cannot follow the
-/// chain block by block over HTTP.
+/// Only plain transfers are accepted: tokens, scripts, certificates and governance are refused. A client can follow the
+/// chain block by block over WebSocket, and not over HTTP.
 #[derive(Debug)]
 pub struct CardanoNode {
     chain: Chain,
     /// The time of the first request.
     since: Option<Time>,
+    sessions: Sessions<stream::Session>,
 }
 
 impl CardanoNode {
     /// Creates a node from a seed.
     pub fn new(seed: u64) -> Self {
-        CardanoNode { chain: Chain::new(seed), since: None }
+        CardanoNode { chain: Chain::new(seed), since: None, sessions: Sessions::default() }
+    }
+
+    /// Begins a request or a message.
+    fn begin(&mut self, now: Time) {
+        self.chain.inbox.begin_request();
+        self.since.get_or_insert(now);
+        self.chain.head = self.chain.height(now);
     }
 }
 
@@ -87,9 +98,7 @@ fn invalid(what: &str) -> Fault {
 
 impl Simulated for CardanoNode {
     fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply {
-        self.chain.inbox.begin_request();
-        self.since.get_or_insert(now);
-        self.chain.head = self.chain.height(now);
+        self.begin(now);
         let path = request.path.split('?').next().unwrap_or_default().trim_matches('/');
         match (request.method.as_str(), path) {
             ("GET" | "HEAD", "health") => NodeReply::of(200, &self.health(now)),
@@ -100,6 +109,10 @@ impl Simulated for CardanoNode {
 
     fn height(&self, now: Time) -> u64 {
         self.chain.height(now)
+    }
+
+    fn streams(&mut self) -> Option<&mut dyn SimulatedStreams> {
+        Some(self)
     }
 
     fn submitted(&mut self) -> Vec<Submission> {

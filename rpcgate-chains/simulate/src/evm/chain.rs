@@ -223,6 +223,24 @@ impl Chain {
         Entry { tx, from, gas_used, success: true, logs, created: None }
     }
 
+    /// The transactions of the chain's own traffic that block `height`, which does not exist yet, will have. Streams of
+    /// pending transactions announce them.
+    pub(crate) fn announced(&self, height: u64) -> Vec<Entry> {
+        self.traffic(height)
+    }
+
+    /// A transaction that is announced for the next block.
+    pub(crate) fn find_announced(&self, hash: &Word) -> Option<Entry> {
+        let id = self.seed.reveal("transaction", hash)?;
+        let index = (id & 0xff) as usize;
+        (id >> 8 == self.head + 1).then(|| self.traffic(self.head + 1).into_iter().nth(index)).flatten()
+    }
+
+    /// The time of block `height`.
+    pub(crate) fn time(&self, height: u64) -> Time {
+        self.timeline.time(height)
+    }
+
     /// The transactions of block `height`.
     pub(crate) fn entries(&self, height: u64) -> Vec<Entry> {
         let mut out = self.traffic(height);

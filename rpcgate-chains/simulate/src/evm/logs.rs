@@ -117,7 +117,8 @@ impl Chain {
         Ok(self.logs_between(query, first, last))
     }
 
-    fn logs_between(&self, query: &Query, first: u64, last: u64) -> Vec<Json> {
+    /// The logs of a span of blocks that match `query`, whatever its own range is.
+    pub(crate) fn logs_between(&self, query: &Query, first: u64, last: u64) -> Vec<Json> {
         let mut out = Vec::new();
         for height in first..=last {
             let mut log_index = 0;

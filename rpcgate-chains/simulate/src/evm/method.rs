@@ -137,7 +137,10 @@ impl EvmNode {
                 Ok(match (chain.place(&hash), chain.pool.find(&hash)) {
                     (Some((height, index)), _) => chain.tx_json(height, index, &chain.entries(height)),
                     (None, Some((tx, from))) => chain.waiting_json(tx, from),
-                    (None, None) => Json::Null,
+                    (None, None) => chain
+                        .find_announced(&hash)
+                        .map(|entry| chain.waiting_json(&entry.tx, &entry.from))
+                        .into(),
                 })
             }
             "eth_getTransactionReceipt" => {

@@ -9,13 +9,15 @@ mod network;
 mod params;
 mod pool;
 mod state;
+mod stream;
 mod token;
 mod tx;
 
 use super::envelope::{Fault, Request};
 use super::json::Json;
 use super::json_rpc::{self, JsonRpc};
-use super::{NodeReply, Simulated, SimulatedRequest, Submission};
+use super::stream::Sessions;
+use super::{NodeReply, Simulated, SimulatedRequest, SimulatedStreams, Submission};
 use chain::Chain;
 use logs::Filters;
 use network::NETWORKS;
@@ -33,6 +35,9 @@ const BATCH: usize = 1_000;
 pub struct EvmNode {
     chain: Chain,
     filters: Filters,
+    sessions: Sessions<stream::Session>,
+    /// The number of subscriptions of all streams, from the start.
+    subscribed: u64,
     /// Submissions of the last request.
     submitted: Vec<Submission>,
 }
@@ -41,7 +46,13 @@ impl EvmNode {
     /// The node of `eth`, `bsc`, `polygon` or `avax`; `None` for any other chain.
     pub fn new(chain: &str, seed: u64) -> Option<Self> {
         let network = NETWORKS.iter().find(|network| network.name == chain)?;
-        Some(EvmNode { chain: Chain::new(network, seed), filters: Filters::default(), submitted: Vec::new() })
+        Some(EvmNode {
+            chain: Chain::new(network, seed),
+            filters: Filters::default(),
+            sessions: Sessions::default(),
+            subscribed: 0,
+            submitted: Vec::new(),
+        })
     }
 }
 
@@ -93,6 +104,10 @@ impl Simulated for EvmNode {
 
     fn height(&self, now: Time) -> u64 {
         self.chain.height(now)
+    }
+
+    fn streams(&mut self) -> Option<&mut dyn SimulatedStreams> {
+        Some(self)
     }
 
     fn submitted(&mut self) -> Vec<Submission> {

@@ -268,7 +268,13 @@ fn a_transaction_that_is_too_cheap_now_enters_the_same_block_regardless_of_reads
         let known = super::NETWORKS.iter().find(|network| network.name == chain).expect("a network");
         let network = super::network::Network { base_fee, ..known.clone() };
         let chain = super::Chain::new(Box::leak(Box::new(network)), 42);
-        EvmNode { chain, filters: super::Filters::default(), submitted: Vec::new() }
+        EvmNode {
+            chain,
+            filters: super::Filters::default(),
+            sessions: super::Sessions::default(),
+            subscribed: 0,
+            submitted: Vec::new(),
+        }
     };
     let base_fee = u64::try_from(price).expect("a price") * 13 / 10;
     let (watched, blind) = (&mut leak(base_fee), &mut leak(base_fee));

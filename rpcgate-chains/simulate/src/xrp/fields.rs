@@ -245,10 +245,10 @@ impl Engine {
     }
 }
 
-/// The name of a result in a ledger.
-pub(crate) fn result_name(code: u64) -> &'static str {
+/// A result in a ledger, by its code.
+pub(crate) fn result_of(code: u64) -> Engine {
     [SUCCESS, UNFUNDED, TOO_LITTLE, PATH_DRY]
-        .iter()
+        .into_iter()
         .find(|engine| engine.code as u64 == code)
-        .map_or("tecCLAIM", |engine| engine.name)
+        .unwrap_or(engine("tecCLAIM", 100, "Fee claimed. Sequence used. No action."))
 }

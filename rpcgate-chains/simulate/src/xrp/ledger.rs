@@ -152,6 +152,11 @@ impl Chain {
         now.max(self.timeline.time(self.head))
     }
 
+    /// The time at which a ledger is validated.
+    pub(crate) fn time(&self, index: u64) -> Time {
+        self.timeline.time(index)
+    }
+
     /// The index of the oldest ledger that the server keeps.
     pub(crate) fn oldest(&self) -> u64 {
         (self.head.saturating_sub(KEPT) / DROPPED * DROPPED).max(FIRST)

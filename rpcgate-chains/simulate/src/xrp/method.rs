@@ -12,7 +12,7 @@ const LONGEST: usize = 1 << 20;
 /// The most ledgers that `tx` searches at once.
 const RANGE: u64 = 1_000;
 
-type Params = Map<String, Value>;
+pub(super) type Params = Map<String, Value>;
 
 /// An error inside the result.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,11 +25,11 @@ pub(super) struct Trouble {
 }
 
 impl Trouble {
-    fn new(name: &'static str, code: u32, message: impl Into<String>) -> Self {
+    pub(super) fn new(name: &'static str, code: u32, message: impl Into<String>) -> Self {
         Trouble { name, words: Some((code, message.into())), more: Vec::new() }
     }
 
-    fn invalid(message: impl Into<String>) -> Self {
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
         Trouble::new("invalidParams", 31, message)
     }
 

@@ -1,14 +1,16 @@
-//! The node of the XRP Ledger: the JSON-RPC of rippled, API versions 1 and 2.
+//! The node of the XRP Ledger: the JSON-RPC and the WebSocket of rippled, API versions 1 and 2.
 
 mod fields;
 mod ledger;
 mod method;
 mod show;
+mod stream;
 mod wire;
 
 use super::envelope::{Body, Request};
 use super::json::{Json, object};
-use super::{NodeReply, Simulated, SimulatedRequest, Submission};
+use super::stream::Sessions;
+use super::{NodeReply, Simulated, SimulatedRequest, SimulatedStreams, Submission};
 use ledger::Chain;
 use method::Trouble;
 use rpcgate_core::clock::Time;
@@ -24,6 +26,7 @@ pub struct XrpNode {
     chain: Chain,
     /// The time of the first request, for the server's uptime.
     since: Option<Time>,
+    sessions: Sessions<stream::Session>,
 }
 
 /// The context of a call beside its parameters.
@@ -38,7 +41,7 @@ struct Context {
 impl XrpNode {
     /// Creates a node from a seed.
     pub fn new(seed: u64) -> Self {
-        XrpNode { chain: Chain::new(seed), since: None }
+        XrpNode { chain: Chain::new(seed), since: None, sessions: Sessions::default() }
     }
 
     fn answer(&mut self, request: &Request, now: Time) -> NodeReply {
@@ -60,13 +63,7 @@ impl XrpNode {
             },
             _ => return refused(400, "params unparseable"),
         };
-        let version = match params.get("api_version") {
-            None => 1,
-            Some(version) => match version.as_u64() {
-                Some(version @ 1..=2) => version,
-                _ => return refused(400, "invalid_API_version"),
-            },
-        };
+        let Some(version) = version(params) else { return refused(400, "invalid_API_version") };
         if method::is_for_administrators(method) {
             return refused(403, "Forbidden");
         }
@@ -92,15 +89,18 @@ impl XrpNode {
     }
 }
 
+/// The API version of a request, 1 or 2; `None` for any other.
+fn version(params: &Map<String, Value>) -> Option<u64> {
+    match params.get("api_version") {
+        None => Some(1),
+        Some(version) => version.as_u64().filter(|version| (1..=2).contains(version)),
+    }
+}
+
 /// An error inside the result, together with the request, as rippled writes it.
 fn error(trouble: Trouble, method: &str, params: &Map<String, Value>) -> Json {
-    let mut request = from_value(&Value::Object(params.clone()));
+    let mut request = repeated(params);
     request.set("command", method.to_owned());
-    for secret in ["secret", "seed", "seed_hex", "passphrase"] {
-        if params.contains_key(secret) {
-            request.set(secret, "<masked>");
-        }
-    }
     let mut out = object! { "error": trouble.name, "request": request, "status": "error" };
     if let Some((code, message)) = trouble.words {
         out.put("error_code", code);
@@ -110,6 +110,17 @@ fn error(trouble: Trouble, method: &str, params: &Map<String, Value>) -> Json {
         out.put(name, value);
     }
     out
+}
+
+/// The parameters of a request, to be repeated in an answer: without secrets.
+fn repeated(params: &Map<String, Value>) -> Json {
+    let mut request = from_value(&Value::Object(params.clone()));
+    for secret in ["secret", "seed", "seed_hex", "passphrase"] {
+        if params.contains_key(secret) {
+            request.set(secret, "<masked>");
+        }
+    }
+    request
 }
 
 /// A value that a client sent, to be repeated in an answer.
@@ -144,6 +155,10 @@ impl Simulated for XrpNode {
 
     fn height(&self, now: Time) -> u64 {
         self.chain.height(now)
+    }
+
+    fn streams(&mut self) -> Option<&mut dyn SimulatedStreams> {
+        Some(self)
     }
 
     fn submitted(&mut self) -> Vec<Submission> {

@@ -10,7 +10,7 @@ use crate::utc;
 use rpcgate_core::clock::Time;
 
 const VERSION: &str = "2.5.0";
-const NETWORK: u64 = 0;
+pub(super) const NETWORK: u64 = 0;
 /// The number of transactions that a ledger is expected to take at the base fee.
 const EXPECTED: u64 = 128;
 /// The prefix of a node's public key in base58.
@@ -51,7 +51,7 @@ fn words(seconds: u64, fraction: &str) -> String {
     format!("{}-{}-{} {}.{fraction} UTC", part(0..4), month.unwrap_or_default(), part(8..10), part(11..19))
 }
 
-fn iso(seconds: u64) -> String {
+pub(super) fn iso(seconds: u64) -> String {
     utc::seconds(Time::from_secs(seconds))
 }
 
@@ -295,7 +295,7 @@ impl Chain {
 }
 
 impl Entry {
-    fn meta_json(&self) -> Json {
+    pub(super) fn meta_json(&self) -> Json {
         let mut meta = self.meta.json();
         if let Some(delivered) = self.delivered {
             meta.put("delivered_amount", delivered.to_string());

@@ -1,6 +1,6 @@
 //! The XRP Ledger's canonical binary format: objects of fields, and their JSON.
 
-use super::fields::{Field, Kind, result_name, type_name};
+use super::fields::{Field, Kind, result_of, type_name};
 use crate::json::{Json, object};
 use ring::digest::{SHA256, SHA512, digest};
 use std::borrow::Cow;
@@ -358,7 +358,7 @@ fn value_json(field: Field, value: &Value) -> Json {
             type_name(*code).map_or_else(|| Json::from(*code), Json::from)
         }
         Value::Number(97) if field.name == "LedgerEntryType" => "AccountRoot".into(),
-        Value::Number(code) if field.name == "TransactionResult" => result_name(*code).into(),
+        Value::Number(code) if field.name == "TransactionResult" => result_of(*code).name.into(),
         Value::Number(number) if field.kind == Kind::Long => format!("{number:X}").into(),
         Value::Number(number) => (*number).into(),
         Value::Bytes(bytes) => match field.kind {

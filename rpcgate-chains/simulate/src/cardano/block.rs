@@ -1,0 +1,97 @@
+//! Blocks as Ogmios shows them to clients that follow the chain.
+
+use super::chain::Chain;
+use super::network::ada;
+use super::tx::{Output, Reference, Tx, bech32};
+use crate::json::{Json, object};
+
+/// The number of slots in a period of a key-evolving signature.
+const KES_SLOTS: u64 = 129_600;
+
+fn input((id, index): &Reference) -> Json {
+    object! { "transaction": object! { "id": hex::encode(id) }, "index": *index }
+}
+
+fn output(output: &Output) -> Json {
+    object! { "address": bech32("addr", &output.address), "value": ada(output.lovelace) }
+}
+
+impl Tx {
+    fn in_block(&self) -> Json {
+        let mut interval = object! {};
+        for (name, bound) in [("invalidBefore", self.valid.0), ("invalidAfter", self.valid.1)] {
+            if let Some(bound) = bound {
+                interval.put(name, bound);
+            }
+        }
+        let signatories = self.signatures.iter().map(|(key, signature)| {
+            object! { "key": hex::encode(key), "signature": hex::encode(signature) }
+        });
+        object! {
+            "id": hex::encode(self.id),
+            "spends": "inputs",
+            "inputs": self.inputs.iter().map(input).collect::<Vec<_>>(),
+            "outputs": self.outputs.iter().map(output).collect::<Vec<_>>(),
+            "fee": ada(self.fee),
+            "validityInterval": interval,
+            "signatories": signatories.collect::<Vec<_>>(),
+        }
+    }
+}
+
+impl Chain {
+    /// The residents' transaction in block `height`. Its signatures are random, since the keys do not exist.
+    fn traffic_in_block(&self, height: u64) -> Json {
+        let (inputs, outputs, fee) = self.traffic(height);
+        let id = outputs.first().map_or([0; 32], |((id, _), _)| *id);
+        let signatories = [0, 1].map(|side| {
+            let n = height << 1 | side;
+            object! {
+                "key": hex::encode(self.seed.bytes::<32>("key", 2 * (height % 16) + side)),
+                "signature": hex::encode(self.seed.bytes::<64>("signature", n)),
+            }
+        });
+        object! {
+            "id": hex::encode(id),
+            "spends": "inputs",
+            "inputs": inputs.iter().map(input).collect::<Vec<_>>(),
+            "outputs": outputs.iter().map(|(_, made)| output(made)).collect::<Vec<_>>(),
+            "fee": ada(fee),
+            "validityInterval": object! {},
+            "signatories": Vec::from(signatories),
+        }
+    }
+
+    /// Block `height`.
+    pub(super) fn block(&self, height: u64) -> Json {
+        let included = self.included(height);
+        let mut transactions = vec![self.traffic_in_block(height)];
+        transactions.extend(included.iter().map(Tx::in_block));
+        let word = |tag: &str, n: u64| hex::encode(self.seed.bytes::<32>(tag, n));
+        let (slot, pool) = (self.slot(height), self.seed.below("leader", height, 12));
+        let size: usize = included.iter().map(|tx| tx.size).sum();
+        object! {
+            "type": "praos",
+            "era": "conway",
+            "id": hex::encode(self.seed.hide("block", height)),
+            "ancestor": hex::encode(self.seed.hide("block", height - 1)),
+            "height": height,
+            "size": object! { "bytes": 1_200 + size },
+            "slot": slot,
+            "transactions": transactions,
+            "protocol": object! { "version": object! { "major": 10u64, "minor": 0u64 } },
+            "issuer": object! {
+                "verificationKey": word("issuer", pool),
+                "vrfVerificationKey": word("vrf", pool),
+                "operationalCertificate": object! {
+                    "count": 7u64,
+                    "kes": object! { "period": slot / KES_SLOTS, "verificationKey": word("kes", pool) },
+                },
+                "leaderValue": object! {
+                    "proof": hex::encode(self.seed.bytes::<80>("proof", height)),
+                    "output": hex::encode(self.seed.bytes::<64>("leader value", height)),
+                },
+            },
+        }
+    }
+}

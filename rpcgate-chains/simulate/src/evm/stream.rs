@@ -1,0 +1,208 @@
+//! `eth_subscribe`: what a client is told of new blocks, logs and pending transactions, as go-ethereum's publish and
+//! subscribe API does.
+
+use super::EvmNode;
+use super::chain::Chain;
+use super::logs::Query;
+use super::params::{Params, invalid};
+use crate::envelope::{Fault, Request};
+use crate::json::{Json, object};
+use crate::stream::{PUSHES, SUBSCRIPTIONS, Sessions, StreamCall, StreamNode, StreamRpc, TOLD, answer};
+use rpcgate_core::clock::Time;
+use serde_json::Value;
+
+/// The subscriptions of one client.
+#[derive(Debug, Default)]
+pub(crate) struct Session {
+    open: Vec<Subscription>,
+}
+
+#[derive(Debug)]
+struct Subscription {
+    id: String,
+    subject: Subject,
+    /// The newest block of which the client was told.
+    told: u64,
+    /// The number of transactions that had arrived at the pool when the client was last told of one.
+    arrivals: u64,
+}
+
+/// The subject of a subscription.
+#[derive(Debug)]
+enum Subject {
+    Heads,
+    Logs(Query),
+    /// Pending transactions: whole ones, or their hashes.
+    Pending {
+        full: bool,
+    },
+    /// Changes of the synchronization, which never occur.
+    Syncing,
+}
+
+impl Subject {
+    fn read(params: Value) -> Result<Self, Fault> {
+        let params = Params::take(params, 1, 2)?;
+        let name = params.get(0).as_str().ok_or_else(|| invalid(0, "json: cannot unmarshal non-string"))?;
+        Ok(match name {
+            "newHeads" => Subject::Heads,
+            "logs" if params.get(1).is_null() => {
+                Subject::Logs(Query::read(&Value::Object(Default::default()))?)
+            }
+            "logs" => Subject::Logs(Query::read(params.get(1))?),
+            "newPendingTransactions" => Subject::Pending { full: params.flag(1)? },
+            "syncing" => Subject::Syncing,
+            _ => {
+                let message = format!("no {name:?} subscription in eth namespace");
+                return Err(Fault::new(-32601, message));
+            }
+        })
+    }
+
+    /// What a client is told of block `height`.
+    fn of_block(&self, chain: &Chain, height: u64) -> Vec<Json> {
+        match self {
+            Subject::Heads => vec![chain.head_json(height)],
+            Subject::Logs(query) => chain.logs_between(query, height, height),
+            // Once a block is there, the traffic of the next one is pending.
+            Subject::Pending { full } => {
+                let entries = chain.announced(height + 1);
+                let shown = |entry: &super::chain::Entry| match full {
+                    true => chain.waiting_json(&entry.tx, &entry.from),
+                    false => Json::data(&entry.tx.hash),
+                };
+                entries.iter().map(shown).collect()
+            }
+            Subject::Syncing => Vec::new(),
+        }
+    }
+}
+
+impl Chain {
+    /// The header of a block as subscriptions tell it: without members that no header has.
+    fn head_json(&self, height: u64) -> Json {
+        let mut header = self.header_json(height, &self.entries(height));
+        if let Json::Object(members) = &mut header {
+            members.retain(|(name, _)| name != "size" && name != "totalDifficulty");
+        }
+        header
+    }
+}
+
+impl Subscription {
+    fn notification(&self, result: Json) -> String {
+        let params = object! { "subscription": self.id.clone(), "result": result };
+        object! { "jsonrpc": "2.0", "method": "eth_subscription", "params": params }.text()
+    }
+
+    /// Tells of transactions that clients have submitted.
+    fn push_arrivals(&mut self, chain: &Chain, out: &mut Vec<String>) {
+        let Subject::Pending { full } = self.subject else { return };
+        let fresh = chain.pool.since(self.arrivals);
+        let taken = fresh.len().min(PUSHES.saturating_sub(out.len()));
+        for hash in fresh.iter().take(taken) {
+            match (full, chain.pool.find(hash)) {
+                (false, _) => out.push(self.notification(Json::data(hash))),
+                (true, Some((tx, from))) => out.push(self.notification(chain.waiting_json(tx, from))),
+                // It has left the pool.
+                (true, None) => {}
+            }
+        }
+        self.arrivals = chain.pool.arrivals() - (fresh.len() - taken) as u64;
+    }
+}
+
+impl EvmNode {
+    fn subscribe(&mut self, session: &mut Session, params: Value) -> Result<Json, Fault> {
+        let subject = Subject::read(params)?;
+        if session.open.len() >= SUBSCRIPTIONS {
+            return Err(Fault::new(-32000, "too many subscriptions"));
+        }
+        self.subscribed += 1;
+        let id = Json::quantity_of(&self.chain.seed.bytes::<16>("subscription", self.subscribed));
+        let Json::Text(text) = &id else { return Ok(id) };
+        session.open.push(Subscription {
+            id: text.clone().into_owned(),
+            subject,
+            told: self.chain.head,
+            arrivals: self.chain.pool.arrivals(),
+        });
+        Ok(id)
+    }
+
+    fn unsubscribe(session: &mut Session, params: Value) -> Result<Json, Fault> {
+        let params = Params::take(params, 1, 1)?;
+        let id = params.get(0).as_str().unwrap_or_default();
+        let place = session.open.iter().position(|subscription| subscription.id == id);
+        let place = place.ok_or_else(|| Fault::new(-32000, "subscription not found"))?;
+        session.open.remove(place);
+        Ok(true.into())
+    }
+}
+
+impl StreamRpc for EvmNode {
+    fn stream_call(
+        &mut self,
+        session: &mut Session,
+        _: &Request,
+        method: &str,
+        params: Value,
+        _: Time,
+    ) -> StreamCall<Fault> {
+        match method {
+            "eth_subscribe" => StreamCall::Answer(self.subscribe(session, params)),
+            "eth_unsubscribe" => StreamCall::Answer(EvmNode::unsubscribe(session, params)),
+            _ => StreamCall::Ordinary(params),
+        }
+    }
+}
+
+impl StreamNode for EvmNode {
+    type Session = Session;
+
+    fn sessions(&mut self) -> &mut Sessions<Session> {
+        &mut self.sessions
+    }
+
+    fn receive(&mut self, session: &mut Session, message: &[u8], now: Time, out: &mut Vec<String>) {
+        self.submitted.clear();
+        self.chain.advance(now);
+        answer(self, session, message, now, out);
+    }
+
+    fn push(&mut self, session: &mut Session, now: Time, out: &mut Vec<String>) {
+        self.chain.advance(now);
+        let chain = &self.chain;
+        for subscription in &mut session.open {
+            subscription.push_arrivals(chain, out);
+        }
+        while out.len() < PUSHES {
+            let behind = session.open.iter_mut().filter(|subscription| subscription.told < chain.head);
+            let Some(subscription) = behind.min_by_key(|subscription| subscription.told) else { break };
+            subscription.told = subscription.told.max(chain.head.saturating_sub(TOLD)) + 1;
+            for told in subscription.subject.of_block(chain, subscription.told) {
+                out.push(subscription.notification(told));
+            }
+        }
+    }
+
+    fn next_push(&mut self, session: &Session, now: Time) -> Option<Time> {
+        let head = self.chain.height(now);
+        let told = session.open.iter().map(|subscription| subscription.told).min()?;
+        let is_late = told < head
+            || session.open.iter().any(|subscription| {
+                matches!(subscription.subject, Subject::Pending { .. })
+                    && subscription.arrivals < self.chain.pool.arrivals()
+            });
+        Some(if is_late { now } else { self.chain.time(head + 1) })
+    }
+
+    fn rewind(&mut self, session: &mut Session) {
+        for subscription in &mut session.open {
+            subscription.told = subscription.told.min(self.chain.head).saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
