@@ -67,6 +67,14 @@ impl Json {
         }
     }
 
+    /// A member of an object.
+    pub(crate) fn get(&self, name: &str) -> Option<&Json> {
+        match self {
+            Json::Object(members) => members.iter().find(|(known, _)| known == name).map(|(_, value)| value),
+            _ => None,
+        }
+    }
+
     /// Replaces or adds a member of an object.
     pub(crate) fn set(&mut self, name: &'static str, value: impl Into<Json>) {
         if let Json::Object(members) = self {

@@ -1,6 +1,7 @@
 //! Simulated nodes: state machines that answer like a real blockchain node, for demonstrations and tests.
 //!
-//! A simulated node has no socket, task, file or clock: it takes a request and the time, and answers. Its chain is a
+//! A simulated node has no socket, task, file or clock: it takes a request and the time, and answers. TRON and Cosmos
+//! answer gRPC as well, with the same chain behind it ([`Simulated::handle_grpc`]). Its chain is a
 //! function of a seed, the time and the submissions of clients; reads change nothing. Two nodes of one seed agree as long
 //! as no client submits. To restart a node without a reorganisation, pass the [`Submission`]s of the old node to the new
 //! one ([`Simulated::replay`]).
@@ -35,6 +36,7 @@ mod envelope;
 mod evm;
 #[cfg(test)]
 mod golden;
+mod grpc;
 mod inbox;
 mod json;
 mod json_rpc;
@@ -58,6 +60,8 @@ pub use cardano::CardanoNode;
 pub use cosmos::CosmosNode;
 pub use dial::{Dial, Disturbance};
 pub use evm::EvmNode;
+pub use grpc::GrpcFailure;
+use grpc::schema::Schema;
 pub use near::NearNode;
 use rpcgate_core::clock::Time;
 pub use stream::{SimulatedStreamId, SimulatedStreams, StreamDial, StreamDisturbance, StreamFate};
@@ -111,6 +115,26 @@ pub trait Simulated: Send + std::fmt::Debug {
     /// Answers one request at `now`. Time that steps back never makes the chain shorter.
     fn handle(&mut self, request: &SimulatedRequest<'_>, now: Time) -> NodeReply;
 
+    /// Answers one gRPC call at `now`: `path` is `/package.Service/Method`, `message` the only message of the request.
+    ///
+    /// ```
+    /// use rpcgate_simulate::{Simulated, node};
+    /// use rpcgate_core::clock::Time;
+    ///
+    /// let mut tron = node("tron", 7).expect("tron is simulated");
+    /// let now = Time::from_secs(1_800_000_000);
+    /// let block = tron.handle_grpc("/protocol.Wallet/GetNowBlock", b"", now).expect("a block");
+    /// assert!(!block.is_empty());
+    /// assert_eq!(tron.handle_grpc("/protocol.Wallet/Get", b"", now).expect_err("no such method").code, 12);
+    /// ```
+    ///
+    /// # Errors
+    /// The status with which the node ends the call; 12 from a node without gRPC.
+    fn handle_grpc(&mut self, path: &str, message: &[u8], now: Time) -> Result<Vec<u8>, GrpcFailure> {
+        let _ = (message, now);
+        Err(GrpcFailure::unimplemented(format!("unknown method {path}")))
+    }
+
     /// The height of the newest block at `now`.
     fn height(&self, now: Time) -> u64;
 
@@ -161,4 +185,29 @@ pub fn node(chain: &str, seed: u64) -> Option<Box<dyn Simulated>> {
         "ton" => Box::new(TonNode::new(seed)),
         _ => Box::new(UtxoNode::new(chain, seed)?),
     })
+}
+
+/// The full names of the gRPC services that the node of a chain has, by the chain's path name at the gateway; empty for
+/// a chain without any.
+pub fn grpc_services(chain: &str) -> &'static [String] {
+    schema(chain).map_or(&[], Schema::services)
+}
+
+/// The messages and services of a chain's node, as an encoded `google.protobuf.FileDescriptorSet`: for reflection, and
+/// for command line clients that need descriptors. `None` for a chain without gRPC.
+///
+/// ```
+/// assert!(rpcgate_simulate::grpc_descriptors("cosmos").is_some_and(|descriptors| !descriptors.is_empty()));
+/// assert_eq!(rpcgate_simulate::grpc_descriptors("eth"), None);
+/// ```
+pub fn grpc_descriptors(chain: &str) -> Option<&'static [u8]> {
+    schema(chain).map(Schema::descriptors)
+}
+
+fn schema(chain: &str) -> Option<&'static Schema> {
+    match chain {
+        "tron" => Some(tron::grpc::services()),
+        "cosmos" => Some(cosmos::grpc::services()),
+        _ => None,
+    }
 }

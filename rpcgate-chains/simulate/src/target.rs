@@ -23,6 +23,11 @@ impl Target {
         Target { segments, query }
     }
 
+    /// The parameters of a query, without a path.
+    pub(crate) fn of_query(query: Vec<(String, String)>) -> Self {
+        Target { segments: Vec::new(), query }
+    }
+
     /// The path's segments.
     pub(crate) fn segments(&self) -> Vec<&str> {
         self.segments.iter().map(String::as_str).collect()

@@ -25,6 +25,24 @@ pub(crate) fn nanos(time: Time, nanos: u64) -> String {
     if fraction.is_empty() { seconds(time) } else { format!("{}.{fraction}Z", bare(time)) }
 }
 
+/// Reads RFC 3339 with the zone `Z`: seconds since the Unix epoch, which may be negative, and nanoseconds.
+pub(crate) fn read(text: &str) -> Option<(i64, u32)> {
+    let (whole, fraction) = text.strip_suffix('Z')?.split_once('.').unwrap_or((text.strip_suffix('Z')?, ""));
+    let (day, clock) = whole.split_once('T')?;
+    let numbers = |text: &str, sign: char| -> Option<[i64; 3]> {
+        let parts: Option<Vec<i64>> = text.split(sign).map(|part| part.parse().ok()).collect();
+        parts?.try_into().ok()
+    };
+    let ([year, month, day], [hour, minute, second]) = (numbers(day, '-')?, numbers(clock, ':')?);
+    // Hinnant's count of days from a civil date, whose years begin in March.
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let of_year = (153 * (month + if month > 2 { -3 } else { 9 }) + 2) / 5 + day - 1;
+    let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468;
+    let nanos = if fraction.is_empty() { 0 } else { format!("{fraction:0<9}").parse().ok()? };
+    Some((days * 86_400 + hour * 3_600 + minute * 60 + second, nanos))
+}
+
 fn bare(time: Time) -> String {
     let ((year, month, day), second) = (date(time), time.secs() % 86_400);
     let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
@@ -44,5 +62,20 @@ mod tests {
         assert_eq!(nanos(Time::from_millis(1_767_225_600_120), 7), "2026-01-01T00:00:00.120000007Z");
         assert_eq!(nanos(Time::from_millis(1_767_225_600_120), 0), "2026-01-01T00:00:00.12Z");
         assert_eq!(nanos(Time::from_secs(1_767_225_600), 0), "2026-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn written_times_are_read_back() {
+        for (secs, micros) in [(0, 0), (951_782_400, 0), (1_709_164_800, 120), (1_800_000_000, 999_999)] {
+            let time = Time::from_micros(secs * 1_000_000 + micros);
+            let expected = Some((secs.cast_signed(), micros as u32 * 1_000 + 7));
+            assert_eq!(read(&nanos(time, 7)), expected);
+        }
+        assert_eq!(read("0001-01-01T00:00:00Z"), Some((-62_135_596_800, 0)));
+        for wrong in
+            ["", "Z", "2026-01-01", "2026-01-01T00:00:00", "2026-01T00:00:00Z", "2026-01-01T00:00:00.xZ"]
+        {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
     }
 }

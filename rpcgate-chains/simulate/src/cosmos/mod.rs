@@ -1,12 +1,12 @@
-//! The node of the Cosmos Hub: the REST API of the SDK's modules.
+//! The node of the Cosmos Hub: the REST API of the SDK's modules, and their gRPC services.
 
 mod address;
 mod bank;
 mod block;
 mod chain;
 mod fault;
+pub(crate) mod grpc;
 mod page;
-mod proto;
 mod service;
 mod staking;
 mod state;
@@ -15,7 +15,7 @@ mod tx;
 use super::json::{Json, object};
 use super::rest::{self, Rest, RestRequest};
 use super::target::Target;
-use super::{NodeReply, Simulated, SimulatedRequest, Submission};
+use super::{GrpcFailure, NodeReply, Simulated, SimulatedRequest, Submission};
 use chain::Chain;
 use fault::Fault;
 use rpcgate_core::clock::Time;
@@ -112,6 +112,12 @@ impl Simulated for CosmosNode {
         self.chain.inbox.begin_request();
         self.chain.advance(now);
         rest::serve(self, request, now)
+    }
+
+    fn handle_grpc(&mut self, path: &str, message: &[u8], now: Time) -> Result<Vec<u8>, GrpcFailure> {
+        self.chain.inbox.begin_request();
+        self.chain.advance(now);
+        self.answer(path, message, now)
     }
 
     fn height(&self, now: Time) -> u64 {

@@ -2,7 +2,7 @@
 
 use super::address::sha256;
 use super::page::base64;
-use super::proto::{Message, Value, fields};
+use crate::grpc::protobuf::{Message, Value, fields};
 use crate::json::{Json, object};
 
 /// The only message that is accepted.

@@ -1,7 +1,8 @@
-//! A node of TRON: the HTTP API of java-tron's full node, `/wallet/<method>`.
+//! A node of TRON: the HTTP API of java-tron's full node, `/wallet/<method>`, and its gRPC service, `protocol.Wallet`.
 
 mod address;
 mod chain;
+pub(crate) mod grpc;
 mod method;
 mod network;
 mod params;
@@ -13,7 +14,7 @@ mod tx;
 
 use super::json::{Json, object};
 use super::rest::{self, Rest, RestRequest};
-use super::{NodeReply, Simulated, SimulatedRequest, Submission};
+use super::{GrpcFailure, NodeReply, Simulated, SimulatedRequest, Submission};
 use chain::Chain;
 use method::METHODS;
 use params::Params;
@@ -95,6 +96,12 @@ impl Simulated for TronNode {
         self.chain.inbox.begin_request();
         self.chain.head = self.chain.height(now);
         rest::serve(self, request, now)
+    }
+
+    fn handle_grpc(&mut self, path: &str, message: &[u8], now: Time) -> Result<Vec<u8>, GrpcFailure> {
+        self.chain.inbox.begin_request();
+        self.chain.head = self.chain.height(now);
+        self.answer(path, message, now)
     }
 
     fn height(&self, now: Time) -> u64 {

@@ -34,6 +34,11 @@ impl Params {
         }
     }
 
+    /// Members of a message. Addresses are bytes there, which its JSON shows in hex.
+    pub(super) fn of_message(whole: Value) -> Self {
+        Params { whole, visible: false }
+    }
+
     fn new(members: Map<String, Value>) -> Self {
         let whole = Value::Object(members);
         let visible = is_set(&whole["visible"]);
