@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use rpcgate_admin::store::NodeState;
 use rpcgate_core::chain::Chains;
 use rpcgate_core::clock::Clock;
-use rpcgate_core::config::{Config, Overlay, Tls};
+use rpcgate_core::config::{Config, Overlay};
 use rpcgate_layers::nodes::{Pools, watch_head};
 use rpcgate_layers::request::safeguard::Safeguard;
 use std::collections::HashMap;
@@ -25,7 +25,9 @@ pub(crate) struct Reloadable {
     pub(crate) pools: Arc<ArcSwap<Pools>>,
     keys: Option<Arc<Keys>>,
     state: Option<Arc<State>>,
+    /// The certificate of `gateway.tls`, for every listener that is served over TLS.
     pub(crate) certificate: Option<Arc<Certificate>>,
+    http_over_tls: bool,
     pub(crate) safeguard: Arc<Safeguard>,
     in_force: Mutex<InForce>,
 }
@@ -73,6 +75,7 @@ impl Reloadable {
             keys,
             state,
             certificate,
+            http_over_tls: config.gateway.tls.covers_http(),
             safeguard: Arc::default(),
             in_force: Mutex::new(InForce {
                 config: Config::default(),
@@ -86,6 +89,11 @@ impl Reloadable {
         };
         live.put(&mut live.in_force.lock(), config)?;
         Ok(live)
+    }
+
+    /// The certificate of `gateway.listen`.
+    pub(crate) fn http_certificate(&self) -> Option<&Arc<Certificate>> {
+        self.certificate.as_ref().filter(|_| self.http_over_tls)
     }
 
     /// How long a drain may take.
@@ -211,7 +219,7 @@ fn needs_restart(old: &Config, new: &Config) -> Vec<&'static str> {
         let mut gateway = config.gateway.clone();
         if gateway.tls.pair().is_some() {
             // The paths of the files may change; whether there are any may not.
-            gateway.tls = Tls { cert: Some("given".into()), key: Some("given".into()) };
+            (gateway.tls.cert, gateway.tls.key) = (Some("given".into()), Some("given".into()));
         }
         gateway
     };
@@ -246,7 +254,7 @@ mod tests {
     fn adding_or_removing_the_only_certificate_needs_a_restart() {
         let none = Config::default();
         let mut some = Config::default();
-        some.gateway.tls = Tls { cert: Some("a".into()), key: Some("b".into()) };
+        (some.gateway.tls.cert, some.gateway.tls.key) = (Some("a".into()), Some("b".into()));
         assert_eq!(
             (needs_restart(&none, &some), needs_restart(&some, &none)),
             (vec!["gateway"], vec!["gateway"])

@@ -72,13 +72,17 @@ impl Table for GatewaySettings {
     }
 }
 
-/// `[gateway.tls]`: PEM files. If both are given, the gateway serves everything over TLS.
+/// `[gateway.tls]`: PEM files. If both are given, the gateway serves everything over TLS, or gRPC alone.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Tls {
     /// The certificate with its chain.
     pub cert: Option<PathBuf>,
     /// Its private key.
     pub key: Option<PathBuf>,
+    /// Whether only `gateway.grpc_listen` is served over TLS. `gateway.listen` then stays without TLS, as behind a
+    /// balancer that adds it.
+    pub grpc_only: bool,
 }
 
 impl Tls {
@@ -86,12 +90,18 @@ impl Tls {
     pub fn pair(&self) -> Option<(&Path, &Path)> {
         Some((self.cert.as_deref()?, self.key.as_deref()?))
     }
+
+    /// Whether `gateway.listen` is served over TLS.
+    pub fn covers_http(&self) -> bool {
+        self.pair().is_some() && !self.grpc_only
+    }
 }
 
 impl Table for Tls {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.value("cert", &mut self.cert);
         f.value("key", &mut self.key);
+        f.value("grpc_only", &mut self.grpc_only);
         for (given, other, missing) in [("cert", &self.key, "key"), ("key", &self.cert, "cert")] {
             if other.is_none() && (self.cert.is_some() || self.key.is_some()) {
                 f.wrong(&[given], |key| Problem::Invalid {

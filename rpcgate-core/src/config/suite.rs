@@ -32,6 +32,7 @@ const CHANGED: &[(&str, &str)] = &[
     ("gateway.reply_max", "32MiB"),
     ("gateway.tls.cert", "b.pem"),
     ("gateway.tls.key", "b.key"),
+    ("gateway.tls.grpc_only", "true"),
     ("gateway.limits.body", "1MiB"),
     ("gateway.limits.bodies_total", "128MiB"),
     ("gateway.limits.headers", "8KiB"),

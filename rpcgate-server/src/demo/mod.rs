@@ -24,7 +24,7 @@ mod welcome;
 
 pub use chosen::BadNode;
 pub use dir::{Dir, DirError};
-pub use node::{NodeListener, NodeServer};
+pub use node::{GrpcDisturbance, GrpcNodeListener, GrpcNodeServer, NodeListener, NodeServer};
 pub use sheet::FILE;
 pub use state::StateError;
 pub use watch::NodeWatch;

@@ -3,6 +3,8 @@
 
 mod stream;
 
+mod grpc;
+
 use super::submissions::Submissions;
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
@@ -31,6 +33,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+pub use grpc::{GrpcDisturbance, GrpcNodeListener, GrpcNodeServer};
 
 /// The largest request body of any real node, a UTXO daemon's.
 const BODY: usize = 32 << 20;

@@ -44,7 +44,7 @@ impl Sheet {
     /// The sheet of a gateway that serves `config` at `addr`, and of a management API at `admin`, for the holder of
     /// `account`.
     pub(super) fn new(config: &Config, addr: SocketAddr, admin: SocketAddr, account: &Account) -> Sheet {
-        let scheme = if config.gateway.tls.pair().is_some() { "https" } else { "http" };
+        let scheme = if config.gateway.tls.covers_http() { "https" } else { "http" };
         let nodes = config.chains.iter().filter(|(_, chain)| chain.enabled);
         Sheet {
             gateway: format!("{scheme}://{}", reachable(addr)),

@@ -60,7 +60,7 @@ impl Gateway {
 
     /// Its URL, without a path.
     pub fn url(&self) -> String {
-        let scheme = if self.reloadable.certificate.is_some() { "https" } else { "http" };
+        let scheme = if self.reloadable.http_certificate().is_some() { "https" } else { "http" };
         format!("{scheme}://{}", self.addr)
     }
 

@@ -54,7 +54,7 @@ impl Gateway {
         let stack = http_stack(&parts);
 
         let addr = listener.addr();
-        let certificate = reloadable.certificate.clone();
+        let certificate = reloadable.http_certificate().cloned();
         let accepting = tokio::spawn(listener.serve(stack, bounds, certificate, connections.clone()));
         // The nodes are probed by tasks of `reloadable`, which come and go with a reload.
         let sweeping = tokio::spawn(Housekeeping::of(&parts).run()).abort_handle();
@@ -101,5 +101,5 @@ fn log_serving(addr: SocketAddr, reloadable: &Reloadable) {
     let chains = reloadable.chains.load();
     let served: Vec<&str> =
         chains.iter().filter(|chain| chain.is_served()).map(|chain| chain.name().as_str()).collect();
-    tracing::info!(%addr, tls = reloadable.certificate.is_some(), chains = %served.join(","), "serving");
+    tracing::info!(%addr, tls = reloadable.http_certificate().is_some(), chains = %served.join(","), "serving");
 }

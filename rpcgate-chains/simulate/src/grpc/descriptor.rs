@@ -1,7 +1,7 @@
 //! The descriptors of `.proto` files (`google/protobuf/descriptor.proto`), which reflection and command line clients read.
 
+use super::file::{EnumType, FieldKind, MessageField, MessageType, ProtoFile};
 use super::protobuf::Message;
-use super::schema::{EnumType, FieldKind, MessageField, MessageType, ProtoFile};
 
 /// The files as an encoded `FileDescriptorSet`, in their order.
 pub(super) fn descriptors(files: &[ProtoFile]) -> Vec<u8> {
@@ -86,25 +86,38 @@ fn camel(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::file::{GrpcMethod, GrpcService};
     use super::super::protobuf::{Value, fields};
-    use super::super::schema::{JsonForm, Schema};
+    use super::*;
+
+    fn described() -> Vec<u8> {
+        let some_e = MessageField {
+            name: "some_e".into(),
+            number: 5,
+            kind: FieldKind::Enumeration("p.E".into()),
+            is_list: true,
+        };
+        let method = GrpcMethod { name: "Do".into(), input: "p.M".into(), output: "p.N".into() };
+        descriptors(&[ProtoFile {
+            path: "f.proto",
+            package: "p".into(),
+            imports: vec!["x.proto".into()],
+            messages: vec![MessageType { name: "M".into(), fields: vec![some_e], ..MessageType::default() }],
+            enums: vec![EnumType { name: "E".into(), values: vec![("A".into(), 0)] }],
+            services: vec![GrpcService { name: "S".into(), methods: vec![method] }],
+        }])
+    }
 
     #[test]
     fn a_file_is_described_with_full_names() {
-        let text = "package p; import \"x.proto\"; enum E { A = 0; } message M { repeated E some_e = 5; } \
-                    service S { rpc Do(M) returns (M); }";
-        let schema = Schema::read(&[("f.proto", text)], JsonForm::Hex).unwrap();
-        let set = fields(schema.descriptors()).unwrap();
         let part = |bytes: &[u8], number: u64| -> Vec<u8> {
             let found = fields(bytes).unwrap();
             found.iter().find(|(n, _)| *n == number).unwrap().1.bytes().unwrap().to_vec()
         };
-        let file = set[0].1.bytes().unwrap();
-        assert_eq!(
-            (part(file, 1), part(file, 2), part(file, 3)),
-            (b"f.proto".into(), b"p".into(), b"x.proto".into())
-        );
-        let field = part(&part(file, 4), 2);
+        let file = part(&described(), 1);
+        let texts = [1, 2, 3, 12].map(|number| String::from_utf8(part(&file, number)).unwrap());
+        assert_eq!(texts, ["f.proto", "p", "x.proto", "proto3"]);
+        let field = part(&part(&file, 4), 2);
         let expected = [
             (1, Value::Bytes(b"some_e")),
             (3, Value::Number(5)),
@@ -114,7 +127,9 @@ mod tests {
             (10, Value::Bytes(b"someE")),
         ];
         assert_eq!(fields(&field).unwrap(), expected);
-        assert_eq!(fields(&part(&part(file, 5), 2)).unwrap()[1], (2, Value::Number(0)));
-        assert_eq!(part(&part(&part(file, 6), 2), 3), b".p.M");
+        let value = part(&part(&file, 5), 2);
+        assert_eq!(fields(&value).unwrap(), [(1, Value::Bytes(b"A")), (2, Value::Number(0))]);
+        let method = part(&part(&file, 6), 2);
+        assert_eq!((part(&method, 2), part(&method, 3)), (b".p.M".to_vec(), b".p.N".to_vec()));
     }
 }

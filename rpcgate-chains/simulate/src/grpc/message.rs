@@ -1,7 +1,8 @@
 //! Messages from JSON and back, by a schema.
 
+use super::file::{FieldKind, MessageField};
 use super::protobuf::{Message, Value as Wire, fields, unpacked};
-use super::schema::{FieldKind, JsonForm, MessageField, Schema};
+use super::schema::{JsonForm, Schema};
 use crate::json::Json;
 use crate::utc;
 use base64::Engine;

@@ -2,6 +2,7 @@
 //! that the same node answers over HTTP, so that both show one chain.
 
 mod descriptor;
+mod file;
 mod message;
 mod parse;
 pub(crate) mod protobuf;

@@ -1,7 +1,7 @@
 //! The language of `.proto` files, version 3, as far as the files of this crate use it: messages, enumerations and unary
 //! methods, without maps, options and `oneof`.
 
-use super::schema::{EnumType, FieldKind, GrpcMethod, GrpcService, MessageField, MessageType, ProtoFile};
+use super::file::{EnumType, FieldKind, GrpcMethod, GrpcService, MessageField, MessageType, ProtoFile};
 
 /// Parses the file at `path`. Names of types are as they are written there.
 ///

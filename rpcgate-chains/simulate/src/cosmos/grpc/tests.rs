@@ -288,10 +288,10 @@ fn failures_have_the_codes_of_the_sdk() {
     assert_eq!((denom.code, denom.message.as_str()), (3, "invalid denom: "));
     let hash = Message::default().bytes(1, "AB".repeat(32)).done();
     assert_eq!(failure(&mut node, "/cosmos.tx.v1beta1.Service/GetTx", &hash).code, 5);
-    let stranger = Message::default().bytes(1, text(ACCOUNT, &[3; 20])).done();
-    assert_eq!(failure(&mut node, "/cosmos.auth.v1beta1.Query/Account", &stranger).code, 5);
-    let stranger = Message::default().bytes(1, text(OPERATOR, &[3; 20])).done();
-    assert_eq!(failure(&mut node, "/cosmos.staking.v1beta1.Query/Validator", &stranger).code, 5);
+    let unknown = Message::default().bytes(1, text(ACCOUNT, &[3; 20])).done();
+    assert_eq!(failure(&mut node, "/cosmos.auth.v1beta1.Query/Account", &unknown).code, 5);
+    let unknown = Message::default().bytes(1, text(OPERATOR, &[3; 20])).done();
+    assert_eq!(failure(&mut node, "/cosmos.staking.v1beta1.Query/Validator", &unknown).code, 5);
     assert_eq!(failure(&mut node, "/cosmos.tx.v1beta1.Service/BroadcastTx", b"").code, 3);
     for path in ["", "/", "cosmos.bank.v1beta1.Query/SupplyOf", "/cosmos.bank.v1beta1.Query"] {
         assert_eq!(failure(&mut node, path, b"").code, 12, "{path}");

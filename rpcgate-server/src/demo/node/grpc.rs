@@ -1,0 +1,261 @@
+//! The gRPC sockets of simulated nodes: HTTP/2 without TLS on a free port of this machine, with the health service, and
+//! reflection of the chain's services. The chain is the one that the node shows over HTTP.
+
+mod answer;
+mod raw;
+
+use super::{BACKLOG, HostedNode, NodeServer, Shared};
+use answer::disturbed;
+use bytes::Bytes;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use parking_lot::Mutex;
+use raw::RawCodec;
+use rpcgate_admin::process::accept::{Acceptor, ConnectionBound};
+use rpcgate_simulate::{Disturbance, GrpcFailure, grpc_descriptors, grpc_services};
+use std::convert::Infallible;
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::body::Body;
+use tonic::{Code, Status};
+use tonic_health::ServingStatus;
+use tower::ServiceExt;
+use tower::util::BoxCloneSyncService;
+
+/// A fault of the answers of a chain's services. Faults of whole calls (delays, no answer, HTTP errors, cut connections) are those of the
+/// node's [`Dial`](rpcgate_simulate::Dial).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GrpcDisturbance {
+    /// The call ends with this status, whatever its message.
+    Status(u32),
+    /// The stream is reset (RST_STREAM) after half of the answer.
+    Reset,
+    /// The answer is whole, and its connection takes no further call (GOAWAY).
+    GoAway,
+    /// The answer comes byte by byte, with this time before each.
+    Slow(Duration),
+    /// The answer's message is repeated without end.
+    Flood,
+}
+
+/// A bound gRPC socket that queues connections for a node that does not exist yet.
+#[derive(Debug)]
+pub struct GrpcNodeListener {
+    acceptor: Acceptor,
+}
+
+impl GrpcNodeListener {
+    /// Binds a free port of 127.0.0.1.
+    ///
+    /// # Errors
+    /// The operating system's, if no port is free.
+    pub fn bind() -> io::Result<Self> {
+        Ok(GrpcNodeListener { acceptor: Acceptor::bind((Ipv4Addr::LOCALHOST, 0).into(), BACKLOG)? })
+    }
+
+    /// The URL for a gateway.
+    pub fn url(&self) -> String {
+        format!("grpc://{}", self.acceptor.addr())
+    }
+}
+
+/// The gRPC socket of a simulated node. Dropping it cuts every connection.
+#[derive(Debug)]
+pub struct GrpcNodeServer {
+    url: String,
+    accepting: JoinHandle<()>,
+    disturbance: Arc<Mutex<Option<GrpcDisturbance>>>,
+}
+
+impl GrpcNodeServer {
+    /// The URL for a gateway.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Sets the fault of all answers from now on; `None` for none.
+    pub fn disturb(&self, disturbance: Option<GrpcDisturbance>) {
+        *self.disturbance.lock() = disturbance;
+    }
+}
+
+impl Drop for GrpcNodeServer {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+impl NodeServer {
+    /// Lets this node, which is one of `chain`, answer gRPC at `listener` too. It has one chain and one dial for both.
+    pub fn serve_grpc(&self, chain: &'static str, listener: GrpcNodeListener) -> GrpcNodeServer {
+        let (url, disturbance) = (listener.url(), Arc::default());
+        let node = GrpcNode { shared: self.shared.clone(), disturbance: Arc::clone(&disturbance), chain };
+        let accepting = tokio::spawn(node.accept(listener.acceptor));
+        GrpcNodeServer { url, accepting, disturbance }
+    }
+}
+
+/// The services beside those of the chain.
+type Beside = BoxCloneSyncService<Request<Incoming>, Response<Body>, Infallible>;
+
+struct GrpcNode {
+    shared: Arc<Shared>,
+    disturbance: Arc<Mutex<Option<GrpcDisturbance>>>,
+    chain: &'static str,
+}
+
+impl GrpcNode {
+    async fn accept(self, acceptor: Acceptor) {
+        let (health, reflection) = (health(self.chain).await, reflection(self.chain));
+        let calls = Arc::new(Calls { node: self, health, reflection });
+        let cut = CancellationToken::new();
+        let _cut_when_dropped = cut.clone().drop_guard();
+        let connection = |stream, _, permit| {
+            let (calls, cut) = (calls.clone(), cut.child_token());
+            async move {
+                cut.clone().run_until_cancelled(connection(stream, calls, cut)).await;
+                drop(permit);
+            }
+        };
+        acceptor.serve(ConnectionBound::NONE, &TaskTracker::new(), std::future::pending(), connection).await;
+    }
+}
+
+async fn health(chain: &str) -> Beside {
+    let (reporter, server) = tonic_health::server::health_reporter();
+    for service in grpc_services(chain) {
+        reporter.set_service_status(service, ServingStatus::Serving).await;
+    }
+    BoxCloneSyncService::new(server)
+}
+
+/// Reflection, in the version of today and in the one that older clients use.
+fn reflection(chain: &str) -> Option<(Beside, Beside)> {
+    let builder = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(grpc_descriptors(chain).unwrap_or_default())
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let (today, before) = (builder().build_v1().ok()?, builder().build_v1alpha().ok()?);
+    Some((BoxCloneSyncService::new(today), BoxCloneSyncService::new(before)))
+}
+
+/// What a connection needs to answer its calls.
+struct Calls {
+    node: GrpcNode,
+    health: Beside,
+    reflection: Option<(Beside, Beside)>,
+}
+
+async fn connection(stream: TcpStream, calls: Arc<Calls>, cut: CancellationToken) {
+    let going_away = Arc::new(Notify::new());
+    let service = service_fn(|request| {
+        let (calls, cut, going_away) = (calls.clone(), cut.clone(), going_away.clone());
+        async move { Ok::<_, Infallible>(calls.answer(request, &cut, &going_away).await) }
+    });
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder.timer(TokioTimer::new());
+    let mut served = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let ended = tokio::select! {
+        ended = served.as_mut() => ended,
+        () = going_away.notified() => {
+            served.as_mut().graceful_shutdown();
+            served.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a gRPC connection of a simulated node failed");
+    }
+}
+
+impl Calls {
+    async fn answer(
+        &self,
+        request: Request<Incoming>,
+        cut: &CancellationToken,
+        going_away: &Notify,
+    ) -> Response<Body> {
+        let fate = self.node.shared.dial.lock().next();
+        match fate {
+            Disturbance::Hang => std::future::pending().await,
+            Disturbance::Cut { delay } => {
+                tokio::time::sleep(delay).await;
+                cut.cancel();
+                std::future::pending().await
+            }
+            Disturbance::Status { delay, status } => {
+                tokio::time::sleep(delay).await;
+                answer::page(status)
+            }
+            Disturbance::Answer { delay } => {
+                if delay > Duration::ZERO {
+                    tokio::time::sleep(delay).await;
+                }
+                let disturbance = *self.node.disturbance.lock();
+                if let Some(GrpcDisturbance::Status(code)) = disturbance {
+                    let status = Status::new(Code::from(code.cast_signed()), "the node is not well");
+                    return status.into_http();
+                }
+                if disturbance == Some(GrpcDisturbance::GoAway) {
+                    going_away.notify_one();
+                }
+                match self.beside(request.uri().path()) {
+                    Some(beside) => {
+                        let Ok(response) = beside.clone().oneshot(request).await;
+                        response
+                    }
+                    None => disturbed(self.call(request).await, disturbance).await,
+                }
+            }
+        }
+    }
+
+    /// The service at a path that is none of the chain's.
+    fn beside(&self, path: &str) -> Option<&Beside> {
+        match (path.split('/').nth(1)?, &self.reflection) {
+            ("grpc.health.v1.Health", _) => Some(&self.health),
+            ("grpc.reflection.v1.ServerReflection", Some((today, _))) => Some(today),
+            ("grpc.reflection.v1alpha.ServerReflection", Some((_, before))) => Some(before),
+            _ => None,
+        }
+    }
+
+    async fn call(&self, request: Request<Incoming>) -> Response<Body> {
+        let path = request.uri().path().to_owned();
+        let shared = &self.node.shared;
+        let service = tower::service_fn(|request: tonic::Request<Bytes>| {
+            let answer = shared.call(&path, request.get_ref());
+            async move { answer.map(tonic::Response::new) }
+        });
+        tonic::server::Grpc::new(RawCodec).unary(service, request).await
+    }
+}
+
+impl Shared {
+    fn call(&self, path: &str, message: &[u8]) -> Result<Vec<u8>, Status> {
+        let mut hosted = self.hosted.lock();
+        if hosted.gone {
+            return Err(Status::unavailable("the node is gone"));
+        }
+        let HostedNode { node, submissions, .. } = &mut *hosted;
+        let answer = node.handle_grpc(path, message, self.clock.now());
+        if let Some(submissions) = submissions {
+            submissions.add(&node.submitted());
+        }
+        answer.map_err(|GrpcFailure { code, message }| Status::new(Code::from(code.cast_signed()), message))
+    }
+}
+
+#[cfg(test)]
+mod tests;
