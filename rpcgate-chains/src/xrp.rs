@@ -74,9 +74,13 @@ const CLOSED: &[Closing] = &[
         .only("with `full` or `accounts`", is_whole),
 ];
 
-/// Whether a call of `feature` has any parameter but the version of the API.
+/// Whether a call of `feature` has any parameter but the version of the API. On a stream the parameters stand beside the
+/// command.
 fn has_parameters(call: &CallView<'_>) -> bool {
     let params = call.params.trim_ascii();
+    if member(params, "command").is_some() {
+        return any_member(params, |name, _| !matches!(name, "command" | "id" | "api_version"));
+    }
     if matches!(params, b"" | b"null" | b"[]") {
         return false;
     }
@@ -199,6 +203,8 @@ mod tests {
             ("feature", r#"[{},{}]"#),
             ("feature", r#"["AB"]"#),
             ("feature", r#"{"vetoed":true}"#),
+            ("feature", r#"{"id":1,"command":"feature","feature":"AB","vetoed":true}"#),
+            ("subscribe", r#"{"id":1,"command":"subscribe","url":"http://10.0.0.1/"}"#),
             ("ledger", r#"[{"ledger_index":7,"full":true}]"#),
             ("ledger", r#"[{"accounts":1}]"#),
         ] {
@@ -211,6 +217,7 @@ mod tests {
             ("feature", "[]"),
             ("feature", "[{}]"),
             ("feature", r#"[ {"api_version":2} ]"#),
+            ("feature", r#"{"id":1,"command":"feature","api_version":2}"#),
             ("ledger", r#"[{"ledger_index":"validated","full":false,"accounts":false,"expand":true}]"#),
             ("ledger", ""),
         ] {

@@ -269,6 +269,11 @@ impl StreamTally {
         self.sum(Pushed { to_node: bytes, ..Pushed::default() });
     }
 
+    /// Counts `bytes` to the client that belong to a message which is counted already.
+    pub fn send(&mut self, bytes: u32) {
+        self.sum(Pushed { to_client: bytes, ..Pushed::default() });
+    }
+
     /// When [`flush`](StreamTally::flush) is due, by the clock's [`elapsed`](crate::clock::Clock::elapsed); `None`:
     /// nothing waits.
     pub fn due(&self) -> Option<Duration> {

@@ -28,3 +28,5 @@ mod testing;
 pub mod transport;
 #[cfg(feature = "upstream")]
 pub mod upstream;
+#[cfg(feature = "upstream")]
+pub mod websocket;

@@ -6,6 +6,7 @@
 //! | [`http_stack`] | `http::Request` → `http::Response` | the HTTP listener, embedders |
 //! | [`admission_stack`] | a request's head → an authenticated caller with a tally | HTTP requests, WebSocket handshakes, gRPC calls |
 //! | [`call_stack`] | a parsed set of calls → a settled set | HTTP bodies, gRPC calls |
+//! | [`websocket_stack`] | `http::Request` → `http::Response` | the HTTP listener, embedders |
 //! | [`handshake_stack`] | a handshake → an answered or refused one | WebSocket streams, once |
 //! | [`message_stack`] | the calls in a message → those that may pass | WebSocket streams, for each message |
 //!
@@ -35,6 +36,9 @@ use crate::request::suspend::{Suspend, SuspendLayer};
 use crate::respond::{Respond, RespondLayer};
 use crate::spawn::{Spawn, TokioSpawn};
 use crate::upstream::{ReplyLimits, Upstream};
+use crate::websocket::{
+    Admitted, Forward, MessageRules, OpenStreamService, OpenStreams, StreamContext, StreamLimits,
+};
 use arc_swap::ArcSwap;
 use rpcgate_core::backend::directory::Directory;
 use rpcgate_core::backend::reply_store::ReplyStore;
@@ -80,6 +84,10 @@ pub struct Parts {
     pub pace: Arc<Pace>,
     /// The safeguard, shared with its sweeper.
     pub safeguard: Arc<Safeguard>,
+    /// The open WebSocket streams, shared with the task that watches their keys.
+    pub streams: Arc<OpenStreams>,
+    /// The limits of WebSocket streams.
+    pub stream_limits: StreamLimits,
 }
 
 impl Parts {
@@ -93,6 +101,8 @@ impl Parts {
         Parts {
             chains,
             pools,
+            streams: OpenStreams::new(directory.clone(), accounting.clock.clone()),
+            stream_limits: StreamLimits::default(),
             directory,
             accounting,
             replies: Arc::new(BoundedReplies::new(64 << 20)),
@@ -109,6 +119,9 @@ impl Parts {
         }
     }
 }
+
+/// All layers of a WebSocket stream: its handshake passes them, and each of its messages the [`MessageStack`].
+pub type WebSocketStack = Respond<AdmissionStack<OpenStreamService>>;
 
 /// All layers of an HTTP request.
 pub type HttpStack = Respond<AdmissionStack<Batch<CallStack>>>;
@@ -142,6 +155,54 @@ pub fn http_stack(parts: &Parts) -> HttpStack {
             .with_room(parts.room.clone()),
     );
     layers.layer(call_stack(parts, upstream))
+}
+
+/// The whole stack of WebSocket streams: handshakes in, responses out, each with status 101 once its stream is open. The
+/// requests must be able to be upgraded, as those of a hyper server that serves connections with upgrades. Streams run as
+/// work of [`Parts::spawn`].
+///
+/// ```
+/// use rpcgate_core::backend::{counters::MemoryCounters, directory::OpenDirectory, suite, usage_sink::MemoryUsageSink};
+/// use rpcgate_core::{chain::{Chain, Chains}, clock::SystemClock, tally::Accounting, toy::Toy};
+/// use rpcgate_layers::{nodes::Pools, stack::{Parts, websocket_stack}};
+/// use std::sync::Arc;
+/// use tower::ServiceExt;
+///
+/// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+/// let accounting = Accounting::new(
+///     Arc::new(SystemClock::new()), Arc::new(MemoryCounters::default()), Arc::new(MemoryUsageSink::default()));
+/// let chains: Chains = [Arc::new(Chain::deployed(Arc::new(Toy)))].into_iter().collect();
+/// let parts = Parts::new(
+///     Arc::new(chains.into()),
+///     Arc::new(Pools::default().into()),
+///     Arc::new(OpenDirectory::new(suite::caller(1))),
+///     Arc::new(accounting),
+/// );
+/// let no_handshake = http::Request::get("/ws/toy").body(()).unwrap();
+/// let response = websocket_stack(&parts).oneshot(no_handshake).await.unwrap();
+/// assert_eq!((response.status().as_u16(), &response.headers()["upgrade"]), (426, &"websocket".parse().unwrap()));
+/// # });
+/// ```
+pub fn websocket_stack(parts: &Parts) -> WebSocketStack {
+    let context = StreamContext {
+        pools: parts.pools.clone(),
+        streams: parts.streams.clone(),
+        spawn: parts.spawn.clone(),
+        limits: parts.stream_limits,
+        rules: MessageRules {
+            chains: parts.chains.clone(),
+            envelope: parts.envelope,
+            room: parts.room.clone(),
+            calls_per_second: parts.stream_limits.calls_per_second,
+        },
+    };
+    let (handshakes, messages) = (handshake_stack(parts, Admitted), message_stack(parts, Forward));
+    let layers = (
+        // The reasons are those of `http_stack`. There is no body.
+        RespondLayer::new(parts.accounting.clock.clone()),
+        layer_fn(|inner| admission_stack(parts, Entrance::WS, inner)),
+    );
+    layers.layer(OpenStreamService::new(handshakes, messages, context))
 }
 
 /// The layers before the body, in front of `inner`, for requests that come by `entrance`. Its transport is in every

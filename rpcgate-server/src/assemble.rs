@@ -25,6 +25,7 @@ use rpcgate_layers::request::route::HeadLimits;
 use rpcgate_layers::request::safeguard::Safeguard;
 use rpcgate_layers::stack::Parts;
 use rpcgate_layers::upstream::ReplyLimits;
+use rpcgate_layers::websocket::StreamLimits;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -99,6 +100,12 @@ pub(crate) fn parts(
         .with_buffer(size(config.gateway.reply_buffer))
         .with_max(size(config.gateway.reply_max));
     parts.safeguard = safeguard;
+    let ws = &config.gateway.ws;
+    parts.stream_limits = StreamLimits::default()
+        .with_max_message(size(ws.max_message))
+        .with_max_backlog(size(ws.max_backlog))
+        .with_pings(ws.ping_interval, ws.dead_after)
+        .with_calls_per_second(ws.calls_per_second);
     parts
 }
 

@@ -22,6 +22,7 @@ mod nodes;
 mod reload;
 pub mod start_error;
 pub mod state;
+mod transports;
 
 pub use gateway::{Drained, Gateway, StartOptions};
 pub use start_error::StartError;

@@ -55,7 +55,8 @@ impl Limits {
         self
     }
 
-    /// The same, and `command` is another name of `method`. A call with both is refused.
+    /// The same, and `command` is another name of `method`. A call with both is refused. The parameters of a call are its
+    /// members beside the command: [`Envelope::params`] is the whole object.
     ///
     /// ```
     /// use rpcgate_core::envelope::{Limits, ParsedBody, parse};
@@ -344,7 +345,11 @@ impl Draft {
     fn finish(self, whole: Span, body: &[u8], limits: &Limits) -> Item {
         let Draft { version, id, method, params, good, id_clear, .. } = self;
         match method.and_then(|method| name(method, body, limits.method)) {
-            Some(method) if good && id_clear => Ok(Envelope { whole, version, id, method, params }),
+            Some(method) if good && id_clear => {
+                // Beside a command stand its parameters.
+                let params = if limits.commands { Some(whole) } else { params };
+                Ok(Envelope { whole, version, id, method, params })
+            }
             _ => Err(BadItem { whole, id: id.filter(|_| id_clear) }),
         }
     }

@@ -308,45 +308,51 @@ impl Want {
     }
 }
 
-/// Parses the body into the account. On an error the account stays where it was, to be refused.
+/// Parses the body into the account, and normalises calls whose answers are cached. On an error the account stays where it
+/// was, to be refused.
 fn fill(slot: &mut Option<Box<Tally>>, body: Bytes, limits: &Limits) -> Result<Calls<At>, Refusal> {
     let Some(mut tally) = slot.take() else { return Err(Refusal::InvalidRequest) };
-    let parsed = envelope::parse(&body, limits);
-    tally.body = body;
-    let refusal = match parsed {
-        Ok(ParsedBody::Single(Ok(envelope))) => {
-            let entry = entry(&tally, Ok(envelope));
-            let is_spaced = spaced(&entry, &tally.body).is_some();
-            tally.entries.push(entry);
-            if is_spaced {
+    match read_calls(&mut tally, body, limits) {
+        Ok(()) => {
+            if tally.entries.iter().any(|entry| spaced(entry, &tally.body).is_some()) {
                 alike(&mut tally);
             }
-            return Ok(Calls::new(tally));
+            Ok(Calls::new(tally))
         }
-        Ok(ParsedBody::Single(Err(_))) => Refusal::InvalidRequest,
-        Ok(ParsedBody::Batch(_)) if !tally.chain.facts().batch => Refusal::BatchNotSupported,
+        Err(refusal) => {
+            *slot = Some(tally);
+            Err(refusal)
+        }
+    }
+}
+
+/// Parses `body` into entries of the account. An item of an array that is no call is refused in its place.
+///
+/// # Errors
+/// The refusal of the body as a whole.
+pub(crate) fn read_calls(tally: &mut Tally, body: Bytes, limits: &Limits) -> Result<(), Refusal> {
+    let parsed = envelope::parse(&body, limits);
+    tally.body = body;
+    match parsed {
+        Ok(ParsedBody::Single(Ok(envelope))) => {
+            let entry = entry(tally, Ok(envelope));
+            tally.entries.push(entry);
+            Ok(())
+        }
+        Ok(ParsedBody::Single(Err(_))) => Err(Refusal::InvalidRequest),
+        Ok(ParsedBody::Batch(_)) if !tally.chain.facts().batch => Err(Refusal::BatchNotSupported),
         Ok(ParsedBody::Batch(items)) => {
             tally.batch = true;
             let mut entries = std::mem::take(&mut tally.entries);
             entries.reserve_exact(items.len());
-            let mut is_spaced = false;
-            entries.extend(items.into_iter().map(|item| {
-                let entry = entry(&tally, item);
-                is_spaced |= spaced(&entry, &tally.body).is_some();
-                entry
-            }));
+            entries.extend(items.into_iter().map(|item| entry(tally, item)));
             tally.entries = entries;
-            if is_spaced {
-                alike(&mut tally);
-            }
-            return Ok(Calls::new(tally));
+            Ok(())
         }
-        Err(ParseError::Syntax(_)) => Refusal::ParseError,
-        Err(ParseError::BatchTooLarge) => Refusal::BatchTooLarge,
-        Err(ParseError::EmptyBatch) => Refusal::InvalidRequest,
-    };
-    *slot = Some(tally);
-    Err(refusal)
+        Err(ParseError::Syntax(_)) => Err(Refusal::ParseError),
+        Err(ParseError::BatchTooLarge) => Err(Refusal::BatchTooLarge),
+        Err(ParseError::EmptyBatch) => Err(Refusal::InvalidRequest),
+    }
 }
 
 /// The parameters of a call whose answer is kept or shared, if there is white space in them.

@@ -5,7 +5,8 @@ use crate::call::pace::Pace;
 use crate::nodes::{Pool, watch_head};
 use crate::request::safeguard::Safeguard;
 use crate::stack::Parts;
-use futures_util::future::{join, join_all};
+use crate::websocket::OpenStreams;
+use futures_util::future::{join_all, join3};
 use rpcgate_core::backend::counters::Counters;
 use rpcgate_core::chain::Chain;
 use rpcgate_core::clock::{Clock, Time};
@@ -19,8 +20,8 @@ const LOOK: Duration = Duration::from_secs(1);
 const SWEEP: u32 = 30;
 
 /// Sweeps counters in memory, so that idle callers use none, and probes the nodes, so that the cache knows which answers
-/// are final and the pools which node to use. Without it a stack works, but grows with its callers and does not know the
-/// height of its chains.
+/// are final and the pools which node to use, and ends the streams of keys that may not have any. Without it a stack works, but
+/// grows with its callers, does not know the height of its chains, and keeps streams open.
 ///
 /// A [`GatewayBuilder`](super::GatewayBuilder) spawns it itself. An embedder that builds a stack from [`Parts`] spawns
 /// [`run`](Housekeeping::run), and drops or aborts that task together with the stack.
@@ -32,6 +33,7 @@ pub struct Housekeeping {
     heavy: Arc<Heavy>,
     pace: Arc<Pace>,
     safeguard: Arc<Safeguard>,
+    streams: Arc<OpenStreams>,
     probes: Vec<(Arc<Pool>, Arc<Chain>, Duration)>,
 }
 
@@ -44,6 +46,7 @@ impl Housekeeping {
             heavy: parts.heavy.clone(),
             pace: parts.pace.clone(),
             safeguard: parts.safeguard.clone(),
+            streams: parts.streams.clone(),
             probes: Vec::new(),
         }
     }
@@ -59,7 +62,7 @@ impl Housekeeping {
     pub async fn run(mut self) {
         let probes = std::mem::take(&mut self.probes);
         let probes = join_all(probes.into_iter().map(|(pool, chain, every)| watch_head(pool, chain, every)));
-        join(probes, self.sweeps()).await;
+        join3(probes, self.sweeps(), self.streams.watch()).await;
     }
 
     /// Sweeps at intervals, and as soon as it sees that the clock was set back.

@@ -1,6 +1,7 @@
 //! The nodes of one chain.
 
 mod ask;
+mod open;
 
 use super::choice::Rotation;
 use super::config::NodeConfig;
@@ -10,6 +11,7 @@ use super::node::{Node, NodeIndex, NodeView};
 use super::retry_budget::RetryBalance;
 use super::timers::TimerPool;
 use crate::transport::h1::client::{Client, ClientLimits};
+use crate::transport::ws::dial::StreamClient;
 use rpcgate_core::adapter::NodeStatus;
 use rpcgate_core::chain::{ChainName, Facts};
 use rpcgate_core::clock::Clock;
@@ -47,6 +49,8 @@ pub struct Pool {
     nodes: Box<[Arc<Node>]>,
     /// A client of each node that takes HTTP.
     http: Box<[Client]>,
+    /// One of each node that takes WebSocket.
+    ws: Box<[StreamClient]>,
     limits: PoolLimits,
     clock: Arc<dyn Clock>,
     rotation: Rotation,
@@ -80,8 +84,11 @@ impl Pool {
             let url = node.config.address(Transport::Http)?;
             Some(Client::new(node.clone(), url, client_limits, clock.clone()))
         };
+        let stream_client =
+            |node: &Arc<Node>| Some(StreamClient::new(node.clone(), node.config.address(Transport::Ws)?));
         Arc::new(Pool {
             chain: facts.name,
+            ws: nodes.iter().filter_map(stream_client).collect(),
             http: nodes.iter().filter_map(client).collect(),
             nodes,
             max_batch,

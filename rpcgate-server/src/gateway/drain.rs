@@ -10,11 +10,13 @@ pub struct Drained {
 }
 
 impl Gateway {
-    /// Ends the gateway gracefully: it is no longer ready and accepts no connections, closes those without a call, and
+    /// Ends the gateway gracefully: it is no longer ready and accepts no connections, closes those without a call, closes
+    /// WebSocket streams with 1001, spread over half of the grace so that their clients do not all return at once, and
     /// finishes the calls in flight; those that are not done after `shutdown.grace` are cut. Then it ships the records, and
     /// closes its state.
     pub async fn drain(&self) -> Drained {
         self.connections.close();
+        self.streams.shut_down(self.reloadable.grace() / 2);
         let accepting = self.accepting.lock().take();
         if let Some(accepting) = accepting {
             // The socket closes with the task, which is never aborted: from here on no client can connect.

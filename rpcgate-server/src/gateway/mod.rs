@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 use rpcgate_admin::store::NodeState;
 use rpcgate_core::config::{Config, Overlay};
 use rpcgate_layers::redis::Standing;
+use rpcgate_layers::websocket::OpenStreams;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -34,6 +35,7 @@ pub struct Gateway {
     reloadable: Arc<Reloadable>,
     state: Option<Arc<State>>,
     connections: Arc<Connections>,
+    streams: Arc<OpenStreams>,
     counting: Counting,
     accepting: Mutex<Option<JoinHandle<()>>>,
     sweeping: AbortHandle,
@@ -77,6 +79,11 @@ impl Gateway {
     /// Client connections that are open.
     pub fn connections(&self) -> usize {
         self.connections.open()
+    }
+
+    /// WebSocket streams that are open. They count as connections until their handshake is answered.
+    pub fn streams(&self) -> usize {
+        self.streams.count()
     }
 
     /// Status of the nodes, by chain, in the order of the configuration.

@@ -10,11 +10,11 @@ use crate::metrics::{self, MetricsListener, Reloads, Watched};
 use crate::reload::Reloadable;
 use crate::start_error::StartError;
 use crate::state::State;
+use crate::transports::Transports;
 use parking_lot::Mutex;
 use rpcgate_core::config::Config;
 use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::gateway::Housekeeping;
-use rpcgate_layers::stack::http_stack;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -51,7 +51,8 @@ impl Gateway {
         let mut parts = assemble::parts(&config, backends, chains, pools, safeguard);
         let connections = Connections::new(sink, state.clone());
         parts.spawn = connections.clone();
-        let stack = http_stack(&parts);
+        let stack = Transports::new(&parts);
+        let streams = parts.streams.clone();
 
         let addr = listener.addr();
         let certificate = reloadable.http_certificate().cloned();
@@ -75,7 +76,18 @@ impl Gateway {
         });
         log_serving(addr, &reloadable);
         let accepting = Mutex::new(Some(accepting));
-        Ok(Gateway { addr, reloadable, state, connections, counting, accepting, sweeping, metrics, reloads })
+        Ok(Gateway {
+            addr,
+            reloadable,
+            state,
+            connections,
+            streams,
+            counting,
+            accepting,
+            sweeping,
+            metrics,
+            reloads,
+        })
     }
 }
 

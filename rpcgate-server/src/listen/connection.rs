@@ -51,11 +51,12 @@ pub(super) trait Serve: Future<Output = hyper::Result<()>> {
     fn leave(self: Pin<&mut Self>);
 }
 
-impl<I, B, S> Serve for http1::Connection<I, S>
+/// It ends when a WebSocket stream takes over its socket.
+impl<I, B, S> Serve for http1::UpgradeableConnection<I, S>
 where
     S: HttpService<Incoming, ResBody = B>,
     S::Error: Into<Box<dyn Error + Send + Sync>>,
-    I: Read + Write + Unpin,
+    I: Read + Write + Unpin + Send + 'static,
     B: Body + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {

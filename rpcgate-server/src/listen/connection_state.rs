@@ -180,6 +180,11 @@ impl Busy {
     pub(super) fn is_last(&self) -> bool {
         self.0.leaving.load(Relaxed)
     }
+
+    /// Notes that the socket belongs to a WebSocket stream from now on: what it carries is no head, and no answer.
+    pub(super) fn upgrade(&self) {
+        self.0.calls.fetch_add(1, Relaxed);
+    }
 }
 
 impl Drop for Busy {

@@ -3,6 +3,7 @@
 //! It is below TLS, which buffers some bytes while its client takes none.
 
 use super::connection_state::ConnectionState;
+use rpcgate_admin::process::accept::ConnectionPermit;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,11 +15,13 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 pub(super) struct Counted<T> {
     inner: T,
     state: Arc<ConnectionState>,
+    /// Its place among the connections that may be open. The socket of a WebSocket stream outlives its HTTP connection.
+    _permit: ConnectionPermit,
 }
 
 impl<T> Counted<T> {
-    pub(super) fn new(inner: T, state: Arc<ConnectionState>) -> Self {
-        Counted { inner, state }
+    pub(super) fn new(inner: T, state: Arc<ConnectionState>, permit: ConnectionPermit) -> Self {
+        Counted { inner, state, _permit: permit }
     }
 
     fn wrote(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {

@@ -137,12 +137,15 @@ impl Listener {
             async move {
                 match certificate {
                     None => {
-                        let stream = Counted::new(CoalescedWrites::new(stream), handle.state.clone());
+                        let stream = CoalescedWrites::new(stream);
+                        let stream = Counted::new(stream, handle.state.clone(), permit);
                         end(http1(stream, stack, handle, &bounds).await);
                     }
-                    Some(certificate) => secured(stream, &certificate, stack, handle, &bounds).await,
+                    Some(certificate) => {
+                        let stream = Counted::new(stream, handle.state.clone(), permit);
+                        secured(stream, &certificate, stack, handle, &bounds).await;
+                    }
                 }
-                drop(permit);
             }
         };
         self.0.serve(bound, connections.tasks(), connections.closed(), connection).await;
@@ -156,14 +159,13 @@ async fn secured<T, S, B>(
     handle: ConnectionHandle,
     bounds: &Bounds,
 ) where
-    T: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
     S::Future: Send,
     B: Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError> + Send,
 {
     let connections = handle.connections.clone();
-    let stream = Counted::new(stream, handle.state.clone());
     let accepted = tokio::select! {
         accepted = tokio::time::timeout(HANDSHAKE, certificate.acceptor().accept(stream)) => accepted,
         () = connections.closed() => return,
@@ -182,14 +184,14 @@ async fn secured<T, S, B>(
 
 async fn http1<T, S, B>(stream: T, stack: S, handle: ConnectionHandle, bounds: &Bounds) -> End
 where
-    T: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible> + Clone,
     B: Body<Data = Bytes> + 'static,
     B::Error: Into<BoxError>,
 {
     let io = TokioIo::new(Guarded::http1(stream, handle.state.clone(), bounds.head));
     let service = ConnectionService::new(stack, handle.connections.clone(), handle.state.clone());
-    serve(bounds.http1().serve_connection(io, service), handle, bounds).await
+    serve(bounds.http1().serve_connection(io, service).with_upgrades(), handle, bounds).await
 }
 
 async fn http2<T, S, B>(stream: T, stack: S, handle: ConnectionHandle, bounds: &Bounds) -> End

@@ -7,7 +7,7 @@ use super::connections::Connections;
 use super::progress::Progress;
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONNECTION, HeaderValue};
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -149,6 +149,9 @@ where
             return Poll::Pending;
         };
         let is_last = busy.is_last() && this.progress.is_none();
+        if answer.is_upgrade() {
+            busy.upgrade();
+        }
         let handle = BodyHandle { busy, progress: this.progress.take() };
         let mut answer = match answer {
             Answer::Plain(answer) => answer.map(|body| ResponseBody::plain(body, handle)),
@@ -166,6 +169,18 @@ enum Answer<B: Body> {
     Plain(Response<B>),
     Compressed(Response<Pin<Box<CompressionBody<B>>>>),
     Builtin(Response<Full<Bytes>>),
+}
+
+impl<B: Body> Answer<B> {
+    /// Whether the socket belongs to a WebSocket stream afterwards.
+    fn is_upgrade(&self) -> bool {
+        let status = match self {
+            Answer::Plain(answer) => answer.status(),
+            Answer::Compressed(answer) => answer.status(),
+            Answer::Builtin(answer) => answer.status(),
+        };
+        status == StatusCode::SWITCHING_PROTOCOLS
+    }
 }
 
 impl<S, B> Source<S, B>

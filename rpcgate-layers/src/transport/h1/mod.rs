@@ -24,7 +24,7 @@ mod drive;
 mod headers;
 mod idle;
 mod request;
-mod template;
+pub(crate) mod template;
 
 pub use answer::{AnswerBody, NodeAnswer};
 pub use body::NodeBody;

@@ -26,11 +26,9 @@ impl RequestTemplate {
     /// That of the node, which is at `url`.
     pub(super) fn new(config: &NodeConfig, url: &NodeUrl) -> Self {
         let own: Vec<_> = config.headers.iter().map(|(name, _)| name.clone()).collect();
-        let headers = headers(config, url);
-        let mut untyped = headers.clone();
-        if !own.contains(&CONTENT_TYPE) {
-            untyped.remove(CONTENT_TYPE);
-        }
+        let untyped = node_headers(config, url);
+        let mut headers = untyped.clone();
+        headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
         RequestTemplate { target: url.target(), url: url.clone(), headers, untyped, own }
     }
 
@@ -66,11 +64,11 @@ impl RequestTemplate {
     }
 }
 
-/// The headers of every request to a node. Values are static or shared, so that a copy of the table copies no text.
-fn headers(config: &NodeConfig, url: &NodeUrl) -> HeaderMap {
+/// The headers of every request to a node, whatever it asks for. Values are static or shared, so that a copy of the table
+/// copies no text.
+pub(crate) fn node_headers(config: &NodeConfig, url: &NodeUrl) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(5 + config.headers.len());
     headers.insert(HOST, url.authority.clone());
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     // Decoding costs more than it saves between machines of one network.
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     headers.insert(USER_AGENT, HeaderValue::from_static(concat!("rpcgate/", env!("CARGO_PKG_VERSION"))));

@@ -1,5 +1,9 @@
-//! A node over WebSocket.
+//! WebSocket: handshakes and frames, with clients and with nodes.
 
+pub(crate) mod dial;
 mod handshake;
+pub(crate) mod incoming;
+pub(crate) mod outgoing;
+pub(crate) mod wire;
 
 pub use handshake::{BadHandshake, BadNodeHandshake, ClientHandshake, NodeHandshake};

@@ -1,0 +1,54 @@
+//! Opening a stream to one of the nodes.
+
+use super::Pool;
+use crate::nodes::error::NodeRequestError;
+use crate::nodes::retry::{NextTry, Tries};
+use crate::transport::ws::dial::NodeStream;
+use http::HeaderValue;
+use rpcgate_core::caller::ProjectId;
+use rpcgate_core::fault::{Cause, Fault};
+
+impl Pool {
+    /// Opens a stream to a node, on which these sub-protocols are offered. If a node does not take it, another one is asked,
+    /// as often as a call that only reads would be tried. The opening counts among the calls in flight; an open stream does
+    /// not.
+    ///
+    /// # Errors
+    /// [`NodeRequestError::Busy`] if the chain or the project has as many calls in flight as it may have; otherwise the
+    /// [`Fault`] of the last try.
+    pub(crate) async fn open_stream(
+        &self,
+        protocols: &[HeaderValue],
+        project: Option<ProjectId>,
+    ) -> Result<NodeStream, NodeRequestError> {
+        let _permit = self.in_flight.acquire(project).map_err(|_| NodeRequestError::Busy)?;
+        let opening = self.try_to_open(protocols);
+        let opened = tokio::time::timeout(self.limits.retry.deadline, opening).await;
+        opened.unwrap_or(Err(Fault::sent(Cause::Timeout).into()))
+    }
+
+    async fn try_to_open(&self, protocols: &[HeaderValue]) -> Result<NodeStream, NodeRequestError> {
+        let choose = |failed| self.rotation.choose(&self.ws, [None, failed], || self.clock.elapsed());
+        let mut client = choose(None).ok_or(Fault::unsent(Cause::NoNode))?;
+        let mut tries = Tries::new();
+        loop {
+            let node = client.as_ref();
+            let fault = match client.open(protocols, self.limits.connect).await {
+                Ok(stream) => {
+                    node.health.record_reachable();
+                    return Ok(stream);
+                }
+                Err(fault) => fault,
+            };
+            match fault.cause {
+                Cause::Connect => node.health.record_unreachable(self.clock.elapsed()),
+                _ => node.health.record_failure(fault, None, self.clock.elapsed()),
+            }
+            client = match tries.after(fault.into(), true, &self.limits.retry) {
+                NextTry::GiveUp => return Err(fault.into()),
+                NextTry::Reconnect => client,
+                NextTry::MoveOn { .. } => choose(Some(node.index)).ok_or(fault)?,
+            };
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Opening streams to one node.
+
+use super::handshake::NodeHandshake;
+use crate::nodes::node::Node;
+use crate::nodes::url::NodeUrl;
+use crate::transport::connect::{Connector, NodeSocket};
+use crate::transport::h1::template::node_headers;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Request, Uri};
+use http_body_util::Empty;
+use hyper::client::conn::http1;
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use rpcgate_core::fault::{Cause, Fault};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
+
+/// The largest head of a node's response.
+const HEAD: usize = 64 << 10;
+
+/// Opens streams to one node.
+pub(crate) struct StreamClient {
+    node: Arc<Node>,
+    connector: Connector,
+    target: Uri,
+    headers: HeaderMap,
+}
+
+/// An open stream to a node.
+pub(crate) struct NodeStream {
+    /// Its connection, after the handshake.
+    pub(crate) io: TokioIo<Upgraded>,
+    /// The sub-protocol that the node has chosen.
+    pub(crate) protocol: Option<HeaderValue>,
+}
+
+impl AsRef<Node> for StreamClient {
+    fn as_ref(&self) -> &Node {
+        &self.node
+    }
+}
+
+impl StreamClient {
+    /// A client of `node` at this address of it.
+    pub(crate) fn new(node: Arc<Node>, url: &NodeUrl) -> Self {
+        StreamClient {
+            connector: Connector::new(&node.config, url, b"http/1.1"),
+            target: url.target(),
+            headers: node_headers(&node.config, url),
+            node,
+        }
+    }
+
+    /// Opens a stream and offers these sub-protocols. Connection and handshake may take `limit` each.
+    pub(crate) async fn open(&self, protocols: &[HeaderValue], limit: Duration) -> Result<NodeStream, Fault> {
+        let socket = self.connector.connect(limit).await.map_err(|error| {
+            tracing::debug!(node = %self.node.config.name(), "no connection for a stream: {error}");
+            Fault::unsent(Cause::Connect)
+        })?;
+        let opening = async {
+            match socket {
+                NodeSocket::Plain(tcp) => self.shake_hands(tcp, protocols).await,
+                NodeSocket::Tls(tls) => self.shake_hands(tls, protocols).await,
+            }
+        };
+        timeout(limit, opening).await.unwrap_or(Err(Fault::sent(Cause::Timeout)))
+    }
+
+    async fn shake_hands<T>(&self, socket: T, protocols: &[HeaderValue]) -> Result<NodeStream, Fault>
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let broken = |error: hyper::Error| {
+            tracing::debug!(node = %self.node.config.name(), "the handshake of a stream failed: {error}");
+            Fault::sent(if error.is_parse() { Cause::Undecodable } else { Cause::Broken })
+        };
+        let handshake = NodeHandshake::new().map_err(|_| Fault::unsent(Cause::Connect))?;
+        let mut request = Request::new(Empty::<Bytes>::new());
+        *request.uri_mut() = self.target.clone();
+        *request.headers_mut() = self.headers.clone();
+        handshake.write(protocols, request.headers_mut());
+
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size(HEAD);
+        let (mut sender, connection) = builder.handshake(TokioIo::new(socket)).await.map_err(broken)?;
+        // Both are polled here, so that no task is left behind when the client gives up.
+        let mut connection = pin!(connection.with_upgrades());
+        let mut is_over = false;
+        let mut sending = pin!(sender.send_request(request));
+        let mut response = tokio::select! {
+            biased;
+            response = &mut sending => response.map_err(broken)?,
+            ended = &mut connection => {
+                is_over = true;
+                ended.map_err(broken)?;
+                sending.await.map_err(broken)?
+            }
+        };
+        let protocol = handshake.check(&response, protocols).map_err(|bad| {
+            tracing::debug!(node = %self.node.config.name(), "no stream: {bad}");
+            Fault::sent(match bad {
+                super::BadNodeHandshake::Status(status) => Cause::Status(status.as_u16()),
+                _ => Cause::Undecodable,
+            })
+        })?;
+        let upgraded = hyper::upgrade::on(&mut response);
+        if !is_over {
+            // Hands its socket over when it ends.
+            connection.await.map_err(broken)?;
+        }
+        let io = TokioIo::new(upgraded.await.map_err(broken)?);
+        Ok(NodeStream { io, protocol })
+    }
+}

@@ -1,0 +1,144 @@
+//! Why streams end, and what their clients are told.
+
+use fastwebsockets::CloseCode;
+
+/// Why a stream ended.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum CloseReason {
+    /// Its client closed it.
+    Client,
+    /// Its node closed it.
+    Node,
+    /// The connection of its client broke.
+    ClientLost,
+    /// Its client sent nothing and answered no ping.
+    ClientSilent,
+    /// Its client read too slowly.
+    SlowReader,
+    /// Its client took too long for one message.
+    SlowMessage,
+    /// Its client broke the protocol.
+    ProtocolError,
+    /// Its client sent a text that is not UTF-8.
+    InvalidText,
+    /// A message was larger than it may be.
+    TooLarge,
+    /// The gateway had no memory for a message.
+    NoMemory,
+    /// The connection of its node broke, or the node broke the protocol.
+    NodeLost,
+    /// Its node sent nothing and answered no ping.
+    NodeSilent,
+    /// Its API key was revoked, or is unknown by now.
+    KeyRevoked,
+    /// Its API key expired.
+    KeyExpired,
+    /// Its tenant was suspended.
+    Suspended,
+    /// The gateway shuts down.
+    Shutdown,
+}
+
+impl CloseReason {
+    /// All of them, in order.
+    pub const ALL: [CloseReason; 16] = [
+        CloseReason::Client,
+        CloseReason::Node,
+        CloseReason::ClientLost,
+        CloseReason::ClientSilent,
+        CloseReason::SlowReader,
+        CloseReason::SlowMessage,
+        CloseReason::ProtocolError,
+        CloseReason::InvalidText,
+        CloseReason::TooLarge,
+        CloseReason::NoMemory,
+        CloseReason::NodeLost,
+        CloseReason::NodeSilent,
+        CloseReason::KeyRevoked,
+        CloseReason::KeyExpired,
+        CloseReason::Suspended,
+        CloseReason::Shutdown,
+    ];
+
+    /// Its name in metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CloseReason::Client => "client",
+            CloseReason::Node => "node",
+            CloseReason::ClientLost => "client_lost",
+            CloseReason::ClientSilent => "client_silent",
+            CloseReason::SlowReader => "slow_reader",
+            CloseReason::SlowMessage => "slow_message",
+            CloseReason::ProtocolError => "protocol_error",
+            CloseReason::InvalidText => "invalid_text",
+            CloseReason::TooLarge => "too_large",
+            CloseReason::NoMemory => "no_memory",
+            CloseReason::NodeLost => "node_lost",
+            CloseReason::NodeSilent => "node_silent",
+            CloseReason::KeyRevoked => "key_revoked",
+            CloseReason::KeyExpired => "key_expired",
+            CloseReason::Suspended => "suspended",
+            CloseReason::Shutdown => "shutdown",
+        }
+    }
+
+    /// The close code (RFC 6455 section 7.4.1 and its registry) and the reason that the client gets from the gateway;
+    /// `None` where the two sides close by themselves, or there is no client any more.
+    pub(super) fn frame(self) -> Option<(CloseCode, &'static str)> {
+        Some(match self {
+            CloseReason::Client | CloseReason::Node | CloseReason::ClientLost => return None,
+            CloseReason::ClientSilent => (CloseCode::Policy, "no answer to pings"),
+            CloseReason::SlowReader => (CloseCode::Policy, "messages are read too slowly"),
+            CloseReason::SlowMessage => (CloseCode::Policy, "a message took too long"),
+            CloseReason::ProtocolError => (CloseCode::Protocol, "protocol error"),
+            CloseReason::InvalidText => (CloseCode::Invalid, "a text message is not UTF-8"),
+            CloseReason::TooLarge => (CloseCode::Size, "message too large"),
+            CloseReason::NoMemory => (CloseCode::Again, "overloaded, retry later"),
+            CloseReason::NodeLost => (CloseCode::Restart, "the connection to the node was lost, reconnect"),
+            CloseReason::NodeSilent => (CloseCode::Restart, "the node stopped answering, reconnect"),
+            CloseReason::KeyRevoked => (CloseCode::Policy, "API key revoked"),
+            CloseReason::KeyExpired => (CloseCode::Policy, "API key expired"),
+            CloseReason::Suspended => (CloseCode::Policy, "account suspended"),
+            CloseReason::Shutdown => (CloseCode::Away, "the gateway is restarting, reconnect"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_reason_has_a_name_of_its_own_and_its_place_in_the_list() {
+        let names: HashSet<_> = CloseReason::ALL.map(CloseReason::name).into();
+        assert_eq!(names.len(), CloseReason::ALL.len());
+        for (place, reason) in CloseReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, place, "{reason:?}");
+        }
+    }
+
+    #[test]
+    fn clients_get_the_codes_of_the_contract() {
+        let code = |reason: CloseReason| reason.frame().map(|(code, _)| u16::from(code));
+        for reason in [
+            CloseReason::KeyRevoked,
+            CloseReason::KeyExpired,
+            CloseReason::Suspended,
+            CloseReason::SlowReader,
+        ] {
+            assert_eq!(code(reason), Some(1008));
+        }
+        assert_eq!(code(CloseReason::Shutdown), Some(1001));
+        assert_eq!(code(CloseReason::TooLarge), Some(1009));
+        assert_eq!((code(CloseReason::NodeLost), code(CloseReason::NodeSilent)), (Some(1012), Some(1012)));
+        assert_eq!(code(CloseReason::Client), None, "the client's own code passes");
+        assert!(
+            CloseReason::ALL
+                .into_iter()
+                .filter_map(CloseReason::frame)
+                .all(|(code, text)| { code.is_allowed() && text.len() <= 123 })
+        );
+    }
+}

@@ -1,0 +1,213 @@
+//! The end of the admission of handshakes: opens a stream to a node, then answers the client.
+
+use super::limits::StreamLimits;
+use super::messages::{Forward, MessageRules, Messages};
+use super::open_streams::OpenStreams;
+use super::run::{OpenStream, run};
+use crate::call::join::join;
+use crate::nodes::Pools;
+use crate::nodes::error::NodeRequestError;
+use crate::request::authenticate::key_of;
+use crate::request::message::{Authenticated, PendingResponse};
+use crate::spawn::Spawn;
+use crate::stack::{HandshakeStack, MessageStack};
+use crate::transport::ws::{BadHandshake, ClientHandshake};
+use arc_swap::ArcSwap;
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, StatusCode};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use rpcgate_core::call::{Call, CallState, Calls, Entry, Payload, Served, Settled};
+use rpcgate_core::chain::Dialect;
+use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_core::memory::MemoryPermit;
+use rpcgate_core::refusal::{BackendFailure, Refusal};
+use rpcgate_core::stream_tally::StreamTally;
+use rpcgate_core::tally::Tally;
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::timeout;
+use tower_service::Service;
+
+/// How long the answer to a handshake may take to leave.
+const UPGRADE: Duration = Duration::from_secs(10);
+
+/// The end of the handshake stack: returns the handshake, to be answered.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Admitted;
+
+impl Service<Calls<Served>> for Admitted {
+    type Response = Calls<Served>;
+    type Error = Infallible;
+    type Future = Ready<Result<Calls<Served>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, calls: Calls<Served>) -> Self::Future {
+        ready(Ok(calls))
+    }
+}
+
+/// What all streams of a gateway share.
+#[derive(Debug)]
+pub(crate) struct StreamContext {
+    pub(crate) pools: Arc<ArcSwap<Pools>>,
+    pub(crate) streams: Arc<OpenStreams>,
+    pub(crate) spawn: Arc<dyn Spawn>,
+    pub(crate) limits: StreamLimits,
+    pub(crate) rules: MessageRules,
+}
+
+/// Opens streams: the innermost service of the [WebSocket stack](crate::stack::websocket_stack).
+#[derive(Clone, Debug)]
+pub struct OpenStreamService {
+    handshakes: HandshakeStack<Admitted>,
+    messages: MessageStack<Forward>,
+    context: Arc<StreamContext>,
+}
+
+impl OpenStreamService {
+    pub(crate) fn new(
+        handshakes: HandshakeStack<Admitted>,
+        messages: MessageStack<Forward>,
+        context: StreamContext,
+    ) -> Self {
+        OpenStreamService { handshakes, messages, context: Arc::new(context) }
+    }
+}
+
+impl<B: Send + 'static> Service<Authenticated<B>> for OpenStreamService {
+    type Response = PendingResponse;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<PendingResponse, Infallible>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Service::<Calls>::poll_ready(&mut self.handshakes, cx)
+    }
+
+    fn call(&mut self, known: Authenticated<B>) -> Self::Future {
+        let Authenticated { mut request, mut tally, .. } = known;
+        let can_upgrade = request.extensions().get::<OnUpgrade>().is_some();
+        let handshake = match ClientHandshake::read(&request) {
+            Ok(handshake) if can_upgrade => handshake,
+            Ok(_) | Err(BadHandshake::NotWebSocket | BadHandshake::Version) => {
+                return refused_unread(tally, Refusal::UpgradeRequired);
+            }
+            Err(_) => return refused_unread(tally, Refusal::BadHandshake),
+        };
+        let key = key_of(&request, tally.chain.adapter().key_places()).map(Into::into);
+        let upgrade = hyper::upgrade::on(&mut *request);
+        drop(request);
+        tally.entries.push(Entry::open(Call::unread(Payload::Unread)));
+        let passing = self.handshakes.call(Calls::new(tally));
+        let (context, messages) = (self.context.clone(), self.messages.clone());
+        Box::pin(async move {
+            let Ok(calls) = passing.await;
+            let opening = Opening { handshake, key, upgrade, messages, context };
+            Ok(opening.open(calls.into_tally()).await)
+        })
+    }
+}
+
+fn refused_unread(
+    tally: Box<Tally>,
+    refusal: Refusal,
+) -> BoxFuture<'static, Result<PendingResponse, Infallible>> {
+    Box::pin(ready(Ok(PendingResponse::refused_unread(tally, refusal))))
+}
+
+/// A valid handshake of a known caller.
+struct Opening {
+    handshake: ClientHandshake,
+    key: Option<Box<str>>,
+    upgrade: OnUpgrade,
+    messages: MessageStack<Forward>,
+    context: Arc<StreamContext>,
+}
+
+impl Opening {
+    async fn open(self, mut tally: Box<Tally>) -> PendingResponse {
+        let context = &self.context;
+        if !tally.has_open() {
+            return refused(tally);
+        }
+        let chain = tally.chain.name();
+        let permit = match context.streams.admit(&tally.caller, self.key.as_deref(), chain) {
+            Ok(permit) => permit,
+            Err(refusal) => {
+                tally.refuse(refusal);
+                return refused(tally);
+            }
+        };
+        let pool = context.pools.load().get(chain).cloned();
+        let opened = match &pool {
+            // The node is asked before the client is answered, so that a dead one is an HTTP error.
+            Some(pool) => pool.open_stream(self.handshake.protocols(), Some(tally.caller.project)).await,
+            None => Err(NodeRequestError::Fault(Fault::unsent(Cause::NoNode))),
+        };
+        let node = match opened {
+            Ok(node) => node,
+            Err(NodeRequestError::Busy) => {
+                tally.refuse(Refusal::Overloaded);
+                return refused(tally);
+            }
+            Err(NodeRequestError::Fault(fault)) => return failed(tally, fault),
+        };
+        let windows = tally.windows_now();
+        let memory = MemoryPermit::of_project(context.rules.room.clone(), tally.caller.project);
+        let stream = match StreamTally::begin(tally) {
+            Ok(stream) => stream,
+            Err(tally) => return refused(tally),
+        };
+        let response = self.handshake.response(node.protocol);
+        let messages = Messages::new(stream, self.messages, context.rules.clone());
+        let (upgrade, limits, node) = (self.upgrade, context.limits, node.io);
+        context.spawn.spawn(Box::pin(async move {
+            // Without a connection, the account ends as one whose client has left.
+            if let Ok(Ok(client)) = timeout(UPGRADE, upgrade).await {
+                let client = TokioIo::new(client);
+                run(OpenStream { client, node, messages, permit, limits, memory }).await;
+            }
+        }));
+        let (head, ()) = response.into_parts();
+        PendingResponse {
+            status: head.status,
+            headers: head.headers,
+            is_json: false,
+            windows: Some(windows),
+            rated: true,
+            refusal: None,
+            ..PendingResponse::refused(Refusal::UpgradeRequired)
+        }
+    }
+}
+
+/// The response to a handshake that a layer refused: that of an HTTP call.
+fn refused(tally: Box<Tally>) -> PendingResponse {
+    join(Calls::new(tally).at::<Settled>(), usize::MAX)
+}
+
+/// The response to a handshake that no node takes. A JSON-RPC error with status 200 would open no stream either, and say so
+/// to no client.
+fn failed(mut tally: Box<Tally>, fault: Fault) -> PendingResponse {
+    let mut body = Vec::new();
+    BackendFailure.write(Dialect::Rest, None, &mut body);
+    for entry in &mut tally.entries {
+        entry.state = CallState::Failed(fault);
+        entry.bytes_out = body.len() as u32;
+    }
+    PendingResponse {
+        status: StatusCode::BAD_GATEWAY,
+        headers: HeaderMap::new(),
+        body: body.into(),
+        tally: Some(tally),
+        rated: true,
+        refusal: None,
+        ..PendingResponse::refused(Refusal::UpgradeRequired)
+    }
+}

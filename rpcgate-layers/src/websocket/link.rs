@@ -1,0 +1,172 @@
+//! The two sides of a stream, as the directions and the upkeep of it share them.
+
+use super::close::CloseReason;
+use super::limits::StreamLimits;
+use super::messages::Messages;
+use super::open_streams::KeyStreams;
+use crate::transport::ws::incoming::ReadProgress;
+use crate::transport::ws::outgoing::FrameWriter;
+use bytes::Bytes;
+use fastwebsockets::{CloseCode, OpCode};
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use rpcgate_core::memory::MemoryPermit;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll};
+use tokio::io::WriteHalf;
+
+/// Bytes for a slow client that need no permit.
+const SMALL: usize = 64 << 10;
+
+/// The payload of the gateway's own pings. Pongs with it are not passed on.
+pub(super) const OWN_PING: &[u8] = b"rpcgate keep-alive";
+
+/// A connection after its handshake.
+pub(super) type Io = TokioIo<Upgraded>;
+
+/// One side of a stream. Its locks are taken by the task of the stream alone.
+pub(super) struct Side {
+    pub(super) writer: Mutex<FrameWriter<WriteHalf<Io>>>,
+    pub(super) progress: Arc<ReadProgress>,
+    /// Whether it has sent a close frame.
+    has_closed: AtomicBool,
+    /// Whether it was sent one.
+    was_told: AtomicBool,
+}
+
+impl Side {
+    pub(super) fn new(writer: FrameWriter<WriteHalf<Io>>, progress: Arc<ReadProgress>) -> Self {
+        Side {
+            writer: Mutex::new(writer),
+            progress,
+            has_closed: AtomicBool::new(false),
+            was_told: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether it has sent a close frame.
+    pub(super) fn has_closed(&self) -> bool {
+        self.has_closed.load(Relaxed)
+    }
+
+    /// Notes that it has sent a close frame.
+    pub(super) fn closes(&self) {
+        self.has_closed.store(true, Relaxed);
+    }
+
+    /// Sends a close frame, the last frame of this side.
+    pub(super) fn tell(&self, payload: &[u8]) {
+        if !self.was_told.swap(true, Relaxed) {
+            self.writer.lock().push_copied(true, OpCode::Close, payload);
+        }
+    }
+
+    /// Sends a frame, unless a close frame was sent.
+    pub(super) fn send(&self, fin: bool, opcode: OpCode, payload: Bytes) {
+        if !self.was_told.load(Relaxed) {
+            self.writer.lock().push(fin, opcode, payload);
+        }
+    }
+
+    /// Writes what the connection takes.
+    pub(super) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        self.writer.lock().poll_flush(cx)
+    }
+}
+
+/// A stream between a client and a node.
+pub(super) struct Link<'a> {
+    pub(super) client: Side,
+    pub(super) node: Side,
+    pub(super) messages: Mutex<Messages>,
+    pub(super) key: &'a KeyStreams,
+    pub(super) limits: StreamLimits,
+    /// What is held for a slow client.
+    pub(super) backlog: Mutex<MemoryPermit>,
+    /// Whole messages of the client.
+    pub(super) received: AtomicU64,
+    /// Whether the stream is closing, so that nothing passes any more.
+    pub(super) is_closing: AtomicBool,
+}
+
+impl Link<'_> {
+    /// Whether nothing passes any more.
+    pub(super) fn is_closing(&self) -> bool {
+        self.is_closing.load(Relaxed)
+    }
+
+    /// Waits until the node has taken what it was sent.
+    pub(super) async fn node_room(&self) -> Result<(), CloseReason> {
+        poll_fn(|cx| {
+            if self.is_closing() {
+                return Poll::Ready(Ok(()));
+            }
+            self.node.poll_flush(cx).map_err(|_| CloseReason::NodeLost)
+        })
+        .await
+    }
+
+    /// Waits until the client has taken so much that more may be read for it.
+    pub(super) async fn client_room(&self) -> Result<(), CloseReason> {
+        poll_fn(|cx| {
+            let mut writer = self.client.writer.lock();
+            if writer.is_flushed() || self.is_closing() {
+                return Poll::Ready(Ok(()));
+            }
+            let polled = writer.poll_below(self.limits.max_backlog, cx);
+            let queued = writer.queued();
+            let mut backlog = self.backlog.lock();
+            backlog.keep(if queued > SMALL { queued } else { 0 });
+            let is_held = queued <= SMALL || backlog.take_up_to(queued).is_ok();
+            match polled {
+                // Without memory for it, no more than a little is held.
+                Poll::Ready(Ok(())) if !is_held => writer.poll_below(SMALL, cx),
+                polled => polled,
+            }
+            .map_err(|_| CloseReason::ClientLost)
+        })
+        .await
+    }
+}
+
+/// Whether the payload of a close frame is valid (RFC 6455, section 5.5.1).
+pub(super) fn check_close(payload: &[u8]) -> Result<(), CloseReason> {
+    /// Registered later than the codes that the library knows.
+    const BAD_GATEWAY: u16 = 1014;
+    match payload {
+        [] => Ok(()),
+        [first, second, reason @ ..] => {
+            let code = u16::from_be_bytes([*first, *second]);
+            if code != BAD_GATEWAY && !CloseCode::from(code).is_allowed() {
+                Err(CloseReason::ProtocolError)
+            } else if std::str::from_utf8(reason).is_err() {
+                Err(CloseReason::InvalidText)
+            } else {
+                Ok(())
+            }
+        }
+        _ => Err(CloseReason::ProtocolError),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn close_frames_with_codes_that_may_not_be_sent_are_refused() {
+        let check = |code: u16, reason: &[u8]| check_close(&[&code.to_be_bytes()[..], reason].concat());
+        for code in [1000, 1001, 1002, 1003, 1007, 1011, 1012, 1013, 1014, 3000, 3999, 4000, 4999] {
+            assert_eq!(check(code, b"bye"), Ok(()), "{code}");
+        }
+        for code in [0, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65535] {
+            assert_eq!(check(code, b""), Err(CloseReason::ProtocolError), "{code}");
+        }
+        assert_eq!(check(1000, &[0xff]), Err(CloseReason::InvalidText));
+        assert_eq!(check_close(&[3]), Err(CloseReason::ProtocolError));
+        assert_eq!(check_close(&[]), Ok(()));
+    }
+}

@@ -1,0 +1,248 @@
+//! What happens to the messages of a stream: the call stack decides about each call of its client, and each answer of its
+//! node is accounted to its call.
+
+use super::open_streams::KeyStreams;
+use super::pending::{PendingCalls, SentMessage};
+use crate::call::batch::read_calls;
+use crate::stack::MessageStack;
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use futures_util::FutureExt;
+use rpcgate_core::backend::usage_sink::Outcome;
+use rpcgate_core::call::{Call, CallState, Calls, Entry, Opened, Payload};
+use rpcgate_core::chain::{Chains, Dialect};
+use rpcgate_core::envelope::{Limits, reply_id};
+use rpcgate_core::memory::{MemoryBudget, MemoryPermit};
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::reply::{Form, Reply, Source};
+use rpcgate_core::stream_tally::StreamTally;
+use rpcgate_core::tally::Tally;
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tower_service::Service;
+
+/// The end of the message stack: returns the calls, of which the open ones go to the node of the stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Forward;
+
+impl Service<Calls<Opened>> for Forward {
+    type Response = Calls<Opened>;
+    type Error = Infallible;
+    type Future = Ready<Result<Calls<Opened>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, calls: Calls<Opened>) -> Self::Future {
+        ready(Ok(calls))
+    }
+}
+
+/// What all streams share that decide about messages.
+#[derive(Clone, Debug)]
+pub(crate) struct MessageRules {
+    pub(crate) chains: Arc<ArcSwap<Chains>>,
+    pub(crate) envelope: Limits,
+    pub(crate) room: Arc<MemoryBudget>,
+    /// 0: any number.
+    pub(crate) calls_per_second: u32,
+}
+
+/// What follows from a client's message.
+#[derive(Debug, Default)]
+pub(super) struct Verdict {
+    /// What the node gets.
+    pub(super) to_node: Option<ToNode>,
+    /// What the client gets from the gateway.
+    pub(super) to_client: Option<Vec<u8>>,
+}
+
+#[derive(Debug)]
+pub(super) enum ToNode {
+    /// The message as it came.
+    Unchanged,
+    /// An array without the calls that were refused.
+    Rewritten(Vec<u8>),
+}
+
+/// The account of a stream and of the calls on it.
+pub(super) struct Messages {
+    pub(super) stream: StreamTally,
+    pending: PendingCalls,
+    stack: MessageStack<Forward>,
+    rules: MessageRules,
+    /// The second of the last call, and the calls in it.
+    rate: (u64, u32),
+}
+
+impl Messages {
+    /// The messages of `stream`.
+    pub(super) fn new(stream: StreamTally, stack: MessageStack<Forward>, rules: MessageRules) -> Self {
+        Messages { stream, pending: PendingCalls::default(), stack, rules, rate: (0, 0) }
+    }
+
+    /// Decides about a message of the client, whose caller is in `key` by now.
+    pub(super) fn decide(&mut self, message: &Bytes, key: &KeyStreams) -> Verdict {
+        let chains = self.rules.chains.load();
+        if let Some(chain) = chains.get(self.stream.chain().name().as_str()) {
+            self.stream.refresh(chain, &key.caller());
+        }
+        drop(chains);
+        let mut tally = self.stream.message();
+        let dialect = tally.chain.facts().dialect;
+        let envelope = match dialect {
+            Dialect::Xrp => self.rules.envelope.with_commands(),
+            _ => self.rules.envelope,
+        };
+        tally.room = MemoryPermit::of_project(self.rules.room.clone(), tally.caller.project);
+        let read = match tally.room.take_whole(message.len()) {
+            Ok(()) => read_calls(&mut tally, message.clone(), &envelope),
+            Err(_) => Err(Refusal::Overloaded),
+        };
+        match read {
+            Ok(()) => {}
+            // Nodes of some chains take more than strict JSON. Lists could not be kept then.
+            Err(Refusal::ParseError) if tally.caller.lists.is_empty() => {
+                self.stream.receive(u32::try_from(message.len()).unwrap_or(u32::MAX));
+                return Verdict { to_node: Some(ToNode::Unchanged), to_client: None };
+            }
+            Err(refusal) => {
+                let mut text = Vec::new();
+                refusal.write_frame(dialect, None, &mut text);
+                let mut entry = Entry::refused(Call::unread(Payload::Unread), refusal);
+                entry.bytes_out = text.len() as u32;
+                tally.entries.push(entry);
+                self.stream.settle(tally);
+                return Verdict { to_node: None, to_client: Some(text) };
+            }
+        }
+        self.hold_rate(&mut tally);
+        // The stack has no layer that waits.
+        let Some(Ok(calls)) = self.stack.call(Calls::new(tally)).now_or_never() else {
+            return Verdict::default();
+        };
+        self.forward(calls.into_tally())
+    }
+
+    /// Refuses the calls beyond those that a stream may send in a second.
+    fn hold_rate(&mut self, tally: &mut Tally) {
+        if self.rules.calls_per_second == 0 {
+            return;
+        }
+        let second = tally.arrival.secs();
+        if self.rate.0 != second {
+            self.rate = (second, 0);
+        }
+        for entry in tally.entries.iter_mut().filter(|entry| entry.is_open()) {
+            if self.rate.1 >= self.rules.calls_per_second {
+                entry.state = CallState::Refused(Refusal::StreamRate);
+            } else {
+                self.rate.1 += 1;
+            }
+        }
+    }
+
+    /// Marks the open calls as sent, and answers the refused ones: now, or together with the node's answers.
+    fn forward(&mut self, mut tally: Box<Tally>) -> Verdict {
+        let (body, dialect) = (tally.body.clone(), tally.chain.facts().dialect);
+        let (mut sent, mut awaited, mut refused) = (0, false, Vec::new());
+        for entry in &mut tally.entries {
+            let is_notification = entry.call.is_notification(&body);
+            match entry.state {
+                CallState::Refused(_) if is_notification => {}
+                CallState::Refused(refusal) => {
+                    if !refused.is_empty() {
+                        refused.push(b',');
+                    }
+                    let start = refused.len();
+                    refusal.write_frame(dialect, entry.call.id(&body), &mut refused);
+                    entry.bytes_out = (refused.len() - start) as u32;
+                }
+                _ => {
+                    sent += 1;
+                    // An answer without an id, or with null, cannot be told from a push.
+                    let is_answered = entry.call.id(&body).is_some_and(|id| id != b"null");
+                    entry.state = if is_answered {
+                        awaited = true;
+                        CallState::Sent
+                    } else {
+                        CallState::Answered(Reply { form: Form::Nothing, from: Source::Node })
+                    };
+                }
+            }
+        }
+        let to_node = match sent {
+            0 => None,
+            _ if sent == tally.entries.len() => Some(ToNode::Unchanged),
+            _ => Some(ToNode::Rewritten(without_refused(&tally))),
+        };
+        let is_batch = tally.batch;
+        let answer = |refused: Vec<u8>| match is_batch {
+            _ if refused.is_empty() => None,
+            false => Some(refused),
+            true => Some([&b"["[..], &refused, b"]"].concat()),
+        };
+        if awaited {
+            for given_up in self.pending.push(SentMessage { tally, refused }) {
+                self.stream.settle(given_up);
+            }
+            return Verdict { to_node, to_client: None };
+        }
+        self.stream.settle(tally);
+        Verdict { to_node, to_client: answer(refused) }
+    }
+
+    /// Accounts for a message of the node, or for the first fragment of one. Returns the answers to refused calls of the same
+    /// array, which the client gets together with it.
+    pub(super) fn account(&mut self, message: &[u8]) -> Option<Vec<u8>> {
+        let reply = if self.pending.is_empty() { None } else { reply_id(message) };
+        let Some(sent) = reply.and_then(|reply| self.pending.answered_by(&reply, message)) else {
+            self.stream.push(u32::try_from(message.len()).unwrap_or(u32::MAX));
+            return None;
+        };
+        self.stream.settle(sent.tally);
+        Some(sent.refused).filter(|refused| !refused.is_empty())
+    }
+
+    /// Ends the stream. Calls that still wait stay unanswered.
+    pub(super) fn end(mut self, outcome: Outcome) {
+        for tally in self.pending.take() {
+            self.stream.settle(tally);
+        }
+        self.stream.end(outcome);
+    }
+}
+
+/// The array without its refused items.
+fn without_refused(tally: &Tally) -> Vec<u8> {
+    let mut text = Vec::with_capacity(tally.body.len());
+    text.push(b'[');
+    for entry in &tally.entries {
+        if matches!(entry.state, CallState::Refused(_)) {
+            continue;
+        }
+        if text.len() > 1 {
+            text.push(b',');
+        }
+        if let Payload::JsonRpc(envelope) = &entry.call.payload {
+            text.extend_from_slice(envelope.whole.of(&tally.body));
+        }
+    }
+    text.push(b']');
+    text
+}
+
+/// The array of a node's answers, and the answers to refused calls behind them.
+pub(super) fn joined(answers: &[u8], refused: &[u8]) -> Vec<u8> {
+    let inner = answers.trim_ascii_end();
+    let inner = inner.strip_suffix(b"]").unwrap_or(inner);
+    let mut text = Vec::with_capacity(inner.len() + refused.len() + 2);
+    text.extend_from_slice(inner);
+    text.push(b',');
+    text.extend_from_slice(refused);
+    text.push(b']');
+    text
+}

@@ -1,0 +1,390 @@
+//! The streams that are open: how many a project has, and how they are told to end.
+
+use super::close::CloseReason;
+use arc_swap::ArcSwap;
+use foldhash::fast::RandomState;
+use parking_lot::Mutex;
+use rpcgate_core::backend::directory::{Directory, Peek};
+use rpcgate_core::caller::{Caller, KeyId, ProjectId};
+use rpcgate_core::chain::ChainName;
+use rpcgate_core::clock::Clock;
+use rpcgate_core::refusal::Refusal;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
+
+/// How often the keys of open streams are looked up again. With the time in which a directory hears of a change, streams of
+/// a revoked key end within a second.
+const CHECKED: Duration = Duration::from_millis(250);
+
+/// The open streams of a gateway.
+///
+/// A project, and a key of it, have at most as many as the plan says ([`Refusal::TooManyStreams`]). The streams of a key that
+/// is revoked or expires, or whose tenant is suspended, are closed with 1008: by [`watch`](OpenStreams::watch), which has to
+/// run.
+pub struct OpenStreams {
+    directory: Arc<dyn Directory>,
+    clock: Arc<dyn Clock>,
+    open: Mutex<Open>,
+    closed: [AtomicU64; CloseReason::ALL.len()],
+}
+
+#[derive(Default)]
+struct Open {
+    keys: HashMap<KeyId, Arc<KeyStreams>, RandomState>,
+    projects: HashMap<ProjectId, u32, RandomState>,
+    chains: HashMap<ChainName, usize, RandomState>,
+    /// Whether the gateway shuts down, and over which time its streams end.
+    shutdown: Option<Duration>,
+}
+
+/// The streams of one key.
+pub(super) struct KeyStreams {
+    /// The key itself, to look it up again; `None` if its streams were opened without one.
+    text: Option<Box<str>>,
+    /// The current caller.
+    caller: ArcSwap<Caller>,
+    end: watch::Sender<Option<Ending>>,
+    /// How many there are. Written under the lock of all.
+    count: AtomicU64,
+}
+
+/// That streams have to end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Ending {
+    pub(super) reason: CloseReason,
+    /// Over which time they end, so that their clients do not all return at once.
+    pub(super) spread: Duration,
+}
+
+impl fmt::Debug for OpenStreams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OpenStreams({})", self.count())
+    }
+}
+
+impl OpenStreams {
+    /// No streams yet. Keys are looked up in `directory`, and expire by `clock`.
+    pub fn new(directory: Arc<dyn Directory>, clock: Arc<dyn Clock>) -> Arc<Self> {
+        Arc::new(OpenStreams {
+            directory,
+            clock,
+            open: Mutex::default(),
+            closed: std::array::from_fn(|_| AtomicU64::new(0)),
+        })
+    }
+
+    /// Streams that are open.
+    pub fn count(&self) -> usize {
+        self.open.lock().chains.values().sum()
+    }
+
+    /// Streams that are open, by chain. A chain that had some keeps its place.
+    pub fn by_chain(&self) -> Vec<(ChainName, usize)> {
+        self.open.lock().chains.iter().map(|(chain, count)| (*chain, *count)).collect()
+    }
+
+    /// Streams that have ended, by reason.
+    pub fn closed(&self) -> impl Iterator<Item = (CloseReason, u64)> + '_ {
+        CloseReason::ALL.into_iter().zip(self.closed.iter().map(|count| count.load(Relaxed)))
+    }
+
+    /// Closes all streams with 1001, each at its own time within `spread`. From now on none is opened.
+    pub fn shut_down(&self, spread: Duration) {
+        let mut open = self.open.lock();
+        open.shutdown = Some(spread);
+        for key in open.keys.values() {
+            key.close(Ending { reason: CloseReason::Shutdown, spread });
+        }
+    }
+
+    /// Looks the keys of open streams up again and again, and ends the streams of those that may not have any.
+    pub async fn watch(&self) {
+        let mut ticks = tokio::time::interval(CHECKED);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            self.check().await;
+        }
+    }
+
+    /// Looks every key once.
+    pub async fn check(&self) {
+        let keys: Vec<_> = self.open.lock().keys.values().cloned().collect();
+        for key in keys {
+            let Some(text) = &key.text else { continue };
+            let peek = match self.directory.peek(text) {
+                // What cannot be found out now stays as it is.
+                Peek::Miss => self.directory.fetch(text).await.ok(),
+                peek => Some(peek),
+            };
+            let reason = match peek {
+                Some(Peek::Known(caller)) => {
+                    let reason = self.reason(&caller);
+                    if !Arc::ptr_eq(&caller, &key.caller.load()) {
+                        key.caller.store(caller);
+                    }
+                    reason
+                }
+                Some(Peek::Revoked(_) | Peek::Unknown) => Some(CloseReason::KeyRevoked),
+                Some(Peek::Miss) | None => self.reason(&key.caller.load()),
+            };
+            match reason {
+                Some(reason) => key.close(Ending { reason, spread: Duration::ZERO }),
+                None => key.reopen(),
+            }
+        }
+    }
+
+    /// Why this caller may have no streams.
+    fn reason(&self, caller: &Caller) -> Option<CloseReason> {
+        if caller.suspended {
+            Some(CloseReason::Suspended)
+        } else if caller.expires_at.is_some_and(|end| self.clock.now() >= end) {
+            Some(CloseReason::KeyExpired)
+        } else {
+            None
+        }
+    }
+
+    /// Counts one more stream of `caller`, whose key is `text`.
+    pub(super) fn admit(
+        self: &Arc<Self>,
+        caller: &Arc<Caller>,
+        text: Option<&str>,
+        chain: ChainName,
+    ) -> Result<StreamPermit, Refusal> {
+        let mut open = self.open.lock();
+        if open.shutdown.is_some() {
+            return Err(Refusal::Overloaded);
+        }
+        let of_project = open.projects.get(&caller.project).copied().unwrap_or_default();
+        let of_key = open.keys.get(&caller.key).map_or(0, |key| key.count.load(Relaxed));
+        if of_project >= caller.plan.ws_connections || of_key >= u64::from(caller.plan.ws_connections_per_key)
+        {
+            return Err(Refusal::TooManyStreams);
+        }
+        *open.projects.entry(caller.project).or_default() += 1;
+        *open.chains.entry(chain).or_default() += 1;
+        let key = open.keys.entry(caller.key).or_insert_with(|| {
+            Arc::new(KeyStreams {
+                text: text.map(Into::into),
+                caller: ArcSwap::new(caller.clone()),
+                end: watch::Sender::new(None),
+                count: AtomicU64::new(0),
+            })
+        });
+        key.count.fetch_add(1, Relaxed);
+        let key = key.clone();
+        drop(open);
+        Ok(StreamPermit { streams: self.clone(), key, id: (caller.key, caller.project, chain), reason: None })
+    }
+}
+
+impl KeyStreams {
+    fn close(&self, ending: Ending) {
+        self.end.send_if_modified(|now| {
+            let is_sooner = now.is_none_or(|now| ending.spread < now.spread);
+            if is_sooner {
+                *now = Some(ending);
+            }
+            is_sooner
+        });
+    }
+
+    /// The key may have streams again: those that are opened from now on do not end.
+    fn reopen(&self) {
+        self.end.send_if_modified(|now| {
+            let was_ended = now.is_some_and(|now| now.reason != CloseReason::Shutdown);
+            if was_ended {
+                *now = None;
+            }
+            was_ended
+        });
+    }
+
+    /// The current caller.
+    pub(super) fn caller(&self) -> arc_swap::Guard<Arc<Caller>> {
+        self.caller.load()
+    }
+
+    /// Is notified when the streams have to end.
+    pub(super) fn endings(&self) -> watch::Receiver<Option<Ending>> {
+        self.end.subscribe()
+    }
+}
+
+/// One stream's place among those that are open. It is returned when this is dropped.
+pub(super) struct StreamPermit {
+    streams: Arc<OpenStreams>,
+    key: Arc<KeyStreams>,
+    id: (KeyId, ProjectId, ChainName),
+    /// Why the stream ended; `None` for one that was not opened after all.
+    reason: Option<CloseReason>,
+}
+
+impl StreamPermit {
+    /// The streams of the same key.
+    pub(super) fn key(&self) -> &KeyStreams {
+        &self.key
+    }
+
+    /// Notes why the stream ended.
+    pub(super) fn ended(&mut self, reason: CloseReason) {
+        self.reason = Some(reason);
+    }
+}
+
+impl Drop for StreamPermit {
+    fn drop(&mut self) {
+        let (key, project, chain) = self.id;
+        if let Some(count) = self.reason.and_then(|reason| self.streams.closed.get(reason as usize)) {
+            count.fetch_add(1, Relaxed);
+        }
+        let mut open = self.streams.open.lock();
+        if let Some(count) = open.chains.get_mut(&chain) {
+            *count = count.saturating_sub(1);
+        }
+        if let Some(count) = open.projects.get_mut(&project) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                open.projects.remove(&project);
+            }
+        }
+        // A key that was ended has to go with its last stream: later streams of it begin anew.
+        if self.key.count.fetch_sub(1, Relaxed) == 1 {
+            open.keys.remove(&key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::backend::directory::MemoryDirectory;
+    use rpcgate_core::caller::TenantId;
+    use rpcgate_core::clock::{ManualClock, Time};
+    use rpcgate_core::plan::{Plan, Tier};
+    use rpcgate_core::secret::KeyHash;
+
+    const ETH: ChainName = ChainName::new("eth");
+    const KEY: &str = "0123456789abcdef";
+
+    fn caller(key: u128, project: u128) -> Caller {
+        let plan = Plan::of(Tier::Free).with_ws_connections(3).with_ws_connections_per_key(2);
+        Caller::new(KeyId(key), ProjectId(project), TenantId(1), plan)
+    }
+
+    struct Fixture {
+        clock: Arc<ManualClock>,
+        directory: Arc<MemoryDirectory>,
+        streams: Arc<OpenStreams>,
+        caller: Arc<Caller>,
+    }
+
+    impl Fixture {
+        fn new(caller: Caller) -> Self {
+            let caller = Arc::new(caller);
+            let clock = Arc::new(ManualClock::at(Time::from_secs(1_000)));
+            let directory = Arc::new(MemoryDirectory::new([(KeyHash::of(KEY), caller.clone())]));
+            let streams = OpenStreams::new(directory.clone(), clock.clone());
+            Fixture { clock, directory, streams, caller }
+        }
+
+        fn open(&self) -> StreamPermit {
+            self.streams.admit(&self.caller, Some(KEY), ETH).unwrap_or_else(|_| panic!("admitted"))
+        }
+    }
+
+    fn ending(permit: &StreamPermit) -> Option<CloseReason> {
+        permit.key().endings().borrow().map(|ending| ending.reason)
+    }
+
+    #[test]
+    fn a_key_and_a_project_have_as_many_streams_as_their_plan_says_and_others_are_undisturbed() {
+        let streams = Fixture::new(caller(1, 1)).streams;
+        let admit = |key, project| streams.admit(&Arc::new(caller(key, project)), None, ETH);
+        let first = [admit(1, 1), admit(1, 1)];
+        assert!(first.iter().all(Result::is_ok));
+        assert_eq!(admit(1, 1).err(), Some(Refusal::TooManyStreams), "the key has two");
+        let other = admit(2, 1);
+        assert!(other.is_ok());
+        assert_eq!(admit(2, 1).err(), Some(Refusal::TooManyStreams), "the project has three");
+        assert!(admit(3, 2).is_ok(), "another project");
+        assert_eq!((streams.count(), streams.by_chain()), (3, vec![(ETH, 3)]));
+        drop(first);
+        assert!(admit(2, 1).is_ok());
+        drop(other);
+        assert_eq!(streams.count(), 0);
+        let open = streams.open.lock();
+        assert!(open.keys.is_empty() && open.projects.is_empty(), "nothing is left behind");
+    }
+
+    #[test]
+    fn ends_are_counted_by_reason_and_a_stream_that_was_not_opened_is_no_end() {
+        let fixture = Fixture::new(caller(1, 1));
+        let mut permit = fixture.open();
+        drop(fixture.open());
+        permit.ended(CloseReason::NodeLost);
+        drop(permit);
+        let counts: Vec<_> = fixture.streams.closed().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(counts, [(CloseReason::NodeLost, 1)]);
+    }
+
+    #[tokio::test]
+    async fn streams_end_when_their_key_is_revoked_and_later_ones_begin_anew() {
+        let fixture = Fixture::new(caller(1, 1));
+        let permit = fixture.open();
+        fixture.streams.check().await;
+        assert_eq!(ending(&permit), None);
+        fixture.directory.revoke(KeyHash::of(KEY));
+        fixture.streams.check().await;
+        assert_eq!(ending(&permit), Some(CloseReason::KeyRevoked));
+        drop(permit);
+        assert_eq!(ending(&fixture.open()), None);
+    }
+
+    #[tokio::test]
+    async fn streams_end_when_their_key_expires() {
+        let mut expiring = caller(1, 1);
+        expiring.expires_at = Some(Time::from_secs(1_001));
+        let fixture = Fixture::new(expiring);
+        let permit = fixture.open();
+        fixture.streams.check().await;
+        assert_eq!(ending(&permit), None);
+        fixture.clock.advance(Duration::from_secs(1));
+        fixture.streams.check().await;
+        assert_eq!(ending(&permit), Some(CloseReason::KeyExpired));
+    }
+
+    #[tokio::test]
+    async fn a_changed_caller_reaches_open_streams_and_a_suspended_one_ends_them() {
+        let old = Arc::new(caller(1, 1));
+        let fixture = Fixture::new(caller(1, 1));
+        let permit = fixture.streams.admit(&old, Some(KEY), ETH).unwrap_or_else(|_| panic!("admitted"));
+        fixture.streams.check().await;
+        assert!(Arc::ptr_eq(&permit.key().caller(), &fixture.caller), "the directory's own");
+        let mut changed = caller(1, 1);
+        changed.suspended = true;
+        let suspended = Fixture::new(changed);
+        let permit = suspended.streams.admit(&old, Some(KEY), ETH).unwrap_or_else(|_| panic!("admitted"));
+        suspended.streams.check().await;
+        assert_eq!(ending(&permit), Some(CloseReason::Suspended));
+    }
+
+    #[test]
+    fn a_shutdown_ends_all_streams_and_admits_none_and_a_revoked_key_does_not_wait_for_it() {
+        let fixture = Fixture::new(caller(1, 1));
+        let permit = fixture.open();
+        fixture.streams.shut_down(Duration::from_secs(9));
+        assert_eq!(ending(&permit), Some(CloseReason::Shutdown));
+        let refused = fixture.streams.admit(&fixture.caller, Some(KEY), ETH);
+        assert_eq!(refused.err(), Some(Refusal::Overloaded));
+        permit.key().close(Ending { reason: CloseReason::KeyRevoked, spread: Duration::ZERO });
+        assert_eq!(ending(&permit), Some(CloseReason::KeyRevoked));
+    }
+}

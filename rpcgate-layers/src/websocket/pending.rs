@@ -1,0 +1,131 @@
+//! The calls of one stream that wait for their answers.
+
+use bytes::Bytes;
+use http::StatusCode;
+use rpcgate_core::call::{CallState, Entry};
+use rpcgate_core::envelope::{Replies, ReplyId, replies};
+use rpcgate_core::json::DEEPEST;
+use rpcgate_core::reply::{Form, Reply, Source};
+use rpcgate_core::tally::Tally;
+use std::collections::VecDeque;
+
+/// Calls that may wait for their answers on one stream. A node that answers fewer has the oldest given up: they stay
+/// unanswered in the usage.
+const MAX_CALLS: usize = 1_024;
+
+/// Bytes of messages whose calls may wait, beside one message.
+const MAX_BYTES: usize = 1 << 20;
+
+/// A message whose calls were sent to the node.
+#[derive(Debug)]
+pub(super) struct SentMessage {
+    /// Its account.
+    pub(super) tally: Box<Tally>,
+    /// The answers to the calls of an array that were refused, joined by commas.
+    pub(super) refused: Vec<u8>,
+}
+
+/// The calls of one stream that wait for their answers.
+#[derive(Debug, Default)]
+pub(super) struct PendingCalls {
+    messages: VecDeque<SentMessage>,
+    calls: usize,
+    bytes: usize,
+}
+
+impl PendingCalls {
+    /// Whether no call waits, so that whatever the node sends is a push.
+    pub(super) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// Waits for the answer to `message`. Returns messages for which there is no room any more.
+    #[expect(clippy::vec_box, reason = "accounts are boxed wherever they are passed on")]
+    pub(super) fn push(&mut self, message: SentMessage) -> Vec<Box<Tally>> {
+        self.calls += message.tally.entries.len();
+        self.bytes += message.tally.body.len();
+        self.messages.push_back(message);
+        let mut given_up = Vec::new();
+        while (self.calls > MAX_CALLS || self.bytes > MAX_BYTES) && self.messages.len() > 1 {
+            given_up.extend(self.remove(0).map(|message| message.tally));
+        }
+        given_up
+    }
+
+    /// The message that `text`, which has this id, answers; settled, and removed.
+    pub(super) fn answered_by(&mut self, reply: &ReplyId, text: &[u8]) -> Option<SentMessage> {
+        let id = reply.id.of(text);
+        let is_same = |known: &[u8]| known == id || is_same_json(known, id);
+        let waits = |message: &SentMessage| {
+            message.tally.batch == reply.is_array
+                && message.tally.entries.iter().any(|entry| {
+                    matches!(entry.state, CallState::Sent)
+                        && entry.call.id(&message.tally.body).is_some_and(is_same)
+                })
+        };
+        let place = self.messages.iter().position(waits)?;
+        let mut message = self.remove(place)?;
+        settle(&mut message.tally, reply, text);
+        Some(message)
+    }
+
+    /// Removes all messages.
+    pub(super) fn take(&mut self) -> impl Iterator<Item = Box<Tally>> + use<> {
+        std::mem::take(self).messages.into_iter().map(|message| message.tally)
+    }
+
+    fn remove(&mut self, place: usize) -> Option<SentMessage> {
+        let message = self.messages.remove(place)?;
+        self.calls -= message.tally.entries.len();
+        self.bytes -= message.tally.body.len();
+        if self.messages.is_empty() {
+            // An idle stream holds no memory for calls.
+            self.messages = VecDeque::new();
+        }
+        Some(message)
+    }
+}
+
+/// Puts the outcome of every call of the message into its account.
+fn settle(tally: &mut Tally, reply: &ReplyId, text: &[u8]) {
+    let body = tally.body.clone();
+    if !reply.is_array {
+        let waiting = tally.entries.iter_mut().find(|entry| matches!(entry.state, CallState::Sent));
+        if let Some(entry) = waiting {
+            answer(entry, reply.is_error, text.len());
+        }
+        return;
+    }
+    let Ok(Replies::Many(items)) = replies(text, DEEPEST) else { return };
+    for item in items {
+        let Some(id) = item.id.map(|id| id.of(text)) else { continue };
+        let waiting = tally.entries.iter_mut().find(|entry| {
+            matches!(entry.state, CallState::Sent) && entry.call.id(&body).is_some_and(|known| known == id)
+        });
+        if let Some(entry) = waiting {
+            answer(entry, item.error.is_some(), item.whole.of(text).len());
+        }
+    }
+}
+
+fn answer(entry: &mut Entry, is_error: bool, bytes: usize) {
+    // The text itself has left for the client.
+    let form = if is_error { Form::Error(Bytes::new(), StatusCode::OK) } else { Form::Result(Bytes::new()) };
+    entry.state = CallState::Answered(Reply { form, from: Source::Node });
+    entry.bytes_out = u32::try_from(bytes).unwrap_or(u32::MAX);
+}
+
+/// Whether two ids are the same but for white space between tokens, as when a node writes an object anew.
+fn is_same_json(one: &[u8], other: &[u8]) -> bool {
+    let is_container = |id: &[u8]| matches!(id.first(), Some(b'{' | b'['));
+    if !is_container(one) || !is_container(other) {
+        return false;
+    }
+    let closed_up = |id: &[u8]| {
+        let mut text = id.to_vec();
+        let len = rpcgate_core::json::close_up(&mut text);
+        text.truncate(len);
+        text
+    };
+    closed_up(one) == closed_up(other)
+}

@@ -1,0 +1,185 @@
+//! The two directions of a stream.
+
+use super::close::CloseReason;
+use super::link::{Link, OWN_PING, check_close};
+use super::messages::{ToNode, joined};
+use crate::transport::ws::incoming::{FrameReader, ReadError, ReadFrame};
+use bytes::{Bytes, BytesMut};
+use fastwebsockets::OpCode;
+use smallvec::SmallVec;
+use std::future::pending;
+use std::sync::atomic::Ordering::Relaxed;
+use tokio::io::AsyncRead;
+
+/// Fragments of a message whose boundaries are kept. The rest of a message of more fragments goes on as one.
+const MAX_FRAGMENTS: usize = 4_096;
+
+/// A message of a client, while it arrives.
+struct Assembly {
+    opcode: OpCode,
+    payload: BytesMut,
+    /// Where its fragments end, except the last.
+    ends: SmallVec<[usize; 1]>,
+}
+
+/// Reads the client's frames until the stream ends. Calls are decided about when their message is whole; control frames pass
+/// at once.
+pub(super) async fn from_client<R>(link: &Link<'_>, mut reader: FrameReader<R>) -> CloseReason
+where
+    R: AsyncRead + Unpin,
+{
+    let mut assembly: Option<Assembly> = None;
+    loop {
+        let ReadFrame { fin, opcode, payload } = match reader.next().await {
+            Ok(frame) => frame,
+            Err(ReadError::Lost) if link.node.has_closed() => return CloseReason::Node,
+            Err(error) => return of_client(error),
+        };
+        match opcode {
+            OpCode::Close => {
+                if let Err(reason) = check_close(&payload) {
+                    return reason;
+                }
+                link.client.closes();
+                link.node.tell(&payload);
+                if link.is_closing() || link.node.has_closed() {
+                    return CloseReason::Node;
+                }
+                // The node closes next.
+                pending::<()>().await;
+            }
+            _ if link.is_closing() => {}
+            OpCode::Ping | OpCode::Pong => {
+                if opcode == OpCode::Ping || *payload != *OWN_PING {
+                    link.node.send(true, opcode, payload.freeze());
+                }
+            }
+            OpCode::Text | OpCode::Binary | OpCode::Continuation => {
+                let message = match (assembly.take(), fin) {
+                    (None, true) => Assembly { opcode, payload, ends: SmallVec::new() },
+                    (None, false) => {
+                        let ends = SmallVec::from_slice(&[payload.len()]);
+                        assembly = Some(Assembly { opcode, payload, ends });
+                        continue;
+                    }
+                    (Some(mut message), _) => {
+                        message.payload.unsplit(payload);
+                        if !fin {
+                            if message.ends.len() < MAX_FRAGMENTS {
+                                message.ends.push(message.payload.len());
+                            }
+                            assembly = Some(message);
+                            continue;
+                        }
+                        // The library has checked texts of one frame.
+                        if message.opcode == OpCode::Text && std::str::from_utf8(&message.payload).is_err() {
+                            return CloseReason::InvalidText;
+                        }
+                        message
+                    }
+                };
+                link.received.fetch_add(1, Relaxed);
+                receive(link, message);
+            }
+        }
+        if let Err(reason) = link.node_room().await {
+            return reason;
+        }
+        if let Err(reason) = link.client_room().await {
+            return reason;
+        }
+    }
+}
+
+/// Decides about a whole message, and sends what follows from it.
+fn receive(link: &Link<'_>, message: Assembly) {
+    let Assembly { opcode, payload, ends } = message;
+    let payload = payload.freeze();
+    let verdict = link.messages.lock().decide(&payload, link.key);
+    match verdict.to_node {
+        None => {}
+        Some(ToNode::Rewritten(text)) => link.node.send(true, opcode, text.into()),
+        Some(ToNode::Unchanged) if ends.is_empty() => link.node.send(true, opcode, payload),
+        Some(ToNode::Unchanged) => {
+            let mut start = 0;
+            for (number, end) in ends.into_iter().enumerate() {
+                let opcode = if number == 0 { opcode } else { OpCode::Continuation };
+                link.node.send(false, opcode, payload.slice(start..end));
+                start = end;
+            }
+            link.node.send(true, OpCode::Continuation, payload.slice(start..));
+        }
+    }
+    if let Some(text) = verdict.to_client {
+        link.client.send(true, opcode, text.into());
+    }
+}
+
+/// Reads the node's frames until the stream ends. They pass at once, fragments as well.
+pub(super) async fn from_node<R>(link: &Link<'_>, mut reader: FrameReader<R>) -> CloseReason
+where
+    R: AsyncRead + Unpin,
+{
+    // Answers to refused calls, which follow a message of several fragments.
+    let mut following: Option<Bytes> = None;
+    loop {
+        // A client that reads slowly slows its node.
+        if let Err(reason) = link.client_room().await {
+            return reason;
+        }
+        let ReadFrame { fin, opcode, payload } = match reader.next().await {
+            Ok(frame) => frame,
+            Err(ReadError::TooLarge) => return CloseReason::TooLarge,
+            Err(_) if link.client.has_closed() => return CloseReason::Client,
+            Err(_) => return CloseReason::NodeLost,
+        };
+        match opcode {
+            OpCode::Close => {
+                if check_close(&payload).is_err() {
+                    return CloseReason::NodeLost;
+                }
+                link.node.closes();
+                link.client.tell(&payload);
+                if link.client.has_closed() {
+                    return CloseReason::Client;
+                }
+                // The client closes next.
+                pending::<()>().await;
+            }
+            OpCode::Ping | OpCode::Pong => {
+                if opcode == OpCode::Ping || *payload != *OWN_PING {
+                    link.client.send(true, opcode, payload.freeze());
+                }
+            }
+            OpCode::Continuation => {
+                link.messages.lock().stream.send(u32::try_from(payload.len()).unwrap_or(u32::MAX));
+                link.client.send(fin, opcode, payload.freeze());
+                if let Some(text) = following.take_if(|_| fin) {
+                    link.client.send(true, OpCode::Text, text);
+                }
+            }
+            OpCode::Text | OpCode::Binary => {
+                let refused = link.messages.lock().account(&payload);
+                match refused {
+                    Some(refused) if fin => {
+                        link.client.send(true, opcode, joined(&payload, &refused).into());
+                    }
+                    refused => {
+                        following = refused.map(|refused| [&b"["[..], &refused, b"]"].concat().into());
+                        link.client.send(fin, opcode, payload.freeze());
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn of_client(error: ReadError) -> CloseReason {
+    match error {
+        ReadError::Lost => CloseReason::ClientLost,
+        ReadError::Protocol => CloseReason::ProtocolError,
+        ReadError::Text => CloseReason::InvalidText,
+        ReadError::TooLarge => CloseReason::TooLarge,
+        ReadError::NoMemory => CloseReason::NoMemory,
+    }
+}

@@ -1,0 +1,166 @@
+//! One open stream, from its first frame to its end.
+
+use super::close::CloseReason;
+use super::limits::StreamLimits;
+use super::link::{Io, Link, Side};
+use super::messages::Messages;
+use super::open_streams::{Ending, StreamPermit};
+use super::relay::{from_client, from_node};
+use super::upkeep::Upkeep;
+use crate::transport::ws::incoming::FrameReader;
+use crate::transport::ws::outgoing::FrameWriter;
+use crate::transport::ws::wire::Role;
+use parking_lot::Mutex;
+use rpcgate_core::backend::usage_sink::Outcome;
+use rpcgate_core::memory::MemoryPermit;
+use std::future::{Future, pending, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::task::Poll;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+/// How long the connections of a stream may take to close.
+const SHUTDOWN: Duration = Duration::from_secs(1);
+
+/// A stream that is open on both sides.
+pub(super) struct OpenStream {
+    pub(super) client: Io,
+    pub(super) node: Io,
+    pub(super) messages: Messages,
+    pub(super) permit: StreamPermit,
+    pub(super) limits: StreamLimits,
+    /// Where memory for large messages and for slow clients comes from.
+    pub(super) memory: MemoryPermit,
+}
+
+/// Serves a stream until it ends.
+pub(super) async fn run(stream: OpenStream) {
+    let OpenStream { client, node, messages, mut permit, limits, memory } = stream;
+    let request = messages.stream.request();
+    let reason = {
+        let (client_read, client_write) = tokio::io::split(client);
+        let (node_read, node_write) = tokio::io::split(node);
+        let client_reader = FrameReader::new(client_read, Role::Server, limits.max_message, memory.sibling());
+        let node_reader = FrameReader::new(node_read, Role::Client, limits.max_message, memory.sibling());
+        let link = Link {
+            client: Side::new(FrameWriter::new(client_write, Role::Server), client_reader.progress().clone()),
+            node: Side::new(FrameWriter::new(node_write, Role::Client), node_reader.progress().clone()),
+            messages: Mutex::new(messages),
+            key: permit.key(),
+            limits,
+            backlog: Mutex::new(memory),
+            received: AtomicU64::new(0),
+            is_closing: AtomicBool::new(false),
+        };
+        let reason = serve(&link, client_reader, node_reader, permit.key().endings(), request.0).await;
+        link.messages.into_inner().end(outcome(reason));
+        reason
+    };
+    tracing::debug!(%request, reason = reason.name(), "a stream ended");
+    permit.ended(reason);
+}
+
+async fn serve<R: tokio::io::AsyncRead + Unpin>(
+    link: &Link<'_>,
+    client_reader: FrameReader<R>,
+    node_reader: FrameReader<R>,
+    endings: watch::Receiver<Option<Ending>>,
+    number: u128,
+) -> CloseReason {
+    let mut from_client = pin!(from_client(link, client_reader));
+    let mut is_client_read = true;
+    let reason = {
+        let mut from_node = pin!(from_node(link, node_reader));
+        let mut told = pin!(told_to_end(endings, number));
+        let mut upkeep = Upkeep::new(&link.limits);
+        poll_fn(|cx| {
+            if let Poll::Ready(reason) = from_client.as_mut().poll(cx) {
+                is_client_read = false;
+                return Poll::Ready(reason);
+            }
+            if let Poll::Ready(reason) = from_node.as_mut().poll(cx) {
+                return Poll::Ready(reason);
+            }
+            if let Poll::Ready(reason) = told.as_mut().poll(cx) {
+                return Poll::Ready(reason);
+            }
+            upkeep.poll(link, cx)
+        })
+        .await
+    };
+    close(link, reason, is_client_read.then_some(from_client)).await;
+    reason
+}
+
+/// Waits until the streams of the key, or all streams, have to end. With a spread, each stream ends at a time of its own.
+async fn told_to_end(mut endings: watch::Receiver<Option<Ending>>, number: u128) -> CloseReason {
+    loop {
+        let ending = *endings.borrow_and_update();
+        match ending {
+            None => {
+                if endings.changed().await.is_err() {
+                    pending::<()>().await;
+                }
+            }
+            Some(Ending { reason, spread }) => {
+                // Request ids are random in their lower half.
+                let share = (number as u32) as f64 / f64::from(u32::MAX);
+                let wait = tokio::time::sleep(spread.mul_f64(share));
+                tokio::select! {
+                    () = wait => return reason,
+                    // A reason that does not wait may follow one that does.
+                    _ = endings.changed() => {}
+                }
+            }
+        }
+    }
+}
+
+/// Says good-bye to both sides, and closes their connections.
+async fn close(link: &Link<'_>, reason: CloseReason, reading: Option<Pin<&mut impl Future>>) {
+    link.is_closing.store(true, Relaxed);
+    if let Some((code, text)) = reason.frame() {
+        if matches!(reason, CloseReason::SlowReader | CloseReason::ClientSilent) {
+            link.client.writer.lock().discard();
+        }
+        link.client.tell(&[&u16::from(code).to_be_bytes()[..], text.as_bytes()].concat());
+    }
+    // Either side gets an answer to its close frame, and the node learns of any other end.
+    link.client.tell(&[]);
+    link.node.tell(if link.node.has_closed() { &[] } else { &GOING_AWAY });
+    let is_client_gone = matches!(reason, CloseReason::ClientLost) || link.client.has_closed();
+    let mut reading = reading.filter(|_| !is_client_gone);
+    let flushed = poll_fn(|cx| {
+        // A client reads the close frame only if the bytes that it sends meanwhile are read as well.
+        if reading.as_mut().is_some_and(|reading| reading.as_mut().poll(cx).is_ready()) {
+            reading = None;
+        }
+        let client = link.client.poll_flush(cx).is_ready();
+        let node = link.node.poll_flush(cx).is_ready();
+        if client && node && reading.is_none() { Poll::Ready(()) } else { Poll::Pending }
+    });
+    let _ = timeout(link.limits.close_wait, flushed).await;
+    let _ = timeout(
+        SHUTDOWN,
+        poll_fn(|cx| {
+            let client = link.client.writer.lock().poll_shutdown(cx).is_ready();
+            let node = link.node.writer.lock().poll_shutdown(cx).is_ready();
+            if client && node { Poll::Ready(()) } else { Poll::Pending }
+        }),
+    )
+    .await;
+}
+
+/// Close code 1001, for nodes.
+const GOING_AWAY: [u8; 2] = 1001_u16.to_be_bytes();
+
+fn outcome(reason: CloseReason) -> Outcome {
+    match reason {
+        CloseReason::Client | CloseReason::Node | CloseReason::Shutdown => Outcome::Answered,
+        CloseReason::ClientLost | CloseReason::ClientSilent => Outcome::Abandoned,
+        CloseReason::NodeLost | CloseReason::NodeSilent | CloseReason::NoMemory => Outcome::Failed,
+        _ => Outcome::Refused,
+    }
+}

@@ -1,0 +1,605 @@
+//! Streams from end to end: a client and a node of another implementation, real sockets, and this stack between them.
+
+use super::*;
+use crate::nodes::{NodeConfig, NodeUrl, Pool, PoolLimits, Pools};
+use crate::stack::{Parts, websocket_stack};
+use crate::testing::Fixture;
+use arc_swap::ArcSwap;
+use futures_util::{SinkExt, StreamExt};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use rpcgate_core::backend::directory::MemoryDirectory;
+use rpcgate_core::backend::usage_sink::{Outcome, Phase};
+use rpcgate_core::caller::Caller;
+use rpcgate_core::chain::Chains;
+use rpcgate_core::secret::KeyHash;
+use rpcgate_core::tally::Transport;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode as Code, Data, OpCode as Op};
+use tokio_tungstenite::tungstenite::protocol::frame::{CloseFrame, Frame};
+use tokio_tungstenite::tungstenite::{Error, Message};
+use tokio_tungstenite::{WebSocketStream, accept_async, client_async};
+use tower::ServiceExt;
+
+const KEY: &str = "0123456789abcdef";
+
+type Socket = WebSocketStream<TcpStream>;
+
+/// A node that does something with each stream.
+struct Node {
+    url: String,
+    _tasks: JoinSet<()>,
+}
+
+impl Node {
+    async fn serve<F, R>(serve: F) -> Self
+    where
+        F: Fn(Socket) -> R + Clone + Send + Sync + 'static,
+        R: Future<Output = ()> + Send + 'static,
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("ws://{}", listener.local_addr().unwrap());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut streams = JoinSet::new();
+            while let Ok((tcp, _)) = listener.accept().await {
+                let serve = serve.clone();
+                streams.spawn(async move {
+                    if let Ok(socket) = accept_async(tcp).await {
+                        serve(socket).await;
+                    }
+                });
+            }
+        });
+        Node { url, _tasks: tasks }
+    }
+
+    /// A node that sends every message back.
+    async fn echo() -> Self {
+        Node::serve(|mut socket| async move {
+            while let Some(Ok(message)) = socket.next().await {
+                if (message.is_text() || message.is_binary()) && socket.send(message).await.is_err() {
+                    return;
+                }
+            }
+        })
+        .await
+    }
+
+    /// A node that answers every message with these texts.
+    async fn answering(texts: &'static [&'static str]) -> (Self, Arc<Mutex<Vec<String>>>) {
+        let seen = Arc::<Mutex<Vec<String>>>::default();
+        let log = seen.clone();
+        let node = Node::serve(move |mut socket| {
+            let log = log.clone();
+            async move {
+                while let Some(Ok(message)) = socket.next().await {
+                    if let Message::Text(text) = message {
+                        log.lock().push(text.to_string());
+                        for text in texts {
+                            socket.send(Message::text(*text)).await.unwrap();
+                        }
+                    }
+                }
+            }
+        })
+        .await;
+        (node, seen)
+    }
+}
+
+struct Gateway {
+    address: SocketAddr,
+    parts: Parts,
+    fixture: Fixture,
+    directory: Arc<MemoryDirectory>,
+    _tasks: JoinSet<()>,
+}
+
+impl Gateway {
+    async fn before(nodes: &[&str]) -> Self {
+        Gateway::with(nodes, |_| (), |_| ()).await
+    }
+
+    async fn with(nodes: &[&str], change: impl FnOnce(&mut Caller), set: impl FnOnce(&mut Parts)) -> Self {
+        let fixture = Fixture::with_caller(change);
+        let directory = Arc::new(MemoryDirectory::new([(KeyHash::of(KEY), fixture.caller.clone())]));
+        let node = |url: &&str| NodeConfig::new(NodeUrl::parse(url, Transport::Ws).unwrap());
+        let configs: Vec<_> = nodes.iter().map(node).collect();
+        let limits = PoolLimits::default().with_connect(Duration::from_secs(2));
+        let pool = Pool::new(fixture.chain.facts(), configs, limits, fixture.clock.clone());
+        let chains: Chains = [fixture.chain.clone()].into_iter().collect();
+        let mut parts = Parts::new(
+            Arc::new(ArcSwap::from_pointee(chains)),
+            Arc::new(ArcSwap::from_pointee(Pools::from_iter([pool]))),
+            directory.clone(),
+            fixture.accounting(),
+        );
+        set(&mut parts);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, stack) = (listener.local_addr().unwrap(), websocket_stack(&parts));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let mut connections = JoinSet::new();
+            while let Ok((tcp, _)) = listener.accept().await {
+                let stack = stack.clone();
+                let service = service_fn(move |request| stack.clone().oneshot(request));
+                connections.spawn(
+                    http1::Builder::new().serve_connection(TokioIo::new(tcp), service).with_upgrades(),
+                );
+            }
+        });
+        Gateway { address, parts, fixture, directory, _tasks: tasks }
+    }
+
+    async fn connect(&self) -> Result<Socket, Error> {
+        let tcp = TcpStream::connect(self.address).await.unwrap();
+        Ok(client_async(format!("ws://{}/ws/toy?apikey={KEY}", self.address), tcp).await?.0)
+    }
+
+    async fn open(&self) -> Socket {
+        self.connect().await.unwrap()
+    }
+
+    /// Waits until no stream is open.
+    async fn all_closed(&self) {
+        while self.parts.streams.count() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Method, calls, outcome and bytes of every record.
+    fn lines(&self) -> Vec<(String, u32, Outcome, u32, u32)> {
+        let records = self.fixture.sink.records();
+        records
+            .into_iter()
+            .flat_map(|record| record.lines)
+            .map(|line| (line.method, line.calls, line.outcome, line.bytes_in, line.bytes_out))
+            .collect()
+    }
+}
+
+async fn next(socket: &mut Socket) -> Message {
+    tokio::time::timeout(Duration::from_secs(20), socket.next()).await.unwrap().unwrap().unwrap()
+}
+
+/// The code and reason with which the stream ends.
+async fn end(socket: &mut Socket) -> (u16, String) {
+    loop {
+        match next(socket).await {
+            Message::Close(Some(frame)) => return (frame.code.into(), frame.reason.to_string()),
+            Message::Close(None) => return (1005, String::new()),
+            _ => {}
+        }
+    }
+}
+
+fn text(text: &str) -> Message {
+    Message::text(text)
+}
+
+const CALL: &str = r#"{"jsonrpc":"2.0","id":7,"method":"toy_read"}"#;
+
+#[tokio::test]
+async fn messages_pass_unchanged_both_ways() {
+    let node = Node::echo().await;
+    let gateway = Gateway::before(&[&node.url]).await;
+    let mut socket = gateway.open().await;
+    for message in [
+        text(CALL),
+        Message::binary(CALL.as_bytes().to_vec()),
+        text("no JSON at all"),
+        Message::binary(vec![255; 70_000]),
+    ] {
+        socket.send(message.clone()).await.unwrap();
+        assert_eq!(next(&mut socket).await, message);
+    }
+}
+
+#[tokio::test]
+async fn pings_pongs_and_fragments_pass_in_their_order() {
+    let node = Node::serve(|mut socket| async move {
+        let mut seen = Vec::new();
+        while seen.len() < 2 {
+            match socket.next().await.unwrap().unwrap() {
+                Message::Frame(_) => {}
+                message => seen.push(message),
+            }
+        }
+        assert_eq!(seen[0], Message::Ping("between".into()), "before the message is whole");
+        assert_eq!(seen[1], text(CALL));
+        let fragment =
+            |bytes: &'static str, op, fin| Message::Frame(Frame::message(bytes, Op::Data(op), fin));
+        socket.send(fragment("one ", Data::Text, false)).await.unwrap();
+        socket.send(Message::Ping("node".into())).await.unwrap();
+        socket.send(fragment("two", Data::Continue, true)).await.unwrap();
+        while socket.next().await.is_some() {}
+    })
+    .await;
+    let gateway = Gateway::before(&[&node.url]).await;
+    let mut socket = gateway.open().await;
+    let (first, second) = CALL.split_at(10);
+    let fragment = |bytes: &str, op, fin| Message::Frame(Frame::message(bytes.to_owned(), Op::Data(op), fin));
+    socket.send(fragment(first, Data::Text, false)).await.unwrap();
+    socket.send(Message::Ping("between".into())).await.unwrap();
+    socket.send(fragment(second, Data::Continue, true)).await.unwrap();
+    let mut seen = Vec::new();
+    while seen.len() < 3 {
+        seen.push(next(&mut socket).await);
+    }
+    assert!(seen.contains(&Message::Pong("between".into())), "the node's answer: {seen:?}");
+    assert!(seen.contains(&Message::Ping("node".into())));
+    assert!(seen.contains(&text("one two")));
+}
+
+#[tokio::test]
+async fn close_codes_and_reasons_pass_whoever_closes_first() {
+    let frame = |code, reason: &'static str| CloseFrame { code, reason: reason.into() };
+    let node = Node::serve(move |mut socket| async move {
+        match socket.next().await {
+            Some(Ok(Message::Text(_))) => {
+                socket.close(Some(frame(Code::Library(4_001), "node is done"))).await.unwrap();
+                let reply = socket.next().await;
+                assert!(
+                    matches!(reply, None | Some(Ok(Message::Close(Some(_)))) | Some(Err(_))),
+                    "{reply:?}"
+                );
+            }
+            Some(Ok(Message::Close(Some(frame)))) => {
+                assert_eq!((frame.code, &*frame.reason), (Code::Library(4_000), "bye"))
+            }
+            other => panic!("{other:?}"),
+        }
+        while socket.next().await.is_some_and(|message| message.is_ok()) {}
+    })
+    .await;
+    let gateway = Gateway::before(&[&node.url]).await;
+    let mut first = gateway.open().await;
+    first.send(text("close")).await.unwrap();
+    assert_eq!(end(&mut first).await, (4_001, "node is done".into()));
+    let mut second = gateway.open().await;
+    second.close(Some(frame(Code::Library(4_000), "bye"))).await.unwrap();
+    assert_eq!(end(&mut second).await, (4_000, "bye".into()));
+    assert!(matches!(second.next().await, None | Some(Err(_))));
+    drop((first, second));
+    gateway.all_closed().await;
+    let ends: Vec<_> = gateway.parts.streams.closed().filter(|(_, count)| *count > 0).collect();
+    assert_eq!(ends, [(CloseReason::Client, 1), (CloseReason::Node, 1)]);
+    drop(node);
+}
+
+#[tokio::test]
+async fn a_refused_call_is_answered_here_and_does_not_reach_the_node() {
+    let (node, seen) = Node::answering(&[r#"{"jsonrpc":"2.0","id":7,"result":1}"#]).await;
+    let gateway = Gateway::before(&[&node.url]).await;
+    let mut socket = gateway.open().await;
+    socket.send(text(r#"{"jsonrpc":"2.0","id":"x","method":"admin_stop"}"#)).await.unwrap();
+    let refused = r#"{"jsonrpc":"2.0","id":"x","error":{"code":-32601,"message":"method not available"}}"#;
+    assert_eq!(next(&mut socket).await, text(refused));
+    socket.send(text(CALL)).await.unwrap();
+    assert_eq!(next(&mut socket).await, text(r#"{"jsonrpc":"2.0","id":7,"result":1}"#));
+    assert_eq!(*seen.lock(), [CALL]);
+}
+
+#[tokio::test]
+async fn an_array_is_decided_entry_by_entry_and_its_answers_are_joined() {
+    let (node, seen) = Node::answering(&[
+        r#"[{"jsonrpc":"2.0","id":1,"result":1}, {"jsonrpc":"2.0","id":3,"error":{"code":-1}}]"#,
+    ])
+    .await;
+    let gateway = Gateway::before(&[&node.url]).await;
+    let mut socket = gateway.open().await;
+    let item = |id: u32, method: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"}}"#);
+    let (read, stop, id) = (item(1, "toy_read"), item(2, "admin_stop"), item(3, "toy_id"));
+    socket.send(text(&format!("[{read},{stop}, {id}]"))).await.unwrap();
+    let refused = r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"method not available"}}"#;
+    let joined = format!(
+        r#"[{{"jsonrpc":"2.0","id":1,"result":1}}, {{"jsonrpc":"2.0","id":3,"error":{{"code":-1}}}},{refused}]"#
+    );
+    assert_eq!(next(&mut socket).await, text(&joined));
+    assert_eq!(*seen.lock(), [format!("[{read},{id}]")]);
+    socket.send(text(&format!("[{stop}]"))).await.unwrap();
+    assert_eq!(next(&mut socket).await, text(&format!("[{refused}]")));
+    drop(socket);
+    gateway.all_closed().await;
+    let lines = gateway.lines();
+    let of = |method: &str| {
+        lines.iter().filter(|line| line.0 == method).map(|line| (line.1, line.2)).collect::<Vec<_>>()
+    };
+    assert_eq!(of("toy_read"), [(1, Outcome::Answered)]);
+    assert_eq!(of("toy_id"), [(1, Outcome::NodeError)]);
+    assert_eq!(of("admin_stop"), [(2, Outcome::Refused)]);
+    assert_eq!(of("WS:message"), [], "an answer is no push");
+}
+
+#[tokio::test]
+async fn every_part_of_a_stream_is_recorded_and_answers_are_told_from_pushes() {
+    let (node, _) = Node::answering(&[
+        r#"{"jsonrpc":"2.0","id":7,"result":"0xsub"}"#,
+        r#"{"jsonrpc":"2.0","id":7,"result":{"an":"event"}}"#,
+        r#"{"jsonrpc":"2.0","method":"toy_subscription","params":{}}"#,
+    ])
+    .await;
+    let gateway = Gateway::before(&[&node.url]).await;
+    let mut socket = gateway.open().await;
+    socket.send(text(CALL)).await.unwrap();
+    let mut bytes = Vec::new();
+    for _ in 0..3 {
+        bytes.push(next(&mut socket).await.len() as u32);
+    }
+    socket.close(None).await.unwrap();
+    assert_eq!(end(&mut socket).await.0, 1005);
+    drop(socket);
+    gateway.all_closed().await;
+    let answered = Outcome::Answered;
+    let length = CALL.len() as u32;
+    assert_eq!(
+        gateway.lines(),
+        [
+            ("WS:connect".into(), 1, answered, 0, 0),
+            ("toy_read".into(), 1, answered, length, bytes[0]),
+            ("WS:message".into(), 2, answered, 0, bytes[1] + bytes[2]),
+            ("WS:disconnect".into(), 1, answered, length, bytes.iter().sum()),
+        ]
+    );
+    let records = gateway.fixture.sink.records();
+    assert!(records.iter().all(|record| record.transport == Transport::Ws));
+    assert_eq!((records[0].phase, records[0].windowed), (Phase::Begin, 1));
+}
+
+#[tokio::test]
+async fn a_handshake_that_no_node_takes_is_an_http_error_and_another_node_is_tried() {
+    let node = Node::echo().await;
+    let gateway = Gateway::before(&["ws://127.0.0.1:1"]).await;
+    let Err(Error::Http(response)) = gateway.connect().await else { panic!("no stream") };
+    assert_eq!(response.status(), 502);
+    assert_eq!(response.headers()["x-ratelimit-remaining-minute"], "9");
+    assert_eq!(response.body().as_deref(), Some(&br#"{"message":"backend request failed"}"#[..]));
+    let two = Gateway::before(&["ws://127.0.0.1:1", &node.url]).await;
+    for _ in 0..4 {
+        two.open().await;
+    }
+    let record = &gateway.fixture.sink.records()[0];
+    let line = &record.lines[0];
+    assert_eq!((record.phase, line.status, line.outcome), (Phase::Begin, 502, Outcome::Failed));
+}
+
+#[tokio::test]
+async fn the_answer_to_a_handshake_has_the_callers_windows_and_no_extension() {
+    let node = Node::echo().await;
+    let gateway = Gateway::before(&[&node.url]).await;
+    let tcp = TcpStream::connect(gateway.address).await.unwrap();
+    let request =
+        tokio_tungstenite::tungstenite::http::Request::get(format!("ws://{}/ws/toy", gateway.address))
+            .header("host", "h")
+            .header("apikey", KEY)
+            .header("connection", "keep-alive, Upgrade")
+            .header("upgrade", "websocket")
+            .header("sec-websocket-version", "13")
+            .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")
+            .header("sec-websocket-extensions", "permessage-deflate; client_max_window_bits")
+            .body(())
+            .unwrap();
+    let (_, response) = client_async(request, tcp).await.unwrap();
+    assert_eq!(response.status(), 101);
+    let headers = response.headers();
+    assert_eq!(headers.keys().filter(|name| name.as_str().contains("ratelimit")).count(), 9);
+    assert_eq!(headers["x-ratelimit-remaining-minute"], "9");
+    assert!(headers.contains_key("x-request-id") && !headers.contains_key("sec-websocket-extensions"));
+}
+
+#[tokio::test]
+async fn sub_protocols_are_offered_to_the_node_which_chooses() {
+    use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("ws://{}", listener.local_addr().unwrap());
+    let node = tokio::spawn(async move {
+        let (tcp, _) = listener.accept().await.unwrap();
+        let choose = |request: &Request, mut response: Response| {
+            assert_eq!(request.headers()["sec-websocket-protocol"], "one, two");
+            assert!(!request.headers().contains_key("apikey") && request.uri().query().is_none());
+            response.headers_mut().insert("sec-websocket-protocol", "two".parse().unwrap());
+            Ok(response)
+        };
+        tokio_tungstenite::accept_hdr_async(tcp, choose).await.unwrap()
+    });
+    let gateway = Gateway::before(&[&url]).await;
+    let tcp = TcpStream::connect(gateway.address).await.unwrap();
+    let mut request = tokio_tungstenite::tungstenite::client::IntoClientRequest::into_client_request(
+        format!("ws://{}/ws/toy?apikey={KEY}&x=1", gateway.address),
+    )
+    .unwrap();
+    request.headers_mut().insert("sec-websocket-protocol", "one, two".parse().unwrap());
+    let (_, response) = client_async(request, tcp).await.unwrap();
+    assert_eq!(response.headers()["sec-websocket-protocol"], "two");
+    node.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_project_has_as_many_streams_as_its_plan_says() {
+    let node = Node::echo().await;
+    let limit = |caller: &mut Caller| caller.plan = caller.plan.with_ws_connections(2);
+    let gateway = Gateway::with(&[&node.url], limit, |_| ()).await;
+    let first = gateway.open().await;
+    let _second = gateway.open().await;
+    let Err(Error::Http(response)) = gateway.connect().await else { panic!("no third stream") };
+    assert_eq!(response.status(), 429);
+    assert_eq!(
+        response.body().as_deref(),
+        Some(&br#"{"message":"WebSocket stream limit reached for your plan"}"#[..])
+    );
+    drop(first);
+    while gateway.parts.streams.count() > 1 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    gateway.open().await;
+}
+
+#[tokio::test]
+async fn a_lost_node_ends_its_streams_with_1012_and_a_broken_one_as_well() {
+    let dropping = Node::serve(|mut socket| async move {
+        let _ = socket.next().await;
+    })
+    .await;
+    let garbage = Node::serve(|mut socket| async move {
+        let _ = socket.next().await;
+        let mut tcp = socket.into_inner();
+        tokio::io::AsyncWriteExt::write_all(&mut tcp, &[0xff; 20]).await.unwrap();
+        std::future::pending::<()>().await;
+    })
+    .await;
+    for node in [dropping, garbage] {
+        let gateway = Gateway::before(&[&node.url]).await;
+        let mut socket = gateway.open().await;
+        socket.send(text(CALL)).await.unwrap();
+        assert_eq!(end(&mut socket).await, (1012, "the connection to the node was lost, reconnect".into()));
+        drop(socket);
+        gateway.all_closed().await;
+        assert_eq!(gateway.lines()[1].2, Outcome::Abandoned, "the call was not answered");
+    }
+}
+
+#[tokio::test]
+async fn a_message_beyond_the_limit_ends_the_stream_with_1009_fragments_added_up() {
+    let node = Node::echo().await;
+    let limits = |parts: &mut Parts| parts.stream_limits = StreamLimits::default().with_max_message(1_000);
+    let gateway = Gateway::with(&[&node.url], |_| (), limits).await;
+    let mut socket = gateway.open().await;
+    socket.send(Message::binary(vec![0; 1_000])).await.unwrap();
+    assert_eq!(next(&mut socket).await.len(), 1_000);
+    for fin in [false, true] {
+        let frame =
+            Frame::message(vec![0; 600], Op::Data(if fin { Data::Continue } else { Data::Binary }), fin);
+        socket.send(Message::Frame(frame)).await.unwrap();
+    }
+    assert_eq!(end(&mut socket).await, (1009, "message too large".into()));
+}
+
+#[tokio::test]
+async fn a_revoked_key_ends_its_streams_with_1008() {
+    let node = Node::echo().await;
+    let gateway = Gateway::before(&[&node.url]).await;
+    let mut socket = gateway.open().await;
+    gateway.directory.revoke(KeyHash::of(KEY));
+    gateway.parts.streams.check().await;
+    assert_eq!(end(&mut socket).await, (1008, "API key revoked".into()));
+}
+
+#[tokio::test]
+async fn a_shutdown_ends_streams_with_1001() {
+    let node = Node::echo().await;
+    let gateway = Gateway::before(&[&node.url]).await;
+    let mut sockets = Vec::new();
+    for _ in 0..5 {
+        sockets.push(gateway.open().await);
+    }
+    gateway.parts.streams.shut_down(Duration::from_millis(50));
+    for socket in &mut sockets {
+        assert_eq!(end(socket).await, (1001, "the gateway is restarting, reconnect".into()));
+    }
+    let Err(Error::Http(response)) = gateway.connect().await else { panic!("no stream") };
+    assert_eq!(response.status(), 503);
+}
+
+#[tokio::test]
+async fn calls_beyond_the_rate_of_a_stream_are_refused() {
+    let (node, seen) = Node::answering(&[r#"{"jsonrpc":"2.0","id":7,"result":1}"#]).await;
+    let limits = |parts: &mut Parts| parts.stream_limits = StreamLimits::default().with_calls_per_second(2);
+    let gateway = Gateway::with(&[&node.url], |_| (), limits).await;
+    let mut socket = gateway.open().await;
+    for _ in 0..3 {
+        socket.send(text(CALL)).await.unwrap();
+    }
+    let mut refused = 0;
+    for _ in 0..3 {
+        let answer = next(&mut socket).await;
+        let error =
+            r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32005,"message":"stream call rate exceeded"}}"#;
+        refused += usize::from(answer == text(error));
+    }
+    assert_eq!((refused, seen.lock().len()), (1, 2));
+    gateway.fixture.clock.advance(Duration::from_secs(1));
+    socket.send(text(CALL)).await.unwrap();
+    assert_eq!(next(&mut socket).await, text(r#"{"jsonrpc":"2.0","id":7,"result":1}"#));
+}
+
+#[tokio::test]
+async fn a_message_that_is_no_json_is_refused_if_the_project_has_lists() {
+    let (node, seen) = Node::answering(&[]).await;
+    let lists = |caller: &mut Caller| {
+        caller.lists.blocked.insert(Box::from(&b"toy_block"[..]));
+    };
+    let gateway = Gateway::with(&[&node.url], lists, |_| ()).await;
+    let mut socket = gateway.open().await;
+    socket.send(text("{'method':'toy_block'}")).await.unwrap();
+    let refused = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}"#;
+    assert_eq!(next(&mut socket).await, text(refused));
+    assert!(seen.lock().is_empty());
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_slows_its_node_and_is_given_up() {
+    let sent = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counter = sent.clone();
+    let node = Node::serve(move |mut socket| {
+        let counter = counter.clone();
+        async move {
+            let _ = socket.next().await;
+            while socket.send(Message::binary(vec![0; 100_000])).await.is_ok() {
+                counter.fetch_add(100_000, std::sync::atomic::Ordering::Relaxed);
+            }
+        }
+    })
+    .await;
+    let quick = |parts: &mut Parts| {
+        parts.stream_limits = StreamLimits::default()
+            .with_pings(Duration::from_secs(1), Duration::from_secs(4))
+            .with_close_wait(Duration::from_millis(100));
+    };
+    let gateway = Gateway::with(&[&node.url], |_| (), quick).await;
+    let mut socket = gateway.open().await;
+    socket.send(text(CALL)).await.unwrap();
+    gateway.all_closed().await;
+    let held = sent.load(std::sync::atomic::Ordering::Relaxed);
+    assert!(held < 64 << 20, "the sockets' buffers and the bound: {held}");
+    let ends: Vec<_> = gateway.parts.streams.closed().filter(|(_, count)| *count > 0).collect();
+    assert_eq!(ends, [(CloseReason::SlowReader, 1)]);
+    assert_eq!(gateway.parts.room.held(), 0);
+}
+
+#[tokio::test]
+async fn a_side_that_is_silent_is_pinged_and_given_up() {
+    let node = Node::serve(|mut socket| async move {
+        // Tungstenite answers pings only while it reads.
+        let _ = socket.next().await;
+        std::future::pending::<()>().await;
+    })
+    .await;
+    let quick = |parts: &mut Parts| {
+        parts.stream_limits =
+            StreamLimits::default().with_pings(Duration::from_millis(100), Duration::from_millis(400));
+    };
+    let gateway = Gateway::with(&[&node.url], |_| (), quick).await;
+    let mut socket = gateway.open().await;
+    socket.send(text(CALL)).await.unwrap();
+    assert_eq!(end(&mut socket).await, (1012, "the node stopped answering, reconnect".into()));
+    let echo = Node::echo().await;
+    let gateway = Gateway::with(&[&echo.url], |_| (), quick).await;
+    let silent = gateway.open().await;
+    gateway.all_closed().await;
+    let ends: Vec<_> = gateway.parts.streams.closed().filter(|(_, count)| *count > 0).collect();
+    assert_eq!(ends, [(CloseReason::ClientSilent, 1)]);
+    drop(silent);
+    let mut lively = gateway.open().await;
+    for _ in 0..3 {
+        assert!(matches!(next(&mut lively).await, Message::Ping(_)));
+    }
+    assert_eq!(gateway.parts.streams.count(), 1, "it answers");
+    drop(node);
+}

@@ -1,0 +1,148 @@
+//! What a stream does by itself: it writes what waits, records what is due, pings quiet sides and gives up dead ones.
+
+use super::close::CloseReason;
+use super::limits::StreamLimits;
+use super::link::{Link, OWN_PING, Side};
+use bytes::Bytes;
+use fastwebsockets::OpCode;
+use rpcgate_core::stream_tally::SUMMED;
+use std::pin::Pin;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// Bytes a second that a client has to read while something waits for it.
+const SLOWEST: u64 = 1_024;
+
+/// The upkeep of one stream. It has a single timer.
+pub(super) struct Upkeep {
+    timer: Pin<Box<Sleep>>,
+    next_tick: Instant,
+    /// When calls and pushes have to be recorded, if some wait.
+    flush: Option<Instant>,
+    client: Seen,
+    node: Seen,
+    /// Whole messages of the client at the last tick.
+    received: u64,
+    /// Ticks in which a message of the client did not become whole.
+    unfinished: u32,
+}
+
+/// What was seen of one side at the last tick.
+#[derive(Default)]
+struct Seen {
+    /// Ticks without a byte from it.
+    silent: u32,
+    /// Bytes that it had taken.
+    taken: u64,
+    /// Ticks in which it took hardly any.
+    slow: u32,
+}
+
+impl Upkeep {
+    pub(super) fn new(limits: &StreamLimits) -> Self {
+        let next_tick = Instant::now() + limits.tick();
+        Upkeep {
+            timer: Box::pin(sleep_until(next_tick)),
+            next_tick,
+            flush: None,
+            client: Seen::default(),
+            node: Seen::default(),
+            received: 0,
+            unfinished: 0,
+        }
+    }
+
+    /// Ready when the stream has to end.
+    pub(super) fn poll(&mut self, link: &Link<'_>, cx: &mut Context<'_>) -> Poll<CloseReason> {
+        if let Poll::Ready(Err(_)) = link.client.poll_flush(cx) {
+            return Poll::Ready(CloseReason::ClientLost);
+        }
+        if let Poll::Ready(Err(_)) = link.node.poll_flush(cx) {
+            return Poll::Ready(CloseReason::NodeLost);
+        }
+        if self.flush.is_none() && link.messages.lock().stream.due().is_some() {
+            let flush = Instant::now() + SUMMED;
+            self.flush = Some(flush);
+            if flush < self.timer.deadline() {
+                self.timer.as_mut().reset(flush);
+            }
+        }
+        while self.timer.as_mut().poll(cx).is_ready() {
+            let now = Instant::now();
+            if self.flush.take_if(|flush| *flush <= now).is_some() {
+                link.messages.lock().stream.flush();
+            }
+            if self.next_tick <= now {
+                if let Some(reason) = self.tick(link) {
+                    return Poll::Ready(reason);
+                }
+                self.next_tick = now + link.limits.tick();
+                // Pings leave now.
+                return self.poll(link, cx);
+            }
+            let next = self.flush.map_or(self.next_tick, |flush| flush.min(self.next_tick));
+            self.timer.as_mut().reset(next);
+        }
+        Poll::Pending
+    }
+
+    /// Looks after both sides.
+    fn tick(&mut self, link: &Link<'_>) -> Option<CloseReason> {
+        let limits = &link.limits;
+        let (ping, dead) = limits.silent_ticks();
+        if link.client.has_closed() || link.node.has_closed() {
+            // One side has said good-bye, and the other has not within a tick.
+            self.unfinished += 1;
+            let waited = limits.tick() * self.unfinished;
+            return (waited >= limits.close_wait).then_some(if link.client.has_closed() {
+                CloseReason::Client
+            } else {
+                CloseReason::Node
+            });
+        }
+        if self.client.is_silent(&link.client, ping, dead) {
+            return Some(CloseReason::ClientSilent);
+        }
+        if self.node.is_silent(&link.node, ping, dead) {
+            return Some(CloseReason::NodeSilent);
+        }
+        if self.client.is_slow(&link.client, limits.tick()) {
+            return Some(CloseReason::SlowReader);
+        }
+        if self.node.is_slow(&link.node, limits.tick()) {
+            return Some(CloseReason::NodeSilent);
+        }
+        let received = link.received.load(Relaxed);
+        let is_unfinished = link.client.progress.is_in_message() && received == self.received;
+        self.received = received;
+        self.unfinished = if is_unfinished { self.unfinished + 1 } else { 0 };
+        (self.unfinished > dead).then_some(CloseReason::SlowMessage)
+    }
+}
+
+impl Seen {
+    /// Pings the side if it is quiet. Whether it has been quiet for too long.
+    fn is_silent(&mut self, side: &Side, ping: u32, dead: u32) -> bool {
+        if side.progress.take_alive() {
+            self.silent = 0;
+            return false;
+        }
+        self.silent += 1;
+        if self.silent == ping {
+            side.send(true, OpCode::Ping, Bytes::from_static(OWN_PING));
+        }
+        self.silent >= dead
+    }
+
+    /// Whether the side has hardly taken anything for two ticks although something waited for it.
+    fn is_slow(&mut self, side: &Side, tick: Duration) -> bool {
+        let writer = side.writer.lock();
+        let taken = writer.taken() - self.taken;
+        self.taken = writer.taken();
+        let is_slow = writer.queued() > 0 && taken < SLOWEST * tick.as_secs().max(1);
+        self.slow = if is_slow { self.slow + 1 } else { 0 };
+        self.slow >= 2
+    }
+}
