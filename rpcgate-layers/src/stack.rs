@@ -162,6 +162,7 @@ pub fn http_stack(parts: &Parts) -> HttpStack {
 /// work of [`Parts::spawn`].
 ///
 /// ```
+/// use arc_swap::ArcSwap;
 /// use rpcgate_core::backend::{counters::MemoryCounters, directory::OpenDirectory, suite, usage_sink::MemoryUsageSink};
 /// use rpcgate_core::{chain::{Chain, Chains}, clock::SystemClock, tally::Accounting, toy::Toy};
 /// use rpcgate_layers::{nodes::Pools, stack::{Parts, websocket_stack}};
@@ -173,8 +174,8 @@ pub fn http_stack(parts: &Parts) -> HttpStack {
 ///     Arc::new(SystemClock::new()), Arc::new(MemoryCounters::default()), Arc::new(MemoryUsageSink::default()));
 /// let chains: Chains = [Arc::new(Chain::deployed(Arc::new(Toy)))].into_iter().collect();
 /// let parts = Parts::new(
-///     Arc::new(chains.into()),
-///     Arc::new(Pools::default().into()),
+///     Arc::new(ArcSwap::from_pointee(chains)),
+///     Arc::new(ArcSwap::from_pointee(Pools::default())),
 ///     Arc::new(OpenDirectory::new(suite::caller(1))),
 ///     Arc::new(accounting),
 /// );

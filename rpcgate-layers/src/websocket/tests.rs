@@ -252,7 +252,7 @@ async fn close_codes_and_reasons_pass_whoever_closes_first() {
                 );
             }
             Some(Ok(Message::Close(Some(frame)))) => {
-                assert_eq!((frame.code, &*frame.reason), (Code::Library(4_000), "bye"))
+                assert_eq!((frame.code, &*frame.reason), (Code::Library(4_000), "bye"));
             }
             other => panic!("{other:?}"),
         }
@@ -401,6 +401,7 @@ async fn sub_protocols_are_offered_to_the_node_which_chooses() {
     let url = format!("ws://{}", listener.local_addr().unwrap());
     let node = tokio::spawn(async move {
         let (tcp, _) = listener.accept().await.unwrap();
+        #[expect(clippy::result_large_err, reason = "the type is tungstenite's")]
         let choose = |request: &Request, mut response: Response| {
             assert_eq!(request.headers()["sec-websocket-protocol"], "one, two");
             assert!(!request.headers().contains_key("apikey") && request.uri().query().is_none());

@@ -65,6 +65,7 @@ impl Gateway {
             let watched = Watched {
                 reloadable: reloadable.clone(),
                 connections: connections.clone(),
+                streams: streams.clone(),
                 state: state.clone(),
                 replies,
                 counting: counting.clone(),

@@ -12,6 +12,7 @@ use rpcgate_admin::store::NodeState;
 use rpcgate_core::clock::Clock;
 use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::redis::Standing;
+use rpcgate_layers::websocket::OpenStreams;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -38,6 +39,7 @@ impl Reloads {
 pub(crate) struct Watched {
     pub(crate) reloadable: Arc<Reloadable>,
     pub(crate) connections: Arc<Connections>,
+    pub(crate) streams: Arc<OpenStreams>,
     pub(crate) state: Option<Arc<State>>,
     pub(crate) replies: Arc<BoundedReplies>,
     pub(crate) counting: Counting,
@@ -55,6 +57,7 @@ impl Collector for Watched {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut page = Page::new(encoder);
         self.gateway(&mut page)?;
+        self.streams(&mut page)?;
         self.chains(&mut page)?;
         self.nodes(&mut page)?;
         self.cache(&mut page)?;
@@ -99,6 +102,22 @@ impl Watched {
             "config_reloads",
             "Configurations that were put in force after the first, or refused.",
             reloads.map(|(result, count)| ([("result", result)], count.load(Relaxed))),
+        )
+    }
+
+    fn streams(&self, page: &mut Page<'_>) -> fmt::Result {
+        let mut open = self.streams.by_chain();
+        open.sort_by_key(|(chain, _)| chain.as_str());
+        page.gauges(
+            "ws_streams",
+            "WebSocket streams that are open.",
+            None,
+            open.iter().map(|(chain, count)| ([("chain", chain.as_str())], *count as u64)),
+        )?;
+        page.counters(
+            "ws_closed",
+            "WebSocket streams that have ended, by what ended them.",
+            self.streams.closed().map(|(reason, count)| ([("reason", reason.name())], count)),
         )
     }
 
