@@ -22,6 +22,27 @@ fn root(leaves: &[[u8; 32]]) -> [u8; 32] {
     }
 }
 
+/// The form of a block: the APIs write hashes and names in different ways.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BlockForm {
+    /// REST, as CometBFT's types are mapped to JSON.
+    Rest,
+    /// REST, with the proposer's address as the SDK writes it.
+    Sdk,
+    /// CometBFT's own RPC.
+    Comet,
+}
+
+impl BlockForm {
+    /// A hash, or an address of a consensus key.
+    fn hash(self, bytes: impl AsRef<[u8]>) -> String {
+        match self {
+            BlockForm::Rest | BlockForm::Sdk => base64(bytes),
+            BlockForm::Comet => hex::encode_upper(bytes),
+        }
+    }
+}
+
 impl Chain {
     /// Reads a height in a path and checks that its block is kept.
     pub(crate) fn known_height(&self, text: &str) -> Result<u64, Fault> {
@@ -50,69 +71,86 @@ impl Chain {
 
     /// The hash of block `height`. It does not cover what clients sent, so that it can be computed without all blocks
     /// below it.
-    fn id(&self, height: u64) -> Json {
-        let parts = object! { "total": 1u32, "hash": base64(self.seed.bytes::<32>("parts", height)) };
-        object! { "hash": base64(self.seed.hide("block", height)), "part_set_header": parts }
+    pub(crate) fn id(&self, height: u64, form: BlockForm) -> Json {
+        let parts = object! { "total": 1u32, "hash": form.hash(self.seed.bytes::<32>("parts", height)) };
+        let hash = form.hash(self.seed.hide("block", height));
+        match form {
+            BlockForm::Rest | BlockForm::Sdk => object! { "hash": hash, "part_set_header": parts },
+            BlockForm::Comet => object! { "hash": hash, "parts": parts },
+        }
     }
 
-    fn header(&self, height: u64, txs: &[[u8; 32]], sdk: bool) -> Json {
-        let word = |tag: &str, n: u64| base64(self.seed.bytes::<32>(tag, n));
+    /// The height of the kept block with this hash.
+    pub(crate) fn height_of(&self, hash: &[u8; 32]) -> Option<u64> {
+        self.seed.reveal("block", hash).filter(|height| (self.lowest()..=self.head).contains(height))
+    }
+
+    pub(crate) fn header(&self, height: u64, txs: &[[u8; 32]], form: BlockForm) -> Json {
+        let word = |tag: &str, n: u64| form.hash(self.seed.bytes::<32>(tag, n));
         let proposer = self.proposer(height);
-        let proposer = if sdk { text(CONSENSUS, &proposer) } else { base64(proposer) };
+        let proposer = if form == BlockForm::Sdk { text(CONSENSUS, &proposer) } else { form.hash(proposer) };
+        let mut version = object! { "block": "11" };
+        if form != BlockForm::Comet {
+            version.put("app", "0");
+        }
         object! {
-            "version": object! { "block": "11", "app": "0" },
+            "version": version,
             "chain_id": CHAIN,
             "height": height.to_string(),
             "time": self.moment(height),
-            "last_block_id": self.id(height - 1),
+            "last_block_id": self.id(height - 1, form),
             "last_commit_hash": word("commit", height),
-            "data_hash": base64(root(txs)),
+            "data_hash": form.hash(root(txs)),
             "validators_hash": word("validators", 0),
             "next_validators_hash": word("validators", 0),
             "consensus_hash": word("consensus", 0),
             "app_hash": word("app", height),
             "last_results_hash": word("results", height),
-            "evidence_hash": base64(sha256(b"")),
+            "evidence_hash": form.hash(sha256(b"")),
             "proposer_address": proposer,
         }
     }
 
     /// The commit that made block `height` final.
-    fn commit(&self, height: u64) -> Json {
+    pub(crate) fn commit(&self, height: u64, form: BlockForm) -> Json {
+        let is_comet = form == BlockForm::Comet;
+        let flag = |name: &'static str, number: u32| if is_comet { number.into() } else { Json::from(name) };
         let signatures = self.bonded().enumerate().map(|(n, validator)| {
             let id = height << 8 | n as u64;
             // Sometimes a validator is late.
             if self.seed.below("late", id, 40) == 0 {
                 return object! {
-                    "block_id_flag": "BLOCK_ID_FLAG_ABSENT", "validator_address": Json::Null,
+                    "block_id_flag": flag("BLOCK_ID_FLAG_ABSENT", 1),
+                    "validator_address": if is_comet { "".into() } else { Json::Null },
                     "timestamp": "0001-01-01T00:00:00Z", "signature": Json::Null,
                 };
             }
             let delay = std::time::Duration::from_millis(self.seed.below("delay", id, 1_500));
             let moment = utc::nanos(self.time(height).plus(delay), self.seed.below("nanos", id, 1_000));
             object! {
-                "block_id_flag": "BLOCK_ID_FLAG_COMMIT", "validator_address": base64(validator.consensus()),
+                "block_id_flag": flag("BLOCK_ID_FLAG_COMMIT", 2),
+                "validator_address": form.hash(validator.consensus()),
                 "timestamp": moment, "signature": base64(self.seed.bytes::<64>("vote", id)),
             }
         });
         let signatures: Vec<_> = signatures.collect();
         object! {
-            "height": height.to_string(), "round": 0u32, "block_id": self.id(height),
+            "height": height.to_string(), "round": 0u32, "block_id": self.id(height, form),
             "signatures": signatures,
         }
     }
 
-    fn whole(&self, height: u64, txs: &[std::sync::Arc<Tx>], sdk: bool) -> Json {
+    pub(crate) fn whole(&self, height: u64, txs: &[std::sync::Arc<Tx>], form: BlockForm) -> Json {
         let leaves: Vec<_> = txs.iter().map(|tx| tx.hash).collect();
         object! {
-            "header": self.header(height, &leaves, sdk),
+            "header": self.header(height, &leaves, form),
             "data": object! { "txs": txs.iter().map(|tx| base64(&tx.raw)).collect::<Vec<_>>() },
             "evidence": object! { "evidence": Json::Array(Vec::new()) },
-            "last_commit": self.commit(height - 1),
+            "last_commit": self.commit(height - 1, form),
         }
     }
 
-    fn block_txs(&self, height: u64) -> Vec<std::sync::Arc<Tx>> {
+    pub(crate) fn block_txs(&self, height: u64) -> Vec<std::sync::Arc<Tx>> {
         self.entries(height).into_iter().map(|entry| entry.tx).collect()
     }
 
@@ -120,9 +158,9 @@ impl Chain {
     pub(crate) fn block(&self, height: u64) -> Json {
         let txs = self.block_txs(height);
         object! {
-            "block_id": self.id(height),
-            "block": self.whole(height, &txs, false),
-            "sdk_block": self.whole(height, &txs, true),
+            "block_id": self.id(height, BlockForm::Rest),
+            "block": self.whole(height, &txs, BlockForm::Rest),
+            "sdk_block": self.whole(height, &txs, BlockForm::Sdk),
         }
     }
 
@@ -133,8 +171,8 @@ impl Chain {
         let (shown, _) = Page::read(target)?.cut(keyed);
         Ok(object! {
             "txs": Json::Array(shown),
-            "block_id": self.id(height),
-            "block": self.whole(height, &txs, false),
+            "block_id": self.id(height, BlockForm::Rest),
+            "block": self.whole(height, &txs, BlockForm::Rest),
             "pagination": object! { "next_key": Json::Null, "total": txs.len().to_string() },
         })
     }

@@ -434,6 +434,11 @@ impl Chain {
             || turns.iter().any(|turn| turn.from == *party || turn.to == *party)
     }
 
+    /// The transactions that wait for a block.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &Arc<Tx>> {
+        self.waiting.iter().map(|(_, tx)| tx)
+    }
+
     /// The transactions of block `height`.
     pub(crate) fn entries(&self, height: u64) -> Vec<Entry> {
         let mut out = self.traffic(height);

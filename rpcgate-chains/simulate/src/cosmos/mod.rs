@@ -1,4 +1,4 @@
-//! The node of the Cosmos Hub: the REST API of the SDK's modules, and their gRPC services.
+//! The node of the Cosmos Hub: the REST API of the SDK's modules, their gRPC services, and CometBFT's RPC over WebSocket.
 
 mod address;
 mod bank;
@@ -7,6 +7,7 @@ mod chain;
 mod fault;
 pub(crate) mod grpc;
 mod page;
+mod rpc;
 mod service;
 mod staking;
 mod state;
@@ -14,8 +15,9 @@ mod tx;
 
 use super::json::{Json, object};
 use super::rest::{self, Rest, RestRequest};
+use super::stream::Sessions;
 use super::target::Target;
-use super::{GrpcFailure, NodeReply, Simulated, SimulatedRequest, Submission};
+use super::{GrpcFailure, NodeReply, Simulated, SimulatedRequest, SimulatedStreams, Submission};
 use chain::Chain;
 use fault::Fault;
 use rpcgate_core::clock::Time;
@@ -30,12 +32,13 @@ use state::COIN;
 #[derive(Debug)]
 pub struct CosmosNode {
     chain: Chain,
+    sessions: Sessions<rpc::Session>,
 }
 
 impl CosmosNode {
     /// Creates the node of `cosmos`.
     pub fn new(seed: u64) -> Self {
-        CosmosNode { chain: Chain::new(seed) }
+        CosmosNode { chain: Chain::new(seed), sessions: Sessions::default() }
     }
 
     fn read(&mut self, path: &[&str], target: &Target) -> Result<Json, Fault> {
@@ -122,6 +125,10 @@ impl Simulated for CosmosNode {
 
     fn height(&self, now: Time) -> u64 {
         self.chain.height(now)
+    }
+
+    fn streams(&mut self) -> Option<&mut dyn SimulatedStreams> {
+        Some(self)
     }
 
     fn submitted(&mut self) -> Vec<Submission> {

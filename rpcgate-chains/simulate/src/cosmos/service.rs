@@ -15,7 +15,7 @@ use serde_json::Value;
 const FOUND: u64 = 100;
 
 /// The encoded responses of the messages.
-fn responses(sends: &[Send]) -> Vec<u8> {
+pub(crate) fn responses(sends: &[Send]) -> Vec<u8> {
     let answers = sends.iter().map(|_| Message::default().bytes(1, SENT));
     Message::default().items(2, answers).done()
 }
@@ -57,7 +57,8 @@ fn collector() -> String {
     super::state::name(&super::address::sha256(b"fee_collector")[..20])
 }
 
-fn events(entry: &Entry) -> Vec<Json> {
+/// The events of a transaction.
+pub(crate) fn events(entry: &Entry) -> Vec<Json> {
     let content = &entry.tx.content;
     let mut out = Vec::new();
     let payer = content.sends.first().map_or("", |send| &send.from);
@@ -183,19 +184,9 @@ impl Chain {
         Ok(object! { "tx": entry.tx.json(), "tx_response": self.response(&entry) })
     }
 
-    /// Answers `GET txs?query=…`.
-    pub(crate) fn search(&mut self, target: &Target) -> Result<Json, Fault> {
-        let query = target.get("query").filter(|query| !query.is_empty());
-        let texts: Vec<&str> = match query {
-            Some(query) => query.split(" AND ").collect(),
-            None => target.all("events").collect(),
-        };
-        if texts.is_empty() {
-            return Err(Fault::argument("query cannot be empty"));
-        }
-        let conditions = texts.into_iter().map(Condition::read).collect::<Result<Vec<_>, _>>()?;
-        let (page, limit) = (number(target, "page")?.max(1), number(target, "limit")?);
-        let limit = if limit == 0 { FOUND } else { limit.min(FOUND) };
+    /// The transactions of the kept blocks for which all conditions hold.
+    pub(crate) fn matching(&mut self, texts: &[&str]) -> Result<Vec<Entry>, Fault> {
+        let conditions = texts.iter().map(|text| Condition::read(text)).collect::<Result<Vec<_>, _>>()?;
         let mut range = (self.lowest(), self.head);
         for condition in &conditions {
             match condition {
@@ -218,8 +209,22 @@ impl Chain {
         let heights = (range.0..=range.1)
             .filter(|height| party.as_ref().is_none_or(|party| self.may_concern(*height, party)));
         let blocks = heights.flat_map(|height| self.entries(height));
-        let mut found: Vec<_> =
-            blocks.filter(|entry| conditions.iter().all(|condition| condition.holds(entry))).collect();
+        Ok(blocks.filter(|entry| conditions.iter().all(|condition| condition.holds(entry))).collect())
+    }
+
+    /// Answers `GET txs?query=…`.
+    pub(crate) fn search(&mut self, target: &Target) -> Result<Json, Fault> {
+        let query = target.get("query").filter(|query| !query.is_empty());
+        let texts: Vec<&str> = match query {
+            Some(query) => query.split(" AND ").collect(),
+            None => target.all("events").collect(),
+        };
+        if texts.is_empty() {
+            return Err(Fault::argument("query cannot be empty"));
+        }
+        let (page, limit) = (number(target, "page")?.max(1), number(target, "limit")?);
+        let limit = if limit == 0 { FOUND } else { limit.min(FOUND) };
+        let mut found = self.matching(&texts)?;
         if matches!(target.get("order_by"), Some("ORDER_BY_DESC" | "2")) {
             found.reverse();
         }

@@ -29,7 +29,7 @@ impl Validator {
         self.seed.bytes("operator", self.n)
     }
 
-    fn key(self) -> [u8; 32] {
+    pub(crate) fn key(self) -> [u8; 32] {
         self.seed.bytes("consensus key", self.n)
     }
 
@@ -239,12 +239,20 @@ impl Chain {
         }
     }
 
-    /// Answers `validatorsets/…`: the validators of block `height`, by voting power.
-    pub(crate) fn validator_set(&self, height: u64, target: &Target) -> Result<Json, Fault> {
+    /// The validators of block `height` by voting power, each with its power and its priority as a proposer.
+    pub(crate) fn powers(&self, height: u64) -> Vec<(Validator, u64, i64)> {
         let mut bonded: Vec<_> = self.bonded().map(|one| ((one.tokens() / MILLION) as u64, one)).collect();
         bonded.sort_by_key(|(power, one)| (std::cmp::Reverse(*power), one.n));
-        let items = bonded.into_iter().zip(0u64..).map(|((power, one), place)| {
+        let row = |(power, one): (u64, Validator)| {
             let priority = self.seed.below("priority", height << 8 | one.n, 2 * power) as i64 - power as i64;
+            (one, power, priority)
+        };
+        bonded.into_iter().map(row).collect()
+    }
+
+    /// Answers `validatorsets/…`: the validators of block `height`, by voting power.
+    pub(crate) fn validator_set(&self, height: u64, target: &Target) -> Result<Json, Fault> {
+        let items = self.powers(height).into_iter().zip(0u64..).map(|((one, power, priority), place)| {
             let shown = object! {
                 "address": text(CONSENSUS, &one.consensus()), "pub_key": one.public_key(),
                 "voting_power": power.to_string(), "proposer_priority": priority.to_string(),

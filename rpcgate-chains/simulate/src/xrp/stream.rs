@@ -158,7 +158,7 @@ fn subjects(params: &Params) -> Result<Vec<Subject>, Trouble> {
             out.push(Subject::Account(parse_address(text).ok_or_else(malformed)?));
         }
     }
-    if params.get("books").is_some_and(|books| !books.is_array()) {
+    if params.get("books").is_some_and(|pairs| !pairs.is_array()) {
         return Err(Trouble::invalid("Invalid parameters."));
     }
     Ok(out)
