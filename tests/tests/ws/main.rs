@@ -1,0 +1,24 @@
+//! WebSocket streams through a whole gateway: a client that writes single octets, real sockets, nodes that misbehave.
+
+#![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
+
+mod autobahn;
+mod conformance;
+mod faults;
+mod left;
+mod limits;
+mod node;
+mod stream;
+
+use rpcgate_tests::gateway::{Setup, TestGateway};
+
+/// A gateway whose `/ws/eth` leads to the node at `url`, with these further lines of `[gateway.ws]`.
+pub(crate) fn setup(url: &str, ws: &[&str]) -> Setup {
+    let setup = Setup::new().set("chains.eth", &format!("nodes = [\"{url}\"]"));
+    ws.iter().fold(setup, |setup, line| setup.set("gateway.ws", line))
+}
+
+/// A started gateway of [`setup`].
+pub(crate) async fn gateway(url: &str, ws: &[&str]) -> TestGateway {
+    setup(url, ws).start().await
+}
