@@ -1,15 +1,19 @@
 //! What breaks under many live streams: every client learns it from a close frame, and afterwards nothing is left of them.
 
 use crate::node::{Behaviour, Content, StreamNode};
-use crate::stream::{Seen, Stream};
+use crate::stream::{CLOSE, FIN, PONG, Seen, Stream, TEXT, close, frame};
 use crate::{gateway, left, setup};
 use rpcgate_core::config::{Overlay, PlanChange};
 use rpcgate_core::plan::Tier;
 use rpcgate_tests::gateway::{Setup, TestGateway};
 use rpcgate_tests::until;
 use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 const SUBSCRIBE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}"#;
@@ -17,37 +21,85 @@ const HEADS: Content = Content::Heads(Duration::from_millis(50));
 /// Dead sides are found in two seconds instead of sixty.
 const QUICK: [&str; 2] = ["ping_interval = \"1s\"", "dead_after = \"2s\""];
 
-/// This many streams with a subscription, each of which has got a head.
-async fn subscribed(gateway: &TestGateway, count: usize) -> Vec<Stream> {
-    let mut streams = Vec::new();
-    for number in 0..count {
-        if number % 900 == 899 {
-            // The handshakes are requests of the plan.
-            gateway.pass(60);
-        }
-        let mut stream = Stream::open(gateway.addr()).await;
-        stream.text(SUBSCRIBE).await;
-        streams.push(stream);
-    }
-    for stream in &mut streams {
-        for _ in 0..2 {
-            assert!(matches!(stream.next_answering_pings().await, Seen::Text(_)), "an id, then a head");
-        }
-    }
-    streams
+/// Streams with a subscription, each read by a task of its own, until they are closed or leave.
+struct Crowd {
+    reading: JoinSet<Seen>,
+    leave: watch::Sender<bool>,
 }
 
-/// How the streams end, each read by a task of its own.
-async fn endings(streams: Vec<Stream>) -> BTreeMap<String, usize> {
-    let mut reading = JoinSet::new();
-    for mut stream in streams {
-        reading.spawn(async move { stream.until_closed().await.0 });
+impl Crowd {
+    /// This many streams, each of which has got the id of its subscription and a head.
+    async fn gather(gateway: &TestGateway, count: usize) -> Self {
+        let (mut reading, leave) = (JoinSet::new(), watch::Sender::new(false));
+        let ready = Arc::new(AtomicUsize::new(0));
+        for number in 1..=count {
+            if number % 900 == 0 {
+                // The handshakes are requests of the plan.
+                gateway.pass(60);
+            }
+            let stream = Stream::open(gateway.addr()).await;
+            reading.spawn(attend(stream, ready.clone(), leave.subscribe()));
+        }
+        until("every stream has a head", || ready.load(Relaxed) == count).await;
+        Crowd { reading, leave }
     }
-    let mut endings = BTreeMap::new();
-    while let Some(ending) = reading.join_next().await {
-        *endings.entry(format!("{:?}", ending.unwrap())).or_default() += 1;
+
+    /// All close their streams.
+    fn leave(&self) {
+        self.leave.send_replace(true);
     }
-    endings
+
+    /// The close frames that they got, and how often.
+    async fn endings(mut self) -> BTreeMap<String, usize> {
+        let mut endings = BTreeMap::new();
+        while let Some(ending) = self.reading.join_next().await {
+            *endings.entry(format!("{:?}", ending.unwrap())).or_default() += 1;
+        }
+        endings
+    }
+}
+
+/// Subscribes and reads until the stream ends. Returns the close frame.
+async fn attend(stream: Stream, ready: Arc<AtomicUsize>, mut leave: watch::Receiver<bool>) -> Seen {
+    let Stream { mut read, mut write } = stream;
+    write.write_all(&frame(FIN | TEXT, SUBSCRIBE.as_bytes())).await.unwrap();
+    let (mut messages, mut has_left) = (0, false);
+    loop {
+        let seen = {
+            let mut next = pin!(read.next());
+            let seen = tokio::select! {
+                seen = &mut next => Some(seen),
+                _ = leave.changed(), if !has_left => None,
+            };
+            match seen {
+                Some(seen) => seen,
+                None => {
+                    has_left = true;
+                    write.write_all(&close(1000, b"")).await.unwrap();
+                    next.await
+                }
+            }
+        };
+        match seen {
+            // The gateway may be gone before the pong.
+            Seen::Ping(payload) => drop(write.write_all(&frame(FIN | PONG, &payload)).await),
+            Seen::Text(_) => {
+                messages += 1;
+                if messages == 2 {
+                    ready.fetch_add(1, Relaxed);
+                }
+            }
+            closed => {
+                if !has_left {
+                    let _ = write.write_all(&frame(FIN | CLOSE, &[])).await;
+                }
+                if closed != Seen::End {
+                    assert_eq!(read.next().await, Seen::End);
+                }
+                return closed;
+            }
+        }
+    }
 }
 
 /// A first node under `count` streams gets into trouble.
@@ -59,25 +111,23 @@ async fn under(count: usize, trouble: Behaviour, reason: &str) {
     let gateway = setup.set("chains.eth", &nodes).start().await;
     let ports = [gateway.addr().port(), first.addr.port(), second.addr.port()];
     let mut warm = Stream::open(gateway.addr()).await;
-    warm.raw(&crate::stream::close(1000, b"")).await;
+    warm.raw(&close(1000, b"")).await;
     assert!(matches!(warm.until_closed().await.0, Seen::Close(Some(1000), _)));
     drop(warm);
     let before = left::Left::settled(&ports).await;
 
-    let streams = subscribed(&gateway, count).await;
+    let crowd = Crowd::gather(&gateway, count).await;
     assert_eq!((first.open(), second.open()), (count, 0));
     first.behave(trouble);
-    assert_eq!(endings(streams).await, [(format!("Close(Some(1012), {reason:?})"), count)].into());
+    assert_eq!(crowd.endings().await, [(format!("Close(Some(1012), {reason:?})"), count)].into());
 
     // All slots are free again, and another node takes the clients that return.
     gateway.pass(60);
-    let again = subscribed(&gateway, count).await;
+    let again = Crowd::gather(&gateway, count).await;
     assert_eq!(second.opened(), count);
     first.behave(Behaviour::Answers);
-    for mut stream in again {
-        stream.raw(&crate::stream::close(1000, b"")).await;
-        assert!(matches!(stream.until_closed().await.0, Seen::Close(Some(1000), _)));
-    }
+    again.leave();
+    assert_eq!(again.endings().await, [("Close(Some(1000), \"\")".to_owned(), count)].into());
     until("the nodes have no stream", || first.open() + second.open() == 0).await;
     before.is_reached_again(&ports).await;
 }
@@ -157,18 +207,14 @@ async fn streams_of_a_revoked_key_or_a_suspended_tenant_are_closed_and_no_others
 async fn a_drain_closes_streams_with_1001_one_after_another() {
     let node = StreamNode::start(HEADS).await;
     let gateway = setup(&node.url(), &[]).set("shutdown", "grace = \"4s\"").start().await;
-    let streams = subscribed(&gateway, 60).await;
-    let gateway = std::sync::Arc::new(gateway);
+    let mut crowd = Crowd::gather(&gateway, 60).await;
+    let gateway = Arc::new(gateway);
     let draining = tokio::spawn({
         let gateway = gateway.clone();
         async move { gateway.server.drain().await }
     });
-    let mut reading = JoinSet::new();
-    for mut stream in streams {
-        reading.spawn(async move { stream.until_closed().await.0 });
-    }
     let mut open = Vec::new();
-    while let Some(ending) = reading.join_next().await {
+    while let Some(ending) = crowd.reading.join_next().await {
         assert!(matches!(ending.unwrap(), Seen::Close(Some(1001), reason) if reason.contains("reconnect")));
         open.push(node.open());
     }

@@ -3,6 +3,7 @@
 
 use futures_util::{SinkExt, StreamExt};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -45,6 +46,7 @@ struct Shared {
     open: AtomicUsize,
     opened: AtomicUsize,
     sent: AtomicUsize,
+    pings: AtomicUsize,
     /// When the last message was sent off.
     last: Mutex<Instant>,
 }
@@ -66,6 +68,7 @@ impl StreamNode {
             open: AtomicUsize::new(0),
             opened: AtomicUsize::new(0),
             sent: AtomicUsize::new(0),
+            pings: AtomicUsize::new(0),
             last: Mutex::new(Instant::now()),
         });
         let accepting = tokio::spawn(accept(listener, shared.clone())).abort_handle();
@@ -94,6 +97,11 @@ impl StreamNode {
     /// Bytes of messages with which it has flooded its clients.
     pub(crate) fn sent(&self) -> usize {
         self.shared.sent.load(Relaxed)
+    }
+
+    /// Bytes of pings that it has read.
+    pub(crate) fn pings(&self) -> usize {
+        self.shared.pings.load(Relaxed)
     }
 
     /// Whether it has sent something, and nothing for a while although it floods its clients: they take no more.
@@ -151,6 +159,9 @@ async fn serve(socket: TcpStream, shared: Arc<Shared>) {
 
 async fn talk(stream: &mut WebSocketStream<TcpStream>, shared: &Shared) {
     while let Some(Ok(message)) = stream.next().await {
+        if let Message::Ping(payload) = &message {
+            shared.pings.fetch_add(payload.len(), Relaxed);
+        }
         if !(message.is_text() || message.is_binary()) {
             // Pongs and answers to close frames are the library's.
             if stream.flush().await.is_err() {
@@ -161,7 +172,7 @@ async fn talk(stream: &mut WebSocketStream<TcpStream>, shared: &Shared) {
         let sent = match shared.content {
             Content::Echo => stream.send(message).await,
             Content::Heads(every) => heads(stream, every).await,
-            Content::Flood(size) => flood(stream, size, shared).await,
+            Content::Flood(size) => return drop(flood(stream, size, shared).await),
         };
         if sent.is_err() {
             return;
@@ -195,8 +206,19 @@ async fn heads(stream: &mut WebSocketStream<TcpStream>, every: Duration) -> Sent
 
 async fn flood(stream: &mut WebSocketStream<TcpStream>, size: usize, shared: &Shared) -> Sent {
     let payload = Bytes::from(vec![b'x'; size]);
+    let (mut sink, mut source) = stream.split();
     loop {
-        stream.send(Message::binary(payload.clone())).await?;
+        let mut sending = pin!(sink.send(Message::binary(payload.clone())));
+        loop {
+            tokio::select! {
+                sent = &mut sending => break sent?,
+                // It reads while it cannot send, and goes when it is told that the stream ends.
+                read = source.next() => match read {
+                    Some(Ok(message)) if !message.is_close() => {}
+                    _ => return Ok(()),
+                },
+            }
+        }
         shared.sent.fetch_add(size, Relaxed);
         *shared.last.lock().unwrap() = Instant::now();
     }
