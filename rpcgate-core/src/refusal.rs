@@ -140,6 +140,7 @@ const HEAVY: i32 = -32029;
 /// gRPC status numbers (google.rpc.Code).
 mod grpc {
     pub(super) const INVALID_ARGUMENT: u8 = 3;
+    pub(super) const DEADLINE_EXCEEDED: u8 = 4;
     pub(super) const PERMISSION_DENIED: u8 = 7;
     pub(super) const RESOURCE_EXHAUSTED: u8 = 8;
     pub(super) const UNIMPLEMENTED: u8 = 12;
@@ -419,12 +420,33 @@ impl BackendFailure {
         grpc::UNAVAILABLE
     }
 
+    /// The message, which is the same in every form.
+    pub const fn message(self) -> &'static str {
+        Self::MESSAGE
+    }
+
     /// Writes the answer, alone or as an item.
     pub fn write(self, dialect: Dialect, id: Option<&[u8]>, out: &mut Vec<u8>) {
         match dialect {
             Dialect::Rest => write_field("message", Self::MESSAGE, out),
             _ => write_error(dialect, id, INTERNAL, Self::MESSAGE, out),
         }
+    }
+}
+
+/// The end of a gRPC call that was not answered within the time that its client gave it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeadlineExceeded;
+
+impl DeadlineExceeded {
+    /// The gRPC status number.
+    pub const fn grpc(self) -> u8 {
+        grpc::DEADLINE_EXCEEDED
+    }
+
+    /// The message.
+    pub const fn message(self) -> &'static str {
+        "deadline exceeded"
     }
 }
 
@@ -648,5 +670,6 @@ mod tests {
             assert_eq!(refusal.grpc(), 8);
         }
         assert_eq!((Refusal::NoKey.grpc(), Refusal::NotServed.grpc(), BackendFailure.grpc()), (16, 12, 14));
+        assert_eq!((Refusal::NoRoute.grpc(), Refusal::Closed.grpc(), DeadlineExceeded.grpc()), (12, 12, 4));
     }
 }

@@ -35,6 +35,11 @@ const SMALL: usize = 2048;
 pub struct CoalescedWrites<T>(T);
 
 impl<T> CoalescedWrites<T> {
+    /// The socket.
+    pub fn get_ref(&self) -> &T {
+        &self.0
+    }
+
     /// Writes to `inner`.
     pub fn new(inner: T) -> Self {
         CoalescedWrites(inner)

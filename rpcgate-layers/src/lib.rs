@@ -8,6 +8,8 @@ pub mod future;
 pub mod gate;
 #[cfg(feature = "upstream")]
 pub mod gateway;
+#[cfg(feature = "upstream")]
+pub mod grpc;
 pub mod headers;
 #[cfg(feature = "upstream")]
 pub mod nodes;

@@ -7,6 +7,7 @@
 //! | [`admission_stack`] | a request's head → an authenticated caller with a tally | HTTP requests, WebSocket handshakes, gRPC calls |
 //! | [`call_stack`] | a parsed set of calls → a settled set | HTTP bodies, gRPC calls |
 //! | [`websocket_stack`] | `http::Request` → `http::Response` | the HTTP listener, embedders |
+//! | [`grpc_stack`] | `http::Request` → `http::Response` with trailers | gRPC listeners, embedders |
 //! | [`handshake_stack`] | a handshake → an answered or refused one | WebSocket streams, once |
 //! | [`message_stack`] | the calls in a message → those that may pass | WebSocket streams, for each message |
 //!
@@ -26,7 +27,9 @@ use crate::call::quota::{Quota, QuotaLayer};
 use crate::call::served::{Served, ServedLayer};
 use crate::call::window::{Window, WindowLayer};
 use crate::gate::Gate;
+use crate::grpc::{GrpcCounts, GrpcLimits, GrpcService, Pass};
 use crate::nodes::Pools;
+use crate::request::admit::Admit;
 use crate::request::authenticate::{Authenticate, AuthenticateLayer};
 use crate::request::policy::Enforce;
 use crate::request::route::{Entrance, HeadLimits, Route, RouteLayer};
@@ -78,6 +81,10 @@ pub struct Parts {
     pub batch: BatchCounts,
     /// How much of an answer is held.
     pub reply: ReplyLimits,
+    /// Limits of gRPC calls.
+    pub grpc: GrpcLimits,
+    /// How gRPC calls ended.
+    pub grpc_counts: Arc<GrpcCounts>,
     /// The heavy budget, shared with its sweeper.
     pub heavy: Arc<Heavy>,
     /// The pace, shared with its sweeper.
@@ -113,6 +120,8 @@ impl Parts {
             envelope: Limits::default(),
             batch: BatchCounts::Request,
             reply: ReplyLimits::default(),
+            grpc: GrpcLimits::default(),
+            grpc_counts: Arc::default(),
             heavy: Arc::default(),
             pace: Arc::default(),
             safeguard: Arc::default(),
@@ -122,6 +131,9 @@ impl Parts {
 
 /// All layers of a WebSocket stream: its handshake passes them, and each of its messages the [`MessageStack`].
 pub type WebSocketStack = Respond<AdmissionStack<OpenStreamService>>;
+
+/// All layers of a gRPC call.
+pub type GrpcStack = GrpcService<AdmissionStack<Admit>, CallStack<Pass>>;
 
 /// All layers of an HTTP request.
 pub type HttpStack = Respond<AdmissionStack<Batch<CallStack>>>;
@@ -204,6 +216,16 @@ pub fn websocket_stack(parts: &Parts) -> WebSocketStack {
         layer_fn(|inner| admission_stack(parts, Entrance::WS, inner)),
     );
     layers.layer(OpenStreamService::new(handshakes, messages, context))
+}
+
+/// The whole stack of gRPC, over HTTP/2: the admission and the call stack of HTTP. The service around them writes refusals in
+/// the form of gRPC, and sends calls to nodes that take gRPC.
+pub fn grpc_stack(parts: &Parts) -> GrpcStack {
+    let admission = admission_stack(parts, Entrance::GRPC, Admit);
+    let (pools, clock) = (parts.pools.clone(), parts.accounting.clock.clone());
+    GrpcService::new((admission, call_stack(parts, Pass)), pools, clock, parts.room.clone())
+        .with_limits(parts.grpc)
+        .with_counts(parts.grpc_counts.clone())
 }
 
 /// The layers before the body, in front of `inner`, for requests that come by `entrance`. Its transport is in every

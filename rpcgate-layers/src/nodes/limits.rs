@@ -11,7 +11,7 @@ pub struct PoolLimits {
     pub retry: RetryPolicy,
     /// How long a new connection may take: name look-up, TCP and TLS together.
     pub connect: Duration,
-    /// Calls that the chain may have in flight.
+    /// Calls that the chain may have in flight: as many over gRPC, and as many over HTTP.
     pub in_flight: usize,
     /// Idle connections that are kept for each node.
     pub idle_per_node: usize,

@@ -29,6 +29,7 @@ mod backoff;
 mod choice;
 pub(crate) mod config;
 pub(crate) mod error;
+pub(crate) mod exchange;
 mod head;
 pub(crate) mod health;
 pub(crate) mod in_flight;

@@ -11,6 +11,7 @@ use super::node::{Node, NodeIndex, NodeView};
 use super::retry_budget::RetryBalance;
 use super::timers::TimerPool;
 use crate::transport::h1::client::{Client, ClientLimits};
+use crate::transport::h2::client::H2Client;
 use crate::transport::ws::dial::StreamClient;
 use rpcgate_core::adapter::NodeStatus;
 use rpcgate_core::chain::{ChainName, Facts};
@@ -51,12 +52,16 @@ pub struct Pool {
     http: Box<[Client]>,
     /// One of each node that takes WebSocket.
     ws: Box<[StreamClient]>,
+    /// A client of each node that takes gRPC.
+    grpc: Box<[H2Client]>,
     limits: PoolLimits,
     clock: Arc<dyn Clock>,
     rotation: Rotation,
     retries: RetryBalance,
     timers: TimerPool,
     in_flight: Arc<InFlightLimit>,
+    /// That of gRPC calls, which may last for days and must not take the places of the others.
+    in_flight_grpc: Arc<InFlightLimit>,
     /// Calls that every node with HTTP takes in one array.
     max_batch: usize,
     max_lag: u64,
@@ -86,15 +91,21 @@ impl Pool {
         };
         let stream_client =
             |node: &Arc<Node>| Some(StreamClient::new(node.clone(), node.config.address(Transport::Ws)?));
+        let grpc_client = |node: &Arc<Node>| {
+            let url = node.config.address(Transport::Grpc)?;
+            Some(H2Client::new(node.clone(), url, limits.connect, clock.clone()))
+        };
         Arc::new(Pool {
             chain: facts.name,
             ws: nodes.iter().filter_map(stream_client).collect(),
             http: nodes.iter().filter_map(client).collect(),
+            grpc: nodes.iter().filter_map(grpc_client).collect(),
             nodes,
             max_batch,
             max_lag: limits.max_lag.unwrap_or(facts.max_lag),
             timers: TimerPool::default(),
             in_flight: InFlightLimit::new(limits.in_flight),
+            in_flight_grpc: InFlightLimit::new(limits.in_flight),
             rotation: Rotation::default(),
             retries: RetryBalance::new(limits.retry.budget, clock.elapsed()),
             limits,
@@ -136,7 +147,7 @@ impl Pool {
 
     /// Calls in flight, streamed answers included.
     pub fn in_flight(&self) -> usize {
-        self.in_flight.in_flight()
+        self.in_flight.in_flight() + self.in_flight_grpc.in_flight()
     }
 
     /// Closes connections that have been idle for too long. [`watch_head`](super::watch_head) does it with every probe;

@@ -2,4 +2,5 @@
 
 pub(crate) mod connect;
 pub mod h1;
+pub(crate) mod h2;
 pub mod ws;

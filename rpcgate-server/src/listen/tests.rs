@@ -506,7 +506,7 @@ where
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let (addr, connections) = (listener.addr(), connections());
     let bounds = Bounds::new(&LimitSettings::default(), most);
-    tokio::spawn(listener.serve(stack, bounds, certificate.map(Arc::new), connections.clone()));
+    tokio::spawn(listener.serve(stack, bounds, entry(certificate), connections.clone()));
     (addr, connections)
 }
 

@@ -2,14 +2,19 @@
 
 use super::Pool;
 use crate::nodes::error::NodeRequestError;
+use crate::nodes::exchange::{Exchange, HttpExchange, Rejected};
+use crate::nodes::in_flight::{InFlightLimit, InFlightPermit};
 use crate::nodes::node::NodeIndex;
 use crate::nodes::progress::{CallProgress, OnSent};
 use crate::nodes::retry::{NextTry, Tries, TryFailure};
-use crate::transport::h1::client::{Client, Reuse};
+use crate::transport::h1::client::Reuse;
 use crate::transport::h1::{NodeAnswer, NodeRequest};
+use crate::transport::h2::client::H2Client;
+use rpcgate_core::caller::ProjectId;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::memory::MemoryPermit;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 impl Pool {
@@ -36,31 +41,62 @@ impl Pool {
     /// # Errors
     /// As [`ask`](Pool::ask), but if an answer was rejected, the fault of the first such answer: it says more than that there
     /// was no second.
-    pub(crate) async fn ask_classified<T>(
+    pub(crate) async fn ask_classified<T: Send>(
         &self,
         request: &NodeRequest,
         deadline: Option<Duration>,
         memory: &mut MemoryPermit,
         on_sent: &mut OnSent<'_>,
-        classify: impl Fn(NodeAnswer) -> Result<T, Fault>,
+        classify: impl Fn(NodeAnswer) -> Result<T, Fault> + Send,
     ) -> Result<T, NodeRequestError> {
-        self.retries.deposit();
         let limit = match deadline {
             None => self.limits.retry.deadline,
             Some(deadline) => self.limits.retry.deadline.min(deadline.saturating_sub(self.clock.elapsed())),
         };
+        let project = memory.project();
+        let mut exchange = HttpExchange { request, memory, classify };
+        self.exchange((&self.http, &self.in_flight), limit, project, on_sent, &mut exchange).await
+    }
+
+    /// Sends a gRPC call to the nodes until one answers it, for at most `limit`.
+    ///
+    /// # Errors
+    /// As [`ask_classified`](Pool::ask_classified).
+    pub(crate) async fn ask_grpc<E: Exchange<Client = H2Client>>(
+        &self,
+        limit: Duration,
+        project: Option<ProjectId>,
+        on_sent: &mut OnSent<'_>,
+        exchange: &mut E,
+    ) -> Result<E::Answer, NodeRequestError> {
+        self.exchange((&self.grpc, &self.in_flight_grpc), limit, project, on_sent, exchange).await
+    }
+
+    /// Makes an exchange with the nodes of `clients`, within `limit`, as a call in flight.
+    async fn exchange<E: Exchange>(
+        &self,
+        (clients, in_flight): (&[E::Client], &Arc<InFlightLimit>),
+        limit: Duration,
+        project: Option<ProjectId>,
+        on_sent: &mut OnSent<'_>,
+        exchange: &mut E,
+    ) -> Result<E::Answer, NodeRequestError> {
+        self.retries.deposit();
         if limit.is_zero() {
             return Err(Fault::unsent(Cause::Timeout).into());
         }
-        let permit = self.in_flight.acquire(memory.project()).map_err(|_| NodeRequestError::Busy)?;
+        let permit = in_flight.acquire(project).map_err(|_| NodeRequestError::Busy)?;
         let mut progress = CallProgress::new(Some(permit), on_sent);
         let result = {
             // In a box of its own: two small boxes are allocated and filled sooner than one large one.
-            let mut tries = Box::pin(self.try_nodes(request, memory, &mut progress, classify));
+            let again = || in_flight.acquire(project).map_err(|_| NodeRequestError::Busy);
+            let mut tries = Box::pin(self.try_nodes(clients, exchange, &mut progress, again));
             self.timers.within(limit, tries.as_mut()).await
         };
         let result = result.unwrap_or_else(|| {
-            if let Some(node) = progress.node.and_then(|index| self.nodes.get(index.0)) {
+            if let Some(node) = progress.node.and_then(|index| self.nodes.get(index.0))
+                && exchange.blames_node()
+            {
                 node.health.record_failure(Fault::sent(Cause::Timeout), None, self.clock.elapsed());
             }
             Err(Fault::unsent(Cause::Timeout).into())
@@ -76,32 +112,26 @@ impl Pool {
 
     /// The retry loop: tries a call at one node after another, until an answer is accepted or the
     /// [`RetryPolicy`](crate::nodes::RetryPolicy) allows no further try.
-    async fn try_nodes<T>(
+    async fn try_nodes<E: Exchange>(
         &self,
-        request: &NodeRequest,
-        memory: &mut MemoryPermit,
+        clients: &[E::Client],
+        exchange: &mut E,
         progress: &mut CallProgress<'_>,
-        classify: impl Fn(NodeAnswer) -> Result<T, Fault>,
-    ) -> Result<T, NodeRequestError> {
-        let choose =
-            |failed| self.rotation.choose(&self.http, [request.avoid, failed], || self.clock.elapsed());
+        permit: impl Fn() -> Result<InFlightPermit, NodeRequestError> + Send,
+    ) -> Result<E::Answer, NodeRequestError> {
+        let avoid = exchange.avoid();
+        let choose = |failed| self.rotation.choose(clients, [avoid, failed], || self.clock.elapsed());
         let mut client = choose(None).ok_or(Fault::unsent(Cause::NoNode))?;
         let mut tries = Tries::new();
         let mut reuse = Reuse::Idle;
         loop {
             let node = client.as_ref();
-            let (failure, pause) = match self.try_once(client, request, memory, reuse, progress).await {
-                Ok(answer) => {
-                    let pause = answer.retry_after();
-                    match classify(answer) {
-                        Ok(accepted) => {
-                            node.health.record_success();
-                            return Ok(accepted);
-                        }
-                        Err(fault) => (TryFailure::BadAnswer(fault), pause),
-                    }
+            let Rejected { failure, pause } = match self.try_once(client, reuse, exchange, progress).await {
+                Ok(accepted) => {
+                    node.health.record_success();
+                    return Ok(accepted);
                 }
-                Err(failure) => (failure, None),
+                Err(rejected) => rejected,
             };
             let error = failure.error();
             tracing::debug!(chain = %self.chain, node = %node.config.name(), ?failure, "a try at a node failed: {error}");
@@ -114,7 +144,7 @@ impl Pool {
                 }
                 _ => node.health.record_failure(fault, None, self.clock.elapsed()),
             }
-            client = match tries.after(failure, !request.broadcast, &self.limits.retry) {
+            client = match tries.after(failure, exchange.may_repeat(), &self.limits.retry) {
                 NextTry::GiveUp => return Err(error),
                 NextTry::Reconnect => client,
                 NextTry::MoveOn { or_same } => {
@@ -130,28 +160,26 @@ impl Pool {
             }
             // A rejected answer that was streamed has taken the permit along.
             if progress.permit.is_none() {
-                let permit = self.in_flight.acquire(memory.project());
-                progress.permit = Some(permit.map_err(|_| NodeRequestError::Busy)?);
+                progress.permit = Some(permit()?);
             }
         }
     }
 
-    async fn try_once(
+    async fn try_once<E: Exchange>(
         &self,
-        client: &Client,
-        request: &NodeRequest,
-        memory: &mut MemoryPermit,
+        client: &E::Client,
         reuse: Reuse,
+        exchange: &mut E,
         progress: &mut CallProgress<'_>,
-    ) -> Result<NodeAnswer, TryFailure> {
+    ) -> Result<E::Answer, Rejected> {
         let Some(limit) = self.limits.retry.per_try else {
-            return client.send(request, memory, reuse, progress).await;
+            return exchange.try_once(client, reuse, progress).await;
         };
         let sent = {
-            let sending = pin!(client.send(request, memory, reuse, progress));
+            let sending = pin!(exchange.try_once(client, reuse, progress));
             self.timers.within(limit, sending).await
         };
-        sent.unwrap_or(Err(TryFailure::TimedOut { sent: progress.sent }))
+        sent.unwrap_or_else(|| Err(TryFailure::TimedOut { sent: progress.sent }.into()))
     }
 
     /// Sends a call to one node and no other, regardless of its health. For the gateway's own probes: they do not count among the

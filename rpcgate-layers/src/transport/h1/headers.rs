@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use std::time::Duration;
 
 /// Headers that are about one connection: RFC 9110 section 7.6.1, and two of older practice.
-pub(super) fn is_hop_by_hop(name: &HeaderName) -> bool {
+pub(in crate::transport) fn is_hop_by_hop(name: &HeaderName) -> bool {
     matches!(
         name.as_str(),
         "connection"

@@ -26,6 +26,9 @@ mod idle;
 mod request;
 pub(crate) mod template;
 
+pub(super) use headers::is_hop_by_hop;
+pub(super) use template::is_gateways;
+
 pub use answer::{AnswerBody, NodeAnswer};
 pub use body::NodeBody;
 pub use request::NodeRequest;

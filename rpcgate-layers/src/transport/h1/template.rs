@@ -84,7 +84,7 @@ pub(crate) fn node_headers(config: &NodeConfig, url: &NodeUrl) -> HeaderMap {
 }
 
 /// Headers of a request that only the gateway itself may set.
-fn is_gateways(name: &HeaderName) -> bool {
+pub(in crate::transport) fn is_gateways(name: &HeaderName) -> bool {
     is_framing(name)
         || [HOST, AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE].contains(name)
         || matches!(name.as_str(), "apikey" | "x-api-key")

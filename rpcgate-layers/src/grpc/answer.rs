@@ -1,0 +1,238 @@
+//! The body of an answer to a gRPC call: whole, or still coming from a node, with the account that is closed at its end.
+
+use super::counts::GrpcCounts;
+use super::feed::Feed;
+use super::messages::Messages;
+use super::status::{Ending, OK, of_node};
+use crate::headers::stays_behind;
+use crate::nodes::in_flight::InFlightPermit;
+use crate::transport::h2::client::H2Place;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use rpcgate_core::backend::usage_sink::Outcome;
+use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_core::stream_tally::StreamTally;
+use smallvec::SmallVec;
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::{Instant, Sleep, sleep};
+
+/// The body of an answer to a gRPC call. Its last frame has the trailers. It fails, which resets the client's stream, only
+/// if the node breaks off within a message.
+pub struct GrpcBody(Content);
+
+enum Content {
+    /// Headers alone, which have the status.
+    None,
+    Whole {
+        pieces: VecDeque<Bytes>,
+        trailers: Option<HeaderMap>,
+    },
+    Live(Box<Live>),
+}
+
+/// An answer that is still coming.
+pub(super) struct Live {
+    pub(super) pieces: VecDeque<Bytes>,
+    pub(super) body: Incoming,
+    pub(super) messages: Messages,
+    pub(super) feed: Arc<Feed>,
+    pub(super) account: Option<StreamTally>,
+    pub(super) counts: Arc<GrpcCounts>,
+    pub(super) sent: u64,
+    /// When the client stops waiting.
+    pub(super) deadline: Option<Pin<Box<Sleep>>>,
+    /// How long a node may take for the next piece of a message.
+    pub(super) patience: Duration,
+    pub(super) stall: Option<Pin<Box<Sleep>>>,
+    pub(super) is_over: bool,
+    /// Its place at the node, and among the calls in flight, until it is over.
+    pub(super) held: Option<(H2Place, Option<InFlightPermit>)>,
+}
+
+impl GrpcBody {
+    pub(super) const fn none() -> Self {
+        GrpcBody(Content::None)
+    }
+
+    pub(super) fn whole(pieces: SmallVec<[Bytes; 2]>, trailers: Option<HeaderMap>) -> Self {
+        GrpcBody(Content::Whole { pieces: pieces.into_iter().collect(), trailers })
+    }
+
+    pub(super) fn live(live: Live) -> Self {
+        live.counts.opened();
+        GrpcBody(Content::Live(Box::new(live)))
+    }
+}
+
+/// Removes the metadata of a node that a client may not see.
+pub(super) fn strip(metadata: &mut HeaderMap) {
+    let behind: SmallVec<[HeaderName; 8]> =
+        metadata.keys().filter(|name| stays_behind(name)).cloned().collect();
+    for name in behind {
+        metadata.remove(name);
+    }
+}
+
+impl Live {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
+        if self.is_over {
+            return Poll::Ready(None);
+        }
+        if let Some(piece) = self.pieces.pop_front() {
+            self.sent += piece.len() as u64;
+            return Poll::Ready(Some(Ok(Frame::data(piece))));
+        }
+        if self.deadline.as_mut().is_some_and(|deadline| deadline.as_mut().poll(cx).is_ready()) {
+            return self.close(Ending::Late);
+        }
+        match Pin::new(&mut self.body).poll_frame(cx) {
+            Poll::Pending => self.wait(cx),
+            Poll::Ready(Some(Ok(frame))) => {
+                self.stall = None;
+                match frame.into_data() {
+                    Ok(data) if self.messages.pass(&data).is_err() => self.break_off(Cause::Oversize),
+                    Ok(data) => {
+                        self.sent += data.len() as u64;
+                        Poll::Ready(Some(Ok(Frame::data(data))))
+                    }
+                    Err(frame) => self.finish(frame.into_trailers().unwrap_or_default()),
+                }
+            }
+            Poll::Ready(Some(Err(_)) | None) => match self.feed.refusal() {
+                Some(refusal) => self.close(Ending::Refused(refusal)),
+                None => self.break_off(Cause::Broken),
+            },
+        }
+    }
+
+    /// Between messages a node may be silent for as long as it likes, but not within one.
+    fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
+        if self.messages.is_between() {
+            return Poll::Pending;
+        }
+        let stall = self.stall.get_or_insert_with(|| Box::pin(sleep(self.patience)));
+        if stall.as_mut().poll(cx).is_pending() { Poll::Pending } else { self.break_off(Cause::Timeout) }
+    }
+
+    /// Ends with the trailers of the node.
+    fn finish(&mut self, mut trailers: HeaderMap) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
+        let Some(status) = of_node(&trailers).filter(|_| self.messages.is_between()) else {
+            return self.break_off(Cause::Undecodable);
+        };
+        strip(&mut trailers);
+        self.settle(if status == OK { Outcome::Answered } else { Outcome::NodeError }, status);
+        Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+    }
+
+    /// The node has broken off: its client gets a status, or a reset stream if it has half a message.
+    fn break_off(&mut self, cause: Cause) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
+        if self.messages.is_between() || cause == Cause::Oversize {
+            return self.close(Ending::Failed);
+        }
+        self.settle(Outcome::Failed, Ending::Failed.number());
+        Poll::Ready(Some(Err(Fault::sent(cause))))
+    }
+
+    /// Ends with a status of the gateway's own.
+    fn close(&mut self, ending: Ending) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
+        let outcome = if matches!(ending, Ending::Refused(_)) { Outcome::Refused } else { Outcome::Failed };
+        self.settle(outcome, ending.number());
+        Poll::Ready(Some(Ok(Frame::trailers(ending.trailers(HeaderMap::new())))))
+    }
+
+    /// Ends the account, before the last frame is passed on. The node's stream is reset if it has not ended.
+    fn settle(&mut self, outcome: Outcome, status: u8) {
+        self.is_over = true;
+        self.held = None;
+        self.feed.end();
+        let Some(mut account) = self.account.take() else { return };
+        self.counts.count(account.chain().name(), status);
+        self.add(&mut account);
+        account.end(outcome);
+    }
+
+    fn add(&self, account: &mut StreamTally) {
+        let part = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+        let mut received = self.feed.received().load(Relaxed) as u64;
+        let mut sent = self.sent;
+        while received > 0 {
+            account.receive(part(received));
+            received -= u64::from(part(received));
+        }
+        while sent > 0 {
+            account.push(part(sent));
+            sent -= u64::from(part(sent));
+        }
+    }
+}
+
+impl Drop for Live {
+    /// A client that leaves is recorded with the bytes that were passed on until then.
+    fn drop(&mut self) {
+        self.counts.closed();
+        self.settle(Outcome::Abandoned, CANCELLED);
+    }
+}
+
+/// The number of a call whose client has left (google.rpc.Code).
+pub(super) const CANCELLED: u8 = 1;
+
+impl Body for GrpcBody {
+    type Data = Bytes;
+    type Error = Fault;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Fault>>> {
+        match &mut self.0 {
+            Content::None => Poll::Ready(None),
+            Content::Whole { pieces, trailers } => Poll::Ready(match pieces.pop_front() {
+                Some(piece) => Some(Ok(Frame::data(piece))),
+                None => trailers.take().map(|trailers| Ok(Frame::trailers(trailers))),
+            }),
+            Content::Live(live) => live.poll(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Content::None => true,
+            Content::Whole { pieces, trailers } => pieces.is_empty() && trailers.is_none(),
+            Content::Live(live) => live.is_over,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Content::None => SizeHint::with_exact(0),
+            _ => SizeHint::default(),
+        }
+    }
+}
+
+impl fmt::Debug for GrpcBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match &self.0 {
+            Content::None => "GrpcBody(none)",
+            Content::Whole { .. } => "GrpcBody(whole)",
+            Content::Live(_) => "GrpcBody(live)",
+        })
+    }
+}
+
+/// A timer for the time that is left; `None` without a deadline.
+pub(super) fn timer(left: Option<Duration>) -> Option<Pin<Box<Sleep>>> {
+    // Farther than this tokio's timers do not reach.
+    const FAR: Duration = Duration::from_secs(365 * 86_400);
+    left.map(|left| Box::pin(tokio::time::sleep_until(Instant::now() + left.min(FAR))))
+}

@@ -1,0 +1,90 @@
+//! Counts of gRPC calls, for metrics.
+
+use foldhash::fast::RandomState;
+use parking_lot::RwLock;
+use rpcgate_core::chain::ChainName;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// The statuses of gRPC, by number (google.rpc.Code).
+pub const STATUSES: [&str; 17] = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
+
+type Row = [AtomicU64; STATUSES.len()];
+
+/// How gRPC calls ended, by chain and status, and how many last.
+#[derive(Debug, Default)]
+pub struct GrpcCounts {
+    chains: RwLock<HashMap<ChainName, Arc<Row>, RandomState>>,
+    open: AtomicUsize,
+}
+
+impl GrpcCounts {
+    /// Calls that have begun to be answered and last, such as streams.
+    pub fn open(&self) -> usize {
+        self.open.load(Relaxed)
+    }
+
+    /// The calls that have ended, by chain and the name of their status; those of which there is none are left out.
+    pub fn ended(&self) -> Vec<(ChainName, &'static str, u64)> {
+        let chains = self.chains.read();
+        let of = |(chain, row): (&ChainName, &Arc<Row>)| {
+            let chain = *chain;
+            let counts: Vec<_> = row.iter().map(|count| count.load(Relaxed)).collect();
+            let named = STATUSES.into_iter().zip(counts).filter(|(_, count)| *count > 0);
+            named.map(move |(name, count)| (chain, name, count)).collect::<Vec<_>>()
+        };
+        let mut all: Vec<_> = chains.iter().flat_map(of).collect();
+        all.sort_unstable();
+        all
+    }
+
+    pub(super) fn count(&self, chain: ChainName, status: u8) {
+        let known = self.chains.read().get(&chain).cloned();
+        let row = known.unwrap_or_else(|| self.chains.write().entry(chain).or_default().clone());
+        if let Some(count) = row.get(usize::from(status)) {
+            count.fetch_add(1, Relaxed);
+        }
+    }
+
+    pub(super) fn opened(&self) {
+        self.open.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn closed(&self) {
+        self.open.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_counted_by_chain_and_status() {
+        let counts = GrpcCounts::default();
+        let [tron, cosmos] = ["tron", "cosmos"].map(ChainName::new);
+        for (chain, status) in [(tron, 0), (cosmos, 0), (tron, 0), (tron, 14), (tron, 99)] {
+            counts.count(chain, status);
+        }
+        assert_eq!(counts.ended(), [(cosmos, "OK", 1), (tron, "OK", 2), (tron, "UNAVAILABLE", 1)]);
+    }
+}

@@ -1,0 +1,206 @@
+//! One call at the nodes: what is sent, and which answers are accepted.
+
+use super::feed::Feed;
+use super::messages::Messages;
+use super::status::{UNAUTHENTICATED, UNAVAILABLE, is_grpc, of_node};
+use super::timeout;
+use crate::nodes::exchange::{Exchange, Rejected};
+use crate::nodes::in_flight::InFlightPermit;
+use crate::nodes::progress::CallProgress;
+use crate::nodes::retry::TryFailure;
+use crate::transport::h1::client::Reuse;
+use crate::transport::h2::GrpcRequest;
+use crate::transport::h2::client::{H2Answer, H2Client, H2Place};
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use http_body::Body;
+use hyper::body::Incoming;
+use rpcgate_core::clock::Clock;
+use rpcgate_core::fault::{Cause, Fault};
+use smallvec::SmallVec;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::time::{Instant, sleep_until};
+
+/// Bytes of an answer that may wait for its trailers, so that it is recorded as a whole.
+const HELD: usize = 256 << 10;
+
+/// A call that is made.
+pub(super) struct GrpcExchange<'a> {
+    pub(super) path: &'a str,
+    pub(super) metadata: &'a HeaderMap,
+    pub(super) feed: &'a Arc<Feed>,
+    /// Until when the client waits, by the clock.
+    pub(super) deadline: Option<Duration>,
+    /// How long the nodes may take for the head of an answer once they have all of the call.
+    pub(super) timeout: Duration,
+    pub(super) is_broadcast: bool,
+    /// Whether the nodes have taken longer than they may.
+    pub(super) is_slow: bool,
+    /// Bytes that a message may have.
+    pub(super) most: usize,
+    pub(super) clock: &'a dyn Clock,
+}
+
+/// A node's answer: all of it, or its beginning.
+pub(super) struct NodeReply {
+    pub(super) headers: HeaderMap,
+    /// The pieces of its body that came with the head.
+    pub(super) pieces: SmallVec<[Bytes; 2]>,
+    /// The messages in them.
+    pub(super) messages: Messages,
+    pub(super) rest: Rest,
+    pub(super) place: H2Place,
+    pub(super) permit: Option<InFlightPermit>,
+}
+
+/// What follows the beginning of an answer.
+pub(super) enum Rest {
+    /// Nothing: the answer has its trailers, or its headers are those.
+    Whole { status: u8, trailers: Option<HeaderMap> },
+    /// More.
+    Open(Incoming),
+}
+
+impl Exchange for GrpcExchange<'_> {
+    type Client = H2Client;
+    type Answer = NodeReply;
+
+    fn may_repeat(&self) -> bool {
+        !self.is_broadcast && self.feed.is_repeatable()
+    }
+
+    fn blames_node(&self) -> bool {
+        false
+    }
+
+    async fn try_once(
+        &mut self,
+        client: &H2Client,
+        _: Reuse,
+        progress: &mut CallProgress<'_>,
+    ) -> Result<NodeReply, Rejected> {
+        if !self.feed.is_complete() {
+            return Err(Fault { cause: Cause::Broken, sent: true }.into());
+        }
+        let left = self.deadline.map(|deadline| deadline.saturating_sub(self.clock.elapsed()));
+        let call = GrpcRequest {
+            path: self.path,
+            metadata: self.metadata,
+            timeout: left.map(timeout::write),
+            messages: self.feed.open(),
+        };
+        let H2Answer { response, place } = match self.in_time(client.send(call, progress)).await {
+            Some(answer) => answer?,
+            None => {
+                self.is_slow = true;
+                return Err(Fault::sent(Cause::Timeout).into());
+            }
+        };
+        let (head, mut body) = response.into_parts();
+        if head.status != StatusCode::OK {
+            return Err(bad_answer(Cause::Status(head.status.as_u16())));
+        }
+        if !is_grpc(&head.headers) {
+            return Err(bad_answer(Cause::Undecodable));
+        }
+        let mut reply = NodeReply {
+            headers: head.headers,
+            pieces: SmallVec::new(),
+            messages: Messages::new(self.most),
+            rest: Rest::Whole { status: UNAVAILABLE, trailers: None },
+            place,
+            permit: progress.permit.take(),
+        };
+        let read = match of_node(&reply.headers) {
+            Some(status) => Ok(Rest::Whole { status, trailers: None }),
+            None => begin(&mut body, &mut reply).await.map(|rest| rest.unwrap_or(Rest::Open(body))),
+        };
+        let rest = match read {
+            // Nothing of the answer has passed: another node may answer instead.
+            Ok(Rest::Whole { status: UNAVAILABLE, .. }) => Err(Cause::Status(503)),
+            Ok(Rest::Whole { status: UNAUTHENTICATED, .. }) => Err(Cause::Status(401)),
+            other => other,
+        };
+        match rest {
+            Ok(rest) => {
+                self.feed.commit();
+                reply.rest = rest;
+                Ok(reply)
+            }
+            Err(cause) => {
+                progress.permit = reply.permit;
+                Err(bad_answer(cause))
+            }
+        }
+    }
+}
+
+impl GrpcExchange<'_> {
+    /// The output of `sending`; `None` if the nodes take longer than they may, once they have all of the call.
+    async fn in_time<T>(&self, sending: impl Future<Output = T>) -> Option<T> {
+        let mut sending = pin!(sending);
+        let mut timer = pin!(sleep_until(Instant::now() + self.timeout));
+        poll_fn(|cx| {
+            loop {
+                if let Poll::Ready(sent) = sending.as_mut().poll(cx) {
+                    return Poll::Ready(Some(sent));
+                }
+                if timer.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+                let now = Instant::now();
+                let until = self.feed.ended().map_or(now, |ended| ended.min(now)) + self.timeout;
+                if until <= now {
+                    return Poll::Ready(None);
+                }
+                timer.as_mut().reset(until);
+            }
+        })
+        .await
+    }
+}
+
+fn bad_answer(cause: Cause) -> Rejected {
+    TryFailure::BadAnswer(Fault::sent(cause)).into()
+}
+
+/// Reads what came together with the head of an answer, and waits for nothing. `None` if more is to come.
+async fn begin(body: &mut Incoming, reply: &mut NodeReply) -> Result<Option<Rest>, Cause> {
+    let mut held = 0;
+    poll_fn(|cx| {
+        while held < HELD {
+            let frame = match Pin::new(&mut *body).poll_frame(cx) {
+                Poll::Pending => return Poll::Ready(Ok(None)),
+                Poll::Ready(None) => return Poll::Ready(Err(Cause::Undecodable)),
+                Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(Cause::Broken)),
+                Poll::Ready(Some(Ok(frame))) => frame,
+            };
+            match frame.into_data() {
+                Ok(data) => {
+                    if reply.messages.pass(&data).is_err() {
+                        return Poll::Ready(Err(Cause::Oversize));
+                    }
+                    held += data.len();
+                    reply.pieces.push(data);
+                    if reply.messages.whole() > 1 {
+                        return Poll::Ready(Ok(None));
+                    }
+                }
+                Err(frame) => {
+                    let trailers = frame.into_trailers().unwrap_or_default();
+                    return Poll::Ready(match of_node(&trailers) {
+                        Some(_) if !reply.messages.is_between() => Err(Cause::Broken),
+                        Some(status) => Ok(Some(Rest::Whole { status, trailers: Some(trailers) })),
+                        None => Err(Cause::Undecodable),
+                    });
+                }
+            }
+        }
+        Poll::Ready(Ok(None))
+    })
+    .await
+}

@@ -1,0 +1,290 @@
+//! The messages of a client on their way to a node, whichever node that is in the end.
+//!
+//! What has come is kept until a node has answered, as far as memory allows, so that a call that failed can begin again at
+//! another node. After that a piece is passed on as the node takes it, and the next is read only then: the node's window is
+//! the client's.
+
+use super::messages::{Messages, PREFIX, TooLarge};
+use crate::transport::h2::OutgoingBody;
+use bytes::{Bytes, BytesMut};
+use http_body::{Body, Frame};
+use parking_lot::Mutex;
+use rpcgate_core::memory::MemoryPermit;
+use rpcgate_core::refusal::Refusal;
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll, Waker, ready};
+use tokio::time::Instant;
+
+/// Bytes of a call that are kept to begin again. A call that reads has small messages.
+const KEPT: usize = 256 << 10;
+
+/// The client has left.
+pub(super) struct Gone;
+
+/// A client's body, whatever its type.
+pub(super) type ClientBody = Pin<Box<dyn Body<Data = Bytes, Error = Gone> + Send>>;
+
+/// The messages of one call.
+pub(super) struct Feed {
+    /// Bytes that have come from the client.
+    received: Arc<AtomicUsize>,
+    state: Mutex<State>,
+}
+
+struct State {
+    body: ClientBody,
+    messages: Messages,
+    /// The pieces that are kept, and the number of the first of them.
+    kept: VecDeque<Bytes>,
+    first: usize,
+    /// The pieces that the latest reader has taken.
+    taken: usize,
+    /// Bytes of those pieces, and how many there may be.
+    bytes: usize,
+    most: usize,
+    memory: MemoryPermit,
+    /// Whether pieces are kept after they were taken.
+    is_keeping: bool,
+    /// Whether all pieces since the beginning are there.
+    is_complete: bool,
+    /// When the client sent its last byte.
+    ended: Option<Instant>,
+    refusal: Option<Refusal>,
+    is_over: bool,
+    reader: Option<Waker>,
+}
+
+impl Feed {
+    /// The messages in `body`, of at most `most` bytes each. What is kept is taken from `memory`.
+    pub(super) fn new(body: ClientBody, most: usize, memory: MemoryPermit) -> Arc<Self> {
+        let ended = body.is_end_stream().then(Instant::now);
+        let state = State {
+            body,
+            messages: Messages::new(most),
+            kept: VecDeque::new(),
+            first: 0,
+            taken: 0,
+            bytes: 0,
+            most: KEPT,
+            memory,
+            is_keeping: true,
+            is_complete: true,
+            ended,
+            refusal: None,
+            is_over: false,
+            reader: None,
+        };
+        Arc::new(Feed { received: Arc::default(), state: Mutex::new(state) })
+    }
+
+    /// The count of the bytes that have come.
+    pub(super) fn received(&self) -> &Arc<AtomicUsize> {
+        &self.received
+    }
+
+    /// Waits for the first message, which is kept whole, and returns its content.
+    ///
+    /// # Errors
+    /// [`Refusal::BodyTooLarge`], [`Refusal::Overloaded`] if there is no memory for it, [`Refusal::InvalidRequest`] if the
+    /// client sends none, and [`Refusal::NotImplemented`] if it is compressed.
+    pub(super) async fn first(&self, most: usize) -> Result<Bytes, Refusal> {
+        self.state.lock().most = most + PREFIX + KEPT;
+        poll_fn(|cx| {
+            let mut state = self.state.lock();
+            while state.messages.whole() == 0 {
+                if state.ended.is_some() {
+                    return Poll::Ready(Err(Refusal::InvalidRequest));
+                }
+                state.reader = Some(cx.waker().clone());
+                match ready!(state.pull(&self.received, cx)) {
+                    Some(Ok(_)) if !state.is_complete => return Poll::Ready(Err(Refusal::Overloaded)),
+                    Some(Err(_)) => {
+                        return Poll::Ready(Err(state.refusal.unwrap_or(Refusal::InvalidRequest)));
+                    }
+                    _ => {}
+                }
+            }
+            Poll::Ready(state.content())
+        })
+        .await
+    }
+
+    /// All messages from the first on, for a node. A reader before this one must be gone.
+    pub(super) fn open(self: &Arc<Self>) -> OutgoingBody {
+        Box::pin(NodeMessages { feed: self.clone(), next: 0 })
+    }
+
+    /// Whether the call can begin again: the client has sent all of it, one message at most, and it is kept.
+    pub(super) fn is_repeatable(&self) -> bool {
+        let state = self.state.lock();
+        state.ended.is_some() && state.is_complete && state.messages.whole() <= 1
+    }
+
+    /// Whether nothing was taken that is not kept, so that a call of which nothing was sent can begin.
+    pub(super) fn is_complete(&self) -> bool {
+        self.state.lock().is_complete
+    }
+
+    /// When the client sent its last byte.
+    pub(super) fn ended(&self) -> Option<Instant> {
+        self.state.lock().ended
+    }
+
+    /// Why the gateway takes no more of the client's messages.
+    pub(super) fn refusal(&self) -> Option<Refusal> {
+        self.state.lock().refusal
+    }
+
+    /// A node has answered: nothing is kept any more.
+    pub(super) fn commit(&self) {
+        let mut state = self.state.lock();
+        state.is_keeping = false;
+        let State { first, taken, .. } = *state;
+        for _ in first..taken {
+            state.kept.pop_front();
+        }
+        state.first = taken.max(first);
+        state.release();
+    }
+
+    /// The call is over: the node's side is reset unless it has ended.
+    pub(super) fn end(&self) {
+        let reader = {
+            let mut state = self.state.lock();
+            state.is_over = true;
+            state.reader.take()
+        };
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+    }
+}
+
+impl State {
+    /// The next piece of the client's body.
+    fn pull(
+        &mut self,
+        received: &AtomicUsize,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, h2::Error>>> {
+        loop {
+            let frame = ready!(self.body.as_mut().poll_frame(cx));
+            if frame.is_none() || self.body.is_end_stream() {
+                self.ended.get_or_insert_with(Instant::now);
+            }
+            let data = match frame.map(|frame| frame.map(Frame::into_data)) {
+                None => return Poll::Ready(None),
+                Some(Err(Gone)) => return Poll::Ready(Some(Err(h2::Reason::CANCEL.into()))),
+                // Clients of gRPC send no trailers.
+                Some(Ok(Err(_))) => continue,
+                Some(Ok(Ok(data))) => data,
+            };
+            received.fetch_add(data.len(), Relaxed);
+            if let Err(TooLarge) = self.messages.pass(&data) {
+                self.refusal = Some(Refusal::BodyTooLarge);
+                return Poll::Ready(Some(Err(h2::Reason::CANCEL.into())));
+            }
+            if self.is_keeping && self.is_complete {
+                let fits = self.bytes + data.len() <= self.most && self.memory.take(data.len()).is_ok();
+                if fits {
+                    self.bytes += data.len();
+                    self.kept.push_back(data.clone());
+                } else {
+                    self.is_complete = false;
+                }
+            }
+            return Poll::Ready(Some(Ok(data)));
+        }
+    }
+
+    /// The content of the first message, which is kept whole.
+    fn content(&self) -> Result<Bytes, Refusal> {
+        let mut all = BytesMut::with_capacity(self.bytes);
+        self.kept.iter().for_each(|piece| all.extend_from_slice(piece));
+        let all = all.freeze();
+        let Some((prefix, _)) = all.split_first_chunk::<PREFIX>() else {
+            return Err(Refusal::InvalidRequest);
+        };
+        let [flag, length @ ..] = *prefix;
+        if flag != 0 {
+            return Err(Refusal::NotImplemented);
+        }
+        let end = (PREFIX + u32::from_be_bytes(length) as usize).min(all.len());
+        Ok(all.slice(PREFIX..end))
+    }
+
+    /// Returns the memory once the last piece that is kept has been taken.
+    fn release(&mut self) {
+        if !self.is_keeping && self.kept.is_empty() {
+            (self.kept, self.bytes) = (VecDeque::new(), 0);
+            self.memory.keep(0);
+        }
+    }
+}
+
+impl fmt::Debug for Feed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Feed").field("received", &self.received).finish_non_exhaustive()
+    }
+}
+
+/// The messages as one node takes them.
+struct NodeMessages {
+    feed: Arc<Feed>,
+    /// The number of the next piece.
+    next: usize,
+}
+
+impl Body for NodeMessages {
+    type Data = Bytes;
+    type Error = h2::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
+        let this = &mut *self;
+        let mut state = this.feed.state.lock();
+        if state.is_over {
+            return Poll::Ready(Some(Err(h2::Reason::CANCEL.into())));
+        }
+        let place = this.next.checked_sub(state.first);
+        let piece = match place.and_then(|place| state.kept.get(place).cloned()) {
+            Some(piece) => {
+                if !state.is_keeping {
+                    state.kept.pop_front();
+                    state.first += 1;
+                    state.release();
+                }
+                piece
+            }
+            None if state.ended.is_some() => return Poll::Ready(None),
+            None => {
+                state.reader = Some(cx.waker().clone());
+                match ready!(state.pull(&this.feed.received, cx)) {
+                    Some(Ok(piece)) => {
+                        if !state.is_keeping {
+                            state.first += 1;
+                        }
+                        piece
+                    }
+                    Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                    None => return Poll::Ready(None),
+                }
+            }
+        };
+        this.next += 1;
+        state.taken = this.next;
+        Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        let state = self.feed.state.lock();
+        !state.is_over && state.ended.is_some() && self.next >= state.first + state.kept.len()
+    }
+}

@@ -1,0 +1,105 @@
+//! The messages in a body: each is a byte that says whether it is compressed, its length in four bytes, and its content
+//! (gRPC, "PROTOCOL-HTTP2", Length-Prefixed-Message).
+
+/// Bytes in front of each message.
+pub(super) const PREFIX: usize = 5;
+
+/// A message that is longer than it may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct TooLarge;
+
+/// Counts the messages that pass, in whatever pieces they come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Messages {
+    /// Bytes that a message may have.
+    most: usize,
+    prefix: [u8; PREFIX],
+    /// Bytes of the prefix that have passed.
+    passed: usize,
+    /// Bytes of the content that are missing.
+    missing: usize,
+    whole: u64,
+}
+
+impl Messages {
+    pub(super) fn new(most: usize) -> Self {
+        Messages { most, prefix: [0; PREFIX], passed: 0, missing: 0, whole: 0 }
+    }
+
+    /// Passes a piece of the body.
+    ///
+    /// # Errors
+    /// [`TooLarge`] if a message in it says that it is too long.
+    pub(super) fn pass(&mut self, mut piece: &[u8]) -> Result<(), TooLarge> {
+        while !piece.is_empty() {
+            if self.passed < PREFIX {
+                let taken = piece.len().min(PREFIX - self.passed);
+                let (head, rest) = piece.split_at(taken);
+                self.prefix[self.passed..self.passed + taken].copy_from_slice(head);
+                (self.passed, piece) = (self.passed + taken, rest);
+                if self.passed < PREFIX {
+                    return Ok(());
+                }
+                let [_, length @ ..] = self.prefix;
+                self.missing = u32::from_be_bytes(length) as usize;
+                if self.missing > self.most {
+                    return Err(TooLarge);
+                }
+            }
+            let taken = piece.len().min(self.missing);
+            piece = &piece[taken..];
+            self.missing -= taken;
+            if self.missing == 0 {
+                (self.passed, self.whole) = (0, self.whole + 1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Messages that have passed whole.
+    pub(super) fn whole(&self) -> u64 {
+        self.whole
+    }
+
+    /// Whether no message is under way.
+    pub(super) fn is_between(&self) -> bool {
+        self.passed == 0
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A message that is not compressed.
+    pub(in crate::grpc) fn message(content: &[u8]) -> Vec<u8> {
+        let mut out = vec![0];
+        out.extend_from_slice(&(content.len() as u32).to_be_bytes());
+        out.extend_from_slice(content);
+        out
+    }
+
+    #[test]
+    fn messages_are_counted_in_whatever_pieces_they_come() {
+        let body = [message(b"one"), message(b""), message(&[7; 300])].concat();
+        for size in 1..=body.len() {
+            let mut messages = Messages::new(300);
+            for piece in body.chunks(size) {
+                messages.pass(piece).unwrap();
+            }
+            assert_eq!((messages.whole(), messages.is_between()), (3, true), "{size}");
+        }
+        let mut messages = Messages::new(300);
+        messages.pass(&body[..6]).unwrap();
+        assert_eq!((messages.whole(), messages.is_between()), (0, false));
+    }
+
+    #[test]
+    fn a_message_that_says_that_it_is_too_long_is_noticed_before_it_comes() {
+        let mut messages = Messages::new(300);
+        assert_eq!(messages.pass(&message(&[7; 300])), Ok(()));
+        assert_eq!(messages.pass(&[0, 0, 0, 1, 45]), Err(TooLarge));
+        let mut messages = Messages::new(300);
+        assert_eq!(messages.pass(&[1, 255, 255, 255, 255]), Err(TooLarge));
+    }
+}

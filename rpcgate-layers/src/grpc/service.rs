@@ -1,0 +1,388 @@
+//! The service of gRPC calls.
+
+use super::answer::{GrpcBody, Live, strip, timer};
+use super::counts::GrpcCounts;
+use super::exchange::{GrpcExchange, NodeReply, Rest};
+use super::feed::{Feed, Gone};
+use super::limits::GrpcLimits;
+use super::status::{Ending, OK, is_grpc};
+use super::timeout;
+use crate::coalesce::Coalesce;
+use crate::headers::{Metered, plain};
+use crate::nodes::{NodeRequestError, Pools};
+use crate::request::admission::Denied;
+use crate::request::admit::Admission;
+use crate::request::message::{Authenticated, Received};
+use crate::service_pool::{PooledService, ServicePool};
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use http::header::{
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, CONTENT_TYPE, HeaderMap, HeaderValue,
+    RETRY_AFTER,
+};
+use http::{Request, Response};
+use http_body::Body;
+use http_body_util::BodyExt;
+use rpcgate_core::call::{Call, CallState, Calls, Entry, Settled};
+use rpcgate_core::caller::RequestId;
+use rpcgate_core::chain::{Flags, MethodRule};
+use rpcgate_core::clock::Clock;
+use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_core::grpc::{GrpcCall, GrpcPath};
+use rpcgate_core::memory::{MemoryBudget, MemoryPermit};
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::reply::{Form, Reply, Rest as RestReply, Source};
+use rpcgate_core::stream_tally::StreamTally;
+use rpcgate_core::tally::Tally;
+use std::convert::Infallible;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tower_service::Service;
+
+/// A call without a deadline may last for as long as its client likes.
+const UNLIMITED: Duration = Duration::from_secs(365 * 86_400);
+
+/// What all calls share.
+#[derive(Clone, Debug)]
+struct Shared {
+    pools: Arc<ArcSwap<Pools>>,
+    clock: Arc<dyn Clock>,
+    room: Arc<MemoryBudget>,
+    limits: GrpcLimits,
+    counts: Arc<GrpcCounts>,
+}
+
+/// Serves gRPC calls: `A` admits them, `C` decides about them.
+#[derive(Clone)]
+pub struct GrpcService<A, C: Clone> {
+    admission: A,
+    calls: ServicePool<C>,
+    shared: Arc<Shared>,
+}
+
+impl<A, C: Clone> GrpcService<A, C> {
+    /// A service that calls the nodes in `pools`, also after they have been replaced. What it holds of messages is taken from
+    /// `room`.
+    pub fn new(
+        (admission, calls): (A, C),
+        pools: Arc<ArcSwap<Pools>>,
+        clock: Arc<dyn Clock>,
+        room: Arc<MemoryBudget>,
+    ) -> Self {
+        let (limits, counts) = (GrpcLimits::default(), Arc::default());
+        let shared = Arc::new(Shared { pools, clock, room, limits, counts });
+        GrpcService { admission, calls: ServicePool::new(calls), shared }
+    }
+
+    /// The same service with other limits.
+    #[must_use]
+    pub fn with_limits(mut self, limits: GrpcLimits) -> Self {
+        Arc::make_mut(&mut self.shared).limits = limits;
+        self
+    }
+
+    /// The same service, which counts how its calls end in `counts`.
+    #[must_use]
+    pub fn with_counts(mut self, counts: Arc<GrpcCounts>) -> Self {
+        Arc::make_mut(&mut self.shared).counts = counts;
+        self
+    }
+}
+
+impl<A, C: Clone> fmt::Debug for GrpcService<A, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GrpcService").field("shared", &self.shared).finish_non_exhaustive()
+    }
+}
+
+impl<A, C, B> Service<Request<B>> for GrpcService<A, C>
+where
+    A: Service<Received<B>, Response = Admission<B>, Error = Infallible, Future: Send + 'static>,
+    C: Service<Calls, Response = Calls<Settled>, Error: Into<Refusal> + Send, Future: Send>
+        + Clone
+        + Send
+        + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+{
+    type Response = Response<GrpcBody>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<GrpcBody>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.admission.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let received = Received::now(request, &*self.shared.clock);
+        let (id, started) = (received.id, received.started);
+        if !is_grpc(received.request.headers()) {
+            let alone = alone(id, None, false, Ending::Refused(Refusal::NoRoute));
+            return Box::pin(std::future::ready(Ok(alone)));
+        }
+        let admission = self.admission.call(received);
+        let (calls, shared) = (self.calls.get(), self.shared.clone());
+        Box::pin(async move {
+            let Ok(admitted) = admission.await;
+            Ok(match admitted {
+                Ok(known) => shared.answer(known, calls, (id, started)).await,
+                Err(denied) => shared.denied(id, denied),
+            })
+        })
+    }
+}
+
+impl Shared {
+    /// Answers an admitted call.
+    async fn answer<B, C>(
+        &self,
+        known: Authenticated<B>,
+        stack: PooledService<C>,
+        (id, started): (RequestId, Duration),
+    ) -> Response<GrpcBody>
+    where
+        B: Body<Data = Bytes> + Send + 'static,
+        C: Service<Calls, Response = Calls<Settled>, Error: Into<Refusal>>,
+    {
+        let (head, body) = known.request.into_parts();
+        let mut tally = known.tally;
+        let memory = || MemoryPermit::of_project(self.room.clone(), tally.caller.project);
+        let body = Box::pin(body.map_err(|_| Gone));
+        let feed = Feed::new(body, self.limits.message, memory());
+        // However the call ends, the node's side of it ends then.
+        let mut guard = FeedGuard(Some(feed.clone()));
+        tally.room = memory();
+        let deadline = match timeout::read(&head.headers) {
+            Ok(timeout) => timeout.map(|timeout| started.saturating_add(timeout)),
+            Err(_) => return self.denied(id, Denied::known(tally, Refusal::BadHead)),
+        };
+        let Some(path) = GrpcPath::parse(head.uri.path()) else {
+            return self.denied(id, Denied::known(tally, Refusal::NoRoute));
+        };
+        let found = tally.chain.look_up_grpc(path);
+        let mut call = Call::grpc(GrpcCall::new(path, feed.received().clone()), found);
+        if call.rule.flags.has(Flags::COMMANDS) {
+            match self.narrowed(&call, &mut tally, &feed).await {
+                Ok(rule) => call.rule = rule,
+                Err(refusal) => return self.denied(id, Denied::known(tally, refusal)),
+            }
+        }
+        tally.entries.push(Entry::open(call));
+        let mut tally = match decide(tally, stack).await {
+            Ok(tally) => tally,
+            // The stack has dropped the call, and with it the account.
+            Err(refusal) => return alone(id, None, false, Ending::Refused(refusal)),
+        };
+        let mut exchange = GrpcExchange {
+            path: path.as_str(),
+            metadata: &head.headers,
+            feed: &feed,
+            deadline,
+            timeout: tally.chain.timeout(),
+            is_slow: false,
+            is_broadcast: tally.entries.iter().any(|entry| entry.call.rule.flags.has(Flags::BROADCAST)),
+            most: self.limits.message,
+            clock: &*self.clock,
+        };
+        match self.ask(&mut tally, &mut exchange).await {
+            Ok(reply) => {
+                guard.0 = None;
+                self.reply(id, tally, reply, (feed, deadline)).await
+            }
+            Err(ending) => self.ended(id, tally, ending).await,
+        }
+    }
+
+    /// The rule of a call that depends on its first message, which is awaited for it.
+    async fn narrowed(&self, call: &Call, tally: &mut Tally, feed: &Feed) -> Result<MethodRule, Refusal> {
+        let first = tokio::time::timeout(self.limits.first, feed.first(self.limits.message)).await;
+        tally.body = first.map_err(|_| Refusal::BodyTooSlow)??;
+        Ok(tally.chain.narrow(call.view(&tally.body, tally.chain.name())))
+    }
+
+    /// Sends the call to a node unless the stack has refused it.
+    async fn ask(&self, tally: &mut Tally, exchange: &mut GrpcExchange<'_>) -> Result<NodeReply, Ending> {
+        let project = tally.caller.project;
+        let chain = tally.chain.name();
+        let Some(entry) = tally.entries.first_mut() else { return Err(Ending::Failed) };
+        match &entry.state {
+            CallState::Open => {}
+            CallState::Refused(refusal) => return Err(Ending::Refused(*refusal)),
+            _ => return Err(Ending::Failed),
+        }
+        let Some(pool) = self.pools.load().get(chain).cloned() else {
+            entry.state = CallState::Failed(Fault::unsent(Cause::NoNode));
+            return Err(Ending::Failed);
+        };
+        let left = exchange.deadline.map(|deadline| deadline.saturating_sub(self.clock.elapsed()));
+        let mut on_sent = |is_sent| entry.state = if is_sent { CallState::Sent } else { CallState::Open };
+        let limit = left.unwrap_or(UNLIMITED).min(UNLIMITED);
+        let answer = pool.ask_grpc(limit, Some(project), &mut on_sent, exchange).await;
+        let (state, ending) = match answer {
+            Ok(reply) => return Ok(reply),
+            Err(NodeRequestError::Busy) => {
+                (CallState::Refused(Refusal::Overloaded), Ending::Refused(Refusal::Overloaded))
+            }
+            Err(NodeRequestError::Fault(fault)) => match exchange.feed.refusal() {
+                Some(refusal) => (CallState::Refused(refusal), Ending::Refused(refusal)),
+                None if fault.cause == Cause::Timeout && !exchange.is_slow => {
+                    (CallState::Failed(fault), Ending::Late)
+                }
+                None => (CallState::Failed(fault), Ending::Failed),
+            },
+        };
+        entry.state = state;
+        Err(ending)
+    }
+
+    /// Passes a node's answer on: whole, with one record, or as a stream, which has one for its begin and one for its end.
+    async fn reply(
+        &self,
+        id: RequestId,
+        mut tally: Box<Tally>,
+        reply: NodeReply,
+        (feed, deadline): (Arc<Feed>, Option<Duration>),
+    ) -> Response<GrpcBody> {
+        let NodeReply { headers: mut own, pieces, messages, rest, place, permit } = reply;
+        let content_type = own.get(CONTENT_TYPE).cloned();
+        strip(&mut own);
+        if let Some(content_type) = content_type {
+            own.insert(CONTENT_TYPE, content_type);
+        }
+        let is_ok = !matches!(rest, Rest::Whole { status, .. } if status != OK);
+        if let Some(entry) = tally.entries.first_mut() {
+            entry.bytes_out = pieces.iter().map(|piece| piece.len() as u32).sum();
+            entry.state = answered(is_ok);
+        }
+        let headers = metadata(id, Some(&tally), true, own);
+        match rest {
+            Rest::Whole { status, trailers } => {
+                feed.end();
+                self.counts.count(tally.chain.name(), status);
+                record(tally).await;
+                let trailers = trailers.map(|mut trailers| {
+                    strip(&mut trailers);
+                    trailers
+                });
+                response(headers, GrpcBody::whole(pieces, trailers))
+            }
+            Rest::Open(body) => {
+                let patience = tally.chain.timeout();
+                let left = deadline.map(|deadline| deadline.saturating_sub(self.clock.elapsed()));
+                let live = Live {
+                    pieces: pieces.into_iter().collect(),
+                    body,
+                    messages,
+                    feed,
+                    account: StreamTally::begin(tally).ok(),
+                    counts: self.counts.clone(),
+                    sent: 0,
+                    deadline: timer(left),
+                    patience,
+                    stall: None,
+                    is_over: false,
+                    held: Some((place, permit)),
+                };
+                response(headers, GrpcBody::live(live))
+            }
+        }
+    }
+
+    /// Answers a call that ends here.
+    async fn ended(&self, id: RequestId, tally: Box<Tally>, ending: Ending) -> Response<GrpcBody> {
+        self.counts.count(tally.chain.name(), ending.number());
+        let answer = alone(id, Some(&tally), true, ending);
+        record(tally).await;
+        answer
+    }
+
+    /// Answers a call that was not admitted.
+    fn denied(&self, id: RequestId, denied: Denied) -> Response<GrpcBody> {
+        let Denied { refusal, tally, rated, .. } = denied;
+        let ending = Ending::Refused(refusal);
+        if let Some(tally) = &tally {
+            self.counts.count(tally.chain.name(), ending.number());
+        }
+        alone(id, tally.as_deref(), rated, ending)
+    }
+}
+
+/// Passes the call through the stack. Returns its account, in which it is open or refused.
+async fn decide<C>(tally: Box<Tally>, mut stack: PooledService<C>) -> Result<Box<Tally>, Refusal>
+where
+    C: Service<Calls, Response = Calls<Settled>, Error: Into<Refusal>>,
+{
+    let mut calls = Calls::new(tally);
+    if let Err(error) = poll_fn(|cx| stack.poll_ready(cx)).await {
+        calls.tally_mut().refuse(error.into());
+        return Ok(calls.into_tally());
+    }
+    match stack.call(calls) {
+        Some(calling) => Ok(calling.await.map_err(Into::into)?.into_tally()),
+        None => Err(Refusal::Overloaded),
+    }
+}
+
+/// Closes the account of a call, and waits until its record is written, together with those of others.
+async fn record(tally: Box<Tally>) {
+    let receipt = tally.close();
+    Coalesce::default().await;
+    drop(receipt);
+}
+
+fn answered(is_ok: bool) -> CallState {
+    let form = Form::Rest(Box::new(RestReply {
+        status: http::StatusCode::OK,
+        headers: HeaderMap::new(),
+        body: Bytes::new(),
+        is_error: !is_ok,
+    }));
+    CallState::Answered(Reply { form, from: Source::Node })
+}
+
+/// The metadata of an answer: the node's `own`, and what every answer of the gateway has.
+fn metadata(id: RequestId, tally: Option<&Tally>, rated: bool, own: HeaderMap) -> HeaderMap {
+    let mut headers = match tally {
+        Some(tally) => {
+            let windows = rated.then(|| tally.windows_now());
+            Metered { id, windows, units: tally.charged(), hit: false, is_json: false }.headers(own)
+        }
+        None => plain(id, false, false, own),
+    };
+    // No browser speaks this protocol.
+    for name in [ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS] {
+        headers.remove(name);
+    }
+    headers
+}
+
+/// An answer that is a status of the gateway's own.
+fn alone(id: RequestId, tally: Option<&Tally>, rated: bool, ending: Ending) -> Response<GrpcBody> {
+    let mut headers = ending.alone(metadata(id, tally, rated, HeaderMap::new()));
+    if let Ending::Refused(refusal) = ending
+        && let Some(seconds) = refusal.retry_after()
+    {
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response(headers, GrpcBody::none())
+}
+
+fn response(headers: HeaderMap, body: GrpcBody) -> Response<GrpcBody> {
+    let mut response = Response::new(body);
+    *response.headers_mut() = headers;
+    response
+}
+
+/// Ends the client's messages when it is dropped before a node has answered.
+struct FeedGuard(Option<Arc<Feed>>);
+
+impl Drop for FeedGuard {
+    fn drop(&mut self) {
+        if let Some(feed) = &self.0 {
+            feed.end();
+        }
+    }
+}

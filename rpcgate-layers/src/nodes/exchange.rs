@@ -1,0 +1,88 @@
+//! One way to ask a node: what the retry loop needs to know of a protocol.
+
+use super::node::{Node, NodeIndex};
+use super::progress::CallProgress;
+use super::retry::TryFailure;
+use crate::transport::h1::client::{Client, Reuse};
+use crate::transport::h1::{NodeAnswer, NodeRequest};
+use rpcgate_core::fault::Fault;
+use rpcgate_core::memory::MemoryPermit;
+use std::future::Future;
+use std::time::Duration;
+
+/// A call that can be sent to a node, and to another one if that fails.
+pub(crate) trait Exchange: Send {
+    /// A client of one node.
+    type Client: AsRef<Node> + Sync;
+    /// An answer that is accepted.
+    type Answer: Send;
+
+    /// A node that must not get it.
+    fn avoid(&self) -> Option<NodeIndex> {
+        None
+    }
+
+    /// Whether it may be sent again although a byte of it was sent before.
+    fn may_repeat(&self) -> bool;
+
+    /// Whether a node is to blame if the time for all tries is over before it has answered. If the client chose that time,
+    /// it is not: no client may drive nodes out of the pool.
+    fn blames_node(&self) -> bool {
+        true
+    }
+
+    /// Sends it once.
+    fn try_once(
+        &mut self,
+        client: &Self::Client,
+        reuse: Reuse,
+        progress: &mut CallProgress<'_>,
+    ) -> impl Future<Output = Result<Self::Answer, Rejected>> + Send;
+}
+
+/// A try that failed, and the time for which the node requested no calls.
+pub(crate) struct Rejected {
+    pub(super) failure: TryFailure,
+    pub(super) pause: Option<Duration>,
+}
+
+impl<F: Into<TryFailure>> From<F> for Rejected {
+    fn from(failure: F) -> Self {
+        Rejected { failure: failure.into(), pause: None }
+    }
+}
+
+/// A request over HTTP/1.1 whose answer must satisfy `classify`.
+pub(super) struct HttpExchange<'a, F> {
+    pub(super) request: &'a NodeRequest,
+    pub(super) memory: &'a mut MemoryPermit,
+    pub(super) classify: F,
+}
+
+impl<T, F> Exchange for HttpExchange<'_, F>
+where
+    T: Send,
+    F: Fn(NodeAnswer) -> Result<T, Fault> + Send,
+{
+    type Client = Client;
+    type Answer = T;
+
+    fn avoid(&self) -> Option<NodeIndex> {
+        self.request.avoid
+    }
+
+    fn may_repeat(&self) -> bool {
+        !self.request.broadcast
+    }
+
+    async fn try_once(
+        &mut self,
+        client: &Client,
+        reuse: Reuse,
+        progress: &mut CallProgress<'_>,
+    ) -> Result<T, Rejected> {
+        let answer = client.send(self.request, self.memory, reuse, progress).await?;
+        let pause = answer.retry_after();
+        (self.classify)(answer).map_err(|fault| Rejected { failure: TryFailure::BadAnswer(fault), pause })
+    }
+}

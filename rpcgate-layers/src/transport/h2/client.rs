@@ -1,0 +1,191 @@
+//! A client of one node.
+
+use super::connection::{H2Connection, StreamGuard};
+use super::request::{GrpcRequest, GrpcTemplate, OutgoingBody};
+use crate::nodes::in_flight::InFlightGuard;
+use crate::nodes::node::Node;
+use crate::nodes::progress::CallProgress;
+use crate::nodes::retry::TryFailure;
+use crate::nodes::url::NodeUrl;
+use crate::transport::connect::{Connector, NodeSocket};
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
+use parking_lot::Mutex;
+use rpcgate_core::clock::Clock;
+use rpcgate_core::fault::{Cause, Fault};
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+/// The ALPN name of HTTP/2.
+const ALPN: &[u8] = b"h2";
+
+/// Sends gRPC calls to one node.
+pub(crate) struct H2Client {
+    node: Arc<Node>,
+    connector: Connector,
+    template: GrpcTemplate,
+    open: Mutex<Vec<Arc<H2Connection>>>,
+    /// Held while a connection is made: calls that need one meanwhile wait for it.
+    dialing: tokio::sync::Mutex<()>,
+    /// Connections that could not be made.
+    failures: AtomicU64,
+    /// How long a new connection may take: name look-up, TCP and TLS together.
+    connect: Duration,
+    clock: Arc<dyn Clock>,
+}
+
+/// The head of a node's answer. While this exists, the call is counted as in flight.
+pub(crate) struct H2Answer {
+    pub(crate) response: Response<Incoming>,
+    pub(crate) place: H2Place,
+}
+
+/// The place of a call at its node and on its connection.
+#[derive(Debug)]
+pub(crate) struct H2Place {
+    _stream: StreamGuard,
+    _call: InFlightGuard<Arc<AtomicUsize>>,
+}
+
+impl AsRef<Node> for H2Client {
+    fn as_ref(&self) -> &Node {
+        &self.node
+    }
+}
+
+impl H2Client {
+    /// A client of `node` at this address of it. Nothing is connected before the first call.
+    pub(crate) fn new(node: Arc<Node>, url: &NodeUrl, connect: Duration, clock: Arc<dyn Clock>) -> Self {
+        H2Client {
+            connector: Connector::new(&node.config, url, ALPN),
+            template: GrpcTemplate::new(&node.config, url),
+            open: Mutex::default(),
+            dialing: tokio::sync::Mutex::default(),
+            failures: AtomicU64::new(0),
+            node,
+            connect,
+            clock,
+        }
+    }
+
+    /// Sends a call once, and returns the head of its answer.
+    pub(crate) async fn send(
+        &self,
+        call: GrpcRequest<'_>,
+        progress: &mut CallProgress<'_>,
+    ) -> Result<H2Answer, TryFailure> {
+        progress.node = Some(self.node.index);
+        let in_flight = InFlightGuard::new(self.node.in_flight.clone());
+        let request = self.template.request(call).ok_or(Fault::unsent(Cause::Undecodable))?;
+        let (connection, stream, was_open) = match self.free() {
+            Some((connection, stream)) => (connection, stream, true),
+            None => Box::pin(self.connected()).await?,
+        };
+        let sent_before = progress.sent;
+        let began = self.clock.elapsed();
+        progress.set_sent(true);
+        match connection.send(request).await {
+            Ok(response) => {
+                self.node.health.record_reachable();
+                self.node.health.record_latency(self.clock.elapsed().saturating_sub(began));
+                Ok(H2Answer { response, place: H2Place { _stream: stream, _call: in_flight } })
+            }
+            Err(error) => {
+                let sent = is_processed(error);
+                if !sent {
+                    progress.set_sent(sent_before);
+                }
+                Err(match (sent, was_open) {
+                    // The node had closed or was closing it, which says nothing about the node.
+                    (false, true) => TryFailure::IdleConnectionClosed { sent: false },
+                    _ => Fault { cause: Cause::Broken, sent }.into(),
+                })
+            }
+        }
+    }
+
+    /// A stream of an open connection.
+    fn free(&self) -> Option<(Arc<H2Connection>, StreamGuard)> {
+        let open = self.open.lock();
+        open.iter().find_map(|connection| Some((connection.clone(), connection.take()?)))
+    }
+
+    /// A stream of a connection that is made now, by this call or by one before it.
+    async fn connected(&self) -> Result<(Arc<H2Connection>, StreamGuard, bool), Fault> {
+        let failures = self.failures.load(Relaxed);
+        let _turn = self.dialing.lock().await;
+        if let Some((connection, stream)) = self.free() {
+            return Ok((connection, stream, true));
+        }
+        let unreachable = Fault::unsent(Cause::Connect);
+        // The one before has just tried.
+        if self.failures.load(Relaxed) != failures {
+            return Err(unreachable);
+        }
+        match self.dial().await {
+            Ok(connection) => {
+                self.node.health.record_reachable();
+                let connection = Arc::new(connection);
+                let stream = connection.take().ok_or(Fault::unsent(Cause::Broken))?;
+                let mut open = self.open.lock();
+                open.retain(|connection| !connection.is_closed());
+                open.push(connection.clone());
+                Ok((connection, stream, false))
+            }
+            Err(error) => {
+                self.failures.fetch_add(1, Relaxed);
+                self.node.health.record_unreachable(self.clock.elapsed());
+                tracing::debug!(node = %self.node.config.name(), "no connection: {error}");
+                Err(unreachable)
+            }
+        }
+    }
+
+    async fn dial(&self) -> io::Result<H2Connection> {
+        let connection = async {
+            match self.connector.connect(self.connect).await? {
+                NodeSocket::Plain(tcp) => {
+                    keep_alive(tcp.get_ref());
+                    H2Connection::handshake(tcp).await
+                }
+                NodeSocket::Tls(tls) if tls.get_ref().1.alpn_protocol() == Some(ALPN) => {
+                    keep_alive(tls.get_ref().0);
+                    H2Connection::handshake(*tls).await
+                }
+                NodeSocket::Tls(_) => Err(io::Error::other("the node does not offer HTTP/2")),
+            }
+        };
+        tokio::time::timeout(self.connect, connection).await?
+    }
+}
+
+/// Whether the node may have worked on a call that ended with this error. It has not if no byte of it was written, and if it
+/// says so (RFC 9113, section 8.7): by REFUSED_STREAM, or by a GOAWAY that names an earlier stream as its last.
+fn is_processed(mut error: TrySendError<Request<OutgoingBody>>) -> bool {
+    if error.take_message().is_some() {
+        return false;
+    }
+    let error = error.into_error();
+    let Some(error) = error.source().and_then(|source| source.downcast_ref::<h2::Error>()) else {
+        return true;
+    };
+    let is_refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
+    !(error.is_remote() && (error.is_go_away() || (error.is_reset() && is_refused)))
+}
+
+/// Has TCP notice that the node is gone: by probes when the connection is quiet, and by sent bytes that stay unacknowledged.
+fn keep_alive(tcp: &tokio::net::TcpStream) {
+    let probes = socket2::TcpKeepalive::new().with_time(Duration::from_secs(20));
+    let probes = probes.with_interval(Duration::from_secs(5)).with_retries(4);
+    let socket = socket2::SockRef::from(tcp);
+    let kept = socket.set_tcp_keepalive(&probes);
+    #[cfg(target_os = "linux")]
+    let kept = kept.and(socket.set_tcp_user_timeout(Some(Duration::from_secs(40))));
+    if let Err(error) = kept {
+        tracing::debug!(%error, "a connection to a node is not probed by TCP");
+    }
+}

@@ -1,0 +1,148 @@
+//! gRPC calls as one node gets them.
+
+use crate::nodes::config::NodeConfig;
+use crate::nodes::url::NodeUrl;
+use crate::transport::h1::template::node_headers;
+use crate::transport::h1::{is_gateways, is_hop_by_hop};
+use bytes::Bytes;
+use http::header::{ACCEPT_ENCODING, HOST, TE};
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
+use http_body::Body;
+use std::pin::Pin;
+
+/// The messages of a call on their way to a node. An error resets the stream.
+pub(crate) type OutgoingBody = Pin<Box<dyn Body<Data = Bytes, Error = h2::Error> + Send>>;
+
+/// A call for a node.
+pub(crate) struct GrpcRequest<'a> {
+    /// Its path.
+    pub(crate) path: &'a str,
+    /// The metadata of the client. What only the gateway may send is left out.
+    pub(crate) metadata: &'a HeaderMap,
+    /// The time that the call has left, in the form of its header.
+    pub(crate) timeout: Option<HeaderValue>,
+    /// Its messages.
+    pub(crate) messages: OutgoingBody,
+}
+
+/// The header with the time that a call has left.
+pub(crate) const TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
+
+/// What every call to one node has in common.
+pub(super) struct GrpcTemplate {
+    url: NodeUrl,
+    scheme: Scheme,
+    authority: Option<Authority>,
+    headers: HeaderMap,
+}
+
+impl GrpcTemplate {
+    /// That of the node, which is at `url`.
+    pub(super) fn new(config: &NodeConfig, url: &NodeUrl) -> Self {
+        let mut headers = node_headers(config, url);
+        // The one is a part of the URI, and of the other gRPC has a header of its own.
+        headers.remove(HOST);
+        headers.remove(ACCEPT_ENCODING);
+        // Required of every gRPC request.
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+        let authority = url.authority.to_str().ok().and_then(|text| text.parse().ok());
+        let scheme = if url.tls { Scheme::HTTPS } else { Scheme::HTTP };
+        GrpcTemplate { url: url.clone(), scheme, authority, headers }
+    }
+
+    /// The HTTP request; `None` if its target cannot be written as a URI.
+    pub(super) fn request(&self, call: GrpcRequest<'_>) -> Option<Request<OutgoingBody>> {
+        let path: PathAndQuery = call.path.parse().ok()?;
+        let mut uri = self.url.below(&path)?.into_parts();
+        uri.scheme = Some(self.scheme.clone());
+        uri.authority = Some(self.authority.clone()?);
+        let mut request = Request::new(call.messages);
+        *request.method_mut() = Method::POST;
+        *request.version_mut() = Version::HTTP_2;
+        *request.uri_mut() = Uri::from_parts(uri).ok()?;
+        let headers = request.headers_mut();
+        *headers = self.headers.clone();
+        for (name, value) in call.metadata {
+            let is_own = is_gateways(name) || is_hop_by_hop(name) || *name == TIMEOUT;
+            if !is_own && !self.headers.contains_key(name) {
+                headers.append(name.clone(), value.clone());
+            }
+        }
+        if let Some(timeout) = call.timeout {
+            headers.insert(TIMEOUT, timeout);
+        }
+        Some(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::{BodyExt, Empty};
+    use rpcgate_core::tally::Transport;
+
+    fn request(url: &str, metadata: &[(&'static str, &'static str)]) -> Request<OutgoingBody> {
+        let url = NodeUrl::parse(url, Transport::Grpc).unwrap();
+        let mut config = NodeConfig::new(url.clone());
+        config.headers.push((HeaderName::from_static("x-operator"), HeaderValue::from_static("o")));
+        let metadata = metadata
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+            .collect();
+        let messages: OutgoingBody = Box::pin(Empty::new().map_err(|never| match never {}));
+        let timeout = Some(HeaderValue::from_static("9S"));
+        let call = GrpcRequest { path: "/protocol.Wallet/Get", metadata: &metadata, timeout, messages };
+        GrpcTemplate::new(&config, &url).request(call).unwrap()
+    }
+
+    #[test]
+    fn a_node_gets_the_metadata_of_the_client_but_no_key_and_no_credential() {
+        let request = request(
+            "grpc://u:p@node:9090",
+            &[
+                ("apikey", "rpcg_secret"),
+                ("x-api-key", "rpcg_secret"),
+                ("authorization", "Bearer mine"),
+                ("proxy-authorization", "Basic x"),
+                ("cookie", "a=b"),
+                ("host", "gateway"),
+                ("content-length", "5"),
+                ("connection", "close"),
+                ("grpc-timeout", "1M"),
+                ("user-agent", "grpc-go/1"),
+                ("x-operator", "mine"),
+                ("te", "gzip"),
+                ("content-type", "application/grpc+proto"),
+                ("grpc-encoding", "gzip"),
+                ("x-cosmos-block-height", "7"),
+            ],
+        );
+        assert_eq!(request.uri(), "http://node:9090/protocol.Wallet/Get");
+        let mut seen: Vec<_> = request
+            .headers()
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()))
+            .collect();
+        seen.sort();
+        let agent = concat!("user-agent: rpcgate/", env!("CARGO_PKG_VERSION"));
+        assert_eq!(
+            seen,
+            [
+                "authorization: Basic dTpw",
+                "content-type: application/grpc+proto",
+                "grpc-encoding: gzip",
+                "grpc-timeout: 9S",
+                "te: trailers",
+                agent,
+                "x-cosmos-block-height: 7",
+                "x-operator: o",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_path_lies_below_that_of_the_nodes_url() {
+        assert_eq!(request("grpcs://h/a/", &[]).uri(), "https://h/a/protocol.Wallet/Get");
+    }
+}
