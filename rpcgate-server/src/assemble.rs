@@ -20,6 +20,7 @@ use rpcgate_core::secret::KeyHash;
 use rpcgate_core::tally::{Accounting, Transports};
 use rpcgate_layers::call::body::BodyLimits;
 use rpcgate_layers::call::cache::BoundedReplies;
+use rpcgate_layers::grpc::GrpcLimits;
 use rpcgate_layers::nodes::{Pool, Pools};
 use rpcgate_layers::request::route::HeadLimits;
 use rpcgate_layers::request::safeguard::Safeguard;
@@ -99,6 +100,8 @@ pub(crate) fn parts(
     parts.reply = ReplyLimits::default()
         .with_buffer(size(config.gateway.reply_buffer))
         .with_max(size(config.gateway.reply_max));
+    parts.grpc =
+        GrpcLimits::default().with_message(size(limits.grpc_message)).with_first(limits.body_timeout);
     parts.safeguard = safeguard;
     let ws = &config.gateway.ws;
     parts.stream_limits = StreamLimits::default()

@@ -14,6 +14,7 @@ mod counting;
 pub mod demo;
 pub mod demo_options;
 pub mod gateway;
+mod grpc_health;
 pub mod journal;
 pub mod listen;
 mod lock;

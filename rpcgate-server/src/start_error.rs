@@ -18,6 +18,14 @@ pub enum StartError {
         /// The operating system's error.
         source: std::io::Error,
     },
+    /// The gateway cannot listen at its second address.
+    #[error("gateway.grpc_listen: {addr}: {source}")]
+    ListenGrpc {
+        /// The address.
+        addr: SocketAddr,
+        /// The operating system's error.
+        source: std::io::Error,
+    },
     /// The gateway cannot listen at its address for metrics.
     #[error(
         "telemetry.listen: {addr}: {source}; each program on a host needs one of its own (RPCGATE_TELEMETRY__LISTEN)"
@@ -63,6 +71,7 @@ impl StartError {
     pub const fn is_configuration(&self) -> bool {
         match self {
             StartError::Listen { .. }
+            | StartError::ListenGrpc { .. }
             | StartError::Telemetry { .. }
             | StartError::Journal(JournalError::InUse { .. } | JournalError::Thread(_)) => false,
             StartError::Certificate(_)

@@ -1,43 +1,88 @@
 //! The service of the listeners: every request goes to the stack of its transport.
+//!
+//! | request | stack |
+//! |---|---|
+//! | HTTP/2 with the content type of gRPC, or of gRPC-Web, which is refused in the form of gRPC | gRPC, and its health |
+//! | a path below `/ws/` | WebSocket |
+//! | any other | HTTP |
 
+use crate::grpc_health::GrpcHealth;
+use crate::listen::Connections;
 use bytes::Bytes;
-use http::{Request, Response};
+use http::header::{CONTENT_TYPE, HeaderValue};
+use http::{Request, Response, Version};
+use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
+use rpcgate_core::backend::BoxFuture;
+use rpcgate_layers::grpc::GrpcBody;
 use rpcgate_layers::reply_body::ReplyBody;
-use rpcgate_layers::stack::{HttpStack, Parts, WebSocketStack, http_stack, websocket_stack};
+use rpcgate_layers::stack::{
+    GrpcStack, HttpStack, Parts, WebSocketStack, grpc_stack, http_stack, websocket_stack,
+};
 use std::convert::Infallible;
+use std::error::Error;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker, ready};
 use tower::util::Oneshot;
 use tower::{Service, ServiceExt};
 
 /// The paths of WebSocket streams.
 const STREAMS: &str = "/ws/";
 
+/// What the content types of gRPC begin with.
+const GRPC: &[u8] = b"application/grpc";
+
 /// The stacks of all transports. A connection has a clone of its own.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Transports {
     http: HttpStack,
-    /// Cloned for each handshake, since most connections have none.
-    streams: Arc<WebSocketStack>,
+    /// That of this connection, from its first call on.
+    grpc: Option<Box<GrpcStack>>,
+    shared: Arc<Shared>,
+}
+
+/// The stacks that most connections need no clone of.
+#[derive(Debug)]
+struct Shared {
+    streams: WebSocketStack,
+    grpc: GrpcStack,
+    health: GrpcHealth,
+}
+
+impl Clone for Transports {
+    fn clone(&self) -> Self {
+        Transports { http: self.http.clone(), grpc: None, shared: self.shared.clone() }
+    }
 }
 
 impl Transports {
-    /// The stacks that are made of `parts`.
-    pub(crate) fn new(parts: &Parts) -> Self {
-        Transports { http: http_stack(parts), streams: Arc::new(websocket_stack(parts)) }
+    /// The stacks that are made of `parts`, for a gateway with these connections.
+    pub(crate) fn new(parts: &Parts, connections: &Arc<Connections>) -> Self {
+        let shared = Shared {
+            streams: websocket_stack(parts),
+            grpc: grpc_stack(parts),
+            health: GrpcHealth::of(connections),
+        };
+        Transports { http: http_stack(parts), grpc: None, shared: Arc::new(shared) }
     }
+}
+
+/// Whether a request is for the gRPC stack.
+fn is_for_grpc<B>(request: &Request<B>) -> bool {
+    let value = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let start = value.and_then(|value| value.get(..GRPC.len()));
+    request.version() == Version::HTTP_2 && start.is_some_and(|start| start.eq_ignore_ascii_case(GRPC))
 }
 
 impl<B> Service<Request<B>> for Transports
 where
-    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>> + Send> + Send + 'static,
     HttpStack: Service<Request<B>, Response = Response<ReplyBody>, Error = Infallible>,
     WebSocketStack: Service<Request<B>, Response = Response<ReplyBody>, Error = Infallible>,
 {
-    type Response = Response<ReplyBody>;
+    type Response = Response<TransportBody>;
     type Error = Infallible;
     type Future = TransportFuture<B>;
 
@@ -46,11 +91,34 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
+        if is_for_grpc(&request) {
+            return self.call_grpc(request);
+        }
         if request.uri().path().starts_with(STREAMS) {
-            let future = Box::pin(WebSocketStack::clone(&self.streams).oneshot(request));
+            let future = Box::pin(self.shared.streams.clone().oneshot(request));
             return TransportFuture::Stream { future };
         }
         TransportFuture::Http { future: self.http.call(request) }
+    }
+}
+
+impl Transports {
+    fn call_grpc<B>(&mut self, request: Request<B>) -> TransportFuture<B>
+    where
+        B: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>> + Send> + Send + 'static,
+        HttpStack: Service<Request<B>>,
+        WebSocketStack: Service<Request<B>>,
+    {
+        let shared = &self.shared;
+        if GrpcHealth::has(request.uri().path()) {
+            return TransportFuture::Health { future: shared.health.answer(request) };
+        }
+        let stack = self.grpc.get_or_insert_with(|| Box::new(shared.grpc.clone()));
+        let mut cx = Context::from_waker(Waker::noop());
+        let is_ready = Service::<Request<B>>::poll_ready(&mut **stack, &mut cx).is_ready();
+        let future =
+            if is_ready { stack.call(request) } else { Box::pin(GrpcStack::clone(stack).oneshot(request)) };
+        TransportFuture::Grpc { future }
     }
 }
 
@@ -65,6 +133,8 @@ pin_project! {
         Http { #[pin] future: <HttpStack as Service<Request<B>>>::Future },
         // Boxed, because it is rare and larger.
         Stream { future: Pin<Box<Oneshot<WebSocketStack, Request<B>>>> },
+        Grpc { future: BoxFuture<'static, Result<Response<GrpcBody>, Infallible>> },
+        Health { future: BoxFuture<'static, Result<Response<tonic::body::Body>, Infallible>> },
     }
 }
 
@@ -73,12 +143,60 @@ where
     HttpStack: Service<Request<B>, Response = Response<ReplyBody>, Error = Infallible>,
     WebSocketStack: Service<Request<B>, Response = Response<ReplyBody>, Error = Infallible>,
 {
-    type Output = Result<Response<ReplyBody>, Infallible>;
+    type Output = Result<Response<TransportBody>, Infallible>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let http = |answer: Response<ReplyBody>| answer.map(|body| TransportBody::Http { body });
+        Poll::Ready(match self.project() {
+            Projected::Http { future } => ready!(future.poll(cx)).map(http),
+            Projected::Stream { future } => ready!(future.as_mut().poll(cx)).map(http),
+            Projected::Grpc { future } => {
+                ready!(future.as_mut().poll(cx)).map(|answer| answer.map(|body| TransportBody::Grpc { body }))
+            }
+            Projected::Health { future } => ready!(future.as_mut().poll(cx))
+                .map(|answer| answer.map(|body| TransportBody::Health { body })),
+        })
+    }
+}
+
+pin_project! {
+    /// The body of an answer of one of the stacks.
+    #[project = BodyNow]
+    pub(crate) enum TransportBody {
+        Http { #[pin] body: ReplyBody },
+        Grpc { #[pin] body: GrpcBody },
+        Health { #[pin] body: tonic::body::Body },
+    }
+}
+
+impl Body for TransportBody {
+    type Data = Bytes;
+    type Error = Box<dyn Error + Send + Sync>;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         match self.project() {
-            Projected::Http { future } => future.poll(cx),
-            Projected::Stream { future } => future.as_mut().poll(cx),
+            BodyNow::Http { body } => body.poll_frame(cx).map_err(Into::into),
+            BodyNow::Grpc { body } => body.poll_frame(cx).map_err(Into::into),
+            BodyNow::Health { body } => body.poll_frame(cx).map_err(Into::into),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            TransportBody::Http { body } => body.is_end_stream(),
+            TransportBody::Grpc { body } => body.is_end_stream(),
+            TransportBody::Health { body } => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            TransportBody::Http { body } => body.size_hint(),
+            TransportBody::Grpc { body } => body.size_hint(),
+            TransportBody::Health { body } => body.size_hint(),
         }
     }
 }

@@ -36,10 +36,11 @@ impl ConnectionBound {
         ConnectionBound { connections: Semaphore::MAX_PERMITS, answer: Vec::new() };
 }
 
-/// A connection's place among those that may be open; free again once this is dropped.
-#[derive(Debug)]
+/// A connection's place among those that may be open; free again once this is dropped. The default is the place of a
+/// connection without a bound.
+#[derive(Debug, Default)]
 pub struct ConnectionPermit {
-    _permit: OwnedSemaphorePermit,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Acceptor {
@@ -97,7 +98,7 @@ impl Acceptor {
             };
             match free.clone().try_acquire_owned() {
                 Ok(permit) => {
-                    tasks.spawn(connection(stream, peer, ConnectionPermit { _permit: permit }));
+                    tasks.spawn(connection(stream, peer, ConnectionPermit { _permit: Some(permit) }));
                 }
                 Err(_) if bound.answer.is_empty() => drop(stream),
                 Err(_) => refused.refuse(stream, &bound.answer),

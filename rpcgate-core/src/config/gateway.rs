@@ -16,8 +16,10 @@ use std::time::Duration;
 pub struct GatewaySettings {
     /// The address at which HTTP and WebSocket are served.
     pub listen: SocketAddr,
-    /// The address at which gRPC is served, over TLS only; none by default.
+    /// A second address, at which everything is served over TLS, gRPC above all; none by default.
     pub grpc_listen: Option<SocketAddr>,
+    /// Whether HTTP/2 without TLS is accepted at `listen`, from clients that know that it is.
+    pub h2c: bool,
     /// Peers whose `X-Forwarded-For` the gateway and the management side trust.
     pub trusted_proxies: Vec<IpNet>,
     /// The secret of the checksum in every API key. Both binaries need the same one.
@@ -39,6 +41,7 @@ impl Default for GatewaySettings {
         GatewaySettings {
             listen: (Ipv4Addr::LOCALHOST, 8080).into(),
             grpc_listen: None,
+            h2c: false,
             trusted_proxies: Vec::new(),
             key_secret: None,
             reply_buffer: 256 * KIB,
@@ -54,6 +57,7 @@ impl Table for GatewaySettings {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.value("listen", &mut self.listen);
         f.value("grpc_listen", &mut self.grpc_listen);
+        f.value("h2c", &mut self.h2c);
         f.value("trusted_proxies", &mut self.trusted_proxies);
         f.secret("key_secret", &mut self.key_secret, 16);
         f.size("reply_buffer", &mut self.reply_buffer, KIB..=GIB);
@@ -121,6 +125,8 @@ pub struct LimitSettings {
     pub body: u64,
     /// The size of all bodies in memory together, in bytes.
     pub bodies_total: u64,
+    /// The size of one message of a gRPC call, in either direction, in bytes.
+    pub grpc_message: u64,
     /// The size of a request's headers in bytes.
     pub headers: u64,
     /// The number of a request's headers.
@@ -147,6 +153,7 @@ impl Default for LimitSettings {
         LimitSettings {
             body: 5 * MIB,
             bodies_total: 256 * MIB,
+            grpc_message: 16 * MIB,
             headers: 16 * KIB,
             header_count: 100,
             uri: 8 * KIB,
@@ -164,6 +171,7 @@ impl Table for LimitSettings {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.size("body", &mut self.body, KIB..=GIB);
         f.size("bodies_total", &mut self.bodies_total, KIB..=1024 * GIB);
+        f.size("grpc_message", &mut self.grpc_message, KIB..=GIB);
         f.size("headers", &mut self.headers, 8 * KIB..=MIB);
         f.number("header_count", &mut self.header_count, 16..=10_000);
         f.size("uri", &mut self.uri, 256..=64 * KIB);

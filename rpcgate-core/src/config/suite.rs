@@ -26,6 +26,7 @@ const NODE: &str = "url = \"http://a\"";
 const CHANGED: &[(&str, &str)] = &[
     ("gateway.listen", "127.0.0.1:1"),
     ("gateway.grpc_listen", "127.0.0.1:1"),
+    ("gateway.h2c", "true"),
     ("gateway.trusted_proxies", "10.0.0.0/8"),
     ("gateway.key_secret", "sixteen-bytes-or-more"),
     ("gateway.reply_buffer", "1MiB"),
@@ -35,6 +36,7 @@ const CHANGED: &[(&str, &str)] = &[
     ("gateway.tls.grpc_only", "true"),
     ("gateway.limits.body", "1MiB"),
     ("gateway.limits.bodies_total", "128MiB"),
+    ("gateway.limits.grpc_message", "1MiB"),
     ("gateway.limits.headers", "8KiB"),
     ("gateway.limits.header_count", "50"),
     ("gateway.limits.uri", "4KiB"),

@@ -17,8 +17,8 @@ impl Gateway {
     pub async fn drain(&self) -> Drained {
         self.connections.close();
         self.streams.shut_down(self.reloadable.grace() / 2);
-        let accepting = self.accepting.lock().take();
-        if let Some(accepting) = accepting {
+        let accepting = std::mem::take(&mut *self.accepting.lock());
+        for accepting in accepting {
             // The socket closes with the task, which is never aborted: from here on no client can connect.
             let _ = accepting.await;
         }

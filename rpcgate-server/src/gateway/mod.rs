@@ -32,12 +32,13 @@ use tokio::task::{AbortHandle, JoinHandle};
 /// once, and calls in flight are cut.
 pub struct Gateway {
     addr: SocketAddr,
+    grpc_addr: Option<SocketAddr>,
     reloadable: Arc<Reloadable>,
     state: Option<Arc<State>>,
     connections: Arc<Connections>,
     streams: Arc<OpenStreams>,
     counting: Counting,
-    accepting: Mutex<Option<JoinHandle<()>>>,
+    accepting: Mutex<Vec<JoinHandle<()>>>,
     sweeping: AbortHandle,
     metrics: Option<(SocketAddr, AbortHandle)>,
     reloads: Arc<Reloads>,
@@ -53,6 +54,11 @@ impl Gateway {
     /// The address it listens at. If the configuration says port 0, this has the port that was picked.
     pub fn addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// The address of the second entry, which serves gRPC; `None` without `gateway.grpc_listen`.
+    pub fn grpc_addr(&self) -> Option<SocketAddr> {
+        self.grpc_addr
     }
 
     /// The address where Prometheus finds `/metrics`; `None` without `telemetry.listen`.

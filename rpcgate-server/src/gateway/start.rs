@@ -5,7 +5,7 @@ use super::unused::warn_of_unused;
 use super::{Gateway, StartOptions};
 use crate::assemble::{self, Backends};
 use crate::listen::Connections;
-use crate::listen::http::{Bounds, Listener};
+use crate::listen::http::{Bounds, Entry, Listener};
 use crate::metrics::{self, MetricsListener, Reloads, Watched};
 use crate::reload::Reloadable;
 use crate::start_error::StartError;
@@ -31,6 +31,7 @@ impl Gateway {
 
         let metrics_listener = bind_metrics(&config)?;
         let listener = bind(&config)?;
+        let grpc_listener = bind_grpc(&config)?;
         let reloadable = Arc::new(Reloadable::new(config.clone(), clock.clone(), keys, state.clone())?);
         if let Some(state) = &state {
             connect(state, &reloadable);
@@ -51,12 +52,18 @@ impl Gateway {
         let mut parts = assemble::parts(&config, backends, chains, pools, safeguard);
         let connections = Connections::new(sink, state.clone());
         parts.spawn = connections.clone();
-        let stack = Transports::new(&parts);
+        let stack = Transports::new(&parts, &connections);
         let streams = parts.streams.clone();
 
         let addr = listener.addr();
-        let certificate = reloadable.http_certificate().cloned();
-        let accepting = tokio::spawn(listener.serve(stack, bounds, certificate, connections.clone()));
+        let first = Entry { certificate: reloadable.http_certificate().cloned(), h2c: config.gateway.h2c };
+        let mut accepting =
+            vec![tokio::spawn(listener.serve(stack.clone(), bounds, first, connections.clone()))];
+        let grpc_addr = grpc_listener.as_ref().map(Listener::addr);
+        if let Some(listener) = grpc_listener {
+            let second = Entry { certificate: reloadable.certificate.clone(), h2c: false };
+            accepting.push(tokio::spawn(listener.serve(stack, bounds, second, connections.clone())));
+        }
         // The nodes are probed by tasks of `reloadable`, which come and go with a reload.
         let sweeping = tokio::spawn(Housekeeping::of(&parts).run()).abort_handle();
         let reloads = Arc::<Reloads>::default();
@@ -70,15 +77,20 @@ impl Gateway {
                 replies,
                 counting: counting.clone(),
                 reloads: reloads.clone(),
+                grpc: parts.grpc_counts.clone(),
                 clock,
             };
             tracing::info!(%addr, "metrics at /metrics");
             (addr, tokio::spawn(listener.serve(metrics::page(calls, watched))).abort_handle())
         });
         log_serving(addr, &reloadable);
-        let accepting = Mutex::new(Some(accepting));
+        if let Some(addr) = grpc_addr {
+            tracing::info!(%addr, "serving over TLS, for gRPC");
+        }
+        let accepting = Mutex::new(accepting);
         Ok(Gateway {
             addr,
+            grpc_addr,
             reloadable,
             state,
             connections,
@@ -95,6 +107,11 @@ impl Gateway {
 fn bind(config: &Config) -> Result<Listener, StartError> {
     let addr = config.gateway.listen;
     Listener::bind(addr).map_err(|source| StartError::Listen { addr, source })
+}
+
+fn bind_grpc(config: &Config) -> Result<Option<Listener>, StartError> {
+    let bind = |addr| Listener::bind(addr).map_err(|source| StartError::ListenGrpc { addr, source });
+    config.gateway.grpc_listen.map(bind).transpose()
 }
 
 fn bind_metrics(config: &Config) -> Result<Option<MetricsListener>, StartError> {

@@ -17,10 +17,8 @@ fn unused(config: &Config, has_state: bool) -> impl Iterator<Item = &'static str
         ("journal", !has_state && config.journal != Default::default()),
         ("retention", !has_state && config.retention != Default::default()),
         ("webhooks", config.webhooks != Default::default()),
-        ("gateway.grpc_listen", config.gateway.grpc_listen.is_some()),
         ("telemetry.otlp_url", config.telemetry.otlp_url.is_some()),
         ("chains.*.nodes.ws", nodes().any(|node| node.ws.is_some())),
-        ("chains.*.nodes.grpc", nodes().any(|node| node.grpc.is_some())),
     ];
     settings.into_iter().filter(|(_, is_given)| *is_given).map(|(setting, _)| setting)
 }

@@ -94,6 +94,8 @@ pub(super) enum End {
     SlowHead,
     /// An answer was read too slowly, or not at all.
     SlowReader,
+    /// Its client sent frames that only cost work.
+    Flood,
     /// The gateway cut it at the end of a drain.
     Cut,
 }
@@ -166,6 +168,12 @@ impl<C: Serve> Future for Connection<C> {
         }
         if let Poll::Ready(result) = this.connection.as_mut().poll(cx) {
             return Poll::Ready(End::Done(result));
+        }
+        if state.is_flooded() {
+            // This sends GOAWAY; whether the client reads it does not matter.
+            this.connection.as_mut().leave();
+            let _: Poll<_> = this.connection.as_mut().poll(cx);
+            return Poll::Ready(End::Flood);
         }
         let phase = state.phase();
         let wrote = state.take_wrote();

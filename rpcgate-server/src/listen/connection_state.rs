@@ -25,6 +25,8 @@ pub(super) struct ConnectionState {
     leaving: AtomicBool,
     /// Whether a stream was reset because its client did not read the answer, and no request has come since.
     reset: AtomicBool,
+    /// Whether the client has sent too many frames that only cost work, over HTTP/2.
+    flooded: AtomicBool,
     /// The stream that is being opened, over HTTP/2.
     opened: Mutex<Option<Arc<Progress>>>,
     /// The head that is arriving or arrived last, over HTTP/1.
@@ -155,6 +157,16 @@ impl ConnectionState {
     /// Whether a stream was reset and no request has come since.
     pub(super) fn was_reset(&self) -> bool {
         self.reset.load(Relaxed)
+    }
+
+    /// Notes that the client has sent too many frames that only cost work.
+    pub(super) fn flood(&self) {
+        self.flooded.store(true, Relaxed);
+    }
+
+    /// Whether the client has sent too many frames that only cost work.
+    pub(super) fn is_flooded(&self) -> bool {
+        self.flooded.load(Relaxed)
     }
 
     /// Notes that the gateway drains.

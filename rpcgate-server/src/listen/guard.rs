@@ -1,6 +1,7 @@
 //! A client's socket that notes heads and answers as their bytes pass.
 
 use super::connection_state::{ConnectionState, Phase};
+use super::frames::{Frames, Verdict};
 use super::hyper_answers;
 use bytes::{Buf, Bytes};
 use std::io::{self, IoSlice};
@@ -16,6 +17,8 @@ pub(super) struct Guarded<T> {
     inner: T,
     state: Arc<ConnectionState>,
     heads: bool,
+    /// The frames that have come, over HTTP/2.
+    frames: Option<Frames>,
     /// The most bytes of a head that are read.
     most: usize,
     /// The replacement of an answer of hyper's own, and the length of hyper's in bytes.
@@ -26,12 +29,12 @@ impl<T> Guarded<T> {
     /// A socket on which requests follow one another: the bytes between two of them are a head, of which at most `most`
     /// bytes are read.
     pub(super) fn http1(inner: T, state: Arc<ConnectionState>, most: usize) -> Self {
-        Guarded { inner, state, heads: true, most, replacement: None }
+        Guarded { inner, state, heads: true, frames: None, most, replacement: None }
     }
 
     /// A socket that carries frames, only some of which are heads.
     pub(super) fn http2(inner: T, state: Arc<ConnectionState>) -> Self {
-        Guarded { inner, state, heads: false, most: 0, replacement: None }
+        Guarded { inner, state, heads: false, frames: Some(Frames::new()), most: 0, replacement: None }
     }
 }
 
@@ -43,6 +46,13 @@ impl<T: AsyncRead + Unpin> AsyncRead for Guarded<T> {
     ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         ready!(Pin::new(&mut self.inner).poll_read(cx, buf))?;
+        let this = &mut *self;
+        if let Some(frames) = &mut this.frames
+            && let Some(bytes) = buf.filled().get(before..)
+            && frames.read(bytes) == Verdict::Flood
+        {
+            this.state.flood();
+        }
         if self.heads
             && let Some(bytes @ [_, ..]) = buf.filled().get(before..)
             && let phase @ (Phase::Idle | Phase::Head) = self.state.phase()
@@ -81,8 +91,11 @@ impl<T: AsyncWrite + Unpin> Guarded<T> {
         self.wrote(Poll::Ready(Ok(bytes)))
     }
 
-    fn wrote(&self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(Ok(1..)) = result {
+    fn wrote(&mut self, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(bytes @ 1..)) = result {
+            if let Some(frames) = &mut self.frames {
+                frames.wrote(bytes);
+            }
             // Over HTTP/2 some frames belong to the connection itself, and only an answer shows that it is not idle.
             self.state.set_wrote(self.heads);
         }

@@ -26,6 +26,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tower::Service;
 
 /// Connections that the operating system holds until they are accepted; fewer if its own bound is lower.
@@ -40,6 +41,9 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const STREAMS: u32 = 100;
 /// Bytes that a client may send ahead on one stream, and on all streams of a connection.
 const WINDOWS: (u32, u32) = (64 << 10, 1 << 20);
+/// How long an HTTP/2 connection is quiet before it is pinged, and how long its client then has: one that is gone is noticed
+/// although its streams wait for nothing.
+const PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
 
 /// The bounds of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,10 +96,24 @@ impl Bounds {
             .max_concurrent_streams(STREAMS)
             .initial_stream_window_size(WINDOWS.0)
             .initial_connection_window_size(WINDOWS.1)
-            .max_header_list_size(head);
+            .max_header_list_size(head)
+            .keep_alive_interval(PING.0)
+            .keep_alive_timeout(PING.1);
         builder
     }
 }
+
+/// What is spoken at an address.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// The certificate for TLS, if that is spoken.
+    pub(crate) certificate: Option<Arc<Certificate>>,
+    /// Whether a client without TLS may begin with HTTP/2 at once (RFC 9113, section 3.3).
+    pub(crate) h2c: bool,
+}
+
+/// The first bytes of a client that speaks HTTP/2 (RFC 9113, section 3.4).
+pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// A bound address.
 #[derive(Debug)]
@@ -119,7 +137,7 @@ impl Listener {
         self,
         stack: S,
         bounds: Bounds,
-        certificate: Option<Arc<Certificate>>,
+        Entry { certificate, h2c }: Entry,
         connections: Arc<Connections>,
     ) where
         S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
@@ -136,6 +154,11 @@ impl Listener {
             let (stack, certificate) = (stack.clone(), certificate.clone());
             async move {
                 match certificate {
+                    None if h2c && begins_http2(&stream, &bounds, &handle).await => {
+                        let stream = CoalescedWrites::new(stream);
+                        let stream = Counted::new(stream, handle.state.clone(), permit);
+                        end(http2(stream, stack, handle, &bounds).await);
+                    }
                     None => {
                         let stream = CoalescedWrites::new(stream);
                         let stream = Counted::new(stream, handle.state.clone(), permit);
@@ -149,6 +172,27 @@ impl Listener {
             }
         };
         self.0.serve(bound, connections.tasks(), connections.closed(), connection).await;
+    }
+}
+
+/// Whether a client speaks HTTP/2 from its first byte on, which stays unread.
+async fn begins_http2(stream: &TcpStream, bounds: &Bounds, handle: &ConnectionHandle) -> bool {
+    /// How long to wait for the rest of a preface that has begun.
+    const PAUSE: Duration = Duration::from_millis(5);
+    let peeking = async {
+        let mut first = [0; PREFACE.len()];
+        loop {
+            match stream.peek(&mut first).await {
+                Ok(0) | Err(_) => return false,
+                Ok(length) if !PREFACE.starts_with(&first[..length]) => return false,
+                Ok(length) if length == PREFACE.len() => return true,
+                Ok(_) => tokio::time::sleep(PAUSE).await,
+            }
+        }
+    };
+    tokio::select! {
+        found = tokio::time::timeout(bounds.timeouts.idle, peeking) => found.unwrap_or_default(),
+        () = handle.connections.closed() => false,
     }
 }
 
@@ -219,6 +263,7 @@ fn end(end: End) {
         End::Done(Err(error)) => tracing::debug!(%error, "connection failed"),
         End::SlowReader => tracing::debug!("connection cut: its client read the answer too slowly"),
         End::SlowHead => tracing::debug!("connection closed: its head arrived too slowly"),
+        End::Flood => tracing::debug!("connection closed: its client sent too many control frames"),
         End::Cut => tracing::debug!("connection cut"),
     }
 }

@@ -6,6 +6,7 @@ mod connection;
 mod connection_state;
 mod connections;
 mod counted;
+mod frames;
 mod guard;
 mod head_text;
 pub(crate) mod http;

@@ -13,6 +13,7 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use parking_lot::Mutex;
 use pin_project_lite::pin_project;
+use rpcgate_layers::grpc::is_grpc;
 use std::convert::Infallible;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,14 +23,14 @@ use std::task::{Context, Poll, Waker, ready};
 use tower::Service;
 use tower::ServiceExt;
 use tower::util::Oneshot;
-use tower_http::compression::predicate::SizeAbove;
+use tower_http::compression::predicate::{And, NotForContentType, Predicate, SizeAbove};
 use tower_http::compression::{Compression, CompressionBody, CompressionLevel};
 
 /// Answers of at least this many bytes are compressed, for clients that request it.
 const COMPRESSED_FROM: u16 = 1024;
 
 /// A stack with compression around it, for the requests that accept it.
-pub(super) type Compressing<S> = Compression<S, SizeAbove>;
+pub(super) type Compressing<S> = Compression<S, And<SizeAbove, NotForContentType>>;
 
 /// The service of one connection. Hyper takes a service by reference and may call it from several streams at once, so
 /// the stack, which is called by exclusive reference, is behind a lock that is held for the call alone.
@@ -49,7 +50,7 @@ impl<S> ConnectionService<S> {
     pub(super) fn new(stack: S, connections: Arc<Connections>, state: Arc<ConnectionState>) -> Self {
         let stack = Compression::new(stack)
             .quality(CompressionLevel::Fastest)
-            .compress_when(SizeAbove::new(COMPRESSED_FROM.into()));
+            .compress_when(SizeAbove::new(COMPRESSED_FROM.into()).and(NotForContentType::GRPC));
         ConnectionService { stack: Mutex::new(stack), connections, state, streams: false }
     }
 }
@@ -79,7 +80,8 @@ where
             };
         }
         let request = request.map(|body| RequestBody::new(body, self.state.clone()));
-        let is_compressed = request.headers().contains_key(ACCEPT_ENCODING);
+        // Messages of gRPC are compressed one by one, by those who write them.
+        let is_compressed = request.headers().contains_key(ACCEPT_ENCODING) && !is_grpc(request.headers());
         let source = catch_unwind(AssertUnwindSafe(|| {
             let mut stack = self.stack.lock();
             let mut cx = Context::from_waker(Waker::noop());

@@ -3,6 +3,7 @@ use futures_util::StreamExt;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
 use http_body_util::{BodyExt, Empty, Full};
 use hyper_util::rt::TokioExecutor;
+use rpcgate_admin::process::accept::ConnectionPermit;
 use rpcgate_core::backend::usage_sink::UsageSink;
 use rpcgate_core::backend::usage_sink::{MemoryUsageSink, Record};
 use rustls::pki_types::ServerName;
@@ -30,7 +31,13 @@ where
     let handle = connections.enter();
     let bounds = Bounds::new(&LimitSettings::default(), 8);
     connections.tasks().spawn(async move {
-        end(http1(Counted::new(server, handle.state.clone()), stack, handle, &bounds).await);
+        end(http1(
+            Counted::new(server, handle.state.clone(), ConnectionPermit::default()),
+            stack,
+            handle,
+            &bounds,
+        )
+        .await);
     });
     client
 }
@@ -197,7 +204,8 @@ async fn a_reader_that_stops_leaves_no_call_behind() {
     let (mut client, server) = duplex(1_000);
     let (handle, bounds) = (connections.enter(), Bounds::new(&LimitSettings::default(), 8));
     let connection = tokio::spawn(async move {
-        http1(Counted::new(server, handle.state.clone()), stack, handle, &bounds).await
+        http1(Counted::new(server, handle.state.clone(), ConnectionPermit::default()), stack, handle, &bounds)
+            .await
     });
     client.write_all(REQUEST).await.unwrap();
     assert!(matches!(connection.await, Ok(End::SlowReader)));
@@ -221,7 +229,13 @@ where
     let handle = connections.enter();
     let bounds = Bounds::new(&LimitSettings::default(), 8);
     connections.tasks().spawn(async move {
-        end(http2(Counted::new(server, handle.state.clone()), stack, handle, &bounds).await);
+        end(http2(
+            Counted::new(server, handle.state.clone(), ConnectionPermit::default()),
+            stack,
+            handle,
+            &bounds,
+        )
+        .await);
     });
     let (send, connection) = hyper::client::conn::http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
@@ -506,7 +520,8 @@ where
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let (addr, connections) = (listener.addr(), connections());
     let bounds = Bounds::new(&LimitSettings::default(), most);
-    tokio::spawn(listener.serve(stack, bounds, entry(certificate), connections.clone()));
+    let entry = Entry { certificate: certificate.map(Arc::new), h2c: true };
+    tokio::spawn(listener.serve(stack, bounds, entry, connections.clone()));
     (addr, connections)
 }
 
@@ -588,6 +603,7 @@ async fn bytes_buffered_by_tls_do_not_count_as_read() {
     let stack = tower::service_fn(async |_: Request<RequestBody>| {
         Answer::Ok(Response::new(vec![b'x'; 1 << 20].into()))
     });
+    let server = Counted::new(server, handle.state.clone(), ConnectionPermit::default());
     let connection = tokio::spawn(async move { secured(server, &certificate, stack, handle, &bounds).await });
     let mut client = secure_over(client, roots, &[]).await;
     client.write_all(REQUEST).await.unwrap();
@@ -711,4 +727,115 @@ async fn a_body_that_was_read_leaves_nothing_to_linger_for() {
         sleep(Duration::from_millis(1)).await;
         assert_eq!(connections.open(), 0, "{body}");
     }
+}
+
+/// A client's end of an HTTP/2 connection, on which it writes frames of its own.
+fn framed(connections: &Arc<Connections>) -> DuplexStream {
+    let (client, server) = duplex(64 << 10);
+    let handle = connections.enter();
+    let bounds = Bounds::new(&LimitSettings::default(), 8);
+    connections.tasks().spawn(async move {
+        let stream = Counted::new(server, handle.state.clone(), ConnectionPermit::default());
+        end(http2(stream, tower::service_fn(slow), handle, &bounds).await);
+    });
+    client
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
+    let length = (content.len() as u32).to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), content].concat()
+}
+
+/// Writes the preface and then what `next` returns, over and over, until the connection ends. Returns how many times, and
+/// the error in the GOAWAY frame that the client got.
+async fn flooded(connections: &Arc<Connections>, mut next: impl FnMut(u32) -> Vec<u8>) -> (u32, Option<u32>) {
+    let (mut read, mut write) = tokio::io::split(framed(connections));
+    let flooding = async {
+        write.write_all(PREFACE).await.unwrap();
+        write.write_all(&frame(4, 0, 0, &[])).await.unwrap();
+        let mut round = 0;
+        while round < 100_000 && write.write_all(&next(round)).await.is_ok() {
+            round += 1;
+        }
+        round
+    };
+    let reading = async {
+        let mut all = Vec::new();
+        let _ = read.read_to_end(&mut all).await;
+        let mut rest = &all[..];
+        let mut error = None;
+        while let [high, middle, low, kind, _, _, _, _, _, after @ ..] = rest {
+            let length = u32::from_be_bytes([0, *high, *middle, *low]) as usize;
+            let Some(content) = after.get(..length) else { break };
+            if *kind == 7 {
+                error = Some(u32::from_be_bytes(content[4..8].try_into().unwrap()));
+            }
+            rest = &after[length..];
+        }
+        error
+    };
+    let both = async { tokio::join!(flooding, reading) };
+    tokio::time::timeout(Duration::from_secs(30), both).await.expect("the connection never ended")
+}
+
+#[tokio::test]
+async fn floods_of_http2_end_in_goaway() {
+    const NO_ERROR: u32 = 0;
+    const ENHANCE_YOUR_CALM: u32 = 11;
+    // `:method: POST`, `:scheme: http`, `:path: /`, from the static table.
+    const HEADERS: &[u8] = &[0x83, 0x86, 0x84];
+    let connections = connections();
+    let ping = |_| frame(6, 0, 0, &[7; 8]);
+    let (rounds, error) = flooded(&connections, ping).await;
+    assert!(error == Some(NO_ERROR) && rounds < 10_000, "pings: {rounds} {error:?}");
+    let settings = |_| frame(4, 0, 0, &[0, 3, 0, 0, 0, 9]);
+    let (rounds, error) = flooded(&connections, settings).await;
+    assert!(error == Some(NO_ERROR) && rounds < 10_000, "settings: {rounds} {error:?}");
+    let reset = |round: u32| {
+        let stream = 2 * round + 1;
+        [frame(1, 4, stream, HEADERS), frame(3, 0, stream, &8_u32.to_be_bytes())].concat()
+    };
+    let (rounds, error) = flooded(&connections, reset).await;
+    assert!(error == Some(ENHANCE_YOUR_CALM) && rounds < 10_000, "resets: {rounds} {error:?}");
+    let continuation = |round| match round {
+        0 => frame(1, 0, 1, HEADERS),
+        _ => frame(9, 0, 1, &[0, 1, b'a', 1, b'b']),
+    };
+    let (rounds, error) = flooded(&connections, continuation).await;
+    assert!(error == Some(ENHANCE_YOUR_CALM) && rounds < 10_000, "continuations: {rounds} {error:?}");
+    connections.close();
+    connections.wait(Duration::from_secs(1)).await;
+    assert_eq!(connections.open(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_quiet_stream_of_a_client_that_is_there_is_kept_and_one_of_a_client_that_is_gone_is_not() {
+    let connections = connections();
+    let mut gone = framed(&connections);
+    gone.write_all(PREFACE).await.unwrap();
+    gone.write_all(&frame(4, 0, 0, &[])).await.unwrap();
+    gone.write_all(&frame(1, 5, 1, &[0x83, 0x86, 0x84])).await.unwrap();
+    let start = Instant::now();
+    // It takes all that it is sent, and answers no ping.
+    rest(&mut gone).await;
+    assert_eq!(start.elapsed().as_secs(), 50);
+    let mut there = client_of_streams(tower::service_fn(slow), &connections, 64 << 10).await;
+    let answer = there.send_request(asking("/a")).await.unwrap();
+    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "at last", "after 300 s");
+}
+
+#[tokio::test]
+async fn http2_without_tls_is_spoken_where_it_is_configured() {
+    let (addr, _connections) = listening(tower::service_fn(hello), 8, None).await;
+    let stream = TcpStream::connect(addr).await.unwrap();
+    let (mut send, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let answer = send.send_request(asking("/a")).await.unwrap();
+    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "hello");
+    let mut plain = TcpStream::connect(addr).await.unwrap();
+    plain.write_all(b"P").await.unwrap();
+    sleep(Duration::from_millis(20)).await;
+    plain.write_all(b"OST /a HTTP/1.1\r\nhost: x\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+    self::answer(&mut plain, "hello").await;
 }

@@ -11,6 +11,7 @@ use prometheus_client::registry::Unit;
 use rpcgate_admin::store::NodeState;
 use rpcgate_core::clock::Clock;
 use rpcgate_layers::call::cache::BoundedReplies;
+use rpcgate_layers::grpc::GrpcCounts;
 use rpcgate_layers::redis::Standing;
 use rpcgate_layers::websocket::OpenStreams;
 use std::collections::HashMap;
@@ -44,6 +45,7 @@ pub(crate) struct Watched {
     pub(crate) replies: Arc<BoundedReplies>,
     pub(crate) counting: Counting,
     pub(crate) reloads: Arc<Reloads>,
+    pub(crate) grpc: Arc<GrpcCounts>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -59,6 +61,7 @@ impl Collector for Watched {
         self.gateway(&mut page)?;
         self.streams(&mut page)?;
         self.chains(&mut page)?;
+        self.grpc(&mut page)?;
         self.nodes(&mut page)?;
         self.cache(&mut page)?;
         match &self.state {
@@ -134,6 +137,16 @@ impl Watched {
         let heights =
             all.iter().filter_map(|(name, chain)| Some(([("chain", *name)], chain.head().height()?)));
         page.gauges("chain_height", "The newest block that a chain's nodes have shown.", None, heights)
+    }
+
+    fn grpc(&self, page: &mut Page<'_>) -> fmt::Result {
+        let ended = self.grpc.ended();
+        let rows = ended
+            .iter()
+            .map(|(chain, status, calls)| ([("chain", chain.as_str()), ("status", *status)], *calls));
+        page.counters("grpc_calls", "gRPC calls that ended, by the status that their client got.", rows)?;
+        let open = self.grpc.open() as u64;
+        page.gauge("grpc_streams", "gRPC calls that are being answered message by message.", None, open)
     }
 
     fn nodes(&self, page: &mut Page<'_>) -> fmt::Result {
