@@ -10,15 +10,12 @@ pub(super) fn warn_of_unused(config: &Config, has_state: bool) {
 }
 
 fn unused(config: &Config, has_state: bool) -> impl Iterator<Item = &'static str> {
-    let nodes = || config.chains.values().flat_map(|chain| &chain.nodes);
     let settings = [
-        ("gateway.ws", config.gateway.ws != Default::default()),
         ("database", !has_state && config.database != Default::default()),
         ("journal", !has_state && config.journal != Default::default()),
         ("retention", !has_state && config.retention != Default::default()),
         ("webhooks", config.webhooks != Default::default()),
         ("telemetry.otlp_url", config.telemetry.otlp_url.is_some()),
-        ("chains.*.nodes.ws", nodes().any(|node| node.ws.is_some())),
     ];
     settings.into_iter().filter(|(_, is_given)| *is_given).map(|(setting, _)| setting)
 }

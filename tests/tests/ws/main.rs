@@ -7,6 +7,7 @@ mod conformance;
 mod faults;
 mod left;
 mod limits;
+mod managed;
 mod node;
 mod stream;
 
