@@ -3,7 +3,7 @@
 use super::limits::StreamLimits;
 use super::messages::{Forward, MessageRules, Messages};
 use super::open_streams::OpenStreams;
-use super::run::{OpenStream, run};
+use super::run::OpenStream;
 use crate::call::join::join;
 use crate::nodes::Pools;
 use crate::nodes::error::NodeRequestError;
@@ -166,12 +166,15 @@ impl Opening {
         };
         let response = self.handshake.response(node.protocol);
         let messages = Messages::new(stream, self.messages, context.rules.clone());
-        let (upgrade, limits, node) = (self.upgrade, context.limits, node.io);
-        context.spawn.spawn(Box::pin(async move {
+        let (upgrade, node, context) = (self.upgrade, node.io, self.context.clone());
+        let spawn = self.context.spawn.clone();
+        spawn.spawn(Box::pin(async move {
             // Without a connection, the account ends as one whose client has left.
             if let Ok(Ok(client)) = timeout(UPGRADE, upgrade).await {
-                let client = TokioIo::new(client);
-                run(OpenStream { client, node, messages, permit, limits, memory }).await;
+                let sides = (TokioIo::new(client), node);
+                let stream = OpenStream::new(sides, messages, permit, context.limits, memory);
+                // In work of its own: this one holds much that the stream does not need.
+                context.spawn.spawn(Box::pin(stream.run()));
             }
         }));
         let (head, ()) = response.into_parts();

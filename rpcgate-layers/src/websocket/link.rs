@@ -78,11 +78,11 @@ impl Side {
 }
 
 /// A stream between a client and a node.
-pub(super) struct Link<'a> {
+pub(super) struct Link {
     pub(super) client: Side,
     pub(super) node: Side,
     pub(super) messages: Mutex<Messages>,
-    pub(super) key: &'a KeyStreams,
+    pub(super) key: Arc<KeyStreams>,
     pub(super) limits: StreamLimits,
     /// What is held for a slow client.
     pub(super) backlog: Mutex<MemoryPermit>,
@@ -92,7 +92,7 @@ pub(super) struct Link<'a> {
     pub(super) is_closing: AtomicBool,
 }
 
-impl Link<'_> {
+impl Link {
     /// Whether nothing passes any more.
     pub(super) fn is_closing(&self) -> bool {
         self.is_closing.load(Relaxed)

@@ -229,7 +229,7 @@ pub(super) struct StreamPermit {
 
 impl StreamPermit {
     /// The streams of the same key.
-    pub(super) fn key(&self) -> &KeyStreams {
+    pub(super) fn key(&self) -> &Arc<KeyStreams> {
         &self.key
     }
 

@@ -24,7 +24,7 @@ struct Assembly {
 
 /// Reads the client's frames until the stream ends. Calls are decided about when their message is whole; control frames pass
 /// at once.
-pub(super) async fn from_client<R>(link: &Link<'_>, mut reader: FrameReader<R>) -> CloseReason
+pub(super) async fn from_client<R>(link: &Link, reader: &mut FrameReader<R>) -> CloseReason
 where
     R: AsyncRead + Unpin,
 {
@@ -92,10 +92,10 @@ where
 }
 
 /// Decides about a whole message, and sends what follows from it.
-fn receive(link: &Link<'_>, message: Assembly) {
+fn receive(link: &Link, message: Assembly) {
     let Assembly { opcode, payload, ends } = message;
     let payload = payload.freeze();
-    let verdict = link.messages.lock().decide(&payload, link.key);
+    let verdict = link.messages.lock().decide(&payload, &link.key);
     match verdict.to_node {
         None => {}
         Some(ToNode::Rewritten(text)) => link.node.send(true, opcode, text.into()),
@@ -116,7 +116,7 @@ fn receive(link: &Link<'_>, message: Assembly) {
 }
 
 /// Reads the node's frames until the stream ends. They pass at once, fragments as well.
-pub(super) async fn from_node<R>(link: &Link<'_>, mut reader: FrameReader<R>) -> CloseReason
+pub(super) async fn from_node<R>(link: &Link, reader: &mut FrameReader<R>) -> CloseReason
 where
     R: AsyncRead + Unpin,
 {

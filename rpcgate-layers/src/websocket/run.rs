@@ -18,62 +18,69 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::Poll;
 use std::time::Duration;
+use tokio::io::{AsyncRead, ReadHalf};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
 /// How long the connections of a stream may take to close.
 const SHUTDOWN: Duration = Duration::from_secs(1);
 
-/// A stream that is open on both sides.
+/// A stream that is open on both sides. It is boxed: a future that holds its parts by value would be several times as large.
 pub(super) struct OpenStream {
-    pub(super) client: Io,
-    pub(super) node: Io,
-    pub(super) messages: Messages,
-    pub(super) permit: StreamPermit,
-    pub(super) limits: StreamLimits,
-    /// Where memory for large messages and for slow clients comes from.
-    pub(super) memory: MemoryPermit,
+    link: Link,
+    client: FrameReader<ReadHalf<Io>>,
+    node: FrameReader<ReadHalf<Io>>,
+    permit: StreamPermit,
 }
 
-/// Serves a stream until it ends.
-pub(super) async fn run(stream: OpenStream) {
-    let OpenStream { client, node, messages, mut permit, limits, memory } = stream;
-    let request = messages.stream.request();
-    let reason = {
+impl OpenStream {
+    /// A stream between `client` and `node`. Memory for large messages and for slow clients comes from `memory`.
+    pub(super) fn new(
+        (client, node): (Io, Io),
+        messages: Messages,
+        permit: StreamPermit,
+        limits: StreamLimits,
+        memory: MemoryPermit,
+    ) -> Box<Self> {
         let (client_read, client_write) = tokio::io::split(client);
         let (node_read, node_write) = tokio::io::split(node);
-        let client_reader = FrameReader::new(client_read, Role::Server, limits.max_message, memory.sibling());
-        let node_reader = FrameReader::new(node_read, Role::Client, limits.max_message, memory.sibling());
+        let client = FrameReader::new(client_read, Role::Server, limits.max_message, memory.sibling());
+        let node = FrameReader::new(node_read, Role::Client, limits.max_message, memory.sibling());
         let link = Link {
-            client: Side::new(FrameWriter::new(client_write, Role::Server), client_reader.progress().clone()),
-            node: Side::new(FrameWriter::new(node_write, Role::Client), node_reader.progress().clone()),
+            client: Side::new(FrameWriter::new(client_write, Role::Server), client.progress().clone()),
+            node: Side::new(FrameWriter::new(node_write, Role::Client), node.progress().clone()),
             messages: Mutex::new(messages),
-            key: permit.key(),
+            key: permit.key().clone(),
             limits,
             backlog: Mutex::new(memory),
             received: AtomicU64::new(0),
             is_closing: AtomicBool::new(false),
         };
-        let reason = serve(&link, client_reader, node_reader, permit.key().endings(), request.0).await;
-        link.messages.into_inner().end(outcome(reason));
-        reason
-    };
-    tracing::debug!(%request, reason = reason.name(), "a stream ended");
-    permit.ended(reason);
+        Box::new(OpenStream { link, client, node, permit })
+    }
+
+    /// Serves the stream until it ends.
+    pub(super) async fn run(mut self: Box<Self>) {
+        let OpenStream { link, client, node, .. } = &mut *self;
+        let reason = serve(link, client, node).await;
+        let OpenStream { link, mut permit, .. } = *self;
+        let messages = link.messages.into_inner();
+        tracing::debug!(request = %messages.stream.request(), reason = reason.name(), "a stream ended");
+        messages.end(outcome(reason));
+        permit.ended(reason);
+    }
 }
 
-async fn serve<R: tokio::io::AsyncRead + Unpin>(
-    link: &Link<'_>,
-    client_reader: FrameReader<R>,
-    node_reader: FrameReader<R>,
-    endings: watch::Receiver<Option<Ending>>,
-    number: u128,
+async fn serve<R: AsyncRead + Unpin>(
+    link: &Link,
+    client: &mut FrameReader<R>,
+    node: &mut FrameReader<R>,
 ) -> CloseReason {
-    let mut from_client = pin!(from_client(link, client_reader));
+    let mut from_client = pin!(from_client(link, client));
     let mut is_client_read = true;
     let reason = {
-        let mut from_node = pin!(from_node(link, node_reader));
-        let mut told = pin!(told_to_end(endings, number));
+        let mut from_node = pin!(from_node(link, node));
+        let mut told = pin!(told_to_end(link.key.endings(), link.messages.lock().stream.request().0));
         let mut upkeep = Upkeep::new(&link.limits);
         poll_fn(|cx| {
             if let Poll::Ready(reason) = from_client.as_mut().poll(cx) {
@@ -119,7 +126,7 @@ async fn told_to_end(mut endings: watch::Receiver<Option<Ending>>, number: u128)
 }
 
 /// Says good-bye to both sides, and closes their connections.
-async fn close(link: &Link<'_>, reason: CloseReason, reading: Option<Pin<&mut impl Future>>) {
+async fn close(link: &Link, reason: CloseReason, reading: Option<Pin<&mut impl Future>>) {
     link.is_closing.store(true, Relaxed);
     if let Some((code, text)) = reason.frame() {
         if matches!(reason, CloseReason::SlowReader | CloseReason::ClientSilent) {

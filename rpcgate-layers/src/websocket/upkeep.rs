@@ -55,7 +55,7 @@ impl Upkeep {
     }
 
     /// Ready when the stream has to end.
-    pub(super) fn poll(&mut self, link: &Link<'_>, cx: &mut Context<'_>) -> Poll<CloseReason> {
+    pub(super) fn poll(&mut self, link: &Link, cx: &mut Context<'_>) -> Poll<CloseReason> {
         if let Poll::Ready(Err(_)) = link.client.poll_flush(cx) {
             return Poll::Ready(CloseReason::ClientLost);
         }
@@ -89,7 +89,7 @@ impl Upkeep {
     }
 
     /// Looks after both sides.
-    fn tick(&mut self, link: &Link<'_>) -> Option<CloseReason> {
+    fn tick(&mut self, link: &Link) -> Option<CloseReason> {
         let limits = &link.limits;
         let (ping, dead) = limits.silent_ticks();
         if link.client.has_closed() || link.node.has_closed() {

@@ -196,6 +196,7 @@ impl Busy {
     /// Notes that the socket belongs to a WebSocket stream from now on: what it carries is no head, and no answer.
     pub(super) fn upgrade(&self) {
         self.0.calls.fetch_add(1, Relaxed);
+        self.0.text.lock().forget();
     }
 }
 

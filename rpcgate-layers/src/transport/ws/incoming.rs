@@ -2,7 +2,7 @@
 
 use super::wire::{Role, head_len, is_masked};
 use bytes::{Buf, Bytes, BytesMut};
-use fastwebsockets::{OpCode, Payload, WebSocket, WebSocketError};
+use fastwebsockets::{Frame, OpCode, Payload, WebSocket, WebSocketError};
 use rpcgate_core::memory::MemoryPermit;
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -123,20 +123,37 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
 
     /// The next frame.
     pub(crate) async fn next(&mut self) -> Result<ReadFrame, ReadError> {
-        let mut socket = match std::mem::replace(&mut self.state, State::Failed) {
-            State::Failed => return Err(ReadError::Lost),
-            State::Reading(socket) => socket,
-            State::Idle(mut source) => {
-                poll_fn(|cx| source.poll_fill(cx)).await.map_err(|_| ReadError::Lost)?;
+        if let State::Idle(source) = &mut self.state {
+            poll_fn(|cx| source.poll_fill(cx)).await.map_err(|_| ReadError::Lost)?;
+            self.begin();
+        }
+        let State::Reading(socket) = &mut self.state else { return Err(ReadError::Lost) };
+        match socket.read_frame().await {
+            Ok(frame) => self.take(frame),
+            Err(error) => {
+                self.state = State::Failed;
+                Err(self.failure(&error))
+            }
+        }
+    }
+
+    /// Hands the connection to the library, which reads a frame from it.
+    fn begin(&mut self) {
+        self.state = match std::mem::replace(&mut self.state, State::Failed) {
+            State::Idle(source) => {
                 let mut socket = WebSocket::after_handshake(source, self.role.of_library());
                 socket.set_auto_close(false);
                 socket.set_auto_pong(false);
                 // The library refuses frames of this size, too.
                 socket.set_max_message_size(self.max_message.saturating_add(1));
-                socket
+                State::Reading(socket)
             }
+            other => other,
         };
-        let mut frame = socket.read_frame().await.map_err(|error| self.failure(&error))?;
+    }
+
+    /// Takes a frame from the library, and the connection back if that was all.
+    fn take(&mut self, mut frame: Frame<'_>) -> Result<ReadFrame, ReadError> {
         let is_masked = is_masked(&mut frame);
         let payload = match frame.payload {
             Payload::Bytes(bytes) => bytes,
@@ -144,10 +161,12 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         };
         let whole = head_len(payload.len(), is_masked) + payload.len();
         self.progress.framed.fetch_add(whole as u64, Relaxed);
-        self.state = match self.progress.pending() {
-            0 => State::Idle(socket.into_inner().released()),
-            _ => State::Reading(socket),
-        };
+        if self.progress.pending() == 0 {
+            self.state = match std::mem::replace(&mut self.state, State::Failed) {
+                State::Reading(socket) => State::Idle(socket.into_inner().released()),
+                other => other,
+            };
+        }
         // The library reads frames with and without a mask from either side (RFC 6455, section 5.1).
         if is_masked == self.role.masks() {
             return Err(ReadError::Protocol);
