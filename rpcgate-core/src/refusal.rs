@@ -1,5 +1,7 @@
 //! Every refusal of the gateway, and the one table that writes each in its wire forms.
 
+mod grpc;
+
 use crate::chain::Dialect;
 use crate::json::{Cursor, DEEPEST};
 use http::StatusCode;
@@ -136,31 +138,6 @@ const INTERNAL: i32 = -32603;
 const NOT_PERMITTED: i32 = -32004;
 const QUOTA: i32 = -32005;
 const HEAVY: i32 = -32029;
-
-/// gRPC status numbers (google.rpc.Code).
-mod grpc {
-    pub(super) const INVALID_ARGUMENT: u8 = 3;
-    pub(super) const DEADLINE_EXCEEDED: u8 = 4;
-    pub(super) const PERMISSION_DENIED: u8 = 7;
-    pub(super) const RESOURCE_EXHAUSTED: u8 = 8;
-    pub(super) const UNIMPLEMENTED: u8 = 12;
-    pub(super) const UNAVAILABLE: u8 = 14;
-    pub(super) const UNAUTHENTICATED: u8 = 16;
-    const UNKNOWN: u8 = 2;
-
-    /// The status that goes with an HTTP status (gRPC, "HTTP to gRPC Status Code Mapping", and its limits by name).
-    pub(super) const fn of(status: http::StatusCode) -> u8 {
-        match status.as_u16() {
-            400 => INVALID_ARGUMENT,
-            401 => UNAUTHENTICATED,
-            402 | 403 | 451 => PERMISSION_DENIED,
-            404 | 405 | 501 => UNIMPLEMENTED,
-            413 | 429 => RESOURCE_EXHAUSTED,
-            502..=504 => UNAVAILABLE,
-            _ => UNKNOWN,
-        }
-    }
-}
 
 impl Refusal {
     /// One of each of the gateway's own refusals, for documentation and tests. Seconds to wait are 1.

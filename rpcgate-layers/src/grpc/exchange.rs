@@ -73,8 +73,8 @@ impl Exchange for GrpcExchange<'_> {
         !self.is_broadcast && self.feed.is_repeatable()
     }
 
-    fn blames_node(&self) -> bool {
-        false
+    fn is_limited_by_client(&self) -> bool {
+        true
     }
 
     async fn try_once(

@@ -25,10 +25,10 @@ pub(crate) trait Exchange: Send {
     /// Whether it may be sent again although a byte of it was sent before.
     fn may_repeat(&self) -> bool;
 
-    /// Whether a node is to blame if the time for all tries is over before it has answered. If the client chose that time,
-    /// it is not: no client may drive nodes out of the pool.
-    fn blames_node(&self) -> bool {
-        true
+    /// Whether the client chose the time for all tries. Then a node that has not answered within it has not failed: no client
+    /// may drive nodes out of the pool.
+    fn is_limited_by_client(&self) -> bool {
+        false
     }
 
     /// Sends it once.

@@ -6,6 +6,9 @@
 
 use tokio::time::Instant;
 
+/// The first bytes of a client that speaks HTTP/2 (RFC 9113, section 3.4).
+pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
 /// Frames that only cost work which a client may send at once, and how many more each second.
 const STOCK: u64 = 1_000;
 const PER_SECOND: u64 = 50;
@@ -46,7 +49,7 @@ pub(super) struct Frames {
 
 impl Frames {
     pub(super) fn new() -> Self {
-        let skipped = super::http::PREFACE.len();
+        let skipped = PREFACE.len();
         Frames { skipped, head: [0; HEAD], filled: 0, left: STOCK, written: 0, since: None }
     }
 
@@ -114,7 +117,7 @@ mod tests {
 
     fn begun() -> Frames {
         let mut frames = Frames::new();
-        assert_eq!(frames.read(super::super::http::PREFACE), Verdict::Fine);
+        assert_eq!(frames.read(PREFACE), Verdict::Fine);
         frames
     }
 
@@ -145,7 +148,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn frames_are_found_in_whatever_pieces_they_come() {
         let stream = [
-            super::super::http::PREFACE.to_vec(),
+            PREFACE.to_vec(),
             frame(SETTINGS, 0, &[]),
             // Content that looks like pings.
             frame(DATA, 0, &frame(PING, 0, &[7; 8]).repeat(2_000)),

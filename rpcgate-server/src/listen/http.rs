@@ -6,6 +6,7 @@ use super::connection::{Connection, End, Serve, Timeouts};
 use super::connection_state::ConnectionState;
 use super::connections::{ConnectionHandle, Connections};
 use super::counted::Counted;
+use super::frames::PREFACE;
 use super::guard::Guarded;
 use super::reader::ReadPace;
 use super::service::ConnectionService;
@@ -111,9 +112,6 @@ pub(crate) struct Entry {
     /// Whether a client without TLS may begin with HTTP/2 at once (RFC 9113, section 3.3).
     pub(crate) h2c: bool,
 }
-
-/// The first bytes of a client that speaks HTTP/2 (RFC 9113, section 3.4).
-pub(super) const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// A bound address.
 #[derive(Debug)]

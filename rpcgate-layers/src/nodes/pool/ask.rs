@@ -95,7 +95,7 @@ impl Pool {
         };
         let result = result.unwrap_or_else(|| {
             if let Some(node) = progress.node.and_then(|index| self.nodes.get(index.0))
-                && exchange.blames_node()
+                && !exchange.is_limited_by_client()
             {
                 node.health.record_failure(Fault::sent(Cause::Timeout), None, self.clock.elapsed());
             }

@@ -1,0 +1,9 @@
+//! gRPC through a whole gateway: tonic's client over TLS, an independent implementation, and nodes behind it.
+
+#![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
+
+mod entries;
+mod node;
+mod shapes;
+mod statuses;
+mod wire;

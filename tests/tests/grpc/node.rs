@@ -1,0 +1,97 @@
+//! Nodes: simulated ones, and one whose messages are the client's own.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Frame, Incoming};
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rpcgate_core::clock::ManualClock;
+use rpcgate_server::demo::{GrpcNodeListener, GrpcNodeServer, NodeListener, NodeServer};
+use rpcgate_simulate::{Dial, node};
+use rpcgate_tests::gateway::START;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+/// A simulated node.
+pub(crate) struct Simulated {
+    pub(crate) url: String,
+    pub(crate) grpc: GrpcNodeServer,
+    _http: NodeServer,
+}
+
+impl Simulated {
+    pub(crate) fn of(chain: &'static str) -> Self {
+        let clock = Arc::new(ManualClock::at(START));
+        let http = NodeListener::bind().unwrap().serve(node(chain, 7).unwrap(), Dial::new(1), clock);
+        let grpc = http.serve_grpc(chain, GrpcNodeListener::bind().unwrap());
+        Simulated { url: grpc.url().to_owned(), grpc, _http: http }
+    }
+}
+
+type Answer = Response<UnsyncBoxBody<Bytes, hyper::Error>>;
+
+/// A node that answers every message with itself, in the shape that its method names.
+pub(crate) struct Mirror {
+    pub(crate) url: String,
+    task: JoinHandle<()>,
+}
+
+impl Mirror {
+    pub(crate) async fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("grpc://{}", listener.local_addr().unwrap());
+        let task = tokio::spawn(async move {
+            while let Ok((tcp, _)) = listener.accept().await {
+                let serving = http2::Builder::new(TokioExecutor::new())
+                    .serve_connection(TokioIo::new(tcp), service_fn(mirrored));
+                tokio::spawn(serving);
+            }
+        });
+        Mirror { url, task }
+    }
+}
+
+impl Drop for Mirror {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn mirrored(request: Request<Incoming>) -> Result<Answer, hyper::Error> {
+    let method = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+    let body = request.into_body();
+    let body = match method.as_str() {
+        // All messages in one answer: the last of them.
+        "Last" => {
+            let all = body.collect().await?.to_bytes();
+            let mut rest = &all[..];
+            let mut last = Bytes::new();
+            while let [_, a, b, c, d, ..] = rest {
+                let length = 5 + u32::from_be_bytes([*a, *b, *c, *d]) as usize;
+                last = Bytes::copy_from_slice(&rest[..length]);
+                rest = &rest[length..];
+            }
+            Full::new(last).map_err(|never| match never {}).boxed_unsync()
+        }
+        // The message three times.
+        "Thrice" => {
+            let all = body.collect().await?.to_bytes();
+            Full::new([&all[..], &all, &all].concat().into()).map_err(|never| match never {}).boxed_unsync()
+        }
+        "Never" => std::future::pending().await,
+        _ => body.boxed_unsync(),
+    };
+    let trailers = async {
+        let status = [("grpc-status", "0"), ("x-mirror", "m")];
+        let pairs = status.map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)));
+        Some(Ok::<_, hyper::Error>(pairs.into_iter().collect::<HeaderMap>()))
+    };
+    let answer = Response::builder().header("content-type", "application/grpc");
+    Ok(answer
+        .body(body.map_frame(|frame: Frame<Bytes>| frame).with_trailers(trailers).boxed_unsync())
+        .unwrap())
+}
