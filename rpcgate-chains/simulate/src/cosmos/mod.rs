@@ -23,7 +23,7 @@ use fault::Fault;
 use rpcgate_core::clock::Time;
 use state::COIN;
 
-/// A pruned node of the Cosmos Hub with the modules auth, bank, mint, staking and tx; it keeps the blocks of
+/// A pruned node of the Cosmos Hub with the modules auth, bank, consensus, mint, staking and tx; it keeps the blocks of
 /// a day.
 ///
 /// The first ten accounts of the mnemonic `test test … junk` on Cosmos' own path (m/44'/118'/0'/0/n) hold
@@ -68,6 +68,7 @@ impl CosmosNode {
             }),
             ["base", "node", "v1beta1", "status"] => Ok(chain.node_status()),
             ["mint", "v1beta1", rest @ ..] => mint(chain, rest),
+            ["consensus", "v1", "params"] => Ok(object! { "params": consensus_params() }),
             _ => Err(Fault::not_implemented()),
         }
     }
@@ -90,6 +91,19 @@ fn mint(chain: &Chain, path: &[&str]) -> Result<Json, Fault> {
             Ok(object! { "params": params })
         }
         _ => Err(Fault::not_implemented()),
+    }
+}
+
+/// The limits of blocks and evidence.
+fn consensus_params() -> Json {
+    object! {
+        "block": object! { "max_bytes": "22020096", "max_gas": "75000000" },
+        "evidence": object! {
+            "max_age_num_blocks": "100000", "max_age_duration": "172800s", "max_bytes": "1048576",
+        },
+        "validator": object! { "pub_key_types": vec!["ed25519"] },
+        "version": object! { "app": "0" },
+        "abci": object! { "vote_extensions_enable_height": "0" },
     }
 }
 

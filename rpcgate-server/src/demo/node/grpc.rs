@@ -4,7 +4,7 @@
 mod answer;
 mod raw;
 
-use super::{BACKLOG, HostedNode, NodeServer, Shared};
+use super::{BACKLOG, NodeServer, Shared};
 use answer::disturbed;
 use bytes::Bytes;
 use http::{Request, Response};
@@ -248,11 +248,8 @@ impl Shared {
         if hosted.gone {
             return Err(Status::unavailable("the node is gone"));
         }
-        let HostedNode { node, submissions, .. } = &mut *hosted;
-        let answer = node.handle_grpc(path, message, self.clock.now());
-        if let Some(submissions) = submissions {
-            submissions.add(&node.submitted());
-        }
+        let answer = hosted.node.handle_grpc(path, message, self.clock.now());
+        self.store(&mut hosted);
         answer.map_err(|GrpcFailure { code, message }| Status::new(Code::from(code.cast_signed()), message))
     }
 }

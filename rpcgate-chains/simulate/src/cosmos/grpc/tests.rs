@@ -164,6 +164,7 @@ fn every_read_shows_what_rest_shows() {
             object! { "height": height.clone() },
             format!("base/tendermint/v1beta1/validatorsets/{height}"),
         ),
+        ("consensus.v1.Query/Params", object! {}, "consensus/v1/params".into()),
         ("mint.v1beta1.Query/Params", object! {}, "mint/v1beta1/params".into()),
         (
             "staking.v1beta1.Query/Validators",
