@@ -102,9 +102,9 @@ impl Dir {
         }
     }
 
-    /// Writes a file that only its owner may read. A reader sees the old text or the new one, never a part.
-    pub(super) fn write(&self, name: &str, text: &str) -> Result<(), DirError> {
-        self.replace(name, text).map_err(|error| self.failed(name, error))
+    /// Writes a file that only its owner may read. A reader sees the old content or the new one, never a part.
+    pub(super) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> Result<(), DirError> {
+        self.replace(name, content.as_ref()).map_err(|error| self.failed(name, error))
     }
 
     /// Removes a file, if it exists.
@@ -112,12 +112,12 @@ impl Dir {
         absent(&self.file(name)).map_err(|error| self.failed(name, error))
     }
 
-    fn replace(&self, name: &str, text: &str) -> io::Result<()> {
+    fn replace(&self, name: &str, content: &[u8]) -> io::Result<()> {
         let fresh = self.file(&format!(".{name}.new"));
         // A file left by a killed process may have other permissions.
         absent(&fresh)?;
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
-        file.write_all(text.as_bytes())?;
+        file.write_all(content)?;
         file.sync_all()?;
         fs::rename(fresh, self.file(name))
     }

@@ -7,6 +7,7 @@
 //! `demo.json` in the same folder holds everything that a program needs to use the demo; it is written once everything is ready.
 
 mod account;
+mod certificate;
 mod chosen;
 mod dir;
 mod enrolment;
@@ -22,6 +23,7 @@ mod tests;
 mod watch;
 mod welcome;
 
+pub use certificate::CertificateError;
 pub use chosen::BadNode;
 pub use dir::{Dir, DirError};
 pub use node::{GrpcDisturbance, GrpcNodeListener, GrpcNodeServer, NodeListener, NodeServer};
@@ -39,11 +41,12 @@ use rpcgate_admin::management::app_state::AppStateError;
 use rpcgate_admin::management::identity::password::PasswordError;
 use rpcgate_admin::process::Failure;
 use rpcgate_admin::store::{NodeState, StoreError};
+use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::config::{Config, ConfigErrors, LoadError};
 use rpcgate_core::plan::Tier;
 use rpcgate_simulate::Dial;
-use settings::Settings;
-use sheet::Sheet;
+use settings::{Settings, SimulatedNode};
+use sheet::{Addresses, Sheet};
 use state::DemoState;
 use std::io;
 use std::net::SocketAddr;
@@ -61,7 +64,7 @@ pub struct Prepared {
     dir: Dir,
     state: DemoState,
     plan: Option<Tier>,
-    listeners: Vec<(&'static str, NodeListener)>,
+    listeners: Vec<(&'static str, NodeListener, Option<GrpcNodeListener>)>,
     settings: Settings,
     config: Config,
     step: step_watch::Sender<&'static str>,
@@ -76,6 +79,7 @@ pub struct Demo {
     tier: Tier,
     settings: Settings,
     nodes: Vec<NodeServer>,
+    grpc_nodes: Vec<GrpcNodeServer>,
     dir: Dir,
 }
 
@@ -89,6 +93,9 @@ pub enum DemoError {
     /// What the last start stored.
     #[error(transparent)]
     State(#[from] StateError),
+    /// The certificate for gRPC.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
     /// A `--node`.
     #[error(transparent)]
     Node(#[from] BadNode),
@@ -129,6 +136,7 @@ pub enum DemoError {
 fn hint(error: &StartError) -> &'static str {
     match error {
         StartError::Listen { .. } => "; --gateway names another address, port 0 picks a free one",
+        StartError::ListenGrpc { .. } => "; --grpc names another address, port 0 picks a free one",
         _ => "",
     }
 }
@@ -172,11 +180,17 @@ impl Prepared {
         for adapter in rpcgate_chains::catalog() {
             let chain = adapter.facts().name.as_str();
             if !chosen::is_replaced(&chosen, chain) && rpcgate_simulate::node(chain, state.seed).is_some() {
-                listeners.push((chain, NodeListener::bind().map_err(DemoError::Listen)?));
+                let http = NodeListener::bind().map_err(DemoError::Listen)?;
+                let grpc = rpcgate_simulate::grpc_descriptors(chain).map(|_| GrpcNodeListener::bind());
+                listeners.push((chain, http, grpc.transpose().map_err(DemoError::Listen)?));
             }
         }
-        let urls: Vec<_> = listeners.iter().map(|(chain, listener)| (*chain, listener.url())).collect();
-        let settings = Settings::new(options, chosen, &dir, &state, &urls)?;
+        let simulated = listeners.iter().map(|(chain, http, grpc)| {
+            let grpc = grpc.as_ref().map(GrpcNodeListener::url);
+            SimulatedNode { chain, url: http.url(), grpc }
+        });
+        let settings = Settings::new(options, chosen, &dir, &state, simulated.collect())?;
+        certificate::ensure(&dir, options.grpc.ip(), SystemClock::new().now())?;
         let config = settings.read()?;
         let step = step_watch::Sender::new("reading what clients submitted");
         Ok(Prepared { dir, state, plan: options.plan, listeners, settings, config, step })
@@ -201,12 +215,20 @@ impl Prepared {
     pub async fn start(self, options: StartOptions) -> Result<Demo, DemoError> {
         let Prepared { dir, mut state, plan, listeners, settings, config, step } = self;
         let clock = options.clock.clone();
-        let mut nodes = Vec::new();
-        for (chain, listener) in listeners {
+        let (mut nodes, mut grpc_nodes) = (Vec::new(), Vec::new());
+        for (chain, listener, grpc) in listeners {
             if let Some(mut node) = rpcgate_simulate::node(chain, state.seed) {
                 let (submissions, past) = Submissions::open(&dir, chain, state.seed)?;
                 node.replay(&past);
-                nodes.push(listener.serve_kept(node, submissions, Dial::new(state.seed), clock.clone()));
+                let server = listener.serve_kept(node, submissions, Dial::new(state.seed), clock.clone());
+                grpc_nodes.extend(grpc.map(|grpc| server.serve_grpc(chain, grpc)));
+                nodes.push(server);
+            }
+        }
+        for adapter in rpcgate_chains::catalog() {
+            let chain = adapter.facts().name.as_str();
+            if let Some(descriptors) = rpcgate_simulate::grpc_descriptors(chain) {
+                dir.write(&welcome::protoset(chain), descriptors)?;
             }
         }
         let enrolment = Enrolment { config: &config, dir: &dir, state: &mut state, plan, now: clock.now() };
@@ -223,12 +245,21 @@ impl Prepared {
                 return Err(error);
             }
         };
-        let sheet = Sheet::new(&config, gateway.addr(), management.addr(), &account);
+        let addresses = Addresses {
+            gateway: gateway.addr(),
+            admin: management.addr(),
+            grpc: gateway.grpc_addr(),
+            grpc_ca: settings
+                .has_own_certificate(&config)
+                .then(|| dir.absolute(certificate::AUTHORITY))
+                .transpose()?,
+        };
+        let sheet = Sheet::new(&config, addresses, &account);
         if let Err(error) = sheet.publish(&dir) {
             tokio::join!(gateway.drain(), management.drain());
             return Err(error.into());
         }
-        Ok(Demo { gateway, management, sheet, tier: account.tier, settings, nodes, dir })
+        Ok(Demo { gateway, management, sheet, tier: account.tier, settings, nodes, grpc_nodes, dir })
     }
 }
 
@@ -267,6 +298,11 @@ impl Demo {
     /// The address where the gateway listens.
     pub fn addr(&self) -> SocketAddr {
         self.gateway.addr()
+    }
+
+    /// The address where the gateway serves gRPC; `None` if it does not.
+    pub fn grpc(&self) -> Option<SocketAddr> {
+        self.gateway.grpc_addr()
     }
 
     /// The address where the management API listens.
@@ -315,7 +351,7 @@ impl Demo {
     /// management API and the nodes. `demo.json` stays.
     pub async fn stop(self) -> Drained {
         let (drained, cut) = tokio::join!(self.gateway.drain(), self.management.drain());
-        drop(self.nodes);
+        drop((self.nodes, self.grpc_nodes));
         Drained { cut: drained.cut + cut }
     }
 }

@@ -2,19 +2,21 @@
 //! everything.
 
 use super::DemoError;
+use super::certificate::{CERTIFICATE, KEY};
 use super::chosen::{self, ChosenNode};
 use super::dir::{Dir, DirError};
 use super::state::DemoState;
 use crate::demo_options::DemoOptions;
 use rpcgate_admin::process::load;
 use rpcgate_admin::store::url_of;
-use rpcgate_core::config::{Config, Setting};
+use rpcgate_core::config::{Config, Setting, Url};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-/// The default addresses of the gateway and the management API.
+/// The default addresses of the gateway, the management API and gRPC.
 const GATEWAY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 const ADMIN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8081);
+const GRPC: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8443);
 /// The names in the demo's folder of the database, of the journal and of the folder for mails.
 const DATABASE: &str = "rpcgate.db";
 const JOURNAL: &str = "journal";
@@ -22,17 +24,30 @@ const OUTBOX: &str = "outbox";
 /// The source of the demo's own settings, as messages name it.
 const OWN: &str = "the demo";
 
+/// A simulated node, as the configuration names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct SimulatedNode {
+    pub(super) chain: &'static str,
+    pub(super) url: String,
+    /// The URL of its gRPC, if it has any.
+    pub(super) grpc: Option<String>,
+}
+
 /// The sources of the configuration, which is read again at each reload.
 #[derive(Debug)]
 pub(super) struct Settings {
     base: Vec<Setting>,
+    /// The setting that keeps the demo's certificate to gRPC. It does not apply to a certificate of the file.
+    grpc_only: Setting,
+    certificate: PathBuf,
+    simulated: Vec<SimulatedNode>,
     flags: Vec<Setting>,
     chosen: Vec<ChosenNode>,
     file: Option<PathBuf>,
 }
 
 impl Settings {
-    /// Settings of a demo in `dir` with the secrets of `state`, whose simulated nodes are at these URLs, by chain.
+    /// Settings of a demo in `dir` with the secrets of `state` and these simulated nodes.
     ///
     /// # Errors
     /// [`DirError`] for a folder whose name cannot be part of a setting.
@@ -41,7 +56,7 @@ impl Settings {
         chosen: Vec<ChosenNode>,
         dir: &Dir,
         state: &DemoState,
-        simulated: &[(&str, String)],
+        simulated: Vec<SimulatedNode>,
     ) -> Result<Settings, DirError> {
         let own = |path: &str, value: String| Setting::new(OWN, path, value);
         // Absolute paths: they name the demo's folder from any working directory.
@@ -50,18 +65,22 @@ impl Settings {
             own("gateway.key_secret", state.key_secret.clone()),
             own("admin.jwt.secret", state.jwt_secret.clone()),
             own("admin.mail.outbox", dir.absolute(OUTBOX)?),
+            own("gateway.tls.cert", dir.absolute(CERTIFICATE)?),
+            own("gateway.tls.key", dir.absolute(KEY)?),
             own("database.url", url_of(database.as_ref())),
             own("journal.dir", journal),
             own("telemetry.log_format", "text".into()),
             // By default the log is quiet, so that the printed lines do not scroll away.
             own("telemetry.log_filter", "warn".into()),
         ];
-        base.extend(simulated.iter().map(|(chain, url)| own(&format!("chains.{chain}.nodes"), url.clone())));
+        let nodes = |node: &SimulatedNode| own(&format!("chains.{}.nodes", node.chain), node.url.clone());
+        base.extend(simulated.iter().map(nodes));
         let mut flags = chosen::flags(&chosen);
         // A default is one of the demo's own settings; a given option is a flag.
         for (option, path, listen, alone) in [
             ("--gateway", "gateway.listen", options.gateway, GATEWAY),
             ("--admin", "admin.listen", options.admin, ADMIN),
+            ("--grpc", "gateway.grpc_listen", options.grpc, GRPC),
         ] {
             if listen == alone {
                 base.push(own(path, listen.to_string()));
@@ -69,14 +88,39 @@ impl Settings {
                 flags.push(Setting::new(option, path, listen.to_string()));
             }
         }
-        Ok(Settings { base, flags, chosen, file: options.config.clone() })
+        let grpc_only = own("gateway.tls.grpc_only", "true".into());
+        let certificate = dir.absolute(CERTIFICATE)?.into();
+        let file = options.config.clone();
+        Ok(Settings { base, grpc_only, certificate, simulated, flags, chosen, file })
     }
 
     /// The configuration as it is now: the file is read again.
     pub(super) fn read(&self) -> Result<Config, DemoError> {
         let mut config = load(self.file.as_deref(), &self.base, &self.flags)?;
+        if self.has_own_certificate(&config) {
+            let base = [&self.base[..], std::slice::from_ref(&self.grpc_only)].concat();
+            config = load(self.file.as_deref(), &base, &self.flags)?;
+        }
+        self.complete_nodes(&mut config);
         chosen::replace_parts(&self.chosen, &mut config)?;
         Ok(config)
+    }
+
+    /// Whether `config` has the certificate that the demo makes, and none of the file.
+    pub(super) fn has_own_certificate(&self, config: &Config) -> bool {
+        config.gateway.tls.cert.as_deref() == Some(&*self.certificate)
+    }
+
+    /// Adds their other addresses to the simulated nodes.
+    fn complete_nodes(&self, config: &mut Config) {
+        for simulated in &self.simulated {
+            let nodes = config.chains.get_mut(simulated.chain).map(|chain| chain.nodes.iter_mut());
+            let of_url = |url: &Url| url.expose() == simulated.url;
+            if let Some(node) = nodes.into_iter().flatten().find(|node| node.url.as_ref().is_some_and(of_url))
+            {
+                node.grpc = simulated.grpc.as_ref().and_then(|grpc| Url::parse(grpc, &["grpc"]).ok());
+            }
+        }
     }
 }
 
@@ -90,7 +134,7 @@ mod tests {
             dir: PathBuf::new(),
             gateway: GATEWAY,
             admin: ADMIN,
-            grpc: GATEWAY,
+            grpc: GRPC,
             nodes: Vec::new(),
             plan: None,
             config: None,
@@ -99,8 +143,17 @@ mod tests {
 
     fn config(options: &DemoOptions, dir: &Dir) -> Config {
         let chosen = options.nodes.iter().map(ChosenNode::new).collect::<Result<_, _>>().unwrap();
-        let simulated = [("eth", "http://s:1".to_owned()), ("btc", "http://s:2".to_owned())];
-        Settings::new(options, chosen, dir, &DemoState::open(dir).unwrap(), &simulated)
+        let node = |chain, url: &str, grpc: Option<&str>| SimulatedNode {
+            chain,
+            url: url.into(),
+            grpc: grpc.map(str::to_owned),
+        };
+        let simulated = vec![
+            node("eth", "http://s:1", None),
+            node("btc", "http://s:2", None),
+            node("tron", "http://s:3", Some("grpc://s:4")),
+        ];
+        Settings::new(options, chosen, dir, &DemoState::open(dir).unwrap(), simulated)
             .unwrap()
             .read()
             .unwrap()
@@ -180,7 +233,50 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let dir = Dir::open(&home.path().join(std::ffi::OsStr::from_bytes(b"d\xff"))).unwrap();
         let state = DemoState::open(&dir).unwrap();
-        let error = Settings::new(&options(), Vec::new(), &dir, &state, &[]).unwrap_err().to_string();
+        let error = Settings::new(&options(), Vec::new(), &dir, &state, Vec::new()).unwrap_err().to_string();
         assert!(error.starts_with("--dir ") && error.contains("not UTF-8"), "{error}");
+    }
+
+    fn grpc(config: &Config) -> Vec<(bool, String)> {
+        let nodes = config.chains["tron"].nodes.iter();
+        let shown = |url: &Option<Url>| url.as_ref().map_or_else(String::new, ToString::to_string);
+        nodes.map(|node| (node.url.is_some(), shown(&node.grpc))).collect()
+    }
+
+    #[test]
+    fn a_simulated_node_has_grpc_until_it_or_this_part_is_replaced() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = Dir::open(home.path()).unwrap();
+        let with = |part: &str, url: &str| {
+            config(&DemoOptions { nodes: vec![("tron".into(), part.into(), url.into())], ..options() }, &dir)
+        };
+        assert_eq!(grpc(&config(&options(), &dir)), [(true, "grpc://s:4".into())]);
+        assert_eq!(grpc(&with("url", "http://r:1")), [(true, String::new())]);
+        let replaced = with("grpc", "grpc://r:2");
+        assert_eq!(grpc(&replaced), [(true, String::new()), (false, "grpc://r:2".into())]);
+    }
+
+    #[test]
+    fn the_certificate_of_the_demo_is_for_grpc_alone_and_one_of_the_file_for_everything() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = Dir::open(home.path()).unwrap();
+        let own = config(&options(), &dir).gateway;
+        assert_eq!(own.tls.pair(), Some((&*dir.file(CERTIFICATE), &*dir.file(KEY))));
+        assert_eq!((own.tls.covers_http(), own.grpc_listen), (false, Some(GRPC)));
+
+        let file = home.path().join("rpcgate.toml");
+        let with_file = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            config(&DemoOptions { config: Some(file.clone()), ..options() }, &dir).gateway
+        };
+        let pair = "cert = \"c.pem\"\nkey = \"k.pem\"\n";
+        let given = with_file(&format!("[gateway]\ngrpc_listen = \"127.0.0.1:1\"\n[gateway.tls]\n{pair}"));
+        assert!(
+            given.tls.covers_http() && given.tls.pair().is_some_and(|(cert, _)| cert == Path::new("c.pem"))
+        );
+        assert_eq!(given.grpc_listen.map(|listen| listen.port()), Some(1));
+        assert!(!with_file(&format!("[gateway.tls]\ngrpc_only = true\n{pair}")).tls.covers_http());
+        let flagged = DemoOptions { grpc: "127.0.0.1:0".parse().unwrap(), ..options() };
+        assert_eq!(config(&flagged, &dir).gateway.grpc_listen.map(|listen| listen.port()), Some(0));
     }
 }

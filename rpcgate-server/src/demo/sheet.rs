@@ -17,6 +17,10 @@ pub const FILE: &str = "demo.json";
 pub(super) struct Sheet {
     /// The gateway's base URL.
     pub(super) gateway: String,
+    /// The URL of gRPC, without a path.
+    pub(super) grpc: Option<String>,
+    /// The certificate that clients of gRPC must trust; `None` if it is a public one.
+    pub(super) grpc_ca: Option<String>,
     /// The management host's base URL.
     pub(super) admin: String,
     /// The login of the account's user.
@@ -40,15 +44,26 @@ impl std::fmt::Debug for Sheet {
     }
 }
 
+/// Where a demo listens.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Addresses {
+    pub(super) gateway: SocketAddr,
+    pub(super) admin: SocketAddr,
+    pub(super) grpc: Option<SocketAddr>,
+    /// The file of the certificate that clients of gRPC must trust; `None` if it is a public one.
+    pub(super) grpc_ca: Option<String>,
+}
+
 impl Sheet {
-    /// The sheet of a gateway that serves `config` at `addr`, and of a management API at `admin`, for the holder of
-    /// `account`.
-    pub(super) fn new(config: &Config, addr: SocketAddr, admin: SocketAddr, account: &Account) -> Sheet {
+    /// The sheet of a demo that serves `config` at these addresses, for the holder of `account`.
+    pub(super) fn new(config: &Config, addresses: Addresses, account: &Account) -> Sheet {
         let scheme = if config.gateway.tls.covers_http() { "https" } else { "http" };
         let nodes = config.chains.iter().filter(|(_, chain)| chain.enabled);
         Sheet {
-            gateway: format!("{scheme}://{}", reachable(addr)),
-            admin: format!("http://{}", reachable(admin)),
+            gateway: format!("{scheme}://{}", reachable(addresses.gateway)),
+            grpc_ca: addresses.grpc_ca.filter(|_| addresses.grpc.is_some()),
+            grpc: addresses.grpc.map(|grpc| format!("https://{}", reachable(grpc))),
+            admin: format!("http://{}", reachable(addresses.admin)),
             owner: account.owner.clone(),
             operator: account.operator.clone(),
             outbox: config.admin.mail.smtp.is_none().then(|| absolute(&config.admin.mail.outbox)),
@@ -64,7 +79,7 @@ impl Sheet {
 
     /// Writes it to `dir`. From then on programs may call.
     pub(super) fn publish(&self, dir: &Dir) -> Result<(), DirError> {
-        dir.write(FILE, &format!("{:#}\n", self.json()))
+        dir.write(FILE, format!("{:#}\n", self.json()))
     }
 
     fn json(&self) -> Value {
@@ -72,8 +87,8 @@ impl Sheet {
         json!({
             "gateway": self.gateway,
             "ws": null,
-            "grpc": null,
-            "grpc_ca": null,
+            "grpc": self.grpc,
+            "grpc_ca": self.grpc_ca,
             "admin": self.admin,
             "dashboard": null,
             "email": self.owner.email,
@@ -163,8 +178,13 @@ mod tests {
             owner: access("a@h"),
             operator: access("b@h"),
         };
-        let (addr, admin) = ("0.0.0.0:80".parse().unwrap(), "[::]:81".parse().unwrap());
-        let whole = Sheet::new(&config, addr, admin, &account);
+        let addresses = Addresses {
+            gateway: "0.0.0.0:80".parse().unwrap(),
+            admin: "[::]:81".parse().unwrap(),
+            grpc: Some("127.0.0.1:82".parse().unwrap()),
+            grpc_ca: Some("/d/ca.pem".into()),
+        };
+        let whole = Sheet::new(&config, addresses.clone(), &account);
         assert!(!format!("{whole:?} {account:?} {:?}", whole.owner).contains("of a@h"));
         let sheet = whole.json();
         let names: Vec<_> = sheet.as_object().unwrap().keys().map(String::as_str).collect();
@@ -201,9 +221,15 @@ mod tests {
         assert_eq!(sheet["pid"], std::process::id());
         let nodes = json!({ "eth": "http://h:1", "btc": "http://us%20er:p%40ss@h:2/wallet" });
         assert_eq!(sheet["nodes"], nodes);
-        for null in ["dashboard", "grpc", "grpc_ca", "ws"] {
+        assert_eq!(
+            (&sheet["grpc"], &sheet["grpc_ca"]),
+            (&json!("https://127.0.0.1:82"), &json!("/d/ca.pem"))
+        );
+        for null in ["dashboard", "ws"] {
             assert!(sheet[null].is_null(), "{null}");
         }
+        let without = Sheet::new(&config, Addresses { grpc: None, ..addresses }, &account).json();
+        assert!(without["grpc"].is_null() && without["grpc_ca"].is_null());
     }
 
     #[test]
@@ -219,8 +245,9 @@ mod tests {
             operator: access,
         };
         let addr = "127.0.0.1:80".parse().unwrap();
+        let addresses = Addresses { gateway: addr, admin: addr, grpc: None, grpc_ca: None };
         let outbox = |settings: &[(&str, &str)]| {
-            Sheet::new(&config(settings), addr, addr, &account).json()["outbox"].clone()
+            Sheet::new(&config(settings), addresses.clone(), &account).json()["outbox"].clone()
         };
         assert!(outbox(&[("admin.mail.smtp", "smtp://h:25")]).is_null());
         let reported = outbox(&[("admin.mail.outbox", "here")]);

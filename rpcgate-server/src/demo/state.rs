@@ -113,7 +113,7 @@ impl DemoState {
             "operator_password": self.operator.password,
             "operator_password_proof": self.operator.proof,
         });
-        Ok(dir.write(FILE, &format!("{value:#}\n"))?)
+        Ok(dir.write(FILE, format!("{value:#}\n"))?)
     }
 
     /// Replaces the API key by another one with an identifier of its own.
@@ -243,7 +243,7 @@ mod tests {
         for gone in ["jwt_secret", "password", "operator_password", "operator_id"] {
             let mut old = whole.clone();
             old.as_object_mut().unwrap().remove(gone);
-            dir.write(FILE, &old.to_string()).unwrap();
+            dir.write(FILE, old.to_string()).unwrap();
             let state = DemoState::open(&dir).unwrap();
             assert_eq!(DemoState::open(&dir).unwrap(), state, "{gone}: it is kept from now on");
             let mut now: Value = serde_json::from_str(&dir.read(FILE).unwrap().unwrap()).unwrap();

@@ -1,6 +1,7 @@
 //! The demo from the view of its user: started, called through its gateway, stopped, started again.
 
 mod account;
+mod grpc;
 mod management;
 mod process;
 mod usage;
@@ -191,7 +192,7 @@ async fn a_second_start_has_the_same_key_ids_and_blocks() {
         let file = demo.file();
         demo.stop().await;
         assert!(file.exists());
-        for changing in ["gateway", "admin", "nodes"] {
+        for changing in ["gateway", "admin", "grpc", "nodes"] {
             sheet[changing] = Value::Null;
         }
         seen.push((sheet, blocks));

@@ -15,6 +15,12 @@ const TOKEN: &str = "0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48";
 /// `totalSupply()`, by the ABI of EIP-20.
 const TOTAL_SUPPLY: &str = "0x18160ddd";
 
+/// A call of a gRPC service for each chain that has any: the method, and the request as JSON.
+const GRPC_CALLS: [(&str, &str, &str); 2] = [
+    ("tron", "protocol.Wallet/GetNowBlock", ""),
+    ("cosmos", "cosmos.bank.v1beta1.Query/SupplyOf", r#"{"denom":"uatom"}"#),
+];
+
 /// The text. Each line that begins with `curl` is a command of its own. Passwords, and node URLs, which may hold some,
 /// are only in the file.
 pub(super) fn text(sheet: &Sheet, plan: &str, file: &Path) -> String {
@@ -48,6 +54,12 @@ pub(super) fn text(sheet: &Sheet, plan: &str, file: &Path) -> String {
         section("Two calls in one batch:", vec![curl(sheet, "-s", SHOWN, &format!("[{block},{balance}]"))]);
         section("A token's total supply, read from its contract:", vec![curl(sheet, "-s", SHOWN, &supply)]);
     }
+    let calls = GRPC_CALLS.iter().filter(|(chain, ..)| served.iter().any(|adapter| path(adapter) == *chain));
+    let calls = calls.filter_map(|call| grpcurl(sheet, call, &file.with_file_name(protoset(call.0))));
+    section(
+        "The same chains over gRPC, with the messages of a file that the demo has written:",
+        calls.collect(),
+    );
     let with_headers = served.first().map(|adapter| head(sheet, "-si", adapter));
     section(
         "With headers: what is left of the plan's windows, the Compute Units charged, X-Cache (HIT when asked twice):",
@@ -61,6 +73,26 @@ pub(super) fn text(sheet: &Sheet, plan: &str, file: &Path) -> String {
     ]);
     lines.push(String::new());
     lines.join("\n")
+}
+
+/// The name of the file in the demo's folder that describes the gRPC services of a chain.
+pub(super) fn protoset(chain: &str) -> String {
+    format!("{chain}.protoset")
+}
+
+/// The command for a gRPC call; `None` if gRPC is not served.
+fn grpcurl(sheet: &Sheet, (_, method, request): &(&str, &str, &str), protoset: &Path) -> Option<String> {
+    let authority = sheet.grpc.as_deref()?.split_once("://")?.1;
+    let trusted = sheet.grpc_ca.as_ref().map(|ca| format!(" -cacert {}", quoted(ca))).unwrap_or_default();
+    let request = if request.is_empty() { String::new() } else { format!(" -d '{request}'") };
+    let (protoset, key) = (quoted(&protoset.display().to_string()), &sheet.api_key);
+    Some(format!("grpcurl{trusted} -protoset {protoset} -H 'apikey: {key}'{request} {authority} {method}"))
+}
+
+/// A path as a word of a shell's command.
+fn quoted(path: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    if path.chars().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', "'\\''")) }
 }
 
 fn path(adapter: &Arc<dyn Adapter>) -> &'static str {
@@ -104,6 +136,8 @@ mod tests {
     fn sheet(chains: &[&str]) -> Sheet {
         Sheet {
             gateway: "http://127.0.0.1:8080".into(),
+            grpc: Some("https://127.0.0.1:8443".into()),
+            grpc_ca: Some("/a demo/ca.pem".into()),
             admin: "http://127.0.0.1:8081".into(),
             owner: SignedIn { email: "a@h".into(), password: "secret".into() },
             operator: SignedIn { email: "b@h".into(), password: "secret".into() },
@@ -149,5 +183,32 @@ mod tests {
     #[test]
     fn without_chains_there_is_nothing_to_paste() {
         assert!(!super::text(&sheet(&[]), "free", Path::new("d")).contains("curl"));
+    }
+
+    #[test]
+    fn a_chain_with_grpc_has_a_line_for_it() {
+        let lines = |sheet: &Sheet| {
+            let text = super::text(sheet, "free", Path::new("d/demo.json"));
+            text.lines().filter(|line| line.starts_with("grpcurl")).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let mut sheet = sheet(&["eth", "cosmos", "tron"]);
+        let start = "grpcurl -cacert '/a demo/ca.pem' -protoset d/";
+        assert_eq!(
+            lines(&sheet),
+            [
+                format!(
+                    "{start}tron.protoset -H 'apikey: rpcg_x' 127.0.0.1:8443 protocol.Wallet/GetNowBlock"
+                ),
+                format!(
+                    "{start}cosmos.protoset -H 'apikey: rpcg_x' -d '{{\"denom\":\"uatom\"}}' 127.0.0.1:8443 \
+                     cosmos.bank.v1beta1.Query/SupplyOf"
+                ),
+            ]
+        );
+        sheet.grpc_ca = None;
+        assert!(lines(&sheet)[0].starts_with("grpcurl -protoset "));
+        sheet.grpc = None;
+        assert!(lines(&sheet).is_empty());
+        assert_eq!(quoted("it's"), r"'it'\''s'");
     }
 }

@@ -56,7 +56,10 @@ impl Process {
             }
         }
         command
-            .env(OPTIONS, format!("--dir {DIR} --gateway 127.0.0.1:0 --admin 127.0.0.1:0{more}"))
+            .env(
+                OPTIONS,
+                format!("--dir {DIR} --gateway 127.0.0.1:0 --admin 127.0.0.1:0 --grpc 127.0.0.1:0{more}"),
+            )
             .current_dir(home);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(reported);
         Process { child: command.spawn().unwrap(), dir: home.join(DIR) }
