@@ -130,7 +130,8 @@ impl Parts {
 }
 
 /// All layers of a WebSocket stream: its handshake passes them, and each of its messages the [`MessageStack`].
-pub type WebSocketStack = Respond<AdmissionStack<OpenStreamService>>;
+pub type WebSocketStack =
+    Respond<AdmissionStack<OpenStreamService<HandshakeStack<Admitted>, MessageStack<Forward>>>>;
 
 /// All layers of a gRPC call.
 pub type GrpcStack = GrpcService<AdmissionStack<Admit>, CallStack<Pass>>;

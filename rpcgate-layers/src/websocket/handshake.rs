@@ -1,7 +1,7 @@
 //! The end of the admission of handshakes: opens a stream to a node, then answers the client.
 
 use super::limits::StreamLimits;
-use super::messages::{Forward, MessageRules, Messages};
+use super::messages::{DecideCalls, MessageRules, Messages};
 use super::open_streams::OpenStreams;
 use super::run::OpenStream;
 use crate::call::join::join;
@@ -10,11 +10,10 @@ use crate::nodes::error::NodeRequestError;
 use crate::request::authenticate::key_of;
 use crate::request::message::{Authenticated, PendingResponse};
 use crate::spawn::Spawn;
-use crate::stack::{HandshakeStack, MessageStack};
 use crate::transport::ws::{BadHandshake, ClientHandshake};
 use arc_swap::ArcSwap;
 use futures_util::future::BoxFuture;
-use http::{HeaderMap, StatusCode};
+use http::HeaderMap;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use rpcgate_core::call::{Call, CallState, Calls, Entry, Payload, Served, Settled};
@@ -64,30 +63,34 @@ pub(crate) struct StreamContext {
 }
 
 /// Opens streams: the innermost service of the [WebSocket stack](crate::stack::websocket_stack).
+///
+/// `H` are the layers that see a handshake, and `M` those that see the calls in a message.
 #[derive(Clone, Debug)]
-pub struct OpenStreamService {
-    handshakes: HandshakeStack<Admitted>,
-    messages: MessageStack<Forward>,
+pub struct OpenStreamService<H, M> {
+    handshakes: H,
+    messages: M,
     context: Arc<StreamContext>,
 }
 
-impl OpenStreamService {
-    pub(crate) fn new(
-        handshakes: HandshakeStack<Admitted>,
-        messages: MessageStack<Forward>,
-        context: StreamContext,
-    ) -> Self {
+impl<H, M> OpenStreamService<H, M> {
+    pub(crate) fn new(handshakes: H, messages: M, context: StreamContext) -> Self {
         OpenStreamService { handshakes, messages, context: Arc::new(context) }
     }
 }
 
-impl<B: Send + 'static> Service<Authenticated<B>> for OpenStreamService {
+impl<B, H, M> Service<Authenticated<B>> for OpenStreamService<H, M>
+where
+    B: Send + 'static,
+    H: Service<Calls, Response = Calls<Served>, Error = Infallible>,
+    H::Future: Send + 'static,
+    M: DecideCalls + Clone + 'static,
+{
     type Response = PendingResponse;
     type Error = Infallible;
     type Future = BoxFuture<'static, Result<PendingResponse, Infallible>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Service::<Calls>::poll_ready(&mut self.handshakes, cx)
+        self.handshakes.poll_ready(cx)
     }
 
     fn call(&mut self, known: Authenticated<B>) -> Self::Future {
@@ -105,7 +108,7 @@ impl<B: Send + 'static> Service<Authenticated<B>> for OpenStreamService {
         drop(request);
         tally.entries.push(Entry::open(Call::unread(Payload::Unread)));
         let passing = self.handshakes.call(Calls::new(tally));
-        let (context, messages) = (self.context.clone(), self.messages.clone());
+        let (context, messages) = (self.context.clone(), Box::new(self.messages.clone()));
         Box::pin(async move {
             let Ok(calls) = passing.await;
             let opening = Opening { handshake, key, upgrade, messages, context };
@@ -126,7 +129,7 @@ struct Opening {
     handshake: ClientHandshake,
     key: Option<Box<str>>,
     upgrade: OnUpgrade,
-    messages: MessageStack<Forward>,
+    messages: Box<dyn DecideCalls>,
     context: Arc<StreamContext>,
 }
 
@@ -205,7 +208,7 @@ fn failed(mut tally: Box<Tally>, fault: Fault) -> PendingResponse {
         entry.bytes_out = body.len() as u32;
     }
     PendingResponse {
-        status: StatusCode::BAD_GATEWAY,
+        status: BackendFailure.status(Dialect::Rest),
         headers: HeaderMap::new(),
         body: body.into(),
         tally: Some(tally),

@@ -4,7 +4,6 @@
 use super::open_streams::KeyStreams;
 use super::pending::{PendingCalls, SentMessage};
 use crate::call::batch::read_calls;
-use crate::stack::MessageStack;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -41,6 +40,22 @@ impl Service<Calls<Opened>> for Forward {
     }
 }
 
+/// The layers that decide about the calls of one stream.
+pub trait DecideCalls: Send {
+    /// Refuses the calls that may not pass; `None` if the layers would have to wait, which those of a stream do not.
+    fn decide(&mut self, calls: Calls) -> Option<Calls<Opened>>;
+}
+
+impl<S> DecideCalls for S
+where
+    S: Service<Calls, Response = Calls<Opened>, Error = Infallible> + Send,
+{
+    fn decide(&mut self, calls: Calls) -> Option<Calls<Opened>> {
+        let decided = self.call(calls).now_or_never()?;
+        decided.ok()
+    }
+}
+
 /// What all streams share that decide about messages.
 #[derive(Clone, Debug)]
 pub(crate) struct MessageRules {
@@ -72,7 +87,7 @@ pub(super) enum ToNode {
 pub(super) struct Messages {
     pub(super) stream: StreamTally,
     pending: PendingCalls,
-    stack: MessageStack<Forward>,
+    layers: Box<dyn DecideCalls>,
     rules: MessageRules,
     /// The second of the last call, and the calls in it.
     rate: (u64, u32),
@@ -80,8 +95,8 @@ pub(super) struct Messages {
 
 impl Messages {
     /// The messages of `stream`.
-    pub(super) fn new(stream: StreamTally, stack: MessageStack<Forward>, rules: MessageRules) -> Self {
-        Messages { stream, pending: PendingCalls::default(), stack, rules, rate: (0, 0) }
+    pub(super) fn new(stream: StreamTally, layers: Box<dyn DecideCalls>, rules: MessageRules) -> Self {
+        Messages { stream, pending: PendingCalls::default(), layers, rules, rate: (0, 0) }
     }
 
     /// Decides about a message of the client, whose caller is in `key` by now.
@@ -120,8 +135,7 @@ impl Messages {
             }
         }
         self.hold_rate(&mut tally);
-        // The stack has no layer that waits.
-        let Some(Ok(calls)) = self.stack.call(Calls::new(tally)).now_or_never() else {
+        let Some(calls) = self.layers.decide(Calls::new(tally)) else {
             return Verdict::default();
         };
         self.forward(calls.into_tally())

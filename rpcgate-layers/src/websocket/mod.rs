@@ -36,6 +36,6 @@ pub use close::CloseReason;
 pub(crate) use handshake::StreamContext;
 pub use handshake::{Admitted, OpenStreamService};
 pub use limits::StreamLimits;
-pub use messages::Forward;
 pub(crate) use messages::MessageRules;
+pub use messages::{DecideCalls, Forward};
 pub use open_streams::OpenStreams;
