@@ -10,16 +10,12 @@
 
 use arc_swap::ArcSwap;
 use axum::{Router, routing::get};
-use rpcgate_core::backend::counters::MemoryCounters;
-use rpcgate_core::backend::usage_sink::MemoryUsageSink;
-use rpcgate_core::chain::Chains;
-use rpcgate_core::prelude::*;
-use rpcgate_core::tally::{Accounting, Transport};
+use rpcgate_core::backend::{counters::MemoryCounters, usage_sink::MemoryUsageSink};
+use rpcgate_core::{chain::Chains, prelude::*, tally::Accounting, tally::Transport};
 use rpcgate_examples::{BoxError, key};
-use rpcgate_layers::gateway::Housekeeping;
 use rpcgate_layers::nodes::{NodeConfig, NodeUrl, Pool, PoolLimits, Pools};
 use rpcgate_layers::stack::{Parts, websocket_stack};
-use rpcgate_layers::websocket::StreamLimits;
+use rpcgate_layers::{gateway::Housekeeping, websocket::StreamLimits};
 use std::sync::Arc;
 
 /// The application: pages of its own, and the streams of one chain.
