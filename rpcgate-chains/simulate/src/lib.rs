@@ -43,6 +43,7 @@ mod json_rpc;
 mod near;
 mod rest;
 mod seed;
+mod solana;
 mod stream;
 mod submission;
 mod sui;
@@ -64,6 +65,7 @@ pub use grpc::GrpcFailure;
 use grpc::schema::Schema;
 pub use near::NearNode;
 use rpcgate_core::clock::Time;
+pub use solana::SolanaNode;
 pub use stream::{SimulatedStreamId, SimulatedStreams, StreamDial, StreamDisturbance, StreamFate};
 pub use submission::{NoSubmission, SUBMISSION_BYTES, SUBMISSIONS, Submission};
 pub use sui::SuiNode;
@@ -183,6 +185,7 @@ pub fn node(chain: &str, seed: u64) -> Option<Box<dyn Simulated>> {
         "sui" => Box::new(SuiNode::new(seed)),
         "cardano" => Box::new(CardanoNode::new(seed)),
         "ton" => Box::new(TonNode::new(seed)),
+        "solana" => Box::new(SolanaNode::new(seed)),
         _ => Box::new(UtxoNode::new(chain, seed)?),
     })
 }

@@ -1,0 +1,254 @@
+//! Solana's publish and subscribe API: slots, roots, accounts, programs, logs and signatures. The subscriptions that a
+//! validator has switched off by default (blocks, votes, updates of slots) are missing here too.
+
+use super::SolanaNode;
+use super::chain::{Chain, Commitment, Key, SYSTEM, TransactionSignature, base58, from_base58};
+use super::method::{Encoding, commitment, invalid, key, parameter};
+use crate::barter::Turn;
+use crate::envelope::{Fault, Request};
+use crate::json::{Json, object};
+use crate::stream::{PUSHES, SUBSCRIPTIONS, Sessions, StreamCall, StreamNode, StreamRpc, TOLD, answer};
+use rpcgate_core::clock::Time;
+use serde_json::Value;
+
+/// The subscriptions of one client.
+#[derive(Debug, Default)]
+pub(crate) struct Session {
+    open: Vec<Subscription>,
+}
+
+#[derive(Debug)]
+struct Subscription {
+    id: u64,
+    subject: Subject,
+    commitment: Commitment,
+    /// The newest slot of which the client was told.
+    told: u64,
+    /// Whether it ends with the message that was told last.
+    is_over: bool,
+}
+
+/// The subject of a subscription.
+#[derive(Debug)]
+enum Subject {
+    Slot,
+    Root,
+    Account(Key, Encoding),
+    /// The accounts of a program, if their filters can match: plain accounts have no data.
+    Program {
+        is_system: bool,
+        encoding: Encoding,
+    },
+    /// The logs of all transactions, or of those that mention an account.
+    Logs(Option<Key>),
+    Signature(TransactionSignature),
+}
+
+impl Subject {
+    /// The subject and the name of the notification of a `…Subscribe`; `None` for any other method.
+    fn read(method: &str, params: &Value) -> Result<Option<Self>, Fault> {
+        let first = parameter(params, 0);
+        let options = parameter(params, 1);
+        if matches!(method, "accountSubscribe" | "programSubscribe" | "logsSubscribe" | "signatureSubscribe")
+            && first.is_null()
+        {
+            return Err(invalid("`params` should have at least 1 argument(s)"));
+        }
+        Ok(Some(match method {
+            "slotSubscribe" => Subject::Slot,
+            "rootSubscribe" => Subject::Root,
+            "accountSubscribe" => Subject::Account(key(first)?, Encoding::read(options)?),
+            "programSubscribe" => {
+                let filters = options["filters"].as_array().cloned().unwrap_or_default();
+                let matches = filters.iter().all(|filter| filter["dataSize"] == 0);
+                Subject::Program {
+                    is_system: key(first)? == SYSTEM && matches,
+                    encoding: Encoding::read(options)?,
+                }
+            }
+            "logsSubscribe" => match first {
+                Value::String(name) if matches!(name.as_str(), "all" | "allWithVotes") => Subject::Logs(None),
+                Value::Object(filter) => {
+                    match filter.get("mentions").and_then(Value::as_array).map(Vec::as_slice) {
+                        Some([one]) => Subject::Logs(Some(key(one)?)),
+                        _ => return Err(invalid("Invalid Request: Only 1 address supported")),
+                    }
+                }
+                _ => return Err(invalid("Invalid params: unknown variant of a filter of logs.")),
+            },
+            "signatureSubscribe" => {
+                let signature = first.as_str().and_then(from_base58);
+                Subject::Signature(signature.ok_or_else(|| invalid("Invalid param: WrongSize"))?)
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn notification(&self) -> &'static str {
+        match self {
+            Subject::Slot => "slotNotification",
+            Subject::Root => "rootNotification",
+            Subject::Account(..) => "accountNotification",
+            Subject::Program { .. } => "programNotification",
+            Subject::Logs(_) => "logsNotification",
+            Subject::Signature(_) => "signatureNotification",
+        }
+    }
+}
+
+/// What a client is told with the slot that it belongs to.
+fn in_context(slot: u64, value: Json) -> Json {
+    object! { "context": object! { "slot": slot }, "value": value }
+}
+
+impl Chain {
+    fn concerns(&self, turn: Turn, key: &Key) -> bool {
+        [turn.payer, turn.payee].iter().any(|n| self.resident(*n) == *key)
+    }
+
+    /// What a client is told of a slot.
+    fn of_slot(&self, subject: &Subject, slot: u64) -> Vec<Json> {
+        match subject {
+            Subject::Slot => {
+                let root = slot - Commitment::Finalized.lag();
+                vec![object! { "parent": slot - 1, "root": root, "slot": slot }]
+            }
+            Subject::Root => vec![slot.into()],
+            Subject::Account(key, encoding) => {
+                let is_changed = self.turns(slot).any(|turn| self.concerns(turn, key));
+                let account = is_changed.then(|| self.account(key, slot, *encoding)).flatten();
+                account.map(|account| in_context(slot, account)).into_iter().collect()
+            }
+            Subject::Program { is_system: false, .. } => Vec::new(),
+            Subject::Program { is_system: true, encoding } => {
+                let changed = self.turns(slot).flat_map(|turn| [turn.payer, turn.payee]);
+                let shown = changed.filter_map(|n| {
+                    let key = self.resident(n);
+                    let account = self.account(&key, slot, *encoding)?;
+                    Some(in_context(slot, object! { "pubkey": base58(&key), "account": account }))
+                });
+                shown.collect()
+            }
+            Subject::Logs(mentioned) => {
+                let turns = self.turns(slot);
+                let turns = turns
+                    .filter(|turn| mentioned.is_none_or(|key| key == SYSTEM || self.concerns(*turn, &key)));
+                let shown = turns.map(|turn| {
+                    let program = base58(&SYSTEM);
+                    let logs =
+                        vec![format!("Program {program} invoke [1]"), format!("Program {program} success")];
+                    let value = object! {
+                        "signature": base58(&self.signature(turn)), "err": Json::Null, "logs": logs,
+                    };
+                    in_context(slot, value)
+                });
+                shown.collect()
+            }
+            Subject::Signature(signature) => {
+                let is_there = self.slot_of(signature).is_some_and(|sent| sent <= slot);
+                if is_there { vec![in_context(slot, object! { "err": Json::Null })] } else { Vec::new() }
+            }
+        }
+    }
+}
+
+impl SolanaNode {
+    fn subscribe(&mut self, session: &mut Session, subject: Subject, params: &Value) -> Result<Json, Fault> {
+        let commitment = match subject {
+            Subject::Slot => Commitment::Processed,
+            Subject::Root => Commitment::Finalized,
+            _ => commitment(parameter(params, 1))?,
+        };
+        if session.open.len() >= SUBSCRIPTIONS {
+            return Err(Fault::new(
+                -32603,
+                "Internal error: Subscription refused. Node subscription limit reached",
+            ));
+        }
+        self.subscribed += 1;
+        // A transaction that is there already is told at once.
+        let is_past = matches!(subject, Subject::Signature(_));
+        let told = self.chain.head - commitment.lag() - u64::from(is_past);
+        let id = self.subscribed;
+        session.open.push(Subscription { id, subject, commitment, told, is_over: false });
+        Ok(id.into())
+    }
+}
+
+impl StreamRpc for SolanaNode {
+    fn stream_call(
+        &mut self,
+        session: &mut Session,
+        _: &Request,
+        method: &str,
+        params: Value,
+        _: Time,
+    ) -> StreamCall<Fault> {
+        match Subject::read(method, &params) {
+            Err(fault) => return StreamCall::Answer(Err(fault)),
+            Ok(Some(subject)) => return StreamCall::Answer(self.subscribe(session, subject, &params)),
+            Ok(None) => {}
+        }
+        let kind = method.strip_suffix("Unsubscribe");
+        let Some(kind @ ("slot" | "root" | "account" | "program" | "logs" | "signature")) = kind else {
+            return StreamCall::Ordinary(params);
+        };
+        let notification = format!("{kind}Notification");
+        let place = session
+            .open
+            .iter()
+            .position(|open| parameter(&params, 0) == open.id && open.subject.notification() == notification);
+        StreamCall::Answer(match place {
+            Some(place) => {
+                session.open.remove(place);
+                Ok(true.into())
+            }
+            None => Err(invalid("Invalid subscription id.")),
+        })
+    }
+}
+
+impl StreamNode for SolanaNode {
+    type Session = Session;
+
+    fn sessions(&mut self) -> &mut Sessions<Session> {
+        &mut self.sessions
+    }
+
+    fn receive(&mut self, session: &mut Session, message: &[u8], now: Time, out: &mut Vec<String>) {
+        self.chain.advance(now);
+        answer(self, session, message, now, out);
+    }
+
+    fn push(&mut self, session: &mut Session, now: Time, out: &mut Vec<String>) {
+        self.chain.advance(now);
+        let chain = &self.chain;
+        let newest = |commitment: Commitment| chain.head - commitment.lag();
+        while out.len() < PUSHES {
+            let behind = session.open.iter_mut().filter(|open| open.told < newest(open.commitment));
+            let Some(open) = behind.min_by_key(|open| open.told) else { break };
+            open.told = open.told.max(newest(open.commitment).saturating_sub(TOLD)) + 1;
+            for result in chain.of_slot(&open.subject, open.told) {
+                let params = object! { "result": result, "subscription": open.id };
+                let method = open.subject.notification();
+                out.push(object! { "jsonrpc": "2.0", "method": method, "params": params }.text());
+                // A signature is told once.
+                open.is_over = matches!(open.subject, Subject::Signature(_));
+            }
+            session.open.retain(|open| !open.is_over);
+        }
+    }
+
+    fn next_push(&mut self, session: &Session, now: Time) -> Option<Time> {
+        let head = self.chain.slot_at(now);
+        let next = session.open.iter().map(|open| open.told + open.commitment.lag() + 1).min()?;
+        Some(if next <= head { now } else { self.chain.time(next) })
+    }
+
+    fn rewind(&mut self, session: &mut Session) {
+        let head = self.chain.head;
+        for open in &mut session.open {
+            open.told = open.told.min(head - open.commitment.lag()) - 1;
+        }
+    }
+}

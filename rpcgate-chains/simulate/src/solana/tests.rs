@@ -1,0 +1,157 @@
+use super::chain::{base58, from_base58};
+use crate::SimulatedRequest;
+use crate::golden::{NOW, post};
+use crate::stream::SUBSCRIPTIONS;
+use crate::stream::client::Client;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const SYSTEM: &str = "11111111111111111111111111111111";
+
+#[expect(clippy::needless_pass_by_value, reason = "callers write their parameters in place")]
+fn call(method: &str, params: Value) -> Value {
+    json!({ "jsonrpc": "2.0", "id": "7", "method": method, "params": params })
+}
+
+#[track_caller]
+fn result(client: &mut Client, method: &str, params: Value) -> Value {
+    let answer = client.ask(call(method, params));
+    assert!(answer["id"] == "7" && answer.get("error").is_none(), "{method}: {answer}");
+    answer["result"].clone()
+}
+
+#[track_caller]
+fn told<'a>(message: &'a Value, method: &str, id: &Value) -> &'a Value {
+    assert_eq!((&message["method"], &message["params"]["subscription"]), (&json!(method), id), "{message}");
+    &message["params"]["result"]
+}
+
+#[test]
+fn slots_and_roots_are_told_several_times_a_second() {
+    let mut client = Client::of("solana");
+    let slots = result(&mut client, "slotSubscribe", json!([]));
+    let mut slot =
+        result(&mut client, "getSlot", json!([{ "commitment": "processed" }])).as_u64().expect("a slot");
+    let start = client.now;
+    for _ in 0..20 {
+        let pushed = client.wait();
+        slot += 1;
+        let expected = json!({ "parent": slot - 1, "root": slot - 31, "slot": slot });
+        assert_eq!(told(&pushed[0], "slotNotification", &slots), &expected);
+    }
+    assert!(client.now.since(start) < Duration::from_secs(9));
+    assert_eq!(result(&mut client, "slotUnsubscribe", json!([slots])), true);
+    let roots = result(&mut client, "rootSubscribe", Value::Null);
+    assert_ne!(roots, slots);
+    let pushed = client.wait();
+    assert_eq!(told(&pushed[0], "rootNotification", &roots), &json!(slot + 1 - 31));
+    assert_eq!(result(&mut client, "getSlot", json!([])), json!(slot + 1 - 31));
+}
+
+#[test]
+fn a_transfer_is_told_by_its_logs_its_accounts_and_its_signature() {
+    let mut client = Client::of("solana");
+    let processed = json!({ "commitment": "processed", "encoding": "base64" });
+    let logs = result(&mut client, "logsSubscribe", json!(["all", processed]));
+    let program = result(&mut client, "programSubscribe", json!([SYSTEM, processed]));
+    let pushed = client.wait();
+    let of = |method: &str| pushed.iter().filter(|one| one["method"] == method).cloned().collect::<Vec<_>>();
+    let (first, changed) = (&of("logsNotification")[0], &of("programNotification")[0]);
+    let (first, changed) =
+        (told(first, "logsNotification", &logs), told(changed, "programNotification", &program));
+    let signature = first["value"]["signature"].clone();
+    assert_eq!(
+        (&first["value"]["err"], first["value"]["logs"].as_array().map(Vec::len)),
+        (&Value::Null, Some(2))
+    );
+    let (key, account) = (&changed["value"]["pubkey"], &changed["value"]["account"]);
+    let shown = result(&mut client, "getAccountInfo", json!([key, processed]));
+    assert_eq!(&shown["value"], account);
+    assert_eq!(result(&mut client, "getBalance", json!([key, processed]))["value"], account["lamports"]);
+    for id in [(&logs, "logsUnsubscribe"), (&program, "programUnsubscribe")] {
+        result(&mut client, id.1, json!([id.0]));
+    }
+    // The account is told of when it changes again.
+    let watched = result(&mut client, "accountSubscribe", json!([key, processed]));
+    let mentioned = result(&mut client, "logsSubscribe", json!([{ "mentions": [key] }, processed]));
+    let pushed = client.wait();
+    let value = &told(&pushed[0], "accountNotification", &watched)["value"];
+    assert_ne!(value["lamports"], account["lamports"]);
+    assert_eq!(value["data"], json!(["", "base64"]));
+    told(&pushed[1], "logsNotification", &mentioned);
+    result(&mut client, "accountUnsubscribe", json!([watched]));
+    result(&mut client, "logsUnsubscribe", json!([mentioned]));
+    // A signature is told at its commitment, once.
+    let status = result(&mut client, "getSignatureStatuses", json!([[signature]]))["value"][0].clone();
+    let sent = status["slot"].as_u64().expect("a slot");
+    let confirmed =
+        result(&mut client, "signatureSubscribe", json!([signature, { "commitment": "finalized" }]));
+    let pushed = client.wait();
+    let finalized = told(&pushed[0], "signatureNotification", &confirmed);
+    assert_eq!(finalized["value"], json!({ "err": null }));
+    assert!(finalized["context"]["slot"].as_u64() >= Some(sent));
+    assert!(!client.is_waiting());
+    assert_eq!(
+        result(&mut client, "getSignatureStatuses", json!([[signature]]))["value"][0]["confirmationStatus"],
+        "finalized"
+    );
+}
+
+#[test]
+fn a_ping_without_an_id_is_harmless() {
+    let mut client = Client::of("solana");
+    assert!(client.say(r#"{"jsonrpc":"2.0","method":"ping"}"#).is_empty());
+    assert_eq!(client.ask(call("ping", Value::Null))["error"]["code"], -32601);
+    assert_eq!(result(&mut client, "getHealth", Value::Null), "ok");
+}
+
+#[test]
+fn what_cannot_be_subscribed_to_is_refused_and_subscriptions_are_bounded() {
+    let mut client = Client::of("solana");
+    for (method, params, code) in [
+        ("accountSubscribe", json!([]), -32602),
+        ("accountSubscribe", json!(["0"]), -32602),
+        ("accountSubscribe", json!([SYSTEM, { "encoding": "x" }]), -32602),
+        ("accountSubscribe", json!([SYSTEM, { "commitment": "max" }]), -32602),
+        ("logsSubscribe", json!(["some"]), -32602),
+        ("logsSubscribe", json!([{ "mentions": [] }]), -32602),
+        ("signatureSubscribe", json!([SYSTEM]), -32602),
+        ("slotUnsubscribe", json!([9]), -32602),
+        ("blockSubscribe", json!(["all"]), -32601),
+    ] {
+        assert_eq!(client.ask(call(method, params.clone()))["error"]["code"], code, "{method} {params}");
+    }
+    assert_eq!(client.say("{nope")[0]["error"]["code"], -32700);
+    for _ in 0..SUBSCRIPTIONS {
+        result(&mut client, "slotSubscribe", json!([]));
+    }
+    assert_eq!(client.ask(call("slotSubscribe", json!([])))["error"]["code"], -32603);
+}
+
+#[test]
+fn calls_are_answered_over_http_and_in_batches_too() {
+    let mut client = Client::of("solana");
+    for (method, params) in [
+        ("getVersion", json!([])),
+        ("getLatestBlockhash", json!([{ "commitment": "confirmed" }])),
+        ("getEpochInfo", json!([])),
+        ("getBlockTime", json!([390_000_000])),
+        ("getMinimumBalanceForRentExemption", json!([0])),
+        ("getBalance", json!([SYSTEM])),
+    ] {
+        let text = call(method, params).to_string();
+        let (status, body) = post(&mut *client.node, &text, NOW);
+        let http: Value = serde_json::from_str(&body).expect("JSON");
+        assert!(status == 200 && http["result"].is_object() || http["result"].is_u64(), "{http}");
+        assert_eq!(client.say(&text), [http]);
+    }
+    let hash = result(&mut client, "getLatestBlockhash", json!([]))["value"]["blockhash"].clone();
+    let hash: [u8; 32] = from_base58(hash.as_str().expect("a text")).expect("32 bytes");
+    assert_eq!(base58(&hash).len(), base58(&hash).trim().len());
+    let answers =
+        client.say(r#"[{"id":1,"method":"getSlot"},{"method":"ping"},{"id":2,"method":"slotSubscribe"}]"#);
+    assert_eq!(answers[0].as_array().map(Vec::len), Some(2));
+    let request = SimulatedRequest { method: &http::Method::GET, path: "/health", body: b"" };
+    assert_eq!(client.node.handle(&request, NOW).body, b"ok");
+    assert_eq!(client.node.height(NOW), answers[0][0]["result"].as_u64().expect("a slot") + 31);
+}
