@@ -41,6 +41,7 @@ use rpcgate_admin::management::app_state::AppStateError;
 use rpcgate_admin::management::identity::password::PasswordError;
 use rpcgate_admin::process::Failure;
 use rpcgate_admin::store::{NodeState, StoreError};
+use rpcgate_core::adapter::Adapter;
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::config::{Config, ConfigErrors, LoadError};
 use rpcgate_core::plan::Tier;
@@ -64,7 +65,7 @@ pub struct Prepared {
     dir: Dir,
     state: DemoState,
     plan: Option<Tier>,
-    listeners: Vec<(&'static str, NodeListener, Option<GrpcNodeListener>)>,
+    listeners: Vec<(Arc<dyn Adapter>, NodeListener, Option<GrpcNodeListener>)>,
     settings: Settings,
     config: Config,
     step: step_watch::Sender<&'static str>,
@@ -182,12 +183,18 @@ impl Prepared {
             if !chosen::is_replaced(&chosen, chain) && rpcgate_simulate::node(chain, state.seed).is_some() {
                 let http = NodeListener::bind().map_err(DemoError::Listen)?;
                 let grpc = rpcgate_simulate::grpc_descriptors(chain).map(|_| GrpcNodeListener::bind());
-                listeners.push((chain, http, grpc.transpose().map_err(DemoError::Listen)?));
+                listeners.push((adapter, http, grpc.transpose().map_err(DemoError::Listen)?));
             }
         }
-        let simulated = listeners.iter().map(|(chain, http, grpc)| {
-            let grpc = grpc.as_ref().map(GrpcNodeListener::url);
-            SimulatedNode { chain, url: http.url(), grpc }
+        let simulated = listeners.iter().map(|(adapter, http, grpc)| {
+            let facts = adapter.facts();
+            let (url, ws, grpc) = (http.url(), http.ws_url(), grpc.as_ref().map(GrpcNodeListener::url));
+            let chain = facts.name.as_str();
+            if facts.https {
+                SimulatedNode { chain, url, ws: facts.ws.then_some(ws), grpc }
+            } else {
+                SimulatedNode { chain, url: ws, ws: None, grpc }
+            }
         });
         let settings = Settings::new(options, chosen, &dir, &state, simulated.collect())?;
         certificate::ensure(&dir, options.grpc.ip(), SystemClock::new().now())?;
@@ -216,7 +223,8 @@ impl Prepared {
         let Prepared { dir, mut state, plan, listeners, settings, config, step } = self;
         let clock = options.clock.clone();
         let (mut nodes, mut grpc_nodes) = (Vec::new(), Vec::new());
-        for (chain, listener, grpc) in listeners {
+        for (adapter, listener, grpc) in listeners {
+            let chain = adapter.facts().name.as_str();
             if let Some(mut node) = rpcgate_simulate::node(chain, state.seed) {
                 let (submissions, past) = Submissions::open(&dir, chain, state.seed)?;
                 node.replay(&past);
@@ -318,7 +326,8 @@ impl Demo {
     /// Status of the nodes that are not simulated.
     pub fn real_nodes(&self) -> Vec<NodeState> {
         let is_simulated = |node: &str| {
-            self.nodes.iter().any(|server| server.url() == node.strip_suffix('/').unwrap_or(node))
+            let url = node.strip_suffix('/').unwrap_or(node);
+            self.nodes.iter().any(|server| [server.url(), server.ws_url()].contains(&url))
         };
         self.gateway.nodes().into_iter().filter(|state| !is_simulated(&state.node)).collect()
     }

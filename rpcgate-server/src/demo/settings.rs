@@ -28,7 +28,10 @@ const OWN: &str = "the demo";
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct SimulatedNode {
     pub(super) chain: &'static str,
+    /// Its URL for HTTP; for a chain that is a stream alone, that of its WebSocket.
     pub(super) url: String,
+    /// The URL of its WebSocket, if it has one beside HTTP.
+    pub(super) ws: Option<String>,
     /// The URL of its gRPC, if it has any.
     pub(super) grpc: Option<String>,
 }
@@ -118,6 +121,7 @@ impl Settings {
             let of_url = |url: &Url| url.expose() == simulated.url;
             if let Some(node) = nodes.into_iter().flatten().find(|node| node.url.as_ref().is_some_and(of_url))
             {
+                node.ws = simulated.ws.as_ref().and_then(|ws| Url::parse(ws, &["ws"]).ok());
                 node.grpc = simulated.grpc.as_ref().and_then(|grpc| Url::parse(grpc, &["grpc"]).ok());
             }
         }
@@ -143,15 +147,17 @@ mod tests {
 
     fn config(options: &DemoOptions, dir: &Dir) -> Config {
         let chosen = options.nodes.iter().map(ChosenNode::new).collect::<Result<_, _>>().unwrap();
-        let node = |chain, url: &str, grpc: Option<&str>| SimulatedNode {
+        let node = |chain, url: &str, ws: Option<&str>, grpc: Option<&str>| SimulatedNode {
             chain,
             url: url.into(),
+            ws: ws.map(str::to_owned),
             grpc: grpc.map(str::to_owned),
         };
         let simulated = vec![
-            node("eth", "http://s:1", None),
-            node("btc", "http://s:2", None),
-            node("tron", "http://s:3", Some("grpc://s:4")),
+            node("eth", "http://s:1", Some("ws://s:1"), None),
+            node("btc", "http://s:2", None, None),
+            node("tron", "http://s:3", None, Some("grpc://s:4")),
+            node("solana", "ws://s:5", None, None),
         ];
         Settings::new(options, chosen, dir, &DemoState::open(dir).unwrap(), simulated)
             .unwrap()
@@ -235,6 +241,26 @@ mod tests {
         let state = DemoState::open(&dir).unwrap();
         let error = Settings::new(&options(), Vec::new(), &dir, &state, Vec::new()).unwrap_err().to_string();
         assert!(error.starts_with("--dir ") && error.contains("not UTF-8"), "{error}");
+    }
+
+    #[test]
+    fn a_simulated_node_has_a_stream_until_it_or_this_part_is_replaced() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = Dir::open(home.path()).unwrap();
+        let streams = |config: &Config, chain: &str| -> Vec<_> {
+            let shown = |url: &Option<Url>| url.as_ref().map_or_else(String::new, ToString::to_string);
+            config.chains[chain].nodes.iter().map(|node| (node.url.is_some(), shown(&node.ws))).collect()
+        };
+        let with = |part: &str, url: &str| {
+            config(&DemoOptions { nodes: vec![("eth".into(), part.into(), url.into())], ..options() }, &dir)
+        };
+        let own = config(&options(), &dir);
+        assert_eq!(streams(&own, "eth"), [(true, "ws://s:1".to_owned())]);
+        assert_eq!(streams(&own, "solana"), [(false, "ws://s:5".to_owned())]);
+        assert_eq!(streams(&own, "btc"), [(true, String::new())]);
+        assert_eq!(streams(&with("url", "http://r:1"), "eth"), [(true, String::new())]);
+        let replaced = with("ws", "ws://r:2");
+        assert_eq!(streams(&replaced, "eth"), [(true, String::new()), (false, "ws://r:2".to_owned())]);
     }
 
     fn grpc(config: &Config) -> Vec<(bool, String)> {

@@ -17,6 +17,10 @@ pub const FILE: &str = "demo.json";
 pub(super) struct Sheet {
     /// The gateway's base URL.
     pub(super) gateway: String,
+    /// The base URL of its streams.
+    pub(super) ws: String,
+    /// The chains with a stream.
+    pub(super) streams: Vec<String>,
     /// The URL of gRPC, without a path.
     pub(super) grpc: Option<String>,
     /// The certificate that clients of gRPC must trust; `None` if it is a public one.
@@ -57,10 +61,14 @@ pub(super) struct Addresses {
 impl Sheet {
     /// The sheet of a demo that serves `config` at these addresses, for the holder of `account`.
     pub(super) fn new(config: &Config, addresses: Addresses, account: &Account) -> Sheet {
-        let scheme = if config.gateway.tls.covers_http() { "https" } else { "http" };
+        let tls = if config.gateway.tls.covers_http() { "s" } else { "" };
+        let gateway = reachable(addresses.gateway);
         let nodes = config.chains.iter().filter(|(_, chain)| chain.enabled);
+        let streams = nodes.clone().filter(|(_, chain)| chain.nodes.iter().any(|node| node.ws.is_some()));
         Sheet {
-            gateway: format!("{scheme}://{}", reachable(addresses.gateway)),
+            gateway: format!("http{tls}://{gateway}"),
+            ws: format!("ws{tls}://{gateway}"),
+            streams: streams.map(|(name, _)| name.clone()).collect(),
             grpc_ca: addresses.grpc_ca.filter(|_| addresses.grpc.is_some()),
             grpc: addresses.grpc.map(|grpc| format!("https://{}", reachable(grpc))),
             admin: format!("http://{}", reachable(addresses.admin)),
@@ -86,7 +94,7 @@ impl Sheet {
         let nodes: Map<_, _> = self.nodes.iter().map(|(chain, url)| (chain.clone(), json!(url))).collect();
         json!({
             "gateway": self.gateway,
-            "ws": null,
+            "ws": self.ws,
             "grpc": self.grpc,
             "grpc_ca": self.grpc_ca,
             "admin": self.admin,
@@ -123,9 +131,9 @@ fn absolute(path: &Path) -> String {
     std::path::absolute(path).as_deref().unwrap_or(path).display().to_string()
 }
 
-/// The HTTP URL of a node, including its user and password.
+/// The URL of a node for HTTP, or that of its WebSocket if it has no other, including its user and password.
 fn usable(node: &NodeSettings) -> Option<String> {
-    let url = node.url.as_ref()?.expose();
+    let url = node.url.as_ref().or(node.ws.as_ref())?.expose();
     let (Some(user), Some((scheme, rest))) = (&node.user, url.split_once("://")) else {
         return Some(url.to_owned());
     };
@@ -225,9 +233,7 @@ mod tests {
             (&sheet["grpc"], &sheet["grpc_ca"]),
             (&json!("https://127.0.0.1:82"), &json!("/d/ca.pem"))
         );
-        for null in ["dashboard", "ws"] {
-            assert!(sheet[null].is_null(), "{null}");
-        }
+        assert_eq!((&sheet["ws"], &sheet["dashboard"]), (&json!("ws://127.0.0.1:80"), &Value::Null));
         let without = Sheet::new(&config, Addresses { grpc: None, ..addresses }, &account).json();
         assert!(without["grpc"].is_null() && without["grpc_ca"].is_null());
     }

@@ -213,12 +213,37 @@ async fn demo_json_has_the_address_of_everything() {
     assert_eq!(sheet["gateway"], format!("http://{}", demo.addr()));
     assert_eq!(demo.file(), home.path().join("demo.json"));
     let nodes = sheet["nodes"].as_object().unwrap();
-    assert_eq!(nodes.len(), served());
+    assert_eq!(nodes.len(), rpcgate_chains::catalog().count());
     // The URL of a node is that of the node itself: no key, no rate headers.
     let answer =
         post(nodes["eth"].as_str().unwrap(), &[], &call("eth_chainId", &json!([])).to_string()).await;
     assert!(!answer.headers().contains_key("x-ratelimit-remaining-minute"));
     assert_eq!(answer.body()["result"], "0x1");
+}
+
+#[tokio::test]
+async fn every_stream_is_served_from_its_simulated_node() {
+    use futures_util::{SinkExt, StreamExt};
+    use tokio_tungstenite::tungstenite::Message;
+    let home = tempfile::tempdir().unwrap();
+    let demo = start(&options(home.path())).await;
+    let (ws, key) = (sheet(&demo)["ws"].clone(), sheet(&demo)["api_key"].clone());
+    let streams = rpcgate_chains::catalog().filter(|adapter| adapter.facts().ws);
+    for chain in streams.map(|adapter| adapter.facts().name.as_str()) {
+        let (call, answer) = match chain {
+            "xrp" => (json!({ "id": 1, "command": "ledger_current" }), "/result/ledger_current_index"),
+            "cosmos" => (call("status", &json!({})), "/result/sync_info/latest_block_height"),
+            "cardano" => (call("findIntersection", &json!({ "points": ["origin"] })), "/result/tip/height"),
+            "solana" => (call("slotSubscribe", &json!([])), "/result"),
+            _ => (call("eth_subscribe", &json!(["newHeads"])), "/result"),
+        };
+        let url = format!("{}/ws/{chain}?apikey={}", ws.as_str().unwrap(), key.as_str().unwrap());
+        let (mut stream, _) = tokio_tungstenite::connect_async(url).await.unwrap();
+        stream.send(Message::text(call.to_string())).await.unwrap();
+        let message = stream.next().await.unwrap().unwrap();
+        let answered: Value = serde_json::from_str(message.to_text().unwrap()).unwrap();
+        assert!(answered.pointer(answer).is_some_and(|value| !value.is_null()), "{chain}: {answered}");
+    }
 }
 
 #[tokio::test]

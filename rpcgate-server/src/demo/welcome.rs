@@ -21,6 +21,9 @@ const GRPC_CALLS: [(&str, &str, &str); 2] = [
     ("cosmos", "cosmos.bank.v1beta1.Query/SupplyOf", r#"{"denom":"uatom"}"#),
 ];
 
+/// A message that begins a subscription.
+const SUBSCRIPTION: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}"#;
+
 /// The text. Each line that begins with `curl` is a command of its own. Passwords, and node URLs, which may hold some,
 /// are only in the file.
 pub(super) fn text(sheet: &Sheet, plan: &str, file: &Path) -> String {
@@ -44,7 +47,9 @@ pub(super) fn text(sheet: &Sheet, plan: &str, file: &Path) -> String {
             lines.extend(commands);
         }
     };
-    let heads = served.iter().map(|adapter| head(sheet, "-s", adapter)).collect();
+    // A chain that is a stream alone has no newest block to call for.
+    let called: Vec<_> = served.iter().filter(|adapter| adapter.facts().https).collect();
+    let heads = called.iter().map(|adapter| head(sheet, "-s", adapter)).collect();
     section("The newest block of each chain:", heads);
     if let Some(adapter) = served.iter().find(|adapter| path(adapter) == SHOWN) {
         let block = call(adapter, 1, "eth_getBlockByNumber", r#"["latest",false]"#);
@@ -60,7 +65,8 @@ pub(super) fn text(sheet: &Sheet, plan: &str, file: &Path) -> String {
         "The same chains over gRPC, with the messages of a file that the demo has written:",
         calls.collect(),
     );
-    let with_headers = served.first().map(|adapter| head(sheet, "-si", adapter));
+    section("New blocks as they come, over a stream (either line):", stream(sheet));
+    let with_headers = called.first().map(|adapter| head(sheet, "-si", adapter));
     section(
         "With headers: what is left of the plan's windows, the Compute Units charged, X-Cache (HIT when asked twice):",
         with_headers.into_iter().collect(),
@@ -93,6 +99,18 @@ fn grpcurl(sheet: &Sheet, (_, method, request): &(&str, &str, &str), protoset: &
 fn quoted(path: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
     if path.chars().all(is_plain) { path.to_owned() } else { format!("'{}'", path.replace('\'', "'\\''")) }
+}
+
+/// The commands that open a stream and subscribe to new blocks, if [`SHOWN`] has streams.
+fn stream(sheet: &Sheet) -> Vec<String> {
+    if !sheet.streams.iter().any(|chain| chain == SHOWN) {
+        return Vec::new();
+    }
+    let url = format!("{}/ws/{SHOWN}?apikey={}", sheet.ws, sheet.api_key);
+    vec![
+        format!("wscat -c '{url}' -w 60 -x '{SUBSCRIPTION}'"),
+        format!("echo '{SUBSCRIPTION}' | websocat -n '{url}'"),
+    ]
 }
 
 fn path(adapter: &Arc<dyn Adapter>) -> &'static str {
@@ -136,6 +154,8 @@ mod tests {
     fn sheet(chains: &[&str]) -> Sheet {
         Sheet {
             gateway: "http://127.0.0.1:8080".into(),
+            ws: "ws://127.0.0.1:8080".into(),
+            streams: chains.iter().map(|chain| (*chain).to_owned()).collect(),
             grpc: Some("https://127.0.0.1:8443".into()),
             grpc_ca: Some("/a demo/ca.pem".into()),
             admin: "http://127.0.0.1:8081".into(),
@@ -154,14 +174,13 @@ mod tests {
     fn each_served_chain_has_a_line_and_no_other() {
         let all: Vec<_> = rpcgate_chains::catalog().map(|adapter| path(&adapter)).collect();
         let text = super::text(&sheet(&all), "free", Path::new("d/demo.json"));
-        for chain in all {
-            assert!(
-                text.lines().any(|line| {
-                    line.strip_prefix(&format!("curl -s http://127.0.0.1:8080/{chain}"))
-                        .is_some_and(|rest| rest.contains(" -H 'apikey: rpcg_x'"))
-                }),
-                "{chain}: {text}"
-            );
+        for adapter in rpcgate_chains::catalog() {
+            let chain = path(&adapter);
+            let has_line = text.lines().any(|line| {
+                line.strip_prefix(&format!("curl -s http://127.0.0.1:8080/{chain}"))
+                    .is_some_and(|rest| rest.contains(" -H 'apikey: rpcg_x'"))
+            });
+            assert_eq!(has_line, adapter.facts().https, "{chain}: {text}");
         }
         assert!(
             text.lines().count() < 50 && text.contains("plan: free") && text.contains("d/demo.json"),
@@ -183,6 +202,16 @@ mod tests {
     #[test]
     fn without_chains_there_is_nothing_to_paste() {
         assert!(!super::text(&sheet(&[]), "free", Path::new("d")).contains("curl"));
+    }
+
+    #[test]
+    fn a_stream_has_a_line_for_each_client_if_there_is_one() {
+        let text = super::text(&sheet(&["eth"]), "free", Path::new("d"));
+        let url = "'ws://127.0.0.1:8080/ws/eth?apikey=rpcg_x'";
+        assert!(text.contains(&format!("\nwscat -c {url} -w 60 -x '{SUBSCRIPTION}'\n")), "{text}");
+        assert!(text.contains(&format!("\necho '{SUBSCRIPTION}' | websocat -n {url}\n")), "{text}");
+        let without = Sheet { streams: vec!["xrp".into()], ..sheet(&["eth", "xrp"]) };
+        assert!(!super::text(&without, "free", Path::new("d")).contains("/ws/"));
     }
 
     #[test]
