@@ -98,6 +98,11 @@ impl Link {
         self.is_closing.load(Relaxed)
     }
 
+    /// Whether one side has sent a close frame, and the stream waits for that of the other.
+    pub(super) fn is_half_closed(&self) -> bool {
+        self.client.has_closed() || self.node.has_closed()
+    }
+
     /// Waits until the node has taken what it was sent.
     pub(super) async fn node_room(&self) -> Result<(), CloseReason> {
         poll_fn(|cx| {

@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use std::future::pending;
 use std::sync::atomic::Ordering::Relaxed;
 use tokio::io::AsyncRead;
+use tokio::task::coop::consume_budget;
 
 /// Fragments of a message whose boundaries are kept. The rest of a message of more fragments goes on as one.
 const MAX_FRAGMENTS: usize = 4_096;
@@ -30,6 +31,8 @@ where
 {
     let mut assembly: Option<Assembly> = None;
     loop {
+        // Thousands of small frames may arrive at once, and other streams must not wait for all of them.
+        consume_budget().await;
         let ReadFrame { fin, opcode, payload } = match reader.next().await {
             Ok(frame) => frame,
             Err(ReadError::Lost) if link.node.has_closed() => return CloseReason::Node,
@@ -123,6 +126,7 @@ where
     // Answers to refused calls, which follow a message of several fragments.
     let mut following: Option<Bytes> = None;
     loop {
+        consume_budget().await;
         // A client that reads slowly slows its node.
         if let Err(reason) = link.client_room().await {
             return reason;

@@ -483,6 +483,28 @@ async fn a_message_beyond_the_limit_ends_the_stream_with_1009_fragments_added_up
 }
 
 #[tokio::test]
+async fn a_side_that_does_not_answer_a_close_frame_is_waited_for_and_then_closed() {
+    let node = Node::serve(|mut socket| async move {
+        let _ = socket.next().await;
+        // The close frame is read, and not answered.
+        std::future::pending::<()>().await;
+    })
+    .await;
+    let quick = |parts: &mut Parts| {
+        parts.stream_limits = StreamLimits::default().with_close_wait(Duration::from_millis(50));
+    };
+    let gateway = Gateway::with(&[&node.url], |_| (), quick).await;
+    let mut socket = gateway.open().await;
+    socket.send(text(CALL)).await.unwrap();
+    socket.close(None).await.unwrap();
+    end(&mut socket).await;
+    drop(socket);
+    gateway.all_closed().await;
+    let ends: Vec<_> = gateway.parts.streams.closed().filter(|(_, count)| *count > 0).collect();
+    assert_eq!(ends, [(CloseReason::Client, 1)]);
+}
+
+#[tokio::test]
 async fn a_revoked_key_ends_its_streams_with_1008() {
     let node = Node::echo().await;
     let gateway = Gateway::before(&[&node.url]).await;

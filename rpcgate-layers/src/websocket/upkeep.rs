@@ -21,6 +21,8 @@ pub(super) struct Upkeep {
     next_tick: Instant,
     /// When calls and pushes have to be recorded, if some wait.
     flush: Option<Instant>,
+    /// When the answer to a close frame has to be there, if one side has sent one.
+    give_up: Option<Instant>,
     client: Seen,
     node: Seen,
     /// Whole messages of the client at the last tick.
@@ -47,6 +49,7 @@ impl Upkeep {
             timer: Box::pin(sleep_until(next_tick)),
             next_tick,
             flush: None,
+            give_up: None,
             client: Seen::default(),
             node: Seen::default(),
             received: 0,
@@ -63,16 +66,19 @@ impl Upkeep {
             return Poll::Ready(CloseReason::NodeLost);
         }
         if self.flush.is_none() && link.messages.lock().stream.due().is_some() {
-            let flush = Instant::now() + SUMMED;
-            self.flush = Some(flush);
-            if flush < self.timer.deadline() {
-                self.timer.as_mut().reset(flush);
-            }
+            self.flush = Some(self.wake_after(SUMMED));
+        }
+        if self.give_up.is_none() && link.is_half_closed() {
+            self.give_up = Some(self.wake_after(link.limits.close_wait));
         }
         while self.timer.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
             if self.flush.take_if(|flush| *flush <= now).is_some() {
                 link.messages.lock().stream.flush();
+            }
+            if self.give_up.is_some_and(|give_up| give_up <= now) {
+                let is_client = link.client.has_closed();
+                return Poll::Ready(if is_client { CloseReason::Client } else { CloseReason::Node });
             }
             if self.next_tick <= now {
                 if let Some(reason) = self.tick(link) {
@@ -82,26 +88,28 @@ impl Upkeep {
                 // Pings leave now.
                 return self.poll(link, cx);
             }
-            let next = self.flush.map_or(self.next_tick, |flush| flush.min(self.next_tick));
+            let next = [self.flush, self.give_up].into_iter().flatten().fold(self.next_tick, Instant::min);
             self.timer.as_mut().reset(next);
         }
         Poll::Pending
     }
 
+    /// Has the timer fire after this time at the latest. Returns when that is.
+    fn wake_after(&mut self, time: Duration) -> Instant {
+        let at = Instant::now() + time;
+        if at < self.timer.deadline() {
+            self.timer.as_mut().reset(at);
+        }
+        at
+    }
+
     /// Looks after both sides.
     fn tick(&mut self, link: &Link) -> Option<CloseReason> {
+        if link.is_half_closed() {
+            return None;
+        }
         let limits = &link.limits;
         let (ping, dead) = limits.silent_ticks();
-        if link.client.has_closed() || link.node.has_closed() {
-            // One side has said good-bye, and the other has not within a tick.
-            self.unfinished += 1;
-            let waited = limits.tick() * self.unfinished;
-            return (waited >= limits.close_wait).then_some(if link.client.has_closed() {
-                CloseReason::Client
-            } else {
-                CloseReason::Node
-            });
-        }
         if self.client.is_silent(&link.client, ping, dead) {
             return Some(CloseReason::ClientSilent);
         }

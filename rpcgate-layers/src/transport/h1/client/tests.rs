@@ -21,8 +21,8 @@ async fn a_node_sees_only_the_gateways_request() {
     fixture.whole(ask).await.unwrap();
     let version = env!("CARGO_PKG_VERSION");
     let expected = format!(
-        "POST /v3/?key=k HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\naccept-encoding: identity\r\n\
-         user-agent: rpcgate/{version}\r\nauthorization: Basic dXM6cEBzcw==\r\nx-own: o\r\ncontent-length: 8\r\n\r\n\
+        "POST /v3/?key=k HTTP/1.1\r\nhost: {}\r\naccept-encoding: identity\r\nuser-agent: rpcgate/{version}\r\n\
+         authorization: Basic dXM6cEBzcw==\r\nx-own: o\r\ncontent-type: application/json\r\ncontent-length: 8\r\n\r\n\
          {{\"id\":1}}",
         node.address
     );
