@@ -134,6 +134,7 @@ where
         let ReadFrame { fin, opcode, payload } = match reader.next().await {
             Ok(frame) => frame,
             Err(ReadError::TooLarge) => return CloseReason::TooLarge,
+            Err(ReadError::NoMemory) => return CloseReason::NoMemory,
             Err(_) if link.client.has_closed() => return CloseReason::Client,
             Err(_) => return CloseReason::NodeLost,
         };

@@ -96,6 +96,8 @@ pub(crate) struct FrameReader<R> {
     progress: Arc<ReadProgress>,
     /// The bytes of the fragments so far of a message that is incomplete.
     fragments: Option<usize>,
+    /// The memory of these fragments, which a server holds until their message is whole.
+    held: MemoryPermit,
 }
 
 enum State<R> {
@@ -112,8 +114,9 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     /// from `memory` what has arrived of them.
     pub(crate) fn new(inner: R, role: Role, max_message: usize, memory: MemoryPermit) -> Self {
         let progress = Arc::<ReadProgress>::default();
+        let held = memory.sibling();
         let source = Source { inner, ahead: Bytes::new(), progress: progress.clone(), memory };
-        FrameReader { state: State::Idle(source), role, max_message, progress, fragments: None }
+        FrameReader { state: State::Idle(source), role, max_message, progress, fragments: None, held }
     }
 
     /// How far it has got.
@@ -188,6 +191,11 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         let sum = so_far.saturating_add(len);
         if sum > self.max_message {
             return Err(ReadError::TooLarge);
+        }
+        if fin {
+            self.held.keep(0);
+        } else if self.role == Role::Server && sum as u64 > SMALL && self.held.take_up_to(sum).is_err() {
+            return Err(ReadError::NoMemory);
         }
         self.fragments = (!fin).then_some(sum);
         self.progress.is_in_message.store(!fin, Relaxed);
@@ -425,6 +433,36 @@ mod tests {
             std::future::pending::<()>().await;
         });
         assert_eq!(reader.next().await.unwrap_err(), ReadError::NoMemory);
+        drop(reader);
+        assert_eq!(budget.held(), 0);
+    }
+
+    #[tokio::test]
+    async fn fragments_that_wait_for_the_rest_of_their_message_stay_in_the_budget() {
+        let budget = MemoryBudget::new(800 << 10);
+        let permit = MemoryPermit::of_project(budget.clone(), ProjectId(1));
+        let (mut client, gateway) = duplex(2 << 20);
+        let mut reader = FrameReader::new(gateway, Role::Server, 16 << 20, permit);
+        let fragment = |first| masked(first, &[0; 50 << 10]);
+        client.write_all(&[fragment(0x02), fragment(0x00)].concat()).await.unwrap();
+        assert!(reader.next().await.is_ok() && reader.next().await.is_ok());
+        assert_eq!(budget.held(), 100 << 10);
+        client.write_all(&masked(0x80, b"end")).await.unwrap();
+        assert!(reader.next().await.is_ok());
+        assert_eq!(budget.held(), 0, "the message is whole");
+        client.write_all(&fragment(0x02)).await.unwrap();
+        for _ in 0..19 {
+            client.write_all(&fragment(0x00)).await.unwrap();
+        }
+        let mut read = 0;
+        let error = loop {
+            match reader.next().await {
+                Ok(_) => read += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error, ReadError::NoMemory);
+        assert!(read < 16, "{read} fragments are more than the budget has");
         drop(reader);
         assert_eq!(budget.held(), 0);
     }
