@@ -71,9 +71,11 @@ impl Transports {
 
 /// Whether a request is for the gRPC stack.
 fn is_for_grpc<B>(request: &Request<B>) -> bool {
-    let value = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
-    let start = value.and_then(|value| value.get(..GRPC.len()));
-    request.version() == Version::HTTP_2 && start.is_some_and(|start| start.eq_ignore_ascii_case(GRPC))
+    let is_grpc = |value: &HeaderValue| {
+        value.as_bytes().get(..GRPC.len()).is_some_and(|start| start.eq_ignore_ascii_case(GRPC))
+    };
+    // The version first: calls over HTTP/1.1 need no look at a header.
+    request.version() == Version::HTTP_2 && request.headers().get(CONTENT_TYPE).is_some_and(is_grpc)
 }
 
 impl<B> Service<Request<B>> for Transports

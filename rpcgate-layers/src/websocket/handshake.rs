@@ -12,6 +12,7 @@ use crate::request::message::{Authenticated, PendingResponse};
 use crate::spawn::Spawn;
 use crate::transport::ws::{BadHandshake, ClientHandshake};
 use arc_swap::ArcSwap;
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::HeaderMap;
 use hyper::upgrade::OnUpgrade;
@@ -185,6 +186,7 @@ impl Opening {
             status: head.status,
             headers: head.headers,
             is_json: false,
+            body: Bytes::new(),
             windows: Some(windows),
             rated: true,
             refusal: None,
