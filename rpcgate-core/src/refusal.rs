@@ -205,7 +205,7 @@ impl Refusal {
         match self {
             Refusal::NoRoute => row(StatusCode::NOT_FOUND, Message, METHOD_NOT_FOUND, grpc::UNIMPLEMENTED, "no Route matched with those values"),
             Refusal::NoStream => row(StatusCode::NOT_FOUND, Message, METHOD_NOT_FOUND, grpc::UNIMPLEMENTED, "chain not available at this location"),
-            Refusal::UpgradeRequired => row(StatusCode::UPGRADE_REQUIRED, Message, INVALID_REQUEST, grpc::UNIMPLEMENTED, "this path takes WebSocket handshakes of version 13 over HTTP/1.1"),
+            Refusal::UpgradeRequired => row(StatusCode::UPGRADE_REQUIRED, Message, INVALID_REQUEST, grpc::UNIMPLEMENTED, "this path takes WebSocket handshakes of version 13"),
             Refusal::BadHandshake => row(StatusCode::BAD_REQUEST, Message, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "invalid WebSocket handshake"),
             Refusal::TooManyStreams => row(StatusCode::TOO_MANY_REQUESTS, Message, HEAVY, grpc::RESOURCE_EXHAUSTED, "WebSocket stream limit reached for your plan"),
             Refusal::StreamRate => row(StatusCode::TOO_MANY_REQUESTS, Rpc, QUOTA, grpc::RESOURCE_EXHAUSTED, "stream call rate exceeded"),

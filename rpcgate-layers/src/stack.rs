@@ -170,9 +170,9 @@ pub fn http_stack(parts: &Parts) -> HttpStack {
     layers.layer(call_stack(parts, upstream))
 }
 
-/// The whole stack of WebSocket streams: handshakes in, responses out, each with status 101 once its stream is open. The
-/// requests must be able to be upgraded, as those of a hyper server that serves connections with upgrades. Streams run as
-/// work of [`Parts::spawn`].
+/// The whole stack of WebSocket streams: handshakes in, responses out, each with status 101, or 200 over HTTP/2, once its
+/// stream is open. The requests must be able to be upgraded, as those of a hyper server that serves connections with upgrades,
+/// or HTTP/2 with the extended CONNECT of RFC 8441. Streams run as work of [`Parts::spawn`].
 ///
 /// ```
 /// use arc_swap::ArcSwap;

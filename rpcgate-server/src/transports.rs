@@ -2,7 +2,7 @@
 //!
 //! | request | stack |
 //! |---|---|
-//! | HTTP/2 with the content type of gRPC, or of gRPC-Web, which is refused in the form of gRPC | gRPC, and its health |
+//! | HTTP/2 with the content type of gRPC, or of gRPC-Web, which is refused in the form of gRPC, but no CONNECT | gRPC, and its health |
 //! | a path below `/ws/` | WebSocket |
 //! | any other | HTTP |
 
@@ -10,7 +10,7 @@ use crate::grpc_health::GrpcHealth;
 use crate::listen::Connections;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
-use http::{Request, Response, Version};
+use http::{Method, Request, Response, Version};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use rpcgate_core::backend::BoxFuture;
@@ -75,7 +75,9 @@ fn is_for_grpc<B>(request: &Request<B>) -> bool {
         value.as_bytes().get(..GRPC.len()).is_some_and(|start| start.eq_ignore_ascii_case(GRPC))
     };
     // The version first: calls over HTTP/1.1 need no look at a header.
-    request.version() == Version::HTTP_2 && request.headers().get(CONTENT_TYPE).is_some_and(is_grpc)
+    request.version() == Version::HTTP_2
+        && request.headers().get(CONTENT_TYPE).is_some_and(is_grpc)
+        && request.method() != Method::CONNECT
 }
 
 impl<B> Service<Request<B>> for Transports

@@ -8,6 +8,7 @@
 //! what it was answered, and [`StoredUsage`](stored_usage::StoredUsage) read the content of its databases.
 
 pub mod admin;
+pub mod certificate;
 pub mod client;
 pub mod fault;
 pub mod gateway;

@@ -263,11 +263,12 @@ pub fn place_grpc(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
     }
 }
 
-/// Where `/ws/<chain>` leads: to the calls that the messages of a stream are. A chain [without a
-/// stream](rpcgate_core::chain::Facts::ws) is refused like one that is not known.
+/// Where `/ws/<chain>` leads: to the calls that the messages of a stream are. Handshakes are `GET` over HTTP/1.1, and
+/// `CONNECT` over HTTP/2. A chain [without a stream](rpcgate_core::chain::Facts::ws) is refused like one that is not known.
 pub fn place_stream(chains: &Chains, method: &Method, path: &str) -> RouteMatch {
     let name = path.strip_prefix("/ws/").map(|name| name.strip_suffix('/').unwrap_or(name));
-    let chain = name.filter(|_| method == Method::GET).and_then(|name| chains.get(name));
+    let is_handshake = method == Method::GET || method == Method::CONNECT;
+    let chain = name.filter(|_| is_handshake).and_then(|name| chains.get(name));
     match chain.filter(|chain| chain.facts().ws) {
         Some(chain) => RouteMatch::Chain(chain.clone(), Target::JsonRpc),
         None => RouteMatch::Nowhere(Refusal::NoStream),
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_streams_path_leads_to_its_chain_and_only_by_get() {
+    fn a_streams_path_leads_to_its_chain_and_only_by_the_methods_of_handshakes() {
         let chains = [Fixture::new().chain].into_iter().collect();
         let at = |method: Method, path: &str| place_stream(&chains, &method, path);
         for path in ["/ws/toy", "/ws/toy/"] {
@@ -363,6 +364,7 @@ mod tests {
         for path in ["/ws/other", "/ws/", "/ws/toy/x", "/toy", "/ws//toy"] {
             assert!(matches!(at(Method::GET, path), RouteMatch::Nowhere(Refusal::NoStream)), "{path}");
         }
+        assert!(matches!(at(Method::CONNECT, "/ws/toy"), RouteMatch::Chain(..)));
         assert!(matches!(at(Method::POST, "/ws/toy"), RouteMatch::Nowhere(Refusal::NoStream)));
     }
 

@@ -1,5 +1,6 @@
 //! The end of the admission of handshakes: opens a stream to a node, then answers the client.
 
+use super::hold::StreamHold;
 use super::limits::StreamLimits;
 use super::messages::{DecideCalls, MessageRules, Messages};
 use super::open_streams::OpenStreams;
@@ -106,13 +107,14 @@ where
         };
         let key = key_of(&request, tally.chain.adapter().key_places()).map(Into::into);
         let upgrade = hyper::upgrade::on(&mut *request);
+        let hold = request.extensions_mut().remove();
         drop(request);
         tally.entries.push(Entry::open(Call::unread(Payload::Unread)));
         let passing = self.handshakes.call(Calls::new(tally));
         let (context, messages) = (self.context.clone(), Box::new(self.messages.clone()));
         Box::pin(async move {
             let Ok(calls) = passing.await;
-            let opening = Opening { handshake, key, upgrade, messages, context };
+            let opening = Opening { handshake, key, upgrade, hold, messages, context };
             Ok(opening.open(calls.into_tally()).await)
         })
     }
@@ -130,6 +132,7 @@ struct Opening {
     handshake: ClientHandshake,
     key: Option<Box<str>>,
     upgrade: OnUpgrade,
+    hold: Option<StreamHold>,
     messages: Box<dyn DecideCalls>,
     context: Arc<StreamContext>,
 }
@@ -170,15 +173,23 @@ impl Opening {
         };
         let response = self.handshake.response(node.protocol);
         let messages = Messages::new(stream, self.messages, context.rules.clone());
-        let (upgrade, node, context) = (self.upgrade, node.io, self.context.clone());
+        let is_multiplexed = self.handshake.is_multiplexed();
+        let (upgrade, hold, node, context) = (self.upgrade, self.hold, node.io, self.context.clone());
         let spawn = self.context.spawn.clone();
         spawn.spawn(Box::pin(async move {
             // Without a connection, the account ends as one whose client has left.
             if let Ok(Ok(client)) = timeout(UPGRADE, upgrade).await {
                 let sides = (TokioIo::new(client), node);
                 let stream = OpenStream::new(sides, messages, permit, context.limits, memory);
+                let stream = if is_multiplexed { stream.multiplexed() } else { stream };
                 // In work of its own: this one holds much that the stream does not need.
-                context.spawn.spawn(Box::pin(stream.run()));
+                context.spawn.spawn(match hold {
+                    None => Box::pin(stream.run()),
+                    Some(hold) => Box::pin(async move {
+                        stream.run().await;
+                        drop(hold);
+                    }),
+                });
             }
         }));
         let (head, ()) = response.into_parts();

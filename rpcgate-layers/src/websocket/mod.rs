@@ -3,7 +3,7 @@
 //! The [WebSocket stack](crate::stack::websocket_stack) is a service from `http::Request` to `http::Response`, as that of
 //! HTTP. A handshake is admitted like a call: routed, authenticated, checked against suspension, scope and plan windows, and
 //! refused with the same statuses and bodies. Then a node is asked, another one if it does not take the stream
-//! (502 if none does), and the client gets its 101. From then on frames pass unchanged in both directions:
+//! (502 if none does), and the client gets its 101, or its 200 over HTTP/2. From then on frames pass unchanged in both directions:
 //!
 //! - Each call in a client's message is decided by the layers of the [message stack](crate::stack::message_stack). A refused
 //!   call is answered with its error and does not reach the node; of an array, the others go on, and the answers are joined.
@@ -21,6 +21,7 @@
 
 mod close;
 mod handshake;
+mod hold;
 mod limits;
 mod link;
 mod messages;
@@ -35,6 +36,7 @@ mod upkeep;
 pub use close::CloseReason;
 pub(crate) use handshake::StreamContext;
 pub use handshake::{Admitted, OpenStreamService};
+pub use hold::StreamHold;
 pub use limits::StreamLimits;
 pub(crate) use messages::MessageRules;
 pub use messages::{DecideCalls, Forward};

@@ -25,6 +25,10 @@ use tokio::time::timeout;
 /// How long the connections of a stream may take to close.
 const SHUTDOWN: Duration = Duration::from_secs(1);
 
+/// Bytes that an HTTP/2 stream is handed at a time. Hyper holds three such pieces beyond those that it sends: more would count as
+/// taken by a client that takes nothing.
+const PIECE: usize = 16 << 10;
+
 /// A stream that is open on both sides. It is boxed: a future that holds its parts by value would be several times as large.
 pub(super) struct OpenStream {
     link: Link,
@@ -57,6 +61,12 @@ impl OpenStream {
             is_closing: AtomicBool::new(false),
         };
         Box::new(OpenStream { link, client, node, permit })
+    }
+
+    /// The same stream, whose client shares its connection with other streams.
+    pub(super) fn multiplexed(self: Box<Self>) -> Box<Self> {
+        self.link.client.writer.lock().set_most(PIECE);
+        self
     }
 
     /// Serves the stream until it ends.

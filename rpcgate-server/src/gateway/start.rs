@@ -56,12 +56,16 @@ impl Gateway {
         let streams = parts.streams.clone();
 
         let addr = listener.addr();
-        let first = Entry { certificate: reloadable.http_certificate().cloned(), h2c: config.gateway.h2c };
+        let first = Entry {
+            certificate: reloadable.http_certificate().cloned(),
+            h2c: config.gateway.h2c,
+            websocket: true,
+        };
         let mut accepting =
             vec![tokio::spawn(listener.serve(stack.clone(), bounds, first, connections.clone()))];
         let grpc_addr = grpc_listener.as_ref().map(Listener::addr);
         if let Some(listener) = grpc_listener {
-            let second = Entry { certificate: reloadable.certificate.clone(), h2c: false };
+            let second = Entry { certificate: reloadable.certificate.clone(), h2c: false, websocket: false };
             accepting.push(tokio::spawn(listener.serve(stack, bounds, second, connections.clone())));
         }
         // The nodes are probed by tasks of `reloadable`, which come and go with a reload.

@@ -1,7 +1,6 @@
 //! The state of a connection, updated as its bytes pass: idle, receiving a head, or waiting for an answer.
 
 use super::head_text::HeadText;
-use super::progress::Progress;
 use futures_util::task::AtomicWaker;
 use http_body::Body;
 use parking_lot::Mutex;
@@ -27,8 +26,6 @@ pub(super) struct ConnectionState {
     reset: AtomicBool,
     /// Whether the client has sent too many frames that only cost work, over HTTP/2.
     flooded: AtomicBool,
-    /// The stream that is being opened, over HTTP/2.
-    opened: Mutex<Option<Arc<Progress>>>,
     /// The head that is arriving or arrived last, over HTTP/1.
     text: Mutex<HeadText>,
     /// Whether that head holds memory that is freed once its request is seen.
@@ -135,18 +132,6 @@ impl ConnectionState {
     /// Whether the connection waits for the client to read, and how many bytes the client has taken.
     pub(super) fn taken(&self) -> (bool, u64) {
         (self.blocked.load(Relaxed), self.taken.load(Relaxed))
-    }
-
-    /// Opens a stream; its task picks the progress up with [`take_opened`](Self::take_opened).
-    pub(super) fn open(&self) -> Arc<Progress> {
-        let progress = Arc::<Progress>::default();
-        *self.opened.lock() = Some(progress.clone());
-        progress
-    }
-
-    /// The progress of the stream that was opened last, once.
-    pub(super) fn take_opened(&self) -> Option<Arc<Progress>> {
-        self.opened.lock().take()
     }
 
     /// Notes that a stream is reset because its client did not read the answer.

@@ -87,7 +87,7 @@ impl Bounds {
         builder
     }
 
-    fn http2(&self, state: &Arc<ConnectionState>) -> http2::Builder<Streams> {
+    fn http2(&self, state: &Arc<ConnectionState>, websocket: bool) -> http2::Builder<Streams> {
         let mut builder = http2::Builder::new(Streams::new(state.clone(), self.timeouts.reading));
         let fields = u32::try_from(self.fields).unwrap_or(u32::MAX);
         // RFC 9113, section 6.5.2: each field counts for 32 bytes more than its own length.
@@ -100,6 +100,9 @@ impl Bounds {
             .max_header_list_size(head)
             .keep_alive_interval(PING.0)
             .keep_alive_timeout(PING.1);
+        if websocket {
+            builder.enable_connect_protocol();
+        }
         builder
     }
 }
@@ -111,6 +114,8 @@ pub(crate) struct Entry {
     pub(crate) certificate: Option<Arc<Certificate>>,
     /// Whether a client without TLS may begin with HTTP/2 at once (RFC 9113, section 3.3).
     pub(crate) h2c: bool,
+    /// Whether WebSocket streams may come over HTTP/2 (RFC 8441), beside HTTP/1.1.
+    pub(crate) websocket: bool,
 }
 
 /// A bound address.
@@ -135,7 +140,7 @@ impl Listener {
         self,
         stack: S,
         bounds: Bounds,
-        Entry { certificate, h2c }: Entry,
+        Entry { certificate, h2c, websocket }: Entry,
         connections: Arc<Connections>,
     ) where
         S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
@@ -155,7 +160,7 @@ impl Listener {
                     None if h2c && begins_http2(&stream, &bounds, &handle).await => {
                         let stream = CoalescedWrites::new(stream);
                         let stream = Counted::new(stream, handle.state.clone(), permit);
-                        end(http2(stream, stack, handle, &bounds).await);
+                        end(http2(stream, stack, handle, &bounds, websocket).await);
                     }
                     None => {
                         let stream = CoalescedWrites::new(stream);
@@ -164,7 +169,7 @@ impl Listener {
                     }
                     Some(certificate) => {
                         let stream = Counted::new(stream, handle.state.clone(), permit);
-                        secured(stream, &certificate, stack, handle, &bounds).await;
+                        secured(stream, &certificate, stack, handle, &bounds, websocket).await;
                     }
                 }
             }
@@ -200,6 +205,7 @@ async fn secured<T, S, B>(
     stack: S,
     handle: ConnectionHandle,
     bounds: &Bounds,
+    websocket: bool,
 ) where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
@@ -218,7 +224,7 @@ async fn secured<T, S, B>(
         Err(_) => return tracing::debug!("TLS handshake took too long"),
     };
     if stream.get_ref().1.alpn_protocol() == Some(H2) {
-        end(http2(stream, stack, handle, bounds).await);
+        end(http2(stream, stack, handle, bounds, websocket).await);
     } else {
         end(http1(stream, stack, handle, bounds).await);
     }
@@ -236,7 +242,13 @@ where
     serve(bounds.http1().serve_connection(io, service).with_upgrades(), handle, bounds).await
 }
 
-async fn http2<T, S, B>(stream: T, stack: S, handle: ConnectionHandle, bounds: &Bounds) -> End
+async fn http2<T, S, B>(
+    stream: T,
+    stack: S,
+    handle: ConnectionHandle,
+    bounds: &Bounds,
+    websocket: bool,
+) -> End
 where
     T: AsyncRead + AsyncWrite + Unpin,
     S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
@@ -246,7 +258,7 @@ where
 {
     let io = TokioIo::new(Guarded::http2(stream, handle.state.clone()));
     let service = ConnectionService::of_streams(stack, handle.connections.clone(), handle.state.clone());
-    let connection = bounds.http2(&handle.state).serve_connection(io, service);
+    let connection = bounds.http2(&handle.state, websocket).serve_connection(io, service);
     serve(connection, handle, bounds).await
 }
 

@@ -5,9 +5,10 @@ use super::builtin;
 use super::connection_state::{Busy, ConnectionState};
 use super::connections::Connections;
 use super::progress::Progress;
+use super::stream::{Next, StreamEnd};
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONNECTION, HeaderValue};
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -68,18 +69,28 @@ where
     fn call(&self, request: Request<Incoming>) -> ResponseFuture<S, B> {
         let is_ambiguous = !self.streams && self.state.is_ambiguous(request.body());
         let busy = Some(self.state.begin());
-        let progress = self.streams.then(|| self.state.open());
+        let progress = self.streams.then(Arc::<Progress>::default);
+        if let Some(progress) = &progress {
+            Next::Answer(progress.clone()).announce();
+        }
+        let mut end = None;
         if let Some(answer) = builtin::health(&self.connections, request.method(), request.uri().path()) {
-            return ResponseFuture { source: Source::Builtin { answer: Some(answer) }, busy, progress };
+            return ResponseFuture { source: Source::Builtin { answer: Some(answer) }, busy, progress, end };
         }
         if is_ambiguous {
             return ResponseFuture {
                 source: Source::Builtin { answer: Some(builtin::ambiguous()) },
                 busy,
                 progress,
+                end,
             };
         }
-        let request = request.map(|body| RequestBody::new(body, self.state.clone()));
+        let mut request = request.map(|body| RequestBody::new(body, self.state.clone()));
+        if self.streams && request.method() == Method::CONNECT {
+            let (of_stream, hold) = StreamEnd::new(&self.state);
+            request.extensions_mut().insert(hold);
+            end = Some(of_stream);
+        }
         // Messages of gRPC are compressed one by one, by those who write them.
         let is_compressed = request.headers().contains_key(ACCEPT_ENCODING) && !is_grpc(request.headers());
         let source = catch_unwind(AssertUnwindSafe(|| {
@@ -98,6 +109,7 @@ where
             source: source.unwrap_or_else(|_| Source::Builtin { answer: Some(builtin::panicked()) }),
             busy,
             progress,
+            end,
         }
     }
 }
@@ -113,6 +125,8 @@ pin_project! {
         source: Source<S, B>,
         busy: Option<Busy>,
         progress: Option<Arc<Progress>>,
+        // Of a WebSocket stream over HTTP/2, if one is opened.
+        end: Option<StreamEnd>,
     }
 }
 
@@ -151,8 +165,12 @@ where
             return Poll::Pending;
         };
         let is_last = busy.is_last() && this.progress.is_none();
-        if answer.is_upgrade() {
+        let status = answer.status();
+        if status == StatusCode::SWITCHING_PROTOCOLS {
             busy.upgrade();
+        }
+        if let Some(end) = this.end.take().filter(|_| status.is_success()) {
+            Next::Writer(end).announce();
         }
         let handle = BodyHandle { busy, progress: this.progress.take() };
         let mut answer = match answer {
@@ -174,14 +192,12 @@ enum Answer<B: Body> {
 }
 
 impl<B: Body> Answer<B> {
-    /// Whether the socket belongs to a WebSocket stream afterwards.
-    fn is_upgrade(&self) -> bool {
-        let status = match self {
+    fn status(&self) -> StatusCode {
+        match self {
             Answer::Plain(answer) => answer.status(),
             Answer::Compressed(answer) => answer.status(),
             Answer::Builtin(answer) => answer.status(),
-        };
-        status == StatusCode::SWITCHING_PROTOCOLS
+        }
     }
 }
 

@@ -1,14 +1,50 @@
-//! The streams of an HTTP/2 connection: each is a task of its own, which ends when its client does not read the answer.
+//! The streams of an HTTP/2 connection: each is a task of its own, which ends when its client does not read the answer. A
+//! WebSocket stream has one more, which writes what the gateway sends, and ends with the stream.
 
 use super::connection_state::ConnectionState;
 use super::progress::Progress;
 use super::reader::{ReadPace, Stall};
 use pin_project_lite::pin_project;
+use rpcgate_layers::websocket::StreamHold;
+use std::cell::Cell;
+use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use tokio::sync::oneshot;
 use tokio::time::{Sleep, sleep_until};
+
+/// What hyper spawns next. It spawns in the call that causes it, so there is one for each thread.
+pub(super) enum Next {
+    /// The task of a stream, whose answer gets this far.
+    Answer(Arc<Progress>),
+    /// The task that writes to a WebSocket stream.
+    Writer(StreamEnd),
+}
+
+thread_local! {
+    static NEXT: Cell<Option<Next>> = const { Cell::new(None) };
+}
+
+impl Next {
+    /// Says what hyper is about to spawn on this thread.
+    pub(super) fn announce(self) {
+        NEXT.set(Some(self));
+    }
+}
+
+/// The end of a WebSocket stream, or of a handshake that opens none.
+#[derive(Debug)]
+pub(super) struct StreamEnd(oneshot::Receiver<Infallible>);
+
+impl StreamEnd {
+    /// The end of a stream that holds the returned value. Its connection is busy until then.
+    pub(super) fn new(state: &Arc<ConnectionState>) -> (Self, StreamHold) {
+        let (held, end) = oneshot::channel();
+        (StreamEnd(end), StreamHold::new((held, state.begin())))
+    }
+}
 
 /// Spawns the streams of one connection.
 #[derive(Clone, Debug)]
@@ -28,12 +64,20 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     fn execute(&self, stream: F) {
-        // The service was called for this stream right before, in this task.
-        match self.state.take_opened() {
-            Some(progress) => {
+        match NEXT.take() {
+            Some(Next::Answer(progress)) => {
                 let (stream, stall) = (Some(stream), Stall::default());
                 let (state, pace) = (self.state.clone(), self.pace);
                 tokio::spawn(Stream { stream, state, progress, stall, pace, alarm: None });
+            }
+            Some(Next::Writer(end)) => {
+                tokio::spawn(async move {
+                    // A client that does not take the last bytes would keep its stream.
+                    tokio::select! {
+                        () = stream => {}
+                        _ = end.0 => {}
+                    }
+                });
             }
             None => drop(tokio::spawn(stream)),
         }

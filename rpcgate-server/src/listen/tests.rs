@@ -3,9 +3,11 @@ use futures_util::StreamExt;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
 use http_body_util::{BodyExt, Empty, Full};
 use hyper_util::rt::TokioExecutor;
+use parking_lot::Mutex;
 use rpcgate_admin::process::accept::ConnectionPermit;
 use rpcgate_core::backend::usage_sink::UsageSink;
 use rpcgate_core::backend::usage_sink::{MemoryUsageSink, Record};
+use rpcgate_layers::websocket::StreamHold;
 use rustls::pki_types::ServerName;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
@@ -234,6 +236,7 @@ where
             stack,
             handle,
             &bounds,
+            true,
         )
         .await);
     });
@@ -294,6 +297,70 @@ async fn a_client_that_only_pings_is_idle() {
     assert_eq!(connections.open(), 1);
     sleep(Duration::from_secs(10)).await;
     assert_eq!(connections.open(), 0);
+}
+
+/// A handshake of a WebSocket.
+fn connecting() -> Request<Full<Bytes>> {
+    let mut request = asking("/ws");
+    *request.method_mut() = http::Method::CONNECT;
+    request.extensions_mut().insert(hyper::ext::Protocol::from_static("websocket"));
+    request
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_websocket_stream_over_http2_keeps_its_connection_and_leaves_nothing_of_it_behind() {
+    let connections = connections();
+    let open = Arc::new(Mutex::new(Vec::new()));
+    let opened = open.clone();
+    let stack = tower::service_fn(move |mut request: Request<RequestBody>| {
+        let upgrade = hyper::upgrade::on(&mut request);
+        let hold = request.extensions_mut().remove::<StreamHold>().unwrap();
+        let opened = opened.clone();
+        async move {
+            tokio::spawn(async move {
+                let io = TokioIo::new(upgrade.await.unwrap());
+                opened.lock().push((io, hold));
+            });
+            Ok::<_, Infallible>(Response::new(Full::default()))
+        }
+    });
+    let mut send = client_of_streams(stack, &connections, 8_000).await;
+    let mut streams = Vec::new();
+    for _ in 0..2 {
+        let answer = send.send_request(connecting()).await.unwrap();
+        assert_eq!(answer.status(), 200);
+        streams.push(TokioIo::new(hyper::upgrade::on(answer).await.unwrap()));
+    }
+    sleep(Duration::from_secs(1_000)).await;
+    assert_eq!(connections.open(), 1, "it is not idle");
+    let (mut first, mut second) = (streams.remove(0), streams.remove(0));
+    {
+        let (mut io, hold) = open.lock().remove(0);
+        io.write_all(b"the last words").await.unwrap();
+        io.shutdown().await.unwrap();
+        assert_eq!(rest(&mut first).await, "the last words");
+        drop((io, hold));
+    }
+    drop(first);
+    // The client of this one takes no more than its window.
+    let (mut io, hold) = open.lock().remove(0);
+    let piece = vec![0; 8_000];
+    while tokio::time::timeout(Duration::from_secs(1), io.write_all(&piece)).await.is_ok() {}
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    drop((io, hold));
+    sleep(Duration::from_secs(1)).await;
+    assert!(tasks() < before, "what cannot be written is dropped");
+    let mut got = 0;
+    while let Ok(more @ 1..) = second.read(&mut [0; 1_000]).await {
+        got += more;
+    }
+    assert!((8_000..64_000).contains(&got), "{got}");
+    drop(second);
+    sleep(Duration::from_secs(70)).await;
+    assert_eq!(connections.open(), 1);
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(connections.open(), 0, "it is idle");
 }
 
 #[tokio::test]
@@ -520,7 +587,7 @@ where
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let (addr, connections) = (listener.addr(), connections());
     let bounds = Bounds::new(&LimitSettings::default(), most);
-    let entry = Entry { certificate: certificate.map(Arc::new), h2c: true };
+    let entry = Entry { certificate: certificate.map(Arc::new), h2c: true, websocket: false };
     tokio::spawn(listener.serve(stack, bounds, entry, connections.clone()));
     (addr, connections)
 }
@@ -604,7 +671,8 @@ async fn bytes_buffered_by_tls_do_not_count_as_read() {
         Answer::Ok(Response::new(vec![b'x'; 1 << 20].into()))
     });
     let server = Counted::new(server, handle.state.clone(), ConnectionPermit::default());
-    let connection = tokio::spawn(async move { secured(server, &certificate, stack, handle, &bounds).await });
+    let connection =
+        tokio::spawn(async move { secured(server, &certificate, stack, handle, &bounds, false).await });
     let mut client = secure_over(client, roots, &[]).await;
     client.write_all(REQUEST).await.unwrap();
     let start = Instant::now();
@@ -736,7 +804,7 @@ fn framed(connections: &Arc<Connections>) -> DuplexStream {
     let bounds = Bounds::new(&LimitSettings::default(), 8);
     connections.tasks().spawn(async move {
         let stream = Counted::new(server, handle.state.clone(), ConnectionPermit::default());
-        end(http2(stream, tower::service_fn(slow), handle, &bounds).await);
+        end(http2(stream, tower::service_fn(slow), handle, &bounds, false).await);
     });
     client
 }

@@ -2,9 +2,9 @@
 
 use bytes::{Buf, BufMut, Bytes};
 use http::uri::PathAndQuery;
+use rpcgate_tests::certificate::TestCertificate;
 use rpcgate_tests::gateway::{Setup, TestGateway, key};
 use std::net::SocketAddr;
-use tempfile::TempDir;
 use tonic::client::Grpc;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
@@ -54,26 +54,14 @@ impl Decoder for Raw {
 /// A gateway that serves TLS on both of its addresses.
 pub(crate) struct Site {
     pub(crate) gateway: TestGateway,
-    authority: String,
-    _files: TempDir,
+    certificate: TestCertificate,
 }
 
 impl Site {
     pub(crate) async fn new(setup: Setup) -> Self {
-        let files = tempfile::tempdir().unwrap();
-        let private = rcgen::KeyPair::generate().unwrap();
-        let params = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap();
-        let authority = params.self_signed(&private).unwrap().pem();
-        let (cert, secret) = (files.path().join("cert.pem"), files.path().join("key.pem"));
-        std::fs::write(&cert, &authority).unwrap();
-        std::fs::write(&secret, private.serialize_pem()).unwrap();
-        let gateway = setup
-            .set("gateway", "grpc_listen = \"127.0.0.1:0\"")
-            .set("gateway.tls", &format!("cert = {cert:?}"))
-            .set("gateway.tls", &format!("key = {secret:?}"))
-            .start()
-            .await;
-        Site { gateway, authority, _files: files }
+        let certificate = TestCertificate::new();
+        let gateway = certificate.used_by(setup).start().await;
+        Site { gateway, certificate }
     }
 
     /// The address that is meant for gRPC.
@@ -83,7 +71,7 @@ impl Site {
 
     pub(crate) async fn connect(&self, addr: SocketAddr) -> Client {
         let tls = ClientTlsConfig::new()
-            .ca_certificate(Certificate::from_pem(&self.authority))
+            .ca_certificate(Certificate::from_pem(&self.certificate.pem))
             .domain_name("localhost");
         let endpoint = Endpoint::from_shared(format!("https://{addr}")).unwrap().tls_config(tls).unwrap();
         Client(Grpc::new(endpoint.connect().await.unwrap()))

@@ -12,7 +12,7 @@ const MIB: usize = 1 << 20;
 const QUICK: [&str; 2] = ["ping_interval = \"1s\"", "dead_after = \"2s\""];
 
 /// What the system holds of the two connections of a stream, at most: the send buffer and the receive buffer of each.
-fn sockets() -> usize {
+pub(crate) fn sockets() -> usize {
     let largest = |name: &str| {
         let limits = std::fs::read_to_string(format!("/proc/sys/net/ipv4/{name}")).unwrap_or_default();
         // Elsewhere than on Linux, what is usual there.

@@ -5,6 +5,7 @@
 mod autobahn;
 mod conformance;
 mod faults;
+mod http2;
 mod left;
 mod limits;
 mod managed;

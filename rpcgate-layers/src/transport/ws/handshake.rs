@@ -1,4 +1,5 @@
-//! The opening handshake of a WebSocket (RFC 6455, section 4), with clients and with nodes.
+//! The opening handshake of a WebSocket, with clients (RFC 6455, section 4, over HTTP/1.1; RFC 8441, section 5, over HTTP/2)
+//! and with nodes (over HTTP/1.1).
 //!
 //! The gateway is in the middle: it reads the handshake of a client, makes one of its own with a node, and answers the
 //! client only after the node has answered. Sub-protocols are passed on, and the node chooses. Extensions are declined
@@ -11,6 +12,7 @@ use http::header::{
     SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Version};
+use hyper::ext::Protocol;
 use rpcgate_core::secret::{NoRandomness, random_text};
 use sha1::{Digest, Sha1};
 
@@ -42,7 +44,8 @@ const KEY: usize = 16;
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClientHandshake {
-    accept: HeaderValue,
+    /// The answer to its key. Over HTTP/2 there is no key.
+    accept: Option<HeaderValue>,
     protocols: Vec<HeaderValue>,
 }
 
@@ -50,18 +53,19 @@ pub struct ClientHandshake {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum BadHandshake {
-    /// It does not ask for a WebSocket: it is not a `GET` of HTTP/1.1 with `Upgrade: websocket`.
+    /// It does not ask for a WebSocket: it is neither a `GET` of HTTP/1.1 with `Upgrade: websocket`, nor a `CONNECT` of HTTP/2
+    /// whose `:protocol` is `websocket`.
     NotWebSocket,
     /// It asks for another version of the protocol than 13.
     Version,
-    /// `Sec-WebSocket-Key` is missing, is there twice, or is not 16 bytes in Base64.
+    /// Over HTTP/1.1: `Sec-WebSocket-Key` is missing, is there twice, or is not 16 bytes in Base64.
     Key,
 }
 
 impl std::fmt::Display for BadHandshake {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            BadHandshake::NotWebSocket => "this path takes WebSocket handshakes over HTTP/1.1",
+            BadHandshake::NotWebSocket => "this path takes WebSocket handshakes",
             BadHandshake::Version => "the version of WebSocket is 13",
             BadHandshake::Key => "Sec-WebSocket-Key must be 16 bytes in Base64",
         })
@@ -71,29 +75,44 @@ impl std::fmt::Display for BadHandshake {
 impl std::error::Error for BadHandshake {}
 
 impl ClientHandshake {
-    /// Reads the handshake that `request` is.
+    /// Reads the handshake that `request` is. Over HTTP/2 its `:protocol` is among its extensions, as hyper's [`Protocol`].
     ///
     /// # Errors
     /// [`BadHandshake`] says why it is none.
     pub fn read<B>(request: &Request<B>) -> Result<Self, BadHandshake> {
         let headers = request.headers();
-        let asks = request.method() == Method::GET
-            && request.version() == Version::HTTP_11
-            && has_token(headers, &UPGRADE, "websocket")
-            && has_token(headers, &CONNECTION, "upgrade");
+        let is_connect = request.version() == Version::HTTP_2;
+        let asks = if is_connect {
+            let protocol = request.extensions().get::<Protocol>();
+            request.method() == Method::CONNECT
+                && protocol.is_some_and(|protocol| protocol.as_str().eq_ignore_ascii_case("websocket"))
+        } else {
+            request.method() == Method::GET
+                && request.version() == Version::HTTP_11
+                && has_token(headers, &UPGRADE, "websocket")
+                && has_token(headers, &CONNECTION, "upgrade")
+        };
         if !asks {
             return Err(BadHandshake::NotWebSocket);
         }
         if single(headers, &SEC_WEBSOCKET_VERSION) != Some(&VERSION) {
             return Err(BadHandshake::Version);
         }
+        let protocols = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().cloned().collect();
+        if is_connect {
+            return Ok(ClientHandshake { accept: None, protocols });
+        }
         let key = single(headers, &SEC_WEBSOCKET_KEY).ok_or(BadHandshake::Key)?;
         let bytes = BASE64_STANDARD.decode(key.as_bytes()).map_err(|_| BadHandshake::Key)?;
         if bytes.len() != KEY {
             return Err(BadHandshake::Key);
         }
-        let protocols = headers.get_all(SEC_WEBSOCKET_PROTOCOL).iter().cloned().collect();
-        Ok(ClientHandshake { accept: accept(key.as_bytes()), protocols })
+        Ok(ClientHandshake { accept: Some(accept(key.as_bytes())), protocols })
+    }
+
+    /// Whether the stream will share its connection with others, over HTTP/2.
+    pub fn is_multiplexed(&self) -> bool {
+        self.accept.is_none()
     }
 
     /// The sub-protocols that the client offers: the values of `Sec-WebSocket-Protocol`, each a list.
@@ -101,16 +120,18 @@ impl ClientHandshake {
         &self.protocols
     }
 
-    /// The response that opens the stream: 101, with the sub-protocol that the node has chosen.
+    /// The response that opens the stream, with the sub-protocol that the node has chosen: 101, or 200 over HTTP/2.
     pub fn response(&self, protocol: Option<HeaderValue>) -> Response<()> {
         let mut response = Response::new(());
-        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-        let headers = response.headers_mut();
-        headers.insert(UPGRADE, WEBSOCKET);
-        headers.insert(CONNECTION, UPGRADE_TOKEN);
-        headers.insert(SEC_WEBSOCKET_ACCEPT, self.accept.clone());
+        if let Some(accept) = &self.accept {
+            *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+            let headers = response.headers_mut();
+            headers.insert(UPGRADE, WEBSOCKET);
+            headers.insert(CONNECTION, UPGRADE_TOKEN);
+            headers.insert(SEC_WEBSOCKET_ACCEPT, accept.clone());
+        }
         if let Some(protocol) = protocol {
-            headers.insert(SEC_WEBSOCKET_PROTOCOL, protocol);
+            response.headers_mut().insert(SEC_WEBSOCKET_PROTOCOL, protocol);
         }
         response
     }
@@ -304,6 +325,48 @@ mod tests {
         for (request, why) in rows {
             assert_eq!(ClientHandshake::read(&request), Err(why), "{request:?}");
         }
+    }
+
+    /// The example of RFC 8441, section 5.1, with another `:protocol`.
+    fn connect(protocol: Option<&'static str>, rows: &[(&str, &str)]) -> Request<()> {
+        let mut connect = request(rows);
+        *connect.method_mut() = Method::CONNECT;
+        *connect.version_mut() = Version::HTTP_2;
+        if let Some(protocol) = protocol {
+            connect.extensions_mut().insert(Protocol::from_static(protocol));
+        }
+        connect
+    }
+
+    #[test]
+    fn a_handshake_over_http2_has_no_key_and_is_answered_with_200() {
+        let offered = [("sec-websocket-version", "13"), ("sec-websocket-protocol", "chat, superchat")];
+        let handshake = ClientHandshake::read(&connect(Some("websocket"), &offered)).unwrap();
+        assert!(handshake.is_multiplexed());
+        assert_eq!(handshake.protocols(), ["chat, superchat"]);
+        let response = handshake.response(Some(HeaderValue::from_static("chat")));
+        assert_eq!((response.status(), response.headers().len()), (StatusCode::OK, 1));
+        assert_eq!(response.headers()["sec-websocket-protocol"], "chat");
+    }
+
+    #[test]
+    fn other_requests_of_http2_are_no_handshakes() {
+        let version = [VALID[2]];
+        let rows = [
+            (connect(Some("connect-udp"), &version), BadHandshake::NotWebSocket),
+            (connect(None, &version), BadHandshake::NotWebSocket),
+            (connect(Some("websocket"), &[]), BadHandshake::Version),
+            (connect(Some("websocket"), &[("sec-websocket-version", "8")]), BadHandshake::Version),
+        ];
+        for (request, why) in rows {
+            assert_eq!(ClientHandshake::read(&request), Err(why), "{request:?}");
+        }
+        let mut get = connect(Some("websocket"), &VALID);
+        *get.method_mut() = Method::GET;
+        assert_eq!(ClientHandshake::read(&get), Err(BadHandshake::NotWebSocket));
+        let mut old = connect(Some("websocket"), &VALID);
+        *old.version_mut() = Version::HTTP_11;
+        assert_eq!(ClientHandshake::read(&old), Err(BadHandshake::NotWebSocket));
     }
 
     #[test]

@@ -20,6 +20,8 @@ const PIECES: usize = 8;
 pub(crate) struct FrameWriter<W> {
     inner: W,
     role: Role,
+    /// Bytes that are handed to the connection at a time.
+    most: usize,
     /// What is to be written first.
     queue: VecDeque<Piece>,
     /// One frame, which is to be written after the queue.
@@ -44,6 +46,7 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
         FrameWriter {
             inner,
             role,
+            most: usize::MAX,
             queue: VecDeque::new(),
             buffer: BytesMut::new(),
             queued: 0,
@@ -51,6 +54,12 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
             is_flushed: true,
             is_begun: false,
         }
+    }
+
+    /// From now on the connection is handed no more than this many bytes at a time: it takes them whether or not there is room
+    /// for them.
+    pub(crate) fn set_most(&mut self, bytes: usize) {
+        self.most = bytes;
     }
 
     /// Bytes that the connection has not taken yet.
@@ -159,8 +168,11 @@ impl<W: AsyncWrite + Unpin> FrameWriter<W> {
 
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let inner = Pin::new(&mut self.inner);
-        if self.queue.is_empty() {
-            return inner.poll_write(cx, &self.buffer);
+        let Some(first) = self.queue.front() else {
+            return inner.poll_write(cx, &self.buffer[..self.buffer.len().min(self.most)]);
+        };
+        if self.most < usize::MAX {
+            return inner.poll_write(cx, &first.bytes[..first.bytes.len().min(self.most)]);
         }
         let mut pieces = [IoSlice::new(&[]); PIECES];
         let waiting = self.queue.iter().map(|piece| &piece.bytes[..]).chain([&self.buffer[..]]);
@@ -285,6 +297,39 @@ mod tests {
         writer.push(true, OpCode::Text, Bytes::from_static(b"nothing of it is written"));
         writer.discard();
         assert_eq!(writer.queued(), 0);
+    }
+
+    /// A connection that takes all that it is handed, and notes how much that was.
+    struct Greedy(Vec<usize>);
+
+    impl AsyncWrite for Greedy {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            self.0.push(bytes.len());
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_takes_whatever_it_is_handed_is_handed_little_at_a_time() {
+        let mut writer = FrameWriter::new(Greedy(Vec::new()), Role::Server);
+        writer.set_most(100);
+        writer.push(true, OpCode::Binary, vec![0; 20_000].into());
+        writer.push(true, OpCode::Text, vec![b'x'; 248].into());
+        poll_fn(|cx| writer.poll_flush(cx)).await.unwrap();
+        assert!(writer.inner.0.iter().all(|bytes| *bytes <= 100));
+        assert_eq!(writer.inner.0.iter().sum::<usize>(), 4 + 20_000 + 4 + 248);
     }
 
     #[tokio::test]
