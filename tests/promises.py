@@ -4,7 +4,8 @@
 Runs `rpcgate-server run` on free ports of the loopback interface, in front of its own scripted faulty nodes, and prints
 one line for each promise: the measured value and the promised limit. Exit code 1 if a promise is broken. Needs only
 Python 3.11; `--database postgresql`, which measures the promises of several gateways, also needs the binaries of
-PostgreSQL and Redis, and libfaketime for 21, 22 and 65. Some promises need `rpcgate-admin` beside the gateway's binary.
+PostgreSQL and Redis, HAProxy for 26, and libfaketime for 21, 22 and 65. Some promises need `rpcgate-admin` beside the
+gateway's binary.
 
 The program reads the records of a gateway from its files, by the documentation of their format (rpcgate_core::journal),
 and compares them with its own requests and their answers: no figure comes from the program under test alone.
@@ -22,7 +23,7 @@ import os
 import random
 import sys
 
-from fullsize import accounts, away, calls, clocks, crash, hostile, many, outage
+from fullsize import accounts, away, calls, clocks, crash, drained, frames, hostile, many, outage, revoked
 from fullsize.gateway import NotStarted
 from fullsize.servers import Postgresql, Sqlite
 
@@ -53,7 +54,7 @@ class Run:
 def promises(database):
     """The tests that this database supports, by the number of the promise."""
     tests = {}
-    for module in [crash, calls, accounts, hostile] + ([many, outage, clocks] if database == "postgresql" else [away]):
+    for module in [crash, calls, accounts, hostile, frames] + ([many, outage, clocks, revoked, drained] if database == "postgresql" else [away]):
         for name, test in vars(module).items():
             if name.startswith("promise_"):
                 tests.setdefault(int(name.split("_")[1]), []).append(test)

@@ -22,7 +22,7 @@ class Connection:
 
     async def exchange(self, head, body):
         """The answer to a request of these lines, which lack the length of the body."""
-        if self.writer is None:
+        if self.writer is None or self.reader.at_eof():
             self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port, limit=80 * MIB, ssl=self.tls)
         try:
             self.writer.write(f"{head}\r\nhost: h\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body)

@@ -16,11 +16,11 @@ CONNECTIONS = 64
 class Cluster:
     """Gateways, each a process with a folder of its own, and their shared servers."""
 
-    def __init__(self, run, lines, gateways=2, admin=False, secret="", patience="250ms"):
+    def __init__(self, run, lines, gateways=2, admin=False, secret="", patience="250ms", settings=""):
         self.postgresql, self.redis = Postgresql(), Redis()
         self.database = self.postgresql.database()
         redis = f'url = "{self.redis.url}"\ntimeout = "{patience}"'
-        shared = {"database": self.database, "redis": redis, "log": "info"}
+        shared = {"database": self.database, "redis": redis, "log": "info", "settings": settings}
         self.gateways = [Gateway(run, lines, secret=secret, **shared) for _ in range(gateways)]
         self.admin = Admin(run, "", database=self.database) if admin else None
 

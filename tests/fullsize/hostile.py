@@ -11,6 +11,7 @@ import time
 from .client import KEYS, MIB, Client, timed
 from .clocks import FakeTime
 from .gateway import Gateway, chains
+from .h2 import PREFACE, fields, frame
 from .ledger import Ledger
 from .node import LargeAnswers, Node
 from .oracle import load
@@ -65,20 +66,11 @@ async def promise_57(run):
                 client.close()
 
 
-def frame(kind, flags, stream, payload=b""):
-    """An HTTP/2 frame (RFC 9113, section 4.1)."""
-    return struct.pack(">I", len(payload))[1:] + struct.pack(">BBI", kind, flags, stream) + payload
-
-
 def h2_request(port, key, body):
     """The bytes of an HTTP/2 connection with one call, whose client never opens a window."""
-    def literal(name, value):
-        return b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
-
-    fields = [(b":method", b"POST"), (b":scheme", b"https"), (b":path", b"/eth"), (b":authority", b"127.0.0.1:%d" % port), (b"apikey", key.encode())]
-    head = b"".join(literal(name, value) for name, value in fields)
+    head = fields((":method", "POST"), (":scheme", "https"), (":path", "/eth"), (":authority", f"127.0.0.1:{port}"), ("apikey", key))
     settings = struct.pack(">HI", 4, 0)
-    return b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, settings) + frame(1, 4, 1, head) + frame(0, 1, 1, body)
+    return PREFACE + frame(4, 0, 0, settings) + frame(1, 4, 1, head) + frame(0, 1, 1, body)
 
 
 async def promise_58(run):

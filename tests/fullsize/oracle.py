@@ -117,6 +117,8 @@ class Oracle:
         chain, body, wanted = self.request()
         try:
             (status, headers, answer), took = await timed(client.post(body, chain))
+        except ConnectionRefusedError:
+            return False  # nothing was sent
         except (ConnectionError, asyncio.IncompleteReadError):
             self.unanswered.append((chain, wanted))
             client.close()

@@ -244,3 +244,38 @@ class Redis(Leashed):
         self.let_go("end\n")
 
     close = stop
+
+
+class Haproxy(Leashed):
+    """A balancer in front of gateways, which asks each for its readiness five times a second. `port` takes HTTP/1 and
+    WebSocket, `grpc_port` HTTP/2."""
+
+    def __init__(self, ports):
+        self.binary = shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin")
+        if not self.binary:
+            raise SystemExit("needs haproxy (apt install haproxy)")
+        self.folder = tempfile.mkdtemp(prefix="rpcgate-haproxy-")
+        os.chmod(self.folder, 0o755)
+        self.port, self.grpc_port, self.tls = free_port(), free_port(), None
+        lines = "defaults\nmode http\nretries 3\noption redispatch 1\ntimeout connect 1s\ntimeout client 75s\ntimeout server 75s\ntimeout tunnel 1h\n"
+        for name, port, speaks in (("http", self.port, ""), ("grpc", self.grpc_port, "proto h2")):
+            lines += f"frontend {name}\nbind 127.0.0.1:{port} {speaks}\ndefault_backend {name}\n"
+            lines += f"backend {name}\nbalance roundrobin\noption httpchk GET /readyz\n"
+            for number, address in enumerate(ports):
+                lines += f"server {number} 127.0.0.1:{address} {speaks} check check-proto h1 inter 200ms fall 1 rise 1\n"
+        file = pathlib.Path(self.folder) / "haproxy.cfg"
+        file.write_text(lines)
+        self.run('"$1" -db -f "$2" >/dev/null 2>&1', "kill -9 $server", self.binary, file)
+        end = time.monotonic() + 30
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return
+            except OSError:
+                if time.monotonic() > end:
+                    raise
+            time.sleep(0.01)
+
+    def close(self):
+        self.let_go("end\n")
+        shutil.rmtree(self.folder, ignore_errors=True)
