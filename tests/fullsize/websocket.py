@@ -111,7 +111,9 @@ class StreamNode:
     """A node that answers each call, sends heads to those who subscribe, and large messages to those who ask for them."""
 
     def __init__(self, every=0.1):
-        self.every, self.open, self.calls = every, 0, 0
+        self.every, self.open = every, 0
+        # Floods that are being sent, by the name that their client gave them.
+        self.floods = set()
 
     async def start(self):
         self.server = await asyncio.start_server(self.serve, "127.0.0.1", 0, backlog=4096)
@@ -141,7 +143,6 @@ class StreamNode:
                     await writer.drain()
                 elif opcode == TEXT:
                     call = json.loads(payload)
-                    self.calls += 1
                     answer = {"jsonrpc": "2.0", "id": call["id"], "result": call["method"]}
                     writer.write(frame(TEXT, json.dumps(answer).encode(), masked=False))
                     if call["method"] == "eth_subscribe":
@@ -154,10 +155,11 @@ class StreamNode:
                 task.cancel()
             writer.close()
 
-    async def push(self, writer, what, size=0):
+    async def push(self, writer, what, size=0, name=None):
         """Sends messages of a subscription: heads at intervals, or those of a flood as fast as they are read."""
         message = {"jsonrpc": "2.0", "method": "eth_subscription", "params": {"subscription": "0x1", "result": "0x" + "a" * size}}
         data = frame(TEXT, json.dumps(message).encode(), masked=False)
+        self.floods.add(name)
         try:
             while True:
                 writer.write(data)
@@ -166,3 +168,5 @@ class StreamNode:
                     await asyncio.sleep(self.every)
         except ConnectionError:
             pass
+        finally:
+            self.floods.discard(name)
