@@ -97,9 +97,9 @@ pub struct Plan {
     pub heavy_per_minute: u64,
     /// Price of a Compute Unit.
     pub price: Price,
-    /// WebSocket streams a project may have open, at each gateway.
+    /// Streams a project may have open, WebSocket and gRPC, at each gateway.
     pub ws_connections: u32,
-    /// WebSocket streams a key may have open, at each gateway. Never more than its project may have.
+    /// Streams a key may have open, at each gateway. Never more than its project may have.
     pub ws_connections_per_key: u32,
     /// How many resources of each kind a tenant may have.
     pub counts: Counts,

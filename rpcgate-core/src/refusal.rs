@@ -21,7 +21,7 @@ pub enum Refusal {
     UpgradeRequired,
     /// A WebSocket handshake without a valid key.
     BadHandshake,
-    /// The project, or the key, has as many WebSocket streams open as its plan allows.
+    /// The project, or the key, has as many streams open as its plan allows.
     TooManyStreams,
     /// More calls on a stream than the operator allows in a second.
     StreamRate,
@@ -54,6 +54,8 @@ pub enum Refusal {
     BodyTooSlow,
     /// The gateway is at a limit: of bodies in memory, calls in flight, or records not yet written.
     Overloaded,
+    /// The gateway stops: what still runs at the end of a drain.
+    Stopping,
     /// A body that is not JSON, or nested too deep.
     ParseError,
     /// JSON that is not a call, or an empty batch.
@@ -141,7 +143,7 @@ const HEAVY: i32 = -32029;
 
 impl Refusal {
     /// One of each of the gateway's own refusals, for documentation and tests. Seconds to wait are 1.
-    pub const ALL: [Refusal; 35] = [
+    pub const ALL: [Refusal; 36] = [
         Refusal::NoRoute,
         Refusal::NoStream,
         Refusal::UpgradeRequired,
@@ -164,6 +166,7 @@ impl Refusal {
         Refusal::BodyTooLarge,
         Refusal::BodyTooSlow,
         Refusal::Overloaded,
+        Refusal::Stopping,
         Refusal::ParseError,
         Refusal::InvalidRequest,
         Refusal::BatchTooLarge,
@@ -207,7 +210,7 @@ impl Refusal {
             Refusal::NoStream => row(StatusCode::NOT_FOUND, Message, METHOD_NOT_FOUND, grpc::UNIMPLEMENTED, "chain not available at this location"),
             Refusal::UpgradeRequired => row(StatusCode::UPGRADE_REQUIRED, Message, INVALID_REQUEST, grpc::UNIMPLEMENTED, "this path takes WebSocket handshakes of version 13"),
             Refusal::BadHandshake => row(StatusCode::BAD_REQUEST, Message, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "invalid WebSocket handshake"),
-            Refusal::TooManyStreams => row(StatusCode::TOO_MANY_REQUESTS, Message, HEAVY, grpc::RESOURCE_EXHAUSTED, "WebSocket stream limit reached for your plan"),
+            Refusal::TooManyStreams => row(StatusCode::TOO_MANY_REQUESTS, Message, HEAVY, grpc::RESOURCE_EXHAUSTED, "stream limit reached for your plan"),
             Refusal::StreamRate => row(StatusCode::TOO_MANY_REQUESTS, Rpc, QUOTA, grpc::RESOURCE_EXHAUSTED, "stream call rate exceeded"),
             Refusal::NoChain => row(StatusCode::NOT_FOUND, Message, METHOD_NOT_FOUND, grpc::UNIMPLEMENTED, "chain not available at this location"),
             Refusal::NotImplemented => row(StatusCode::NOT_IMPLEMENTED, Status, METHOD_NOT_FOUND, grpc::UNIMPLEMENTED, "Not Implemented"),
@@ -225,6 +228,7 @@ impl Refusal {
             Refusal::BodyTooLarge => row(StatusCode::PAYLOAD_TOO_LARGE, Rpc, INVALID_REQUEST, grpc::RESOURCE_EXHAUSTED, "request too large"),
             Refusal::BodyTooSlow => row(StatusCode::REQUEST_TIMEOUT, Rpc, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "request body too slow"),
             Refusal::Overloaded => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "overloaded, retry later"),
+            Refusal::Stopping => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "the gateway is stopping, call again"),
             Refusal::ParseError => row(StatusCode::BAD_REQUEST, Rpc, PARSE_ERROR, grpc::INVALID_ARGUMENT, "parse error"),
             Refusal::InvalidRequest => row(StatusCode::BAD_REQUEST, Rpc, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "invalid request"),
             Refusal::BatchTooLarge => row(StatusCode::PAYLOAD_TOO_LARGE, Rpc, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "batch too large"),

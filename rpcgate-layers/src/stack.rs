@@ -224,7 +224,8 @@ pub fn websocket_stack(parts: &Parts) -> WebSocketStack {
 pub fn grpc_stack(parts: &Parts) -> GrpcStack {
     let admission = admission_stack(parts, Entrance::GRPC, Admit);
     let (pools, clock) = (parts.pools.clone(), parts.accounting.clock.clone());
-    GrpcService::new((admission, call_stack(parts, Pass)), pools, clock, parts.room.clone())
+    let streams = parts.streams.clone();
+    GrpcService::new((admission, call_stack(parts, Pass)), pools, clock, parts.room.clone(), streams)
         .with_limits(parts.grpc)
         .with_counts(parts.grpc_counts.clone())
 }

@@ -15,6 +15,7 @@ pub mod demo;
 pub mod demo_options;
 pub mod gateway;
 mod grpc_health;
+mod grpc_reflection;
 pub mod journal;
 pub mod listen;
 mod lock;

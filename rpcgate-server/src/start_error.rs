@@ -39,6 +39,14 @@ pub enum StartError {
     /// The certificate or its key cannot be used.
     #[error(transparent)]
     Certificate(#[from] BadCertificate),
+    /// The file of descriptors for reflection cannot be used.
+    #[error("gateway.grpc_descriptors {path}: {why}")]
+    Descriptors {
+        /// The path.
+        path: String,
+        /// The error.
+        why: String,
+    },
     /// A node cannot be used.
     #[error("chains.{chain}.nodes: {why}")]
     Node {
@@ -75,6 +83,7 @@ impl StartError {
             | StartError::Telemetry { .. }
             | StartError::Journal(JournalError::InUse { .. } | JournalError::Thread(_)) => false,
             StartError::Certificate(_)
+            | StartError::Descriptors { .. }
             | StartError::Node { .. }
             | StartError::Folder { .. }
             | StartError::Database(_)

@@ -2,11 +2,12 @@
 //!
 //! | request | stack |
 //! |---|---|
-//! | HTTP/2 with the content type of gRPC, or of gRPC-Web, which is refused in the form of gRPC, but no CONNECT | gRPC, and its health |
+//! | HTTP/2 with the content type of gRPC, or of gRPC-Web, which is refused in the form of gRPC, but no CONNECT | gRPC, its health and reflection |
 //! | a path below `/ws/` | WebSocket |
 //! | any other | HTTP |
 
 use crate::grpc_health::GrpcHealth;
+use crate::grpc_reflection::GrpcReflection;
 use crate::listen::Connections;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
@@ -49,6 +50,7 @@ struct Shared {
     streams: WebSocketStack,
     grpc: GrpcStack,
     health: GrpcHealth,
+    reflection: Option<GrpcReflection>,
 }
 
 impl Clone for Transports {
@@ -59,11 +61,16 @@ impl Clone for Transports {
 
 impl Transports {
     /// The stacks that are made of `parts`, for a gateway with these connections.
-    pub(crate) fn new(parts: &Parts, connections: &Arc<Connections>) -> Self {
+    pub(crate) fn new(
+        parts: &Parts,
+        connections: &Arc<Connections>,
+        reflection: Option<GrpcReflection>,
+    ) -> Self {
         let shared = Shared {
             streams: websocket_stack(parts),
             grpc: grpc_stack(parts),
             health: GrpcHealth::of(connections),
+            reflection,
         };
         Transports { http: http_stack(parts), grpc: None, shared: Arc::new(shared) }
     }
@@ -115,7 +122,12 @@ impl Transports {
     {
         let shared = &self.shared;
         if GrpcHealth::has(request.uri().path()) {
-            return TransportFuture::Health { future: shared.health.answer(request) };
+            return TransportFuture::Tonic { future: shared.health.answer(request) };
+        }
+        if let Some(reflection) =
+            shared.reflection.as_ref().filter(|_| GrpcReflection::has(request.uri().path()))
+        {
+            return TransportFuture::Tonic { future: reflection.answer(request) };
         }
         let stack = self.grpc.get_or_insert_with(|| Box::new(shared.grpc.clone()));
         let mut cx = Context::from_waker(Waker::noop());
@@ -138,7 +150,7 @@ pin_project! {
         // Boxed, because it is rare and larger.
         Stream { future: Pin<Box<Oneshot<WebSocketStack, Request<B>>>> },
         Grpc { future: BoxFuture<'static, Result<Response<GrpcBody>, Infallible>> },
-        Health { future: BoxFuture<'static, Result<Response<tonic::body::Body>, Infallible>> },
+        Tonic { future: BoxFuture<'static, Result<Response<tonic::body::Body>, Infallible>> },
     }
 }
 
@@ -157,8 +169,8 @@ where
             Projected::Grpc { future } => {
                 ready!(future.as_mut().poll(cx)).map(|answer| answer.map(|body| TransportBody::Grpc { body }))
             }
-            Projected::Health { future } => ready!(future.as_mut().poll(cx))
-                .map(|answer| answer.map(|body| TransportBody::Health { body })),
+            Projected::Tonic { future } => ready!(future.as_mut().poll(cx))
+                .map(|answer| answer.map(|body| TransportBody::Tonic { body })),
         })
     }
 }
@@ -169,7 +181,7 @@ pin_project! {
     pub(crate) enum TransportBody {
         Http { #[pin] body: ReplyBody },
         Grpc { #[pin] body: GrpcBody },
-        Health { #[pin] body: tonic::body::Body },
+        Tonic { #[pin] body: tonic::body::Body },
     }
 }
 
@@ -184,7 +196,7 @@ impl Body for TransportBody {
         match self.project() {
             BodyNow::Http { body } => body.poll_frame(cx).map_err(Into::into),
             BodyNow::Grpc { body } => body.poll_frame(cx).map_err(Into::into),
-            BodyNow::Health { body } => body.poll_frame(cx).map_err(Into::into),
+            BodyNow::Tonic { body } => body.poll_frame(cx).map_err(Into::into),
         }
     }
 
@@ -192,7 +204,7 @@ impl Body for TransportBody {
         match self {
             TransportBody::Http { body } => body.is_end_stream(),
             TransportBody::Grpc { body } => body.is_end_stream(),
-            TransportBody::Health { body } => body.is_end_stream(),
+            TransportBody::Tonic { body } => body.is_end_stream(),
         }
     }
 
@@ -200,7 +212,7 @@ impl Body for TransportBody {
         match self {
             TransportBody::Http { body } => body.size_hint(),
             TransportBody::Grpc { body } => body.size_hint(),
-            TransportBody::Health { body } => body.size_hint(),
+            TransportBody::Tonic { body } => body.size_hint(),
         }
     }
 }

@@ -20,6 +20,11 @@ pub struct GatewaySettings {
     pub grpc_listen: Option<SocketAddr>,
     /// Whether HTTP/2 without TLS is accepted at `listen`, from clients that know that it is.
     pub h2c: bool,
+    /// Whether gRPC reflection is served, to callers with a key.
+    pub grpc_reflection: bool,
+    /// A file of descriptors that reflection describes beside the gateway's own health service: a
+    /// `google.protobuf.FileDescriptorSet`, as `protoc --include_imports --descriptor_set_out` writes it.
+    pub grpc_descriptors: Option<PathBuf>,
     /// Peers whose `X-Forwarded-For` the gateway and the management side trust.
     pub trusted_proxies: Vec<IpNet>,
     /// The secret of the checksum in every API key. Both binaries need the same one.
@@ -42,6 +47,8 @@ impl Default for GatewaySettings {
             listen: (Ipv4Addr::LOCALHOST, 8080).into(),
             grpc_listen: None,
             h2c: false,
+            grpc_reflection: false,
+            grpc_descriptors: None,
             trusted_proxies: Vec::new(),
             key_secret: None,
             reply_buffer: 256 * KIB,
@@ -58,6 +65,8 @@ impl Table for GatewaySettings {
         f.value("listen", &mut self.listen);
         f.value("grpc_listen", &mut self.grpc_listen);
         f.value("h2c", &mut self.h2c);
+        f.value("grpc_reflection", &mut self.grpc_reflection);
+        f.value("grpc_descriptors", &mut self.grpc_descriptors);
         f.value("trusted_proxies", &mut self.trusted_proxies);
         f.secret("key_secret", &mut self.key_secret, 16);
         f.size("reply_buffer", &mut self.reply_buffer, KIB..=GIB);

@@ -27,6 +27,8 @@ const CHANGED: &[(&str, &str)] = &[
     ("gateway.listen", "127.0.0.1:1"),
     ("gateway.grpc_listen", "127.0.0.1:1"),
     ("gateway.h2c", "true"),
+    ("gateway.grpc_reflection", "true"),
+    ("gateway.grpc_descriptors", "b.protoset"),
     ("gateway.trusted_proxies", "10.0.0.0/8"),
     ("gateway.key_secret", "sixteen-bytes-or-more"),
     ("gateway.reply_buffer", "1MiB"),

@@ -2,8 +2,9 @@
 
 use super::counts::GrpcCounts;
 use super::feed::Feed;
+use super::lasting::LastingAnswer;
 use super::messages::Messages;
-use super::status::{Ending, OK, of_node};
+use super::status::{CANCELLED, Ending, OK, of_node};
 use crate::headers::stays_behind;
 use crate::nodes::in_flight::InFlightPermit;
 use crate::transport::h2::client::H2Place;
@@ -13,6 +14,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_core::refusal::Refusal;
 use rpcgate_core::stream_tally::StreamTally;
 use smallvec::SmallVec;
 use std::collections::VecDeque;
@@ -53,6 +55,7 @@ pub(super) struct Live {
     /// How long a node may take for the next piece of a message.
     pub(super) patience: Duration,
     pub(super) stall: Option<Pin<Box<Sleep>>>,
+    pub(super) lasting: LastingAnswer,
     pub(super) is_over: bool,
     /// Its place at the node, and among the calls in flight, until it is over.
     pub(super) held: Option<(H2Place, Option<InFlightPermit>)>,
@@ -95,12 +98,18 @@ impl Live {
             return self.close(Ending::Late);
         }
         match Pin::new(&mut self.body).poll_frame(cx) {
-            Poll::Pending => self.wait(cx),
+            Poll::Pending => match self.lasts(cx) {
+                Poll::Ready(refusal) => self.close(Ending::Refused(refusal)),
+                Poll::Pending => self.wait(cx),
+            },
             Poll::Ready(Some(Ok(frame))) => {
                 self.stall = None;
                 match frame.into_data() {
                     Ok(data) if self.messages.pass(&data).is_err() => self.break_off(Cause::Oversize),
                     Ok(data) => {
+                        if let Poll::Ready(refusal) = self.lasts(cx) {
+                            return self.close(Ending::Refused(refusal));
+                        }
                         self.sent += data.len() as u64;
                         Poll::Ready(Some(Ok(Frame::data(data))))
                     }
@@ -112,6 +121,12 @@ impl Live {
                 None => self.break_off(Cause::Broken),
             },
         }
+    }
+
+    /// Why a call that lasts has to end. While its first message is on its way it may still be a unary one.
+    fn lasts(&mut self, cx: &mut Context<'_>) -> Poll<Refusal> {
+        let may_be_unary = self.messages.whole() == 0 && !self.messages.is_between();
+        self.lasting.poll(cx, !may_be_unary)
     }
 
     /// Between messages a node may be silent for as long as it likes, but not within one.
@@ -182,9 +197,6 @@ impl Drop for Live {
         self.settle(Outcome::Abandoned, CANCELLED);
     }
 }
-
-/// The number of a call whose client has left (google.rpc.Code).
-pub(super) const CANCELLED: u8 = 1;
 
 impl Body for GrpcBody {
     type Data = Bytes;

@@ -1,5 +1,6 @@
 //! Counts of gRPC calls, for metrics.
 
+use super::status::CANCELLED;
 use foldhash::fast::RandomState;
 use parking_lot::RwLock;
 use rpcgate_core::chain::ChainName;
@@ -65,12 +66,37 @@ impl GrpcCounts {
         }
     }
 
+    /// Counts a call as cancelled if its client leaves before it is answered.
+    pub(super) fn unanswered(&self, chain: ChainName) -> Unanswered<'_> {
+        Unanswered { counts: self, chain }
+    }
+
     pub(super) fn opened(&self) {
         self.open.fetch_add(1, Relaxed);
     }
 
     pub(super) fn closed(&self) {
         self.open.fetch_sub(1, Relaxed);
+    }
+}
+
+/// A call that has no answer yet. Dropped, it counts as one whose client has left.
+#[must_use]
+pub(super) struct Unanswered<'a> {
+    counts: &'a GrpcCounts,
+    chain: ChainName,
+}
+
+impl Unanswered<'_> {
+    /// The call is answered, and counts by the status of its answer.
+    pub(super) fn answered(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        self.counts.count(self.chain, CANCELLED);
     }
 }
 

@@ -1,6 +1,7 @@
 //! One call at the nodes: what is sent, and which answers are accepted.
 
 use super::feed::Feed;
+use super::lasting::{Interrupted, Lasting};
 use super::messages::Messages;
 use super::status::{UNAUTHENTICATED, UNAVAILABLE, is_grpc, of_node};
 use super::timeout;
@@ -17,22 +18,26 @@ use http_body::Body;
 use hyper::body::Incoming;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_core::refusal::Refusal;
 use smallvec::SmallVec;
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 /// Bytes of an answer that may wait for its trailers, so that it is recorded as a whole.
 const HELD: usize = 256 << 10;
 
 /// A call that is made.
-pub(super) struct GrpcExchange<'a> {
+pub(super) struct GrpcExchange<'a, 'l> {
     pub(super) path: &'a str,
     pub(super) metadata: &'a HeaderMap,
     pub(super) feed: &'a Arc<Feed>,
+    pub(super) lasting: Lasting<'l>,
+    /// Why the call had to end.
+    pub(super) refusal: Option<Refusal>,
     /// Until when the client waits, by the clock.
     pub(super) deadline: Option<Duration>,
     /// How long the nodes may take for the head of an answer once they have all of the call.
@@ -65,7 +70,7 @@ pub(super) enum Rest {
     Open(Incoming),
 }
 
-impl Exchange for GrpcExchange<'_> {
+impl Exchange for GrpcExchange<'_, '_> {
     type Client = H2Client;
     type Answer = NodeReply;
 
@@ -94,10 +99,15 @@ impl Exchange for GrpcExchange<'_> {
             messages: self.feed.open(),
         };
         let H2Answer { response, place } = match self.in_time(client.send(call, progress)).await {
-            Some(answer) => answer?,
-            None => {
+            Ok(answer) => answer?,
+            Err(Interrupted::Late) => {
                 self.is_slow = true;
                 return Err(Fault::sent(Cause::Timeout).into());
+            }
+            Err(Interrupted::Refused(refusal)) => {
+                self.refusal = Some(refusal);
+                // The node has not failed, and no other one is asked.
+                return Err(TryFailure::Busy.into());
             }
         };
         let (head, mut body) = response.into_parts();
@@ -139,28 +149,12 @@ impl Exchange for GrpcExchange<'_> {
     }
 }
 
-impl GrpcExchange<'_> {
-    /// The output of `sending`; `None` if the nodes take longer than they may, once they have all of the call.
-    async fn in_time<T>(&self, sending: impl Future<Output = T>) -> Option<T> {
-        let mut sending = pin!(sending);
-        let mut timer = pin!(sleep_until(Instant::now() + self.timeout));
-        poll_fn(|cx| {
-            loop {
-                if let Poll::Ready(sent) = sending.as_mut().poll(cx) {
-                    return Poll::Ready(Some(sent));
-                }
-                if timer.as_mut().poll(cx).is_pending() {
-                    return Poll::Pending;
-                }
-                let now = Instant::now();
-                let until = self.feed.ended().map_or(now, |ended| ended.min(now)) + self.timeout;
-                if until <= now {
-                    return Poll::Ready(None);
-                }
-                timer.as_mut().reset(until);
-            }
-        })
-        .await
+impl GrpcExchange<'_, '_> {
+    /// The output of `sending`, unless the nodes take longer than they may, once they have all of the call.
+    async fn in_time<T>(&mut self, sending: impl Future<Output = T>) -> Result<T, Interrupted> {
+        let (feed, timeout) = (self.feed, self.timeout);
+        let until = |now: Instant| feed.ended().map_or(now, |ended| ended.min(now)) + timeout;
+        self.lasting.during(sending, || feed.ended().is_none(), until).await
     }
 }
 

@@ -19,6 +19,9 @@
 //! - **Cancellation**: a client that resets its stream has the node's reset. A node that breaks off ends the client's stream
 //!   with status 14, or resets it within a message.
 //! - **Flow control**: a piece is read from one side when the other has room for it.
+//! - **Calls that last** longer than half a second end with the refusal that they would get if they began now: when their key
+//!   is revoked or expires, or their tenant is suspended ([`OpenStreams`](crate::websocket::OpenStreams)). Those that are
+//!   streams count with the WebSocket streams of their project and key. At the end of a shutdown's grace the status is 14.
 //! - **Refusals** are answers that consist of headers alone: HTTP 200, `grpc-status`, `grpc-message`, and the metadata of
 //!   every answer (`x-request-id`, rate limits, `retry-after`).
 //! - **Node statuses** pass, with two exceptions: 16 (the gateway's own credentials are wrong) and 14 without a message are
@@ -31,6 +34,7 @@ mod answer;
 mod counts;
 mod exchange;
 mod feed;
+mod lasting;
 mod limits;
 mod messages;
 mod pass;

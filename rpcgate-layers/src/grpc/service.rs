@@ -4,6 +4,7 @@ use super::answer::{GrpcBody, Live, strip, timer};
 use super::counts::GrpcCounts;
 use super::exchange::{GrpcExchange, NodeReply, Rest};
 use super::feed::{Feed, Gone};
+use super::lasting::{Interrupted, Lasting};
 use super::limits::GrpcLimits;
 use super::status::{Ending, OK, is_grpc};
 use super::timeout;
@@ -14,6 +15,7 @@ use crate::request::admission::Denied;
 use crate::request::admit::Admission;
 use crate::request::message::{Authenticated, Received};
 use crate::service_pool::{PooledService, ServicePool};
+use crate::websocket::OpenStreams;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::header::{
@@ -41,6 +43,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::time::Instant;
 use tower_service::Service;
 
 /// A call without a deadline may last for as long as its client likes.
@@ -54,6 +57,7 @@ struct Shared {
     room: Arc<MemoryBudget>,
     limits: GrpcLimits,
     counts: Arc<GrpcCounts>,
+    streams: Arc<OpenStreams>,
 }
 
 /// Serves gRPC calls: `A` admits them, `C` decides about them.
@@ -66,15 +70,16 @@ pub struct GrpcService<A, C: Clone> {
 
 impl<A, C: Clone> GrpcService<A, C> {
     /// A service that calls the nodes in `pools`, also after they have been replaced. What it holds of messages is taken from
-    /// `room`.
+    /// `room`; calls that last are among `streams`.
     pub fn new(
         (admission, calls): (A, C),
         pools: Arc<ArcSwap<Pools>>,
         clock: Arc<dyn Clock>,
         room: Arc<MemoryBudget>,
+        streams: Arc<OpenStreams>,
     ) -> Self {
         let (limits, counts) = (GrpcLimits::default(), Arc::default());
-        let shared = Arc::new(Shared { pools, clock, room, limits, counts });
+        let shared = Arc::new(Shared { pools, clock, room, limits, counts, streams });
         GrpcService { admission, calls: ServicePool::new(calls), shared }
     }
 
@@ -128,7 +133,12 @@ where
         Box::pin(async move {
             let Ok(admitted) = admission.await;
             Ok(match admitted {
-                Ok(known) => shared.answer(known, calls, (id, started)).await,
+                Ok(known) => {
+                    let unanswered = shared.counts.unanswered(known.tally.chain.name());
+                    let answer = shared.answer(known, calls, (id, started)).await;
+                    unanswered.answered();
+                    answer
+                }
                 Err(denied) => shared.denied(id, denied),
             })
         })
@@ -162,10 +172,12 @@ impl Shared {
         let Some(path) = GrpcPath::parse(head.uri.path()) else {
             return self.denied(id, Denied::known(tally, Refusal::NoRoute));
         };
+        let places = tally.chain.adapter().key_places();
+        let mut lasting = Lasting::new(&self.streams, &tally.caller, &head, places);
         let found = tally.chain.look_up_grpc(path);
         let mut call = Call::grpc(GrpcCall::new(path, feed.received().clone()), found);
         if call.rule.flags.has(Flags::COMMANDS) {
-            match self.narrowed(&call, &mut tally, &feed).await {
+            match self.narrowed(&call, &mut tally, &feed, &mut lasting).await {
                 Ok(rule) => call.rule = rule,
                 Err(refusal) => return self.denied(id, Denied::known(tally, refusal)),
             }
@@ -180,6 +192,8 @@ impl Shared {
             path: path.as_str(),
             metadata: &head.headers,
             feed: &feed,
+            lasting,
+            refusal: None,
             deadline,
             timeout: tally.chain.timeout(),
             is_slow: false,
@@ -187,24 +201,36 @@ impl Shared {
             most: self.limits.message,
             clock: &*self.clock,
         };
-        match self.ask(&mut tally, &mut exchange).await {
+        let asked = self.ask(&mut tally, &mut exchange).await;
+        let lasting = exchange.lasting;
+        match asked {
             Ok(reply) => {
                 guard.0 = None;
-                self.reply(id, tally, reply, (feed, deadline)).await
+                self.reply(id, tally, reply, (feed, deadline, lasting)).await
             }
             Err(ending) => self.ended(id, tally, ending).await,
         }
     }
 
     /// The rule of a call that depends on its first message, which is awaited for it.
-    async fn narrowed(&self, call: &Call, tally: &mut Tally, feed: &Feed) -> Result<MethodRule, Refusal> {
-        let first = tokio::time::timeout(self.limits.first, feed.first(self.limits.message)).await;
-        tally.body = first.map_err(|_| Refusal::BodyTooSlow)??;
+    async fn narrowed(
+        &self,
+        call: &Call,
+        tally: &mut Tally,
+        feed: &Feed,
+        lasting: &mut Lasting<'_>,
+    ) -> Result<MethodRule, Refusal> {
+        let until = Instant::now() + self.limits.first;
+        let first = lasting.during(feed.first(self.limits.message), || false, |_| until).await;
+        tally.body = first.map_err(|interrupted| match interrupted {
+            Interrupted::Late => Refusal::BodyTooSlow,
+            Interrupted::Refused(refusal) => refusal,
+        })??;
         Ok(tally.chain.narrow(call.view(&tally.body, tally.chain.name())))
     }
 
     /// Sends the call to a node unless the stack has refused it.
-    async fn ask(&self, tally: &mut Tally, exchange: &mut GrpcExchange<'_>) -> Result<NodeReply, Ending> {
+    async fn ask(&self, tally: &mut Tally, exchange: &mut GrpcExchange<'_, '_>) -> Result<NodeReply, Ending> {
         let project = tally.caller.project;
         let chain = tally.chain.name();
         let Some(entry) = tally.entries.first_mut() else { return Err(Ending::Failed) };
@@ -223,6 +249,9 @@ impl Shared {
         let answer = pool.ask_grpc(limit, Some(project), &mut on_sent, exchange).await;
         let (state, ending) = match answer {
             Ok(reply) => return Ok(reply),
+            Err(_) if let Some(refusal) = exchange.refusal => {
+                (CallState::Refused(refusal), Ending::Refused(refusal))
+            }
             Err(NodeRequestError::Busy) => {
                 (CallState::Refused(Refusal::Overloaded), Ending::Refused(Refusal::Overloaded))
             }
@@ -244,7 +273,7 @@ impl Shared {
         id: RequestId,
         mut tally: Box<Tally>,
         reply: NodeReply,
-        (feed, deadline): (Arc<Feed>, Option<Duration>),
+        (feed, deadline, lasting): (Arc<Feed>, Option<Duration>, Lasting<'_>),
     ) -> Response<GrpcBody> {
         let NodeReply { headers: mut own, pieces, messages, rest, place, permit } = reply;
         let content_type = own.get(CONTENT_TYPE).cloned();
@@ -261,8 +290,9 @@ impl Shared {
         match rest {
             Rest::Whole { status, trailers } => {
                 feed.end();
-                self.counts.count(tally.chain.name(), status);
+                let chain = tally.chain.name();
                 record(tally).await;
+                self.counts.count(chain, status);
                 let trailers = trailers.map(|mut trailers| {
                     strip(&mut trailers);
                     trailers
@@ -283,6 +313,7 @@ impl Shared {
                     deadline: timer(left),
                     patience,
                     stall: None,
+                    lasting: lasting.answered(),
                     is_over: false,
                     held: Some((place, permit)),
                 };
@@ -293,9 +324,10 @@ impl Shared {
 
     /// Answers a call that ends here.
     async fn ended(&self, id: RequestId, tally: Box<Tally>, ending: Ending) -> Response<GrpcBody> {
-        self.counts.count(tally.chain.name(), ending.number());
+        let chain = tally.chain.name();
         let answer = alone(id, Some(&tally), true, ending);
         record(tally).await;
+        self.counts.count(chain, ending.number());
         answer
     }
 

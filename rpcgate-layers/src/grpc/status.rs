@@ -10,6 +10,8 @@ const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 
 /// The number of a call that was answered as it should be (google.rpc.Code).
 pub(super) const OK: u8 = 0;
+/// The number of a call whose client has left.
+pub(super) const CANCELLED: u8 = 1;
 /// The number that means that a node serves no call of the gateway: its credentials are the operator's matter.
 pub(super) const UNAUTHENTICATED: u8 = Refusal::InvalidKey.grpc();
 /// The number that means that a node cannot answer now, and another may.

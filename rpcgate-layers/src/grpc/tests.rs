@@ -1,5 +1,7 @@
 //! Calls of every shape through the whole stack, to nodes of hyper that do what a test says.
 
+mod lasting;
+
 use super::messages::tests::message;
 use super::*;
 use crate::nodes::{NodeConfig, NodeUrl, Pool, PoolLimits, Pools, RetryPolicy};
@@ -20,7 +22,7 @@ use rpcgate_core::adapter::Adapter;
 use rpcgate_core::backend::directory::MemoryDirectory;
 use rpcgate_core::backend::usage_sink::{Outcome, OwnedRecord, Phase};
 use rpcgate_core::caller::{Caller, Scope};
-use rpcgate_core::chain::{Chain, ChainOverrides, Flags, Method};
+use rpcgate_core::chain::{Chain, ChainName, ChainOverrides, Flags, Method};
 use rpcgate_core::plan::{Plan, Tier};
 use rpcgate_core::secret::KeyHash;
 use rpcgate_core::tally::Transport;
@@ -735,6 +737,8 @@ async fn a_client_that_leaves_ends_the_call_at_the_node() {
     assert_eq!(lines, [(Outcome::Abandoned, 5); 2], "the node has worked for it");
     gateway.quiet().await;
     assert_eq!(gateway.room.held(), 0);
+    let cancelled = |calls| vec![(ChainName::new("toy"), "CANCELLED", calls)];
+    assert_eq!(gateway.counts.ended(), cancelled(2));
     // In the middle of a stream whose client has more to send.
     let (pieces, body) = fed(1);
     let body = Arc::new(Mutex::new(Some(body)));
@@ -760,6 +764,7 @@ async fn a_client_that_leaves_ends_the_call_at_the_node() {
     let records = gateway.records();
     assert_eq!((records[1].phase, records[1].lines[0].outcome), (Phase::End, Outcome::Abandoned));
     assert_eq!(records[1].lines[0].bytes_out, 8);
+    assert_eq!(gateway.counts.ended(), cancelled(1));
     gateway.quiet().await;
 }
 

@@ -40,4 +40,5 @@ pub use hold::StreamHold;
 pub use limits::StreamLimits;
 pub(crate) use messages::MessageRules;
 pub use messages::{DecideCalls, Forward};
+pub(crate) use open_streams::CallPermit;
 pub use open_streams::OpenStreams;

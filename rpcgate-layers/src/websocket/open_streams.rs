@@ -1,5 +1,9 @@
 //! The streams that are open: how many a project has, and how they are told to end.
 
+mod calls;
+
+pub(crate) use calls::CallPermit;
+
 use super::close::CloseReason;
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
@@ -25,7 +29,7 @@ const CHECKED: Duration = Duration::from_millis(250);
 ///
 /// A project, and a key of it, have at most as many as the plan says ([`Refusal::TooManyStreams`]). The streams of a key that
 /// is revoked or expires, or whose tenant is suspended, are closed with 1008: by [`watch`](OpenStreams::watch), which has to
-/// run.
+/// run. gRPC calls that last are bounded and ended with them.
 pub struct OpenStreams {
     directory: Arc<dyn Directory>,
     clock: Arc<dyn Clock>,
@@ -49,8 +53,10 @@ pub(super) struct KeyStreams {
     /// The current caller.
     caller: ArcSwap<Caller>,
     end: watch::Sender<Option<Ending>>,
-    /// How many there are. Written under the lock of all.
+    /// How many there are, gRPC calls that count as streams included. Written under the lock of all.
     count: AtomicU64,
+    /// How many hold this: streams, and gRPC calls whether they count or not. Written under the lock of all.
+    held: AtomicU64,
 }
 
 /// That streams have to end.
@@ -93,7 +99,8 @@ impl OpenStreams {
         CloseReason::ALL.into_iter().zip(self.closed.iter().map(|count| count.load(Relaxed)))
     }
 
-    /// Closes all streams with 1001, each at its own time within `spread`. From now on none is opened.
+    /// Closes all streams with 1001, each at its own time within `spread`. From now on none is opened. gRPC calls go on, since
+    /// most end by themselves; a `spread` of zero, now or in a second call, ends them too.
     pub fn shut_down(&self, spread: Duration) {
         let mut open = self.open.lock();
         open.shutdown = Some(spread);
@@ -162,26 +169,63 @@ impl OpenStreams {
         if open.shutdown.is_some() {
             return Err(Refusal::Overloaded);
         }
-        let of_project = open.projects.get(&caller.project).copied().unwrap_or_default();
-        let of_key = open.keys.get(&caller.key).map_or(0, |key| key.count.load(Relaxed));
+        let key = open.hold(caller, text);
+        if let Err(refusal) = open.count(caller, &key) {
+            open.release(caller.key, &key);
+            return Err(refusal);
+        }
+        *open.chains.entry(chain).or_default() += 1;
+        drop(open);
+        Ok(StreamPermit { streams: self.clone(), key, id: (caller.key, caller.project, chain), reason: None })
+    }
+}
+
+impl Open {
+    /// The streams of a key, held once more.
+    fn hold(&mut self, caller: &Arc<Caller>, text: Option<&str>) -> Arc<KeyStreams> {
+        let ending = self.shutdown.map(|spread| Ending { reason: CloseReason::Shutdown, spread });
+        let key = self.keys.entry(caller.key).or_insert_with(|| {
+            Arc::new(KeyStreams {
+                text: text.map(Into::into),
+                caller: ArcSwap::new(caller.clone()),
+                end: watch::Sender::new(ending),
+                count: AtomicU64::new(0),
+                held: AtomicU64::new(0),
+            })
+        });
+        key.held.fetch_add(1, Relaxed);
+        key.clone()
+    }
+
+    /// Ends one hold. A key that was ended has to go with its last: later streams of it begin anew.
+    fn release(&mut self, id: KeyId, key: &KeyStreams) {
+        if key.held.fetch_sub(1, Relaxed) == 1 {
+            self.keys.remove(&id);
+        }
+    }
+
+    /// Counts one more stream, within the plan of `caller`.
+    fn count(&mut self, caller: &Caller, key: &KeyStreams) -> Result<(), Refusal> {
+        let of_project = self.projects.get(&caller.project).copied().unwrap_or_default();
+        let of_key = key.count.load(Relaxed);
         if of_project >= caller.plan.ws_connections || of_key >= u64::from(caller.plan.ws_connections_per_key)
         {
             return Err(Refusal::TooManyStreams);
         }
-        *open.projects.entry(caller.project).or_default() += 1;
-        *open.chains.entry(chain).or_default() += 1;
-        let key = open.keys.entry(caller.key).or_insert_with(|| {
-            Arc::new(KeyStreams {
-                text: text.map(Into::into),
-                caller: ArcSwap::new(caller.clone()),
-                end: watch::Sender::new(None),
-                count: AtomicU64::new(0),
-            })
-        });
+        *self.projects.entry(caller.project).or_default() += 1;
         key.count.fetch_add(1, Relaxed);
-        let key = key.clone();
-        drop(open);
-        Ok(StreamPermit { streams: self.clone(), key, id: (caller.key, caller.project, chain), reason: None })
+        Ok(())
+    }
+
+    /// Takes a stream back that was counted.
+    fn uncount(&mut self, project: ProjectId, key: &KeyStreams) {
+        key.count.fetch_sub(1, Relaxed);
+        if let Some(count) = self.projects.get_mut(&project) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.projects.remove(&project);
+            }
+        }
     }
 }
 
@@ -249,16 +293,8 @@ impl Drop for StreamPermit {
         if let Some(count) = open.chains.get_mut(&chain) {
             *count = count.saturating_sub(1);
         }
-        if let Some(count) = open.projects.get_mut(&project) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                open.projects.remove(&project);
-            }
-        }
-        // A key that was ended has to go with its last stream: later streams of it begin anew.
-        if self.key.count.fetch_sub(1, Relaxed) == 1 {
-            open.keys.remove(&key);
-        }
+        open.uncount(project, &self.key);
+        open.release(key, &self.key);
     }
 }
 
@@ -271,23 +307,23 @@ mod tests {
     use rpcgate_core::plan::{Plan, Tier};
     use rpcgate_core::secret::KeyHash;
 
-    const ETH: ChainName = ChainName::new("eth");
-    const KEY: &str = "0123456789abcdef";
+    pub(super) const ETH: ChainName = ChainName::new("eth");
+    pub(super) const KEY: &str = "0123456789abcdef";
 
-    fn caller(key: u128, project: u128) -> Caller {
+    pub(super) fn caller(key: u128, project: u128) -> Caller {
         let plan = Plan::of(Tier::Free).with_ws_connections(3).with_ws_connections_per_key(2);
         Caller::new(KeyId(key), ProjectId(project), TenantId(1), plan)
     }
 
-    struct Fixture {
+    pub(super) struct Fixture {
         clock: Arc<ManualClock>,
-        directory: Arc<MemoryDirectory>,
-        streams: Arc<OpenStreams>,
-        caller: Arc<Caller>,
+        pub(super) directory: Arc<MemoryDirectory>,
+        pub(super) streams: Arc<OpenStreams>,
+        pub(super) caller: Arc<Caller>,
     }
 
     impl Fixture {
-        fn new(caller: Caller) -> Self {
+        pub(super) fn new(caller: Caller) -> Self {
             let caller = Arc::new(caller);
             let clock = Arc::new(ManualClock::at(Time::from_secs(1_000)));
             let directory = Arc::new(MemoryDirectory::new([(KeyHash::of(KEY), caller.clone())]));
@@ -295,7 +331,7 @@ mod tests {
             Fixture { clock, directory, streams, caller }
         }
 
-        fn open(&self) -> StreamPermit {
+        pub(super) fn open(&self) -> StreamPermit {
             self.streams.admit(&self.caller, Some(KEY), ETH).unwrap_or_else(|_| panic!("admitted"))
         }
     }

@@ -431,10 +431,7 @@ async fn a_project_has_as_many_streams_as_its_plan_says() {
     let _second = gateway.open().await;
     let Err(Error::Http(response)) = gateway.connect().await else { panic!("no third stream") };
     assert_eq!(response.status(), 429);
-    assert_eq!(
-        response.body().as_deref(),
-        Some(&br#"{"message":"WebSocket stream limit reached for your plan"}"#[..])
-    );
+    assert_eq!(response.body().as_deref(), Some(&br#"{"message":"stream limit reached for your plan"}"#[..]));
     drop(first);
     while gateway.parts.streams.count() > 1 {
         tokio::time::sleep(Duration::from_millis(1)).await;

@@ -1,6 +1,10 @@
 //! The end of a gateway: drained, or dropped.
 
 use super::Gateway;
+use std::time::Duration;
+
+/// The part of a drain's grace in which what still runs is told to end.
+const LAST: Duration = Duration::from_secs(1);
 
 /// How a drain ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,8 +16,8 @@ pub struct Drained {
 impl Gateway {
     /// Ends the gateway gracefully: it is no longer ready and accepts no connections, closes those without a call, closes
     /// WebSocket streams with 1001, spread over half of the grace so that their clients do not all return at once, and
-    /// finishes the calls in flight; those that are not done after `shutdown.grace` are cut. Then it ships the records, and
-    /// closes its state.
+    /// finishes the calls in flight. In the last second of `shutdown.grace` gRPC calls that still run end with status 14, and
+    /// what is not done at its end is cut. Then it ships the records, and closes its state.
     pub async fn drain(&self) -> Drained {
         self.connections.close();
         self.streams.shut_down(self.reloadable.grace() / 2);
@@ -22,7 +26,12 @@ impl Gateway {
             // The socket closes with the task, which is never aborted: from here on no client can connect.
             let _ = accepting.await;
         }
-        let cut = self.connections.wait(self.reloadable.grace()).await;
+        let grace = self.reloadable.grace();
+        let last = LAST.min(grace / 2);
+        if !self.connections.are_done_within(grace - last).await {
+            self.streams.shut_down(Duration::ZERO);
+        }
+        let cut = self.connections.wait(last).await;
         self.stop();
         self.counting.close().await;
         if let Some(state) = &self.state {

@@ -4,6 +4,7 @@ use super::options::Resolved;
 use super::unused::warn_of_unused;
 use super::{Gateway, StartOptions};
 use crate::assemble::{self, Backends};
+use crate::grpc_reflection::GrpcReflection;
 use crate::listen::Connections;
 use crate::listen::http::{Bounds, Entry, Listener};
 use crate::metrics::{self, MetricsListener, Reloads, Watched};
@@ -52,7 +53,8 @@ impl Gateway {
         let mut parts = assemble::parts(&config, backends, chains, pools, safeguard);
         let connections = Connections::new(sink, state.clone());
         parts.spawn = connections.clone();
-        let stack = Transports::new(&parts, &connections);
+        let reflection = GrpcReflection::new(&config.gateway, &parts)?;
+        let stack = Transports::new(&parts, &connections, reflection);
         let streams = parts.streams.clone();
 
         let addr = listener.addr();

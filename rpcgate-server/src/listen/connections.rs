@@ -127,10 +127,15 @@ impl Connections {
         self.wake();
     }
 
+    /// After [`close`](Self::close): whether all connections end within `time`.
+    pub(crate) async fn are_done_within(&self, time: Duration) -> bool {
+        tokio::time::timeout(time, self.tasks.wait()).await.is_ok()
+    }
+
     /// After [`close`](Self::close): waits until all connections have ended, at most for `grace`; then cuts the rest
     /// and returns how many those were.
     pub(crate) async fn wait(&self, grace: Duration) -> usize {
-        if tokio::time::timeout(grace, self.tasks.wait()).await.is_ok() {
+        if self.are_done_within(grace).await {
             return 0;
         }
         let left = self.open();

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 
 mod entries;
+mod lasting;
 mod node;
+mod reflection;
 mod shapes;
 mod statuses;
 mod wire;

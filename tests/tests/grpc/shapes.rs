@@ -109,7 +109,7 @@ fn futures(messages: [Vec<u8>; 3]) -> Messages {
 }
 
 /// Messages that a test sends one after another.
-struct Messages(mpsc::Receiver<Vec<u8>>);
+pub(crate) struct Messages(pub(crate) mpsc::Receiver<Vec<u8>>);
 
 impl futures_util::Stream for Messages {
     type Item = Vec<u8>;

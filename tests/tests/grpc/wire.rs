@@ -70,11 +70,15 @@ impl Site {
     }
 
     pub(crate) async fn connect(&self, addr: SocketAddr) -> Client {
+        Client(Grpc::new(self.channel(addr).await))
+    }
+
+    pub(crate) async fn channel(&self, addr: SocketAddr) -> Channel {
         let tls = ClientTlsConfig::new()
             .ca_certificate(Certificate::from_pem(&self.certificate.pem))
             .domain_name("localhost");
         let endpoint = Endpoint::from_shared(format!("https://{addr}")).unwrap().tls_config(tls).unwrap();
-        Client(Grpc::new(endpoint.connect().await.unwrap()))
+        endpoint.connect().await.unwrap()
     }
 
     pub(crate) async fn client(&self) -> Client {

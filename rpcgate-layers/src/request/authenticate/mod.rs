@@ -41,7 +41,7 @@ pub use foreign::{LookUp, OverHttp};
 use super::admission::{AdmissionResponse, Denied};
 use super::message::{Authenticated, Routed};
 use crate::future::ResponseFuture;
-use http::Request;
+use http::{HeaderMap, Request, Uri};
 use rpcgate_core::adapter::KeyPlaces;
 use rpcgate_core::backend::directory::{Directory, Peek};
 use rpcgate_core::refusal::Refusal;
@@ -156,14 +156,19 @@ fn admit<B>(routed: Routed<B>, peek: Peek, accounting: Arc<Accounting>) -> Resul
 
 /// The key in a request, in the first of its places that has one. An empty key counts as absent.
 pub fn key_of<B>(request: &Request<B>, places: KeyPlaces) -> Option<Cow<'_, str>> {
+    key_in(request.headers(), request.uri(), places)
+}
+
+/// The key in the head of a request.
+pub(crate) fn key_in<'r>(headers: &'r HeaderMap, uri: &'r Uri, places: KeyPlaces) -> Option<Cow<'r, str>> {
     const NAME: &str = "apikey";
     for name in [Some(NAME), places.header].into_iter().flatten() {
-        if let Some(value) = request.headers().get(name).filter(|value| !value.is_empty()) {
+        if let Some(value) = headers.get(name).filter(|value| !value.is_empty()) {
             // A key that is not text counts as an unknown key.
             return Some(Cow::Borrowed(value.to_str().unwrap_or("\u{fffd}")));
         }
     }
-    let query = request.uri().query()?;
+    let query = uri.query()?;
     for wanted in [Some(NAME), places.query].into_iter().flatten() {
         let found = form_urlencoded::parse(query.as_bytes())
             .find(|(name, value)| name == wanted && !value.is_empty());
