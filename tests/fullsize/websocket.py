@@ -112,8 +112,8 @@ class StreamNode:
 
     def __init__(self, every=0.1):
         self.every, self.open = every, 0
-        # Floods that are being sent, by the name that their client gave them.
-        self.floods = set()
+        # Floods that are being sent, and all that have begun, by the name that their client gave them.
+        self.floods, self.seen = set(), set()
 
     async def start(self):
         self.server = await asyncio.start_server(self.serve, "127.0.0.1", 0, backlog=4096)
@@ -160,6 +160,7 @@ class StreamNode:
         message = {"jsonrpc": "2.0", "method": "eth_subscription", "params": {"subscription": "0x1", "result": "0x" + "a" * size}}
         data = frame(TEXT, json.dumps(message).encode(), masked=False)
         self.floods.add(name)
+        self.seen.add(name)
         try:
             while True:
                 writer.write(data)
