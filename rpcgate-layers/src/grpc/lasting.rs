@@ -9,7 +9,9 @@ use crate::websocket::{CallPermit, CloseReason, OpenStreams};
 use http::request;
 use rpcgate_core::adapter::KeyPlaces;
 use rpcgate_core::caller::Caller;
+use rpcgate_core::chain::ChainName;
 use rpcgate_core::refusal::Refusal;
+use rpcgate_core::tally::Tally;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -28,8 +30,13 @@ struct Followed {
 }
 
 impl Followed {
-    fn new(streams: &Arc<OpenStreams>, caller: &Arc<Caller>, key: Option<&str>) -> Box<Self> {
-        let permit = streams.follow(caller, key);
+    fn new(
+        streams: &Arc<OpenStreams>,
+        caller: &Arc<Caller>,
+        key: Option<&str>,
+        chain: ChainName,
+    ) -> Box<Self> {
+        let permit = streams.follow(caller, key, chain);
         Box::new(Followed { told: Box::pin(permit.told_to_end()), permit })
     }
 
@@ -37,6 +44,7 @@ impl Followed {
     fn poll_told(&mut self, cx: &mut Context<'_>) -> Poll<Refusal> {
         Poll::Ready(match ready!(self.told.as_mut().poll(cx)) {
             CloseReason::Suspended => Refusal::Suspended,
+            CloseReason::OutOfScope => Refusal::OutOfScope,
             CloseReason::Shutdown => Refusal::Stopping,
             _ => Refusal::InvalidKey,
         })
@@ -47,6 +55,7 @@ impl Followed {
 pub(super) struct Lasting<'a> {
     streams: &'a Arc<OpenStreams>,
     caller: Arc<Caller>,
+    chain: ChainName,
     head: &'a request::Parts,
     places: KeyPlaces,
     followed: Option<Box<Followed>>,
@@ -62,14 +71,10 @@ pub(super) enum Interrupted {
 }
 
 impl<'a> Lasting<'a> {
-    /// A call of `caller` with this head, in which the key is in one of `places`.
-    pub(super) fn new(
-        streams: &'a Arc<OpenStreams>,
-        caller: &Arc<Caller>,
-        head: &'a request::Parts,
-        places: KeyPlaces,
-    ) -> Self {
-        Lasting { streams, caller: caller.clone(), head, places, followed: None }
+    /// The call of `tally` with this head.
+    pub(super) fn new(streams: &'a Arc<OpenStreams>, tally: &Tally, head: &'a request::Parts) -> Self {
+        let (caller, chain) = (tally.caller.clone(), tally.chain.name());
+        Lasting { streams, caller, chain, head, places: tally.chain.adapter().key_places(), followed: None }
     }
 
     /// Does a part of the call's work, for as long as `until` says. `is_stream`: whether it is a stream if it lasts.
@@ -124,6 +129,7 @@ impl<'a> Lasting<'a> {
                 self.streams,
                 &self.caller,
                 key_in(&self.head.headers, &self.head.uri, self.places).as_deref(),
+                self.chain,
             )),
         };
         if is_stream { followed.permit.count() } else { Ok(()) }
@@ -136,7 +142,7 @@ impl<'a> Lasting<'a> {
             None => key_in(&self.head.headers, &self.head.uri, self.places).map(Into::into),
         };
         let (streams, caller, followed) = (self.streams.clone(), self.caller, self.followed);
-        LastingAnswer { streams, caller, key, followed, alarm: None }
+        LastingAnswer { streams, caller, chain: self.chain, key, followed, alarm: None }
     }
 }
 
@@ -144,6 +150,7 @@ impl<'a> Lasting<'a> {
 pub(super) struct LastingAnswer {
     streams: Arc<OpenStreams>,
     caller: Arc<Caller>,
+    chain: ChainName,
     key: Option<Box<str>>,
     followed: Option<Box<Followed>>,
     /// When it lasts, or is a stream.
@@ -171,7 +178,8 @@ impl LastingAnswer {
             ready!(alarm.as_mut().poll(cx));
             self.alarm = None;
             let (streams, caller, key) = (&self.streams, &self.caller, self.key.as_deref());
-            let followed = self.followed.get_or_insert_with(|| Followed::new(streams, caller, key));
+            let followed =
+                self.followed.get_or_insert_with(|| Followed::new(streams, caller, key, self.chain));
             if may_be_stream && let Err(refusal) = followed.permit.count() {
                 return Poll::Ready(refusal);
             }

@@ -172,8 +172,7 @@ impl Shared {
         let Some(path) = GrpcPath::parse(head.uri.path()) else {
             return self.denied(id, Denied::known(tally, Refusal::NoRoute));
         };
-        let places = tally.chain.adapter().key_places();
-        let mut lasting = Lasting::new(&self.streams, &tally.caller, &head, places);
+        let mut lasting = Lasting::new(&self.streams, &tally, &head);
         let found = tally.chain.look_up_grpc(path);
         let mut call = Call::grpc(GrpcCall::new(path, feed.received().clone()), found);
         if call.rule.flags.has(Flags::COMMANDS) {

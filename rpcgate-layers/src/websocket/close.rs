@@ -34,6 +34,8 @@ pub enum CloseReason {
     KeyRevoked,
     /// Its API key expired.
     KeyExpired,
+    /// Its API key may no longer use the chain.
+    OutOfScope,
     /// Its tenant was suspended.
     Suspended,
     /// The gateway shuts down.
@@ -42,7 +44,7 @@ pub enum CloseReason {
 
 impl CloseReason {
     /// All of them, in order.
-    pub const ALL: [CloseReason; 16] = [
+    pub const ALL: [CloseReason; 17] = [
         CloseReason::Client,
         CloseReason::Node,
         CloseReason::ClientLost,
@@ -57,6 +59,7 @@ impl CloseReason {
         CloseReason::NodeSilent,
         CloseReason::KeyRevoked,
         CloseReason::KeyExpired,
+        CloseReason::OutOfScope,
         CloseReason::Suspended,
         CloseReason::Shutdown,
     ];
@@ -78,6 +81,7 @@ impl CloseReason {
             CloseReason::NodeSilent => "node_silent",
             CloseReason::KeyRevoked => "key_revoked",
             CloseReason::KeyExpired => "key_expired",
+            CloseReason::OutOfScope => "out_of_scope",
             CloseReason::Suspended => "suspended",
             CloseReason::Shutdown => "shutdown",
         }
@@ -99,6 +103,7 @@ impl CloseReason {
             CloseReason::NodeSilent => (CloseCode::Restart, "the node stopped answering, reconnect"),
             CloseReason::KeyRevoked => (CloseCode::Policy, "API key revoked"),
             CloseReason::KeyExpired => (CloseCode::Policy, "API key expired"),
+            CloseReason::OutOfScope => (CloseCode::Policy, "API key not permitted for this chain"),
             CloseReason::Suspended => (CloseCode::Policy, "account suspended"),
             CloseReason::Shutdown => (CloseCode::Away, "the gateway is restarting, reconnect"),
         })
@@ -125,6 +130,7 @@ mod tests {
         for reason in [
             CloseReason::KeyRevoked,
             CloseReason::KeyExpired,
+            CloseReason::OutOfScope,
             CloseReason::Suspended,
             CloseReason::SlowReader,
         ] {

@@ -144,7 +144,7 @@ impl Opening {
             return refused(tally);
         }
         let chain = tally.chain.name();
-        let permit = match context.streams.admit(&tally.caller, self.key.as_deref(), chain) {
+        let permit = match context.streams.admit(&tally.caller, self.key.as_deref(), chain, &context.limits) {
             Ok(permit) => permit,
             Err(refusal) => {
                 tally.refuse(refusal);

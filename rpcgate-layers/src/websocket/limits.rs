@@ -24,13 +24,18 @@ pub struct StreamLimits {
     pub dead_after: Duration,
     /// Calls that a client may send on one stream in a second; 0 for any number. The others are refused.
     pub calls_per_second: u32,
-    /// How long a side may take to answer a close frame before its connection is closed.
+    /// How long a side may take to answer a close frame before its connection is closed. A client that has not read all
+    /// messages yet gets the close frame after them: it has up to `dead_after` as long as it reads. If it reads nothing for
+    /// `close_wait`, the connection ends without a close frame.
     pub close_wait: Duration,
+    /// Streams that may be open at a time; a handshake beyond them is refused with 503. A project may always have an eighth of
+    /// them, and more only as long as a 32nd stays free.
+    pub max_open: u32,
 }
 
 impl Default for StreamLimits {
-    /// 16 MiB for a message, 4 MiB for a slow client, a ping after 30 s, an end after 60 s, any number of calls, and 5 s for
-    /// an answer to a close frame.
+    /// 16 MiB for a message, 4 MiB for a slow client, a ping after 30 s, an end after 60 s, any number of calls, 5 s for an
+    /// answer to a close frame, and 16,384 streams.
     fn default() -> Self {
         StreamLimits {
             max_message: 16 << 20,
@@ -39,6 +44,7 @@ impl Default for StreamLimits {
             dead_after: Duration::from_secs(60),
             calls_per_second: 0,
             close_wait: Duration::from_secs(5),
+            max_open: 16_384,
         }
     }
 }
@@ -77,6 +83,19 @@ impl StreamLimits {
     pub const fn with_close_wait(mut self, time: Duration) -> Self {
         self.close_wait = time;
         self
+    }
+
+    /// The same with another number of streams that may be open at a time.
+    #[must_use]
+    pub const fn with_max_open(mut self, streams: u32) -> Self {
+        self.max_open = streams;
+        self
+    }
+
+    /// Whether a project that has `of_project` of the `open` streams may have one more.
+    pub(super) fn has_room(&self, open: usize, of_project: u32) -> bool {
+        let left = (self.max_open as usize).saturating_sub(open);
+        left > 0 && (of_project < self.max_open / 8 || left > self.max_open as usize / 32)
     }
 
     /// How often a stream looks after its sides.

@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use tokio::io::WriteHalf;
 
-/// Bytes for a slow client that need no permit.
-const SMALL: usize = 64 << 10;
+/// Bytes for a slow client, or of a message that is not whole, that need no permit.
+pub(super) const SMALL: usize = 64 << 10;
 
 /// The payload of the gateway's own pings. Pongs with it are not passed on.
 pub(super) const OWN_PING: &[u8] = b"rpcgate keep-alive";

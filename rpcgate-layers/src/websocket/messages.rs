@@ -107,6 +107,7 @@ impl Messages {
         }
         drop(chains);
         let mut tally = self.stream.message();
+        let is_served = tally.chain.serves(tally.transport);
         let dialect = tally.chain.facts().dialect;
         let envelope = match dialect {
             Dialect::Xrp => self.rules.envelope.with_commands(),
@@ -117,9 +118,15 @@ impl Messages {
             Ok(()) => read_calls(&mut tally, message.clone(), &envelope),
             Err(_) => Err(Refusal::Overloaded),
         };
+        // Nodes of some chains take more than strict JSON. Lists could not be kept then.
+        let read = match read {
+            Err(Refusal::ParseError) if tally.caller.lists.is_empty() && !is_served => {
+                Err(Refusal::NotServed)
+            }
+            read => read,
+        };
         match read {
             Ok(()) => {}
-            // Nodes of some chains take more than strict JSON. Lists could not be kept then.
             Err(Refusal::ParseError) if tally.caller.lists.is_empty() => {
                 self.stream.receive(u32::try_from(message.len()).unwrap_or(u32::MAX));
                 return Verdict { to_node: Some(ToNode::Unchanged), to_client: None };
@@ -193,27 +200,39 @@ impl Messages {
             _ if sent == tally.entries.len() => Some(ToNode::Unchanged),
             _ => Some(ToNode::Rewritten(without_refused(&tally))),
         };
-        let is_batch = tally.batch;
-        let answer = |refused: Vec<u8>| match is_batch {
-            _ if refused.is_empty() => None,
-            false => Some(refused),
-            true => Some([&b"["[..], &refused, b"]"].concat()),
-        };
         if awaited {
+            let mut unjoined = Vec::new();
             for given_up in self.pending.push(SentMessage { tally, refused }) {
-                self.stream.settle(given_up);
+                self.stream.settle(given_up.tally);
+                if !given_up.refused.is_empty() {
+                    unjoined.push(given_up.refused);
+                }
             }
-            return Verdict { to_node, to_client: None };
+            return Verdict { to_node, to_client: array_of(&unjoined.join(&b',')) };
         }
+        let to_client =
+            if tally.batch { array_of(&refused) } else { Some(refused).filter(|text| !text.is_empty()) };
         self.stream.settle(tally);
-        Verdict { to_node, to_client: answer(refused) }
+        Verdict { to_node, to_client }
     }
 
-    /// Accounts for a message of the node, or for the first fragment of one. Returns the answers to refused calls of the same
-    /// array, which the client gets together with it.
+    /// Whether answers to refused calls wait for those of the node to the other calls of their array. They are joined with a
+    /// whole message.
+    pub(super) fn joins(&self) -> bool {
+        self.pending.has_refused()
+    }
+
+    /// Accounts for a message of the node, or, unless [answers are joined](Messages::joins), for the first fragment of one.
+    /// Returns the answers to refused calls of the same array, which the client gets together with it.
     pub(super) fn account(&mut self, message: &[u8]) -> Option<Vec<u8>> {
-        let reply = if self.pending.is_empty() { None } else { reply_id(message) };
-        let Some(sent) = reply.and_then(|reply| self.pending.answered_by(&reply, message)) else {
+        let sent = match self.pending.is_empty() {
+            true => None,
+            false => match reply_id(message) {
+                Some(reply) => self.pending.answered_by(&reply, message),
+                None => self.pending.refused_by(message),
+            },
+        };
+        let Some(sent) = sent else {
             self.stream.push(u32::try_from(message.len()).unwrap_or(u32::MAX));
             return None;
         };
@@ -228,6 +247,11 @@ impl Messages {
         }
         self.stream.end(outcome);
     }
+}
+
+/// The array of these answers, if there are any.
+fn array_of(answers: &[u8]) -> Option<Vec<u8>> {
+    if answers.is_empty() { None } else { Some([b"[", answers, b"]"].concat()) }
 }
 
 /// The array without its refused items.
@@ -249,11 +273,14 @@ fn without_refused(tally: &Tally) -> Vec<u8> {
     text
 }
 
-/// The array of a node's answers, and the answers to refused calls behind them.
+/// The array of a node's answers, or its one error for the whole array, and the answers to refused calls behind them.
 pub(super) fn joined(answers: &[u8], refused: &[u8]) -> Vec<u8> {
-    let inner = answers.trim_ascii_end();
+    let inner = answers.trim_ascii();
     let inner = inner.strip_suffix(b"]").unwrap_or(inner);
-    let mut text = Vec::with_capacity(inner.len() + refused.len() + 2);
+    let mut text = Vec::with_capacity(inner.len() + refused.len() + 3);
+    if !inner.starts_with(b"[") {
+        text.push(b'[');
+    }
     text.extend_from_slice(inner);
     text.push(b',');
     text.extend_from_slice(refused);

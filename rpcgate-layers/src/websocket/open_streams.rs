@@ -5,6 +5,7 @@ mod calls;
 pub(crate) use calls::CallPermit;
 
 use super::close::CloseReason;
+use super::limits::StreamLimits;
 use arc_swap::ArcSwap;
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
@@ -14,7 +15,9 @@ use rpcgate_core::chain::ChainName;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::refusal::Refusal;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
+use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -27,9 +30,10 @@ const CHECKED: Duration = Duration::from_millis(250);
 
 /// The open streams of a gateway.
 ///
-/// A project, and a key of it, have at most as many as the plan says ([`Refusal::TooManyStreams`]). The streams of a key that
-/// is revoked or expires, or whose tenant is suspended, are closed with 1008: by [`watch`](OpenStreams::watch), which has to
-/// run. gRPC calls that last are bounded and ended with them.
+/// A project, and a key of it, have at most as many as the plan says ([`Refusal::TooManyStreams`]), and all projects together
+/// as many as the gateway can hold ([`StreamLimits::max_open`], [`Refusal::Overloaded`]). The streams of a key that is revoked or
+/// expires, that may no longer use the chain, or whose tenant is suspended, are closed with 1008: by
+/// [`watch`](OpenStreams::watch), which has to run. gRPC calls that last are bounded by the plan and ended with them.
 pub struct OpenStreams {
     directory: Arc<dyn Directory>,
     clock: Arc<dyn Clock>,
@@ -39,22 +43,24 @@ pub struct OpenStreams {
 
 #[derive(Default)]
 struct Open {
-    keys: HashMap<KeyId, Arc<KeyStreams>, RandomState>,
+    keys: HashMap<(KeyId, ChainName), Arc<KeyStreams>, RandomState>,
+    /// Streams by project and by key, gRPC calls that count as streams included.
     projects: HashMap<ProjectId, u32, RandomState>,
+    of_keys: HashMap<KeyId, u32, RandomState>,
+    /// WebSocket streams.
     chains: HashMap<ChainName, usize, RandomState>,
     /// Whether the gateway shuts down, and over which time its streams end.
     shutdown: Option<Duration>,
 }
 
-/// The streams of one key.
+/// The streams of one key on one chain.
 pub(super) struct KeyStreams {
+    chain: ChainName,
     /// The key itself, to look it up again; `None` if its streams were opened without one.
     text: Option<Box<str>>,
     /// The current caller.
     caller: ArcSwap<Caller>,
     end: watch::Sender<Option<Ending>>,
-    /// How many there are, gRPC calls that count as streams included. Written under the lock of all.
-    count: AtomicU64,
     /// How many hold this: streams, and gRPC calls whether they count or not. Written under the lock of all.
     held: AtomicU64,
 }
@@ -86,7 +92,7 @@ impl OpenStreams {
 
     /// Streams that are open.
     pub fn count(&self) -> usize {
-        self.open.lock().chains.values().sum()
+        self.open.lock().total()
     }
 
     /// Streams that are open, by chain. A chain that had some keeps its place.
@@ -131,14 +137,14 @@ impl OpenStreams {
             };
             let reason = match peek {
                 Some(Peek::Known(caller)) => {
-                    let reason = self.reason(&caller);
+                    let reason = self.reason(&caller, key.chain);
                     if !Arc::ptr_eq(&caller, &key.caller.load()) {
                         key.caller.store(caller);
                     }
                     reason
                 }
                 Some(Peek::Revoked(_) | Peek::Unknown) => Some(CloseReason::KeyRevoked),
-                Some(Peek::Miss) | None => self.reason(&key.caller.load()),
+                Some(Peek::Miss) | None => self.reason(&key.caller.load(), key.chain),
             };
             match reason {
                 Some(reason) => key.close(Ending { reason, spread: Duration::ZERO }),
@@ -147,33 +153,38 @@ impl OpenStreams {
         }
     }
 
-    /// Why this caller may have no streams.
-    fn reason(&self, caller: &Caller) -> Option<CloseReason> {
+    /// Why this caller may have no streams on `chain`.
+    fn reason(&self, caller: &Caller, chain: ChainName) -> Option<CloseReason> {
         if caller.suspended {
             Some(CloseReason::Suspended)
         } else if caller.expires_at.is_some_and(|end| self.clock.now() >= end) {
             Some(CloseReason::KeyExpired)
+        } else if !caller.scope.allows(chain) {
+            Some(CloseReason::OutOfScope)
         } else {
             None
         }
     }
 
-    /// Counts one more stream of `caller`, whose key is `text`.
+    /// Counts one more stream of `caller`, whose key is `text`, beside at most `limits.max_open` others.
     pub(super) fn admit(
         self: &Arc<Self>,
         caller: &Arc<Caller>,
         text: Option<&str>,
         chain: ChainName,
+        limits: &StreamLimits,
     ) -> Result<StreamPermit, Refusal> {
         let mut open = self.open.lock();
         if open.shutdown.is_some() {
             return Err(Refusal::Overloaded);
         }
-        let key = open.hold(caller, text);
-        if let Err(refusal) = open.count(caller, &key) {
-            open.release(caller.key, &key);
-            return Err(refusal);
+        let has_room = limits.has_room(open.total(), open.of_project(caller.project));
+        open.count(caller)?;
+        if !has_room {
+            open.uncount(caller.project, caller.key);
+            return Err(Refusal::Overloaded);
         }
+        let key = open.hold(caller, text, chain);
         *open.chains.entry(chain).or_default() += 1;
         drop(open);
         Ok(StreamPermit { streams: self.clone(), key, id: (caller.key, caller.project, chain), reason: None })
@@ -181,15 +192,24 @@ impl OpenStreams {
 }
 
 impl Open {
-    /// The streams of a key, held once more.
-    fn hold(&mut self, caller: &Arc<Caller>, text: Option<&str>) -> Arc<KeyStreams> {
+    /// WebSocket streams.
+    fn total(&self) -> usize {
+        self.chains.values().sum()
+    }
+
+    fn of_project(&self, project: ProjectId) -> u32 {
+        self.projects.get(&project).copied().unwrap_or_default()
+    }
+
+    /// The streams of a key on a chain, held once more.
+    fn hold(&mut self, caller: &Arc<Caller>, text: Option<&str>, chain: ChainName) -> Arc<KeyStreams> {
         let ending = self.shutdown.map(|spread| Ending { reason: CloseReason::Shutdown, spread });
-        let key = self.keys.entry(caller.key).or_insert_with(|| {
+        let key = self.keys.entry((caller.key, chain)).or_insert_with(|| {
             Arc::new(KeyStreams {
+                chain,
                 text: text.map(Into::into),
                 caller: ArcSwap::new(caller.clone()),
                 end: watch::Sender::new(ending),
-                count: AtomicU64::new(0),
                 held: AtomicU64::new(0),
             })
         });
@@ -200,31 +220,35 @@ impl Open {
     /// Ends one hold. A key that was ended has to go with its last: later streams of it begin anew.
     fn release(&mut self, id: KeyId, key: &KeyStreams) {
         if key.held.fetch_sub(1, Relaxed) == 1 {
-            self.keys.remove(&id);
+            self.keys.remove(&(id, key.chain));
         }
     }
 
     /// Counts one more stream, within the plan of `caller`.
-    fn count(&mut self, caller: &Caller, key: &KeyStreams) -> Result<(), Refusal> {
-        let of_project = self.projects.get(&caller.project).copied().unwrap_or_default();
-        let of_key = key.count.load(Relaxed);
-        if of_project >= caller.plan.ws_connections || of_key >= u64::from(caller.plan.ws_connections_per_key)
-        {
+    fn count(&mut self, caller: &Caller) -> Result<(), Refusal> {
+        let of_project = self.of_project(caller.project);
+        let of_key = self.of_keys.get(&caller.key).copied().unwrap_or_default();
+        if of_project >= caller.plan.ws_connections || of_key >= caller.plan.ws_connections_per_key {
             return Err(Refusal::TooManyStreams);
         }
         *self.projects.entry(caller.project).or_default() += 1;
-        key.count.fetch_add(1, Relaxed);
+        *self.of_keys.entry(caller.key).or_default() += 1;
         Ok(())
     }
 
     /// Takes a stream back that was counted.
-    fn uncount(&mut self, project: ProjectId, key: &KeyStreams) {
-        key.count.fetch_sub(1, Relaxed);
-        if let Some(count) = self.projects.get_mut(&project) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                self.projects.remove(&project);
-            }
+    fn uncount(&mut self, project: ProjectId, key: KeyId) {
+        subtract(&mut self.projects, project);
+        subtract(&mut self.of_keys, key);
+    }
+}
+
+/// Counts one less. What has none is removed.
+fn subtract<K: Eq + Hash>(counts: &mut HashMap<K, u32, RandomState>, of: K) {
+    if let Entry::Occupied(mut count) = counts.entry(of) {
+        *count.get_mut() = count.get().saturating_sub(1);
+        if *count.get() == 0 {
+            count.remove();
         }
     }
 }
@@ -293,7 +317,7 @@ impl Drop for StreamPermit {
         if let Some(count) = open.chains.get_mut(&chain) {
             *count = count.saturating_sub(1);
         }
-        open.uncount(project, &self.key);
+        open.uncount(project, key);
         open.release(key, &self.key);
     }
 }
@@ -302,7 +326,7 @@ impl Drop for StreamPermit {
 mod tests {
     use super::*;
     use rpcgate_core::backend::directory::MemoryDirectory;
-    use rpcgate_core::caller::TenantId;
+    use rpcgate_core::caller::{Scope, TenantId};
     use rpcgate_core::clock::{ManualClock, Time};
     use rpcgate_core::plan::{Plan, Tier};
     use rpcgate_core::secret::KeyHash;
@@ -332,7 +356,12 @@ mod tests {
         }
 
         pub(super) fn open(&self) -> StreamPermit {
-            self.streams.admit(&self.caller, Some(KEY), ETH).unwrap_or_else(|_| panic!("admitted"))
+            self.open_on(ETH)
+        }
+
+        fn open_on(&self, chain: ChainName) -> StreamPermit {
+            let admitted = self.streams.admit(&self.caller, Some(KEY), chain, &StreamLimits::default());
+            admitted.unwrap_or_else(|_| panic!("admitted"))
         }
     }
 
@@ -343,7 +372,9 @@ mod tests {
     #[test]
     fn a_key_and_a_project_have_as_many_streams_as_their_plan_says_and_others_are_undisturbed() {
         let streams = Fixture::new(caller(1, 1)).streams;
-        let admit = |key, project| streams.admit(&Arc::new(caller(key, project)), None, ETH);
+        let admit = |key, project| {
+            streams.admit(&Arc::new(caller(key, project)), None, ETH, &StreamLimits::default())
+        };
         let first = [admit(1, 1), admit(1, 1)];
         assert!(first.iter().all(Result::is_ok));
         assert_eq!(admit(1, 1).err(), Some(Refusal::TooManyStreams), "the key has two");
@@ -401,15 +432,51 @@ mod tests {
     async fn a_changed_caller_reaches_open_streams_and_a_suspended_one_ends_them() {
         let old = Arc::new(caller(1, 1));
         let fixture = Fixture::new(caller(1, 1));
-        let permit = fixture.streams.admit(&old, Some(KEY), ETH).unwrap_or_else(|_| panic!("admitted"));
+        let admit = |streams: &Arc<OpenStreams>| {
+            let admitted = streams.admit(&old, Some(KEY), ETH, &StreamLimits::default());
+            admitted.unwrap_or_else(|_| panic!("admitted"))
+        };
+        let permit = admit(&fixture.streams);
         fixture.streams.check().await;
         assert!(Arc::ptr_eq(&permit.key().caller(), &fixture.caller), "the directory's own");
         let mut changed = caller(1, 1);
         changed.suspended = true;
         let suspended = Fixture::new(changed);
-        let permit = suspended.streams.admit(&old, Some(KEY), ETH).unwrap_or_else(|_| panic!("admitted"));
+        let permit = admit(&suspended.streams);
         suspended.streams.check().await;
         assert_eq!(ending(&permit), Some(CloseReason::Suspended));
+    }
+
+    #[tokio::test]
+    async fn streams_end_on_a_chain_that_their_key_may_no_longer_use_and_go_on_elsewhere() {
+        const BSC: ChainName = ChainName::new("bsc");
+        let mut narrowed = caller(1, 1);
+        narrowed.scope = Scope::Only(["bsc".into()].into());
+        let fixture = Fixture::new(narrowed);
+        let (eth, bsc) = (fixture.open(), fixture.open_on(BSC));
+        fixture.streams.check().await;
+        assert_eq!((ending(&eth), ending(&bsc)), (Some(CloseReason::OutOfScope), None));
+        let refused = fixture.streams.admit(&fixture.caller, Some(KEY), BSC, &StreamLimits::default());
+        assert_eq!(refused.err(), Some(Refusal::TooManyStreams), "the key has two, on all chains together");
+    }
+
+    #[test]
+    fn a_gateway_has_as_many_streams_as_it_can_hold_and_leaves_some_to_every_project() {
+        let streams = Fixture::new(caller(1, 1)).streams;
+        let limits = StreamLimits::default().with_max_open(64);
+        let admit = |key, project| {
+            let mut caller = caller(key, project);
+            caller.plan = caller.plan.with_ws_connections(99).with_ws_connections_per_key(99);
+            streams.admit(&Arc::new(caller), None, ETH, &limits)
+        };
+        let mut held: Vec<_> = (0..62).map(|_| admit(1, 1)).collect();
+        assert!(held.iter().all(Result::is_ok));
+        assert_eq!(admit(1, 1).err(), Some(Refusal::Overloaded), "the rest is left to others");
+        held.extend([admit(2, 2), admit(3, 3)]);
+        assert!(held.iter().all(Result::is_ok));
+        assert_eq!(admit(4, 4).err(), Some(Refusal::Overloaded), "it has all");
+        held.pop();
+        assert!(admit(4, 4).is_ok());
     }
 
     #[test]
@@ -418,7 +485,7 @@ mod tests {
         let permit = fixture.open();
         fixture.streams.shut_down(Duration::from_secs(9));
         assert_eq!(ending(&permit), Some(CloseReason::Shutdown));
-        let refused = fixture.streams.admit(&fixture.caller, Some(KEY), ETH);
+        let refused = fixture.streams.admit(&fixture.caller, Some(KEY), ETH, &StreamLimits::default());
         assert_eq!(refused.err(), Some(Refusal::Overloaded));
         permit.key().close(Ending { reason: CloseReason::KeyRevoked, spread: Duration::ZERO });
         assert_eq!(ending(&permit), Some(CloseReason::KeyRevoked));

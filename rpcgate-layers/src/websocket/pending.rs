@@ -3,14 +3,14 @@
 use bytes::Bytes;
 use http::StatusCode;
 use rpcgate_core::call::{CallState, Entry};
-use rpcgate_core::envelope::{Replies, ReplyId, replies};
+use rpcgate_core::envelope::{Replies, ReplyId, ReplyMembers, replies};
 use rpcgate_core::json::DEEPEST;
 use rpcgate_core::reply::{Form, Reply, Source};
 use rpcgate_core::tally::Tally;
 use std::collections::VecDeque;
 
 /// Calls that may wait for their answers on one stream. A node that answers fewer has the oldest given up: they stay
-/// unanswered in the usage.
+/// unanswered in the usage, and the refused calls of their array are answered alone.
 const MAX_CALLS: usize = 1_024;
 
 /// Bytes of messages whose calls may wait, beside one message.
@@ -39,15 +39,19 @@ impl PendingCalls {
         self.messages.is_empty()
     }
 
+    /// Whether the array of one of them had refused calls, whose answers wait as well.
+    pub(super) fn has_refused(&self) -> bool {
+        self.messages.iter().any(|message| !message.refused.is_empty())
+    }
+
     /// Waits for the answer to `message`. Returns messages for which there is no room any more.
-    #[expect(clippy::vec_box, reason = "accounts are boxed wherever they are passed on")]
-    pub(super) fn push(&mut self, message: SentMessage) -> Vec<Box<Tally>> {
+    pub(super) fn push(&mut self, message: SentMessage) -> Vec<SentMessage> {
         self.calls += message.tally.entries.len();
         self.bytes += message.tally.body.len();
         self.messages.push_back(message);
         let mut given_up = Vec::new();
         while (self.calls > MAX_CALLS || self.bytes > MAX_BYTES) && self.messages.len() > 1 {
-            given_up.extend(self.remove(0).map(|message| message.tally));
+            given_up.extend(self.remove(0));
         }
         given_up
     }
@@ -66,6 +70,24 @@ impl PendingCalls {
         let place = self.messages.iter().position(waits)?;
         let mut message = self.remove(place)?;
         settle(&mut message.tally, reply, text);
+        Some(message)
+    }
+
+    /// The array that the node rejects as a whole with `text`, an error without an id (JSON-RPC 2.0, section 5.1); settled, and
+    /// removed. Arrays are answered in their order, so it is the oldest.
+    pub(super) fn refused_by(&mut self, text: &[u8]) -> Option<SentMessage> {
+        let place = self.messages.iter().position(|message| message.tally.batch)?;
+        let is_refusal =
+            |reply: &ReplyMembers| reply.error.is_some() && reply.id.is_none_or(|id| id.of(text) == b"null");
+        let is_refused = match replies(text, DEEPEST).ok()? {
+            Replies::Single(reply) => is_refusal(&reply),
+            Replies::Many(items) => !items.is_empty() && items.iter().all(is_refusal),
+        };
+        if !is_refused {
+            return None;
+        }
+        let mut message = self.remove(place)?;
+        answer_all(&mut message.tally, true, text.len());
         Some(message)
     }
 
@@ -96,7 +118,10 @@ fn settle(tally: &mut Tally, reply: &ReplyId, text: &[u8]) {
         }
         return;
     }
-    let Ok(Replies::Many(items)) = replies(text, DEEPEST) else { return };
+    let Ok(Replies::Many(items)) = replies(text, DEEPEST) else {
+        // The first of several fragments does not tell how many answers there are.
+        return answer_all(tally, reply.is_error, text.len());
+    };
     for item in items {
         let Some(id) = item.id.map(|id| id.of(text)) else { continue };
         let waiting = tally.entries.iter_mut().find(|entry| {
@@ -105,6 +130,14 @@ fn settle(tally: &mut Tally, reply: &ReplyId, text: &[u8]) {
         if let Some(entry) = waiting {
             answer(entry, item.error.is_some(), item.whole.of(text).len());
         }
+    }
+}
+
+/// Puts the same outcome into the account of every call that waits. The text counts as the answer of the first.
+fn answer_all(tally: &mut Tally, is_error: bool, bytes: usize) {
+    let waiting = tally.entries.iter_mut().filter(|entry| matches!(entry.state, CallState::Sent));
+    for (place, entry) in waiting.enumerate() {
+        answer(entry, is_error, if place == 0 { bytes } else { 0 });
     }
 }
 

@@ -1,11 +1,12 @@
 //! The two directions of a stream.
 
 use super::close::CloseReason;
-use super::link::{Link, OWN_PING, check_close};
+use super::link::{Link, OWN_PING, SMALL, check_close};
 use super::messages::{ToNode, joined};
 use crate::transport::ws::incoming::{FrameReader, ReadError, ReadFrame};
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use fastwebsockets::OpCode;
+use rpcgate_core::memory::MemoryPermit;
 use smallvec::SmallVec;
 use std::future::pending;
 use std::sync::atomic::Ordering::Relaxed;
@@ -118,13 +119,32 @@ fn receive(link: &Link, message: Assembly) {
     }
 }
 
-/// Reads the node's frames until the stream ends. They pass at once, fragments as well.
+/// A message of the node, while its fragments arrive: answers to refused calls are joined with it.
+struct HeldMessage {
+    opcode: OpCode,
+    payload: BytesMut,
+    memory: MemoryPermit,
+}
+
+impl HeldMessage {
+    /// Adds a fragment.
+    fn add(&mut self, fragment: BytesMut) -> Result<(), CloseReason> {
+        self.payload.unsplit(fragment);
+        let len = self.payload.len();
+        if len > SMALL && self.memory.take_up_to(len).is_err() {
+            return Err(CloseReason::NoMemory);
+        }
+        Ok(())
+    }
+}
+
+/// Reads the node's frames until the stream ends. They pass at once, and so do fragments unless answers to refused calls are
+/// to be joined with their message.
 pub(super) async fn from_node<R>(link: &Link, reader: &mut FrameReader<R>) -> CloseReason
 where
     R: AsyncRead + Unpin,
 {
-    // Answers to refused calls, which follow a message of several fragments.
-    let mut following: Option<Bytes> = None;
+    let mut held: Option<HeldMessage> = None;
     loop {
         consume_budget().await;
         // A client that reads slowly slows its node.
@@ -156,27 +176,41 @@ where
                     link.client.send(true, opcode, payload.freeze());
                 }
             }
-            OpCode::Continuation => {
-                link.messages.lock().stream.send(u32::try_from(payload.len()).unwrap_or(u32::MAX));
-                link.client.send(fin, opcode, payload.freeze());
-                if let Some(text) = following.take_if(|_| fin) {
-                    link.client.send(true, OpCode::Text, text);
-                }
-            }
-            OpCode::Text | OpCode::Binary => {
-                let refused = link.messages.lock().account(&payload);
-                match refused {
-                    Some(refused) if fin => {
-                        link.client.send(true, opcode, joined(&payload, &refused).into());
+            OpCode::Continuation => match &mut held {
+                Some(message) => {
+                    if let Err(reason) = message.add(payload) {
+                        return reason;
                     }
-                    refused => {
-                        following = refused.map(|refused| [&b"["[..], &refused, b"]"].concat().into());
-                        link.client.send(fin, opcode, payload.freeze());
+                    if let Some(message) = held.take_if(|_| fin) {
+                        deliver(link, true, message.opcode, message.payload);
                     }
                 }
+                None => {
+                    link.messages.lock().stream.send(u32::try_from(payload.len()).unwrap_or(u32::MAX));
+                    link.client.send(fin, opcode, payload.freeze());
+                }
+            },
+            OpCode::Text | OpCode::Binary if !fin && link.messages.lock().joins() => {
+                let memory = link.backlog.lock().sibling();
+                let mut message = HeldMessage { opcode, payload: BytesMut::new(), memory };
+                if let Err(reason) = message.add(payload) {
+                    return reason;
+                }
+                held = Some(message);
             }
+            OpCode::Text | OpCode::Binary => deliver(link, fin, opcode, payload),
         }
     }
+}
+
+/// Accounts for a message of the node, or for its first fragment, and sends it to the client.
+fn deliver(link: &Link, fin: bool, opcode: OpCode, payload: BytesMut) {
+    let refused = link.messages.lock().account(&payload);
+    let payload = match refused {
+        Some(refused) => joined(&payload, &refused).into(),
+        None => payload.freeze(),
+    };
+    link.client.send(fin, opcode, payload);
 }
 
 fn of_client(error: ReadError) -> CloseReason {

@@ -16,11 +16,11 @@ use rpcgate_core::memory::MemoryPermit;
 use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, ReadHalf};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 /// How long the connections of a stream may take to close.
 const SHUTDOWN: Duration = Duration::from_secs(1);
@@ -149,16 +149,29 @@ async fn close(link: &Link, reason: CloseReason, reading: Option<Pin<&mut impl F
     link.node.tell(if link.node.has_closed() { &[] } else { &GOING_AWAY });
     let is_client_gone = matches!(reason, CloseReason::ClientLost) || link.client.has_closed();
     let mut reading = reading.filter(|_| !is_client_gone);
-    let flushed = poll_fn(|cx| {
+    let mut poll = |cx: &mut Context<'_>| {
         // A client reads the close frame only if the bytes that it sends meanwhile are read as well.
         if reading.as_mut().is_some_and(|reading| reading.as_mut().poll(cx).is_ready()) {
             reading = None;
         }
-        let client = link.client.poll_flush(cx).is_ready();
-        let node = link.node.poll_flush(cx).is_ready();
-        if client && node && reading.is_none() { Poll::Ready(()) } else { Poll::Pending }
-    });
-    let _ = timeout(link.limits.close_wait, flushed).await;
+        let client = link.client.poll_flush(cx);
+        let node = link.node.poll_flush(cx);
+        (client.is_ready(), node.is_ready() && reading.is_none())
+    };
+    // A client that reads slowly has messages to read before the close frame.
+    let until = Instant::now() + link.limits.dead_after;
+    loop {
+        let taken = link.client.writer.lock().taken();
+        let read = poll_fn(|cx| if poll(cx).0 { Poll::Ready(()) } else { Poll::Pending });
+        if timeout(link.limits.close_wait, read).await.is_ok() {
+            let ended = poll_fn(|cx| if poll(cx) == (true, true) { Poll::Ready(()) } else { Poll::Pending });
+            let _ = timeout(link.limits.close_wait, ended).await;
+            break;
+        }
+        if link.client.writer.lock().taken() == taken || Instant::now() >= until {
+            break;
+        }
+    }
     let _ = timeout(
         SHUTDOWN,
         poll_fn(|cx| {

@@ -19,7 +19,7 @@ use rpcgate_core::tally::Transport;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode as Code, Data, OpCode as Op};
 use tokio_tungstenite::tungstenite::protocol::frame::{CloseFrame, Frame};
@@ -122,7 +122,11 @@ impl Gateway {
             fixture.accounting(),
         );
         set(&mut parts);
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        // The kernel holds little for its clients.
+        let listening = TcpSocket::new_v4().unwrap();
+        listening.set_send_buffer_size(64 << 10).unwrap();
+        listening.bind(([127, 0, 0, 1], 0).into()).unwrap();
+        let listener = listening.listen(1_024).unwrap();
         let (address, stack) = (listener.local_addr().unwrap(), websocket_stack(&parts));
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
@@ -622,4 +626,222 @@ async fn a_side_that_is_silent_is_pinged_and_given_up() {
     }
     assert_eq!(gateway.parts.streams.count(), 1, "it answers");
     drop(node);
+}
+
+/// An array of a call that passes, one that is closed, and one that passes; and the answer to the closed one.
+const THREE: &str = concat!(
+    r#"[{"jsonrpc":"2.0","id":1,"method":"toy_read"},{"jsonrpc":"2.0","id":2,"method":"admin_stop"},"#,
+    r#"{"jsonrpc":"2.0","id":3,"method":"toy_id"}]"#
+);
+const CLOSED: &str = r#"{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"method not available"}}"#;
+
+#[tokio::test]
+async fn an_array_that_the_node_rejects_as_a_whole_is_answered_with_its_error_and_the_refused_calls() {
+    const ERROR: &str = r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"no arrays"},"id":null}"#;
+    const ARRAY: &str = r#"[{"jsonrpc":"2.0","error":{"code":-32600,"message":"no arrays"}}]"#;
+    const PUSH: &str = r#"{"jsonrpc":"2.0","method":"toy_subscription","params":{}}"#;
+    for (texts, answer) in [(&[PUSH, ERROR], ERROR), (&[PUSH, ARRAY], ARRAY.trim_matches(['[', ']']))] {
+        let (node, _) = Node::answering(texts).await;
+        let gateway = Gateway::before(&[&node.url]).await;
+        let mut socket = gateway.open().await;
+        socket.send(text(THREE)).await.unwrap();
+        assert_eq!(next(&mut socket).await, text(PUSH));
+        assert_eq!(next(&mut socket).await, text(&format!("[{answer},{CLOSED}]")));
+        socket.send(text(r#"[{"jsonrpc":"2.0","id":1,"method":"toy_read"}]"#)).await.unwrap();
+        assert_eq!(next(&mut socket).await, text(PUSH));
+        assert_eq!(next(&mut socket).await, text(texts[1]), "nothing was refused");
+        socket.send(text(CALL)).await.unwrap();
+        assert_eq!(next(&mut socket).await, text(PUSH));
+        assert_eq!(next(&mut socket).await, text(texts[1]), "no array waits");
+        drop(socket);
+        gateway.all_closed().await;
+        let lines = gateway.lines();
+        let of = |method: &str| {
+            lines.iter().filter(|line| line.0 == method).map(|line| (line.1, line.2)).collect::<Vec<_>>()
+        };
+        assert_eq!(of("toy_id"), [(1, Outcome::NodeError)]);
+        assert_eq!(of("toy_read"), [(2, Outcome::NodeError), (1, Outcome::Abandoned)]);
+        assert_eq!(of("WS:message").iter().map(|line| line.0).sum::<u32>(), 4, "pushes, and the last error");
+    }
+}
+
+#[tokio::test]
+async fn answers_in_fragments_are_joined_with_those_to_refused_calls_and_pass_at_once_otherwise() {
+    const WHOLE: &str =
+        r#"[{"jsonrpc":"2.0","id":1,"result":1},{"jsonrpc":"2.0","id":3,"error":{"code":-1}} ]"#;
+    // The id is not in the first fragment of the first message.
+    const CUTS: [(usize, usize); 2] = [(1, 30), (40, 60)];
+    let node = Node::serve(|mut socket| async move {
+        for (first, second) in CUTS {
+            // Pongs come as well.
+            while !socket.next().await.unwrap().unwrap().is_text() {}
+            let parts = [&WHOLE[..first], &WHOLE[first..second], &WHOLE[second..]];
+            for (number, part) in parts.into_iter().enumerate() {
+                let data = if number == 0 { Data::Text } else { Data::Continue };
+                let frame = Frame::message(part, Op::Data(data), number == 2);
+                socket.send(Message::Frame(frame)).await.unwrap();
+                socket.send(Message::Ping("between".into())).await.unwrap();
+            }
+        }
+        while socket.next().await.is_some() {}
+    })
+    .await;
+    let gateway = Gateway::before(&[&node.url]).await;
+    let mut socket = gateway.open().await;
+    let joined = format!("{},{CLOSED}]", WHOLE.trim_end_matches(']'));
+    for (sent, answer) in [(THREE.to_owned(), &*joined), (THREE.replace("admin_stop", "toy_id"), WHOLE)] {
+        socket.send(text(&sent)).await.unwrap();
+        let mut seen = Vec::new();
+        while seen.len() < 4 {
+            seen.push(next(&mut socket).await);
+        }
+        let ping = Message::Ping("between".into());
+        assert_eq!(seen, [ping.clone(), ping.clone(), text(answer), ping]);
+    }
+    drop(socket);
+    gateway.all_closed().await;
+    let lines = gateway.lines();
+    let outcomes: Vec<_> = lines.iter().filter(|line| line.0 == "toy_id").map(|line| line.2).collect();
+    assert_eq!(outcomes[0], Outcome::NodeError);
+    assert!(!outcomes.contains(&Outcome::Abandoned), "{outcomes:?}");
+    assert_eq!(gateway.parts.room.held(), 0);
+}
+
+#[tokio::test]
+async fn refused_calls_of_an_array_that_is_given_up_are_answered_alone() {
+    let (node, seen) = Node::answering(&[]).await;
+    let gateway = Gateway::before(&[&node.url]).await;
+    let mut socket = gateway.open().await;
+    socket.send(text(THREE)).await.unwrap();
+    let items: Vec<_> =
+        (10..110).map(|id| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"toy_read"}}"#)).collect();
+    let hundred = format!("[{}]", items.join(","));
+    for _ in 0..11 {
+        socket.send(text(&hundred)).await.unwrap();
+    }
+    assert_eq!(next(&mut socket).await, text(&format!("[{CLOSED}]")));
+    socket.close(None).await.unwrap();
+    end(&mut socket).await;
+    assert_eq!(seen.lock().len(), 12);
+}
+
+#[tokio::test]
+async fn a_chain_that_is_switched_off_gets_no_message_of_any_kind() {
+    let (node, seen) = Node::answering(&[]).await;
+    let gateway = Gateway::before(&[&node.url]).await;
+    let mut socket = gateway.open().await;
+    gateway.parts.chains.store(Arc::new([Fixture::with_chain_off().chain].into_iter().collect()));
+    let error = |id: &str, code: i32, message: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"{message}"}}}}"#)
+    };
+    let off = |id: &str| error(id, -32601, "chain not available at this location");
+    for (message, answer) in [
+        (CALL.to_owned(), off("7")),
+        (format!("[{CALL}]"), format!("[{}]", off("7"))),
+        ("no JSON at all".into(), off("null")),
+        ("{'method':'toy_read'}".into(), off("null")),
+        ("5".into(), error("null", -32600, "invalid request")),
+    ] {
+        socket.send(text(&message)).await.unwrap();
+        assert_eq!(next(&mut socket).await, text(&answer));
+        socket.send(Message::binary(message.into_bytes())).await.unwrap();
+        assert_eq!(next(&mut socket).await, Message::binary(answer.into_bytes()));
+    }
+    assert!(seen.lock().is_empty(), "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_gateway_that_can_hold_no_more_streams_refuses_handshakes_with_503() {
+    let node = Node::echo().await;
+    let limits = |parts: &mut Parts| parts.stream_limits = StreamLimits::default().with_max_open(1);
+    let gateway = Gateway::with(&[&node.url], |_| (), limits).await;
+    let mut first = gateway.open().await;
+    let Err(Error::Http(response)) = gateway.connect().await else { panic!("no second stream") };
+    assert_eq!(
+        (response.status().as_u16(), &response.headers()["retry-after"]),
+        (503, &"1".parse().unwrap())
+    );
+    first.close(None).await.unwrap();
+    end(&mut first).await;
+    drop(first);
+    gateway.all_closed().await;
+    gateway.open().await;
+}
+
+#[tokio::test]
+async fn a_message_of_the_node_without_memory_for_it_ends_the_stream_with_1013() {
+    let node = Node::serve(|mut socket| async move {
+        let _ = socket.next().await;
+        let _ = socket.send(Message::binary(vec![0; 1_000_000])).await;
+        while socket.next().await.is_some() {}
+    })
+    .await;
+    let little = |parts: &mut Parts| parts.room = rpcgate_core::memory::MemoryBudget::new(200_000);
+    let gateway = Gateway::with(&[&node.url], |_| (), little).await;
+    let mut socket = gateway.open().await;
+    socket.send(text(CALL)).await.unwrap();
+    assert_eq!(end(&mut socket).await, (1013, "overloaded, retry later".into()));
+    drop(socket);
+    gateway.all_closed().await;
+    assert_eq!(gateway.parts.room.held(), 0);
+}
+
+/// A node that sends messages of 20 kB as fast as they are taken.
+async fn flooding() -> Node {
+    Node::serve(|mut socket| async move {
+        let _ = socket.next().await;
+        while socket.send(Message::binary(vec![0; 20_000])).await.is_ok() {}
+    })
+    .await
+}
+
+/// A stream to a flooding node, of which everything is full that a gateway and the kernel hold for a client. It is closed
+/// because its key is revoked.
+async fn closed_when_full(close_wait: Duration) -> (Gateway, Node, Socket) {
+    let node = flooding().await;
+    let limits = |parts: &mut Parts| {
+        parts.stream_limits = StreamLimits::default().with_max_backlog(1 << 20).with_close_wait(close_wait);
+    };
+    let gateway = Gateway::with(&[&node.url], |_| (), limits).await;
+    let tcp = TcpSocket::new_v4().unwrap();
+    tcp.set_recv_buffer_size(64 << 10).unwrap();
+    let tcp = tcp.connect(gateway.address).await.unwrap();
+    let url = format!("ws://{}/ws/toy?apikey={KEY}", gateway.address);
+    let (mut socket, _) = client_async(url, tcp).await.unwrap();
+    socket.send(text(CALL)).await.unwrap();
+    while gateway.parts.room.held() < 1 << 20 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    gateway.directory.revoke(KeyHash::of(KEY));
+    gateway.parts.streams.check().await;
+    (gateway, node, socket)
+}
+
+#[tokio::test]
+async fn a_client_that_reads_on_gets_its_close_frame_however_much_comes_before_it() {
+    let (gateway, _node, mut socket) = closed_when_full(Duration::from_secs(1)).await;
+    // It takes several times as long as a client may read nothing.
+    let mut messages = 0;
+    let closed = loop {
+        match next(&mut socket).await {
+            Message::Close(frame) => break frame.unwrap(),
+            _ => messages += 1,
+        }
+        tokio::time::sleep(Duration::from_millis(40)).await;
+    };
+    assert_eq!((u16::from(closed.code), closed.reason.as_str()), (1008, "API key revoked"));
+    assert!(messages * 20_000 > 1 << 20, "{messages}");
+    drop(socket);
+    gateway.all_closed().await;
+    assert_eq!(gateway.parts.room.held(), 0);
+}
+
+#[tokio::test]
+async fn a_client_that_reads_nothing_for_the_time_of_a_close_gets_no_close_frame() {
+    let (gateway, _node, mut socket) = closed_when_full(Duration::from_millis(100)).await;
+    gateway.all_closed().await;
+    assert_eq!(gateway.parts.room.held(), 0);
+    while let Some(Ok(message)) = socket.next().await {
+        assert!(!message.is_close(), "it came too late for that");
+    }
 }

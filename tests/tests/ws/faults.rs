@@ -176,13 +176,15 @@ async fn a_handshake_that_no_node_takes_is_an_http_error_and_keeps_no_slot() {
 }
 
 #[tokio::test]
-async fn streams_of_a_revoked_key_or_a_suspended_tenant_are_closed_and_no_others() {
+async fn streams_of_a_key_that_is_revoked_or_loses_the_chain_or_whose_tenant_is_suspended_are_closed_and_no_others()
+ {
     let node = StreamNode::start(HEADS).await;
     let setup = setup(&node.url(), &[]).key("other", "").set("tenants.else", "plan = \"enterprise\"");
     let setup = setup.set("projects.else", "tenant = \"else\"").key("third", "project = \"else\"");
+    let setup = setup.key("narrowed", "");
     let gateway = setup.start().await;
     let mut streams = BTreeMap::new();
-    for name in ["default", "other", "third"] {
+    for name in ["default", "other", "third", "narrowed"] {
         let mut stream = Stream::open_as(gateway.addr(), name).await.unwrap();
         stream.text(SUBSCRIBE).await;
         stream.next().await;
@@ -196,6 +198,11 @@ async fn streams_of_a_revoked_key_or_a_suspended_tenant_are_closed_and_no_others
     assert!(gateway.server.reload(revoked.set("tenants.else", "suspended = true").config()).is_ok());
     let mut third = streams.remove("third").unwrap();
     assert_eq!(third.until_closed().await.0, closed("account suspended"));
+    assert!(gateway.server.reload(setup.set("keys.narrowed", "chains = [\"btc\"]").config()).is_ok());
+    let mut narrowed = streams.remove("narrowed").unwrap();
+    assert_eq!(narrowed.until_closed().await.0, closed("API key not permitted for this chain"));
+    let refused = Stream::open_as(gateway.addr(), "narrowed").await.err().unwrap();
+    assert_eq!(refused.status, 403, "{refused:?}");
     let mut other = streams.remove("other").unwrap();
     for _ in 0..3 {
         assert!(matches!(other.next_answering_pings().await, Seen::Text(_)), "it goes on");

@@ -169,7 +169,7 @@ async fn calls_that_last_are_bounded_by_the_plan_and_unary_calls_that_wait_are_n
         let refused = async {
             let caller = &gateway.fixture.caller;
             let full = || {
-                let mut probe = watched.streams.follow(caller, None);
+                let mut probe = watched.streams.follow(caller, None, gateway.fixture.chain.name());
                 probe.count().is_err()
             };
             until(full).await;
@@ -188,7 +188,7 @@ async fn calls_that_last_are_bounded_by_the_plan_and_unary_calls_that_wait_are_n
             () = lasting => panic!("these are within the plan"),
         }
         drop(held);
-        let mut probe = watched.streams.follow(&gateway.fixture.caller, None);
+        let mut probe = watched.streams.follow(&gateway.fixture.caller, None, gateway.fixture.chain.name());
         assert_eq!(probe.count(), Ok(()), "there is room again");
     };
     tokio::select! {

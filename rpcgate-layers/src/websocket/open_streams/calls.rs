@@ -2,6 +2,7 @@
 
 use super::{CloseReason, KeyStreams, OpenStreams};
 use rpcgate_core::caller::{Caller, KeyId, ProjectId};
+use rpcgate_core::chain::ChainName;
 use rpcgate_core::refusal::Refusal;
 use std::future::{Future, pending};
 use std::sync::Arc;
@@ -15,10 +16,15 @@ pub(crate) struct CallPermit {
 }
 
 impl OpenStreams {
-    /// Follows a call of `caller`, whose key is `text`, so that it ends when streams of the key do. It does not count as one
+    /// Follows a call of `caller`, whose key is `text`, on `chain`, so that it ends when streams of the key do. It does not count as one
     /// yet.
-    pub(crate) fn follow(self: &Arc<Self>, caller: &Arc<Caller>, text: Option<&str>) -> CallPermit {
-        let key = self.open.lock().hold(caller, text);
+    pub(crate) fn follow(
+        self: &Arc<Self>,
+        caller: &Arc<Caller>,
+        text: Option<&str>,
+        chain: ChainName,
+    ) -> CallPermit {
+        let key = self.open.lock().hold(caller, text, chain);
         CallPermit { streams: self.clone(), key, id: (caller.key, caller.project), is_counted: false }
     }
 }
@@ -31,7 +37,7 @@ impl CallPermit {
     pub(crate) fn count(&mut self) -> Result<(), Refusal> {
         if !self.is_counted {
             let caller = self.key.caller();
-            self.streams.open.lock().count(&caller, &self.key)?;
+            self.streams.open.lock().count(&caller)?;
             self.is_counted = true;
         }
         Ok(())
@@ -60,7 +66,7 @@ impl Drop for CallPermit {
         let (key, project) = self.id;
         let mut open = self.streams.open.lock();
         if self.is_counted {
-            open.uncount(project, &self.key);
+            open.uncount(project, key);
         }
         open.release(key, &self.key);
     }
@@ -68,6 +74,7 @@ impl Drop for CallPermit {
 
 #[cfg(test)]
 mod tests {
+    use super::super::StreamLimits;
     use super::super::tests::{ETH, Fixture, KEY, caller};
     use super::*;
     use futures_util::FutureExt;
@@ -76,7 +83,7 @@ mod tests {
 
     impl Fixture {
         fn follow(&self) -> CallPermit {
-            self.streams.follow(&self.caller, Some(KEY))
+            self.streams.follow(&self.caller, Some(KEY), ETH)
         }
     }
 
@@ -88,7 +95,7 @@ mod tests {
         let stream = fixture.open();
         assert_eq!((calls[0].count(), calls[0].count()), (Ok(()), Ok(())), "once");
         assert_eq!(calls[1].count(), Err(Refusal::TooManyStreams), "the key has two");
-        assert!(fixture.streams.admit(&fixture.caller, Some(KEY), ETH).is_err());
+        assert!(fixture.streams.admit(&fixture.caller, Some(KEY), ETH, &StreamLimits::default()).is_err());
         assert_eq!(fixture.streams.count(), 1, "WebSocket streams alone");
         drop(stream);
         assert_eq!(calls[1].count(), Ok(()));
