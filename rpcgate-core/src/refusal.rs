@@ -272,9 +272,11 @@ impl Refusal {
             Refusal::Window { retry_after }
             | Refusal::Paced { retry_after }
             | Refusal::Heavy { retry_after } => Some(retry_after),
-            Refusal::DirectoryAway | Refusal::Overloaded | Refusal::TooManyStreams | Refusal::StreamRate => {
-                Some(1)
-            }
+            Refusal::DirectoryAway
+            | Refusal::Overloaded
+            | Refusal::Stopping
+            | Refusal::TooManyStreams
+            | Refusal::StreamRate => Some(1),
             _ => None,
         }
     }
