@@ -61,10 +61,7 @@ pub(super) fn text(sheet: &Sheet, plan: &str, file: &Path) -> String {
     }
     let calls = GRPC_CALLS.iter().filter(|(chain, ..)| served.iter().any(|adapter| path(adapter) == *chain));
     let calls = calls.filter_map(|call| grpcurl(sheet, call, &file.with_file_name(protoset(call.0))));
-    section(
-        "The same chains over gRPC, with the messages of a file that the demo has written:",
-        calls.collect(),
-    );
+    section("Calls over gRPC, with the messages of a file that the demo has written:", calls.collect());
     section("New blocks as they come, over a stream (either line):", stream(sheet));
     let with_headers = called.first().map(|adapter| head(sheet, "-si", adapter));
     section(
