@@ -21,6 +21,7 @@ import argparse
 import asyncio
 import os
 import random
+import signal
 import sys
 
 from fullsize import accounts, away, calls, clocks, crash, drained, frames, hostile, many, outage, revoked
@@ -72,6 +73,8 @@ async def main():
     if not os.path.exists(given.program):
         sys.exit(f"{given.program} is missing: cargo build --release")
     known, run = promises(given.database), Run(given)
+    # The programs under test end with this one.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         for number in [int(n) for n in given.only.split(",") if n] or sorted(known):
             for test in known[number]:

@@ -22,6 +22,8 @@ from .websocket import CONTINUATION as NEXT_FRAGMENT
 from .websocket import frame as ws_frame
 from .websocket import read_frame
 
+# Its calls cost more than a project may use in a day by default.
+UNBOUND = OTHER_PROJECT.replace("[projects.other]\n", f"[projects.other]\ncu_per_day = {10**12}\n")
 SOUND = re.compile(r"/([a-z][A-Za-z0-9_.]*)\.[A-Z]\w*/[A-Z]\w*", re.ASCII)
 PACKAGES = {"protocol": "tron", "cosmos": "cosmos", "ibc": "cosmos", "cometbft": "cosmos", "tendermint": "cosmos"}
 SPOOFED = (
@@ -137,7 +139,7 @@ async def promise_48(run):
     """Messages at the limits of their size, clients that read nothing, and clients that are gone."""
     node, http = await StreamNode(every=1.0).start(), await Node().start()
     count = max(10, int(100 * run.scale))
-    lines = f'[[chains.eth.nodes]]\nurl = "{http.url()}"\nws = "{node.url()}"\n{OTHER_PROJECT}'
+    lines = f'[[chains.eth.nodes]]\nurl = "{http.url()}"\nws = "{node.url()}"\n{UNBOUND}'
     async with Gateway(run, lines) as gateway:
         async def stream(key=KEYS["one"], limit=1 << 25):
             return await WebSocket.open(gateway.port, key, limit=limit)
@@ -298,7 +300,7 @@ async def calls_of_another(gateway, seconds, rate=100):
 async def promise_49(run):
     """Floods of frames that cost their sender nothing."""
     http, grpc = await Node().start(), await GrpcNode().start()
-    lines = f'{OTHER_PROJECT}{chains(eth=([http], ""))}[[chains.tron.nodes]]\ngrpc = "{grpc.url()}"\n'
+    lines = f'{UNBOUND}{chains(eth=([http], ""))}[[chains.tron.nodes]]\ngrpc = "{grpc.url()}"\n'
     async with Gateway(run, lines, settings="h2c = true") as gateway:
         # The threads and caches of a gateway that has been in use.
         await calls_of_another(gateway, 2)
