@@ -85,6 +85,13 @@ impl Setup {
         self.set(&table, &format!("key = \"{}\"", key(name))).set(&table, line)
     }
 
+    /// Lets so many client connections be open at a time.
+    #[must_use]
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.options.connections = connections;
+        self
+    }
+
     /// Uses this directory instead of the keys of the configuration.
     #[must_use]
     pub fn directory(mut self, directory: Arc<dyn Directory>) -> Self {

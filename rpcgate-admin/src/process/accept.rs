@@ -21,19 +21,38 @@ pub struct Acceptor {
     addr: SocketAddr,
 }
 
-/// The number of connections of a listener that may be open at a time, and the answer to one more.
+/// The number of connections that may be open at a time, and the answer to one more. Listeners with clones of one share their
+/// places.
 #[derive(Clone, Debug)]
 pub struct ConnectionBound {
-    /// Connections that may be open at a time.
-    pub connections: usize,
-    /// All bytes of the answer to one more; empty if it is closed without an answer.
-    pub answer: Vec<u8>,
+    /// The free places; `None` for any number.
+    free: Option<Arc<Semaphore>>,
+    answer: Vec<u8>,
 }
 
 impl ConnectionBound {
     /// No bound.
-    pub const NONE: ConnectionBound =
-        ConnectionBound { connections: Semaphore::MAX_PERMITS, answer: Vec::new() };
+    pub const NONE: ConnectionBound = ConnectionBound { free: None, answer: Vec::new() };
+
+    /// A bound of so many connections. One more is closed without an answer.
+    pub fn new(connections: usize) -> Self {
+        let free = Arc::new(Semaphore::new(connections.min(Semaphore::MAX_PERMITS)));
+        ConnectionBound { free: Some(free), answer: Vec::new() }
+    }
+
+    /// The same places with an answer to one connection more, all bytes of it.
+    #[must_use]
+    pub fn with_answer(mut self, answer: Vec<u8>) -> Self {
+        self.answer = answer;
+        self
+    }
+
+    /// A place for one more connection.
+    fn permit(&self) -> Option<ConnectionPermit> {
+        let Some(free) = &self.free else { return Some(ConnectionPermit::default()) };
+        let permit = free.clone().try_acquire_owned().ok()?;
+        Some(ConnectionPermit { _permit: Some(permit) })
+    }
 }
 
 /// A connection's place among those that may be open; free again once this is dropped. The default is the place of a
@@ -89,19 +108,18 @@ impl Acceptor {
         F: Future<Output = ()> + Send + 'static,
     {
         let mut stop = std::pin::pin!(stop);
-        let free = Arc::new(Semaphore::new(bound.connections.min(Semaphore::MAX_PERMITS)));
         let mut refused = RefusedConnections::default();
         loop {
             let (stream, peer) = tokio::select! {
                 accepted = self.next() => accepted,
                 () = &mut stop => return,
             };
-            match free.clone().try_acquire_owned() {
-                Ok(permit) => {
-                    tasks.spawn(connection(stream, peer, ConnectionPermit { _permit: Some(permit) }));
+            match bound.permit() {
+                Some(permit) => {
+                    tasks.spawn(connection(stream, peer, permit));
                 }
-                Err(_) if bound.answer.is_empty() => drop(stream),
-                Err(_) => refused.refuse(stream, &bound.answer),
+                None if bound.answer.is_empty() => drop(stream),
+                None => refused.refuse(stream, &bound.answer),
             }
         }
     }
@@ -194,7 +212,7 @@ mod tests {
         for answer in ["full", ""] {
             let acceptor = any();
             let addr = acceptor.addr();
-            let bound = ConnectionBound { connections: 1, answer: answer.into() };
+            let bound = ConnectionBound::new(1).with_answer(answer.into());
             let serve = async move {
                 let greet = |mut stream: TcpStream, peer: SocketAddr, permit| async move {
                     stream.write_all(b"hello").await.unwrap();
@@ -215,6 +233,35 @@ mod tests {
                 next = TcpStream::connect(addr).await.unwrap();
             }
             serving.abort();
+        }
+    }
+
+    #[tokio::test]
+    async fn listeners_share_the_places_of_one_bound() {
+        let (one, other) = (any(), any());
+        let (first, second) = (one.addr(), other.addr());
+        let bound = ConnectionBound::new(1);
+        let tasks = TaskTracker::new();
+        let greet = |mut stream: TcpStream, _, permit| async move {
+            stream.write_all(b"hello").await.unwrap();
+            let _ = stream.read_u8().await;
+            drop(permit);
+        };
+        let others = bound.clone().with_answer(b"full".into());
+        let serving = async {
+            tokio::join!(
+                one.serve(bound, &tasks, std::future::pending(), greet),
+                other.serve(others, &tasks, std::future::pending(), greet)
+            )
+        };
+        let clients = async {
+            let mut client = TcpStream::connect(first).await.unwrap();
+            client.read_exact(&mut [0; 5]).await.unwrap();
+            assert_eq!(rest(TcpStream::connect(second).await.unwrap()).await, "full");
+        };
+        tokio::select! {
+            _ = serving => {}
+            () = clients => {}
         }
     }
 

@@ -79,7 +79,7 @@ impl Api {
         let router = Arc::new(ArcSwap::from_pointee(router));
         let connections = ApiConnections {
             router: router.clone(),
-            bound: ConnectionBound { connections, answer: FULL.to_vec() },
+            bound: ConnectionBound::new(connections).with_answer(FULL.to_vec()),
             leave: leave.clone(),
             cut: cut.clone(),
             tasks: tasks.clone(),

@@ -2,6 +2,7 @@
 
 use crate::demo::{NodeWatch, Prepared};
 use crate::demo_options::DemoOptions;
+use crate::file_handles::FileHandles;
 use crate::gateway::StartOptions;
 use rpcgate_admin::process::reload::{log_drain, log_reload};
 use rpcgate_admin::process::{Failure, ProcessSignal, Signals, log, placed};
@@ -31,7 +32,9 @@ pub async fn execute(options: DemoOptions) -> Result<(), Failure> {
     let step = prepared.step();
     let mut still_starting = tokio::time::interval(STILL_STARTING);
     still_starting.reset();
-    let mut starting = pin!(prepared.start(StartOptions::default()));
+    // The simulated nodes are in this process: they have the other ends of the connections to them.
+    let options = FileHandles::raise().with_each(3).bound(StartOptions::default());
+    let mut starting = pin!(prepared.start(options));
     let demo = loop {
         tokio::select! {
             started = &mut starting => break started.map_err(|error| placed(file.as_deref(), error))?,

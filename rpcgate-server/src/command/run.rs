@@ -1,5 +1,6 @@
 //! `rpcgate-server run`: serve until a signal stops it.
 
+use crate::file_handles::FileHandles;
 use crate::gateway::{Gateway, StartOptions};
 use crate::state::State;
 use rpcgate_admin::process::reload::{log_drain, log_reload};
@@ -19,6 +20,7 @@ pub async fn execute(file: &Path) -> Result<(), Failure> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let state = State::open(&config, clock.clone()).map_err(|error| placed(Some(file), error))?;
     let options = StartOptions { clock, state: Some(Arc::new(state)), ..StartOptions::default() };
+    let options = FileHandles::raise().bound(options);
     let gateway = Gateway::start(config, options).await.map_err(|error| placed(Some(file), error))?;
     while let ProcessSignal::Reload = signals.next().await {
         reload(&gateway, file);

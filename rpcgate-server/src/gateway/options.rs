@@ -29,7 +29,8 @@ pub struct StartOptions {
     /// Counters in this process, with their present counts. If absent, those of the configuration: in Redis,
     /// or in this process, continuing from what `state` restores.
     pub counters: Option<Arc<MemoryCounters>>,
-    /// Client connections that may be open at a time; one more is answered 503 and closed.
+    /// Client connections that may be open at a time, over all listeners; one more is answered 503 and closed. All but a 32nd
+    /// of them may be WebSocket streams; the handshake of one more is refused with 503, while calls are still answered.
     pub connections: usize,
 }
 
@@ -42,10 +43,13 @@ impl Default for StartOptions {
             sink: None,
             directory: None,
             counters: None,
-            connections: 32_768,
+            connections: MAX_CONNECTIONS,
         }
     }
 }
+
+/// Client connections, however many files the process may have open.
+pub(crate) const MAX_CONNECTIONS: usize = 32_768;
 
 /// The backends that result from [`StartOptions`] and a configuration.
 pub(super) struct Resolved {
@@ -59,6 +63,12 @@ pub(super) struct Resolved {
 }
 
 impl StartOptions {
+    /// WebSocket streams that may be open at a time.
+    pub fn streams(&self) -> u32 {
+        let streams = self.connections - self.connections / 32;
+        u32::try_from(streams).unwrap_or(u32::MAX)
+    }
+
     /// Fills absent options from `config`. Runs inside a tokio runtime.
     pub(super) fn resolve(self, config: &Config) -> Result<Resolved, StartError> {
         let StartOptions { state, sink, directory, counters, .. } = self;

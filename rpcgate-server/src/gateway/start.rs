@@ -27,6 +27,7 @@ impl Gateway {
     pub async fn start(config: Config, options: StartOptions) -> Result<Gateway, StartError> {
         let (clock, state) = (options.clock.clone(), options.state.clone());
         let bounds = Bounds::new(&config.gateway.limits, options.connections);
+        let streams = options.streams();
         let Resolved { keys, directory, sink, journal, counting } = options.resolve(&config)?;
         warn_of_unused(&config, state.is_some());
 
@@ -53,6 +54,7 @@ impl Gateway {
         let mut parts = assemble::parts(&config, backends, chains, pools, safeguard);
         let connections = Connections::new(sink, state.clone());
         parts.spawn = connections.clone();
+        parts.stream_limits.max_open = streams;
         let reflection = GrpcReflection::new(&config.gateway, &parts)?;
         let stack = Transports::new(&parts, &connections, reflection);
         let streams = parts.streams.clone();
@@ -64,7 +66,7 @@ impl Gateway {
             websocket: true,
         };
         let mut accepting =
-            vec![tokio::spawn(listener.serve(stack.clone(), bounds, first, connections.clone()))];
+            vec![tokio::spawn(listener.serve(stack.clone(), bounds.clone(), first, connections.clone()))];
         let grpc_addr = grpc_listener.as_ref().map(Listener::addr);
         if let Some(listener) = grpc_listener {
             let second = Entry { certificate: reloadable.certificate.clone(), h2c: false, websocket: false };

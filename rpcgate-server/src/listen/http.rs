@@ -47,21 +47,21 @@ const WINDOWS: (u32, u32) = (64 << 10, 1 << 20);
 const PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
 
 /// The bounds of a connection.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Bounds {
-    connections: usize,
+    connections: ConnectionBound,
     head: usize,
     fields: usize,
     timeouts: Timeouts,
 }
 
 impl Bounds {
-    /// The bounds of `limits`, for this many connections. Heads may be somewhat larger than `limits` says: the stack
+    /// The bounds of `limits`, for this many connections of all listeners with clones of them. Heads may be somewhat larger than `limits` says: the stack
     /// refuses those, and hyper does not read even larger ones.
     pub(crate) fn new(limits: &LimitSettings, connections: usize) -> Self {
         let framing = 4 * limits.header_count as usize + (16 << 10);
         Bounds {
-            connections,
+            connections: ConnectionBound::new(connections),
             head: size(limits.headers).saturating_add(size(limits.uri)).saturating_add(framing),
             fields: limits.header_count as usize,
             timeouts: Timeouts {
@@ -150,11 +150,11 @@ impl Listener {
     {
         // Over TLS an answer would need a handshake first.
         let answer = if certificate.is_none() { builtin::full() } else { Vec::new() };
-        let bound = ConnectionBound { connections: bounds.connections, answer };
-        let entered = connections.clone();
+        let bound = bounds.connections.clone().with_answer(answer);
+        let (entered, bounds) = (connections.clone(), Arc::new(bounds));
         let connection = move |stream, _, permit| {
             let handle = entered.enter();
-            let (stack, certificate) = (stack.clone(), certificate.clone());
+            let (stack, certificate, bounds) = (stack.clone(), certificate.clone(), bounds.clone());
             async move {
                 match certificate {
                     None if h2c && begins_http2(&stream, &bounds, &handle).await => {

@@ -59,7 +59,7 @@ impl MetricsListener {
                 drop(permit);
             }
         };
-        let bound = ConnectionBound { connections: CONNECTIONS, answer: Vec::new() };
+        let bound = ConnectionBound::new(CONNECTIONS);
         self.0.serve(bound, &TaskTracker::new(), std::future::pending(), connection).await;
     }
 }

@@ -58,6 +58,29 @@ async fn a_message_beyond_16_mib_closes_the_stream_in_one_frame_or_in_fragments_
 }
 
 #[tokio::test]
+async fn beyond_the_streams_that_a_gateway_can_hold_handshakes_are_refused_with_503_and_calls_go_on() {
+    let node = StreamNode::start(Content::Echo).await;
+    // 39 of the connections may be streams, one of which is left to other projects.
+    let gateway = setup(&node.url(), &[]).connections(40).start().await;
+    let mut streams = Vec::new();
+    for _ in 0..38 {
+        streams.push(Stream::open(gateway.addr()).await);
+    }
+    let refused = Stream::open_as(gateway.addr(), "default").await.err().unwrap();
+    assert_eq!(refused.status, 503, "{refused:?}");
+    assert!(refused.head.contains("retry-after: 1"), "{refused:?}");
+    let answer = gateway.client().call("eth", "eth_chainId", "[]").await;
+    assert!(answer.text().contains("chain not available at this location"), "{answer:?}");
+    for stream in &mut streams {
+        stream.text("all are served").await;
+        assert_eq!(stream.next().await, Seen::Text(b"all are served".to_vec()));
+    }
+    streams.pop();
+    until("its place is free", || gateway.server.streams() == 37).await;
+    Stream::open(gateway.addr()).await;
+}
+
+#[tokio::test]
 async fn the_configured_size_of_a_message_holds() {
     let node = StreamNode::start(Content::Echo).await;
     let gateway = gateway(&node.url(), &["max_message = \"64KiB\""]).await;
