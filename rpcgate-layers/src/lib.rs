@@ -5,6 +5,8 @@ pub mod coalesce;
 pub mod coalesced_writes;
 pub mod foreign;
 pub mod future;
+#[cfg(all(fuzzing, feature = "upstream"))]
+pub mod fuzzing;
 pub mod gate;
 #[cfg(feature = "upstream")]
 pub mod gateway;

@@ -34,6 +34,8 @@ mod answer;
 mod counts;
 mod exchange;
 mod feed;
+#[cfg(fuzzing)]
+pub(crate) mod fuzzing;
 mod lasting;
 mod limits;
 mod messages;

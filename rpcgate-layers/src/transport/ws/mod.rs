@@ -4,6 +4,8 @@ pub(crate) mod dial;
 mod handshake;
 pub(crate) mod incoming;
 pub(crate) mod outgoing;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod read_all;
 pub(crate) mod wire;
 
 pub use handshake::{BadHandshake, BadNodeHandshake, ClientHandshake, NodeHandshake};

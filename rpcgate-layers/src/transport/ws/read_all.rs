@@ -1,0 +1,244 @@
+//! All frames in bytes that come in pieces, and the same read by another implementation.
+
+use super::incoming::{FrameReader, ReadError};
+use super::wire::Role;
+use bytes::Bytes;
+use rpcgate_core::caller::ProjectId;
+use rpcgate_core::memory::{MemoryBudget, MemoryPermit};
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use tokio::io::{AsyncRead, ReadBuf};
+
+/// What a reader makes of bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct AllRead {
+    /// Of each frame: whether it is the last one of its message, its opcode, its payload.
+    pub(crate) frames: Vec<(bool, u8, Vec<u8>)>,
+    /// Why there are no more.
+    pub(crate) end: ReadError,
+    /// Bytes that it took from the memory of all bodies, at most after a frame.
+    pub(crate) held: usize,
+    /// The same when the reader was gone.
+    pub(crate) left: usize,
+}
+
+/// A part of a message, or all of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Whole {
+    /// A message: whether it is text, and its payload.
+    Message(bool, Vec<u8>),
+    Ping(Vec<u8>),
+    Pong(Vec<u8>),
+    Close,
+}
+
+/// A connection on which these pieces arrive, and nothing after them.
+struct Pieces<'a>(std::slice::Iter<'a, Bytes>, Bytes);
+
+impl AsyncRead for Pieces<'_> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        while self.1.is_empty() {
+            match self.0.next() {
+                Some(piece) => self.1 = piece.clone(),
+                None => return Poll::Ready(Ok(())),
+            }
+        }
+        let taken = self.1.len().min(buffer.remaining());
+        buffer.put_slice(&self.1.split_to(taken));
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Reads pieces to their end, or to the first error.
+///
+/// # Panics
+/// If the reader waits although there are bytes, or the end of them.
+pub(crate) fn read_all(pieces: &[Bytes], role: Role, max_message: usize, room: usize) -> AllRead {
+    let budget = MemoryBudget::new(room);
+    let permit = MemoryPermit::of_project(budget.clone(), ProjectId(1));
+    let mut reader = FrameReader::new(Pieces(pieces.iter(), Bytes::new()), role, max_message, permit);
+    let (mut frames, mut held) = (Vec::new(), 0);
+    let end = loop {
+        let next = pin!(reader.next()).poll(&mut Context::from_waker(Waker::noop()));
+        match next {
+            Poll::Ready(Ok(frame)) => frames.push((frame.fin, frame.opcode as u8, frame.payload.to_vec())),
+            Poll::Ready(Err(end)) => break end,
+            Poll::Pending => panic!("a reader waits for bytes that are there"),
+        }
+        held = held.max(budget.held());
+    };
+    drop(reader);
+    AllRead { frames, end, held, left: budget.held() }
+}
+
+impl AllRead {
+    /// The messages and control frames, up to the first close frame, and whether there is none.
+    pub(crate) fn wholes(&self) -> (Vec<Whole>, bool) {
+        let mut wholes = Vec::new();
+        let mut message: Option<(bool, Vec<u8>)> = None;
+        for (fin, opcode, payload) in &self.frames {
+            match opcode {
+                8 => {
+                    wholes.push(Whole::Close);
+                    return (wholes, false);
+                }
+                9 => wholes.push(Whole::Ping(payload.clone())),
+                10 => wholes.push(Whole::Pong(payload.clone())),
+                _ => {
+                    let (_, so_far) = message.get_or_insert((*opcode == 1, Vec::new()));
+                    so_far.extend_from_slice(payload);
+                    if *fin && let Some((is_text, all)) = message.take() {
+                        wholes.push(Whole::Message(is_text, all));
+                    }
+                }
+            }
+        }
+        (wholes, true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::io::{Read, Write};
+    use tokio_tungstenite::tungstenite::protocol::{Role as Part, WebSocketConfig};
+    use tokio_tungstenite::tungstenite::{Error, Message, WebSocket};
+
+    const MOST: usize = 1_000;
+
+    /// A connection that brings these bytes, and takes any.
+    struct Given<'a>(&'a [u8]);
+
+    impl Read for Given<'_> {
+        fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+            self.0.read(out)
+        }
+    }
+
+    impl Write for Given<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What tungstenite makes of the bytes, up to a close frame, and whether it found nothing wrong with them.
+    fn by_tungstenite(bytes: &[u8], role: Role) -> (Vec<Whole>, bool) {
+        let part = if role == Role::Server { Part::Server } else { Part::Client };
+        let config = WebSocketConfig::default().max_message_size(Some(MOST)).max_frame_size(Some(MOST));
+        let mut socket = WebSocket::from_raw_socket(Given(bytes), part, Some(config));
+        let mut wholes = Vec::new();
+        loop {
+            wholes.push(match socket.read() {
+                Ok(Message::Text(text)) => Whole::Message(true, text.as_bytes().to_vec()),
+                Ok(Message::Binary(bytes)) => Whole::Message(false, bytes.to_vec()),
+                Ok(Message::Ping(bytes)) => Whole::Ping(bytes.to_vec()),
+                Ok(Message::Pong(bytes)) => Whole::Pong(bytes.to_vec()),
+                Ok(Message::Close(_)) => {
+                    wholes.push(Whole::Close);
+                    return (wholes, true);
+                }
+                Ok(Message::Frame(_)) => continue,
+                Err(error) => {
+                    use tokio_tungstenite::tungstenite::error::ProtocolError::ResetWithoutClosingHandshake;
+                    let is_end = matches!(
+                        error,
+                        Error::Protocol(ResetWithoutClosingHandshake) | Error::ConnectionClosed
+                    );
+                    return (wholes, is_end);
+                }
+            });
+        }
+    }
+
+    /// A frame with a mask, if it has one, and a length in a form that may be longer than it must.
+    fn frame(first: u8, mask: Option<[u8; 4]>, form: usize, payload: &[u8]) -> Vec<u8> {
+        let masked = if mask.is_some() { 0x80 } else { 0 };
+        let len = payload.len();
+        let mut out = match form {
+            0 if len < 126 => vec![first, masked | len as u8],
+            0 | 1 => [&[first, masked | 126][..], &(len as u16).to_be_bytes()].concat(),
+            _ => [&[first, masked | 127][..], &(len as u64).to_be_bytes()].concat(),
+        };
+        let mask = mask.inspect(|mask| out.extend(mask)).unwrap_or_default();
+        out.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
+        out
+    }
+
+    fn frames(role: Role) -> impl Strategy<Value = Vec<u8>> {
+        let first = prop_oneof![
+            20 => prop::sample::select(vec![0x81, 0x82, 0x01, 0x02, 0x00, 0x80, 0x89, 0x8a]),
+            1 => prop::sample::select(vec![0x88, 0x08, 0x09, 0x83, 0xc1]),
+        ];
+        let form = prop_oneof![20 => Just(0_usize), 1 => 1..3_usize];
+        let payload = prop_oneof![
+            8 => "[a-zäß€]{0,40}".prop_map(String::into_bytes),
+            2 => prop::collection::vec(any::<u8>(), 0..130),
+            1 => prop::collection::vec(Just(b'x'), 900..1_010),
+        ];
+        let is_right = prop_oneof![30 => Just(true), 1 => Just(false)];
+        let one = (first, any::<[u8; 4]>(), is_right, form, payload);
+        prop::collection::vec(one, 0..12).prop_map(move |frames| {
+            let is_masked = |is_right| is_right == (role == Role::Server);
+            let one = |(first, mask, is_right, form, payload): (_, _, _, _, Vec<u8>)| {
+                frame(first, Some(mask).filter(|_| is_masked(is_right)), form, &payload)
+            };
+            frames.into_iter().flat_map(one).collect()
+        })
+    }
+
+    fn cut(bytes: &[u8], sizes: &[usize]) -> Vec<Bytes> {
+        let (mut rest, mut pieces) = (bytes, Vec::new());
+        for size in sizes.iter().cycle() {
+            if rest.is_empty() {
+                break;
+            }
+            let (piece, after) = rest.split_at((*size).min(rest.len()));
+            pieces.push(Bytes::copy_from_slice(piece));
+            rest = after;
+        }
+        pieces
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn frames_are_the_same_in_whatever_pieces_they_come_and_as_another_implementation_reads_them(
+            (role, mut bytes) in prop::sample::select(vec![Role::Server, Role::Client])
+                .prop_flat_map(|role| (Just(role), frames(role))),
+            spoiled in prop::option::weighted(0.3, (any::<prop::sample::Index>(), any::<u8>())),
+            end in prop::option::weighted(0.3, any::<prop::sample::Index>()),
+            sizes in prop::collection::vec(1..300_usize, 1..6),
+        ) {
+            if let (Some((at, byte)), false) = (spoiled, bytes.is_empty()) {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            if let Some(end) = end {
+                bytes.truncate(end.index(bytes.len() + 1));
+            }
+            let whole = read_all(&[Bytes::copy_from_slice(&bytes)], role, MOST, 1 << 20);
+            prop_assert_eq!(&read_all(&cut(&bytes, &sizes), role, MOST, 1 << 20), &whole);
+            let payloads: usize = whole.frames.iter().map(|(_, _, payload)| payload.len()).sum();
+            prop_assert!(payloads <= bytes.len() && whole.left == 0);
+
+            let (ours, _) = whole.wholes();
+            let (theirs, is_valid) = by_tungstenite(&bytes, role);
+            let both = ours.len().min(theirs.len());
+            prop_assert_eq!(&ours[..both], &theirs[..both]);
+            if is_valid && whole.end == ReadError::Lost {
+                prop_assert_eq!(ours, theirs);
+            }
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! A client's messages of gRPC: nodes get the client's bytes, all of them or none beyond a message that is too large, in
+//! whatever pieces they come.
+#![no_main]
+
+use bytes::Bytes;
+use libfuzzer_sys::fuzz_target;
+use rpcgate_layers::fuzzing::fed_messages;
+
+const MOST: usize = 2_000;
+const ROOM: usize = 4 << 20;
+
+/// The messages in a body, each with its flag; how many bytes those have, and whether one is too large.
+fn messages(mut body: &[u8]) -> (Vec<(u8, &[u8])>, bool) {
+    let mut found = Vec::new();
+    while let [flag, a, b, c, d, rest @ ..] = body {
+        let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
+        if length > MOST {
+            return (found, true);
+        }
+        let Some((content, after)) = rest.split_at_checked(length) else { break };
+        found.push((*flag, content));
+        body = after;
+    }
+    (found, false)
+}
+
+fuzz_target!(|input: &[u8]| {
+    let [size, body @ ..] = input else { return };
+    let pieces: Vec<_> = body.chunks(usize::from(*size).max(1)).map(Bytes::copy_from_slice).collect();
+    let fed = fed_messages(pieces, MOST, ROOM);
+    let (all, is_too_large) = messages(body);
+    assert_eq!(fed.left, 0);
+    match all.first() {
+        Some((0, content)) => {
+            // A piece that holds the first message may hold one that is too large.
+            if let Some(first) = &fed.first {
+                assert_eq!(first, content);
+            } else {
+                assert!(is_too_large);
+            }
+        }
+        _ => assert_eq!(fed.first, None),
+    }
+    if fed.first.is_some() {
+        assert!(body.starts_with(&fed.passed));
+        assert_eq!(fed.is_whole, !is_too_large);
+        assert!(!fed.is_whole || fed.passed == body);
+    }
+    if let Some(again) = fed.again {
+        assert!(all.len() <= 1);
+        assert_eq!(again, body);
+    }
+});
