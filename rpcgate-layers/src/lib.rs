@@ -3,6 +3,7 @@
 pub mod call;
 pub mod coalesce;
 pub mod coalesced_writes;
+pub mod deferred;
 pub mod foreign;
 pub mod future;
 #[cfg(all(fuzzing, feature = "upstream"))]

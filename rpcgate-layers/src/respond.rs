@@ -218,11 +218,14 @@ fn finish(pending: PendingResponse, id: RequestId, writes: Writes) -> (Response<
     let mut headers = match &tally {
         Some(tally) => {
             let windows = (rated && writes.rates).then(|| tally.windows_now());
-            Metered { id, windows, units: tally.charged(), hit: tally.is_hit(), is_json }.headers(headers)
+            Metered { id, windows, units: tally.charged(), hit: tally.is_hit(), is_json, is_grpc: false }
+                .headers(headers)
         }
         None => match windows.filter(|_| rated && writes.rates) {
             None => headers::plain(id, false, is_json, headers),
-            windows => Metered { id, windows, units: 0, hit: false, is_json }.headers(headers),
+            windows => {
+                Metered { id, windows, units: 0, hit: false, is_json, is_grpc: false }.headers(headers)
+            }
         },
     };
     let (body, receipt) = match flow {

@@ -7,11 +7,11 @@ use super::messages::Messages;
 use super::status::{CANCELLED, Ending, OK, of_node};
 use crate::headers::stays_behind;
 use crate::nodes::in_flight::InFlightPermit;
+use crate::transport::h2::NodeBody;
 use crate::transport::h2::client::H2Place;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName};
 use http_body::{Body, Frame, SizeHint};
-use hyper::body::Incoming;
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::refusal::Refusal;
@@ -44,7 +44,7 @@ enum Content {
 /// An answer that is still coming.
 pub(super) struct Live {
     pub(super) pieces: VecDeque<Bytes>,
-    pub(super) body: Incoming,
+    pub(super) body: NodeBody,
     pub(super) messages: Messages,
     pub(super) feed: Arc<Feed>,
     pub(super) account: Option<StreamTally>,

@@ -10,12 +10,11 @@ use crate::nodes::in_flight::InFlightPermit;
 use crate::nodes::progress::CallProgress;
 use crate::nodes::retry::TryFailure;
 use crate::transport::h1::client::Reuse;
-use crate::transport::h2::GrpcRequest;
 use crate::transport::h2::client::{H2Answer, H2Client, H2Place};
+use crate::transport::h2::{GrpcRequest, NodeBody};
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, StatusCode, Uri};
 use http_body::Body;
-use hyper::body::Incoming;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::refusal::Refusal;
@@ -32,7 +31,7 @@ const HELD: usize = 256 << 10;
 
 /// A call that is made.
 pub(super) struct GrpcExchange<'a, 'l> {
-    pub(super) path: &'a str,
+    pub(super) uri: &'a Uri,
     pub(super) metadata: &'a HeaderMap,
     pub(super) feed: &'a Arc<Feed>,
     pub(super) lasting: Lasting<'l>,
@@ -67,7 +66,7 @@ pub(super) enum Rest {
     /// Nothing: the answer has its trailers, or its headers are those.
     Whole { status: u8, trailers: Option<HeaderMap> },
     /// More.
-    Open(Incoming),
+    Open(NodeBody),
 }
 
 impl Exchange for GrpcExchange<'_, '_> {
@@ -93,7 +92,7 @@ impl Exchange for GrpcExchange<'_, '_> {
         }
         let left = self.deadline.map(|deadline| deadline.saturating_sub(self.clock.elapsed()));
         let call = GrpcRequest {
-            path: self.path,
+            uri: self.uri,
             metadata: self.metadata,
             timeout: left.map(timeout::write),
             messages: self.feed.open(),
@@ -163,7 +162,7 @@ fn bad_answer(cause: Cause) -> Rejected {
 }
 
 /// Reads what came together with the head of an answer, and waits for nothing. `None` if more is to come.
-async fn begin(body: &mut Incoming, reply: &mut NodeReply) -> Result<Option<Rest>, Cause> {
+async fn begin(body: &mut NodeBody, reply: &mut NodeReply) -> Result<Option<Rest>, Cause> {
     let mut held = 0;
     poll_fn(|cx| {
         while held < HELD {

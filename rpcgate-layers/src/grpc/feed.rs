@@ -5,7 +5,6 @@
 //! the client's.
 
 use super::messages::{Messages, PREFIX, TooLarge};
-use crate::transport::h2::OutgoingBody;
 use bytes::{Bytes, BytesMut};
 use http_body::{Body, Frame};
 use parking_lot::Mutex;
@@ -115,8 +114,8 @@ impl Feed {
     }
 
     /// All messages from the first on, for a node. A reader before this one must be gone.
-    pub(super) fn open(self: &Arc<Self>) -> OutgoingBody {
-        Box::pin(NodeMessages { feed: self.clone(), next: 0 })
+    pub(super) fn open(self: &Arc<Self>) -> NodeMessages {
+        NodeMessages { feed: self.clone(), next: 0 }
     }
 
     /// Whether the call can begin again: the client has sent all of it, one message at most, and it is kept.
@@ -234,7 +233,7 @@ impl fmt::Debug for Feed {
 }
 
 /// The messages as one node takes them.
-struct NodeMessages {
+pub(super) struct NodeMessages {
     feed: Arc<Feed>,
     /// The number of the next piece.
     next: usize,

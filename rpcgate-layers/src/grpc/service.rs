@@ -188,7 +188,7 @@ impl Shared {
             Err(refusal) => return alone(id, None, false, Ending::Refused(refusal)),
         };
         let mut exchange = GrpcExchange {
-            path: path.as_str(),
+            uri: &head.uri,
             metadata: &head.headers,
             feed: &feed,
             lasting,
@@ -376,11 +376,17 @@ fn answered(is_ok: bool) -> CallState {
 
 /// The metadata of an answer: the node's `own`, and what every answer of the gateway has.
 fn metadata(id: RequestId, tally: Option<&Tally>, rated: bool, own: HeaderMap) -> HeaderMap {
+    let metered = |tally: &Tally, windows| Metered {
+        id,
+        windows,
+        units: tally.charged(),
+        hit: false,
+        is_json: false,
+        is_grpc: true,
+    };
     let mut headers = match tally {
-        Some(tally) => {
-            let windows = rated.then(|| tally.windows_now());
-            Metered { id, windows, units: tally.charged(), hit: false, is_json: false }.headers(own)
-        }
+        Some(tally) if rated => return metered(tally, Some(tally.windows_now())).headers(own),
+        Some(tally) => metered(tally, None).headers(own),
         None => plain(id, false, false, own),
     };
     // No browser speaks this protocol.

@@ -12,7 +12,7 @@ use http::header::{
 use rpcgate_core::caller::RequestId;
 use rpcgate_core::window::Windows;
 use smallvec::SmallVec;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::LazyLock;
 
 /// The facts about a response that its headers carry.
@@ -29,6 +29,8 @@ pub struct Metered {
     pub hit: bool,
     /// Whether its body is JSON; then its own headers have no content type.
     pub is_json: bool,
+    /// Whether it answers a gRPC call. No browser reads those, so they have no CORS headers.
+    pub is_grpc: bool,
 }
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -44,11 +46,18 @@ enum Field {
 }
 
 /// A filled table, and the meaning of each of its places.
-static SHEET: LazyLock<(HeaderMap, Vec<Field>)> = LazyLock::new(|| {
+type Sheet = (HeaderMap, Vec<Field>);
+
+static SHEET: LazyLock<Sheet> = LazyLock::new(|| sheet(true));
+static GRPC_SHEET: LazyLock<Sheet> = LazyLock::new(|| sheet(false));
+
+fn sheet(has_cors: bool) -> Sheet {
     let mut headers = HeaderMap::with_capacity(32);
     let blank = HeaderValue::from_static("");
-    headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-    headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    if has_cors {
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    }
     headers.insert(CONTENT_TYPE, JSON);
     for name in [REQUEST_ID, COMPUTE_UNITS, CACHE].into_iter().chain(RATE) {
         headers.insert(name, blank.clone());
@@ -62,13 +71,13 @@ static SHEET: LazyLock<(HeaderMap, Vec<Field>)> = LazyLock::new(|| {
     };
     let fields = headers.keys().map(field).collect();
     (headers, fields)
-});
+}
 
 impl Metered {
     /// The headers of the response: those written here, and `own`, which has none of their names except the content
     /// type.
     pub fn headers(&self, own: HeaderMap) -> HeaderMap {
-        let (sheet, fields) = &*SHEET;
+        let (sheet, fields) = if self.is_grpc { &*GRPC_SHEET } else { &*SHEET };
         let Some(windows) = &self.windows else {
             let mut headers = plain(self.id, self.hit, self.is_json, own);
             headers.insert(COMPUTE_UNITS, number(self.units));
@@ -92,11 +101,15 @@ impl Metered {
             }
         }
         let is_typed = self.is_json || content_type.is_some();
+        let is_literal = self.is_grpc && is_literal();
         LIMITS.with_borrow_mut(|limits| {
             for (field, value) in fields.iter().zip(headers.values_mut()) {
                 match field {
                     Field::Same => {}
-                    Field::Id => *value = texts.id(),
+                    Field::Id => {
+                        *value = texts.id();
+                        value.set_sensitive(is_literal);
+                    }
                     Field::Units => *value = number(self.units),
                     Field::Cache => *value = cache_value(self.hit),
                     Field::ContentType => {
@@ -110,6 +123,7 @@ impl Metered {
                             Some(limit) if is_limit(*place) => limit.value(*n),
                             _ => texts.number(*place).unwrap_or_else(|| number(*n)),
                         };
+                        value.set_sensitive(is_literal && !is_limit(*place));
                     }
                 }
             }
@@ -212,7 +226,19 @@ impl Memory {
     }
 }
 
+/// Whether HPACK writes the values that are new in each answer in place ("never indexed", RFC 7541, section 6.2.3). Added to
+/// the table of the connection, as others are, they would remove from it what repeats, and finding them takes time. Now and
+/// then they are added, so that the table has their names.
+fn is_literal() -> bool {
+    ANSWERS.set(ANSWERS.get().wrapping_add(1));
+    !ANSWERS.get().is_multiple_of(ADDED)
+}
+
+/// One of so many answers has its values added to the table.
+const ADDED: u8 = 64;
+
 thread_local! {
+    static ANSWERS: Cell<u8> = const { Cell::new(0) };
     static LIMITS: RefCell<[Memory; PLACES]> = const { RefCell::new([const { Memory(None) }; PLACES]) };
 }
 
@@ -294,7 +320,9 @@ mod tests {
             own.insert(CONTENT_TYPE, HeaderValue::from_static("a/b"));
             own.append("x-node", HeaderValue::from_static("1"));
             own.append("x-node", HeaderValue::from_static("2"));
-            let headers = Metered { id, windows: Some(windows), units: 75, hit, is_json: false }.headers(own);
+            let headers =
+                Metered { id, windows: Some(windows), units: 75, hit, is_json: false, is_grpc: false }
+                    .headers(own);
             let mut expected = HeaderMap::new();
             write_rates(&windows, &mut expected);
             for (name, value) in &expected {
@@ -310,15 +338,40 @@ mod tests {
     }
 
     #[test]
+    fn the_answer_to_a_grpc_call_has_no_cors_and_what_is_new_in_it_is_seldom_indexed() {
+        let id = RequestId::new(Time::from_secs(70));
+        let windows = Some(Windows::of(&Plan::of(Tier::Enterprise), [1; 3], Time::from_secs(70)));
+        let answers = Metered { id, windows, units: 75, hit: false, is_json: false, is_grpc: true };
+        let mut indexed = 0;
+        for _ in 0..256 {
+            let headers = answers.headers(HeaderMap::new());
+            assert_eq!(headers.len(), 12);
+            assert!(!headers.keys().any(|name| name.as_str().starts_with("access-control-")));
+            let literal: Vec<&str> = headers
+                .iter()
+                .filter(|(_, value)| value.is_sensitive())
+                .map(|(name, _)| name.as_str())
+                .collect();
+            match literal.len() {
+                0 => indexed += 1,
+                _ => assert!(literal.len() == 6 && !literal.iter().any(|name| name.contains("limit-limit"))),
+            }
+        }
+        assert_eq!(indexed, 256 / u32::from(ADDED));
+    }
+
+    #[test]
     fn an_answer_without_a_body_has_no_type_and_one_without_rates_has_none() {
         let id = RequestId::new(Time::from_secs(70));
         let windows = Windows::of(&Plan::of(Tier::Free), [0; 3], Time::from_secs(70));
-        let headers = Metered { id, windows: Some(windows), units: 0, hit: false, is_json: false }
-            .headers(HeaderMap::new());
+        let headers =
+            Metered { id, windows: Some(windows), units: 0, hit: false, is_json: false, is_grpc: false }
+                .headers(HeaderMap::new());
         assert_eq!((headers.len(), headers.contains_key(CONTENT_TYPE)), (14, false));
         let mut own = HeaderMap::new();
         own.insert(CONTENT_TYPE, HeaderValue::from_static("a/b"));
-        let headers = Metered { id, windows: None, units: 0, hit: false, is_json: false }.headers(own);
+        let headers =
+            Metered { id, windows: None, units: 0, hit: false, is_json: false, is_grpc: false }.headers(own);
         assert_eq!((headers.len(), headers.contains_key(&RATE[0])), (6, false));
     }
 }

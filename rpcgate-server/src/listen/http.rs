@@ -21,6 +21,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rpcgate_admin::process::accept::{Acceptor, ConnectionBound};
 use rpcgate_core::config::LimitSettings;
 use rpcgate_layers::coalesced_writes::CoalescedWrites;
+use rpcgate_layers::deferred::Deferred;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -259,7 +260,8 @@ where
     let io = TokioIo::new(Guarded::http2(stream, handle.state.clone()));
     let service = ConnectionService::of_streams(stack, handle.connections.clone(), handle.state.clone());
     let connection = bounds.http2(&handle.state, websocket).serve_connection(io, service);
-    serve(connection, handle, bounds).await
+    // Its streams are tasks of their own, whose frames it writes together.
+    Deferred::new(serve(connection, handle, bounds)).await
 }
 
 async fn serve<C: Serve>(connection: C, handle: ConnectionHandle, bounds: &Bounds) -> End {

@@ -1,20 +1,20 @@
 //! A client of one node.
 
-use super::connection::{H2Connection, StreamGuard};
-use super::request::{GrpcRequest, GrpcTemplate, OutgoingBody};
+use super::body::NodeBody;
+use super::connection::{H2Connection, NoHead, StreamGuard};
+use super::request::{GrpcRequest, GrpcTemplate};
 use crate::nodes::in_flight::InFlightGuard;
 use crate::nodes::node::Node;
 use crate::nodes::progress::CallProgress;
 use crate::nodes::retry::TryFailure;
 use crate::nodes::url::NodeUrl;
 use crate::transport::connect::{Connector, NodeSocket};
-use http::{Request, Response};
-use hyper::body::Incoming;
-use hyper::client::conn::TrySendError;
+use bytes::Bytes;
+use http::Response;
+use http_body::Body;
 use parking_lot::Mutex;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::fault::{Cause, Fault};
-use std::error::Error;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -40,7 +40,7 @@ pub(crate) struct H2Client {
 
 /// The head of a node's answer. While this exists, the call is counted as in flight.
 pub(crate) struct H2Answer {
-    pub(crate) response: Response<Incoming>,
+    pub(crate) response: Response<NodeBody>,
     pub(crate) place: H2Place,
 }
 
@@ -73,14 +73,17 @@ impl H2Client {
     }
 
     /// Sends a call once, and returns the head of its answer.
-    pub(crate) async fn send(
+    pub(crate) async fn send<M>(
         &self,
-        call: GrpcRequest<'_>,
+        call: GrpcRequest<'_, M>,
         progress: &mut CallProgress<'_>,
-    ) -> Result<H2Answer, TryFailure> {
+    ) -> Result<H2Answer, TryFailure>
+    where
+        M: Body<Data = Bytes, Error = h2::Error> + Unpin + Send + 'static,
+    {
         progress.node = Some(self.node.index);
         let in_flight = InFlightGuard::new(self.node.in_flight.clone());
-        let request = self.template.request(call).ok_or(Fault::unsent(Cause::Undecodable))?;
+        let head = self.template.head(&call).ok_or(Fault::unsent(Cause::Undecodable))?;
         let (connection, stream, was_open) = match self.free() {
             Some((connection, stream)) => (connection, stream, true),
             None => Box::pin(self.connected()).await?,
@@ -88,22 +91,18 @@ impl H2Client {
         let sent_before = progress.sent;
         let began = self.clock.elapsed();
         progress.set_sent(true);
-        match connection.send(request).await {
+        match connection.send(head, call.messages).await {
             Ok(response) => {
                 self.node.health.record_reachable();
                 self.node.health.record_latency(self.clock.elapsed().saturating_sub(began));
                 Ok(H2Answer { response, place: H2Place { _stream: stream, _call: in_flight } })
             }
-            Err(error) => {
-                let sent = is_processed(error);
-                if !sent {
-                    progress.set_sent(sent_before);
-                }
-                Err(match (sent, was_open) {
-                    // The node had closed or was closing it, which says nothing about the node.
-                    (false, true) => TryFailure::IdleConnectionClosed { sent: false },
-                    _ => Fault { cause: Cause::Broken, sent }.into(),
-                })
+            Err(NoHead::Failed(error)) if is_processed(&error) => Err(Fault::sent(Cause::Broken).into()),
+            Err(_) => {
+                progress.set_sent(sent_before);
+                // The node had closed or was closing it, which says nothing about the node.
+                let closed = TryFailure::IdleConnectionClosed { sent: false };
+                Err(if was_open { closed } else { Fault::unsent(Cause::Broken).into() })
             }
         }
     }
@@ -163,16 +162,9 @@ impl H2Client {
     }
 }
 
-/// Whether the node may have worked on a call that ended with this error. It has not if no byte of it was written, and if it
-/// says so (RFC 9113, section 8.7): by REFUSED_STREAM, or by a GOAWAY that names an earlier stream as its last.
-fn is_processed(mut error: TrySendError<Request<OutgoingBody>>) -> bool {
-    if error.take_message().is_some() {
-        return false;
-    }
-    let error = error.into_error();
-    let Some(error) = error.source().and_then(|source| source.downcast_ref::<h2::Error>()) else {
-        return true;
-    };
+/// Whether the node may have worked on a call that ended with this error. It has not if it says so (RFC 9113, section 8.7): by
+/// REFUSED_STREAM, or by a GOAWAY that names an earlier stream as its last.
+fn is_processed(error: &h2::Error) -> bool {
     let is_refused = error.reason() == Some(h2::Reason::REFUSED_STREAM);
     !(error.is_remote() && (error.is_go_away() || (error.is_reset() && is_refused)))
 }

@@ -4,26 +4,20 @@ use crate::nodes::config::NodeConfig;
 use crate::nodes::url::NodeUrl;
 use crate::transport::h1::template::node_headers;
 use crate::transport::h1::{is_gateways, is_hop_by_hop};
-use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, HOST, TE};
-use http::uri::{Authority, PathAndQuery, Scheme};
+use http::uri::{Authority, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
-use http_body::Body;
-use std::pin::Pin;
-
-/// The messages of a call on their way to a node. An error resets the stream.
-pub(crate) type OutgoingBody = Pin<Box<dyn Body<Data = Bytes, Error = h2::Error> + Send>>;
 
 /// A call for a node.
-pub(crate) struct GrpcRequest<'a> {
-    /// Its path.
-    pub(crate) path: &'a str,
+pub(crate) struct GrpcRequest<'a, M> {
+    /// Its target. A query is left out: calls of gRPC have none.
+    pub(crate) uri: &'a Uri,
     /// The metadata of the client. What only the gateway may send is left out.
     pub(crate) metadata: &'a HeaderMap,
     /// The time that the call has left, in the form of its header.
     pub(crate) timeout: Option<HeaderValue>,
-    /// Its messages.
-    pub(crate) messages: OutgoingBody,
+    /// Its messages. An error of theirs resets the stream.
+    pub(crate) messages: M,
 }
 
 /// The header with the time that a call has left.
@@ -51,13 +45,16 @@ impl GrpcTemplate {
         GrpcTemplate { url: url.clone(), scheme, authority, headers }
     }
 
-    /// The HTTP request; `None` if its target cannot be written as a URI.
-    pub(super) fn request(&self, call: GrpcRequest<'_>) -> Option<Request<OutgoingBody>> {
-        let path: PathAndQuery = call.path.parse().ok()?;
-        let mut uri = self.url.below(&path)?.into_parts();
+    /// The head of the HTTP request; `None` if its target cannot be written as a URI.
+    pub(super) fn head<M>(&self, call: &GrpcRequest<'_, M>) -> Option<Request<()>> {
+        let path = match call.uri.path_and_query() {
+            Some(path) if path.query().is_none() => self.url.below(path)?,
+            _ => self.url.below(&call.uri.path().parse().ok()?)?,
+        };
+        let mut uri = path.into_parts();
         uri.scheme = Some(self.scheme.clone());
         uri.authority = Some(self.authority.clone()?);
-        let mut request = Request::new(call.messages);
+        let mut request = Request::new(());
         *request.method_mut() = Method::POST;
         *request.version_mut() = Version::HTTP_2;
         *request.uri_mut() = Uri::from_parts(uri).ok()?;
@@ -69,8 +66,8 @@ impl GrpcTemplate {
                 headers.append(name.clone(), value.clone());
             }
         }
-        if let Some(timeout) = call.timeout {
-            headers.insert(TIMEOUT, timeout);
+        if let Some(timeout) = &call.timeout {
+            headers.insert(TIMEOUT, timeout.clone());
         }
         Some(request)
     }
@@ -79,10 +76,9 @@ impl GrpcTemplate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http_body_util::{BodyExt, Empty};
     use rpcgate_core::tally::Transport;
 
-    fn request(url: &str, metadata: &[(&'static str, &'static str)]) -> Request<OutgoingBody> {
+    fn request(url: &str, metadata: &[(&'static str, &'static str)]) -> Request<()> {
         let url = NodeUrl::parse(url, Transport::Grpc).unwrap();
         let mut config = NodeConfig::new(url.clone());
         config.headers.push((HeaderName::from_static("x-operator"), HeaderValue::from_static("o")));
@@ -90,10 +86,10 @@ mod tests {
             .iter()
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
             .collect();
-        let messages: OutgoingBody = Box::pin(Empty::new().map_err(|never| match never {}));
         let timeout = Some(HeaderValue::from_static("9S"));
-        let call = GrpcRequest { path: "/protocol.Wallet/Get", metadata: &metadata, timeout, messages };
-        GrpcTemplate::new(&config, &url).request(call).unwrap()
+        let uri = Uri::from_static("http://gateway/protocol.Wallet/Get?x=1");
+        let call = GrpcRequest { uri: &uri, metadata: &metadata, timeout, messages: () };
+        GrpcTemplate::new(&config, &url).head(&call).unwrap()
     }
 
     #[test]
