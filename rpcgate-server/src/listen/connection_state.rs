@@ -159,6 +159,14 @@ impl ConnectionState {
         self.leaving.store(true, Relaxed);
     }
 
+    /// Notes that the connection has ended. Its socket may live on with a WebSocket stream, whose bytes are no heads: nothing is
+    /// kept for it, not even the memory of the task that served the connection, which a waker would hold.
+    pub(super) fn end(&self) {
+        self.calls.fetch_add(1, Relaxed);
+        self.waker.take();
+        *self.text.lock() = HeadText::default();
+    }
+
     pub(super) fn register(&self, waker: &Waker) {
         self.waker.register(waker);
     }
@@ -188,5 +196,29 @@ impl Busy {
 impl Drop for Busy {
     fn drop(&mut self) {
         self.0.calls.fetch_sub(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Wake;
+
+    struct Task;
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn a_socket_that_outlives_its_connection_keeps_no_task_and_takes_no_bytes_for_a_head() {
+        let (state, task) = (Arc::new(ConnectionState::default()), Arc::new(Task));
+        state.push_head(true, b"GET /ws/eth HTTP/1.1\r\n\r\n", 1_024);
+        drop(state.begin());
+        state.register(&Waker::from(task.clone()));
+        assert_eq!(Arc::strong_count(&task), 2);
+        state.end();
+        assert_eq!(Arc::strong_count(&task), 1);
+        assert!(state.phase() == Phase::Busy && !state.text.lock().has_length());
     }
 }

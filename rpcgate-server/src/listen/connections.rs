@@ -160,6 +160,7 @@ pub(super) struct ConnectionHandle {
 impl Drop for ConnectionHandle {
     fn drop(&mut self) {
         self.connections.open.lock().present.remove(&self.number);
+        self.state.end();
     }
 }
 

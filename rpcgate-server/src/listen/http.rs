@@ -156,21 +156,22 @@ impl Listener {
         let connection = move |stream, _, permit| {
             let handle = entered.enter();
             let (stack, certificate, bounds) = (stack.clone(), certificate.clone(), bounds.clone());
+            // Boxed, so that the task of a connection has the size of what it does and not of what it might have done.
             async move {
                 match certificate {
-                    None if h2c && begins_http2(&stream, &bounds, &handle).await => {
+                    None if h2c && Box::pin(begins_http2(&stream, &bounds, &handle)).await => {
                         let stream = CoalescedWrites::new(stream);
                         let stream = Counted::new(stream, handle.state.clone(), permit);
-                        end(http2(stream, stack, handle, &bounds, websocket).await);
+                        end(Box::pin(http2(stream, stack, handle, &bounds, websocket)).await);
                     }
                     None => {
                         let stream = CoalescedWrites::new(stream);
                         let stream = Counted::new(stream, handle.state.clone(), permit);
-                        end(http1(stream, stack, handle, &bounds).await);
+                        end(Box::pin(http1(stream, stack, handle, &bounds)).await);
                     }
                     Some(certificate) => {
                         let stream = Counted::new(stream, handle.state.clone(), permit);
-                        secured(stream, &certificate, stack, handle, &bounds, websocket).await;
+                        Box::pin(secured(stream, &certificate, stack, handle, &bounds, websocket)).await;
                     }
                 }
             }
@@ -225,9 +226,9 @@ async fn secured<T, S, B>(
         Err(_) => return tracing::debug!("TLS handshake took too long"),
     };
     if stream.get_ref().1.alpn_protocol() == Some(H2) {
-        end(http2(stream, stack, handle, bounds, websocket).await);
+        end(Box::pin(http2(stream, stack, handle, bounds, websocket)).await);
     } else {
-        end(http1(stream, stack, handle, bounds).await);
+        end(Box::pin(http1(stream, stack, handle, bounds)).await);
     }
 }
 
