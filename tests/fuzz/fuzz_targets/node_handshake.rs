@@ -51,7 +51,7 @@ fuzz_target!(|input: (u16, bool, Vec<(u8, u8, &[u8])>, &[u8])| {
     let has = |name, word: &str| tokens(&response, name).iter().any(|token| token.eq_ignore_ascii_case(word));
     let chosen = all("sec-websocket-protocol");
     let offers: Vec<_> =
-        offered.iter().filter_map(|list| list.to_str().ok()).flat_map(|list| list.split(',')).map(str::trim).collect();
+        offered.iter().filter_map(|list| list.to_str().ok()).flat_map(|list| list.split(',')).map(str::trim).filter(|offer| !offer.is_empty()).collect();
     let may_choose = match chosen[..] {
         [] => true,
         [one] => offers.iter().any(|offer| one == offer),

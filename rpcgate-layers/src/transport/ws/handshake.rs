@@ -256,8 +256,9 @@ fn has_token(headers: &HeaderMap, name: &HeaderName, token: &str) -> bool {
     headers.get_all(name).iter().flat_map(tokens).any(|one| one.eq_ignore_ascii_case(token))
 }
 
+/// The members of a list. Empty ones are none (RFC 9110, section 5.6.1).
 fn tokens(list: &HeaderValue) -> impl Iterator<Item = &str> {
-    list.to_str().unwrap_or_default().split(',').map(str::trim)
+    list.to_str().unwrap_or_default().split(',').map(str::trim).filter(|token| !token.is_empty())
 }
 
 #[cfg(test)]
@@ -389,7 +390,7 @@ mod tests {
     #[test]
     fn a_nodes_response_is_believed_only_if_it_belongs_to_the_request() {
         let handshake = NodeHandshake::of(b"the sample nonce");
-        let offered = [HeaderValue::from_static("a, b")];
+        let offered = ["a, b", ",,", ""].map(HeaderValue::from_static);
         let check = |status: u16, rows: &[(&str, &str)]| {
             let mut response = Response::new(());
             *response.status_mut() = StatusCode::from_u16(status).unwrap();
@@ -408,6 +409,12 @@ mod tests {
         assert_eq!(check(403, &valid), Err(forbidden));
         assert_eq!(check(101, &valid[1..]), Err(BadNodeHandshake::NotWebSocket));
         assert_eq!(check(101, &valid[..2]), Err(BadNodeHandshake::Accept));
+        let empty = and(("sec-websocket-protocol", ""));
+        assert_eq!(
+            check(101, &empty),
+            Err(BadNodeHandshake::Protocol),
+            "an empty member of a list is no offer"
+        );
         let other = and(("sec-websocket-accept", RFC_ACCEPT));
         assert_eq!(check(101, &other), Err(BadNodeHandshake::Accept), "it is there twice");
         let compressed = and(("sec-websocket-extensions", "permessage-deflate"));
