@@ -4,6 +4,7 @@
 //! longer is followed by [`OpenStreams`], which watches keys. It counts as a stream from then on if its client has not
 //! sent all of it, or if so much time has passed since its answer began; a unary call that waits for its node does not.
 
+use crate::nodes::timers::TimerPool;
 use crate::request::authenticate::key_in;
 use crate::websocket::{CallPermit, CloseReason, OpenStreams};
 use http::request;
@@ -17,7 +18,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep};
 
 /// The time after which a call lasts. With the interval at which keys are watched, a call ends within a second of its key
 /// however young it is.
@@ -54,6 +55,7 @@ impl Followed {
 /// A call that may last, before a node has answered it.
 pub(super) struct Lasting<'a> {
     streams: &'a Arc<OpenStreams>,
+    timers: &'a TimerPool,
     caller: Arc<Caller>,
     chain: ChainName,
     head: &'a request::Parts,
@@ -72,9 +74,14 @@ pub(super) enum Interrupted {
 
 impl<'a> Lasting<'a> {
     /// The call of `tally` with this head.
-    pub(super) fn new(streams: &'a Arc<OpenStreams>, tally: &Tally, head: &'a request::Parts) -> Self {
+    pub(super) fn new(
+        (streams, timers): (&'a Arc<OpenStreams>, &'a TimerPool),
+        tally: &Tally,
+        head: &'a request::Parts,
+    ) -> Self {
         let (caller, chain) = (tally.caller.clone(), tally.chain.name());
-        Lasting { streams, caller, chain, head, places: tally.chain.adapter().key_places(), followed: None }
+        let places = tally.chain.adapter().key_places();
+        Lasting { streams, timers, caller, chain, head, places, followed: None }
     }
 
     /// Does a part of the call's work, for as long as `until` says. `is_stream`: whether it is a stream if it lasts.
@@ -91,8 +98,8 @@ impl<'a> Lasting<'a> {
         let begun = Instant::now();
         let mut lasts = Some(begun + LASTS);
         // One timer for both.
-        let mut timer = pin!(sleep_until(until(begun).min(begun + LASTS)));
-        poll_fn(|cx| {
+        let mut timer = self.timers.timer(until(begun).min(begun + LASTS));
+        let done = poll_fn(|cx| {
             loop {
                 if let Poll::Ready(done) = work.as_mut().poll(cx) {
                     return Poll::Ready(Ok(done));
@@ -102,7 +109,7 @@ impl<'a> Lasting<'a> {
                 {
                     return Poll::Ready(Err(Interrupted::Refused(refusal)));
                 }
-                if timer.as_mut().poll(cx).is_pending() {
+                if timer.poll(cx).is_pending() {
                     return Poll::Pending;
                 }
                 let now = Instant::now();
@@ -115,10 +122,12 @@ impl<'a> Lasting<'a> {
                 {
                     return Poll::Ready(Err(Interrupted::Refused(refusal)));
                 }
-                timer.as_mut().reset(lasts.map_or(until, |lasts| lasts.min(until)));
+                timer.reset(lasts.map_or(until, |lasts| lasts.min(until)));
             }
         })
-        .await
+        .await;
+        self.timers.keep(timer);
+        done
     }
 
     /// Notes that the call lasts.

@@ -10,6 +10,7 @@ use super::status::{Ending, OK, is_grpc};
 use super::timeout;
 use crate::coalesce::Coalesce;
 use crate::headers::{Metered, plain};
+use crate::nodes::timers::TimerPool;
 use crate::nodes::{NodeRequestError, Pools};
 use crate::request::admission::Denied;
 use crate::request::admit::Admission;
@@ -46,9 +47,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tower_service::Service;
 
-/// A call without a deadline may last for as long as its client likes.
-const UNLIMITED: Duration = Duration::from_secs(365 * 86_400);
-
 /// What all calls share.
 #[derive(Clone, Debug)]
 struct Shared {
@@ -58,6 +56,7 @@ struct Shared {
     limits: GrpcLimits,
     counts: Arc<GrpcCounts>,
     streams: Arc<OpenStreams>,
+    timers: Arc<TimerPool>,
 }
 
 /// Serves gRPC calls: `A` admits them, `C` decides about them.
@@ -79,7 +78,8 @@ impl<A, C: Clone> GrpcService<A, C> {
         streams: Arc<OpenStreams>,
     ) -> Self {
         let (limits, counts) = (GrpcLimits::default(), Arc::default());
-        let shared = Arc::new(Shared { pools, clock, room, limits, counts, streams });
+        let timers = Arc::default();
+        let shared = Arc::new(Shared { pools, clock, room, limits, counts, streams, timers });
         GrpcService { admission, calls: ServicePool::new(calls), shared }
     }
 
@@ -172,7 +172,7 @@ impl Shared {
         let Some(path) = GrpcPath::parse(head.uri.path()) else {
             return self.denied(id, Denied::known(tally, Refusal::NoRoute));
         };
-        let mut lasting = Lasting::new(&self.streams, &tally, &head);
+        let mut lasting = Lasting::new((&self.streams, &self.timers), &tally, &head);
         let found = tally.chain.look_up_grpc(path);
         let mut call = Call::grpc(GrpcCall::new(path, feed.received().clone()), found);
         if call.rule.flags.has(Flags::COMMANDS) {
@@ -244,8 +244,7 @@ impl Shared {
         };
         let left = exchange.deadline.map(|deadline| deadline.saturating_sub(self.clock.elapsed()));
         let mut on_sent = |is_sent| entry.state = if is_sent { CallState::Sent } else { CallState::Open };
-        let limit = left.unwrap_or(UNLIMITED).min(UNLIMITED);
-        let answer = pool.ask_grpc(limit, Some(project), &mut on_sent, exchange).await;
+        let answer = pool.ask_grpc(left, Some(project), &mut on_sent, exchange).await;
         let (state, ending) = match answer {
             Ok(reply) => return Ok(reply),
             Err(_) if let Some(refusal) = exchange.refusal => {

@@ -40,7 +40,7 @@ mod pools;
 pub(crate) mod progress;
 pub(crate) mod retry;
 mod retry_budget;
-mod timers;
+pub(crate) mod timers;
 pub(crate) mod url;
 
 pub use config::{BadRoots, NodeConfig};

@@ -6,52 +6,80 @@
 use parking_lot::Mutex;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::task::coop::has_budget_remaining;
-use tokio::time::{Instant, Sleep};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Timers that are not in use.
 #[derive(Debug, Default)]
-pub(super) struct TimerPool(Mutex<Vec<Pin<Box<Sleep>>>>);
+pub(crate) struct TimerPool(Mutex<Vec<Pin<Box<Sleep>>>>);
 
 /// The most timers that are kept.
 const KEPT: usize = 256;
 
 impl TimerPool {
+    /// A timer that fires at this time.
+    pub(crate) fn timer(&self, at: Instant) -> PooledTimer {
+        let spare = self.0.lock().pop();
+        let timer = match spare {
+            Some(mut timer) => {
+                timer.as_mut().reset(at);
+                timer
+            }
+            None => Box::pin(sleep_until(at)),
+        };
+        PooledTimer { timer, woken: None }
+    }
+
+    /// Keeps a timer that has done its work.
+    pub(crate) fn keep(&self, timer: PooledTimer) {
+        let mut spares = self.0.lock();
+        if spares.len() < KEPT {
+            spares.push(timer.timer);
+        }
+    }
+
     /// The output of `future`; `None` if that takes longer than `limit`.
     pub(super) async fn within<T>(
         &self,
         limit: Duration,
         mut future: Pin<&mut impl Future<Output = T>>,
     ) -> Option<T> {
-        let spare = self.0.lock().pop();
-        let mut timer = match spare {
-            Some(mut timer) => {
-                timer.as_mut().reset(Instant::now() + limit);
-                timer
-            }
-            None => Box::pin(tokio::time::sleep(limit)),
-        };
-        // The waker that the timer holds: comparing costs less than registering it again with every poll.
-        let mut woken: Option<Waker> = None;
-        let done = poll_fn(|cx| {
-            if let Poll::Ready(done) = future.as_mut().poll(cx) {
-                return Poll::Ready(Some(done));
-            }
-            if woken.as_ref().is_some_and(|woken| woken.will_wake(cx.waker())) {
-                return if timer.is_elapsed() { Poll::Ready(None) } else { Poll::Pending };
-            }
-            // A task that has used up its budget cannot register with the timer, but it is polled again soon.
-            woken = has_budget_remaining().then(|| cx.waker().clone());
-            timer.as_mut().poll(cx).map(|()| None)
+        let mut timer = self.timer(Instant::now() + limit);
+        let done = poll_fn(|cx| match future.as_mut().poll(cx) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            Poll::Pending => timer.poll(cx).map(|()| None),
         })
         .await;
-        let mut spares = self.0.lock();
-        if spares.len() < KEPT {
-            spares.push(timer);
-        }
+        self.keep(timer);
         done
+    }
+}
+
+/// A timer of a [`TimerPool`].
+#[derive(Debug)]
+pub(crate) struct PooledTimer {
+    timer: Pin<Box<Sleep>>,
+    /// The waker that the timer holds: comparing costs less than registering it again with every poll.
+    woken: Option<Waker>,
+}
+
+impl PooledTimer {
+    /// Whether it has fired.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.woken.as_ref().is_some_and(|woken| woken.will_wake(cx.waker())) {
+            return if self.timer.is_elapsed() { Poll::Ready(()) } else { Poll::Pending };
+        }
+        // A task that has used up its budget cannot register with the timer, but it is polled again soon.
+        self.woken = has_budget_remaining().then(|| cx.waker().clone());
+        self.timer.as_mut().poll(cx)
+    }
+
+    /// Has it fire at another time.
+    pub(crate) fn reset(&mut self, at: Instant) {
+        self.timer.as_mut().reset(at);
+        self.woken = None;
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! `train GATEWAY FOLDER` starts the binary `GATEWAY` in `FOLDER`, in front of a node that answers at once and with
 //! limits that do not refuse. It sends the most frequent kinds of requests over kept-alive connections: single calls,
-//! cached calls, batches, large results, REST, refusals. Then it stops the gateway with SIGTERM, which writes the profile.
+//! cached calls, batches, large results, REST, refusals, calls on WebSocket streams and over gRPC. Then it stops the gateway with SIGTERM, which writes the profile.
 //! An unexpected answer is an error: a profile of faults would optimise the wrong code.
 //!
 //! The number of requests is fixed, so that every gateway gets the same load, however slow its machine is.
@@ -10,6 +10,11 @@
 //! two hundred crates that it depends on.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it prints its progress to the terminal")]
+
+#[path = "train/grpc.rs"]
+mod grpc;
+#[path = "train/streams.rs"]
+mod streams;
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -54,9 +59,11 @@ enum Work {
     Large,
     Rest,
     Refused,
+    Stream,
+    Grpc,
 }
 
-/// The number of requests of each kind: together about 400,000 calls.
+/// The number of requests of each kind: together about 500,000 calls.
 const PLAN: &[(Work, usize)] = &[
     (Work::Single, 64_000),
     (Work::Cached, 64_000),
@@ -64,6 +71,8 @@ const PLAN: &[(Work, usize)] = &[
     (Work::Large, 1_600),
     (Work::Rest, 32_000),
     (Work::Refused, 9_600),
+    (Work::Stream, 64_000),
+    (Work::Grpc, 48_000),
 ];
 
 /// A request and its expected answer.
@@ -96,8 +105,8 @@ fn main() -> ExitCode {
 }
 
 fn train(binary: &Path, folder: &Path) -> Done<()> {
-    let node = Node::start()?;
-    let mut gateway = Gateway::start(binary, folder, node)?;
+    let nodes = (Node::start()?, grpc::start()?);
+    let mut gateway = Gateway::start(binary, folder, nodes)?;
     let done = gateway.ready().and_then(|addr| {
         spend(addr)?;
         PLAN.iter().try_for_each(|&(work, times)| send(addr, work, times))
@@ -121,8 +130,14 @@ fn send(addr: SocketAddr, work: Work, times: usize) -> Done<()> {
     thread::scope(|scope| {
         let caller = |number: usize| {
             move || {
+                let mut numbers = (number..times).step_by(CALLERS);
+                match work {
+                    Work::Stream => return streams::send(addr, numbers),
+                    Work::Grpc => return grpc::send(addr, numbers.count()),
+                    _ => {}
+                }
                 let mut caller = Caller::open(addr)?;
-                (number..times).step_by(CALLERS).try_for_each(|at| caller.ask(&work.question(at, large)))
+                numbers.try_for_each(|at| caller.ask(&work.question(at, large)))
             }
         };
         let callers: Vec<_> = (0..CALLERS).map(|number| scope.spawn(caller(number))).collect();
@@ -163,6 +178,8 @@ impl Work {
                 Question { request, status: 200, answer: Expected::Whole(BALANCES.into()) }
             }
             Work::Refused => refused(at, &id),
+            // They have no requests of their own.
+            Work::Stream | Work::Grpc => one("eth_blockNumber", "[]", HEIGHT),
         }
     }
 }
@@ -282,6 +299,8 @@ fn start(text: &str) -> String {
 /// The parts of a request or an answer that matter here.
 struct Message {
     first: String,
+    /// The key of a WebSocket handshake.
+    key: Option<String>,
     body: Vec<u8>,
 }
 
@@ -292,7 +311,7 @@ impl Message {
         if stream.read_line(&mut first)? == 0 {
             return Ok(None);
         }
-        let (mut length, mut is_chunked) = (0, false);
+        let (mut length, mut is_chunked, mut key) = (0, false, None);
         let mut line = String::new();
         loop {
             line.clear();
@@ -300,6 +319,9 @@ impl Message {
             let Some((name, value)) = line.split_once(':') else { break };
             if name.eq_ignore_ascii_case("content-length") {
                 length = value.trim().parse().map_err(io::Error::other)?;
+            }
+            if name.eq_ignore_ascii_case("sec-websocket-key") {
+                key = Some(value.trim().to_owned());
             }
             is_chunked |= name.eq_ignore_ascii_case("transfer-encoding");
         }
@@ -315,7 +337,7 @@ impl Message {
         let rest = body.len();
         body.resize(rest + length, 0);
         stream.read_exact(&mut body[rest..])?;
-        Ok(Some(Message { first, body }))
+        Ok(Some(Message { first, key, body }))
     }
 
     fn status(&self) -> Option<u16> {
@@ -345,6 +367,9 @@ impl Node {
         let mut stream = BufReader::with_capacity(64 << 10, stream);
         let large = format!("\"0x{}\"", "60".repeat(LARGE / 2 - 2));
         while let Some(message) = Message::read(&mut stream)? {
+            if let Some(key) = message.key {
+                return streams::serve(&mut stream, &key);
+            }
             let body = String::from_utf8_lossy(&message.body);
             let answer = if body.is_empty() {
                 let is_probe = message.first.contains("/blocks/latest");
@@ -381,11 +406,11 @@ struct Gateway {
 }
 
 impl Gateway {
-    fn start(binary: &Path, folder: &Path, node: SocketAddr) -> Done<Self> {
+    fn start(binary: &Path, folder: &Path, nodes: (SocketAddr, SocketAddr)) -> Done<Self> {
         let log = folder.join("gateway.log");
         let file = folder.join("train.toml");
         let start = || {
-            fs::write(&file, configuration(node))?;
+            fs::write(&file, configuration(nodes))?;
             let mut command = Command::new(binary.canonicalize()?);
             command.args(["run", "--config", "train.toml"]).current_dir(folder);
             for (name, _) in std::env::vars_os() {
@@ -459,7 +484,7 @@ impl Drop for Gateway {
     }
 }
 
-fn configuration(node: SocketAddr) -> String {
+fn configuration((node, grpc): (SocketAddr, SocketAddr)) -> String {
     let unlimited =
         "per_minute = 4000000000\nper_hour = 4000000000\nper_day = 4000000000\nheavy_per_minute = 4000000000";
     let callers = [("train", KEY, "enterprise"), ("spent", SPENT, "free")].map(|(name, key, plan)| {
@@ -469,10 +494,12 @@ fn configuration(node: SocketAddr) -> String {
              [keys.{name}]\nkey = \"{key}\"\nproject = \"{name}\"\n"
         )
     });
-    let chains = ["eth", "cosmos"]
-        .map(|chain| format!("[chains.{chain}]\nnodes = [\"http://{node}\"]\nprobe_interval = \"1h\"\n"));
+    let chains = ["eth", "cosmos"].map(|chain| {
+        let places = format!("url = \"http://{node}\", ws = \"ws://{node}\", grpc = \"http://{grpc}\"");
+        format!("[chains.{chain}]\nnodes = [{{ {places} }}]\nprobe_interval = \"1h\"\n")
+    });
     format!(
-        "[gateway]\nlisten = \"127.0.0.1:0\"\n[plans.enterprise]\n{unlimited}\n[plans.free]\nper_day = 1\n{}{}",
+        "[gateway]\nlisten = \"127.0.0.1:0\"\nh2c = true\n[plans.enterprise]\n{unlimited}\n[plans.free]\nper_day = 1\n{}{}",
         callers.concat(),
         chains.concat()
     )

@@ -55,16 +55,16 @@ impl Pool {
         };
         let project = memory.project();
         let mut exchange = HttpExchange { request, memory, classify };
-        self.exchange((&self.http, &self.in_flight), limit, project, on_sent, &mut exchange).await
+        self.exchange((&self.http, &self.in_flight), Some(limit), project, on_sent, &mut exchange).await
     }
 
-    /// Sends a gRPC call to the nodes until one answers it, for at most `limit`.
+    /// Sends a gRPC call to the nodes until one answers it, for at most `limit`, if it has one.
     ///
     /// # Errors
     /// As [`ask_classified`](Pool::ask_classified).
     pub(crate) async fn ask_grpc<E: Exchange<Client = H2Client>>(
         &self,
-        limit: Duration,
+        limit: Option<Duration>,
         project: Option<ProjectId>,
         on_sent: &mut OnSent<'_>,
         exchange: &mut E,
@@ -72,17 +72,17 @@ impl Pool {
         self.exchange((&self.grpc, &self.in_flight_grpc), limit, project, on_sent, exchange).await
     }
 
-    /// Makes an exchange with the nodes of `clients`, within `limit`, as a call in flight.
+    /// Makes an exchange with the nodes of `clients`, within `limit`, if there is one, as a call in flight.
     async fn exchange<E: Exchange>(
         &self,
         (clients, in_flight): (&[E::Client], &Arc<InFlightLimit>),
-        limit: Duration,
+        limit: Option<Duration>,
         project: Option<ProjectId>,
         on_sent: &mut OnSent<'_>,
         exchange: &mut E,
     ) -> Result<E::Answer, NodeRequestError> {
         self.retries.deposit();
-        if limit.is_zero() {
+        if limit.is_some_and(|limit| limit.is_zero()) {
             return Err(Fault::unsent(Cause::Timeout).into());
         }
         let permit = in_flight.acquire(project).map_err(|_| NodeRequestError::Busy)?;
@@ -91,7 +91,10 @@ impl Pool {
             // In a box of its own: two small boxes are allocated and filled sooner than one large one.
             let again = || in_flight.acquire(project).map_err(|_| NodeRequestError::Busy);
             let mut tries = Box::pin(self.try_nodes(clients, exchange, &mut progress, again));
-            self.timers.within(limit, tries.as_mut()).await
+            match limit {
+                Some(limit) => self.timers.within(limit, tries.as_mut()).await,
+                None => Some(tries.await),
+            }
         };
         let result = result.unwrap_or_else(|| {
             if let Some(node) = progress.node.and_then(|index| self.nodes.get(index.0))
