@@ -53,12 +53,11 @@ pub(crate) fn send(addr: SocketAddr, calls: usize) -> Done<()> {
             let (mut answers, mut ends) = (0, 0);
             while ends < count {
                 let Frame { kind, flags, payload, .. } = read(&mut stream)?;
+                let out = stream.get_mut();
                 match kind {
                     DATA if payload == ANSWER => answers += 1,
-                    SETTINGS if flags & ACK == 0 => {
-                        stream.get_mut().write_all(&frame(SETTINGS, ACK, 0, &[]))?
-                    }
-                    PING if flags & ACK == 0 => stream.get_mut().write_all(&frame(PING, ACK, 0, &payload))?,
+                    SETTINGS if flags & ACK == 0 => out.write_all(&frame(SETTINGS, ACK, 0, &[]))?,
+                    PING if flags & ACK == 0 => out.write_all(&frame(PING, ACK, 0, &payload))?,
                     DATA | RESET | GOAWAY => return Ok(Err(format!("frame {kind} with {payload:?}"))),
                     _ => {}
                 }
