@@ -329,7 +329,7 @@ async fn a_changed_limit_of_the_plan_holds_for_the_next_handshake_and_ends_no_st
     assert!(gateway.server.overlay(&overlay).is_ok());
     let refused = Stream::open_as(gateway.addr(), "default").await.err().unwrap();
     assert_eq!(refused.status, 429);
-    assert!(refused.body.contains("WebSocket stream limit"), "{refused:?}");
+    assert!(refused.body.contains("stream limit reached"), "{refused:?}");
     for stream in &mut streams {
         stream.text("open").await;
         assert_eq!(stream.next().await, Seen::Text(b"open".to_vec()));
