@@ -109,7 +109,7 @@ where
             let future = Box::pin(self.shared.streams.clone().oneshot(request));
             return TransportFuture::Stream { future };
         }
-        TransportFuture::Http { future: Box::pin(self.http.call(request)) }
+        TransportFuture::Http { future: self.http.call(request) }
     }
 }
 
@@ -146,8 +146,8 @@ pin_project! {
         HttpStack: Service<Request<B>>,
         WebSocketStack: Service<Request<B>>,
     {
-        // Boxed, because what holds this future is moved several times, and large.
-        Http { future: Pin<Box<<HttpStack as Service<Request<B>>>::Future>> },
+        Http { #[pin] future: <HttpStack as Service<Request<B>>>::Future },
+        // Boxed, because it is rare and larger.
         Stream { future: Pin<Box<Oneshot<WebSocketStack, Request<B>>>> },
         Grpc { future: BoxFuture<'static, Result<Response<GrpcBody>, Infallible>> },
         Tonic { future: BoxFuture<'static, Result<Response<tonic::body::Body>, Infallible>> },
@@ -164,7 +164,7 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let http = |answer: Response<ReplyBody>| answer.map(|body| TransportBody::Http { body });
         Poll::Ready(match self.project() {
-            Projected::Http { future } => ready!(future.as_mut().poll(cx)).map(http),
+            Projected::Http { future } => ready!(future.poll(cx)).map(http),
             Projected::Stream { future } => ready!(future.as_mut().poll(cx)).map(http),
             Projected::Grpc { future } => {
                 ready!(future.as_mut().poll(cx)).map(|answer| answer.map(|body| TransportBody::Grpc { body }))
