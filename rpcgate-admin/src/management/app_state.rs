@@ -5,6 +5,7 @@ use crate::management::identity::address::{AddressGroup, TrustedProxies};
 use crate::management::identity::challenge::Challenges;
 use crate::management::identity::password::{Passwords, QUEUE};
 use crate::management::identity::request_limits::RequestLimits;
+use crate::management::identity::sealing::Sealing;
 use crate::management::identity::token::{TokenError, TokenKind, Tokens};
 use crate::management::mail::{MailError, MailQueue, Mailer};
 use crate::management::metrics::Requests;
@@ -35,6 +36,8 @@ pub struct AppState {
     pub tokens: Tokens,
     /// Issues and checks the tokens of pages.
     pub page_tokens: Tokens,
+    /// Encrypts secrets before they are stored.
+    pub sealing: Sealing,
     /// Issues and checks the challenges for new accounts.
     pub challenges: Challenges,
     /// The limits on requests.
@@ -161,6 +164,7 @@ impl FromRef<Arc<AppState>> for TrustedProxies {
 struct Configured {
     tokens: Tokens,
     page_tokens: Tokens,
+    sealing: Sealing,
     challenges: Challenges,
     mailer: Mailer,
     forge: KeyForge,
@@ -179,6 +183,7 @@ impl Configured {
         Ok(Configured {
             tokens: Tokens::new(TokenKind::Access, jwt_secret.expose().as_bytes(), admin.jwt.access_ttl)?,
             page_tokens: Tokens::new(TokenKind::Page, jwt_secret.expose().as_bytes(), admin.jwt.access_ttl)?,
+            sealing: Sealing::new(jwt_secret.expose().as_bytes()),
             challenges: Challenges::new(secret, admin.challenge.difficulty),
             mailer: match &admin.mail.smtp {
                 Some(url) => Mailer::smtp(url.expose(), &admin.mail.from)?,
@@ -197,7 +202,7 @@ impl Configured {
         passwords: Passwords,
         limits: Arc<RequestLimits>,
     ) -> AppState {
-        let Configured { tokens, page_tokens, challenges, mailer, forge } = self;
+        let Configured { tokens, page_tokens, sealing, challenges, mailer, forge } = self;
         let mails = MailQueue::new(mailer, clock.clone());
         let proxies = TrustedProxies::new(&config.gateway.trusted_proxies);
         let settings = Settings::new(config);
@@ -210,6 +215,7 @@ impl Configured {
             passwords,
             tokens,
             page_tokens,
+            sealing,
             challenges,
             limits,
             mails,

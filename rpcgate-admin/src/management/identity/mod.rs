@@ -8,6 +8,7 @@ pub mod password;
 pub mod refresh;
 pub mod request_limits;
 pub mod role;
+pub mod sealing;
 pub mod token;
 
 use ring::hmac;

@@ -1,0 +1,153 @@
+//! Secrets at rest. A value that has to be readable again, such as the secret of a TOTP device, is encrypted before it is
+//! stored, so that a copy of the database alone reveals nothing.
+//!
+//! ```
+//! use rpcgate_admin::management::identity::sealing::{SealedFor, Sealing};
+//!
+//! let sealing = Sealing::new(b"a secret of at least 32 bytes, for tests");
+//! let sealed = sealing.seal(SealedFor { table: "factors", row: 7 }, b"JBSWY3DPEHPK3PXP")?;
+//! assert_eq!(sealing.open(SealedFor { table: "factors", row: 7 }, &sealed)?, b"JBSWY3DPEHPK3PXP");
+//! assert!(sealing.open(SealedFor { table: "factors", row: 8 }, &sealed).is_err());
+//! # Ok::<(), rpcgate_admin::management::identity::sealing::SealingError>(())
+//! ```
+
+use super::derive;
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::rand::{SecureRandom, SystemRandom};
+use std::fmt;
+
+/// The row that a sealed value belongs to. A value that was copied to another row or table cannot be opened there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SealedFor<'a> {
+    /// The table's name.
+    pub table: &'a str,
+    /// The id of the row.
+    pub row: u128,
+}
+
+/// Why a value cannot be sealed or opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SealingError {
+    /// The operating system has no random bytes.
+    #[error("the operating system has no random bytes")]
+    Random,
+    /// The value was sealed with another secret or for another row, or has been changed.
+    #[error(
+        "a stored secret cannot be read: it was sealed with another admin.jwt.secret, or has been changed"
+    )]
+    Sealed,
+}
+
+/// Encrypts values with ChaCha20-Poly1305 (RFC 8439) under a key derived from `admin.jwt.secret`. A sealed value is the
+/// nonce, 12 random bytes, followed by the encrypted value and its tag of 16 bytes.
+pub struct Sealing {
+    key: LessSafeKey,
+}
+
+impl fmt::Debug for Sealing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sealing").finish_non_exhaustive()
+    }
+}
+
+impl Sealing {
+    /// Seals with a key derived from `secret` (`admin.jwt.secret`, the same on all hosts).
+    #[must_use]
+    pub fn new(secret: &[u8]) -> Self {
+        let bytes = derive(secret, "rpcgate sealed values");
+        #[expect(clippy::expect_used, reason = "the algorithm's keys have 32 bytes, as many as are derived")]
+        let key = UnboundKey::new(&CHACHA20_POLY1305, &bytes).expect("a key of 32 bytes");
+        Sealing { key: LessSafeKey::new(key) }
+    }
+
+    /// The sealed form of `value`, 28 bytes longer and different each time.
+    ///
+    /// # Errors
+    /// [`SealingError::Random`].
+    pub fn seal(&self, row: SealedFor<'_>, value: &[u8]) -> Result<Vec<u8>, SealingError> {
+        let mut nonce = [0; NONCE_LEN];
+        SystemRandom::new().fill(&mut nonce).map_err(|_| SealingError::Random)?;
+        let mut sealed = Vec::with_capacity(NONCE_LEN + value.len() + CHACHA20_POLY1305.tag_len());
+        sealed.extend_from_slice(&nonce);
+        sealed.extend_from_slice(value);
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let tag = self.key.seal_in_place_separate_tag(nonce, row.authenticated(), &mut sealed[NONCE_LEN..]);
+        sealed.extend_from_slice(tag.map_err(|_| SealingError::Sealed)?.as_ref());
+        Ok(sealed)
+    }
+
+    /// The value that was sealed for this row.
+    ///
+    /// # Errors
+    /// [`SealingError::Sealed`].
+    pub fn open(&self, row: SealedFor<'_>, sealed: &[u8]) -> Result<Vec<u8>, SealingError> {
+        let (nonce, encrypted) = sealed.split_first_chunk().ok_or(SealingError::Sealed)?;
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        let mut value = encrypted.to_vec();
+        let opened = self.key.open_in_place(nonce, row.authenticated(), &mut value);
+        let length = opened.map_err(|_| SealingError::Sealed)?.len();
+        value.truncate(length);
+        Ok(value)
+    }
+}
+
+impl SealedFor<'_> {
+    /// What the tag is computed over in addition to the value.
+    fn authenticated(self) -> Aad<Vec<u8>> {
+        Aad::from(format!("{} {:032x}", self.table, self.row).into_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const ROW: SealedFor<'_> = SealedFor { table: "factors", row: 1 };
+
+    fn sealing() -> Sealing {
+        Sealing::new(&[7; 32])
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_sealed_is_opened_again(value in proptest::collection::vec(any::<u8>(), 0..200), row: u128) {
+            let row = SealedFor { table: "factors", row };
+            let sealed = sealing().seal(row, &value).unwrap();
+            prop_assert_eq!(sealed.len(), value.len() + 28);
+            prop_assert_eq!(sealing().open(row, &sealed).unwrap(), value);
+        }
+
+        #[test]
+        fn bytes_that_nobody_sealed_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert_eq!(sealing().open(ROW, &bytes), Err(SealingError::Sealed));
+        }
+    }
+
+    #[test]
+    fn each_changed_byte_is_noticed() {
+        let sealed = sealing().seal(ROW, b"secret").unwrap();
+        for at in 0..sealed.len() {
+            let mut changed = sealed.clone();
+            changed[at] ^= 1;
+            assert_eq!(sealing().open(ROW, &changed), Err(SealingError::Sealed));
+        }
+    }
+
+    #[test]
+    fn a_value_opens_only_in_its_own_row_and_with_its_own_secret() {
+        let sealed = sealing().seal(ROW, b"secret").unwrap();
+        for row in [SealedFor { table: "factors", row: 2 }, SealedFor { table: "mails", row: 1 }] {
+            assert_eq!(sealing().open(row, &sealed), Err(SealingError::Sealed));
+        }
+        assert_eq!(Sealing::new(&[8; 32]).open(ROW, &sealed), Err(SealingError::Sealed));
+    }
+
+    #[test]
+    fn the_same_value_is_sealed_differently_each_time() {
+        let sealing = sealing();
+        assert_ne!(sealing.seal(ROW, b"secret").unwrap(), sealing.seal(ROW, b"secret").unwrap());
+        assert!(!format!("{sealing:?}").contains("key"));
+    }
+}
