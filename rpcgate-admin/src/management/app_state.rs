@@ -1,5 +1,6 @@
 //! The state that all actions share.
 
+use crate::management::attachment::{AttachmentScanner, CommandScanner, Uploads};
 use crate::management::error::ActionError;
 use crate::management::identity::address::{AddressGroup, TrustedProxies};
 use crate::management::identity::challenge::Challenges;
@@ -7,13 +8,14 @@ use crate::management::identity::password::{Passwords, QUEUE};
 use crate::management::identity::request_limits::RequestLimits;
 use crate::management::identity::sealing::Sealing;
 use crate::management::identity::token::{TokenError, TokenKind, Tokens};
+use crate::management::identity::verifier::HostedVerifier;
 use crate::management::mail::{MailError, MailQueue, Mailer};
 use crate::management::metrics::Requests;
 use crate::store::{AttemptKind, Store, StoreError, UsageStore};
 use axum::extract::FromRef;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::clock::{Clock, Time};
-use rpcgate_core::config::{ChallengeKind, Config, Overlay, PREFIX, Secret, Url};
+use rpcgate_core::config::{Config, Overlay, PREFIX, Secret, TicketSettings, Url};
 use rpcgate_core::secret::KeyForge;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -40,6 +42,8 @@ pub struct AppState {
     pub sealing: Sealing,
     /// Issues and checks the challenges for new accounts.
     pub challenges: Challenges,
+    /// Verifies the challenges of a provider, which then replace our own, if that is configured.
+    pub verifier: Option<HostedVerifier>,
     /// The limits on requests.
     pub limits: Arc<RequestLimits>,
     /// Sends mails.
@@ -50,6 +54,10 @@ pub struct AppState {
     pub forge: KeyForge,
     /// The metrics of requests.
     pub requests: Requests,
+    /// Checks files before they are stored, if that is configured.
+    pub scanner: Option<Arc<dyn AttachmentScanner>>,
+    /// The uploads that are running.
+    pub uploads: Uploads,
 }
 
 /// Passwords that are hashed at once: a flood of log-ins may use no more than one core.
@@ -122,7 +130,7 @@ impl AppState {
             Arc::new(RequestLimits::new(per_minute, &clock))
         };
         let app = configured.into_app_state(store, usage, clock, config, self.passwords.clone(), limits);
-        Ok(AppState { requests: self.requests.clone(), ..app })
+        Ok(AppState { requests: self.requests.clone(), uploads: self.uploads.clone(), ..app })
     }
 
     /// Counts a log-in, a registration or the like of a client: first in this process, which is cheap, then over all
@@ -166,6 +174,7 @@ struct Configured {
     page_tokens: Tokens,
     sealing: Sealing,
     challenges: Challenges,
+    verifier: Option<HostedVerifier>,
     mailer: Mailer,
     forge: KeyForge,
 }
@@ -175,16 +184,16 @@ impl Configured {
         let Config { gateway, admin, .. } = config;
         let key_secret = required(gateway.key_secret.as_ref(), "gateway.key_secret", 16)?;
         let jwt_secret = required(admin.jwt.secret.as_ref(), "admin.jwt.secret", 32)?;
-        if admin.challenge.kind != ChallengeKind::Altcha {
-            let why = "hosted verifiers are not built yet: leave it out, or set \"altcha\"".into();
-            return Err(AppStateError::Configuration { key: "admin.challenge.kind", why });
-        }
+        let verifier = HostedVerifier::new(&admin.challenge, admin.dash_url.as_ref()).map_err(|error| {
+            AppStateError::Configuration { key: "admin.challenge.verify_url", why: error.to_string() }
+        })?;
         let secret = admin.challenge.secret.as_ref().unwrap_or(jwt_secret).expose().as_bytes();
         Ok(Configured {
             tokens: Tokens::new(TokenKind::Access, jwt_secret.expose().as_bytes(), admin.jwt.access_ttl)?,
             page_tokens: Tokens::new(TokenKind::Page, jwt_secret.expose().as_bytes(), admin.jwt.access_ttl)?,
             sealing: Sealing::new(jwt_secret.expose().as_bytes()),
             challenges: Challenges::new(secret, admin.challenge.difficulty),
+            verifier,
             mailer: match &admin.mail.smtp {
                 Some(url) => Mailer::smtp(url.expose(), &admin.mail.from)?,
                 None => Mailer::outbox(&admin.mail.outbox, &admin.mail.from)?,
@@ -202,9 +211,10 @@ impl Configured {
         passwords: Passwords,
         limits: Arc<RequestLimits>,
     ) -> AppState {
-        let Configured { tokens, page_tokens, sealing, challenges, mailer, forge } = self;
+        let Configured { tokens, page_tokens, sealing, challenges, verifier, mailer, forge } = self;
         let mails = MailQueue::new(mailer, clock.clone());
         let proxies = TrustedProxies::new(&config.gateway.trusted_proxies);
+        let scanner = scanner(&config.admin.tickets);
         let settings = Settings::new(config);
         let requests = Requests::default();
         AppState {
@@ -217,13 +227,24 @@ impl Configured {
             page_tokens,
             sealing,
             challenges,
+            verifier,
             limits,
             mails,
             proxies,
             forge,
             requests,
+            scanner,
+            uploads: Uploads::default(),
         }
     }
+}
+
+/// The configured check of files.
+fn scanner(tickets: &TicketSettings) -> Option<Arc<dyn AttachmentScanner>> {
+    if tickets.scan.is_empty() {
+        return None;
+    }
+    Some(Arc::new(CommandScanner::new(tickets.scan.clone(), tickets.scan_timeout)))
 }
 
 /// A secret that the management side requires.

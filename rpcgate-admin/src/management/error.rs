@@ -4,6 +4,7 @@
 use crate::management::identity::limit::TooOften;
 use crate::management::identity::password::PasswordError;
 use crate::management::identity::token::TokenError;
+use crate::management::identity::verifier::TokenRefused;
 use crate::management::mail::MailError;
 use crate::store::StoreError;
 use axum::Json;
@@ -57,6 +58,9 @@ pub enum ActionError {
     /// The body is too large: 413.
     #[error("the body is larger than {} KiB", crate::management::strict_json::MAX_BODY >> 10)]
     TooLarge,
+    /// A file is larger than this number of bytes: 413.
+    #[error("the file is larger than {} MiB", .0 >> 20)]
+    LargeFile(usize),
     /// Too many requests, or too many at once: 429.
     #[error("too many attempts, try again later")]
     TooMany {
@@ -66,6 +70,9 @@ pub enum ActionError {
     /// Something that is needed is unavailable at the moment: 503. The text is for the log.
     #[error("service temporarily unavailable")]
     Unavailable(String),
+    /// The hosted verifier of challenges gives no verdict: 503. The text is for the log.
+    #[error("the challenge cannot be checked at the moment, try again later")]
+    VerifierAway(String),
     /// An internal error: 500. The text is for the log.
     #[error("internal error")]
     Broken(String),
@@ -84,9 +91,9 @@ impl ActionError {
             ActionError::Conflict(_) | ActionError::Full(_) | ActionError::Taken { .. } => {
                 StatusCode::CONFLICT
             }
-            ActionError::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            ActionError::TooLarge | ActionError::LargeFile(_) => StatusCode::PAYLOAD_TOO_LARGE,
             ActionError::TooMany { .. } => StatusCode::TOO_MANY_REQUESTS,
-            ActionError::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
+            ActionError::Unavailable(_) | ActionError::VerifierAway(_) => StatusCode::SERVICE_UNAVAILABLE,
             ActionError::Broken(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -101,7 +108,7 @@ impl ActionError {
             ActionError::TooMany { retry_after } => {
                 headers.insert(RETRY_AFTER, HeaderValue::from(*retry_after));
             }
-            ActionError::Unavailable(_) => {
+            ActionError::Unavailable(_) | ActionError::VerifierAway(_) => {
                 headers.insert(RETRY_AFTER, HeaderValue::from(RETRY_UNAVAILABLE));
             }
             _ => {}
@@ -113,6 +120,9 @@ impl ActionError {
     fn log(&self) {
         match self {
             ActionError::Unavailable(why) => tracing::warn!(why, "a request could not be served"),
+            ActionError::VerifierAway(why) => {
+                tracing::warn!(why, "the challenge of a registration cannot be checked")
+            }
             ActionError::Broken(why) => tracing::error!(why, "a request failed"),
             _ => {}
         }
@@ -126,6 +136,7 @@ impl From<StoreError> for ActionError {
             StoreError::NotFound(what) => ActionError::NotFound(what),
             StoreError::Taken { what, value } => ActionError::Taken { what, value },
             StoreError::Full(why) => ActionError::Full(why),
+            StoreError::WrongState(why) => ActionError::Conflict(why),
             StoreError::Decided(_) => ActionError::Conflict("this has been decided already"),
             StoreError::Busy => ActionError::TooMany { retry_after: RETRY_BUSY },
             StoreError::TooLarge(_) | StoreError::TooWide(_) => ActionError::Invalid(error.to_string()),
@@ -163,6 +174,15 @@ impl From<MailError> for ActionError {
 impl From<TokenError> for ActionError {
     fn from(error: TokenError) -> Self {
         ActionError::Broken(error.to_string())
+    }
+}
+
+impl From<TokenRefused> for ActionError {
+    fn from(error: TokenRefused) -> Self {
+        match error {
+            TokenRefused::Undecided(why) => ActionError::VerifierAway(why),
+            error => ActionError::Invalid(error.to_string()),
+        }
     }
 }
 
@@ -209,8 +229,14 @@ mod tests {
             (ActionError::TooSlow, 408, "the request took too long to arrive"),
             (ActionError::Conflict("pending"), 409, "pending"),
             (ActionError::TooLarge, 413, "the body is larger than 64 KiB"),
+            (ActionError::LargeFile(10 << 20), 413, "the file is larger than 10 MiB"),
             (ActionError::TooMany { retry_after: 7 }, 429, "too many attempts, try again later"),
             (ActionError::Unavailable("locked".into()), 503, "service temporarily unavailable"),
+            (
+                ActionError::VerifierAway("late".into()),
+                503,
+                "the challenge cannot be checked at the moment, try again later",
+            ),
             (ActionError::Broken("at the wall".into()), 500, "internal error"),
         ] {
             let (shown_status, headers, body) = shown(error).await;
@@ -233,6 +259,7 @@ mod tests {
             (StoreError::Unavailable("disk I/O error".into()), 503, "service temporarily unavailable"),
             (StoreError::NotFound("key"), 404, "key not found"),
             (StoreError::Full("at most 2".into()), 409, "at most 2"),
+            (StoreError::WrongState("it is closed"), 409, "it is closed"),
             (StoreError::Decided("limit request"), 409, "this has been decided already"),
             (taken, 409, "there is already a user with this e-mail address"),
             (StoreError::TooWide("ask for less".into()), 400, "ask for less"),

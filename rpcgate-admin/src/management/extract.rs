@@ -3,12 +3,15 @@
 use crate::management::error::ActionError;
 use crate::management::identity::address::TrustedProxies;
 use crate::management::strict_json;
-use crate::store::{InvitationId, LimitRequestId, NotificationId, SessionId, UserId};
+use crate::store::{
+    InvitationId, LimitRequestId, NotificationId, SessionId, TicketAttachmentId, TicketId, UserId,
+};
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
 use axum::extract::{ConnectInfo, FromRef, FromRequest, FromRequestParts, Path, Request};
 use http::header::USER_AGENT;
 use http::request::Parts;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use serde::de::DeserializeOwned;
 use std::net::{IpAddr, SocketAddr};
@@ -17,6 +20,9 @@ use std::time::Duration;
 
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(15);
+
+/// How long a file may take to arrive: 10 MiB over a slow line.
+const FILE_TIME: Duration = Duration::from_secs(80);
 
 /// A JSON object; its content type is not checked. `T` must deny unknown fields, so that a misspelt one is reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,6 +47,19 @@ pub(crate) async fn read_body<S: Send + Sync>(request: Request, state: &S) -> Re
         BytesRejection::FailedToBufferBody(FailedToBufferBody::LengthLimitError(_)) => ActionError::TooLarge,
         _ => ActionError::Invalid("the body did not arrive whole".into()),
     })
+}
+
+/// A file that is the whole body, of at most `max` bytes.
+///
+/// # Errors
+/// [`ActionError::TooSlow`], [`ActionError::LargeFile`], [`ActionError::Invalid`] for a body that broke off.
+pub(crate) async fn read_file(body: axum::body::Body, max: usize) -> Result<Bytes, ActionError> {
+    let read = tokio::time::timeout(FILE_TIME, Limited::new(body, max).collect());
+    match read.await.map_err(|_| ActionError::TooSlow)? {
+        Ok(whole) => Ok(whole.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(ActionError::LargeFile(max)),
+        Err(_) => Err(ActionError::Invalid("the body did not arrive whole".into())),
+    }
 }
 
 /// The parameters of the query. Their names are declared and checked where the route is defined.
@@ -79,6 +98,8 @@ named! {
     LimitRequestId: "limit request",
     InvitationId: "invitation",
     NotificationId: "notification",
+    TicketId: "ticket",
+    TicketAttachmentId: "attachment",
 }
 
 /// The identifier in a path. A text that is not a UUID identifies nothing, so it is answered like an unknown one.
@@ -163,7 +184,6 @@ mod tests {
     use axum::extract::DefaultBodyLimit;
     use axum::routing::{get, post};
     use http::StatusCode;
-    use http_body_util::BodyExt;
     use hyper::body::Frame;
     use serde::Deserialize;
     use std::convert::Infallible;

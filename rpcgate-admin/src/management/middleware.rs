@@ -26,6 +26,12 @@ use tracing::Instrument;
 /// Deadline of a request.
 const REQUEST_TIME: Duration = Duration::from_secs(30);
 
+/// Deadline of a request that uploads a file: for the file to arrive, to be checked and to be stored.
+const UPLOAD_TIME: Duration = Duration::from_secs(180);
+
+/// The end of the routes to which files are uploaded.
+const UPLOADS: &str = "/attachments";
+
 /// Identifies a request in logs.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -81,7 +87,9 @@ async fn handle(State(middleware): State<Arc<Middleware>>, request: Request, nex
         preflight()
     } else {
         let span = tracing::info_span!("request", request_id = %id);
-        match tokio::time::timeout(REQUEST_TIME, next.run(request).instrument(span)).await {
+        let uploads = route.as_ref().is_some_and(|route| route.as_str().ends_with(UPLOADS));
+        let deadline = if uploads && method == Method::POST { UPLOAD_TIME } else { REQUEST_TIME };
+        match tokio::time::timeout(deadline, next.run(request).instrument(span)).await {
             Ok(answer) => answer,
             Err(_) => ActionError::Unavailable("a request took too long".into()).into_response(),
         }

@@ -5,7 +5,8 @@ use crate::management::action::invitations::MAIL_PATH;
 use crate::management::action::resets::RESET_PATH;
 use crate::management::api::{
     accounts, audit, chains, emails, health, invitations, keys, limit_requests, me, members, notifications,
-    operator, plans, projects, quotas, resets, roles, sessions, tenants, usage,
+    operator, plans, projects, quotas, resets, roles, sessions, tenants, ticket_attachments, ticket_comments,
+    tickets, usage,
 };
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -70,6 +71,18 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
         .routes(guard.member(Permission::RequestLimits, routes!(limit_requests::create)))
         .routes(guard.member(Permission::Read, routes!(notifications::list)))
         .routes(guard.member(Permission::Read, routes!(notifications::read)))
+        // support
+        .routes(guard.member(Permission::Read, routes!(tickets::list)))
+        .routes(guard.member(Permission::ManageTickets, routes!(tickets::create)))
+        .routes(guard.member(Permission::Read, routes!(tickets::get)))
+        .routes(guard.member(Permission::ManageTickets, routes!(tickets::close)))
+        .routes(guard.member(Permission::ManageTickets, routes!(tickets::reopen)))
+        .routes(guard.member(Permission::ManageTickets, routes!(tickets::rate)))
+        .routes(guard.member(Permission::Read, routes!(ticket_comments::list)))
+        .routes(guard.member(Permission::ManageTickets, routes!(ticket_comments::create)))
+        .routes(guard.member(Permission::Read, routes!(ticket_attachments::list)))
+        .routes(guard.member(Permission::ManageTickets, routes!(ticket_attachments::create)))
+        .routes(guard.member(Permission::Read, routes!(ticket_attachments::get)))
         // operator
         .routes(guard.operator(routes!(operator::tenants::list)))
         .routes(guard.operator(routes!(operator::tenants::update)))
@@ -81,6 +94,11 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
         .routes(guard.operator(routes!(operator::quotas::put, operator::quotas::delete)))
         .routes(guard.operator(routes!(operator::limit_requests::list)))
         .routes(guard.operator(routes!(operator::limit_requests::review)))
+        .routes(guard.operator(routes!(operator::tickets::list)))
+        .routes(guard.operator(routes!(operator::tickets::get, operator::tickets::update)))
+        .routes(guard.operator(routes!(operator::tickets::comments, operator::tickets::answer)))
+        .routes(guard.operator(routes!(operator::tickets::attachments)))
+        .routes(guard.operator(routes!(operator::tickets::attachment)))
         .routes(guard.operator(routes!(
             operator::weights::get,
             operator::weights::put,

@@ -28,6 +28,9 @@ pub enum StoreError {
     /// It was decided before and cannot be decided again.
     #[error("this {0} has been decided already")]
     Decided(&'static str),
+    /// Its current state does not allow this; the text says why.
+    #[error("{0}")]
+    WrongState(&'static str),
     /// The permitted number has been reached.
     #[error("{0}")]
     Full(String),

@@ -28,12 +28,14 @@ mod usage;
 pub use database_location::{check_url, url_of};
 pub use error::StoreError;
 pub use query::{
-    ATTEMPTS, Account, AccountFilter, Attempt, AttemptKind, AttemptTicket, Audit, AuditSubject, Digest,
-    EmailChange, EmailChangeOutcome, EmailChanged, GatewayReport, Invitation, InvitationAcceptance,
-    InvitationId, InviteOutcome, Key, LOCK, LimitRequest, LimitRequestId, MemberChange, MemberChangeOutcome,
-    NodeState, Notification, NotificationId, Project, ProjectChange, Purpose, Registered, Registration,
-    RequestStatus, Role, Rotation, Session, SessionId, SessionLifetimes, Spent, StoredKey, Swept, Tenant,
-    TenantChange, UnknownName, User, UserId, Verdict,
+    ATTEMPTS, Account, AccountFilter, AttachmentBounds, AttachmentKind, Attempt, AttemptKind, AttemptTicket,
+    Audit, AuditSubject, Digest, EmailChange, EmailChangeOutcome, EmailChanged, GatewayReport, Invitation,
+    InvitationAcceptance, InvitationId, InviteOutcome, Key, LOCK, LimitRequest, LimitRequestId, MemberChange,
+    MemberChangeOutcome, NodeState, Notification, NotificationId, Project, ProjectChange, Purpose,
+    Registered, Registration, RequestStatus, Role, Rotation, Satisfaction, Session, SessionId,
+    SessionLifetimes, Spent, StoredKey, Swept, Tenant, TenantChange, Ticket, TicketAttachment,
+    TicketAttachmentId, TicketCategory, TicketComment, TicketCommentId, TicketFilter, TicketId,
+    TicketLimitRequest, TicketStatus, UnknownName, User, UserId, Verdict,
 };
 pub use rpcgate_core::backend::counters::Restored;
 pub use rpcgate_core::usage::{Block, Mark, Shipment};

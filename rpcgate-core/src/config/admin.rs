@@ -3,7 +3,7 @@
 use super::fields::{Fields, Table};
 use super::problem::Problem;
 use super::secret::Secret;
-use super::units::{DAY, SECOND};
+use super::units::{DAY, MIB, SECOND};
 use super::url::Url;
 use super::value::Word;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -34,6 +34,8 @@ pub struct Admin {
     pub mail: MailSettings,
     /// The challenge that a registration must solve.
     pub challenge: ChallengeSettings,
+    /// Support tickets.
+    pub tickets: TicketSettings,
 }
 
 impl Default for Admin {
@@ -48,6 +50,7 @@ impl Default for Admin {
             jwt: Jwt::default(),
             mail: MailSettings::default(),
             challenge: ChallengeSettings::default(),
+            tickets: TicketSettings::default(),
         }
     }
 }
@@ -63,6 +66,7 @@ impl Table for Admin {
         f.table("jwt", &mut self.jwt);
         f.table("mail", &mut self.mail);
         f.table("challenge", &mut self.challenge);
+        f.table("tickets", &mut self.tickets);
     }
 }
 
@@ -156,11 +160,26 @@ pub struct ChallengeSettings {
     pub site_key: Option<String>,
     /// The secret of the hosted verifier. For ALTCHA it signs the challenges, and defaults to `admin.jwt.secret`.
     pub secret: Option<Secret>,
+    /// Where the hosted verifier checks tokens; the provider's documented URL if absent.
+    pub verify_url: Option<Url>,
+    /// The host names on which a token may have been obtained. If there are none, that of `admin.dash_url`; without
+    /// that, any.
+    pub hostnames: Vec<String>,
+    /// How long the hosted verifier may take.
+    pub timeout: Duration,
 }
 
 impl Default for ChallengeSettings {
     fn default() -> Self {
-        ChallengeSettings { kind: ChallengeKind::Altcha, difficulty: 100_000, site_key: None, secret: None }
+        ChallengeSettings {
+            kind: ChallengeKind::Altcha,
+            difficulty: 100_000,
+            site_key: None,
+            secret: None,
+            verify_url: None,
+            hostnames: Vec::new(),
+            timeout: 5 * SECOND,
+        }
     }
 }
 
@@ -170,10 +189,46 @@ impl Table for ChallengeSettings {
         f.number("difficulty", &mut self.difficulty, 1..=100_000_000);
         f.value("site_key", &mut self.site_key);
         f.secret("secret", &mut self.secret, 1);
+        f.url("verify_url", &mut self.verify_url, WEB);
+        f.value("hostnames", &mut self.hostnames);
+        f.duration("timeout", &mut self.timeout, SECOND..=20 * SECOND);
         if self.kind != ChallengeKind::Altcha && (self.site_key.is_none() || self.secret.is_none()) {
             let why =
                 format!("= {:?} needs admin.challenge.site_key and admin.challenge.secret", self.kind.text());
             f.wrong(&["kind"], |key| Problem::Invalid { key, why });
+        }
+    }
+}
+
+/// `[admin.tickets]`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct TicketSettings {
+    /// Tickets of a tenant that are not closed, at most.
+    pub open: u32,
+    /// Bytes of all files that a tenant attaches to its tickets, at most.
+    pub attachment_bytes: u64,
+    /// A command and its arguments that checks each attached file, which it reads from its standard input: it ends
+    /// with 0 to accept the file and with 1 to refuse it. Empty: files are not checked.
+    pub scan: Vec<String>,
+    /// How long the command may take.
+    pub scan_timeout: Duration,
+}
+
+impl Default for TicketSettings {
+    fn default() -> Self {
+        TicketSettings { open: 50, attachment_bytes: 100 * MIB, scan: Vec::new(), scan_timeout: 20 * SECOND }
+    }
+}
+
+impl Table for TicketSettings {
+    fn fields<F: Fields>(&mut self, f: &mut F) {
+        f.number("open", &mut self.open, 1..=1_000);
+        f.size("attachment_bytes", &mut self.attachment_bytes, 0..=1_024 * MIB);
+        f.value("scan", &mut self.scan);
+        f.duration("scan_timeout", &mut self.scan_timeout, SECOND..=60 * SECOND);
+        if self.scan.first().is_some_and(String::is_empty) {
+            f.wrong(&["scan"], |key| Problem::Invalid { key, why: "must begin with a command".into() });
         }
     }
 }

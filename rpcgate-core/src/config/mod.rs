@@ -63,7 +63,7 @@ mod write;
 mod ws;
 
 pub use account::KnownKey;
-pub use admin::{Admin, ChallengeKind, ChallengeSettings, Jwt, MailSettings};
+pub use admin::{Admin, ChallengeKind, ChallengeSettings, Jwt, MailSettings, TicketSettings};
 pub use cache::CacheSettings;
 pub use chain::ChainSettings;
 pub use database::{Database, Redis};

@@ -9,15 +9,18 @@ use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Client;
-use crate::management::identity::challenge::Challenge;
+use crate::management::identity::challenge::{Challenge, Solved};
 use crate::management::identity::password::Typed;
 use crate::management::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
+use crate::management::identity::verifier::Provider;
 use crate::management::mail::{self, Address, Mail};
 use crate::store::{
     Attempt, AttemptKind, Audit, Digest, Registered, Registration, Role, Tenant, User, UserId, fresh_id,
 };
 use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::Instrument;
@@ -54,12 +57,39 @@ fn invalid(why: &(impl ToString + ?Sized)) -> ActionError {
     ActionError::Invalid(why.to_string())
 }
 
+/// What a client must solve to register.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PosedChallenge {
+    /// A challenge of our own.
+    Own(Challenge),
+    /// The challenge of a provider, which its widget poses.
+    Hosted {
+        /// The provider.
+        provider: Provider,
+        /// The public key that the widget needs.
+        site_key: String,
+    },
+}
+
 /// A challenge that a client must solve to register.
 ///
 /// # Errors
 /// [`ActionError::Broken`].
-pub fn challenge(app: &AppState) -> Result<Challenge, ActionError> {
-    Ok(app.challenges.issue(app.now())?)
+pub fn challenge(app: &AppState) -> Result<PosedChallenge, ActionError> {
+    Ok(match &app.verifier {
+        None => PosedChallenge::Own(app.challenges.issue(app.now())?),
+        Some(verifier) => {
+            PosedChallenge::Hosted { provider: verifier.provider(), site_key: verifier.site_key().to_owned() }
+        }
+    })
+}
+
+/// Checks the solution of a challenge, which a client at `address` sent.
+async fn solved(app: &AppState, solution: &str, address: IpAddr, now: Time) -> Result<Solved, ActionError> {
+    match &app.verifier {
+        None => app.challenges.check(solution, now).map_err(|error| invalid(&error)),
+        Some(verifier) => Ok(verifier.check(solution, address, now).await?),
+    }
 }
 
 /// Creates a tenant and its owner, and sends the owner a mail with the token that confirms the address. Once begun,
@@ -68,7 +98,8 @@ pub fn challenge(app: &AppState) -> Result<Challenge, ActionError> {
 ///
 /// # Errors
 /// [`ActionError::TooMany`] after too many attempts from one client address, or while too many passwords are being
-/// hashed; [`ActionError::Invalid`] says what is wrong with the application; [`ActionError::Unavailable`].
+/// hashed; [`ActionError::Invalid`] says what is wrong with the application; [`ActionError::VerifierAway`] if the
+/// provider of the challenge gives no verdict; [`ActionError::Unavailable`].
 pub async fn register(
     app: &Arc<AppState>,
     application: Application,
@@ -79,7 +110,7 @@ pub async fn register(
     let email = mail::address(&application.email).map_err(|error| invalid(&error))?;
     let name = text::line("name", &application.name)?;
     let password = application.password.choose().map_err(|error| invalid(&error))?;
-    let solved = app.challenges.check(&application.challenge, now).map_err(|error| invalid(&error))?;
+    let solved = solved(app, &application.challenge, client.address, now).await?;
     let password = app.passwords.hash(password).await?;
     let token = Opaque::make(OpaqueKind::Confirmation)?;
     let tenant = Tenant {

@@ -19,4 +19,7 @@ pub mod resets;
 pub mod sessions;
 pub mod tenants;
 pub mod text;
+pub mod ticket_attachments;
+pub mod ticket_comments;
+pub mod tickets;
 pub mod usage;

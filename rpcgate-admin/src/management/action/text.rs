@@ -6,6 +6,8 @@ use crate::management::error::ActionError;
 pub const MAX_LINE: usize = 200;
 /// Characters of a reason or a note, at most.
 pub const MAX_PROSE: usize = 2_000;
+/// Characters of a ticket or of a comment on one, at most.
+pub const MAX_LETTER: usize = 5_000;
 /// Methods of a list, at most.
 pub const MAX_METHODS: usize = 200;
 /// Bytes of a method's name, at most (contract, "Gateway: routes and bodies").
@@ -46,12 +48,24 @@ pub fn name(field: &str, text: &str) -> Result<String, ActionError> {
 /// # Errors
 /// [`ActionError::Invalid`] if it is empty, too long, or contains control characters other than line breaks and tabs.
 pub fn prose(field: &str, text: &str) -> Result<String, ActionError> {
+    prose_within(field, text, MAX_PROSE)
+}
+
+/// A text of one or more lines like [`prose`], of at most [`MAX_LETTER`] characters.
+///
+/// # Errors
+/// Those of [`prose`].
+pub fn letter(field: &str, text: &str) -> Result<String, ActionError> {
+    prose_within(field, text, MAX_LETTER)
+}
+
+fn prose_within(field: &str, text: &str, max: usize) -> Result<String, ActionError> {
     let text = text.trim();
     if text.is_empty() {
         return invalid(format!("`{field}` must not be empty"));
     }
-    if text.chars().count() > MAX_PROSE {
-        return invalid(format!("`{field}` must be at most {MAX_PROSE} characters long"));
+    if text.chars().count() > max {
+        return invalid(format!("`{field}` must be at most {max} characters long"));
     }
     if text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
         return invalid(format!("`{field}` must not hold control characters"));
@@ -122,6 +136,7 @@ mod tests {
         assert_eq!(prose("reason", " a\r\n\tb ").unwrap(), "a\r\n\tb");
         assert_eq!(wrong(prose("reason", "\n")), "`reason` must not be empty");
         assert_eq!(wrong(prose("reason", "a\u{1b}[0m")), "`reason` must not hold control characters");
+        assert!(letter("text", &"ü".repeat(5_000)).is_ok() && letter("text", &"ü".repeat(5_001)).is_err());
         assert!(prose("reason", &"a".repeat(2_000)).is_ok() && prose("reason", &"a".repeat(2_001)).is_err());
     }
 

@@ -1,12 +1,13 @@
 //! Registration and confirmation of the address.
 
 use crate::management::access::AuthSession;
-use crate::management::action::accounts::{self, Applicant, Application};
+use crate::management::action::accounts::{self, Applicant, Application, PosedChallenge};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Client};
 use crate::management::identity::challenge;
 use crate::management::identity::password::Typed;
+use crate::management::identity::verifier::Provider;
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
@@ -29,8 +30,42 @@ pub struct Register {
     #[serde(default)]
     #[schema(max_length = 200)]
     pub name: Option<String>,
-    /// The solution of a challenge, as the ALTCHA widget sends it.
+    /// The solution of the challenge, or the token of the widget.
     pub challenge: String,
+}
+
+/// The challenge of a provider, which its widget poses in the browser.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub struct HostedChallenge {
+    /// The public key that the widget needs.
+    pub site_key: String,
+}
+
+/// What must be solved for a registration.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+#[schema(as = PosedChallenge)]
+pub enum PosedChallengeJson {
+    /// A proof of work in ALTCHA's format.
+    Altcha(challenge::Challenge),
+    /// hCaptcha's widget.
+    Hcaptcha(HostedChallenge),
+    /// Cloudflare Turnstile's widget, with the action `register`.
+    Turnstile(HostedChallenge),
+}
+
+impl From<PosedChallenge> for PosedChallengeJson {
+    fn from(posed: PosedChallenge) -> Self {
+        match posed {
+            PosedChallenge::Own(challenge) => PosedChallengeJson::Altcha(challenge),
+            PosedChallenge::Hosted { provider: Provider::Hcaptcha, site_key } => {
+                PosedChallengeJson::Hcaptcha(HostedChallenge { site_key })
+            }
+            PosedChallenge::Hosted { provider: Provider::Turnstile, site_key } => {
+                PosedChallengeJson::Turnstile(HostedChallenge { site_key })
+            }
+        }
+    }
 }
 
 /// A registered user.
@@ -72,12 +107,13 @@ impl fmt::Debug for Confirm {
 
 /// Get a challenge
 ///
-/// Its solution, a proof of work in ALTCHA's format, is required for a registration. It is valid for 10 minutes and
-/// for one registration.
+/// Its solution is required for a registration. By default it is a proof of work in ALTCHA's format, valid for 10
+/// minutes and for one registration; the operators of the service can configure hCaptcha or Cloudflare Turnstile
+/// instead, whose widgets need the `site_key`.
 #[utoipa::path(get, path = "/auth/challenge", operation_id = "get_challenge", tag = "account",
-    responses((status = 200, description = "A challenge.", body = challenge::Challenge)))]
-pub async fn challenge(State(app): State<Arc<AppState>>) -> Result<Json<challenge::Challenge>, ActionError> {
-    accounts::challenge(&app).map(Json)
+    responses((status = 200, description = "A challenge.", body = PosedChallengeJson)))]
+pub async fn challenge(State(app): State<Arc<AppState>>) -> Result<Json<PosedChallengeJson>, ActionError> {
+    accounts::challenge(&app).map(|posed| Json(posed.into()))
 }
 
 /// Register

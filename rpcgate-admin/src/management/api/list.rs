@@ -8,7 +8,10 @@ use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
 use http::header::{HeaderValue, LINK};
 use http::request::Parts;
+use rpcgate_core::clock::Time;
 use serde::{Deserialize, Serialize};
+use std::fmt::Display;
+use std::str::FromStr;
 use utoipa::IntoParams;
 
 /// The default number of entries.
@@ -70,6 +73,24 @@ impl PageRequest {
         read(cursor).map(Some).ok_or_else(PageRequest::bad_cursor)
     }
 
+    /// Parses a cursor that [`time_cursor`] has written.
+    ///
+    /// # Errors
+    /// [`ActionError::Invalid`] for another cursor.
+    pub fn time_cursor<I: FromStr>(&self) -> Result<Option<(Time, I)>, ActionError> {
+        self.read(|cursor| {
+            let (at, id) = cursor.split_once('-')?;
+            Some((Time::from_micros(at.parse().ok()?), id.parse().ok()?))
+        })
+    }
+
+    /// The page that the database has cut, ordered by time. `cursor` is the [`time_cursor`] of an entry.
+    pub fn cut<T>(self, entries: Vec<T>, cursor: impl Fn(&T) -> String) -> ListPage<T> {
+        let last = entries.last().filter(|_| entries.len() as u64 == self.limit);
+        let next = last.map(cursor);
+        self.page(entries, next)
+    }
+
     /// The requested page of `all`. `id` identifies an entry and orders the list by time, `newest_first` or not, so
     /// that a page can continue after an entry that no longer exists.
     ///
@@ -105,6 +126,11 @@ impl PageRequest {
         });
         ListPage { entries, next }
     }
+}
+
+/// The cursor behind an entry of a list that is ordered by time, and by identifier among entries of the same time.
+pub fn time_cursor(at: Time, id: impl Display) -> String {
+    format!("{}-{id}", at.micros())
 }
 
 /// A page of a list.

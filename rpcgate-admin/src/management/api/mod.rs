@@ -21,4 +21,7 @@ pub mod resets;
 pub mod roles;
 pub mod sessions;
 pub mod tenants;
+pub mod ticket_attachments;
+pub mod ticket_comments;
+pub mod tickets;
 pub mod usage;

@@ -12,7 +12,7 @@ use http::{HeaderMap, Method, StatusCode};
 use http_body_util::BodyExt;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::ManualClock;
-use rpcgate_core::config::{Input, Setting, Sources};
+use rpcgate_core::config::{ChallengeKind, Input, Setting, Sources};
 use rpcgate_core::plan::Tier;
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -218,13 +218,16 @@ async fn the_error_for_a_missing_secret_names_the_way_to_set_it() {
 }
 
 #[tokio::test]
-async fn a_verifier_that_is_not_built_yet_is_refused() {
+async fn a_verifier_to_which_the_secret_would_go_unencrypted_is_refused() {
     let mut config = Config::default();
     config.gateway.key_secret = Some(Secret::new("0123456789abcdef"));
     config.admin.jwt.secret = Some(Secret::new("0123456789abcdef0123456789abcdef"));
     config.admin.challenge.kind = ChallengeKind::Turnstile;
+    config.admin.challenge.verify_url = Some(Url::parse("http://a.example/", &["http"]).unwrap());
     let error = AppState::open(config, Arc::new(ManualClock::at(NOON))).await.unwrap_err();
-    assert!(error.to_string().starts_with("admin.challenge.kind: "), "{error}");
+    let text = "admin.challenge.verify_url: must begin with https://, or with http:// and name this machine";
+    assert_eq!(error.to_string(), text);
+    assert!(error.is_configuration());
 }
 
 #[test]

@@ -9,6 +9,7 @@
 //! | read_billing    | no     | yes     | no        | yes   | yes   |
 //! | manage_billing  | no     | yes     | no        | yes   | yes   |
 //! | request_limits  | no     | yes     | yes       | yes   | yes   |
+//! | manage_tickets  | no     | yes     | yes       | yes   | yes   |
 //! | manage_projects | no     | no      | yes       | yes   | yes   |
 //! | manage_keys     | no     | no      | yes       | yes   | yes   |
 //! | manage_webhooks | no     | no      | yes       | yes   | yes   |
@@ -24,7 +25,7 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Permission {
-    /// Read the tenant, its projects, keys (their prefixes), usage, webhooks and limit requests.
+    /// Read the tenant, its projects, keys (their prefixes), usage, webhooks, limit requests and support tickets.
     Read,
     /// Read bills and payments.
     ReadBilling,
@@ -32,6 +33,8 @@ pub enum Permission {
     ManageBilling,
     /// Request another plan.
     RequestLimits,
+    /// Write support tickets and comments, attach files, reopen and rate tickets.
+    ManageTickets,
     /// Create, change and delete projects.
     ManageProjects,
     /// Create and revoke API keys.
@@ -53,9 +56,11 @@ impl Role {
     pub const fn description(self) -> &'static str {
         match self {
             Role::Viewer => "Sees projects, API keys by their prefix, and usage; changes nothing.",
-            Role::Billing => "Sees everything a viewer sees, and bills; pays, and asks for higher limits.",
+            Role::Billing => {
+                "Sees everything a viewer sees, and bills; pays, and asks for higher limits and for support."
+            }
             Role::Developer => {
-                "Sees everything a viewer sees; manages projects, API keys and webhooks, and asks for higher limits."
+                "Sees everything a viewer sees; manages projects, API keys and webhooks, and asks for higher limits and for support."
             }
             Role::Admin => "Manages everything in the organisation, its members too, but not who owns it.",
             Role::Owner => "Manages everything in the organisation.",
@@ -76,7 +81,7 @@ impl Role {
             Permission::ReadBilling | Permission::ManageBilling => {
                 matches!(self, Role::Billing | Role::Admin | Role::Owner)
             }
-            Permission::RequestLimits => !matches!(self, Role::Viewer),
+            Permission::RequestLimits | Permission::ManageTickets => !matches!(self, Role::Viewer),
             Permission::ManageProjects | Permission::ManageKeys | Permission::ManageWebhooks => {
                 matches!(self, Role::Developer | Role::Admin | Role::Owner)
             }
@@ -95,11 +100,12 @@ impl Role {
 
 impl Permission {
     /// All permissions.
-    pub const ALL: [Permission; 11] = [
+    pub const ALL: [Permission; 12] = [
         Permission::Read,
         Permission::ReadBilling,
         Permission::ManageBilling,
         Permission::RequestLimits,
+        Permission::ManageTickets,
         Permission::ManageProjects,
         Permission::ManageKeys,
         Permission::ManageWebhooks,
@@ -116,6 +122,7 @@ impl Permission {
             Permission::ReadBilling => "read_billing",
             Permission::ManageBilling => "manage_billing",
             Permission::RequestLimits => "request_limits",
+            Permission::ManageTickets => "manage_tickets",
             Permission::ManageProjects => "manage_projects",
             Permission::ManageKeys => "manage_keys",
             Permission::ManageWebhooks => "manage_webhooks",

@@ -114,4 +114,30 @@ impl Mail {
         );
         Mail { to, subject: "You are invited to rpcgate".into(), text }
     }
+
+    /// The mail that informs the author of a support ticket with this `subject` of an operator's answer, `text`.
+    pub fn ticket_answered(to: Address, dash_url: &str, subject: &str, text: &str) -> Self {
+        let dash_url = dash_url.trim_end_matches('/');
+        let text = format!(
+            "Your support ticket at rpcgate was answered:\n\n\
+             {subject}\n\n\
+             The answer:\n\n\
+             {text}\n\n\
+             To reply, log in and comment on the ticket. A reply to this mail is not read:\n\n\
+             {dash_url}/login\n"
+        );
+        Mail { to, subject: "Your support ticket was answered".into(), text }
+    }
+
+    /// The mail that informs the author of a support ticket with this `subject` that an operator has closed it.
+    pub fn ticket_closed(to: Address, dash_url: &str, subject: &str) -> Self {
+        let dash_url = dash_url.trim_end_matches('/');
+        let text = format!(
+            "Your support ticket at rpcgate was closed:\n\n\
+             {subject}\n\n\
+             If it is not done, log in and reopen it. You can also say there whether the support was good:\n\n\
+             {dash_url}/login\n"
+        );
+        Mail { to, subject: "Your support ticket was closed".into(), text }
+    }
 }

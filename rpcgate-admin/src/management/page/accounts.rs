@@ -9,19 +9,81 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Client, Query};
 use crate::management::identity::password::{MIN_CHARACTERS, Typed};
+use crate::management::identity::verifier::{ACTION, Provider};
 use askama::Template;
 use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use http::StatusCode;
+use http::header::{CONTENT_SECURITY_POLICY, HeaderValue};
 use serde::Deserialize;
 use std::sync::Arc;
 
-#[derive(Template, Default)]
+#[derive(Template)]
 #[template(path = "register.html")]
 struct RegisterPage {
     problem: Option<String>,
     name: String,
     email: String,
+    widget: Option<Widget>,
+}
+
+/// The widget of a provider of challenges.
+struct Widget {
+    /// Its script.
+    script: &'static str,
+    /// The class of the element in which the script shows it.
+    class: &'static str,
+    site_key: String,
+    action: Option<&'static str>,
+    /// What a page that shows it may load: our own files, and what the provider documents.
+    policy: HeaderValue,
+}
+
+/// docs.hcaptcha.com, "Content-Security-Policy Settings".
+const HCAPTCHA_POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self' https://hcaptcha.com https://*.hcaptcha.com; \
+     style-src 'self' https://hcaptcha.com https://*.hcaptcha.com; \
+     frame-src https://hcaptcha.com https://*.hcaptcha.com; \
+     connect-src 'self' https://hcaptcha.com https://*.hcaptcha.com; \
+     img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+);
+
+/// developers.cloudflare.com/turnstile, "Content Security Policy".
+const TURNSTILE_POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self' https://challenges.cloudflare.com; style-src 'self'; \
+     frame-src https://challenges.cloudflare.com; connect-src 'self'; img-src 'self'; form-action 'self'; \
+     base-uri 'none'; frame-ancestors 'none'",
+);
+
+impl Widget {
+    fn of(app: &AppState) -> Option<Self> {
+        let verifier = app.verifier.as_ref()?;
+        let site_key = verifier.site_key().to_owned();
+        Some(match verifier.provider() {
+            Provider::Hcaptcha => Widget {
+                script: "https://js.hcaptcha.com/1/api.js",
+                class: "h-captcha",
+                site_key,
+                action: None,
+                policy: HCAPTCHA_POLICY,
+            },
+            Provider::Turnstile => Widget {
+                script: "https://challenges.cloudflare.com/turnstile/v0/api.js",
+                class: "cf-turnstile",
+                site_key,
+                action: Some(ACTION),
+                policy: TURNSTILE_POLICY,
+            },
+        })
+    }
+}
+
+/// A response with the registration form, which may load what its widget needs.
+fn with_policy(app: &AppState, mut answer: Response) -> Response {
+    if let Some(widget) = Widget::of(app) {
+        answer.headers_mut().insert(CONTENT_SECURITY_POLICY, widget.policy);
+    }
+    answer
 }
 
 /// The fields of the registration form.
@@ -33,22 +95,35 @@ pub(crate) struct Register {
     password: Typed,
     #[serde(default)]
     challenge: String,
+    /// The field that hCaptcha's widget adds.
+    #[serde(default, rename = "h-captcha-response")]
+    hcaptcha: String,
+    /// The field that Turnstile's widget adds.
+    #[serde(default, rename = "cf-turnstile-response")]
+    turnstile: String,
 }
 
 /// The registration form.
-pub(crate) async fn application(IsLoggedIn(is_logged_in): IsLoggedIn) -> Response {
+pub(crate) async fn application(
+    State(app): State<Arc<AppState>>,
+    IsLoggedIn(is_logged_in): IsLoggedIn,
+) -> Response {
     if is_logged_in {
         return Redirect::to(view::HOME).into_response();
     }
-    shown(StatusCode::OK, &RegisterPage::default())
+    let (name, email) = (String::new(), String::new());
+    let page = RegisterPage { problem: None, name, email, widget: Widget::of(&app) };
+    with_policy(&app, shown(StatusCode::OK, &page))
 }
 
 /// Registers a user.
 pub(crate) async fn register(
     State(app): State<Arc<AppState>>,
     client: Client,
-    Form(Register { name, email, password, challenge }): Form<Register>,
+    Form(Register { name, email, password, challenge, hcaptcha, turnstile }): Form<Register>,
 ) -> Response {
+    let challenge = [challenge, hcaptcha, turnstile].into_iter().find(|solution| !solution.is_empty());
+    let challenge = challenge.unwrap_or_default();
     let application = Application { email: email.clone(), password, name: name.clone(), challenge };
     match accounts::register(&app, application, &client).await {
         Ok(applicant) => {
@@ -59,7 +134,11 @@ pub(crate) async fn register(
             let link = Some((LOGIN, "Log in"));
             shown(StatusCode::CREATED, &Notice { title: "Look into your mail", text, link, is_good: true })
         }
-        Err(error) => refused(error, |problem| RegisterPage { problem: Some(problem), name, email }),
+        Err(error) => {
+            let widget = Widget::of(&app);
+            let page = |problem| RegisterPage { problem: Some(problem), name, email, widget };
+            with_policy(&app, refused(error, page))
+        }
     }
 }
 

@@ -36,7 +36,8 @@ pub(super) async fn check(State(app): State<Arc<AppState>>, request: Request, ne
         next.run(request).await
     };
     let headers = answer.headers_mut();
-    headers.insert(CONTENT_SECURITY_POLICY, POLICY);
+    // A page that shows the widget of a provider has a policy of its own.
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert(POLICY);
     headers.insert(REFERRER_POLICY, REFERRER);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     answer

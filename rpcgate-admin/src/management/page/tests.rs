@@ -6,6 +6,7 @@ use crate::management::action::invitations::invite;
 use crate::management::api::notifications::tests::use_up;
 use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::management::identity::challenge::solve;
+use crate::management::outgoing::tests::{json, service};
 use crate::store::Role;
 use axum::body::Body;
 use http::header::{
@@ -298,6 +299,53 @@ async fn the_mail_can_be_sent_again() {
     assert!(page.text.contains("The e-mail address is confirmed already."), "{}", page.text);
     assert_eq!(post(&site, "/confirm-again", "", &[]).await.leads_to(), (StatusCode::SEE_OTHER, "login"));
     assert_eq!(links(&site).len(), 2);
+}
+
+#[tokio::test]
+async fn the_widget_of_a_provider_is_shown_and_nothing_else_may_be_loaded_for_it() {
+    let good = r#"{"success":true,"hostname":"any.example","action":"register"}"#;
+    let (url, mut requests) = service(move |_| Some(json(good))).await;
+    for (kind, field, script, element, origin) in [
+        (
+            "hcaptcha",
+            "h-captcha-response",
+            "https://js.hcaptcha.com/1/api.js",
+            "<div class=\"h-captcha\" data-sitekey=\"the &#34;site&#34;\"></div>",
+            "https://*.hcaptcha.com",
+        ),
+        (
+            "turnstile",
+            "cf-turnstile-response",
+            "https://challenges.cloudflare.com/turnstile/v0/api.js",
+            "<div class=\"cf-turnstile\" data-sitekey=\"the &#34;site&#34;\" data-action=\"register\"></div>",
+            "https://challenges.cloudflare.com",
+        ),
+    ] {
+        let site = Site::of(&format!(
+            "[admin]\nauth_per_minute = 1000\n[admin.challenge]\nkind = \"{kind}\"\nsite_key = 'the \"site\"'\n\
+             secret = \"the secret\"\nverify_url = \"{url}\"\n"
+        ))
+        .await;
+        let fields = [("name", "Ada"), ("email", "ada"), ("password", PASSWORD), (field, "a.token")];
+        let refused = post(&site, "/register", "", &fields).await;
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST);
+        for page in [get(&site, "/register", "").await, refused] {
+            assert!(page.text.contains(element), "{}", page.text);
+            assert!(page.text.contains(&format!("<script src=\"{script}\" async defer></script>")));
+            assert!(!page.text.contains("static/register.js"), "our own puzzle is not solved as well");
+            let policy = page.header(CONTENT_SECURITY_POLICY);
+            assert!(policy.starts_with("default-src 'none'; script-src 'self' https://"), "{policy}");
+            assert!(!policy.contains("unsafe") && policy.contains(origin), "{policy}");
+            for scheme in policy.split_whitespace().filter(|source| source.contains("://")) {
+                assert!(scheme.contains("hcaptcha.com") == (kind == "hcaptcha"), "{policy}");
+            }
+        }
+        let elsewhere = get(&site, "/login", "").await;
+        assert!(!elsewhere.header(CONTENT_SECURITY_POLICY).contains("://"), "only where the widget is");
+        let fields = [("name", "Ada"), ("email", EMAIL), ("password", PASSWORD), (field, "a.token")];
+        assert_eq!(post(&site, "/register", "", &fields).await.status, StatusCode::CREATED);
+        assert!(requests.recv().await.unwrap().contains("response=a.token"));
+    }
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ mod marks;
 mod notifications;
 mod summed_place;
 mod sums;
+mod tickets;
 mod usage;
 mod ws_connections;
 
@@ -33,6 +34,7 @@ impl MigratorTrait for Management {
             Box::new(counts::Counts),
             Box::new(mail_tokens::MailTokens),
             Box::new(ws_connections::WsConnections),
+            Box::new(tickets::Tickets),
         ]
     }
 

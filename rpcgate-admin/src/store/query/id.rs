@@ -48,3 +48,15 @@ id! {
     /// The identifier of a notification, a UUID.
     NotificationId
 }
+id! {
+    /// The identifier of a support ticket, a UUID.
+    TicketId
+}
+id! {
+    /// The identifier of a comment on a support ticket, a UUID.
+    TicketCommentId
+}
+id! {
+    /// The identifier of a file that is attached to a support ticket, a UUID.
+    TicketAttachmentId
+}

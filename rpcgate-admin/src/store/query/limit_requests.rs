@@ -2,6 +2,7 @@
 
 use super::changes::{NewChange, record};
 use super::id::{LimitRequestId, UserId};
+use super::ticket_comments;
 use super::users::UnknownName;
 use super::value::{insert_error, moment, tier, time, unreadable};
 use crate::store::entity::limit_requests::{ActiveModel, Column, Entity, Model};
@@ -12,7 +13,10 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::{Condition, Expr};
-use sea_orm::{ColumnTrait, DatabaseConnection, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select};
+use sea_orm::{
+    ColumnTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+    Select,
+};
 use std::fmt;
 use std::str::FromStr;
 use uuid::Uuid;
@@ -133,6 +137,15 @@ impl TryFrom<Model> for LimitRequest {
     }
 }
 
+impl LimitRequest {
+    /// The decision as text for people: the answer to the tickets that are linked to the request.
+    pub fn decision(&self) -> String {
+        let LimitRequest { requested_tier, status, note, .. } = self;
+        let note = note.as_ref().map(|note| format!("\n\n{note}")).unwrap_or_default();
+        format!("The request for the plan {requested_tier} was {status}.{note}")
+    }
+}
+
 /// The newest requests that `select` matches, the newest first.
 async fn newest(
     database: &DatabaseConnection,
@@ -144,6 +157,39 @@ async fn newest(
     newest.all(database).await?.into_iter().map(LimitRequest::try_from).collect()
 }
 
+/// A tenant's pending request.
+pub(super) async fn pending(
+    transaction: &DatabaseTransaction,
+    tenant: TenantId,
+) -> Result<Option<LimitRequest>, StoreError> {
+    let pending = Entity::find()
+        .filter(Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+        .filter(Column::Status.eq(RequestStatus::Pending.name()));
+    pending.one(transaction).await?.map(LimitRequest::try_from).transpose()
+}
+
+/// Adds a request.
+pub(super) async fn insert(
+    transaction: &DatabaseTransaction,
+    request: &LimitRequest,
+) -> Result<(), StoreError> {
+    let row = ActiveModel {
+        id: Set(Uuid::from_u128(request.id.0)),
+        tenant_id: Set(Uuid::from_u128(request.tenant.0)),
+        user_id: Set(Uuid::from_u128(request.user.0)),
+        requested_tier: Set(request.requested_tier.name().into()),
+        reason: Set(request.reason.clone()),
+        status: Set(request.status.name().into()),
+        note: Set(request.note.clone()),
+        created_at: Set(moment(request.created_at)),
+        reviewed_at: Set(request.reviewed_at.map(moment)),
+        reviewer_id: Set(request.reviewer.map(|id| Uuid::from_u128(id.0))),
+    };
+    let done = Entity::insert(row).exec_without_returning(transaction).await;
+    let unique = Some(("tenant_id", "tenant"));
+    done.map(drop).map_err(|error| insert_error(error, "pending limit request", "tenant", unique))
+}
+
 impl Store {
     /// Adds a request. A tenant has at most one pending request.
     ///
@@ -151,24 +197,7 @@ impl Store {
     /// [`StoreError::Taken`] while another request of the tenant is pending, [`StoreError::NotFound`] if the tenant
     /// does not exist, [`StoreError::Unavailable`].
     pub async fn create_limit_request(&self, request: &LimitRequest) -> Result<(), StoreError> {
-        self.write(async |transaction| {
-            let row = ActiveModel {
-                id: Set(Uuid::from_u128(request.id.0)),
-                tenant_id: Set(Uuid::from_u128(request.tenant.0)),
-                user_id: Set(Uuid::from_u128(request.user.0)),
-                requested_tier: Set(request.requested_tier.name().into()),
-                reason: Set(request.reason.clone()),
-                status: Set(request.status.name().into()),
-                note: Set(request.note.clone()),
-                created_at: Set(moment(request.created_at)),
-                reviewed_at: Set(request.reviewed_at.map(moment)),
-                reviewer_id: Set(request.reviewer.map(|id| Uuid::from_u128(id.0))),
-            };
-            let done = Entity::insert(row).exec_without_returning(transaction).await;
-            let unique = Some(("tenant_id", "tenant"));
-            done.map(drop).map_err(|error| insert_error(error, "pending limit request", "tenant", unique))
-        })
-        .await
+        self.write(async |transaction| insert(transaction, request).await).await
     }
 
     /// A tenant's requests, the newest first: the last 1,000.
@@ -216,7 +245,7 @@ impl Store {
     }
 
     /// Decides a request. Approval gives the tenant the requested plan, unless it has a larger one by then, since the
-    /// request may be older than that.
+    /// request may be older than that. Tickets that are linked to the request are answered with the decision.
     ///
     /// # Errors
     /// [`StoreError::NotFound`]; [`StoreError::Decided`] if the request is no longer pending;
@@ -244,6 +273,7 @@ impl Store {
             if !is_decided {
                 return Err(StoreError::Decided("limit request"));
             }
+            ticket_comments::answer_linked(transaction, &request, reviewer, now).await?;
             if verdict == Verdict::Approved {
                 let its = Uuid::from_u128(request.tenant.0);
                 let tenant = tenants::Entity::find_by_id(its).one(transaction).await?;

@@ -48,6 +48,9 @@ mod sweep;
 mod tenants;
 #[cfg(test)]
 mod tests;
+mod ticket_attachments;
+mod ticket_comments;
+mod tickets;
 mod usage;
 mod usage_rows;
 mod users;
@@ -62,7 +65,10 @@ pub use callers::StoredKey;
 pub use digest::Digest;
 pub use email_changes::{EmailChange, EmailChangeOutcome, EmailChanged};
 pub use gateways::{GatewayReport, NodeState};
-pub use id::{InvitationId, LimitRequestId, NotificationId, SessionId, UserId};
+pub use id::{
+    InvitationId, LimitRequestId, NotificationId, SessionId, TicketAttachmentId, TicketCommentId, TicketId,
+    UserId,
+};
 pub use invitations::{Invitation, InvitationAcceptance, InviteOutcome};
 pub use keys::Key;
 pub use limit_requests::{LimitRequest, RequestStatus, Verdict};
@@ -76,4 +82,7 @@ pub use sessions::Session;
 pub use spent::Spent;
 pub use sweep::Swept;
 pub use tenants::{Tenant, TenantChange};
+pub use ticket_attachments::{AttachmentBounds, AttachmentKind, TicketAttachment};
+pub use ticket_comments::TicketComment;
+pub use tickets::{Satisfaction, Ticket, TicketCategory, TicketFilter, TicketLimitRequest, TicketStatus};
 pub use users::{Role, UnknownName, User};

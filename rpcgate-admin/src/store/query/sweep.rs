@@ -2,11 +2,12 @@
 
 use super::removal::{remove, remove_pairs};
 use super::value::moment;
-use super::{attempts, invitations, keys, projects, registrations};
+use super::{attempts, invitations, keys, projects, registrations, ticket_attachments};
 use crate::store::entity::invitations as invited;
 use crate::store::entity::{
     attempts as tries, audit, changes, confirmations, keys as stored_keys, limit_requests, mail_tokens,
     notification_reads, projects as stored_projects, refreshes, sessions, solved,
+    ticket_attachments as attached,
 };
 use crate::store::error::RemovalStopped;
 use crate::store::{Store, StoreError};
@@ -55,11 +56,13 @@ pub struct Swept {
     pub projects: u64,
     /// Requests for another plan that were decided.
     pub limit_requests: u64,
+    /// Files whose upload broke off.
+    pub ticket_attachments: u64,
 }
 
 impl Store {
     /// Removes expired rows: sessions and tokens, attempts that no longer lock anything, used solutions, accounts
-    /// not confirmed within 7 days, audit entries and read marks after 400 days, changes after an hour. The work is
+    /// not confirmed within 7 days, audit entries and read marks after 400 days, changes and broken-off uploads after an hour. The work is
     /// done in small transactions, so that other writes hardly wait; after an error, the finished ones stay.
     ///
     /// Any program may call this at any time; while another program does the work, this one stops.
@@ -105,6 +108,9 @@ impl Store {
         let decided = over(&|now| limit_requests::Column::ReviewedAt.lte(now.saturating_sub(kept)));
         let requests = &mut swept.limit_requests;
         self.remove_all::<limit_requests::Entity>(requests, limit_requests::Column::Id, decided).await?;
+        let broken_off = ticket_attachments::is_broken_off(now);
+        self.remove_all::<attached::Entity>(&mut swept.ticket_attachments, attached::Column::Id, broken_off)
+            .await?;
         let then = Time::from_micros(now.micros().saturating_sub(ENDED_KEPT.as_micros() as u64));
         let ended = keys::ended(then);
         self.remove_all::<stored_keys::Entity>(&mut swept.keys, stored_keys::Column::Id, ended).await?;

@@ -1,7 +1,7 @@
 //! Requests of all tenants for another plan.
 
 use crate::management::action::actor::Actor;
-use crate::management::action::text;
+use crate::management::action::{text, tickets};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{LimitRequest, LimitRequestId, RequestStatus, Verdict};
@@ -21,7 +21,8 @@ pub async fn list(
     Ok(app.store.all_limit_requests(status, before, limit).await?)
 }
 
-/// Decides a request. Approval moves the tenant to the plan, of which gateways are notified.
+/// Decides a request. Approval moves the tenant to the plan, of which gateways are notified. Tickets that are linked to
+/// the request are answered with the decision, and their authors told by mail.
 ///
 /// # Errors
 /// [`ActionError::NotFound`], [`ActionError::Conflict`] for a request that was decided before,
@@ -43,5 +44,10 @@ pub async fn review(
     };
     let tenant = request.map(|request| request.tenant);
     let store = actor.audited_store(&app.store, tenant, (action, id, tier), now);
-    Ok(store.review_limit_request(id, verdict, note.as_deref(), actor.user.id, now).await?)
+    let request = store.review_limit_request(id, verdict, note.as_deref(), actor.user.id, now).await?;
+    let linked = app.store.tickets_of_limit_request(id).await?;
+    for ticket in linked.iter().filter(|ticket| ticket.updated_at == now) {
+        tickets::tell_author(app, ticket, Some(&request.decision()), now).await?;
+    }
+    Ok(request)
 }

@@ -1,5 +1,7 @@
 //! Tests of accounts through the API, and the helpers with which other tests get an account.
 
+mod hosted;
+
 use crate::management::action::accounts::CONFIRMATION_LIFE;
 use crate::management::app_state::tests::{Answer, NOON, Site};
 use crate::management::identity::challenge::{LIFE, solve};

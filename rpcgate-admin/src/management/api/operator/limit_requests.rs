@@ -3,14 +3,13 @@
 use crate::management::action;
 use crate::management::action::actor::Actor;
 use crate::management::api::limit_requests::{LimitRequestJson, RequestStatusJson};
-use crate::management::api::list::{ListPage, Page, PageRequest};
+use crate::management::api::list::{ListPage, Page, PageRequest, time_cursor};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id, Query};
 use crate::store::{self, LimitRequestId};
 use axum::Json;
 use axum::extract::State;
-use rpcgate_core::clock::Time;
 use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -56,15 +55,11 @@ pub async fn list(
     page: PageRequest,
     Query(query): Query<LimitRequestQuery>,
 ) -> Result<ListPage<LimitRequestJson>, ActionError> {
-    let before = page.read(|cursor| {
-        let (at, id) = cursor.split_once('-')?;
-        Some((Time::from_micros(at.parse().ok()?), id.parse().ok()?))
-    })?;
+    let before = page.time_cursor()?;
     let status = query.status.map(Into::into);
     let requests = action::operator::limit_requests::list(&app, status, before, page.limit).await?;
-    let last = requests.last().filter(|_| requests.len() as u64 == page.limit);
-    let next = last.map(|last| format!("{}-{}", last.created_at.micros(), last.id));
-    Ok(page.page(requests, next).map(LimitRequestJson::from))
+    let page = page.cut(requests, |last| time_cursor(last.created_at, last.id));
+    Ok(page.map(LimitRequestJson::from))
 }
 
 /// Decide a request for another plan

@@ -6,6 +6,7 @@ pub mod nodes;
 pub mod plans;
 pub mod quotas;
 pub mod tenants;
+pub mod tickets;
 pub mod users;
 pub mod weights;
 

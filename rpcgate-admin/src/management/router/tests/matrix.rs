@@ -8,8 +8,10 @@ use crate::management::identity::password::Password;
 use crate::management::identity::refresh::{Opaque, OpaqueKind};
 use crate::management::identity::token::Claims;
 use crate::store::{
-    Audit, AuditSubject, Digest, Invitation, InvitationId, InviteOutcome, Key, LimitRequest, LimitRequestId,
-    NotificationId, Project, RequestStatus, Role, Session, SessionId, Tenant, User, UserId, fresh_id,
+    AttachmentBounds, AttachmentKind, Audit, AuditSubject, Digest, Invitation, InvitationId, InviteOutcome,
+    Key, LimitRequest, LimitRequestId, NotificationId, Project, RequestStatus, Role, Session, SessionId,
+    Tenant, Ticket, TicketAttachment, TicketAttachmentId, TicketCategory, TicketFilter, TicketId,
+    TicketStatus, User, UserId, fresh_id,
 };
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -55,6 +57,8 @@ enum Word {
     Colleague,
     Invitation,
     Notification,
+    Ticket,
+    Attachment,
     Chain,
     Method,
     Tier,
@@ -69,6 +73,8 @@ struct Row {
     path: &'static [Word],
     query: &'static [(&'static str, Word)],
     body: Option<fn(&Scene) -> Value>,
+    /// The body of a request that is not JSON.
+    file: Option<&'static str>,
     /// Whether the request changes stored data.
     writes: bool,
     /// Whether the caller's address is confirmed.
@@ -77,7 +83,7 @@ struct Row {
 
 /// An operation that changes nothing.
 fn reads(id: &'static str, roles: Roles, path: &'static [Word]) -> Row {
-    Row { id, roles, path, query: &[], body: None, writes: false, confirmed: true }
+    Row { id, roles, path, query: &[], body: None, file: None, writes: false, confirmed: true }
 }
 
 /// An operation that changes something.
@@ -88,6 +94,10 @@ fn writes(id: &'static str, roles: Roles, path: &'static [Word]) -> Row {
 impl Row {
     fn with(self, body: fn(&Scene) -> Value) -> Row {
         Row { body: Some(body), ..self }
+    }
+
+    fn sending(self, file: &'static str) -> Row {
+        Row { file: Some(file), ..self }
     }
 
     fn asking(self, query: &'static [(&'static str, Word)]) -> Row {
@@ -106,7 +116,8 @@ const KEY: &[(&str, Word)] = &[("key", Word::Key)];
 #[rustfmt::skip]
 fn rows() -> Vec<Row> {
     use Word::{
-        Chain, Colleague, Invitation, Key, LimitRequest, Method, Notification, Oneself, Project, Session, Tenant, Tier,
+        Attachment, Chain, Colleague, Invitation, Key, LimitRequest, Method, Notification, Oneself, Project, Session,
+        Tenant, Ticket, Tier,
     };
     vec![
         // account
@@ -164,6 +175,19 @@ fn rows() -> Vec<Row> {
             .with(|_| json!({"requested_tier": "premium", "reason": "We grow."})),
         reads("list_notifications", MEMBERS, &[]),
         writes("read_notification", MEMBERS, &[Notification]),
+        // support
+        reads("list_tickets", MEMBERS, &[]),
+        writes("create_ticket", ASKERS, &[]).with(|_| json!({
+            "category": "limit_increase", "subject": "More", "text": "We grow.", "requested_tier": "premium"})),
+        reads("get_ticket", MEMBERS, &[Ticket]),
+        writes("close_ticket", ASKERS, &[Ticket]),
+        writes("reopen_ticket", ASKERS, &[Ticket]),
+        writes("rate_ticket", ASKERS, &[Ticket]).with(|_| json!({"rating": 4, "text": "Good."})),
+        reads("list_ticket_comments", MEMBERS, &[Ticket]),
+        writes("create_ticket_comment", ASKERS, &[Ticket]).with(|_| json!({"text": "And this?"})),
+        reads("list_ticket_attachments", MEMBERS, &[Ticket]),
+        writes("create_ticket_attachment", ASKERS, &[Ticket]).sending("a log"),
+        reads("get_ticket_attachment", MEMBERS, &[Ticket, Attachment]),
         // operator
         reads("operator_list_tenants", OPERATORS, &[]),
         writes("operator_update_tenant", OPERATORS, &[Tenant])
@@ -179,6 +203,14 @@ fn rows() -> Vec<Row> {
         reads("operator_list_limit_requests", OPERATORS, &[]),
         writes("operator_review_limit_request", OPERATORS, &[LimitRequest])
             .with(|_| json!({"status": "approved", "note": "Welcome."})),
+        reads("operator_list_tickets", OPERATORS, &[]),
+        reads("operator_get_ticket", OPERATORS, &[Ticket]),
+        writes("operator_update_ticket", OPERATORS, &[Ticket]).with(|_| json!({"status": "closed"})),
+        reads("operator_list_ticket_comments", OPERATORS, &[Ticket]),
+        writes("operator_answer_ticket", OPERATORS, &[Ticket])
+            .with(|_| json!({"text": "This.", "internal": false, "status": "answered"})),
+        reads("operator_list_ticket_attachments", OPERATORS, &[Ticket]),
+        reads("operator_get_ticket_attachment", OPERATORS, &[Ticket, Attachment]),
         reads("operator_get_weight", OPERATORS, &[Chain, Method]),
         writes("operator_put_weight", OPERATORS, &[Chain, Method]).with(|_| json!({"cu": 9})),
         writes("operator_delete_weight", OPERATORS, &[Chain, Method]),
@@ -298,6 +330,8 @@ struct Premises {
     colleague: UserId,
     invitation: InvitationId,
     notification: NotificationId,
+    ticket: TicketId,
+    attachment: TicketAttachmentId,
     /// The token that the mail of the invitation would contain.
     invited: Opaque,
     caller: Caller,
@@ -319,6 +353,8 @@ impl Premises {
             Word::Colleague => self.colleague.to_string(),
             Word::Invitation => self.invitation.to_string(),
             Word::Notification => self.notification.to_string(),
+            Word::Ticket => self.ticket.to_string(),
+            Word::Attachment => self.attachment.to_string(),
             Word::Chain => "eth".into(),
             Word::Method => format!("eth_{}", self.project.0),
             Word::Tier => "standard".into(),
@@ -359,7 +395,7 @@ impl Matrix {
         let router = router(&site.app, &CancellationToken::new());
         let document = site.ask(None, Method::GET, OPENAPI, Body::empty()).await.body;
         let hash = site.app.passwords.hash(Password::new(PASSWORD).unwrap()).await.unwrap();
-        let foreign = premises(&site, &hash, "owner", true, true).await;
+        let foreign = premises(&site, &hash, "owner", true, &[Word::LimitRequest, Word::Ticket]).await;
         Matrix { site, router, document, hash, foreign }
     }
 
@@ -371,8 +407,7 @@ impl Matrix {
     /// visible.
     async fn scene(&self, operation: &Operation, role: &str) -> Scene {
         let Row { path, confirmed, id, .. } = operation.row;
-        let asks = path.contains(&Word::LimitRequest);
-        let own = premises(&self.site, &self.hash, role, confirmed, asks).await;
+        let own = premises(&self.site, &self.hash, role, confirmed, path).await;
         if id == "operator_enable_user" {
             let entry = Audit {
                 tenant: None,
@@ -384,6 +419,10 @@ impl Matrix {
                 detail: String::new(),
             };
             self.site.app.store.disable_account(own.colleague, true, &entry).await.unwrap();
+        }
+        if matches!(id, "reopen_ticket" | "rate_ticket") {
+            let (store, now) = (&self.site.app.store, self.site.app.now());
+            store.close_ticket(own.tenant, own.ticket, now).await.unwrap();
         }
         let mut solution = String::new();
         if id == "register" {
@@ -402,7 +441,7 @@ impl Matrix {
             token,
             path: row.path.iter().map(|word| scene.own.word(*word)).collect(),
             query: row.query.iter().map(|(name, word)| (*name, scene.own.word(*word))).collect(),
-            body: row.body.map(|body| body(scene).to_string()),
+            body: row.body.map(|body| body(scene).to_string()).or_else(|| row.file.map(str::to_owned)),
         }
     }
 
@@ -456,6 +495,12 @@ impl Matrix {
             all += &format!("{projects:?}\n{:?}\n", store.quotas(*tenant).await.unwrap());
             all += &format!("{:?}\n", store.limit_requests(*tenant).await.unwrap());
             all += &format!("{:?}\n", store.members(*tenant).await.unwrap());
+            let tickets = store.tickets(*tenant, TicketFilter::default(), None, 1000).await.unwrap();
+            for ticket in &tickets {
+                all += &format!("{:?}\n", store.all_ticket_comments(ticket.id, None, 1000).await.unwrap());
+                all += &format!("{:?}\n", store.ticket_attachments(*tenant, ticket.id).await.unwrap());
+            }
+            all += &format!("{tickets:?}\n");
             let now = self.site.app.now();
             all += &format!("{:?}\n", store.invitations(*tenant, now).await.unwrap());
             all += &format!("{:?}\n", store.user(user).await.unwrap());
@@ -489,9 +534,9 @@ impl Matrix {
     }
 }
 
-/// A tenant with one of everything, and a caller of `role`, who belongs to it or is an operator; `asks` says whether
-/// a limit request is pending.
-async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, asks: bool) -> Premises {
+/// A tenant with one of everything, and a caller of `role`, who belongs to it or is an operator. A limit request is
+/// pending, and a ticket is written, only if `words` has it.
+async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &[Word]) -> Premises {
     let (app, now) = (&site.app, site.app.now());
     let store = &app.store;
     let tenant = TenantId(fresh_id(now));
@@ -527,7 +572,7 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, asks: bo
     };
     store.create_key(&made, now).await.unwrap();
     let limit_request = LimitRequestId(fresh_id(now));
-    if asks {
+    if words.contains(&Word::LimitRequest) {
         let made = LimitRequest {
             id: limit_request,
             tenant,
@@ -547,6 +592,10 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, asks: bo
     let owner = member(site, tenant, Role::Owner).await;
     let (invitation, invited) = invite(site, tenant, owner).await;
     let notification = notify(site, tenant).await;
+    let (ticket, attachment) = (TicketId(fresh_id(now)), TicketAttachmentId(fresh_id(now)));
+    if words.contains(&Word::Ticket) {
+        write_ticket(site, tenant, colleague, ticket, attachment).await;
+    }
     let premises = Premises {
         tenant,
         project,
@@ -555,6 +604,8 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, asks: bo
         colleague,
         invitation,
         notification,
+        ticket,
+        attachment,
         invited,
         caller,
     };
@@ -567,6 +618,43 @@ async fn notify(site: &Site, tenant: TenantId) -> NotificationId {
     let (usage, now) = (&site.app.usage, site.app.now());
     usage.remind(now.day(), &[(tenant, 5)].into(), &[(tenant, 5)].into(), now).await.unwrap();
     usage.notifications(tenant).await.unwrap()[0].id
+}
+
+/// A ticket by a member, and a file that is attached to it.
+async fn write_ticket(
+    site: &Site,
+    tenant: TenantId,
+    by: UserId,
+    id: TicketId,
+    attachment: TicketAttachmentId,
+) {
+    let (store, now) = (&site.app.store, site.app.now());
+    let ticket = Ticket {
+        id,
+        tenant,
+        user: by,
+        category: TicketCategory::Question,
+        status: TicketStatus::Open,
+        subject: "One".into(),
+        text: "One".into(),
+        limit_request: None,
+        satisfaction: None,
+        created_at: now,
+        updated_at: now,
+        closed_at: None,
+    };
+    store.create_ticket(ticket, None, 1000).await.unwrap();
+    let file = TicketAttachment {
+        id: attachment,
+        ticket: id,
+        user: by,
+        name: "one.txt".into(),
+        kind: AttachmentKind::Text,
+        bytes: 3,
+        created_at: now,
+    };
+    let bounds = AttachmentBounds { per_ticket: 10, bytes_per_tenant: 100 };
+    store.attach(tenant, &file, b"One", bounds, now).await.unwrap();
 }
 
 /// Another member, who has no password.
@@ -824,8 +912,9 @@ async fn a_body_that_does_not_fit_is_refused_with_the_field_that_is_wrong() {
         let scene = matrix.scene(operation, operation.most()).await;
         let valid = matrix.valid(operation, &scene);
         let form: Value = serde_json::from_str(valid.body.as_deref().unwrap()).unwrap();
-        let given: Vec<_> = form.as_object().unwrap().keys().collect();
-        assert_eq!(given, operation.fields.keys().collect::<Vec<_>>(), "{id}: the row gives every field");
+        let given: BTreeSet<_> = form.as_object().unwrap().keys().map(String::as_str).collect();
+        let fields: BTreeSet<_> = operation.fields.keys().map(String::as_str).collect();
+        assert_eq!(given, fields, "{id}: the row gives every field");
         for text in ["", "{", "nonsense", "[]", "\"text\"", "7", "null", "{}x"] {
             let ask = Ask { body: Some(text.into()), ..valid.clone() };
             // Without a body the bearer token identifies the session, and there is none.

@@ -11,6 +11,7 @@ mod notifications;
 mod projects;
 mod sessions;
 mod sweep;
+mod tickets;
 
 use crate::store::site::Site;
 use crate::store::{

@@ -1,0 +1,118 @@
+//! Files that are attached to support tickets of the caller's tenant.
+
+use super::actor::Actor;
+use super::tickets;
+use crate::management::app_state::AppState;
+use crate::management::attachment::{ScanVerdict, UploadPermit, file_name, sniff};
+use crate::management::error::ActionError;
+use crate::store::{
+    AttachmentBounds, StoreError, Ticket, TicketAttachment, TicketAttachmentId, TicketId, fresh_id,
+};
+use bytes::Bytes;
+
+/// Files of a ticket, at most (contract, "Accounts, second factors, money").
+pub const MAX_PER_TICKET: u64 = 10;
+
+/// Seconds after which an upload may be retried while too many others run.
+const RETRY_UPLOAD: u32 = 5;
+
+const UNKNOWN: ActionError = ActionError::NotFound("attachment");
+
+fn bounds(app: &AppState) -> AttachmentBounds {
+    let bytes_per_tenant = app.settings.config.admin.tickets.attachment_bytes;
+    AttachmentBounds { per_ticket: MAX_PER_TICKET, bytes_per_tenant }
+}
+
+/// Checks whether the caller may attach a file to a ticket, before the file is read. The upload ends when the result
+/// is dropped.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for a ticket that is not the tenant's, [`ActionError::Conflict`] if it is closed,
+/// [`ActionError::Full`] if it has 10 files or the tenant's files are too large in all, [`ActionError::TooMany`] while
+/// another upload of the tenant runs, or too many of others.
+pub async fn begin(app: &AppState, actor: &Actor, ticket: TicketId) -> Result<UploadPermit, ActionError> {
+    let tenant = actor.tenant()?;
+    app.store.may_attach(tenant, ticket, bounds(app)).await?;
+    app.uploads.begin(tenant).ok_or(ActionError::TooMany { retry_after: RETRY_UPLOAD })
+}
+
+/// Attaches a file with this `content` to a ticket, under the name that `name` suggests. The check of files, if one is
+/// configured, comes first.
+///
+/// # Errors
+/// Those of [`begin`], [`ActionError::Invalid`] for a file that is empty, of a kind that is not accepted, or refused
+/// by the check, [`ActionError::Unavailable`] if the check fails.
+pub async fn create(
+    app: &AppState,
+    actor: &Actor,
+    ticket: TicketId,
+    name: &str,
+    content: Bytes,
+) -> Result<TicketAttachment, ActionError> {
+    let (tenant, now) = (actor.tenant()?, app.now());
+    if content.is_empty() {
+        return Err(ActionError::Invalid("the file is empty".into()));
+    }
+    let kind = sniff(&content).ok_or_else(|| {
+        let text =
+            "this kind of file is not accepted: send PNG, JPEG, GIF, WebP, PDF, ZIP, gzip or text in UTF-8";
+        ActionError::Invalid(text.into())
+    })?;
+    if let Some(scanner) = &app.scanner {
+        let verdict = scanner.scan(content.clone()).await;
+        match verdict.map_err(|error| ActionError::Unavailable(error.to_string()))? {
+            ScanVerdict::Accepted => {}
+            ScanVerdict::Refused => {
+                return Err(ActionError::Invalid("the check for malware refuses this file".into()));
+            }
+        }
+    }
+    let attachment = TicketAttachment {
+        id: TicketAttachmentId(fresh_id(now)),
+        ticket,
+        user: actor.user.id,
+        name: file_name(name, kind),
+        kind,
+        bytes: content.len() as u64,
+        created_at: now,
+    };
+    let event = ("ticket.file_attached", ticket, attachment.id);
+    let store = actor.audited_store(&app.store, Some(tenant), event, now);
+    store.attach(tenant, &attachment, &content, bounds(app), now).await?;
+    Ok(attachment)
+}
+
+/// The files of a ticket, the oldest first.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for a ticket that is not the tenant's.
+pub async fn list(
+    app: &AppState,
+    actor: &Actor,
+    ticket: TicketId,
+) -> Result<Vec<TicketAttachment>, ActionError> {
+    let Ticket { tenant, id, .. } = tickets::get(app, actor, ticket).await?;
+    Ok(app.store.ticket_attachments(tenant, id).await?)
+}
+
+/// One file of a ticket.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for a ticket that is not the tenant's, or a file that is not the ticket's.
+pub async fn get(
+    app: &AppState,
+    actor: &Actor,
+    ticket: TicketId,
+    id: TicketAttachmentId,
+) -> Result<TicketAttachment, ActionError> {
+    let files = list(app, actor, ticket).await?;
+    files.into_iter().find(|file| file.id == id).ok_or(UNKNOWN)
+}
+
+/// One part of the content of a file, counted from zero. There are [`TicketAttachment::chunks`] of them.
+///
+/// # Errors
+/// [`StoreError`].
+pub async fn part(app: &AppState, file: &TicketAttachment, position: u64) -> Result<Bytes, StoreError> {
+    app.store.attachment_chunk(file, position).await.map(Bytes::from)
+}

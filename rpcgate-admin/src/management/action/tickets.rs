@@ -1,0 +1,198 @@
+//! Support tickets of the caller's tenant.
+
+use super::actor::Actor;
+use super::text;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::identity::role::Permission;
+use crate::management::mail::{self, Mail};
+use crate::store::{
+    LimitRequest, LimitRequestId, RequestStatus, Satisfaction, StoreError, Ticket, TicketCategory,
+    TicketFilter, TicketId, TicketLimitRequest, TicketStatus, fresh_id,
+};
+use rpcgate_core::clock::Time;
+use rpcgate_core::plan::Tier;
+
+const UNKNOWN: ActionError = ActionError::NotFound("ticket");
+
+/// The properties of a new ticket.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewTicket {
+    /// What it is about.
+    pub category: TicketCategory,
+    /// One line.
+    pub subject: String,
+    /// The text.
+    pub text: String,
+    /// The requested plan, for the category `limit_increase`.
+    pub requested_tier: Option<Tier>,
+}
+
+/// Creates a ticket. One of the category `limit_increase` is linked to a request for another plan: to the tenant's
+/// pending one, or to a new one for `requested_tier`, whose reason is the ticket's text.
+///
+/// # Errors
+/// [`ActionError::Forbidden`] if the caller's e-mail address is not confirmed, because answers are mailed;
+/// [`ActionError::Invalid`] for an invalid text, or a plan that is missing or out of place; [`ActionError::Conflict`]
+/// while a request for another plan than `requested_tier` is pending; [`ActionError::Full`] if the tenant has too many
+/// tickets that are not closed.
+pub async fn create(app: &AppState, actor: &Actor, new: NewTicket) -> Result<Ticket, ActionError> {
+    let (tenant, now) = (actor.tenant()?, app.now());
+    if actor.user.confirmed_at.is_none() {
+        return Err(ActionError::Forbidden("confirm your e-mail address before you write a ticket"));
+    }
+    let ticket = Ticket {
+        id: TicketId(fresh_id(now)),
+        tenant,
+        user: actor.user.id,
+        category: new.category,
+        status: TicketStatus::Open,
+        subject: text::name("subject", &new.subject)?,
+        text: text::letter("text", &new.text)?,
+        limit_request: None,
+        satisfaction: None,
+        created_at: now,
+        updated_at: now,
+        closed_at: None,
+    };
+    let request = match (new.category, new.requested_tier) {
+        (TicketCategory::LimitIncrease, Some(tier)) => Some(limit_request(&ticket, tier)),
+        (TicketCategory::LimitIncrease, None) => None,
+        (_, None) => None,
+        (_, Some(_)) => {
+            let text = "`requested_tier` is for tickets of the category `limit_increase`";
+            return Err(ActionError::Invalid(text.into()));
+        }
+    };
+    if new.category == TicketCategory::LimitIncrease && !actor.user.role.allows(Permission::RequestLimits) {
+        return Err(ActionError::Forbidden("your role does not permit this"));
+    }
+    let entry = request.as_ref().map(|request| {
+        actor.entry(Some(tenant), ("limit_request.created", request.id, request.requested_tier), now)
+    });
+    let link = match (&request, &entry) {
+        (Some(request), Some(entry)) => Some(TicketLimitRequest::New(request, entry)),
+        _ if new.category == TicketCategory::LimitIncrease => Some(TicketLimitRequest::Pending),
+        _ => None,
+    };
+    let event = ("ticket.created", ticket.id, ticket.category);
+    let store = actor.audited_store(&app.store, Some(tenant), event, now);
+    let max_open = app.settings.config.admin.tickets.open;
+    match store.create_ticket(ticket, link, max_open).await {
+        Ok(ticket) => Ok(ticket),
+        Err(StoreError::NotFound("pending limit request")) => {
+            let text =
+                "`requested_tier` is missing: no limit request is pending to which the ticket could belong";
+            Err(ActionError::Invalid(text.into()))
+        }
+        Err(StoreError::Taken { what: "pending limit request", .. }) => {
+            Err(ActionError::Conflict("a limit request is pending already"))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The request for `tier` that a ticket makes.
+fn limit_request(ticket: &Ticket, tier: Tier) -> LimitRequest {
+    LimitRequest {
+        id: LimitRequestId(fresh_id(ticket.created_at)),
+        tenant: ticket.tenant,
+        user: ticket.user,
+        requested_tier: tier,
+        reason: ticket.text.chars().take(text::MAX_PROSE).collect(),
+        status: RequestStatus::Pending,
+        note: None,
+        created_at: ticket.created_at,
+        reviewed_at: None,
+        reviewer: None,
+    }
+}
+
+/// The tenant's tickets that `filter` matches, the newest first, starting behind `before` in this order: at most
+/// `limit`.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn list(
+    app: &AppState,
+    actor: &Actor,
+    filter: TicketFilter,
+    before: Option<(Time, TicketId)>,
+    limit: u64,
+) -> Result<Vec<Ticket>, ActionError> {
+    Ok(app.store.tickets(actor.tenant()?, filter, before, limit).await?)
+}
+
+/// One of the tenant's tickets.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for a ticket that is not the tenant's.
+pub async fn get(app: &AppState, actor: &Actor, id: TicketId) -> Result<Ticket, ActionError> {
+    app.store.ticket(actor.tenant()?, id).await?.ok_or(UNKNOWN)
+}
+
+/// Closes a ticket.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for a ticket that is not the tenant's, [`ActionError::Conflict`] if it is closed already.
+pub async fn close(app: &AppState, actor: &Actor, id: TicketId) -> Result<Ticket, ActionError> {
+    let (tenant, now) = (actor.tenant()?, app.now());
+    let store = actor.audited_store(&app.store, Some(tenant), ("ticket.closed", id, ""), now);
+    Ok(store.close_ticket(tenant, id, now).await?)
+}
+
+/// Opens a closed ticket again.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for a ticket that is not the tenant's, [`ActionError::Conflict`] if it is not closed,
+/// [`ActionError::Full`] if the tenant has too many tickets that are not closed.
+pub async fn reopen(app: &AppState, actor: &Actor, id: TicketId) -> Result<Ticket, ActionError> {
+    let (tenant, now) = (actor.tenant()?, app.now());
+    let max_open = app.settings.config.admin.tickets.open;
+    let store = actor.audited_store(&app.store, Some(tenant), ("ticket.reopened", id, ""), now);
+    Ok(store.reopen_ticket(tenant, id, max_open, now).await?)
+}
+
+/// Rates the support on a closed ticket from 1 to 5, once each time that it was closed.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for a ticket that is not the tenant's, [`ActionError::Invalid`] for an invalid rating or
+/// text, [`ActionError::Conflict`] if the ticket is not closed or has been rated already.
+pub async fn rate(
+    app: &AppState,
+    actor: &Actor,
+    id: TicketId,
+    rating: u8,
+    text: Option<&str>,
+) -> Result<Ticket, ActionError> {
+    if !(1..=5).contains(&rating) {
+        return Err(ActionError::Invalid("`rating` must be a whole number from 1 to 5".into()));
+    }
+    let (tenant, now) = (actor.tenant()?, app.now());
+    let text = text.map(|text| text::prose("text", text)).transpose()?;
+    let satisfaction = Satisfaction { rating, text, rated_at: now };
+    let store = actor.audited_store(&app.store, Some(tenant), ("ticket.rated", id, rating), now);
+    Ok(store.rate_ticket(tenant, id, &satisfaction).await?)
+}
+
+/// Mails the author of a ticket that an operator has answered it or, without an `answer`, closed it. An author who has
+/// left the tenant gets no mail.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub(super) async fn tell_author(
+    app: &AppState,
+    ticket: &Ticket,
+    answer: Option<&str>,
+    now: Time,
+) -> Result<(), ActionError> {
+    let author = app.store.member(ticket.tenant, ticket.user).await?;
+    let Some(author) = author.filter(|author| author.confirmed_at.is_some()) else { return Ok(()) };
+    let to = mail::address(&author.email).map_err(|error| ActionError::Broken(error.to_string()))?;
+    let dash_url = &app.settings.dash_url;
+    let mail = match answer {
+        Some(text) => Mail::ticket_answered(to, dash_url, &ticket.subject, text),
+        None => Mail::ticket_closed(to, dash_url, &ticket.subject),
+    };
+    app.mails.send(&mail, now).await.map_err(ActionError::from)
+}

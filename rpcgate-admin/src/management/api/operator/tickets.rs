@@ -1,0 +1,209 @@
+//! Support tickets of all tenants.
+
+use crate::management::action;
+use crate::management::action::actor::Actor;
+use crate::management::api::list::{ListPage, Page, PageRequest, time_cursor};
+use crate::management::api::moment::Moment;
+use crate::management::api::ticket_attachments::{TicketAttachmentJson, download};
+use crate::management::api::ticket_comments::CommentAuthor;
+use crate::management::api::tickets::{TicketCategoryJson, TicketJson, TicketStatusJson};
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Body, Id, Ids, Query};
+use crate::store::{self, TicketAttachmentId, TicketId};
+use axum::Json;
+use axum::extract::State;
+use axum::response::Response;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// The filter of tickets.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+pub struct OperatorTicketQuery {
+    /// Only tickets of this tenant.
+    pub tenant_id: Option<String>,
+    /// Only tickets with this status.
+    pub status: Option<TicketStatusJson>,
+    /// Only tickets of this category.
+    pub category: Option<TicketCategoryJson>,
+}
+
+/// A comment on a ticket, as operators see it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = OperatorTicketComment)]
+pub struct OperatorTicketCommentJson {
+    /// Its identifier.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// Who wrote it.
+    pub author: CommentAuthor,
+    /// The user who wrote it.
+    #[schema(format = "uuid")]
+    pub user_id: String,
+    /// Whether only operators see it.
+    pub internal: bool,
+    /// The text.
+    pub text: String,
+    /// When it was written.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Moment,
+}
+
+impl From<store::TicketComment> for OperatorTicketCommentJson {
+    fn from(comment: store::TicketComment) -> Self {
+        OperatorTicketCommentJson {
+            id: comment.id.to_string(),
+            author: if comment.by_operator { CommentAuthor::Operator } else { CommentAuthor::Member },
+            user_id: comment.user.to_string(),
+            internal: comment.internal,
+            text: comment.text,
+            created_at: comment.created_at.into(),
+        }
+    }
+}
+
+/// A change to a ticket.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OperatorTicketUpdate {
+    /// The new status.
+    pub status: TicketStatusJson,
+}
+
+/// A new comment of an operator.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewOperatorTicketComment {
+    /// The text, at most 5,000 characters.
+    #[schema(min_length = 1, max_length = 5000)]
+    pub text: String,
+    /// Whether only operators see it; false by default.
+    #[serde(default)]
+    pub internal: Option<bool>,
+    /// The status that the ticket gets; `answered` by default. Not for an internal comment.
+    pub status: Option<TicketStatusJson>,
+}
+
+/// List the support tickets of all tenants
+///
+/// The newest first.
+#[utoipa::path(get, path = "/operator/tickets", operation_id = "operator_list_tickets", tag = "operator",
+    params(("tenant_id" = Option<String>, Query, format = "uuid", description = "Only tickets of this tenant."),
+        ("status" = Option<TicketStatusJson>, Query, description = "Only tickets with this status."),
+        ("category" = Option<TicketCategoryJson>, Query, description = "Only tickets of this category."), Page),
+    responses((status = 200, description = "The tickets.", body = [TicketJson])))]
+pub async fn list(
+    State(app): State<Arc<AppState>>,
+    page: PageRequest,
+    Query(query): Query<OperatorTicketQuery>,
+) -> Result<ListPage<TicketJson>, ActionError> {
+    let OperatorTicketQuery { tenant_id, status, category } = query;
+    let tenant = tenant_id.map(|id| id.parse()).transpose();
+    let tenant = tenant.map_err(|_| ActionError::Invalid("`tenant_id` must be a UUID".into()))?;
+    let filter = store::TicketFilter { status: status.map(Into::into), category: category.map(Into::into) };
+    let before = page.time_cursor()?;
+    let tickets = action::operator::tickets::list(&app, tenant, filter, before, page.limit).await?;
+    let page = page.cut(tickets, |last| time_cursor(last.created_at, last.id));
+    Ok(page.map(TicketJson::from))
+}
+
+/// Read a support ticket of any tenant
+#[utoipa::path(get, path = "/operator/tickets/{id}", operation_id = "operator_get_ticket", tag = "operator",
+    params(("id" = String, Path, format = "uuid", description = "The ticket.")),
+    responses((status = 200, description = "The ticket.", body = TicketJson)))]
+pub async fn get(
+    State(app): State<Arc<AppState>>,
+    Id(id): Id<TicketId>,
+) -> Result<Json<TicketJson>, ActionError> {
+    Ok(Json(action::operator::tickets::get(&app, id).await?.into()))
+}
+
+/// Set the status of a support ticket
+///
+/// The author is told by mail if that closes it.
+#[utoipa::path(put, path = "/operator/tickets/{id}", operation_id = "operator_update_ticket", tag = "operator",
+    params(("id" = String, Path, format = "uuid", description = "The ticket.")),
+    request_body = OperatorTicketUpdate,
+    responses((status = 200, description = "The ticket as it is now.", body = TicketJson)))]
+pub async fn update(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<TicketId>,
+    Body(OperatorTicketUpdate { status }): Body<OperatorTicketUpdate>,
+) -> Result<Json<TicketJson>, ActionError> {
+    Ok(Json(action::operator::tickets::update(&app, &actor, id, status.into()).await?.into()))
+}
+
+/// List all comments on a support ticket
+///
+/// The oldest first, with those that only operators see.
+#[utoipa::path(get, path = "/operator/tickets/{id}/comments", operation_id = "operator_list_ticket_comments",
+    tag = "operator",
+    params(Page, ("id" = String, Path, format = "uuid", description = "The ticket.")),
+    responses((status = 200, description = "The comments.", body = [OperatorTicketCommentJson])))]
+pub async fn comments(
+    State(app): State<Arc<AppState>>,
+    page: PageRequest,
+    Id(id): Id<TicketId>,
+) -> Result<ListPage<OperatorTicketCommentJson>, ActionError> {
+    let after = page.time_cursor()?;
+    let comments = action::operator::tickets::comments(&app, id, after, page.limit).await?;
+    let page = page.cut(comments, |last| time_cursor(last.created_at, last.id));
+    Ok(page.map(OperatorTicketCommentJson::from))
+}
+
+/// Answer a support ticket
+///
+/// The author is told by mail. A comment with `internal` is a note that no tenant ever sees.
+#[utoipa::path(post, path = "/operator/tickets/{id}/comments", operation_id = "operator_answer_ticket",
+    tag = "operator",
+    params(("id" = String, Path, format = "uuid", description = "The ticket.")),
+    request_body = NewOperatorTicketComment,
+    responses((status = 201, description = "The comment.", body = OperatorTicketCommentJson),
+        (status = 409, description = "The ticket is closed, or has too many comments.")))]
+pub async fn answer(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<TicketId>,
+    Body(new): Body<NewOperatorTicketComment>,
+) -> Result<(StatusCode, Json<OperatorTicketCommentJson>), ActionError> {
+    let NewOperatorTicketComment { text, internal, status } = new;
+    let (internal, status) = (internal.unwrap_or(false), status.map(Into::into));
+    let answer = action::operator::tickets::TicketAnswer { text, internal, status };
+    let comment = action::operator::tickets::answer(&app, &actor, id, answer).await?;
+    Ok((StatusCode::CREATED, Json(comment.into())))
+}
+
+/// List the files of a support ticket of any tenant
+///
+/// The oldest first.
+#[utoipa::path(get, path = "/operator/tickets/{id}/attachments", operation_id = "operator_list_ticket_attachments",
+    tag = "operator",
+    params(Page, ("id" = String, Path, format = "uuid", description = "The ticket.")),
+    responses((status = 200, description = "The files, without their contents.", body = [TicketAttachmentJson])))]
+pub async fn attachments(
+    State(app): State<Arc<AppState>>,
+    page: PageRequest,
+    Id(id): Id<TicketId>,
+) -> Result<ListPage<TicketAttachmentJson>, ActionError> {
+    let files = action::operator::tickets::attachments(&app, id).await?;
+    page.of(files.into_iter().map(TicketAttachmentJson::from).collect(), false, |one| &one.id)
+}
+
+/// Download a file of a support ticket of any tenant
+///
+/// As a file to save, never to show, with a type from a fixed list.
+#[utoipa::path(get, path = "/operator/tickets/{id}/attachments/{attachment_id}",
+    operation_id = "operator_get_ticket_attachment", tag = "operator",
+    params(("id" = String, Path, format = "uuid", description = "The ticket."),
+        ("attachment_id" = String, Path, format = "uuid", description = "The file.")),
+    responses((status = 200, description = "The file.", content_type = "application/octet-stream", body = Vec<u8>)))]
+pub async fn attachment(
+    State(app): State<Arc<AppState>>,
+    Ids(ticket, id): Ids<TicketId, TicketAttachmentId>,
+) -> Result<Response, ActionError> {
+    let file = action::operator::tickets::attachment(&app, ticket, id).await?;
+    download(app, file).await
+}

@@ -1,0 +1,315 @@
+//! Support tickets.
+
+use super::list::{ListPage, Page, PageRequest, time_cursor};
+use super::moment::Moment;
+use super::tenants::TierJson;
+use crate::management::action;
+use crate::management::action::actor::Actor;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Body, Id, Query};
+use crate::store::{self, TicketId};
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// What a ticket is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = TicketCategory)]
+pub enum TicketCategoryJson {
+    /// A question about the service.
+    Question,
+    /// Something does not work.
+    Problem,
+    /// Bills and payments.
+    Billing,
+    /// The account, its members and their log-ins.
+    Account,
+    /// A request for another plan, which the ticket is linked to.
+    LimitIncrease,
+    /// Anything else.
+    Other,
+}
+
+impl From<store::TicketCategory> for TicketCategoryJson {
+    fn from(category: store::TicketCategory) -> Self {
+        match category {
+            store::TicketCategory::Question => TicketCategoryJson::Question,
+            store::TicketCategory::Problem => TicketCategoryJson::Problem,
+            store::TicketCategory::Billing => TicketCategoryJson::Billing,
+            store::TicketCategory::Account => TicketCategoryJson::Account,
+            store::TicketCategory::LimitIncrease => TicketCategoryJson::LimitIncrease,
+            store::TicketCategory::Other => TicketCategoryJson::Other,
+        }
+    }
+}
+
+impl From<TicketCategoryJson> for store::TicketCategory {
+    fn from(category: TicketCategoryJson) -> Self {
+        match category {
+            TicketCategoryJson::Question => store::TicketCategory::Question,
+            TicketCategoryJson::Problem => store::TicketCategory::Problem,
+            TicketCategoryJson::Billing => store::TicketCategory::Billing,
+            TicketCategoryJson::Account => store::TicketCategory::Account,
+            TicketCategoryJson::LimitIncrease => store::TicketCategory::LimitIncrease,
+            TicketCategoryJson::Other => store::TicketCategory::Other,
+        }
+    }
+}
+
+/// The status of a ticket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = TicketStatus)]
+pub enum TicketStatusJson {
+    /// It waits for the operators of the service.
+    Open,
+    /// It is answered and waits for the tenant.
+    Answered,
+    /// It is done.
+    Closed,
+}
+
+impl From<store::TicketStatus> for TicketStatusJson {
+    fn from(status: store::TicketStatus) -> Self {
+        match status {
+            store::TicketStatus::Open => TicketStatusJson::Open,
+            store::TicketStatus::Answered => TicketStatusJson::Answered,
+            store::TicketStatus::Closed => TicketStatusJson::Closed,
+        }
+    }
+}
+
+impl From<TicketStatusJson> for store::TicketStatus {
+    fn from(status: TicketStatusJson) -> Self {
+        match status {
+            TicketStatusJson::Open => store::TicketStatus::Open,
+            TicketStatusJson::Answered => store::TicketStatus::Answered,
+            TicketStatusJson::Closed => store::TicketStatus::Closed,
+        }
+    }
+}
+
+/// How satisfied the tenant is with the support on a ticket.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = Satisfaction)]
+pub struct SatisfactionJson {
+    /// From 1, very bad, to 5, very good.
+    #[schema(minimum = 1, maximum = 5)]
+    pub rating: u8,
+    /// The reason, or null.
+    pub text: Option<String>,
+    /// When it was given.
+    #[schema(value_type = String, format = DateTime)]
+    pub rated_at: Moment,
+}
+
+/// A support ticket.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = Ticket)]
+pub struct TicketJson {
+    /// Its identifier.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// The tenant whose ticket it is.
+    #[schema(format = "uuid")]
+    pub tenant_id: String,
+    /// The user who wrote it.
+    #[schema(format = "uuid")]
+    pub user_id: String,
+    /// What it is about.
+    pub category: TicketCategoryJson,
+    /// Its status.
+    pub status: TicketStatusJson,
+    /// One line.
+    pub subject: String,
+    /// The text.
+    pub text: String,
+    /// The request for another plan to which it is linked, or null.
+    #[schema(format = "uuid")]
+    pub limit_request_id: Option<String>,
+    /// The tenant's satisfaction, or null.
+    pub csat: Option<SatisfactionJson>,
+    /// When it was created.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Moment,
+    /// When its status, its comments or its files last changed.
+    #[schema(value_type = String, format = DateTime)]
+    pub updated_at: Moment,
+    /// When it was closed, or null.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub closed_at: Option<Moment>,
+}
+
+impl From<store::Ticket> for TicketJson {
+    fn from(ticket: store::Ticket) -> Self {
+        TicketJson {
+            id: ticket.id.to_string(),
+            tenant_id: ticket.tenant.to_string(),
+            user_id: ticket.user.to_string(),
+            category: ticket.category.into(),
+            status: ticket.status.into(),
+            subject: ticket.subject,
+            text: ticket.text,
+            limit_request_id: ticket.limit_request.map(|id| id.to_string()),
+            csat: ticket.satisfaction.map(|satisfaction| SatisfactionJson {
+                rating: satisfaction.rating,
+                text: satisfaction.text,
+                rated_at: satisfaction.rated_at.into(),
+            }),
+            created_at: ticket.created_at.into(),
+            updated_at: ticket.updated_at.into(),
+            closed_at: ticket.closed_at.map(Moment),
+        }
+    }
+}
+
+/// A new ticket.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewTicket)]
+pub struct NewTicketJson {
+    /// What it is about.
+    pub category: TicketCategoryJson,
+    /// One line, at most 200 characters.
+    #[schema(min_length = 1, max_length = 200)]
+    pub subject: String,
+    /// The text, at most 5,000 characters.
+    #[schema(min_length = 1, max_length = 5000)]
+    pub text: String,
+    /// Only for the category `limit_increase`: the requested plan, for which a limit request is made unless one is
+    /// pending already. May be left out while one is pending.
+    pub requested_tier: Option<TierJson>,
+}
+
+/// The filter of tickets.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+pub struct TicketQuery {
+    /// Only tickets with this status.
+    pub status: Option<TicketStatusJson>,
+    /// Only tickets of this category.
+    pub category: Option<TicketCategoryJson>,
+}
+
+impl From<TicketQuery> for store::TicketFilter {
+    fn from(TicketQuery { status, category }: TicketQuery) -> Self {
+        store::TicketFilter { status: status.map(Into::into), category: category.map(Into::into) }
+    }
+}
+
+/// How satisfied the tenant is.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewSatisfaction {
+    /// From 1, very bad, to 5, very good.
+    #[schema(minimum = 1, maximum = 5)]
+    pub rating: u8,
+    /// The reason, at most 2,000 characters.
+    #[schema(min_length = 1, max_length = 2000)]
+    pub text: Option<String>,
+}
+
+/// Write a support ticket
+///
+/// Operators answer, of which its author is told by mail. A tenant can have a limited number of tickets that are not
+/// closed, 50 by default; of its closed tickets the newest 1,000 are kept. A ticket of the category `limit_increase`
+/// is linked to a request for another plan and answered with the decision about it.
+#[utoipa::path(post, path = "/support/tickets", operation_id = "create_ticket", tag = "support",
+    request_body = NewTicketJson,
+    responses((status = 201, description = "The ticket.", body = TicketJson),
+        (status = 403, description = "The role does not permit this, or the e-mail address is not confirmed."),
+        (status = 409, description = "Too many tickets are not closed, or a request for another plan is pending.")))]
+pub async fn create(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Body(new): Body<NewTicketJson>,
+) -> Result<(StatusCode, Json<TicketJson>), ActionError> {
+    let NewTicketJson { category, subject, text, requested_tier } = new;
+    let (category, requested_tier) = (category.into(), requested_tier.map(Into::into));
+    let new = action::tickets::NewTicket { category, subject, text, requested_tier };
+    let ticket = action::tickets::create(&app, &actor, new).await?;
+    Ok((StatusCode::CREATED, Json(ticket.into())))
+}
+
+/// List the support tickets
+///
+/// The newest first.
+#[utoipa::path(get, path = "/support/tickets", operation_id = "list_tickets", tag = "support",
+    params(("status" = Option<TicketStatusJson>, Query, description = "Only tickets with this status."),
+        ("category" = Option<TicketCategoryJson>, Query, description = "Only tickets of this category."), Page),
+    responses((status = 200, description = "The tenant's tickets.", body = [TicketJson])))]
+pub async fn list(
+    State(app): State<Arc<AppState>>,
+    page: PageRequest,
+    actor: Actor,
+    Query(query): Query<TicketQuery>,
+) -> Result<ListPage<TicketJson>, ActionError> {
+    let before = page.time_cursor()?;
+    let tickets = action::tickets::list(&app, &actor, query.into(), before, page.limit).await?;
+    let page = page.cut(tickets, |last| time_cursor(last.created_at, last.id));
+    Ok(page.map(TicketJson::from))
+}
+
+/// Read a support ticket
+#[utoipa::path(get, path = "/support/tickets/{id}", operation_id = "get_ticket", tag = "support",
+    params(("id" = String, Path, format = "uuid", description = "The ticket.")),
+    responses((status = 200, description = "The ticket.", body = TicketJson)))]
+pub async fn get(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<TicketId>,
+) -> Result<Json<TicketJson>, ActionError> {
+    Ok(Json(action::tickets::get(&app, &actor, id).await?.into()))
+}
+
+/// Close a support ticket
+#[utoipa::path(post, path = "/support/tickets/{id}/close", operation_id = "close_ticket", tag = "support",
+    params(("id" = String, Path, format = "uuid", description = "The ticket.")),
+    responses((status = 200, description = "The ticket as it is now.", body = TicketJson),
+        (status = 409, description = "It is closed already.")))]
+pub async fn close(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<TicketId>,
+) -> Result<Json<TicketJson>, ActionError> {
+    Ok(Json(action::tickets::close(&app, &actor, id).await?.into()))
+}
+
+/// Reopen a support ticket
+///
+/// It waits for the operators again.
+#[utoipa::path(post, path = "/support/tickets/{id}/reopen", operation_id = "reopen_ticket", tag = "support",
+    params(("id" = String, Path, format = "uuid", description = "The ticket.")),
+    responses((status = 200, description = "The ticket as it is now.", body = TicketJson),
+        (status = 409, description = "It is not closed, or too many tickets are not.")))]
+pub async fn reopen(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<TicketId>,
+) -> Result<Json<TicketJson>, ActionError> {
+    Ok(Json(action::tickets::reopen(&app, &actor, id).await?.into()))
+}
+
+/// Rate the support on a ticket
+///
+/// Once each time that the ticket was closed. A later rating replaces the previous one.
+#[utoipa::path(post, path = "/support/tickets/{id}/csat", operation_id = "rate_ticket", tag = "support",
+    params(("id" = String, Path, format = "uuid", description = "The ticket.")),
+    request_body = NewSatisfaction,
+    responses((status = 200, description = "The ticket as it is now.", body = TicketJson),
+        (status = 409, description = "It is not closed, or has been rated since it was closed.")))]
+pub async fn rate(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<TicketId>,
+    Body(NewSatisfaction { rating, text }): Body<NewSatisfaction>,
+) -> Result<Json<TicketJson>, ActionError> {
+    Ok(Json(action::tickets::rate(&app, &actor, id, rating, text.as_deref()).await?.into()))
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,274 @@
+//! Tests of support tickets, for clients and operators, and the helpers of the tests of comments and files.
+
+use crate::management::api::accounts::tests::mails;
+use crate::management::api::list::tests::followed;
+use crate::management::app_state::tests::{Site, Visitor};
+use crate::store::{AuditSubject, Role};
+use http::Method;
+use rpcgate_core::plan::Tier;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Status and body of the answer to a request of `visitor`.
+pub(crate) async fn ask(
+    site: &Site,
+    visitor: &Visitor,
+    method: Method,
+    path: &str,
+    body: Value,
+) -> (u16, Value) {
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let answer = site.ask(Some(visitor), method, &format!("/api/v1{path}"), body).await;
+    // Rows of one moment have no order.
+    site.clock.advance(Duration::from_millis(1));
+    (answer.status.as_u16(), told(answer.body))
+}
+
+/// A body as it is or, if it is an error, its text alone.
+pub(crate) fn told(body: Value) -> Value {
+    body.get("error").map(|error| json!({ "error": error })).unwrap_or(body)
+}
+
+pub(crate) async fn get(site: &Site, visitor: &Visitor, path: &str) -> (u16, Value) {
+    ask(site, visitor, Method::GET, path, Value::Null).await
+}
+
+pub(crate) async fn post(site: &Site, visitor: &Visitor, path: &str, body: Value) -> (u16, Value) {
+    ask(site, visitor, Method::POST, path, body).await
+}
+
+fn question() -> Value {
+    json!({"category": "question", "subject": "Where is it?", "text": "I cannot find it."})
+}
+
+/// The path of a new ticket of `visitor`.
+pub(crate) async fn ticket(site: &Site, visitor: &Visitor) -> String {
+    let (status, made) = post(site, visitor, "/support/tickets", question()).await;
+    assert_eq!(status, 201, "{made}");
+    format!("/support/tickets/{}", made["id"].as_str().unwrap())
+}
+
+#[tokio::test]
+async fn a_ticket_is_written_answered_closed_rated_and_reopened() {
+    let site = Site::new().await;
+    let (author, operator) = (site.member(Role::Developer).await, site.operator().await);
+    let tenant = author.user.tenant.unwrap();
+    let (status, first) = post(&site, &author, "/support/tickets", question()).await;
+    let id = first["id"].as_str().unwrap().to_owned();
+    let expected = json!({"id": id, "tenant_id": tenant.to_string(), "user_id": author.user.id.to_string(),
+        "category": "question", "status": "open", "subject": "Where is it?", "text": "I cannot find it.",
+        "limit_request_id": null, "csat": null, "created_at": "2026-12-31T12:00:00Z",
+        "updated_at": "2026-12-31T12:00:00Z", "closed_at": null});
+    assert_eq!((status, first), (201, expected.clone()));
+    let path = format!("/support/tickets/{id}");
+    let colleague = site.visitor(Some(tenant), Role::Viewer).await;
+    assert_eq!(get(&site, &colleague, &path).await, (200, expected.clone()), "every member reads it");
+    assert_eq!(get(&site, &operator, &format!("/operator{}", &path[8..])).await, (200, expected));
+
+    let theirs = format!("/operator/tickets/{id}");
+    let answer = json!({"text": "Below the table."});
+    assert_eq!(post(&site, &operator, &format!("{theirs}/comments"), answer).await.0, 201);
+    assert_eq!(get(&site, &author, &path).await.1["status"], "answered");
+    let [mail] = &mails(&site)[..] else { panic!("there must be one mail") };
+    assert!(mail.contains(&author.user.email) && mail.contains("Below the table."), "{mail}");
+    assert!(mail.contains("Where is it?") && mail.contains("/login"), "{mail}");
+    let thanks = json!({"text": "Thank you."});
+    assert_eq!(post(&site, &author, &format!("{path}/comments"), thanks.clone()).await.0, 201);
+    assert_eq!(get(&site, &author, &path).await.1["status"], "open", "it waits for an operator again");
+
+    let csat = json!({"rating": 5, "text": "Fast."});
+    let early = (409, json!({"error": "the ticket can be rated when it is closed"}));
+    assert_eq!(post(&site, &author, &format!("{path}/csat"), csat.clone()).await, early);
+    let (status, closed) = ask(&site, &operator, Method::PUT, &theirs, json!({"status": "closed"})).await;
+    assert_eq!((status, &closed["status"]), (200, &json!("closed")));
+    assert_eq!(closed["closed_at"], closed["updated_at"]);
+    assert!(mails(&site).last().unwrap().contains("was closed"));
+    let refused = (409, json!({"error": "the ticket is closed: reopen it first"}));
+    assert_eq!(post(&site, &author, &format!("{path}/comments"), thanks).await, refused);
+    let (status, rated) = post(&site, &author, &format!("{path}/csat"), csat.clone()).await;
+    assert_eq!((status, &rated["csat"]["rating"], &rated["csat"]["text"]), (200, &json!(5), &json!("Fast.")));
+    let again = (409, json!({"error": "the ticket has been rated already"}));
+    assert_eq!(post(&site, &author, &format!("{path}/csat"), csat.clone()).await, again);
+
+    let (status, opened) = post(&site, &author, &format!("{path}/reopen"), Value::Null).await;
+    assert_eq!((status, &opened["status"], &opened["closed_at"]), (200, &json!("open"), &Value::Null));
+    let open = (409, json!({"error": "the ticket is not closed"}));
+    assert_eq!(post(&site, &author, &format!("{path}/reopen"), Value::Null).await, open);
+    assert_eq!(post(&site, &author, &format!("{path}/close"), Value::Null).await.0, 200);
+    let twice = (409, json!({"error": "the ticket is closed already"}));
+    assert_eq!(post(&site, &author, &format!("{path}/close"), Value::Null).await, twice);
+    let (status, rated) = post(&site, &author, &format!("{path}/csat"), json!({"rating": 1})).await;
+    assert_eq!((status, &rated["csat"]["rating"], &rated["csat"]["text"]), (200, &json!(1), &Value::Null));
+
+    let entries = site.app.store.audit(AuditSubject::Tenant(tenant), 100).await.unwrap();
+    let actions: Vec<_> = entries.iter().rev().map(|entry| entry.action.as_str()).collect();
+    let expected = [
+        "ticket.created",
+        "ticket.answered",
+        "ticket.commented",
+        "ticket.status_set",
+        "ticket.rated",
+        "ticket.reopened",
+        "ticket.closed",
+        "ticket.rated",
+    ];
+    assert_eq!(actions.into_iter().filter(|a| a.starts_with("ticket")).collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test]
+async fn a_ticket_is_invisible_to_other_tenants() {
+    let site = Site::new().await;
+    let (author, outsider) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
+    let path = ticket(&site, &author).await;
+    let comment = json!({"text": "Mine too?"});
+    assert_eq!(post(&site, &author, &format!("{path}/comments"), comment.clone()).await.0, 201);
+    let missing = (404, json!({"error": "ticket not found"}));
+    for (method, end, body) in [
+        (Method::GET, "", Value::Null),
+        (Method::POST, "/close", Value::Null),
+        (Method::POST, "/reopen", Value::Null),
+        (Method::POST, "/csat", json!({"rating": 3})),
+        (Method::GET, "/comments", Value::Null),
+        (Method::POST, "/comments", comment),
+        (Method::GET, "/attachments", Value::Null),
+        (Method::POST, "/attachments", json!("a text")),
+    ] {
+        let answer = ask(&site, &outsider, method.clone(), &format!("{path}{end}"), body).await;
+        assert_eq!(answer, missing, "{method} {end}");
+    }
+    assert_eq!(get(&site, &outsider, "/support/tickets").await, (200, json!([])));
+    assert_eq!(get(&site, &author, &path).await.1["status"], "open", "nothing has changed");
+}
+
+#[tokio::test]
+async fn tickets_are_listed_by_status_and_category_in_pages() {
+    let site = Site::new().await;
+    let (author, other) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
+    let operator = site.operator().await;
+    let mut paths = Vec::new();
+    for _ in 0..5 {
+        paths.push(ticket(&site, &author).await);
+    }
+    let problem = json!({"category": "problem", "subject": "It fails", "text": "Always."});
+    assert_eq!(post(&site, &author, "/support/tickets", problem).await.0, 201);
+    ticket(&site, &other).await;
+    post(&site, &author, &format!("{}/close", paths[1]), Value::Null).await;
+    let all = followed(&site, &author, "/api/v1/support/tickets", 1_000).await;
+    assert_eq!(all.len(), 6);
+    assert_eq!(all[0]["subject"], "It fails", "the newest first");
+    for limit in [1, 2, 4] {
+        assert_eq!(followed(&site, &author, "/api/v1/support/tickets", limit).await, all, "{limit}");
+    }
+    let count = async |visitor, query: &str| {
+        let (status, found) = get(&site, visitor, query).await;
+        assert_eq!(status, 200, "{query} {found}");
+        found.as_array().unwrap().len()
+    };
+    assert_eq!(count(&author, "/support/tickets?status=closed").await, 1);
+    assert_eq!(count(&author, "/support/tickets?status=open&category=problem").await, 1);
+    assert_eq!(count(&author, "/support/tickets?status=answered").await, 0);
+    assert_eq!(count(&operator, "/operator/tickets").await, 7);
+    assert_eq!(count(&operator, "/operator/tickets?status=open").await, 6);
+    let of_other = format!("/operator/tickets?tenant_id={}", other.user.tenant.unwrap());
+    assert_eq!(count(&operator, &of_other).await, 1);
+    let answer = site
+        .ask(Some(&author), Method::GET, "/api/v1/support/tickets?category=question&limit=2", String::new())
+        .await;
+    let link = answer.headers["link"].to_str().unwrap();
+    assert!(
+        link.starts_with("<?category=question&limit=2&cursor=") && link.ends_with(">; rel=\"next\""),
+        "{link}"
+    );
+    for wrong in ["status=done", "category=gold", "limit=0", "cursor=x", "cursor=7-x", "state=open"] {
+        assert_eq!(get(&site, &author, &format!("/support/tickets?{wrong}")).await.0, 400, "{wrong}");
+    }
+    assert_eq!(get(&site, &operator, "/operator/tickets?tenant_id=x").await.0, 400);
+}
+
+#[tokio::test]
+async fn a_ticket_for_higher_limits_is_linked_to_a_limit_request_and_learns_the_decision() {
+    let site = Site::new().await;
+    let (author, operator) = (site.member(Role::Billing).await, site.operator().await);
+    let wish = |tier: Value| json!({"category": "limit_increase", "subject": "More", "text": "We grow.", "requested_tier": tier});
+    let (status, refused) = post(&site, &author, "/support/tickets", wish(Value::Null)).await;
+    assert_eq!(status, 400);
+    assert!(refused["error"].as_str().unwrap().starts_with("`requested_tier` is missing"), "{refused}");
+    let (status, first) = post(&site, &author, "/support/tickets", wish(json!("premium"))).await;
+    assert_eq!(status, 201, "{first}");
+    let request = &first["limit_request_id"];
+    let (_, requests) = get(&site, &author, "/limit-requests").await;
+    assert_eq!(requests.as_array().unwrap().len(), 1);
+    assert_eq!((&requests[0]["id"], &requests[0]["requested_tier"]), (request, &json!("premium")));
+    assert_eq!((&requests[0]["reason"], &requests[0]["status"]), (&json!("We grow."), &json!("pending")));
+    for tier in [Value::Null, json!("premium")] {
+        let (status, linked) = post(&site, &author, "/support/tickets", wish(tier)).await;
+        assert_eq!((status, &linked["limit_request_id"]), (201, request), "the pending one");
+    }
+    let pending = (409, json!({"error": "a limit request is pending already"}));
+    assert_eq!(post(&site, &author, "/support/tickets", wish(json!("enterprise"))).await, pending);
+    let mut misplaced = question();
+    misplaced["requested_tier"] = json!("premium");
+    let (status, refused) = post(&site, &author, "/support/tickets", misplaced).await;
+    assert_eq!(status, 400);
+    assert_eq!(refused["error"], "`requested_tier` is for tickets of the category `limit_increase`");
+    let (_, tickets) = get(&site, &author, "/support/tickets").await;
+    assert_eq!(tickets.as_array().unwrap().len(), 3, "what is refused leaves no ticket");
+
+    let path = format!("/operator/limit-requests/{}", request.as_str().unwrap());
+    let review = json!({"status": "approved", "note": "Have fun."});
+    assert_eq!(ask(&site, &operator, Method::PUT, &path, review).await.0, 200);
+    let tenant = author.user.tenant.unwrap();
+    assert_eq!(site.app.store.tenant(tenant).await.unwrap().unwrap().tier, Tier::Premium);
+    for ticket in tickets.as_array().unwrap() {
+        let path = format!("/support/tickets/{}", ticket["id"].as_str().unwrap());
+        assert_eq!(get(&site, &author, &path).await.1["status"], "answered");
+        let (_, comments) = get(&site, &author, &format!("{path}/comments")).await;
+        assert_eq!(comments[0]["text"], "The request for the plan premium was approved.\n\nHave fun.");
+    }
+    assert_eq!(mails(&site).len(), 3);
+}
+
+#[tokio::test]
+async fn a_tenant_has_a_bounded_number_of_open_tickets() {
+    let site = Site::of("[admin.tickets]\nopen = 3\n").await;
+    let (author, other) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
+    let first = ticket(&site, &author).await;
+    for _ in 0..2 {
+        ticket(&site, &author).await;
+    }
+    let text = "at most 3 tickets of an organisation are open: close one that is done";
+    let full = (409, json!({ "error": text }));
+    assert_eq!(post(&site, &author, "/support/tickets", question()).await, full);
+    ticket(&site, &other).await;
+    assert_eq!(post(&site, &author, &format!("{first}/close"), Value::Null).await.0, 200);
+    ticket(&site, &author).await;
+    assert_eq!(post(&site, &author, &format!("{first}/reopen"), Value::Null).await, full);
+}
+
+#[tokio::test]
+async fn a_ticket_needs_a_confirmed_author_with_the_role_and_fitting_texts() {
+    let site = Site::new().await;
+    let owner = site.member(Role::Owner).await;
+    for (name, value) in [
+        ("category", json!("gold")),
+        ("subject", json!(" ")),
+        ("subject", json!("a\nb")),
+        ("subject", json!("x".repeat(201))),
+        ("text", json!("")),
+        ("text", json!("x".repeat(5_001))),
+        ("requested_tier", json!("gold")),
+    ] {
+        let mut form = question();
+        form[name] = value.clone();
+        let (status, answer) = post(&site, &owner, "/support/tickets", form).await;
+        assert_eq!(status, 400, "{name} {value}");
+        assert!(answer["error"].as_str().unwrap().contains(&format!("`{name}`")), "{answer}");
+    }
+    let viewer = site.visitor(owner.user.tenant, Role::Viewer).await;
+    assert_eq!(post(&site, &viewer, "/support/tickets", question()).await.0, 403);
+    let path = ticket(&site, &owner).await;
+    assert_eq!(post(&site, &owner, &format!("{path}/close"), Value::Null).await.0, 200);
+    for rating in [0, 6] {
+        assert_eq!(post(&site, &owner, &format!("{path}/csat"), json!({ "rating": rating })).await.0, 400);
+    }
+}

@@ -1,0 +1,136 @@
+//! The names of files. They are for people alone: a file is stored and found by its identifier.
+
+use crate::store::AttachmentKind;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// Characters of a name, at most.
+const MAX_CHARACTERS: usize = 100;
+
+/// The name of a file that has none.
+const UNNAMED: &str = "file";
+
+/// What RFC 5987 requires to be percent-encoded in the value of a parameter.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'!')
+    .remove(b'#')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'+')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'^')
+    .remove(b'_')
+    .remove(b'`')
+    .remove(b'|')
+    .remove(b'~');
+
+/// The extensions that files of a kind may have. The first is added where none of them is given.
+const fn extensions(kind: AttachmentKind) -> &'static [&'static str] {
+    match kind {
+        AttachmentKind::Png => &["png"],
+        AttachmentKind::Jpeg => &["jpg", "jpeg"],
+        AttachmentKind::Gif => &["gif"],
+        AttachmentKind::Webp => &["webp"],
+        AttachmentKind::Pdf => &["pdf"],
+        AttachmentKind::Zip => &["zip"],
+        AttachmentKind::Gzip => &["gz", "tgz"],
+        AttachmentKind::Text => &["txt", "log", "json", "csv", "md", "toml", "yaml", "yml"],
+    }
+}
+
+/// The name under which a file of this `kind` is shown and saved: the last part of `given`, without what could
+/// mislead or harm (control characters, characters that reverse the direction of text, what file systems forbid),
+/// with an extension that belongs to its kind.
+///
+/// ```
+/// use rpcgate_admin::management::attachment::file_name;
+/// use rpcgate_admin::store::AttachmentKind;
+///
+/// assert_eq!(file_name("../../etc/passwd", AttachmentKind::Text), "passwd.txt");
+/// assert_eq!(file_name("C:\\photo.exe", AttachmentKind::Png), "photo.exe.png");
+/// assert_eq!(file_name("report.PDF", AttachmentKind::Pdf), "report.PDF");
+/// ```
+pub fn file_name(given: &str, kind: AttachmentKind) -> String {
+    let last = given.rsplit(['/', '\\']).next().unwrap_or_default();
+    let shown: String = last.chars().filter(|c| !is_invisible(*c)).map(harmless).collect();
+    let name = shown.trim_matches(|c: char| c == '.' || c.is_whitespace());
+    let extension = name.rsplit_once('.').map(|(_, extension)| extension.to_ascii_lowercase());
+    let known = extensions(kind);
+    let fits = extension.as_deref().is_some_and(|extension| known.contains(&extension));
+    let (stem, extension) = match name.rsplit_once('.') {
+        Some((stem, extension)) if fits => (stem, extension),
+        _ => (name, known.first().copied().unwrap_or("bin")),
+    };
+    let stem: String = stem.chars().take(MAX_CHARACTERS - extension.len() - 1).collect();
+    let stem = if stem.is_empty() { UNNAMED } else { &stem };
+    format!("{stem}.{extension}")
+}
+
+/// Characters that are not seen, or that change how the rest is seen.
+fn is_invisible(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+fn harmless(c: char) -> char {
+    if matches!(c, '<' | '>' | ':' | '"' | '|' | '?' | '*') { '_' } else { c }
+}
+
+/// The `Content-Disposition` that makes a browser save a file under `name` (RFC 6266): once in ASCII for clients
+/// that know nothing else, and once in full.
+pub fn disposition(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, ' ' | '-' | '.' | '_');
+    let plain: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+    format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{}", utf8_percent_encode(name, ENCODED))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_name_has_no_folder_and_an_extension_that_belongs_to_its_kind() {
+        for (given, kind, name) in [
+            ("", AttachmentKind::Text, "file.txt"),
+            (" . ", AttachmentKind::Png, "file.png"),
+            (".htaccess", AttachmentKind::Text, "htaccess.txt"),
+            ("a/b\\c.log", AttachmentKind::Text, "c.log"),
+            ("page.html", AttachmentKind::Text, "page.html.txt"),
+            ("archive.tar.gz", AttachmentKind::Gzip, "archive.tar.gz"),
+            ("x.JPEG", AttachmentKind::Jpeg, "x.JPEG"),
+            ("photo\u{202e}gnp.exe", AttachmentKind::Zip, "photognp.exe.zip"),
+            ("a\r\nSet-Cookie: x=1.txt", AttachmentKind::Text, "aSet-Cookie_ x=1.txt"),
+            ("größe?.csv", AttachmentKind::Text, "größe_.csv"),
+            (".png", AttachmentKind::Png, "png.png"),
+        ] {
+            assert_eq!(file_name(given, kind), name, "{given:?}");
+        }
+        let long = file_name(&format!("{}.txt", "ü".repeat(300)), AttachmentKind::Text);
+        assert_eq!(long.chars().count(), MAX_CHARACTERS);
+        assert!(long.ends_with("ü.txt"));
+    }
+
+    #[test]
+    fn the_header_names_the_file_in_ascii_and_in_full() {
+        let header = "attachment; filename=\"gr__e _1_.txt\"; filename*=UTF-8''gr%C3%B6%C3%9Fe%20%281%29.txt";
+        assert_eq!(disposition("größe (1).txt"), header);
+    }
+
+    proptest! {
+        #[test]
+        fn no_name_breaks_the_header_or_leads_elsewhere(given in any::<String>()) {
+            for kind in AttachmentKind::ALL {
+                let name = file_name(&given, kind);
+                prop_assert!(!name.contains(['/', '\\', '"', '\r', '\n', '\0']), "{name:?}");
+                prop_assert!(name.chars().count() <= MAX_CHARACTERS && !name.starts_with('.'));
+                prop_assert_eq!(file_name(&name, kind), name.clone(), "a clean name stays");
+                let header = disposition(&name);
+                prop_assert!(header.bytes().all(|b| (b' '..=b'~').contains(&b)), "{}", header);
+                prop_assert_eq!(header.matches('"').count(), 2);
+                prop_assert!(http::HeaderValue::from_str(&header).is_ok());
+            }
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! Requests to services of others, such as the verifier of a challenge.
+//!
+//! Each request has a connection, a deadline and a bounded answer of its own, and no redirect is followed, so that a
+//! service that fails can neither hold nor mislead us.
+
+use bytes::Bytes;
+use form_urlencoded::Serializer;
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
+use http::uri::Authority;
+use http::{Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::{ClientConfig, RootCertStore, version};
+use rustls_pki_types::ServerName;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_util::task::AbortOnDropHandle;
+
+/// Bytes of an answer, at most.
+const MAX_ANSWER: usize = 64 << 10;
+
+/// Why a service gave no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OutgoingError {
+    /// The URL cannot be called: it is no `https` URL, and no `http` URL of this machine. The text does not repeat it.
+    #[error("must begin with https://, or with http:// and name this machine")]
+    Url,
+    /// TLS cannot be set up.
+    #[error("TLS cannot be set up: {0}")]
+    Tls(#[from] rustls::Error),
+    /// There is no connection, or it broke.
+    #[error("no connection: {0}")]
+    Connect(#[from] io::Error),
+    /// What came is no HTTP answer, or it broke off.
+    #[error("no answer: {0}")]
+    Answer(#[from] hyper::Error),
+    /// The answer is larger than 64 KiB.
+    #[error("the answer is too large")]
+    TooLarge,
+    /// It took too long.
+    #[error("no answer within {0:?}")]
+    Late(Duration),
+}
+
+/// Sends requests to services of others. Clones share the TLS configuration, which trusts the public certificate
+/// authorities.
+#[derive(Clone)]
+pub struct OutgoingClient {
+    tls: TlsConnector,
+}
+
+impl std::fmt::Debug for OutgoingClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OutgoingClient")
+    }
+}
+
+impl OutgoingClient {
+    /// A client without connections.
+    ///
+    /// # Errors
+    /// [`OutgoingError::Tls`].
+    pub fn new() -> Result<Self, OutgoingError> {
+        let roots = RootCertStore::from_iter(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+        // The provider is named here because a library must not depend on the one that its process installed.
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut tls = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&version::TLS13, &version::TLS12])?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(OutgoingClient { tls: TlsConnector::from(Arc::new(tls)) })
+    }
+
+    /// Posts a form to `url`, with further `headers`, and returns the status and the body of the answer, which must
+    /// be complete within `limit`.
+    ///
+    /// # Errors
+    /// [`OutgoingError`]. The service may have acted on the form nevertheless, unless there was no connection.
+    pub async fn post_form(
+        &self,
+        url: &ServiceUrl,
+        headers: HeaderMap,
+        form: &[(&str, &str)],
+        limit: Duration,
+    ) -> Result<(StatusCode, Bytes), OutgoingError> {
+        let body = Serializer::new(String::new()).extend_pairs(form).finish();
+        let mut request =
+            Request::post(url.path.as_str()).body(Full::from(body)).map_err(|_| OutgoingError::Url)?;
+        let own = request.headers_mut();
+        *own = headers;
+        own.insert(HOST, url.host.clone());
+        own.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
+        own.insert(ACCEPT, HeaderValue::from_static("application/json"));
+        let answered = tokio::time::timeout(limit, Box::pin(self.exchange(url, request))).await;
+        answered.map_err(|_| OutgoingError::Late(limit))?
+    }
+
+    async fn exchange(
+        &self,
+        url: &ServiceUrl,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(StatusCode, Bytes), OutgoingError> {
+        let tcp = TcpStream::connect((url.name.as_str(), url.port)).await?;
+        tcp.set_nodelay(true)?;
+        if !url.tls {
+            return send(tcp, request).await;
+        }
+        let name = ServerName::try_from(url.name.clone()).map_err(|_| OutgoingError::Url)?;
+        send(self.tls.connect(name, tcp).await?, request).await
+    }
+}
+
+async fn send<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: S,
+    request: Request<Full<Bytes>>,
+) -> Result<(StatusCode, Bytes), OutgoingError> {
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    // It ends with this request, whose errors tell what went wrong on it.
+    let _connection = AbortOnDropHandle::new(tokio::spawn(async move { drop(connection.await) }));
+    let (head, body) = sender.send_request(request).await?.into_parts();
+    match Limited::new(body, MAX_ANSWER).collect().await {
+        Ok(body) => Ok((head.status, body.to_bytes())),
+        Err(error) if error.is::<LengthLimitError>() => Err(OutgoingError::TooLarge),
+        Err(error) => match error.downcast::<hyper::Error>() {
+            Ok(error) => Err(OutgoingError::Answer(*error)),
+            Err(error) => Err(OutgoingError::Connect(io::Error::other(error))),
+        },
+    }
+}
+
+/// The URL of a service.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ServiceUrl {
+    tls: bool,
+    /// The name or address to connect to, without brackets.
+    name: String,
+    port: u16,
+    /// The `Host` header.
+    host: HeaderValue,
+    /// Path and query.
+    path: String,
+}
+
+impl ServiceUrl {
+    /// Reads a URL. What is sent may be secret, so it must be `https`, except on this machine.
+    ///
+    /// # Errors
+    /// [`OutgoingError::Url`].
+    pub fn parse(url: &str) -> Result<Self, OutgoingError> {
+        let url: Uri = url.parse().map_err(|_| OutgoingError::Url)?;
+        let tls = match url.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            _ => return Err(OutgoingError::Url),
+        };
+        let authority = url.authority().ok_or(OutgoingError::Url)?;
+        let name = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
+        if !tls && !is_this_machine(&name) || authority.as_str().contains('@') {
+            return Err(OutgoingError::Url);
+        }
+        Ok(ServiceUrl {
+            tls,
+            name,
+            port: authority.port_u16().unwrap_or(if tls { 443 } else { 80 }),
+            host: HeaderValue::from_str(Authority::as_str(authority)).map_err(|_| OutgoingError::Url)?,
+            path: url.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
+        })
+    }
+}
+
+fn is_this_machine(name: &str) -> bool {
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse().is_ok_and(|address: std::net::IpAddr| address.is_loopback())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+    /// A service on a socket of this machine, which answers each request with what `answer` makes of its body, or
+    /// never if that is `None`. It reports the requests, each as it came.
+    pub(crate) async fn service(
+        answer: impl Fn(&str) -> Option<String> + Send + 'static,
+    ) -> (String, UnboundedReceiver<String>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/siteverify", listener.local_addr().unwrap());
+        let (report, requests) = unbounded_channel();
+        tokio::spawn(async move {
+            let mut open = Vec::new();
+            while let Ok((mut tcp, _)) = listener.accept().await {
+                let request = read(&mut tcp).await;
+                let reply = answer(request.split_once("\r\n\r\n").unwrap_or_default().1);
+                drop(report.send(request));
+                match reply {
+                    Some(reply) => drop(tcp.write_all(reply.as_bytes()).await),
+                    None => open.push(tcp),
+                }
+            }
+        });
+        (url, requests)
+    }
+
+    /// An answer with this JSON text.
+    pub(crate) fn json(text: &str) -> String {
+        format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{text}",
+            text.len()
+        )
+    }
+
+    async fn read(tcp: &mut TcpStream) -> String {
+        let mut request = Vec::new();
+        loop {
+            let text = String::from_utf8_lossy(&request);
+            if let Some((head, body)) = text.split_once("\r\n\r\n") {
+                let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+                if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
+                    return text.into_owned();
+                }
+            }
+            let mut part = [0; 4_096];
+            let count = tcp.read(&mut part).await.unwrap();
+            if count == 0 {
+                return String::from_utf8_lossy(&request).into_owned();
+            }
+            request.extend_from_slice(&part[..count]);
+        }
+    }
+
+    async fn post(url: &str, limit: Duration) -> Result<(StatusCode, Bytes), OutgoingError> {
+        let mut headers = HeaderMap::new();
+        headers.insert("idempotency-key", HeaderValue::from_static("one"));
+        let url = ServiceUrl::parse(url).unwrap();
+        let form = [("secret", "a b&c"), ("größe", "ü")];
+        OutgoingClient::new().unwrap().post_form(&url, headers, &form, limit).await
+    }
+
+    const SOON: Duration = Duration::from_secs(30);
+
+    #[tokio::test]
+    async fn a_form_arrives_and_its_answer_comes_back() {
+        let (url, mut requests) = service(|_| Some(json("{\"a\":1}"))).await;
+        let (status, body) = post(&format!("{url}?x=1"), SOON).await.unwrap();
+        assert_eq!((status, &body[..]), (StatusCode::OK, &b"{\"a\":1}"[..]));
+        let request = requests.recv().await.unwrap();
+        assert!(request.starts_with("POST /siteverify?x=1 HTTP/1.1\r\n"), "{request}");
+        let host = url.strip_prefix("http://").unwrap().strip_suffix("/siteverify").unwrap();
+        for line in [
+            format!("host: {host}\r\n"),
+            "content-type: application/x-www-form-urlencoded\r\n".into(),
+            "accept: application/json\r\n".into(),
+            "idempotency-key: one\r\n".into(),
+        ] {
+            assert!(request.contains(&line), "{line} in {request}");
+        }
+        assert!(request.ends_with("\r\n\r\nsecret=a+b%26c&gr%C3%B6%C3%9Fe=%C3%BC"), "{request}");
+    }
+
+    #[tokio::test]
+    async fn answers_that_never_come_break_off_or_are_too_large_are_errors() {
+        let (silent, _requests) = service(|_| None).await;
+        let late = post(&silent, Duration::from_millis(50)).await;
+        assert!(matches!(late, Err(OutgoingError::Late(_))), "{late:?}");
+        let (short, _requests) =
+            service(|_| Some("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nhalf".into())).await;
+        let broken = post(&short, SOON).await;
+        assert!(matches!(broken, Err(OutgoingError::Answer(_))), "{broken:?}");
+        let (strange, _requests) = service(|_| Some("220 smtp ready\r\n".into())).await;
+        let strange = post(&strange, SOON).await;
+        assert!(matches!(strange, Err(OutgoingError::Answer(_))), "{strange:?}");
+        let (large, _requests) = service(|_| Some(json(&"x".repeat(MAX_ANSWER + 1)))).await;
+        let large = post(&large, SOON).await;
+        assert!(matches!(large, Err(OutgoingError::TooLarge)), "{large:?}");
+        let (fits, _requests) = service(|_| Some(json(&"x".repeat(MAX_ANSWER)))).await;
+        assert_eq!(post(&fits, SOON).await.unwrap().1.len(), MAX_ANSWER);
+        let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let nobody = post(&format!("http://{nobody}/"), SOON).await;
+        assert!(matches!(nobody, Err(OutgoingError::Connect(_))), "{nobody:?}");
+    }
+
+    #[tokio::test]
+    async fn a_redirect_is_not_followed() {
+        let moved =
+            "HTTP/1.1 307 Temporary Redirect\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n";
+        let (url, _requests) = service(|_| Some(moved.into())).await;
+        assert_eq!(post(&url, SOON).await.unwrap().0, StatusCode::TEMPORARY_REDIRECT);
+    }
+
+    #[tokio::test]
+    async fn a_service_without_a_trusted_certificate_gets_nothing() {
+        let (url, mut requests) = service(|_| Some(json("{}"))).await;
+        let answer = post(&url.replace("http://", "https://"), Duration::from_millis(300)).await;
+        assert!(answer.is_err(), "{answer:?}");
+        assert!(!requests.recv().await.unwrap().contains("secret"));
+    }
+
+    #[test]
+    fn what_may_be_secret_leaves_this_machine_encrypted_alone() {
+        for url in [
+            "https://api.example.com/x?y=1",
+            "https://[2001:db8::1]:8443/",
+            "http://127.0.0.1:9",
+            "http://[::1]/",
+        ] {
+            assert!(ServiceUrl::parse(url).is_ok(), "{url}");
+        }
+        for url in [
+            "http://api.example.com/",
+            "http://10.0.0.1/",
+            "ftp://127.0.0.1/",
+            "/x",
+            "",
+            "https://u:p@a.example/",
+        ] {
+            assert!(matches!(ServiceUrl::parse(url), Err(OutgoingError::Url)), "{url}");
+        }
+    }
+}
