@@ -1,6 +1,10 @@
-//! The errors of actions, and their form for clients: the one place where a status and the body `{"error":
-//! "…"}` are decided (specification, "Errors", "Management API").
+//! The errors of actions, and their form for clients: the one place where the status and the body `{"error": "…",
+//! "code": "…"}` are decided (contract, "Accounts, second factors, money").
+//!
+//! The text is for people and may change. Programs read the code: [`ErrorCode`] lists all, and an error for which a
+//! program should do something else than for others has a code of its own.
 
+use crate::management::identity::challenge::BadSolution;
 use crate::management::identity::limit::TooOften;
 use crate::management::identity::password::PasswordError;
 use crate::management::identity::token::TokenError;
@@ -13,6 +17,7 @@ use http::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
 use rpcgate_core::secret::NoRandomness;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use utoipa::ToSchema;
 
 /// Seconds after which a request may be retried when a service was unreachable.
@@ -20,12 +25,112 @@ const RETRY_UNAVAILABLE: u32 = 5;
 /// Seconds after which a request may be retried when too many passwords are verified or usage queries run.
 const RETRY_BUSY: u32 = 2;
 
+macro_rules! codes {
+    ($(#[doc = $meaning:literal] $code:ident = $status:ident,)*) => {
+        /// What went wrong, for programs: a word that stays the same while texts change.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, ToSchema)]
+        #[serde(rename_all = "snake_case")]
+        pub enum ErrorCode {
+            $(#[doc = $meaning] $code,)*
+        }
+
+        impl ErrorCode {
+            /// All codes.
+            pub const ALL: &[ErrorCode] = &[$(ErrorCode::$code,)*];
+
+            /// The status of an error with this code.
+            pub const fn status(self) -> StatusCode {
+                match self {
+                    $(ErrorCode::$code => StatusCode::$status,)*
+                }
+            }
+
+            /// What it means.
+            pub fn meaning(self) -> &'static str {
+                match self {
+                    $(ErrorCode::$code => $meaning.trim_ascii(),)*
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The request is invalid; `field` names the field or the parameter, if one is wrong.
+    Invalid = BAD_REQUEST,
+    /// The challenge is not solved, has expired, or was used before.
+    ChallengeFailed = BAD_REQUEST,
+    /// The token of a mail is not valid, was used, or has expired.
+    TokenInvalid = BAD_REQUEST,
+    /// There is no valid access token: log in, or refresh the token.
+    Unauthenticated = UNAUTHORIZED,
+    /// The e-mail address or the password is wrong.
+    CredentialsWrong = UNAUTHORIZED,
+    /// The refresh token is not valid or has expired: log in.
+    RefreshTokenInvalid = UNAUTHORIZED,
+    /// The caller may not do this.
+    Forbidden = FORBIDDEN,
+    /// The e-mail address has to be confirmed before.
+    EmailUnconfirmed = FORBIDDEN,
+    /// Too many wrong passwords: the account is locked for a while.
+    AccountLocked = FORBIDDEN,
+    /// An operator has disabled the account.
+    AccountDisabled = FORBIDDEN,
+    /// The current password is wrong.
+    PasswordWrong = FORBIDDEN,
+    /// It does not exist, or belongs to another tenant.
+    NotFound = NOT_FOUND,
+    /// The path has other methods, which `Allow` lists.
+    MethodNotAllowed = METHOD_NOT_ALLOWED,
+    /// The body took too long to arrive.
+    RequestTimeout = REQUEST_TIMEOUT,
+    /// The current state does not allow it.
+    Conflict = CONFLICT,
+    /// The permitted number has been reached.
+    LimitReached = CONFLICT,
+    /// Something else has a value that must be unique.
+    AlreadyExists = CONFLICT,
+    /// It has been decided already.
+    AlreadyDecided = CONFLICT,
+    /// The e-mail address is confirmed already.
+    EmailConfirmed = CONFLICT,
+    /// Another limit request of the tenant is pending.
+    LimitRequestPending = CONFLICT,
+    /// A tenant needs an owner.
+    LastOwner = CONFLICT,
+    /// The body is too large.
+    BodyTooLarge = PAYLOAD_TOO_LARGE,
+    /// Too many requests or attempts: `Retry-After` says when to retry.
+    TooManyRequests = TOO_MANY_REQUESTS,
+    /// An error of the server.
+    Internal = INTERNAL_SERVER_ERROR,
+    /// Something that is needed is unavailable: `Retry-After` says when to retry.
+    Unavailable = SERVICE_UNAVAILABLE,
+    /// The provider of the challenge gives no verdict: `Retry-After` says when to retry.
+    VerifierAway = SERVICE_UNAVAILABLE,
+}
+
 /// Why an action was not done. The displayed text is sent to the client and reveals nothing about the implementation.
 #[derive(Debug, thiserror::Error)]
 pub enum ActionError {
-    /// The request is invalid: 400.
+    /// The request is invalid: 400. A text about a field or a parameter names it in backticks, before anything else
+    /// in backticks.
     #[error("{0}")]
     Invalid(String),
+    /// A field is invalid, whose name is not in the text: 400.
+    #[error("{text}")]
+    InvalidField {
+        /// The field or the parameter.
+        field: Cow<'static, str>,
+        /// What is wrong with it.
+        text: String,
+    },
+    /// The challenge for new accounts was not passed, which the text explains: 400.
+    #[error("{0}")]
+    Challenge(String),
+    /// Any other error, which has a code of its own.
+    #[error("{1}")]
+    Refused(ErrorCode, &'static str),
     /// The client is not authenticated: 401.
     #[error("{0}")]
     Unauthenticated(&'static str),
@@ -79,40 +184,64 @@ pub enum ActionError {
 }
 
 impl ActionError {
+    /// The token of a mail does not work.
+    pub(crate) const BAD_TOKEN: ActionError =
+        ActionError::Refused(ErrorCode::TokenInvalid, "the token is not valid, was used, or has expired");
+
+    /// A `field` that is wrong for the reason `why`, which does not name it.
+    pub fn field(field: &'static str, why: impl ToString) -> Self {
+        ActionError::InvalidField { field: field.into(), text: why.to_string() }
+    }
+
+    /// Its code.
+    pub const fn code(&self) -> ErrorCode {
+        match self {
+            ActionError::Invalid(_) | ActionError::InvalidField { .. } => ErrorCode::Invalid,
+            ActionError::Challenge(_) => ErrorCode::ChallengeFailed,
+            ActionError::Refused(code, _) => *code,
+            ActionError::Unauthenticated(_) => ErrorCode::Unauthenticated,
+            ActionError::Forbidden(_) => ErrorCode::Forbidden,
+            ActionError::NotFound(_) => ErrorCode::NotFound,
+            ActionError::NotAllowed => ErrorCode::MethodNotAllowed,
+            ActionError::TooSlow => ErrorCode::RequestTimeout,
+            ActionError::Conflict(_) => ErrorCode::Conflict,
+            ActionError::Full(_) => ErrorCode::LimitReached,
+            ActionError::Taken { .. } => ErrorCode::AlreadyExists,
+            ActionError::TooLarge | ActionError::LargeFile(_) => ErrorCode::BodyTooLarge,
+            ActionError::VerifierAway(_) => ErrorCode::VerifierAway,
+            ActionError::TooMany { .. } => ErrorCode::TooManyRequests,
+            ActionError::Unavailable(_) => ErrorCode::Unavailable,
+            ActionError::Broken(_) => ErrorCode::Internal,
+        }
+    }
+
     /// The HTTP status.
     pub const fn status(&self) -> StatusCode {
+        self.code().status()
+    }
+
+    /// The field or the parameter that is wrong, if it is one.
+    fn wrong_field(&self) -> Option<&str> {
         match self {
-            ActionError::Invalid(_) => StatusCode::BAD_REQUEST,
-            ActionError::Unauthenticated(_) => StatusCode::UNAUTHORIZED,
-            ActionError::Forbidden(_) => StatusCode::FORBIDDEN,
-            ActionError::NotFound(_) => StatusCode::NOT_FOUND,
-            ActionError::NotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-            ActionError::TooSlow => StatusCode::REQUEST_TIMEOUT,
-            ActionError::Conflict(_) | ActionError::Full(_) | ActionError::Taken { .. } => {
-                StatusCode::CONFLICT
-            }
-            ActionError::TooLarge | ActionError::LargeFile(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            ActionError::TooMany { .. } => StatusCode::TOO_MANY_REQUESTS,
-            ActionError::Unavailable(_) | ActionError::VerifierAway(_) => StatusCode::SERVICE_UNAVAILABLE,
-            ActionError::Broken(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            ActionError::Invalid(text) => text.split('`').nth(1),
+            ActionError::InvalidField { field, .. } => Some(field),
+            _ => None,
         }
     }
 
     /// Headers that go with the status.
     fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        match self {
-            ActionError::Unauthenticated(_) => {
-                headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"rpcgate\""));
-            }
-            ActionError::TooMany { retry_after } => {
-                headers.insert(RETRY_AFTER, HeaderValue::from(*retry_after));
-            }
-            ActionError::Unavailable(_) | ActionError::VerifierAway(_) => {
-                headers.insert(RETRY_AFTER, HeaderValue::from(RETRY_UNAVAILABLE));
-            }
-            _ => {}
+        if self.status() == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"rpcgate\""));
         }
+        let wait = match (self, self.status()) {
+            (ActionError::TooMany { retry_after }, _) => Some(*retry_after),
+            (_, StatusCode::TOO_MANY_REQUESTS) => Some(RETRY_BUSY),
+            (_, StatusCode::SERVICE_UNAVAILABLE) => Some(RETRY_UNAVAILABLE),
+            _ => None,
+        };
+        headers.extend(wait.map(|seconds| (RETRY_AFTER, HeaderValue::from(seconds))));
         headers
     }
 
@@ -137,9 +266,12 @@ impl From<StoreError> for ActionError {
             StoreError::Taken { what, value } => ActionError::Taken { what, value },
             StoreError::Full(why) => ActionError::Full(why),
             StoreError::WrongState(why) => ActionError::Conflict(why),
-            StoreError::Decided(_) => ActionError::Conflict("this has been decided already"),
+            StoreError::Decided(_) => {
+                ActionError::Refused(ErrorCode::AlreadyDecided, "this has been decided already")
+            }
             StoreError::Busy => ActionError::TooMany { retry_after: RETRY_BUSY },
-            StoreError::TooLarge(_) | StoreError::TooWide(_) => ActionError::Invalid(error.to_string()),
+            StoreError::TooLarge(field) => ActionError::field(field, &error),
+            StoreError::TooWide(why) => ActionError::Invalid(why),
             error => ActionError::Broken(error.to_string()),
         }
     }
@@ -151,6 +283,12 @@ impl From<PasswordError> for ActionError {
             PasswordError::Busy => ActionError::TooMany { retry_after: RETRY_BUSY },
             error => ActionError::Broken(error.to_string()),
         }
+    }
+}
+
+impl From<BadSolution> for ActionError {
+    fn from(error: BadSolution) -> Self {
+        ActionError::Challenge(error.to_string())
     }
 }
 
@@ -181,7 +319,7 @@ impl From<TokenRefused> for ActionError {
     fn from(error: TokenRefused) -> Self {
         match error {
             TokenRefused::Undecided(why) => ActionError::VerifierAway(why),
-            error => ActionError::Invalid(error.to_string()),
+            error => ActionError::Challenge(error.to_string()),
         }
     }
 }
@@ -198,49 +336,89 @@ impl From<NoRandomness> for ActionError {
 pub struct ErrorBody {
     /// The error as text for people.
     pub error: String,
+    /// The error as a word for programs.
+    pub code: ErrorCode,
+    /// The field of the body, or the parameter, that is wrong. Left out if the error is about something else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub field: Option<String>,
+}
+
+impl From<&ActionError> for ErrorBody {
+    fn from(error: &ActionError) -> Self {
+        ErrorBody {
+            error: error.to_string(),
+            code: error.code(),
+            field: error.wrong_field().map(str::to_owned),
+        }
+    }
 }
 
 impl IntoResponse for ActionError {
     fn into_response(self) -> Response {
         self.log();
-        (self.status(), self.headers(), Json(ErrorBody { error: self.to_string() })).into_response()
+        (self.status(), self.headers(), Json(ErrorBody::from(&self))).into_response()
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use http_body_util::BodyExt;
+    use serde_json::{Value, json};
 
-    async fn shown(error: ActionError) -> (u16, HeaderMap, String) {
+    /// The body of an error that is not about a field.
+    pub(crate) fn body(code: &str, text: &str) -> Value {
+        json!({ "error": text, "code": code })
+    }
+
+    /// The body of an error about a field.
+    pub(crate) fn body_of_field(field: &str, text: &str) -> Value {
+        json!({ "error": text, "code": "invalid", "field": field })
+    }
+
+    async fn shown(error: ActionError) -> (u16, HeaderMap, Value) {
         let (head, body) = error.into_response().into_parts();
         let body = body.collect().await.unwrap().to_bytes();
-        (head.status.as_u16(), head.headers, String::from_utf8(body.to_vec()).unwrap())
+        (head.status.as_u16(), head.headers, serde_json::from_slice(&body).unwrap())
     }
 
     #[tokio::test]
-    async fn an_error_is_a_status_and_a_text() {
-        for (error, status, text) in [
-            (ActionError::Invalid("`a` is missing".into()), 400, "`a` is missing"),
-            (ActionError::Unauthenticated("log in"), 401, "log in"),
-            (ActionError::Forbidden("no"), 403, "no"),
-            (ActionError::NotFound("project"), 404, "project not found"),
-            (ActionError::NotAllowed, 405, "method not allowed"),
-            (ActionError::TooSlow, 408, "the request took too long to arrive"),
-            (ActionError::Conflict("pending"), 409, "pending"),
-            (ActionError::TooLarge, 413, "the body is larger than 64 KiB"),
-            (ActionError::LargeFile(10 << 20), 413, "the file is larger than 10 MiB"),
-            (ActionError::TooMany { retry_after: 7 }, 429, "too many attempts, try again later"),
-            (ActionError::Unavailable("locked".into()), 503, "service temporarily unavailable"),
+    async fn an_error_is_a_status_a_code_and_a_text() {
+        for (error, status, code, text) in [
+            (ActionError::Invalid("a cursor".into()), 400, "invalid", "a cursor"),
+            (ActionError::Refused(ErrorCode::TokenInvalid, "gone"), 400, "token_invalid", "gone"),
+            (ActionError::Unauthenticated("log in"), 401, "unauthenticated", "log in"),
+            (ActionError::Refused(ErrorCode::CredentialsWrong, "no"), 401, "credentials_wrong", "no"),
+            (ActionError::Forbidden("no"), 403, "forbidden", "no"),
+            (ActionError::NotFound("project"), 404, "not_found", "project not found"),
+            (ActionError::NotAllowed, 405, "method_not_allowed", "method not allowed"),
+            (ActionError::TooSlow, 408, "request_timeout", "the request took too long to arrive"),
+            (ActionError::Conflict("pending"), 409, "conflict", "pending"),
+            (ActionError::TooLarge, 413, "body_too_large", "the body is larger than 64 KiB"),
+            (ActionError::LargeFile(10 << 20), 413, "body_too_large", "the file is larger than 10 MiB"),
             (
                 ActionError::VerifierAway("late".into()),
                 503,
+                "verifier_away",
                 "the challenge cannot be checked at the moment, try again later",
             ),
-            (ActionError::Broken("at the wall".into()), 500, "internal error"),
+            (
+                ActionError::TooMany { retry_after: 7 },
+                429,
+                "too_many_requests",
+                "too many attempts, try again later",
+            ),
+            (
+                ActionError::Unavailable("locked".into()),
+                503,
+                "unavailable",
+                "service temporarily unavailable",
+            ),
+            (ActionError::Broken("at the wall".into()), 500, "internal", "internal error"),
         ] {
-            let (shown_status, headers, body) = shown(error).await;
-            assert_eq!((shown_status, body), (status, format!("{{\"error\":\"{text}\"}}")));
+            let (shown_status, headers, shown_body) = shown(error).await;
+            assert_eq!((shown_status, shown_body), (status, body(code, text)));
             assert_eq!(headers[http::header::CONTENT_TYPE], "application/json");
             assert_eq!(headers.contains_key(WWW_AUTHENTICATE), status == 401);
             let wait = match status {
@@ -253,23 +431,64 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_error_about_a_field_names_it() {
+        for (error, field, text) in [
+            (ActionError::Invalid("`a` is missing".into()), "a", "`a` is missing"),
+            (
+                ActionError::Invalid("unknown field `b`: expected one of `c`, `d`".into()),
+                "b",
+                "unknown field `b`: expected one of `c`, `d`",
+            ),
+            (ActionError::field("password", "too common"), "password", "too common"),
+        ] {
+            let (status, _, shown_body) = shown(error).await;
+            assert_eq!((status, shown_body), (400, body_of_field(field, text)));
+        }
+    }
+
+    #[tokio::test]
+    async fn every_code_has_a_word_a_meaning_and_the_headers_of_its_status() {
+        for code in ErrorCode::ALL {
+            assert!(code.meaning().ends_with('.'), "{code:?}");
+            let (status, headers, body) = shown(ActionError::Refused(*code, "text")).await;
+            assert_eq!(status, code.status().as_u16());
+            assert!(matches!(status, 400..=599), "{code:?}");
+            assert_eq!(serde_json::from_value::<ErrorBody>(body).unwrap().code, *code);
+            assert_eq!(headers.contains_key(RETRY_AFTER), matches!(status, 429 | 503), "{code:?}");
+            assert_eq!(headers.contains_key(WWW_AUTHENTICATE), status == 401, "{code:?}");
+        }
+    }
+
+    #[tokio::test]
     async fn errors_of_the_database_are_not_shown_to_clients() {
         let taken = StoreError::Taken { what: "user", value: "e-mail address" };
-        for (error, status, text) in [
-            (StoreError::Unavailable("disk I/O error".into()), 503, "service temporarily unavailable"),
-            (StoreError::NotFound("key"), 404, "key not found"),
-            (StoreError::Full("at most 2".into()), 409, "at most 2"),
-            (StoreError::WrongState("it is closed"), 409, "it is closed"),
-            (StoreError::Decided("limit request"), 409, "this has been decided already"),
-            (taken, 409, "there is already a user with this e-mail address"),
-            (StoreError::TooWide("ask for less".into()), 400, "ask for less"),
-            (StoreError::Busy, 429, "too many attempts, try again later"),
-            (StoreError::TooLarge("per_day"), 400, "per_day must be at most 9223372036854775807"),
-            (StoreError::Unreadable { what: "tier", value: "gold".into() }, 500, "internal error"),
-            (StoreError::Outdated("rpcgate.db".into()), 500, "internal error"),
+        for (error, status, code, text) in [
+            (
+                StoreError::Unavailable("disk I/O error".into()),
+                503,
+                "unavailable",
+                "service temporarily unavailable",
+            ),
+            (StoreError::NotFound("key"), 404, "not_found", "key not found"),
+            (StoreError::WrongState("closed"), 409, "conflict", "closed"),
+            (StoreError::Full("at most 2".into()), 409, "limit_reached", "at most 2"),
+            (StoreError::Decided("limit request"), 409, "already_decided", "this has been decided already"),
+            (taken, 409, "already_exists", "there is already a user with this e-mail address"),
+            (StoreError::TooWide("ask for less".into()), 400, "invalid", "ask for less"),
+            (StoreError::Busy, 429, "too_many_requests", "too many attempts, try again later"),
+            (
+                StoreError::Unreadable { what: "tier", value: "gold".into() },
+                500,
+                "internal",
+                "internal error",
+            ),
+            (StoreError::Outdated("rpcgate.db".into()), 500, "internal", "internal error"),
         ] {
-            let (shown_status, _, body) = shown(error.into()).await;
-            assert_eq!((shown_status, body), (status, format!("{{\"error\":\"{text}\"}}")));
+            let (shown_status, _, shown_body) = shown(error.into()).await;
+            assert_eq!((shown_status, shown_body), (status, body(code, text)));
         }
+        let (status, _, large) = shown(StoreError::TooLarge("per_day").into()).await;
+        let text = "per_day must be at most 9223372036854775807";
+        assert_eq!((status, large), (400, body_of_field("per_day", text)));
     }
 }

@@ -238,7 +238,10 @@ mod tests {
         assert_eq!(post_of("{\"name\":\"x\"}").await, (StatusCode::OK, "x".into()));
         let (status, body) = post_of("{\"nam\":\"x\"}").await;
         assert_eq!(status, StatusCode::BAD_REQUEST);
-        assert_eq!(body, "{\"error\":\"unknown field `nam`: expected `name`\"}");
+        assert_eq!(
+            body,
+            "{\"error\":\"unknown field `nam`: expected `name`\",\"code\":\"invalid\",\"field\":\"nam\"}"
+        );
     }
 
     #[tokio::test]
@@ -247,8 +250,10 @@ mod tests {
         assert_eq!(fits.len(), MAX_BODY);
         assert_eq!(post_of(fits.clone()).await.0, StatusCode::OK);
         let larger = fits + " ";
-        let refused =
-            (StatusCode::PAYLOAD_TOO_LARGE, "{\"error\":\"the body is larger than 64 KiB\"}".into());
+        let refused = (
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "{\"error\":\"the body is larger than 64 KiB\",\"code\":\"body_too_large\"}".into(),
+        );
         assert_eq!(post_of(larger.clone()).await, refused);
         let unreported = axum::body::Body::new(UnsizedBody(Some(larger.into())));
         assert_eq!(post_of(unreported).await, refused);
@@ -257,7 +262,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_that_never_ends_is_given_up() {
         let endless = axum::body::Body::new(UnsizedBody(None));
-        let refused = "{\"error\":\"the request took too long to arrive\"}".to_owned();
+        let refused =
+            "{\"error\":\"the request took too long to arrive\",\"code\":\"request_timeout\"}".to_owned();
         assert_eq!(post_of(endless).await, (StatusCode::REQUEST_TIMEOUT, refused));
     }
 
@@ -269,7 +275,7 @@ mod tests {
         {
             let (status, body) = get_of(&format!("/projects/{strange}")).await;
             assert_eq!(status, StatusCode::NOT_FOUND, "{strange}");
-            assert!(body.ends_with(" not found\"}"), "{body}");
+            assert!(body.ends_with(" not found\",\"code\":\"not_found\"}"), "{body}");
         }
     }
 

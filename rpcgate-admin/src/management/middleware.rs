@@ -193,7 +193,7 @@ mod tests {
         let site = site().await;
         let (status, headers, body) = call(&site, http::Request::get("/falls")).await;
         assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
-        assert_eq!(body, "{\"error\":\"internal error\"}");
+        assert_eq!(body, "{\"error\":\"internal error\",\"code\":\"internal\"}");
         assert!(headers.contains_key(REQUEST_ID));
     }
 
@@ -203,7 +203,7 @@ mod tests {
         tokio::time::pause();
         let (status, headers, body) = call(&site, http::Request::get("/never")).await;
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(body, "{\"error\":\"service temporarily unavailable\"}");
+        assert_eq!(body, "{\"error\":\"service temporarily unavailable\",\"code\":\"unavailable\"}");
         assert!(headers.contains_key(http::header::RETRY_AFTER));
     }
 

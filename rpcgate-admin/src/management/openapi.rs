@@ -4,7 +4,7 @@
 //! are added by rule instead of being repeated at each.
 
 use crate::management::access::LEAST_ROLE;
-use crate::management::error::ErrorBody;
+use crate::management::error::{ErrorBody, ErrorCode};
 use serde_json::{Map, Value, json};
 use utoipa::openapi::{ComponentsBuilder, Info, OpenApi, OpenApiBuilder, Server};
 
@@ -18,15 +18,19 @@ const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "
 pub fn head(url: &str) -> OpenApi {
     let mut info = Info::new("rpcgate management API", env!("CARGO_PKG_VERSION"));
     info.description = Some(
-        "Accounts, projects, API keys and usage. Every error is a JSON object with the member `error`. Identifiers \
-         are UUIDs, times RFC 3339 in UTC. Lists are paged: `limit` entries per page, and if there are more, the \
+        "Accounts, projects, API keys and usage. Every error is a JSON object with the members `error`, a text for \
+         people, and `code`, a word for programs that `ErrorCode` explains; `field` names the field or the parameter \
+         if one is wrong. After a response with 429 or 503, `Retry-After` is the number of seconds to wait. \
+         Identifiers are UUIDs, times RFC 3339 in UTC. Lists are paged: `limit` entries per page, and if there are more, the \
          `Link` header (`rel=\"next\"`) names the next page."
             .into(),
     );
     OpenApiBuilder::new()
         .info(info)
         .servers(Some([Server::new(url)]))
-        .components(Some(ComponentsBuilder::new().schema_from::<ErrorBody>().build()))
+        .components(Some(
+            ComponentsBuilder::new().schema_from::<ErrorBody>().schema_from::<ErrorCode>().build(),
+        ))
         .build()
 }
 
@@ -40,11 +44,11 @@ pub fn finished(collected: &OpenApi) -> Value {
     }
     document["components"]["securitySchemes"] =
         json!({ SCHEME: { "type": "http", "scheme": "bearer", "bearerFormat": "JWT" } });
+    explain_codes(&mut document["components"]["schemas"]["ErrorCode"]);
     for (path, item) in object(&mut document["paths"]) {
         let has_id = path.contains('{');
-        let is_auth = path.contains("/auth/");
         for (_, operation) in object(item).filter(|(method, _)| METHODS.contains(&method.as_str())) {
-            complete(operation, has_id, is_auth);
+            complete(operation, has_id);
         }
     }
     downgrade(&mut document["paths"]);
@@ -52,12 +56,24 @@ pub fn finished(collected: &OpenApi) -> Value {
     document
 }
 
+/// Adds the meanings of the codes, which a list of words has no place for.
+fn explain_codes(schema: &mut Value) {
+    let word = |code: &ErrorCode| serde_json::to_value(code).unwrap_or_default();
+    let lines = ErrorCode::ALL.iter().map(|code| {
+        let (word, status) = (word(code), code.status().as_u16());
+        format!("- `{}` ({status}): {}", word.as_str().unwrap_or_default(), code.meaning())
+    });
+    let lines: Vec<_> = lines.collect();
+    let description = schema["description"].as_str().unwrap_or_default().to_owned();
+    schema["description"] = format!("{description}\n\n{}", lines.join("\n")).into();
+}
+
 fn object(value: &mut Value) -> impl Iterator<Item = (&String, &mut Value)> {
     value.as_object_mut().into_iter().flatten()
 }
 
 /// Adds the parts that follow from an operation's properties.
-fn complete(operation: &mut Value, has_id: bool, is_auth: bool) {
+fn complete(operation: &mut Value, has_id: bool) {
     let least = operation[LEAST_ROLE].as_str().unwrap_or_default();
     let (needs_token, needs_role) = (least != "none", !matches!(least, "none" | "user"));
     operation["security"] = if needs_token { json!([{ SCHEME: [] }]) } else { json!([]) };
@@ -72,13 +88,13 @@ fn complete(operation: &mut Value, has_id: bool, is_auth: bool) {
         }
     }
     let rules = [
-        (400, has_body || has_query, "The request is invalid: `error` names the field."),
+        (400, has_body || has_query, "The request is invalid: `field` names the field or the parameter."),
         (401, needs_token, "There is no valid token."),
         (403, needs_role, "The caller's role does not permit this."),
         (404, has_id, "It does not exist, or belongs to another tenant."),
         (408, has_body, "The body took too long to arrive."),
         (413, has_body, "The body is larger than 64 KiB."),
-        (429, is_auth, "Too many attempts: `Retry-After` says when to retry."),
+        (429, true, "Too many requests or attempts: `Retry-After` says when to retry."),
         (503, true, "A database is unreachable: `Retry-After` says when to retry."),
     ];
     for (status, _, description) in rules.into_iter().filter(|(_, holds, _)| *holds) {
@@ -95,6 +111,12 @@ fn complete(operation: &mut Value, has_id: bool, is_auth: bool) {
         if status.starts_with(['4', '5']) && answer.get("content").is_none() {
             answer["content"] =
                 json!({ "application/json": { "schema": { "$ref": "#/components/schemas/Error" } } });
+        }
+        if matches!(status.as_str(), "429" | "503") && answer["headers"].get("Retry-After").is_none() {
+            answer["headers"]["Retry-After"] = json!({
+                "description": "Seconds after which the request may be retried.",
+                "schema": { "type": "integer", "minimum": 0 },
+            });
         }
     }
 }
@@ -231,13 +253,13 @@ mod tests {
     fn rules_for_bodies_and_usage_parameters_are_applied() {
         let query = json!({ "name": "from", "in": "query" });
         let mut usage = json!({ "tags": ["usage"], "parameters": [query, { "name": "id", "in": "path" }] });
-        complete(&mut usage, false, false);
+        complete(&mut usage, false);
         assert_eq!(
             usage["parameters"],
             json!([{ "name": "from", "in": "query", "allowEmptyValue": true }, { "name": "id", "in": "path" }])
         );
         let mut other = json!({ "tags": ["operator"], "parameters": [query], "requestBody": {} });
-        complete(&mut other, false, false);
+        complete(&mut other, false);
         assert_eq!(other["parameters"], json!([query]));
         for (operation, has_body) in [(usage, false), (other, true)] {
             for status in ["408", "413"] {

@@ -23,8 +23,8 @@ const SCRAPERS: usize = 16;
 const BACKLOG: u32 = 1_024;
 /// The whole response to a connection beyond the limit.
 const FULL: &[u8] =
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: 43\r\n\
-    retry-after: 1\r\nconnection: close\r\n\r\n{\"error\":\"service temporarily unavailable\"}";
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\ncontent-length: 64\r\n\
+    retry-after: 1\r\nconnection: close\r\n\r\n{\"error\":\"service temporarily unavailable\",\"code\":\"unavailable\"}";
 
 /// The running management API. Dropping it stops it at once.
 #[derive(Debug)]

@@ -91,5 +91,8 @@ async fn a_tenant_is_notified_once_of_its_daily_requests_and_of_a_spike_at_any_g
     assert_eq!(owner.shown("/notifications").await[0], read.json());
     assert_eq!(outsider.shown("/notifications").await, json!([]));
     let refused = outsider.ask("POST", &path, None).await;
-    assert_eq!((refused.status, refused.json()), (404, json!({ "error": "notification not found" })));
+    assert_eq!(
+        (refused.status, refused.json()),
+        (404, json!({ "error": "notification not found", "code": "not_found" }))
+    );
 }

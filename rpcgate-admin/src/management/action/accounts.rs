@@ -7,7 +7,7 @@ use super::sessions::limit_attempts;
 use super::{audit, emails, text};
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
-use crate::management::error::ActionError;
+use crate::management::error::{ActionError, ErrorCode};
 use crate::management::extract::Client;
 use crate::management::identity::challenge::{Challenge, Solved};
 use crate::management::identity::password::Typed;
@@ -28,8 +28,8 @@ use tracing::Instrument;
 /// How long a link that confirms an address is valid.
 pub const CONFIRMATION_LIFE: Duration = Duration::from_secs(24 * 3_600);
 
-const CONFIRMED: &str = "the e-mail address is confirmed already";
-const BAD_TOKEN: &str = "the token is not valid, was used, or has expired";
+const CONFIRMED: ActionError =
+    ActionError::Refused(ErrorCode::EmailConfirmed, "the e-mail address is confirmed already");
 
 /// The data of a registration.
 #[derive(Clone, Debug)]
@@ -51,10 +51,6 @@ pub struct Applicant {
     pub email: Address,
     /// The name.
     pub name: String,
-}
-
-fn invalid(why: &(impl ToString + ?Sized)) -> ActionError {
-    ActionError::Invalid(why.to_string())
 }
 
 /// What a client must solve to register.
@@ -87,7 +83,7 @@ pub fn challenge(app: &AppState) -> Result<PosedChallenge, ActionError> {
 /// Checks the solution of a challenge, which a client at `address` sent.
 async fn solved(app: &AppState, solution: &str, address: IpAddr, now: Time) -> Result<Solved, ActionError> {
     match &app.verifier {
-        None => app.challenges.check(solution, now).map_err(|error| invalid(&error)),
+        None => Ok(app.challenges.check(solution, now)?),
         Some(verifier) => Ok(verifier.check(solution, address, now).await?),
     }
 }
@@ -98,8 +94,9 @@ async fn solved(app: &AppState, solution: &str, address: IpAddr, now: Time) -> R
 ///
 /// # Errors
 /// [`ActionError::TooMany`] after too many attempts from one client address, or while too many passwords are being
-/// hashed; [`ActionError::Invalid`] says what is wrong with the application; [`ActionError::VerifierAway`] if the
-/// provider of the challenge gives no verdict; [`ActionError::Unavailable`].
+/// hashed; [`ActionError::InvalidField`] says what is wrong with the application, [`ActionError::Challenge`] with the
+/// solution of the challenge; [`ActionError::VerifierAway`] if the provider of the challenge gives no verdict;
+/// [`ActionError::Unavailable`].
 pub async fn register(
     app: &Arc<AppState>,
     application: Application,
@@ -107,9 +104,9 @@ pub async fn register(
 ) -> Result<Applicant, ActionError> {
     app.admit_attempt(client.address).await?;
     let now = app.now();
-    let email = mail::address(&application.email).map_err(|error| invalid(&error))?;
+    let email = mail::address(&application.email).map_err(|error| ActionError::field("email", error))?;
     let name = text::line("name", &application.name)?;
-    let password = application.password.choose().map_err(|error| invalid(&error))?;
+    let password = application.password.choose().map_err(|error| ActionError::field("password", error))?;
     let solved = solved(app, &application.challenge, client.address, now).await?;
     let password = app.passwords.hash(password).await?;
     let token = Opaque::make(OpaqueKind::Confirmation)?;
@@ -158,7 +155,8 @@ pub async fn register(
             Registered::Done => confirmation(&app, email, &token),
             Registered::AddressTaken => Mail::registered_already(email, &app.settings.dash_url),
             Registered::SolutionUsed => {
-                return Err(invalid("the challenge's solution was used before, ask for a new challenge"));
+                let used = "the challenge's solution was used before, ask for a new challenge";
+                return Err(ActionError::Challenge(used.into()));
             }
         };
         app.mails.send(&mail, now).await.map_err(ActionError::from)
@@ -176,7 +174,7 @@ fn confirmation(app: &AppState, email: Address, token: &Opaque) -> Mail {
 /// no address is flooded with mails.
 ///
 /// # Errors
-/// [`ActionError::Conflict`] if the address is confirmed, [`ActionError::TooMany`], [`ActionError::Unavailable`].
+/// [`ErrorCode::EmailConfirmed`] if the address is confirmed, [`ActionError::TooMany`], [`ActionError::Unavailable`].
 pub async fn confirm_again(
     app: &Arc<AppState>,
     session: &AuthSession,
@@ -185,14 +183,14 @@ pub async fn confirm_again(
     let now = app.now();
     let user = &session.user;
     if user.confirmed_at.is_some() {
-        return Err(ActionError::Conflict(CONFIRMED));
+        return Err(CONFIRMED);
     }
     let email = mail::address(&user.email).map_err(|error| ActionError::Broken(error.to_string()))?;
     limit_attempts(app, AttemptKind::Confirmations(&user.email), now).await?;
     let token = Opaque::make(OpaqueKind::Confirmation)?;
     let expires_at = now.plus(CONFIRMATION_LIFE);
     if !app.store.renew_confirmation(user.id, &Digest(token.hash().0), expires_at).await? {
-        return Err(ActionError::Conflict(CONFIRMED));
+        return Err(CONFIRMED);
     }
     let entry = audit::entry(session, client, "account.confirmation_renewed", user.id.to_string(), now);
     app.store.note(&entry).await?;
@@ -220,7 +218,8 @@ pub async fn needs_password(
 /// person who reads the mails may not be the one who registered.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] for a token that is unknown or has expired, or for a password that is too weak;
+/// [`ErrorCode::TokenInvalid`] for a token that is unknown or has expired, [`ActionError::InvalidField`] for a
+/// password that is too weak;
 /// [`ActionError::TooMany`] after too many attempts with a password from one client address, or while too many
 /// passwords are being hashed; [`ActionError::Taken`] if another account has the new address by now;
 /// [`ActionError::Unavailable`].
@@ -233,16 +232,18 @@ pub async fn confirm(
     if emails::is_change(token) {
         return match password {
             None => emails::apply_change(app, token, client).await,
-            Some(_) => Err(invalid("`password` is for the confirmation of a new account")),
+            Some(_) => {
+                Err(ActionError::Invalid("`password` is for the confirmation of a new account".into()))
+            }
         };
     }
-    let hash = OpaqueHash::of(OpaqueKind::Confirmation, token).ok_or_else(|| invalid(BAD_TOKEN))?;
+    let hash = OpaqueHash::of(OpaqueKind::Confirmation, token).ok_or(ActionError::BAD_TOKEN)?;
     let now = app.now();
     let password = match password {
         None => None,
         Some(typed) => {
             app.admit_attempt(client.address).await?;
-            let chosen = typed.choose().map_err(|error| invalid(&error))?;
+            let chosen = typed.choose().map_err(|error| ActionError::field("password", error))?;
             Some(app.passwords.hash(chosen).await?)
         }
     };
@@ -256,5 +257,5 @@ pub async fn confirm(
         detail: String::new(),
     };
     let confirmed = app.store.confirm(&Digest(hash.0), password.as_deref(), &entry, now).await?;
-    confirmed.map(drop).ok_or_else(|| invalid(BAD_TOKEN))
+    confirmed.map(drop).ok_or(ActionError::BAD_TOKEN)
 }

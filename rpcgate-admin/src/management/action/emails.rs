@@ -8,7 +8,7 @@ use super::me::check_password;
 use super::sessions::limit_attempts;
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
-use crate::management::error::ActionError;
+use crate::management::error::{ActionError, ErrorCode};
 use crate::management::extract::Client;
 use crate::management::identity::password::Typed;
 use crate::management::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
@@ -21,12 +21,6 @@ use tracing::Instrument;
 /// How long a link that confirms a new address is valid.
 pub const EMAIL_CHANGE_LIFE: Duration = Duration::from_secs(24 * 3_600);
 
-const BAD_TOKEN: &str = "the token is not valid, was used, or has expired";
-
-fn invalid(why: &(impl ToString + ?Sized)) -> ActionError {
-    ActionError::Invalid(why.to_string())
-}
-
 fn stored(email: &str) -> Result<Address, ActionError> {
     mail::address(email).map_err(|error| ActionError::Broken(error.to_string()))
 }
@@ -35,8 +29,8 @@ fn stored(email: &str) -> Result<Address, ActionError> {
 /// the client disconnects.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] for an invalid or unchanged address; [`ActionError::Forbidden`] if the current address is
-/// not confirmed, if the password is wrong, or after too many wrong ones; [`ActionError::TooMany`] after too many
+/// [`ActionError::InvalidField`] for an invalid or unchanged address; [`ErrorCode::EmailUnconfirmed`] if the current
+/// address is not confirmed; [`ErrorCode::PasswordWrong`], or [`ErrorCode::AccountLocked`] after too many wrong ones; [`ActionError::TooMany`] after too many
 /// mails, or while too many passwords are being verified; [`ActionError::Unavailable`].
 pub async fn request(
     app: &Arc<AppState>,
@@ -45,13 +39,14 @@ pub async fn request(
     password: Typed,
     client: &Client,
 ) -> Result<Address, ActionError> {
-    let email = mail::address(email).map_err(|error| invalid(&error))?;
+    let email = mail::address(email).map_err(|error| ActionError::field("email", error))?;
     let (user, now) = (&session.user, app.now());
     if user.confirmed_at.is_none() {
-        return Err(ActionError::Forbidden("confirm your e-mail address before you change it"));
+        let text = "confirm your e-mail address before you change it";
+        return Err(ActionError::Refused(ErrorCode::EmailUnconfirmed, text));
     }
     if email.as_str() == user.email {
-        return Err(invalid("this is your e-mail address already"));
+        return Err(ActionError::field("email", "this is your e-mail address already"));
     }
     let before = stored(&user.email)?;
     check_password(app, session, password, client, now).await?;
@@ -91,18 +86,18 @@ pub(super) fn is_change(token: &str) -> bool {
 /// Changes the account of `token` to the address to which the token was mailed, and informs the previous address.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] for a token that is unknown or has expired; [`ActionError::Taken`] if another account has
+/// [`ErrorCode::TokenInvalid`] for a token that is unknown or has expired; [`ActionError::Taken`] if another account has
 /// the address by now; [`ActionError::Unavailable`].
 pub(super) async fn apply_change(
     app: &Arc<AppState>,
     token: &str,
     client: &Client,
 ) -> Result<(), ActionError> {
-    let hash = OpaqueHash::of(OpaqueKind::EmailChange, token).ok_or_else(|| invalid(BAD_TOKEN))?;
+    let hash = OpaqueHash::of(OpaqueKind::EmailChange, token).ok_or(ActionError::BAD_TOKEN)?;
     let (hash, now) = (Digest(hash.0), app.now());
     // Everyone can send any token, so an unknown one must not take a place in the queue of writers.
     if !app.store.is_mailed(Purpose::EmailChange, &hash, now).await? {
-        return Err(invalid(BAD_TOKEN));
+        return Err(ActionError::BAD_TOKEN);
     }
     let entry = Audit {
         tenant: None,
@@ -113,7 +108,7 @@ pub(super) async fn apply_change(
         at: now,
         detail: String::new(),
     };
-    let changed = app.store.change_email(&hash, &entry, now).await?.ok_or_else(|| invalid(BAD_TOKEN))?;
+    let changed = app.store.change_email(&hash, &entry, now).await?.ok_or(ActionError::BAD_TOKEN)?;
     let notice = Mail::email_changed(stored(&changed.before)?, &stored(&changed.user.email)?);
     app.mails.send(&notice, now).await.map_err(ActionError::from)
 }

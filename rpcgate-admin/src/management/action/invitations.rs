@@ -10,7 +10,7 @@ use super::sessions::limit_attempts;
 use super::tenants::own_tenant;
 use super::text;
 use crate::management::app_state::AppState;
-use crate::management::error::ActionError;
+use crate::management::error::{ActionError, ErrorCode};
 use crate::management::extract::Client;
 use crate::management::identity::password::Typed;
 use crate::management::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
@@ -30,12 +30,7 @@ pub const LIFE: Duration = Duration::from_secs(7 * 86_400);
 /// The page below the dashboard to which an invitation's link leads; `?token=…` follows.
 pub const MAIL_PATH: &str = "/invitation";
 
-const BAD_TOKEN: &str = "the token is not valid, was used, or has expired";
 const MEMBER: ActionError = ActionError::Taken { what: "member", value: "e-mail address" };
-
-fn invalid(why: &(impl ToString + ?Sized)) -> ActionError {
-    ActionError::Invalid(why.to_string())
-}
 
 /// The open invitations of the caller's tenant, oldest first.
 ///
@@ -49,8 +44,9 @@ pub async fn list(app: &AppState, actor: &Actor, tenant: TenantId) -> Result<Vec
 /// invitation of the same address becomes invalid. Once begun, the work is finished even if the client disconnects.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] for another tenant; [`ActionError::Forbidden`] if the caller's role does not permit it,
-/// or if the caller's own address, which the mail names, is not confirmed; [`ActionError::Invalid`] for an invalid
+/// [`ActionError::NotFound`] for another tenant; [`ActionError::Forbidden`] if the caller's role does not permit it;
+/// [`ErrorCode::EmailUnconfirmed`] if the caller's own address, which the mail names, is not confirmed;
+/// [`ActionError::InvalidField`] for an invalid
 /// address; [`ActionError::Taken`] for a member's address; [`ActionError::Conflict`] if there are too many;
 /// [`ActionError::TooMany`] after too many attempts from one client, or mails to one address;
 /// [`ActionError::Unavailable`].
@@ -64,10 +60,11 @@ pub async fn invite(
     let tenant = own_tenant(actor, tenant)?;
     app.admit_attempt(actor.address).await?;
     if actor.user.confirmed_at.is_none() {
-        return Err(ActionError::Forbidden("confirm your e-mail address before you invite somebody"));
+        let text = "confirm your e-mail address before you invite somebody";
+        return Err(ActionError::Refused(ErrorCode::EmailUnconfirmed, text));
     }
     let now = app.now();
-    let email = mail::address(email).map_err(|error| invalid(&error))?;
+    let email = mail::address(email).map_err(|error| ActionError::field("email", error))?;
     let inviter = mail::address(&actor.user.email).map_err(|error| ActionError::Broken(error.to_string()))?;
     limit_attempts(app, AttemptKind::Invitations(&email.to_string(), tenant), now).await?;
     let token = Opaque::make(OpaqueKind::Invitation)?;
@@ -123,8 +120,8 @@ pub async fn withdraw(
 ///
 /// # Errors
 /// [`ActionError::TooMany`] after too many attempts from one client, or while too many passwords are being hashed;
-/// [`ActionError::Invalid`] says what is wrong with the name or the password, or that the token is unknown or has
-/// expired; [`ActionError::Taken`] if the address has an account by now; [`ActionError::Unavailable`].
+/// [`ActionError::Invalid`] says what is wrong with the name or the password; [`ErrorCode::TokenInvalid`] if the token
+/// is unknown or has expired; [`ActionError::Taken`] if the address has an account by now; [`ActionError::Unavailable`].
 pub async fn accept(
     app: &Arc<AppState>,
     token: &str,
@@ -135,12 +132,12 @@ pub async fn accept(
     app.admit_attempt(client.address).await?;
     let now = app.now();
     let name = text::line("name", &name)?;
-    let password = password.choose().map_err(|error| invalid(&error))?;
-    let hash = OpaqueHash::of(OpaqueKind::Invitation, token).ok_or_else(|| invalid(BAD_TOKEN))?;
+    let password = password.choose().map_err(|error| ActionError::field("password", error))?;
+    let hash = OpaqueHash::of(OpaqueKind::Invitation, token).ok_or(ActionError::BAD_TOKEN)?;
     let token = Digest(hash.0);
     // Hashing is expensive, so it is done only for a valid invitation.
     let found = app.store.invitation_by_token(&token, now).await?;
-    let invitation = found.ok_or_else(|| invalid(BAD_TOKEN))?;
+    let invitation = found.ok_or(ActionError::BAD_TOKEN)?;
     let email = mail::address(&invitation.email).map_err(|error| ActionError::Broken(error.to_string()))?;
     let password = app.passwords.hash(password).await?;
     let acceptance =
@@ -155,6 +152,6 @@ pub async fn accept(
         detail: String::new(),
     };
     let joined = app.store.join(&acceptance, &entry, now).await?;
-    joined.ok_or_else(|| invalid(BAD_TOKEN))?;
+    joined.ok_or(ActionError::BAD_TOKEN)?;
     Ok(Applicant { email, name })
 }

@@ -3,7 +3,7 @@
 use super::actor::Actor;
 use super::{projects, text};
 use crate::management::app_state::AppState;
-use crate::management::error::ActionError;
+use crate::management::error::{ActionError, ErrorCode};
 use crate::store::{Key, fresh_id};
 use rpcgate_core::caller::{KeyId, ProjectId, Scope};
 use rpcgate_core::clock::Time;
@@ -23,7 +23,7 @@ pub struct NewKey {
 /// Creates a key and returns its stored form and its text, which cannot be shown again.
 ///
 /// # Errors
-/// [`ActionError::Forbidden`] if the caller's e-mail address is not confirmed, [`ActionError::NotFound`] for a
+/// [`ErrorCode::EmailUnconfirmed`] if the caller's e-mail address is not confirmed, [`ActionError::NotFound`] for a
 /// project that is not the tenant's, [`ActionError::Invalid`] for an unknown chain or an expiry in the past,
 /// [`ActionError::Full`] if the project has as many usable keys as the plan allows.
 pub async fn create(
@@ -33,7 +33,8 @@ pub async fn create(
     new: NewKey,
 ) -> Result<(Key, String), ActionError> {
     if actor.user.confirmed_at.is_none() {
-        return Err(ActionError::Forbidden("confirm your e-mail address before you create an API key"));
+        let text = "confirm your e-mail address before you create an API key";
+        return Err(ActionError::Refused(ErrorCode::EmailUnconfirmed, text));
     }
     let project = projects::get(app, actor, project).await?;
     let now = app.now();

@@ -3,14 +3,14 @@
 use super::actor::Actor;
 use super::text;
 use crate::management::app_state::AppState;
-use crate::management::error::ActionError;
+use crate::management::error::{ActionError, ErrorCode};
 use crate::store::{LimitRequest, LimitRequestId, RequestStatus, StoreError, fresh_id};
 use rpcgate_core::plan::Tier;
 
 /// Requests another plan.
 ///
 /// # Errors
-/// [`ActionError::Conflict`] while another request of the tenant is pending, [`ActionError::Invalid`] for an invalid
+/// [`ErrorCode::LimitRequestPending`] while another request of the tenant is pending, [`ActionError::Invalid`] for an invalid
 /// reason.
 pub async fn create(
     app: &AppState,
@@ -39,7 +39,10 @@ pub async fn create(
     );
     match store.create_limit_request(&request).await {
         Ok(()) => Ok(request),
-        Err(StoreError::Taken { .. }) => Err(ActionError::Conflict("a limit request is pending already")),
+        Err(StoreError::Taken { .. }) => {
+            let text = "a limit request is pending already";
+            Err(ActionError::Refused(ErrorCode::LimitRequestPending, text))
+        }
         Err(error) => Err(error.into()),
     }
 }

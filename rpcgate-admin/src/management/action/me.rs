@@ -4,7 +4,7 @@ use super::sessions::{begin_password_attempt, limit_attempts, verify};
 use super::{audit, text};
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
-use crate::management::error::ActionError;
+use crate::management::error::{ActionError, ErrorCode};
 use crate::management::extract::Client;
 use crate::management::identity::password::Typed;
 use crate::store::{AttemptKind, User};
@@ -36,7 +36,7 @@ pub async fn rename(
 /// token cannot be used for guessing.
 ///
 /// # Errors
-/// [`ActionError::Forbidden`] if it is wrong, or after too many wrong ones; [`ActionError::TooMany`] while too many
+/// [`ErrorCode::PasswordWrong`], or [`ErrorCode::AccountLocked`] after too many wrong ones; [`ActionError::TooMany`] while too many
 /// passwords are being verified; [`ActionError::Unavailable`].
 pub(super) async fn check_password<'s>(
     app: &AppState,
@@ -54,14 +54,14 @@ pub(super) async fn check_password<'s>(
     }
     let entry = audit::entry(session, client, "password.wrong", user.id.to_string(), now);
     app.store.note(&entry).await?;
-    Err(ActionError::Forbidden("the current password is wrong"))
+    Err(ActionError::Refused(ErrorCode::PasswordWrong, "the current password is wrong"))
 }
 
 /// Changes the user's password and ends all other sessions.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] says what is wrong with the new password; [`ActionError::Forbidden`] if the current one
-/// is wrong, or after too many wrong ones; [`ActionError::Conflict`] if it was changed at the same time;
+/// [`ActionError::Invalid`] says what is wrong with the new password; [`ErrorCode::PasswordWrong`] if the current one
+/// is wrong, [`ErrorCode::AccountLocked`] after too many wrong ones; [`ActionError::Conflict`] if it was changed at the same time;
 /// [`ActionError::TooMany`] while too many passwords are being hashed; [`ActionError::Unavailable`].
 pub async fn change_password(
     app: &AppState,
@@ -70,7 +70,7 @@ pub async fn change_password(
     new: Typed,
     client: &Client,
 ) -> Result<(), ActionError> {
-    let new = new.choose().map_err(|error| ActionError::Invalid(error.to_string()))?;
+    let new = new.choose().map_err(|error| ActionError::field("new_password", error))?;
     let now = app.now();
     let user = &session.user;
     let verified = check_password(app, session, current, client, now).await?;

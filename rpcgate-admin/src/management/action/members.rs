@@ -3,14 +3,14 @@
 use super::actor::Actor;
 use super::tenants::own_tenant;
 use crate::management::app_state::AppState;
-use crate::management::error::ActionError;
+use crate::management::error::{ActionError, ErrorCode};
 use crate::management::identity::role::Permission;
 use crate::store::{MemberChange, MemberChangeOutcome, Role, User, UserId};
 use rpcgate_core::caller::TenantId;
 
 const UNKNOWN: ActionError = ActionError::NotFound("user");
 const LAST_OWNER: ActionError =
-    ActionError::Conflict("this is the last owner: make somebody else an owner before");
+    ActionError::Refused(ErrorCode::LastOwner, "this is the last owner: make somebody else an owner before");
 
 /// The error for a user whose role does not permit an action.
 pub(super) const REFUSED: ActionError = ActionError::Forbidden("your role does not permit this");
@@ -36,7 +36,7 @@ pub async fn list(app: &AppState, actor: &Actor, tenant: TenantId) -> Result<Vec
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a user who is not a member of the caller's tenant; [`ActionError::Forbidden`] if the
-/// caller may not make this change to this member; [`ActionError::Conflict`] for the last owner.
+/// caller may not make this change to this member; [`ErrorCode::LastOwner`] for the last owner.
 pub async fn set_role(
     app: &AppState,
     actor: &Actor,

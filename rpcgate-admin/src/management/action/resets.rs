@@ -20,12 +20,6 @@ pub const RESET_LIFE: Duration = Duration::from_secs(3_600);
 /// The page below the dashboard to which the mail's link leads; `?token=…` follows.
 pub const RESET_PATH: &str = "/reset";
 
-const BAD_TOKEN: &str = "the token is not valid, was used, or has expired";
-
-fn invalid(why: &(impl ToString + ?Sized)) -> ActionError {
-    ActionError::Invalid(why.to_string())
-}
-
 fn entry(action: &str, client: &Client, at: Time) -> Audit {
     Audit {
         tenant: None,
@@ -83,20 +77,20 @@ pub(in crate::management::action) fn reset_mail(app: &AppState, email: Address, 
 /// ends all its sessions.
 ///
 /// # Errors
-/// [`ActionError::Invalid`] for a token that is unknown or has expired, or for a password that is too weak;
-/// [`ActionError::TooMany`] after too many attempts from one client, or while too many passwords are being hashed;
+/// [`ActionError::Refused`] for a token that is unknown or has expired, [`ActionError::InvalidField`] for a password
+/// that is too weak; [`ActionError::TooMany`] after too many attempts from one client, or while too many passwords are being hashed;
 /// [`ActionError::Unavailable`].
 pub async fn reset(app: &AppState, token: &str, password: Typed, client: &Client) -> Result<(), ActionError> {
     app.limits.attempts.admit(client.address)?;
-    let hash = OpaqueHash::of(OpaqueKind::Reset, token).ok_or_else(|| invalid(BAD_TOKEN))?;
-    let password = password.choose().map_err(|error| invalid(&error))?;
+    let hash = OpaqueHash::of(OpaqueKind::Reset, token).ok_or(ActionError::BAD_TOKEN)?;
+    let password = password.choose().map_err(|error| ActionError::field("password", error))?;
     let (hash, now) = (Digest(hash.0), app.now());
     // Hashing is expensive, so it is done only for a valid token.
     if !app.store.is_mailed(Purpose::Reset, &hash, now).await? {
-        return Err(invalid(BAD_TOKEN));
+        return Err(ActionError::BAD_TOKEN);
     }
     let password = app.passwords.hash(password).await?;
     let entry = entry("password.reset", client, now);
     let done = app.store.reset_password(&hash, &password, &entry, now).await?;
-    done.map(drop).ok_or_else(|| invalid(BAD_TOKEN))
+    done.map(drop).ok_or(ActionError::BAD_TOKEN)
 }

@@ -3,7 +3,7 @@
 use super::audit;
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
-use crate::management::error::ActionError;
+use crate::management::error::{ActionError, ErrorCode};
 use crate::management::extract::Client;
 use crate::management::identity::password::Typed;
 use crate::management::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
@@ -41,7 +41,7 @@ pub struct SessionTokens {
 /// [`forgive_attempts`](store::Store::forgive_attempts).
 ///
 /// # Errors
-/// [`ActionError::Forbidden`] while the address is locked, whether it has an account or not;
+/// [`ErrorCode::AccountLocked`] while the address is locked, whether it has an account or not;
 /// [`ActionError::Unavailable`].
 pub(super) async fn begin_password_attempt(
     app: &AppState,
@@ -50,7 +50,7 @@ pub(super) async fn begin_password_attempt(
 ) -> Result<AttemptTicket, ActionError> {
     match app.store.begin_attempt(counted, now).await? {
         Attempt::Allowed(ticket) => Ok(ticket),
-        Attempt::Locked(_) => Err(ActionError::Forbidden(LOCKED)),
+        Attempt::Locked(_) => Err(ActionError::Refused(ErrorCode::AccountLocked, LOCKED)),
     }
 }
 
@@ -98,7 +98,7 @@ pub(super) async fn verify(
 ///
 /// # Errors
 /// [`ActionError::TooMany`] after too many attempts from one client address, or while too many passwords are being
-/// verified; [`ActionError::Forbidden`] while the account is locked; [`ActionError::Unauthenticated`];
+/// verified; [`ErrorCode::AccountLocked`] while the account is locked; [`ErrorCode::CredentialsWrong`];
 /// [`ActionError::Unavailable`].
 pub async fn login(
     app: &Arc<AppState>,
@@ -127,10 +127,10 @@ pub async fn login(
             return Ok(opened);
         }
         if app.store.is_disabled(user.id).await? {
-            return Err(ActionError::Forbidden(DISABLED));
+            return Err(ActionError::Refused(ErrorCode::AccountDisabled, DISABLED));
         }
     }
-    Err(ActionError::Unauthenticated(WRONG))
+    Err(ActionError::Refused(ErrorCode::CredentialsWrong, WRONG))
 }
 
 /// The hash stored for `user` from here on: `verified`, or a new one with today's cost if `verified` was made with
@@ -246,9 +246,9 @@ fn opened(
 /// session, which the error does not reveal.
 ///
 /// # Errors
-/// [`ActionError::Unauthenticated`], [`ActionError::Unavailable`].
+/// [`ErrorCode::RefreshTokenInvalid`], [`ActionError::Unavailable`].
 pub async fn refresh(app: &AppState, token: &str, client: &Client) -> Result<SessionTokens, ActionError> {
-    let refused = ActionError::Unauthenticated(NO_REFRESH);
+    let refused = ActionError::Refused(ErrorCode::RefreshTokenInvalid, NO_REFRESH);
     let Some(old) = OpaqueHash::of(OpaqueKind::Refresh, token) else { return Err(refused) };
     let new = Opaque::make(OpaqueKind::Refresh)?;
     let now = app.now();

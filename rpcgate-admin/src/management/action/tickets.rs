@@ -3,7 +3,7 @@
 use super::actor::Actor;
 use super::text;
 use crate::management::app_state::AppState;
-use crate::management::error::ActionError;
+use crate::management::error::{ActionError, ErrorCode};
 use crate::management::identity::role::Permission;
 use crate::management::mail::{self, Mail};
 use crate::store::{
@@ -39,7 +39,8 @@ pub struct NewTicket {
 pub async fn create(app: &AppState, actor: &Actor, new: NewTicket) -> Result<Ticket, ActionError> {
     let (tenant, now) = (actor.tenant()?, app.now());
     if actor.user.confirmed_at.is_none() {
-        return Err(ActionError::Forbidden("confirm your e-mail address before you write a ticket"));
+        let text = "confirm your e-mail address before you write a ticket";
+        return Err(ActionError::Refused(ErrorCode::EmailUnconfirmed, text));
     }
     let ticket = Ticket {
         id: TicketId(fresh_id(now)),
@@ -86,7 +87,8 @@ pub async fn create(app: &AppState, actor: &Actor, new: NewTicket) -> Result<Tic
             Err(ActionError::Invalid(text.into()))
         }
         Err(StoreError::Taken { what: "pending limit request", .. }) => {
-            Err(ActionError::Conflict("a limit request is pending already"))
+            let text = "a limit request is pending already";
+            Err(ActionError::Refused(ErrorCode::LimitRequestPending, text))
         }
         Err(error) => Err(error.into()),
     }

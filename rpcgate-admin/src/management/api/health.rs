@@ -5,6 +5,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use http::StatusCode;
+use http::header::RETRY_AFTER;
 use serde::Serialize;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -37,7 +38,9 @@ pub(crate) async fn ready(
     match reason {
         None => live().await,
         reason => {
-            (StatusCode::SERVICE_UNAVAILABLE, Json(Health { status: "unready", reason })).into_response()
+            let retry = [(RETRY_AFTER, "1")];
+            let health = Json(Health { status: "unready", reason });
+            (StatusCode::SERVICE_UNAVAILABLE, retry, health).into_response()
         }
     }
 }

@@ -28,6 +28,7 @@ pub async fn get(
 #[cfg(test)]
 mod tests {
     use crate::management::app_state::tests::Site;
+    use crate::management::error::tests::body as error_body;
     use crate::store::{Project, Role, fresh_id};
     use axum::body::Body;
     use http::Method;
@@ -63,7 +64,7 @@ mod tests {
             ProjectQuota { cu_per_day: 0, cu_per_month: Some(9), rps_limit: Some(3), has_row: true };
         store.put_quota(project.id, &granted, now).await.unwrap();
         assert_eq!(get(&viewer).await, (200, quota(0, Some(9), Some(3), true)));
-        assert_eq!(get(&outsider).await, (404, json!({"error": "project not found"})));
+        assert_eq!(get(&outsider).await, (404, error_body("not_found", "project not found")));
         store.delete_project(project.tenant, project.id, now).await.unwrap();
         assert_eq!(get(&viewer).await.0, 404);
     }

@@ -5,6 +5,8 @@ mod tokens;
 
 use super::*;
 use crate::management::app_state::tests::Site;
+use crate::management::error::ErrorCode;
+use crate::management::error::tests::body as error_body;
 use crate::store::Role;
 use axum::body::Body;
 use http::{Method, StatusCode};
@@ -62,6 +64,37 @@ async fn the_document_is_valid_and_describes_every_operation_for_clients() {
     for reference in references {
         let pointer = reference.strip_prefix('#').unwrap();
         assert!(value.pointer(pointer).is_some(), "{reference} leads nowhere");
+    }
+}
+
+#[tokio::test]
+async fn the_document_lists_every_code_of_an_error_with_its_meaning() {
+    let document = document(&Site::new().await).await;
+    let schemas = &document["components"]["schemas"];
+    assert_eq!(schemas["Error"]["required"], json!(["error", "code"]));
+    let words: Vec<_> = ErrorCode::ALL.iter().map(|code| json!(code)).collect();
+    assert_eq!(schemas["ErrorCode"]["enum"], json!(words));
+    let description = schemas["ErrorCode"]["description"].as_str().unwrap();
+    for code in ErrorCode::ALL {
+        let line = format!(" ({}): {}", code.status().as_u16(), code.meaning());
+        assert!(description.contains(&line), "{code:?}: {description}");
+    }
+}
+
+#[tokio::test]
+async fn the_document_says_that_refusals_that_pass_say_when_to_retry() {
+    let value = document(&Site::new().await).await;
+    let document: OpenAPI = serde_json::from_value(value).unwrap();
+    for (path, method, operation) in operations(&document) {
+        for (status, answer) in &operation.responses.responses {
+            let ReferenceOr::Item(answer) = answer else { panic!("{method} {path}") };
+            let passes = matches!(status.to_string().as_str(), "429" | "503");
+            assert_eq!(answer.headers.contains_key("Retry-After"), passes, "{method} {path}: {status}");
+        }
+        for status in [429, 503] {
+            let status = openapiv3::StatusCode::Code(status);
+            assert!(operation.responses.responses.contains_key(&status), "{method} {path}: {status}");
+        }
     }
 }
 
@@ -132,14 +165,14 @@ async fn unknown_paths_and_methods_are_answered_in_json() {
         let answer = site.ask(None, Method::GET, path, Body::empty()).await;
         assert_eq!(
             (answer.status, answer.body),
-            (StatusCode::NOT_FOUND, json!({"error": "path not found"})),
+            (StatusCode::NOT_FOUND, error_body("not_found", "path not found")),
             "{path}"
         );
     }
     for path in ["/api/v1/plans", "/openapi.json", "/healthz"] {
         let answer = site.ask(None, Method::DELETE, path, Body::empty()).await;
         assert_eq!(answer.status, StatusCode::METHOD_NOT_ALLOWED, "{path}");
-        assert_eq!(answer.body, json!({"error": "method not allowed"}));
+        assert_eq!(answer.body, error_body("method_not_allowed", "method not allowed"));
         assert_eq!(answer.headers[http::header::ALLOW], "GET,HEAD", "{path}");
     }
 }

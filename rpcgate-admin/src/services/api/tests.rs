@@ -110,7 +110,7 @@ async fn a_connection_beyond_the_limit_gets_a_503_with_retry_after() {
     assert!(head.contains(&format!("content-length: {}", body.len())), "{answer}");
     assert_eq!(
         serde_json::from_str::<Value>(body).unwrap(),
-        json!({"error": "service temporarily unavailable"})
+        json!({"error": "service temporarily unavailable", "code": "unavailable"})
     );
     drop(first);
     let served = async { while !reported(&api, HEALTH).await.starts_with("HTTP/1.1 200 ") {} };

@@ -66,7 +66,10 @@ pub struct ProjectLimits {
 
 impl From<AskError> for ActionError {
     fn from(error: AskError) -> Self {
-        ActionError::Invalid(error.to_string())
+        let text = error.to_string();
+        // Each text begins with the name of the parameter.
+        let field = text.split(' ').next().unwrap_or_default().to_owned();
+        ActionError::InvalidField { field: field.into(), text }
     }
 }
 

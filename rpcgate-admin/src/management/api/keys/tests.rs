@@ -1,6 +1,7 @@
 //! Tests of API keys through the API.
 
 use crate::management::app_state::tests::{Site, Visitor};
+use crate::management::error::tests::body as error_body;
 use crate::management::identity::token::Claims;
 use crate::store::{Audit, AuditSubject, Digest, Project, Role, Session, SessionId, User, UserId, fresh_id};
 use http::Method;
@@ -110,7 +111,7 @@ async fn an_invalid_request_creates_no_key() {
         ),
     ] {
         let (status, answer) = ask(&site, &owner, Method::POST, &path, body.clone()).await;
-        assert_eq!((status, answer), (400, json!({ "error": text })), "{body}");
+        assert_eq!((status, &answer["error"]), (400, &json!(text)), "{body}");
     }
     assert_eq!(ask(&site, &owner, Method::GET, &path, Value::Null).await, (200, json!([])));
 }
@@ -154,7 +155,7 @@ async fn there_is_no_key_before_the_address_is_confirmed() {
     let new = logged_in(&site, user).await;
     let (status, answer) = ask(&site, &new, Method::POST, &path, json!({"description": ""})).await;
     let text = "confirm your e-mail address before you create an API key";
-    assert_eq!((status, answer), (403, json!({ "error": text })));
+    assert_eq!((status, answer), (403, error_body("email_unconfirmed", text)));
     assert_eq!(ask(&site, &new, Method::GET, &path, Value::Null).await, (200, json!([])));
 }
 
@@ -179,9 +180,9 @@ async fn a_revoked_key_stays_in_the_list_and_is_revoked_once() {
     assert_eq!(audit.iter().filter(|entry| entry.action == "key.revoked").count(), 1);
 
     site.app.store.delete_project(tenant, project, site.app.now()).await.unwrap();
-    let gone = (404, json!({"error": "key not found"}));
+    let gone = (404, error_body("not_found", "key not found"));
     assert_eq!(ask(&site, &owner, Method::DELETE, &key, Value::Null).await, gone);
-    let gone = (404, json!({"error": "project not found"}));
+    let gone = (404, error_body("not_found", "project not found"));
     assert_eq!(ask(&site, &owner, Method::GET, &path, Value::Null).await, gone);
     assert_eq!(ask(&site, &owner, Method::POST, &path, json!({"description": ""})).await, gone);
 }

@@ -1,6 +1,7 @@
 //! Tests of requests for another plan, for clients and operators.
 
 use crate::management::app_state::tests::{Site, Visitor};
+use crate::management::error::tests::body as error_body;
 use crate::store::{AuditSubject, Role};
 use http::Method;
 use rpcgate_core::plan::Tier;
@@ -31,7 +32,7 @@ async fn one_request_is_pending_and_approval_moves_the_tier() {
         "requested_tier": "premium", "reason": "More calls", "status": "pending", "note": null,
         "created_at": "2026-12-31T12:00:00Z", "reviewed_at": null});
     assert_eq!(first, expected);
-    let refused = (409, json!({"error": "a limit request is pending already"}));
+    let refused = (409, error_body("limit_request_pending", "a limit request is pending already"));
     assert_eq!(ask(&site, &owner, Method::POST, "/limit-requests", wish()).await, refused);
     let colleague = site.visitor(Some(tenant), Role::Billing).await;
     assert_eq!(ask(&site, &colleague, Method::POST, "/limit-requests", wish()).await, refused);
@@ -46,7 +47,7 @@ async fn one_request_is_pending_and_approval_moves_the_tier() {
     assert!(done["reviewed_at"].as_str().unwrap() > "2026-12-31T12:00:00.001Z", "{done}");
     assert_eq!(site.app.store.tenant(tenant).await.unwrap().unwrap().tier, Tier::Premium);
     assert!(site.app.store.newest_change().await.unwrap() > before, "gateways hear of it");
-    let again = (409, json!({"error": "this has been decided already"}));
+    let again = (409, error_body("already_decided", "this has been decided already"));
     assert_eq!(ask(&site, &operator, Method::PUT, &path, json!({"status": "rejected"})).await, again);
 
     let (status, second) = ask(&site, &owner, Method::POST, "/limit-requests", wish()).await;
@@ -92,7 +93,7 @@ async fn requests_have_a_plan_and_a_reason_and_stay_in_their_tenant() {
         ),
     ] {
         let (status, answer) = ask(&site, &owner, Method::POST, "/limit-requests", body.clone()).await;
-        assert_eq!((status, answer), (400, json!({ "error": text })), "{body}");
+        assert_eq!((status, &answer["error"]), (400, &json!(text)), "{body}");
     }
     let (_, mine) = ask(&site, &owner, Method::POST, "/limit-requests", wish()).await;
     assert_eq!(ask(&site, &outsider, Method::GET, "/limit-requests", Value::Null).await, (200, json!([])));

@@ -1,6 +1,7 @@
 //! Tests of members through the API.
 
 use crate::management::app_state::tests::{Site, Visitor};
+use crate::management::error::tests::body as error_body;
 use crate::store::{AuditSubject, Role};
 use http::Method;
 use rpcgate_core::caller::TenantId;
@@ -60,7 +61,7 @@ async fn members_see_members_oldest_first() {
     ]);
     assert_eq!(ask(&site, &viewer, Method::GET, &members, Value::Null).await, (200, expected));
     let answer = ask(&site, &outsider, Method::GET, &members, Value::Null).await;
-    assert_eq!(answer, (404, json!({"error": "tenant not found"})));
+    assert_eq!(answer, (404, error_body("not_found", "tenant not found")));
 }
 
 #[tokio::test]
@@ -101,7 +102,7 @@ async fn owners_are_made_and_unmade_by_owners_alone() {
     let tenant = owner.user.tenant;
     let admin = site.visitor(tenant, Role::Admin).await;
     let other = site.visitor(tenant, Role::Admin).await;
-    let refused = (403, json!({"error": NO_ROLE}));
+    let refused = (403, error_body("forbidden", NO_ROLE));
     assert_eq!(put(&site, &admin, &admin, "owner").await, refused, "not oneself either");
     assert_eq!(put(&site, &admin, &other, "owner").await, refused);
     assert_eq!(put(&site, &admin, &owner, "viewer").await, refused);
@@ -121,7 +122,7 @@ async fn the_last_owner_stays_one() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
     let admin = site.visitor(owner.user.tenant, Role::Admin).await;
-    let last = (409, json!({"error": LAST}));
+    let last = (409, error_body("last_owner", LAST));
     assert_eq!(put(&site, &owner, &owner, "admin").await, last);
     assert_eq!(delete(&site, &owner, &owner).await, last);
     assert_eq!(role(&site, &owner).await, Some(Role::Owner));
@@ -138,8 +139,8 @@ async fn a_member_that_leaves_or_is_removed_is_logged_out_and_deleted() {
     let viewer = site.visitor(Some(tenant), Role::Viewer).await;
     let developer = site.visitor(Some(tenant), Role::Developer).await;
     let outsider = site.member(Role::Owner).await;
-    assert_eq!(delete(&site, &viewer, &developer).await, (403, json!({"error": NO_ROLE})));
-    let foreign = (404, json!({"error": "user not found"}));
+    assert_eq!(delete(&site, &viewer, &developer).await, (403, error_body("forbidden", NO_ROLE)));
+    let foreign = (404, error_body("not_found", "user not found"));
     assert_eq!(delete(&site, &owner, &outsider).await, foreign);
     assert_eq!(
         delete(&site, &viewer, &outsider).await,
@@ -148,7 +149,7 @@ async fn a_member_that_leaves_or_is_removed_is_logged_out_and_deleted() {
     );
     assert_eq!(put(&site, &owner, &outsider, "viewer").await, foreign);
     let other = ask(&site, &outsider, Method::DELETE, &path(tenant, &viewer), Value::Null).await;
-    assert_eq!(other, (404, json!({"error": "tenant not found"})));
+    assert_eq!(other, (404, error_body("not_found", "tenant not found")));
     for (by, gone) in [(&viewer, &viewer), (&owner, &developer)] {
         assert_eq!(delete(&site, by, gone).await, (204, Value::Null));
         assert_eq!(ask(&site, gone, Method::GET, "/auth/me", Value::Null).await.0, 401);

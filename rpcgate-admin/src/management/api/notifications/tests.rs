@@ -1,6 +1,7 @@
 //! Tests of notifications through the API.
 
 use crate::management::app_state::tests::{NOON, Site, Visitor};
+use crate::management::error::tests::body as error_body;
 use crate::store::Role;
 use axum::body::Body;
 use http::Method;
@@ -68,7 +69,7 @@ async fn notifications_are_their_tenants_alone() {
     let (_, reported) = ask(&site, &owner, Method::GET, "/notifications").await;
     let path = format!("/notifications/{}/read", reported[0]["id"].as_str().unwrap());
     assert_eq!(ask(&site, &outsider, Method::GET, "/notifications").await, (200, json!([])));
-    let none = (404, json!({"error": "notification not found"}));
+    let none = (404, error_body("not_found", "notification not found"));
     assert_eq!(ask(&site, &outsider, Method::POST, &path).await, none);
     let unknown = "/notifications/00000000-0000-7000-8000-000000000000/read";
     assert_eq!(ask(&site, &owner, Method::POST, unknown).await, none);

@@ -1,6 +1,7 @@
 //! Tests of the API of operators.
 
 use crate::management::app_state::tests::{Site, Visitor};
+use crate::management::error::tests::body as error_body;
 use crate::store::{AuditSubject, GatewayReport, NodeState, Project, Role, fresh_id};
 use http::Method;
 use rpcgate_core::caller::ProjectId;
@@ -40,7 +41,11 @@ async fn operator_routes_require_an_operator() {
         (Method::PUT, "/plans/free".into(), json!({"per_minute": 1})),
     ] {
         let (status, answer) = ask(&site, &owner, method.clone(), &path, body.clone()).await;
-        assert_eq!((status, answer), (403, json!({"error": "this is for operators"})), "{method} {path}");
+        assert_eq!(
+            (status, answer),
+            (403, error_body("forbidden", "this is for operators")),
+            "{method} {path}"
+        );
         let path = format!("/api/v1/operator{path}");
         let answer = site.ask(None, method, &path, body.to_string()).await;
         assert_eq!(answer.status.as_u16(), 401, "{path}");
@@ -75,7 +80,7 @@ async fn a_tenant_is_suspended_and_moved_to_another_plan() {
     }
     for id in [UNKNOWN_ID, "x"] {
         let unknown = format!("/tenants/{id}");
-        let gone = (404, json!({"error": "tenant not found"}));
+        let gone = (404, error_body("not_found", "tenant not found"));
         for body in [json!({"status": "active"}), json!({})] {
             assert_eq!(ask(&site, &operator, Method::PUT, &unknown, body).await, gone);
         }

@@ -1,6 +1,7 @@
 //! Tests of projects through the API.
 
 use crate::management::app_state::tests::{NOON, Site, Visitor};
+use crate::management::error::tests::body as error_body;
 use crate::store::{AuditSubject, Role};
 use http::Method;
 use serde_json::{Value, json};
@@ -56,7 +57,7 @@ async fn a_project_is_made_read_changed_and_deleted() {
     assert_eq!(ids, [json!(id), json!(second)]);
 
     assert_eq!(ask(&site, &owner, Method::DELETE, &path, Value::Null).await, (204, Value::Null));
-    let gone = (404, json!({"error": "project not found"}));
+    let gone = (404, error_body("not_found", "project not found"));
     for (method, body) in [
         (Method::GET, Value::Null),
         (Method::PUT, json!({"name": "x"})),

@@ -2,6 +2,7 @@ use crate::management::api::accounts::tests::{
     EMAIL, PASSWORD, ask, login, pair, post, register, site, tokens,
 };
 use crate::management::app_state::tests::{Answer, NOON, Site};
+use crate::management::error::tests::body as error_body;
 use crate::store::{ATTEMPTS, Attempt, AttemptKind, AuditSubject, LOCK, UserId};
 use http::header::RETRY_AFTER;
 use http::{Method, StatusCode};
@@ -73,7 +74,7 @@ async fn a_wrong_password_and_an_unknown_address_look_the_same() {
         answers.push((answer.status, answer.body, names));
     }
     assert_eq!(answers[0].0, StatusCode::UNAUTHORIZED);
-    assert_eq!(answers[0].1, json!({"error": "the e-mail address or the password is wrong"}));
+    assert_eq!(answers[0].1, error_body("credentials_wrong", "the e-mail address or the password is wrong"));
     assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
 }
 
