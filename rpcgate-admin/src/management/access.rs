@@ -2,11 +2,14 @@
 //! the statement in the OpenAPI document are derived from that declaration, so they cannot differ.
 
 use crate::management::app_state::AppState;
-use crate::management::error::ActionError;
+use crate::management::error::{ActionError, ErrorCode};
 use crate::management::extract::Client;
+use crate::management::idempotency;
+use crate::management::identity::refresh::{OpaqueHash, OpaqueKind};
 use crate::management::identity::role::{Permission, Role};
 use crate::management::identity::token::{Claims, Tokens};
-use crate::store::{SessionId, User};
+use crate::management::identity::token_scope::{TokenScope, TokenScopes};
+use crate::store::{Digest, SessionId, User};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -28,11 +31,17 @@ pub const LEAST_ROLE: &str = "x-least-role";
 /// respect may do less in another.
 pub const ROLES: &str = "x-roles";
 
+/// The OpenAPI extension that names the scope which a personal access token needs for an operation, or null if no token
+/// may use it. Operators' tokens need `operator_read` where this is `read`, unless the operation is for members.
+pub const TOKEN_SCOPE: &str = "x-token-scope";
+
 /// The result of `routes!`.
 pub type Routes = UtoipaMethodRouter<Arc<AppState>>;
 
 const MISSING: &str = "a bearer token is needed";
 const INVALID: &str = "the token is not valid or has expired";
+const LOGIN_NEEDED: &str = "a personal access token cannot do this: log in";
+const SCOPE_MISSING: &str = "the scopes of the personal access token do not permit this";
 const NO_MEMBER: &str = "this is for members of a tenant";
 
 /// The callers that may use a route.
@@ -40,8 +49,10 @@ const NO_MEMBER: &str = "this is for members of a tenant";
 pub enum Access {
     /// Everyone, without a token.
     Anyone,
-    /// Every logged-in user, including operators.
+    /// Every logged-in user, including operators. Personal access tokens are refused.
     User,
+    /// Every user, including operators; with a personal access token to read only.
+    Reader,
     /// A member of a tenant whose role has this permission.
     Member(Permission),
     /// An operator.
@@ -53,7 +64,7 @@ impl Access {
     pub fn roles(self) -> Vec<&'static str> {
         match self {
             Access::Anyone => vec!["none"],
-            Access::User => vec!["user"],
+            Access::User | Access::Reader => vec!["user"],
             Access::Member(permission) => permission.roles().map(Role::as_str).collect(),
             Access::Operator => vec!["operator"],
         }
@@ -66,7 +77,7 @@ impl Access {
     pub fn admit(self, user: &User) -> Result<(), ActionError> {
         let is_operator = user.is_operator();
         match self {
-            Access::Anyone | Access::User => Ok(()),
+            Access::Anyone | Access::User | Access::Reader => Ok(()),
             Access::Operator if is_operator => Ok(()),
             Access::Operator => Err(ActionError::Forbidden("this is for operators")),
             Access::Member(_) if is_operator => Err(ActionError::Forbidden(NO_MEMBER)),
@@ -76,10 +87,41 @@ impl Access {
     }
 }
 
+impl Access {
+    /// The scope that a personal access token needs for a request with `method`, or `None` if a log-in is needed:
+    /// for what concerns the account itself, and for changes that every member may make.
+    pub fn scope(self, method: &Method, is_operator: bool) -> Option<TokenScope> {
+        let reads = matches!(*method, Method::GET | Method::HEAD);
+        match self {
+            Access::Anyone | Access::User => None,
+            Access::Reader if is_operator => reads.then_some(TokenScope::OperatorRead),
+            Access::Reader | Access::Member(Permission::Read) => {
+                reads.then_some(TokenScope::Member(Permission::Read))
+            }
+            Access::Member(permission) => Some(TokenScope::Member(permission)),
+            Access::Operator if reads => Some(TokenScope::OperatorRead),
+            Access::Operator => Some(TokenScope::OperatorWrite),
+        }
+    }
+
+    /// Checks whether a personal access token with `scopes` is admitted for a request with `method`.
+    ///
+    /// # Errors
+    /// [`ErrorCode::LoginNeeded`], [`ErrorCode::ScopeMissing`].
+    fn admit_token(self, scopes: &TokenScopes, method: &Method, user: &User) -> Result<(), ActionError> {
+        match self.scope(method, user.is_operator()) {
+            None => Err(ActionError::Refused(ErrorCode::LoginNeeded, LOGIN_NEEDED)),
+            Some(scope) if scopes.contain(scope) => Ok(()),
+            Some(_) => Err(ActionError::Refused(ErrorCode::ScopeMissing, SCOPE_MISSING)),
+        }
+    }
+}
+
 /// The session of the request, with the user as it is now and not as it was when the token was issued.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AuthSession {
-    /// The session to which the token belongs.
+    /// The session to which the token belongs. A request with a personal access token belongs to none; then this is
+    /// the identifier of that token, and no session has it.
     pub id: SessionId,
     /// Its user.
     pub user: Arc<User>,
@@ -141,6 +183,11 @@ impl RouteGuard {
         self.guarded(routes, Access::User)
     }
 
+    /// `routes` for every user, also with a personal access token for reading.
+    pub fn reader(&self, routes: Routes) -> Routes {
+        self.guarded(routes, Access::Reader)
+    }
+
     /// `routes` for members of a tenant whose role has `permission`.
     pub fn member(&self, permission: Permission, routes: Routes) -> Routes {
         self.guarded(routes, Access::Member(permission))
@@ -151,10 +198,20 @@ impl RouteGuard {
         self.guarded(routes, Access::Operator)
     }
 
-    fn guarded(&self, routes: Routes, access: Access) -> Routes {
+    fn guarded(&self, mut routes: Routes, access: Access) -> Routes {
         let guard = from_fn_with_state((self.0.clone(), access), admit);
         let known = from_fn_with_state(QueryParameters::of(&routes), expect_known);
-        marked(routes, access).map(|routes| routes.route_layer(known).route_layer(guard))
+        let posts = routes.1.paths.values_mut().filter_map(|item| item.post.as_mut());
+        let mut creates = false;
+        for operation in posts.filter(|operation| idempotency::takes_key(operation)) {
+            operation.parameters.get_or_insert_default().push(idempotency::parameter());
+            creates = true;
+        }
+        let once = from_fn_with_state(self.0.clone(), idempotency::once);
+        marked(routes, access).map(|routes| {
+            let routes = if creates { routes.route_layer(once) } else { routes };
+            routes.route_layer(known).route_layer(guard)
+        })
     }
 }
 
@@ -205,29 +262,43 @@ async fn expect_known(State(known): State<QueryParameters>, request: Request, ne
 }
 
 fn marked(mut routes: Routes, access: Access) -> Routes {
-    for operation in routes.1.paths.values_mut().flat_map(operations) {
+    for (method, operation) in routes.1.paths.values_mut().flat_map(operations) {
         let extensions = operation.extensions.get_or_insert_default();
         let roles = access.roles();
         extensions.insert(LEAST_ROLE.to_owned(), roles.first().copied().into());
         extensions.insert(ROLES.to_owned(), roles.into());
+        if access != Access::Anyone {
+            let scope = access.scope(&method, false).map(TokenScope::as_str);
+            extensions.insert(TOKEN_SCOPE.to_owned(), scope.into());
+        }
     }
     routes
 }
 
-fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
+fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operation)> {
     let PathItem { get, put, post, delete, options, head, patch, trace, .. } = item;
-    [get, put, post, delete, options, head, patch, trace].into_iter().flatten()
+    let all = [
+        (Method::GET, get),
+        (Method::PUT, put),
+        (Method::POST, post),
+        (Method::DELETE, delete),
+        (Method::OPTIONS, options),
+        (Method::HEAD, head),
+        (Method::PATCH, patch),
+        (Method::TRACE, trace),
+    ];
+    all.into_iter().filter_map(|(method, operation)| operation.as_mut().map(|operation| (method, operation)))
 }
 
 async fn admit(
     State((app, access)): State<(Arc<AppState>, Access)>,
-    mut request: Request,
+    request: Request,
     next: Next,
 ) -> Response {
-    let session = match session(&app, request.headers()).await {
-        Ok(session) => session,
+    let (mut parts, body) = request.into_parts();
+    let (session, scopes) = match credential(&app, &mut parts).await {
+        Ok(credential) => credential,
         Err(error @ ActionError::Unauthenticated(_)) => {
-            let (mut parts, _) = request.into_parts();
             return match limit_anonymous(&app, &mut parts).await {
                 Ok(()) => error.into_response(),
                 Err(often) => often.into_response(),
@@ -235,11 +306,40 @@ async fn admit(
         }
         Err(error) => return error.into_response(),
     };
-    if let Err(error) = access.admit(&session.user) {
+    let admitted = access.admit(&session.user).and_then(|()| match &scopes {
+        Some(scopes) => access.admit_token(scopes, &parts.method, &session.user),
+        None => Ok(()),
+    });
+    if let Err(error) = admitted {
         return error.into_response();
     }
-    request.extensions_mut().insert(session);
-    next.run(request).await
+    parts.extensions.insert(session.user.clone());
+    parts.extensions.insert(session);
+    if let Some(scopes) = scopes {
+        parts.extensions.insert(scopes);
+    }
+    next.run(Request::from_parts(parts, body)).await
+}
+
+/// The session of a request, or the user of its personal access token and the scopes of that.
+async fn credential(
+    app: &Arc<AppState>,
+    parts: &mut Parts,
+) -> Result<(AuthSession, Option<TokenScopes>), ActionError> {
+    let Some(hash) = OpaqueHash::of(OpaqueKind::Access, bearer(&parts.headers)?) else {
+        return Ok((session(app, &parts.headers).await?, None));
+    };
+    let now = app.now();
+    let found = app.store.access_token(&Digest(hash.0), now).await?;
+    let (token, user) = found.ok_or(ActionError::Unauthenticated(INVALID))?;
+    app.limits.users.admit(user.id)?;
+    let Client { address, .. } = Client::from_request_parts(parts, app).await?;
+    // A database that takes no writes still answers reads.
+    if let Err(error) = app.store.use_access_token(&token, &address.to_string(), now).await {
+        tracing::warn!(%error, "the use of a personal access token could not be recorded");
+    }
+    let session = AuthSession { id: SessionId(token.id.0), user: Arc::new(user) };
+    Ok((session, Some(TokenScopes::of(&token.scopes))))
 }
 
 async fn admit_anyone(State(app): State<Arc<AppState>>, request: Request, next: Next) -> Response {
@@ -443,7 +543,7 @@ mod tests {
         for role in [Role::Viewer, Role::Billing, Role::Developer, Role::Admin, Role::Owner] {
             visitors.push((role.as_str(), site.member(role).await));
         }
-        let mut guarded_routes = vec![guard.user(routes()), guard.operator(routes())];
+        let mut guarded_routes = vec![guard.user(routes()), guard.reader(routes()), guard.operator(routes())];
         guarded_routes.extend(Permission::ALL.map(|permission| guard.member(permission, routes())));
         for guarded in guarded_routes {
             let operation = guarded.1.paths["/x"].get.clone().unwrap().extensions.unwrap();
@@ -476,7 +576,7 @@ mod tests {
         assert_eq!(ask(Some(&owner), &format!("{audit}?limit=3")).await.0, 200);
         let (status, error) = ask(Some(&owner), &format!("{audit}?limt=3")).await;
         assert_eq!(status, 400);
-        assert!(error.starts_with("unknown parameter `limt`: expected `limit`"), "{error}");
+        assert!(error.starts_with("unknown parameter `limt`: expected `action`, "), "{error}");
         let none = (400, "unknown parameter `x`: expected none".to_owned());
         assert_eq!(ask(Some(&owner), "/api/v1/plans?x").await, none);
         assert_eq!(ask(None, "/api/v1/auth/challenge?x=").await, none);

@@ -70,6 +70,10 @@ codes! {
     RefreshTokenInvalid = UNAUTHORIZED,
     /// The caller may not do this.
     Forbidden = FORBIDDEN,
+    /// The scopes of the personal access token do not cover this.
+    ScopeMissing = FORBIDDEN,
+    /// A personal access token cannot do this: log in.
+    LoginNeeded = FORBIDDEN,
     /// The e-mail address has to be confirmed before.
     EmailUnconfirmed = FORBIDDEN,
     /// Too many wrong passwords: the account is locked for a while.
@@ -98,6 +102,14 @@ codes! {
     LimitRequestPending = CONFLICT,
     /// A tenant needs an owner.
     LastOwner = CONFLICT,
+    /// The idempotency key was used for another request.
+    IdempotencyKeyReused = CONFLICT,
+    /// The same request is being carried out: send it again later.
+    RequestInProgress = CONFLICT,
+    /// The same request was carried out, but its answer is not known any more: look for what it made.
+    AnswerLost = CONFLICT,
+    /// It has another version than `If-Match` says: somebody changed it. Read it again.
+    PreconditionFailed = PRECONDITION_FAILED,
     /// The body is too large.
     BodyTooLarge = PAYLOAD_TOO_LARGE,
     /// Too many requests or attempts: `Retry-After` says when to retry.
@@ -268,6 +280,9 @@ impl From<StoreError> for ActionError {
             StoreError::WrongState(why) => ActionError::Conflict(why),
             StoreError::Decided(_) => {
                 ActionError::Refused(ErrorCode::AlreadyDecided, "this has been decided already")
+            }
+            StoreError::Changed => {
+                ActionError::Refused(ErrorCode::PreconditionFailed, "it has been changed meanwhile")
             }
             StoreError::Busy => ActionError::TooMany { retry_after: RETRY_BUSY },
             StoreError::TooLarge(field) => ActionError::field(field, &error),
@@ -473,6 +488,7 @@ pub(crate) mod tests {
             (StoreError::WrongState("closed"), 409, "conflict", "closed"),
             (StoreError::Full("at most 2".into()), 409, "limit_reached", "at most 2"),
             (StoreError::Decided("limit request"), 409, "already_decided", "this has been decided already"),
+            (StoreError::Changed, 412, "precondition_failed", "it has been changed meanwhile"),
             (taken, 409, "already_exists", "there is already a user with this e-mail address"),
             (StoreError::TooWide("ask for less".into()), 400, "invalid", "ask for less"),
             (StoreError::Busy, 429, "too_many_requests", "too many attempts, try again later"),

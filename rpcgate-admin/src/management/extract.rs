@@ -4,7 +4,8 @@ use crate::management::error::ActionError;
 use crate::management::identity::address::TrustedProxies;
 use crate::management::strict_json;
 use crate::store::{
-    InvitationId, LimitRequestId, NotificationId, SessionId, TicketAttachmentId, TicketId, UserId,
+    AccessTokenId, InvitationId, LimitRequestId, NotificationId, SessionId, TicketAttachmentId, TicketId,
+    UserId,
 };
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
@@ -100,6 +101,7 @@ named! {
     NotificationId: "notification",
     TicketId: "ticket",
     TicketAttachmentId: "attachment",
+    AccessTokenId: "personal access token",
 }
 
 /// The identifier in a path. A text that is not a UUID identifies nothing, so it is answered like an unknown one.

@@ -36,7 +36,8 @@ const UPLOADS: &str = "/attachments";
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Response headers that pages of another origin may read.
-const EXPOSED: &str = "content-disposition, link, retry-after, x-request-id, x-truncated";
+const EXPOSED: &str =
+    "content-disposition, etag, idempotency-replayed, link, retry-after, x-request-id, x-truncated";
 
 struct Middleware {
     clock: Arc<dyn Clock>,
@@ -118,7 +119,7 @@ async fn handle(State(middleware): State<Arc<Middleware>>, request: Request, nex
 fn preflight() -> Response {
     let headers = [
         (ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, DELETE"),
-        (ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type"),
+        (ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, idempotency-key, if-match"),
         (ACCESS_CONTROL_MAX_AGE, "86400"),
     ];
     (StatusCode::NO_CONTENT, headers).into_response()
@@ -213,10 +214,7 @@ mod tests {
         let from = |origin| http::Request::get("/api/v1/plain").header(ORIGIN, origin);
         let (_, headers, _) = call(&site, from(DASH)).await;
         assert_eq!(headers[ACCESS_CONTROL_ALLOW_ORIGIN], DASH);
-        assert_eq!(
-            headers[ACCESS_CONTROL_EXPOSE_HEADERS],
-            "content-disposition, link, retry-after, x-request-id, x-truncated"
-        );
+        assert_eq!(headers[ACCESS_CONTROL_EXPOSE_HEADERS], EXPOSED);
         assert_eq!(headers[VARY], "origin");
         for outsider in ["https://evil.example", "https://dash.example.com.evil.example", "null"] {
             let (_, headers, _) = call(&site, from(outsider)).await;
@@ -237,7 +235,10 @@ mod tests {
         };
         let (status, headers, _) = call(&site, asked(DASH)).await;
         assert_eq!(status, StatusCode::NO_CONTENT);
-        assert_eq!(headers[ACCESS_CONTROL_ALLOW_HEADERS], "authorization, content-type");
+        assert_eq!(
+            headers[ACCESS_CONTROL_ALLOW_HEADERS],
+            "authorization, content-type, idempotency-key, if-match"
+        );
         let (status, headers, _) = call(&site, asked("https://evil.example")).await;
         assert_eq!(status, StatusCode::METHOD_NOT_ALLOWED);
         assert!(!headers.contains_key(ACCESS_CONTROL_ALLOW_METHODS));

@@ -10,6 +10,7 @@ pub mod app_state;
 pub mod attachment;
 pub mod error;
 pub mod extract;
+pub(crate) mod idempotency;
 pub mod identity;
 pub mod mail;
 pub mod metrics;

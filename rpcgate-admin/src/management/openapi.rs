@@ -81,6 +81,10 @@ fn complete(operation: &mut Value, has_id: bool) {
         .as_array()
         .is_some_and(|parameters| parameters.iter().any(|parameter| parameter["in"] == "query"));
     let has_body = operation.get("requestBody").is_some();
+    let has_condition = operation["parameters"]
+        .as_array()
+        .is_some_and(|parameters| parameters.iter().any(|parameter| parameter["name"] == "If-Match"));
+    let creates = operation["responses"].get("201").is_some();
     if operation["tags"].as_array().is_some_and(|tags| tags.iter().any(|tag| tag == EMPTY_IS_LEFT_OUT)) {
         let parameters = operation["parameters"].as_array_mut().into_iter().flatten();
         for parameter in parameters.filter(|parameter| parameter["in"] == "query") {
@@ -88,10 +92,16 @@ fn complete(operation: &mut Value, has_id: bool) {
         }
     }
     let rules = [
-        (400, has_body || has_query, "The request is invalid: `field` names the field or the parameter."),
+        (
+            400,
+            has_body || has_query || has_condition,
+            "The request is invalid: `field` names the field or the parameter.",
+        ),
         (401, needs_token, "There is no valid token."),
         (403, needs_role, "The caller's role does not permit this."),
+        (409, creates, "The current state does not allow it: `code` says why."),
         (404, has_id, "It does not exist, or belongs to another tenant."),
+        (412, has_condition, "It has been changed: `If-Match` names another version."),
         (408, has_body, "The body took too long to arrive."),
         (413, has_body, "The body is larger than 64 KiB."),
         (429, true, "Too many requests or attempts: `Retry-After` says when to retry."),

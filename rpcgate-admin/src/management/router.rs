@@ -4,9 +4,9 @@ use crate::management::access::RouteGuard;
 use crate::management::action::invitations::MAIL_PATH;
 use crate::management::action::resets::RESET_PATH;
 use crate::management::api::{
-    accounts, audit, chains, emails, health, invitations, keys, limit_requests, me, members, notifications,
-    operator, plans, projects, quotas, resets, roles, sessions, tenants, ticket_attachments, ticket_comments,
-    tickets, usage,
+    access_tokens, accounts, audit, chains, emails, health, invitations, keys, limit_requests, me, members,
+    notifications, operator, plans, projects, quotas, resets, roles, sessions, tenants, ticket_attachments,
+    ticket_comments, tickets, usage,
 };
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -45,16 +45,20 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
         .routes(guard.user(routes!(sessions::logout_all)))
         .routes(guard.user(routes!(sessions::list)))
         .routes(guard.user(routes!(sessions::end)))
-        .routes(guard.user(routes!(me::get, me::put)))
+        .routes(guard.reader(routes!(me::get)))
+        .routes(guard.user(routes!(me::put)))
         .routes(guard.user(routes!(me::change_password)))
         .routes(guard.user(routes!(emails::change)))
         .routes(guard.user(routes!(accounts::confirm_again)))
-        .routes(guard.user(routes!(audit::list)))
+        .routes(guard.user(routes!(access_tokens::list, access_tokens::create)))
+        .routes(guard.user(routes!(access_tokens::revoke)))
+        .routes(guard.reader(routes!(audit::list)))
         // tenant
         .routes(guard.member(Permission::Read, routes!(tenants::list)))
         .routes(guard.member(Permission::Read, routes!(tenants::get)))
         .routes(guard.member(Permission::ManageTenant, routes!(tenants::update)))
         .routes(guard.member(Permission::Read, routes!(members::list)))
+        .routes(guard.member(Permission::Read, routes!(members::get)))
         .routes(guard.member(Permission::ManageMembers, routes!(members::update)))
         .routes(guard.member(Permission::Read, routes!(members::remove)))
         .routes(guard.member(Permission::ManageMembers, routes!(invitations::list, invitations::create)))
@@ -84,14 +88,19 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
         .routes(guard.member(Permission::ManageTickets, routes!(ticket_attachments::create)))
         .routes(guard.member(Permission::Read, routes!(ticket_attachments::get)))
         // operator
+        .routes(guard.operator(routes!(operator::audit::list)))
         .routes(guard.operator(routes!(operator::tenants::list)))
-        .routes(guard.operator(routes!(operator::tenants::update)))
+        .routes(guard.operator(routes!(operator::tenants::get, operator::tenants::update)))
         .routes(guard.operator(routes!(operator::users::list)))
         .routes(guard.operator(routes!(operator::users::unlock)))
         .routes(guard.operator(routes!(operator::users::reset)))
         .routes(guard.operator(routes!(operator::users::disable)))
         .routes(guard.operator(routes!(operator::users::enable)))
-        .routes(guard.operator(routes!(operator::quotas::put, operator::quotas::delete)))
+        .routes(guard.operator(routes!(
+            operator::quotas::get,
+            operator::quotas::put,
+            operator::quotas::delete
+        )))
         .routes(guard.operator(routes!(operator::limit_requests::list)))
         .routes(guard.operator(routes!(operator::limit_requests::review)))
         .routes(guard.operator(routes!(operator::tickets::list)))
@@ -108,12 +117,12 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
         .routes(guard.operator(routes!(operator::nodes::list)))
         .routes(guard.operator(routes!(operator::plans::get, operator::plans::update)))
         // catalog
-        .routes(guard.user(routes!(plans::list)))
-        .routes(guard.user(routes!(chains::list)))
-        .routes(guard.user(routes!(roles::list)))
+        .routes(guard.reader(routes!(plans::list)))
+        .routes(guard.reader(routes!(chains::list)))
+        .routes(guard.reader(routes!(roles::list)))
         // usage
         .routes(guard.member(Permission::Read, routes!(usage::view)))
-        .routes(guard.user(routes!(usage::of_tenant)))
+        .routes(guard.reader(routes!(usage::of_tenant)))
         .routes(guard.member(Permission::Read, routes!(usage::of_project)))
         .routes(guard.member(Permission::Read, routes!(usage::chart)))
         .routes(guard.member(Permission::Read, routes!(usage::metrics)))

@@ -31,6 +31,9 @@ pub enum StoreError {
     /// Its current state does not allow this; the text says why.
     #[error("{0}")]
     WrongState(&'static str),
+    /// It has another version than the write expects, because somebody changed it.
+    #[error("it has been changed meanwhile")]
+    Changed,
     /// The permitted number has been reached.
     #[error("{0}")]
     Full(String),

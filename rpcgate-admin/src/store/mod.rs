@@ -28,14 +28,15 @@ mod usage;
 pub use database_location::{check_url, url_of};
 pub use error::StoreError;
 pub use query::{
-    ATTEMPTS, Account, AccountFilter, AttachmentBounds, AttachmentKind, Attempt, AttemptKind, AttemptTicket,
-    Audit, AuditSubject, Digest, EmailChange, EmailChangeOutcome, EmailChanged, GatewayReport, Invitation,
-    InvitationAcceptance, InvitationId, InviteOutcome, Key, LOCK, LimitRequest, LimitRequestId, MemberChange,
+    ANSWER_KEPT, ATTEMPTS, AccessToken, AccessTokenId, Account, AccountFilter, AttachmentBounds,
+    AttachmentKind, Attempt, AttemptKind, AttemptTicket, Audit, AuditFilter, AuditSubject, Digest,
+    EmailChange, EmailChangeOutcome, EmailChanged, Expected, GatewayReport, Invitation, InvitationAcceptance,
+    InvitationId, InviteOutcome, Key, KeyedRequest, LOCK, LimitRequest, LimitRequestId, MemberChange,
     MemberChangeOutcome, NodeState, Notification, NotificationId, Project, ProjectChange, Purpose,
-    Registered, Registration, RequestStatus, Role, Rotation, Satisfaction, Session, SessionId,
-    SessionLifetimes, Spent, StoredKey, Swept, Tenant, TenantChange, Ticket, TicketAttachment,
+    Registered, Registration, RequestStatus, Role, Rotation, Run, RunOutcome, Satisfaction, Session,
+    SessionId, SessionLifetimes, Spent, StoredKey, Swept, Tenant, TenantChange, Ticket, TicketAttachment,
     TicketAttachmentId, TicketCategory, TicketComment, TicketCommentId, TicketFilter, TicketId,
-    TicketLimitRequest, TicketStatus, UnknownName, User, UserId, Verdict,
+    TicketLimitRequest, TicketStatus, UnknownName, User, UserId, Verdict, Version, Versioned,
 };
 pub use rpcgate_core::backend::counters::Restored;
 pub use rpcgate_core::usage::{Block, Mark, Shipment};
@@ -59,6 +60,10 @@ pub struct Store {
     database: Database,
     /// The entry that each write adds to the audit.
     entry: Option<Arc<Audit>>,
+    /// The run to which each write belongs.
+    run: Option<Run>,
+    /// The condition of each write.
+    expected: Option<Arc<Expected>>,
     /// The configured plans, which operators can override.
     plans: Arc<Plans>,
 }
@@ -87,7 +92,7 @@ impl Store {
     ) -> Result<Self, StoreError> {
         let lock = AdvisoryLock::Management;
         let database = Database::open::<migration::Management>(location, migrate, lock, deadline).await?;
-        Ok(Store { database, entry: None, plans: Arc::default() })
+        Ok(Store { database, entry: None, run: None, expected: None, plans: Arc::default() })
     }
 
     /// This store, but each of its writes adds `entry` to the audit in the same transaction, so that neither exists
@@ -137,6 +142,16 @@ impl Store {
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
+        let work = async |transaction: &DatabaseTransaction| {
+            if let Some(expected) = &self.expected {
+                query::versions::check(transaction, expected).await?;
+            }
+            let done = work(transaction).await?;
+            if let Some(run) = &self.run {
+                query::idempotency::mark(transaction, run).await?;
+            }
+            Ok(done)
+        };
         self.database.transact(work).await
     }
 

@@ -5,7 +5,7 @@
 
 use super::accounts::Applicant;
 use super::actor::Actor;
-use super::members::{REFUSED, may_change};
+use super::members::{REFUSED, may_change, needed};
 use super::sessions::limit_attempts;
 use super::tenants::own_tenant;
 use super::text;
@@ -63,6 +63,9 @@ pub async fn invite(
         let text = "confirm your e-mail address before you invite somebody";
         return Err(ActionError::Refused(ErrorCode::EmailUnconfirmed, text));
     }
+    if !actor.covers(needed(None, Some(role))) {
+        return Err(REFUSED);
+    }
     let now = app.now();
     let email = mail::address(email).map_err(|error| ActionError::field("email", error))?;
     let inviter = mail::address(&actor.user.email).map_err(|error| ActionError::Broken(error.to_string()))?;
@@ -79,10 +82,10 @@ pub async fn invite(
     };
     let event = ("member.invited", invitation.id, format!("{email}, {role}"));
     let entry = actor.entry(Some(tenant), event, now);
-    let (app, made) = (app.clone(), invitation.clone());
+    let (app, store, made) = (app.clone(), actor.store(&app.store), invitation.clone());
     let work = async move {
         let permits = |by| may_change(by, None, Some(role));
-        let mail = match app.store.invite(&made, &Digest(token.hash().0), permits, &entry).await? {
+        let mail = match store.invite(&made, &Digest(token.hash().0), permits, &entry).await? {
             InviteOutcome::Created => {
                 let link = format!("{}{MAIL_PATH}?token={}", app.settings.dash_url, token.expose());
                 Mail::invitation(email, &inviter, role.as_str(), &link, LIFE)

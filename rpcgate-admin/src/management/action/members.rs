@@ -5,7 +5,7 @@ use super::tenants::own_tenant;
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
 use crate::management::identity::role::Permission;
-use crate::store::{MemberChange, MemberChangeOutcome, Role, User, UserId};
+use crate::store::{MemberChange, MemberChangeOutcome, Role, User, UserId, Versioned};
 use rpcgate_core::caller::TenantId;
 
 const UNKNOWN: ActionError = ActionError::NotFound("user");
@@ -18,9 +18,13 @@ pub(super) const REFUSED: ActionError = ActionError::Forbidden("your role does n
 /// Whether a member with the role `by` may change a user's role from `before` to `after`, where `None` stands for no
 /// membership.
 pub(super) fn may_change(by: Role, before: Option<Role>, after: Option<Role>) -> bool {
+    by.allows(needed(before, after))
+}
+
+/// The permission to change a user's role from `before` to `after`.
+pub(super) fn needed(before: Option<Role>, after: Option<Role>) -> Permission {
     let is_about_owners = [before, after].contains(&Some(Role::Owner));
-    let needed = if is_about_owners { Permission::ManageOwners } else { Permission::ManageMembers };
-    by.allows(needed)
+    if is_about_owners { Permission::ManageOwners } else { Permission::ManageMembers }
 }
 
 /// The members, oldest first.
@@ -29,6 +33,14 @@ pub(super) fn may_change(by: Role, before: Option<Role>, after: Option<Role>) ->
 /// [`ActionError::NotFound`] for another tenant.
 pub async fn list(app: &AppState, actor: &Actor, tenant: TenantId) -> Result<Vec<User>, ActionError> {
     Ok(app.store.members(own_tenant(actor, tenant)?).await?)
+}
+
+/// A member.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for a user who is not a member of the caller's tenant.
+pub async fn get(app: &AppState, actor: &Actor, tenant: TenantId, id: UserId) -> Result<User, ActionError> {
+    app.store.member(own_tenant(actor, tenant)?, id).await?.ok_or(UNKNOWN)
 }
 
 /// Changes a member's role and returns the changed member. Invitations that the member made, and could not make
@@ -49,8 +61,11 @@ pub async fn set_role(
     let grantable: Vec<_> =
         Role::ALL.into_iter().filter(|given| may_change(role, None, Some(*given))).collect();
     let entry = actor.entry(Some(tenant), ("member.role_changed", id, role), app.now());
-    let permits = |by, before| may_change(by, Some(before), Some(role));
-    done(app.store.change_member(&change, permits, &grantable, &entry).await?)
+    let permits = |by, before| {
+        may_change(by, Some(before), Some(role)) && actor.covers(needed(Some(before), Some(role)))
+    };
+    let store = actor.expecting(&actor.store(&app.store), Versioned::Member(tenant, id));
+    done(store.change_member(&change, permits, &grantable, &entry).await?)
 }
 
 /// Removes a member, or lets the caller leave: the account is deleted with its sessions and the invitations that it
@@ -60,12 +75,13 @@ pub async fn set_role(
 /// Those of [`set_role`].
 pub async fn remove(app: &AppState, actor: &Actor, tenant: TenantId, id: UserId) -> Result<(), ActionError> {
     let tenant = own_tenant(actor, tenant)?;
-    let member = app.store.member(tenant, id).await?.ok_or(UNKNOWN)?;
+    let member = get(app, actor, tenant, id).await?;
     let by = actor.user.id;
     let change = MemberChange { tenant, member: id, by, role: None };
     let entry = actor.entry(Some(tenant), ("member.removed", id, member.email), app.now());
     let permits = |role, before| id == by || may_change(role, Some(before), None);
-    done(app.store.change_member(&change, permits, &[], &entry).await?).map(drop)
+    let store = actor.expecting(&actor.store(&app.store), Versioned::Member(tenant, id));
+    done(store.change_member(&change, permits, &[], &entry).await?).map(drop)
 }
 
 fn done(changed: MemberChangeOutcome) -> Result<User, ActionError> {

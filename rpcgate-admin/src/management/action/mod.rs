@@ -1,10 +1,12 @@
 //! The rules: everything that can be done. The API and the pages only translate.
 
+pub mod access_tokens;
 pub mod accounts;
 pub mod actor;
 pub mod audit;
 pub mod chains;
 pub mod emails;
+pub mod idempotency;
 pub mod invitations;
 pub mod keys;
 pub mod limit_requests;
@@ -23,3 +25,4 @@ pub mod ticket_attachments;
 pub mod ticket_comments;
 pub mod tickets;
 pub mod usage;
+pub mod versions;

@@ -5,7 +5,7 @@ use super::tenants::own_tenant;
 use super::text;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Project, ProjectChange, fresh_id};
+use crate::store::{Project, ProjectChange, Versioned, fresh_id};
 use rpcgate_core::caller::{ProjectId, TenantId};
 
 const UNKNOWN: ActionError = ActionError::NotFound("project");
@@ -69,6 +69,7 @@ pub async fn update(
         blocked_methods: blocked_methods.map(|names| text::methods("blocked_methods", names)).transpose()?,
     };
     if change == ProjectChange::default() {
+        actor.check_version(&app.store, &Versioned::Project(actor.tenant()?, id)).await?;
         return get(app, actor, id).await;
     }
     let (tenant, now) = (actor.tenant()?, app.now());
@@ -80,6 +81,7 @@ pub async fn update(
     let changed: Vec<_> = changed.into_iter().filter(|(_, given)| *given).map(|(field, _)| field).collect();
     let store =
         actor.audited_store(&app.store, Some(tenant), ("project.changed", id, changed.join(", ")), now);
+    let store = actor.expecting(&store, Versioned::Project(tenant, id));
     Ok(store.update_project(tenant, id, &change, now).await?)
 }
 
@@ -90,5 +92,6 @@ pub async fn update(
 pub async fn delete(app: &AppState, actor: &Actor, id: ProjectId) -> Result<(), ActionError> {
     let (tenant, now) = (actor.tenant()?, app.now());
     let store = actor.audited_store(&app.store, Some(tenant), ("project.deleted", id, ""), now);
+    let store = actor.expecting(&store, Versioned::Project(tenant, id));
     Ok(store.delete_project(tenant, id, now).await?)
 }

@@ -4,7 +4,7 @@ use super::actor::Actor;
 use super::text;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Tenant, TenantChange};
+use crate::store::{Tenant, TenantChange, Versioned};
 use rpcgate_core::caller::TenantId;
 
 const UNKNOWN: ActionError = ActionError::NotFound("tenant");
@@ -43,5 +43,5 @@ pub async fn rename(app: &AppState, actor: &Actor, id: TenantId, name: &str) -> 
     let name = text::name("name", name)?;
     let store = actor.audited_store(&app.store, Some(tenant), ("tenant.renamed", tenant, &name), now);
     let change = TenantChange { name: Some(name), ..TenantChange::default() };
-    Ok(store.update_tenant(tenant, &change, now).await?)
+    Ok(actor.expecting(&store, Versioned::Tenant(tenant)).update_tenant(tenant, &change, now).await?)
 }

@@ -1,17 +1,21 @@
 //! The audit log.
 
+use super::csv;
 use super::list::{ListPage, Page, PageRequest};
 use super::moment::Moment;
-use crate::management::access::AuthSession;
 use crate::management::action;
+use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::Audit;
+use crate::management::extract::Query;
+use crate::store::{Audit, AuditFilter};
 use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header::{ACCEPT, HeaderMap, HeaderValue, VARY};
 use rpcgate_core::clock::Time;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 /// An audit entry.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
@@ -20,6 +24,9 @@ pub struct EntryJson {
     /// When it happened.
     #[schema(value_type = String, format = "date-time")]
     pub at: Moment,
+    /// The tenant that it was done to, if it concerns one.
+    #[schema(format = "uuid")]
+    pub tenant_id: Option<String>,
     /// The user who did it, if known.
     #[schema(format = "uuid")]
     pub user_id: Option<String>,
@@ -39,6 +46,7 @@ impl From<Audit> for EntryJson {
     fn from(entry: Audit) -> Self {
         EntryJson {
             at: entry.at.into(),
+            tenant_id: entry.tenant.map(|id| id.to_string()),
             user_id: entry.user.map(|id| id.to_string()),
             action: entry.action,
             subject: entry.subject,
@@ -48,25 +56,80 @@ impl From<Audit> for EntryJson {
     }
 }
 
-/// Read the audit log
-///
-/// The newest entries first: owners and admins see the entries of all members of their tenant, others their own.
-#[utoipa::path(get, path = "/auth/audit", operation_id = "list_audit", tag = "account",
-    params(Page),
-    responses((status = 200, description = "The newest entries.", body = [EntryJson])))]
-pub async fn list(
-    State(app): State<Arc<AppState>>,
-    session: AuthSession,
-    page: PageRequest,
-) -> Result<ListPage<EntryJson>, ActionError> {
-    let before = page.read(|cursor| {
+/// Which entries to list: those that match all given parameters.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct AuditQuery {
+    /// What was done: a code such as `key.created`, or its first word, `key`.
+    pub action: Option<String>,
+    /// The user who did it.
+    #[param(format = "uuid")]
+    pub user_id: Option<String>,
+    /// The identifier of what it was done to.
+    pub subject: Option<String>,
+    /// The first moment.
+    #[param(value_type = Option<String>, format = DateTime)]
+    pub from: Option<Moment>,
+    /// The moment before which it was done.
+    #[param(value_type = Option<String>, format = DateTime)]
+    pub to: Option<Moment>,
+}
+
+impl AuditQuery {
+    pub(super) fn filter(self) -> Result<AuditFilter, ActionError> {
+        let AuditQuery { action, user_id, subject, from, to } = self;
+        let user = user_id.map(|id| id.parse()).transpose();
+        let user = user.map_err(|_| ActionError::Invalid("`user_id` must be a UUID".into()))?;
+        let (from, until) = (from.map(|Moment(time)| time), to.map(|Moment(time)| time));
+        Ok(AuditFilter { user, action, subject, from, until })
+    }
+}
+
+/// Reads the cursor of a list of entries.
+pub(super) fn before(page: &PageRequest) -> Result<Option<(Time, i64)>, ActionError> {
+    page.read(|cursor| {
         let (at, number) = cursor.split_once('-')?;
         Some((Time::from_micros(at.parse().ok()?), number.parse().ok()?))
-    })?;
-    let entries = action::audit::list(&app, &session, before, page.limit).await?;
+    })
+}
+
+/// The entries in the form that the client prefers.
+pub(super) fn shown(page: PageRequest, entries: Vec<(i64, Audit)>, headers: &HeaderMap) -> Response {
     let last = entries.last().filter(|_| entries.len() as u64 == page.limit);
     let next = last.map(|(number, last)| format!("{}-{number}", last.at.micros()));
-    Ok(page.page(entries, next).map(|(_, entry)| EntryJson::from(entry)))
+    let page = page.page(entries, next).map(|(_, entry)| EntryJson::from(entry));
+    let mut answer = if csv::is_wanted(headers) { table(page) } else { page.into_response() };
+    answer.headers_mut().append(VARY, HeaderValue::from(ACCEPT));
+    answer
+}
+
+fn table(page: ListPage<EntryJson>) -> Response {
+    let columns = ["at", "tenant_id", "user_id", "action", "subject", "address", "detail"];
+    page.csv("audit", columns, |entry| {
+        let EntryJson { at, tenant_id, user_id, action, subject, address, detail } = entry;
+        let (tenant, user) = (tenant_id.unwrap_or_default(), user_id.unwrap_or_default());
+        [at.to_string(), tenant, user, action, subject, address, detail]
+    })
+}
+
+/// Read the audit log
+///
+/// The newest entries first: owners and admins see the entries of all members of their tenant, others their own. With
+/// `Accept: text/csv` the page is a CSV file.
+#[utoipa::path(get, path = "/auth/audit", operation_id = "list_audit", tag = "account",
+    params(AuditQuery, Page),
+    responses((status = 200, description = "The newest entries.",
+        content((Vec<EntryJson> = "application/json"), (String = "text/csv")))))]
+pub async fn list(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    page: PageRequest,
+    Query(query): Query<AuditQuery>,
+    headers: HeaderMap,
+) -> Result<Response, ActionError> {
+    let (filter, before) = (query.filter()?, before(&page)?);
+    let entries = action::audit::list(&app, &actor, &filter, before, page.limit).await?;
+    Ok(shown(page, entries, &headers))
 }
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! Lists in pages: `limit` is the number of entries, `cursor` the place at which a page begins. The response is an
 //! array, and if there are more entries, its `Link` header names the next page (RFC 8288).
 
+use super::csv;
 use crate::management::error::ActionError;
 use crate::management::strict_json;
 use axum::Json;
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
-use http::header::{HeaderValue, LINK};
+use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, HeaderValue, LINK};
 use http::request::Parts;
 use rpcgate_core::clock::Time;
 use serde::{Deserialize, Serialize};
@@ -148,13 +149,36 @@ impl<T> ListPage<T> {
     }
 }
 
+impl<T> ListPage<T> {
+    /// The page as CSV with these columns, in a file that is called `name`; `cells` are the cells of an entry. The
+    /// next page is in the `Link` header as well.
+    pub fn csv<const N: usize>(
+        self,
+        name: &str,
+        columns: [&str; N],
+        cells: impl Fn(T) -> [String; N],
+    ) -> Response {
+        let mut text = String::new();
+        csv::line(&mut text, columns.into_iter().map(str::to_owned));
+        for entry in self.entries {
+            csv::line(&mut text, cells(entry).into_iter().map(csv::harmless));
+        }
+        let file = format!("attachment; filename=\"{name}.csv\"");
+        let headers = [(CONTENT_TYPE, csv::MEDIA_TYPE), (CONTENT_DISPOSITION, file.as_str())];
+        linked((headers, text).into_response(), self.next)
+    }
+}
+
+fn linked(mut answer: Response, next: Option<String>) -> Response {
+    if let Some(next) = next.and_then(|next| HeaderValue::try_from(next).ok()) {
+        answer.headers_mut().insert(LINK, next);
+    }
+    answer
+}
+
 impl<T: Serialize> IntoResponse for ListPage<T> {
     fn into_response(self) -> Response {
-        let mut answer = Json(self.entries).into_response();
-        if let Some(next) = self.next.and_then(|next| HeaderValue::try_from(next).ok()) {
-            answer.headers_mut().insert(LINK, next);
-        }
-        answer
+        linked(Json(self.entries).into_response(), self.next)
     }
 }
 
@@ -177,8 +201,10 @@ pub(crate) mod tests {
     /// All entries of the list at `path`, read in pages of `limit`.
     pub(crate) async fn followed(site: &Site, visitor: &Visitor, path: &str, limit: usize) -> Vec<Value> {
         let mut all = Vec::new();
-        let mut query = format!("limit={limit}");
+        let given = path.split_once('?').map_or(String::new(), |(_, query)| format!("{query}&"));
+        let mut query = format!("{given}limit={limit}");
         loop {
+            let path = path.split('?').next().unwrap();
             let answer =
                 site.ask(Some(visitor), Method::GET, &format!("{path}?{query}"), Body::empty()).await;
             assert_eq!(answer.status, StatusCode::OK, "{}", answer.body);
@@ -223,6 +249,7 @@ pub(crate) mod tests {
             post(keys.clone(), json!({"description": "one"})).await;
         }
         for _ in 0..4 {
+            post(format!("{base}/auth/tokens"), json!({"name": "one", "scopes": ["read"]})).await;
             site.visitor(Some(tenant), Role::Viewer).await;
             let other = site.member(Role::Owner).await;
             let ask = json!({"requested_tier": "premium", "reason": "x"}).to_string();
@@ -235,10 +262,12 @@ pub(crate) mod tests {
             (&owner, format!("{base}/tenants/{tenant}/members"), 5),
             (&owner, format!("{base}/auth/audit"), 14),
             (&owner, format!("{base}/auth/sessions"), 1),
+            (&owner, format!("{base}/auth/tokens"), 4),
             (&owner, format!("{base}/tenants"), 1),
             (&owner, format!("{base}/tenants/{tenant}/invitations"), 0),
             (&owner, format!("{base}/limit-requests"), 0),
             (&owner, format!("{base}/notifications"), 0),
+            (&operator, format!("{base}/operator/audit"), 20),
             (&operator, format!("{base}/operator/tenants"), 5),
             (&operator, format!("{base}/operator/limit-requests"), 4),
         ] {

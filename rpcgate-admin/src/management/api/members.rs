@@ -1,13 +1,15 @@
 //! The members of the caller's tenant.
 
+use super::etag::Tagged;
 use super::list::{ListPage, Page, PageRequest};
 use super::moment::Moment;
 use crate::management::action;
 use crate::management::action::actor::Actor;
+use crate::management::action::versions::current;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id, Ids};
-use crate::store::{Role, User, UserId};
+use crate::store::{Role, User, UserId, Versioned};
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
@@ -74,13 +76,30 @@ pub async fn list(
     page.of(members.into_iter().map(MemberJson::from).collect(), false, |one| &one.id)
 }
 
+/// Read a member
+#[utoipa::path(get, path = "/tenants/{id}/members/{user_id}", operation_id = "get_member", tag = "members",
+    params(("id" = String, Path, format = "uuid", description = "The caller's tenant."),
+        ("user_id" = String, Path, format = "uuid", description = "The member.")),
+    responses((status = 200, description = "The member.", body = MemberJson,
+        headers(("ETag" = String, description = "The version, for `If-Match`.")))))]
+pub async fn get(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Ids(tenant, id): Ids<TenantId, UserId>,
+) -> Result<Tagged<MemberJson>, ActionError> {
+    let version = current(&app, Versioned::Member(tenant, id)).await?;
+    Ok(Tagged::new(version, action::members::get(&app, &actor, tenant, id).await?.into()))
+}
+
 /// Change the role of a member
 ///
 /// Takes effect at once. Only an owner may make or unmake owners. Open invitations that the member made, and could
 /// not make with the new role, are withdrawn.
 #[utoipa::path(put, path = "/tenants/{id}/members/{user_id}", operation_id = "update_member", tag = "members",
     params(("id" = String, Path, format = "uuid", description = "The caller's tenant."),
-        ("user_id" = String, Path, format = "uuid", description = "The member.")),
+        ("user_id" = String, Path, format = "uuid", description = "The member."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
+            description = "The `ETag` of the version that is to be changed.")),
     request_body = NewRole,
     responses((status = 200, description = "The member as it is now.", body = MemberJson),
         (status = 409, description = "It is the last owner.")))]
@@ -99,7 +118,9 @@ pub async fn update(
 /// removing others requires the role for it, and only an owner may remove owners.
 #[utoipa::path(delete, path = "/tenants/{id}/members/{user_id}", operation_id = "remove_member", tag = "members",
     params(("id" = String, Path, format = "uuid", description = "The caller's tenant."),
-        ("user_id" = String, Path, format = "uuid", description = "The member.")),
+        ("user_id" = String, Path, format = "uuid", description = "The member."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
+            description = "The `ETag` of the version that is to be changed.")),
     responses((status = 204, description = "Deleted."),
         (status = 409, description = "It is the last owner.")))]
 pub async fn remove(

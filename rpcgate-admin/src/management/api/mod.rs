@@ -1,9 +1,12 @@
 //! The JSON interface of the actions. It contains no rules.
 
+pub mod access_tokens;
 pub mod accounts;
 pub mod audit;
 pub mod chains;
+pub(crate) mod csv;
 pub mod emails;
+pub mod etag;
 pub mod health;
 pub mod invitations;
 pub mod keys;

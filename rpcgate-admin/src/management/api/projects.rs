@@ -1,13 +1,15 @@
 //! Projects.
 
+use super::etag::Tagged;
 use super::list::{ListPage, Page, PageRequest};
 use super::moment::Moment;
 use crate::management::action;
 use crate::management::action::actor::Actor;
+use crate::management::action::versions::current;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id};
-use crate::store;
+use crate::store::{self, Versioned};
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
@@ -112,20 +114,24 @@ pub async fn list(
 /// Read a project
 #[utoipa::path(get, path = "/projects/{id}", operation_id = "get_project", tag = "projects",
     params(("id" = String, Path, format = "uuid", description = "The project.")),
-    responses((status = 200, description = "The project.", body = ProjectJson)))]
+    responses((status = 200, description = "The project.", body = ProjectJson,
+        headers(("ETag" = String, description = "The version, for `If-Match`.")))))]
 pub async fn get(
     State(app): State<Arc<AppState>>,
     actor: Actor,
     Id(id): Id<ProjectId>,
-) -> Result<Json<ProjectJson>, ActionError> {
-    Ok(Json(action::projects::get(&app, &actor, id).await?.into()))
+) -> Result<Tagged<ProjectJson>, ActionError> {
+    let version = current(&app, Versioned::Project(actor.tenant()?, id)).await?;
+    Ok(Tagged::new(version, action::projects::get(&app, &actor, id).await?.into()))
 }
 
 /// Change a project
 ///
 /// Its name and its method lists. Gateways apply new lists within a second.
 #[utoipa::path(put, path = "/projects/{id}", operation_id = "update_project", tag = "projects",
-    params(("id" = String, Path, format = "uuid", description = "The project.")),
+    params(("id" = String, Path, format = "uuid", description = "The project."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
+            description = "The `ETag` of the version that is to be changed.")),
     request_body = ProjectChangeJson,
     responses((status = 200, description = "The project as it is now.", body = ProjectJson)))]
 pub async fn update(
@@ -143,7 +149,9 @@ pub async fn update(
 ///
 /// Revokes its keys. Its usage stays.
 #[utoipa::path(delete, path = "/projects/{id}", operation_id = "delete_project", tag = "projects",
-    params(("id" = String, Path, format = "uuid", description = "The project.")),
+    params(("id" = String, Path, format = "uuid", description = "The project."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
+            description = "The `ETag` of the version that is to be changed.")),
     responses((status = 204, description = "Deleted.")))]
 pub async fn delete(
     State(app): State<Arc<AppState>>,

@@ -1,12 +1,14 @@
 //! Quotas of projects, as members see them.
 
+use super::etag::Tagged;
 use super::operator::quotas::QuotaJson;
 use crate::management::action;
 use crate::management::action::actor::Actor;
+use crate::management::action::versions::current;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
-use axum::Json;
+use crate::store::Versioned;
 use axum::extract::State;
 use rpcgate_core::caller::ProjectId;
 use std::sync::Arc;
@@ -16,13 +18,15 @@ use std::sync::Arc;
 /// The quota that an operator granted, or the default.
 #[utoipa::path(get, path = "/projects/{id}/quota", operation_id = "get_quota", tag = "projects",
     params(("id" = String, Path, format = "uuid", description = "The project.")),
-    responses((status = 200, description = "The quota.", body = QuotaJson)))]
+    responses((status = 200, description = "The quota.", body = QuotaJson,
+        headers(("ETag" = String, description = "The version, for `If-Match`.")))))]
 pub async fn get(
     State(app): State<Arc<AppState>>,
     actor: Actor,
     Id(id): Id<ProjectId>,
-) -> Result<Json<QuotaJson>, ActionError> {
-    Ok(Json(QuotaJson::of(id, &action::quotas::get(&app, &actor, id).await?)))
+) -> Result<Tagged<QuotaJson>, ActionError> {
+    let version = current(&app, Versioned::Quota(id)).await?;
+    Ok(Tagged::new(version, QuotaJson::of(id, &action::quotas::get(&app, &actor, id).await?)))
 }
 
 #[cfg(test)]

@@ -1,13 +1,15 @@
 //! The caller's tenant.
 
+use super::etag::Tagged;
 use super::list::{ListPage, Page, PageRequest};
 use super::moment::Moment;
 use crate::management::action;
 use crate::management::action::actor::Actor;
+use crate::management::action::versions::current;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id};
-use crate::store;
+use crate::store::{self, Versioned};
 use axum::Json;
 use axum::extract::State;
 use rpcgate_core::caller::TenantId;
@@ -120,18 +122,22 @@ pub async fn list(
 /// Read a tenant
 #[utoipa::path(get, path = "/tenants/{id}", operation_id = "get_tenant", tag = "tenants",
     params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
-    responses((status = 200, description = "The tenant.", body = TenantJson)))]
+    responses((status = 200, description = "The tenant.", body = TenantJson,
+        headers(("ETag" = String, description = "The version, for `If-Match`.")))))]
 pub async fn get(
     State(app): State<Arc<AppState>>,
     actor: Actor,
     Id(id): Id<TenantId>,
-) -> Result<Json<TenantJson>, ActionError> {
-    Ok(Json(action::tenants::get(&app, &actor, id).await?.into()))
+) -> Result<Tagged<TenantJson>, ActionError> {
+    let version = current(&app, Versioned::Tenant(id)).await?;
+    Ok(Tagged::new(version, action::tenants::get(&app, &actor, id).await?.into()))
 }
 
 /// Rename a tenant
 #[utoipa::path(put, path = "/tenants/{id}", operation_id = "update_tenant", tag = "tenants",
-    params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
+    params(("id" = String, Path, format = "uuid", description = "The caller's tenant."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
+            description = "The `ETag` of the version that is to be changed.")),
     request_body = TenantName,
     responses((status = 200, description = "The tenant as it is now.", body = TenantJson)))]
 pub async fn update(

@@ -10,6 +10,7 @@ pub mod request_limits;
 pub mod role;
 pub mod sealing;
 pub mod token;
+pub mod token_scope;
 pub mod verifier;
 
 use ring::hmac;

@@ -1,5 +1,5 @@
-//! Opaque tokens that stand for a row in the database: refresh tokens, and the mailed tokens that confirm an address,
-//! set a password, change an address or invite a user.
+//! Opaque tokens that stand for a row in the database: refresh tokens, personal access tokens, and the mailed tokens
+//! that confirm an address, set a password, change an address or invite a user.
 //!
 //! Such a token is a prefix that names its kind, and 32 random bytes in base64url. It contains no information; what
 //! it grants is stored under its SHA-256, so that a stolen copy of the database contains no usable token.
@@ -29,6 +29,8 @@ pub enum OpaqueKind {
     Reset,
     /// It changes an account's address to the one at which the mail was read.
     EmailChange,
+    /// A program calls the API with it, as the user who made it.
+    Access,
 }
 
 impl OpaqueKind {
@@ -40,6 +42,7 @@ impl OpaqueKind {
             OpaqueKind::Invitation => "rpcgi_",
             OpaqueKind::Reset => "rpcgp_",
             OpaqueKind::EmailChange => "rpcge_",
+            OpaqueKind::Access => "rpcga_",
         }
     }
 }
@@ -128,6 +131,7 @@ mod tests {
             (OpaqueKind::Invitation, "rpcgi_"),
             (OpaqueKind::Reset, "rpcgp_"),
             (OpaqueKind::EmailChange, "rpcge_"),
+            (OpaqueKind::Access, "rpcga_"),
         ] {
             let (a, b) = (Opaque::make(kind).unwrap(), Opaque::make(kind).unwrap());
             assert!(a.expose().starts_with(prefix) && a.expose().len() == 49, "{}", a.expose());

@@ -74,7 +74,7 @@ pub(crate) async fn read(
     client: Client,
     Form(Read { id }): Form<Read>,
 ) -> Response {
-    let actor = Actor { user: session.user, address: client.address };
+    let actor = Actor::of_page(session.user, &client);
     match mark_read(&app, &actor, &id).await {
         Ok(()) => Redirect::to(view::HOME).into_response(),
         Err(error) => view::refusal(error),

@@ -638,7 +638,8 @@ async fn an_invited_user_chooses_a_password_and_joins() {
     let site = site().await;
     let owner = site.member(Role::Owner).await;
     let session = AuthSession { id: owner.session, user: Arc::new(owner.user.clone()) };
-    let actor = Actor { user: session.user, address: [192, 0, 2, 1].into() };
+    let actor =
+        Actor { user: session.user, address: [192, 0, 2, 1].into(), run: None, scopes: None, if_match: None };
     let tenant = owner.user.tenant.unwrap();
     invite(&site.app, &actor, tenant, EMAIL, Role::Developer).await.unwrap();
     let [link] = &links(&site)[..] else { panic!("there must be one mail") };

@@ -1,5 +1,6 @@
 //! The tables, one file each. Times are microseconds since 1970 in a `bigint`, like core's.
 
+pub(super) mod access_tokens;
 pub(super) mod attempts;
 pub(super) mod audit;
 pub(super) mod block_keys;
@@ -10,6 +11,7 @@ pub(super) mod confirmations;
 pub(super) mod cooled_keys;
 pub(super) mod daily_requests;
 pub(super) mod gateways;
+pub(super) mod idempotency;
 pub(super) mod invitations;
 pub(super) mod keys;
 pub(super) mod ledger;

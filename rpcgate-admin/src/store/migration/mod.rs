@@ -1,10 +1,12 @@
 //! The migrations of the schema. A published migration is never changed: the next change is a new migration at the
 //! end of the list.
 
+mod access_tokens;
 mod accounts;
 mod cooled_keys;
 mod counts;
 mod gateways;
+mod idempotency;
 mod identity;
 mod ledger;
 mod mail_tokens;
@@ -35,6 +37,8 @@ impl MigratorTrait for Management {
             Box::new(mail_tokens::MailTokens),
             Box::new(ws_connections::WsConnections),
             Box::new(tickets::Tickets),
+            Box::new(idempotency::Idempotency),
+            Box::new(access_tokens::AccessTokens),
         ]
     }
 

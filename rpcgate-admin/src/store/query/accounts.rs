@@ -6,7 +6,7 @@ use super::id::UserId;
 use super::mail_tokens::{self, Purpose};
 use super::users::{User, stored_email};
 use super::value::{moment, time};
-use super::{attempts, session_rows};
+use super::{access_tokens, attempts, session_rows};
 use crate::store::entity::users::{Column, Entity, Model};
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
@@ -116,7 +116,7 @@ impl Store {
         .await
     }
 
-    /// Removes the password of an account, ends its sessions and its lock, and stores the digest of a token that sets
+    /// Removes the password of an account, ends its sessions, its access tokens and its lock, and stores the digest of a token that sets
     /// a new password. Returns the changed account, or `None` if it is disabled, in which case nothing changes.
     ///
     /// # Errors
@@ -139,6 +139,7 @@ impl Store {
                 .filter(Column::Id.eq(Uuid::from_u128(id.0)));
             update.exec(transaction).await?;
             session_rows::end_all(transaction, id, None).await?;
+            access_tokens::end_all(transaction, id).await?;
             mail_tokens::withdraw(transaction, id).await?;
             mail_tokens::put(transaction, id, (Purpose::Reset, None), hash, expires_at).await?;
             attempts::unlock(transaction, &account.user.email).await?;
@@ -149,7 +150,7 @@ impl Store {
         .await
     }
 
-    /// Disables an account, which ends its sessions and invalidates the links that were mailed to it, or enables it
+    /// Disables an account, which ends its sessions and access tokens and invalidates the links that were mailed to it, or enables it
     /// again, and returns the changed account. An account in the wanted state is left as it is.
     ///
     /// # Errors
@@ -172,6 +173,7 @@ impl Store {
             update.exec(transaction).await?;
             if is_disabled {
                 session_rows::end_all(transaction, id, None).await?;
+                access_tokens::end_all(transaction, id).await?;
                 mail_tokens::withdraw(transaction, id).await?;
             }
             note(transaction, &account, entry).await?;

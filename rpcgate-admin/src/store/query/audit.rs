@@ -8,7 +8,7 @@ use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::{NotSet, Set};
-use sea_orm::sea_query::Condition;
+use sea_orm::sea_query::{Condition, LikeExpr};
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 
@@ -55,6 +55,37 @@ impl From<Model> for Audit {
     }
 }
 
+/// Which entries to list: those that match all given fields.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct AuditFilter {
+    /// The user who acted.
+    pub user: Option<UserId>,
+    /// What was done: a code, or its first word, such as `key` for `key.created` and `key.revoked`.
+    pub action: Option<String>,
+    /// What it was done to.
+    pub subject: Option<String>,
+    /// The first moment.
+    pub from: Option<Time>,
+    /// The moment before which the entries were made.
+    pub until: Option<Time>,
+}
+
+impl AuditFilter {
+    fn condition(&self) -> Condition {
+        let of_action = |action: &String| {
+            let escaped = action.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
+            let word = LikeExpr::new(format!("{escaped}.%")).escape('\\');
+            Condition::any().add(Column::Action.eq(action)).add(Column::Action.like(word))
+        };
+        Condition::all()
+            .add_option(self.user.map(|id| Column::UserId.eq(Uuid::from_u128(id.0))))
+            .add_option(self.action.as_ref().map(of_action))
+            .add_option(self.subject.as_ref().map(|subject| Column::Subject.eq(subject)))
+            .add_option(self.from.map(|from| Column::At.gte(moment(from))))
+            .add_option(self.until.map(|until| Column::At.lt(moment(until))))
+    }
+}
+
 /// Whose entries to list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AuditSubject {
@@ -62,6 +93,8 @@ pub enum AuditSubject {
     Tenant(TenantId),
     /// All entries of a user.
     User(UserId),
+    /// All entries.
+    Everyone,
 }
 
 /// Appends an entry in the transaction of the write that it records.
@@ -140,17 +173,23 @@ impl Store {
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn audit(&self, subject: AuditSubject, limit: u64) -> Result<Vec<Audit>, StoreError> {
-        Ok(self.audit_before(subject, None, limit).await?.into_iter().map(|(_, entry)| entry).collect())
+        Ok(self
+            .audit_before(subject, &AuditFilter::default(), None, limit)
+            .await?
+            .into_iter()
+            .map(|(_, entry)| entry)
+            .collect())
     }
 
-    /// Like [`audit`](Store::audit), with the entries' numbers, and only the entries that follow `before`, a time and
-    /// a number, in this order.
+    /// Like [`audit`](Store::audit), with the entries' numbers, and only those that match `filter` and follow `before`,
+    /// a time and a number, in this order.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn audit_before(
         &self,
         subject: AuditSubject,
+        filter: &AuditFilter,
         before: Option<(Time, i64)>,
         limit: u64,
     ) -> Result<Vec<(i64, Audit)>, StoreError> {
@@ -160,11 +199,12 @@ impl Store {
         });
         self.read(async |database| {
             let is_wanted = match subject {
-                AuditSubject::Tenant(id) => Column::TenantId.eq(Uuid::from_u128(id.0)),
-                AuditSubject::User(id) => Column::UserId.eq(Uuid::from_u128(id.0)),
+                AuditSubject::Tenant(id) => Some(Column::TenantId.eq(Uuid::from_u128(id.0))),
+                AuditSubject::User(id) => Some(Column::UserId.eq(Uuid::from_u128(id.0))),
+                AuditSubject::Everyone => None,
             };
             let newest = Entity::find()
-                .filter(is_wanted)
+                .filter(filter.condition().add_option(is_wanted))
                 .filter(is_before.unwrap_or_else(Condition::all))
                 .order_by_desc(Column::At)
                 .order_by_desc(Column::Number)

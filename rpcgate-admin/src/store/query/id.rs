@@ -60,3 +60,7 @@ id! {
     /// The identifier of a file that is attached to a support ticket, a UUID.
     TicketAttachmentId
 }
+id! {
+    /// The identifier of a personal access token, a UUID. It grants no access.
+    AccessTokenId
+}

@@ -1,5 +1,6 @@
 //! Reads and writes of the databases, one file for each noun.
 
+mod access_tokens;
 mod accounts;
 mod allowances;
 mod attempts;
@@ -14,6 +15,7 @@ mod email_changes;
 mod events;
 mod gateways;
 mod id;
+pub(super) mod idempotency;
 mod invitations;
 mod keys;
 mod ledger;
@@ -55,20 +57,23 @@ mod usage;
 mod usage_rows;
 mod users;
 pub(super) mod value;
+pub(super) mod versions;
 mod weights;
 mod wide;
 
+pub use access_tokens::AccessToken;
 pub use accounts::{Account, AccountFilter};
 pub use attempts::{ATTEMPTS, Attempt, AttemptKind, AttemptTicket, LOCK};
-pub use audit::{Audit, AuditSubject};
+pub use audit::{Audit, AuditFilter, AuditSubject};
 pub use callers::StoredKey;
 pub use digest::Digest;
 pub use email_changes::{EmailChange, EmailChangeOutcome, EmailChanged};
 pub use gateways::{GatewayReport, NodeState};
 pub use id::{
-    InvitationId, LimitRequestId, NotificationId, SessionId, TicketAttachmentId, TicketCommentId, TicketId,
-    UserId,
+    AccessTokenId, InvitationId, LimitRequestId, NotificationId, SessionId, TicketAttachmentId,
+    TicketCommentId, TicketId, UserId,
 };
+pub use idempotency::{ANSWER_KEPT, KeyedRequest, Run, RunOutcome};
 pub use invitations::{Invitation, InvitationAcceptance, InviteOutcome};
 pub use keys::Key;
 pub use limit_requests::{LimitRequest, RequestStatus, Verdict};
@@ -86,3 +91,4 @@ pub use ticket_attachments::{AttachmentBounds, AttachmentKind, TicketAttachment}
 pub use ticket_comments::TicketComment;
 pub use tickets::{Satisfaction, Ticket, TicketCategory, TicketFilter, TicketLimitRequest, TicketStatus};
 pub use users::{Role, UnknownName, User};
+pub use versions::{Expected, Version, Versioned};

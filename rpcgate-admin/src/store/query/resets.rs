@@ -6,7 +6,7 @@ use super::id::UserId;
 use super::mail_tokens::{self, Purpose};
 use super::users::{User, stored_email};
 use super::value::moment;
-use super::{attempts, session_rows};
+use super::{access_tokens, attempts, session_rows};
 use crate::store::entity::confirmations;
 use crate::store::entity::users::{Column, Entity};
 use crate::store::{Store, StoreError};
@@ -47,7 +47,8 @@ impl Store {
     }
 
     /// Sets the password hash `new` of the user whose token has this digest, and consumes the token. This also
-    /// confirms the user's address, ends a lock, and ends all its sessions. `entry` is added to the audit with that
+    /// confirms the user's address, ends a lock, and ends all its
+    /// sessions and access tokens. `entry` is added to the audit with that
     /// user and its tenant filled in. Returns `None` if there is no such token, it has expired, or operators have
     /// disabled the user.
     ///
@@ -80,6 +81,7 @@ impl Store {
             let user = User::try_from(user.ok_or(StoreError::NotFound("user"))?)?;
             mail_tokens::withdraw(transaction, user.id).await?;
             session_rows::end_all(transaction, user.id, None).await?;
+            access_tokens::end_all(transaction, user.id).await?;
             attempts::unlock(transaction, &user.email).await?;
             let subject = user.id.to_string();
             let entry = Audit { user: Some(user.id), tenant: user.tenant, subject, ..entry.clone() };

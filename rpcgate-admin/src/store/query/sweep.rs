@@ -2,12 +2,12 @@
 
 use super::removal::{remove, remove_pairs};
 use super::value::moment;
-use super::{attempts, invitations, keys, projects, registrations, ticket_attachments};
+use super::{access_tokens, attempts, invitations, keys, projects, registrations, ticket_attachments};
 use crate::store::entity::invitations as invited;
 use crate::store::entity::{
-    attempts as tries, audit, changes, confirmations, keys as stored_keys, limit_requests, mail_tokens,
-    notification_reads, projects as stored_projects, refreshes, sessions, solved,
-    ticket_attachments as attached,
+    access_tokens as stored_tokens, attempts as tries, audit, changes, confirmations, idempotency,
+    keys as stored_keys, limit_requests, mail_tokens, notification_reads, projects as stored_projects,
+    refreshes, sessions, solved, ticket_attachments as attached,
 };
 use crate::store::error::RemovalStopped;
 use crate::store::{Store, StoreError};
@@ -58,6 +58,10 @@ pub struct Swept {
     pub limit_requests: u64,
     /// Files whose upload broke off.
     pub ticket_attachments: u64,
+    /// Personal access tokens that expired.
+    pub access_tokens: u64,
+    /// Answers to requests with an idempotency key.
+    pub answers: u64,
 }
 
 impl Store {
@@ -111,6 +115,11 @@ impl Store {
         let broken_off = ticket_attachments::is_broken_off(now);
         self.remove_all::<attached::Entity>(&mut swept.ticket_attachments, attached::Column::Id, broken_off)
             .await?;
+        let (tokens, old) = (&mut swept.access_tokens, access_tokens::is_old(now));
+        self.remove_all::<stored_tokens::Entity>(tokens, stored_tokens::Column::Id, old).await?;
+        let kept_answers = over(&|now| idempotency::Column::ExpiresAt.lte(now));
+        let answers = &mut swept.answers;
+        self.remove_all::<idempotency::Entity>(answers, idempotency::Column::Run, kept_answers).await?;
         let then = Time::from_micros(now.micros().saturating_sub(ENDED_KEPT.as_micros() as u64));
         let ended = keys::ended(then);
         self.remove_all::<stored_keys::Entity>(&mut swept.keys, stored_keys::Column::Id, ended).await?;

@@ -1,5 +1,6 @@
 //! Actions of operators on any tenant and on the service.
 
+pub mod audit;
 pub mod chains;
 pub mod limit_requests;
 pub mod nodes;

@@ -3,6 +3,7 @@
 use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
+use crate::store::Versioned;
 use rpcgate_core::config::PlanChange;
 use rpcgate_core::plan::{Counts, Plan, Price, Tier};
 
@@ -26,6 +27,14 @@ pub async fn get(app: &AppState, tier: &str) -> Result<Plan, ActionError> {
     let tier: Tier = tier.parse().map_err(|_| ActionError::NotFound("plan"))?;
     let config = app.settings.overridden_by(&app.store.overlay().await?);
     Ok(config.plans.of(tier))
+}
+
+/// What the version of a plan belongs to.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for an unknown name.
+pub fn versioned(tier: &str) -> Result<Versioned, ActionError> {
+    tier.parse().map(Versioned::Plan).map_err(|_| ActionError::NotFound("plan"))
 }
 
 /// Sets the limits that `change` gives and returns the effective plan. Gateways are notified.
@@ -75,7 +84,9 @@ pub async fn update(
         details.extend(counts.into_iter().filter_map(|(field, count)| Some(format!("{field} {}", count?))));
         let now = app.now();
         let store = actor.audited_store(&app.store, None, ("plan.changed", known, details.join(", ")), now);
-        store.put_plan(known, &change, now).await?;
+        actor.expecting(&store, Versioned::Plan(known)).put_plan(known, &change, now).await?;
+    } else {
+        actor.check_version(&app.store, &Versioned::Plan(known)).await?;
     }
     get(app, tier).await
 }

@@ -3,10 +3,20 @@
 use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
+use crate::store::Versioned;
 use rpcgate_core::caller::{ProjectId, ProjectQuota, TenantId};
 
 async fn tenant_of(app: &AppState, project: ProjectId) -> Result<TenantId, ActionError> {
     app.store.tenant_of(project).await?.ok_or(ActionError::NotFound("project"))
+}
+
+/// The quota of a project.
+///
+/// # Errors
+/// [`ActionError::NotFound`].
+pub async fn get(app: &AppState, project: ProjectId) -> Result<ProjectQuota, ActionError> {
+    let tenant = tenant_of(app, project).await?;
+    app.store.quota(tenant, project).await?.ok_or(ActionError::NotFound("project"))
 }
 
 /// Sets all limits of a project's quota. Gateways are notified.
@@ -25,7 +35,7 @@ pub async fn put(
     let (month, rps) = (text(quota.cu_per_month), text(quota.rps_limit));
     let details = format!("cu_per_day {}, cu_per_month {month}, rps_limit {rps}", quota.cu_per_day);
     let store = actor.audited_store(&app.store, Some(tenant), ("quota.set", project, details), now);
-    store.put_quota(project, &quota, now).await?;
+    actor.expecting(&store, Versioned::Quota(project)).put_quota(project, &quota, now).await?;
     Ok(quota)
 }
 
@@ -36,5 +46,5 @@ pub async fn put(
 pub async fn delete(app: &AppState, actor: &Actor, project: ProjectId) -> Result<(), ActionError> {
     let (tenant, now) = (tenant_of(app, project).await?, app.now());
     let store = actor.audited_store(&app.store, Some(tenant), ("quota.deleted", project, ""), now);
-    Ok(store.delete_quota(project, now).await?)
+    Ok(actor.expecting(&store, Versioned::Quota(project)).delete_quota(project, now).await?)
 }

@@ -3,7 +3,7 @@
 use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Tenant, TenantChange};
+use crate::store::{Tenant, TenantChange, Versioned};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::plan::Tier;
 
@@ -13,6 +13,14 @@ use rpcgate_core::plan::Tier;
 /// [`ActionError::Unavailable`].
 pub async fn list(app: &AppState, after: Option<TenantId>, limit: u64) -> Result<Vec<Tenant>, ActionError> {
     Ok(app.store.tenants(after, limit).await?)
+}
+
+/// A tenant.
+///
+/// # Errors
+/// [`ActionError::NotFound`].
+pub async fn get(app: &AppState, id: TenantId) -> Result<Tenant, ActionError> {
+    app.store.tenant(id).await?.ok_or(ActionError::NotFound("tenant"))
 }
 
 /// Moves a tenant to another plan, suspends it or ends its suspension, and returns the changed tenant. Gateways
@@ -29,11 +37,12 @@ pub async fn update(
 ) -> Result<Tenant, ActionError> {
     let change = TenantChange { name: None, tier, suspended };
     if change == TenantChange::default() {
-        return app.store.tenant(id).await?.ok_or(ActionError::NotFound("tenant"));
+        actor.check_version(&app.store, &Versioned::Tenant(id)).await?;
+        return get(app, id).await;
     }
     let now = app.now();
     let status = suspended.map(|suspended| if suspended { "suspended" } else { "active" });
     let details: Vec<_> = status.into_iter().chain(tier.map(Tier::name)).collect();
     let store = actor.audited_store(&app.store, Some(id), ("tenant.changed", id, details.join(", ")), now);
-    Ok(store.update_tenant(id, &change, now).await?)
+    Ok(actor.expecting(&store, Versioned::Tenant(id)).update_tenant(id, &change, now).await?)
 }

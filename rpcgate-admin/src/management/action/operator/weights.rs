@@ -4,6 +4,7 @@ use crate::management::action::actor::Actor;
 use crate::management::action::text;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
+use crate::store::Versioned;
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::Chain;
 use rpcgate_core::config;
@@ -44,6 +45,15 @@ pub async fn get(app: &AppState, chain: &str, method: &str) -> Result<Weight, Ac
     Ok(Weight { chain: name, method: method.to_owned(), cu: chain.look_up(method).rule.cu, is_set })
 }
 
+/// What the version of a weight belongs to.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for an unknown chain.
+pub fn versioned(chain: &str, method: &str) -> Result<Versioned, ActionError> {
+    let name = adapter(chain)?.facts().name.as_str();
+    Ok(Versioned::Weight(name.to_owned(), method.to_owned()))
+}
+
 /// Sets the weight of a chain's method. Gateways are notified.
 ///
 /// # Errors
@@ -59,6 +69,7 @@ pub async fn put(
     text::method("method", method)?;
     let now = app.now();
     let store = actor.audited_store(&app.store, None, ("weight.set", format!("{name}/{method}"), cu), now);
+    let store = actor.expecting(&store, versioned(chain, method)?);
     store.put_weight(name, method, cu, now).await?;
     Ok(Weight { chain: name, method: method.to_owned(), cu, is_set: true })
 }
@@ -73,5 +84,6 @@ pub async fn delete(app: &AppState, actor: &Actor, chain: &str, method: &str) ->
     let now = app.now();
     let store =
         actor.audited_store(&app.store, None, ("weight.deleted", format!("{name}/{method}"), ""), now);
+    let store = actor.expecting(&store, versioned(chain, method)?);
     Ok(store.delete_weight(name, method, now).await?)
 }

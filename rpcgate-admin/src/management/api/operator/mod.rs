@@ -1,5 +1,6 @@
 //! The API of operators.
 
+pub mod audit;
 pub mod chains;
 pub mod limit_requests;
 pub mod nodes;

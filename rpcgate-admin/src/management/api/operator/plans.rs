@@ -2,6 +2,8 @@
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
+use crate::management::action::versions::current;
+use crate::management::api::etag::Tagged;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, PathParams};
@@ -112,19 +114,23 @@ pub struct PlanChangeJson {
 /// Read the limits of a plan
 #[utoipa::path(get, path = "/operator/plans/{tier}", operation_id = "operator_get_plan", tag = "operator",
     params(("tier" = String, Path, description = "The plan's name.")),
-    responses((status = 200, description = "The plan as it is in force.", body = PlanFigures)))]
+    responses((status = 200, description = "The plan as it is in force.", body = PlanFigures,
+        headers(("ETag" = String, description = "The version, for `If-Match`.")))))]
 pub async fn get(
     State(app): State<Arc<AppState>>,
     PathParams(tier): PathParams<String>,
-) -> Result<Json<PlanFigures>, ActionError> {
-    Ok(Json(action::operator::plans::get(&app, &tier).await?.into()))
+) -> Result<Tagged<PlanFigures>, ActionError> {
+    let version = current(&app, action::operator::plans::versioned(&tier)?).await?;
+    Ok(Tagged::new(version, action::operator::plans::get(&app, &tier).await?.into()))
 }
 
 /// Change limits of a plan
 ///
 /// Only the given limits change. Gateways apply them within a second.
 #[utoipa::path(put, path = "/operator/plans/{tier}", operation_id = "operator_update_plan", tag = "operator",
-    params(("tier" = String, Path, description = "The plan's name.")),
+    params(("tier" = String, Path, description = "The plan's name."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
+            description = "The `ETag` of the version that is to be changed.")),
     request_body = PlanChangeJson,
     responses((status = 200, description = "The plan as it is in force now.", body = PlanFigures)))]
 pub async fn update(

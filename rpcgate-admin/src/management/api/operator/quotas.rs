@@ -2,9 +2,12 @@
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
+use crate::management::action::versions::current;
+use crate::management::api::etag::Tagged;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id};
+use crate::store::Versioned;
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
@@ -51,11 +54,28 @@ pub struct NewQuota {
     pub rps_limit: Option<u64>,
 }
 
+/// Read the quota of a project
+///
+/// The quota that an operator granted, or the default.
+#[utoipa::path(get, path = "/operator/projects/{id}/quota", operation_id = "operator_get_quota", tag = "operator",
+    params(("id" = String, Path, format = "uuid", description = "The project.")),
+    responses((status = 200, description = "The quota.", body = QuotaJson,
+        headers(("ETag" = String, description = "The version, for `If-Match`.")))))]
+pub async fn get(
+    State(app): State<Arc<AppState>>,
+    Id(id): Id<ProjectId>,
+) -> Result<Tagged<QuotaJson>, ActionError> {
+    let version = current(&app, Versioned::Quota(id)).await?;
+    Ok(Tagged::new(version, QuotaJson::of(id, &action::operator::quotas::get(&app, id).await?)))
+}
+
 /// Set the quota of a project
 ///
 /// Replaces the whole quota: fields that are left out get their defaults. Gateways apply it within a second.
 #[utoipa::path(put, path = "/operator/projects/{id}/quota", operation_id = "operator_put_quota", tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The project.")),
+    params(("id" = String, Path, format = "uuid", description = "The project."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
+            description = "The `ETag` of the version that is to be changed.")),
     request_body = NewQuota,
     responses((status = 200, description = "The quota.", body = QuotaJson)))]
 pub async fn put(
@@ -76,7 +96,9 @@ pub async fn put(
 /// The default holds again.
 #[utoipa::path(delete, path = "/operator/projects/{id}/quota", operation_id = "operator_delete_quota",
     tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The project.")),
+    params(("id" = String, Path, format = "uuid", description = "The project."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
+            description = "The `ETag` of the version that is to be changed.")),
     responses((status = 204, description = "It has the default.")))]
 pub async fn delete(
     State(app): State<Arc<AppState>>,

@@ -2,11 +2,14 @@
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
+use crate::management::action::versions::current;
+use crate::management::api::etag::Tagged;
 use crate::management::api::list::{ListPage, Page, PageRequest};
 use crate::management::api::tenants::{TenantJson, TenantStatus, TierJson};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id, Query};
+use crate::store::Versioned;
 use axum::Json;
 use axum::extract::State;
 use rpcgate_core::caller::TenantId;
@@ -54,11 +57,26 @@ pub async fn list(
     Ok(page.page(tenants, next).map(TenantJson::from))
 }
 
+/// Read a tenant
+#[utoipa::path(get, path = "/operator/tenants/{id}", operation_id = "operator_get_tenant", tag = "operator",
+    params(("id" = String, Path, format = "uuid", description = "The tenant.")),
+    responses((status = 200, description = "The tenant.", body = TenantJson,
+        headers(("ETag" = String, description = "The version, for `If-Match`.")))))]
+pub async fn get(
+    State(app): State<Arc<AppState>>,
+    Id(id): Id<TenantId>,
+) -> Result<Tagged<TenantJson>, ActionError> {
+    let version = current(&app, Versioned::Tenant(id)).await?;
+    Ok(Tagged::new(version, action::operator::tenants::get(&app, id).await?.into()))
+}
+
 /// Suspend a tenant or move it to another plan
 ///
 /// Gateways apply it within a second.
 #[utoipa::path(put, path = "/operator/tenants/{id}", operation_id = "operator_update_tenant", tag = "operator",
-    params(("id" = String, Path, format = "uuid", description = "The tenant.")),
+    params(("id" = String, Path, format = "uuid", description = "The tenant."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
+            description = "The `ETag` of the version that is to be changed.")),
     request_body = TenantChangeJson,
     responses((status = 200, description = "The tenant as it is now.", body = TenantJson)))]
 pub async fn update(

@@ -2,6 +2,8 @@
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
+use crate::management::action::versions::current;
+use crate::management::api::etag::Tagged;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, PathParams};
@@ -49,13 +51,15 @@ pub struct NewWeight {
     tag = "operator",
     params(("chain" = String, Path, description = "The chain's path."),
         ("method" = String, Path, description = "The method, percent-encoded.")),
-    responses((status = 200, description = "The weight.", body = WeightJson),
+    responses((status = 200, description = "The weight.", body = WeightJson,
+        headers(("ETag" = String, description = "The version, for `If-Match`."))),
         (status = 400, description = "No method can have this name.")))]
 pub async fn get(
     State(app): State<Arc<AppState>>,
     PathParams((chain, method)): PathParams<(String, String)>,
-) -> Result<Json<WeightJson>, ActionError> {
-    Ok(Json(action::operator::weights::get(&app, &chain, &method).await?.into()))
+) -> Result<Tagged<WeightJson>, ActionError> {
+    let version = current(&app, action::operator::weights::versioned(&chain, &method)?).await?;
+    Ok(Tagged::new(version, action::operator::weights::get(&app, &chain, &method).await?.into()))
 }
 
 /// Set the weight of a method
@@ -64,7 +68,9 @@ pub async fn get(
 #[utoipa::path(put, path = "/operator/cu-weights/{chain}/{method}", operation_id = "operator_put_weight",
     tag = "operator",
     params(("chain" = String, Path, description = "The chain's path."),
-        ("method" = String, Path, description = "The method, percent-encoded.")),
+        ("method" = String, Path, description = "The method, percent-encoded."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
+            description = "The `ETag` of the version that is to be changed.")),
     request_body = NewWeight,
     responses((status = 200, description = "The weight.", body = WeightJson)))]
 pub async fn put(
@@ -82,7 +88,9 @@ pub async fn put(
 #[utoipa::path(delete, path = "/operator/cu-weights/{chain}/{method}", operation_id = "operator_delete_weight",
     tag = "operator",
     params(("chain" = String, Path, description = "The chain's path."),
-        ("method" = String, Path, description = "The method, percent-encoded.")),
+        ("method" = String, Path, description = "The method, percent-encoded."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
+            description = "The `ETag` of the version that is to be changed.")),
     responses((status = 204, description = "The deployed weight holds again."),
         (status = 400, description = "No method can have this name.")))]
 pub async fn delete(

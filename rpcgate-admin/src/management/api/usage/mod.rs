@@ -1,7 +1,7 @@
 //! Usage.
 
-mod csv;
 mod project;
+mod rows;
 mod shape;
 
 pub use project::{
@@ -14,6 +14,7 @@ pub use shape::{
 use crate::management::access::{AuthSession, Member};
 use crate::management::action;
 use crate::management::action::usage::Usage;
+use crate::management::api::csv;
 use crate::management::api::moment::Moment;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -272,11 +273,11 @@ fn table(usage: &Usage) -> Response {
     let hour = |time| moment(time).get(..13).unwrap_or_default().to_owned();
     let name = format!("attachment; filename=\"usage-{}-{}.csv\"", hour(view.from), hour(view.to));
     let headers = [
-        (CONTENT_TYPE, "text/csv; charset=utf-8; header=present"),
+        (CONTENT_TYPE, csv::MEDIA_TYPE),
         (CONTENT_DISPOSITION, name.as_str()),
         (TRUNCATED, if view.truncated { "true" } else { "false" }),
     ];
-    (headers, csv::rows(view)).into_response()
+    (headers, rows::rows(view)).into_response()
 }
 
 /// A time in the response.

@@ -2,6 +2,7 @@
 //! that its description does not list. An operation without a row fails here.
 
 use super::super::*;
+use crate::management::api::moment::Moment;
 use crate::management::app_state::tests::{Answer, Site, Visitor};
 use crate::management::error::ErrorBody;
 use crate::management::identity::challenge::solve;
@@ -9,10 +10,10 @@ use crate::management::identity::password::Password;
 use crate::management::identity::refresh::{Opaque, OpaqueKind};
 use crate::management::identity::token::Claims;
 use crate::store::{
-    AttachmentBounds, AttachmentKind, Audit, AuditSubject, Digest, Invitation, InvitationId, InviteOutcome,
-    Key, LimitRequest, LimitRequestId, NotificationId, Project, RequestStatus, Role, Session, SessionId,
-    Tenant, Ticket, TicketAttachment, TicketAttachmentId, TicketCategory, TicketFilter, TicketId,
-    TicketStatus, User, UserId, fresh_id,
+    AccessToken, AccessTokenId, AttachmentBounds, AttachmentKind, Audit, AuditSubject, Digest, Invitation,
+    InvitationId, InviteOutcome, Key, LimitRequest, LimitRequestId, NotificationId, Project, RequestStatus,
+    Role, Session, SessionId, Tenant, Ticket, TicketAttachment, TicketAttachmentId, TicketCategory,
+    TicketFilter, TicketId, TicketStatus, User, UserId, fresh_id,
 };
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -60,6 +61,8 @@ enum Word {
     Notification,
     Ticket,
     Attachment,
+    /// A personal access token of the calling user.
+    AccessToken,
     Chain,
     Method,
     Tier,
@@ -117,8 +120,7 @@ const KEY: &[(&str, Word)] = &[("key", Word::Key)];
 #[rustfmt::skip]
 fn rows() -> Vec<Row> {
     use Word::{
-        Attachment, Chain, Colleague, Invitation, Key, LimitRequest, Method, Notification, Oneself, Project, Session,
-        Tenant, Ticket, Tier,
+    AccessToken, Attachment, Chain, Colleague, Invitation, Key, LimitRequest, Method, Notification, Oneself, Project, Session, Tenant, Ticket, Tier,
     };
     vec![
         // account
@@ -149,11 +151,16 @@ fn rows() -> Vec<Row> {
             "email": format!("other-{}", scene.own.user().email), "current_password": PASSWORD})),
         writes("confirm_again", USERS, &[]).unconfirmed(),
         reads("list_audit", USERS, &[]),
+        reads("list_access_tokens", USERS, &[]),
+        writes("create_access_token", USERS, &[]).with(|scene| json!({
+            "name": "Two", "scopes": [scene.scope()], "expires_at": scene.soon()})),
+        writes("revoke_access_token", USERS, &[AccessToken]),
         // tenant
         reads("list_tenants", MEMBERS, &[]),
         reads("get_tenant", MEMBERS, &[Tenant]),
         writes("update_tenant", ADMINS, &[Tenant]).with(|_| json!({"name": "Another"})),
         reads("list_members", MEMBERS, &[Tenant]),
+        reads("get_member", MEMBERS, &[Tenant, Colleague]),
         writes("update_member", ADMINS, &[Tenant, Colleague]).with(|_| json!({"role": "billing"})),
         writes("remove_member", MEMBERS, &[Tenant, Oneself]),
         reads("list_invitations", ADMINS, &[Tenant]),
@@ -190,7 +197,9 @@ fn rows() -> Vec<Row> {
         writes("create_ticket_attachment", ASKERS, &[Ticket]).sending("a log"),
         reads("get_ticket_attachment", MEMBERS, &[Ticket, Attachment]),
         // operator
+        reads("operator_list_audit", OPERATORS, &[]),
         reads("operator_list_tenants", OPERATORS, &[]),
+        reads("operator_get_tenant", OPERATORS, &[Tenant]),
         writes("operator_update_tenant", OPERATORS, &[Tenant])
             .with(|_| json!({"status": "suspended", "tier": "premium"})),
         reads("operator_list_users", OPERATORS, &[]),
@@ -198,6 +207,7 @@ fn rows() -> Vec<Row> {
         writes("operator_reset_user", OPERATORS, &[Colleague]),
         writes("operator_disable_user", OPERATORS, &[Colleague]),
         writes("operator_enable_user", OPERATORS, &[Colleague]),
+        reads("operator_get_quota", OPERATORS, &[Project]),
         writes("operator_put_quota", OPERATORS, &[Project])
             .with(|_| json!({"cu_per_day": 5, "cu_per_month": 50, "rps_limit": 1})),
         writes("operator_delete_quota", OPERATORS, &[Project]),
@@ -333,6 +343,7 @@ struct Premises {
     notification: NotificationId,
     ticket: TicketId,
     attachment: TicketAttachmentId,
+    access_token: AccessTokenId,
     /// The token that the mail of the invitation would contain.
     invited: Opaque,
     caller: Caller,
@@ -356,6 +367,7 @@ impl Premises {
             Word::Notification => self.notification.to_string(),
             Word::Ticket => self.ticket.to_string(),
             Word::Attachment => self.attachment.to_string(),
+            Word::AccessToken => self.access_token.to_string(),
             Word::Chain => "eth".into(),
             Word::Method => format!("eth_{}", self.project.0),
             Word::Tier => "standard".into(),
@@ -368,6 +380,18 @@ struct Scene {
     own: Premises,
     /// The solution of a challenge, if one is needed.
     solution: String,
+}
+
+impl Scene {
+    /// A scope that the caller may grant to a token.
+    fn scope(&self) -> &'static str {
+        if self.own.user().is_operator() { "operator_read" } else { "read" }
+    }
+
+    /// A moment after the caller's account was created.
+    fn soon(&self) -> String {
+        Moment(self.own.user().created_at.plus(Duration::from_secs(86_400))).to_string()
+    }
 }
 
 /// A request to an operation.
@@ -506,6 +530,7 @@ impl Matrix {
             all += &format!("{:?}\n", store.invitations(*tenant, now).await.unwrap());
             all += &format!("{:?}\n", store.user(user).await.unwrap());
             all += &format!("{:?}\n", store.read_notifications(user).await.unwrap());
+            all += &format!("{:?}\n", store.access_tokens(user).await.unwrap());
             all += &format!("{:?}\n", store.sessions(user, self.site.app.now()).await.unwrap());
             all += &format!("{:?}\n", store.audit(AuditSubject::Tenant(*tenant), 1000).await.unwrap());
             all += &format!("{:?}\n", store.audit(AuditSubject::User(user), 1000).await.unwrap());
@@ -600,6 +625,17 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
     if words.contains(&Word::Ticket) {
         write_ticket(site, tenant, colleague, ticket, attachment).await;
     }
+    let access_token = AccessTokenId(fresh_id(now));
+    let made = AccessToken {
+        id: access_token,
+        user: caller.visitor.user.id,
+        name: "One".into(),
+        scopes: vec!["read".into()],
+        created_at: now,
+        expires_at: now.plus(Duration::from_secs(3_600)),
+        used: None,
+    };
+    store.create_access_token(&made, &Digest::of(&access_token.to_string())).await.unwrap();
     let premises = Premises {
         tenant,
         project,
@@ -610,6 +646,7 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
         notification,
         ticket,
         attachment,
+        access_token,
         invited,
         caller,
     };

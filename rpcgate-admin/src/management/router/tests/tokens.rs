@@ -104,3 +104,17 @@ async fn a_token_works_only_for_its_purpose() {
         assert!(status.is_success(), "{kind:?}: {status}");
     }
 }
+
+#[tokio::test]
+async fn a_personal_access_token_works_for_the_api_alone() {
+    let (site, tokens) = all().await;
+    let form = json!({"name": "deploy", "scopes": ["read"]});
+    let made = ask(&site, Some(&tokens[0]), Method::POST, "/auth/tokens", Some(form)).await;
+    let token = made.body["token"].as_str().unwrap();
+    for place in PLACES {
+        let status = place.take(&site, token).await.status;
+        let works = place == Place::Api;
+        let refusals = [StatusCode::BAD_REQUEST, StatusCode::UNAUTHORIZED, StatusCode::SEE_OTHER];
+        assert!(status.is_success() == works && (works || refusals.contains(&status)), "{place:?}: {status}");
+    }
+}

@@ -1,8 +1,10 @@
 //! Tests of the data that gateways read. The other subjects have files of their own.
 
+mod access_tokens;
 mod accounts;
 mod audit;
 mod changes;
+mod idempotency;
 mod invitations;
 mod limit_requests;
 mod lockout;
@@ -12,6 +14,7 @@ mod projects;
 mod sessions;
 mod sweep;
 mod tickets;
+mod versions;
 
 use crate::store::site::Site;
 use crate::store::{

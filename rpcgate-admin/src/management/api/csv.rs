@@ -1,8 +1,10 @@
-//! Rows of usage as CSV (RFC 4180), and content negotiation.
+//! CSV (RFC 4180), and content negotiation.
 
 use http::HeaderMap;
 use http::header::ACCEPT;
-use rpcgate_core::usage::{Cell, Metrics, UsageView};
+
+/// The media type of CSV whose first line has the names of the columns.
+pub(super) const MEDIA_TYPE: &str = "text/csv; charset=utf-8; header=present";
 
 /// Whether a client prefers CSV to JSON (RFC 9110, section 12.5.1). CSV must be named explicitly: a client that
 /// accepts anything gets JSON.
@@ -31,40 +33,15 @@ fn thousandths(quality: &str) -> Option<u32> {
     (0.0..=1.0).contains(&quality).then(|| (quality * 1_000.0).round() as u32)
 }
 
-/// The rows, after a header line.
-pub(super) fn rows(view: &UsageView) -> String {
-    let mut text = String::new();
-    let counters = Metrics::NAMES.into_iter().take(Metrics::SHOWN);
-    let names = view.group_by.iter().map(|group| group.name()).chain(counters).chain(["avg_latency_ms"]);
-    line(&mut text, names.map(str::to_owned));
-    for row in &view.rows {
-        let metrics = &row.metrics;
-        let counts = metrics.values().into_iter().take(Metrics::SHOWN).map(|count| count.to_string());
-        let cells = row.cells.iter().map(|cell| harmless(shown(cell)));
-        line(&mut text, cells.chain(counts).chain([metrics.avg_latency_ms().to_string()]));
-    }
-    text
-}
-
-fn shown(cell: &Cell) -> String {
-    match cell {
-        Cell::Hour(begin) | Cell::Day(begin) => super::moment(*begin),
-        Cell::Chain(text) | Cell::Method(text, _) => text.clone(),
-        Cell::Key(id) => id.to_string(),
-        Cell::Project(id) => id.to_string(),
-        Cell::Transport(transport) => transport.name().to_owned(),
-        Cell::Status(status) => status.to_string(),
-    }
-}
-
-/// `text` in a form that no spreadsheet takes for a formula, because clients choose the names of methods.
-fn harmless(text: String) -> String {
+/// `text` in a form that no spreadsheet takes for a formula, because clients choose a part of the texts.
+pub(super) fn harmless(text: String) -> String {
     let is_sign = |c: char| matches!(c, '=' | '+' | '-' | '@' | '＝' | '＋' | '－' | '＠');
     let begins_blank = text.starts_with(['\t', '\r', '\n']);
     if begins_blank || text.trim_start().starts_with(is_sign) { format!("'{text}") } else { text }
 }
 
-fn line(text: &mut String, cells: impl Iterator<Item = String>) {
+/// Appends a line.
+pub(super) fn line(text: &mut String, cells: impl Iterator<Item = String>) {
     for (place, cell) in cells.enumerate() {
         if place > 0 {
             text.push(',');

@@ -1,0 +1,95 @@
+//! Versions of what several people change.
+
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::store::{Version, Versioned};
+use http::HeaderMap;
+use http::header::IF_MATCH;
+
+/// Versions that a client may name at once.
+const MAX_VERSIONS: usize = 20;
+
+/// The versions that a client accepts: the header `If-Match` (RFC 9110, section 13.1.1).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum IfMatch {
+    /// Every version.
+    Any,
+    /// These. Tags that are none of ours match nothing.
+    OneOf(Vec<Version>),
+}
+
+impl IfMatch {
+    /// The condition of a request, if it has one.
+    ///
+    /// # Errors
+    /// [`ActionError::Invalid`] for a text that is no list of tags.
+    pub fn of(headers: &HeaderMap) -> Result<Option<Self>, ActionError> {
+        let mut versions = Vec::new();
+        let mut given = headers.get_all(IF_MATCH).into_iter().peekable();
+        if given.peek().is_none() {
+            return Ok(None);
+        }
+        let wrong = || ActionError::Invalid("`If-Match` must be an `ETag` of an earlier answer, or *".into());
+        let mut tags = 0;
+        for value in given {
+            for tag in value.to_str().map_err(|_| wrong())?.split(',').map(str::trim) {
+                if tag == "*" {
+                    return Ok(Some(IfMatch::Any));
+                }
+                tags += 1;
+                let opaque = tag.strip_prefix("W/").unwrap_or(tag);
+                let opaque =
+                    opaque.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')).ok_or_else(wrong)?;
+                if opaque.contains('"') || tags > MAX_VERSIONS {
+                    return Err(wrong());
+                }
+                // A weak tag never matches in this header.
+                let mut version = [0; 16];
+                if !tag.starts_with("W/") && hex::decode_to_slice(opaque, &mut version).is_ok() {
+                    versions.push(Version(version));
+                }
+            }
+        }
+        Ok(Some(IfMatch::OneOf(versions)))
+    }
+}
+
+/// The current version, to be looked up before its object is read.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn current(app: &AppState, of: Versioned) -> Result<Option<Version>, ActionError> {
+    Ok(app.store.version(&of).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn read(values: &[&'static str]) -> Result<Option<IfMatch>, String> {
+        let values = values.iter().map(|value| (IF_MATCH, HeaderValue::from_static(value)));
+        IfMatch::of(&values.collect()).map_err(|error| error.to_string())
+    }
+
+    const TAG: &str = "\"000102030405060708090a0b0c0d0e0f\"";
+
+    #[test]
+    fn a_condition_is_a_list_of_tags_or_a_star() {
+        let version = Version([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
+        let one = Ok(Some(IfMatch::OneOf(vec![version])));
+        assert_eq!(read(&[]), Ok(None));
+        assert_eq!(read(&["*"]), Ok(Some(IfMatch::Any)));
+        assert_eq!(read(&[TAG]), one);
+        assert_eq!(read(&["\"other\", \"000102030405060708090a0b0c0d0e0f\""]), one);
+        assert_eq!(read(&["\"other\"", TAG]), one);
+        let none = Ok(Some(IfMatch::OneOf(vec![])));
+        assert_eq!(read(&["W/\"000102030405060708090a0b0c0d0e0f\""]), none, "a weak tag");
+        assert_eq!(read(&["\"\""]), none);
+        for wrong in ["", "x", "\"", "000102030405060708090a0b0c0d0e0f", "\"a\"b\"", "\"a\","] {
+            assert!(read(&[wrong]).is_err(), "{wrong}");
+        }
+        let many = vec![TAG; MAX_VERSIONS + 1];
+        assert!(read(&many).is_err() && read(&many[1..]).is_ok());
+    }
+}

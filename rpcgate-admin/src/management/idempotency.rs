@@ -1,0 +1,140 @@
+//! The header `Idempotency-Key` of requests that create something.
+
+use crate::management::action::idempotency::{KeptAnswer, MAX_KEY, Once, RequestParts, begin, forget, keep};
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::read_body;
+use crate::store::{Run, User};
+use axum::body::{Body, to_bytes};
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{HeaderMap, Method};
+use std::sync::Arc;
+use tracing::Instrument;
+use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
+use utoipa::openapi::{RefOr, Required};
+
+/// The name of the header.
+pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Marks an answer that was given before.
+pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+
+/// Whether the requests of an operation may have a key: it creates something, and its body is small. Files that are sent
+/// are not held in memory to be compared.
+pub(crate) fn takes_key(operation: &Operation) -> bool {
+    let is_small = match &operation.request_body {
+        None => true,
+        Some(RefOr::T(body)) => body.content.contains_key("application/json"),
+        Some(RefOr::Ref(_)) => false,
+    };
+    is_small && operation.responses.responses.contains_key("201")
+}
+
+/// The description of the header.
+pub(crate) fn parameter() -> RefOr<Parameter> {
+    let key = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(MAX_KEY));
+    let key = key.pattern(Some("^[!-~]([ -~]*[!-~])?$"));
+    RefOr::T(
+        ParameterBuilder::new()
+            .name("Idempotency-Key")
+            .parameter_in(ParameterIn::Header)
+            .required(Required::False)
+            .description(Some(
+                "A value of the client's choice, new for each thing to create. If the same request is sent again with \
+                 it within 24 hours, the first answer is given again, with the header `Idempotency-Replayed`, and \
+                 nothing is created; another request with it is refused with 409.",
+            ))
+            .schema(Some(key.build()))
+            .build(),
+    )
+}
+
+/// Carries out a request that creates something once, if it has a key.
+pub(crate) async fn once(State(app): State<Arc<AppState>>, request: Request, next: Next) -> Response {
+    if request.method() != Method::POST || !request.headers().contains_key(IDEMPOTENCY_KEY) {
+        return next.run(request).await;
+    }
+    once_by_key(app, request, next).await.unwrap_or_else(IntoResponse::into_response)
+}
+
+async fn once_by_key(app: Arc<AppState>, request: Request, next: Next) -> Result<Response, ActionError> {
+    let key = key(request.headers())?.to_owned();
+    let user = request.extensions().get::<Arc<User>>().cloned();
+    let user = user.ok_or_else(|| ActionError::Broken("a request with a key has no user".into()))?;
+    let (mut parts, body) = request.into_parts();
+    let body = read_body(Request::from_parts(parts.clone(), body), &app).await?;
+    let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
+    let compared = RequestParts { method: parts.method.as_str(), target, body: &body };
+    let run = match begin(&app, &user, &key, compared).await? {
+        Once::Run(run) => run,
+        Once::Answer(kept) => return again(kept),
+    };
+    parts.extensions.insert(run);
+    let request = Request::from_parts(parts, Body::from(body));
+    // The work is finished even if the client disconnects, so that its answer is there when the client asks again.
+    let work = async move {
+        let answer = next.run(request).await;
+        settle(&app, &run, answer).await
+    };
+    let done = tokio::spawn(work.in_current_span()).await;
+    done.map_err(|error| ActionError::Broken(format!("a request with a key ended early: {error}")))?
+}
+
+/// The key of a request.
+fn key(headers: &HeaderMap) -> Result<&str, ActionError> {
+    let mut given = headers.get_all(IDEMPOTENCY_KEY).into_iter();
+    match (given.next().map(HeaderValue::to_str), given.next()) {
+        (Some(Ok(key)), None) => Ok(key),
+        _ => Err(ActionError::Invalid(
+            "`Idempotency-Key` must be one text of printable ASCII characters".into(),
+        )),
+    }
+}
+
+/// An answer that was given before.
+fn again(kept: KeptAnswer) -> Result<Response, ActionError> {
+    let mut answer = (kept.status, kept.body).into_response();
+    let headers = answer.headers_mut();
+    headers.remove(CONTENT_TYPE);
+    if let Some(content_type) = kept.content_type {
+        let value = HeaderValue::try_from(content_type);
+        let value = value.map_err(|error| ActionError::Broken(format!("a kept media type: {error}")))?;
+        headers.insert(CONTENT_TYPE, value);
+    }
+    headers.insert(REPLAYED, HeaderValue::from_static("true"));
+    Ok(answer)
+}
+
+/// Keeps the answer of a run, or forgets the run.
+async fn settle(app: &AppState, run: &Run, answer: Response) -> Result<Response, ActionError> {
+    let status = answer.status();
+    if !status.is_success() {
+        warn(forget(app, run, status).await);
+        return Ok(answer);
+    }
+    let (head, body) = answer.into_parts();
+    let body = to_bytes(body, usize::MAX).await;
+    let body = body.map_err(|error| ActionError::Broken(format!("an answer broke off: {error}")))?;
+    let content_type = head.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let kept = KeptAnswer {
+        status,
+        content_type: content_type.map(str::to_owned),
+        body: String::from_utf8_lossy(&body).into_owned(),
+    };
+    warn(keep(app, run, &kept).await);
+    Ok(Response::from_parts(head, Body::from(body)))
+}
+
+/// The request was carried out, so its client gets its answer even if that cannot be kept.
+fn warn(kept: Result<(), ActionError>) {
+    if let Err(error) = kept {
+        tracing::warn!(%error, "the answer to a request with an idempotency key could not be kept");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,93 @@
+use super::*;
+use crate::store::{Expected, MemberChange, MemberChangeOutcome, ProjectChange, TenantChange, Versioned};
+
+async fn version(store: &Store, of: &Versioned) -> crate::store::Version {
+    store.version(of).await.unwrap().unwrap()
+}
+
+/// The store whose writes expect the current version.
+async fn expecting(store: &Store, of: &Versioned) -> Store {
+    store.expecting(Expected { of: of.clone(), versions: vec![version(store, of).await] })
+}
+
+#[tokio::test]
+async fn a_write_is_refused_if_somebody_else_changed_the_same_before() {
+    let (_dir, store) = seeded().await;
+    store.create_user(&user(7, "a@b.example")).await.unwrap();
+    store.create_user(&user(8, "c@d.example")).await.unwrap();
+    let rename = |name: &str| ProjectChange { name: Some(name.into()), ..ProjectChange::default() };
+    let title = |name: &str| TenantChange { name: Some(name.into()), ..TenantChange::default() };
+    let member = |role| MemberChange { tenant: TENANT, member: UserId(7), by: UserId(8), role: Some(role) };
+    let plan = |many| PlanChange { per_minute: Some(many), ..PlanChange::default() };
+    let quota = |cu_per_day| ProjectQuota { cu_per_day, ..ProjectQuota::default() };
+    let all = [
+        Versioned::Project(TENANT, PROJECT),
+        Versioned::Tenant(TENANT),
+        Versioned::Member(TENANT, UserId(7)),
+        Versioned::Plan(Tier::Free),
+        Versioned::Quota(PROJECT),
+        Versioned::Weight("eth".into(), "eth_call".into()),
+    ];
+    for of in &all {
+        let (first, second) = (expecting(&store, of).await, expecting(&store, of).await);
+        for (store, is_first) in [(first, true), (second, false)] {
+            let number = u64::from(is_first) + 1;
+            let name = number.to_string();
+            let done = match of {
+                Versioned::Project(..) => {
+                    store.update_project(TENANT, PROJECT, &rename(&name), now()).await.map(drop)
+                }
+                Versioned::Tenant(_) => store.update_tenant(TENANT, &title(&name), now()).await.map(drop),
+                Versioned::Member(..) => {
+                    let role = if is_first { Role::Admin } else { Role::Viewer };
+                    let done = store.change_member(&member(role), |_, _| true, &[], &entry("x")).await;
+                    done.map(|done| assert!(matches!(done, MemberChangeOutcome::Done(_))))
+                }
+                Versioned::Plan(tier) => store.put_plan(*tier, &plan(number), now()).await,
+                Versioned::Quota(_) => store.put_quota(PROJECT, &quota(number), now()).await,
+                Versioned::Weight(chain, method) => store.put_weight(chain, method, 1, now()).await,
+            };
+            match done {
+                Ok(()) => assert!(is_first, "{of:?}: the second write"),
+                Err(StoreError::Changed) => assert!(!is_first, "{of:?}: the first write"),
+                Err(error) => panic!("{of:?}: {error}"),
+            }
+        }
+    }
+    let quota = Versioned::Quota(PROJECT);
+    let stale = expecting(&store, &quota).await;
+    store.delete_quota(PROJECT, now()).await.unwrap();
+    assert!(matches!(stale.delete_quota(PROJECT, now()).await, Err(StoreError::Changed)));
+}
+
+#[tokio::test]
+async fn a_version_depends_on_the_contents_and_is_the_tenants_alone() {
+    let (_dir, store) = empty().await;
+    let of = Versioned::Project(TENANT, PROJECT);
+    let first = version(&store, &of).await;
+    let change = |name: &str| ProjectChange { name: Some(name.into()), ..ProjectChange::default() };
+    store.update_project(TENANT, PROJECT, &change("second"), now()).await.unwrap();
+    assert_ne!(version(&store, &of).await, first);
+    store.update_project(TENANT, PROJECT, &change("first"), now()).await.unwrap();
+    assert_eq!(version(&store, &of).await, first);
+    assert_eq!(store.version(&Versioned::Project(OTHER, PROJECT)).await.unwrap(), None);
+    assert_eq!(store.version(&Versioned::Member(OTHER, UserId(1))).await.unwrap(), None);
+    let stale = store.expecting(Expected { of: Versioned::Project(OTHER, PROJECT), versions: vec![first] });
+    let missing = stale.update_project(OTHER, PROJECT, &change("x"), now()).await;
+    assert!(matches!(missing, Err(StoreError::NotFound("project"))));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_many_writes_at_once_that_expect_the_same_version_is_done() {
+    let (_dir, store) = empty().await;
+    let store = expecting(&store, &Versioned::Project(TENANT, PROJECT)).await;
+    let done = at_once(20, |number| {
+        let store = store.clone();
+        async move {
+            let change = ProjectChange { name: Some(format!("p{number}")), ..ProjectChange::default() };
+            store.update_project(TENANT, PROJECT, &change, now()).await.is_ok()
+        }
+    })
+    .await;
+    assert_eq!(done.iter().filter(|done| **done).count(), 1);
+}

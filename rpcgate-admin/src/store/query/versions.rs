@@ -1,0 +1,120 @@
+//! Versions of what several people change, so that nobody overwrites a change of another without knowing it.
+
+use super::id::UserId;
+use crate::store::entity::{plans, projects, quotas, tenants, users, weights};
+use crate::store::{Store, StoreError};
+use rpcgate_core::caller::{ProjectId, TenantId};
+use rpcgate_core::plan::Tier;
+use rpcgate_core::secret::KeyHash;
+use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter};
+use std::fmt;
+use uuid::Uuid;
+
+/// Something that several people change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Versioned {
+    /// A tenant.
+    Tenant(TenantId),
+    /// A member of a tenant.
+    Member(TenantId, UserId),
+    /// A project of a tenant.
+    Project(TenantId, ProjectId),
+    /// The quota of a project.
+    Quota(ProjectId),
+    /// The limits of a plan that operators set.
+    Plan(Tier),
+    /// The weight of a chain's method that operators set.
+    Weight(String, String),
+}
+
+/// A version: the same as long as nothing is changed. It is derived from the contents, so what is changed back has
+/// its former version again.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Version(pub [u8; 16]);
+
+impl Version {
+    /// The version of what consists of these fields.
+    fn of(fields: &impl fmt::Debug) -> Self {
+        let mut version = [0; 16];
+        version.copy_from_slice(&KeyHash::of(&format!("{fields:?}")).0[..16]);
+        Version(version)
+    }
+}
+
+impl fmt::Debug for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Version({})", hex::encode(self.0))
+    }
+}
+
+/// The condition of a write: the version must be one of these.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Expected {
+    /// What must have the version.
+    pub of: Versioned,
+    /// The versions that are accepted.
+    pub versions: Vec<Version>,
+}
+
+/// The current version, or `None` of what does not exist. A quota, a plan or a weight always exists: as long as nobody
+/// has set it, it is the default.
+async fn current(database: &impl ConnectionTrait, of: &Versioned) -> Result<Option<Version>, StoreError> {
+    let uuid = |id: u128| Uuid::from_u128(id);
+    Ok(match of {
+        Versioned::Tenant(id) => {
+            let row = tenants::Entity::find_by_id(uuid(id.0)).one(database).await?;
+            row.map(|row| Version::of(&row))
+        }
+        Versioned::Member(tenant, id) => {
+            let row =
+                users::Entity::find_by_id(uuid(id.0)).filter(users::Column::TenantId.eq(uuid(tenant.0)));
+            let row = row.one(database).await?;
+            row.map(|row| {
+                Version::of(&(row.id, row.tenant_id, row.email, row.name, row.role, row.confirmed_at))
+            })
+        }
+        Versioned::Project(tenant, id) => {
+            let row = super::projects::live()
+                .filter(projects::Column::Id.eq(uuid(id.0)))
+                .filter(projects::Column::TenantId.eq(uuid(tenant.0)));
+            row.one(database).await?.map(|row| Version::of(&row))
+        }
+        Versioned::Quota(id) => {
+            Some(Version::of(&quotas::Entity::find_by_id(uuid(id.0)).one(database).await?))
+        }
+        Versioned::Plan(tier) => {
+            Some(Version::of(&plans::Entity::find_by_id(tier.name()).one(database).await?))
+        }
+        Versioned::Weight(chain, method) => {
+            let row = weights::Entity::find_by_id((chain.clone(), method.clone())).one(database).await?;
+            Some(Version::of(&row))
+        }
+    })
+}
+
+/// Checks the condition of a write in its own transaction. What does not exist is left to the write, which knows what
+/// to say about it.
+pub(in crate::store) async fn check(
+    transaction: &DatabaseTransaction,
+    expected: &Expected,
+) -> Result<(), StoreError> {
+    match current(transaction, &expected.of).await? {
+        Some(version) if !expected.versions.contains(&version) => Err(StoreError::Changed),
+        _ => Ok(()),
+    }
+}
+
+impl Store {
+    /// This store, but each of its writes is refused with [`StoreError::Changed`] unless `expected` holds.
+    pub fn expecting(&self, expected: Expected) -> Store {
+        Store { expected: Some(expected.into()), ..self.clone() }
+    }
+
+    /// The current version, or `None` of what does not exist.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn version(&self, of: &Versioned) -> Result<Option<Version>, StoreError> {
+        self.read(async |database| current(database, of).await).await
+    }
+}
