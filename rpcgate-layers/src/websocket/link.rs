@@ -21,6 +21,9 @@ use tokio::io::WriteHalf;
 /// Bytes for a slow client, or of a message that is not whole, that need no permit.
 pub(super) const SMALL: usize = 64 << 10;
 
+/// Bytes that wait for their turn to be written; with more, a side is written to at once.
+pub(super) const COALESCED: usize = 16 << 10;
+
 /// The payload of the gateway's own pings. Pongs with it are not passed on.
 pub(super) const OWN_PING: &[u8] = b"rpcgate keep-alive";
 
@@ -103,13 +106,14 @@ impl Link {
         self.client.has_closed() || self.node.has_closed()
     }
 
-    /// Waits until the node has taken what it was sent.
+    /// Waits until the node has taken what it was sent, or so much that the rest is little.
     pub(super) async fn node_room(&self) -> Result<(), CloseReason> {
         poll_fn(|cx| {
-            if self.is_closing() {
+            let mut writer = self.node.writer.lock();
+            if writer.queued() <= COALESCED || self.is_closing() {
                 return Poll::Ready(Ok(()));
             }
-            self.node.poll_flush(cx).map_err(|_| CloseReason::NodeLost)
+            writer.poll_flush(cx).map_err(|_| CloseReason::NodeLost)
         })
         .await
     }
@@ -118,7 +122,7 @@ impl Link {
     pub(super) async fn client_room(&self) -> Result<(), CloseReason> {
         poll_fn(|cx| {
             let mut writer = self.client.writer.lock();
-            if writer.is_flushed() || self.is_closing() {
+            if writer.queued() <= COALESCED || self.is_closing() {
                 return Poll::Ready(Ok(()));
             }
             let polled = writer.poll_below(self.limits.max_backlog, cx);

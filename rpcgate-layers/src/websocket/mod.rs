@@ -32,6 +32,8 @@ mod run;
 #[cfg(test)]
 mod tests;
 mod upkeep;
+mod woken;
+mod writes;
 
 pub use close::CloseReason;
 pub(crate) use handshake::StreamContext;

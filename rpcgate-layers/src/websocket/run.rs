@@ -7,6 +7,8 @@ use super::messages::Messages;
 use super::open_streams::{Ending, StreamPermit};
 use super::relay::{from_client, from_node};
 use super::upkeep::Upkeep;
+use super::woken::Woken;
+use super::writes::{Due, StreamWrites};
 use crate::transport::ws::incoming::FrameReader;
 use crate::transport::ws::outgoing::FrameWriter;
 use crate::transport::ws::wire::Role;
@@ -86,24 +88,43 @@ async fn serve<R: AsyncRead + Unpin>(
     client: &mut FrameReader<R>,
     node: &mut FrameReader<R>,
 ) -> CloseReason {
-    let mut from_client = pin!(from_client(link, client));
+    let from_client = pin!(from_client(link, client));
+    let mut from_client = Woken::new(from_client);
     let mut is_client_read = true;
     let reason = {
-        let mut from_node = pin!(from_node(link, node));
-        let mut told = pin!(told_to_end(link.key.endings(), link.messages.lock().stream.request().0));
+        let from_node = pin!(from_node(link, node));
+        let mut from_node = Woken::new(from_node);
+        let number = link.messages.lock().stream.request().0;
+        let told = pin!(told_to_end(link.key.endings(), number));
+        let mut told = Woken::new(told);
         let mut upkeep = Upkeep::new(&link.limits);
+        let mut writes = StreamWrites::default();
         poll_fn(|cx| {
-            if let Poll::Ready(reason) = from_client.as_mut().poll(cx) {
+            // First, because the directions wait for room.
+            match writes.poll_due(link, cx) {
+                Due::Written { is_room_made: false } => {}
+                Due::Written { is_room_made: true } => {
+                    from_client.touch();
+                    from_node.touch();
+                }
+                Due::Later => return Poll::Pending,
+                Due::Broken(reason) => return Poll::Ready(reason),
+            }
+            if let Poll::Ready(reason) = Pin::new(&mut from_client).poll(cx) {
                 is_client_read = false;
                 return Poll::Ready(reason);
             }
-            if let Poll::Ready(reason) = from_node.as_mut().poll(cx) {
+            if let Poll::Ready(reason) = Pin::new(&mut from_node).poll(cx) {
                 return Poll::Ready(reason);
             }
-            if let Poll::Ready(reason) = told.as_mut().poll(cx) {
+            if let Poll::Ready(reason) = Pin::new(&mut told).poll(cx) {
                 return Poll::Ready(reason);
             }
-            upkeep.poll(link, cx)
+            if let Poll::Ready(reason) = upkeep.poll(link, cx) {
+                return Poll::Ready(reason);
+            }
+            writes.begin(link, cx);
+            Poll::Pending
         })
         .await
     };
@@ -136,8 +157,11 @@ async fn told_to_end(mut endings: watch::Receiver<Option<Ending>>, number: u128)
 }
 
 /// Says good-bye to both sides, and closes their connections.
-async fn close(link: &Link, reason: CloseReason, reading: Option<Pin<&mut impl Future>>) {
+async fn close<F: Future>(link: &Link, reason: CloseReason, reading: Option<Woken<Pin<&mut F>>>) {
     link.is_closing.store(true, Relaxed);
+    if let Some(reading) = &reading {
+        reading.touch();
+    }
     if let Some((code, text)) = reason.frame() {
         if matches!(reason, CloseReason::SlowReader | CloseReason::ClientSilent) {
             link.client.writer.lock().discard();
@@ -151,7 +175,7 @@ async fn close(link: &Link, reason: CloseReason, reading: Option<Pin<&mut impl F
     let mut reading = reading.filter(|_| !is_client_gone);
     let mut poll = |cx: &mut Context<'_>| {
         // A client reads the close frame only if the bytes that it sends meanwhile are read as well.
-        if reading.as_mut().is_some_and(|reading| reading.as_mut().poll(cx).is_ready()) {
+        if reading.as_mut().is_some_and(|reading| Pin::new(reading).poll(cx).is_ready()) {
             reading = None;
         }
         let client = link.client.poll_flush(cx);

@@ -16,9 +16,14 @@ use rpcgate_core::caller::Caller;
 use rpcgate_core::chain::Chains;
 use rpcgate_core::secret::KeyHash;
 use rpcgate_core::tally::Transport;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode as Code, Data, OpCode as Op};
@@ -94,8 +99,54 @@ impl Node {
     }
 }
 
+/// The gateway's side of a client's connection, which counts the writes to it.
+struct CountedSocket {
+    tcp: TcpStream,
+    writes: Arc<AtomicUsize>,
+}
+
+impl AsyncRead for CountedSocket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.tcp).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for CountedSocket {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        self.writes.fetch_add(1, Relaxed);
+        Pin::new(&mut self.tcp).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.writes.fetch_add(1, Relaxed);
+        Pin::new(&mut self.tcp).poll_write_vectored(cx, pieces)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.tcp.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.tcp).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.tcp).poll_shutdown(cx)
+    }
+}
+
 struct Gateway {
     address: SocketAddr,
+    /// Writes to clients.
+    writes: Arc<AtomicUsize>,
     parts: Parts,
     fixture: Fixture,
     directory: Arc<MemoryDirectory>,
@@ -128,18 +179,18 @@ impl Gateway {
         listening.bind(([127, 0, 0, 1], 0).into()).unwrap();
         let listener = listening.listen(1_024).unwrap();
         let (address, stack) = (listener.local_addr().unwrap(), websocket_stack(&parts));
-        let mut tasks = JoinSet::new();
+        let (writes, mut tasks) = (Arc::<AtomicUsize>::default(), JoinSet::new());
+        let counted = writes.clone();
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((tcp, _)) = listener.accept().await {
                 let stack = stack.clone();
                 let service = service_fn(move |request| stack.clone().oneshot(request));
-                connections.spawn(
-                    http1::Builder::new().serve_connection(TokioIo::new(tcp), service).with_upgrades(),
-                );
+                let socket = TokioIo::new(CountedSocket { tcp, writes: counted.clone() });
+                connections.spawn(http1::Builder::new().serve_connection(socket, service).with_upgrades());
             }
         });
-        Gateway { address, parts, fixture, directory, _tasks: tasks }
+        Gateway { address, writes, parts, fixture, directory, _tasks: tasks }
     }
 
     async fn connect(&self) -> Result<Socket, Error> {
@@ -204,6 +255,26 @@ async fn messages_pass_unchanged_both_ways() {
         socket.send(message.clone()).await.unwrap();
         assert_eq!(next(&mut socket).await, message);
     }
+}
+
+#[tokio::test]
+async fn messages_that_arrive_together_are_written_together() {
+    let node = Node::serve(|mut socket| async move {
+        let _ = socket.next().await;
+        // Eight texts of one letter, in one write.
+        let frames: Vec<u8> = (b'a'..=b'h').flat_map(|letter| [0x81, 1, letter]).collect();
+        socket.get_mut().write_all(&frames).await.unwrap();
+        while socket.next().await.is_some() {}
+    })
+    .await;
+    let gateway = Gateway::before(&[&node.url]).await;
+    let mut socket = gateway.open().await;
+    let before = gateway.writes.load(Relaxed);
+    socket.send(text("now")).await.unwrap();
+    for letter in ["a", "b", "c", "d", "e", "f", "g", "h"] {
+        assert_eq!(next(&mut socket).await, text(letter));
+    }
+    assert_eq!(gateway.writes.load(Relaxed) - before, 1);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! What a stream does by itself: it writes what waits, records what is due, pings quiet sides and gives up dead ones.
+//! What a stream does by itself: it records what is due, pings quiet sides and gives up dead ones.
 
 use super::close::CloseReason;
 use super::limits::StreamLimits;
@@ -59,12 +59,6 @@ impl Upkeep {
 
     /// Ready when the stream has to end.
     pub(super) fn poll(&mut self, link: &Link, cx: &mut Context<'_>) -> Poll<CloseReason> {
-        if let Poll::Ready(Err(_)) = link.client.poll_flush(cx) {
-            return Poll::Ready(CloseReason::ClientLost);
-        }
-        if let Poll::Ready(Err(_)) = link.node.poll_flush(cx) {
-            return Poll::Ready(CloseReason::NodeLost);
-        }
         if self.flush.is_none() && link.messages.lock().stream.due().is_some() {
             self.flush = Some(self.wake_after(SUMMED));
         }
@@ -85,8 +79,6 @@ impl Upkeep {
                     return Poll::Ready(reason);
                 }
                 self.next_tick = now + link.limits.tick();
-                // Pings leave now.
-                return self.poll(link, cx);
             }
             let next = [self.flush, self.give_up].into_iter().flatten().fold(self.next_tick, Instant::min);
             self.timer.as_mut().reset(next);

@@ -7,8 +7,11 @@ use rpcgate_core::backend::usage_sink::UsageSink;
 use rpcgate_layers::spawn::{Spawn, Work};
 use std::collections::HashMap;
 use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +22,8 @@ pub(crate) struct Connections {
     sink: Arc<dyn UsageSink>,
     state: Option<Arc<State>>,
     closing: AtomicBool,
-    cutting: AtomicBool,
+    /// Set before `cut` is cancelled.
+    cutting: Arc<AtomicBool>,
     closed: CancellationToken,
     cut: CancellationToken,
     open: Mutex<Open>,
@@ -41,12 +45,25 @@ impl fmt::Debug for Connections {
 impl Spawn for Connections {
     /// A drain waits for the work for as long as it waits for connections; then it is dropped.
     fn spawn(&self, work: Work) {
-        let cut = self.cut.clone();
         if let Ok(runtime) = Handle::try_current() {
-            let done = async move { cut.run_until_cancelled(work).await.unwrap_or_default() };
-            self.tasks.spawn_on(done, &runtime);
+            self.tasks.spawn_on(until_cut(work, self.cut.clone(), self.cutting.clone()), &runtime);
         }
     }
+}
+
+/// Does `work` until it is cut. A task of a stream is polled often, so the token is asked only once before that: the waker of a
+/// task stays the same.
+async fn until_cut(mut work: Work, cut: CancellationToken, cutting: Arc<AtomicBool>) {
+    let mut cut = pin!(cut.cancelled());
+    let mut is_asked = false;
+    poll_fn(|cx| {
+        if (!is_asked || cutting.load(Relaxed)) && cut.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(());
+        }
+        is_asked = true;
+        work.as_mut().poll(cx)
+    })
+    .await;
 }
 
 impl Connections {
@@ -56,7 +73,7 @@ impl Connections {
             sink,
             state,
             closing: AtomicBool::new(false),
-            cutting: AtomicBool::new(false),
+            cutting: Arc::default(),
             closed: CancellationToken::new(),
             cut: CancellationToken::new(),
             open: Mutex::default(),

@@ -1,0 +1,93 @@
+//! When the frames of a stream are written: in one turn of the runtime with those of other streams, so that a node or a client
+//! that waits for many of them is woken once ([decision 12](https://github.com/rpcgate/rpcgate/blob/main/docs/decisions/0012-answers-leave-together.md)).
+
+use super::close::CloseReason;
+use super::link::{COALESCED, Link, SMALL, Side};
+use crate::coalesce::Coalesce;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// The writes of one stream. Frames wait in their [`Side`] until their turn; what the connection does not take then is written
+/// as soon as there is room.
+#[derive(Default)]
+pub(super) struct StreamWrites {
+    client: SideWrites,
+    node: SideWrites,
+    /// Whether a side with more than a little to write was written to, since a direction was told.
+    is_room_made: bool,
+}
+
+/// What the writes of a stream have come to.
+pub(super) enum Due {
+    /// Frames wait for their turn, which wakes the task soon. Until then its other futures need not be polled.
+    Later,
+    /// What was due is written, as far as there was room. Whether a direction may have waited for that.
+    Written { is_room_made: bool },
+    /// A connection is broken.
+    Broken(CloseReason),
+}
+
+impl StreamWrites {
+    /// Writes the frames whose turn has come.
+    pub(super) fn poll_due(&mut self, link: &Link, cx: &mut Context<'_>) -> Due {
+        let Ok(has_client_room) = self.client.poll_due(&link.client, cx) else {
+            return Due::Broken(CloseReason::ClientLost);
+        };
+        if has_client_room {
+            let queued = link.client.writer.lock().queued();
+            link.backlog.lock().keep(if queued > SMALL { queued } else { 0 });
+        }
+        let Ok(has_node_room) = self.node.poll_due(&link.node, cx) else {
+            return Due::Broken(CloseReason::NodeLost);
+        };
+        self.is_room_made |= has_client_room || has_node_room;
+        if self.client.turn.is_some() || self.node.turn.is_some() {
+            return Due::Later;
+        }
+        Due::Written { is_room_made: std::mem::take(&mut self.is_room_made) }
+    }
+
+    /// Has the frames that were queued since wait for their turn, which wakes the task.
+    pub(super) fn begin(&mut self, link: &Link, cx: &mut Context<'_>) {
+        self.client.begin(&link.client, cx);
+        self.node.begin(&link.node, cx);
+    }
+}
+
+#[derive(Default)]
+struct SideWrites {
+    turn: Option<Coalesce>,
+    /// Whether the connection has no room, and wakes the task once it has.
+    is_blocked: bool,
+}
+
+impl SideWrites {
+    /// Writes if it is time to. Whether a direction may have waited for that.
+    fn poll_due(&mut self, side: &Side, cx: &mut Context<'_>) -> io::Result<bool> {
+        match &mut self.turn {
+            Some(turn) => {
+                if Pin::new(turn).poll(cx).is_pending() {
+                    return Ok(false);
+                }
+                self.turn = None;
+            }
+            None if self.is_blocked => {}
+            None => return Ok(false),
+        }
+        let mut writer = side.writer.lock();
+        let is_waited_for = self.is_blocked || writer.queued() > COALESCED;
+        self.is_blocked = match writer.poll_flush(cx) {
+            Poll::Ready(written) => written.map(|()| false)?,
+            Poll::Pending => true,
+        };
+        Ok(is_waited_for)
+    }
+
+    fn begin(&mut self, side: &Side, cx: &mut Context<'_>) {
+        if self.turn.is_none() && !self.is_blocked && !side.writer.lock().is_flushed() {
+            let turn = self.turn.insert(Coalesce::default());
+            let _ = Pin::new(turn).poll(cx);
+        }
+    }
+}
