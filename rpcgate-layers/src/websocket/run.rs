@@ -7,7 +7,7 @@ use super::messages::Messages;
 use super::open_streams::{Ending, StreamPermit};
 use super::relay::{from_client, from_node};
 use super::upkeep::Upkeep;
-use super::woken::Woken;
+use super::woken::{PartsTask, Woken};
 use super::writes::{Due, StreamWrites};
 use crate::transport::ws::incoming::FrameReader;
 use crate::transport::ws::outgoing::FrameWriter;
@@ -89,17 +89,19 @@ async fn serve<R: AsyncRead + Unpin>(
     node: &mut FrameReader<R>,
 ) -> CloseReason {
     let from_client = pin!(from_client(link, client));
-    let mut from_client = Woken::new(from_client);
+    let task = PartsTask::default();
+    let mut from_client = task.part(from_client);
     let mut is_client_read = true;
     let reason = {
         let from_node = pin!(from_node(link, node));
-        let mut from_node = Woken::new(from_node);
+        let mut from_node = task.part(from_node);
         let number = link.messages.lock().stream.request().0;
         let told = pin!(told_to_end(link.key.endings(), number));
-        let mut told = Woken::new(told);
+        let mut told = task.part(told);
         let mut upkeep = Upkeep::new(&link.limits);
         let mut writes = StreamWrites::default();
         poll_fn(|cx| {
+            task.register(cx);
             // First, because the directions wait for room.
             match writes.poll_due(link, cx) {
                 Due::Written { is_room_made: false } => {}
@@ -110,14 +112,14 @@ async fn serve<R: AsyncRead + Unpin>(
                 Due::Later => return Poll::Pending,
                 Due::Broken(reason) => return Poll::Ready(reason),
             }
-            if let Poll::Ready(reason) = Pin::new(&mut from_client).poll(cx) {
+            if let Poll::Ready(reason) = from_client.poll() {
                 is_client_read = false;
                 return Poll::Ready(reason);
             }
-            if let Poll::Ready(reason) = Pin::new(&mut from_node).poll(cx) {
+            if let Poll::Ready(reason) = from_node.poll() {
                 return Poll::Ready(reason);
             }
-            if let Poll::Ready(reason) = Pin::new(&mut told).poll(cx) {
+            if let Poll::Ready(reason) = told.poll() {
                 return Poll::Ready(reason);
             }
             if let Poll::Ready(reason) = upkeep.poll(link, cx) {
@@ -128,7 +130,7 @@ async fn serve<R: AsyncRead + Unpin>(
         })
         .await
     };
-    close(link, reason, is_client_read.then_some(from_client)).await;
+    close(link, reason, &task, is_client_read.then_some(from_client)).await;
     reason
 }
 
@@ -157,7 +159,12 @@ async fn told_to_end(mut endings: watch::Receiver<Option<Ending>>, number: u128)
 }
 
 /// Says good-bye to both sides, and closes their connections.
-async fn close<F: Future>(link: &Link, reason: CloseReason, reading: Option<Woken<Pin<&mut F>>>) {
+async fn close<F: Future>(
+    link: &Link,
+    reason: CloseReason,
+    task: &PartsTask,
+    reading: Option<Woken<Pin<&mut F>>>,
+) {
     link.is_closing.store(true, Relaxed);
     if let Some(reading) = &reading {
         reading.touch();
@@ -174,8 +181,9 @@ async fn close<F: Future>(link: &Link, reason: CloseReason, reading: Option<Woke
     let is_client_gone = matches!(reason, CloseReason::ClientLost) || link.client.has_closed();
     let mut reading = reading.filter(|_| !is_client_gone);
     let mut poll = |cx: &mut Context<'_>| {
+        task.register(cx);
         // A client reads the close frame only if the bytes that it sends meanwhile are read as well.
-        if reading.as_mut().is_some_and(|reading| Pin::new(reading).poll(cx).is_ready()) {
+        if reading.as_mut().is_some_and(|reading| reading.poll().is_ready()) {
             reading = None;
         }
         let client = link.client.poll_flush(cx);
