@@ -60,7 +60,7 @@ impl TestService {
         config.admin.listen = api.addr();
         let app = Arc::new(app.reload(config).unwrap());
         api.serve(&app);
-        let janitor = Janitor::start(app.store.clone(), app.clock.clone());
+        let janitor = Janitor::start(&app);
         TestService { setup, clock, app, api, janitor, gateways: AtomicUsize::new(0), folder }
     }
 

@@ -76,8 +76,7 @@ impl RunningServices {
         if let Some(metrics) = &metrics {
             tracing::info!(addr = %metrics.addr(), "metrics at /metrics");
         }
-        let janitor =
-            roles.contains(&Service::Janitor).then(|| Janitor::start(app.store.clone(), app.clock.clone()));
+        let janitor = roles.contains(&Service::Janitor).then(|| Janitor::start(&app));
         match &api {
             Some(api) => tracing::info!(listen = %api.addr(), "serving the management API"),
             None => tracing::info!("running without the management API"),
@@ -92,6 +91,9 @@ impl RunningServices {
         let app = Arc::new(self.app.reload(config)?);
         if let Some(api) = &self.api {
             api.serve(&app);
+        }
+        if let Some(janitor) = &self.janitor {
+            janitor.serve(&app);
         }
         Ok(pending)
     }

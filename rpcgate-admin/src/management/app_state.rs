@@ -11,6 +11,8 @@ use crate::management::identity::token::{TokenError, TokenKind, Tokens};
 use crate::management::identity::verifier::HostedVerifier;
 use crate::management::mail::{MailError, MailQueue, Mailer};
 use crate::management::metrics::Requests;
+use crate::management::payment::PaymentProvider;
+use crate::management::payment::stripe::Stripe;
 use crate::store::{AttemptKind, Store, StoreError, UsageStore};
 use axum::extract::FromRef;
 use rpcgate_core::backend::BoxFuture;
@@ -48,6 +50,8 @@ pub struct AppState {
     pub limits: Arc<RequestLimits>,
     /// Sends mails.
     pub mails: MailQueue,
+    /// The payment provider, if one is configured.
+    pub payments: Option<Arc<dyn PaymentProvider>>,
     /// The proxies whose `X-Forwarded-For` is trusted.
     pub proxies: TrustedProxies,
     /// Makes API keys.
@@ -176,6 +180,7 @@ struct Configured {
     challenges: Challenges,
     verifier: Option<HostedVerifier>,
     mailer: Mailer,
+    payments: Option<Arc<dyn PaymentProvider>>,
     forge: KeyForge,
 }
 
@@ -187,6 +192,8 @@ impl Configured {
         let verifier = HostedVerifier::new(&admin.challenge, admin.dash_url.as_ref()).map_err(|error| {
             AppStateError::Configuration { key: "admin.challenge.verify_url", why: error.to_string() }
         })?;
+        let stripe = Stripe::configured(&config.billing.stripe)
+            .map_err(|(key, why)| AppStateError::Configuration { key, why })?;
         let secret = admin.challenge.secret.as_ref().unwrap_or(jwt_secret).expose().as_bytes();
         Ok(Configured {
             tokens: Tokens::new(TokenKind::Access, jwt_secret.expose().as_bytes(), admin.jwt.access_ttl)?,
@@ -198,6 +205,7 @@ impl Configured {
                 Some(url) => Mailer::smtp(url.expose(), &admin.mail.from)?,
                 None => Mailer::outbox(&admin.mail.outbox, &admin.mail.from)?,
             },
+            payments: stripe.map(|stripe| Arc::new(stripe) as Arc<dyn PaymentProvider>),
             forge: KeyForge::new(key_secret.expose().as_bytes()),
         })
     }
@@ -211,7 +219,7 @@ impl Configured {
         passwords: Passwords,
         limits: Arc<RequestLimits>,
     ) -> AppState {
-        let Configured { tokens, page_tokens, sealing, challenges, verifier, mailer, forge } = self;
+        let Configured { tokens, page_tokens, sealing, challenges, verifier, mailer, payments, forge } = self;
         let mails = MailQueue::new(mailer, clock.clone());
         let proxies = TrustedProxies::new(&config.gateway.trusted_proxies);
         let scanner = scanner(&config.admin.tickets);
@@ -230,6 +238,7 @@ impl Configured {
             verifier,
             limits,
             mails,
+            payments,
             proxies,
             forge,
             requests,

@@ -262,7 +262,7 @@ impl ActionError {
         match self {
             ActionError::Unavailable(why) => tracing::warn!(why, "a request could not be served"),
             ActionError::VerifierAway(why) => {
-                tracing::warn!(why, "the challenge of a registration cannot be checked")
+                tracing::warn!(why, "the challenge of a registration cannot be checked");
             }
             ActionError::Broken(why) => tracing::error!(why, "a request failed"),
             _ => {}

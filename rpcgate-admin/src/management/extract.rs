@@ -4,8 +4,8 @@ use crate::management::error::ActionError;
 use crate::management::identity::address::TrustedProxies;
 use crate::management::strict_json;
 use crate::store::{
-    AccessTokenId, InvitationId, LimitRequestId, NotificationId, SessionId, TicketAttachmentId, TicketId,
-    UserId,
+    AccessTokenId, InvitationId, InvoiceNumber, LimitRequestId, NotificationId, SessionId,
+    TicketAttachmentId, TicketId, UserId,
 };
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
@@ -98,6 +98,7 @@ named! {
     SessionId: "session",
     LimitRequestId: "limit request",
     InvitationId: "invitation",
+    InvoiceNumber: "invoice",
     NotificationId: "notification",
     TicketId: "ticket",
     TicketAttachmentId: "attachment",

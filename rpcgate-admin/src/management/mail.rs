@@ -4,6 +4,7 @@
 //! an `.eml` file that mail programs open. A mail that is passed in twice is sent twice, and nothing is retried: both
 //! are up to the caller.
 
+mod invoices;
 mod queue;
 mod texts;
 

@@ -18,5 +18,6 @@ mod middleware;
 pub mod openapi;
 pub mod outgoing;
 mod page;
+pub mod payment;
 pub mod router;
 mod strict_json;

@@ -4,9 +4,9 @@ use crate::management::access::RouteGuard;
 use crate::management::action::invitations::MAIL_PATH;
 use crate::management::action::resets::RESET_PATH;
 use crate::management::api::{
-    access_tokens, accounts, audit, chains, emails, health, invitations, keys, limit_requests, me, members,
-    notifications, operator, plans, projects, quotas, resets, roles, sessions, tenants, ticket_attachments,
-    ticket_comments, tickets, usage,
+    access_tokens, accounts, audit, billing, chains, checkouts, emails, health, invitations, invoices, keys,
+    limit_requests, me, members, notifications, operator, plans, projects, quotas, resets, roles, sessions,
+    tenants, ticket_attachments, ticket_comments, tickets, usage,
 };
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -87,6 +87,11 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
         .routes(guard.member(Permission::Read, routes!(ticket_attachments::list)))
         .routes(guard.member(Permission::ManageTickets, routes!(ticket_attachments::create)))
         .routes(guard.member(Permission::Read, routes!(ticket_attachments::get)))
+        // billing
+        .routes(guard.member(Permission::ReadBilling, routes!(billing::show)))
+        .routes(guard.member(Permission::ReadBilling, routes!(invoices::list)))
+        .routes(guard.member(Permission::ReadBilling, routes!(invoices::get)))
+        .routes(guard.member(Permission::ManageBilling, routes!(checkouts::create)))
         // operator
         .routes(guard.operator(routes!(operator::audit::list)))
         .routes(guard.operator(routes!(operator::tenants::list)))
@@ -113,6 +118,9 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
             operator::weights::put,
             operator::weights::delete
         )))
+        .routes(guard.operator(routes!(operator::invoices::list)))
+        .routes(guard.operator(routes!(operator::invoices::get, operator::invoices::settle)))
+        .routes(guard.operator(routes!(operator::invoices::credit)))
         .routes(guard.operator(routes!(operator::chains::switch)))
         .routes(guard.operator(routes!(operator::nodes::list)))
         .routes(guard.operator(routes!(operator::plans::get, operator::plans::update)))
@@ -163,6 +171,7 @@ pub fn router(app: &Arc<AppState>, leaving: &CancellationToken) -> Router {
     let router = api
         .route(OPENAPI, specification.clone())
         .route(&format!("{BASE}{OPENAPI}"), specification)
+        .route(&format!("{BASE}{}", checkouts::EVENTS), post(checkouts::receive))
         .route("/healthz", get(health::live))
         .route("/readyz", get(health::ready))
         .merge(swagger)

@@ -1,5 +1,8 @@
-//! The service that removes expired rows from the management database.
+//! The service for the work that no request waits for: it bills tenants, and removes expired rows from the management
+//! database.
 
+use super::biller::Biller;
+use crate::management::app_state::AppState;
 use crate::store::Store;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::clock::Clock;
@@ -16,24 +19,31 @@ const INTERVAL: Duration = Duration::from_secs(300);
 pub struct Janitor {
     leave: DropGuard,
     work: JoinHandle<()>,
+    biller: Biller,
 }
 
 impl Janitor {
-    /// Starts a janitor for `store`.
-    pub fn start(store: Store, clock: Arc<dyn Clock>) -> Self {
-        Self::every(INTERVAL, store, clock)
+    /// Starts a janitor for the databases of `app`.
+    pub fn start(app: &Arc<AppState>) -> Self {
+        Self::every(INTERVAL, app)
     }
 
-    fn every(interval: Duration, store: Store, clock: Arc<dyn Clock>) -> Self {
+    fn every(interval: Duration, app: &Arc<AppState>) -> Self {
         let leave = CancellationToken::new();
-        let work = tokio::spawn(work(interval, store, clock, leave.clone()));
-        Janitor { leave: leave.drop_guard(), work }
+        let work = tokio::spawn(work(interval, app.store.clone(), app.clock.clone(), leave.clone()));
+        Janitor { leave: leave.drop_guard(), work, biller: Biller::start(app) }
     }
 
-    /// Stops after the current sweep.
+    /// Works as `app` is configured from now on, on the same databases.
+    pub fn serve(&self, app: &Arc<AppState>) {
+        self.biller.serve(app);
+    }
+
+    /// Stops after the current work.
     pub fn stop(self) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             drop(self.leave);
+            self.biller.stop().await;
             let _ = self.work.await;
         })
     }
@@ -65,8 +75,7 @@ mod tests {
         site.clock.advance(Duration::from_secs(86_400));
         let young = site.member(Role::Owner).await;
         site.clock.set(NOON.plus(site.app.settings.refresh_ttl));
-        let janitor =
-            Janitor::every(Duration::from_millis(1), site.app.store.clone(), site.app.clock.clone());
+        let janitor = Janitor::every(Duration::from_millis(1), &site.app);
         let swept = async {
             // Rows that are valid at NOON were present all the time, so only the sweep can have removed them.
             while site.app.store.session(old.session, NOON).await.unwrap().is_some() {

@@ -1,5 +1,6 @@
 //! The services of the management side. Each can run on hosts of its own.
 
 pub mod api;
+mod biller;
 mod connection;
 pub mod janitor;

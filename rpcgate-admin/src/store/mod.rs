@@ -38,6 +38,12 @@ pub use query::{
     TicketAttachmentId, TicketCategory, TicketComment, TicketCommentId, TicketFilter, TicketId,
     TicketLimitRequest, TicketStatus, UnknownName, User, UserId, Verdict, Version, Versioned,
 };
+pub use query::{
+    Checkout, CheckoutId, CheckoutOutcome, CheckoutSubject, CreditNote, CreditNoteNumber, Invoice,
+    InvoiceAmounts, InvoiceFilter, InvoiceLine, InvoiceNumber, InvoiceSeller, InvoiceStatus, LineKind,
+    NewCreditNote, NewInvoice, NotInvoiceNumber, PeriodClosed, SettledInvoice, TierChange, UnclosedTenant,
+    WholeInvoice,
+};
 pub use rpcgate_core::backend::counters::Restored;
 pub use rpcgate_core::usage::{Block, Mark, Shipment};
 pub use usage::{Removed, ShipError, UsageStore};

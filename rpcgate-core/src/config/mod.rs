@@ -23,6 +23,7 @@
 
 mod account;
 mod admin;
+mod billing;
 mod cache;
 mod chain;
 mod database;
@@ -64,6 +65,7 @@ mod ws;
 
 pub use account::KnownKey;
 pub use admin::{Admin, ChallengeKind, ChallengeSettings, Jwt, MailSettings, TicketSettings};
+pub use billing::{BillingSettings, MonthlyFees, StripeSettings};
 pub use cache::CacheSettings;
 pub use chain::ChainSettings;
 pub use database::{Database, Redis};
@@ -180,6 +182,8 @@ pub struct Config {
     pub safeguard: SafeguardSettings,
     /// `[webhooks]`.
     pub webhooks: Webhooks,
+    /// `[billing]`.
+    pub billing: BillingSettings,
     /// `[shutdown]`.
     pub shutdown: Shutdown,
     /// `[telemetry]`.
@@ -207,6 +211,7 @@ impl Table for Config {
         f.table("retention", &mut self.retention);
         f.table("safeguard", &mut self.safeguard);
         f.table("webhooks", &mut self.webhooks);
+        f.table("billing", &mut self.billing);
         f.table("shutdown", &mut self.shutdown);
         f.table("telemetry", &mut self.telemetry);
         f.table("plans", &mut self.plans);

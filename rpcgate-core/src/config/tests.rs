@@ -279,6 +279,23 @@ fn rules_about_several_keys_are_checked() {
         ("webhooks", "attempts = 7", "webhooks.waits has 5 entries, but 7 attempts need 6"),
         ("webhooks", "waits = [\"8d\", 1, 1, 1]", "webhooks.waits has an entry longer than 7d"),
         (
+            "billing",
+            "reminders = [\"2d\", \"1d\"]",
+            "billing.reminders must have at most 10 entries, each longer than the one before",
+        ),
+        ("billing", "reminders = [\"366d\"]", "billing.reminders has an entry longer than 365d"),
+        ("billing", "seller = \"a\\nb\"", "billing.seller must be one line of at most 200 characters"),
+        (
+            "billing",
+            "seller_address = [\"a\\nb\"]",
+            "billing.seller_address must have at most 10 lines of at most 200 characters",
+        ),
+        (
+            "billing.stripe",
+            "secret_key = \"sk_test_1\"",
+            "billing.stripe.secret_key needs billing.stripe.secret_key and billing.stripe.webhook_secret",
+        ),
+        (
             "chains.eth",
             "nodes = [{ priority = 1 }]",
             "chains.eth.nodes has an entry (number 1) without url, ws and grpc: give one of them",

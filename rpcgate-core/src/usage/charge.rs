@@ -1,7 +1,8 @@
 //! The billing ledger: all charges, at the price of their time.
 //!
 //! Usage is an amount, a plan has the current price, and neither shows the debt: prices and plans change.
-//! So each charge is stored with the tier and the price in the call's own record.
+//! So each charge is stored with the tier and the price in the call's own record, and with the chain, by which an
+//! invoice lists it.
 
 use super::metrics::Metrics;
 use crate::caller::{ProjectId, TenantId};
@@ -9,8 +10,8 @@ use crate::plan::{Price, Tier};
 use std::fmt;
 use std::iter::Sum;
 
-/// The charges of a project in a UTC hour at one price.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// The charges of a project on one chain in a UTC hour at one price.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Charge {
     /// The number of the UTC hour of arrival, counted from the epoch.
     pub hour: u64,
@@ -18,6 +19,8 @@ pub struct Charge {
     pub tenant: TenantId,
     /// The project.
     pub project: ProjectId,
+    /// The path of the chain.
+    pub chain: String,
     /// The tenant's tier at the time.
     pub tier: Tier,
     /// The price of a Compute Unit at the time.
@@ -29,13 +32,14 @@ pub struct Charge {
 }
 
 /// The names of a [`Charge`], in storage order.
-pub(crate) type Account = (TenantId, u64, ProjectId, Tier, Price);
+pub(crate) type Account = (TenantId, u64, ProjectId, String, Tier, Price);
 
 impl Charge {
     /// The charge of a number of calls; `None` if they cost nothing.
-    pub(crate) fn of((tenant, hour, project, tier, price): Account, metrics: &Metrics) -> Option<Self> {
+    pub(crate) fn of(account: Account, metrics: &Metrics) -> Option<Self> {
+        let (tenant, hour, project, chain, tier, price) = account;
         let Metrics { billed_requests: calls, billable_units: units, .. } = *metrics;
-        (calls > 0 || units > 0).then_some(Charge { hour, tenant, project, tier, price, calls, units })
+        (calls > 0 || units > 0).then_some(Charge { hour, tenant, project, chain, tier, price, calls, units })
     }
 }
 
@@ -47,11 +51,13 @@ pub(crate) const fn due(tier: Tier, price: Price) -> Price {
     }
 }
 
-/// The charges of a project at one price in some hours.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// The charges of a project on one chain at one price in some hours.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Charged {
     /// The project. It may have been deleted since.
     pub project: ProjectId,
+    /// The path of the chain. Charges that were stored before the ledger had chains have an empty one.
+    pub chain: String,
     /// The tenant's tier at the time.
     pub tier: Tier,
     /// The price of a Compute Unit at the time.
@@ -100,7 +106,7 @@ mod tests {
 
     fn charged(tier: Tier, units: u64) -> Charged {
         let price = due(tier, Plan::of(tier).price);
-        Charged { project: ProjectId(1), tier, price, calls: 1, units }
+        Charged { project: ProjectId(1), chain: "toy".into(), tier, price, calls: 1, units }
     }
 
     #[test]
@@ -122,8 +128,8 @@ mod tests {
 
     #[test]
     fn a_call_that_cost_nothing_is_not_a_charge() {
-        let account = (TenantId(1), 5, ProjectId(2), Tier::Standard, Price(3));
-        assert_eq!(Charge::of(account, &Metrics { requests: 9, ..Metrics::default() }), None);
+        let account = (TenantId(1), 5, ProjectId(2), "toy".to_owned(), Tier::Standard, Price(3));
+        assert_eq!(Charge::of(account.clone(), &Metrics { requests: 9, ..Metrics::default() }), None);
         let metrics = Metrics { requests: 9, billed_requests: 2, billable_units: 10, ..Metrics::default() };
         let charge = Charge::of(account, &metrics).unwrap();
         assert_eq!((charge.hour, charge.calls, charge.units, charge.price), (5, 2, 10, Price(3)));

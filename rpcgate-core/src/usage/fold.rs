@@ -199,11 +199,11 @@ impl Fold {
                     let requests = admitted.entry((tenant, hour / DAY)).or_default();
                     *requests = requests.saturating_add(window_requests);
                 }
+                let (chain, method) = (text(chains, place.chain), text(methods, place.method));
                 if metrics.billed_requests > 0 {
-                    let account = (tenant, hour, project, tier, due(tier, price));
+                    let account = (tenant, hour, project, chain.clone(), tier, due(tier, price));
                     charged.entry(account).or_default().add(&metrics);
                 }
-                let (chain, method) = (text(chains, place.chain), text(methods, place.method));
                 Some(Rollup {
                     hour,
                     tenant,
@@ -220,7 +220,7 @@ impl Fold {
             })
             .collect();
         join(&mut rollups);
-        let charges = charged.iter().filter_map(|(account, sums)| Charge::of(*account, sums)).collect();
+        let charges = charged.into_iter().filter_map(|(account, sums)| Charge::of(account, &sums)).collect();
         let (refused, newest) = (std::mem::take(&mut self.refused), std::mem::take(&mut self.newest));
         // Mostly the same callers call the same methods again.
         let words = [self.callers.len(), self.chains.len(), self.called.len(), self.methods.len()];

@@ -33,7 +33,7 @@ impl Management {
                 return Err(DemoError::Admin { listen: asked, source });
             }
         };
-        let janitor = Janitor::start(app.store.clone(), app.clock.clone());
+        let janitor = Janitor::start(&app);
         let management = Management { app, api, janitor, asked };
         if reachable(management.addr()) != asked {
             // Its URLs contain the address, which is known only now.
@@ -57,6 +57,7 @@ impl Management {
     /// Serves `app` from the next request on.
     pub(super) fn serve(&self, app: &Arc<AppState>) {
         self.api.serve(app);
+        self.janitor.serve(app);
     }
 
     /// The setting of `config` that needs a restart, beside those that the gateway reports.

@@ -185,6 +185,7 @@ impl<T: Serialize> IntoResponse for ListPage<T> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::management::api::invoices::tests::issue;
     use crate::management::app_state::tests::{Answer, Site, Visitor};
     use crate::store::Role;
     use axum::body::Body;
@@ -248,8 +249,10 @@ pub(crate) mod tests {
         for _ in 0..7 {
             post(keys.clone(), json!({"description": "one"})).await;
         }
+        issue(&site, tenant).await;
         for _ in 0..4 {
             post(format!("{base}/auth/tokens"), json!({"name": "one", "scopes": ["read"]})).await;
+            issue(&site, site.tenant().await).await;
             site.visitor(Some(tenant), Role::Viewer).await;
             let other = site.member(Role::Owner).await;
             let ask = json!({"requested_tier": "premium", "reason": "x"}).to_string();
@@ -268,6 +271,8 @@ pub(crate) mod tests {
             (&owner, format!("{base}/limit-requests"), 0),
             (&owner, format!("{base}/notifications"), 0),
             (&operator, format!("{base}/operator/audit"), 20),
+            (&owner, format!("{base}/tenants/{tenant}/invoices"), 1),
+            (&operator, format!("{base}/operator/invoices"), 5),
             (&operator, format!("{base}/operator/tenants"), 5),
             (&operator, format!("{base}/operator/limit-requests"), 4),
         ] {

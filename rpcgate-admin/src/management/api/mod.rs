@@ -1,14 +1,18 @@
 //! The JSON interface of the actions. It contains no rules.
 
+mod accept;
 pub mod access_tokens;
 pub mod accounts;
 pub mod audit;
+pub mod billing;
 pub mod chains;
+pub mod checkouts;
 pub(crate) mod csv;
 pub mod emails;
 pub mod etag;
 pub mod health;
 pub mod invitations;
+pub mod invoices;
 pub mod keys;
 pub mod limit_requests;
 pub mod list;

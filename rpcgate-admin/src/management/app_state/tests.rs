@@ -33,7 +33,7 @@ pub(crate) struct Site {
     pub(crate) app: Arc<AppState>,
     pub(crate) clock: Arc<ManualClock>,
     /// Kept until the state is dropped.
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 /// A logged-in user.
@@ -58,7 +58,7 @@ impl Site {
         let dir = tempfile::tempdir().unwrap();
         let clock = Arc::new(ManualClock::at(NOON));
         let app = AppState::open(configured(&dir, text), clock.clone()).await.unwrap();
-        Site { app: Arc::new(app), clock, _dir: dir }
+        Site { app: Arc::new(app), clock, dir }
     }
 
     pub(crate) async fn new() -> Self {
@@ -152,6 +152,20 @@ impl Site {
         Answer { status: head.status, headers: head.headers, body }
     }
 
+    /// The recipient and the subject of each mail that was sent, the oldest first.
+    pub(crate) async fn handed_over_mails(&self) -> Vec<(String, String)> {
+        let folder = self.dir.path().join("outbox");
+        let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
+        files.retain(|file| file.extension().is_some_and(|end| end == "eml"));
+        files.sort_unstable();
+        let read = |file: &std::path::PathBuf| {
+            let text = std::fs::read_to_string(file).unwrap();
+            let of = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned();
+            (of("To: "), of("Subject: "))
+        };
+        files.iter().map(read).collect()
+    }
+
     /// The response to `GET path`, as text.
     pub(crate) async fn text(&self, path: &str) -> String {
         let (_, body) = self.raw(http::Request::get(path).body(Body::empty()).unwrap()).await;
@@ -184,7 +198,8 @@ fn url(dir: &TempDir) -> String {
 #[cfg_attr(not(have_postgres), ignore = "needs postgresql (apt install postgresql)")]
 fn the_management_side_behaves_the_same_on_postgresql_and_sqlite() {
     let mut tests = std::process::Command::new(std::env::current_exe().unwrap());
-    let done = tests.args(["api::", "page::", "router::"]).env(ON_POSTGRES, "1").output().unwrap();
+    let done =
+        tests.args(["api::", "page::", "router::", "billing::"]).env(ON_POSTGRES, "1").output().unwrap();
     let said = String::from_utf8_lossy(&done.stdout);
     assert!(done.status.success() && !said.contains(" 0 passed"), "{said}");
 }

@@ -11,6 +11,7 @@ mod form;
 mod guard;
 pub(crate) mod home;
 pub(crate) mod invitations;
+pub(crate) mod invoices;
 pub(crate) mod notifications;
 pub(crate) mod resets;
 mod session_cookie;

@@ -1,4 +1,4 @@
-//! The billing ledger: the charges of a project in a UTC hour at one price. The tenant is first in the key because
+//! The billing ledger: the charges of a project on one chain in a UTC hour at one price. The tenant is first in the key because
 //! a bill adds up a tenant's hours; an index by hour serves removal.
 
 use sea_orm::entity::prelude::*;
@@ -13,6 +13,9 @@ pub(crate) struct Model {
     pub(crate) hour: i64,
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) project: Uuid,
+    /// Empty for charges that were stored before the ledger had chains.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub(crate) chain: String,
     #[sea_orm(primary_key, auto_increment = false)]
     pub(crate) tier: String,
     /// The price of a Compute Unit, in 10⁻¹² US dollars.

@@ -3,12 +3,14 @@
 
 mod access_tokens;
 mod accounts;
+mod billing;
 mod cooled_keys;
 mod counts;
 mod gateways;
 mod idempotency;
 mod identity;
 mod ledger;
+mod ledger_chain;
 mod mail_tokens;
 mod marks;
 mod notifications;
@@ -36,6 +38,7 @@ impl MigratorTrait for Management {
             Box::new(counts::Counts),
             Box::new(mail_tokens::MailTokens),
             Box::new(ws_connections::WsConnections),
+            Box::new(billing::Billing),
             Box::new(tickets::Tickets),
             Box::new(idempotency::Idempotency),
             Box::new(access_tokens::AccessTokens),
@@ -59,6 +62,7 @@ impl MigratorTrait for Usage {
             Box::new(sums::Sums),
             Box::new(marks::Marks),
             Box::new(summed_place::SummedPlace),
+            Box::new(ledger_chain::LedgerChain),
         ]
     }
 
@@ -70,7 +74,7 @@ impl MigratorTrait for Usage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Role, Store, User, UserId, url_of};
+    use crate::store::{Role, Store, UsageStore, User, UserId, url_of};
     use rpcgate_core::caller::{ProjectId, TenantId};
     use rpcgate_core::clock::Time;
     use rpcgate_core::config::PlanChange;
@@ -97,6 +101,26 @@ mod tests {
         let store = Store::open(&url_of(&file), true).await.unwrap();
         let kept = PlanChange { ws_connections: Some(9), ..PlanChange::default() };
         assert_eq!(store.plan_changes().await.unwrap(), [(Tier::Free, kept)].into());
+    }
+
+    #[tokio::test]
+    async fn charges_from_before_the_ledger_had_chains_are_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("rpcgate-usage.db");
+        let old = sea_orm::Database::connect(format!("sqlite://{}?mode=rwc", file.display())).await.unwrap();
+        Usage::up(&old, Some(5)).await.unwrap();
+        let charge = "INSERT INTO ledger VALUES
+            (x'00000000000000000000000000000001', 7, x'00000000000000000000000000000002', 'premium', 5, 3, 30)";
+        old.execute_unprepared(charge).await.unwrap();
+        old.close().await.unwrap();
+        let usage = UsageStore::open(&url_of(&dir.path().join("rpcgate.db")), true).await.unwrap();
+        let charged = usage.bill(TenantId(1), 7..8).await.unwrap();
+        let [charged] = &charged[..] else { panic!("{charged:?}") };
+        assert_eq!(
+            (charged.project, charged.chain.as_str(), charged.tier),
+            (ProjectId(2), "", Tier::Premium)
+        );
+        assert_eq!((charged.price.0, charged.calls, charged.units), (5, 3, 30));
     }
 
     #[tokio::test]

@@ -64,3 +64,7 @@ id! {
     /// The identifier of a personal access token, a UUID. It grants no access.
     AccessTokenId
 }
+id! {
+    /// The identifier of a payment that was begun, a UUID.
+    CheckoutId
+}

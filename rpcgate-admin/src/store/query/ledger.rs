@@ -20,16 +20,18 @@ const STEP: i64 = 24;
 
 /// Adds charges to the stored sums. No two of `charges` share all their key columns.
 pub(super) async fn charge(transaction: &DatabaseTransaction, charges: &[Charge]) -> Result<(), StoreError> {
-    const KEY: [Column; 5] = [Column::Tenant, Column::Hour, Column::Project, Column::Tier, Column::Price];
+    const KEY: [Column; 6] =
+        [Column::Tenant, Column::Hour, Column::Project, Column::Chain, Column::Tier, Column::Price];
     const SUMS: [Column; 2] = [Column::Calls, Column::Units];
     for chunk in charges.chunks(ROWS) {
         let mut insert = Query::insert();
         insert.into_table(Entity).columns(KEY.into_iter().chain(SUMS));
         for charge in chunk {
-            let values: [Expr; 7] = [
+            let values: [Expr; 8] = [
                 Uuid::from_u128(charge.tenant.0).into(),
                 stored(charge.hour).into(),
                 Uuid::from_u128(charge.project.0).into(),
+                charge.chain.as_str().into(),
                 charge.tier.name().into(),
                 stored(charge.price.0).into(),
                 stored(charge.calls).into(),
@@ -45,8 +47,8 @@ pub(super) async fn charge(transaction: &DatabaseTransaction, charges: &[Charge]
 }
 
 impl UsageStore {
-    /// The charges of a tenant in the UTC hours with these numbers: one row per project, tier and price, in this
-    /// order. The amounts of all rows add up to the tenant's debt for these hours.
+    /// The charges of a tenant in the UTC hours with these numbers: one row per project, chain, tier and price, in
+    /// this order. The amounts of all rows add up to the tenant's debt for these hours.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -54,7 +56,7 @@ impl UsageStore {
         self.read(async |database| {
             let sums = Entity::find()
                 .select_only()
-                .columns([Column::Project, Column::Tier, Column::Price])
+                .columns([Column::Project, Column::Chain, Column::Tier, Column::Price])
                 // PostgreSQL's sum of bigints is a numeric.
                 .column_as(Column::Calls.sum().cast_as("bigint"), "all_calls")
                 .column_as(Column::Units.sum().cast_as("bigint"), "all_units")
@@ -62,21 +64,25 @@ impl UsageStore {
                 .filter(Column::Hour.gte(stored(hours.start)))
                 .filter(Column::Hour.lt(stored(hours.end)))
                 .group_by(Column::Project)
+                .group_by(Column::Chain)
                 .group_by(Column::Tier)
                 .group_by(Column::Price)
                 .order_by_asc(Column::Project)
+                .order_by_asc(Column::Chain)
                 .order_by_asc(Column::Tier)
                 .order_by_asc(Column::Price);
-            let rows: Vec<(Uuid, String, i64, i64, i64)> = sums.into_tuple().all(database).await?;
-            let read = |(project, name, price, calls, units): (Uuid, String, i64, i64, i64)| {
-                Ok(Charged {
-                    project: ProjectId(project.as_u128()),
-                    tier: tier(&name)?,
-                    price: Price(count("price", price)?),
-                    calls: count("number of calls", calls)?,
-                    units: count("number of Compute Units", units)?,
-                })
-            };
+            let rows: Vec<(Uuid, String, String, i64, i64, i64)> = sums.into_tuple().all(database).await?;
+            let read =
+                |(project, chain, name, price, calls, units): (Uuid, String, String, i64, i64, i64)| {
+                    Ok(Charged {
+                        project: ProjectId(project.as_u128()),
+                        chain,
+                        tier: tier(&name)?,
+                        price: Price(count("price", price)?),
+                        calls: count("number of calls", calls)?,
+                        units: count("number of Compute Units", units)?,
+                    })
+                };
             rows.into_iter().map(read).collect()
         })
         .await

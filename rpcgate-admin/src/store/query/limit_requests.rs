@@ -3,6 +3,7 @@
 use super::changes::{NewChange, record};
 use super::id::{LimitRequestId, UserId};
 use super::ticket_comments;
+use super::tier_changes::record_tier_change;
 use super::users::UnknownName;
 use super::value::{insert_error, moment, tier, time, unreadable};
 use crate::store::entity::limit_requests::{ActiveModel, Column, Entity, Model};
@@ -277,11 +278,14 @@ impl Store {
             if verdict == Verdict::Approved {
                 let its = Uuid::from_u128(request.tenant.0);
                 let tenant = tenants::Entity::find_by_id(its).one(transaction).await?;
-                if tier(&tenant.ok_or(StoreError::NotFound("tenant"))?.tier)? < request.requested_tier {
+                let before = tier(&tenant.ok_or(StoreError::NotFound("tenant"))?.tier)?;
+                if before < request.requested_tier {
                     let update = tenants::Entity::update_many()
                         .col_expr(tenants::Column::Tier, Expr::value(request.requested_tier.name()))
                         .filter(tenants::Column::Id.eq(its));
                     update.exec(transaction).await?;
+                    let tiers = (before, request.requested_tier);
+                    record_tier_change(transaction, request.tenant, tiers, now).await?;
                     record(transaction, NewChange::Tenant(request.tenant), now).await?;
                 }
             }

@@ -5,10 +5,13 @@ mod accounts;
 mod allowances;
 mod attempts;
 pub(super) mod audit;
+mod billing;
 mod callers;
 mod chains;
 pub(super) mod changes;
+mod checkouts;
 mod confirmations;
+mod credit_notes;
 mod days;
 mod digest;
 mod email_changes;
@@ -17,6 +20,7 @@ mod gateways;
 mod id;
 pub(super) mod idempotency;
 mod invitations;
+mod invoices;
 mod keys;
 mod ledger;
 mod limit_requests;
@@ -53,28 +57,37 @@ mod tests;
 mod ticket_attachments;
 mod ticket_comments;
 mod tickets;
+mod tier_changes;
 mod usage;
 mod usage_rows;
 mod users;
 pub(super) mod value;
 pub(super) mod versions;
 mod weights;
+mod whole_invoices;
 mod wide;
 
 pub use access_tokens::AccessToken;
 pub use accounts::{Account, AccountFilter};
 pub use attempts::{ATTEMPTS, Attempt, AttemptKind, AttemptTicket, LOCK};
 pub use audit::{Audit, AuditFilter, AuditSubject};
+pub use billing::{NewInvoice, PeriodClosed, SettledInvoice, UnclosedTenant};
 pub use callers::StoredKey;
+pub use checkouts::{Checkout, CheckoutOutcome, CheckoutSubject};
+pub use credit_notes::{CreditNote, CreditNoteNumber, NewCreditNote};
 pub use digest::Digest;
 pub use email_changes::{EmailChange, EmailChangeOutcome, EmailChanged};
 pub use gateways::{GatewayReport, NodeState};
 pub use id::{
-    AccessTokenId, InvitationId, LimitRequestId, NotificationId, SessionId, TicketAttachmentId,
+    AccessTokenId, CheckoutId, InvitationId, LimitRequestId, NotificationId, SessionId, TicketAttachmentId,
     TicketCommentId, TicketId, UserId,
 };
 pub use idempotency::{ANSWER_KEPT, KeyedRequest, Run, RunOutcome};
 pub use invitations::{Invitation, InvitationAcceptance, InviteOutcome};
+pub use invoices::{
+    Invoice, InvoiceAmounts, InvoiceFilter, InvoiceLine, InvoiceNumber, InvoiceSeller, InvoiceStatus,
+    LineKind, NotInvoiceNumber,
+};
 pub use keys::Key;
 pub use limit_requests::{LimitRequest, RequestStatus, Verdict};
 pub use mail_tokens::Purpose;
@@ -90,5 +103,7 @@ pub use tenants::{Tenant, TenantChange};
 pub use ticket_attachments::{AttachmentBounds, AttachmentKind, TicketAttachment};
 pub use ticket_comments::TicketComment;
 pub use tickets::{Satisfaction, Ticket, TicketCategory, TicketFilter, TicketLimitRequest, TicketStatus};
+pub use tier_changes::TierChange;
 pub use users::{Role, UnknownName, User};
 pub use versions::{Expected, Version, Versioned};
+pub use whole_invoices::WholeInvoice;

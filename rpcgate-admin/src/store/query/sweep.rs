@@ -2,12 +2,15 @@
 
 use super::removal::{remove, remove_pairs};
 use super::value::moment;
-use super::{access_tokens, attempts, invitations, keys, projects, registrations, ticket_attachments};
+use super::{
+    access_tokens, attempts, checkouts, invitations, keys, projects, registrations, ticket_attachments,
+};
+use crate::store::entity::checkouts as begun;
 use crate::store::entity::invitations as invited;
 use crate::store::entity::{
     access_tokens as stored_tokens, attempts as tries, audit, changes, confirmations, idempotency,
     keys as stored_keys, limit_requests, mail_tokens, notification_reads, projects as stored_projects,
-    refreshes, sessions, solved, ticket_attachments as attached,
+    refreshes, sessions, solved, ticket_attachments as attached, tier_changes,
 };
 use crate::store::error::RemovalStopped;
 use crate::store::{Store, StoreError};
@@ -62,6 +65,10 @@ pub struct Swept {
     pub access_tokens: u64,
     /// Answers to requests with an idempotency key.
     pub answers: u64,
+    /// Payments that were begun long ago.
+    pub checkouts: u64,
+    /// Changes of plans that are too old to be billed.
+    pub tier_changes: u64,
 }
 
 impl Store {
@@ -120,6 +127,11 @@ impl Store {
         let kept_answers = over(&|now| idempotency::Column::ExpiresAt.lte(now));
         let answers = &mut swept.answers;
         self.remove_all::<idempotency::Entity>(answers, idempotency::Column::Run, kept_answers).await?;
+        let old = checkouts::are_old(now);
+        self.remove_all::<begun::Entity>(&mut swept.checkouts, begun::Column::Id, old).await?;
+        let old = over(&|now| tier_changes::Column::At.lt(now.saturating_sub(kept)));
+        let changes = &mut swept.tier_changes;
+        self.remove_all::<tier_changes::Entity>(changes, tier_changes::Column::Number, old).await?;
         let then = Time::from_micros(now.micros().saturating_sub(ENDED_KEPT.as_micros() as u64));
         let ended = keys::ended(then);
         self.remove_all::<stored_keys::Entity>(&mut swept.keys, stored_keys::Column::Id, ended).await?;

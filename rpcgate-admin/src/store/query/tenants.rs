@@ -1,6 +1,8 @@
 //! Tenants.
 
+use super::billing::forget_suspension;
 use super::changes::{NewChange, record};
+use super::tier_changes::record_tier_change;
 use super::value::{insert_error, moment, tier, time};
 use crate::store::entity::tenants::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError};
@@ -123,6 +125,15 @@ impl Store {
             ..Default::default()
         };
         self.write(async |transaction| {
+            if let Some(after) = change.tier
+                && let Some(before) = Entity::find_by_id(uuid).one(transaction).await?
+            {
+                record_tier_change(transaction, id, (tier(&before.tier)?, after), now).await?;
+            }
+            if change.suspended.is_some() {
+                // The operator has decided, so a payment changes nothing any more.
+                forget_suspension(transaction, id).await?;
+            }
             if *change != TenantChange::default() {
                 Entity::update_many().set(row).filter(Column::Id.eq(uuid)).exec(transaction).await?;
             }

@@ -43,7 +43,8 @@ impl Fixture {
 
 /// What `deeds` owe in `hours`, counted one by one.
 fn owed(deeds: &[SampleRecord], tenant: TenantId, hours: &Range<u64>) -> Vec<Charged> {
-    let mut owed: BTreeMap<(ProjectId, &str, Price), (Tier, u64, u64)> = BTreeMap::new();
+    type Account<'a> = (ProjectId, &'a str, &'a str, Price);
+    let mut owed: BTreeMap<Account<'_>, (Tier, u64, u64)> = BTreeMap::new();
     for deed in deeds.iter().filter(|deed| deed.tenant == tenant && hours.contains(&deed.arrival.hour())) {
         let is_charged = match deed.phase {
             Phase::Whole | Phase::Begin => true,
@@ -52,13 +53,21 @@ fn owed(deeds: &[SampleRecord], tenant: TenantId, hours: &Range<u64>) -> Vec<Cha
         };
         for item in deed.items.iter().filter(|item| is_charged && item.cu > 0) {
             let price = if deed.tier == Tier::Free { Price(0) } else { deed.price };
-            let sums = owed.entry((deed.project, deed.tier.name(), price)).or_insert((deed.tier, 0, 0));
+            let sums =
+                owed.entry((deed.project, deed.chain, deed.tier.name(), price)).or_insert((deed.tier, 0, 0));
             sums.1 += u64::from(item.calls);
             sums.2 += u64::from(item.cu);
         }
     }
     owed.into_iter()
-        .map(|((project, _, price), (tier, calls, units))| Charged { project, tier, price, calls, units })
+        .map(|((project, chain, _, price), (tier, calls, units))| Charged {
+            project,
+            chain: chain.into(),
+            tier,
+            price,
+            calls,
+            units,
+        })
         .collect()
 }
 

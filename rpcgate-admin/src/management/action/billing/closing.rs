@@ -1,0 +1,152 @@
+//! Closes months: each tenant gets an invoice for what it owes.
+//!
+//! A month of a tenant is closed in one transaction, which advances the end of what is closed, takes the next number and
+//! stores the invoice. So a program that stops in the middle has changed nothing, and of several programs that close the
+//! same month one succeeds, while the others find that it is closed. Usage that arrives after its month was closed is put
+//! on the next invoice, as long as its month is one of the two before.
+
+use super::lines::{amounts, sum, usage_lines};
+use super::lines_of;
+use super::month::BillingMonth;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::store::{InvoiceLine, InvoiceSeller, NewInvoice, PeriodClosed, Tenant, UnclosedTenant};
+use rpcgate_core::clock::Time;
+
+/// Tenants that are read at once.
+const TENANTS: u64 = 100;
+
+/// What closing has done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct MonthsClosed {
+    /// Months of tenants that were closed.
+    pub months: u64,
+    /// Invoices that were issued.
+    pub invoices: u64,
+}
+
+/// Closes every month that is over for longer than `billing.close_after`, for each tenant. Billing begins with the month
+/// in which this is called first. A tenant that cannot be billed does not keep others from it.
+///
+/// # Errors
+/// [`ActionError::Unavailable`]; what is closed until then stays closed.
+pub async fn close_months(app: &AppState) -> Result<MonthsClosed, ActionError> {
+    let now = app.now();
+    let begun = app.store.begin_billing(BillingMonth::of(now).start()).await?;
+    let wait = app.settings.config.billing.close_after;
+    let wait = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
+    let closable = Time::from_micros(now.micros().saturating_sub(wait));
+    // The month of this time is not over long enough, the one before is.
+    let end = BillingMonth::of(closable).start();
+    let mut closed = MonthsClosed::default();
+    if end <= begun {
+        return Ok(closed);
+    }
+    let mut after = None;
+    loop {
+        let tenants = app.store.unclosed_tenants(end, after, TENANTS).await?;
+        let Some(last) = tenants.last() else { return Ok(closed) };
+        after = Some(last.tenant.id);
+        for unclosed in &tenants {
+            match close_tenant(app, unclosed, begun, end, &mut closed).await {
+                Ok(()) => {}
+                Err(error @ ActionError::Unavailable(_)) => return Err(error),
+                Err(error) => {
+                    let tenant = unclosed.tenant.id;
+                    tracing::error!(?error, %tenant, "a month of a tenant cannot be closed");
+                }
+            }
+        }
+    }
+}
+
+/// Closes the months of a tenant that end by `end`, one after the other.
+async fn close_tenant(
+    app: &AppState,
+    UnclosedTenant { tenant, closed_until }: &UnclosedTenant,
+    begun: Time,
+    end: Time,
+    closed: &mut MonthsClosed,
+) -> Result<(), ActionError> {
+    let mut since = *closed_until;
+    let first = BillingMonth::of(tenant.created_at).start().max(begun);
+    let mut month = BillingMonth::of(since.unwrap_or(first));
+    while month.end() <= end {
+        let invoice = draft(app, tenant, month, begun).await?;
+        match app.store.close_period(tenant.id, since, month.end(), invoice.as_ref()).await? {
+            PeriodClosed::Before => return Ok(()),
+            PeriodClosed::Now(issued) => {
+                closed.months += 1;
+                if let Some(number) = issued {
+                    closed.invoices += 1;
+                    tracing::info!(%number, tenant = %tenant.id, "an invoice was issued");
+                }
+            }
+        }
+        since = Some(month.end());
+        if month.next() == month {
+            break;
+        }
+        month = month.next();
+    }
+    Ok(())
+}
+
+/// The invoice of a tenant for a month, if there is something to bill.
+async fn draft(
+    app: &AppState,
+    tenant: &Tenant,
+    month: BillingMonth,
+    begun: Time,
+) -> Result<Option<NewInvoice>, ActionError> {
+    let (settings, now) = (&app.settings.config.billing, app.now());
+    let lines = late_and_current_lines(app, tenant, month, begun).await?;
+    if sum(&lines).0 == 0 {
+        return Ok(None);
+    }
+    Ok(Some(NewInvoice {
+        tenant: tenant.id,
+        period: month.span(),
+        year: BillingMonth::of(now).year(),
+        issued_at: now,
+        due_at: now.plus(settings.pay_within),
+        customer: tenant.name.clone(),
+        seller: InvoiceSeller {
+            name: settings.seller.clone(),
+            address: settings.seller_address.clone(),
+            tax_id: settings.seller_tax_id.clone(),
+        },
+        amounts: amounts(&lines, settings),
+        lines,
+    }))
+}
+
+/// The lines of a month, and before them those of usage that arrived after its own month was closed.
+async fn late_and_current_lines(
+    app: &AppState,
+    tenant: &Tenant,
+    month: BillingMonth,
+    begun: Time,
+) -> Result<Vec<InvoiceLine>, ActionError> {
+    let first = month.previous().previous();
+    let invoiced = app.store.invoiced_usage(tenant.id, first.start()..month.end()).await?;
+    let mut lines = Vec::new();
+    for before in [first, month.previous()] {
+        if before.start() >= begun && is_kept(app, before) && before < month {
+            let charged = app.usage.bill(tenant.id, before.hours()).await?;
+            // Usage without a price is not billed, so it is on no invoice unless something else is.
+            let late = usage_lines(before, &charged, &invoiced).into_iter().filter(|line| line.amount.0 > 0);
+            lines.extend(late);
+        }
+    }
+    lines.extend(lines_of(app, tenant, month, (begun, month.end()), &invoiced).await?);
+    Ok(lines)
+}
+
+/// Whether the ledger still holds all charges of a month. Of a month that is removed partly, the sum says nothing.
+fn is_kept(app: &AppState, month: BillingMonth) -> bool {
+    app.now().since(month.start()) < app.settings.config.retention.ledger
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! Tests of mails about invoices and of suspensions.
+
+use super::*;
+use crate::management::api::invoices::tests::issue;
+use crate::management::app_state::tests::{NOON, Site};
+use crate::store::{AuditSubject, InvoiceNumber, NewCreditNote, Role, TenantChange, UserId};
+use rpcgate_core::caller::TenantId;
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// The subjects of the mails that were handed over, the oldest first.
+async fn subjects(site: &Site) -> Vec<String> {
+    site.handed_over_mails().await.into_iter().map(|(_, subject)| subject).collect()
+}
+
+async fn is_suspended(site: &Site, tenant: TenantId) -> bool {
+    site.app.store.tenant(tenant).await.unwrap().unwrap().suspended
+}
+
+async fn suspended_site() -> (Site, TenantId, InvoiceNumber) {
+    let site = Site::of("[billing]\nsuspend_after = \"10d\"\nreminders = [\"1d\", \"7d\"]\n").await;
+    let tenant = site.member(Role::Owner).await.user.tenant.unwrap();
+    let number = issue(&site, tenant).await;
+    site.clock.set(NOON.plus(24 * DAY));
+    remind(&site.app).await.unwrap();
+    assert!(is_suspended(&site, tenant).await);
+    (site, tenant, number)
+}
+
+#[tokio::test]
+async fn owners_and_those_who_pay_are_told_and_reminded_once_each_time() {
+    let site = Site::new().await;
+    let owner = site.member(Role::Owner).await;
+    let tenant = owner.user.tenant.unwrap();
+    let payer = site.visitor(Some(tenant), Role::Billing).await;
+    site.visitor(Some(tenant), Role::Admin).await;
+    site.member(Role::Owner).await;
+    issue(&site, tenant).await;
+    let second = site.app.reload(site.app.settings.config.clone()).unwrap();
+    let pass = async || {
+        let (one, other) = tokio::join!(remind(&site.app), remind(&second));
+        let (one, other) = (one.unwrap(), other.unwrap());
+        (one.announced + other.announced, one.reminded + other.reminded, one.suspended + other.suspended)
+    };
+    assert_eq!(pass().await, (1, 0, 0));
+    assert_eq!(pass().await, (0, 0, 0));
+    let mut told = site.handed_over_mails().await;
+    told.sort_unstable();
+    let mut expected = [owner.user.email, payer.user.email].map(|to| (to, "Invoice 2026-000001".to_owned()));
+    expected.sort_unstable();
+    assert_eq!(told, expected);
+    for (days, reminded) in [(14, 0), (15, 1), (16, 0), (21, 1), (22, 0), (400, 0)] {
+        site.clock.set(NOON.plus(days * DAY));
+        assert_eq!(pass().await, (0, reminded, 0), "after {days} days");
+    }
+    assert!(!is_suspended(&site, tenant).await, "that is off by default");
+}
+
+#[tokio::test]
+async fn reminders_that_were_missed_are_one_mail() {
+    let site = Site::new().await;
+    let tenant = site.member(Role::Owner).await.user.tenant.unwrap();
+    issue(&site, tenant).await;
+    site.clock.set(NOON.plus(40 * DAY));
+    let pass = remind(&site.app).await.unwrap();
+    assert_eq!(pass, DunningPass { announced: 1, reminded: 1, suspended: 0 });
+    assert_eq!(remind(&site.app).await.unwrap(), DunningPass::default());
+}
+
+#[tokio::test]
+async fn a_paid_or_cancelled_invoice_reminds_nobody() {
+    let site = Site::of("[billing]\nsuspend_after = \"1d\"\n").await;
+    for status in [InvoiceStatus::Paid, InvoiceStatus::Void] {
+        let tenant = site.member(Role::Owner).await.user.tenant.unwrap();
+        let number = issue(&site, tenant).await;
+        site.app.store.settle_invoice(number, status, None, NOON).await.unwrap();
+    }
+    site.clock.set(NOON.plus(40 * DAY));
+    assert_eq!(remind(&site.app).await.unwrap(), DunningPass::default());
+    assert_eq!(subjects(&site).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_tenant_that_does_not_pay_is_suspended_once_and_gateways_hear_of_it() {
+    let site = Site::of("[billing]\nsuspend_after = \"10d\"\nreminders = []\n").await;
+    let (store, tenant) = (&site.app.store, site.member(Role::Owner).await.user.tenant.unwrap());
+    let number = issue(&site, tenant).await;
+    site.clock.set(Time::from_micros(NOON.plus(24 * DAY).micros() - 1));
+    assert_eq!(remind(&site.app).await.unwrap().suspended, 0);
+    site.clock.set(NOON.plus(24 * DAY));
+    let before = store.newest_change().await.unwrap();
+    assert_eq!(remind(&site.app).await.unwrap().suspended, 1);
+    assert!(store.newest_change().await.unwrap() > before);
+    assert!(is_suspended(&site, tenant).await);
+    assert_eq!(subjects(&site).await, ["Invoice 2026-000001", "Your organisation is suspended"]);
+    let audit = store.audit(AuditSubject::Tenant(tenant), 9).await.unwrap();
+    assert_eq!((audit[0].action.as_str(), audit[0].user), ("tenant.suspended", None));
+    // An operator who lets it go on is not overruled.
+    let active = TenantChange { suspended: Some(false), ..TenantChange::default() };
+    store.update_tenant(tenant, &active, site.app.now()).await.unwrap();
+    site.clock.set(NOON.plus(60 * DAY));
+    assert_eq!(remind(&site.app).await.unwrap().suspended, 0);
+    assert!(!is_suspended(&site, tenant).await);
+    store.settle_invoice(number, InvoiceStatus::Paid, None, site.app.now()).await.unwrap();
+    assert!(!is_suspended(&site, tenant).await);
+}
+
+#[tokio::test]
+async fn a_payment_ends_the_suspension_and_so_does_a_cancellation_or_a_credit() {
+    for way in ["paid", "void", "credited"] {
+        let (site, tenant, number) = suspended_site().await;
+        let (store, now) = (&site.app.store, site.app.now());
+        let before = store.newest_change().await.unwrap();
+        match way {
+            "credited" => {
+                let (reason, user) = ("x".to_owned(), UserId(1));
+                let all = NewCreditNote { invoice: number, year: 2027, cents: 1_190, reason, user };
+                store.issue_credit_note(&all, now).await.unwrap();
+            }
+            status => drop(store.settle_invoice(number, status.parse().unwrap(), None, now).await.unwrap()),
+        }
+        assert!(!is_suspended(&site, tenant).await, "{way}");
+        assert!(store.newest_change().await.unwrap() > before, "gateways hear of it");
+        let audit = store.audit(AuditSubject::Tenant(tenant), 9).await.unwrap();
+        assert!(audit.iter().any(|entry| entry.action == "tenant.reactivated"), "{way}");
+    }
+}
+
+#[tokio::test]
+async fn a_suspension_by_an_operator_is_not_ended_by_a_payment() {
+    let (site, tenant, number) = suspended_site().await;
+    let suspended = TenantChange { suspended: Some(true), ..TenantChange::default() };
+    site.app.store.update_tenant(tenant, &suspended, site.app.now()).await.unwrap();
+    site.app.store.settle_invoice(number, InvoiceStatus::Paid, None, site.app.now()).await.unwrap();
+    assert!(is_suspended(&site, tenant).await, "the operator decided after the janitor");
+
+    let other = site.tenant().await;
+    let number = issue(&site, other).await;
+    site.app.store.update_tenant(other, &suspended, site.app.now()).await.unwrap();
+    site.clock.advance(60 * DAY);
+    assert_eq!(remind(&site.app).await.unwrap().suspended, 0);
+    site.app.store.settle_invoice(number, InvoiceStatus::Paid, None, site.app.now()).await.unwrap();
+    assert!(is_suspended(&site, other).await, "the operator decided before the janitor");
+}

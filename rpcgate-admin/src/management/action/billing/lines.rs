@@ -1,0 +1,267 @@
+//! What an invoice consists of: lines for plans and usage, and their sum. Amounts are exact; the sum is rounded once.
+
+use super::month::BillingMonth;
+use crate::store::{InvoiceAmounts, InvoiceLine, LineKind, TierChange};
+use rpcgate_core::clock::Time;
+use rpcgate_core::config::{BillingSettings, MonthlyFees};
+use rpcgate_core::plan::{Price, Tier};
+use rpcgate_core::usage::{Amount, Charged};
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A cent in the unit of [`Amount`].
+const CENT: u64 = 10_000_000_000;
+
+/// A time in which a plan was in force.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PlanSpan {
+    /// The plan.
+    pub tier: Tier,
+    /// From when until when.
+    pub span: Range<Time>,
+}
+
+/// The plans of a tenant within `span`, in their order: `changes` are the changes at its begin and later, `now` is the
+/// plan after all of them.
+pub fn plan_spans(span: Range<Time>, changes: &[TierChange], now: Tier) -> Vec<PlanSpan> {
+    let mut spans = Vec::new();
+    let (mut start, mut tier) = (span.start, changes.first().map_or(now, |first| first.before));
+    for change in changes.iter().take_while(|change| change.at < span.end) {
+        let at = change.at.max(start);
+        if at > start {
+            spans.push(PlanSpan { tier, span: start..at });
+        }
+        (start, tier) = (at, change.after);
+    }
+    if span.end > start {
+        spans.push(PlanSpan { tier, span: start..span.end });
+    }
+    spans
+}
+
+/// One line for each plan that has a fee: the part of the fee that corresponds to the seconds in which the plan was in
+/// force. A change takes effect with the second in which it is made.
+pub fn plan_lines(month: BillingMonth, spans: &[PlanSpan], fees: &MonthlyFees) -> Vec<InvoiceLine> {
+    let mut seconds: BTreeMap<Tier, u64> = BTreeMap::new();
+    for PlanSpan { tier, span } in spans {
+        *seconds.entry(*tier).or_default() += span.end.secs().saturating_sub(span.start.secs());
+    }
+    let all = u128::from(month.seconds().max(1));
+    let line = |(tier, units): (Tier, u64)| {
+        let price = Price(fees.of(tier).saturating_mul(CENT));
+        (price.0 > 0 && units > 0).then(|| InvoiceLine {
+            month: month.start(),
+            kind: LineKind::Plan,
+            chain: String::new(),
+            tier,
+            price,
+            calls: 0,
+            units,
+            amount: Amount(u128::from(price.0) * u128::from(units) / all),
+        })
+    };
+    seconds.into_iter().filter_map(line).collect()
+}
+
+/// One line for each chain, plan and price: the usage of `month` that `invoiced` does not contain.
+pub fn usage_lines(month: BillingMonth, charged: &[Charged], invoiced: &[InvoiceLine]) -> Vec<InvoiceLine> {
+    type Account<'c> = (&'c str, Tier, Price);
+    let mut sums: BTreeMap<Account<'_>, (u64, u64)> = BTreeMap::new();
+    for charge in charged {
+        let (calls, units) = sums.entry((charge.chain.as_str(), charge.tier, charge.price)).or_default();
+        *calls = calls.saturating_add(charge.calls);
+        *units = units.saturating_add(charge.units);
+    }
+    for line in invoiced.iter().filter(|line| line.month == month.start() && line.kind == LineKind::Usage) {
+        if let Some((calls, units)) = sums.get_mut(&(line.chain.as_str(), line.tier, line.price)) {
+            *calls = calls.saturating_sub(line.calls);
+            *units = units.saturating_sub(line.units);
+        }
+    }
+    let line = |((chain, tier, price), (calls, units)): (Account<'_>, (u64, u64))| {
+        (units > 0).then(|| InvoiceLine {
+            month: month.start(),
+            kind: LineKind::Usage,
+            chain: chain.to_owned(),
+            tier,
+            price,
+            calls,
+            units,
+            amount: Amount(u128::from(units) * u128::from(price.0)),
+        })
+    };
+    sums.into_iter().filter_map(line).collect()
+}
+
+/// The exact sum of lines.
+pub fn sum(lines: &[InvoiceLine]) -> Amount {
+    lines.iter().map(|line| line.amount).sum()
+}
+
+/// The amounts of an invoice with these lines. The sum is rounded to the nearest cent, a half upwards; so is the tax on
+/// it.
+pub fn amounts(lines: &[InvoiceLine], settings: &BillingSettings) -> InvoiceAmounts {
+    let rounded = |numerator: u128, divisor: u128| {
+        let doubled = numerator.saturating_mul(2).saturating_add(divisor);
+        u64::try_from(doubled / (2 * divisor)).unwrap_or(u64::MAX)
+    };
+    let subtotal = rounded(sum(lines).0, u128::from(CENT));
+    let rate = settings.tax_basis_points;
+    let tax = rounded(u128::from(subtotal) * u128::from(rate), 10_000);
+    let tax_name = settings.tax_name.clone();
+    InvoiceAmounts { subtotal, tax_name, tax_basis_points: rate, tax, total: subtotal.saturating_add(tax) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rpcgate_core::caller::ProjectId;
+
+    fn december() -> BillingMonth {
+        BillingMonth::of(Time::from_secs(1_798_718_400))
+    }
+
+    fn at(secs: u64) -> Time {
+        Time::from_secs(december().start().secs() + secs)
+    }
+
+    fn change(secs: u64, before: Tier, after: Tier) -> TierChange {
+        TierChange { at: at(secs), before, after }
+    }
+
+    fn charged(chain: &str, tier: Tier, price: u64, units: u64) -> Charged {
+        let (project, chain) = (ProjectId(u128::from(units)), chain.to_owned());
+        Charged { project, chain, tier, price: Price(price), calls: 1, units }
+    }
+
+    fn settings(rate: u32) -> BillingSettings {
+        let mut settings = BillingSettings::default();
+        settings.tax_basis_points = rate;
+        settings
+    }
+
+    fn fees() -> MonthlyFees {
+        let mut fees = MonthlyFees::default();
+        (fees.standard, fees.premium) = (3_100, 31_000);
+        fees
+    }
+
+    #[test]
+    fn a_plan_in_force_for_a_part_of_the_month_costs_that_part_of_its_fee() {
+        let month = december();
+        let lines = |changes: &[TierChange], now| {
+            let spans = plan_spans(month.span(), changes, now);
+            plan_lines(month, &spans, &fees())
+                .into_iter()
+                .map(|line| (line.tier, line.units, line.amount.to_string()))
+                .collect::<Vec<_>>()
+        };
+        let whole = (Tier::Standard, 31 * 86_400, "31.000000000000".to_owned());
+        assert_eq!(lines(&[], Tier::Standard), [whole]);
+        assert_eq!(lines(&[], Tier::Free), []);
+        let up = change(86_400, Tier::Standard, Tier::Premium);
+        let parts = [
+            (Tier::Standard, 86_400, "1.000000000000".to_owned()),
+            (Tier::Premium, 30 * 86_400, "300.000000000000".to_owned()),
+        ];
+        assert_eq!(lines(&[up], Tier::Premium), parts);
+        let later = change(31 * 86_400, Tier::Premium, Tier::Enterprise);
+        assert_eq!(
+            lines(&[up, later], Tier::Enterprise),
+            parts,
+            "a change of the next month is not of this one"
+        );
+        assert_eq!(lines(&[later], Tier::Enterprise)[0].1, 31 * 86_400);
+        let back = [
+            change(10, Tier::Standard, Tier::Free),
+            change(10, Tier::Free, Tier::Premium),
+            change(30, Tier::Premium, Tier::Standard),
+        ];
+        let seconds: Vec<_> = lines(&back, Tier::Standard).into_iter().map(|line| (line.0, line.1)).collect();
+        assert_eq!(seconds, [(Tier::Standard, 31 * 86_400 - 20), (Tier::Premium, 20)]);
+    }
+
+    #[test]
+    fn usage_that_is_on_an_invoice_is_not_put_on_another() {
+        let month = december();
+        let first = [
+            charged("eth", Tier::Standard, 5, 10),
+            charged("eth", Tier::Standard, 5, 7),
+            charged("eth", Tier::Premium, 3, 1),
+            charged("btc", Tier::Standard, 5, 2),
+        ];
+        let lines = usage_lines(month, &first, &[]);
+        let told: Vec<_> = lines
+            .iter()
+            .map(|line| (&*line.chain, line.tier, line.calls, line.units, line.amount.0))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("btc", Tier::Standard, 1, 2, 10),
+                ("eth", Tier::Standard, 2, 17, 85),
+                ("eth", Tier::Premium, 1, 1, 3),
+            ]
+        );
+        assert_eq!(usage_lines(month, &first, &lines), []);
+        let late = [&first[..], &[charged("eth", Tier::Standard, 5, 4)]].concat();
+        let rest = usage_lines(month, &late, &lines);
+        assert_eq!((rest.len(), rest[0].calls, rest[0].units, rest[0].amount), (1, 1, 4, Amount(20)));
+        let both = [lines, rest].concat();
+        assert_eq!(usage_lines(month, &late, &both), []);
+        assert_eq!(usage_lines(month.next(), &late, &both).len(), 3, "lines of another month do not count");
+        assert_eq!(usage_lines(month, &[], &both), [], "removed charges are not credited");
+    }
+
+    #[test]
+    fn the_sum_is_rounded_once_and_the_tax_is_on_the_rounded_sum() {
+        let line = |amount| InvoiceLine {
+            amount: Amount(amount),
+            ..usage_lines(december(), &[charged("eth", Tier::Standard, 1, 1)], &[]).remove(0)
+        };
+        let of = |amounts_of: &[u128], rate| {
+            let lines: Vec<_> = amounts_of.iter().map(|amount| line(*amount)).collect();
+            let amounts = amounts(&lines, &settings(rate));
+            (amounts.subtotal, amounts.tax, amounts.total)
+        };
+        let half = u128::from(CENT / 2);
+        assert_eq!(of(&[half - 1], 0), (0, 0, 0));
+        assert_eq!(of(&[half], 0), (1, 0, 1));
+        assert_eq!(of(&[half - 1, half - 1], 0), (1, 0, 1), "the lines are not rounded");
+        assert_eq!(of(&[u128::from(CENT) * 100], 1_900), (100, 19, 119));
+        assert_eq!(of(&[u128::from(CENT) * 3], 1_900), (3, 1, 4));
+        assert_eq!(of(&[], 1_900), (0, 0, 0));
+        assert_eq!(of(&[u128::MAX], 10_000).2, u64::MAX, "a sum beyond all bounds does not wrap");
+    }
+
+    proptest! {
+        #[test]
+        fn spans_of_plans_cover_the_whole_time_once(
+            times in prop::collection::vec(0u64..3_000_000, 0..12), start in 0u64..2_678_400,
+        ) {
+            let mut times = times;
+            times.sort_unstable();
+            let mut tier = Tier::Free;
+            let mut changes = Vec::new();
+            for (n, time) in times.into_iter().enumerate() {
+                let after = Tier::ALL[(n + 1) % 4];
+                changes.push(change(time, tier, after));
+                tier = after;
+            }
+            let span = at(start)..december().end();
+            changes.retain(|change| change.at >= span.start);
+            let spans = plan_spans(span.clone(), &changes, tier);
+            let mut reached = span.start;
+            for PlanSpan { tier, span } in &spans {
+                prop_assert_eq!(span.start, reached);
+                prop_assert!(span.end > span.start);
+                reached = span.end;
+                let in_force = changes.iter().rev().find(|change| change.at <= span.start);
+                let first = changes.first().map(|change| change.before);
+                prop_assert_eq!(Some(*tier), in_force.map(|change| change.after).or(first).or(Some(*tier)));
+            }
+            prop_assert_eq!(reached, span.end);
+        }
+    }
+}

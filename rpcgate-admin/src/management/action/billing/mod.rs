@@ -1,0 +1,98 @@
+//! Bills: what a tenant owes for a calendar month.
+//!
+//! The gateways store every charge in the billing ledger, at the price of its time. After the end of a month the
+//! [janitor](crate::services::janitor) [closes](closing) it for each tenant: it puts the charges and the fees of plans on
+//! an invoice. `docs/billing.md` describes the rules for people.
+
+pub mod closing;
+pub mod dunning;
+pub mod lines;
+pub mod month;
+
+use super::actor::Actor;
+use super::tenants::own_tenant;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::mail::{self, Address};
+use crate::store::{Invoice, InvoiceAmounts, InvoiceFilter, InvoiceLine, Role, Tenant};
+use lines::{amounts, plan_lines, plan_spans, usage_lines};
+use month::BillingMonth;
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+use rpcgate_core::plan::Plan;
+use std::ops::Range;
+
+/// Invoices that the overview shows.
+const RECENT: u64 = 12;
+
+/// Members who get a mail about an invoice, at most.
+const MAX_RECIPIENTS: usize = 20;
+
+/// What a tenant owes for the current month so far, and its last invoices.
+#[derive(Clone, PartialEq, Debug)]
+pub struct BillingOverview {
+    /// The current month.
+    pub period: Range<Time>,
+    /// The plan in force.
+    pub plan: Plan,
+    /// Its fee for a month, in cents.
+    pub monthly_fee: u64,
+    /// The lines that an invoice would have if the month ended now.
+    pub lines: Vec<InvoiceLine>,
+    /// The amounts that it would have.
+    pub amounts: InvoiceAmounts,
+    /// The last invoices, the newest first.
+    pub invoices: Vec<Invoice>,
+}
+
+/// The lines of a tenant for the part of `month` until `until`, without those that are in `invoiced`.
+async fn lines_of(
+    app: &AppState,
+    tenant: &Tenant,
+    month: BillingMonth,
+    (since, until): (Time, Time),
+    invoiced: &[InvoiceLine],
+) -> Result<Vec<InvoiceLine>, ActionError> {
+    let start = month.start().max(since).max(tenant.created_at);
+    let span = start..until.min(month.end()).max(start);
+    let changes = app.store.tier_changes(tenant.id, span.start).await?;
+    let spans = plan_spans(span, &changes, tenant.tier);
+    let mut lines = plan_lines(month, &spans, &app.settings.config.billing.fees);
+    let charged = app.usage.bill(tenant.id, month.hours()).await?;
+    lines.extend(usage_lines(month, &charged, invoiced));
+    Ok(lines)
+}
+
+/// What the caller's tenant owes for the current month so far, and its last invoices.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for another tenant, [`ActionError::Unavailable`].
+pub async fn overview(
+    app: &AppState,
+    actor: &Actor,
+    tenant: TenantId,
+) -> Result<BillingOverview, ActionError> {
+    let id = own_tenant(actor, tenant)?;
+    let now = app.now();
+    let tenant = app.store.tenant(id).await?.ok_or(ActionError::NotFound("tenant"))?;
+    let month = BillingMonth::of(now);
+    let lines = lines_of(app, &tenant, month, (month.start(), now), &[]).await?;
+    let config = app.settings.overridden_by(&app.store.overlay().await?);
+    let filter = InvoiceFilter { tenant: Some(id), ..InvoiceFilter::default() };
+    Ok(BillingOverview {
+        period: month.span(),
+        plan: config.plans.of(tenant.tier),
+        monthly_fee: config.billing.fees.of(tenant.tier),
+        amounts: amounts(&lines, &config.billing),
+        lines,
+        invoices: app.store.invoices(filter, None, RECENT).await?,
+    })
+}
+
+/// The confirmed addresses of the owners of a tenant and of those who pay for it.
+async fn recipients(app: &AppState, tenant: TenantId) -> Result<Vec<Address>, ActionError> {
+    let members = app.store.members(tenant).await?.into_iter();
+    let payers = members
+        .filter(|member| member.confirmed_at.is_some() && matches!(member.role, Role::Owner | Role::Billing));
+    Ok(payers.filter_map(|member| mail::address(&member.email).ok()).take(MAX_RECIPIENTS).collect())
+}

@@ -1,0 +1,182 @@
+//! Payments through the payment provider.
+//!
+//! A checkout is stored before the provider hears of it, so that whatever the provider reports finds it. What a payment is
+//! for is done when the provider reports its completion, once, however often and in whatever order its events come.
+
+use super::actor::Actor;
+use super::billing::dunning::confirm_payment;
+use super::tenants::own_tenant;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::payment::{EventError, PaymentError, PaymentEvent, PaymentOrder, PaymentProvider};
+use crate::store::{
+    Checkout, CheckoutId, CheckoutOutcome, CheckoutSubject, InvoiceFilter, InvoiceStatus, fresh_id,
+};
+use http::HeaderMap;
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::plan::Tier;
+use std::net::IpAddr;
+
+const NO_PROVIDER: ActionError = ActionError::Conflict("billing provider not configured");
+
+impl From<PaymentError> for ActionError {
+    fn from(error: PaymentError) -> Self {
+        match error {
+            PaymentError::Unavailable(_) => ActionError::Unavailable(error.to_string()),
+            PaymentError::Refused(_) => ActionError::Broken(error.to_string()),
+        }
+    }
+}
+
+/// The amount of a checkout, in cents.
+async fn price(
+    app: &AppState,
+    provider: &dyn PaymentProvider,
+    tenant: TenantId,
+    subject: CheckoutSubject,
+) -> Result<u64, ActionError> {
+    match subject {
+        CheckoutSubject::Invoice(number) => {
+            let found = app.store.invoice(tenant, number).await?;
+            let invoice = found.ok_or(ActionError::NotFound("invoice"))?.invoice;
+            if invoice.status != InvoiceStatus::Open {
+                return Err(ActionError::Conflict("this invoice is not open"));
+            }
+            let cents = invoice.due_cents();
+            if cents < provider.least_cents() {
+                return Err(ActionError::Conflict("this amount is too small for the payment provider"));
+            }
+            Ok(cents)
+        }
+        CheckoutSubject::Tier(Tier::Free) => {
+            Err(ActionError::Invalid("`tier` must be a plan that is paid for".into()))
+        }
+        CheckoutSubject::Tier(tier) => {
+            let current = app.store.tenant(tenant).await?.ok_or(ActionError::NotFound("tenant"))?;
+            if current.tier == tier {
+                return Err(ActionError::Conflict("the tenant has this plan already"));
+            }
+            let overdue = InvoiceFilter {
+                tenant: Some(tenant),
+                status: Some(InvoiceStatus::Open),
+                due_by: Some(app.now()),
+                ..InvoiceFilter::default()
+            };
+            if !app.store.invoices(overdue, None, 1).await?.is_empty() {
+                return Err(ActionError::Conflict("an invoice is overdue: pay it first"));
+            }
+            Ok(0)
+        }
+    }
+}
+
+/// Begins a payment, or a move to another plan, and returns the URL of the provider's page. Asking again within a day
+/// returns the same page.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for another tenant and an unknown invoice; [`ActionError::Conflict`] without a provider, for
+/// an invoice that is not open, for the plan in force, and while an invoice is overdue; [`ActionError::Full`] for too many
+/// in a day; [`ActionError::Invalid`] for the free plan; [`ActionError::Unavailable`].
+pub async fn begin(
+    app: &AppState,
+    actor: &Actor,
+    tenant: TenantId,
+    subject: CheckoutSubject,
+) -> Result<String, ActionError> {
+    let tenant = own_tenant(actor, tenant)?;
+    let provider = app.payments.as_ref().ok_or(NO_PROVIDER)?;
+    let cents = price(app, &**provider, tenant, subject).await?;
+    let now = app.now();
+    let new = Checkout {
+        id: CheckoutId(fresh_id(now)),
+        tenant,
+        user: Some(actor.user.id),
+        subject,
+        cents,
+        url: None,
+        created_at: now,
+        completed_at: None,
+    };
+    let detail = match subject {
+        CheckoutSubject::Invoice(number) => number.to_string(),
+        CheckoutSubject::Tier(tier) => tier.to_string(),
+    };
+    let store = actor.audited_store(&app.store, Some(tenant), ("checkout.begun", new.id, detail), now);
+    let checkout = store.begin_checkout(&new).await?;
+    if let Some(url) = checkout.url {
+        return Ok(url);
+    }
+    // It may have been sent before without an answer. The provider takes it as the same one.
+    let order = PaymentOrder {
+        id: checkout.id,
+        subject,
+        cents,
+        email: actor.user.email.clone(),
+        return_url: format!("{}/", app.settings.dash_url),
+    };
+    let url = match provider.begin(&order).await {
+        Ok(url) => url,
+        Err(error) => {
+            if let PaymentError::Refused(_) = error {
+                // The provider would refuse it again.
+                app.store.end_checkout(checkout.id).await?;
+            }
+            return Err(error.into());
+        }
+    };
+    app.store.set_checkout_url(checkout.id, &url).await?;
+    Ok(url)
+}
+
+/// Takes an event of the payment provider: the headers and the unchanged body of a request.
+///
+/// # Errors
+/// [`ActionError::Conflict`] without a provider; [`ActionError::Invalid`] for an event that is not signed or cannot be
+/// read, and [`ActionError::TooMany`] after many of those from one address; [`ActionError::Unavailable`], after which the
+/// provider sends it again.
+pub async fn receive(
+    app: &AppState,
+    from: IpAddr,
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Result<(), ActionError> {
+    let provider = app.payments.as_ref().ok_or(NO_PROVIDER)?;
+    let event = match provider.read_event(headers, body, app.now()) {
+        Ok(event) => event,
+        Err(error) => {
+            if error == EventError::Signature {
+                app.limits.anonymous.admit(from)?;
+            }
+            tracing::warn!(%error, %from, "an event of the payment provider is refused");
+            return Err(ActionError::Invalid(error.to_string()));
+        }
+    };
+    match event {
+        PaymentEvent::Other => Ok(()),
+        PaymentEvent::Ended { id } => Ok(app.store.end_checkout(id).await?),
+        PaymentEvent::Completed { id, cents } => complete(app, id, cents).await,
+    }
+}
+
+async fn complete(app: &AppState, id: CheckoutId, cents: u64) -> Result<(), ActionError> {
+    match app.store.complete_checkout(id, cents, app.now()).await? {
+        CheckoutOutcome::Paid(invoice) => {
+            tracing::info!(checkout = %id, number = %invoice.number, "an invoice was paid");
+            confirm_payment(app, &invoice).await;
+        }
+        CheckoutOutcome::Moved(tenant) => {
+            tracing::info!(checkout = %id, %tenant, "a tenant has moved to a plan");
+        }
+        CheckoutOutcome::Before => tracing::debug!(checkout = %id, "a payment was reported again"),
+        CheckoutOutcome::Unknown => {
+            tracing::warn!(checkout = %id, "a payment of an unknown checkout was reported");
+        }
+        CheckoutOutcome::Needless(number) => {
+            tracing::error!(checkout = %id, %number, cents, "a payment came for an invoice that is not open: return it");
+        }
+        CheckoutOutcome::TooLittle(number) => {
+            tracing::error!(checkout = %id, %number, cents, "a payment is less than what is owed: the invoice stays open");
+        }
+    }
+    Ok(())
+}

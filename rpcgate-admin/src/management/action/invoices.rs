@@ -1,0 +1,63 @@
+//! The invoices of a tenant.
+
+use super::actor::Actor;
+use super::tenants::own_tenant;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::store::{Invoice, InvoiceFilter, InvoiceNumber, InvoiceStatus, WholeInvoice};
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+
+/// The state of an invoice, which depends on the time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InvoiceState {
+    /// Not paid, and not due yet.
+    Open,
+    /// Paid, or nothing of it is owed any more.
+    Paid,
+    /// Not paid, although it is due.
+    Overdue,
+    /// Cancelled.
+    Void,
+}
+
+impl InvoiceState {
+    /// The state of an invoice at `now`.
+    pub fn of(invoice: &Invoice, now: Time) -> Self {
+        match invoice.status {
+            InvoiceStatus::Open if invoice.is_overdue(now) => InvoiceState::Overdue,
+            InvoiceStatus::Open => InvoiceState::Open,
+            InvoiceStatus::Paid => InvoiceState::Paid,
+            InvoiceStatus::Void => InvoiceState::Void,
+        }
+    }
+}
+
+/// Lists the invoices of the caller's tenant, the newest first, starting behind `before` in this order: at most `limit`.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for another tenant, [`ActionError::Unavailable`].
+pub async fn list(
+    app: &AppState,
+    actor: &Actor,
+    tenant: TenantId,
+    before: Option<InvoiceNumber>,
+    limit: u64,
+) -> Result<Vec<Invoice>, ActionError> {
+    let filter = InvoiceFilter { tenant: Some(own_tenant(actor, tenant)?), ..InvoiceFilter::default() };
+    Ok(app.store.invoices(filter, before, limit).await?)
+}
+
+/// An invoice of the caller's tenant.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for another tenant and an unknown number, [`ActionError::Unavailable`].
+pub async fn get(
+    app: &AppState,
+    actor: &Actor,
+    tenant: TenantId,
+    number: InvoiceNumber,
+) -> Result<WholeInvoice, ActionError> {
+    let found = app.store.invoice(own_tenant(actor, tenant)?, number).await?;
+    found.ok_or(ActionError::NotFound("invoice"))
+}

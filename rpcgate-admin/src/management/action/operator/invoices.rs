@@ -1,0 +1,87 @@
+//! The invoices of all tenants, and credit notes.
+
+use crate::management::action::actor::Actor;
+use crate::management::action::billing::dunning::confirm_payment;
+use crate::management::action::billing::month::BillingMonth;
+use crate::management::action::text;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::store::{
+    CreditNote, Invoice, InvoiceFilter, InvoiceNumber, InvoiceStatus, NewCreditNote, WholeInvoice,
+};
+
+const UNKNOWN: ActionError = ActionError::NotFound("invoice");
+
+/// Lists invoices, the newest first, starting behind `before` in this order: at most `limit`.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn list(
+    app: &AppState,
+    filter: InvoiceFilter,
+    before: Option<InvoiceNumber>,
+    limit: u64,
+) -> Result<Vec<Invoice>, ActionError> {
+    Ok(app.store.invoices(filter, before, limit).await?)
+}
+
+/// An invoice of any tenant.
+///
+/// # Errors
+/// [`ActionError::NotFound`], [`ActionError::Unavailable`].
+pub async fn get(app: &AppState, number: InvoiceNumber) -> Result<WholeInvoice, ActionError> {
+    app.store.any_invoice(number).await?.ok_or(UNKNOWN)
+}
+
+/// Marks an invoice as paid or cancelled, and returns it. Doing it again changes nothing. A tenant that was suspended
+/// because of the invoice is served again, unless another invoice keeps it suspended.
+///
+/// # Errors
+/// [`ActionError::NotFound`]; [`ActionError::Conflict`] for an invoice with the other status; [`ActionError::Invalid`] for
+/// an invalid note; [`ActionError::Unavailable`].
+pub async fn settle(
+    app: &AppState,
+    actor: &Actor,
+    number: InvoiceNumber,
+    status: InvoiceStatus,
+    note: Option<&str>,
+) -> Result<WholeInvoice, ActionError> {
+    let note = note.map(|note| text::prose("note", note)).transpose()?;
+    let now = app.now();
+    let tenant = app.store.any_invoice(number).await?.ok_or(UNKNOWN)?.invoice.tenant;
+    let action = match status {
+        InvoiceStatus::Void => "invoice.cancelled",
+        InvoiceStatus::Open | InvoiceStatus::Paid => "invoice.paid",
+    };
+    let detail = note.as_deref().unwrap_or_default();
+    let store = actor.audited_store(&app.store, Some(tenant), (action, number, detail), now);
+    let settled = store.settle_invoice(number, status, note.as_deref(), now).await?;
+    if settled.is_new && status == InvoiceStatus::Paid {
+        confirm_payment(app, &settled.invoice).await;
+    }
+    get(app, number).await
+}
+
+/// Issues a credit note of `cents`, with tax, for an invoice.
+///
+/// # Errors
+/// [`ActionError::NotFound`]; [`ActionError::Conflict`] for a cancelled invoice; [`ActionError::Full`] for more than the
+/// invoice leaves; [`ActionError::Invalid`] for an invalid amount or reason; [`ActionError::Unavailable`].
+pub async fn credit(
+    app: &AppState,
+    actor: &Actor,
+    number: InvoiceNumber,
+    cents: u64,
+    reason: &str,
+) -> Result<(Invoice, CreditNote), ActionError> {
+    if cents == 0 {
+        return Err(ActionError::Invalid("`cents` must be at least 1".into()));
+    }
+    let (reason, now) = (text::prose("reason", reason)?, app.now());
+    let tenant = app.store.any_invoice(number).await?.ok_or(UNKNOWN)?.invoice.tenant;
+    let detail = format!("{cents} cents");
+    let store = actor.audited_store(&app.store, Some(tenant), ("invoice.credited", number, detail), now);
+    let year = BillingMonth::of(now).year();
+    let new = NewCreditNote { invoice: number, year, cents, reason, user: actor.user.id };
+    Ok(store.issue_credit_note(&new, now).await?)
+}

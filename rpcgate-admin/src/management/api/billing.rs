@@ -1,0 +1,79 @@
+//! What the caller's tenant owes for the current month.
+
+use super::invoices::{CURRENCY, InvoiceLineJson, InvoiceSummaryJson, PeriodJson, TaxJson, taxes};
+use super::tenants::TierJson;
+use crate::management::action;
+use crate::management::action::actor::Actor;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Id;
+use axum::Json;
+use axum::extract::State;
+use rpcgate_core::caller::TenantId;
+use serde::Serialize;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// The plan in force.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub struct BilledPlan {
+    /// Its name.
+    pub tier: TierJson,
+    /// Its fee for a month, in cents.
+    pub monthly_fee_cents: u64,
+    /// The price of a Compute Unit in US dollars.
+    #[schema(example = 0.001)]
+    pub price_per_cu: f64,
+}
+
+/// What a tenant owes for the current month so far, and its last invoices.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+pub struct Billing {
+    /// The current calendar month in UTC.
+    pub period: PeriodJson,
+    /// The plan in force.
+    pub plan: BilledPlan,
+    /// The lines that the invoice would have if the month ended now.
+    pub lines: Vec<InvoiceLineJson>,
+    /// The sum of the lines, rounded to cents.
+    pub subtotal_cents: u64,
+    /// The taxes on it.
+    pub taxes: Vec<TaxJson>,
+    /// The sum with taxes, in cents.
+    pub total_cents: u64,
+    /// The currency: always usd.
+    #[schema(example = "usd")]
+    pub currency: &'static str,
+    /// The last twelve invoices, the newest first.
+    pub invoices: Vec<InvoiceSummaryJson>,
+}
+
+/// Show what is owed for the current month
+///
+/// With the lines that its invoice would have if the month ended now, and the last invoices. The invoice is issued some
+/// hours after the end of the month.
+#[utoipa::path(get, path = "/tenants/{id}/billing", operation_id = "show_billing", tag = "billing",
+    params(("id" = String, Path, format = "uuid", description = "The tenant.")),
+    responses((status = 200, description = "The current month, and the last invoices.", body = Billing)))]
+pub async fn show(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<TenantId>,
+) -> Result<Json<Billing>, ActionError> {
+    let overview = action::billing::overview(&app, &actor, id).await?;
+    let now = app.now();
+    Ok(Json(Billing {
+        period: overview.period.into(),
+        plan: BilledPlan {
+            tier: overview.plan.tier.into(),
+            monthly_fee_cents: overview.monthly_fee,
+            price_per_cu: overview.plan.price.usd(),
+        },
+        lines: overview.lines.into_iter().map(InvoiceLineJson::from).collect(),
+        subtotal_cents: overview.amounts.subtotal,
+        taxes: taxes(&overview.amounts),
+        total_cents: overview.amounts.total,
+        currency: CURRENCY,
+        invoices: overview.invoices.iter().map(|one| InvoiceSummaryJson::of(one, now)).collect(),
+    }))
+}

@@ -1,0 +1,83 @@
+//! Payments through the payment provider.
+
+use super::tenants::TierJson;
+use crate::management::action;
+use crate::management::action::actor::Actor;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Body, Client, Id, read_body};
+use crate::store::CheckoutSubject;
+use axum::Json;
+use axum::extract::{Request, State};
+use http::StatusCode;
+use rpcgate_core::caller::TenantId;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// The path, below that of the API, to which the payment provider sends its events.
+pub const EVENTS: &str = "/billing/events";
+
+/// What is to be paid: exactly one of these.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewCheckout {
+    /// The plan to move to, which is paid by invoices.
+    pub tier: Option<TierJson>,
+    /// The number of the invoice to pay.
+    #[schema(example = "2026-000123")]
+    pub invoice: Option<String>,
+}
+
+/// A payment that was begun.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = Checkout)]
+pub struct CheckoutJson {
+    /// The provider's page, on which the customer pays.
+    #[schema(format = "uri")]
+    pub url: String,
+}
+
+/// Pay an invoice, or move to another plan
+///
+/// The answer has the URL of a page of the payment provider. An invoice is paid there. For a plan a means of payment is
+/// left there, and the plan is in force as soon as the provider reports that; it is paid by invoices. Asking again within
+/// a day returns the same page.
+#[utoipa::path(post, path = "/tenants/{id}/billing/checkout", operation_id = "create_checkout", tag = "billing",
+    params(("id" = String, Path, format = "uuid", description = "The tenant.")),
+    request_body = NewCheckout,
+    responses((status = 201, description = "The page on which to pay.", body = CheckoutJson),
+        (status = 409, description = "No payment provider is configured, or there is nothing to pay.")))]
+pub async fn create(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<TenantId>,
+    Body(NewCheckout { tier, invoice }): Body<NewCheckout>,
+) -> Result<(StatusCode, Json<CheckoutJson>), ActionError> {
+    let invoice = invoice.map(|number| number.parse()).transpose();
+    let invoice =
+        invoice.map_err(|_| ActionError::Invalid("`invoice` must be the number of an invoice".into()))?;
+    let subject = match (tier, invoice) {
+        (Some(tier), None) => CheckoutSubject::Tier(tier.into()),
+        (None, Some(number)) => CheckoutSubject::Invoice(number),
+        _ => return Err(ActionError::Invalid("exactly one of `tier` and `invoice` must be given".into())),
+    };
+    let url = action::checkouts::begin(&app, &actor, id, subject).await?;
+    Ok((StatusCode::CREATED, Json(CheckoutJson { url })))
+}
+
+/// Takes an event of the payment provider, which signs it. It is no operation of the API, because only the provider can
+/// use it.
+pub async fn receive(
+    State(app): State<Arc<AppState>>,
+    client: Client,
+    request: Request,
+) -> Result<StatusCode, ActionError> {
+    let headers = request.headers().clone();
+    let body = read_body(request, &app).await?;
+    action::checkouts::receive(&app, client.address, &headers, &body).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,260 @@
+//! Tests of payments through the provider, against its stand-in.
+
+use crate::management::api::invoices::tests::{issue, without_code};
+use crate::management::app_state::tests::{Site, Visitor};
+use crate::management::payment::stripe::tests::{EVENT_SECRET, StandIn, event, signature};
+use crate::store::{AuditSubject, InvoiceStatus, Role, TenantChange};
+use http::Method;
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::plan::Tier;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const COMPLETED: &str = "checkout.session.completed";
+
+async fn site() -> (Site, StandIn) {
+    let stand_in = StandIn::start().await;
+    let site = Site::of(&format!("[billing]\nsuspend_after = \"10d\"\n{}", stand_in.settings())).await;
+    (site, stand_in)
+}
+
+async fn begin(site: &Site, visitor: &Visitor, body: Value) -> (u16, Value) {
+    let path = format!("/api/v1/tenants/{}/billing/checkout", visitor.user.tenant.unwrap_or_default());
+    let answer = site.ask(Some(visitor), Method::POST, &path, body.to_string()).await;
+    site.clock.advance(Duration::from_millis(1));
+    (answer.status.as_u16(), without_code(answer.body))
+}
+
+/// Sends an event as the provider does.
+async fn report_signed(site: &Site, body: &str, secret: &str) -> (u16, Value) {
+    let signed = signature(secret, site.app.now().secs(), body);
+    let request = http::Request::post("/api/v1/billing/events").header("stripe-signature", signed);
+    let answer = site.send(request.body(body.to_owned().into()).unwrap()).await;
+    (answer.status.as_u16(), without_code(answer.body))
+}
+
+async fn report(site: &Site, kind: &str, id: &str, status: &str, cents: u64) {
+    let (answered, body) = report_signed(site, &event(kind, id, status, cents), EVENT_SECRET).await;
+    assert_eq!(answered, 204, "{body}");
+}
+
+async fn status(site: &Site, tenant: TenantId, number: crate::store::InvoiceNumber) -> InvoiceStatus {
+    site.app.store.invoice(tenant, number).await.unwrap().unwrap().invoice.status
+}
+
+#[tokio::test]
+async fn an_invoice_is_paid_when_the_provider_reports_it_and_once() {
+    let (site, stand_in) = site().await;
+    let owner = site.member(Role::Billing).await;
+    let tenant = owner.user.tenant.unwrap();
+    let number = issue(&site, tenant).await;
+    let body = json!({"invoice": number.to_string()});
+    let (code, answer) = begin(&site, &owner, body.clone()).await;
+    assert_eq!((code, &answer["url"]), (201, &json!("https://checkout.stripe.com/c/pay/cs_test_0")));
+    assert_eq!(begin(&site, &owner, body.clone()).await, (201, answer), "the same page again");
+    let [(id, form)] = &stand_in.accepted()[..] else { panic!("one payment") };
+    assert_eq!(form["line_items[0][price_data][unit_amount]"], "1190");
+    assert_eq!(form["customer_email"], owner.user.email);
+    report(&site, COMPLETED, id, "unpaid", 1_190).await;
+    assert_eq!(status(&site, tenant, number).await, InvoiceStatus::Open, "the money has not arrived");
+    report(&site, "checkout.session.async_payment_succeeded", id, "paid", 1_190).await;
+    assert_eq!(status(&site, tenant, number).await, InvoiceStatus::Paid);
+    let before = site.app.store.any_invoice(number).await.unwrap();
+    for kind in [COMPLETED, "checkout.session.async_payment_succeeded", "checkout.session.expired", "x.y"] {
+        report(&site, kind, id, "paid", 1_190).await;
+    }
+    assert_eq!(site.app.store.any_invoice(number).await.unwrap(), before, "repeated events change nothing");
+    let audit = site.app.store.audit(AuditSubject::Tenant(tenant), 99).await.unwrap();
+    let count = |action: &str| audit.iter().filter(|entry| entry.action == action).count();
+    assert_eq!((count("checkout.begun"), count("invoice.paid")), (1, 1));
+    let refused = (409, json!({"error": "this invoice is not open"}));
+    assert_eq!(begin(&site, &owner, body).await, refused);
+}
+
+#[tokio::test]
+async fn a_payment_ends_a_suspension_for_the_debt() {
+    let (site, stand_in) = site().await;
+    let tenant = site.tenant().await;
+    let number = issue(&site, tenant).await;
+    site.clock.advance(Duration::from_secs(24 * 86_400));
+    assert!(site.app.store.suspend_debtor(number, site.app.now()).await.unwrap());
+    let owner = site.visitor(Some(tenant), Role::Owner).await;
+    assert_eq!(begin(&site, &owner, json!({"invoice": number.to_string()})).await.0, 201);
+    let id = stand_in.accepted()[0].0.clone();
+    report(&site, COMPLETED, &id, "paid", 1_190).await;
+    assert!(!site.app.store.tenant(tenant).await.unwrap().unwrap().suspended);
+}
+
+#[tokio::test]
+async fn a_plan_is_in_force_when_the_provider_reports_it_and_a_repeated_report_moves_nobody_back() {
+    let (site, stand_in) = site().await;
+    let owner = site.member(Role::Owner).await;
+    let tenant = owner.user.tenant.unwrap();
+    let tier = async || site.app.store.tenant(tenant).await.unwrap().unwrap().tier;
+    assert_eq!(begin(&site, &owner, json!({"tier": "premium"})).await.0, 201);
+    let (id, form) = stand_in.accepted().remove(0);
+    assert_eq!((form["mode"].as_str(), tier().await), ("setup", Tier::Free));
+    let before = site.app.store.newest_change().await.unwrap();
+    report(&site, COMPLETED, &id, "no_payment_required", 0).await;
+    assert_eq!(tier().await, Tier::Premium);
+    assert!(site.app.store.newest_change().await.unwrap() > before, "gateways hear of it");
+    let free = TenantChange { tier: Some(Tier::Free), ..TenantChange::default() };
+    site.app.store.update_tenant(tenant, &free, site.app.now()).await.unwrap();
+    report(&site, COMPLETED, &id, "no_payment_required", 0).await;
+    assert_eq!(tier().await, Tier::Free);
+    let changes =
+        site.app.store.tier_changes(tenant, crate::management::app_state::tests::NOON).await.unwrap();
+    let told: Vec<_> = changes.iter().map(|change| (change.before, change.after)).collect();
+    assert_eq!(told, [(Tier::Free, Tier::Premium), (Tier::Premium, Tier::Free)], "fees follow the plan");
+}
+
+#[tokio::test]
+async fn a_payment_of_too_little_or_of_a_settled_or_unknown_invoice_pays_nothing() {
+    let (site, stand_in) = site().await;
+    let owner = site.member(Role::Owner).await;
+    let tenant = owner.user.tenant.unwrap();
+    let number = issue(&site, tenant).await;
+    let invoice = json!({"invoice": number.to_string()});
+    assert_eq!(begin(&site, &owner, invoice.clone()).await.0, 201);
+    let id = stand_in.accepted()[0].0.clone();
+    report(&site, COMPLETED, &id, "paid", 1_189).await;
+    assert_eq!(status(&site, tenant, number).await, InvoiceStatus::Open);
+    assert_eq!(begin(&site, &owner, invoice).await.0, 201, "it can be paid on another page");
+    let id = stand_in.accepted()[1].0.clone();
+    site.app.store.settle_invoice(number, InvoiceStatus::Void, None, site.app.now()).await.unwrap();
+    report(&site, COMPLETED, &id, "paid", 1_190).await;
+    assert_eq!(status(&site, tenant, number).await, InvoiceStatus::Void);
+    report(&site, COMPLETED, "00000000-0000-7000-8000-000000000000", "paid", 1_190).await;
+}
+
+#[tokio::test]
+async fn a_page_that_has_ended_is_not_returned_again_and_neither_is_an_old_one() {
+    let (site, stand_in) = site().await;
+    let tenant = site.tenant().await;
+    let number = issue(&site, tenant).await;
+    let pages = async || {
+        let owner = site.visitor(Some(tenant), Role::Owner).await;
+        assert_eq!(begin(&site, &owner, json!({"invoice": number.to_string()})).await.0, 201);
+        stand_in.accepted().len()
+    };
+    assert_eq!((pages().await, pages().await), (1, 1));
+    let id = stand_in.accepted()[0].0.clone();
+    report(&site, "checkout.session.expired", &id, "unpaid", 1_190).await;
+    assert_eq!((pages().await, pages().await), (2, 2));
+    site.clock.advance(Duration::from_secs(23 * 3_600));
+    assert_eq!(pages().await, 3);
+    report(&site, COMPLETED, &id, "paid", 1_190).await;
+    assert_eq!(
+        status(&site, tenant, number).await,
+        InvoiceStatus::Paid,
+        "an event that comes out of order counts"
+    );
+}
+
+#[tokio::test]
+async fn a_provider_that_is_away_is_asked_again_for_the_same_payment() {
+    let (site, stand_in) = site().await;
+    let owner = site.member(Role::Owner).await;
+    let number = issue(&site, owner.user.tenant.unwrap()).await;
+    let body = json!({"invoice": number.to_string()});
+    stand_in.fail(Some(500));
+    let (code, answer) = begin(&site, &owner, body.clone()).await;
+    assert_eq!((code, answer), (503, json!({"error": "service temporarily unavailable"})));
+    stand_in.fail(None);
+    assert_eq!(begin(&site, &owner, body.clone()).await.0, 201);
+    assert_eq!(begin(&site, &owner, body).await.0, 201);
+    assert_eq!(stand_in.accepted().len(), 1);
+    let before = stand_in.accepted()[0].0.clone();
+    let plan = json!({"tier": "premium"});
+    stand_in.fail(Some(402));
+    let (code, answer) = begin(&site, &owner, plan.clone()).await;
+    assert_eq!((code, answer), (500, json!({"error": "internal error"})));
+    stand_in.fail(None);
+    assert_eq!(begin(&site, &owner, plan).await.0, 201, "a payment that was refused is not asked for again");
+    assert_ne!(stand_in.accepted()[1].0, before);
+}
+
+#[tokio::test]
+async fn what_cannot_be_paid_is_refused_with_the_reason() {
+    let (site, _stand_in) = site().await;
+    let tenant = site.tenant().await;
+    let owner = site.visitor(Some(tenant), Role::Owner).await;
+    let operator = site.operator().await;
+    let number = issue(&site, tenant).await;
+    let foreign = issue(&site, site.tenant().await).await;
+    for (body, code, text) in [
+        (json!({}), 400, "exactly one of `tier` and `invoice` must be given"),
+        (
+            json!({"tier": "premium", "invoice": number.to_string()}),
+            400,
+            "exactly one of `tier` and `invoice` must be given",
+        ),
+        (json!({"invoice": "5"}), 400, "`invoice` must be the number of an invoice"),
+        (json!({"tier": "free"}), 400, "`tier` must be a plan that is paid for"),
+        (json!({"invoice": foreign.to_string()}), 404, "invoice not found"),
+        (json!({"invoice": "2026-999999"}), 404, "invoice not found"),
+    ] {
+        assert_eq!(begin(&site, &owner, body.clone()).await, (code, json!({ "error": text })), "{body}");
+    }
+    let premium = TenantChange { tier: Some(Tier::Premium), ..TenantChange::default() };
+    site.app.store.update_tenant(tenant, &premium, site.app.now()).await.unwrap();
+    let (code, answer) = begin(&site, &owner, json!({"tier": "premium"})).await;
+    assert_eq!((code, answer), (409, json!({"error": "the tenant has this plan already"})));
+    let path = format!("/api/v1/operator/invoices/{number}/credit-notes");
+    let credit = json!({"cents": 1_141, "reason": "x"}).to_string();
+    assert_eq!(site.ask(Some(&operator), Method::POST, &path, credit).await.status, 201);
+    let (code, answer) = begin(&site, &owner, json!({"invoice": number.to_string()})).await;
+    assert_eq!((code, answer), (409, json!({"error": "this amount is too small for the payment provider"})));
+    site.clock.advance(Duration::from_secs(15 * 86_400));
+    let owner = site.visitor(Some(tenant), Role::Owner).await;
+    let (code, answer) = begin(&site, &owner, json!({"tier": "enterprise"})).await;
+    assert_eq!((code, answer), (409, json!({"error": "an invoice is overdue: pay it first"})));
+}
+
+#[tokio::test]
+async fn a_tenant_begins_at_most_fifty_payments_in_a_day() {
+    let (site, stand_in) = site().await;
+    let owner = site.member(Role::Owner).await;
+    let plans = ["standard", "premium", "enterprise"];
+    for n in 0..50 {
+        assert_eq!(begin(&site, &owner, json!({"tier": plans[n % 3]})).await.0, 201);
+        let id = stand_in.accepted()[n].0.clone();
+        report(&site, "checkout.session.expired", &id, "unpaid", 0).await;
+    }
+    let (code, answer) = begin(&site, &owner, json!({"tier": "premium"})).await;
+    assert_eq!((code, answer), (409, json!({"error": "at most 50 payments can be begun in a day"})));
+}
+
+#[tokio::test]
+async fn events_without_the_signature_of_the_provider_are_refused_and_limited() {
+    let (site, stand_in) = site().await;
+    let owner = site.member(Role::Owner).await;
+    let tenant = owner.user.tenant.unwrap();
+    let number = issue(&site, tenant).await;
+    begin(&site, &owner, json!({"invoice": number.to_string()})).await;
+    let paid = event(COMPLETED, &stand_in.accepted()[0].0, "paid", 1_190);
+    let refused = (400, json!({"error": "the signature is not valid"}));
+    for _ in 0..60 {
+        assert_eq!(report_signed(&site, &paid, "whsec_another").await, refused);
+    }
+    assert_eq!(report_signed(&site, &paid, "whsec_another").await.0, 429);
+    assert_eq!(status(&site, tenant, number).await, InvoiceStatus::Open);
+    assert_eq!(report_signed(&site, "{}", EVENT_SECRET).await.0, 400);
+    assert_eq!(
+        report_signed(&site, &paid, EVENT_SECRET).await.0,
+        204,
+        "those of the provider are not limited"
+    );
+    assert_eq!(status(&site, tenant, number).await, InvoiceStatus::Paid);
+    let long = "x".repeat(65 * 1_024);
+    assert_eq!(report_signed(&site, &long, EVENT_SECRET).await.0, 413);
+}
+
+#[tokio::test]
+async fn without_a_provider_an_operator_marks_invoices_as_paid() {
+    let site = Site::new().await;
+    let owner = site.member(Role::Owner).await;
+    let refused = (409, json!({"error": "billing provider not configured"}));
+    assert_eq!(begin(&site, &owner, json!({"tier": "premium"})).await, refused);
+    assert_eq!(report_signed(&site, "{}", EVENT_SECRET).await, refused);
+}

@@ -1,0 +1,93 @@
+//! The texts of mails about invoices. Of what users typed they contain nothing.
+
+use super::{Address, Mail};
+use crate::management::api::moment::Moment;
+use crate::store::Invoice;
+use rpcgate_core::clock::Time;
+
+/// An amount in cents as US dollars.
+fn dollars(cents: u64) -> String {
+    format!("{}.{:02} USD", cents / 100, cents % 100)
+}
+
+/// The UTC day of a time, as in `2026-12-31`.
+fn day(at: Time) -> String {
+    Moment(at).to_string().chars().take(10).collect()
+}
+
+fn mail(to: Address, subject: impl Into<String>, text: String) -> Mail {
+    Mail { to, subject: subject.into(), text }
+}
+
+fn link(dash_url: &str) -> &str {
+    dash_url.trim_end_matches('/')
+}
+
+impl Mail {
+    /// The mail about a new invoice.
+    pub fn invoice_issued(to: Address, invoice: &Invoice, dash_url: &str) -> Self {
+        let (number, due) = (invoice.number, day(invoice.due_at));
+        let (amount, link) = (dollars(invoice.due_cents()), link(dash_url));
+        let (from, until) = (day(invoice.period.start), day(invoice.period.end));
+        let text = format!(
+            "Invoice {number} for your organisation at rpcgate is ready. It is for the time from {from} until {until} \
+             (UTC).\n\n\
+             Amount: {amount}\n\
+             Due: {due}\n\n\
+             You find it in the dashboard:\n\n\
+             {link}/\n"
+        );
+        mail(to, format!("Invoice {number}"), text)
+    }
+
+    /// The mail about an invoice that is overdue. `suspension` is when the service ends.
+    pub fn payment_reminder(
+        to: Address,
+        invoice: &Invoice,
+        suspension: Option<Time>,
+        dash_url: &str,
+    ) -> Self {
+        let (number, due) = (invoice.number, day(invoice.due_at));
+        let (amount, link) = (dollars(invoice.due_cents()), link(dash_url));
+        let consequence = suspension.map_or_else(String::new, |at| {
+            format!(
+                "Without a payment, calls with the keys of your organisation are refused from {} on.\n\n",
+                day(at)
+            )
+        });
+        let text = format!(
+            "Invoice {number} for your organisation at rpcgate was due on {due} and is not paid.\n\n\
+             Amount: {amount}\n\n\
+             {consequence}\
+             You find it in the dashboard:\n\n\
+             {link}/\n\n\
+             If you have paid it in the meantime, you need not do anything.\n"
+        );
+        mail(to, format!("Invoice {number} is not paid"), text)
+    }
+
+    /// The mail about the suspension of a tenant that has not paid.
+    pub fn suspended(to: Address, invoice: &Invoice, dash_url: &str) -> Self {
+        let (number, due) = (invoice.number, day(invoice.due_at));
+        let (amount, link) = (dollars(invoice.due_cents()), link(dash_url));
+        let text = format!(
+            "Invoice {number} for your organisation at rpcgate was due on {due} and is not paid. Calls with the keys of \
+             your organisation are refused now. The keys are kept.\n\n\
+             Amount: {amount}\n\n\
+             Calls are served again as soon as the payment has arrived. You find the invoice in the dashboard:\n\n\
+             {link}/\n"
+        );
+        mail(to, "Your organisation is suspended", text)
+    }
+
+    /// The mail that confirms a payment.
+    pub fn payment_received(to: Address, invoice: &Invoice, dash_url: &str) -> Self {
+        let (number, link) = (invoice.number, link(dash_url));
+        let text = format!(
+            "Invoice {number} for your organisation at rpcgate is paid. Thank you.\n\n\
+             You find it in the dashboard:\n\n\
+             {link}/\n"
+        );
+        mail(to, format!("Invoice {number} is paid"), text)
+    }
+}

@@ -1,0 +1,120 @@
+//! The task that closes months, issues invoices, and reminds of them.
+
+use crate::management::action::billing::closing::{MonthsClosed, close_months};
+use crate::management::action::billing::dunning::{DunningPass, remind};
+use crate::management::app_state::AppState;
+use arc_swap::ArcSwap;
+use rpcgate_core::backend::BoxFuture;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// The pause between two looks at the databases.
+const INTERVAL: Duration = Duration::from_secs(300);
+
+/// The running task. Dropping it stops it.
+#[derive(Debug)]
+pub(super) struct Biller {
+    app: Arc<ArcSwap<AppState>>,
+    leave: DropGuard,
+    work: JoinHandle<()>,
+}
+
+impl Biller {
+    /// Starts to bill the tenants of `app`.
+    pub(super) fn start(app: &Arc<AppState>) -> Self {
+        Self::every(INTERVAL, app)
+    }
+
+    fn every(interval: Duration, app: &Arc<AppState>) -> Self {
+        let app = Arc::new(ArcSwap::new(app.clone()));
+        let leave = CancellationToken::new();
+        let work = tokio::spawn(work(interval, app.clone(), leave.clone()));
+        Biller { app, leave: leave.drop_guard(), work }
+    }
+
+    /// Bills as `app` is configured from now on.
+    pub(super) fn serve(&self, app: &Arc<AppState>) {
+        self.app.store(app.clone());
+    }
+
+    /// Stops, even in the middle: what is not done is done after the next start, and nothing twice.
+    pub(super) fn stop(self) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            drop(self.leave);
+            let _ = self.work.await;
+        })
+    }
+}
+
+async fn work(interval: Duration, app: Arc<ArcSwap<AppState>>, leave: CancellationToken) {
+    loop {
+        let current = app.load_full();
+        if leave.run_until_cancelled(bill(&current)).await.is_none() {
+            return;
+        }
+        tokio::select! {
+            () = tokio::time::sleep(interval) => {}
+            () = leave.cancelled() => return,
+        }
+    }
+}
+
+async fn bill(app: &AppState) {
+    match close_months(app).await {
+        Ok(closed) if closed == MonthsClosed::default() => {}
+        Ok(closed) => {
+            tracing::info!(
+                months = closed.months,
+                invoices = closed.invoices,
+                "months of tenants were closed"
+            );
+        }
+        Err(error) => tracing::warn!(?error, "months cannot be closed now"),
+    }
+    match remind(app).await {
+        Ok(pass) if pass == DunningPass::default() => {}
+        Ok(pass) => tracing::info!(?pass, "mails about invoices were sent"),
+        Err(error) => tracing::warn!(?error, "mails about invoices cannot be sent now"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::management::app_state::tests::Site;
+    use crate::store::{InvoiceFilter, TenantChange};
+    use rpcgate_core::plan::Tier;
+
+    #[tokio::test]
+    async fn months_are_closed_while_it_runs_and_as_it_is_configured_now() {
+        let site = Site::new().await;
+        let (app, tenant) = (&site.app, site.tenant().await);
+        let biller = Biller::every(Duration::from_millis(1), app);
+        let premium = TenantChange { tier: Some(Tier::Premium), ..TenantChange::default() };
+        app.store.update_tenant(tenant, &premium, app.now()).await.unwrap();
+        let begun = async {
+            while app.store.billing_begun().await.unwrap().is_none() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), begun).await.unwrap();
+        let mut config = app.settings.config.clone();
+        config.billing.fees.premium = 5_000_000;
+        biller.serve(&Arc::new(app.reload(config).unwrap()));
+        site.clock.advance(Duration::from_secs(86_400));
+        let issued = async {
+            loop {
+                let invoices = app.store.invoices(InvoiceFilter::default(), None, 9).await.unwrap();
+                if let Some(invoice) = invoices.first() {
+                    return (invoice.tenant, invoices.len());
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let issued = tokio::time::timeout(Duration::from_secs(60), issued).await.unwrap();
+        assert_eq!(issued, (tenant, 1));
+        biller.stop().await;
+    }
+}

@@ -1,0 +1,19 @@
+//! How far each tenant has been billed, and whether it is suspended because of a debt.
+
+use sea_orm::entity::prelude::*;
+
+#[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
+#[sea_orm(table_name = "billing_accounts")]
+pub(crate) struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub(crate) tenant_id: Uuid,
+    /// The beginning of the first month that is not closed.
+    pub(crate) closed_until: i64,
+    /// When it was suspended because of a debt. Null after a payment, or after an operator decided about the suspension.
+    pub(crate) suspended_at: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]
+pub(crate) enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

@@ -1,0 +1,34 @@
+//! The lines of invoices.
+
+use sea_orm::entity::prelude::*;
+
+#[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
+#[sea_orm(table_name = "invoice_lines")]
+pub(crate) struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub(crate) year: i32,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub(crate) serial: i64,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub(crate) position: i32,
+    pub(crate) tenant_id: Uuid,
+    /// The beginning of the month that it is about, which is not the invoice's for usage that arrived late.
+    pub(crate) month: i64,
+    /// `plan` or `usage`.
+    pub(crate) kind: String,
+    /// Empty for a plan.
+    pub(crate) chain: String,
+    pub(crate) tier: String,
+    /// Of a Compute Unit, or of a plan for a whole month, in 10⁻¹² US dollars.
+    pub(crate) price: i64,
+    pub(crate) calls: i64,
+    /// Compute Units, or seconds of a plan.
+    pub(crate) units: i64,
+    /// In 10⁻¹² US dollars. It is a text because it can exceed a `bigint`.
+    pub(crate) amount: String,
+}
+
+#[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]
+pub(crate) enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

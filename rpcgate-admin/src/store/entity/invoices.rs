@@ -1,0 +1,44 @@
+//! Invoices. An index allows each tenant one for a period.
+
+use sea_orm::entity::prelude::*;
+
+#[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
+#[sea_orm(table_name = "invoices")]
+pub(crate) struct Model {
+    /// The year of its date.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub(crate) year: i32,
+    /// Its number within the year, from 1 without gaps.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub(crate) serial: i64,
+    pub(crate) tenant_id: Uuid,
+    pub(crate) period: i64,
+    pub(crate) period_end: i64,
+    pub(crate) issued_at: i64,
+    pub(crate) due_at: i64,
+    /// `open`, `paid` or `void`.
+    pub(crate) status: String,
+    pub(crate) customer: String,
+    /// The seller, as JSON.
+    pub(crate) seller: String,
+    pub(crate) subtotal_cents: i64,
+    pub(crate) tax_name: String,
+    pub(crate) tax_basis_points: i32,
+    pub(crate) tax_cents: i64,
+    pub(crate) total_cents: i64,
+    /// The sum of its credit notes.
+    pub(crate) credited_cents: i64,
+    pub(crate) settled_at: Option<i64>,
+    pub(crate) note: Option<String>,
+    /// Whether the mail about it has been handed over.
+    pub(crate) announced: bool,
+    /// The number of reminders that have been handed over.
+    pub(crate) reminders: i32,
+    /// When its tenant was suspended because of it.
+    pub(crate) suspended_at: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]
+pub(crate) enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

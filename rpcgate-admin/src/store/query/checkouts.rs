@@ -1,0 +1,275 @@
+//! Payments that were begun at the payment provider.
+
+use super::audit::append;
+use super::billing::{automatic_entry, reactivate, settle};
+use super::changes::{NewChange, record};
+use super::id::{CheckoutId, UserId};
+use super::invoices::{Invoice, InvoiceNumber, InvoiceStatus, find};
+use super::tier_changes::record_tier_change;
+use super::value::{count, insert_error, moment, number, tier, time, unreadable};
+use crate::store::entity::checkouts::{ActiveModel, Column, Entity, Model};
+use crate::store::entity::tenants;
+use crate::store::{Store, StoreError};
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+use rpcgate_core::plan::Tier;
+use sea_orm::ActiveValue::Set;
+use sea_orm::sea_query::{Condition, Expr};
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Checkouts of a tenant that are begun in 24 hours, at most.
+const MAX_PER_DAY: u64 = 50;
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// How long the page of a checkout is used again. Stripe's sessions last 24 hours.
+const REUSED: Duration = Duration::from_secs(23 * 3_600);
+
+/// How long a checkout is kept, so that a late or repeated event still finds it.
+const KEPT: Duration = Duration::from_secs(180 * 86_400);
+
+/// What a checkout is for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum CheckoutSubject {
+    /// To pay an invoice.
+    Invoice(InvoiceNumber),
+    /// To move to a plan.
+    Tier(Tier),
+}
+
+/// A payment that was begun.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Checkout {
+    /// Its identifier.
+    pub id: CheckoutId,
+    /// The tenant that pays.
+    pub tenant: TenantId,
+    /// The user who began it.
+    pub user: Option<UserId>,
+    /// What it is for.
+    pub subject: CheckoutSubject,
+    /// The amount, in cents.
+    pub cents: u64,
+    /// The provider's page, once the provider has answered.
+    pub url: Option<String>,
+    /// When it was begun.
+    pub created_at: Time,
+    /// When the provider reported its completion.
+    pub completed_at: Option<Time>,
+}
+
+/// What the report of a completed payment has done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CheckoutOutcome {
+    /// The invoice is paid now.
+    Paid(Box<Invoice>),
+    /// The tenant has the plan now.
+    Moved(TenantId),
+    /// It had been reported before. Nothing was changed.
+    Before,
+    /// There is no such checkout. Nothing was changed.
+    Unknown,
+    /// The invoice had been paid or cancelled otherwise, so the payment has to be returned.
+    Needless(InvoiceNumber),
+    /// Less was paid than is owed for the invoice, which stays open.
+    TooLittle(InvoiceNumber),
+}
+
+impl TryFrom<Model> for Checkout {
+    type Error = StoreError;
+
+    fn try_from(row: Model) -> Result<Self, StoreError> {
+        let subject = match (row.invoice_year.zip(row.invoice_serial), &row.tier) {
+            (Some((year, serial)), None) => CheckoutSubject::Invoice(InvoiceNumber::stored(year, serial)?),
+            (None, Some(name)) => CheckoutSubject::Tier(tier(name)?),
+            _ => return Err(unreadable("checkout", row.id)),
+        };
+        Ok(Checkout {
+            id: CheckoutId(row.id.as_u128()),
+            tenant: TenantId(row.tenant_id.as_u128()),
+            user: row.user_id.map(|id| UserId(id.as_u128())),
+            subject,
+            cents: count("amount", row.cents)?,
+            url: row.url,
+            created_at: time(row.created_at),
+            completed_at: row.completed_at.map(time),
+        })
+    }
+}
+
+fn row(checkout: &Checkout) -> Result<ActiveModel, StoreError> {
+    let (invoice, plan) = match checkout.subject {
+        CheckoutSubject::Invoice(number) => (Some(number.columns()), None),
+        CheckoutSubject::Tier(tier) => (None, Some(tier)),
+    };
+    Ok(ActiveModel {
+        id: Set(Uuid::from_u128(checkout.id.0)),
+        tenant_id: Set(Uuid::from_u128(checkout.tenant.0)),
+        user_id: Set(checkout.user.map(|id| Uuid::from_u128(id.0))),
+        invoice_year: Set(invoice.map(|(year, _)| year)),
+        invoice_serial: Set(invoice.map(|(_, serial)| serial)),
+        tier: Set(plan.map(|tier| tier.name().into())),
+        cents: Set(number("cents", checkout.cents)?),
+        url: Set(checkout.url.clone()),
+        created_at: Set(moment(checkout.created_at)),
+        completed_at: Set(checkout.completed_at.map(moment)),
+        is_over: Set(false),
+    })
+}
+
+fn before(now: Time, by: Duration) -> i64 {
+    let by = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
+    moment(Time::from_micros(now.micros().saturating_sub(by)))
+}
+
+/// The checkouts that may be removed.
+pub(super) fn are_old(now: Time) -> Condition {
+    Condition::all().add(Column::CreatedAt.lt(before(now, KEPT)))
+}
+
+async fn one(transaction: &DatabaseTransaction, id: CheckoutId) -> Result<Option<Checkout>, StoreError> {
+    let found = Entity::find_by_id(Uuid::from_u128(id.0)).one(transaction).await?;
+    found.map(Checkout::try_from).transpose()
+}
+
+async fn mark(transaction: &DatabaseTransaction, id: CheckoutId, now: Time) -> Result<(), StoreError> {
+    let update = Entity::update_many()
+        .col_expr(Column::CompletedAt, Expr::value(moment(now)))
+        .filter(Column::Id.eq(Uuid::from_u128(id.0)));
+    update.exec(transaction).await?;
+    Ok(())
+}
+
+impl Store {
+    /// Adds a checkout, unless the tenant has an equal one whose page can still be used, and returns the one or the
+    /// other.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`] for too many in a day; [`StoreError::NotFound`] if the tenant does not exist;
+    /// [`StoreError::Unavailable`].
+    pub async fn begin_checkout(&self, new: &Checkout) -> Result<Checkout, StoreError> {
+        let its = Column::TenantId.eq(Uuid::from_u128(new.tenant.0));
+        self.transact(async |transaction| {
+            let usable = Entity::find()
+                .filter(its.clone())
+                .filter(Column::CreatedAt.gt(before(new.created_at, REUSED)))
+                .filter(Column::CompletedAt.is_null())
+                .filter(Column::IsOver.eq(false))
+                .order_by_desc(Column::CreatedAt)
+                .all(transaction)
+                .await?;
+            for row in usable {
+                let checkout = Checkout::try_from(row)?;
+                if checkout.subject == new.subject && checkout.cents == new.cents {
+                    return Ok(checkout);
+                }
+            }
+            let recent = Entity::find().filter(its).filter(Column::CreatedAt.gt(before(new.created_at, DAY)));
+            if recent.count(transaction).await? >= MAX_PER_DAY {
+                let why = format!("at most {MAX_PER_DAY} payments can be begun in a day");
+                return Err(StoreError::Full(why));
+            }
+            let done = Entity::insert(row(new)?).exec_without_returning(transaction).await;
+            done.map_err(|error| insert_error(error, "checkout", "tenant", None))?;
+            if let Some(entry) = &self.entry {
+                append(transaction, entry).await?;
+            }
+            Ok(new.clone())
+        })
+        .await
+    }
+
+    /// Keeps the provider's page of a checkout.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn set_checkout_url(&self, id: CheckoutId, url: &str) -> Result<(), StoreError> {
+        self.transact(async |transaction| {
+            let update = Entity::update_many()
+                .col_expr(Column::Url, Expr::value(url.to_owned()))
+                .filter(Column::Id.eq(Uuid::from_u128(id.0)));
+            update.exec(transaction).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Keeps the page of a checkout from being used again, because nothing can be paid there any more.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn end_checkout(&self, id: CheckoutId) -> Result<(), StoreError> {
+        self.transact(async |transaction| {
+            let update = Entity::update_many()
+                .col_expr(Column::IsOver, Expr::value(true))
+                .filter(Column::Id.eq(Uuid::from_u128(id.0)));
+            update.exec(transaction).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Does what a completed payment of `cents` is for, once, however often it is reported.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn complete_checkout(
+        &self,
+        id: CheckoutId,
+        cents: u64,
+        now: Time,
+    ) -> Result<CheckoutOutcome, StoreError> {
+        self.transact(async |transaction| {
+            let Some(checkout) = one(transaction, id).await? else { return Ok(CheckoutOutcome::Unknown) };
+            if checkout.completed_at.is_some() {
+                return Ok(CheckoutOutcome::Before);
+            }
+            mark(transaction, id, now).await?;
+            let tenant = checkout.tenant;
+            match checkout.subject {
+                CheckoutSubject::Tier(after) => {
+                    move_to(transaction, tenant, after, now).await?;
+                    Ok(CheckoutOutcome::Moved(tenant))
+                }
+                CheckoutSubject::Invoice(its) => {
+                    let invoice = find(transaction, its).await?.ok_or_else(|| unreadable("invoice", its))?;
+                    if invoice.status != InvoiceStatus::Open {
+                        return Ok(CheckoutOutcome::Needless(its));
+                    }
+                    if cents < invoice.due_cents() {
+                        return Ok(CheckoutOutcome::TooLittle(its));
+                    }
+                    settle(transaction, its, InvoiceStatus::Paid, None, now).await?;
+                    let detail = format!("{cents} cents, checkout {id}");
+                    let entry = automatic_entry(tenant, "invoice.paid", its.to_string(), detail, now);
+                    append(transaction, &entry).await?;
+                    reactivate(transaction, tenant, now).await?;
+                    let paid = find(transaction, its).await?.ok_or_else(|| unreadable("invoice", its))?;
+                    Ok(CheckoutOutcome::Paid(Box::new(paid)))
+                }
+            }
+        })
+        .await
+    }
+}
+
+/// Moves a tenant to a plan.
+async fn move_to(
+    transaction: &DatabaseTransaction,
+    tenant: TenantId,
+    after: Tier,
+    now: Time,
+) -> Result<(), StoreError> {
+    let id = Uuid::from_u128(tenant.0);
+    let row = tenants::Entity::find_by_id(id).one(transaction).await?;
+    let before = tier(&row.ok_or(StoreError::NotFound("tenant"))?.tier)?;
+    record_tier_change(transaction, tenant, (before, after), now).await?;
+    let update = tenants::Entity::update_many()
+        .col_expr(tenants::Column::Tier, Expr::value(after.name()))
+        .filter(tenants::Column::Id.eq(id));
+    update.exec(transaction).await?;
+    record(transaction, NewChange::Tenant(tenant), now).await?;
+    let entry = automatic_entry(tenant, "tenant.changed", tenant.to_string(), after.name().into(), now);
+    append(transaction, &entry).await
+}

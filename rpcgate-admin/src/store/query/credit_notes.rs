@@ -1,0 +1,219 @@
+//! Credit notes. Each reduces what is owed for one invoice.
+
+use super::billing::{next_number, reactivate};
+use super::id::UserId;
+use super::invoices::{Invoice, InvoiceNumber, InvoiceStatus, NotInvoiceNumber, find};
+use super::value::{count, moment, number, time, unreadable};
+use crate::store::entity::credit_notes::{ActiveModel, Column, Entity, Model};
+use crate::store::entity::invoices;
+use crate::store::{Store, StoreError};
+use rpcgate_core::clock::Time;
+use sea_orm::ActiveValue::Set;
+use sea_orm::sea_query::{Condition, Expr};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
+use std::fmt;
+use std::str::FromStr;
+use uuid::Uuid;
+
+/// Credit notes of one invoice, at most.
+pub(super) const MAX_CREDIT_NOTES: u64 = 100;
+
+/// The series of the numbers of credit notes.
+const SERIES: &str = "credit_note";
+
+/// The number of a credit note, which is written `C2026-000123`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct CreditNoteNumber(pub InvoiceNumber);
+
+impl fmt::Display for CreditNoteNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "C{}", self.0)
+    }
+}
+
+impl FromStr for CreditNoteNumber {
+    type Err = NotInvoiceNumber;
+
+    fn from_str(text: &str) -> Result<Self, NotInvoiceNumber> {
+        text.strip_prefix('C').ok_or(NotInvoiceNumber)?.parse().map(CreditNoteNumber)
+    }
+}
+
+/// A credit note.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CreditNote {
+    /// Its number.
+    pub number: CreditNoteNumber,
+    /// The invoice that it reduces.
+    pub invoice: InvoiceNumber,
+    /// Its date.
+    pub issued_at: Time,
+    /// The amount without tax, in cents.
+    pub net: u64,
+    /// The tax, in cents.
+    pub tax: u64,
+    /// The sum of both.
+    pub cents: u64,
+    /// The reason for it.
+    pub reason: String,
+    /// The operator who issued it.
+    pub user: Option<UserId>,
+}
+
+/// A credit note that is to be issued.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewCreditNote {
+    /// The invoice that it reduces.
+    pub invoice: InvoiceNumber,
+    /// The year of its date.
+    pub year: u16,
+    /// The amount with tax, in cents.
+    pub cents: u64,
+    /// The reason for it.
+    pub reason: String,
+    /// The operator who issues it.
+    pub user: UserId,
+}
+
+impl TryFrom<Model> for CreditNote {
+    type Error = StoreError;
+
+    fn try_from(row: Model) -> Result<Self, StoreError> {
+        Ok(CreditNote {
+            number: CreditNoteNumber(InvoiceNumber::stored(row.year, row.serial)?),
+            invoice: InvoiceNumber::stored(row.invoice_year, row.invoice_serial)?,
+            issued_at: time(row.issued_at),
+            net: count("amount", row.net_cents)?,
+            tax: count("amount", row.tax_cents)?,
+            cents: count("amount", row.cents)?,
+            reason: row.reason,
+            user: row.user_id.map(|id| UserId(id.as_u128())),
+        })
+    }
+}
+
+fn of(invoice: InvoiceNumber) -> Condition {
+    let (year, serial) = invoice.columns();
+    Condition::all().add(Column::InvoiceYear.eq(year)).add(Column::InvoiceSerial.eq(serial))
+}
+
+/// The credit notes of an invoice, the oldest first.
+pub(super) async fn credit_notes_of(
+    database: &impl ConnectionTrait,
+    invoice: InvoiceNumber,
+) -> Result<Vec<CreditNote>, StoreError> {
+    let oldest = Entity::find().filter(of(invoice)).order_by_asc(Column::Year).order_by_asc(Column::Serial);
+    oldest.all(database).await?.into_iter().map(CreditNote::try_from).collect()
+}
+
+/// The tax that is contained in an amount with tax, in cents, rounded to the nearest one.
+const fn contained_tax(cents: u64, basis_points: u32) -> u64 {
+    let (cents, rate) = (cents as u128, basis_points as u128);
+    let whole = 10_000 + rate;
+    ((2 * cents * rate + whole) / (2 * whole)) as u64
+}
+
+impl Store {
+    /// Issues a credit note, for no more than what the invoice and its other credit notes leave. An open invoice of which
+    /// nothing is owed any more is paid; this ends the suspension of a tenant that was suspended because of it, if it has
+    /// no other such debt.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`]; [`StoreError::Decided`] for a cancelled invoice; [`StoreError::Full`] for an amount that
+    /// is too large, and for too many credit notes; [`StoreError::Unavailable`].
+    pub async fn issue_credit_note(
+        &self,
+        new: &NewCreditNote,
+        now: Time,
+    ) -> Result<(Invoice, CreditNote), StoreError> {
+        self.write(async |transaction| {
+            let invoice = find(transaction, new.invoice).await?.ok_or(StoreError::NotFound("invoice"))?;
+            if invoice.status == InvoiceStatus::Void {
+                return Err(StoreError::Decided("invoice"));
+            }
+            let left = invoice.amounts.total.saturating_sub(invoice.credited);
+            if new.cents > left {
+                return Err(StoreError::Full(format!(
+                    "at most {left} cents of this invoice can be credited"
+                )));
+            }
+            if Entity::find().filter(of(new.invoice)).count(transaction).await? >= MAX_CREDIT_NOTES {
+                let why = format!("an invoice has at most {MAX_CREDIT_NOTES} credit notes");
+                return Err(StoreError::Full(why));
+            }
+            let tax = contained_tax(new.cents, invoice.amounts.tax_basis_points);
+            let note = CreditNote {
+                number: CreditNoteNumber(next_number(transaction, SERIES, new.year).await?),
+                invoice: new.invoice,
+                issued_at: now,
+                net: new.cents - tax,
+                tax,
+                cents: new.cents,
+                reason: new.reason.clone(),
+                user: Some(new.user),
+            };
+            let ((year, serial), (invoice_year, invoice_serial)) =
+                (note.number.0.columns(), note.invoice.columns());
+            let row = ActiveModel {
+                year: Set(year),
+                serial: Set(serial),
+                invoice_year: Set(invoice_year),
+                invoice_serial: Set(invoice_serial),
+                tenant_id: Set(Uuid::from_u128(invoice.tenant.0)),
+                issued_at: Set(moment(now)),
+                net_cents: Set(number("cents", note.net)?),
+                tax_cents: Set(number("cents", note.tax)?),
+                cents: Set(number("cents", note.cents)?),
+                reason: Set(note.reason.clone()),
+                user_id: Set(Some(Uuid::from_u128(new.user.0))),
+            };
+            Entity::insert(row).exec_without_returning(transaction).await?;
+            let credited = invoice.credited.saturating_add(new.cents);
+            let settles = invoice.status == InvoiceStatus::Open && new.cents == left;
+            let mut update = invoices::Entity::update_many()
+                .col_expr(invoices::Column::CreditedCents, Expr::value(number("cents", credited)?));
+            if settles {
+                update = update
+                    .col_expr(invoices::Column::Status, Expr::value(InvoiceStatus::Paid.name()))
+                    .col_expr(invoices::Column::SettledAt, Expr::value(moment(now)));
+            }
+            update.filter(new.invoice.row()).exec(transaction).await?;
+            if settles {
+                reactivate(transaction, invoice.tenant, now).await?;
+            }
+            let invoice = find(transaction, new.invoice).await?;
+            Ok((invoice.ok_or_else(|| unreadable("invoice", new.invoice))?, note))
+        })
+        .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contained_tax_is_rounded_to_the_nearest_cent() {
+        for (cents, rate, tax) in [
+            (119, 1_900, 19),
+            (100, 1_900, 16),
+            (1, 1_900, 0),
+            (3, 10_000, 2),
+            (0, 1_900, 0),
+            (500, 0, 0),
+            (u64::MAX, 10_000, u64::MAX / 2 + 1),
+        ] {
+            assert_eq!(contained_tax(cents, rate), tax, "{cents} {rate}");
+        }
+    }
+
+    #[test]
+    fn a_number_is_read_in_its_own_spelling_only() {
+        let number = CreditNoteNumber(InvoiceNumber { year: 2026, serial: 7 });
+        assert_eq!(number.to_string(), "C2026-000007");
+        assert_eq!("C2026-000007".parse(), Ok(number));
+        for wrong in ["2026-000007", "c2026-000007", "C2026-7", "CC2026-000007"] {
+            assert!(wrong.parse::<CreditNoteNumber>().is_err(), "{wrong}");
+        }
+    }
+}
