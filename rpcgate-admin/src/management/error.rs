@@ -201,6 +201,10 @@ impl ActionError {
         ActionError::Refused(ErrorCode::TokenInvalid, "the token is not valid, was used, or has expired");
 
     /// A `field` that is wrong for the reason `why`, which does not name it.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "functions that make errors take ownership of their values"
+    )]
     pub fn field(field: &'static str, why: impl ToString) -> Self {
         ActionError::InvalidField { field: field.into(), text: why.to_string() }
     }

@@ -93,6 +93,11 @@ impl From<TicketAttachment> for TicketAttachmentJson {
     }
 }
 
+/// The content of a file.
+#[derive(Clone, PartialEq, Eq, Debug, ToSchema)]
+#[schema(value_type = String, format = Binary)]
+pub struct FileContent(pub Vec<u8>);
+
 /// The parameters of an upload.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 pub struct UploadQuery {
@@ -110,7 +115,7 @@ pub struct UploadQuery {
     params(("id" = String, Path, format = "uuid", description = "The ticket."),
         ("filename" = Option<String>, Query, description = "The name of the file, for people. Folders and what could \
             mislead are removed, and an extension that does not belong to the content is followed by one that does.")),
-    request_body(content = Vec<u8>, content_type = "application/octet-stream", description = "The file."),
+    request_body(content = FileContent, content_type = "application/octet-stream", description = "The file."),
     responses((status = 201, description = "The file, without its content.", body = TicketAttachmentJson),
         (status = 400, description = "The file is empty, of a kind that is not accepted, or refused by the check for malware."),
         (status = 409, description = "The ticket is closed, or there are too many or too large files."),
@@ -155,7 +160,7 @@ pub async fn list(
     operation_id = "get_ticket_attachment", tag = "support",
     params(("id" = String, Path, format = "uuid", description = "The ticket."),
         ("attachment_id" = String, Path, format = "uuid", description = "The file.")),
-    responses((status = 200, description = "The file.", content_type = "application/octet-stream", body = Vec<u8>)))]
+    responses((status = 200, description = "The file.", content((FileContent = "application/gzip"), (FileContent = "application/pdf"), (FileContent = "application/zip"), (FileContent = "image/gif"), (FileContent = "image/jpeg"), (FileContent = "image/png"), (FileContent = "image/webp"), (FileContent = "text/plain")))))]
 pub async fn get(
     State(app): State<Arc<AppState>>,
     actor: Actor,

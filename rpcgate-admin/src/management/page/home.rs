@@ -45,7 +45,7 @@ pub(super) async fn page(
     sent: Option<Result<(), ActionError>>,
 ) -> Response {
     let is_operator = user.is_operator();
-    let actor = Actor::of_page(user, &client);
+    let actor = Actor::of_page(user, client);
     let of_tenant = if is_operator { Ok((None, Unread::default())) } else { of_tenant(app, &actor).await };
     let (organisation, unread) = match of_tenant {
         Ok(found) => found,

@@ -4,7 +4,7 @@ use crate::management::action;
 use crate::management::action::actor::Actor;
 use crate::management::api::list::{ListPage, Page, PageRequest, time_cursor};
 use crate::management::api::moment::Moment;
-use crate::management::api::ticket_attachments::{TicketAttachmentJson, download};
+use crate::management::api::ticket_attachments::{FileContent, TicketAttachmentJson, download};
 use crate::management::api::ticket_comments::CommentAuthor;
 use crate::management::api::tickets::{TicketCategoryJson, TicketJson, TicketStatusJson};
 use crate::management::app_state::AppState;
@@ -199,7 +199,7 @@ pub async fn attachments(
     operation_id = "operator_get_ticket_attachment", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The ticket."),
         ("attachment_id" = String, Path, format = "uuid", description = "The file.")),
-    responses((status = 200, description = "The file.", content_type = "application/octet-stream", body = Vec<u8>)))]
+    responses((status = 200, description = "The file.", content((FileContent = "application/gzip"), (FileContent = "application/pdf"), (FileContent = "application/zip"), (FileContent = "image/gif"), (FileContent = "image/jpeg"), (FileContent = "image/png"), (FileContent = "image/webp"), (FileContent = "text/plain")))))]
 pub async fn attachment(
     State(app): State<Arc<AppState>>,
     Ids(ticket, id): Ids<TicketId, TicketAttachmentId>,

@@ -2,7 +2,8 @@
 
 use crate::management::api::tickets::tests::{get, post, ticket, told};
 use crate::management::app_state::tests::{Site, Visitor};
-use crate::store::{AuditSubject, Role};
+use crate::management::attachment::media_type;
+use crate::store::{AttachmentKind, AuditSubject, Role};
 use axum::body::Body;
 use bytes::Bytes;
 use http::header::{
@@ -10,6 +11,7 @@ use http::header::{
 };
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
@@ -114,6 +116,21 @@ async fn size_number_and_kind_of_files_are_bounded() {
     assert_eq!(listed.as_array().unwrap().len(), 10);
     assert_eq!(post(&site, &author, &format!("{path}/close"), Value::Null).await.0, 200);
     assert_eq!(attach(&site, &author, &files, "x").await.0, 409, "it is closed");
+}
+
+#[tokio::test]
+async fn the_document_lists_every_type_with_which_a_file_can_come() {
+    let document = Site::new().await.text("/openapi.json").await;
+    let document: Value = serde_json::from_str(&document).unwrap();
+    let expected: BTreeSet<_> =
+        AttachmentKind::ALL.map(|kind| media_type(kind).split(';').next().unwrap()).into();
+    for path in ["/support/tickets", "/operator/tickets"] {
+        let path = format!("/api/v1{path}/{{id}}/attachments/{{attachment_id}}");
+        let content = document["paths"][&path]["get"]["responses"]["200"]["content"].as_object().unwrap();
+        assert_eq!(content.keys().map(String::as_str).collect::<BTreeSet<_>>(), expected, "{path}");
+    }
+    let binary = json!({"type": "string", "format": "binary", "description": "The content of a file."});
+    assert_eq!(document["components"]["schemas"]["FileContent"], binary);
 }
 
 #[tokio::test]
