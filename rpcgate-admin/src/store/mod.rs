@@ -34,9 +34,9 @@ pub use query::{
     InvitationId, InviteOutcome, Key, KeyedRequest, LOCK, LimitRequest, LimitRequestId, MemberChange,
     MemberChangeOutcome, NodeState, Notification, NotificationId, Project, ProjectChange, Purpose,
     Registered, Registration, RequestStatus, Role, Rotation, Run, RunOutcome, Satisfaction, Session,
-    SessionId, SessionLifetimes, Spent, StoredKey, Swept, Tenant, TenantChange, Ticket, TicketAttachment,
-    TicketAttachmentId, TicketCategory, TicketComment, TicketCommentId, TicketFilter, TicketId,
-    TicketLimitRequest, TicketStatus, UnknownName, User, UserId, Verdict, Version, Versioned,
+    SessionId, SessionLifetimes, Spent, StoredKey, SupportTicket, Swept, Tenant, TenantChange,
+    TicketAttachment, TicketAttachmentId, TicketCategory, TicketComment, TicketCommentId, TicketFilter,
+    TicketId, TicketLimitRequest, TicketStatus, UnknownName, User, UserId, Verdict, Version, Versioned,
 };
 pub use query::{
     Checkout, CheckoutId, CheckoutOutcome, CheckoutSubject, CreditNote, CreditNoteNumber, Invoice,

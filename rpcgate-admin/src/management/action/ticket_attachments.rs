@@ -6,7 +6,7 @@ use crate::management::app_state::AppState;
 use crate::management::attachment::{ScanVerdict, UploadPermit, file_name, sniff};
 use crate::management::error::ActionError;
 use crate::store::{
-    AttachmentBounds, StoreError, Ticket, TicketAttachment, TicketAttachmentId, TicketId, fresh_id,
+    AttachmentBounds, StoreError, SupportTicket, TicketAttachment, TicketAttachmentId, TicketId, fresh_id,
 };
 use bytes::Bytes;
 
@@ -91,7 +91,7 @@ pub async fn list(
     actor: &Actor,
     ticket: TicketId,
 ) -> Result<Vec<TicketAttachment>, ActionError> {
-    let Ticket { tenant, id, .. } = tickets::get(app, actor, ticket).await?;
+    let SupportTicket { tenant, id, .. } = tickets::get(app, actor, ticket).await?;
     Ok(app.store.ticket_attachments(tenant, id).await?)
 }
 

@@ -7,7 +7,7 @@ use crate::management::error::{ActionError, ErrorCode};
 use crate::management::identity::role::Permission;
 use crate::management::mail::{self, Mail};
 use crate::store::{
-    LimitRequest, LimitRequestId, RequestStatus, Satisfaction, StoreError, Ticket, TicketCategory,
+    LimitRequest, LimitRequestId, RequestStatus, Satisfaction, StoreError, SupportTicket, TicketCategory,
     TicketFilter, TicketId, TicketLimitRequest, TicketStatus, fresh_id,
 };
 use rpcgate_core::clock::Time;
@@ -36,13 +36,13 @@ pub struct NewTicket {
 /// [`ActionError::Invalid`] for an invalid text, or a plan that is missing or out of place; [`ActionError::Conflict`]
 /// while a request for another plan than `requested_tier` is pending; [`ActionError::Full`] if the tenant has too many
 /// tickets that are not closed.
-pub async fn create(app: &AppState, actor: &Actor, new: NewTicket) -> Result<Ticket, ActionError> {
+pub async fn create(app: &AppState, actor: &Actor, new: NewTicket) -> Result<SupportTicket, ActionError> {
     let (tenant, now) = (actor.tenant()?, app.now());
     if actor.user.confirmed_at.is_none() {
         let text = "confirm your e-mail address before you write a ticket";
         return Err(ActionError::Refused(ErrorCode::EmailUnconfirmed, text));
     }
-    let ticket = Ticket {
+    let ticket = SupportTicket {
         id: TicketId(fresh_id(now)),
         tenant,
         user: actor.user.id,
@@ -95,7 +95,7 @@ pub async fn create(app: &AppState, actor: &Actor, new: NewTicket) -> Result<Tic
 }
 
 /// The request for `tier` that a ticket makes.
-fn limit_request(ticket: &Ticket, tier: Tier) -> LimitRequest {
+fn limit_request(ticket: &SupportTicket, tier: Tier) -> LimitRequest {
     LimitRequest {
         id: LimitRequestId(fresh_id(ticket.created_at)),
         tenant: ticket.tenant,
@@ -121,7 +121,7 @@ pub async fn list(
     filter: TicketFilter,
     before: Option<(Time, TicketId)>,
     limit: u64,
-) -> Result<Vec<Ticket>, ActionError> {
+) -> Result<Vec<SupportTicket>, ActionError> {
     Ok(app.store.tickets(actor.tenant()?, filter, before, limit).await?)
 }
 
@@ -129,7 +129,7 @@ pub async fn list(
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a ticket that is not the tenant's.
-pub async fn get(app: &AppState, actor: &Actor, id: TicketId) -> Result<Ticket, ActionError> {
+pub async fn get(app: &AppState, actor: &Actor, id: TicketId) -> Result<SupportTicket, ActionError> {
     app.store.ticket(actor.tenant()?, id).await?.ok_or(UNKNOWN)
 }
 
@@ -137,7 +137,7 @@ pub async fn get(app: &AppState, actor: &Actor, id: TicketId) -> Result<Ticket, 
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a ticket that is not the tenant's, [`ActionError::Conflict`] if it is closed already.
-pub async fn close(app: &AppState, actor: &Actor, id: TicketId) -> Result<Ticket, ActionError> {
+pub async fn close(app: &AppState, actor: &Actor, id: TicketId) -> Result<SupportTicket, ActionError> {
     let (tenant, now) = (actor.tenant()?, app.now());
     let store = actor.audited_store(&app.store, Some(tenant), ("ticket.closed", id, ""), now);
     Ok(store.close_ticket(tenant, id, now).await?)
@@ -148,7 +148,7 @@ pub async fn close(app: &AppState, actor: &Actor, id: TicketId) -> Result<Ticket
 /// # Errors
 /// [`ActionError::NotFound`] for a ticket that is not the tenant's, [`ActionError::Conflict`] if it is not closed,
 /// [`ActionError::Full`] if the tenant has too many tickets that are not closed.
-pub async fn reopen(app: &AppState, actor: &Actor, id: TicketId) -> Result<Ticket, ActionError> {
+pub async fn reopen(app: &AppState, actor: &Actor, id: TicketId) -> Result<SupportTicket, ActionError> {
     let (tenant, now) = (actor.tenant()?, app.now());
     let max_open = app.settings.config.admin.tickets.open;
     let store = actor.audited_store(&app.store, Some(tenant), ("ticket.reopened", id, ""), now);
@@ -166,7 +166,7 @@ pub async fn rate(
     id: TicketId,
     rating: u8,
     text: Option<&str>,
-) -> Result<Ticket, ActionError> {
+) -> Result<SupportTicket, ActionError> {
     if !(1..=5).contains(&rating) {
         return Err(ActionError::Invalid("`rating` must be a whole number from 1 to 5".into()));
     }
@@ -184,7 +184,7 @@ pub async fn rate(
 /// [`ActionError::Unavailable`].
 pub(super) async fn tell_author(
     app: &AppState,
-    ticket: &Ticket,
+    ticket: &SupportTicket,
     answer: Option<&str>,
     now: Time,
 ) -> Result<(), ActionError> {

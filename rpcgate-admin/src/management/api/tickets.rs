@@ -145,8 +145,8 @@ pub struct TicketJson {
     pub closed_at: Option<Moment>,
 }
 
-impl From<store::Ticket> for TicketJson {
-    fn from(ticket: store::Ticket) -> Self {
+impl From<store::SupportTicket> for TicketJson {
+    fn from(ticket: store::SupportTicket) -> Self {
         TicketJson {
             id: ticket.id.to_string(),
             tenant_id: ticket.tenant.to_string(),

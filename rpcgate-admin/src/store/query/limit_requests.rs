@@ -1,19 +1,15 @@
 //! Requests for another plan.
 
-use super::changes::{NewChange, record};
 use super::id::{LimitRequestId, UserId};
-use super::ticket_comments;
-use super::tier_changes::record_tier_change;
 use super::users::UnknownName;
 use super::value::{insert_error, moment, tier, time, unreadable};
 use crate::store::entity::limit_requests::{ActiveModel, Column, Entity, Model};
-use crate::store::entity::tenants;
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 use sea_orm::ActiveValue::Set;
-use sea_orm::sea_query::{Condition, Expr};
+use sea_orm::sea_query::Condition;
 use sea_orm::{
     ColumnTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
     Select,
@@ -243,54 +239,5 @@ impl Store {
             select = select.filter(Condition::any().add(Column::CreatedAt.lt(at)).add(then));
         }
         self.read(async |database| newest(database, select, limit).await).await
-    }
-
-    /// Decides a request. Approval gives the tenant the requested plan, unless it has a larger one by then, since the
-    /// request may be older than that. Tickets that are linked to the request are answered with the decision.
-    ///
-    /// # Errors
-    /// [`StoreError::NotFound`]; [`StoreError::Decided`] if the request is no longer pending;
-    /// [`StoreError::Unavailable`].
-    pub async fn review_limit_request(
-        &self,
-        id: LimitRequestId,
-        verdict: Verdict,
-        note: Option<&str>,
-        reviewer: UserId,
-        now: Time,
-    ) -> Result<LimitRequest, StoreError> {
-        let id = Uuid::from_u128(id.0);
-        self.write(async |transaction| {
-            let update = Entity::update_many()
-                .col_expr(Column::Status, Expr::value(verdict.status().name()))
-                .col_expr(Column::Note, Expr::value(note.map(str::to_owned)))
-                .col_expr(Column::ReviewedAt, Expr::value(moment(now)))
-                .col_expr(Column::ReviewerId, Expr::value(Uuid::from_u128(reviewer.0)))
-                .filter(Column::Id.eq(id))
-                .filter(Column::Status.eq(RequestStatus::Pending.name()));
-            let is_decided = update.exec(transaction).await?.rows_affected > 0;
-            let found = Entity::find_by_id(id).one(transaction).await?;
-            let request = LimitRequest::try_from(found.ok_or(StoreError::NotFound("limit request"))?)?;
-            if !is_decided {
-                return Err(StoreError::Decided("limit request"));
-            }
-            ticket_comments::answer_linked(transaction, &request, reviewer, now).await?;
-            if verdict == Verdict::Approved {
-                let its = Uuid::from_u128(request.tenant.0);
-                let tenant = tenants::Entity::find_by_id(its).one(transaction).await?;
-                let before = tier(&tenant.ok_or(StoreError::NotFound("tenant"))?.tier)?;
-                if before < request.requested_tier {
-                    let update = tenants::Entity::update_many()
-                        .col_expr(tenants::Column::Tier, Expr::value(request.requested_tier.name()))
-                        .filter(tenants::Column::Id.eq(its));
-                    update.exec(transaction).await?;
-                    let tiers = (before, request.requested_tier);
-                    record_tier_change(transaction, request.tenant, tiers, now).await?;
-                    record(transaction, NewChange::Tenant(request.tenant), now).await?;
-                }
-            }
-            Ok(request)
-        })
-        .await
     }
 }

@@ -5,8 +5,8 @@
 //! complete.
 
 use super::id::{TicketAttachmentId, TicketId, UserId};
-use super::tickets::{Ticket, named_values, one, one_open, set_status};
-use super::users::UnknownName;
+use super::named::named_values;
+use super::tickets::{SupportTicket, one, one_open, set_status};
 use super::value::{count, insert_error, moment, number, time, unreadable};
 use crate::store::entity::ticket_attachments::{ActiveModel, Column, Entity, Model};
 use crate::store::entity::{ticket_chunks, tickets};
@@ -19,8 +19,6 @@ use sea_orm::{
     ColumnTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter,
     QueryOrder, QuerySelect, Select,
 };
-use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -216,7 +214,7 @@ impl Store {
         content: &[u8],
         bounds: AttachmentBounds,
         now: Time,
-    ) -> Result<Ticket, StoreError> {
+    ) -> Result<SupportTicket, StoreError> {
         let id = Uuid::from_u128(attachment.id.0);
         let row = ActiveModel {
             id: Set(id),

@@ -2,7 +2,8 @@
 
 use super::id::{TicketCommentId, TicketId, UserId};
 use super::limit_requests::LimitRequest;
-use super::tickets::{Ticket, TicketStatus, of_any_tenant, one_open, set_status};
+use super::ticket_status::TicketStatus;
+use super::tickets::{SupportTicket, of_any_tenant, one_open, set_status};
 use super::value::{insert_error, moment, time};
 use crate::store::entity::ticket_comments::{ActiveModel, Column, Entity, Model};
 use crate::store::entity::tickets;
@@ -101,7 +102,7 @@ pub(super) async fn answer_linked(
         .filter(tickets::Column::LimitRequestId.eq(Uuid::from_u128(request.id.0)))
         .filter(tickets::Column::Status.ne(TicketStatus::Closed.name()));
     for row in linked.all(transaction).await? {
-        let ticket = Ticket::try_from(row)?;
+        let ticket = SupportTicket::try_from(row)?;
         let comment = TicketComment {
             id: TicketCommentId(fresh_id(now)),
             ticket: ticket.id,
@@ -144,7 +145,7 @@ impl Store {
         &self,
         tenant: TenantId,
         comment: &TicketComment,
-    ) -> Result<Ticket, StoreError> {
+    ) -> Result<SupportTicket, StoreError> {
         self.write(async |transaction| {
             let ticket = one_open(transaction, tenant, comment.ticket).await?;
             expect_room(transaction, ticket.id, false).await?;
@@ -164,7 +165,7 @@ impl Store {
         &self,
         comment: &TicketComment,
         status: TicketStatus,
-    ) -> Result<Ticket, StoreError> {
+    ) -> Result<SupportTicket, StoreError> {
         self.write(async |transaction| {
             let ticket = of_any_tenant(transaction, comment.ticket).await?;
             if !comment.internal && ticket.status == TicketStatus::Closed {

@@ -4,7 +4,8 @@ use super::audit::{Audit, append};
 use super::id::{LimitRequestId, TicketId, UserId};
 use super::limit_requests::{self, LimitRequest};
 use super::removal::remove;
-use super::users::UnknownName;
+use super::ticket_category::TicketCategory;
+use super::ticket_status::TicketStatus;
 use super::value::{insert_error, moment, time, unreadable};
 use crate::store::entity::tickets::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError};
@@ -16,8 +17,6 @@ use sea_orm::{
     ColumnTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter,
     QueryOrder, QuerySelect, Select,
 };
-use std::fmt;
-use std::str::FromStr;
 use uuid::Uuid;
 
 /// Tickets that one call returns at most.
@@ -30,97 +29,6 @@ const CLOSED_KEPT: u64 = 1_000;
 const REMOVED_AT_ONCE: u64 = 2;
 
 const IS_CLOSED: StoreError = StoreError::WrongState("the ticket is closed: reopen it first");
-
-macro_rules! named_values {
-    ($type:ty, $what:literal) => {
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.name())
-            }
-        }
-
-        impl FromStr for $type {
-            type Err = UnknownName;
-
-            fn from_str(text: &str) -> Result<Self, UnknownName> {
-                let found = Self::ALL.into_iter().find(|value| value.name() == text);
-                found.ok_or(UnknownName($what))
-            }
-        }
-    };
-}
-
-pub(super) use named_values;
-
-/// What a ticket is about.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum TicketCategory {
-    /// A question about the service.
-    Question,
-    /// Something does not work.
-    Problem,
-    /// Bills and payments.
-    Billing,
-    /// The account, its members and their log-ins.
-    Account,
-    /// A request for another plan, which the ticket is linked to.
-    LimitIncrease,
-    /// Anything else.
-    Other,
-}
-
-impl TicketCategory {
-    /// All categories.
-    pub const ALL: [TicketCategory; 6] = [
-        TicketCategory::Question,
-        TicketCategory::Problem,
-        TicketCategory::Billing,
-        TicketCategory::Account,
-        TicketCategory::LimitIncrease,
-        TicketCategory::Other,
-    ];
-
-    /// Its name in the database and on the wire.
-    pub const fn name(self) -> &'static str {
-        match self {
-            TicketCategory::Question => "question",
-            TicketCategory::Problem => "problem",
-            TicketCategory::Billing => "billing",
-            TicketCategory::Account => "account",
-            TicketCategory::LimitIncrease => "limit_increase",
-            TicketCategory::Other => "other",
-        }
-    }
-}
-
-named_values!(TicketCategory, "category");
-
-/// The status of a ticket.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum TicketStatus {
-    /// It waits for an operator.
-    Open,
-    /// An operator has answered; it waits for the tenant.
-    Answered,
-    /// It is done.
-    Closed,
-}
-
-impl TicketStatus {
-    /// All statuses.
-    pub const ALL: [TicketStatus; 3] = [TicketStatus::Open, TicketStatus::Answered, TicketStatus::Closed];
-
-    /// Its name in the database and on the wire.
-    pub const fn name(self) -> &'static str {
-        match self {
-            TicketStatus::Open => "open",
-            TicketStatus::Answered => "answered",
-            TicketStatus::Closed => "closed",
-        }
-    }
-}
-
-named_values!(TicketStatus, "status");
 
 /// How satisfied a tenant is with the support that it got on a closed ticket.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -135,7 +43,7 @@ pub struct Satisfaction {
 
 /// A support ticket.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Ticket {
+pub struct SupportTicket {
     /// Its identifier.
     pub id: TicketId,
     /// The tenant whose ticket it is.
@@ -162,7 +70,7 @@ pub struct Ticket {
     pub closed_at: Option<Time>,
 }
 
-impl TryFrom<Model> for Ticket {
+impl TryFrom<Model> for SupportTicket {
     type Error = StoreError;
 
     fn try_from(row: Model) -> Result<Self, StoreError> {
@@ -172,7 +80,7 @@ impl TryFrom<Model> for Ticket {
             text: row.rating_text,
             rated_at: time(row.rated_at.unwrap_or_default()),
         });
-        Ok(Ticket {
+        Ok(SupportTicket {
             id: TicketId(row.id.as_u128()),
             tenant: TenantId(row.tenant_id.as_u128()),
             user: UserId(row.user_id.as_u128()),
@@ -216,9 +124,9 @@ pub(super) async fn one(
     transaction: &DatabaseTransaction,
     tenant: TenantId,
     id: TicketId,
-) -> Result<Ticket, StoreError> {
+) -> Result<SupportTicket, StoreError> {
     let found = of(tenant).filter(Column::Id.eq(Uuid::from_u128(id.0))).one(transaction).await?;
-    Ticket::try_from(found.ok_or(StoreError::NotFound("ticket"))?)
+    SupportTicket::try_from(found.ok_or(StoreError::NotFound("ticket"))?)
 }
 
 /// A tenant's ticket, which is not closed.
@@ -226,7 +134,7 @@ pub(super) async fn one_open(
     transaction: &DatabaseTransaction,
     tenant: TenantId,
     id: TicketId,
-) -> Result<Ticket, StoreError> {
+) -> Result<SupportTicket, StoreError> {
     let ticket = one(transaction, tenant, id).await?;
     if ticket.status == TicketStatus::Closed { Err(IS_CLOSED) } else { Ok(ticket) }
 }
@@ -235,18 +143,18 @@ pub(super) async fn one_open(
 pub(super) async fn of_any_tenant(
     transaction: &DatabaseTransaction,
     id: TicketId,
-) -> Result<Ticket, StoreError> {
+) -> Result<SupportTicket, StoreError> {
     let found = Entity::find_by_id(Uuid::from_u128(id.0)).one(transaction).await?;
-    Ticket::try_from(found.ok_or(StoreError::NotFound("ticket"))?)
+    SupportTicket::try_from(found.ok_or(StoreError::NotFound("ticket"))?)
 }
 
 /// Gives a ticket a status, which counts as a change at `now`, and returns it as it is then.
 pub(super) async fn set_status(
     transaction: &DatabaseTransaction,
-    ticket: Ticket,
+    ticket: SupportTicket,
     status: TicketStatus,
     now: Time,
-) -> Result<Ticket, StoreError> {
+) -> Result<SupportTicket, StoreError> {
     let closed_at = match (status, ticket.closed_at) {
         (TicketStatus::Closed, None) => Some(now),
         (TicketStatus::Closed, closed_at) => closed_at,
@@ -258,7 +166,7 @@ pub(super) async fn set_status(
         .col_expr(Column::ClosedAt, Expr::value(closed_at.map(moment)))
         .filter(Column::Id.eq(Uuid::from_u128(ticket.id.0)));
     update.exec(transaction).await?;
-    Ok(Ticket { status, updated_at: now, closed_at, ..ticket })
+    Ok(SupportTicket { status, updated_at: now, closed_at, ..ticket })
 }
 
 /// Checks that a tenant may have one more ticket that is not closed.
@@ -322,7 +230,7 @@ async fn newest(
     filter: TicketFilter,
     before: Option<(Time, TicketId)>,
     limit: u64,
-) -> Result<Vec<Ticket>, StoreError> {
+) -> Result<Vec<SupportTicket>, StoreError> {
     let mut matching = Condition::all();
     if let Some(status) = filter.status {
         matching = matching.add(Column::Status.eq(status.name()));
@@ -340,7 +248,7 @@ async fn newest(
         .order_by_desc(Column::CreatedAt)
         .order_by_desc(Column::Id)
         .limit(limit.min(MAX_RETURNED));
-    newest.all(database).await?.into_iter().map(Ticket::try_from).collect()
+    newest.all(database).await?.into_iter().map(SupportTicket::try_from).collect()
 }
 
 impl Store {
@@ -353,10 +261,10 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn create_ticket(
         &self,
-        ticket: Ticket,
+        ticket: SupportTicket,
         limit_request: Option<TicketLimitRequest<'_>>,
         max_open: u32,
-    ) -> Result<Ticket, StoreError> {
+    ) -> Result<SupportTicket, StoreError> {
         self.write(async |transaction| {
             expect_room(transaction, ticket.tenant, max_open).await?;
             remove_old(transaction, ticket.tenant).await?;
@@ -398,7 +306,7 @@ impl Store {
         filter: TicketFilter,
         before: Option<(Time, TicketId)>,
         limit: u64,
-    ) -> Result<Vec<Ticket>, StoreError> {
+    ) -> Result<Vec<SupportTicket>, StoreError> {
         self.read(async |database| newest(database, of(tenant), filter, before, limit).await).await
     }
 
@@ -412,7 +320,7 @@ impl Store {
         filter: TicketFilter,
         before: Option<(Time, TicketId)>,
         limit: u64,
-    ) -> Result<Vec<Ticket>, StoreError> {
+    ) -> Result<Vec<SupportTicket>, StoreError> {
         let select = tenant.map_or_else(Entity::find, of);
         self.read(async |database| newest(database, select, filter, before, limit).await).await
     }
@@ -421,10 +329,10 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn ticket(&self, tenant: TenantId, id: TicketId) -> Result<Option<Ticket>, StoreError> {
+    pub async fn ticket(&self, tenant: TenantId, id: TicketId) -> Result<Option<SupportTicket>, StoreError> {
         self.read(async |database| {
             let found = of(tenant).filter(Column::Id.eq(Uuid::from_u128(id.0))).one(database).await?;
-            found.map(Ticket::try_from).transpose()
+            found.map(SupportTicket::try_from).transpose()
         })
         .await
     }
@@ -433,10 +341,10 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn any_ticket(&self, id: TicketId) -> Result<Option<Ticket>, StoreError> {
+    pub async fn any_ticket(&self, id: TicketId) -> Result<Option<SupportTicket>, StoreError> {
         self.read(async |database| {
             let found = Entity::find_by_id(Uuid::from_u128(id.0)).one(database).await?;
-            found.map(Ticket::try_from).transpose()
+            found.map(SupportTicket::try_from).transpose()
         })
         .await
     }
@@ -445,7 +353,10 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn tickets_of_limit_request(&self, id: LimitRequestId) -> Result<Vec<Ticket>, StoreError> {
+    pub async fn tickets_of_limit_request(
+        &self,
+        id: LimitRequestId,
+    ) -> Result<Vec<SupportTicket>, StoreError> {
         let linked = Entity::find().filter(Column::LimitRequestId.eq(Uuid::from_u128(id.0)));
         let (filter, limit) = (TicketFilter::default(), MAX_RETURNED);
         self.read(async |database| newest(database, linked, filter, None, limit).await).await
@@ -461,7 +372,7 @@ impl Store {
         tenant: TenantId,
         id: TicketId,
         now: Time,
-    ) -> Result<Ticket, StoreError> {
+    ) -> Result<SupportTicket, StoreError> {
         self.write(async |transaction| {
             let ticket = one(transaction, tenant, id).await?;
             if ticket.status == TicketStatus::Closed {
@@ -484,7 +395,7 @@ impl Store {
         id: TicketId,
         max_open: u32,
         now: Time,
-    ) -> Result<Ticket, StoreError> {
+    ) -> Result<SupportTicket, StoreError> {
         self.write(async |transaction| {
             let ticket = one(transaction, tenant, id).await?;
             if ticket.status != TicketStatus::Closed {
@@ -507,7 +418,7 @@ impl Store {
         tenant: TenantId,
         id: TicketId,
         satisfaction: &Satisfaction,
-    ) -> Result<Ticket, StoreError> {
+    ) -> Result<SupportTicket, StoreError> {
         self.write(async |transaction| {
             let ticket = one(transaction, tenant, id).await?;
             let Some(closed_at) = ticket.closed_at else {
@@ -522,7 +433,7 @@ impl Store {
                 .col_expr(Column::RatedAt, Expr::value(moment(satisfaction.rated_at)))
                 .filter(Column::Id.eq(Uuid::from_u128(id.0)));
             update.exec(transaction).await?;
-            Ok(Ticket { satisfaction: Some(satisfaction.clone()), ..ticket })
+            Ok(SupportTicket { satisfaction: Some(satisfaction.clone()), ..ticket })
         })
         .await
     }
@@ -536,7 +447,7 @@ impl Store {
         id: TicketId,
         status: TicketStatus,
         now: Time,
-    ) -> Result<Ticket, StoreError> {
+    ) -> Result<SupportTicket, StoreError> {
         self.write(async |transaction| {
             let ticket = of_any_tenant(transaction, id).await?;
             set_status(transaction, ticket, status, now).await

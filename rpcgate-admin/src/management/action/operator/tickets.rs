@@ -5,8 +5,8 @@ use crate::management::action::{text, tickets};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{
-    Ticket, TicketAttachment, TicketAttachmentId, TicketComment, TicketCommentId, TicketFilter, TicketId,
-    TicketStatus, fresh_id,
+    SupportTicket, TicketAttachment, TicketAttachmentId, TicketComment, TicketCommentId, TicketFilter,
+    TicketId, TicketStatus, fresh_id,
 };
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
@@ -33,7 +33,7 @@ pub async fn list(
     filter: TicketFilter,
     before: Option<(Time, TicketId)>,
     limit: u64,
-) -> Result<Vec<Ticket>, ActionError> {
+) -> Result<Vec<SupportTicket>, ActionError> {
     Ok(app.store.all_tickets(tenant, filter, before, limit).await?)
 }
 
@@ -41,7 +41,7 @@ pub async fn list(
 ///
 /// # Errors
 /// [`ActionError::NotFound`].
-pub async fn get(app: &AppState, id: TicketId) -> Result<Ticket, ActionError> {
+pub async fn get(app: &AppState, id: TicketId) -> Result<SupportTicket, ActionError> {
     app.store.any_ticket(id).await?.ok_or(ActionError::NotFound("ticket"))
 }
 
@@ -54,7 +54,7 @@ pub async fn update(
     actor: &Actor,
     id: TicketId,
     status: TicketStatus,
-) -> Result<Ticket, ActionError> {
+) -> Result<SupportTicket, ActionError> {
     let (before, now) = (get(app, id).await?, app.now());
     if before.status == status {
         return Ok(before);

@@ -14,7 +14,7 @@ use crate::management::payment::stripe::tests::StandIn;
 use crate::store::{
     AccessToken, AccessTokenId, AttachmentBounds, AttachmentKind, Audit, AuditSubject, Digest, Invitation,
     InvitationId, InviteOutcome, InvoiceNumber, Key, LimitRequest, LimitRequestId, NotificationId, Project,
-    RequestStatus, Role, Session, SessionId, Tenant, Ticket, TicketAttachment, TicketAttachmentId,
+    RequestStatus, Role, Session, SessionId, SupportTicket, Tenant, TicketAttachment, TicketAttachmentId,
     TicketCategory, TicketFilter, TicketId, TicketStatus, User, UserId, fresh_id,
 };
 use axum::body::Body;
@@ -696,7 +696,7 @@ async fn write_ticket(
     attachment: TicketAttachmentId,
 ) {
     let (store, now) = (&site.app.store, site.app.now());
-    let ticket = Ticket {
+    let ticket = SupportTicket {
         id,
         tenant,
         user: by,

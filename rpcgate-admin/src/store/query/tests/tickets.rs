@@ -1,13 +1,13 @@
 use super::*;
 use crate::store::{
-    AttachmentBounds, AttachmentKind, Satisfaction, Ticket, TicketAttachment, TicketAttachmentId,
+    AttachmentBounds, AttachmentKind, Satisfaction, SupportTicket, TicketAttachment, TicketAttachmentId,
     TicketCategory, TicketComment, TicketCommentId, TicketFilter, TicketId, TicketStatus,
 };
 
 const BOUNDS: AttachmentBounds = AttachmentBounds { per_ticket: 10, bytes_per_tenant: 10 << 20 };
 
-fn ticket(id: u128) -> Ticket {
-    Ticket {
+fn ticket(id: u128) -> SupportTicket {
+    SupportTicket {
         id: TicketId(id),
         tenant: TENANT,
         user: UserId(1),
@@ -47,7 +47,7 @@ fn file(id: u128, ticket: u128, bytes: u64) -> TicketAttachment {
     }
 }
 
-async fn add(store: &Store, ticket: Ticket) -> Ticket {
+async fn add(store: &Store, ticket: SupportTicket) -> SupportTicket {
     store.create_ticket(ticket, None, 50).await.unwrap()
 }
 
@@ -72,7 +72,7 @@ async fn a_ticket_is_stored_as_it_is_and_belongs_to_its_tenant() {
     assert_eq!(store.ticket_comments(OTHER, TicketId(1), None, 9).await.unwrap(), []);
     assert_eq!(store.ticket_attachments(TENANT, TicketId(1)).await.unwrap(), [file(3, 1, 1)]);
     assert_eq!(store.ticket_attachments(OTHER, TicketId(1)).await.unwrap(), []);
-    let nowhere = Ticket { tenant: TenantId(99), ..ticket(4) };
+    let nowhere = SupportTicket { tenant: TenantId(99), ..ticket(4) };
     let error = store.create_ticket(nowhere, None, 50).await.unwrap_err();
     assert_eq!(error.to_string(), "there is no such tenant");
 }
@@ -100,10 +100,10 @@ async fn closing_and_opening_set_and_clear_the_time() {
 async fn tickets_are_listed_behind_a_place_even_if_many_have_the_same_time() {
     let (_dir, store) = empty().await;
     for id in 1..=6 {
-        add(&store, Ticket { created_at: later(id as u64 / 3), ..ticket(id) }).await;
+        add(&store, SupportTicket { created_at: later(id as u64 / 3), ..ticket(id) }).await;
     }
-    add(&store, Ticket { tenant: OTHER, ..ticket(9) }).await;
-    let ids = |tickets: Vec<Ticket>| tickets.into_iter().map(|ticket| ticket.id.0).collect::<Vec<_>>();
+    add(&store, SupportTicket { tenant: OTHER, ..ticket(9) }).await;
+    let ids = |tickets: Vec<SupportTicket>| tickets.into_iter().map(|ticket| ticket.id.0).collect::<Vec<_>>();
     let list = async |before, limit| {
         ids(store.tickets(TENANT, TicketFilter::default(), before, limit).await.unwrap())
     };
