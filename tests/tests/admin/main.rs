@@ -12,5 +12,6 @@ mod pages;
 mod projects;
 mod safeguard;
 mod sessions;
+mod tickets;
 mod usage;
 mod watch;
