@@ -5,6 +5,8 @@
 use crate::TIMEOUT;
 use crate::client::{TestClient, TestReply};
 use crate::gateway::Setup;
+use rpcgate_admin::management::action::billing::closing::close_months;
+use rpcgate_admin::management::action::billing::dunning::remind;
 use rpcgate_admin::management::app_state::AppState;
 use rpcgate_admin::management::identity::challenge::solve;
 use rpcgate_admin::management::identity::password::Password;
@@ -131,6 +133,15 @@ impl TestService {
         assert_eq!(confirmed.status, 204, "{confirmed:?}");
         owner.log_in(email).await;
         owner
+    }
+
+    /// Bills the tenants, as the janitor does from time to time.
+    ///
+    /// # Panics
+    /// When that fails.
+    pub async fn bill(&self) {
+        close_months(&self.app).await.unwrap();
+        remind(&self.app).await.unwrap();
     }
 
     /// The mails to an address, the oldest first.

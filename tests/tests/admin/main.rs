@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 
 mod accounts;
+mod billing;
 mod keys;
 mod members;
 mod notifications;
