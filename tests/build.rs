@@ -3,9 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
+/// Where Debian's package has the mail server.
+const AIOSMTPD: &str = "/usr/lib/python3/dist-packages/aiosmtpd";
+
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(have_postgres)");
     println!("cargo::rustc-check-cfg=cfg(have_redis)");
+    println!("cargo::rustc-check-cfg=cfg(have_aiosmtpd)");
+    println!("cargo::rerun-if-changed={AIOSMTPD}");
     println!("cargo::rerun-if-env-changed=RPCGATE_REQUIRE_SERVICES");
     println!("cargo::rerun-if-env-changed=PATH");
     println!("cargo::rerun-if-changed=build.rs");
@@ -15,6 +20,9 @@ fn main() {
     }
     if is_required || has_redis() {
         println!("cargo::rustc-cfg=have_redis");
+    }
+    if is_required || Path::new(AIOSMTPD).is_dir() {
+        println!("cargo::rustc-cfg=have_aiosmtpd");
     }
 }
 

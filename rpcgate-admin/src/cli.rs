@@ -56,7 +56,7 @@ pub enum Service {
     Dispatcher,
     /// Watches chains for events
     Watcher,
-    /// Removes expired rows
+    /// Sends mails, and removes expired rows
     Janitor,
 }
 

@@ -118,7 +118,9 @@ class Owner(Visitor):
     async def settle(self, email):
         """Registers, confirms the address by the mailed link, and logs in. Returns the id of a project."""
         await self.register(email)
-        mail = max((self.admin.folder / "outbox").iterdir()).read_text()
+        while not (mails := list((self.admin.folder / "outbox").glob("*.eml"))):
+            await asyncio.sleep(0.05)  # it is sent after the answer
+        mail = max(mails).read_text()
         token = mail.split("?token=", 1)[1].split()[0]
         await self.post("confirm", {"token": token})
         _, _, answer = await self.login(email, PASSWORD)

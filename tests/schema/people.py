@@ -69,7 +69,7 @@ class Site:
                 for path in sorted(set(self.outbox.glob("*.eml")) - self.read):
                     self.read.add(path)
                     mail = email.message_from_bytes(path.read_bytes(), policy=email.policy.default)
-                    token = re.search(r"[?&]token=([\w.~-]+)", mail.get_content())
+                    token = re.search(r"[?&]token=([\w.~-]+)", mail.get_body(("plain",)).get_content())
                     if token:
                         self.mails[str(mail["to"])] = token[1]
                 if token := self.mails.pop(to, None):

@@ -129,7 +129,7 @@ impl TestService {
         let mut owner = self.anonymous();
         owner.register(email).await;
         let confirmed =
-            owner.ask("POST", "/auth/confirm", Some(&json!({ "token": self.mailed(email) }))).await;
+            owner.ask("POST", "/auth/confirm", Some(&json!({ "token": self.mailed(email).await }))).await;
         assert_eq!(confirmed.status, 204, "{confirmed:?}");
         owner.log_in(email).await;
         owner
@@ -144,11 +144,30 @@ impl TestService {
         remind(&self.app).await.unwrap();
     }
 
-    /// The mails to an address, the oldest first.
+    /// The number of mails that wait to be sent.
     ///
     /// # Panics
-    /// When the outbox cannot be read.
-    pub fn mails(&self, email: &str) -> Vec<String> {
+    /// When the database cannot be read.
+    pub async fn waiting_mails(&self) -> u64 {
+        self.app.store.waiting_mails().await.unwrap()
+    }
+
+    /// The number of mails with this outcome, a value of the metric's label.
+    pub fn mails_counted(&self, outcome: &'static str) -> u64 {
+        self.app.mails.counts().of(outcome)
+    }
+
+    /// The mails to an address, the oldest first, once none waits to be sent.
+    ///
+    /// # Panics
+    /// When the outbox cannot be read, or mails cannot be sent.
+    pub async fn mails(&self, email: &str) -> Vec<String> {
+        let sent = async {
+            while self.waiting_mails().await > 0 {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        };
+        timeout(TIMEOUT, sent).await.unwrap();
         let folder = self.folder.path().join("outbox");
         let mut files: Vec<PathBuf> =
             fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
@@ -161,8 +180,8 @@ impl TestService {
     ///
     /// # Panics
     /// If the mail does not exist, or has no link to this service.
-    pub fn mailed(&self, email: &str) -> String {
-        let mails = self.mails(email);
+    pub async fn mailed(&self, email: &str) -> String {
+        let mails = self.mails(email).await;
         let mail = mails.last().unwrap();
         let link = mail.lines().find(|line| line.contains("?token="));
         let Some(link) = link else { panic!("no link in {mail}") };

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a certificate of the tests that cannot be made fails its test")]
 
 use crate::gateway::Setup;
+use std::path::PathBuf;
 use tempfile::TempDir;
 
 /// A certificate of `localhost`, signed by itself, with its private key in files.
@@ -29,6 +30,11 @@ impl TestCertificate {
         std::fs::write(files.path().join("cert.pem"), &pem).unwrap();
         std::fs::write(files.path().join("key.pem"), private.serialize_pem()).unwrap();
         TestCertificate { pem, files }
+    }
+
+    /// The files of the certificate and its key.
+    pub fn files(&self) -> [PathBuf; 2] {
+        ["cert.pem", "key.pem"].map(|name| self.files.path().join(name))
     }
 
     /// Serves TLS with it, at the address for gRPC as well.

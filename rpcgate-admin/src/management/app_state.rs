@@ -48,7 +48,7 @@ pub struct AppState {
     pub verifier: Option<HostedVerifier>,
     /// The limits on requests.
     pub limits: Arc<RequestLimits>,
-    /// Sends mails.
+    /// The mails that wait to be sent.
     pub mails: MailQueue,
     /// The payment provider, if one is configured.
     pub payments: Option<Arc<dyn PaymentProvider>>,
@@ -134,7 +134,8 @@ impl AppState {
             Arc::new(RequestLimits::new(per_minute, &clock))
         };
         let app = configured.into_app_state(store, usage, clock, config, self.passwords.clone(), limits);
-        Ok(AppState { requests: self.requests.clone(), uploads: self.uploads.clone(), ..app })
+        let mails = app.mails.clone().in_place_of(&self.mails);
+        Ok(AppState { requests: self.requests.clone(), uploads: self.uploads.clone(), mails, ..app })
     }
 
     /// Counts a log-in, a registration or the like of a client: first in this process, which is cheap, then over all
@@ -202,7 +203,7 @@ impl Configured {
             challenges: Challenges::new(secret, admin.challenge.difficulty),
             verifier,
             mailer: match &admin.mail.smtp {
-                Some(url) => Mailer::smtp(url.expose(), &admin.mail.from)?,
+                Some(url) => Mailer::smtp(url.expose(), admin.mail.smtp_ca.as_deref(), &admin.mail.from)?,
                 None => Mailer::outbox(&admin.mail.outbox, &admin.mail.from)?,
             },
             payments: stripe.map(|stripe| Arc::new(stripe) as Arc<dyn PaymentProvider>),
@@ -220,7 +221,7 @@ impl Configured {
         limits: Arc<RequestLimits>,
     ) -> AppState {
         let Configured { tokens, page_tokens, sealing, challenges, verifier, mailer, payments, forge } = self;
-        let mails = MailQueue::new(mailer, clock.clone());
+        let mails = MailQueue::new(mailer, sealing.clone(), store.clone());
         let proxies = TrustedProxies::new(&config.gateway.trusted_proxies);
         let scanner = scanner(&config.admin.tickets);
         let settings = Settings::new(config);

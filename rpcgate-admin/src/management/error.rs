@@ -320,6 +320,7 @@ impl From<TooOften> for ActionError {
 impl From<MailError> for ActionError {
     fn from(error: MailError) -> Self {
         match error {
+            MailError::Store(error) => error.into(),
             MailError::Unavailable(_) | MailError::Outbox { .. } => {
                 ActionError::Unavailable(error.to_string())
             }

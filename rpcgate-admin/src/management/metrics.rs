@@ -1,6 +1,7 @@
-//! The Prometheus metrics at `telemetry.listen`: requests by route, and whether the database answers. Names and
+//! The Prometheus metrics at `telemetry.listen`: requests by route, mails, and whether the database answers. Names and
 //! labels are listed in `docs/operations.md`.
 
+use crate::management::app_state::AppState;
 use crate::store::Store;
 use axum::Router;
 use axum::extract::State;
@@ -61,27 +62,34 @@ impl Requests {
 struct Page {
     registry: Registry,
     database: Gauge,
+    waiting_mails: Gauge,
     store: Store,
 }
 
-/// The metrics endpoint, at `/metrics`: the counters of `requests`, and whether `store` answers.
-pub(crate) fn router(requests: &Requests, store: Store) -> Router {
+/// The metrics endpoint, at `/metrics`: the counters of requests and mails, and whether the database answers.
+pub(crate) fn router(app: &AppState) -> Router {
     let mut registry = Registry::with_prefix("rpcgate_admin");
     let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("build", "What is running", build);
-    let Requests { answered, took } = requests;
+    let Requests { answered, took } = &app.requests;
     registry.register("requests", "Requests by route, method and status", answered.clone());
     let help = "Time from a request's head to its answer's";
     registry.register_with_unit("request_duration", help, Unit::Seconds, took.clone());
     let database = Gauge::default();
     registry.register("database_up", "Whether the management database answers", database.clone());
-    let page = Arc::new(Page { registry, database, store });
+    registry.register("mails", "Mails by outcome of a try", app.mails.counts().family());
+    let waiting_mails = Gauge::default();
+    registry.register("waiting_mails", "Mails that wait to be sent", waiting_mails.clone());
+    let page = Arc::new(Page { registry, database, waiting_mails, store: app.store.clone() });
     Router::new().route("/metrics", get(show)).with_state(page)
 }
 
 async fn show(State(page): State<Arc<Page>>) -> Response {
     let answer = tokio::time::timeout(DEADLINE, page.store.newest_change()).await;
     page.database.set(i64::from(matches!(answer, Ok(Ok(_)))));
+    if let Ok(Ok(waiting)) = tokio::time::timeout(DEADLINE, page.store.waiting_mails()).await {
+        page.waiting_mails.set(i64::try_from(waiting).unwrap_or(i64::MAX));
+    }
     let mut text = String::new();
     match text::encode(&mut text, &page.registry) {
         Ok(()) => ([(CONTENT_TYPE, OPEN_METRICS)], text).into_response(),
@@ -120,8 +128,7 @@ mod tests {
             ask(&served, "GET", &format!("/no/such/path/{n}")).await;
             ask(&served, &format!("VERB{n}"), "/healthz").await;
         }
-        let (status, text) =
-            ask(&router(&site.app.requests, site.app.store.clone()), "GET", "/metrics").await;
+        let (status, text) = ask(&router(&site.app), "GET", "/metrics").await;
         assert_eq!(status, StatusCode::OK);
         let lines: Vec<_> =
             text.lines().filter(|line| line.starts_with("rpcgate_admin_requests_total")).collect();
@@ -144,7 +151,7 @@ mod tests {
         site.app.requests.count(Some("/a"), &Method::GET, StatusCode::OK, Duration::from_millis(3));
         let again = Arc::new(site.app.reload(site.app.settings.config.clone()).unwrap());
         again.store.close().await;
-        let (_, text) = ask(&router(&again.requests, again.store.clone()), "GET", "/metrics").await;
+        let (_, text) = ask(&router(&again), "GET", "/metrics").await;
         assert!(text.contains("rpcgate_admin_database_up 0\n"), "{text}");
         assert!(text.contains("{route=\"/a\",method=\"GET\",status=\"200\"} 1\n"), "{text}");
         let bucket =

@@ -5,8 +5,8 @@ use crate::management::action::invitations::MAIL_PATH;
 use crate::management::action::resets::RESET_PATH;
 use crate::management::api::{
     access_tokens, accounts, audit, billing, chains, checkouts, emails, health, invitations, invoices, keys,
-    limit_requests, me, members, notifications, operator, plans, projects, quotas, resets, roles, sessions,
-    tenants, ticket_attachments, ticket_comments, tickets, usage,
+    limit_requests, me, members, notification_preferences, notifications, operator, plans, projects, quotas,
+    resets, roles, sessions, tenants, ticket_attachments, ticket_comments, tickets, usage,
 };
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -75,6 +75,10 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
         .routes(guard.member(Permission::RequestLimits, routes!(limit_requests::create)))
         .routes(guard.member(Permission::Read, routes!(notifications::list)))
         .routes(guard.member(Permission::Read, routes!(notifications::read)))
+        .routes(guard.member(
+            Permission::Read,
+            routes!(notification_preferences::list, notification_preferences::update),
+        ))
         // support
         .routes(guard.member(Permission::Read, routes!(tickets::list)))
         .routes(guard.member(Permission::ManageTickets, routes!(tickets::create)))

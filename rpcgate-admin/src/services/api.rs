@@ -51,13 +51,7 @@ impl Api {
     /// # Errors
     /// The system's error for the address.
     pub fn metrics(app: &Arc<AppState>, listen: SocketAddr) -> io::Result<Self> {
-        Api::of(
-            metrics::router(&app.requests, app.store.clone()),
-            listen,
-            SCRAPERS,
-            CancellationToken::new(),
-            Duration::ZERO,
-        )
+        Api::of(metrics::router(app), listen, SCRAPERS, CancellationToken::new(), Duration::ZERO)
     }
 
     fn within(app: &Arc<AppState>, listen: SocketAddr, connections: usize) -> io::Result<Self> {

@@ -1,7 +1,8 @@
-//! The service for the work that no request waits for: it bills tenants, and removes expired rows from the management
-//! database.
+//! The service for the work that no request waits for: it sends mails, bills tenants, and removes expired rows from the
+//! management database.
 
 use super::biller::Biller;
+use super::mail_sender::MailSender;
 use crate::management::app_state::AppState;
 use crate::store::Store;
 use rpcgate_core::backend::BoxFuture;
@@ -14,12 +15,13 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 /// The pause between two sweeps.
 const INTERVAL: Duration = Duration::from_secs(300);
 
-/// The running janitor. Dropping it stops it after its current sweep.
+/// The running janitor. Dropping it stops it after its current work.
 #[derive(Debug)]
 pub struct Janitor {
     leave: DropGuard,
     work: JoinHandle<()>,
     biller: Biller,
+    mails: MailSender,
 }
 
 impl Janitor {
@@ -31,12 +33,14 @@ impl Janitor {
     fn every(interval: Duration, app: &Arc<AppState>) -> Self {
         let leave = CancellationToken::new();
         let work = tokio::spawn(work(interval, app.store.clone(), app.clock.clone(), leave.clone()));
-        Janitor { leave: leave.drop_guard(), work, biller: Biller::start(app) }
+        let (biller, mails) = (Biller::start(app), MailSender::start(app));
+        Janitor { leave: leave.drop_guard(), work, biller, mails }
     }
 
     /// Works as `app` is configured from now on, on the same databases.
     pub fn serve(&self, app: &Arc<AppState>) {
         self.biller.serve(app);
+        self.mails.serve(app);
     }
 
     /// Stops after the current work.
@@ -44,6 +48,7 @@ impl Janitor {
         Box::pin(async move {
             drop(self.leave);
             self.biller.stop().await;
+            self.mails.stop().await;
             let _ = self.work.await;
         })
     }

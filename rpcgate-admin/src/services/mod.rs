@@ -4,3 +4,4 @@ pub mod api;
 mod biller;
 mod connection;
 pub mod janitor;
+mod mail_sender;

@@ -28,15 +28,17 @@ mod usage;
 pub use database_location::{check_url, url_of};
 pub use error::StoreError;
 pub use query::{
-    ANSWER_KEPT, ATTEMPTS, AccessToken, AccessTokenId, Account, AccountFilter, AttachmentBounds,
-    AttachmentKind, Attempt, AttemptKind, AttemptTicket, Audit, AuditFilter, AuditSubject, Digest,
-    EmailChange, EmailChangeOutcome, EmailChanged, Expected, GatewayReport, Invitation, InvitationAcceptance,
-    InvitationId, InviteOutcome, Key, KeyedRequest, LOCK, LimitRequest, LimitRequestId, MemberChange,
-    MemberChangeOutcome, NodeState, Notification, NotificationId, Project, ProjectChange, Purpose,
-    Registered, Registration, RequestStatus, Role, Rotation, Run, RunOutcome, Satisfaction, Session,
-    SessionId, SessionLifetimes, Spent, StoredKey, SupportTicket, Swept, Tenant, TenantChange,
-    TicketAttachment, TicketAttachmentId, TicketCategory, TicketComment, TicketCommentId, TicketFilter,
-    TicketId, TicketLimitRequest, TicketStatus, UnknownName, User, UserId, Verdict, Version, Versioned,
+    ANSWER_KEPT, ATTEMPTS, AccessToken, AccessTokenId, Account, AccountFilter, AccountNotice,
+    AttachmentBounds, AttachmentKind, Attempt, AttemptKind, AttemptTicket, Audit, AuditFilter, AuditSubject,
+    ClaimedMail, ClaimedMails, DeviceFamiliarity, Digest, EmailChange, EmailChangeOutcome, EmailChanged,
+    Expected, GatewayReport, Invitation, InvitationAcceptance, InvitationId, InviteOutcome, Key,
+    KeyedRequest, LOCK, LimitRequest, LimitRequestId, MailRoom, MemberChange, MemberChangeOutcome, NodeState,
+    Notification, NotificationId, NotificationKind, NotificationPreference, OutgoingMail, Project,
+    ProjectChange, Purpose, Registered, Registration, RequestStatus, Role, Rotation, Run, RunOutcome,
+    Satisfaction, Session, SessionId, SessionLifetimes, Spent, StoredKey, SupportTicket, Swept, Tenant,
+    TenantChange, TicketAttachment, TicketAttachmentId, TicketCategory, TicketComment, TicketCommentId,
+    TicketFilter, TicketId, TicketLimitRequest, TicketStatus, UnknownName, User, UserId, Verdict, Version,
+    Versioned,
 };
 pub use query::{
     Checkout, CheckoutId, CheckoutOutcome, CheckoutSubject, CreditNote, CreditNoteNumber, Invoice,

@@ -107,13 +107,15 @@ pub struct MailSettings {
     pub from: String,
     /// The SMTP server; none by default.
     pub smtp: Option<Url>,
+    /// A PEM file with authorities that may sign the server's certificate, beside the public ones.
+    pub smtp_ca: Option<PathBuf>,
     /// The folder in which mails are written as `.eml` files if there is no server.
     pub outbox: PathBuf,
 }
 
 impl Default for MailSettings {
     fn default() -> Self {
-        MailSettings { from: "rpcgate@localhost".into(), smtp: None, outbox: "outbox".into() }
+        MailSettings { from: "rpcgate@localhost".into(), smtp: None, smtp_ca: None, outbox: "outbox".into() }
     }
 }
 
@@ -121,6 +123,7 @@ impl Table for MailSettings {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.value("from", &mut self.from);
         f.url("smtp", &mut self.smtp, &["smtp", "smtps"]);
+        f.value("smtp_ca", &mut self.smtp_ca);
         f.value("outbox", &mut self.outbox);
         if !self.from.contains('@') || self.from.contains(['\r', '\n']) {
             f.wrong(&["from"], |key| Problem::Invalid { key, why: "must be a mail address".into() });

@@ -65,6 +65,7 @@ const CHANGED: &[(&str, &str)] = &[
     ("admin.jwt.session_ttl", "11d"),
     ("admin.mail.from", "b@example.com"),
     ("admin.mail.smtp", "smtp://b.example.com"),
+    ("admin.mail.smtp_ca", "b"),
     ("admin.mail.outbox", "b"),
     ("admin.challenge.difficulty", "50000"),
     ("admin.challenge.site_key", "b"),

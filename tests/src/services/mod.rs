@@ -2,3 +2,4 @@
 
 pub mod postgres;
 pub mod redis;
+pub mod smtp;

@@ -32,8 +32,8 @@ async fn from_registering_to_a_revoked_key() {
     assert_eq!(early.status, 403, "{early:?}");
     assert_eq!(ada.shown(&keys).await, json!([]));
 
-    let token = service.mailed(EMAIL);
-    assert_eq!(service.mails(EMAIL).len(), 1);
+    let token = service.mailed(EMAIL).await;
+    assert_eq!(service.mails(EMAIL).await.len(), 1);
     let confirm =
         async || service.anonymous().ask("POST", "/auth/confirm", Some(&json!({ "token": token }))).await;
     assert_eq!(confirm().await.status, 204);

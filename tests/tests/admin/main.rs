@@ -6,6 +6,7 @@
 mod accounts;
 mod billing;
 mod keys;
+mod mails;
 mod members;
 mod notifications;
 mod operator;

@@ -22,7 +22,7 @@ async fn an_invited_member_has_the_permissions_of_the_role_until_removed() {
 
     let invitations = format!("/tenants/{tenant}/invitations");
     let made = ada.made(&invitations, &json!({ "email": EVE, "role": "viewer" })).await;
-    let token = service.mailed(EVE);
+    let token = service.mailed(EVE).await;
     assert!(!made.to_string().contains(&token), "the token is in the mail alone");
     let form = json!({ "token": token, "name": "Eve", "password": PASSWORD });
     let mut eve = service.anonymous();

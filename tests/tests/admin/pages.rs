@@ -44,10 +44,10 @@ async fn come_in(service: &TestService, reader: &Reader) {
     reader.press("form[action=register] button").await;
     reader.reads("Look into your mail").await;
 
-    let token = service.mailed(EMAIL);
+    let token = service.mailed(EMAIL).await;
     reader.open(&format!("/confirm?token={token}")).await;
     reader.reads("Confirm your address").await;
-    assert!(service.mails(EMAIL)[0].contains(&format!("/confirm?token={token}")));
+    assert!(service.mails(EMAIL).await[0].contains(&format!("/confirm?token={token}")));
     reader.write("password", PASSWORD).await;
     reader.press("form[action=confirm] button").await;
     reader.reads("Your address is confirmed").await;

@@ -71,12 +71,14 @@ async fn a_journal_that_two_gateways_replay_at_once_is_billed_once() {
     }
 }
 
-/// The newest token that was mailed.
-fn mailed(site: &Site) -> String {
-    let mut files: Vec<_> =
-        fs::read_dir(site.path().join("outbox")).unwrap().map(|file| file.unwrap().path()).collect();
-    files.sort();
-    let mail = fs::read_to_string(files.pop().unwrap()).unwrap();
+/// The token of the one mail, once it is sent.
+async fn mailed(site: &Site) -> String {
+    let file = || {
+        let files = fs::read_dir(site.path().join("outbox")).unwrap().map(|file| file.unwrap().path());
+        files.into_iter().find(|file| file.extension().is_some_and(|ending| ending == "eml"))
+    };
+    until("a mail comes", || file().is_some()).await;
+    let mail = fs::read_to_string(file().unwrap()).unwrap();
     let link = mail.lines().find(|line| line.contains("?token=")).unwrap();
     link.split_once("?token=").unwrap().1.trim().to_owned()
 }
@@ -100,7 +102,7 @@ async fn a_killed_management_side_has_kept_every_acknowledged_change() {
     let mut admin = office.manage().await;
     let mut owner = ApiUser::at(admin.addr());
     owner.register("ada@example.com").await;
-    let confirmed = owner.ask("POST", "/auth/confirm", Some(&json!({ "token": mailed(office) }))).await;
+    let confirmed = owner.ask("POST", "/auth/confirm", Some(&json!({ "token": mailed(office).await }))).await;
     assert_eq!(confirmed.status, 204, "{confirmed:?}");
     owner.log_in("ada@example.com").await;
     let project = owner.project("wallet").await;

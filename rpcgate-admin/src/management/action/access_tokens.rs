@@ -4,11 +4,12 @@
 //! who is logged in can make one, so that a stolen token cannot make others that outlive it.
 
 use super::actor::Actor;
-use super::text;
+use super::{security, text};
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
 use crate::management::identity::refresh::{Opaque, OpaqueKind};
 use crate::management::identity::token_scope::TokenScope;
+use crate::management::mail::SecurityEvent;
 use crate::store::{AccessToken, AccessTokenId, Digest, fresh_id};
 use rpcgate_core::clock::Time;
 use std::time::Duration;
@@ -77,6 +78,8 @@ pub async fn create(
     let event = ("access_token.created", id, format!("{}: {granted}", token.name));
     let store = actor.audited_store(&app.store, user.tenant, event, now);
     store.create_access_token(&token, &Digest(text.hash().0)).await?;
+    let created = SecurityEvent::AccessTokenCreated { name: &token.name };
+    security::tell(app, user, created, actor.address).await;
     Ok((token, text))
 }
 

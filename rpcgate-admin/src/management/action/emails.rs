@@ -3,16 +3,16 @@
 //! A request does not reveal which addresses have an account: a taken address gets a mail as well, which says that it
 //! is taken.
 
-use super::audit;
 use super::me::check_password;
 use super::sessions::limit_attempts;
+use super::{audit, security};
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
 use crate::management::extract::Client;
 use crate::management::identity::password::Typed;
 use crate::management::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
-use crate::management::mail::{self, Address, Mail};
+use crate::management::mail::{self, Address, Mail, SecurityEvent};
 use crate::store::{AttemptKind, Audit, Digest, EmailChange, EmailChangeOutcome, Purpose};
 use std::sync::Arc;
 use std::time::Duration;
@@ -110,5 +110,8 @@ pub(super) async fn apply_change(
     };
     let changed = app.store.change_email(&hash, &entry, now).await?.ok_or(ActionError::BAD_TOKEN)?;
     let notice = Mail::email_changed(stored(&changed.before)?, &stored(&changed.user.email)?);
-    app.mails.send(&notice, now).await.map_err(ActionError::from)
+    app.mails.send(&notice, now).await?;
+    let event = SecurityEvent::EmailChanged { before: &changed.before };
+    security::tell(app, &changed.user, event, client.address).await;
+    Ok(())
 }

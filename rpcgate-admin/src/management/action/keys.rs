@@ -1,9 +1,10 @@
 //! API keys of the caller's tenant.
 
 use super::actor::Actor;
-use super::{projects, text};
+use super::{projects, security, text};
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
+use crate::management::mail::SecurityEvent;
 use crate::store::{Key, fresh_id};
 use rpcgate_core::caller::{KeyId, ProjectId, Scope};
 use rpcgate_core::clock::Time;
@@ -56,6 +57,8 @@ pub async fn create(
     };
     let event = ("key.created", key.id, &key.prefix);
     actor.audited_store(&app.store, Some(project.tenant), event, now).create_key(&key, now).await?;
+    let created = SecurityEvent::KeyCreated { prefix: &key.prefix };
+    security::tell(app, &actor.user, created, actor.address).await;
     Ok((key, text))
 }
 
@@ -97,5 +100,8 @@ pub async fn revoke(app: &AppState, actor: &Actor, id: KeyId) -> Result<(), Acti
         return Ok(());
     }
     let store = actor.audited_store(&app.store, Some(tenant), ("key.revoked", id, &key.prefix), now);
-    Ok(store.revoke_key(tenant, id, now).await?)
+    store.revoke_key(tenant, id, now).await?;
+    let revoked = SecurityEvent::KeyRevoked { prefix: &key.prefix };
+    security::tell(app, &actor.user, revoked, actor.address).await;
+    Ok(())
 }

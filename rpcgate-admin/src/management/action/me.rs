@@ -1,12 +1,13 @@
 //! Changes to the user's own account.
 
 use super::sessions::{begin_password_attempt, limit_attempts, verify};
-use super::{audit, text};
+use super::{audit, security, text};
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
 use crate::management::extract::Client;
 use crate::management::identity::password::Typed;
+use crate::management::mail::SecurityEvent;
 use crate::store::{AttemptKind, User};
 use rpcgate_core::clock::Time;
 
@@ -76,9 +77,9 @@ pub async fn change_password(
     let verified = check_password(app, session, current, client, now).await?;
     let new = app.passwords.hash(new).await?;
     let entry = audit::entry(session, client, "password.changed", user.id.to_string(), now);
-    if app.store.change_password(user.id, verified, &new, Some(session.id), &entry).await? {
-        Ok(())
-    } else {
-        Err(ActionError::Conflict("the password has been changed meanwhile"))
+    if !app.store.change_password(user.id, verified, &new, Some(session.id), &entry).await? {
+        return Err(ActionError::Conflict("the password has been changed meanwhile"));
     }
+    security::tell(app, user, SecurityEvent::PasswordChanged, client.address).await;
+    Ok(())
 }

@@ -1,10 +1,12 @@
 //! The members of the caller's tenant and their roles.
 
 use super::actor::Actor;
+use super::security;
 use super::tenants::own_tenant;
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
 use crate::management::identity::role::Permission;
+use crate::management::mail::SecurityEvent;
 use crate::store::{MemberChange, MemberChangeOutcome, Role, User, UserId, Versioned};
 use rpcgate_core::caller::TenantId;
 
@@ -65,7 +67,14 @@ pub async fn set_role(
         may_change(by, Some(before), Some(role)) && actor.covers(needed(Some(before), Some(role)))
     };
     let store = actor.expecting(&actor.store(&app.store), Versioned::Member(tenant, id));
-    done(store.change_member(&change, permits, &grantable, &entry).await?)
+    match store.change_member(&change, permits, &grantable, &entry).await? {
+        MemberChangeOutcome::Done(user) => {
+            let changed = SecurityEvent::RoleChanged { role: role.as_str() };
+            security::tell(app, &user, changed, actor.address).await;
+            Ok(user)
+        }
+        other => unchanged(other),
+    }
 }
 
 /// Removes a member, or lets the caller leave: the account is deleted with its sessions and the invitations that it
@@ -81,12 +90,18 @@ pub async fn remove(app: &AppState, actor: &Actor, tenant: TenantId, id: UserId)
     let entry = actor.entry(Some(tenant), ("member.removed", id, member.email), app.now());
     let permits = |role, before| id == by || may_change(role, Some(before), None);
     let store = actor.expecting(&actor.store(&app.store), Versioned::Member(tenant, id));
-    done(store.change_member(&change, permits, &[], &entry).await?).map(drop)
+    match store.change_member(&change, permits, &[], &entry).await? {
+        MemberChangeOutcome::Done(user) => {
+            security::tell(app, &user, SecurityEvent::MemberRemoved, actor.address).await;
+            Ok(())
+        }
+        other => unchanged(other).map(drop),
+    }
 }
 
-fn done(changed: MemberChangeOutcome) -> Result<User, ActionError> {
-    match changed {
-        MemberChangeOutcome::Done(user) => Ok(user),
+fn unchanged(outcome: MemberChangeOutcome) -> Result<User, ActionError> {
+    match outcome {
+        MemberChangeOutcome::Done(user) | MemberChangeOutcome::Unchanged(user) => Ok(user),
         MemberChangeOutcome::Refused => Err(REFUSED),
         MemberChangeOutcome::LastOwner => Err(LAST_OWNER),
     }

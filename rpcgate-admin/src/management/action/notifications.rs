@@ -1,48 +1,172 @@
-//! Notifications as the members of a tenant see them. Each user has read marks of its own.
+//! Notifications as the members of a tenant see them. Each user has read marks and preferences of its own.
 
 use super::actor::Actor;
+use super::notification_preferences::{default_preference, is_for};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Notification, NotificationId};
+use crate::management::mail::{self, Mail};
+use crate::store::{AccountNotice, Notification, NotificationId, NotificationKind, fresh_id};
+use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
+use std::cmp::Reverse;
+use std::time::Duration;
+
+/// Notifications that are listed at most.
+const MAX_LISTED: usize = 1_000;
+
+/// A notification that is older than this is not mailed any more.
+const MAILED_WITHIN: Duration = Duration::from_secs(86_400);
 
 /// A notification with the read mark of the requesting user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UserNotification {
-    /// The notification.
-    pub notification: Notification,
+    /// Its identifier.
+    pub id: NotificationId,
+    /// The tenant.
+    pub tenant: TenantId,
+    /// Its kind.
+    pub kind: NotificationKind,
+    /// Its text, for people.
+    pub text: String,
+    /// The beginning of the UTC day or minute that it is about, or when it was raised.
+    pub since: Time,
+    /// When it was raised.
+    pub at: Time,
+    /// Requests of the day, or calls refused in the minute, if it is about usage.
+    pub counted: Option<u64>,
+    /// Requests that the plan allows all keys of the tenant in the day, if it is about them.
+    pub allowed: Option<u64>,
     /// When it was read.
     pub read_at: Option<Time>,
 }
 
-/// The notifications of the tenant, the newest first: the last 1,000.
+impl From<Notification> for UserNotification {
+    fn from(one: Notification) -> Self {
+        UserNotification {
+            id: one.id,
+            tenant: one.tenant,
+            kind: one.notice.into(),
+            text: one.text(),
+            since: one.since,
+            at: one.at,
+            counted: Some(one.counted),
+            allowed: one.allowed,
+            read_at: None,
+        }
+    }
+}
+
+impl From<AccountNotice> for UserNotification {
+    fn from(one: AccountNotice) -> Self {
+        UserNotification {
+            id: one.id,
+            tenant: one.tenant,
+            kind: one.kind,
+            text: one.text,
+            since: one.at,
+            at: one.at,
+            counted: None,
+            allowed: None,
+            read_at: None,
+        }
+    }
+}
+
+/// The notifications of the tenant and of the user that the user wants to see, the newest first: the last 1,000.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
 pub async fn list(app: &AppState, actor: &Actor) -> Result<Vec<UserNotification>, ActionError> {
-    let all = app.usage.notifications(actor.tenant()?).await?;
+    let (tenant, user) = (actor.tenant()?, &actor.user);
+    let about_usage = app.usage.notifications(tenant).await?.into_iter().map(UserNotification::from);
+    let notices = app.store.notices(tenant, user.id).await?.into_iter().map(UserNotification::from);
+    let mut all: Vec<_> = about_usage.chain(notices).collect();
     if all.is_empty() {
-        return Ok(Vec::new());
+        return Ok(all);
     }
-    let read = app.store.read_notifications(actor.user.id).await?;
-    let with_mark = |notification: Notification| UserNotification {
-        read_at: read.get(&notification.id).copied(),
-        notification,
-    };
-    Ok(all.into_iter().map(with_mark).collect())
+    let chosen = app.store.notification_preferences(user.id).await?;
+    let is_shown = |kind| chosen.get(&kind).is_none_or(|preference| preference.shown);
+    all.retain(|one| is_for(one.kind, user.role) && is_shown(one.kind));
+    // Stable: those of one moment stay in the order in which they were read.
+    all.sort_by_key(|one| Reverse(one.at));
+    all.truncate(MAX_LISTED);
+    let read = app.store.read_notifications(user.id).await?;
+    for one in &mut all {
+        one.read_at = read.get(&one.id).copied();
+    }
+    Ok(all)
 }
 
 /// Marks a notification as read by the user. Marking it again keeps the first time.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] if the notification is not the tenant's, [`ActionError::Unavailable`].
+/// [`ActionError::NotFound`] if the notification is not the tenant's or is for others, [`ActionError::Unavailable`].
 pub async fn read(
     app: &AppState,
     actor: &Actor,
     id: NotificationId,
 ) -> Result<UserNotification, ActionError> {
-    let found = app.usage.notification(actor.tenant()?, id).await?;
+    let (tenant, user) = (actor.tenant()?, &actor.user);
+    let found = match app.usage.notification(tenant, id).await? {
+        Some(found) => Some(found.into()),
+        None => app.store.notice(tenant, user.id, id).await?.map(UserNotification::from),
+    };
+    let found = found.filter(|one| is_for(one.kind, user.role));
     let notification = found.ok_or(ActionError::NotFound("notification"))?;
-    let read_at = app.store.read_notification(actor.user.id, id, app.now()).await?;
-    Ok(UserNotification { notification, read_at: Some(read_at) })
+    let read_at = app.store.read_notification(user.id, id, app.now()).await?;
+    Ok(UserNotification { read_at: Some(read_at), ..notification })
+}
+
+/// Raises a notification for the members of a tenant, and mails it to those who want that.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for a tenant that does not exist, [`ActionError::Unavailable`].
+pub async fn raise(
+    app: &AppState,
+    tenant: TenantId,
+    kind: NotificationKind,
+    text: impl Into<String>,
+) -> Result<(), ActionError> {
+    let now = app.now();
+    let id = NotificationId(fresh_id(now));
+    let notice = AccountNotice { id, tenant, user: None, kind, text: text.into(), at: now };
+    app.store.put_notice(&notice).await?;
+    mail_members(app, &notice.into()).await
+}
+
+/// Mails the notifications about usage that were raised since, and returns whether there were any. They are raised by
+/// gateways, which send no mails.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn mail_new(app: &AppState) -> Result<bool, ActionError> {
+    let new = app.usage.unmailed_notifications().await?;
+    if new.is_empty() {
+        return Ok(false);
+    }
+    let (ids, now): (Vec<_>, _) = (new.iter().map(|one| one.id).collect(), app.now());
+    for one in new {
+        if one.at.plus(MAILED_WITHIN) > now {
+            mail_members(app, &one.into()).await?;
+        }
+    }
+    app.usage.mark_mailed(&ids, now).await?;
+    Ok(true)
+}
+
+/// Mails a notification once to the members who want mails of its kind.
+async fn mail_members(app: &AppState, notification: &UserNotification) -> Result<(), ActionError> {
+    let UserNotification { id, tenant, kind, .. } = *notification;
+    let mut mails = Vec::new();
+    for (user, chosen) in app.store.notification_audience(tenant, kind).await? {
+        let preference = chosen.unwrap_or_else(|| default_preference(kind, user.role));
+        if is_for(kind, user.role) && preference.mail {
+            match mail::address(&user.email) {
+                Ok(to) => mails.push(Mail::notification(to, &notification.text, &app.settings.dash_url)),
+                // The others are told nevertheless.
+                Err(error) => tracing::warn!(%error, user = %user.id, "a notification cannot be mailed"),
+            }
+        }
+    }
+    Ok(app.mails.send_once(id, &mails, app.now()).await?)
 }

@@ -2,12 +2,13 @@
 //!
 //! A request does not reveal which addresses have an account: the answer is the same, and does not wait for the mail.
 
+use super::security;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Client;
 use crate::management::identity::password::Typed;
 use crate::management::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
-use crate::management::mail::{self, Address, Mail};
+use crate::management::mail::{self, Address, Mail, SecurityEvent};
 use crate::store::{Attempt, AttemptKind, Audit, Digest, Purpose};
 use rpcgate_core::clock::Time;
 use std::sync::Arc;
@@ -91,6 +92,8 @@ pub async fn reset(app: &AppState, token: &str, password: Typed, client: &Client
     }
     let password = app.passwords.hash(password).await?;
     let entry = entry("password.reset", client, now);
-    let done = app.store.reset_password(&hash, &password, &entry, now).await?;
-    done.map(drop).ok_or(ActionError::BAD_TOKEN)
+    let user = app.store.reset_password(&hash, &password, &entry, now).await?;
+    let user = user.ok_or(ActionError::BAD_TOKEN)?;
+    security::tell(app, &user, SecurityEvent::PasswordReset, client.address).await;
+    Ok(())
 }

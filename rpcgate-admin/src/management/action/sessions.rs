@@ -1,6 +1,6 @@
 //! Sessions: logging in, logging out, and refreshing tokens.
 
-use super::audit;
+use super::{audit, security};
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
@@ -8,6 +8,7 @@ use crate::management::extract::Client;
 use crate::management::identity::password::Typed;
 use crate::management::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
 use crate::management::identity::token::Claims;
+use crate::management::mail::SecurityEvent;
 use crate::store::{
     self, Attempt, AttemptKind, AttemptTicket, Audit, Digest, Rotation, SessionId, SessionLifetimes,
     StoreError, User, fresh_id,
@@ -217,7 +218,11 @@ async fn open(
     let refresh = Opaque::make(OpaqueKind::Refresh)?;
     let entry = entry(user, client, "session.opened", session.id.to_string(), now);
     let is_open = app.store.open_session(&session, &Digest(refresh.hash().0), verified, &entry).await?;
-    is_open.then(|| opened(app, user, session.id, &refresh)).transpose()
+    if !is_open {
+        return Ok(None);
+    }
+    security::note_device(app, user, client, now).await;
+    opened(app, user, session.id, &refresh).map(Some)
 }
 
 /// The access token's lifetime begins when it is issued, not when the password was sent.
@@ -264,7 +269,11 @@ pub async fn refresh(app: &AppState, token: &str, client: &Client) -> Result<Ses
     let lifetimes = SessionLifetimes { idle: app.settings.refresh_ttl, absolute: app.settings.session_ttl };
     match app.store.rotate(&Digest(old.0), &Digest(new.hash().0), lifetimes, &reused, now).await? {
         Rotation::Done(session, user) => opened(app, &user, session.id, &new),
-        Rotation::Reused | Rotation::Unknown => Err(refused),
+        Rotation::Reused(user) => {
+            security::tell(app, &user, SecurityEvent::RefreshTokenReused, client.address).await;
+            Err(refused)
+        }
+        Rotation::Unknown => Err(refused),
     }
 }
 
@@ -301,6 +310,7 @@ pub async fn logout_by_refresh(app: &AppState, token: &str, client: &Client) -> 
 pub async fn logout_all(app: &AppState, session: &AuthSession, client: &Client) -> Result<(), ActionError> {
     let entry = audit::entry(session, client, "session.all_ended", session.user.id.to_string(), app.now());
     app.store.with_audit_entry(entry).end_sessions(session.user.id, None).await?;
+    security::tell(app, &session.user, SecurityEvent::SessionsEnded, client.address).await;
     Ok(())
 }
 

@@ -19,6 +19,7 @@ pub mod list;
 pub mod me;
 pub mod members;
 pub mod moment;
+pub mod notification_preferences;
 pub mod notifications;
 pub mod operator;
 pub mod plans;

@@ -8,41 +8,12 @@ use crate::management::action::notifications::UserNotification;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
-use crate::store::NotificationId;
+use crate::store::{NotificationId, NotificationKind};
 use axum::Json;
 use axum::extract::State;
-use rpcgate_core::usage::Notice;
 use serde::Serialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
-
-/// The kind of a notification.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
-pub enum NotificationKind {
-    /// 80 percent of the day's requests are made.
-    #[serde(rename = "usage.daily_requests_80")]
-    DailyRequests80,
-    /// 95 percent of them.
-    #[serde(rename = "usage.daily_requests_95")]
-    DailyRequests95,
-    /// All of them.
-    #[serde(rename = "usage.daily_requests_100")]
-    DailyRequests100,
-    /// Many calls were refused with 429 within a minute.
-    #[serde(rename = "usage.rate_limited_spike")]
-    RateLimitedSpike,
-}
-
-impl From<Notice> for NotificationKind {
-    fn from(notice: Notice) -> Self {
-        match notice {
-            Notice::DailyRequests80 => NotificationKind::DailyRequests80,
-            Notice::DailyRequests95 => NotificationKind::DailyRequests95,
-            Notice::DailyRequests100 => NotificationKind::DailyRequests100,
-            Notice::RateLimitedSpike => NotificationKind::RateLimitedSpike,
-        }
-    }
-}
 
 /// A notification.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
@@ -58,11 +29,11 @@ pub struct NotificationJson {
     pub kind: NotificationKind,
     /// Its text, for people.
     pub message: String,
-    /// The beginning of the UTC day or minute that it is about.
+    /// The beginning of the UTC day or minute that it is about, or when it was raised.
     #[schema(value_type = String, format = DateTime)]
     pub since: Moment,
-    /// Requests of that day, or calls refused in that minute, when it was raised.
-    pub requests: u64,
+    /// Requests of that day, or calls refused in that minute, when it was raised; null if it is not about usage.
+    pub requests: Option<u64>,
     /// Requests that the plan allows all keys of the tenant in that day, or null.
     pub requests_limit: Option<u64>,
     /// When it was raised.
@@ -74,17 +45,17 @@ pub struct NotificationJson {
 }
 
 impl From<UserNotification> for NotificationJson {
-    fn from(UserNotification { notification, read_at }: UserNotification) -> Self {
+    fn from(one: UserNotification) -> Self {
         NotificationJson {
-            id: notification.id.to_string(),
-            tenant_id: notification.tenant.to_string(),
-            kind: notification.notice.into(),
-            message: notification.text(),
-            since: notification.since.into(),
-            requests: notification.counted,
-            requests_limit: notification.allowed,
-            created_at: notification.at.into(),
-            read_at: read_at.map(Moment),
+            id: one.id.to_string(),
+            tenant_id: one.tenant.to_string(),
+            kind: one.kind,
+            message: one.text,
+            since: one.since.into(),
+            requests: one.counted,
+            requests_limit: one.allowed,
+            created_at: one.at.into(),
+            read_at: one.read_at.map(Moment),
         }
     }
 }
@@ -93,7 +64,8 @@ impl From<UserNotification> for NotificationJson {
 ///
 /// The newest first, at most 1,000. A tenant is notified once per UTC day when 80, 95 and 100 percent of the requests
 /// are used that its plan allows all its keys in the day, and at most once an hour of 50 calls refused with 429
-/// within a minute.
+/// within a minute. Invoices are for roles that may read bills, and events that concern the safety of an account for its
+/// user alone. Kinds that the caller has switched off are left out.
 #[utoipa::path(get, path = "/notifications", operation_id = "list_notifications", tag = "notifications",
     params(Page),
     responses((status = 200, description = "What the tenant was notified of.", body = [NotificationJson])))]

@@ -154,6 +154,7 @@ impl Site {
 
     /// The recipient and the subject of each mail that was sent, the oldest first.
     pub(crate) async fn handed_over_mails(&self) -> Vec<(String, String)> {
+        self.send_mails().await;
         let folder = self.dir.path().join("outbox");
         let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
         files.retain(|file| file.extension().is_some_and(|end| end == "eml"));
@@ -172,14 +173,21 @@ impl Site {
         String::from_utf8(body.to_vec()).unwrap()
     }
 
-    /// Sends a request to the whole router, whose response need not be JSON.
+    /// Sends the mails that are due, as the janitor does.
+    pub(crate) async fn send_mails(&self) {
+        while let Ok(1..) = self.app.mails.deliver(self.app.now()).await {}
+    }
+
+    /// Sends a request to the whole router, whose response need not be JSON, and then the mails that it has caused.
     pub(crate) async fn raw(&self, mut request: http::Request<Body>) -> (Parts, Bytes) {
         if request.extensions().get::<ConnectInfo<SocketAddr>>().is_none() {
             request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([192, 0, 2, 1], 9))));
         }
         let router = router(&self.app, &CancellationToken::new());
         let (head, body) = router.oneshot(request).await.unwrap().into_parts();
-        (head, body.collect().await.unwrap().to_bytes())
+        let body = body.collect().await.unwrap().to_bytes();
+        self.send_mails().await;
+        (head, body)
     }
 }
 
@@ -198,8 +206,11 @@ fn url(dir: &TempDir) -> String {
 #[cfg_attr(not(have_postgres), ignore = "needs postgresql (apt install postgresql)")]
 fn the_management_side_behaves_the_same_on_postgresql_and_sqlite() {
     let mut tests = std::process::Command::new(std::env::current_exe().unwrap());
-    let done =
-        tests.args(["api::", "page::", "router::", "billing::"]).env(ON_POSTGRES, "1").output().unwrap();
+    let done = tests
+        .args(["api::", "page::", "router::", "billing::", "mail::queue", "action::security"])
+        .env(ON_POSTGRES, "1")
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&done.stdout);
     assert!(done.status.success() && !said.contains(" 0 passed"), "{said}");
 }

@@ -67,6 +67,11 @@ impl AddressGroup {
         AddressGroup::sized(address, 32, 64)
     }
 
+    /// The network of a home or an office, in which an address may change.
+    pub fn of_site(address: IpAddr) -> Self {
+        AddressGroup::sized(address, 24, 48)
+    }
+
     /// The networks that are routed to one operator: few enough to fit in memory.
     fn wide(address: IpAddr) -> Self {
         AddressGroup::sized(address, 16, 32)

@@ -41,6 +41,7 @@ pub enum SealingError {
 
 /// Encrypts values with ChaCha20-Poly1305 (RFC 8439) under a key derived from `admin.jwt.secret`. A sealed value is the
 /// nonce, 12 random bytes, followed by the encrypted value and its tag of 16 bytes.
+#[derive(Clone)]
 pub struct Sealing {
     key: LessSafeKey,
 }

@@ -16,7 +16,7 @@ fn day(at: Time) -> String {
 }
 
 fn mail(to: Address, subject: impl Into<String>, text: String) -> Mail {
-    Mail { to, subject: subject.into(), text }
+    Mail::new(to, subject, text)
 }
 
 fn link(dash_url: &str) -> &str {

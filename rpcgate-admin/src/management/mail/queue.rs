@@ -1,70 +1,273 @@
-//! Sends the mails of actions. No action fails because the mail server is down: the mail is retried later.
+//! The mails that wait to be sent, in the database.
 
-use super::{Mail, MailError, Mailer};
-use rpcgate_core::clock::{Clock, Time};
+use super::{Mail, MailError, Mailer, address};
+use crate::management::identity::sealing::{SealedFor, Sealing};
+use crate::store::{
+    ClaimedMail, Digest, MailRoom, NotificationId, OutgoingMail, Store, StoreError, fresh_id,
+};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use rpcgate_core::clock::Time;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tracing::Instrument;
 
-/// Mails that may wait for a retry at once. Any further mail is lost, and its recipient has to request another.
-const WAITING: usize = 256;
+/// The table, for [`Sealing`].
+const TABLE: &str = "outgoing_mails";
+/// Mails that are sent at once.
+const BATCH: u64 = 8;
+/// How long a sender has for a mail that it has claimed. It is longer than the deadline of a mail server, so that no
+/// mail is claimed by two senders, unless one of them stops in the middle.
+const LEASE: Duration = Duration::from_secs(60);
+/// A mail is sent within this time or not at all.
+const LIFE: Duration = Duration::from_secs(24 * 3_600);
+/// The pauses between the tries of a mail, which has one try more than there are pauses.
+const PAUSES: [Duration; 8] = [
+    Duration::from_secs(10),
+    Duration::from_secs(60),
+    Duration::from_secs(5 * 60),
+    Duration::from_secs(20 * 60),
+    Duration::from_secs(3_600),
+    Duration::from_secs(3 * 3_600),
+    Duration::from_secs(6 * 3_600),
+    Duration::from_secs(12 * 3_600),
+];
 
-/// The pauses before the retries.
-const RETRY_PAUSES: [Duration; 4] =
-    [Duration::from_secs(10), Duration::from_secs(60), Duration::from_secs(300), Duration::from_secs(1_200)];
+/// The counters of mails. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct MailCounts(Family<[(&'static str, &'static str); 1], Counter>);
 
-/// Sends mails, and retries those that did not reach a mail server. Clones share the limit on waiting mails.
+impl MailCounts {
+    fn add(&self, outcome: Outcome) {
+        let name = match outcome {
+            Outcome::Sent => "sent",
+            Outcome::Postponed => "postponed",
+            Outcome::Refused => "refused",
+            Outcome::GivenUp => "given_up",
+            Outcome::Dropped => "dropped",
+        };
+        self.0.get_or_create(&[("outcome", name)]).inc();
+    }
+
+    /// The number of mails with this outcome: `sent`, `postponed`, `refused`, `given_up` or `dropped`.
+    pub fn of(&self, outcome: &'static str) -> u64 {
+        self.0.get_or_create(&[("outcome", outcome)]).get()
+    }
+
+    /// The counters, by outcome.
+    pub(crate) fn family(&self) -> Family<[(&'static str, &'static str); 1], Counter> {
+        self.0.clone()
+    }
+}
+
+/// What became of a mail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Outcome {
+    /// The mail server has it.
+    Sent,
+    /// It will be tried again.
+    Postponed,
+    /// The mail server refuses it permanently.
+    Refused,
+    /// It could not be sent in time, or cannot be read.
+    GivenUp,
+    /// There was no room for it.
+    Dropped,
+}
+
+/// Stores mails, and sends those that are due. Clones share the counters, and wake each other's senders.
 #[derive(Clone, Debug)]
 pub struct MailQueue {
     mailer: Arc<Mailer>,
-    waiting: Arc<Semaphore>,
-    clock: Arc<dyn Clock>,
+    sealing: Sealing,
+    store: Store,
+    wake: Arc<Notify>,
+    counts: MailCounts,
+}
+
+/// The stored form of a mail, before it is sealed.
+#[derive(Serialize, Deserialize)]
+struct Content {
+    to: String,
+    subject: String,
+    text: String,
+    preferences: Option<String>,
 }
 
 impl MailQueue {
-    /// An empty queue in front of `mailer`.
-    pub fn new(mailer: Mailer, clock: Arc<dyn Clock>) -> Self {
-        MailQueue { mailer: Arc::new(mailer), waiting: Arc::new(Semaphore::new(WAITING)), clock }
+    /// The mails in `store`, sent by `mailer`.
+    pub fn new(mailer: Mailer, sealing: Sealing, store: Store) -> Self {
+        let (wake, counts) = (Arc::default(), MailCounts::default());
+        MailQueue { mailer: Arc::new(mailer), sealing, store, wake, counts }
     }
 
-    /// Sends a mail. An address that refuses it is not an error, since the person who typed the address notices that no mail
-    /// comes. An unreachable server is not an error either: the account exists, and the mail comes later or can be requested
-    /// again.
+    /// This queue, whose counters and sender are those of `other`.
+    #[must_use]
+    pub fn in_place_of(self, other: &MailQueue) -> Self {
+        MailQueue { wake: other.wake.clone(), counts: other.counts.clone(), ..self }
+    }
+
+    /// The counters.
+    pub fn counts(&self) -> &MailCounts {
+        &self.counts
+    }
+
+    /// Stores a mail and wakes the sender. Whether it can be sent, and whether its address accepts it, is not an error:
+    /// the person who typed the address notices that no mail comes. If many mails wait for this recipient already, the
+    /// oldest is dropped; if many wait in all, this one is.
     ///
     /// # Errors
-    /// [`MailError`] for a mail that cannot be composed.
+    /// [`MailError::Store`], and the errors of a mail that cannot be composed.
     pub async fn send(&self, mail: &Mail, now: Time) -> Result<(), MailError> {
-        let error = match self.mailer.send(mail, now).await {
-            Ok(()) => return Ok(()),
-            Err(MailError::Refused(why)) => {
-                tracing::info!(why, "a mail was refused");
-                return Ok(());
-            }
-            Err(error @ (MailError::Unavailable(_) | MailError::Outbox { .. })) => error,
-            Err(error) => return Err(error),
-        };
-        match self.waiting.clone().try_acquire_owned() {
-            Ok(permit) => {
-                tracing::warn!(%error, "a mail could not be sent and will be retried");
-                drop(tokio::spawn(retry(self.clone(), mail.clone(), permit).in_current_span()));
-            }
-            Err(_) => {
-                tracing::error!(%error, "a mail could not be sent and is lost: {WAITING} mails wait for a retry already");
+        let room = self.store.put_mail(&self.sealed(mail, now)?).await?;
+        self.stored([room]);
+        Ok(())
+    }
+
+    /// Stores the mails about a notification and wakes the sender, unless they were stored before.
+    ///
+    /// # Errors
+    /// Those of [`send`](MailQueue::send).
+    pub async fn send_once(
+        &self,
+        notification: NotificationId,
+        mails: &[Mail],
+        now: Time,
+    ) -> Result<(), MailError> {
+        let rows = mails.iter().map(|mail| self.sealed(mail, now)).collect::<Result<Vec<_>, _>>()?;
+        let rooms = self.store.put_mails_once(notification, &rows, now).await?;
+        self.stored(rooms);
+        Ok(())
+    }
+
+    /// Counts mails for which there was no room, and wakes the sender.
+    fn stored(&self, rooms: impl IntoIterator<Item = MailRoom>) {
+        for room in rooms {
+            match room {
+                MailRoom::Found => {}
+                MailRoom::Made => {
+                    tracing::warn!("the oldest mail of a recipient is dropped: too many wait already");
+                    self.counts.add(Outcome::Dropped);
+                }
+                MailRoom::Full => {
+                    tracing::error!("a mail is dropped: too many wait already");
+                    self.counts.add(Outcome::Dropped);
+                }
             }
         }
-        Ok(())
+        self.wake.notify_one();
+    }
+
+    /// The stored form of a mail.
+    ///
+    /// # Errors
+    /// Those of a mail that cannot be composed.
+    fn sealed(&self, mail: &Mail, now: Time) -> Result<OutgoingMail, MailError> {
+        let id = fresh_id(now);
+        // A mail that cannot be composed is an error of its author, who gets it now.
+        self.mailer.compose(mail, id, now)?;
+        let content = Content {
+            to: mail.to.to_string(),
+            subject: mail.subject.clone(),
+            text: mail.text.clone(),
+            preferences: mail.preferences.clone(),
+        };
+        let content = serde_json::to_vec(&content).map_err(|error| MailError::Compose(error.to_string()))?;
+        let content = self.sealing.seal(SealedFor { table: TABLE, row: id }, &content);
+        Ok(OutgoingMail {
+            id,
+            recipient: Digest::of(mail.to.as_str()),
+            content: content.map_err(|error| MailError::Compose(error.to_string()))?,
+            created_at: now,
+            expires_at: now.plus(mail.useful_for.map_or(LIFE, |useful| useful.min(LIFE))),
+        })
+    }
+
+    /// Waits until a mail is stored through this queue or a clone.
+    pub(crate) async fn woken(&self) {
+        self.wake.notified().await;
+    }
+
+    /// Sends the mails that are due, a few at once, and returns how many it has worked on: 0 once none is due. If it
+    /// stops in the middle, the mails are due again after a minute.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn deliver(&self, now: Time) -> Result<usize, StoreError> {
+        if !self.store.are_mails_due(now).await? {
+            return Ok(0);
+        }
+        let claimed = self.store.claim_mails(BATCH, LEASE, now).await?;
+        for _ in 0..claimed.expired {
+            tracing::error!("a mail was not sent in time and is given up");
+            self.counts.add(Outcome::GivenUp);
+        }
+        let mut works = JoinSet::new();
+        let mut worked = usize::try_from(claimed.expired).unwrap_or(usize::MAX);
+        for mail in claimed.mails {
+            let queue = self.clone();
+            works.spawn(async move { queue.attempt(&mail, now).await }.in_current_span());
+        }
+        let mut failed = None;
+        while let Some(done) = works.join_next().await {
+            worked = worked.saturating_add(1);
+            match done {
+                Ok(Ok(outcome)) => self.counts.add(outcome),
+                Ok(Err(error)) => failed = Some(error),
+                Err(error) => tracing::error!(%error, "sending a mail ended early"),
+            }
+        }
+        failed.map_or(Ok(worked), Err)
+    }
+
+    async fn attempt(&self, claimed: &ClaimedMail, now: Time) -> Result<Outcome, StoreError> {
+        let sent = match self.open(claimed) {
+            Ok(mail) => self.mailer.send(&mail, claimed.id, claimed.created_at).await,
+            Err(error) => Err(error),
+        };
+        let outcome = match sent {
+            Ok(()) => Outcome::Sent,
+            Err(MailError::Refused(why)) => {
+                tracing::info!(why, "a mail was refused");
+                Outcome::Refused
+            }
+            Err(error @ (MailError::Unavailable(_) | MailError::Outbox { .. })) => {
+                let tries = usize::try_from(claimed.tries).unwrap_or(usize::MAX);
+                if let Some(pause) = PAUSES.get(tries.saturating_sub(1)) {
+                    tracing::warn!(%error, tries, "a mail could not be sent and will be retried");
+                    self.store.postpone_mail(claimed, now.plus(*pause)).await?;
+                    return Ok(Outcome::Postponed);
+                }
+                tracing::error!(%error, tries, "a mail could not be sent and is given up");
+                Outcome::GivenUp
+            }
+            Err(error) => {
+                tracing::error!(%error, "a mail could not be sent and is given up");
+                Outcome::GivenUp
+            }
+        };
+        self.store.remove_mail(claimed.id).await?;
+        Ok(outcome)
+    }
+
+    /// The mail of a row.
+    fn open(&self, claimed: &ClaimedMail) -> Result<Mail, MailError> {
+        let row = SealedFor { table: TABLE, row: claimed.id };
+        let content = self.sealing.open(row, &claimed.content);
+        let content = content.map_err(|error| MailError::Compose(error.to_string()))?;
+        let content: Content =
+            serde_json::from_slice(&content).map_err(|error| MailError::Compose(error.to_string()))?;
+        let to = address(&content.to).map_err(|error| MailError::Compose(error.to_string()))?;
+        let mail = Mail::new(to, content.subject, content.text);
+        Ok(match content.preferences {
+            Some(url) => mail.with_preferences(url),
+            None => mail,
+        })
     }
 }
 
-async fn retry(queue: MailQueue, mail: Mail, _permit: OwnedSemaphorePermit) {
-    for wait in RETRY_PAUSES {
-        tokio::time::sleep(wait).await;
-        match queue.mailer.send(&mail, queue.clock.now()).await {
-            Ok(()) => return,
-            Err(MailError::Unavailable(_) | MailError::Outbox { .. }) => {}
-            Err(error) => return tracing::info!(%error, "a mail could not be sent"),
-        }
-    }
-    tracing::error!("a mail could not be sent and is lost: the mail server was unreachable for too long");
-}
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,7 @@ impl Mail {
              Until then no API key can be created.\n\n\
              If you have not registered, you need not do anything: the account cannot be used without the link.\n"
         );
-        Mail { to, subject: "Confirm your e-mail address".into(), text }
+        Mail::new(to, "Confirm your e-mail address", text).useful_for(life)
     }
 
     /// The mail to an address that is being registered but has an account, which the answer to the request must not
@@ -32,7 +32,7 @@ impl Mail {
              {dash_url}/login\n\n\
              If it was not you, you need not do anything.\n"
         );
-        Mail { to, subject: "You have an account already".into(), text }
+        Mail::new(to, "You have an account already", text)
     }
 
     /// The mail whose `link`, valid for `life`, lets its reader set a new password.
@@ -45,7 +45,7 @@ impl Mail {
              All sessions of the account end then.\n\n\
              If you did not request it, you need not do anything: the password stays as it is.\n"
         );
-        Mail { to, subject: "Choose a new password".into(), text }
+        Mail::new(to, "Choose a new password", text).useful_for(life)
     }
 
     /// The mail to the new address of an account: it contains a link to `{dash_url}/confirm` with `token`, valid for
@@ -59,7 +59,7 @@ impl Mail {
              {dash_url}/confirm?token={token}\n\n\
              If you did not request this, you need not do anything: without the link nothing is changed.\n"
         );
-        Mail { to, subject: "Confirm your new e-mail address".into(), text }
+        Mail::new(to, "Confirm your new e-mail address", text).useful_for(life)
     }
 
     /// The mail to the requested new address if another account has it, which the requesting user must not learn.
@@ -69,7 +69,7 @@ impl Mail {
              already. Nothing was changed.\n\n\
              If you do not know {before}, you need not do anything.\n"
         );
-        Mail { to, subject: "This e-mail address has an account already".into(), text }
+        Mail::new(to, "This e-mail address has an account already", text)
     }
 
     /// The mail that informs an address of a requested change of address.
@@ -79,7 +79,7 @@ impl Mail {
              mail to that address is confirmed.\n\n\
              If you did not request this, choose another password now: nothing is changed then.\n"
         );
-        Mail { to, subject: "Your e-mail address is to be changed".into(), text }
+        Mail::new(to, "Your e-mail address is to be changed", text)
     }
 
     /// The mail that informs an address that its account has another one now.
@@ -89,7 +89,7 @@ impl Mail {
              address.\n\n\
              If you did not change it, contact the operators of the service.\n"
         );
-        Mail { to, subject: "Your e-mail address was changed".into(), text }
+        Mail::new(to, "Your e-mail address was changed", text)
     }
 
     /// The mail that invites its reader to join the organisation of `host` as `role`, by a `link` that is valid for
@@ -102,7 +102,7 @@ impl Mail {
              {link}\n\n\
              If you do not know {host}, you need not do anything.\n"
         );
-        Mail { to, subject: "You are invited to rpcgate".into(), text }
+        Mail::new(to, "You are invited to rpcgate", text).useful_for(life)
     }
 
     /// The mail to an invited address that has an account already, which the inviting user must not learn.
@@ -112,7 +112,7 @@ impl Mail {
              already, and an account cannot join a second organisation. Nothing was changed.\n\n\
              If you want to join, ask {host} to invite another one of your addresses.\n"
         );
-        Mail { to, subject: "You are invited to rpcgate".into(), text }
+        Mail::new(to, "You are invited to rpcgate", text)
     }
 
     /// The mail that informs the author of a support ticket with this `subject` of an operator's answer, `text`.
@@ -126,7 +126,7 @@ impl Mail {
              To reply, log in and comment on the ticket. A reply to this mail is not read:\n\n\
              {dash_url}/login\n"
         );
-        Mail { to, subject: "Your support ticket was answered".into(), text }
+        Mail::new(to, "Your support ticket was answered", text)
     }
 
     /// The mail that informs the author of a support ticket with this `subject` that an operator has closed it.
@@ -138,6 +138,58 @@ impl Mail {
              If it is not done, log in and reopen it. You can also say there whether the support was good:\n\n\
              {dash_url}/login\n"
         );
-        Mail { to, subject: "Your support ticket was closed".into(), text }
+        Mail::new(to, "Your support ticket was closed", text)
+    }
+
+    /// The mail with the text of a notification, which the user can switch off.
+    pub fn notification(to: Address, text: &str, dash_url: &str) -> Self {
+        let home = format!("{}/", dash_url.trim_end_matches('/'));
+        let body = format!(
+            "{text}.\n\n\
+             More about it is in your dashboard:\n\n\
+             {home}\n\n\
+             You get this mail because mails of this kind are switched on in your preferences for notifications.\n"
+        );
+        let subject: String = text.chars().filter(|c| !c.is_control()).take(150).collect();
+        Mail::new(to, subject, body).with_preferences(home)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::management::mail::{Mailer, address};
+    use rpcgate_core::clock::Time;
+
+    fn shown(mail: &Mail) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let mailer = Mailer::outbox(folder.path(), "rpcgate <post@rpcgate.example>").unwrap();
+        let message = mailer.compose(mail, 7, Time::from_secs(1_800_000_000)).unwrap();
+        String::from_utf8(message.formatted()).unwrap()
+    }
+
+    #[test]
+    fn the_links_in_a_mail_are_whole() {
+        let (to, token) = (address("ada@example.com").unwrap(), format!("rpcgc_{}", "x".repeat(43)));
+        for dash_url in ["http://127.0.0.1:8081", "https://dash.rpcgate.example/some/deeper/path/"] {
+            let mail = Mail::confirmation(to.clone(), dash_url, &token, Duration::from_secs(86_400));
+            assert!(!format!("{mail:?}").contains(&token));
+            let (text, url) =
+                (shown(&mail), format!("{}/confirm?token={token}", dash_url.trim_end_matches('/')));
+            assert!(text.contains(&format!("\r\n{url}\r\n")) && text.contains("within 24 hours"), "{text}");
+            assert!(text.contains(&format!("<a href=\"{url}\">{url}</a>")), "{text}");
+        }
+        let mail = Mail::registered_already(to.clone(), "http://127.0.0.1:8081/");
+        assert!(mail.text.contains("\nhttp://127.0.0.1:8081/login\n"), "{}", mail.text);
+        let host = address("host@example.com").unwrap();
+        let link = format!("https://dash.rpcgate.example/some/deeper/path/invitation?token={token}");
+        let life = Duration::from_secs(7 * 86_400);
+        let mail = Mail::invitation(to.clone(), &host, "developer", &link, life);
+        assert!(!format!("{mail:?}").contains(&token));
+        let text = shown(&mail);
+        assert!(text.contains(&format!("\r\n{link}\r\n")) && text.contains("within 7 days"), "{text}");
+        assert!(text.contains("host@example.com invites you") && text.contains("\"developer\""), "{text}");
+        let mail = Mail::invited_in_vain(to, &host);
+        assert!(mail.text.contains("host@example.com") && !mail.text.contains("http"), "{}", mail.text);
     }
 }

@@ -48,14 +48,9 @@ impl Unread {
         let all = notifications::list(app, actor).await?;
         let unread: Vec<_> = all.into_iter().filter(|notification| notification.read_at.is_none()).collect();
         let newest = unread.iter().take(MAX_SHOWN).map(|notification| {
-            let moment = Moment(notification.notification.at).to_string();
+            let moment = Moment(notification.at).to_string();
             let minute = moment.get(..16).unwrap_or(&moment).replace('T', " ");
-            UnreadNotification {
-                id: notification.notification.id,
-                text: notification.notification.text(),
-                moment,
-                minute,
-            }
+            UnreadNotification { id: notification.id, text: notification.text.clone(), moment, minute }
         });
         Ok(Unread { newest: newest.collect(), older: unread.len().saturating_sub(MAX_SHOWN) })
     }

@@ -642,6 +642,7 @@ async fn an_invited_user_chooses_a_password_and_joins() {
         Actor { user: session.user, address: [192, 0, 2, 1].into(), run: None, scopes: None, if_match: None };
     let tenant = owner.user.tenant.unwrap();
     invite(&site.app, &actor, tenant, EMAIL, Role::Developer).await.unwrap();
+    site.send_mails().await;
     let [link] = &links(&site)[..] else { panic!("there must be one mail") };
     let page = get(&site, link, "").await;
     assert!(page.text.contains(&format!("value=\"{}\"", token(link))), "{}", page.text);

@@ -15,6 +15,8 @@ pub(crate) struct Model {
     /// Requests of the day, or calls refused in the minute.
     pub(crate) counted: i64,
     pub(crate) allowed: Option<i64>,
+    /// When its mails were written; null until then.
+    pub(crate) mailed_at: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

@@ -9,11 +9,15 @@ mod counts;
 mod gateways;
 mod idempotency;
 mod identity;
+mod known_devices;
 mod ledger;
 mod ledger_chain;
 mod mail_tokens;
+mod mailed_at;
 mod marks;
+mod notices;
 mod notifications;
+mod outgoing_mails;
 mod summed_place;
 mod sums;
 mod tickets;
@@ -38,6 +42,9 @@ impl MigratorTrait for Management {
             Box::new(counts::Counts),
             Box::new(mail_tokens::MailTokens),
             Box::new(ws_connections::WsConnections),
+            Box::new(outgoing_mails::OutgoingMails),
+            Box::new(known_devices::KnownDevices),
+            Box::new(notices::Notices),
             Box::new(billing::Billing),
             Box::new(tickets::Tickets),
             Box::new(idempotency::Idempotency),
@@ -63,6 +70,7 @@ impl MigratorTrait for Usage {
             Box::new(marks::Marks),
             Box::new(summed_place::SummedPlace),
             Box::new(ledger_chain::LedgerChain),
+            Box::new(mailed_at::MailedAt),
         ]
     }
 

@@ -42,6 +42,8 @@ pub enum AttemptKind<'c> {
     Invitations(&'c str, TenantId),
     /// Name changes of the user with this address.
     Names(&'c str),
+    /// Mails to this address about keys and tokens that its owner has created or revoked.
+    KeyMails(&'c str),
     /// Log-ins and registrations of clients in this network.
     Clients(&'c str),
 }
@@ -58,6 +60,7 @@ impl AttemptKind<'_> {
             AttemptKind::NewEmails(email) => ("new e-mail", email, None),
             AttemptKind::Invitations(email, tenant) => ("invitation", email, Some(tenant)),
             AttemptKind::Names(email) => ("name", email, None),
+            AttemptKind::KeyMails(email) => ("key mail", email, None),
             AttemptKind::Clients(network) => ("client", network, None),
         };
         let tenant = tenant.map(|tenant| tenant.to_string()).unwrap_or_default();

@@ -33,6 +33,8 @@ pub struct MemberChange {
 pub enum MemberChangeOutcome {
     /// Done: the member as it is now, or as it was before its removal.
     Done(User),
+    /// The member has this role already.
+    Unchanged(User),
     /// The requesting user lacks the permission. Nothing was changed.
     Refused,
     /// The tenant would have no owner left. Nothing was changed.
@@ -124,7 +126,7 @@ impl Store {
                 return Ok(MemberChangeOutcome::Refused);
             }
             if role == Some(member.role) {
-                return Ok(MemberChangeOutcome::Done(member));
+                return Ok(MemberChangeOutcome::Unchanged(member));
             }
             if member.role == Role::Owner {
                 let owners = of(tenant).filter(Column::Role.eq(Role::Owner.as_str())).count(transaction);

@@ -22,12 +22,15 @@ pub(super) mod idempotency;
 mod invitations;
 mod invoices;
 mod keys;
+mod known_devices;
 mod ledger;
 mod limit_requests;
 mod limit_reviews;
 mod mail_tokens;
 mod members;
 mod named;
+mod notices;
+mod notification_preferences;
 mod notification_reads;
 mod notifications;
 #[cfg(test)]
@@ -35,6 +38,7 @@ mod notifications;
 #[expect(clippy::duplicate_mod, reason = "the same tests, on the other database")]
 #[path = "tests/mod.rs"]
 mod on_postgres;
+mod outgoing_mails;
 mod overlay;
 mod plans;
 mod projects;
@@ -93,10 +97,14 @@ pub use invoices::{
     LineKind, NotInvoiceNumber,
 };
 pub use keys::Key;
+pub use known_devices::DeviceFamiliarity;
 pub use limit_requests::{LimitRequest, RequestStatus, Verdict};
 pub use mail_tokens::Purpose;
 pub use members::{MemberChange, MemberChangeOutcome};
+pub use notices::{AccountNotice, NotificationKind};
+pub use notification_preferences::NotificationPreference;
 pub use notifications::Notification;
+pub use outgoing_mails::{ClaimedMail, ClaimedMails, MailRoom, OutgoingMail};
 pub use projects::{Project, ProjectChange};
 pub use refreshes::{Rotation, SessionLifetimes};
 pub use registrations::{Registered, Registration};

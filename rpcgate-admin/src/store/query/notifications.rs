@@ -22,6 +22,8 @@ use uuid::Uuid;
 
 /// Notifications that one call returns at most.
 const MAX_RETURNED: u64 = 1_000;
+/// Notifications that are mailed at once.
+const MAX_UNMAILED: u64 = 100;
 
 const MINUTE: u64 = 60;
 const DAY: u64 = 86_400;
@@ -310,6 +312,42 @@ impl UsageStore {
             let found = Entity::find_by_id(Uuid::from_u128(id.0))
                 .filter(Column::Tenant.eq(Uuid::from_u128(tenant.0)));
             found.one(database).await?.map(Notification::try_from).transpose()
+        })
+        .await
+    }
+
+    /// Notifications whose mails are not written yet, of any tenant: some of them.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn unmailed_notifications(&self) -> Result<Vec<Notification>, StoreError> {
+        let waiting = Entity::find().filter(Column::MailedAt.is_null()).limit(MAX_UNMAILED);
+        let rows = self.read(async |database| Ok(waiting.all(database).await?)).await?;
+        rows.into_iter().map(Notification::try_from).collect()
+    }
+
+    /// Marks notifications whose mails were written.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn mark_mailed(&self, ids: &[NotificationId], now: Time) -> Result<(), StoreError> {
+        let ids: Vec<_> = ids.iter().map(|id| Uuid::from_u128(id.0)).collect();
+        self.write(async |transaction| {
+            let mark = Entity::update_many().col_expr(Column::MailedAt, Expr::value(moment(now)));
+            mark.filter(Column::Id.is_in(ids)).exec(transaction).await?;
+            Ok::<_, StoreError>(())
+        })
+        .await
+    }
+
+    /// Takes the marks of mailed notifications away, as if a janitor had been killed before it set them.
+    #[cfg(test)]
+    pub(crate) async fn unmark_mailed(&self, ids: &[NotificationId]) -> Result<(), StoreError> {
+        let ids: Vec<_> = ids.iter().map(|id| Uuid::from_u128(id.0)).collect();
+        self.write(async |transaction| {
+            let none = Entity::update_many().col_expr(Column::MailedAt, Expr::value(None::<i64>));
+            none.filter(Column::Id.is_in(ids)).exec(transaction).await?;
+            Ok::<_, StoreError>(())
         })
         .await
     }

@@ -30,12 +30,11 @@ pub struct SessionLifetimes {
 
 /// The outcome of using a refresh token.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[expect(clippy::large_enum_variant, reason = "it is matched where it is returned; few exist at a time")]
 pub enum Rotation {
     /// A new token replaces it, and the session continues.
     Done(Session, User),
-    /// It was used before, so the session has ended.
-    Reused,
+    /// It was used before, so the session of this user has ended.
+    Reused(User),
     /// It is unknown, or has expired, or its session has ended.
     Unknown,
 }
@@ -99,7 +98,7 @@ impl Store {
                 session_rows::end(transaction, refresh.session_id).await?;
                 let entry = Audit { user: Some(user.id), tenant: user.tenant, ..reused.clone() };
                 append(transaction, &entry).await?;
-                return Ok(Rotation::Reused);
+                return Ok(Rotation::Reused(user));
             }
             let expires_at = now.plus(lifetimes.idle).min(session.created_at.plus(lifetimes.absolute));
             if expires_at <= now {

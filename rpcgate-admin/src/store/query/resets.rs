@@ -2,7 +2,6 @@
 
 use super::audit::{Audit, append, simulate_append};
 use super::digest::Digest;
-use super::id::UserId;
 use super::mail_tokens::{self, Purpose};
 use super::users::{User, stored_email};
 use super::value::moment;
@@ -60,7 +59,7 @@ impl Store {
         new: &str,
         entry: &Audit,
         now: Time,
-    ) -> Result<Option<UserId>, StoreError> {
+    ) -> Result<Option<User>, StoreError> {
         self.transact(async |transaction| {
             let taken = mail_tokens::take(transaction, Purpose::Reset, hash, now).await?;
             let Some((id, _)) = taken else { return Ok(None) };
@@ -86,7 +85,7 @@ impl Store {
             let subject = user.id.to_string();
             let entry = Audit { user: Some(user.id), tenant: user.tenant, subject, ..entry.clone() };
             append(transaction, &entry).await?;
-            Ok(Some(user.id))
+            Ok(Some(user))
         })
         .await
     }

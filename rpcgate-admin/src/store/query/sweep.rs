@@ -3,14 +3,16 @@
 use super::removal::{remove, remove_pairs};
 use super::value::moment;
 use super::{
-    access_tokens, attempts, checkouts, invitations, keys, projects, registrations, ticket_attachments,
+    access_tokens, attempts, checkouts, invitations, keys, known_devices, outgoing_mails, projects,
+    registrations, ticket_attachments,
 };
 use crate::store::entity::checkouts as begun;
 use crate::store::entity::invitations as invited;
 use crate::store::entity::{
     access_tokens as stored_tokens, attempts as tries, audit, changes, confirmations, idempotency,
-    keys as stored_keys, limit_requests, mail_tokens, notification_reads, projects as stored_projects,
-    refreshes, sessions, solved, ticket_attachments as attached, tier_changes,
+    keys as stored_keys, known_devices as devices, limit_requests, mail_tokens, mailed_notifications,
+    notices, notification_reads, projects as stored_projects, refreshes, sessions, solved,
+    ticket_attachments as attached, tier_changes,
 };
 use crate::store::error::RemovalStopped;
 use crate::store::{Store, StoreError};
@@ -69,6 +71,12 @@ pub struct Swept {
     pub checkouts: u64,
     /// Changes of plans that are too old to be billed.
     pub tier_changes: u64,
+    /// Devices from which nobody has logged in for long.
+    pub devices: u64,
+    /// Notifications that the management side has raised.
+    pub notices: u64,
+    /// Marks of notifications that were mailed.
+    pub mailed_notifications: u64,
 }
 
 impl Store {
@@ -132,6 +140,13 @@ impl Store {
         let old = over(&|now| tier_changes::Column::At.lt(now.saturating_sub(kept)));
         let changes = &mut swept.tier_changes;
         self.remove_all::<tier_changes::Entity>(changes, tier_changes::Column::Number, old).await?;
+        let old_notices = over(&|now| notices::Column::At.lte(now.saturating_sub(kept)));
+        self.remove_all::<notices::Entity>(&mut swept.notices, notices::Column::Id, old_notices).await?;
+        let (mailed, id) = (&mut swept.mailed_notifications, mailed_notifications::Column::Notification);
+        let long_ago = outgoing_mails::is_mailed_long_ago(now);
+        self.remove_all::<mailed_notifications::Entity>(mailed, id, long_ago).await?;
+        let forgotten = known_devices::is_forgotten(now);
+        self.remove_all::<devices::Entity>(&mut swept.devices, devices::Column::Digest, forgotten).await?;
         let then = Time::from_micros(now.micros().saturating_sub(ENDED_KEPT.as_micros() as u64));
         let ended = keys::ended(then);
         self.remove_all::<stored_keys::Entity>(&mut swept.keys, stored_keys::Column::Id, ended).await?;

@@ -2,10 +2,11 @@
 
 use crate::management::action::actor::Actor;
 use crate::management::action::resets::{RESET_LIFE, reset_mail};
+use crate::management::action::security;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::identity::refresh::{Opaque, OpaqueKind};
-use crate::management::mail;
+use crate::management::mail::{self, SecurityEvent};
 use crate::store::{Account, AccountFilter, Digest, UserId};
 use std::sync::Arc;
 
@@ -65,5 +66,8 @@ pub async fn disable(
     }
     let action = if is_disabled { "user.disabled" } else { "user.enabled" };
     let entry = actor.entry(None, (action, id, ""), app.now());
-    Ok(app.store.disable_account(id, is_disabled, &entry).await?)
+    let account = app.store.disable_account(id, is_disabled, &entry).await?;
+    let event = if is_disabled { SecurityEvent::Disabled } else { SecurityEvent::Enabled };
+    security::tell(app, &account.user, event, actor.address).await;
+    Ok(account)
 }

@@ -193,6 +193,9 @@ fn rows() -> Vec<Row> {
             .with(|_| json!({"requested_tier": "premium", "reason": "We grow."})),
         reads("list_notifications", MEMBERS, &[]),
         writes("read_notification", MEMBERS, &[Notification]),
+        reads("list_notification_preferences", MEMBERS, &[]),
+        writes("update_notification_preference", MEMBERS, &[])
+            .with(|_| json!({"kind": "usage.daily_requests_80", "shown": false, "mail": true})),
         // support
         reads("list_tickets", MEMBERS, &[]),
         writes("create_ticket", ASKERS, &[]).with(|_| json!({
@@ -555,6 +558,7 @@ impl Matrix {
             all += &format!("{:?}\n", store.user(user).await.unwrap());
             all += &format!("{:?}\n", store.read_notifications(user).await.unwrap());
             all += &format!("{:?}\n", store.access_tokens(user).await.unwrap());
+            all += &format!("{:?}\n", store.notification_preferences(user).await.unwrap());
             all += &format!("{:?}\n", store.sessions(user, self.site.app.now()).await.unwrap());
             all += &format!("{:?}\n", store.audit(AuditSubject::Tenant(*tenant), 1000).await.unwrap());
             all += &format!("{:?}\n", store.audit(AuditSubject::User(user), 1000).await.unwrap());

@@ -113,7 +113,7 @@ async fn the_permission_of_the_requesting_user_is_checked_with_its_current_role(
 async fn assigning_the_current_role_leaves_no_entry() {
     let (_dir, store) = empty().await;
     let owner = member(&store, 1, Role::Owner).await;
-    assert_eq!(change(&store, 1, 1, Some(Role::Owner)).await, MemberChangeOutcome::Done(owner));
+    assert_eq!(change(&store, 1, 1, Some(Role::Owner)).await, MemberChangeOutcome::Unchanged(owner));
     assert_eq!(rows(&store, "audit").await, 0);
 }
 

@@ -1,0 +1,75 @@
+//! What users want to be told of, and how.
+
+use super::actor::Actor;
+use super::members::REFUSED;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::identity::role::Permission;
+use crate::store::{NotificationKind, NotificationPreference, Role};
+
+/// Whether notifications of this kind are for members with this role.
+pub(super) fn is_for(kind: NotificationKind, role: Role) -> bool {
+    match kind {
+        NotificationKind::Invoice => role.allows(Permission::ReadBilling),
+        _ => true,
+    }
+}
+
+/// How a user is told of this kind who has chosen nothing: by mail only of invoices, if the user pays them, and of the
+/// safety of the account.
+pub(super) fn default_preference(kind: NotificationKind, role: Role) -> NotificationPreference {
+    let mail = match kind {
+        NotificationKind::Security => true,
+        NotificationKind::Invoice => role.allows(Permission::ManageBilling),
+        _ => false,
+    };
+    NotificationPreference { shown: true, mail }
+}
+
+/// The preferences of the user, for each kind that is for the user's role.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn list(
+    app: &AppState,
+    actor: &Actor,
+) -> Result<Vec<(NotificationKind, NotificationPreference)>, ActionError> {
+    let chosen = app.store.notification_preferences(actor.user.id).await?;
+    let role = actor.user.role;
+    let kinds = NotificationKind::ALL.into_iter().filter(|kind| is_for(*kind, role));
+    let preference = |kind| chosen.get(&kind).copied().unwrap_or_else(|| default_preference(kind, role));
+    Ok(kinds.map(|kind| (kind, preference(kind))).collect())
+}
+
+/// Changes the user's preference for one kind; what is `None` stays.
+///
+/// # Errors
+/// [`ActionError::Forbidden`] for a kind that is not for the user's role; [`ActionError::Invalid`] for switching off
+/// mails about the safety of the account, which would help a thief to stay unnoticed; [`ActionError::Unavailable`].
+pub async fn update(
+    app: &AppState,
+    actor: &Actor,
+    kind: NotificationKind,
+    shown: Option<bool>,
+    mail: Option<bool>,
+) -> Result<NotificationPreference, ActionError> {
+    let user = &actor.user;
+    if !is_for(kind, user.role) {
+        return Err(REFUSED);
+    }
+    if kind == NotificationKind::Security && mail == Some(false) {
+        let text = "`mail` of account.security cannot be switched off";
+        return Err(ActionError::Invalid(text.into()));
+    }
+    let chosen = app.store.notification_preferences(user.id).await?;
+    let before = chosen.get(&kind).copied().unwrap_or_else(|| default_preference(kind, user.role));
+    let after =
+        NotificationPreference { shown: shown.unwrap_or(before.shown), mail: mail.unwrap_or(before.mail) };
+    if after != before {
+        let detail = format!("{}: shown {}, mail {}", kind.name(), after.shown, after.mail);
+        let event = ("notification.preference_changed", user.id, detail);
+        let store = actor.audited_store(&app.store, user.tenant, event, app.now());
+        store.put_notification_preference(user.id, kind, after).await?;
+    }
+    Ok(after)
+}

@@ -1,0 +1,67 @@
+//! What users are told about the safety of their accounts.
+
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Client;
+use crate::management::identity::address::AddressGroup;
+use crate::management::mail::{self, Mail, SecurityEvent};
+use crate::store::{
+    AccountNotice, Attempt, AttemptKind, DeviceFamiliarity, NotificationId, NotificationKind, User, fresh_id,
+};
+use rpcgate_core::clock::Time;
+use std::net::IpAddr;
+
+/// Tells a user by mail, and by a notification that others do not see, of something that has happened to the account,
+/// caused by a client with this `address`. It happened whether the user can be told or not, so an error is only logged.
+/// Of keys that are created and revoked, the user is told a few times in a quarter of an hour, by mail alone. A user
+/// whose address was never confirmed is not told, since the address may be somebody else's.
+pub async fn tell(app: &AppState, user: &User, event: SecurityEvent<'_>, address: IpAddr) {
+    if user.confirmed_at.is_none() {
+        return;
+    }
+    if let Err(error) = send(app, user, event, address).await {
+        tracing::warn!(%error, user = %user.id, "a user could not be told of a security event");
+    }
+}
+
+async fn send(
+    app: &AppState,
+    user: &User,
+    event: SecurityEvent<'_>,
+    address: IpAddr,
+) -> Result<(), ActionError> {
+    let now = app.now();
+    if event.is_frequent() {
+        let counted = app.store.begin_attempt(AttemptKind::KeyMails(&user.email), now).await?;
+        if let Attempt::Locked(_) = counted {
+            return Ok(());
+        }
+    } else if let Some(tenant) = user.tenant.filter(|_| event != SecurityEvent::MemberRemoved) {
+        let (id, text) = (NotificationId(fresh_id(now)), event.summary());
+        let (user, kind) = (Some(user.id), NotificationKind::Security);
+        app.store.put_notice(&AccountNotice { id, tenant, user, kind, text, at: now }).await?;
+    }
+    let to = mail::address(&user.email).map_err(|error| ActionError::Broken(error.to_string()))?;
+    let mail = Mail::security(to, event, address, now, &app.settings.dash_url);
+    Ok(app.mails.send(&mail, now).await?)
+}
+
+/// Remembers the device of a log-in, and tells the user if it is a new one: another program, or one in another network
+/// (an IPv4 /24 or an IPv6 /48), since the address within a network changes often. The user is not told of the first
+/// log-in.
+pub(super) async fn note_device(app: &AppState, user: &User, client: &Client, now: Time) {
+    let device = format!("{}\n{}", AddressGroup::of_site(client.address), client.agent);
+    match app.store.note_device(user.id, &device, now).await {
+        Ok(DeviceFamiliarity::New) => {
+            let event = SecurityEvent::NewDevice { agent: &client.agent };
+            tell(app, user, event, client.address).await;
+        }
+        Ok(DeviceFamiliarity::Known | DeviceFamiliarity::First) => {}
+        Err(error) => {
+            tracing::warn!(%error, user = %user.id, "the device of a log-in could not be remembered")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! What users want to be told of.
+
+use crate::management::action;
+use crate::management::action::actor::Actor;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Body;
+use crate::store::{NotificationKind, NotificationPreference};
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// How the caller is told of notifications of one kind.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = NotificationPreference)]
+pub struct NotificationPreferenceJson {
+    /// The kind.
+    pub kind: NotificationKind,
+    /// Whether they are listed.
+    pub shown: bool,
+    /// Whether they are mailed.
+    pub mail: bool,
+}
+
+impl From<(NotificationKind, NotificationPreference)> for NotificationPreferenceJson {
+    fn from(
+        (kind, NotificationPreference { shown, mail }): (NotificationKind, NotificationPreference),
+    ) -> Self {
+        NotificationPreferenceJson { kind, shown, mail }
+    }
+}
+
+/// A change of a preference; what is left out stays.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UpdateNotificationPreference {
+    /// The kind.
+    pub kind: NotificationKind,
+    /// Whether they are listed.
+    pub shown: Option<bool>,
+    /// Whether they are mailed. Mails of the kind `account.security` cannot be switched off.
+    pub mail: Option<bool>,
+}
+
+/// List the caller's preferences for notifications
+///
+/// One for each kind that is for the caller's role.
+#[utoipa::path(get, path = "/notifications/preferences", operation_id = "list_notification_preferences",
+    tag = "notifications",
+    responses((status = 200, description = "How the caller is told of each kind.", body = [NotificationPreferenceJson])))]
+pub async fn list(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+) -> Result<Json<Vec<NotificationPreferenceJson>>, ActionError> {
+    let all = action::notification_preferences::list(&app, &actor).await?;
+    Ok(Json(all.into_iter().map(NotificationPreferenceJson::from).collect()))
+}
+
+/// Change a preference for notifications
+///
+/// For the calling user, and one kind.
+#[utoipa::path(put, path = "/notifications/preferences", operation_id = "update_notification_preference",
+    tag = "notifications", request_body = UpdateNotificationPreference,
+    responses((status = 200, description = "The preference now.", body = NotificationPreferenceJson)))]
+pub async fn update(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Body(UpdateNotificationPreference { kind, shown, mail }): Body<UpdateNotificationPreference>,
+) -> Result<Json<NotificationPreferenceJson>, ActionError> {
+    let preference = action::notification_preferences::update(&app, &actor, kind, shown, mail).await?;
+    Ok(Json((kind, preference).into()))
+}
+
+#[cfg(test)]
+mod tests;

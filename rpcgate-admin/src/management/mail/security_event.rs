@@ -1,0 +1,251 @@
+//! The mails that tell users what happened to their accounts.
+
+use super::{Address, Mail};
+use rpcgate_core::clock::Time;
+use std::net::IpAddr;
+use time::OffsetDateTime;
+
+/// Something that concerns the safety of an account. Users are told of all of them, whoever did it, because a thief
+/// would not tell them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum SecurityEvent<'e> {
+    /// The password was changed by a user who is logged in.
+    PasswordChanged,
+    /// The password was set by a mailed link.
+    PasswordReset,
+    /// The account has another e-mail address.
+    EmailChanged {
+        /// The address before.
+        before: &'e str,
+    },
+    /// A log-in from a device and network from which the account was not used before.
+    NewDevice {
+        /// The client's user agent, as it was sent.
+        agent: &'e str,
+    },
+    /// All sessions of the user, or all but the current one, were ended by the user.
+    SessionsEnded,
+    /// A refresh token was used twice, and its session was ended.
+    RefreshTokenReused,
+    /// A second factor was added.
+    FactorAdded {
+        /// What it is, as a noun without article: `authenticator app` or `passkey "Phone"`.
+        factor: &'e str,
+    },
+    /// A second factor was removed.
+    FactorRemoved {
+        /// What it was, as a noun without article.
+        factor: &'e str,
+    },
+    /// New recovery codes replace the former ones.
+    RecoveryCodesRenewed,
+    /// A recovery code was used instead of a second factor.
+    RecoveryCodeUsed {
+        /// The number of codes that can still be used.
+        left: u32,
+    },
+    /// The user has created an API key.
+    KeyCreated {
+        /// The key's first characters.
+        prefix: &'e str,
+    },
+    /// The user has revoked an API key.
+    KeyRevoked {
+        /// The key's first characters.
+        prefix: &'e str,
+    },
+    /// The user has created an access token for automation.
+    AccessTokenCreated {
+        /// Its name.
+        name: &'e str,
+    },
+    /// Another member has changed the user's role.
+    RoleChanged {
+        /// The name of the role now.
+        role: &'e str,
+    },
+    /// Another member has removed the user from the organisation, and with it the account.
+    MemberRemoved,
+    /// Operators have disabled the account.
+    Disabled,
+    /// Operators have enabled the account again.
+    Enabled,
+}
+
+impl SecurityEvent<'_> {
+    /// What happened, as a sentence without its full stop.
+    pub fn summary(&self) -> String {
+        match self {
+            SecurityEvent::PasswordChanged => "Your password was changed".into(),
+            SecurityEvent::PasswordReset => "Your password was set by a mailed link".into(),
+            SecurityEvent::EmailChanged { .. } => "Your e-mail address was changed".into(),
+            SecurityEvent::NewDevice { .. } => "Your account was used from a new device".into(),
+            SecurityEvent::SessionsEnded => "Your sessions were ended".into(),
+            SecurityEvent::RefreshTokenReused => {
+                "A session was ended because its token was used twice".into()
+            }
+            SecurityEvent::FactorAdded { .. } => "A second factor was added to your account".into(),
+            SecurityEvent::FactorRemoved { .. } => "A second factor was removed from your account".into(),
+            SecurityEvent::RecoveryCodesRenewed => "Your recovery codes were replaced".into(),
+            SecurityEvent::RecoveryCodeUsed { .. } => "A recovery code of your account was used".into(),
+            SecurityEvent::KeyCreated { .. } => "An API key was created".into(),
+            SecurityEvent::KeyRevoked { .. } => "An API key was revoked".into(),
+            SecurityEvent::AccessTokenCreated { .. } => "An access token was created".into(),
+            SecurityEvent::RoleChanged { .. } => "Your role was changed".into(),
+            SecurityEvent::MemberRemoved => "You were removed from an organisation".into(),
+            SecurityEvent::Disabled => "Your account was disabled".into(),
+            SecurityEvent::Enabled => "Your account was enabled again".into(),
+        }
+    }
+
+    /// What a reader may want to know beyond the summary.
+    fn details(&self) -> Option<String> {
+        Some(match self {
+            SecurityEvent::PasswordReset => "All sessions of the account were ended.".into(),
+            SecurityEvent::PasswordChanged => "All other sessions of the account were ended.".into(),
+            SecurityEvent::EmailChanged { before } => format!("It was {} before.", plain(before)),
+            SecurityEvent::NewDevice { agent: "" } => "The program did not give its name.".into(),
+            SecurityEvent::NewDevice { agent } => format!("The program calls itself \"{}\".", plain(agent)),
+            SecurityEvent::RefreshTokenReused => {
+                "Either somebody has copied the token, or a program has sent it again after it was used. Log in again."
+                    .into()
+            }
+            SecurityEvent::FactorAdded { factor } => format!("It is the {}.", plain(factor)),
+            SecurityEvent::FactorRemoved { factor } => format!("It was the {}.", plain(factor)),
+            SecurityEvent::RecoveryCodeUsed { left } => format!("{left} of them can still be used."),
+            SecurityEvent::KeyCreated { prefix } | SecurityEvent::KeyRevoked { prefix } => {
+                format!("The key begins with {}.", plain(prefix))
+            }
+            SecurityEvent::AccessTokenCreated { name } => format!("Its name is \"{}\".", plain(name)),
+            SecurityEvent::RoleChanged { role } => format!("It is \"{}\" now.", plain(role)),
+            SecurityEvent::MemberRemoved => "Your account there was deleted.".into(),
+            SecurityEvent::Disabled => "Contact the operators of the service if you do not know why.".into(),
+            SecurityEvent::SessionsEnded
+            | SecurityEvent::RecoveryCodesRenewed
+            | SecurityEvent::Enabled => return None,
+        })
+    }
+
+    /// Whether a program that the user runs may cause many of them: then the user is told of some, and by mail alone.
+    pub const fn is_frequent(&self) -> bool {
+        matches!(
+            self,
+            SecurityEvent::KeyCreated { .. }
+                | SecurityEvent::KeyRevoked { .. }
+                | SecurityEvent::AccessTokenCreated { .. }
+        )
+    }
+
+    /// Whether the user may be the one who did it, and is told what to do if not.
+    const fn is_by_user(&self) -> bool {
+        !matches!(
+            self,
+            SecurityEvent::RefreshTokenReused
+                | SecurityEvent::RoleChanged { .. }
+                | SecurityEvent::MemberRemoved
+                | SecurityEvent::Disabled
+                | SecurityEvent::Enabled
+        )
+    }
+}
+
+/// Text that others typed: one line of a bounded length, so that it cannot pass for a text of ours.
+fn plain(text: &str) -> String {
+    let kept = text.chars().map(|c| if c.is_control() || "\u{2028}\u{2029}".contains(c) { ' ' } else { c });
+    kept.take(200).collect()
+}
+
+/// A time for people: `2026-12-31 12:00 UTC`.
+fn minute(at: Time) -> String {
+    let seconds = i64::try_from(at.secs()).unwrap_or(i64::MAX);
+    let date = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let (year, month, day) = (date.year(), u8::from(date.month()), date.day());
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", date.hour(), date.minute())
+}
+
+impl Mail {
+    /// The mail that tells a user of `event`, which happened `at` a time, caused by a client with this `address`.
+    pub fn security(
+        to: Address,
+        event: SecurityEvent<'_>,
+        address: IpAddr,
+        at: Time,
+        dash_url: &str,
+    ) -> Self {
+        let summary = event.summary();
+        let mut text = format!("{summary}.");
+        if let Some(details) = event.details() {
+            text = format!("{text} {details}");
+        }
+        if event.is_by_user() {
+            let dash_url = dash_url.trim_end_matches('/');
+            text = format!(
+                "{text}\n\n\
+                 Time: {}\nAddress: {address}\n\n\
+                 If that was you, you need not do anything. If it was not you, set a new password, which ends all \
+                 sessions:\n\n\
+                 {dash_url}/forgot\n",
+                minute(at)
+            );
+        } else {
+            text = format!("{text}\n\nTime: {}\n", minute(at));
+        }
+        Mail::new(to, summary, text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::management::mail::{Mailer, address};
+
+    const EVENTS: [SecurityEvent<'_>; 17] = [
+        SecurityEvent::PasswordChanged,
+        SecurityEvent::PasswordReset,
+        SecurityEvent::EmailChanged { before: HOSTILE },
+        SecurityEvent::NewDevice { agent: HOSTILE },
+        SecurityEvent::SessionsEnded,
+        SecurityEvent::RefreshTokenReused,
+        SecurityEvent::FactorAdded { factor: HOSTILE },
+        SecurityEvent::FactorRemoved { factor: HOSTILE },
+        SecurityEvent::RecoveryCodesRenewed,
+        SecurityEvent::RecoveryCodeUsed { left: 9 },
+        SecurityEvent::KeyCreated { prefix: HOSTILE },
+        SecurityEvent::KeyRevoked { prefix: HOSTILE },
+        SecurityEvent::AccessTokenCreated { name: HOSTILE },
+        SecurityEvent::RoleChanged { role: HOSTILE },
+        SecurityEvent::MemberRemoved,
+        SecurityEvent::Disabled,
+        SecurityEvent::Enabled,
+    ];
+
+    /// What a client may send as a name.
+    const HOSTILE: &str = "<b>x</b>\r\n\r\nhttps://evil.example/\r\n\r\n";
+
+    #[test]
+    fn what_others_typed_is_one_line_and_no_link() {
+        let mailer = Mailer::outbox(tempfile::tempdir().unwrap().path(), "a@rpcgate.example").unwrap();
+        let at = Time::from_secs(1_798_718_400);
+        for event in EVENTS {
+            let to = address("ada@example.com").unwrap();
+            let mail = Mail::security(to, event, "192.0.2.7".parse().unwrap(), at, "https://dash.example/");
+            let message = mailer.compose(&mail, 7, at).unwrap().formatted();
+            let text = String::from_utf8(message).unwrap();
+            let (_, html) = text.split_once("text/html").unwrap();
+            assert!(!html.contains("<b>"), "{html}");
+            assert!(
+                !text.contains("\r\nhttps://evil.example") && !text.contains("href=\"https://evil"),
+                "{text}"
+            );
+            assert!(mail.text.contains("Time: 2026-12-31 12:00 UTC"), "{}", mail.text);
+            assert_eq!(
+                mail.text.contains("\n\nhttps://dash.example/forgot\n"),
+                event.is_by_user(),
+                "{}",
+                mail.text
+            );
+        }
+        assert!(plain(&"x".repeat(1_000)).len() == 200);
+    }
+}

@@ -1,0 +1,121 @@
+//! The task that sends mails, and writes those of the notifications that gateways raise.
+
+use crate::management::action::notifications;
+use crate::management::app_state::AppState;
+use arc_swap::ArcSwap;
+use rpcgate_core::backend::BoxFuture;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// The pause between two looks at the database. A mail of this process is sent at once; one of another process, or
+/// one whose next try is due, within this time.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The running sender. Dropping it stops it after the mails that it is sending.
+#[derive(Debug)]
+pub(super) struct MailSender {
+    app: Arc<ArcSwap<AppState>>,
+    leave: DropGuard,
+    work: JoinHandle<()>,
+}
+
+impl MailSender {
+    /// Starts to send the mails of `app`.
+    pub(super) fn start(app: &Arc<AppState>) -> Self {
+        let app = Arc::new(ArcSwap::new(app.clone()));
+        let leave = CancellationToken::new();
+        let work = tokio::spawn(work(app.clone(), leave.clone()));
+        MailSender { app, leave: leave.drop_guard(), work }
+    }
+
+    /// Sends mails as `app` is configured from now on.
+    pub(super) fn serve(&self, app: &Arc<AppState>) {
+        self.app.store(app.clone());
+    }
+
+    /// Stops after the mails that it is sending. The others are sent after the next start.
+    pub(super) fn stop(self) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            drop(self.leave);
+            let _ = self.work.await;
+        })
+    }
+}
+
+async fn work(app: Arc<ArcSwap<AppState>>, leave: CancellationToken) {
+    loop {
+        let app = app.load_full();
+        if let Err(error) = notifications::mail_new(&app).await {
+            tracing::debug!(%error, "mails of notifications wait for the database");
+        }
+        while !leave.is_cancelled() {
+            match app.mails.deliver(app.now()).await {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::debug!(%error, "mails wait for the database");
+                    break;
+                }
+            }
+        }
+        tokio::select! {
+            () = app.mails.woken() => {}
+            () = tokio::time::sleep(INTERVAL) => {}
+            () = leave.cancelled() => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::management::app_state::tests::Site;
+    use crate::management::mail::{Mail, address};
+
+    async fn send(app: &AppState) {
+        let mail = Mail::new(address("ada@example.com").unwrap(), "Hello", "Hello.");
+        app.mails.send(&mail, app.now()).await.unwrap();
+    }
+
+    async fn until_sent(app: &AppState) {
+        let sent = async {
+            while app.store.waiting_mails().await.unwrap() > 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), sent).await.unwrap();
+    }
+
+    fn files(folder: &std::path::Path) -> usize {
+        std::fs::read_dir(folder).unwrap().count()
+    }
+
+    #[tokio::test]
+    async fn a_mail_is_sent_by_the_sender_of_any_process_and_after_a_reload_as_configured() {
+        let site = Site::new().await;
+        let other =
+            Arc::new(AppState::open(site.app.settings.config.clone(), site.clock.clone()).await.unwrap());
+        let sender = MailSender::start(&site.app);
+        send(&site.app).await;
+        until_sent(&site.app).await;
+        send(&other).await;
+        until_sent(&site.app).await;
+        let before = &site.app.settings.config.admin.mail.outbox;
+        assert_eq!(files(before), 2);
+        let mut config = site.app.settings.config.clone();
+        config.admin.mail.outbox = before.join("another");
+        let again = Arc::new(site.app.reload(config).unwrap());
+        sender.serve(&again);
+        // The look that is running when the configuration changes may still use the former one.
+        send(&again).await;
+        until_sent(&again).await;
+        send(&again).await;
+        until_sent(&again).await;
+        assert!(files(&before.join("another")) >= 1);
+        sender.stop().await;
+        send(&site.app).await;
+        assert_eq!(site.app.store.waiting_mails().await.unwrap(), 1, "it waits for the next start");
+    }
+}

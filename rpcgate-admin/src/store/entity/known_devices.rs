@@ -1,0 +1,18 @@
+//! The devices from which users have logged in.
+
+use sea_orm::entity::prelude::*;
+
+#[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
+#[sea_orm(table_name = "known_devices")]
+pub(crate) struct Model {
+    /// Of the user and what identifies the device.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub(crate) digest: Vec<u8>,
+    pub(crate) user_id: Uuid,
+    pub(crate) seen_at: i64,
+}
+
+#[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]
+pub(crate) enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

@@ -1,0 +1,19 @@
+//! What users want to be told of, where it differs from what they are told by default.
+
+use sea_orm::entity::prelude::*;
+
+#[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
+#[sea_orm(table_name = "notification_preferences")]
+pub(crate) struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub(crate) user_id: Uuid,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub(crate) kind: String,
+    pub(crate) shown: bool,
+    pub(crate) mail: bool,
+}
+
+#[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]
+pub(crate) enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

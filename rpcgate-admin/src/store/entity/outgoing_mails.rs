@@ -1,0 +1,26 @@
+//! Mails that wait to be sent.
+
+use sea_orm::entity::prelude::*;
+
+#[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
+#[sea_orm(table_name = "outgoing_mails")]
+pub(crate) struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub(crate) id: Uuid,
+    /// The digest of the recipient's address.
+    pub(crate) recipient: Vec<u8>,
+    /// Sealed, because mails contain tokens.
+    pub(crate) content: Vec<u8>,
+    /// How often a sender has claimed it.
+    pub(crate) tries: i32,
+    pub(crate) created_at: i64,
+    /// When a sender may claim it.
+    pub(crate) due_at: i64,
+    /// When it is given up.
+    pub(crate) expires_at: i64,
+}
+
+#[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]
+pub(crate) enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
