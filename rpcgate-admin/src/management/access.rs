@@ -9,7 +9,7 @@ use crate::management::identity::refresh::{OpaqueHash, OpaqueKind};
 use crate::management::identity::role::{Permission, Role};
 use crate::management::identity::token::{Claims, Tokens};
 use crate::management::identity::token_scope::{TokenScope, TokenScopes};
-use crate::store::{Digest, SessionId, User};
+use crate::store::{Digest, Session, SessionId, User};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
@@ -17,8 +17,10 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderMap, Method};
 use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::path::{Operation, ParameterIn, PathItem};
 use utoipa_axum::router::{UtoipaMethodRouter, UtoipaMethodRouterExt};
@@ -43,6 +45,9 @@ const INVALID: &str = "the token is not valid or has expired";
 const LOGIN_NEEDED: &str = "a personal access token cannot do this: log in";
 const SCOPE_MISSING: &str = "the scopes of the personal access token do not permit this";
 const NO_MEMBER: &str = "this is for members of a tenant";
+const MEMBERS_NEED_FACTOR: &str = "your organisation requires a second factor: add one to your account first";
+const OPERATORS_NEED_FACTOR: &str =
+    "operators need a second factor to change anything: add one to your account first";
 
 /// The callers that may use a route.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -125,6 +130,66 @@ pub struct AuthSession {
     pub id: SessionId,
     /// Its user.
     pub user: Arc<User>,
+    /// Whether the user has given a second factor in it.
+    pub has_second_factor: bool,
+    /// When and from which address it was used before this request, as far as it was noted. A request with a personal
+    /// access token has no session that is used.
+    pub seen: Option<(Time, Arc<str>)>,
+}
+
+/// How long the uses of a session from one address are not noted again: a note is a write.
+const SEEN_INTERVAL: Duration = Duration::from_secs(300);
+
+impl AuthSession {
+    /// The session of a user.
+    pub(crate) fn of(session: Session, user: User) -> Self {
+        AuthSession {
+            id: session.id,
+            user: Arc::new(user),
+            has_second_factor: session.method.has_second_factor(),
+            seen: Some((session.seen_at, session.seen_address.into())),
+        }
+    }
+
+    /// What stands for a session in a request with a personal access token of `user`.
+    fn of_token(id: SessionId, user: User) -> Self {
+        AuthSession { id, user: Arc::new(user), has_second_factor: false, seen: None }
+    }
+
+    /// Notes that the session is used by `client`, so that its user can recognise it. A request does not fail because of
+    /// this.
+    pub(crate) async fn note_use(&self, app: &AppState, client: &Client) {
+        let (now, address) = (app.now(), client.address.to_string());
+        let Some((seen_at, seen_address)) = &self.seen else { return };
+        if now.since(*seen_at) < SEEN_INTERVAL && **seen_address == *address {
+            return;
+        }
+        let before = Time::from_micros(now.micros().saturating_sub(SEEN_INTERVAL.as_micros() as u64));
+        if let Err(error) = app.store.touch_session(self.id, &address, before, now).await {
+            tracing::debug!(%error, "the use of a session could not be noted");
+        }
+    }
+
+    /// Refuses a request with `method` if its user lacks a second factor that is required: an operator needs one to
+    /// change anything if `admin.operator_mfa` is set, a member to do anything if an owner of its tenant says so.
+    ///
+    /// # Errors
+    /// [`ErrorCode::FactorRequired`], [`ActionError::Unavailable`].
+    pub(crate) async fn demand_factor(&self, app: &AppState, method: &Method) -> Result<(), ActionError> {
+        if self.has_second_factor {
+            return Ok(());
+        }
+        let reads = matches!(*method, Method::GET | Method::HEAD);
+        let (is_required, why) = match self.user.tenant {
+            Some(tenant) => (app.store.requires_factor(tenant).await?, MEMBERS_NEED_FACTOR),
+            None => (app.settings.config.admin.operator_mfa && !reads, OPERATORS_NEED_FACTOR),
+        };
+        // A personal access token stands for a user who has logged in to make it, with the factor if there is one.
+        if !is_required || (self.seen.is_none() && app.store.factors(self.user.id).await?.any()) {
+            return Ok(());
+        }
+        Err(ActionError::Refused(ErrorCode::FactorRequired, why))
+    }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for AuthSession {
@@ -188,6 +253,18 @@ impl RouteGuard {
         self.guarded(routes, Access::Reader)
     }
 
+    /// `routes` for every logged-in user, also for one who lacks a second factor that is required: to add one, and to
+    /// look after the own sessions.
+    pub fn user_without_factor(&self, routes: Routes) -> Routes {
+        self.guarded_by(routes, Access::User, FactorRule::Ignored)
+    }
+
+    /// `routes` for every user as [`reader`](Self::reader) has them, also for one who lacks a second factor that is
+    /// required.
+    pub fn reader_without_factor(&self, routes: Routes) -> Routes {
+        self.guarded_by(routes, Access::Reader, FactorRule::Ignored)
+    }
+
     /// `routes` for members of a tenant whose role has `permission`.
     pub fn member(&self, permission: Permission, routes: Routes) -> Routes {
         self.guarded(routes, Access::Member(permission))
@@ -198,8 +275,12 @@ impl RouteGuard {
         self.guarded(routes, Access::Operator)
     }
 
-    fn guarded(&self, mut routes: Routes, access: Access) -> Routes {
-        let guard = from_fn_with_state((self.0.clone(), access), admit);
+    fn guarded(&self, routes: Routes, access: Access) -> Routes {
+        self.guarded_by(routes, access, FactorRule::Kept)
+    }
+
+    fn guarded_by(&self, mut routes: Routes, access: Access, rule: FactorRule) -> Routes {
+        let guard = from_fn_with_state((self.0.clone(), access, rule), admit);
         let known = from_fn_with_state(QueryParameters::of(&routes), expect_known);
         let posts = routes.1.paths.values_mut().filter_map(|item| item.post.as_mut());
         let mut creates = false;
@@ -213,6 +294,13 @@ impl RouteGuard {
             routes.route_layer(known).route_layer(guard)
         })
     }
+}
+
+/// Whether a route is closed to users who lack a second factor that is required.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum FactorRule {
+    Kept,
+    Ignored,
 }
 
 /// The query parameters that the routes accept: exactly those that the OpenAPI document lists.
@@ -291,7 +379,7 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operati
 }
 
 async fn admit(
-    State((app, access)): State<(Arc<AppState>, Access)>,
+    State((app, access, rule)): State<(Arc<AppState>, Access, FactorRule)>,
     request: Request,
     next: Next,
 ) -> Response {
@@ -306,12 +394,19 @@ async fn admit(
         }
         Err(error) => return error.into_response(),
     };
-    let admitted = access.admit(&session.user).and_then(|()| match &scopes {
+    let mut admitted = access.admit(&session.user).and_then(|()| match &scopes {
         Some(scopes) => access.admit_token(scopes, &parts.method, &session.user),
         None => Ok(()),
     });
+    if admitted.is_ok() && rule == FactorRule::Kept {
+        admitted = session.demand_factor(&app, &parts.method).await;
+    }
     if let Err(error) = admitted {
         return error.into_response();
+    }
+    match Client::from_request_parts(&mut parts, &app).await {
+        Ok(client) => session.note_use(&app, &client).await,
+        Err(error) => return error.into_response(),
     }
     parts.extensions.insert(session.user.clone());
     parts.extensions.insert(session);
@@ -338,7 +433,7 @@ async fn credential(
     if let Err(error) = app.store.use_access_token(&token, &address.to_string(), now).await {
         tracing::warn!(%error, "the use of a personal access token could not be recorded");
     }
-    let session = AuthSession { id: SessionId(token.id.0), user: Arc::new(user) };
+    let session = AuthSession::of_token(SessionId(token.id.0), user);
     Ok((session, Some(TokenScopes::of(&token.scopes))))
 }
 
@@ -379,7 +474,7 @@ pub(crate) async fn session_of(
     if user.id != claims.sub {
         return Err(invalid());
     }
-    Ok((claims, AuthSession { id: session.id, user: Arc::new(user) }))
+    Ok((claims, AuthSession::of(session, user)))
 }
 
 /// The bearer token of a request: RFC 6750, section 2.1.
@@ -401,7 +496,6 @@ mod tests {
     use axum::extract::ConnectInfo;
     use axum::routing::get;
     use http::{HeaderValue, StatusCode};
-    use std::time::Duration;
     use utoipa::openapi::path::{HttpMethod, OperationBuilder, PathsBuilder};
 
     const PATH: &str = "/api/v1/plans";

@@ -4,7 +4,10 @@ use crate::management::attachment::{AttachmentScanner, CommandScanner, Uploads};
 use crate::management::error::ActionError;
 use crate::management::identity::address::{AddressGroup, TrustedProxies};
 use crate::management::identity::challenge::Challenges;
+#[cfg(feature = "passkeys")]
+use crate::management::identity::passkey::PasskeySite;
 use crate::management::identity::password::{Passwords, QUEUE};
+use crate::management::identity::recovery_code::RecoveryCodes;
 use crate::management::identity::request_limits::RequestLimits;
 use crate::management::identity::sealing::Sealing;
 use crate::management::identity::token::{TokenError, TokenKind, Tokens};
@@ -42,6 +45,11 @@ pub struct AppState {
     pub page_tokens: Tokens,
     /// Encrypts secrets before they are stored.
     pub sealing: Sealing,
+    /// Makes recovery codes.
+    pub recovery_codes: RecoveryCodes,
+    /// The site for which passkeys are made, if browsers make any for the dashboard's URL.
+    #[cfg(feature = "passkeys")]
+    pub passkeys: Option<PasskeySite>,
     /// Issues and checks the challenges for new accounts.
     pub challenges: Challenges,
     /// Verifies the challenges of a provider, which then replace our own, if that is configured.
@@ -178,6 +186,7 @@ struct Configured {
     tokens: Tokens,
     page_tokens: Tokens,
     sealing: Sealing,
+    recovery_codes: RecoveryCodes,
     challenges: Challenges,
     verifier: Option<HostedVerifier>,
     mailer: Mailer,
@@ -200,6 +209,7 @@ impl Configured {
             tokens: Tokens::new(TokenKind::Access, jwt_secret.expose().as_bytes(), admin.jwt.access_ttl)?,
             page_tokens: Tokens::new(TokenKind::Page, jwt_secret.expose().as_bytes(), admin.jwt.access_ttl)?,
             sealing: Sealing::new(jwt_secret.expose().as_bytes()),
+            recovery_codes: RecoveryCodes::new(jwt_secret.expose().as_bytes()),
             challenges: Challenges::new(secret, admin.challenge.difficulty),
             verifier,
             mailer: match &admin.mail.smtp {
@@ -220,12 +230,24 @@ impl Configured {
         passwords: Passwords,
         limits: Arc<RequestLimits>,
     ) -> AppState {
-        let Configured { tokens, page_tokens, sealing, challenges, verifier, mailer, payments, forge } = self;
+        let Configured {
+            tokens,
+            page_tokens,
+            sealing,
+            recovery_codes,
+            challenges,
+            verifier,
+            mailer,
+            payments,
+            forge,
+        } = self;
         let mails = MailQueue::new(mailer, sealing.clone(), store.clone());
         let proxies = TrustedProxies::new(&config.gateway.trusted_proxies);
         let scanner = scanner(&config.admin.tickets);
         let settings = Settings::new(config);
         let requests = Requests::default();
+        #[cfg(feature = "passkeys")]
+        let passkeys = PasskeySite::at(&settings.dash_url);
         AppState {
             store,
             usage,
@@ -235,6 +257,9 @@ impl Configured {
             tokens,
             page_tokens,
             sealing,
+            recovery_codes,
+            #[cfg(feature = "passkeys")]
+            passkeys,
             challenges,
             verifier,
             limits,

@@ -6,8 +6,12 @@
 
 use crate::management::identity::challenge::BadSolution;
 use crate::management::identity::limit::TooOften;
+#[cfg(feature = "passkeys")]
+use crate::management::identity::passkey::PasskeyError;
 use crate::management::identity::password::PasswordError;
+use crate::management::identity::sealing::SealingError;
 use crate::management::identity::token::TokenError;
+use crate::management::identity::totp::UnshownSecret;
 use crate::management::identity::verifier::TokenRefused;
 use crate::management::mail::MailError;
 use crate::store::StoreError;
@@ -66,6 +70,10 @@ codes! {
     Unauthenticated = UNAUTHORIZED,
     /// The e-mail address or the password is wrong.
     CredentialsWrong = UNAUTHORIZED,
+    /// The log-in waits no longer for a second factor: begin again.
+    LogInExpired = UNAUTHORIZED,
+    /// The passkey is unknown or was not accepted.
+    PasskeyRefused = UNAUTHORIZED,
     /// The refresh token is not valid or has expired: log in.
     RefreshTokenInvalid = UNAUTHORIZED,
     /// The caller may not do this.
@@ -78,6 +86,10 @@ codes! {
     EmailUnconfirmed = FORBIDDEN,
     /// Too many wrong passwords: the account is locked for a while.
     AccountLocked = FORBIDDEN,
+    /// A second factor is required: add one to the account, or give one of those that it has.
+    FactorRequired = FORBIDDEN,
+    /// The second factor is wrong or was used before.
+    FactorWrong = FORBIDDEN,
     /// An operator has disabled the account.
     AccountDisabled = FORBIDDEN,
     /// The current password is wrong.
@@ -341,6 +353,31 @@ impl From<TokenRefused> for ActionError {
             TokenRefused::Undecided(why) => ActionError::VerifierAway(why),
             error => ActionError::Challenge(error.to_string()),
         }
+    }
+}
+
+impl From<SealingError> for ActionError {
+    fn from(error: SealingError) -> Self {
+        ActionError::Broken(error.to_string())
+    }
+}
+
+#[cfg(feature = "passkeys")]
+impl From<PasskeyError> for ActionError {
+    fn from(error: PasskeyError) -> Self {
+        match error {
+            PasskeyError::Broken(why) => ActionError::Broken(why),
+            PasskeyError::Refused(_) | PasskeyError::Copied => {
+                ActionError::Refused(ErrorCode::PasskeyRefused, "the passkey was not accepted")
+            }
+            error => ActionError::Invalid(error.to_string()),
+        }
+    }
+}
+
+impl From<UnshownSecret> for ActionError {
+    fn from(error: UnshownSecret) -> Self {
+        ActionError::Broken(error.to_string())
     }
 }
 

@@ -4,7 +4,7 @@ use crate::management::error::ActionError;
 use crate::management::identity::address::TrustedProxies;
 use crate::management::strict_json;
 use crate::store::{
-    AccessTokenId, InvitationId, InvoiceNumber, LimitRequestId, NotificationId, SessionId,
+    AccessTokenId, InvitationId, InvoiceNumber, LimitRequestId, NotificationId, PasskeyId, SessionId,
     TicketAttachmentId, TicketId, UserId,
 };
 use axum::body::Bytes;
@@ -103,6 +103,7 @@ named! {
     TicketId: "ticket",
     TicketAttachmentId: "attachment",
     AccessTokenId: "personal access token",
+    PasskeyId: "passkey",
 }
 
 /// The identifier in a path. A text that is not a UUID identifies nothing, so it is answered like an unknown one.

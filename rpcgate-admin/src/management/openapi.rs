@@ -75,7 +75,7 @@ fn object(value: &mut Value) -> impl Iterator<Item = (&String, &mut Value)> {
 /// Adds the parts that follow from an operation's properties.
 fn complete(operation: &mut Value, has_id: bool) {
     let least = operation[LEAST_ROLE].as_str().unwrap_or_default();
-    let (needs_token, needs_role) = (least != "none", !matches!(least, "none" | "user"));
+    let needs_token = least != "none";
     operation["security"] = if needs_token { json!([{ SCHEME: [] }]) } else { json!([]) };
     let has_query = operation["parameters"]
         .as_array()
@@ -98,7 +98,11 @@ fn complete(operation: &mut Value, has_id: bool) {
             "The request is invalid: `field` names the field or the parameter.",
         ),
         (401, needs_token, "There is no valid token."),
-        (403, needs_role, "The caller's role does not permit this."),
+        (
+            403,
+            needs_token,
+            "The caller's role does not permit this, or a second factor is required and missing.",
+        ),
         (409, creates, "The current state does not allow it: `code` says why."),
         (404, has_id, "It does not exist, or belongs to another tenant."),
         (412, has_condition, "It has been changed: `If-Match` names another version."),

@@ -4,9 +4,10 @@ use crate::management::access::RouteGuard;
 use crate::management::action::invitations::MAIL_PATH;
 use crate::management::action::resets::RESET_PATH;
 use crate::management::api::{
-    access_tokens, accounts, audit, billing, chains, checkouts, emails, health, invitations, invoices, keys,
-    limit_requests, me, members, notification_preferences, notifications, operator, plans, projects, quotas,
-    resets, roles, sessions, tenants, ticket_attachments, ticket_comments, tickets, usage,
+    access_tokens, accounts, audit, billing, chains, checkouts, emails, factor_policy, factors, health,
+    invitations, invoices, keys, limit_requests, me, members, notification_preferences, notifications,
+    operator, plans, projects, quotas, recovery_codes, resets, roles, sessions, tenants, ticket_attachments,
+    ticket_comments, tickets, totp, usage,
 };
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -31,7 +32,7 @@ pub const BASE: &str = "/api/v1";
 
 /// The API, each route with its access.
 pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
-    OpenApiRouter::default()
+    passkeys(guard)
         // account
         .routes(guard.anyone(routes!(accounts::challenge)))
         .routes(guard.anyone(routes!(accounts::register)))
@@ -42,14 +43,20 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
         .routes(guard.anyone(routes!(sessions::login)))
         .routes(guard.anyone(routes!(sessions::refresh)))
         .routes(guard.anyone(routes!(sessions::logout)))
-        .routes(guard.user(routes!(sessions::logout_all)))
-        .routes(guard.user(routes!(sessions::list)))
-        .routes(guard.user(routes!(sessions::end)))
-        .routes(guard.reader(routes!(me::get)))
+        .routes(guard.anyone(routes!(factors::verify)))
+        .routes(guard.user_without_factor(routes!(factors::get)))
+        .routes(guard.user_without_factor(routes!(totp::enroll)))
+        .routes(guard.user_without_factor(routes!(totp::activate)))
+        .routes(guard.user(routes!(totp::disable)))
+        .routes(guard.user(routes!(recovery_codes::renew)))
+        .routes(guard.user_without_factor(routes!(sessions::logout_all)))
+        .routes(guard.user_without_factor(routes!(sessions::list)))
+        .routes(guard.user_without_factor(routes!(sessions::end)))
+        .routes(guard.reader_without_factor(routes!(me::get)))
         .routes(guard.user(routes!(me::put)))
         .routes(guard.user(routes!(me::change_password)))
         .routes(guard.user(routes!(emails::change)))
-        .routes(guard.user(routes!(accounts::confirm_again)))
+        .routes(guard.user_without_factor(routes!(accounts::confirm_again)))
         .routes(guard.user(routes!(access_tokens::list, access_tokens::create)))
         .routes(guard.user(routes!(access_tokens::revoke)))
         .routes(guard.reader(routes!(audit::list)))
@@ -57,6 +64,8 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
         .routes(guard.member(Permission::Read, routes!(tenants::list)))
         .routes(guard.member(Permission::Read, routes!(tenants::get)))
         .routes(guard.member(Permission::ManageTenant, routes!(tenants::update)))
+        .routes(guard.member(Permission::Read, routes!(factor_policy::get)))
+        .routes(guard.member(Permission::ManageOwners, routes!(factor_policy::put)))
         .routes(guard.member(Permission::Read, routes!(members::list)))
         .routes(guard.member(Permission::Read, routes!(members::get)))
         .routes(guard.member(Permission::ManageMembers, routes!(members::update)))
@@ -140,9 +149,28 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
         .routes(guard.member(Permission::Read, routes!(usage::metrics)))
 }
 
+/// The routes of passkeys.
+#[cfg(feature = "passkeys")]
+fn passkeys(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
+    use crate::management::api::passkeys;
+    OpenApiRouter::default()
+        .routes(guard.user_without_factor(routes!(passkeys::start_registration)))
+        .routes(guard.user_without_factor(routes!(passkeys::finish_registration)))
+        .routes(guard.user_without_factor(routes!(passkeys::list)))
+        .routes(guard.user(routes!(passkeys::remove)))
+        .routes(guard.user(routes!(passkeys::start_factor)))
+        .routes(guard.anyone(routes!(passkeys::start_log_in)))
+        .routes(guard.anyone(routes!(passkeys::finish_log_in)))
+}
+
+#[cfg(not(feature = "passkeys"))]
+fn passkeys(_: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
+    OpenApiRouter::default()
+}
+
 /// The HTML pages.
 fn pages(app: &Arc<AppState>) -> Router<Arc<AppState>> {
-    use page::{accounts, emails, home, invitations, notifications, resets, sessions};
+    use page::{accounts, emails, factors, home, invitations, notifications, resets, sessions, totp};
     let pages = Router::new()
         .route("/", get(home::show))
         .route("/register", get(accounts::application).post(accounts::register))
@@ -154,6 +182,9 @@ fn pages(app: &Arc<AppState>) -> Router<Arc<AppState>> {
         .route(MAIL_PATH, get(invitations::link).post(invitations::accept))
         .route("/read-notification", post(notifications::read))
         .route("/login", get(sessions::form).post(sessions::login))
+        .route("/second-factor", get(factors::start).post(factors::verify))
+        .route("/totp", get(totp::show).post(totp::enroll))
+        .route("/totp-activate", post(totp::activate))
         .route("/logout", post(sessions::logout));
     page::wrap(pages, app).route("/static/{name}", get(page::assets::get))
 }

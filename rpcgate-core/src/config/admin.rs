@@ -28,6 +28,8 @@ pub struct Admin {
     pub grpc_url: Option<Url>,
     /// Log-ins and registrations together that one client address may attempt in a minute.
     pub auth_per_minute: u32,
+    /// Whether an operator needs a second factor to change anything.
+    pub operator_mfa: bool,
     /// Tokens.
     pub jwt: Jwt,
     /// Mail.
@@ -47,6 +49,7 @@ impl Default for Admin {
             gateway_url: None,
             grpc_url: None,
             auth_per_minute: 10,
+            operator_mfa: false,
             jwt: Jwt::default(),
             mail: MailSettings::default(),
             challenge: ChallengeSettings::default(),
@@ -63,6 +66,7 @@ impl Table for Admin {
         f.url("gateway_url", &mut self.gateway_url, WEB);
         f.url("grpc_url", &mut self.grpc_url, WEB);
         f.number("auth_per_minute", &mut self.auth_per_minute, 1..=1_000_000);
+        f.value("operator_mfa", &mut self.operator_mfa);
         f.table("jwt", &mut self.jwt);
         f.table("mail", &mut self.mail);
         f.table("challenge", &mut self.challenge);

@@ -59,6 +59,7 @@ const CHANGED: &[(&str, &str)] = &[
     ("admin.gateway_url", "https://b.example.com"),
     ("admin.grpc_url", "https://b.example.com"),
     ("admin.auth_per_minute", "99"),
+    ("admin.operator_mfa", "true"),
     ("admin.jwt.secret", "thirty-two-bytes-and-some-more-of-them"),
     ("admin.jwt.access_ttl", "10m"),
     ("admin.jwt.refresh_ttl", "10d"),

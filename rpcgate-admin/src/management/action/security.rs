@@ -58,7 +58,7 @@ pub(super) async fn note_device(app: &AppState, user: &User, client: &Client, no
         }
         Ok(DeviceFamiliarity::Known | DeviceFamiliarity::First) => {}
         Err(error) => {
-            tracing::warn!(%error, user = %user.id, "the device of a log-in could not be remembered")
+            tracing::warn!(%error, user = %user.id, "the device of a log-in could not be remembered");
         }
     }
 }

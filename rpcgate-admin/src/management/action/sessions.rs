@@ -10,8 +10,8 @@ use crate::management::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
 use crate::management::identity::token::Claims;
 use crate::management::mail::SecurityEvent;
 use crate::store::{
-    self, Attempt, AttemptKind, AttemptTicket, Audit, Digest, Rotation, SessionId, SessionLifetimes,
-    StoreError, User, fresh_id,
+    self, Attempt, AttemptKind, AttemptTicket, Audit, Digest, Factors, LogInMethod, PENDING_LOG_IN_LIFE,
+    Rotation, SessionId, SessionLifetimes, StoreError, User, fresh_id,
 };
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::Secret;
@@ -22,8 +22,28 @@ use tracing::Instrument;
 
 const WRONG: &str = "the e-mail address or the password is wrong";
 const LOCKED: &str = "account temporarily locked";
-const DISABLED: &str = "this account is disabled";
+pub(super) const DISABLED: &str = "this account is disabled";
 const NO_REFRESH: &str = "the refresh token is not valid or has expired";
+
+/// What the right password leads to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LogIn {
+    /// A session, because the user has no second factor.
+    Opened(SessionTokens),
+    /// A log-in that waits for a second factor.
+    Pending(PendingLogIn),
+}
+
+/// A log-in that waits for a second factor.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PendingLogIn {
+    /// The token with which it is completed, once.
+    pub token: Secret,
+    /// How long it is valid.
+    pub ttl: Duration,
+    /// The factors that the user has.
+    pub factors: Factors,
+}
 
 /// The tokens of a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -95,7 +115,7 @@ pub(super) async fn verify(
     Ok(true)
 }
 
-/// Logs a user in. A failure does not reveal whether the address or the password is wrong, and takes the same time.
+/// Logs a user in, or begins to if the user has a second factor. A failure does not reveal whether the address or the password is wrong, and takes the same time.
 ///
 /// # Errors
 /// [`ActionError::TooMany`] after too many attempts from one client address, or while too many passwords are being
@@ -106,11 +126,11 @@ pub async fn login(
     email: &str,
     password: Typed,
     client: &Client,
-) -> Result<SessionTokens, ActionError> {
+) -> Result<LogIn, ActionError> {
     app.admit_attempt(client.address).await?;
     let now = app.now();
     let ticket = begin_password_attempt(app, AttemptKind::LogIns(email), now).await?;
-    // The second round is for another log-in that renews the hash at the same time.
+    // The second round is for another log-in that renews the hash, or a factor that is added, at the same time.
     for _ in 0..2 {
         let user = app.store.user_by_email(email).await?;
         let stored = user.as_ref().and_then(|user| user.password.as_deref());
@@ -120,12 +140,17 @@ pub async fn login(
             break;
         };
         let Some(verified) = user.password.as_deref().filter(|_| is_right) else {
-            note_failure(app, entry(&user, client, "login.failed", String::new(), now), true);
+            note_failure(app, user_entry(&user, client, "login.failed", String::new(), now), true);
             break;
         };
         let current = renewed(app, &user, verified, &password).await;
-        if let Some(opened) = open(app, &user, &current, client, now).await? {
-            return Ok(opened);
+        let factors = app.store.factors(user.id).await?;
+        if factors.any() {
+            if let Some(pending) = begin(app, &user, factors, &current, client, now).await? {
+                return Ok(LogIn::Pending(pending));
+            }
+        } else if let Some(opened) = open(app, &user, &current, client, now).await? {
+            return Ok(LogIn::Opened(opened));
         }
         if app.store.is_disabled(user.id).await? {
             return Err(ActionError::Refused(ErrorCode::AccountDisabled, DISABLED));
@@ -158,7 +183,7 @@ async fn renewed<'v>(app: &AppState, user: &User, verified: &'v str, password: &
 }
 
 /// An entry about `user`, who is not logged in yet.
-fn entry(user: &User, client: &Client, action: &str, subject: String, at: Time) -> Audit {
+pub(super) fn user_entry(user: &User, client: &Client, action: &str, subject: String, at: Time) -> Audit {
     Audit {
         tenant: user.tenant,
         user: Some(user.id),
@@ -186,7 +211,7 @@ fn anonymous_entry(client: &Client, at: Time) -> Audit {
 /// Adds an audit entry without making the client wait, whose time would otherwise reveal that the account exists. The
 /// client's next request could reveal it too, by waiting for the write; so if the account does not exist, equivalent
 /// work is done and nothing is kept.
-fn note_failure(app: &Arc<AppState>, entry: Audit, is_kept: bool) {
+pub(super) fn note_failure(app: &Arc<AppState>, entry: Audit, is_kept: bool) {
     let app = app.clone();
     let work = async move {
         let recorded =
@@ -198,15 +223,15 @@ fn note_failure(app: &Arc<AppState>, entry: Audit, is_kept: bool) {
     drop(tokio::spawn(work.in_current_span()));
 }
 
-/// Returns `None` if the hash of the password differs from `verified` by now.
-async fn open(
+/// A session of `user` that begins at `now`.
+pub(super) fn new_session(
     app: &AppState,
     user: &User,
-    verified: &str,
+    method: LogInMethod,
     client: &Client,
     now: Time,
-) -> Result<Option<SessionTokens>, ActionError> {
-    let session = store::Session {
+) -> store::Session {
+    store::Session {
         id: SessionId(fresh_id(now)),
         user: user.id,
         created_at: now,
@@ -214,9 +239,39 @@ async fn open(
         expires_at: now.plus(app.settings.refresh_ttl.min(app.settings.session_ttl)),
         address: client.address.to_string(),
         agent: client.agent.clone(),
-    };
+        method,
+        seen_address: client.address.to_string(),
+    }
+}
+
+/// Begins a log-in that waits for a second factor. Returns `None` if the hash of the password differs from `verified`
+/// by now.
+async fn begin(
+    app: &AppState,
+    user: &User,
+    factors: Factors,
+    verified: &str,
+    client: &Client,
+    now: Time,
+) -> Result<Option<PendingLogIn>, ActionError> {
+    let token = Opaque::make(OpaqueKind::PendingLogIn)?;
+    let entry = user_entry(user, client, "login.factor_asked", user.id.to_string(), now);
+    let is_pending = app.store.begin_log_in(user.id, &Digest(token.hash().0), verified, &entry).await?;
+    let pending = PendingLogIn { token: Secret::new(token.expose()), ttl: PENDING_LOG_IN_LIFE, factors };
+    Ok(is_pending.then_some(pending))
+}
+
+/// Returns `None` if the hash of the password differs from `verified` by now, or the user has a second factor.
+async fn open(
+    app: &AppState,
+    user: &User,
+    verified: &str,
+    client: &Client,
+    now: Time,
+) -> Result<Option<SessionTokens>, ActionError> {
+    let session = new_session(app, user, LogInMethod::Password, client, now);
     let refresh = Opaque::make(OpaqueKind::Refresh)?;
-    let entry = entry(user, client, "session.opened", session.id.to_string(), now);
+    let entry = user_entry(user, client, "session.opened", session.id.to_string(), now);
     let is_open = app.store.open_session(&session, &Digest(refresh.hash().0), verified, &entry).await?;
     if !is_open {
         return Ok(None);
@@ -226,7 +281,7 @@ async fn open(
 }
 
 /// The access token's lifetime begins when it is issued, not when the password was sent.
-fn opened(
+pub(super) fn opened(
     app: &AppState,
     user: &User,
     session: SessionId,
@@ -300,7 +355,7 @@ pub async fn logout_by_refresh(app: &AppState, token: &str, client: &Client) -> 
     let Some((session, user)) = app.store.session_by_refresh(&Digest(hash.0), now).await? else {
         return Ok(());
     };
-    logout(app, &AuthSession { id: session.id, user: Arc::new(user) }, client).await
+    logout(app, &AuthSession::of(session, user), client).await
 }
 
 /// Ends all sessions of the user, including the current one.
@@ -363,7 +418,7 @@ mod tests {
         (visitor, weak)
     }
 
-    async fn log_in(app: &Arc<AppState>, email: &str, password: &str) -> Result<SessionTokens, ActionError> {
+    async fn log_in(app: &Arc<AppState>, email: &str, password: &str) -> Result<LogIn, ActionError> {
         let client = Client { address: "192.0.2.7".parse().unwrap(), agent: "a test".into() };
         login(app, email, password.into(), &client).await
     }

@@ -266,6 +266,7 @@ pub(crate) mod tests {
             (&owner, format!("{base}/auth/audit"), 14),
             (&owner, format!("{base}/auth/sessions"), 1),
             (&owner, format!("{base}/auth/tokens"), 4),
+            (&owner, format!("{base}/auth/passkeys"), 0),
             (&owner, format!("{base}/tenants"), 1),
             (&owner, format!("{base}/tenants/{tenant}/invitations"), 0),
             (&owner, format!("{base}/limit-requests"), 0),

@@ -3,13 +3,14 @@
 use super::list::{ListPage, Page, PageRequest};
 use super::moment::Moment;
 use crate::management::access;
-use crate::management::action::sessions::{self, SessionTokens};
+use crate::management::action::sessions::{self, LogIn, PendingLogIn, SessionTokens};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Client, Id, read_body};
+use crate::management::identity::device::device;
 use crate::management::identity::password::Typed;
 use crate::management::strict_json;
-use crate::store::{self, SessionId};
+use crate::store::{self, Factors, SessionId};
 use axum::Json;
 use axum::extract::{Request, State};
 use http::StatusCode;
@@ -59,6 +60,80 @@ impl From<SessionTokens> for LoggedIn {
     }
 }
 
+/// A log-in that waits for a second factor.
+#[derive(Clone, Serialize, ToSchema)]
+pub struct FactorNeeded {
+    /// Always true.
+    #[schema(example = true)]
+    pub mfa_required: bool,
+    /// The token with which the log-in is completed, once. It is valid for nothing else.
+    pub mfa_token: String,
+    /// Seconds for which the token is valid.
+    #[schema(example = 300)]
+    pub expires_in: u64,
+    /// The factors that the user can give.
+    pub methods: Vec<FactorMethod>,
+}
+
+impl fmt::Debug for FactorNeeded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FactorNeeded").field("methods", &self.methods).finish_non_exhaustive()
+    }
+}
+
+impl From<PendingLogIn> for FactorNeeded {
+    fn from(PendingLogIn { token, ttl, factors }: PendingLogIn) -> Self {
+        FactorNeeded {
+            mfa_required: true,
+            mfa_token: token.expose().to_owned(),
+            expires_in: ttl.as_secs(),
+            methods: FactorMethod::of(factors),
+        }
+    }
+}
+
+/// A factor that a user can give.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FactorMethod {
+    /// A code of an authenticator app.
+    Totp,
+    /// A passkey.
+    Passkey,
+    /// A recovery code.
+    RecoveryCode,
+}
+
+impl FactorMethod {
+    fn of(Factors { totp, passkeys, recovery_codes }: Factors) -> Vec<Self> {
+        let methods = [
+            (FactorMethod::Totp, totp),
+            (FactorMethod::Passkey, passkeys > 0),
+            (FactorMethod::RecoveryCode, recovery_codes > 0),
+        ];
+        methods.into_iter().filter_map(|(method, has)| has.then_some(method)).collect()
+    }
+}
+
+/// The answer to the right password.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum LogInAnswer {
+    /// The user has no second factor.
+    Opened(LoggedIn),
+    /// The user has a second factor.
+    Pending(FactorNeeded),
+}
+
+impl From<LogIn> for LogInAnswer {
+    fn from(log_in: LogIn) -> Self {
+        match log_in {
+            LogIn::Opened(tokens) => LogInAnswer::Opened(tokens.into()),
+            LogIn::Pending(pending) => LogInAnswer::Pending(pending.into()),
+        }
+    }
+}
+
 /// The renewal of a session.
 #[derive(Clone, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -83,7 +158,7 @@ pub struct SessionJson {
     /// When the user logged in.
     #[schema(value_type = String, format = "date-time")]
     pub created_at: Moment,
-    /// When it was last renewed.
+    /// When it was last used, to five minutes.
     #[schema(value_type = String, format = "date-time")]
     pub seen_at: Moment,
     /// When it expires, unless it is renewed before.
@@ -95,6 +170,16 @@ pub struct SessionJson {
     /// The client's user agent at the log-in.
     #[schema(example = "curl/8.5.0")]
     pub agent: String,
+    /// The device that the user agent names.
+    #[schema(example = "Firefox on Linux")]
+    pub device: String,
+    /// The client's address at the last use.
+    #[schema(example = "192.0.2.1")]
+    pub seen_address: String,
+    /// What the user logged in with: `password`, `password+totp`, `password+recovery_code`, `password+passkey` or
+    /// `passkey`.
+    #[schema(example = "password+totp")]
+    pub method: &'static str,
     /// Whether it is the session of this request.
     pub current: bool,
 }
@@ -107,7 +192,10 @@ impl SessionJson {
             seen_at: session.seen_at.into(),
             expires_at: session.expires_at.into(),
             address: session.address,
+            device: device(&session.agent),
+            seen_address: session.seen_address,
             agent: session.agent,
+            method: session.method.as_str(),
             current: session.id == current.id,
         }
     }
@@ -116,17 +204,18 @@ impl SessionJson {
 /// Log in
 ///
 /// A wrong address or password is answered with 401. Five wrong passwords in 15 minutes lock an address for 15
-/// minutes, whether it has an account or not.
+/// minutes, whether it has an account or not. If the user has a second factor, the right password is answered with
+/// `mfa_required` and a token, with which a factor completes the log-in.
 #[utoipa::path(post, path = "/auth/login", operation_id = "login", tag = "account", request_body = Login,
     responses(
-        (status = 200, description = "Logged in.", body = LoggedIn),
+        (status = 200, description = "Logged in, or a second factor is needed.", body = LogInAnswer),
         (status = 401, description = "The address or the password is wrong."),
         (status = 403, description = "The account is temporarily locked, or operators have disabled it.")))]
 pub async fn login(
     State(app): State<Arc<AppState>>,
     client: Client,
     Body(Login { email, password }): Body<Login>,
-) -> Result<Json<LoggedIn>, ActionError> {
+) -> Result<Json<LogInAnswer>, ActionError> {
     Ok(Json(sessions::login(&app, &email, password, &client).await?.into()))
 }
 

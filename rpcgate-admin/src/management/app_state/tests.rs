@@ -3,7 +3,9 @@
 use super::*;
 use crate::management::identity::token::Claims;
 use crate::management::router::router;
-use crate::store::{Audit, Digest, Role, Session, SessionId, Tenant, User, UserId, fresh_id, site, url_of};
+use crate::store::{
+    Audit, Digest, LogInMethod, Role, Session, SessionId, Tenant, User, UserId, fresh_id, site, url_of,
+};
 use axum::body::{Body, Bytes};
 use axum::extract::ConnectInfo;
 use http::header::AUTHORIZATION;
@@ -107,6 +109,8 @@ impl Site {
             expires_at: now.plus(self.app.settings.refresh_ttl),
             address: "192.0.2.1".into(),
             agent: "a test".into(),
+            method: LogInMethod::Password,
+            seen_address: "192.0.2.1".into(),
         };
         let refresh = Digest::of(&session.id.to_string());
         let entry = Audit {

@@ -3,14 +3,19 @@
 pub mod address;
 pub mod challenge;
 mod common;
+pub mod device;
 pub mod limit;
+#[cfg(feature = "passkeys")]
+pub mod passkey;
 pub mod password;
+pub mod recovery_code;
 pub mod refresh;
 pub mod request_limits;
 pub mod role;
 pub mod sealing;
 pub mod token;
 pub mod token_scope;
+pub mod totp;
 pub mod verifier;
 
 use ring::hmac;

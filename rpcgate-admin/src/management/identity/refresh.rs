@@ -1,5 +1,5 @@
-//! Opaque tokens that stand for a row in the database: refresh tokens, personal access tokens, and the mailed tokens
-//! that confirm an address, set a password, change an address or invite a user.
+//! Opaque tokens that stand for a row in the database: refresh tokens, personal access tokens, log-ins that wait for a
+//! second factor, and the mailed tokens that confirm an address, set a password, change an address or invite a user.
 //!
 //! Such a token is a prefix that names its kind, and 32 random bytes in base64url. It contains no information; what
 //! it grants is stored under its SHA-256, so that a stolen copy of the database contains no usable token.
@@ -31,6 +31,8 @@ pub enum OpaqueKind {
     EmailChange,
     /// A program calls the API with it, as the user who made it.
     Access,
+    /// It stands for a log-in that waits for its second factor.
+    PendingLogIn,
 }
 
 impl OpaqueKind {
@@ -43,6 +45,7 @@ impl OpaqueKind {
             OpaqueKind::Reset => "rpcgp_",
             OpaqueKind::EmailChange => "rpcge_",
             OpaqueKind::Access => "rpcga_",
+            OpaqueKind::PendingLogIn => "rpcgm_",
         }
     }
 }
@@ -132,6 +135,7 @@ mod tests {
             (OpaqueKind::Reset, "rpcgp_"),
             (OpaqueKind::EmailChange, "rpcge_"),
             (OpaqueKind::Access, "rpcga_"),
+            (OpaqueKind::PendingLogIn, "rpcgm_"),
         ] {
             let (a, b) = (Opaque::make(kind).unwrap(), Opaque::make(kind).unwrap());
             assert!(a.expose().starts_with(prefix) && a.expose().len() == 49, "{}", a.expose());

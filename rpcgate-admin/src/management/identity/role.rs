@@ -47,7 +47,7 @@ pub enum Permission {
     ManageMembers,
     /// Change the tenant's name.
     ManageTenant,
-    /// Make a user an owner, or no longer one.
+    /// Make a user an owner, or no longer one, and require a second factor of all members.
     ManageOwners,
 }
 

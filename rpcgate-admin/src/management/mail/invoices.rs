@@ -37,7 +37,7 @@ impl Mail {
              You find it in the dashboard:\n\n\
              {link}/\n"
         );
-        mail(to, format!("Invoice {number}"), text)
+        Mail::new(to, format!("Invoice {number}"), text)
     }
 
     /// The mail about an invoice that is overdue. `suspension` is when the service ends.
@@ -63,7 +63,7 @@ impl Mail {
              {link}/\n\n\
              If you have paid it in the meantime, you need not do anything.\n"
         );
-        mail(to, format!("Invoice {number} is not paid"), text)
+        Mail::new(to, format!("Invoice {number} is not paid"), text)
     }
 
     /// The mail about the suspension of a tenant that has not paid.
@@ -77,7 +77,7 @@ impl Mail {
              Calls are served again as soon as the payment has arrived. You find the invoice in the dashboard:\n\n\
              {link}/\n"
         );
-        mail(to, "Your organisation is suspended", text)
+        Mail::new(to, "Your organisation is suspended", text)
     }
 
     /// The mail that confirms a payment.
@@ -88,6 +88,6 @@ impl Mail {
              You find it in the dashboard:\n\n\
              {link}/\n"
         );
-        mail(to, format!("Invoice {number} is paid"), text)
+        Mail::new(to, format!("Invoice {number} is paid"), text)
     }
 }

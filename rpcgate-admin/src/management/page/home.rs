@@ -24,6 +24,7 @@ struct HomePage {
     organisation: Option<String>,
     unread: Unread,
     is_confirmed: bool,
+    has_factor: bool,
     is_sent: bool,
     problem: Option<String>,
 }
@@ -40,7 +41,7 @@ pub(crate) async fn show(
 /// The home page, with the outcome of sending a mail if one was requested.
 pub(super) async fn page(
     app: &AppState,
-    AuthSession { user, .. }: AuthSession,
+    AuthSession { user, has_second_factor, .. }: AuthSession,
     client: &Client,
     sent: Option<Result<(), ActionError>>,
 ) -> Response {
@@ -59,6 +60,7 @@ pub(super) async fn page(
         organisation,
         unread,
         is_confirmed: user.confirmed_at.is_some(),
+        has_factor: has_second_factor,
         is_sent: matches!(sent, Some(Ok(()))),
         problem: None,
     };

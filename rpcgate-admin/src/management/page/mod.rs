@@ -7,6 +7,7 @@
 pub(crate) mod accounts;
 pub(crate) mod assets;
 pub(crate) mod emails;
+pub(crate) mod factors;
 mod form;
 mod guard;
 pub(crate) mod home;
@@ -16,6 +17,7 @@ pub(crate) mod notifications;
 pub(crate) mod resets;
 mod session_cookie;
 pub(crate) mod sessions;
+pub(crate) mod totp;
 mod view;
 
 use crate::management::app_state::AppState;

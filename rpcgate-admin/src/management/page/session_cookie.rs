@@ -10,16 +10,32 @@
 use super::view;
 use crate::management::access::{AuthSession, session_of};
 use crate::management::app_state::{AppState, Settings};
-use crate::management::error::ActionError;
+use crate::management::error::{ActionError, ErrorCode};
+use crate::management::extract::Client;
 use crate::management::identity::token::Claims;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
-use axum::response::{Redirect, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use http::HeaderMap;
 use http::header::{COOKIE, HeaderValue, SET_COOKIE};
 use http::request::Parts;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The pages for users who lack a second factor that is required, and those that need no session.
+const OPEN_WITHOUT_FACTOR: [&str; 11] = [
+    "/totp",
+    "/totp-activate",
+    "/logout",
+    "/confirm",
+    "/confirm-again",
+    "/login",
+    "/second-factor",
+    "/register",
+    "/forgot",
+    "/reset",
+    "/invitation",
+];
 
 /// The session of a logged-in user. Other visitors are redirected to the log-in.
 pub(crate) struct Visitor(pub(super) AuthSession);
@@ -55,11 +71,7 @@ impl<S: Send + Sync> FromRequestParts<S> for CurrentSession {
 }
 
 /// Looks up the session of the request and renews its cookie.
-pub(super) async fn authenticate(
-    State(app): State<Arc<AppState>>,
-    mut request: Request,
-    next: Next,
-) -> Response {
+pub(super) async fn authenticate(State(app): State<Arc<AppState>>, request: Request, next: Next) -> Response {
     let authenticated = match received(request.headers(), &app.settings) {
         Some(token) => match session_of(&app, &app.page_tokens, token).await {
             Ok(authenticated) => Some(authenticated),
@@ -69,7 +81,22 @@ pub(super) async fn authenticate(
         None => None,
     };
     let Some((claims, session)) = authenticated else { return next.run(request).await };
-    request.extensions_mut().insert(session);
+    if !OPEN_WITHOUT_FACTOR.contains(&request.uri().path()) {
+        match session.demand_factor(&app, request.method()).await {
+            Ok(()) => {}
+            Err(ActionError::Refused(ErrorCode::FactorRequired, _)) => {
+                return Redirect::to(view::ADD_FACTOR).into_response();
+            }
+            Err(error) => return view::refusal(error),
+        }
+    }
+    let (mut parts, body) = request.into_parts();
+    match Client::from_request_parts(&mut parts, &app).await {
+        Ok(client) => session.note_use(&app, &client).await,
+        Err(error) => return view::refusal(error),
+    }
+    parts.extensions.insert(session);
+    let request = Request::from_parts(parts, body);
     let mut answer = next.run(request).await;
     // A log-in or log-out sets the cookie itself.
     if !answer.headers().contains_key(SET_COOKIE) {

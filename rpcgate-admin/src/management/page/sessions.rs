@@ -1,10 +1,11 @@
 //! Logging in and out.
 
+use super::factors::FactorPage;
 use super::form::Form;
 use super::session_cookie::{self, IsLoggedIn, Visitor};
 use super::view::{self, LOGIN, refused, shown};
 use crate::management::access::AuthSession;
-use crate::management::action::sessions;
+use crate::management::action::sessions::{self, LogIn, SessionTokens};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Client;
@@ -45,12 +46,22 @@ pub(crate) async fn login(
     client: Client,
     Form(Login { email, password }): Form<Login>,
 ) -> Response {
-    let opened = sessions::login(&app, &email, password, &client).await;
-    let cookie = opened.and_then(|opened| session_cookie::issued(&app, &opened.claims));
-    match cookie {
-        Ok(cookie) => ([(SET_COOKIE, cookie)], Redirect::to(view::HOME)).into_response(),
+    let begun = async {
+        match sessions::login(&app, &email, password, &client).await? {
+            LogIn::Opened(tokens) => logged_in(&app, &tokens),
+            LogIn::Pending(pending) => Ok(shown(StatusCode::OK, &FactorPage::of(&pending))),
+        }
+    };
+    match begun.await {
+        Ok(answer) => answer,
         Err(error) => refused(error, |problem| LoginPage { problem: Some(problem), email }),
     }
+}
+
+/// The answer that keeps a user logged in and leads to the home page.
+pub(super) fn logged_in(app: &AppState, tokens: &SessionTokens) -> Result<Response, ActionError> {
+    let cookie = session_cookie::issued(app, &tokens.claims)?;
+    Ok(([(SET_COOKIE, cookie)], Redirect::to(view::HOME)).into_response())
 }
 
 /// Logs the user out.

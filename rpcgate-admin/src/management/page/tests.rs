@@ -1,8 +1,8 @@
 //! Tests of the pages as a browser uses them.
 
-use crate::management::access::AuthSession;
 use crate::management::action::actor::Actor;
 use crate::management::action::invitations::invite;
+use crate::management::api::factors::tests::{Authenticator, account_with_app};
 use crate::management::api::notifications::tests::use_up;
 use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::management::identity::challenge::solve;
@@ -124,6 +124,7 @@ async fn a_page_loads_only_its_own_files_and_leaks_no_referrer() {
         ("/login", ""),
         ("/register", ""),
         ("/email", newcomer.as_str()),
+        ("/totp", newcomer.as_str()),
         ("/confirm?token=x", ""),
         ("/forgot", ""),
         ("/reset?token=x", ""),
@@ -508,6 +509,9 @@ async fn a_form_of_another_site_changes_nothing() {
             "/forgot",
             "/reset",
             "/email",
+            "/second-factor",
+            "/totp",
+            "/totp-activate",
         ] {
             let mut request = http::Request::post(path).header(COOKIE, &cookie);
             for (name, value) in headers {
@@ -637,9 +641,8 @@ async fn operators_and_users_without_a_name_have_a_page_too() {
 async fn an_invited_user_chooses_a_password_and_joins() {
     let site = site().await;
     let owner = site.member(Role::Owner).await;
-    let session = AuthSession { id: owner.session, user: Arc::new(owner.user.clone()) };
-    let actor =
-        Actor { user: session.user, address: [192, 0, 2, 1].into(), run: None, scopes: None, if_match: None };
+    let user = Arc::new(owner.user.clone());
+    let actor = Actor { user, address: [192, 0, 2, 1].into(), run: None, scopes: None, if_match: None };
     let tenant = owner.user.tenant.unwrap();
     invite(&site.app, &actor, tenant, EMAIL, Role::Developer).await.unwrap();
     site.send_mails().await;
@@ -703,4 +706,74 @@ async fn files_of_pages_are_asked_for_again_only_when_they_change() {
     for strange in ["/static/page.html", "/static/..%2FCargo.toml", "/static/"] {
         assert_eq!(get(&site, strange, "").await.status, StatusCode::NOT_FOUND, "{strange}");
     }
+}
+
+#[tokio::test]
+async fn a_log_in_on_the_page_asks_for_the_second_factor_too() {
+    let site = site().await;
+    let (_, app, recovery) = account_with_app(&site).await;
+    let begun = login(&site).await;
+    assert_eq!((begun.status, begun.header(SET_COOKIE)), (StatusCode::OK, ""));
+    assert!(begun.text.contains("<h1>Second factor</h1>"), "{}", begun.text);
+    let token = attributes(&begun.text, "value")[0].to_owned();
+    assert!(token.starts_with("rpcgm_"), "{token}");
+    assert_eq!(
+        get(&site, "/", &format!("rpcgate={token}")).await.leads_to(),
+        (StatusCode::SEE_OTHER, "login")
+    );
+    assert_eq!(get(&site, "/second-factor", "").await.leads_to(), (StatusCode::SEE_OTHER, "login"));
+
+    let verify = async |token: &str, code: &str| {
+        post(&site, "/second-factor", "", &[("token", token), ("code", code)]).await
+    };
+    for wrong in [app.wrong(&site), String::new(), NASTY.to_owned()] {
+        let page = verify(&token, &wrong).await;
+        assert_eq!((page.status, page.header(SET_COOKIE)), (StatusCode::UNAUTHORIZED, ""));
+        assert!(page.text.contains("The code is wrong or was used before."), "{}", page.text);
+        assert_eq!(attributes(&page.text, "value"), [token.as_str()]);
+    }
+    let spaced = app.shows(&site);
+    let page = verify(&token, &format!("{} {}", &spaced[..3], &spaced[3..])).await;
+    assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "./"), "{}", page.text);
+    assert_eq!(get(&site, "/", &page.cookie()).await.status, StatusCode::OK);
+    assert_eq!(verify(&token, &recovery[0]).await.status, StatusCode::UNAUTHORIZED, "a token works once");
+
+    let token = attributes(&login(&site).await.text, "value")[0].to_owned();
+    assert_eq!(verify(&token, &recovery[0]).await.leads_to(), (StatusCode::SEE_OTHER, "./"));
+    let page = verify(NASTY, &recovery[1]).await;
+    assert!(page.text.contains(SHOWN) && !page.text.contains(NASTY), "{}", page.text);
+}
+
+#[tokio::test]
+async fn an_app_is_added_on_the_pages_and_a_required_factor_closes_the_others_until_then() {
+    let site = site().await;
+    let owner = site.member(Role::Owner).await;
+    let tenant = owner.user.tenant.unwrap();
+    let own = cookie(&site, &owner);
+    assert!(get(&site, "/", &own).await.text.contains("href=\"totp\""));
+    site.app.store.set_requires_factor(tenant, true).await.unwrap();
+    for path in ["/", "/email"] {
+        assert_eq!(get(&site, path, &own).await.leads_to(), (StatusCode::SEE_OTHER, "totp"), "{path}");
+    }
+    let read = post(&site, "/read-notification", &own, &[("id", "x")]).await;
+    assert_eq!(read.leads_to(), (StatusCode::SEE_OTHER, "totp"));
+    assert_eq!(get(&site, "/totp", "").await.leads_to(), (StatusCode::SEE_OTHER, "login"));
+    let page = get(&site, "/totp", &own).await;
+    assert!(page.text.contains("<h1>Add an authenticator app</h1>"), "{}", page.text);
+
+    let offered = post(&site, "/totp", &own, &[]).await;
+    assert_eq!(offered.status, StatusCode::OK, "{}", offered.text);
+    assert!(offered.text.contains("<svg ") && !offered.text.contains("&#60;svg"), "{}", offered.text);
+    let secret = offered.text.split("<code>").nth(1).unwrap().split('<').next().unwrap();
+    let app = Authenticator::of(secret);
+    let wrong = post(&site, "/totp-activate", &own, &[("code", &app.wrong(&site))]).await;
+    assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
+    assert!(wrong.text.contains("Code is not the one that the app shows."), "{}", wrong.text);
+    let added = post(&site, "/totp-activate", &own, &[("code", &app.shows(&site))]).await;
+    assert_eq!(added.status, StatusCode::OK, "{}", added.text);
+    assert_eq!(added.text.matches("<code>").count(), 10, "{}", added.text);
+    let home = get(&site, "/", &own).await;
+    assert_eq!(home.status, StatusCode::OK);
+    assert!(!home.text.contains("href=\"totp\""), "{}", home.text);
+    assert_eq!(post(&site, "/totp", &own, &[]).await.status, StatusCode::CONFLICT);
 }

@@ -11,6 +11,9 @@ pub(super) const HOME: &str = "./";
 /// The log-in page.
 pub(super) const LOGIN: &str = "login";
 
+/// The page on which an authenticator app is added.
+pub(super) const ADD_FACTOR: &str = "totp";
+
 /// A page with a message and a link.
 #[derive(Template)]
 #[template(path = "notice.html")]

@@ -13,6 +13,10 @@ pub(crate) struct Model {
     pub(crate) expires_at: i64,
     pub(crate) address: String,
     pub(crate) agent: String,
+    /// What the user has logged in with.
+    pub(crate) method: String,
+    /// The client's address at the last use.
+    pub(crate) seen_address: String,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

@@ -11,6 +11,8 @@ pub(crate) struct Model {
     pub(crate) tier: String,
     pub(crate) suspended: bool,
     pub(crate) created_at: i64,
+    /// Whether its members need a second factor.
+    pub(crate) requires_factor: bool,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

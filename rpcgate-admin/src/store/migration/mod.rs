@@ -6,6 +6,7 @@ mod accounts;
 mod billing;
 mod cooled_keys;
 mod counts;
+mod factors;
 mod gateways;
 mod idempotency;
 mod identity;
@@ -45,6 +46,7 @@ impl MigratorTrait for Management {
             Box::new(outgoing_mails::OutgoingMails),
             Box::new(known_devices::KnownDevices),
             Box::new(notices::Notices),
+            Box::new(factors::Factors),
             Box::new(billing::Billing),
             Box::new(tickets::Tickets),
             Box::new(idempotency::Idempotency),

@@ -28,6 +28,8 @@ pub enum AttemptKind<'c> {
     LogIns(&'c str),
     /// Passwords given by a user who is logged in with this address.
     Checks(&'c str),
+    /// Second factors given by the user with this address, at a log-in or afterwards.
+    Factors(&'c str),
     /// Mails to this address because it is being registered.
     Registrations(&'c str),
     /// Mails to this address that its owner requests to confirm it.
@@ -53,6 +55,7 @@ impl AttemptKind<'_> {
         let (kind, email, tenant) = match self {
             AttemptKind::LogIns(email) => ("log-in", email, None),
             AttemptKind::Checks(email) => ("check", email, None),
+            AttemptKind::Factors(email) => ("factor", email, None),
             AttemptKind::Registrations(email) => ("registration", email, None),
             AttemptKind::Confirmations(email) => ("confirmation", email, None),
             AttemptKind::Resets(email) => ("reset", email, None),

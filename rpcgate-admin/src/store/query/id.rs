@@ -68,3 +68,7 @@ id! {
     /// The identifier of a payment that was begun, a UUID.
     CheckoutId
 }
+id! {
+    /// The identifier of a passkey, a UUID.
+    PasskeyId
+}

@@ -144,8 +144,8 @@ async fn remove_accounts(
     Ok(removed)
 }
 
-/// Uses a solution up and returns whether it was unused.
-async fn use_solution(
+/// Uses a solution, or anything else that is valid once, up and returns whether it was unused.
+pub(super) async fn use_solution(
     transaction: &DatabaseTransaction,
     digest: &Digest,
     expires_at: Time,

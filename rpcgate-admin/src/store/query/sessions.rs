@@ -2,16 +2,20 @@
 
 use super::audit::{Audit, append};
 use super::digest::Digest;
+use super::factors::{self, LogInMethod};
 use super::id::{SessionId, UserId};
 use super::session_rows::{end_all, insert_refresh};
 use super::users::User;
-use super::value::{insert_error, moment, time};
+use super::value::{insert_error, moment, time, unreadable};
 use crate::store::entity::sessions::{ActiveModel, Column, Entity, Model};
 use crate::store::entity::users;
 use crate::store::{Store, StoreError};
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::sea_query::{Condition, Expr};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+};
 use uuid::Uuid;
 
 /// Sessions that a user may have at once; a new one removes the oldest.
@@ -26,7 +30,7 @@ pub struct Session {
     pub user: UserId,
     /// When the user logged in.
     pub created_at: Time,
-    /// When one of its refresh tokens was last used.
+    /// When it was last used, to a few minutes.
     pub seen_at: Time,
     /// When it expires, unless it is refreshed before.
     pub expires_at: Time,
@@ -34,20 +38,77 @@ pub struct Session {
     pub address: String,
     /// The client's user agent at the log-in.
     pub agent: String,
+    /// What the user has logged in with.
+    pub method: LogInMethod,
+    /// The client's address at the last use.
+    pub seen_address: String,
 }
 
-impl From<Model> for Session {
-    fn from(row: Model) -> Self {
-        Session {
+impl TryFrom<Model> for Session {
+    type Error = StoreError;
+
+    fn try_from(row: Model) -> Result<Self, StoreError> {
+        Ok(Session {
             id: SessionId(row.id.as_u128()),
             user: UserId(row.user_id.as_u128()),
             created_at: time(row.created_at),
             seen_at: time(row.seen_at),
             expires_at: time(row.expires_at),
+            // Sessions that were opened before the last address was kept have none.
+            seen_address: if row.seen_address.is_empty() { row.address.clone() } else { row.seen_address },
             address: row.address,
             agent: row.agent,
-        }
+            method: row.method.parse().map_err(|_| unreadable("log-in method", row.method))?,
+        })
     }
+}
+
+/// The user, if it is not disabled and its stored password hash has the digest `verified`.
+pub(super) async fn log_in_of(
+    transaction: &DatabaseTransaction,
+    user: Uuid,
+    verified: &Digest,
+) -> Result<Option<users::Model>, StoreError> {
+    let is_open = users::Column::DisabledAt.is_null();
+    let found = users::Entity::find_by_id(user).filter(is_open).one(transaction).await?;
+    let is_the_same = |user: &users::Model| {
+        user.password.as_deref().is_some_and(|password| Digest::of(password) == *verified)
+    };
+    Ok(found.filter(is_the_same))
+}
+
+/// Inserts a session with its first refresh token, and ends the user's oldest sessions if it has too many.
+pub(super) async fn insert(
+    transaction: &DatabaseTransaction,
+    session: &Session,
+    refresh: &Digest,
+) -> Result<(), StoreError> {
+    let user = Uuid::from_u128(session.user.0);
+    let row = ActiveModel {
+        id: Set(Uuid::from_u128(session.id.0)),
+        user_id: Set(user),
+        created_at: Set(moment(session.created_at)),
+        seen_at: Set(moment(session.seen_at)),
+        expires_at: Set(moment(session.expires_at)),
+        address: Set(session.address.clone()),
+        agent: Set(session.agent.clone()),
+        method: Set(session.method.as_str().into()),
+        seen_address: Set(session.seen_address.clone()),
+    };
+    let done = Entity::insert(row).exec_without_returning(transaction).await;
+    done.map_err(|error| insert_error(error, "session", "user", None))?;
+    insert_refresh(transaction, session.id, refresh, session.expires_at).await?;
+    let surplus = Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(Column::UserId.eq(user))
+        .order_by_desc(Column::CreatedAt)
+        .order_by_desc(Column::Id)
+        .offset(MAX_SESSIONS)
+        .limit(MAX_SESSIONS);
+    let surplus: Vec<Uuid> = surplus.into_tuple().all(transaction).await?;
+    Entity::delete_many().filter(Column::Id.is_in(surplus)).exec(transaction).await?;
+    Ok(())
 }
 
 /// An active session and its user.
@@ -58,15 +119,16 @@ pub(super) async fn live(
 ) -> Result<Option<(Session, User)>, StoreError> {
     let found = Entity::find_by_id(id).filter(Column::ExpiresAt.gt(moment(now)));
     match found.find_also_related(users::Entity).one(database).await? {
-        Some((session, Some(user))) => Ok(Some((session.into(), user.try_into()?))),
+        Some((session, Some(user))) => Ok(Some((session.try_into()?, user.try_into()?))),
         _ => Ok(None),
     }
 }
 
 impl Store {
-    /// Opens a session with its first refresh token, which lives as long as the session. `verified` is the hash
-    /// against which the password was verified. Returns false if the hash has changed since, or the account has been
-    /// disabled, so that a log-in that was in progress meanwhile opens no session.
+    /// Opens a session by a password alone, with its first refresh token, which lives as long as the session.
+    /// `verified` is the hash against which the password was verified. Returns false if the hash has changed since,
+    /// the account has been disabled, or the user has got a second factor, so that a log-in that was in progress
+    /// meanwhile opens no session.
     ///
     /// # Errors
     /// [`StoreError::Taken`], [`StoreError::Unavailable`].
@@ -79,35 +141,12 @@ impl Store {
     ) -> Result<bool, StoreError> {
         let user = Uuid::from_u128(session.user.0);
         self.transact(async |transaction| {
-            let is_the_same = users::Column::Password.eq(verified);
-            let is_open = users::Column::DisabledAt.is_null();
-            let found = users::Entity::find_by_id(user).filter(is_the_same).filter(is_open);
-            let found = found.one(transaction).await?;
-            if found.is_none() {
+            if log_in_of(transaction, user, &Digest::of(verified)).await?.is_none()
+                || factors::of_user(transaction, user).await?.any()
+            {
                 return Ok(false);
             }
-            let row = ActiveModel {
-                id: Set(Uuid::from_u128(session.id.0)),
-                user_id: Set(user),
-                created_at: Set(moment(session.created_at)),
-                seen_at: Set(moment(session.seen_at)),
-                expires_at: Set(moment(session.expires_at)),
-                address: Set(session.address.clone()),
-                agent: Set(session.agent.clone()),
-            };
-            let done = Entity::insert(row).exec_without_returning(transaction).await;
-            done.map_err(|error| insert_error(error, "session", "user", None))?;
-            insert_refresh(transaction, session.id, refresh, session.expires_at).await?;
-            let surplus = Entity::find()
-                .select_only()
-                .column(Column::Id)
-                .filter(Column::UserId.eq(user))
-                .order_by_desc(Column::CreatedAt)
-                .order_by_desc(Column::Id)
-                .offset(MAX_SESSIONS)
-                .limit(MAX_SESSIONS);
-            let surplus: Vec<Uuid> = surplus.into_tuple().all(transaction).await?;
-            Entity::delete_many().filter(Column::Id.is_in(surplus)).exec(transaction).await?;
+            insert(transaction, session, refresh).await?;
             append(transaction, entry).await?;
             Ok(true)
         })
@@ -133,7 +172,32 @@ impl Store {
                 .filter(Column::ExpiresAt.gt(moment(now)))
                 .order_by_desc(Column::CreatedAt)
                 .order_by_desc(Column::Id);
-            Ok(newest.all(database).await?.into_iter().map(Session::from).collect())
+            newest.all(database).await?.into_iter().map(Session::try_from).collect()
+        })
+        .await
+    }
+
+    /// Notes that a session was used from `address` at `now`, unless it was used from there after `before`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn touch_session(
+        &self,
+        id: SessionId,
+        address: &str,
+        before: Time,
+        now: Time,
+    ) -> Result<(), StoreError> {
+        self.transact(async |transaction| {
+            let is_news =
+                Condition::any().add(Column::SeenAt.lte(moment(before))).add(Column::SeenAddress.ne(address));
+            let update = Entity::update_many()
+                .col_expr(Column::SeenAt, Expr::value(moment(now)))
+                .col_expr(Column::SeenAddress, Expr::value(address))
+                .filter(Column::Id.eq(Uuid::from_u128(id.0)))
+                .filter(is_news);
+            update.exec(transaction).await?;
+            Ok(())
         })
         .await
     }

@@ -11,7 +11,7 @@ use crate::store::entity::invitations as invited;
 use crate::store::entity::{
     access_tokens as stored_tokens, attempts as tries, audit, changes, confirmations, idempotency,
     keys as stored_keys, known_devices as devices, limit_requests, mail_tokens, mailed_notifications,
-    notices, notification_reads, projects as stored_projects, refreshes, sessions, solved,
+    notices, notification_reads, pending_log_ins, projects as stored_projects, refreshes, sessions, solved,
     ticket_attachments as attached, tier_changes,
 };
 use crate::store::error::RemovalStopped;
@@ -39,6 +39,8 @@ pub struct Swept {
     pub mail_tokens: u64,
     /// Invitations.
     pub invitations: u64,
+    /// Log-ins whose second factor was not given.
+    pub pending_log_ins: u64,
     /// Sessions.
     pub sessions: u64,
     /// Refresh tokens of sessions that continue.
@@ -114,6 +116,9 @@ impl Store {
         self.remove_all::<mail_tokens::Entity>(&mut swept.mail_tokens, mail_tokens::Column::Hash, unread)
             .await?;
         self.remove_all::<invited::Entity>(&mut swept.invitations, invited::Column::Id, gone).await?;
+        let waited = over(&|now| pending_log_ins::Column::ExpiresAt.lte(now));
+        let pending = &mut swept.pending_log_ins;
+        self.remove_all::<pending_log_ins::Entity>(pending, pending_log_ins::Column::Hash, waited).await?;
         self.remove_all::<sessions::Entity>(&mut swept.sessions, sessions::Column::Id, ended).await?;
         self.remove_all::<refreshes::Entity>(&mut swept.refreshes, refreshes::Column::Hash, expired).await?;
         self.remove_all::<tries::Entity>(&mut swept.attempts, tries::Column::Id, attempts::is_old(now))

@@ -11,6 +11,7 @@ use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 use sea_orm::ActiveValue::{NotSet, Set};
+use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 
@@ -64,6 +65,7 @@ pub(super) async fn insert(transaction: &DatabaseTransaction, tenant: &Tenant) -
         tier: Set(tenant.tier.name().into()),
         suspended: Set(tenant.suspended),
         created_at: Set(moment(tenant.created_at)),
+        requires_factor: NotSet,
     };
     let done = Entity::insert(row).exec_without_returning(transaction).await;
     done.map(drop).map_err(|error| insert_error(error, "tenant", "tenant", None))
@@ -143,6 +145,35 @@ impl Store {
                 record(transaction, NewChange::Tenant(id), now).await?;
             }
             tenant.try_into()
+        })
+        .await
+    }
+
+    /// Whether the members of a tenant need a second factor.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn requires_factor(&self, id: TenantId) -> Result<bool, StoreError> {
+        self.read(async |database| {
+            let row = Entity::find_by_id(Uuid::from_u128(id.0)).one(database).await?;
+            Ok(row.is_some_and(|row| row.requires_factor))
+        })
+        .await
+    }
+
+    /// Sets whether the members of a tenant need a second factor.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
+    pub async fn set_requires_factor(&self, id: TenantId, is_required: bool) -> Result<(), StoreError> {
+        self.write(async |transaction| {
+            let update = Entity::update_many()
+                .col_expr(Column::RequiresFactor, Expr::value(is_required))
+                .filter(Column::Id.eq(Uuid::from_u128(id.0)));
+            if update.exec(transaction).await?.rows_affected == 0 {
+                return Err(StoreError::NotFound("tenant"));
+            }
+            Ok(())
         })
         .await
     }

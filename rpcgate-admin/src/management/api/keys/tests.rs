@@ -3,7 +3,9 @@
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::error::tests::body as error_body;
 use crate::management::identity::token::Claims;
-use crate::store::{Audit, AuditSubject, Digest, Project, Role, Session, SessionId, User, UserId, fresh_id};
+use crate::store::{
+    Audit, AuditSubject, Digest, LogInMethod, Project, Role, Session, SessionId, User, UserId, fresh_id,
+};
 use http::Method;
 use rpcgate_core::caller::{KeyId, ProjectId};
 use rpcgate_core::secret::KeyHash;
@@ -121,7 +123,17 @@ async fn logged_in(site: &Site, user: User) -> Visitor {
     let id = SessionId(fresh_id(now));
     let expires_at = now.plus(site.app.settings.refresh_ttl);
     let (address, agent) = (String::new(), String::new());
-    let session = Session { id, user: user.id, created_at: now, seen_at: now, expires_at, address, agent };
+    let session = Session {
+        id,
+        user: user.id,
+        created_at: now,
+        seen_at: now,
+        expires_at,
+        seen_address: address.clone(),
+        address,
+        agent,
+        method: LogInMethod::Password,
+    };
     let entry = Audit {
         tenant: user.tenant,
         user: Some(user.id),

@@ -4,9 +4,12 @@ use crate::management::api::accounts::tests::{
 use crate::management::app_state::tests::{Answer, NOON, Site};
 use crate::management::error::tests::body as error_body;
 use crate::store::{ATTEMPTS, Attempt, AttemptKind, AuditSubject, LOCK, UserId};
-use http::header::RETRY_AFTER;
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use http::header::{AUTHORIZATION, RETRY_AFTER, USER_AGENT};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 async fn account() -> Site {
@@ -288,4 +291,34 @@ async fn sessions_are_listed_and_ended_by_their_users() {
     assert_eq!(me(&site, &old).await, StatusCode::UNAUTHORIZED);
     assert_eq!(end(&new, id).await, StatusCode::NOT_FOUND);
     assert_eq!(list(&new).await.as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_session_shows_its_device_its_last_address_and_its_last_use() {
+    let site = account().await;
+    let agent = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
+    let request = |method, path: &str, token: &str, address: [u8; 4]| {
+        let request = http::Request::builder().method(method).uri(format!("/api/v1{path}"));
+        let request = request.header(USER_AGENT, agent).header(AUTHORIZATION, format!("Bearer {token}"));
+        request.extension(ConnectInfo(SocketAddr::from((address, 9))))
+    };
+    let form = json!({"email": EMAIL, "password": PASSWORD}).to_string();
+    let login = request(Method::POST, "/auth/login", "", [192, 0, 2, 1]).body(form.into()).unwrap();
+    let (token, _) = pair(&site.send(login).await);
+    let listed = async |address| {
+        let list = request(Method::GET, "/auth/sessions", &token, address).body(Body::empty()).unwrap();
+        site.send(list).await.body[0].clone()
+    };
+    let first = listed([192, 0, 2, 1]).await;
+    assert_eq!((&first["device"], &first["agent"]), (&json!("Firefox on Linux"), &json!(agent)));
+    assert_eq!((&first["address"], &first["seen_address"]), (&json!("192.0.2.1"), &json!("192.0.2.1")));
+    assert_eq!((&first["method"], &first["seen_at"]), (&json!("password"), &first["created_at"]));
+    site.clock.advance(Duration::from_secs(299));
+    assert_eq!(listed([192, 0, 2, 1]).await, first, "it is noted every five minutes");
+    site.clock.advance(Duration::from_secs(1));
+    let second = listed([192, 0, 2, 1]).await;
+    assert_eq!(second["seen_at"], "2026-12-31T12:05:00Z");
+    assert_eq!(second["created_at"], first["created_at"]);
+    let moved = listed([198, 51, 100, 7]).await;
+    assert_eq!((&moved["address"], &moved["seen_address"]), (&json!("192.0.2.1"), &json!("198.51.100.7")));
 }

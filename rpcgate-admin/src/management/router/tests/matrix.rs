@@ -4,18 +4,24 @@
 use super::super::*;
 use crate::management::api::invoices::tests::issue;
 use crate::management::api::moment::Moment;
+use crate::management::api::passkeys::tests::SoftwareKey;
 use crate::management::app_state::tests::{Answer, Site, Visitor};
 use crate::management::error::ErrorBody;
 use crate::management::identity::challenge::solve;
+use crate::management::identity::passkey::{self, CeremonyPurpose, RegistrationAnswer};
 use crate::management::identity::password::Password;
 use crate::management::identity::refresh::{Opaque, OpaqueKind};
+use crate::management::identity::sealing::SealedFor;
 use crate::management::identity::token::Claims;
+use crate::management::identity::totp::TotpSecret;
+use crate::management::identity::totp::tests::code;
 use crate::management::payment::stripe::tests::StandIn;
 use crate::store::{
     AccessToken, AccessTokenId, AttachmentBounds, AttachmentKind, Audit, AuditSubject, Digest, Invitation,
-    InvitationId, InviteOutcome, InvoiceNumber, Key, LimitRequest, LimitRequestId, NotificationId, Project,
-    RequestStatus, Role, Session, SessionId, SupportTicket, Tenant, TicketAttachment, TicketAttachmentId,
-    TicketCategory, TicketFilter, TicketId, TicketStatus, User, UserId, fresh_id,
+    InvitationId, InviteOutcome, InvoiceNumber, Key, LimitRequest, LimitRequestId, LogInMethod,
+    NotificationId, PasskeyId, Project, RequestStatus, Role, Session, SessionId, StoredPasskey,
+    SupportTicket, Tenant, TicketAttachment, TicketAttachmentId, TicketCategory, TicketFilter, TicketId,
+    TicketStatus, User, UserId, fresh_id,
 };
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -45,6 +51,7 @@ const ASKERS: Roles = &["billing", "developer", "admin", "owner"];
 const PAYERS: Roles = &["billing", "admin", "owner"];
 const MAKERS: Roles = &["developer", "admin", "owner"];
 const ADMINS: Roles = &["admin", "owner"];
+const OWNERS: Roles = &["owner"];
 const OPERATORS: Roles = &["operator"];
 const EVERY_ROLE: Roles = &["viewer", "billing", "developer", "admin", "owner", "operator"];
 
@@ -67,6 +74,7 @@ enum Word {
     Attachment,
     /// A personal access token of the calling user.
     AccessToken,
+    Passkey,
     Chain,
     Method,
     Tier,
@@ -130,7 +138,7 @@ const KEY: &[(&str, Word)] = &[("key", Word::Key)];
 #[rustfmt::skip]
 fn rows() -> Vec<Row> {
     use Word::{
-    AccessToken, Attachment, Chain, Colleague, Invitation, Invoice, Key, LimitRequest, Method, Notification, Oneself, Project, Session, Tenant, Ticket, Tier,
+    AccessToken, Attachment, Chain, Colleague, Invitation, Invoice, Key, LimitRequest, Method, Notification, Oneself, Project, Session, Tenant, Ticket, Tier, Passkey,
     };
     vec![
         // account
@@ -150,6 +158,28 @@ fn rows() -> Vec<Row> {
             .with(|scene| json!({"refresh_token": scene.own.caller.refresh.expose()})),
         writes("logout", ANYONE, &[])
             .with(|scene| json!({"refresh_token": scene.own.caller.refresh.expose()})),
+        writes("verify_factor", ANYONE, &[])
+            .with(|scene| json!({"mfa_token": scene.pending, "code": scene.code}))
+            .or_with(&["passkey", "recovery_code"]),
+        reads("get_factors", USERS, &[]),
+        writes("enroll_totp", USERS, &[]),
+        writes("activate_totp", USERS, &[])
+            .with(|scene| json!({"code": scene.code})).or_with(&["passkey", "recovery_code"]),
+        writes("disable_totp", USERS, &[])
+            .with(|scene| json!({"code": scene.code})).or_with(&["passkey", "recovery_code"]),
+        writes("renew_recovery_codes", USERS, &[])
+            .with(|scene| json!({"code": scene.code})).or_with(&["passkey", "recovery_code"]),
+        reads("start_passkey_registration", USERS, &[])
+            .with(|_| json!({})).or_with(&["code", "passkey", "recovery_code"]),
+        writes("finish_passkey_registration", USERS, &[]).with(|scene| json!({
+            "ceremony": scene.ceremony, "credential": scene.credential, "name": "One"})),
+        reads("list_passkeys", USERS, &[]),
+        writes("remove_passkey", USERS, &[Passkey])
+            .with(|scene| json!({"code": scene.code})).or_with(&["passkey", "recovery_code"]),
+        reads("start_passkey_factor", USERS, &[]),
+        reads("start_passkey_login", ANYONE, &[]).with(|_| json!({})).or_with(&["mfa_token"]),
+        writes("finish_passkey_login", ANYONE, &[])
+            .with(|scene| json!({"ceremony": scene.ceremony, "credential": scene.credential})),
         writes("logout_all", USERS, &[]),
         reads("list_sessions", USERS, &[]),
         writes("end_session", USERS, &[Session]),
@@ -169,6 +199,8 @@ fn rows() -> Vec<Row> {
         reads("list_tenants", MEMBERS, &[]),
         reads("get_tenant", MEMBERS, &[Tenant]),
         writes("update_tenant", ADMINS, &[Tenant]).with(|_| json!({"name": "Another"})),
+        reads("get_factor_policy", MEMBERS, &[Tenant]),
+        writes("put_factor_policy", OWNERS, &[Tenant]).with(|_| json!({"required": true})),
         reads("list_members", MEMBERS, &[Tenant]),
         reads("get_member", MEMBERS, &[Tenant, Colleague]),
         writes("update_member", ADMINS, &[Tenant, Colleague]).with(|_| json!({"role": "billing"})),
@@ -354,6 +386,8 @@ struct Caller {
     refresh: Opaque,
     confirmation: Opaque,
     reset: Opaque,
+    /// A session of the user that was ended.
+    ended: SessionId,
 }
 
 /// A tenant with one of everything, and a caller.
@@ -369,6 +403,8 @@ struct Premises {
     ticket: TicketId,
     attachment: TicketAttachmentId,
     access_token: AccessTokenId,
+    /// A passkey of the colleague, or of the caller if an operation is about it.
+    passkey: PasskeyId,
     /// The token that the mail of the invitation would contain.
     invited: Opaque,
     caller: Caller,
@@ -394,6 +430,7 @@ impl Premises {
             Word::Ticket => self.ticket.to_string(),
             Word::Attachment => self.attachment.to_string(),
             Word::AccessToken => self.access_token.to_string(),
+            Word::Passkey => self.passkey.to_string(),
             Word::Chain => "eth".into(),
             Word::Method => format!("eth_{}", self.project.0),
             Word::Tier => "standard".into(),
@@ -406,6 +443,13 @@ struct Scene {
     own: Premises,
     /// The solution of a challenge, if one is needed.
     solution: String,
+    /// What the caller's authenticator app shows, if one is needed.
+    code: String,
+    /// The token of a log-in of the caller that waits for a factor, if one is needed.
+    pending: String,
+    /// The token of a ceremony, and what a browser returns for it, if they are needed.
+    ceremony: String,
+    credential: Value,
 }
 
 impl Scene {
@@ -441,7 +485,7 @@ struct Matrix {
 
 impl Matrix {
     async fn new() -> Self {
-        let text = "[admin]\nauth_per_minute = 1000\n[admin.challenge]\ndifficulty = 50\n[plans.free]\nmembers = 20\n";
+        let text = "[admin]\nauth_per_minute = 1000\ndash_url = \"https://dash.example.com\"\n[admin.challenge]\ndifficulty = 50\n[plans.free]\nmembers = 20\n";
         let site = Site::of(&format!("{text}{}", StandIn::start().await.settings())).await;
         let router = router(&site.app, &CancellationToken::new());
         let document = site.ask(None, Method::GET, OPENAPI, Body::empty()).await.body;
@@ -458,7 +502,7 @@ impl Matrix {
     /// visible.
     async fn scene(&self, operation: &Operation, role: &str) -> Scene {
         let Row { path, confirmed, id, .. } = operation.row;
-        let own = premises(&self.site, &self.hash, role, confirmed, path).await;
+        let mut own = premises(&self.site, &self.hash, role, confirmed, path).await;
         if id == "operator_enable_user" {
             let entry = Audit {
                 tenant: None,
@@ -480,8 +524,46 @@ impl Matrix {
             let app = &self.site.app;
             solution = solve(&app.challenges.issue(app.now()).unwrap()).unwrap();
         }
+        let (mut ceremony, mut credential) = (String::new(), Value::Null);
+        match id {
+            "finish_passkey_registration" => {
+                let (started, made) = made_key(&self.site, own.user(), &mut SoftwareKey::new()).await;
+                (ceremony, credential) = (started, made);
+            }
+            "finish_passkey_login" | "remove_passkey" | "start_passkey_factor" => {
+                let mut key = SoftwareKey::new();
+                own.passkey = added_key(&self.site, &own.caller.visitor, &mut key).await;
+                let app = &self.site.app;
+                let started =
+                    app.passkeys.as_ref().unwrap().start_log_in(&app.sealing, None, app.now()).unwrap();
+                (ceremony, credential) = (started.token, key.use_here(&started.options).await);
+            }
+            _ => {}
+        }
+        let has_app = matches!(
+            id,
+            "verify_factor"
+                | "disable_totp"
+                | "renew_recovery_codes"
+                | "remove_passkey"
+                | "put_factor_policy"
+        );
+        let code = match (id, has_app) {
+            ("activate_totp", _) | (_, true) => app_code(&self.site, &own.caller.visitor, has_app).await,
+            _ => String::new(),
+        };
+        let mut pending = String::new();
+        if id == "verify_factor" {
+            let token = Opaque::make(OpaqueKind::PendingLogIn).unwrap();
+            let user = own.user();
+            let entry = prepared(user, self.site.app.now());
+            let digest = Digest(token.hash().0);
+            let store = &self.site.app.store;
+            assert!(store.begin_log_in(user.id, &digest, &self.hash, &entry).await.unwrap());
+            pending = token.expose().to_owned();
+        }
         self.site.clock.advance(Duration::from_secs(1));
-        Scene { own, solution }
+        Scene { own, solution, code, pending, ceremony, credential }
     }
 
     /// The request of the row.
@@ -540,6 +622,7 @@ impl Matrix {
             all += &format!("{:?}\n", store.any_invoice(*invoice).await.unwrap());
             let user = caller.visitor.user.id;
             all += &format!("{:?}\n", store.tenant(*tenant).await.unwrap());
+            all += &format!("{:?}\n", store.requires_factor(*tenant).await.unwrap());
             let projects = store.projects(*tenant).await.unwrap();
             for project in &projects {
                 all += &format!("{:?}\n", store.keys(*tenant, project.id).await.unwrap());
@@ -556,6 +639,8 @@ impl Matrix {
             let now = self.site.app.now();
             all += &format!("{:?}\n", store.invitations(*tenant, now).await.unwrap());
             all += &format!("{:?}\n", store.user(user).await.unwrap());
+            all += &format!("{:?}\n", store.factors(user).await.unwrap());
+            all += &format!("{:?}\n", store.passkeys(user).await.unwrap());
             all += &format!("{:?}\n", store.read_notifications(user).await.unwrap());
             all += &format!("{:?}\n", store.access_tokens(user).await.unwrap());
             all += &format!("{:?}\n", store.notification_preferences(user).await.unwrap());
@@ -665,6 +750,19 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
         used: None,
     };
     store.create_access_token(&made, &Digest::of(&access_token.to_string())).await.unwrap();
+    let passkey = StoredPasskey {
+        id: PasskeyId(fresh_id(now)),
+        user: colleague,
+        credential: fresh_id(now).to_be_bytes().to_vec(),
+        name: "One".into(),
+        passkey: "{}".into(),
+        uses: 0,
+        created_at: now,
+        used_at: None,
+    };
+    let nowhere = SessionId(fresh_id(now));
+    store.add_passkey(&passkey, nowhere, &[], &prepared(&caller.visitor.user, now)).await.unwrap();
+    let passkey = passkey.id;
     let premises = Premises {
         tenant,
         project,
@@ -677,6 +775,7 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
         ticket,
         attachment,
         access_token,
+        passkey,
         invited,
         caller,
     };
@@ -807,7 +906,69 @@ async fn caller(site: &Site, hash: &str, tenant: Option<TenantId>, role: Role, c
     assert!(app.store.put_reset(&user.email, &Digest(reset.hash().0), until, &entry).await.unwrap());
     let session = open(site, &user, hash, &refresh).await;
     let token = app.tokens.issue(&claims(&user, session), now).unwrap();
-    Caller { visitor: Visitor { user, session, token }, refresh, confirmation, reset }
+    let ended = open(site, &user, hash, &Opaque::make(OpaqueKind::Refresh).unwrap()).await;
+    app.store.end_session(id, ended).await.unwrap();
+    Caller { visitor: Visitor { user, session, token }, refresh, confirmation, reset, ended }
+}
+
+/// The audit entry of what a test prepares for a user.
+fn prepared(user: &User, at: Time) -> Audit {
+    Audit {
+        tenant: user.tenant,
+        user: Some(user.id),
+        action: "prepared".into(),
+        subject: String::new(),
+        address: String::new(),
+        at,
+        detail: String::new(),
+    }
+}
+
+/// The token of a registration of a passkey of the user, and what a browser returns for it.
+async fn made_key(site: &Site, user: &User, key: &mut SoftwareKey) -> (String, Value) {
+    let app = &site.app;
+    let whose = (user.id, user.email.as_str(), "One");
+    let site = app.passkeys.as_ref().unwrap();
+    let started = site.start_registration(&app.sealing, whose, Vec::new(), app.now()).unwrap();
+    (started.token, key.make(&started.options).await)
+}
+
+/// Adds the passkey of `key` to a user.
+async fn added_key(site: &Site, Visitor { user, session, .. }: &Visitor, key: &mut SoftwareKey) -> PasskeyId {
+    let (app, now) = (&site.app, site.app.now());
+    let (token, made) = made_key(site, user, key).await;
+    let whose = (CeremonyPurpose::Register, Some(user.id));
+    let opened = passkey::open(&app.sealing, &token, whose, now).unwrap();
+    let answer = RegistrationAnswer::read(made).unwrap();
+    let made = app.passkeys.as_ref().unwrap().finish_registration(opened, &answer).unwrap();
+    let passkey = StoredPasskey {
+        id: PasskeyId(fresh_id(now)),
+        user: user.id,
+        credential: made.credential,
+        name: "One".into(),
+        passkey: made.passkey,
+        uses: 0,
+        created_at: now,
+        used_at: None,
+    };
+    app.store.add_passkey(&passkey, *session, &[], &prepared(user, now)).await.unwrap();
+    passkey.id
+}
+
+/// What an authenticator app of the user shows, which is activated if `active` says so.
+async fn app_code(site: &Site, Visitor { user, session, .. }: &Visitor, active: bool) -> String {
+    let (app, now) = (&site.app, site.app.now());
+    let secret = TotpSecret::make(&user.email).unwrap();
+    let row = SealedFor { table: "totp", row: user.id.0 };
+    let sealed = app.sealing.seal(row, secret.bytes()).unwrap();
+    let entry = prepared(user, now);
+    assert!(app.store.offer_totp(user.id, &sealed, &entry, now).await.unwrap());
+    let step = now.secs() / 30;
+    if active {
+        let whose = (user.id, *session);
+        assert!(app.store.activate_totp(whose, &sealed, step - 1, &[Digest([7; 32])], &entry).await.unwrap());
+    }
+    code(secret.bytes(), step)
 }
 
 async fn open(site: &Site, user: &User, hash: &str, refresh: &Opaque) -> SessionId {
@@ -820,6 +981,8 @@ async fn open(site: &Site, user: &User, hash: &str, refresh: &Opaque) -> Session
         expires_at: now.plus(site.app.settings.refresh_ttl),
         address: "192.0.2.1".into(),
         agent: "a test".into(),
+        method: LogInMethod::Password,
+        seen_address: "192.0.2.1".into(),
     };
     let entry = Audit {
         tenant: user.tenant,
@@ -871,9 +1034,7 @@ async fn bad_tokens(matrix: &Matrix, scene: &Scene) -> Vec<(&'static str, String
     let greedy = BASE64.encode(with("role", "owner".into()).to_string() + " ");
     let turned: String = signature.chars().rev().collect();
     let unsigned = BASE64.encode(r#"{"typ":"at+jwt","alg":"none"}"#);
-    let gone = open(site, user, &matrix.hash, &Opaque::make(OpaqueKind::Refresh).unwrap()).await;
-    let revoked = site.app.tokens.issue(&claims(user, gone), now).unwrap();
-    site.app.store.end_session(user.id, gone).await.unwrap();
+    let revoked = site.app.tokens.issue(&claims(user, scene.own.caller.ended), now).unwrap();
     let past = Time::from_secs(now.secs() - 86_400);
     vec![
         ("changed claims", format!("{header}.{greedy}.{signature}")),
@@ -999,7 +1160,7 @@ async fn a_body_that_does_not_fit_is_refused_with_the_field_that_is_wrong() {
         let mut wrong: Vec<_> = unknown.map(|name| (name, Some(json!("owner")))).collect();
         for name in operation.fields.keys() {
             wrong.extend([json!({"a": 1}), json!([{}])].map(|value| (name.clone(), Some(value))));
-            let is_text = form[name].is_string();
+            let is_text = operation.fields[name]["type"] == "string" || form[name].is_string();
             wrong.push((name.clone(), Some(if is_text { json!(7) } else { json!("text") })));
         }
         wrong.extend(operation.required.iter().map(|name| (name.clone(), None)));

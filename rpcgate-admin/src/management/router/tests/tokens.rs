@@ -1,9 +1,10 @@
 //! Tests of every kind of token at every place that accepts one.
 
 use crate::management::api::accounts::tests::{
-    EMAIL, PASSWORD, ask, mailed, post, register, register_confirmed, site, tokens,
+    EMAIL, PASSWORD, ask, login, mailed, post, register, register_confirmed, site, tokens,
 };
 use crate::management::app_state::tests::{Answer, Site};
+use crate::store::{Audit, SessionId};
 use axum::body::Body;
 use http::header::COOKIE;
 use http::{Method, StatusCode};
@@ -11,6 +12,7 @@ use serde_json::json;
 use std::time::Duration;
 
 const NEW_PASSWORD: &str = "another horse, another staple";
+const RECOVERY_CODE: &str = "0123-4567-89ab-cdef";
 
 /// The purpose of a token, and where it is accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,9 +24,10 @@ enum Place {
     EmailChange,
     Reset,
     Invitation,
+    SecondFactor,
 }
 
-const PLACES: [Place; 7] = [
+const PLACES: [Place; 8] = [
     Place::Api,
     Place::Page,
     Place::Refresh,
@@ -32,6 +35,7 @@ const PLACES: [Place; 7] = [
     Place::EmailChange,
     Place::Reset,
     Place::Invitation,
+    Place::SecondFactor,
 ];
 
 impl Place {
@@ -50,13 +54,16 @@ impl Place {
             Place::Invitation => {
                 ("/auth/invitation", json!({"token": token, "password": NEW_PASSWORD, "name": "Guest"}))
             }
+            Place::SecondFactor => {
+                ("/auth/mfa/verify", json!({"mfa_token": token, "recovery_code": RECOVERY_CODE}))
+            }
         };
         post(site, path, form).await
     }
 }
 
 /// A site, and a token of each kind, in the order of [`PLACES`].
-async fn all() -> (Site, [String; 7]) {
+async fn all() -> (Site, [String; 8]) {
     let site = site().await;
     register_confirmed(&site, EMAIL).await;
     // Mails of one moment have no order.
@@ -80,7 +87,29 @@ async fn all() -> (Site, [String; 7]) {
     next();
     register(&site, "second@example.com").await;
     let confirmation = mailed(&site, 6, "/confirm?token=").await.pop().unwrap();
-    (site, [access, page, refresh, confirmation, change, reset, invitation])
+    let pending = pending(&site, &access).await;
+    (site, [access, page, refresh, confirmation, change, reset, invitation, pending])
+}
+
+/// The token of a log-in that waits for a factor: [`RECOVERY_CODE`] is one.
+async fn pending(site: &Site, access: &str) -> String {
+    let (app, now) = (&site.app, site.app.now());
+    let claims = app.tokens.check(access, now).unwrap();
+    let entry = Audit {
+        tenant: Some(claims.tenant),
+        user: Some(claims.sub),
+        action: "prepared".into(),
+        subject: String::new(),
+        address: String::new(),
+        at: now,
+        detail: String::new(),
+    };
+    assert!(app.store.offer_totp(claims.sub, b"sealed", &entry, now).await.unwrap());
+    let codes = [app.recovery_codes.hash(claims.sub, RECOVERY_CODE).unwrap()];
+    let whose = (claims.sub, SessionId(claims.sid));
+    assert!(app.store.activate_totp(whose, b"sealed", 1, &codes, &entry).await.unwrap());
+    let answer = login(site, EMAIL, PASSWORD).await;
+    answer.body["mfa_token"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test]

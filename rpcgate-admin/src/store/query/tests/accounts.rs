@@ -122,6 +122,8 @@ async fn an_unconfirmed_account_does_not_reserve_its_address() {
         expires_at: later(DAY),
         address: "192.0.2.1".into(),
         agent: "curl".into(),
+        method: crate::store::LogInMethod::Password,
+        seen_address: "192.0.2.1".into(),
     };
     let password = squatter.password.clone().unwrap();
     assert!(store.open_session(&session, &token(9), &password, &entry("session.opened")).await.unwrap());

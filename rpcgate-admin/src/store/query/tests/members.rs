@@ -1,7 +1,8 @@
 use super::invitations::{invitation, invite};
 use super::*;
 use crate::store::{
-    AuditSubject, Invitation, InviteOutcome, MemberChange, MemberChangeOutcome, Session, SessionId,
+    AuditSubject, Invitation, InviteOutcome, LogInMethod, MemberChange, MemberChangeOutcome, Session,
+    SessionId,
 };
 
 async fn member(store: &Store, number: u128, role: Role) -> User {
@@ -130,6 +131,8 @@ async fn a_removed_member_loses_all_sessions_and_invitations() {
             expires_at: later(60),
             address: String::new(),
             agent: String::new(),
+            method: LogInMethod::Password,
+            seen_address: String::new(),
         };
         let token = Digest::of(&number.to_string());
         assert!(store.open_session(&session, &token, "$argon2id$secret", &entry("x")).await.unwrap());

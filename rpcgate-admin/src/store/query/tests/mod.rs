@@ -4,6 +4,7 @@ mod access_tokens;
 mod accounts;
 mod audit;
 mod changes;
+mod factors;
 mod idempotency;
 mod invitations;
 mod known_devices;

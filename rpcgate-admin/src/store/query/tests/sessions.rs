@@ -1,5 +1,5 @@
 use super::*;
-use crate::store::{AuditSubject, Rotation, Session, SessionId, SessionLifetimes};
+use crate::store::{AuditSubject, LogInMethod, Rotation, Session, SessionId, SessionLifetimes};
 
 const HASH: &str = "$argon2id$secret";
 const TTL: u64 = 30 * 86_400;
@@ -19,6 +19,8 @@ fn session(id: u128, at: Time) -> Session {
         expires_at: at.plus(Duration::from_secs(TTL)),
         address: "192.0.2.1".into(),
         agent: "curl".into(),
+        method: LogInMethod::Password,
+        seen_address: "192.0.2.1".into(),
     }
 }
 

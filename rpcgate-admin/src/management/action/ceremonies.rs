@@ -1,0 +1,64 @@
+//! The parts that all ceremonies of passkeys share.
+
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::identity::passkey::{
+    self, CeremonyPurpose, OpenedCeremony, PasskeyAnswer, PasskeyError, PasskeySite,
+};
+use crate::store::{Audit, FactorUse, StoredPasskey, UserId};
+use rpcgate_core::clock::Time;
+
+const NO_SITE: ActionError =
+    ActionError::Conflict("passkeys need a host name and https: operators have to set admin.dash_url");
+
+/// The site for which passkeys are made.
+///
+/// # Errors
+/// [`ActionError::Conflict`] if browsers make none for the address of the dashboard.
+pub(super) fn site(app: &AppState) -> Result<&PasskeySite, ActionError> {
+    app.passkeys.as_ref().ok_or(NO_SITE)
+}
+
+/// Opens the token of a ceremony, once.
+///
+/// # Errors
+/// [`ActionError::Invalid`] if it is not valid, has expired, or was used; [`ActionError::Unavailable`].
+pub(super) async fn open_once(
+    app: &AppState,
+    token: &str,
+    whose: (CeremonyPurpose, Option<UserId>),
+    now: Time,
+) -> Result<OpenedCeremony, ActionError> {
+    let used = || ActionError::Invalid("`ceremony` is not valid, was used, or has expired".into());
+    let opened = passkey::open(&app.sealing, token, whose, now).map_err(|_| used())?;
+    if !app.store.use_once(&opened.token, opened.expires_at, now).await? {
+        return Err(used());
+    }
+    Ok(opened)
+}
+
+/// What the store has to use up if the answer was made with this passkey, or `None` if it was not. A refusal is added to
+/// the audit like `entry`.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub(super) async fn verified_by(
+    app: &AppState,
+    ceremony: OpenedCeremony,
+    answer: &PasskeyAnswer,
+    passkey: &StoredPasskey,
+    entry: Audit,
+) -> Result<Option<FactorUse>, ActionError> {
+    let (id, uses, used_at) = (passkey.id, passkey.uses, entry.at);
+    match site(app)?.finish_log_in(ceremony, answer, &passkey.passkey) {
+        Ok(passkey) => Ok(Some(FactorUse::Passkey { id, uses, passkey, used_at })),
+        Err(error @ PasskeyError::Broken(_)) => Err(error.into()),
+        Err(error) => {
+            tracing::info!(%error, "a passkey was not accepted");
+            let action = if error == PasskeyError::Copied { "passkey.copied" } else { "passkey.refused" };
+            let entry = Audit { action: action.into(), subject: id.to_string(), ..entry };
+            app.store.note(&entry).await?;
+            Ok(None)
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The rule of a tenant about second factors: an owner may require one of all members.
+
+use super::actor::Actor;
+use super::audit;
+use super::tenants::own_tenant;
+use crate::management::access::AuthSession;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Client;
+use rpcgate_core::caller::TenantId;
+use std::sync::Arc;
+
+/// Whether the members of the caller's tenant need a second factor.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for another tenant, [`ActionError::Unavailable`].
+pub async fn get(app: &AppState, actor: &Actor, id: TenantId) -> Result<bool, ActionError> {
+    Ok(app.store.requires_factor(own_tenant(actor, id)?).await?)
+}
+
+/// Sets whether the members of the caller's tenant need a second factor. From then on, a member who has logged in without
+/// one can do no more than add one. Nobody can require what they do not have, which would lock them out as well.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for another tenant; [`ActionError::Conflict`] if the caller has no second factor;
+/// [`ActionError::Unavailable`].
+pub async fn put(
+    app: &AppState,
+    session: &AuthSession,
+    client: &Client,
+    id: TenantId,
+    is_required: bool,
+) -> Result<bool, ActionError> {
+    let actor = Actor::of_page(Arc::clone(&session.user), client);
+    let tenant = own_tenant(&actor, id)?;
+    if is_required && !session.has_second_factor {
+        return Err(ActionError::Conflict("add a second factor to your own account first"));
+    }
+    let action = if is_required { "tenant.mfa_required" } else { "tenant.mfa_optional" };
+    let entry = audit::entry(session, client, action, tenant.to_string(), app.now());
+    app.store.with_audit_entry(entry).set_requires_factor(tenant, is_required).await?;
+    Ok(is_required)
+}

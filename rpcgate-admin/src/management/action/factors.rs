@@ -1,0 +1,234 @@
+//! Second factors: what a user gives at a log-in after the password, and before a factor is switched off.
+
+use super::audit;
+#[cfg(feature = "passkeys")]
+use super::ceremonies;
+use super::sessions::{SessionTokens, begin_password_attempt, new_session, note_failure, opened, user_entry};
+use crate::management::access::AuthSession;
+use crate::management::app_state::AppState;
+use crate::management::error::{ActionError, ErrorCode};
+use crate::management::extract::Client;
+#[cfg(feature = "passkeys")]
+use crate::management::identity::passkey::{CeremonyPurpose, PasskeyAnswer};
+use crate::management::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
+use crate::management::identity::sealing::SealedFor;
+use crate::management::identity::totp::TotpSecret;
+use crate::management::mail::{self, Address, Mail};
+use crate::store::{AttemptKind, AttemptTicket, Audit, Digest, FactorUse, Factors, User};
+use rpcgate_core::clock::Time;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use tracing::Instrument;
+
+const NOT_PENDING: &str = "the log-in has expired or was finished: log in again";
+const WRONG: &str = "the code is wrong or was used before";
+
+/// A factor as a user gives it.
+#[derive(Clone)]
+pub enum GivenFactor {
+    /// A code of an authenticator app.
+    Code(String),
+    /// A recovery code.
+    RecoveryCode(String),
+    /// A passkey.
+    #[cfg(feature = "passkeys")]
+    Passkey {
+        /// The token of the ceremony in which it was asked for.
+        ceremony: String,
+        /// What the browser has returned.
+        answer: Box<PasskeyAnswer>,
+    },
+}
+
+impl fmt::Debug for GivenFactor {
+    /// Leaves out the codes.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            GivenFactor::Code(_) => "Code",
+            GivenFactor::RecoveryCode(_) => "RecoveryCode",
+            #[cfg(feature = "passkeys")]
+            GivenFactor::Passkey { .. } => "Passkey",
+        })
+    }
+}
+
+/// The row for which the secret of a user's authenticator app is sealed.
+pub(super) fn sealed_for(user: &User) -> SealedFor<'static> {
+    SealedFor { table: "totp", row: user.id.0 }
+}
+
+/// Does `work` to its end even if the client disconnects, so that no change is made without its notice.
+pub(super) async fn to_the_end<T: Send + 'static>(
+    work: impl Future<Output = Result<T, ActionError>> + Send + 'static,
+) -> Result<T, ActionError> {
+    let done = tokio::spawn(work.in_current_span()).await;
+    done.map_err(|error| ActionError::Broken(format!("a change of factors ended early: {error}")))?
+}
+
+/// Informs a user by mail about what happened to its factors. The change is made already, so nothing fails here.
+pub(super) async fn inform(app: &AppState, user: &User, mail: impl FnOnce(Address) -> Mail, now: Time) {
+    let sent = match mail::address(&user.email) {
+        Ok(address) => app.mails.send(&mail(address), now).await.map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    };
+    if let Err(error) = sent {
+        tracing::warn!(error, "a mail about a second factor could not be sent");
+    }
+}
+
+/// The user's factors.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn overview(app: &AppState, session: &AuthSession) -> Result<Factors, ActionError> {
+    Ok(app.store.factors(session.user.id).await?)
+}
+
+/// What the store has to use up if the factor is the user's, or `None` if it certainly is not.
+#[cfg_attr(not(feature = "passkeys"), expect(unused_variables, reason = "only a passkey is audited here"))]
+async fn verified(
+    app: &AppState,
+    user: &User,
+    given: &GivenFactor,
+    client: &Client,
+    now: Time,
+) -> Result<Option<FactorUse>, ActionError> {
+    match given {
+        GivenFactor::Code(code) => {
+            let stored = app.store.totp(user.id).await?.filter(|totp| totp.activated_at.is_some());
+            let Some(totp) = stored else { return Ok(None) };
+            let secret = TotpSecret::of(&app.sealing.open(sealed_for(user), &totp.sealed)?, &user.email);
+            Ok(secret.step_of(code, now).map(|step| FactorUse::Code { step }))
+        }
+        GivenFactor::RecoveryCode(code) => {
+            Ok(app.recovery_codes.hash(user.id, code).map(FactorUse::RecoveryCode))
+        }
+        #[cfg(feature = "passkeys")]
+        GivenFactor::Passkey { ceremony, answer } => {
+            let whose = (CeremonyPurpose::Factor, Some(user.id));
+            let ceremony = ceremonies::open_once(app, ceremony, whose, now).await?;
+            let found = app.store.passkey_of(answer.credential()).await?;
+            let Some(passkey) = found.filter(|found| found.user == user.id && !answer.contradicts(user.id))
+            else {
+                return Ok(None);
+            };
+            let entry = user_entry(user, client, "passkey.refused", String::new(), now);
+            ceremonies::verified_by(app, ceremony, answer, &passkey, entry).await
+        }
+    }
+}
+
+/// A factor that a logged-in user has given, to be used up by what it permits.
+pub(super) struct Proof {
+    /// The factor.
+    pub(super) used: FactorUse,
+    ticket: AttemptTicket,
+}
+
+/// Verifies a factor of a logged-in user. It counts as a wrong one until [`accept`], so that parallel guesses get no
+/// further than sequential ones.
+///
+/// # Errors
+/// [`ActionError::Forbidden`] if it is wrong, or after too many wrong ones; [`ActionError::Unavailable`].
+pub(super) async fn prove(
+    app: &AppState,
+    session: &AuthSession,
+    given: &GivenFactor,
+    client: &Client,
+    now: Time,
+) -> Result<Proof, ActionError> {
+    let user = &session.user;
+    let ticket = begin_password_attempt(app, AttemptKind::Factors(&user.email), now).await?;
+    match verified(app, user, given, client, now).await? {
+        Some(used) => Ok(Proof { used, ticket }),
+        None => Err(refuse(app, session, client, now).await),
+    }
+}
+
+/// Concludes what a proof permits: `is_done` says whether the store has used the factor up.
+///
+/// # Errors
+/// [`ActionError::Forbidden`] if it was used before; [`ActionError::Unavailable`].
+pub(super) async fn accept(
+    app: &AppState,
+    proof: &Proof,
+    is_done: bool,
+    (session, client): (&AuthSession, &Client),
+    now: Time,
+) -> Result<(), ActionError> {
+    if !is_done {
+        return Err(refuse(app, session, client, now).await);
+    }
+    Ok(app.store.forgive_attempts(&proof.ticket).await?)
+}
+
+/// Records a wrong factor of a logged-in user and returns the error.
+async fn refuse(app: &AppState, session: &AuthSession, client: &Client, now: Time) -> ActionError {
+    let entry = audit::entry(session, client, "factor.wrong", session.user.id.to_string(), now);
+    match app.store.note(&entry).await {
+        Ok(()) => ActionError::Refused(ErrorCode::FactorWrong, WRONG),
+        Err(error) => error.into(),
+    }
+}
+
+/// The log-in of an `mfa_token`, by its digest, and its user.
+///
+/// # Errors
+/// [`ActionError::Unauthenticated`] if it is no longer pending, [`ActionError::Unavailable`].
+pub(super) async fn pending(app: &AppState, token: &str, now: Time) -> Result<(Digest, User), ActionError> {
+    let expired = || ActionError::Refused(ErrorCode::LogInExpired, NOT_PENDING);
+    let token = OpaqueHash::of(OpaqueKind::PendingLogIn, token).ok_or_else(expired)?;
+    let token = Digest(token.0);
+    let user = app.store.pending_log_in(&token, now).await?.ok_or_else(expired)?;
+    Ok((token, user))
+}
+
+/// Completes the log-in of `token` by a second factor, and opens a session. A log-in can be completed once, within five
+/// minutes, and five factors can be tried for it. Five wrong ones in 15 minutes, in whatever log-ins, lock the user's
+/// factors for 15 minutes.
+///
+/// # Errors
+/// [`ActionError::Unauthenticated`] if the log-in is no longer pending, or the factor is wrong or was used before;
+/// [`ActionError::Forbidden`] while the factors are locked; [`ActionError::Unavailable`].
+pub async fn verify(
+    app: &Arc<AppState>,
+    token: &str,
+    given: &GivenFactor,
+    client: &Client,
+) -> Result<SessionTokens, ActionError> {
+    let now = app.now();
+    let (token, user) = pending(app, token, now).await?;
+    let ticket = begin_password_attempt(app, AttemptKind::Factors(&user.email), now).await?;
+    if !app.store.count_factor_try(&token, now).await? {
+        return Err(ActionError::Refused(ErrorCode::LogInExpired, NOT_PENDING));
+    }
+    let used = verified(app, &user, given, client, now).await?;
+    let Some(used) = used else { return Err(wrong_at_log_in(app, &user, client, now)) };
+    let session = new_session(app, &user, used.method(), client, now);
+    let refresh = Opaque::make(OpaqueKind::Refresh)?;
+    let entry = Audit {
+        detail: used.method().as_str().into(),
+        ..user_entry(&user, client, "session.opened", session.id.to_string(), now)
+    };
+    let refresh_hash = Digest(refresh.hash().0);
+    let (app, client) = (app.clone(), client.clone());
+    to_the_end(async move {
+        if !app.store.finish_log_in(&token, &used, &session, &refresh_hash, &entry).await? {
+            return Err(wrong_at_log_in(&app, &user, &client, now));
+        }
+        app.store.forgive_attempts(&ticket).await?;
+        if let FactorUse::RecoveryCode(_) = used {
+            let left = app.store.factors(user.id).await?.recovery_codes;
+            inform(&app, &user, |to| Mail::recovery_code_used(to, left), now).await;
+        }
+        opened(&app, &user, session.id, &refresh)
+    })
+    .await
+}
+
+/// Records a wrong factor of a user who is logging in and returns the error.
+fn wrong_at_log_in(app: &Arc<AppState>, user: &User, client: &Client, now: Time) -> ActionError {
+    note_failure(app, user_entry(user, client, "factor.wrong", user.id.to_string(), now), true);
+    ActionError::Refused(ErrorCode::CredentialsWrong, WRONG)
+}

@@ -1,0 +1,222 @@
+//! Passkeys: registering and removing them, and logging in by one.
+
+use super::ceremonies::{open_once, site, verified_by};
+use super::factors::{GivenFactor, accept, inform, pending, prove, to_the_end};
+use super::sessions::{DISABLED, SessionTokens, new_session, opened, user_entry};
+use super::{audit, text};
+use crate::management::access::AuthSession;
+use crate::management::app_state::AppState;
+use crate::management::error::{ActionError, ErrorCode};
+use crate::management::extract::Client;
+use crate::management::identity::passkey::{
+    CeremonyPurpose, PasskeyAnswer, PasskeyError, RegistrationAnswer, StartedCeremony,
+};
+use crate::management::identity::refresh::{Opaque, OpaqueKind};
+use crate::management::mail::Mail;
+use crate::store::{Audit, Digest, LogInMethod, PasskeyId, StoredPasskey, User, UserId, fresh_id};
+use rpcgate_core::clock::Time;
+use rpcgate_core::config::Secret;
+use std::sync::Arc;
+
+const REFUSED: ActionError = ActionError::Refused(ErrorCode::PasskeyRefused, "the passkey was not accepted");
+
+/// The identifiers of a user's passkeys, as authenticators know them.
+async fn credentials(app: &AppState, user: UserId) -> Result<Vec<Vec<u8>>, ActionError> {
+    let passkeys = app.store.passkeys(user).await?;
+    Ok(passkeys.into_iter().map(|passkey| passkey.credential).collect())
+}
+
+/// Begins the registration of a passkey. A user who has a second factor has to give one, because whoever has a passkey
+/// can switch the other factors off.
+///
+/// # Errors
+/// [`ActionError::Forbidden`] before the user's address is confirmed, if a factor is missing or wrong, or after too many
+/// wrong ones; [`ActionError::Conflict`] if the service has no host name; [`ActionError::Unavailable`].
+pub async fn start_registration(
+    app: &Arc<AppState>,
+    session: &AuthSession,
+    given: Option<GivenFactor>,
+    client: &Client,
+) -> Result<StartedCeremony, ActionError> {
+    let (user, now) = (session.user.clone(), app.now());
+    let site = site(app)?;
+    if user.confirmed_at.is_none() {
+        return Err(ActionError::Refused(
+            ErrorCode::EmailUnconfirmed,
+            "confirm your e-mail address before you add a second factor",
+        ));
+    }
+    if app.store.factors(user.id).await?.any() {
+        let missing = ActionError::Refused(
+            ErrorCode::FactorRequired,
+            "give one of your second factors to add a passkey",
+        );
+        let proof = prove(app, session, &given.ok_or(missing)?, client, now).await?;
+        let entry = audit::entry(session, client, "factor.given", user.id.to_string(), now);
+        let is_done = app.store.use_factor(user.id, &proof.used, &entry).await?;
+        accept(app, &proof, is_done, (session, client), now).await?;
+    }
+    let existing = credentials(app, user.id).await?;
+    Ok(site.start_registration(&app.sealing, (user.id, &user.email, &user.name), existing, now)?)
+}
+
+/// A passkey that was registered.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RegisteredPasskey {
+    /// The passkey.
+    pub passkey: StoredPasskey,
+    /// New recovery codes, which are shown once, if it is the user's first factor.
+    pub recovery_codes: Option<Vec<Secret>>,
+}
+
+/// Completes the registration of a passkey. If it is the user's first factor, all other sessions of the user end.
+///
+/// # Errors
+/// [`ActionError::Invalid`] if the name, the ceremony or the credential is not accepted; [`ActionError::Full`] if the
+/// user has too many passkeys; [`ActionError::Taken`] if the credential is registered already;
+/// [`ActionError::Unavailable`].
+pub async fn finish_registration(
+    app: &Arc<AppState>,
+    session: &AuthSession,
+    (ceremony, answer): (&str, &RegistrationAnswer),
+    name: &str,
+    client: &Client,
+) -> Result<RegisteredPasskey, ActionError> {
+    let (user, now, name) = (session.user.clone(), app.now(), text::name("name", name)?);
+    let opened = open_once(app, ceremony, (CeremonyPurpose::Register, Some(user.id)), now).await?;
+    let made = site(app)?.finish_registration(opened, answer).map_err(|error| match error {
+        PasskeyError::Broken(_) => ActionError::from(error),
+        error => {
+            tracing::info!(%error, "a new passkey was not accepted");
+            ActionError::Invalid("`credential` was not accepted".into())
+        }
+    })?;
+    let passkey = StoredPasskey {
+        id: PasskeyId(fresh_id(now)),
+        user: user.id,
+        credential: made.credential,
+        name,
+        passkey: made.passkey,
+        uses: 0,
+        created_at: now,
+        used_at: None,
+    };
+    let (codes, hashes): (Vec<_>, Vec<_>) = app.recovery_codes.make(user.id)?.into_iter().unzip();
+    let entry = audit::entry(session, client, "passkey.added", passkey.id.to_string(), now);
+    let (app, keep) = (app.clone(), session.id);
+    to_the_end(async move {
+        let is_first = app.store.add_passkey(&passkey, keep, &hashes, &entry).await?;
+        inform(&app, &user, Mail::passkey_added, now).await;
+        Ok(RegisteredPasskey { passkey, recovery_codes: is_first.then_some(codes) })
+    })
+    .await
+}
+
+/// The passkeys of the user, the oldest first.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn list(app: &AppState, session: &AuthSession) -> Result<Vec<StoredPasskey>, ActionError> {
+    Ok(app.store.passkeys(session.user.id).await?)
+}
+
+/// Removes a passkey of the user, which asks for a factor. All other sessions of the user end.
+///
+/// # Errors
+/// [`ActionError::NotFound`] if the user has no such passkey; [`ActionError::Forbidden`] if the factor is wrong or was
+/// used before, or after too many wrong ones; [`ActionError::Unavailable`].
+pub async fn remove(
+    app: &Arc<AppState>,
+    session: &AuthSession,
+    id: PasskeyId,
+    given: &GivenFactor,
+    client: &Client,
+) -> Result<(), ActionError> {
+    let (user, now) = (session.user.clone(), app.now());
+    if !app.store.passkeys(user.id).await?.iter().any(|passkey| passkey.id == id) {
+        return Err(ActionError::NotFound("passkey"));
+    }
+    let proof = prove(app, session, given, client, now).await?;
+    let entry = audit::entry(session, client, "passkey.removed", id.to_string(), now);
+    let (app, session, client) = (app.clone(), session.clone(), client.clone());
+    to_the_end(async move {
+        let whose = (user.id, session.id);
+        let is_done = app.store.remove_passkey(whose, id, &proof.used, &entry).await?;
+        accept(&app, &proof, is_done, (&session, &client), now).await?;
+        inform(&app, &user, Mail::passkey_removed, now).await;
+        Ok(())
+    })
+    .await
+}
+
+/// Asks for one of the passkeys of a user.
+async fn ask(app: &AppState, user: UserId, now: Time) -> Result<StartedCeremony, ActionError> {
+    let allowed = credentials(app, user).await?;
+    if allowed.is_empty() {
+        return Err(ActionError::Conflict("the user has no passkey"));
+    }
+    Ok(site(app)?.start_log_in(&app.sealing, Some((user, allowed)), now)?)
+}
+
+/// Asks for a passkey of the logged-in user, to be given where a factor is asked for.
+///
+/// # Errors
+/// [`ActionError::Conflict`] if the user has no passkey or the service no host name; [`ActionError::Unavailable`].
+pub async fn start_factor(app: &AppState, session: &AuthSession) -> Result<StartedCeremony, ActionError> {
+    ask(app, session.user.id, app.now()).await
+}
+
+/// Asks for a passkey: of the user whose log-in waits for a second factor, or without `mfa_token` any passkey, which logs
+/// its user in without a password.
+///
+/// # Errors
+/// [`ActionError::Unauthenticated`] if the log-in is no longer pending; [`ActionError::Conflict`] if the user has no
+/// passkey or the service no host name; [`ActionError::Unavailable`].
+pub async fn start_log_in(app: &AppState, mfa_token: Option<&str>) -> Result<StartedCeremony, ActionError> {
+    let now = app.now();
+    match mfa_token {
+        Some(token) => {
+            let (_, user) = pending(app, token, now).await?;
+            ask(app, user.id, now).await
+        }
+        None => Ok(site(app)?.start_log_in(&app.sealing, None, now)?),
+    }
+}
+
+/// Logs a user in by a passkey alone.
+///
+/// # Errors
+/// [`ActionError::TooMany`] after too many attempts from one client address; [`ActionError::Invalid`] if the ceremony is
+/// not valid, was used or has expired; [`ActionError::Unauthenticated`] if the passkey is unknown or not accepted;
+/// [`ActionError::Forbidden`] if the account is disabled; [`ActionError::Unavailable`].
+pub async fn finish_log_in(
+    app: &Arc<AppState>,
+    ceremony: &str,
+    answer: &PasskeyAnswer,
+    client: &Client,
+) -> Result<SessionTokens, ActionError> {
+    app.admit_attempt(client.address).await?;
+    let now = app.now();
+    let opened_ceremony = open_once(app, ceremony, (CeremonyPurpose::LogIn, None), now).await?;
+    let found = app.store.passkey_of(answer.credential()).await?;
+    let passkey = found.filter(|passkey| answer.names(passkey.user)).ok_or(REFUSED)?;
+    let user = app.store.user(passkey.user).await?.ok_or(REFUSED)?;
+    let entry = user_entry(&user, client, "passkey.refused", String::new(), now);
+    let used = verified_by(app, opened_ceremony, answer, &passkey, entry).await?.ok_or(REFUSED)?;
+    let session = new_session(app, &user, LogInMethod::Passkey, client, now);
+    let refresh = Opaque::make(OpaqueKind::Refresh)?;
+    let entry = Audit {
+        detail: LogInMethod::Passkey.as_str().into(),
+        ..user_entry(&user, client, "session.opened", session.id.to_string(), now)
+    };
+    if app.store.open_passkey_session(&session, &Digest(refresh.hash().0), &used, &entry).await? {
+        return opened(app, &user, session.id, &refresh);
+    }
+    Err(refusal(app, &user).await?)
+}
+
+/// Why a passkey that was accepted opens no session.
+async fn refusal(app: &AppState, user: &User) -> Result<ActionError, ActionError> {
+    let is_disabled = app.store.is_disabled(user.id).await?;
+    Ok(if is_disabled { ActionError::Refused(ErrorCode::AccountDisabled, DISABLED) } else { REFUSED })
+}

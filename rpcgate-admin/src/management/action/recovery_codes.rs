@@ -1,0 +1,39 @@
+//! Recovery codes: what stands in for a second factor that was lost.
+
+use super::audit;
+use super::factors::{GivenFactor, accept, inform, prove, to_the_end};
+use crate::management::access::AuthSession;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Client;
+use crate::management::mail::Mail;
+use rpcgate_core::config::Secret;
+use std::sync::Arc;
+
+/// Makes new recovery codes in place of all earlier ones, which asks for a factor. They are shown once.
+///
+/// # Errors
+/// [`ActionError::Conflict`] if the user has no second factor; [`ActionError::Forbidden`] if the factor is wrong or was
+/// used before, or after too many wrong ones; [`ActionError::Unavailable`].
+pub async fn renew(
+    app: &Arc<AppState>,
+    session: &AuthSession,
+    given: &GivenFactor,
+    client: &Client,
+) -> Result<Vec<Secret>, ActionError> {
+    let (user, now) = (session.user.clone(), app.now());
+    if !app.store.factors(user.id).await?.any() {
+        return Err(ActionError::Conflict("recovery codes need a second factor: add one first"));
+    }
+    let proof = prove(app, session, given, client, now).await?;
+    let (codes, hashes): (Vec<_>, Vec<_>) = app.recovery_codes.make(user.id)?.into_iter().unzip();
+    let entry = audit::entry(session, client, "recovery_codes.renewed", user.id.to_string(), now);
+    let (app, session, client) = (app.clone(), session.clone(), client.clone());
+    to_the_end(async move {
+        let is_done = app.store.renew_recovery_codes(user.id, &proof.used, &hashes, &entry).await?;
+        accept(&app, &proof, is_done, (&session, &client), now).await?;
+        inform(&app, &user, Mail::recovery_codes_renewed, now).await;
+        Ok(codes)
+    })
+    .await
+}

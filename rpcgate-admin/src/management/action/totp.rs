@@ -1,0 +1,125 @@
+//! Authenticator apps: the second factor that shows codes.
+
+use super::audit;
+use super::factors::{GivenFactor, accept, inform, prove, sealed_for, to_the_end};
+use crate::management::access::AuthSession;
+use crate::management::app_state::AppState;
+use crate::management::error::{ActionError, ErrorCode};
+use crate::management::extract::Client;
+use crate::management::identity::totp::TotpSecret;
+use crate::management::mail::Mail;
+use rpcgate_core::config::Secret;
+use std::sync::Arc;
+
+/// The secret of a new authenticator app, in each form in which an app can take it. It is shown once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OfferedTotp {
+    /// For people who type it: base32.
+    pub secret: Secret,
+    /// For apps on the same device: an `otpauth` URI.
+    pub uri: Secret,
+    /// For the camera of another device: the URI as a QR code, an SVG image.
+    pub qr_svg: Secret,
+}
+
+/// Makes a secret for an authenticator app, in place of an earlier one that was not activated.
+///
+/// # Errors
+/// [`ActionError::Forbidden`] before the user's address is confirmed, [`ActionError::Conflict`] if an app is activated,
+/// [`ActionError::Unavailable`].
+pub async fn enroll(
+    app: &AppState,
+    session: &AuthSession,
+    client: &Client,
+) -> Result<OfferedTotp, ActionError> {
+    let (user, now) = (&session.user, app.now());
+    // An account whose address is not confirmed may have been registered by another person than the address's owner, to
+    // whom its factor would deny the account for ever.
+    if user.confirmed_at.is_none() {
+        return Err(ActionError::Refused(
+            ErrorCode::EmailUnconfirmed,
+            "confirm your e-mail address before you add a second factor",
+        ));
+    }
+    let secret = TotpSecret::make(&user.email)?;
+    let sealed = app.sealing.seal(sealed_for(user), secret.bytes())?;
+    let entry = audit::entry(session, client, "totp.offered", user.id.to_string(), now);
+    if !app.store.offer_totp(user.id, &sealed, &entry, now).await? {
+        return Err(ActionError::Conflict("an authenticator app is activated already: switch it off first"));
+    }
+    Ok(OfferedTotp { secret: secret.base32(), uri: secret.uri()?, qr_svg: secret.qr_svg()? })
+}
+
+/// Activates the authenticator app by a code that it shows, and returns new recovery codes, which are shown once. All
+/// other sessions of the user end. A user who has another second factor has to give it, because a code of the app can
+/// switch that one off.
+///
+/// # Errors
+/// [`ActionError::Invalid`] if the code is wrong; [`ActionError::Conflict`] without a secret to be activated;
+/// [`ActionError::Forbidden`] if another factor is missing or wrong, or after too many wrong ones;
+/// [`ActionError::Unavailable`].
+pub async fn activate(
+    app: &Arc<AppState>,
+    session: &AuthSession,
+    code: &str,
+    given: Option<GivenFactor>,
+    client: &Client,
+) -> Result<Vec<Secret>, ActionError> {
+    const NONE: ActionError =
+        ActionError::Conflict("no authenticator app waits for its activation: enroll one first");
+    let (user, now) = (session.user.clone(), app.now());
+    let offered = app.store.totp(user.id).await?.filter(|totp| totp.activated_at.is_none()).ok_or(NONE)?;
+    let secret = TotpSecret::of(&app.sealing.open(sealed_for(&user), &offered.sealed)?, &user.email);
+    let step = secret.step_of(code, now);
+    let step = step.ok_or_else(|| ActionError::Invalid("`code` is not the one that the app shows".into()))?;
+    if app.store.factors(user.id).await?.any() {
+        let missing = ActionError::Refused(
+            ErrorCode::FactorRequired,
+            "give one of your second factors to add an authenticator app",
+        );
+        let proof = prove(app, session, &given.ok_or(missing)?, client, now).await?;
+        let entry = audit::entry(session, client, "factor.given", user.id.to_string(), now);
+        let is_done = app.store.use_factor(user.id, &proof.used, &entry).await?;
+        accept(app, &proof, is_done, (session, client), now).await?;
+    }
+    let (codes, hashes): (Vec<_>, Vec<_>) = app.recovery_codes.make(user.id)?.into_iter().unzip();
+    let entry = audit::entry(session, client, "totp.activated", user.id.to_string(), now);
+    let (app, keep) = (app.clone(), session.id);
+    to_the_end(async move {
+        let whose = (user.id, keep);
+        if !app.store.activate_totp(whose, &offered.sealed, step, &hashes, &entry).await? {
+            return Err(NONE);
+        }
+        inform(&app, &user, Mail::totp_activated, now).await;
+        Ok(codes)
+    })
+    .await
+}
+
+/// Switches the authenticator app off, which asks for a factor. All other sessions of the user end. Without another
+/// factor the recovery codes are invalid from then on.
+///
+/// # Errors
+/// [`ActionError::Conflict`] if no app is activated; [`ActionError::Forbidden`] if the factor is wrong or was used
+/// before, or after too many wrong ones; [`ActionError::Unavailable`].
+pub async fn disable(
+    app: &Arc<AppState>,
+    session: &AuthSession,
+    given: &GivenFactor,
+    client: &Client,
+) -> Result<(), ActionError> {
+    let (user, now) = (session.user.clone(), app.now());
+    if !app.store.factors(user.id).await?.totp {
+        return Err(ActionError::Conflict("no authenticator app is activated"));
+    }
+    let proof = prove(app, session, given, client, now).await?;
+    let entry = audit::entry(session, client, "totp.disabled", user.id.to_string(), now);
+    let (app, session, client) = (app.clone(), session.clone(), client.clone());
+    to_the_end(async move {
+        let is_done = app.store.remove_totp((user.id, session.id), &proof.used, &entry).await?;
+        accept(&app, &proof, is_done, (&session, &client), now).await?;
+        inform(&app, &user, Mail::totp_disabled, now).await;
+        Ok(())
+    })
+    .await
+}

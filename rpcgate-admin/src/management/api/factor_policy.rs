@@ -1,0 +1,57 @@
+//! The rule of the caller's tenant about second factors.
+
+use crate::management::access::AuthSession;
+use crate::management::action::actor::Actor;
+use crate::management::action::factor_policy;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Body, Client, Id};
+use axum::Json;
+use axum::extract::State;
+use rpcgate_core::caller::TenantId;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// The rule of a tenant about second factors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FactorPolicy {
+    /// Whether all members need a second factor. A member without one can do no more than add one.
+    pub required: bool,
+}
+
+/// Show whether members need a second factor
+#[utoipa::path(get, path = "/tenants/{id}/mfa", operation_id = "get_factor_policy", tag = "tenants",
+    params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
+    responses((status = 200, description = "The rule.", body = FactorPolicy)))]
+pub async fn get(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<TenantId>,
+) -> Result<Json<FactorPolicy>, ActionError> {
+    Ok(Json(FactorPolicy { required: factor_policy::get(&app, &actor, id).await? }))
+}
+
+/// Set whether members need a second factor
+///
+/// Takes effect at once, for all sessions in which no second factor was given. API keys are not concerned.
+#[utoipa::path(put, path = "/tenants/{id}/mfa", operation_id = "put_factor_policy", tag = "tenants",
+    params(("id" = String, Path, format = "uuid", description = "The caller's tenant.")),
+    request_body = FactorPolicy,
+    responses(
+        (status = 200, description = "The rule as it is now.", body = FactorPolicy),
+        (status = 409, description = "The caller has no second factor.")))]
+pub async fn put(
+    State(app): State<Arc<AppState>>,
+    session: AuthSession,
+    client: Client,
+    Id(id): Id<TenantId>,
+    Body(FactorPolicy { required }): Body<FactorPolicy>,
+) -> Result<Json<FactorPolicy>, ActionError> {
+    let required = factor_policy::put(&app, &session, &client, id, required).await?;
+    Ok(Json(FactorPolicy { required }))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,216 @@
+//! The second factors of the caller, and the second step of a log-in.
+
+use super::sessions::LoggedIn;
+use crate::management::access::AuthSession;
+use crate::management::action::factors::{self, GivenFactor};
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Body, Client};
+#[cfg(feature = "passkeys")]
+use crate::management::identity::passkey::PasskeyAnswer;
+use crate::store::Factors;
+use axum::Json;
+use axum::extract::State;
+use rpcgate_core::config::Secret;
+use serde::{Deserialize, Serialize};
+#[cfg(feature = "passkeys")]
+use serde_json::Value;
+use std::fmt;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// The second factors of the caller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = Factors)]
+pub struct FactorsJson {
+    /// Whether an authenticator app is activated.
+    pub totp: bool,
+    /// The number of passkeys.
+    pub passkeys: u64,
+    /// The number of recovery codes that have not been used.
+    #[schema(example = 10)]
+    pub recovery_codes: u64,
+}
+
+impl From<Factors> for FactorsJson {
+    fn from(Factors { totp, passkeys, recovery_codes }: Factors) -> Self {
+        FactorsJson { totp, passkeys, recovery_codes }
+    }
+}
+
+/// A passkey as a factor.
+#[cfg(feature = "passkeys")]
+#[derive(Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GivePasskey {
+    /// The token of the ceremony in which the passkey was asked for.
+    pub ceremony: String,
+    /// What the browser has returned (`PublicKeyCredential.toJSON`).
+    #[schema(value_type = Object)]
+    pub credential: Value,
+}
+
+#[cfg(feature = "passkeys")]
+impl fmt::Debug for GivePasskey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GivePasskey")
+    }
+}
+
+#[cfg(feature = "passkeys")]
+impl TryFrom<GivePasskey> for GivenFactor {
+    type Error = ActionError;
+
+    fn try_from(GivePasskey { ceremony, credential }: GivePasskey) -> Result<Self, ActionError> {
+        let answer = Box::new(PasskeyAnswer::read(credential)?);
+        Ok(GivenFactor::Passkey { ceremony, answer })
+    }
+}
+
+/// The names of the fields in which a factor can be given.
+#[cfg(feature = "passkeys")]
+const FORMS: &str = "`code`, `recovery_code` and `passkey`";
+#[cfg(not(feature = "passkeys"))]
+const FORMS: &str = "`code` and `recovery_code`";
+
+/// A factor, in exactly one of its forms.
+#[derive(Clone, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct GiveFactor {
+    /// The code that the authenticator app shows.
+    #[schema(example = "123456")]
+    #[serde(default)]
+    pub code: Option<String>,
+    /// A recovery code.
+    #[schema(example = "0123-4567-89ab-cdef")]
+    #[serde(default)]
+    pub recovery_code: Option<String>,
+    /// A passkey.
+    #[cfg(feature = "passkeys")]
+    #[serde(default)]
+    pub passkey: Option<GivePasskey>,
+}
+
+impl fmt::Debug for GiveFactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("GiveFactor")
+    }
+}
+
+impl GiveFactor {
+    /// The factor.
+    ///
+    /// # Errors
+    /// [`ActionError::Invalid`] unless exactly one form is given.
+    pub fn given(self) -> Result<GivenFactor, ActionError> {
+        self.given_if_any()?.ok_or_else(wrong_number)
+    }
+
+    /// The factor, if one is given.
+    ///
+    /// # Errors
+    /// [`ActionError::Invalid`] if several forms are given.
+    pub fn given_if_any(self) -> Result<Option<GivenFactor>, ActionError> {
+        let mut given = Vec::new();
+        given.extend(self.code.map(GivenFactor::Code));
+        given.extend(self.recovery_code.map(GivenFactor::RecoveryCode));
+        #[cfg(feature = "passkeys")]
+        given.extend(self.passkey.map(GivenFactor::try_from).transpose()?);
+        let one = given.pop();
+        if given.is_empty() { Ok(one) } else { Err(wrong_number()) }
+    }
+}
+
+fn wrong_number() -> ActionError {
+    ActionError::Invalid(format!("exactly one of {FORMS} is needed"))
+}
+
+/// The second step of a log-in: its token, and exactly one factor.
+#[derive(Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VerifyFactor {
+    /// The token that the log-in returned.
+    pub mfa_token: String,
+    /// The code that the authenticator app shows.
+    #[schema(example = "123456")]
+    #[serde(default)]
+    pub code: Option<String>,
+    /// A recovery code.
+    #[schema(example = "0123-4567-89ab-cdef")]
+    #[serde(default)]
+    pub recovery_code: Option<String>,
+    /// A passkey.
+    #[cfg(feature = "passkeys")]
+    #[serde(default)]
+    pub passkey: Option<GivePasskey>,
+}
+
+impl VerifyFactor {
+    /// The factor.
+    fn factor(self) -> GiveFactor {
+        GiveFactor {
+            code: self.code,
+            recovery_code: self.recovery_code,
+            #[cfg(feature = "passkeys")]
+            passkey: self.passkey,
+        }
+    }
+}
+
+impl fmt::Debug for VerifyFactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("VerifyFactor")
+    }
+}
+
+/// New recovery codes.
+#[derive(Clone, Serialize, ToSchema)]
+#[schema(as = RecoveryCodes)]
+pub struct RecoveryCodesJson {
+    /// The codes, which are not shown again. Each works once in place of a second factor.
+    pub recovery_codes: Vec<String>,
+}
+
+impl fmt::Debug for RecoveryCodesJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RecoveryCodesJson")
+    }
+}
+
+impl From<Vec<Secret>> for RecoveryCodesJson {
+    fn from(codes: Vec<Secret>) -> Self {
+        RecoveryCodesJson { recovery_codes: codes.iter().map(|code| code.expose().to_owned()).collect() }
+    }
+}
+
+/// Show the caller's second factors
+#[utoipa::path(get, path = "/auth/mfa", operation_id = "get_factors", tag = "account",
+    responses((status = 200, description = "The factors.", body = FactorsJson)))]
+pub async fn get(
+    State(app): State<Arc<AppState>>,
+    session: AuthSession,
+) -> Result<Json<FactorsJson>, ActionError> {
+    Ok(Json(factors::overview(&app, &session).await?.into()))
+}
+
+/// Complete a log-in by a second factor
+///
+/// The token of a log-in works once, for five minutes, and for five factors. A code of an app works once. Five wrong
+/// factors in 15 minutes lock the factors of a user for 15 minutes.
+#[utoipa::path(post, path = "/auth/mfa/verify", operation_id = "verify_factor", tag = "account",
+    request_body = VerifyFactor,
+    responses(
+        (status = 200, description = "Logged in.", body = LoggedIn),
+        (status = 401, description = "The factor is wrong or was used before, or the log-in has expired."),
+        (status = 403, description = "The factors are temporarily locked.")))]
+pub async fn verify(
+    State(app): State<Arc<AppState>>,
+    client: Client,
+    Body(form): Body<VerifyFactor>,
+) -> Result<Json<LoggedIn>, ActionError> {
+    let (token, given) = (form.mfa_token.clone(), form.factor().given()?);
+    Ok(Json(factors::verify(&app, &token, &given, &client).await?.into()))
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,29 @@
+//! The caller's recovery codes.
+
+use super::factors::{GiveFactor, RecoveryCodesJson};
+use crate::management::access::AuthSession;
+use crate::management::action::recovery_codes;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Body, Client};
+use axum::Json;
+use axum::extract::State;
+use std::sync::Arc;
+
+/// Make new recovery codes
+///
+/// Asks for a factor. Returns ten recovery codes, which are not shown again; earlier ones are invalid.
+#[utoipa::path(post, path = "/auth/mfa/recovery-codes", operation_id = "renew_recovery_codes", tag = "account",
+    request_body = GiveFactor,
+    responses(
+        (status = 200, description = "The recovery codes.", body = RecoveryCodesJson),
+        (status = 403, description = "The factor is wrong or was used before, or the factors are temporarily locked."),
+        (status = 409, description = "The caller has no second factor.")))]
+pub async fn renew(
+    State(app): State<Arc<AppState>>,
+    session: AuthSession,
+    client: Client,
+    Body(factor): Body<GiveFactor>,
+) -> Result<Json<RecoveryCodesJson>, ActionError> {
+    Ok(Json(recovery_codes::renew(&app, &session, &factor.given()?, &client).await?.into()))
+}

@@ -1,0 +1,134 @@
+//! The caller's authenticator app.
+
+#[cfg(feature = "passkeys")]
+use super::factors::GivePasskey;
+use super::factors::{GiveFactor, RecoveryCodesJson};
+use crate::management::access::AuthSession;
+use crate::management::action::totp::{self, OfferedTotp};
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Body, Client};
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// The secret of a new authenticator app, which is not shown again.
+#[derive(Clone, Serialize, ToSchema)]
+#[schema(as = TotpSecret)]
+pub struct TotpSecretJson {
+    /// The secret, to be typed into an app: base32. Its codes have 6 digits, change every 30 seconds, and use SHA-1.
+    #[schema(example = "JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP")]
+    pub secret: String,
+    /// The secret as an `otpauth` URI, for an app on the same device.
+    #[schema(
+        example = "otpauth://totp/rpcgate:ada%40example.com?secret=JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP&issuer=rpcgate"
+    )]
+    pub uri: String,
+    /// The URI as a QR code: an SVG image.
+    pub qr_svg: String,
+}
+
+impl fmt::Debug for TotpSecretJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TotpSecretJson")
+    }
+}
+
+impl From<OfferedTotp> for TotpSecretJson {
+    fn from(OfferedTotp { secret, uri, qr_svg }: OfferedTotp) -> Self {
+        let [secret, uri, qr_svg] = [secret, uri, qr_svg].map(|form| form.expose().to_owned());
+        TotpSecretJson { secret, uri, qr_svg }
+    }
+}
+
+/// The activation of an authenticator app.
+#[derive(Clone, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ActivateTotp {
+    /// The code that the app shows.
+    #[schema(example = "123456")]
+    pub code: String,
+    /// A recovery code, if the caller has another second factor.
+    #[schema(example = "0123-4567-89ab-cdef")]
+    #[serde(default)]
+    pub recovery_code: Option<String>,
+    /// A passkey, if the caller has another second factor.
+    #[cfg(feature = "passkeys")]
+    #[serde(default)]
+    pub passkey: Option<GivePasskey>,
+}
+
+impl fmt::Debug for ActivateTotp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ActivateTotp")
+    }
+}
+
+/// Add an authenticator app
+///
+/// Returns a new secret for an app. The app becomes a second factor when it is activated by a code; until then the
+/// secret can be replaced by another call.
+#[utoipa::path(post, path = "/auth/mfa/totp/enroll", operation_id = "enroll_totp", tag = "account",
+    responses(
+        (status = 200, description = "The secret of the app.", body = TotpSecretJson),
+        (status = 403, description = "The address is not confirmed."),
+        (status = 409, description = "An app is activated already.")))]
+pub async fn enroll(
+    State(app): State<Arc<AppState>>,
+    session: AuthSession,
+    client: Client,
+) -> Result<Json<TotpSecretJson>, ActionError> {
+    Ok(Json(totp::enroll(&app, &session, &client).await?.into()))
+}
+
+/// Activate the authenticator app
+///
+/// A caller who has a passkey has to give it, or a recovery code. From now on every log-in asks for a second factor. All other sessions end. Returns ten recovery codes, which are not
+/// shown again and replace earlier ones.
+#[utoipa::path(post, path = "/auth/mfa/totp/activate", operation_id = "activate_totp", tag = "account",
+    request_body = ActivateTotp,
+    responses(
+        (status = 200, description = "The recovery codes.", body = RecoveryCodesJson),
+        (status = 403, description = "Another factor is missing or wrong, or the factors are temporarily locked."),
+        (status = 409, description = "No app waits for its activation.")))]
+pub async fn activate(
+    State(app): State<Arc<AppState>>,
+    session: AuthSession,
+    client: Client,
+    Body(form): Body<ActivateTotp>,
+) -> Result<Json<RecoveryCodesJson>, ActionError> {
+    let other = GiveFactor {
+        code: None,
+        recovery_code: form.recovery_code,
+        #[cfg(feature = "passkeys")]
+        passkey: form.passkey,
+    };
+    Ok(Json(totp::activate(&app, &session, &form.code, other.given_if_any()?, &client).await?.into()))
+}
+
+/// Switch the authenticator app off
+///
+/// Asks for a code of the app or a recovery code. All other sessions end. Without another factor the recovery codes are
+/// invalid from then on. Five wrong factors in 15 minutes lock the factors of a user for 15 minutes.
+#[utoipa::path(post, path = "/auth/mfa/totp/disable", operation_id = "disable_totp", tag = "account",
+    request_body = GiveFactor,
+    responses(
+        (status = 204, description = "Switched off."),
+        (status = 403, description = "The factor is wrong or was used before, or the factors are temporarily locked."),
+        (status = 409, description = "No app is activated.")))]
+pub async fn disable(
+    State(app): State<Arc<AppState>>,
+    session: AuthSession,
+    client: Client,
+    Body(factor): Body<GiveFactor>,
+) -> Result<StatusCode, ActionError> {
+    totp::disable(&app, &session, &factor.given()?, &client).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+//! One-time codes that an authenticator app shows (TOTP, RFC 6238): six digits that change every 30 seconds.
+//!
+//! SHA-1, six digits and 30 seconds are the only parameters that all apps implement. What an attacker who finds
+//! collisions of SHA-1 can do is of no use against HMAC (RFC 4226, appendix B.2).
+
+use fast_qr::convert::svg::SvgBuilder;
+use fast_qr::qr::{QRBuilder, QRCodeError};
+use ring::rand::{SecureRandom, SystemRandom};
+use rpcgate_core::clock::Time;
+use rpcgate_core::config::Secret;
+use rpcgate_core::secret::NoRandomness;
+use std::fmt;
+use totp_rs::{Algorithm, Builder, Totp, TotpError};
+
+/// Bytes of a secret: as many as SHA-1 has, which RFC 4226, section 4, recommends.
+const BYTES: usize = 20;
+/// Digits of a code.
+const DIGITS: u8 = 6;
+/// Seconds for which an app shows a code.
+const STEP: u64 = 30;
+/// Steps before and after the current one whose codes are accepted, because clocks differ and typing takes time.
+const TOLERATED_STEPS: u16 = 1;
+/// What apps show as the issuer of the codes.
+const ISSUER: &str = "rpcgate";
+
+/// Why an app's secret cannot be shown.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the secret of an authenticator app cannot be shown: {0}")]
+pub struct UnshownSecret(String);
+
+impl From<TotpError> for UnshownSecret {
+    fn from(error: TotpError) -> Self {
+        UnshownSecret(error.to_string())
+    }
+}
+
+impl From<QRCodeError> for UnshownSecret {
+    fn from(error: QRCodeError) -> Self {
+        UnshownSecret(format!("{error:?}"))
+    }
+}
+
+/// The secret that an authenticator app shares with us.
+#[derive(Clone)]
+pub struct TotpSecret(Totp);
+
+impl fmt::Debug for TotpSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl TotpSecret {
+    /// A new secret for the user with this address.
+    ///
+    /// # Errors
+    /// [`NoRandomness`] if the system provides none.
+    pub fn make(email: &str) -> Result<Self, NoRandomness> {
+        let mut bytes = [0; BYTES];
+        SystemRandom::new().fill(&mut bytes).map_err(|_| NoRandomness)?;
+        Ok(Self::of(&bytes, email))
+    }
+
+    /// The secret that consists of these bytes.
+    ///
+    /// ```
+    /// use rpcgate_admin::management::identity::totp::TotpSecret;
+    /// use rpcgate_core::clock::Time;
+    ///
+    /// // The first line of RFC 6238, appendix B: at 59 s, in the step that began at 30 s.
+    /// let secret = TotpSecret::of(b"12345678901234567890", "ada@example.com");
+    /// assert_eq!(secret.step_of("287082", Time::from_secs(59)), Some(1));
+    /// ```
+    pub fn of(bytes: &[u8], email: &str) -> Self {
+        let totp = Builder::new()
+            .with_algorithm(Algorithm::SHA1)
+            .with_digits(DIGITS)
+            .with_skew(TOLERATED_STEPS)
+            .with_step_duration(STEP)
+            .with_secret(bytes)
+            .with_issuer(Some(ISSUER))
+            // A colon separates the issuer from the account.
+            .with_account_name(email.replace(':', "."));
+        TotpSecret(totp.build_noncompliant())
+    }
+
+    /// Its bytes, to be sealed and stored.
+    pub fn bytes(&self) -> &[u8] {
+        self.0.secret().as_ref()
+    }
+
+    /// Its form for people who type it: base32 (RFC 4648).
+    pub fn base32(&self) -> Secret {
+        Secret::new(self.0.secret().to_base32())
+    }
+
+    /// Its form for apps: an `otpauth` URI with the issuer and the user's address.
+    ///
+    /// # Errors
+    /// [`UnshownSecret`] without an address.
+    pub fn uri(&self) -> Result<Secret, UnshownSecret> {
+        Ok(Secret::new(self.0.to_url()?))
+    }
+
+    /// The QR code of its [`uri`](Self::uri), as an SVG image.
+    ///
+    /// # Errors
+    /// [`UnshownSecret`] without an address, or if the address is too long for a QR code.
+    pub fn qr_svg(&self) -> Result<Secret, UnshownSecret> {
+        let code = QRBuilder::new(self.0.to_url()?).build()?;
+        Ok(Secret::new(SvgBuilder::default().to_str(&code)))
+    }
+
+    /// The time step of a code, if an app shows it at `now` or one step before or after. Each step must be accepted
+    /// only once (RFC 6238, section 5.2). Spaces in the code, with which some apps show it, do not matter.
+    pub fn step_of(&self, code: &str, now: Time) -> Option<u64> {
+        let digits: String = code.chars().filter(|c| *c != ' ').take(usize::from(DIGITS) + 1).collect();
+        self.0.check(&digits, now.secs())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use ring::hmac;
+
+    /// The code of a secret in a time step, computed from RFC 4226, section 5.3, and RFC 6238, section 4, without the
+    /// crate that we use.
+    pub(crate) fn code(secret: &[u8], step: u64) -> String {
+        let key = hmac::Key::new(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, secret);
+        let tag = hmac::sign(&key, &step.to_be_bytes());
+        let tag = tag.as_ref();
+        let offset = usize::from(tag[19] & 15);
+        let word: [u8; 4] = tag[offset..offset + 4].try_into().unwrap();
+        format!("{:06}", (u32::from_be_bytes(word) & 0x7fff_ffff) % 1_000_000)
+    }
+
+    /// The bytes of a secret in base32: RFC 4648, section 6.
+    pub(crate) fn from_base32(text: &str) -> Vec<u8> {
+        let (mut bytes, mut bits, mut held) = (Vec::new(), 0_u32, 0_u32);
+        for letter in text.bytes() {
+            let value = match letter {
+                b'A'..=b'Z' => letter - b'A',
+                b'2'..=b'7' => letter - b'2' + 26,
+                _ => panic!("{text} is not base32"),
+            };
+            (held, bits) = ((held << 5) | u32::from(value), bits + 5);
+            if bits >= 8 {
+                bits -= 8;
+                bytes.push((held >> bits) as u8);
+                held &= (1 << bits) - 1;
+            }
+        }
+        bytes
+    }
+
+    fn secret() -> TotpSecret {
+        TotpSecret::of(b"12345678901234567890", "ada@example.com")
+    }
+
+    #[test]
+    fn the_vectors_of_the_standard_are_accepted() {
+        // RFC 6238, appendix B, SHA-1: the last six of eight digits.
+        for (second, code) in [
+            (59, "287082"),
+            (1_111_111_109, "081804"),
+            (1_111_111_111, "050471"),
+            (1_234_567_890, "005924"),
+            (2_000_000_000, "279037"),
+            (20_000_000_000, "353130"),
+        ] {
+            assert_eq!(secret().step_of(code, Time::from_secs(second)), Some(second / 30), "{second}");
+            assert_eq!(self::code(b"12345678901234567890", second / 30), code, "{second}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn codes_of_another_implementation_are_accepted_one_step_around(
+            bytes in proptest::collection::vec(any::<u8>(), 20),
+            second in 100_u64..40_000_000_000,
+            shift in -3_i64..=3,
+        ) {
+            let secret = TotpSecret::of(&bytes, "ada@example.com");
+            let step = (second / 30).saturating_add_signed(shift);
+            let given = code(&bytes, step);
+            let around = |step: u64| (step - 1..=step + 1).find(|step| code(&bytes, *step) == given);
+            // Two steps have the same code once in a million.
+            prop_assert_eq!(secret.step_of(&given, Time::from_secs(second)), around(second / 30));
+            if shift.abs() <= 1 {
+                prop_assert!(secret.step_of(&given, Time::from_secs(second)).is_some());
+            }
+        }
+
+        #[test]
+        fn no_text_makes_it_fail(text in ".{0,40}") {
+            let _ = secret().step_of(&text, Time::from_secs(59));
+        }
+    }
+
+    #[test]
+    fn a_code_is_six_digits_and_spaces_do_not_matter() {
+        let at = Time::from_secs(59);
+        for good in ["287082", "287 082", " 287082 "] {
+            assert_eq!(secret().step_of(good, at), Some(1), "{good}");
+        }
+        for bad in ["", "28708", "2870820", "+87082", "28708２", "287082\n", "287-082"] {
+            assert_eq!(secret().step_of(bad, at), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_app_can_read_the_secret_in_each_of_its_forms() {
+        let secret = TotpSecret::make("ada@example.com").unwrap();
+        let text = secret.base32();
+        assert_eq!(from_base32(text.expose()), secret.bytes());
+        assert_eq!(secret.bytes().len(), 20);
+        let uri = secret.uri().unwrap();
+        let expected =
+            format!("otpauth://totp/rpcgate:ada%40example.com?secret={}&issuer=rpcgate", text.expose());
+        assert_eq!(uri.expose(), expected);
+        let image = secret.qr_svg().unwrap();
+        assert!(image.expose().starts_with("<svg ") && image.expose().ends_with("</svg>"));
+        assert!(!image.expose().contains("<script"));
+        assert_ne!(TotpSecret::make("ada@example.com").unwrap().bytes(), secret.bytes());
+        assert_eq!(format!("{secret:?}"), "***");
+    }
+
+    #[test]
+    fn the_longest_address_fits_a_qr_code() {
+        let address = format!("\"{}:\"@{}.example", "ä".repeat(60), "x".repeat(180));
+        let secret = TotpSecret::make(&address).unwrap();
+        secret.qr_svg().unwrap();
+        assert_eq!(secret.uri().unwrap().expose().matches(':').count(), 2, "of the scheme and of the label");
+    }
+}

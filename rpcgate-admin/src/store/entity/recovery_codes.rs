@@ -1,0 +1,17 @@
+//! Recovery codes that have not been used, by their hash.
+
+use sea_orm::entity::prelude::*;
+
+#[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
+#[sea_orm(table_name = "recovery_codes")]
+pub(crate) struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub(crate) user_id: Uuid,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub(crate) hash: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]
+pub(crate) enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

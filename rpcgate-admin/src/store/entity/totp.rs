@@ -1,0 +1,22 @@
+//! Authenticator apps of users: one for each user, and until it is activated only an offer.
+
+use sea_orm::entity::prelude::*;
+
+#[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
+#[sea_orm(table_name = "totp")]
+pub(crate) struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub(crate) user_id: Uuid,
+    /// The secret, encrypted.
+    pub(crate) sealed: Vec<u8>,
+    /// The time step of the last code that was accepted.
+    pub(crate) last_step: i64,
+    /// Null until a first code has shown that the app has the secret.
+    pub(crate) activated_at: Option<i64>,
+    pub(crate) created_at: i64,
+}
+
+#[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]
+pub(crate) enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

@@ -1,0 +1,222 @@
+//! Second factors of users: which ones a user has, and how a factor is used up.
+
+use super::digest::Digest;
+use super::id::{PasskeyId, SessionId, UserId};
+use super::session_rows::end_all;
+use super::users::UnknownName;
+use super::value::{moment, number};
+use crate::store::entity::{passkeys, recovery_codes, sessions, totp};
+use crate::store::{Store, StoreError};
+use rpcgate_core::clock::Time;
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter};
+use std::str::FromStr;
+use uuid::Uuid;
+
+/// What a user has logged in with.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum LogInMethod {
+    /// A password alone: the user had no second factor.
+    Password,
+    /// A password, and a code of an authenticator app.
+    PasswordAndCode,
+    /// A password and a recovery code.
+    PasswordAndRecoveryCode,
+    /// A password and a passkey.
+    PasswordAndPasskey,
+    /// A passkey alone, which is two factors: the device, and what unlocks it.
+    Passkey,
+}
+
+impl LogInMethod {
+    /// All of them.
+    pub const ALL: [LogInMethod; 5] = [
+        LogInMethod::Password,
+        LogInMethod::PasswordAndCode,
+        LogInMethod::PasswordAndRecoveryCode,
+        LogInMethod::PasswordAndPasskey,
+        LogInMethod::Passkey,
+    ];
+
+    /// Its name, in the API and in the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            LogInMethod::Password => "password",
+            LogInMethod::PasswordAndCode => "password+totp",
+            LogInMethod::PasswordAndRecoveryCode => "password+recovery_code",
+            LogInMethod::PasswordAndPasskey => "password+passkey",
+            LogInMethod::Passkey => "passkey",
+        }
+    }
+
+    /// Whether it includes a second factor.
+    pub const fn has_second_factor(self) -> bool {
+        !matches!(self, LogInMethod::Password)
+    }
+}
+
+impl FromStr for LogInMethod {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, UnknownName> {
+        LogInMethod::ALL
+            .into_iter()
+            .find(|method| method.as_str() == text)
+            .ok_or(UnknownName("log-in method"))
+    }
+}
+
+/// A factor whose secret has been verified. It is valid once: the store uses it up in the transaction of what it
+/// permits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FactorUse {
+    /// A code of the user's authenticator app.
+    Code {
+        /// The time step of the code. Codes of this and earlier steps are used up with it.
+        step: u64,
+    },
+    /// A recovery code, by its hash.
+    RecoveryCode(Digest),
+    /// A passkey.
+    Passkey {
+        /// Its identifier.
+        id: PasskeyId,
+        /// How often it had been used when it was verified.
+        uses: u64,
+        /// The public key and its new counter, as JSON.
+        passkey: String,
+        /// When it was used.
+        used_at: Time,
+    },
+}
+
+impl FactorUse {
+    /// What a user has logged in with who gave this factor after the password.
+    pub const fn method(&self) -> LogInMethod {
+        match self {
+            FactorUse::Code { .. } => LogInMethod::PasswordAndCode,
+            FactorUse::RecoveryCode(_) => LogInMethod::PasswordAndRecoveryCode,
+            FactorUse::Passkey { .. } => LogInMethod::PasswordAndPasskey,
+        }
+    }
+}
+
+/// The factors of a user.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Factors {
+    /// Whether an authenticator app is activated.
+    pub totp: bool,
+    /// The number of passkeys.
+    pub passkeys: u64,
+    /// The number of recovery codes that have not been used.
+    pub recovery_codes: u64,
+}
+
+impl Factors {
+    /// Whether a log-in needs a second factor. Recovery codes stand in for a factor and are none themselves.
+    pub const fn any(&self) -> bool {
+        self.totp || self.passkeys > 0
+    }
+}
+
+pub(super) async fn of_user(database: &impl ConnectionTrait, user: Uuid) -> Result<Factors, StoreError> {
+    let totp = totp::Entity::find_by_id(user).filter(totp::Column::ActivatedAt.is_not_null());
+    let passkeys = passkeys::Entity::find().filter(passkeys::Column::UserId.eq(user));
+    let codes = recovery_codes::Entity::find().filter(recovery_codes::Column::UserId.eq(user));
+    Ok(Factors {
+        totp: totp.count(database).await? > 0,
+        passkeys: passkeys.count(database).await?,
+        recovery_codes: codes.count(database).await?,
+    })
+}
+
+/// Uses up a factor, and returns whether it was still usable. Of parallel transactions with the same factor one
+/// succeeds.
+pub(super) async fn consume(
+    transaction: &DatabaseTransaction,
+    user: Uuid,
+    used: &FactorUse,
+) -> Result<bool, StoreError> {
+    let rows = match used {
+        FactorUse::Code { step } => {
+            let step = i64::try_from(*step).unwrap_or(i64::MAX);
+            let newer = totp::Entity::update_many()
+                .col_expr(totp::Column::LastStep, Expr::value(step))
+                .filter(totp::Column::UserId.eq(user))
+                .filter(totp::Column::ActivatedAt.is_not_null())
+                .filter(totp::Column::LastStep.lt(step));
+            newer.exec(transaction).await?.rows_affected
+        }
+        FactorUse::RecoveryCode(hash) => {
+            let code = recovery_codes::Entity::delete_by_id((user, hash.bytes()));
+            code.exec(transaction).await?.rows_affected
+        }
+        FactorUse::Passkey { id, uses, passkey, used_at } => {
+            let uses = number("uses of a passkey", *uses)?;
+            let as_verified = passkeys::Entity::update_many()
+                .col_expr(passkeys::Column::Passkey, Expr::value(passkey.as_str()))
+                .col_expr(passkeys::Column::Uses, Expr::value(uses.saturating_add(1)))
+                .col_expr(passkeys::Column::UsedAt, Expr::value(moment(*used_at)))
+                .filter(passkeys::Column::Id.eq(Uuid::from_u128(id.0)))
+                .filter(passkeys::Column::UserId.eq(user))
+                .filter(passkeys::Column::Uses.eq(uses));
+            as_verified.exec(transaction).await?.rows_affected
+        }
+    };
+    Ok(rows > 0)
+}
+
+/// Sets what the user of a session has logged in with.
+async fn set_method(
+    transaction: &DatabaseTransaction,
+    session: SessionId,
+    method: LogInMethod,
+) -> Result<(), StoreError> {
+    let update = sessions::Entity::update_many()
+        .col_expr(sessions::Column::Method, Expr::value(method.as_str()))
+        .filter(sessions::Column::Id.eq(Uuid::from_u128(session.0)));
+    update.exec(transaction).await?;
+    Ok(())
+}
+
+/// What follows from a new factor, which the user has proven in the session `keep`: a session that was opened by a
+/// password alone counts as opened by `method`. All other sessions end, since they may be older than the factor.
+pub(super) async fn added(
+    transaction: &DatabaseTransaction,
+    (user, keep): (UserId, SessionId),
+    method: LogInMethod,
+) -> Result<(), StoreError> {
+    end_all(transaction, user, Some(keep)).await?;
+    let session = sessions::Entity::find_by_id(Uuid::from_u128(keep.0));
+    let by_password = session.filter(sessions::Column::Method.eq(LogInMethod::Password.as_str()));
+    match by_password.one(transaction).await? {
+        Some(_) => set_method(transaction, keep, method).await,
+        None => Ok(()),
+    }
+}
+
+/// What follows from a removed factor: all sessions of the user but `keep` end. A user who has no factor left needs no
+/// recovery codes.
+pub(super) async fn removed(
+    transaction: &DatabaseTransaction,
+    (user, keep): (UserId, SessionId),
+) -> Result<(), StoreError> {
+    end_all(transaction, user, Some(keep)).await?;
+    let id = Uuid::from_u128(user.0);
+    if of_user(transaction, id).await?.any() {
+        return Ok(());
+    }
+    let codes = recovery_codes::Entity::delete_many().filter(recovery_codes::Column::UserId.eq(id));
+    codes.exec(transaction).await?;
+    set_method(transaction, keep, LogInMethod::Password).await
+}
+
+impl Store {
+    /// The factors of a user.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn factors(&self, user: UserId) -> Result<Factors, StoreError> {
+        self.read(async |database| of_user(database, Uuid::from_u128(user.0)).await).await
+    }
+}
