@@ -15,10 +15,6 @@ fn day(at: Time) -> String {
     Moment(at).to_string().chars().take(10).collect()
 }
 
-fn mail(to: Address, subject: impl Into<String>, text: String) -> Mail {
-    Mail::new(to, subject, text)
-}
-
 fn link(dash_url: &str) -> &str {
     dash_url.trim_end_matches('/')
 }
