@@ -76,7 +76,7 @@ async fn calls_are_on_an_invoice_and_a_tenant_that_does_not_pay_is_served_again_
     let cents = (ten_thousandths + 50) / 100;
     assert_eq!((&line["amount"], &invoice["subtotal_cents"]), (&json!(exact), &json!(cents)));
     assert_eq!(invoice["total_cents"], json!(cents + (cents * 19 + 50) / 100));
-    let mails = service.mails("ada@example.com");
+    let mails = service.mails("ada@example.com").await;
     assert!(mails.last().unwrap().contains("Subject: Invoice 2027-000001\r\n"), "{mails:?}");
     let viewed = async |token: &str| {
         let headers = [("authorization", token), ("accept", "text/html")];
