@@ -648,7 +648,8 @@ mod tests {
             for (name, visitor) in &visitors {
                 let request =
                     http::Request::get("/x").header(AUTHORIZATION, format!("Bearer {}", visitor.token));
-                let request = request.body(Body::empty()).unwrap();
+                let peer = ConnectInfo(std::net::SocketAddr::from(([192, 0, 2, 1], 9)));
+                let request = request.extension(peer).body(Body::empty()).unwrap();
                 let answer = tower::ServiceExt::oneshot(router.clone(), request).await.unwrap();
                 let expected = if reported == ["user"] || reported.contains(name) { 200 } else { 403 };
                 assert_eq!(answer.status().as_u16(), expected, "{name} at a guard for {reported:?}");
