@@ -195,7 +195,8 @@ mod tests {
         let whole = Sheet::new(&config, addresses.clone(), &account);
         assert!(!format!("{whole:?} {account:?} {:?}", whole.owner).contains("of a@h"));
         let sheet = whole.json();
-        let names: Vec<_> = sheet.as_object().unwrap().keys().map(String::as_str).collect();
+        let mut names: Vec<_> = sheet.as_object().unwrap().keys().map(String::as_str).collect();
+        names.sort_unstable();
         assert_eq!(
             names,
             [

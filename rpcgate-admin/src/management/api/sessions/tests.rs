@@ -123,7 +123,10 @@ async fn many_guesses_at_once_get_no_further_than_one_after_another() {
     statuses.sort();
     let wrong = statuses.iter().filter(|status| **status == StatusCode::UNAUTHORIZED).count();
     assert_eq!(wrong as u64, ATTEMPTS);
-    assert!(statuses[ATTEMPTS as usize..].iter().all(|status| *status == StatusCode::FORBIDDEN));
+    assert!(
+        statuses[ATTEMPTS as usize..].iter().all(|status| *status == StatusCode::FORBIDDEN),
+        "{statuses:?}"
+    );
     assert_eq!(site.app.passwords.computed() - before, ATTEMPTS);
 }
 
