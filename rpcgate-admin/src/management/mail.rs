@@ -9,6 +9,7 @@
 mod address;
 mod forms;
 mod invoices;
+mod mail_error;
 mod mailer;
 mod outbox_folder;
 mod queue;
@@ -17,7 +18,8 @@ mod smtp;
 mod texts;
 
 pub use address::{Address, BadAddress, address};
-pub use mailer::{MailError, Mailer};
+pub use mail_error::MailError;
+pub use mailer::Mailer;
 pub use queue::{MailCounts, MailQueue};
 pub use security_event::SecurityEvent;
 

@@ -2,19 +2,16 @@
 //! labels are listed in `docs/operations.md`.
 
 use crate::management::app_state::AppState;
+use crate::management::request_metrics::Requests;
 use crate::store::Store;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use http::Method;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use prometheus_client::encoding::text;
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use std::sync::Arc;
@@ -22,42 +19,8 @@ use std::time::Duration;
 
 /// How long the database may take to answer before it counts as down.
 const DEADLINE: Duration = Duration::from_secs(1);
-/// Upper bounds of the duration buckets, in seconds.
-const BOUNDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1.0, 5.0, 30.0];
-/// The label for paths that are not routes and methods that no route has.
-const NONE: &str = "(none)";
-
 const OPEN_METRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-
-type Labels = Vec<(&'static str, String)>;
-
-/// Answered requests. Clones share the counters.
-#[derive(Clone, Debug)]
-pub struct Requests {
-    answered: Family<Labels, Counter>,
-    took: Family<Labels, Histogram, fn() -> Histogram>,
-}
-
-impl Default for Requests {
-    fn default() -> Self {
-        let took: fn() -> Histogram = || Histogram::new(BOUNDS);
-        Requests { answered: Family::default(), took: Family::new_with_constructor(took) }
-    }
-}
-
-impl Requests {
-    /// Counts a request for `route`, as it is declared; `None` for a path that is not a route.
-    pub(crate) fn count(&self, route: Option<&str>, method: &Method, status: StatusCode, took: Duration) {
-        let route = route.unwrap_or(NONE).to_owned();
-        let known = [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS];
-        let method = if known.contains(method) { method.as_str() } else { NONE };
-        let labels = vec![("route", route), ("method", method.to_owned())];
-        self.took.get_or_create(&labels).observe(took.as_secs_f64());
-        let labels = [labels, vec![("status", status.as_str().to_owned())]].concat();
-        self.answered.get_or_create(&labels).inc();
-    }
-}
 
 struct Page {
     registry: Registry,

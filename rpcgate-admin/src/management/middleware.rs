@@ -3,7 +3,7 @@
 
 use crate::management::app_state::{AppState, Settings};
 use crate::management::error::ActionError;
-use crate::management::metrics::Requests;
+use crate::management::request_metrics::Requests;
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::{Next, from_fn_with_state};

@@ -19,5 +19,6 @@ pub mod openapi;
 pub mod outgoing;
 mod page;
 pub mod payment;
+pub mod request_metrics;
 pub mod router;
 mod strict_json;

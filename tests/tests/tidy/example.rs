@@ -39,8 +39,15 @@ fn uncommented(examples: bool) -> String {
 
 /// The configuration that the example describes when every line of it counts.
 fn whole_example() -> Config {
-    let env = ["KEY_SECRET", "CHALLENGE_SECRET", "NODE_TOKEN", "BACKEND_KEY"]
-        .map(|name| (name.to_owned(), "sixteen-bytes-or-more".to_owned()));
+    let env = [
+        "KEY_SECRET",
+        "CHALLENGE_SECRET",
+        "NODE_TOKEN",
+        "BACKEND_KEY",
+        "STRIPE_SECRET_KEY",
+        "STRIPE_WEBHOOK_SECRET",
+    ];
+    let env = env.map(|name| (name.to_owned(), "sixteen-bytes-or-more".to_owned()));
     let files = |_: &str| Ok("thirty-two-bytes-and-some-more-of-them".to_owned());
     let text = uncommented(true);
     Config::read(&Input { env: &env, secret_file: &files, ..input(&text) })

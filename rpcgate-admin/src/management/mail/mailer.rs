@@ -2,6 +2,7 @@
 
 use super::Mail;
 use super::forms::{html_part, text_part};
+use super::mail_error::{MAX_SUBJECT, MAX_TEXT, MailError};
 use super::outbox_folder::OutboxFolder;
 use super::smtp::MailServer;
 use crate::store::StoreError;
@@ -15,58 +16,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
-
-/// Characters of a subject, at most.
-const MAX_SUBJECT: usize = 200;
-/// Bytes of a text, at most.
-const MAX_TEXT: usize = 64 << 10;
-
-/// Why a mail could not be sent.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum MailError {
-    /// `admin.mail.smtp` names no usable server. The text does not repeat the URL.
-    #[error("admin.mail.smtp: {0}")]
-    Url(String),
-    /// The file of `admin.mail.smtp_ca` cannot be read.
-    #[error("admin.mail.smtp_ca: {file}: {why}")]
-    Authorities {
-        /// The file.
-        file: String,
-        /// Why not.
-        why: io::Error,
-    },
-    /// `admin.mail.from` is not a valid sender.
-    #[error("admin.mail.from must be a mail address such as \"rpcgate <post@example.com>\"")]
-    Sender,
-    /// The subject is not a single line of text.
-    #[error("the subject of a mail must be one line of at most {MAX_SUBJECT} characters")]
-    Subject,
-    /// The text is too long.
-    #[error("the text of a mail must have at most {} KiB", MAX_TEXT >> 10)]
-    Long,
-    /// The mail cannot be composed.
-    #[error("the mail cannot be composed: {0}")]
-    Compose(String),
-    /// The mail cannot be stored until it is sent.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The server rejects this mail permanently, for example because the recipient does not exist.
-    #[error("the mail server refuses the mail: {0}")]
-    Refused(String),
-    /// The server cannot be reached, rejects the mail temporarily, or does not answer in time. A later try may
-    /// succeed. The mail may have been sent nevertheless.
-    #[error("the mail server does not take the mail now: {0}")]
-    Unavailable(String),
-    /// The outbox cannot be written to.
-    #[error("{file}: the mail cannot be written: {why}")]
-    Outbox {
-        /// The file or folder.
-        file: String,
-        /// Why not.
-        why: io::Error,
-    },
-}
 
 enum Transport {
     Smtp(Box<MailServer>),

@@ -1,7 +1,7 @@
 //! The second step of a log-in.
 
 use super::form::Form;
-use super::sessions::logged_in;
+use super::session_cookie::logged_in;
 use super::view::{self, refused};
 use crate::management::action::factors::{self, GivenFactor};
 use crate::management::action::sessions::PendingLogIn;

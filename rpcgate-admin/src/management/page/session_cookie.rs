@@ -9,6 +9,7 @@
 
 use super::view;
 use crate::management::access::{AuthSession, session_of};
+use crate::management::action::sessions::SessionTokens;
 use crate::management::app_state::{AppState, Settings};
 use crate::management::error::{ActionError, ErrorCode};
 use crate::management::extract::Client;
@@ -144,4 +145,10 @@ fn received<'h>(headers: &'h HeaderMap, settings: &Settings) -> Option<&'h str> 
     cookies
         .flat_map(|header| header.split(';'))
         .find_map(|cookie| cookie.trim().strip_prefix(name)?.strip_prefix('='))
+}
+
+/// The answer that keeps a user logged in and leads to the home page.
+pub(super) fn logged_in(app: &AppState, tokens: &SessionTokens) -> Result<Response, ActionError> {
+    let cookie = issued(app, &tokens.claims)?;
+    Ok(([(SET_COOKIE, cookie)], Redirect::to(view::HOME)).into_response())
 }

@@ -2,7 +2,7 @@
 
 use super::factors::FactorPage;
 use super::form::Form;
-use super::session_cookie::{self, IsLoggedIn, Visitor};
+use super::session_cookie::{self, IsLoggedIn, Visitor, logged_in};
 use super::view::{self, LOGIN, refused, shown};
 use crate::management::access::AuthSession;
 use crate::management::action::sessions::{self, LogIn, SessionTokens};
@@ -56,12 +56,6 @@ pub(crate) async fn login(
         Ok(answer) => answer,
         Err(error) => refused(error, |problem| LoginPage { problem: Some(problem), email }),
     }
-}
-
-/// The answer that keeps a user logged in and leads to the home page.
-pub(super) fn logged_in(app: &AppState, tokens: &SessionTokens) -> Result<Response, ActionError> {
-    let cookie = session_cookie::issued(app, &tokens.claims)?;
-    Ok(([(SET_COOKIE, cookie)], Redirect::to(view::HOME)).into_response())
 }
 
 /// Logs the user out.

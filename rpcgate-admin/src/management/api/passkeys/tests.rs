@@ -7,6 +7,7 @@ use crate::management::api::factors::tests::{Authenticator, begun, recovery_code
 use crate::management::app_state::tests::{Answer, Site};
 use crate::management::identity::passkey::CEREMONY_LIFE;
 use crate::store::{AuditSubject, MAX_PASSKEYS, PasskeyId, StoredPasskey, User, fresh_id};
+use async_trait::async_trait;
 use http::{Method, StatusCode};
 use passkey::authenticator::{Authenticator as Device, UiHint, UserCheck, UserValidationMethod};
 use passkey::client::{Client, DefaultClientData, WebauthnError};
@@ -14,7 +15,6 @@ use passkey::crypto::rust_crypto::RustCryptoBackend;
 use passkey::types::Passkey;
 use passkey::types::ctap2::{Aaguid, Ctap2Error};
 use passkey::types::webauthn::{CredentialCreationOptions, CredentialRequestOptions};
-use sea_orm_migration::async_trait::async_trait;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
