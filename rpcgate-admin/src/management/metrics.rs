@@ -66,7 +66,7 @@ mod tests {
     use crate::management::app_state::tests::Site;
     use axum::body::Body;
     use axum::extract::ConnectInfo;
-    use http::Request;
+    use http::{Method, Request};
     use http_body_util::BodyExt;
     use tokio_util::sync::CancellationToken;
     use tower::ServiceExt;

@@ -5,7 +5,6 @@ use super::forms::{html_part, text_part};
 use super::mail_error::{MAX_SUBJECT, MAX_TEXT, MailError};
 use super::outbox_folder::OutboxFolder;
 use super::smtp::MailServer;
-use crate::store::StoreError;
 use lettre::Message;
 use lettre::message::header::{Header, HeaderName, HeaderValue, MessageId};
 use lettre::message::{Mailbox, MultiPart};
@@ -13,7 +12,6 @@ use rpcgate_core::clock::Time;
 use std::error::Error;
 use std::fmt;
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 

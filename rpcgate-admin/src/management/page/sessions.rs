@@ -5,7 +5,7 @@ use super::form::Form;
 use super::session_cookie::{self, IsLoggedIn, Visitor, logged_in};
 use super::view::{self, LOGIN, refused, shown};
 use crate::management::access::AuthSession;
-use crate::management::action::sessions::{self, LogIn, SessionTokens};
+use crate::management::action::sessions::{self, LogIn};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Client;
