@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Uploads of all tenants at once.
 const AT_ONCE: usize = 8;
 
-/// The running uploads: at most one of each tenant and [a few](AT_ONCE) in all. Clones share them.
+/// The running uploads: at most one of each tenant and a few in all. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Uploads(Arc<Mutex<HashSet<TenantId>>>);
 

@@ -1,6 +1,7 @@
 //! Closing months, numbering invoices, settling them, and suspending tenants that do not pay.
 
 use super::audit::{Audit, append};
+use super::billing_accounts::forget_suspension;
 use super::changes::{NewChange, record};
 use super::invoices::{
     Invoice, InvoiceAmounts, InvoiceLine, InvoiceNumber, InvoiceSeller, InvoiceStatus, find, line_row,
@@ -117,18 +118,6 @@ pub(super) async fn reactivate(
     }
     forget_suspension(transaction, tenant).await?;
     set_suspended(transaction, tenant, false, now).await
-}
-
-/// Keeps payments from ending the suspension of a tenant, and reminds nobody that it was for a debt.
-pub(super) async fn forget_suspension(
-    transaction: &DatabaseTransaction,
-    tenant: TenantId,
-) -> Result<(), StoreError> {
-    let update = billing_accounts::Entity::update_many()
-        .col_expr(billing_accounts::Column::SuspendedAt, Expr::value(None::<i64>))
-        .filter(billing_accounts::Column::TenantId.eq(Uuid::from_u128(tenant.0)));
-    update.exec(transaction).await?;
-    Ok(())
 }
 
 /// Suspends a tenant or ends its suspension, tells the gateways, and records it.

@@ -6,6 +6,7 @@ mod allowances;
 mod attempts;
 pub(super) mod audit;
 mod billing;
+mod billing_accounts;
 mod callers;
 mod chains;
 pub(super) mod changes;

@@ -1,6 +1,6 @@
 //! Tenants.
 
-use super::billing::forget_suspension;
+use super::billing_accounts::forget_suspension;
 use super::changes::{NewChange, record};
 use super::tier_changes::record_tier_change;
 use super::value::{insert_error, moment, tier, time};
