@@ -123,9 +123,10 @@ async fn many_guesses_at_once_get_no_further_than_one_after_another() {
     statuses.sort();
     let wrong = statuses.iter().filter(|status| **status == StatusCode::UNAUTHORIZED).count();
     assert_eq!(wrong as u64, ATTEMPTS);
-    // On a machine that is busy otherwise the database may have no time for the last ones, which get nowhere either.
-    let refused = [StatusCode::FORBIDDEN, StatusCode::SERVICE_UNAVAILABLE];
-    assert!(statuses[ATTEMPTS as usize..].iter().all(|status| refused.contains(status)), "{statuses:?}");
+    assert!(
+        statuses[ATTEMPTS as usize..].iter().all(|status| *status == StatusCode::FORBIDDEN),
+        "{statuses:?}"
+    );
     assert_eq!(site.app.passwords.computed() - before, ATTEMPTS);
 }
 
