@@ -2,13 +2,16 @@
 
 import asyncio
 import collections
+import json
 import math
+import os
 import random
 import statistics
 import time
 
-from .client import PASSWORD, Owner, Visitor, timed
-from .gateway import SECRET, Admin, Gateway
+from .client import PASSWORD, Client, Owner, Visitor, timed
+from .gateway import SECRET, Admin, Gateway, chains
+from .node import Node
 
 
 async def promise_33(run):
@@ -87,6 +90,63 @@ async def promise_34(run):
         await compare("log-in", login, lambda n: known[n % len(known)], lambda n: f"other{n % len(known)}@example.com")
         await compare("registration", register, lambda n: known[n % len(known)], lambda n: f"fresh{n}@example.com")
         visitor.close()
+
+
+async def promise_35(run):
+    """A flood of log-ins takes one core at most and does not slow a gateway. Needs an otherwise idle machine."""
+    seconds, node = max(5, int(20 * run.scale)), await Node().start()
+    async with Admin(run, "") as admin, Gateway(run, chains(eth=([node], "")), database=admin.database, secret=SECRET) as gateway:
+        client, floods, answers, used = Client(gateway), 0, collections.Counter(), 0.0
+
+        async def calls(times):
+            """A call every 10 ms, timed from the moment at which it is due."""
+            for number in range(seconds * 25):
+                due = start + number / 100
+                await asyncio.sleep(max(0.0, due - time.perf_counter()))
+                status, _, _ = await client.call("eth_getBalance", [len(times)])
+                run.must(35, status == 200, f"a call during a flood of log-ins got {status}")
+                times.append(time.perf_counter() - due)
+
+        async def login(number):
+            # Each comes from one of 50 addresses, with an account name of its own.
+            host = f"127.0.1.{number % 50 + 1}"
+            reader, writer = await asyncio.open_connection("127.0.0.1", admin.port, local_addr=(host, 0))
+            body = json.dumps({"email": f"visitor{number}@example.com", "password": PASSWORD})
+            writer.write(
+                f"POST /api/v1/auth/login HTTP/1.1\r\nhost: h\r\nconnection: close\r\ncontent-type: application/json\r\n"
+                f"content-length: {len(body)}\r\n\r\n{body}".encode()
+            )
+            answer = await reader.read()
+            writer.close()
+            answers[answer.split(b" ", 2)[1].decode()] += 1
+
+        quiet, flooded = [], []
+        # Quarters with and without the flood in turns, so that other load of the machine affects both.
+        for _ in range(4):
+            start = time.perf_counter()
+            await calls(quiet)
+            start, before = time.perf_counter(), cpu_seconds(admin.process.pid)
+            calling, asking = asyncio.create_task(calls(flooded)), []
+            for number in range(seconds * 50):
+                await asyncio.sleep(max(0.0, start + number / 200 - time.perf_counter()))
+                asking.append(asyncio.create_task(login(floods)))
+                floods += 1
+            await calling
+            await asyncio.gather(*asking)
+            used = max(used, (cpu_seconds(admin.process.pid) - before) / (time.perf_counter() - start))
+        run.must(35, set(answers) <= {"401", "429"} and answers["429"] > 0, f"log-ins got {dict(answers)}")
+        run.say(35, f"cores of the management service under {floods:,} log-ins, 200 a second {dict(answers)}", used, 1.1, "")
+        p99 = [statistics.quantiles(times, n=100)[98] * 1000 for times in (quiet, flooded)]
+        shown = f"{p99[0]:.2f} ms without, {p99[1]:.2f} ms with them"
+        run.say(35, f"the 99th percentile of a gateway's calls, {shown}: ratio", p99[1] / p99[0], 1.3, "")
+        client.close()
+
+
+def cpu_seconds(process):
+    """The seconds of processor time that a process has used."""
+    with open(f"/proc/{process}/stat") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def promise_67(run):

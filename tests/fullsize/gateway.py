@@ -23,9 +23,9 @@ class NotStarted(Exception):
 class Gateway:
     """The program under test, with its own configuration and folder."""
 
-    def __init__(self, run, lines, log="warn", ceiling=10**12, journal="", folder=None, env=None, database=None, redis="", secret="", tls=False, settings=""):
+    def __init__(self, run, lines, log="warn", ceiling=10**12, journal="", folder=None, env=None, database=None, redis="", secret="", tls=False, settings="", telemetry=""):
         self.program, self.lines, self.level, self.env, self.settings = run.program, lines, log, env or {}, settings
-        self.ceiling, self.journal, self.redis, self.secret = ceiling, journal, redis, secret
+        self.ceiling, self.journal, self.redis, self.secret, self.telemetry = ceiling, journal, redis, secret, telemetry
         self.dir = None if folder else tempfile.TemporaryDirectory()
         self.folder = pathlib.Path(folder or self.dir.name)
         self.database = database or run.new_database(self.folder)
@@ -55,7 +55,7 @@ class Gateway:
         tls = f'[gateway.tls]\ncert = "{self.folder}/cert.pem"\nkey = "{self.folder}/key.pem"\n' if self.tls else ""
         redis = f"[redis]\n{self.redis}\n" if self.redis else ""
         return (
-            f'[gateway]\nlisten = "127.0.0.1:{self.port}"\n{self.settings}\n{secret}{tls}[telemetry]\nlog_filter = "{self.level}"\n[plans.enterprise]\n{plan}\n'
+            f'[gateway]\nlisten = "127.0.0.1:{self.port}"\n{self.settings}\n{secret}{tls}[telemetry]\nlog_filter = "{self.level}"\n{self.telemetry}\n[plans.enterprise]\n{plan}\n'
             f'[database]\nurl = "{self.database.url}"\n{redis}[journal]\n{self.journal}\n'
             f'[tenants.default]\nplan = "enterprise"\n[projects.default]\ncu_per_day = {self.ceiling}\n{keys}{self.lines}'
         )
