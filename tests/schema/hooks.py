@@ -13,6 +13,7 @@ import zlib
 
 import schemathesis
 from people import BASE, PASSWORD, Person, Site, fresh_address
+from protected import ProtectedPerson
 from schemathesis.core.parameters import ParameterLocation
 
 GROUP = os.environ["RPCGATE_SCHEMA_GROUP"]
@@ -25,20 +26,25 @@ OWNER = SITE.person()
 PROJECT = OWNER.project()
 if GROUP == "user":
     OWNER.use(PROJECT)
+TICKET = OWNER.ticket()
+FILE = OWNER.attachment(TICKET)
 #: Somebody else, whose things may go.
 OTHER = SITE.person()
+OTHER_TICKET = OTHER.ticket()
+#: Has a passkey, and gives it as the second factor.
+PROTECTED = ProtectedPerson(SITE, SITE.user())
+#: Likewise, for log-ins alone: many of them end the oldest session.
+RETURNING = ProtectedPerson(SITE, SITE.user())
+#: Has invoices: one to read, and others for decisions about them.
+CUSTOMER = SITE.customer()
+INVOICE, *INVOICES = CUSTOMER.invoices()
 
-
-def operator():
-    return Person(SITE, SITE.sheet["operator"]["email"], SITE.sheet["operator"]["password"])
-
-
-CALLER = operator() if GROUP == "operator" else OWNER
+CALLER = SITE.operator() if GROUP == "operator" else OWNER
 
 
 def another():
     """A new session of a caller of this kind."""
-    return operator() if GROUP == "operator" else Person(SITE, OTHER.address)
+    return SITE.operator() if GROUP == "operator" else Person(SITE, OTHER.address)
 
 
 #: Who asks for what an account, a session or something else of the caller's does not outlive.
@@ -51,9 +57,22 @@ ASKING = {
     "DELETE /auth/sessions/{id}": lambda: OTHER,
 }
 if GROUP == "user":
-    for gone in ("projects/{id}", "keys/{id}", "tenants/{id}/members/{user_id}", "tenants/{id}/invitations/{invitation_id}"):
+    for gone in (
+        "projects/{id}", "keys/{id}", "tenants/{id}/members/{user_id}", "tenants/{id}/invitations/{invitation_id}", "auth/tokens/{id}",
+    ):
         ASKING[f"DELETE /{gone}"] = lambda: OTHER
     ASKING["PUT /tenants/{id}/members/{user_id}"] = lambda: OTHER
+    for done in ("close", "reopen", "csat"):
+        ASKING[f"POST /support/tickets/{{id}}/{done}"] = lambda: OTHER
+    for paid in ("GET /tenants/{id}/invoices/{number}", "POST /tenants/{id}/billing/checkout"):
+        ASKING[paid] = lambda: CUSTOMER
+#: What a user with a second factor asks for. A generated factor is wrong, and a few wrong ones lock the factors of their
+#: user: requests without supplied values come from a user who has none.
+WITH_FACTOR = {
+    "POST /auth/mfa/recovery-codes", "POST /auth/mfa/totp/activate", "POST /auth/mfa/totp/disable",
+    "POST /auth/passkeys/factor/start", "POST /auth/passkeys/register/start", "POST /auth/passkeys/register/finish",
+    "DELETE /auth/passkeys/{id}",
+} if GROUP == "user" else set()
 
 
 def path(**values):
@@ -61,9 +80,9 @@ def path(**values):
     return ParameterLocation.PATH, values
 
 
-def body(**values):
-    """The members of the body, likewise."""
-    return ParameterLocation.BODY, values
+def body(whole=None, **values):
+    """The members of the body, likewise, or a function that creates the whole body."""
+    return ParameterLocation.BODY, whole or values
 
 
 def query(**values):
@@ -95,12 +114,25 @@ def limited(caller):
     return project
 
 
-in_tenant, in_project = path(id=OWNER.tenant), path(id=PROJECT)
+def discussed(caller):
+    """A ticket on which operators can comment: they reopen it if a generated request has closed it."""
+    if caller.ask("GET", f"/operator/tickets/{TICKET}")["status"] == "closed":
+        caller.ask("PUT", f"/operator/tickets/{TICKET}", {"status": "open"})
+    return TICKET
+
+
+in_tenant, in_project, in_ticket = path(id=OWNER.tenant), path(id=PROJECT), path(id=TICKET)
+given_factor = body(lambda caller: caller.factor())
 grouped = itertools.cycle(["day,chain", "method,status", "hour,key,project,transport", "method,key,status,day"])
 usage = query(group_by=lambda _: next(grouped), period="24h", limit=50)
+to_settle = itertools.cycle(INVOICES)
+to_pay = itertools.cycle([{"invoice": INVOICE}, {"tier": "premium"}])
 of_caller = {"id": lambda caller: caller.tenant}
 CONTAINERS = {ParameterLocation.PATH: "path_parameters", ParameterLocation.QUERY: "query", ParameterLocation.BODY: "body"}
-ALSO_IN_CSV = {"GET /usage", "GET /tenants/{id}/usage"}
+#: Media types beside JSON.
+ALSO_IN = {
+    "GET /usage": "text/csv", "GET /tenants/{id}/usage": "text/csv", "GET /tenants/{id}/invoices/{number}": "text/html",
+}
 #: Values that lead on, by operation.
 VALUES = {
     "POST /auth/register": [body(email=lambda _: fresh_address(), challenge=lambda _: SITE.solution(), name="Ada")],
@@ -113,12 +145,30 @@ VALUES = {
     "POST /auth/password/reset": [body(token=lambda _: SITE.forgotten(SITE.person().address), password=PASSWORD)],
     "PUT /auth/me/email": [body(email=lambda _: fresh_address(), current_password=PASSWORD)],
     "DELETE /auth/sessions/{id}": [path(id=another_session)],
+    "POST /auth/tokens": [body(scopes=["read"])],
+    "DELETE /auth/tokens/{id}": [path(id=lambda caller: caller.access_token())],
+    "POST /auth/mfa/recovery-codes": [given_factor],
+    "POST /auth/mfa/totp/activate": [body(lambda caller: caller.activation())],
+    "POST /auth/mfa/totp/disable": [body(lambda caller: caller.deactivation())],
+    "POST /auth/mfa/verify": [body(lambda _: RETURNING.second_step())],
+    "POST /auth/passkeys/login/start": [body(mfa_token=lambda _: RETURNING.pending_log_in())],
+    "POST /auth/passkeys/login/finish": [body(lambda _: RETURNING.log_in())],
+    "POST /auth/passkeys/register/start": [given_factor],
+    "POST /auth/passkeys/register/finish": [body(lambda caller: caller.another_registration())],
+    "DELETE /auth/passkeys/{id}": [path(id=lambda caller: caller.further_passkey()), given_factor],
     "DELETE /keys/{id}": [path(id=lambda caller: caller.key(caller.project())[0])],
     "GET /tenants/{id}": [in_tenant],
     "PUT /tenants/{id}": [in_tenant, body(name="Of the tests")],
     "GET /usage": [usage],
     "GET /tenants/{id}/usage": [in_tenant, usage],
+    "GET /tenants/{id}/mfa": [in_tenant],
+    "PUT /tenants/{id}/mfa": [in_tenant],
+    "GET /tenants/{id}/billing": [in_tenant],
+    "GET /tenants/{id}/invoices": [in_tenant],
+    "GET /tenants/{id}/invoices/{number}": [path(number=INVOICE, **of_caller)],
+    "POST /tenants/{id}/billing/checkout": [path(**of_caller), body(lambda _: next(to_pay))],
     "GET /tenants/{id}/members": [in_tenant],
+    "GET /tenants/{id}/members/{user_id}": [path(id=OWNER.tenant, user_id=OWNER.id)],
     "PUT /tenants/{id}/members/{user_id}": [path(user_id=lambda caller: caller.colleague(), **of_caller)],
     "DELETE /tenants/{id}/members/{user_id}": [path(user_id=lambda caller: caller.colleague(), **of_caller)],
     "GET /tenants/{id}/invitations": [in_tenant],
@@ -139,6 +189,21 @@ VALUES = {
     "POST /projects/{project_id}/keys": [path(project_id=PROJECT), body(description="of the tests", chains=["eth"])],
     "POST /limit-requests": [body(reason="more calls")],
     "POST /notifications/{id}/read": [path(id=lambda _: OWNER.notification())],
+    **{
+        f"GET /{whose}/tickets/{{id}}{part}": [path(id=TICKET, attachment_id=FILE) if "{" in part else in_ticket]
+        for whose in ("support", "operator")
+        for part in ("", "/comments", "/attachments", "/attachments/{attachment_id}")
+    },
+    "POST /support/tickets/{id}/comments": [in_ticket, body(text="Because.")],
+    "POST /support/tickets/{id}/attachments": [in_ticket, body(lambda _: b"of the tests")],
+    "POST /support/tickets/{id}/close": [path(id=lambda caller: caller.open_ticket())],
+    "POST /support/tickets/{id}/reopen": [path(id=lambda caller: caller.closed_ticket())],
+    "POST /support/tickets/{id}/csat": [path(id=lambda caller: caller.closed_ticket()), body(text="Good.")],
+    "PUT /operator/tickets/{id}": [path(id=OTHER_TICKET)],
+    "POST /operator/tickets/{id}/comments": [path(id=discussed), body(text="Because.")],
+    "GET /operator/invoices/{number}": [path(number=INVOICE)],
+    "PUT /operator/invoices/{number}": [path(number=lambda _: next(to_settle)), body(note="of the tests")],
+    "POST /operator/invoices/{number}/credit-notes": [path(number=INVOICE), body(cents=1, reason="of the tests")],
     "PUT /operator/chains/{chain}": [path(chain="doge")],
     "GET /operator/cu-weights/{chain}/{method}": [path(chain="eth", method="eth_call")],
     "PUT /operator/cu-weights/{chain}/{method}": [path(chain="eth", method="eth_call")],
@@ -149,8 +214,10 @@ VALUES = {
         f"POST /operator/users/{{id}}/{action}": [path(id=lambda _: SITE.person().id)]
         for action in ("unlock", "reset", "disable", "enable")
     },
+    "GET /operator/projects/{id}/quota": [in_project],
     "PUT /operator/projects/{id}/quota": [in_project],
     "DELETE /operator/projects/{id}/quota": [path(id=limited)],
+    "GET /operator/tenants/{id}": [in_tenant],
     "PUT /operator/tenants/{id}": [path(id=OTHER.tenant)],
     "PUT /operator/limit-requests/{id}": [path(id=lambda _: SITE.person().limit_request())],
 }
@@ -185,11 +252,17 @@ def prepare(name, case):
     is_open = not case.operation.definition.raw["security"]
     if GROUP == "anonymous" and not is_open:
         return
-    caller = CALLER if is_open else ASKING.get(name, lambda: CALLER)()
+    is_supplied = not is_left(case)
+    if is_open:
+        caller = CALLER
+    elif name in WITH_FACTOR and is_supplied:
+        caller = PROTECTED
+    else:
+        caller = ASKING.get(name, lambda: CALLER)()
     if not is_open:
         case.headers = {**(case.headers or {}), "authorization": f"Bearer {caller.token}"}
-    if name in ALSO_IN_CSV and number(case) % 3 == 0:
-        case.headers = {**(case.headers or {}), "accept": "text/csv"}
+    if name in ALSO_IN and number(case) % 3 == 0:
+        case.headers = {**(case.headers or {}), "accept": ALSO_IN[name]}
     # Operators alone use the operator operations, and users alone the others: other requests stay unchanged and are refused.
     is_theirs = is_open or name in ASKING or (" /operator/" in name) == (GROUP == "operator")
     if name == "PUT /operator/plans/{tier}" and isinstance(case.body, dict):
@@ -197,11 +270,15 @@ def prepare(name, case):
         for count in {"projects", "keys_per_project", "members"} & case.body.keys():
             if type(case.body[count]) is int and 0 <= case.body[count] < 1_000:
                 case.body[count] += 1_000
-    if not is_theirs or is_left(case):
+    if not is_theirs or not is_supplied:
         return
     for place, values in VALUES.get(name, []):
         container = getattr(case, CONTAINERS[place])
-        if isinstance(container, dict) and not case.meta.is_negative_at(place):
+        if case.meta.is_negative_at(place):
+            continue
+        if callable(values):
+            setattr(case, CONTAINERS[place], values(caller))
+        elif isinstance(container, dict):
             kept = {} if place == ParameterLocation.QUERY else container
             setattr(case, CONTAINERS[place], {**kept, **{key: made(value, caller) for key, value in values.items()}})
 

@@ -1,7 +1,8 @@
-"""Creates the objects that calls of the management API need to succeed: users, projects, keys, tokens from mails."""
+"""Creates the objects that calls of the management API need to succeed: users, projects, tickets, tokens from mails."""
 
 import base64
 import contextlib
+import datetime
 import email
 import email.policy
 import hashlib
@@ -37,9 +38,12 @@ class Site:
         self.lock = threading.Lock()
 
     def ask(self, method, path, body=None, token=None):
-        """The answer of a call that must succeed; retried while the service is busy."""
-        data = None if body is None else json.dumps(body).encode()
-        headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {token}"} if token else {})
+        """The answer of a call that must succeed; retried while the service is busy. The body is JSON or a file."""
+        is_file = isinstance(body, bytes)
+        data = body if body is None or is_file else json.dumps(body).encode()
+        headers = {"content-type": "application/octet-stream" if is_file else "application/json"}
+        if token:
+            headers["authorization"] = f"Bearer {token}"
         deadline = time.monotonic() + PATIENCE
         while True:
             request = urllib.request.Request(self.url + BASE + path, data, headers, method=method)
@@ -93,19 +97,31 @@ class Site:
         self.ask("POST", "/auth/password/forgot", {"email": address})
         return self.mailed(address)
 
-    def person(self):
-        """A logged-in user with an organisation of their own."""
+    def user(self):
+        """The address of a new user, who has an organisation of their own."""
         address = self.applicant()
         self.ask("POST", "/auth/confirm", {"token": self.mailed(address)})
-        return Person(self, address)
+        return address
+
+    def person(self):
+        """A new user, logged in."""
+        return Person(self, self.user())
+
+    def operator(self):
+        """An operator, logged in."""
+        return Person(self, **self.sheet["operator"])
+
+    def customer(self):
+        """The owner of the demo's account, logged in. The account is old enough to have invoices."""
+        return Person(self, self.sheet["email"], self.sheet["password"])
 
 
 class Person:
     """A logged-in user and the objects that they own."""
 
-    def __init__(self, site, address, password=PASSWORD):
-        self.site, self.address = site, address
-        tokens = site.login(address, password)
+    def __init__(self, site, email, password=PASSWORD):
+        self.site, self.address = site, email
+        tokens = site.login(email, password)
         self.token, self.refresh_token = tokens["token"], tokens["refresh_token"]
         me = self.ask("GET", "/auth/me")
         self.id, self.tenant = me["id"], me["tenant_id"]
@@ -159,6 +175,40 @@ class Person:
         pending = [one["id"] for one in self.ask("GET", "/limit-requests") if one["status"] == "pending"]
         wanted = {"requested_tier": "premium", "reason": "of the tests"}
         return pending[0] if pending else self.ask("POST", "/limit-requests", wanted)["id"]
+
+    def access_token(self):
+        """The identifier of a new personal access token."""
+        return self.ask("POST", "/auth/tokens", {"name": "of the tests", "scopes": ["read"]})["id"]
+
+    def ticket(self):
+        """The identifier of a new support ticket."""
+        return self.ask("POST", "/support/tickets", {"category": "question", "subject": "Of the tests", "text": "Why?"})["id"]
+
+    def open_ticket(self):
+        """The identifier of a support ticket that is not closed; creates one if there is none."""
+        told = self.ask("GET", "/support/tickets?status=open")
+        return told[0]["id"] if told else self.ticket()
+
+    def closed_ticket(self):
+        """The identifier of a support ticket that was closed just now."""
+        ticket = self.open_ticket()
+        self.ask("POST", f"/support/tickets/{ticket}/close")
+        return ticket
+
+    def attachment(self, ticket):
+        """The identifier of a new file of a support ticket."""
+        return self.ask("POST", f"/support/tickets/{ticket}/attachments", b"of the tests")["id"]
+
+    def invoices(self):
+        """The numbers of the invoices, the newest first, once the last month has its own."""
+        month, deadline = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-01"), time.monotonic() + PATIENCE
+        while True:
+            told = self.ask("GET", f"/tenants/{self.tenant}/invoices")
+            if told and told[0]["period"]["to"] >= month:
+                return [invoice["number"] for invoice in told]
+            if time.monotonic() > deadline:
+                raise Refused(f"the last of {len(told)} invoices is not that of the last month")
+            time.sleep(0.1)
 
     def invitation(self):
         """The identifier of a new invitation, and the address of its mail."""
