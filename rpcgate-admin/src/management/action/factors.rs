@@ -1,9 +1,9 @@
 //! Second factors: what a user gives at a log-in after the password, and before a factor is switched off.
 
-use super::audit;
 #[cfg(feature = "passkeys")]
 use super::ceremonies;
 use super::sessions::{SessionTokens, begin_password_attempt, new_session, note_failure, opened, user_entry};
+use super::{audit, security};
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
@@ -13,7 +13,7 @@ use crate::management::identity::passkey::{CeremonyPurpose, PasskeyAnswer};
 use crate::management::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
 use crate::management::identity::sealing::SealedFor;
 use crate::management::identity::totp::TotpSecret;
-use crate::management::mail::{self, Address, Mail};
+use crate::management::mail::SecurityEvent;
 use crate::store::{AttemptKind, AttemptTicket, Audit, Digest, FactorUse, Factors, User};
 use rpcgate_core::clock::Time;
 use std::fmt;
@@ -66,15 +66,23 @@ pub(super) async fn to_the_end<T: Send + 'static>(
     done.map_err(|error| ActionError::Broken(format!("a change of factors ended early: {error}")))?
 }
 
-/// Informs a user by mail about what happened to its factors. The change is made already, so nothing fails here.
-pub(super) async fn inform(app: &AppState, user: &User, mail: impl FnOnce(Address) -> Mail, now: Time) {
-    let sent = match mail::address(&user.email) {
-        Ok(address) => app.mails.send(&mail(address), now).await.map_err(|error| error.to_string()),
-        Err(error) => Err(error.to_string()),
-    };
-    if let Err(error) = sent {
-        tracing::warn!(error, "a mail about a second factor could not be sent");
+/// What a user whose factors this attempt has locked is told.
+fn locked_by(ticket: &AttemptTicket) -> Option<SecurityEvent<'static>> {
+    ticket.locks().then_some(SecurityEvent::Locked { tries: "wrong second factors" })
+}
+
+/// Tells the user if what was used up is a recovery code: few are left then.
+async fn tell_of_recovery_code(
+    app: &AppState,
+    user: &User,
+    used: &FactorUse,
+    client: &Client,
+) -> Result<(), ActionError> {
+    if let FactorUse::RecoveryCode(_) = used {
+        let left = app.store.factors(user.id).await?.recovery_codes;
+        security::tell(app, user, SecurityEvent::RecoveryCodeUsed { left }, client.address).await;
     }
+    Ok(())
 }
 
 /// The user's factors.
@@ -142,11 +150,36 @@ pub(super) async fn prove(
     let ticket = begin_password_attempt(app, AttemptKind::Factors(&user.email), now).await?;
     match verified(app, user, given, client, now).await? {
         Some(used) => Ok(Proof { used, ticket }),
-        None => Err(refuse(app, session, client, now).await),
+        None => Err(refuse(app, session, &ticket, client, now).await),
     }
 }
 
-/// Concludes what a proof permits: `is_done` says whether the store has used the factor up.
+/// Verifies and uses up one of the factors of a logged-in user who adds another one, if the user has any: the new one could
+/// switch it off. The error without one says `missing`.
+///
+/// # Errors
+/// [`ErrorCode::FactorRequired`] without a factor, and those of [`prove`] and [`accept`].
+pub(super) async fn prove_for_another(
+    app: &AppState,
+    session: &AuthSession,
+    given: Option<GivenFactor>,
+    missing: &'static str,
+    client: &Client,
+    now: Time,
+) -> Result<(), ActionError> {
+    let user = session.user.id;
+    if !app.store.factors(user).await?.any() {
+        return Ok(());
+    }
+    let given = given.ok_or(ActionError::Refused(ErrorCode::FactorRequired, missing))?;
+    let proof = prove(app, session, &given, client, now).await?;
+    let entry = audit::entry(session, client, "factor.given", user.to_string(), now);
+    let is_done = app.store.use_factor(user, &proof.used, &entry).await?;
+    accept(app, &proof, is_done, (session, client), now).await
+}
+
+/// Concludes what a proof permits: `is_done` says whether the store has used the factor up. The user is told if it was a
+/// recovery code.
 ///
 /// # Errors
 /// [`ActionError::Forbidden`] if it was used before; [`ActionError::Unavailable`].
@@ -158,18 +191,28 @@ pub(super) async fn accept(
     now: Time,
 ) -> Result<(), ActionError> {
     if !is_done {
-        return Err(refuse(app, session, client, now).await);
+        return Err(refuse(app, session, &proof.ticket, client, now).await);
     }
-    Ok(app.store.forgive_attempts(&proof.ticket).await?)
+    app.store.forgive_attempts(&proof.ticket).await?;
+    tell_of_recovery_code(app, &session.user, &proof.used, client).await
 }
 
-/// Records a wrong factor of a logged-in user and returns the error.
-async fn refuse(app: &AppState, session: &AuthSession, client: &Client, now: Time) -> ActionError {
+/// Records a wrong factor of a logged-in user, tells the user of a lock that it has caused, and returns the error.
+async fn refuse(
+    app: &AppState,
+    session: &AuthSession,
+    ticket: &AttemptTicket,
+    client: &Client,
+    now: Time,
+) -> ActionError {
     let entry = audit::entry(session, client, "factor.wrong", session.user.id.to_string(), now);
-    match app.store.note(&entry).await {
-        Ok(()) => ActionError::Refused(ErrorCode::FactorWrong, WRONG),
-        Err(error) => error.into(),
+    if let Err(error) = app.store.note(&entry).await {
+        return error.into();
     }
+    if let Some(event) = locked_by(ticket) {
+        security::tell(app, &session.user, event, client.address).await;
+    }
+    ActionError::Refused(ErrorCode::FactorWrong, WRONG)
 }
 
 /// The log-in of an `mfa_token`, by its digest, and its user.
@@ -204,7 +247,7 @@ pub async fn verify(
         return Err(ActionError::Refused(ErrorCode::LogInExpired, NOT_PENDING));
     }
     let used = verified(app, &user, given, client, now).await?;
-    let Some(used) = used else { return Err(wrong_at_log_in(app, &user, client, now)) };
+    let Some(used) = used else { return Err(wrong_at_log_in(app, &user, &ticket, client, now)) };
     let session = new_session(app, &user, used.method(), client, now);
     let refresh = Opaque::make(OpaqueKind::Refresh)?;
     let entry = Audit {
@@ -215,20 +258,25 @@ pub async fn verify(
     let (app, client) = (app.clone(), client.clone());
     to_the_end(async move {
         if !app.store.finish_log_in(&token, &used, &session, &refresh_hash, &entry).await? {
-            return Err(wrong_at_log_in(&app, &user, &client, now));
+            return Err(wrong_at_log_in(&app, &user, &ticket, &client, now));
         }
         app.store.forgive_attempts(&ticket).await?;
-        if let FactorUse::RecoveryCode(_) = used {
-            let left = app.store.factors(user.id).await?.recovery_codes;
-            inform(&app, &user, |to| Mail::recovery_code_used(to, left), now).await;
-        }
+        tell_of_recovery_code(&app, &user, &used, &client).await?;
+        security::note_device(&app, &user, &client, now).await;
         opened(&app, &user, session.id, &refresh)
     })
     .await
 }
 
-/// Records a wrong factor of a user who is logging in and returns the error.
-fn wrong_at_log_in(app: &Arc<AppState>, user: &User, client: &Client, now: Time) -> ActionError {
-    note_failure(app, user_entry(user, client, "factor.wrong", user.id.to_string(), now), true);
+/// Records a wrong factor of a user who is logging in, tells the user of a lock that it has caused, and returns the error.
+fn wrong_at_log_in(
+    app: &Arc<AppState>,
+    user: &User,
+    ticket: &AttemptTicket,
+    client: &Client,
+    now: Time,
+) -> ActionError {
+    let entry = user_entry(user, client, "factor.wrong", user.id.to_string(), now);
+    note_failure(app, entry, Some(user), locked_by(ticket), client);
     ActionError::Refused(ErrorCode::CredentialsWrong, WRONG)
 }

@@ -55,6 +55,10 @@ pub(super) async fn check_password<'s>(
     }
     let entry = audit::entry(session, client, "password.wrong", user.id.to_string(), now);
     app.store.note(&entry).await?;
+    if ticket.locks() {
+        let event = SecurityEvent::Locked { tries: "wrong passwords in a session of yours" };
+        security::tell(app, user, event, client.address).await;
+    }
     Err(ActionError::Refused(ErrorCode::PasswordWrong, "the current password is wrong"))
 }
 

@@ -1,9 +1,9 @@
 //! Passkeys: registering and removing them, and logging in by one.
 
 use super::ceremonies::{open_once, site, verified_by};
-use super::factors::{GivenFactor, accept, inform, pending, prove, to_the_end};
+use super::factors::{GivenFactor, accept, pending, prove, prove_for_another, to_the_end};
 use super::sessions::{DISABLED, SessionTokens, new_session, opened, user_entry};
-use super::{audit, text};
+use super::{audit, security, text};
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
@@ -12,13 +12,18 @@ use crate::management::identity::passkey::{
     CeremonyPurpose, PasskeyAnswer, PasskeyError, RegistrationAnswer, StartedCeremony,
 };
 use crate::management::identity::refresh::{Opaque, OpaqueKind};
-use crate::management::mail::Mail;
+use crate::management::mail::SecurityEvent;
 use crate::store::{Audit, Digest, LogInMethod, PasskeyId, StoredPasskey, User, UserId, fresh_id};
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::Secret;
 use std::sync::Arc;
 
 const REFUSED: ActionError = ActionError::Refused(ErrorCode::PasskeyRefused, "the passkey was not accepted");
+
+/// What users are told that a passkey with this name is.
+fn told(name: &str) -> String {
+    format!("passkey \"{name}\"")
+}
 
 /// The identifiers of a user's passkeys, as authenticators know them.
 async fn credentials(app: &AppState, user: UserId) -> Result<Vec<Vec<u8>>, ActionError> {
@@ -46,16 +51,8 @@ pub async fn start_registration(
             "confirm your e-mail address before you add a second factor",
         ));
     }
-    if app.store.factors(user.id).await?.any() {
-        let missing = ActionError::Refused(
-            ErrorCode::FactorRequired,
-            "give one of your second factors to add a passkey",
-        );
-        let proof = prove(app, session, &given.ok_or(missing)?, client, now).await?;
-        let entry = audit::entry(session, client, "factor.given", user.id.to_string(), now);
-        let is_done = app.store.use_factor(user.id, &proof.used, &entry).await?;
-        accept(app, &proof, is_done, (session, client), now).await?;
-    }
+    let missing = "give one of your second factors to add a passkey";
+    prove_for_another(app, session, given, missing, client, now).await?;
     let existing = credentials(app, user.id).await?;
     Ok(site.start_registration(&app.sealing, (user.id, &user.email, &user.name), existing, now)?)
 }
@@ -103,10 +100,11 @@ pub async fn finish_registration(
     };
     let (codes, hashes): (Vec<_>, Vec<_>) = app.recovery_codes.make(user.id)?.into_iter().unzip();
     let entry = audit::entry(session, client, "passkey.added", passkey.id.to_string(), now);
-    let (app, keep) = (app.clone(), session.id);
+    let (app, keep, address) = (app.clone(), session.id, client.address);
     to_the_end(async move {
         let is_first = app.store.add_passkey(&passkey, keep, &hashes, &entry).await?;
-        inform(&app, &user, Mail::passkey_added, now).await;
+        let added = SecurityEvent::FactorAdded { factor: &told(&passkey.name) };
+        security::tell(&app, &user, added, address).await;
         Ok(RegisteredPasskey { passkey, recovery_codes: is_first.then_some(codes) })
     })
     .await
@@ -133,9 +131,8 @@ pub async fn remove(
     client: &Client,
 ) -> Result<(), ActionError> {
     let (user, now) = (session.user.clone(), app.now());
-    if !app.store.passkeys(user.id).await?.iter().any(|passkey| passkey.id == id) {
-        return Err(ActionError::NotFound("passkey"));
-    }
+    let mut its = app.store.passkeys(user.id).await?.into_iter();
+    let passkey = its.find(|passkey| passkey.id == id).ok_or(ActionError::NotFound("passkey"))?;
     let proof = prove(app, session, given, client, now).await?;
     let entry = audit::entry(session, client, "passkey.removed", id.to_string(), now);
     let (app, session, client) = (app.clone(), session.clone(), client.clone());
@@ -143,7 +140,8 @@ pub async fn remove(
         let whose = (user.id, session.id);
         let is_done = app.store.remove_passkey(whose, id, &proof.used, &entry).await?;
         accept(&app, &proof, is_done, (&session, &client), now).await?;
-        inform(&app, &user, Mail::passkey_removed, now).await;
+        let removed = SecurityEvent::FactorRemoved { factor: &told(&passkey.name) };
+        security::tell(&app, &user, removed, client.address).await;
         Ok(())
     })
     .await
@@ -210,6 +208,7 @@ pub async fn finish_log_in(
         ..user_entry(&user, client, "session.opened", session.id.to_string(), now)
     };
     if app.store.open_passkey_session(&session, &Digest(refresh.hash().0), &used, &entry).await? {
+        security::note_device(app, &user, client, now).await;
         return opened(app, &user, session.id, &refresh);
     }
     Err(refusal(app, &user).await?)

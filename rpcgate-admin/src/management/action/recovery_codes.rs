@@ -1,12 +1,12 @@
 //! Recovery codes: what stands in for a second factor that was lost.
 
-use super::audit;
-use super::factors::{GivenFactor, accept, inform, prove, to_the_end};
+use super::factors::{GivenFactor, accept, prove, to_the_end};
+use super::{audit, security};
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Client;
-use crate::management::mail::Mail;
+use crate::management::mail::SecurityEvent;
 use rpcgate_core::config::Secret;
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub async fn renew(
     to_the_end(async move {
         let is_done = app.store.renew_recovery_codes(user.id, &proof.used, &hashes, &entry).await?;
         accept(&app, &proof, is_done, (&session, &client), now).await?;
-        inform(&app, &user, Mail::recovery_codes_renewed, now).await;
+        security::tell(&app, &user, SecurityEvent::RecoveryCodesRenewed, client.address).await;
         Ok(codes)
     })
     .await

@@ -11,6 +11,9 @@ use crate::store::{
 use rpcgate_core::clock::Time;
 use std::net::IpAddr;
 
+/// Writes to the database by which a user is told of an event: the notification, and the mail.
+pub(super) const WRITES: usize = 2;
+
 /// Tells a user by mail, and by a notification that others do not see, of something that has happened to the account,
 /// caused by a client with this `address`. It happened whether the user can be told or not, so an error is only logged.
 /// Of keys that are created and revoked, the user is told a few times in a quarter of an hour, by mail alone. A user

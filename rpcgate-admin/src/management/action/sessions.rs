@@ -136,11 +136,12 @@ pub async fn login(
         let stored = user.as_ref().and_then(|user| user.password.as_deref());
         let is_right = verify(app, &ticket, password.clone(), stored).await?;
         let Some(user) = user else {
-            note_failure(app, anonymous_entry(client, now), false);
+            note_failure(app, anonymous_entry(client, now), None, locked_by(&ticket), client);
             break;
         };
         let Some(verified) = user.password.as_deref().filter(|_| is_right) else {
-            note_failure(app, user_entry(&user, client, "login.failed", String::new(), now), true);
+            let entry = user_entry(&user, client, "login.failed", String::new(), now);
+            note_failure(app, entry, Some(&user), locked_by(&ticket), client);
             break;
         };
         let current = renewed(app, &user, verified, &password).await;
@@ -208,14 +209,36 @@ fn anonymous_entry(client: &Client, at: Time) -> Audit {
     }
 }
 
-/// Adds an audit entry without making the client wait, whose time would otherwise reveal that the account exists. The
-/// client's next request could reveal it too, by waiting for the write; so if the account does not exist, equivalent
-/// work is done and nothing is kept.
-pub(super) fn note_failure(app: &Arc<AppState>, entry: Audit, is_kept: bool) {
-    let app = app.clone();
+/// What a user whose log-ins this attempt has locked is told.
+fn locked_by(ticket: &AttemptTicket) -> Option<SecurityEvent<'static>> {
+    ticket.locks().then_some(SecurityEvent::Locked { tries: "wrong passwords at log-ins" })
+}
+
+/// Adds the audit entry of a failed log-in of `user`, and tells the user of a lock that it has caused, without making the
+/// client wait, whose time would otherwise reveal that the account exists. The client's next request could reveal it too,
+/// by waiting for the writes; so if the account does not exist, equivalent work is done and nothing is kept.
+pub(super) fn note_failure(
+    app: &Arc<AppState>,
+    entry: Audit,
+    user: Option<&User>,
+    lock: Option<SecurityEvent<'static>>,
+    client: &Client,
+) {
+    let (app, user, address) = (app.clone(), user.cloned(), client.address);
     let work = async move {
-        let recorded =
-            if is_kept { app.store.note(&entry).await } else { app.store.simulate_note(&entry).await };
+        let mut recorded = match user {
+            Some(_) => app.store.note(&entry).await,
+            None => app.store.simulate_note(&entry).await,
+        };
+        match (lock, user.filter(|user| user.confirmed_at.is_some())) {
+            (Some(event), Some(user)) => security::tell(&app, &user, event, address).await,
+            (Some(_), None) => {
+                for _ in 0..security::WRITES {
+                    recorded = recorded.and(app.store.simulate_note(&entry).await);
+                }
+            }
+            (None, _) => {}
+        }
         if let Err(error) = recorded {
             tracing::warn!(%error, "a failed log-in could not be recorded in the audit");
         }
@@ -388,7 +411,12 @@ pub async fn end(
     client: &Client,
 ) -> Result<(), ActionError> {
     let entry = audit::entry(session, client, "session.ended", id.to_string(), app.now());
-    Ok(app.store.with_audit_entry(entry).end_session(session.user.id, id).await?)
+    app.store.with_audit_entry(entry).end_session(session.user.id, id).await?;
+    // Ending the current one is a log-out.
+    if id != session.id {
+        security::tell(app, &session.user, SecurityEvent::SessionEnded, client.address).await;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

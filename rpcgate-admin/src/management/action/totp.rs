@@ -1,15 +1,18 @@
 //! Authenticator apps: the second factor that shows codes.
 
-use super::audit;
-use super::factors::{GivenFactor, accept, inform, prove, sealed_for, to_the_end};
+use super::factors::{GivenFactor, accept, prove, prove_for_another, sealed_for, to_the_end};
+use super::{audit, security};
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
 use crate::management::extract::Client;
 use crate::management::identity::totp::TotpSecret;
-use crate::management::mail::Mail;
+use crate::management::mail::SecurityEvent;
 use rpcgate_core::config::Secret;
 use std::sync::Arc;
+
+/// What users are told that the factor is.
+const APP: &str = "authenticator app";
 
 /// The secret of a new authenticator app, in each form in which an app can take it. It is shown once.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -72,25 +75,17 @@ pub async fn activate(
     let secret = TotpSecret::of(&app.sealing.open(sealed_for(&user), &offered.sealed)?, &user.email);
     let step = secret.step_of(code, now);
     let step = step.ok_or_else(|| ActionError::Invalid("`code` is not the one that the app shows".into()))?;
-    if app.store.factors(user.id).await?.any() {
-        let missing = ActionError::Refused(
-            ErrorCode::FactorRequired,
-            "give one of your second factors to add an authenticator app",
-        );
-        let proof = prove(app, session, &given.ok_or(missing)?, client, now).await?;
-        let entry = audit::entry(session, client, "factor.given", user.id.to_string(), now);
-        let is_done = app.store.use_factor(user.id, &proof.used, &entry).await?;
-        accept(app, &proof, is_done, (session, client), now).await?;
-    }
+    let missing = "give one of your second factors to add an authenticator app";
+    prove_for_another(app, session, given, missing, client, now).await?;
     let (codes, hashes): (Vec<_>, Vec<_>) = app.recovery_codes.make(user.id)?.into_iter().unzip();
     let entry = audit::entry(session, client, "totp.activated", user.id.to_string(), now);
-    let (app, keep) = (app.clone(), session.id);
+    let (app, keep, address) = (app.clone(), session.id, client.address);
     to_the_end(async move {
         let whose = (user.id, keep);
         if !app.store.activate_totp(whose, &offered.sealed, step, &hashes, &entry).await? {
             return Err(NONE);
         }
-        inform(&app, &user, Mail::totp_activated, now).await;
+        security::tell(&app, &user, SecurityEvent::FactorAdded { factor: APP }, address).await;
         Ok(codes)
     })
     .await
@@ -118,7 +113,7 @@ pub async fn disable(
     to_the_end(async move {
         let is_done = app.store.remove_totp((user.id, session.id), &proof.used, &entry).await?;
         accept(&app, &proof, is_done, (&session, &client), now).await?;
-        inform(&app, &user, Mail::totp_disabled, now).await;
+        security::tell(&app, &user, SecurityEvent::FactorRemoved { factor: APP }, client.address).await;
         Ok(())
     })
     .await

@@ -1,6 +1,7 @@
 //! The mails that tell users what happened to their accounts.
 
 use super::{Address, Mail};
+use crate::store::{ATTEMPTS, LOCK};
 use rpcgate_core::clock::Time;
 use std::net::IpAddr;
 use time::OffsetDateTime;
@@ -26,6 +27,13 @@ pub enum SecurityEvent<'e> {
     },
     /// All sessions of the user, or all but the current one, were ended by the user.
     SessionsEnded,
+    /// One session of the user, but not the current one, was ended by the user.
+    SessionEnded,
+    /// Wrong passwords or wrong second factors have locked the account for a while.
+    Locked {
+        /// What was tried, in the plural: `wrong passwords at log-ins`.
+        tries: &'static str,
+    },
     /// A refresh token was used twice, and its session was ended.
     RefreshTokenReused,
     /// A second factor was added.
@@ -38,12 +46,17 @@ pub enum SecurityEvent<'e> {
         /// What it was, as a noun without article.
         factor: &'e str,
     },
+    /// An operator has removed all second factors, because the user has lost them.
+    FactorsReset {
+        /// What the operator gives as the reason.
+        reason: &'e str,
+    },
     /// New recovery codes replace the former ones.
     RecoveryCodesRenewed,
     /// A recovery code was used instead of a second factor.
     RecoveryCodeUsed {
         /// The number of codes that can still be used.
-        left: u32,
+        left: u64,
     },
     /// The user has created an API key.
     KeyCreated {
@@ -82,11 +95,14 @@ impl SecurityEvent<'_> {
             SecurityEvent::EmailChanged { .. } => "Your e-mail address was changed".into(),
             SecurityEvent::NewDevice { .. } => "Your account was used from a new device".into(),
             SecurityEvent::SessionsEnded => "Your sessions were ended".into(),
+            SecurityEvent::SessionEnded => "One of your sessions was ended".into(),
+            SecurityEvent::Locked { .. } => "Your account was locked temporarily".into(),
             SecurityEvent::RefreshTokenReused => {
                 "A session was ended because its token was used twice".into()
             }
             SecurityEvent::FactorAdded { .. } => "A second factor was added to your account".into(),
             SecurityEvent::FactorRemoved { .. } => "A second factor was removed from your account".into(),
+            SecurityEvent::FactorsReset { .. } => "An operator has removed your second factors".into(),
             SecurityEvent::RecoveryCodesRenewed => "Your recovery codes were replaced".into(),
             SecurityEvent::RecoveryCodeUsed { .. } => "A recovery code of your account was used".into(),
             SecurityEvent::KeyCreated { .. } => "An API key was created".into(),
@@ -111,8 +127,21 @@ impl SecurityEvent<'_> {
                 "Either somebody has copied the token, or a program has sent it again after it was used. Log in again."
                     .into()
             }
-            SecurityEvent::FactorAdded { factor } => format!("It is the {}.", plain(factor)),
-            SecurityEvent::FactorRemoved { factor } => format!("It was the {}.", plain(factor)),
+            SecurityEvent::Locked { tries } => {
+                let minutes = LOCK.as_secs() / 60;
+                format!("There were {ATTEMPTS} {tries}, so no more are accepted for {minutes} minutes.")
+            }
+            SecurityEvent::FactorAdded { factor } => {
+                format!("It is the {}. From now on log-ins ask for a second factor.", plain(factor))
+            }
+            SecurityEvent::FactorRemoved { factor } => {
+                format!("It was the {}. All other sessions of the account were ended.", plain(factor))
+            }
+            SecurityEvent::FactorsReset { reason } => format!(
+                "The reason given is \"{}\". All sessions of the account were ended. Log in with your password, and add \
+                 a second factor again. If you did not ask for this, tell the operators of the service.",
+                plain(reason)
+            ),
             SecurityEvent::RecoveryCodeUsed { left } => format!("{left} of them can still be used."),
             SecurityEvent::KeyCreated { prefix } | SecurityEvent::KeyRevoked { prefix } => {
                 format!("The key begins with {}.", plain(prefix))
@@ -122,6 +151,7 @@ impl SecurityEvent<'_> {
             SecurityEvent::MemberRemoved => "Your account there was deleted.".into(),
             SecurityEvent::Disabled => "Contact the operators of the service if you do not know why.".into(),
             SecurityEvent::SessionsEnded
+            | SecurityEvent::SessionEnded
             | SecurityEvent::RecoveryCodesRenewed
             | SecurityEvent::Enabled => return None,
         })
@@ -142,6 +172,7 @@ impl SecurityEvent<'_> {
         !matches!(
             self,
             SecurityEvent::RefreshTokenReused
+                | SecurityEvent::FactorsReset { .. }
                 | SecurityEvent::RoleChanged { .. }
                 | SecurityEvent::MemberRemoved
                 | SecurityEvent::Disabled
@@ -200,15 +231,18 @@ mod tests {
     use super::*;
     use crate::management::mail::{Mailer, address};
 
-    const EVENTS: [SecurityEvent<'_>; 17] = [
+    const EVENTS: [SecurityEvent<'_>; 20] = [
         SecurityEvent::PasswordChanged,
         SecurityEvent::PasswordReset,
         SecurityEvent::EmailChanged { before: HOSTILE },
         SecurityEvent::NewDevice { agent: HOSTILE },
         SecurityEvent::SessionsEnded,
+        SecurityEvent::SessionEnded,
+        SecurityEvent::Locked { tries: "wrong passwords at log-ins" },
         SecurityEvent::RefreshTokenReused,
         SecurityEvent::FactorAdded { factor: HOSTILE },
         SecurityEvent::FactorRemoved { factor: HOSTILE },
+        SecurityEvent::FactorsReset { reason: HOSTILE },
         SecurityEvent::RecoveryCodesRenewed,
         SecurityEvent::RecoveryCodeUsed { left: 9 },
         SecurityEvent::KeyCreated { prefix: HOSTILE },

@@ -153,56 +153,6 @@ impl Mail {
         let subject: String = text.chars().filter(|c| !c.is_control()).take(150).collect();
         Mail::new(to, subject, body).with_preferences(home)
     }
-
-    /// The mail that tells a user that an authenticator app is a second factor from now on.
-    pub fn totp_activated(to: Address) -> Self {
-        let what = "An authenticator app was added to your account at rpcgate. From now on each log-in asks for a code of \
-                    the app. All other sessions of the account have ended.";
-        Mail::security_notice(to, "An authenticator app was added", what)
-    }
-
-    /// The mail that tells a user that the authenticator app is no second factor any more.
-    pub fn totp_disabled(to: Address) -> Self {
-        let what = "The authenticator app of your account at rpcgate was switched off: log-ins no longer ask for its \
-                    codes. All other sessions of the account have ended.";
-        Mail::security_notice(to, "Your authenticator app was switched off", what)
-    }
-
-    /// The mail that tells a user that a passkey can log in from now on.
-    pub fn passkey_added(to: Address) -> Self {
-        let what = "A passkey was added to your account at rpcgate. It is a second factor from now on, and logs in without a \
-                    password.";
-        Mail::security_notice(to, "A passkey was added", what)
-    }
-
-    /// The mail that tells a user that a passkey can no longer log in.
-    pub fn passkey_removed(to: Address) -> Self {
-        let what =
-            "A passkey of your account at rpcgate was removed. All other sessions of the account have ended.";
-        Mail::security_notice(to, "A passkey was removed", what)
-    }
-
-    /// The mail that tells a user that the recovery codes are new ones.
-    pub fn recovery_codes_renewed(to: Address) -> Self {
-        let what = "New recovery codes were made for your account at rpcgate. The earlier ones are invalid.";
-        Mail::security_notice(to, "New recovery codes", what)
-    }
-
-    /// The mail that tells a user that a recovery code was used to log in, and how many are `left`.
-    pub fn recovery_code_used(to: Address, left: u64) -> Self {
-        let what = format!("A recovery code was used to log in to your account at rpcgate. {left} are left.");
-        Mail::security_notice(to, "A recovery code was used", &what)
-    }
-
-    /// A mail about something that only the account's user should have done.
-    fn security_notice(to: Address, subject: &str, what: &str) -> Self {
-        let text = format!(
-            "{what}\n\n\
-             If that was not you, choose another password now and look through the sessions and the second factors of \
-             your account.\n"
-        );
-        Mail::new(to, subject, text)
-    }
 }
 
 #[cfg(test)]

@@ -102,6 +102,14 @@ pub enum Attempt {
 pub struct AttemptTicket {
     id: Uuid,
     subject: Digest,
+    locks: bool,
+}
+
+impl AttemptTicket {
+    /// Whether this attempt is the one that locks its subject, if it fails. Of the attempts before a lock one is.
+    pub const fn locks(&self) -> bool {
+        self.locks
+    }
 }
 
 /// Attempts that no longer matter for any purpose.
@@ -126,12 +134,12 @@ fn lock_end(newest: &[i64], now: Time) -> Option<Time> {
     (last - first < micros(LOCK) && now < until).then_some(until)
 }
 
-/// When the lock of a subject ends, if it is locked.
-async fn lock_of(
+/// The attempts of a subject that can cause a lock, the newest first.
+async fn newest(
     transaction: &DatabaseTransaction,
     subject: &Digest,
     now: Time,
-) -> Result<Option<Time>, StoreError> {
+) -> Result<Vec<i64>, StoreError> {
     let newest = Entity::find()
         .select_only()
         .column(Column::At)
@@ -139,8 +147,7 @@ async fn lock_of(
         .filter(is_relevant(now))
         .order_by_desc(Column::At)
         .limit(ATTEMPTS);
-    let newest: Vec<i64> = newest.into_tuple().all(transaction).await?;
-    Ok(lock_end(&newest, now))
+    Ok(newest.into_tuple().all(transaction).await?)
 }
 
 /// The subjects under which the passwords of an address are counted.
@@ -181,19 +188,19 @@ impl Store {
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn begin_attempt(&self, kind: AttemptKind<'_>, now: Time) -> Result<Attempt, StoreError> {
-        let ticket = AttemptTicket { id: Uuid::from_u128(fresh_id(now)), subject: kind.digest() };
+        let (id, subject) = (Uuid::from_u128(fresh_id(now)), kind.digest());
         self.transact(async |transaction| {
             remove::<Entity>(transaction, Column::Id, is_old(now), REMOVED_PER_ATTEMPT).await?;
-            if let Some(until) = lock_of(transaction, &ticket.subject, now).await? {
+            let mut attempts = newest(transaction, &subject, now).await?;
+            if let Some(until) = lock_end(&attempts, now) {
                 return Ok(Attempt::Locked(until));
             }
-            let row = ActiveModel {
-                id: Set(ticket.id),
-                subject: Set(ticket.subject.bytes()),
-                at: Set(moment(now)),
-            };
+            let row = ActiveModel { id: Set(id), subject: Set(subject.bytes()), at: Set(moment(now)) };
             Entity::insert(row).exec_without_returning(transaction).await?;
-            Ok(Attempt::Allowed(ticket))
+            attempts.push(moment(now));
+            attempts.sort_unstable_by(|one, other| other.cmp(one));
+            let locks = lock_end(&attempts, now).is_some();
+            Ok(Attempt::Allowed(AttemptTicket { id, subject, locks }))
         })
         .await
     }

@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 use uuid::Uuid;
 
-/// Notices of a tenant that are kept, its users' included; of more, the oldest is removed.
+/// Notices of a tenant for all its members that are kept, and as many for each user; of more, the oldest is removed. They
+/// are counted apart, because what others do to an account must not push out what concerns the whole tenant.
 const MAX_NOTICES: u64 = 1_000;
 
 /// Old notices that each new one removes: more than it adds.
@@ -149,11 +150,16 @@ impl Store {
             text: Set(notice.text.clone()),
             at: Set(moment(notice.at)),
         };
+        let audience = match notice.user {
+            Some(user) => Column::UserId.eq(Uuid::from_u128(user.0)),
+            None => Column::UserId.is_null(),
+        };
         self.transact(async |transaction| {
             let surplus = Entity::find()
                 .select_only()
                 .column(Column::Id)
                 .filter(Column::TenantId.eq(tenant))
+                .filter(audience)
                 .order_by_desc(Column::At)
                 .order_by_desc(Column::Id)
                 .offset(MAX_NOTICES - 1)

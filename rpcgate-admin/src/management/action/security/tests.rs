@@ -1,8 +1,9 @@
 use crate::management::api::accounts::tests::{
     EMAIL, PASSWORD, ask, login, mails, pair, post, register, register_confirmed, site,
 };
+use crate::management::api::factors::tests::{account_with_app, begun, verify};
 use crate::management::app_state::tests::Site;
-use crate::store::Role;
+use crate::store::{LOCK, Role};
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use http::header::USER_AGENT;
@@ -20,6 +21,25 @@ fn told(site: &Site, email: &str) -> Vec<String> {
         Some(rest.split("\r\n").next()?.to_owned())
     });
     subjects.filter(|subject| !subject.starts_with("Confirm") && !subject.starts_with("Choose")).collect()
+}
+
+/// The messages of the notifications that a user sees, the oldest first.
+async fn notified(site: &Site, token: &str) -> Vec<String> {
+    let all = ask(site, Some(token), Method::GET, "/notifications", None).await.body;
+    let messages = all.as_array().unwrap().iter().rev();
+    messages.map(|one| one["message"].as_str().unwrap().to_owned()).collect()
+}
+
+/// The mails to a user, once there are so many: some are written in the background.
+async fn told_in_the_end(site: &Site, email: &str, least: usize) -> Vec<String> {
+    let enough = async {
+        while told(site, email).len() < least {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            site.send_mails().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), enough).await.unwrap();
+    told(site, email)
 }
 
 async fn account() -> (Site, String, String) {
@@ -134,6 +154,118 @@ async fn a_user_is_told_of_keys_that_were_created_and_revoked_in_its_name() {
     assert_eq!(told(&site, EMAIL).len(), 5, "a program may create many");
     let all = ask(&site, Some(&access), Method::GET, "/notifications", None).await;
     assert_eq!(all.body, json!([]));
+}
+
+#[tokio::test]
+async fn a_user_is_told_of_each_change_of_factors_by_mail_and_by_a_notification() {
+    let site = site().await;
+    let (access, app, recovery) = account_with_app(&site).await;
+    let call = async |path: &str, form: Value| {
+        site.clock.advance(Duration::from_secs(30));
+        let done = ask(&site, Some(&access), Method::POST, path, Some(form)).await;
+        assert!(done.status.is_success(), "{path} {done:?}");
+    };
+    let pending = begun(&site).await;
+    assert_eq!(verify(&site, &pending, ("recovery_code", &recovery[0])).await.status, StatusCode::OK);
+    call("/auth/mfa/recovery-codes", json!({"recovery_code": recovery[1]})).await;
+    site.clock.advance(Duration::from_secs(30));
+    call("/auth/mfa/totp/disable", json!({"code": app.shows_at(&site, 1)})).await;
+    let (added, removed) =
+        ("A second factor was added to your account", "A second factor was removed from your account");
+    let (used, renewed) = ("A recovery code of your account was used", "Your recovery codes were replaced");
+    let mut expected = [added, used, used, renewed, removed].map(str::to_owned);
+    expected.sort();
+    for mut seen in [told(&site, EMAIL), notified(&site, &access).await] {
+        // Those of one moment have no order.
+        seen.sort();
+        assert_eq!(seen, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_user_is_told_once_of_each_lock_and_nobody_of_one_without_an_account() {
+    let (site, access, _) = account().await;
+    let wrong = "a wrong password";
+    for _ in 0..8 {
+        login(&site, EMAIL, wrong).await;
+        login(&site, "unknown@example.com", wrong).await;
+    }
+    let locked = "Your account was locked temporarily";
+    assert_eq!(told_in_the_end(&site, EMAIL, 1).await, [locked]);
+    assert!(mails(&site).pop().unwrap().contains("There were 5 wrong passwords at log-ins,"));
+    site.clock.advance(Duration::from_secs(1));
+    let form = json!({"current_password": wrong, "new_password": "another horse, another staple"});
+    for _ in 0..8 {
+        let refused = ask(&site, Some(&access), Method::POST, "/auth/me/password", Some(form.clone())).await;
+        assert_eq!(refused.status, StatusCode::FORBIDDEN);
+    }
+    assert_eq!(told(&site, EMAIL), [locked; 2], "passwords of a session are counted apart");
+    assert_eq!(notified(&site, &access).await, [locked; 2]);
+    site.clock.advance(LOCK);
+    for _ in 0..4 {
+        login(&site, EMAIL, wrong).await;
+    }
+    assert_eq!(login(&site, EMAIL, PASSWORD).await.status, StatusCode::OK);
+    login(&site, EMAIL, wrong).await;
+    site.send_mails().await;
+    assert_eq!(told(&site, EMAIL).len(), 2, "the right password has ended the count");
+    assert_eq!(told(&site, "unknown@example.com"), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_user_is_told_of_wrong_factors_that_lock_the_account() {
+    let site = site().await;
+    let (_, app, _) = account_with_app(&site).await;
+    let locked = "Your account was locked temporarily".to_owned();
+    let pending = begun(&site).await;
+    for _ in 0..5 {
+        verify(&site, &pending, ("code", &app.wrong(&site))).await;
+    }
+    assert!(told_in_the_end(&site, EMAIL, 2).await.contains(&locked));
+    site.clock.advance(LOCK);
+    let pending = begun(&site).await;
+    let (access, _) = pair(&verify(&site, &pending, ("code", &app.shows(&site))).await);
+    for _ in 0..5 {
+        let form = json!({"code": app.wrong(&site)});
+        ask(&site, Some(&access), Method::POST, "/auth/mfa/totp/disable", Some(form)).await;
+    }
+    let all = told(&site, EMAIL);
+    assert_eq!(all.iter().filter(|subject| **subject == locked).count(), 2, "{all:?}");
+}
+
+#[tokio::test]
+async fn a_user_is_told_of_another_session_that_was_ended_and_not_of_a_log_out() {
+    let (site, access, _) = account().await;
+    let (other, _) = pair(&login(&site, EMAIL, PASSWORD).await);
+    let end = async |token: &str, current: bool| {
+        let all = ask(&site, Some(token), Method::GET, "/auth/sessions", None).await.body;
+        let one = all.as_array().unwrap().iter().find(|one| one["current"] == current).unwrap().clone();
+        let path = format!("/auth/sessions/{}", one["id"].as_str().unwrap());
+        let ended = ask(&site, Some(token), Method::DELETE, &path, None).await;
+        assert_eq!(ended.status, StatusCode::NO_CONTENT, "{ended:?}");
+    };
+    end(&access, false).await;
+    let ended = "One of your sessions was ended";
+    assert_eq!(
+        (told(&site, EMAIL), notified(&site, &access).await),
+        (vec![ended.into()], vec![ended.into()])
+    );
+    let gone = ask(&site, Some(&other), Method::GET, "/auth/me", None).await;
+    assert_eq!(gone.status, StatusCode::UNAUTHORIZED);
+    end(&access, true).await;
+    assert_eq!(told(&site, EMAIL).len(), 1);
+}
+
+#[tokio::test]
+async fn a_user_is_told_of_a_new_device_whatever_it_logs_in_with() {
+    let site = site().await;
+    let (_, app, _) = account_with_app(&site).await;
+    let pending = begun(&site).await;
+    let form = json!({"mfa_token": pending, "code": app.shows(&site)}).to_string();
+    let request = http::Request::post("/api/v1/auth/mfa/verify").header(USER_AGENT, "Firefox");
+    let answer = site.send(request.body(Body::from(form)).unwrap()).await;
+    assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
+    assert!(told(&site, EMAIL).contains(&"Your account was used from a new device".to_owned()));
 }
 
 #[tokio::test]

@@ -261,7 +261,7 @@ async fn a_recovery_code_stands_in_for_the_app_once() {
     assert_eq!(verify(&site, &pending, ("recovery_code", &recovery[4])).await.status, StatusCode::OK);
     let sent = mails(&site);
     assert_eq!(sent.len(), before + 2);
-    for left in ["9 are left", "8 are left"] {
+    for left in ["9 of them can still be used", "8 of them can still be used"] {
         assert!(sent.iter().any(|mail| mail.contains(left)), "{left}: {sent:?}");
     }
 

@@ -176,7 +176,7 @@ async fn a_passkey_is_added_and_logs_its_user_in_without_a_password() {
     assert_eq!(added.body["passkey"]["name"], "Telephone");
     assert_eq!(added.body["passkey"]["used_at"], Value::Null);
     assert_eq!(me(&site, &other).await, StatusCode::UNAUTHORIZED, "other sessions have ended");
-    assert!(is_mailed(&site, "A passkey was added"));
+    assert!(is_mailed(&site, "It is the passkey \"Telephone\"."));
     assert_eq!(listed(&site, &token).await, json!([added.body["passkey"]]));
 
     site.clock.advance(Duration::from_secs(60));
@@ -393,7 +393,7 @@ async fn removing_a_passkey_asks_for_a_factor_and_ends_other_sessions() {
     let credential = key.use_here(&asked.body["options"]).await;
     let factor = json!({"passkey": {"ceremony": asked.body["ceremony"], "credential": credential}});
     assert_eq!(remove(factor).await.status, StatusCode::NO_CONTENT);
-    assert!(is_mailed(&site, "A passkey was removed"));
+    assert!(is_mailed(&site, "It was the passkey \"Telephone\"."));
     assert_eq!(me(&site, &token).await, StatusCode::OK);
     assert_eq!(me(&site, &other).await, StatusCode::UNAUTHORIZED);
     assert_eq!(reported(&log_in(&site, &mut key).await), REFUSED);

@@ -49,7 +49,7 @@ async fn an_app_becomes_a_factor_by_a_code_that_it_shows() {
     assert_eq!(me(&site, &token).await, StatusCode::OK);
     assert_eq!(me(&site, &other).await, StatusCode::UNAUTHORIZED, "other sessions have ended");
     assert_eq!(mails(&site).len(), sent + 1);
-    assert!(is_mailed(&site, "An authenticator app was added"));
+    assert!(is_mailed(&site, "It is the authenticator app."));
     assert_eq!(login(&site, EMAIL, PASSWORD).await.body["mfa_required"], true);
 
     let again = call(&site, &token, "activate", Some(json!({"code": app.shows_at(&site, 1)}))).await;
@@ -117,10 +117,10 @@ async fn switching_the_app_off_asks_for_a_factor_and_ends_other_sessions() {
     let none = call(&site, &token, "disable", Some(json!({}))).await;
     assert_eq!(none.status, StatusCode::BAD_REQUEST);
     assert_eq!(login(&site, EMAIL, PASSWORD).await.body["mfa_required"], true);
-    assert!(!is_mailed(&site, "was switched off"));
+    assert!(!is_mailed(&site, "It was the authenticator app."));
     let off = call(&site, &token, "disable", Some(json!({"recovery_code": recovery[0]}))).await;
     assert_eq!(off.status, StatusCode::NO_CONTENT, "{}", off.body);
-    assert!(is_mailed(&site, "was switched off"));
+    assert!(is_mailed(&site, "It was the authenticator app."));
     assert_eq!(me(&site, &token).await, StatusCode::OK);
     assert_eq!(me(&site, &other).await, StatusCode::UNAUTHORIZED);
     let twice = call(&site, &token, "disable", Some(json!({"recovery_code": recovery[1]}))).await;

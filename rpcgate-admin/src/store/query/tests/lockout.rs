@@ -33,6 +33,17 @@ async fn five_wrong_passwords_lock_an_address_for_fifteen_minutes() {
 }
 
 #[tokio::test]
+async fn of_the_attempts_before_a_lock_the_last_one_knows_that_it_locks() {
+    let (_dir, store) = empty().await;
+    for round in 0..2 {
+        let from = later(round * 2 * LOCK.as_secs());
+        for number in 1..=ATTEMPTS {
+            assert_eq!(may(&store, EMAIL, from).await.locks(), number == ATTEMPTS, "{round} {number}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn wrong_passwords_that_lie_further_apart_lock_nothing() {
     let (_dir, store) = empty().await;
     for number in 0..40 {

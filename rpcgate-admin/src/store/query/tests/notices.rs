@@ -47,8 +47,14 @@ async fn the_newest_thousand_notices_of_a_tenant_are_kept_for_400_days() {
     store.put_notice(&notice(7, None)).await.unwrap();
     assert_eq!(rows(&store, "notices").await, 1_000 + 1_005, "those of the other tenant stay");
     assert_eq!(ids(&store, TENANT, UserId(1)).await[0], 7);
-    let swept = store.sweep(later(7 + 400 * 86_400)).await.unwrap();
-    assert_eq!((swept.notices, rows(&store, "notices").await), (2_005, 0));
+    let own = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) \
+               INSERT INTO notices (id, tenant_id, user_id, kind, text, at) \
+               SELECT randomblob(16), tenant_id, id, 'account.security', 'x', i FROM n, users";
+    fill(&store, own).await;
+    store.put_notice(&notice(8, Some(UserId(1)))).await.unwrap();
+    assert_eq!(rows(&store, "notices").await, 2_005 + 1_000, "those of a user push out none for all");
+    let swept = store.sweep(later(8 + 400 * 86_400)).await.unwrap();
+    assert_eq!((swept.notices, rows(&store, "notices").await), (3_005, 0));
 }
 
 #[tokio::test]
