@@ -18,6 +18,7 @@ mod smtp;
 mod texts;
 
 pub use address::{Address, BadAddress, address};
+pub(in crate::management) use invoices::{day, dollars};
 pub use mail_error::MailError;
 pub use mailer::Mailer;
 pub use queue::{MailCounts, MailQueue};

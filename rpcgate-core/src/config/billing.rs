@@ -26,6 +26,8 @@ pub struct BillingSettings {
     pub close_after: Duration,
     /// How long after its date an invoice is due.
     pub pay_within: Duration,
+    /// How long before the due date members are reminded of an unpaid invoice; 0: not before.
+    pub remind_before: Duration,
     /// How long after the due date each reminder is sent.
     pub reminders: Vec<Duration>,
     /// How long after the due date of an unpaid invoice its tenant is suspended; 0: never.
@@ -52,6 +54,7 @@ impl Default for BillingSettings {
             tax_basis_points: 0,
             close_after: 21_600 * SECOND,
             pay_within: 14 * DAY,
+            remind_before: 3 * DAY,
             reminders: vec![DAY, 7 * DAY],
             suspend_after: Duration::ZERO,
             fees: MonthlyFees::default(),
@@ -69,6 +72,7 @@ impl Table for BillingSettings {
         f.number("tax_basis_points", &mut self.tax_basis_points, 0..=10_000);
         f.duration("close_after", &mut self.close_after, Duration::ZERO..=20 * DAY);
         f.duration("pay_within", &mut self.pay_within, Duration::ZERO..=365 * DAY);
+        f.duration("remind_before", &mut self.remind_before, Duration::ZERO..=365 * DAY);
         f.value("reminders", &mut self.reminders);
         f.duration("suspend_after", &mut self.suspend_after, Duration::ZERO..=365 * DAY);
         f.table("fees", &mut self.fees);

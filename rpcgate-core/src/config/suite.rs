@@ -103,6 +103,7 @@ const CHANGED: &[(&str, &str)] = &[
     ("billing.tax_basis_points", "77"),
     ("billing.close_after", "7h"),
     ("billing.pay_within", "7d"),
+    ("billing.remind_before", "7d"),
     ("billing.reminders", "2d"),
     ("billing.suspend_after", "7d"),
     ("billing.fees.free", "7"),

@@ -5,6 +5,7 @@
 
 use super::actor::Actor;
 use super::billing::dunning::confirm_payment;
+use super::suspensions;
 use super::tenants::own_tenant;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -160,9 +161,13 @@ pub async fn receive(
 
 async fn complete(app: &AppState, id: CheckoutId, cents: u64) -> Result<(), ActionError> {
     match app.store.complete_checkout(id, cents, app.now()).await? {
-        CheckoutOutcome::Paid(invoice) => {
+        CheckoutOutcome::Paid(settled) => {
+            let invoice = &settled.invoice;
             tracing::info!(checkout = %id, number = %invoice.number, "an invoice was paid");
-            confirm_payment(app, &invoice).await;
+            confirm_payment(app, invoice).await;
+            if settled.reactivates {
+                suspensions::tell(app, invoice.tenant, false, None).await;
+            }
         }
         CheckoutOutcome::Moved(tenant) => {
             tracing::info!(checkout = %id, %tenant, "a tenant has moved to a plan");

@@ -31,6 +31,7 @@ pub mod recovery_codes;
 pub mod resets;
 pub mod security;
 pub mod sessions;
+mod suspensions;
 pub mod tenants;
 pub mod text;
 pub mod ticket_attachments;

@@ -4,8 +4,8 @@ use super::actor::Actor;
 use super::notification_preferences::{default_preference, is_for};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::management::mail::{self, Mail};
-use crate::store::{AccountNotice, Notification, NotificationId, NotificationKind, fresh_id};
+use crate::management::mail::{self, Address, Mail};
+use crate::store::{AccountNotice, Notification, NotificationId, NotificationKind, User, fresh_id};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use std::cmp::Reverse;
@@ -127,11 +127,31 @@ pub async fn raise(
     kind: NotificationKind,
     text: impl Into<String>,
 ) -> Result<(), ActionError> {
+    let text = text.into();
+    raise_with(app, tenant, kind, &text, |_, to| plain_mail(app, to, &text)).await
+}
+
+/// Raises a notification whose mail to each member is the one that `mail` writes.
+///
+/// # Errors
+/// Those of [`raise`].
+pub(super) async fn raise_with(
+    app: &AppState,
+    tenant: TenantId,
+    kind: NotificationKind,
+    text: &str,
+    mail: impl Fn(&User, Address) -> Mail,
+) -> Result<(), ActionError> {
     let now = app.now();
     let id = NotificationId(fresh_id(now));
-    let notice = AccountNotice { id, tenant, user: None, kind, text: text.into(), at: now };
+    let notice = AccountNotice { id, tenant, user: None, kind, text: text.to_owned(), at: now };
     app.store.put_notice(&notice).await?;
-    mail_members(app, &notice.into()).await
+    mail_members(app, &notice.into(), mail).await
+}
+
+/// The mail with no more than the text of a notification.
+fn plain_mail(app: &AppState, to: Address, text: &str) -> Mail {
+    Mail::notification(to, text, &app.settings.dash_url)
 }
 
 /// Mails the notifications about usage that were raised since, and returns whether there were any. They are raised by
@@ -147,7 +167,8 @@ pub async fn mail_new(app: &AppState) -> Result<bool, ActionError> {
     let (ids, now): (Vec<_>, _) = (new.iter().map(|one| one.id).collect(), app.now());
     for one in new {
         if one.at.plus(MAILED_WITHIN) > now {
-            mail_members(app, &one.into()).await?;
+            let one = UserNotification::from(one);
+            mail_members(app, &one, |_, to| plain_mail(app, to, &one.text)).await?;
         }
     }
     app.usage.mark_mailed(&ids, now).await?;
@@ -155,14 +176,19 @@ pub async fn mail_new(app: &AppState) -> Result<bool, ActionError> {
 }
 
 /// Mails a notification once to the members who want mails of its kind.
-async fn mail_members(app: &AppState, notification: &UserNotification) -> Result<(), ActionError> {
+async fn mail_members(
+    app: &AppState,
+    notification: &UserNotification,
+    mail: impl Fn(&User, Address) -> Mail,
+) -> Result<(), ActionError> {
     let UserNotification { id, tenant, kind, .. } = *notification;
+    let preferences = format!("{}/", app.settings.dash_url);
     let mut mails = Vec::new();
     for (user, chosen) in app.store.notification_audience(tenant, kind).await? {
         let preference = chosen.unwrap_or_else(|| default_preference(kind, user.role));
         if is_for(kind, user.role) && preference.mail {
             match mail::address(&user.email) {
-                Ok(to) => mails.push(Mail::notification(to, &notification.text, &app.settings.dash_url)),
+                Ok(to) => mails.push(mail(&user, to).with_preferences(&preferences)),
                 // The others are told nevertheless.
                 Err(error) => tracing::warn!(%error, user = %user.id, "a notification cannot be mailed"),
             }

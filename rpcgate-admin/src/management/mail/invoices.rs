@@ -6,12 +6,12 @@ use crate::store::Invoice;
 use rpcgate_core::clock::Time;
 
 /// An amount in cents as US dollars.
-fn dollars(cents: u64) -> String {
+pub(in crate::management) fn dollars(cents: u64) -> String {
     format!("{}.{:02} USD", cents / 100, cents % 100)
 }
 
 /// The UTC day of a time, as in `2026-12-31`.
-fn day(at: Time) -> String {
+pub(in crate::management) fn day(at: Time) -> String {
     Moment(at).to_string().chars().take(10).collect()
 }
 
@@ -34,6 +34,20 @@ impl Mail {
              {link}/\n"
         );
         Mail::new(to, format!("Invoice {number}"), text)
+    }
+
+    /// The mail about an invoice that is due soon.
+    pub fn payment_due_soon(to: Address, invoice: &Invoice, dash_url: &str) -> Self {
+        let (number, due) = (invoice.number, day(invoice.due_at));
+        let (amount, link) = (dollars(invoice.due_cents()), link(dash_url));
+        let text = format!(
+            "Invoice {number} for your organisation at rpcgate is due on {due} and is not paid yet.\n\n\
+             Amount: {amount}\n\n\
+             You find it in the dashboard:\n\n\
+             {link}/\n\n\
+             If you have paid it in the meantime, you need not do anything.\n"
+        );
+        Mail::new(to, format!("Invoice {number} is due soon"), text)
     }
 
     /// The mail about an invoice that is overdue. `suspension` is when the service ends.

@@ -151,7 +151,7 @@ impl Mail {
              You get this mail because mails of this kind are switched on in your preferences for notifications.\n"
         );
         let subject: String = text.chars().filter(|c| !c.is_control()).take(150).collect();
-        Mail::new(to, subject, body).with_preferences(home)
+        Mail::new(to, subject, body)
     }
 }
 

@@ -70,6 +70,8 @@ pub struct SettledInvoice {
     pub invoice: Invoice,
     /// Whether this changed it.
     pub is_new: bool,
+    /// Whether this has ended the suspension of its tenant.
+    pub reactivates: bool,
 }
 
 /// A tenant with the first period that is not closed.
@@ -98,26 +100,28 @@ pub(super) async fn next_number(
     InvoiceNumber::stored(i32::from(year), next)
 }
 
-/// Ends the suspension of a tenant that was suspended because of a debt, once no invoice is left that caused it.
+/// Ends the suspension of a tenant that was suspended because of a debt, once no invoice is left that caused it. Returns
+/// whether it did.
 pub(super) async fn reactivate(
     transaction: &DatabaseTransaction,
     tenant: TenantId,
     now: Time,
-) -> Result<(), StoreError> {
+) -> Result<bool, StoreError> {
     let id = Uuid::from_u128(tenant.0);
     let account = billing_accounts::Entity::find_by_id(id).one(transaction).await?;
     if account.is_none_or(|account| account.suspended_at.is_none()) {
-        return Ok(());
+        return Ok(false);
     }
     let causes = invoices::Entity::find()
         .filter(invoices::Column::TenantId.eq(id))
         .filter(invoices::Column::Status.eq(InvoiceStatus::Open.name()))
         .filter(invoices::Column::SuspendedAt.is_not_null());
     if causes.count(transaction).await? > 0 {
-        return Ok(());
+        return Ok(false);
     }
     forget_suspension(transaction, tenant).await?;
-    set_suspended(transaction, tenant, false, now).await
+    set_suspended(transaction, tenant, false, now).await?;
+    Ok(true)
 }
 
 /// Suspends a tenant or ends its suspension, tells the gateways, and records it.
@@ -341,7 +345,7 @@ impl Store {
         self.transact(async |transaction| {
             let invoice = find(transaction, its).await?.ok_or(StoreError::NotFound("invoice"))?;
             if invoice.status == status {
-                return Ok(SettledInvoice { invoice, is_new: false });
+                return Ok(SettledInvoice { invoice, is_new: false, reactivates: false });
             }
             if invoice.status != InvoiceStatus::Open {
                 return Err(StoreError::Decided("invoice"));
@@ -350,9 +354,9 @@ impl Store {
             if let Some(entry) = &self.entry {
                 append(transaction, entry).await?;
             }
-            reactivate(transaction, invoice.tenant, now).await?;
+            let reactivates = reactivate(transaction, invoice.tenant, now).await?;
             let invoice = find(transaction, its).await?.ok_or_else(|| unreadable("invoice", its))?;
-            Ok(SettledInvoice { invoice, is_new: true })
+            Ok(SettledInvoice { invoice, is_new: true, reactivates })
         })
         .await
     }

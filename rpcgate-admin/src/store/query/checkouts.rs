@@ -1,10 +1,10 @@
 //! Payments that were begun at the payment provider.
 
 use super::audit::append;
-use super::billing::{automatic_entry, reactivate, settle};
+use super::billing::{SettledInvoice, automatic_entry, reactivate, settle};
 use super::changes::{NewChange, record};
 use super::id::{CheckoutId, UserId};
-use super::invoices::{Invoice, InvoiceNumber, InvoiceStatus, find};
+use super::invoices::{InvoiceNumber, InvoiceStatus, find};
 use super::tier_changes::record_tier_change;
 use super::value::{count, insert_error, moment, number, tier, time, unreadable};
 use crate::store::entity::checkouts::{ActiveModel, Column, Entity, Model};
@@ -63,7 +63,7 @@ pub struct Checkout {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CheckoutOutcome {
     /// The invoice is paid now.
-    Paid(Box<Invoice>),
+    Paid(Box<SettledInvoice>),
     /// The tenant has the plan now.
     Moved(TenantId),
     /// It had been reported before. Nothing was changed.
@@ -244,9 +244,10 @@ impl Store {
                     let detail = format!("{cents} cents, checkout {id}");
                     let entry = automatic_entry(tenant, "invoice.paid", its.to_string(), detail, now);
                     append(transaction, &entry).await?;
-                    reactivate(transaction, tenant, now).await?;
+                    let reactivates = reactivate(transaction, tenant, now).await?;
                     let paid = find(transaction, its).await?.ok_or_else(|| unreadable("invoice", its))?;
-                    Ok(CheckoutOutcome::Paid(Box::new(paid)))
+                    let settled = SettledInvoice { invoice: paid, is_new: true, reactivates };
+                    Ok(CheckoutOutcome::Paid(Box::new(settled)))
                 }
             }
         })

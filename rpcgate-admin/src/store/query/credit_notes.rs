@@ -1,8 +1,8 @@
 //! Credit notes. Each reduces what is owed for one invoice.
 
-use super::billing::{next_number, reactivate};
+use super::billing::{SettledInvoice, next_number, reactivate};
 use super::id::UserId;
-use super::invoices::{Invoice, InvoiceNumber, InvoiceStatus, NotInvoiceNumber, find};
+use super::invoices::{InvoiceNumber, InvoiceStatus, NotInvoiceNumber, find};
 use super::value::{count, moment, number, time, unreadable};
 use crate::store::entity::credit_notes::{ActiveModel, Column, Entity, Model};
 use crate::store::entity::invoices;
@@ -125,7 +125,7 @@ impl Store {
         &self,
         new: &NewCreditNote,
         now: Time,
-    ) -> Result<(Invoice, CreditNote), StoreError> {
+    ) -> Result<(SettledInvoice, CreditNote), StoreError> {
         self.write(async |transaction| {
             let invoice = find(transaction, new.invoice).await?.ok_or(StoreError::NotFound("invoice"))?;
             if invoice.status == InvoiceStatus::Void {
@@ -178,11 +178,10 @@ impl Store {
                     .col_expr(invoices::Column::SettledAt, Expr::value(moment(now)));
             }
             update.filter(new.invoice.row()).exec(transaction).await?;
-            if settles {
-                reactivate(transaction, invoice.tenant, now).await?;
-            }
+            let reactivates = settles && reactivate(transaction, invoice.tenant, now).await?;
             let invoice = find(transaction, new.invoice).await?;
-            Ok((invoice.ok_or_else(|| unreadable("invoice", new.invoice))?, note))
+            let invoice = invoice.ok_or_else(|| unreadable("invoice", new.invoice))?;
+            Ok((SettledInvoice { invoice, is_new: settles, reactivates }, note))
         })
         .await
     }

@@ -39,9 +39,12 @@ pub enum NotificationKind {
     /// Many calls were refused with 429 within a minute.
     #[serde(rename = "usage.rate_limited_spike")]
     RateLimitedSpike,
-    /// An invoice was issued, is overdue or was paid.
+    /// An invoice was issued, is due soon, is overdue or was paid.
     #[serde(rename = "billing.invoice")]
     Invoice,
+    /// The tenant was suspended, or is active again.
+    #[serde(rename = "account.suspension")]
+    Suspension,
     /// Something happened that concerns the safety of the user's account.
     #[serde(rename = "account.security")]
     Security,
@@ -52,12 +55,13 @@ pub enum NotificationKind {
 
 impl NotificationKind {
     /// All of them.
-    pub const ALL: [NotificationKind; 7] = [
+    pub const ALL: [NotificationKind; 8] = [
         NotificationKind::DailyRequests80,
         NotificationKind::DailyRequests95,
         NotificationKind::DailyRequests100,
         NotificationKind::RateLimitedSpike,
         NotificationKind::Invoice,
+        NotificationKind::Suspension,
         NotificationKind::Security,
         NotificationKind::WebhookHealth,
     ];
@@ -70,6 +74,7 @@ impl NotificationKind {
             NotificationKind::DailyRequests100 => Notice::DailyRequests100.name(),
             NotificationKind::RateLimitedSpike => Notice::RateLimitedSpike.name(),
             NotificationKind::Invoice => "billing.invoice",
+            NotificationKind::Suspension => "account.suspension",
             NotificationKind::Security => "account.security",
             NotificationKind::WebhookHealth => "webhook.health",
         }

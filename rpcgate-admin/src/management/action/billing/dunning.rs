@@ -1,14 +1,16 @@
-//! Mails about invoices, and the suspension of tenants that do not pay.
+//! What members are told of invoices, and the suspension of tenants that do not pay.
 //!
-//! Each mail is claimed in the database before it is handed over, so that of several janitors one sends it. A program that
-//! is killed in between loses that mail; the next reminder, and the list of invoices, still show the debt.
+//! Each notification is claimed in the database before it is raised, so that of several janitors one raises it. A program
+//! that is killed in between loses it; the next reminder, and the list of invoices, still show the debt.
 
-use crate::management::action::billing::recipients;
+use crate::management::action::notifications::raise_with;
+use crate::management::action::suspensions;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::management::mail::{Address, Mail};
-use crate::store::{Invoice, InvoiceFilter, InvoiceStatus};
+use crate::management::mail::{Address, Mail, day, dollars};
+use crate::store::{Invoice, InvoiceFilter, InvoiceStatus, NotificationKind, User};
 use rpcgate_core::clock::Time;
+use rpcgate_core::config::BillingSettings;
 use std::time::Duration;
 
 /// Invoices that are read at once.
@@ -17,7 +19,7 @@ const INVOICES: u64 = 100;
 /// What one pass has done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DunningPass {
-    /// New invoices about which mails were sent.
+    /// New invoices of which members were told.
     pub announced: u64,
     /// Invoices of which tenants were reminded.
     pub reminded: u64,
@@ -25,19 +27,17 @@ pub struct DunningPass {
     pub suspended: u64,
 }
 
-/// Sends the mails about new and overdue invoices that are due now, and suspends the tenants that have not paid for too
-/// long, if `billing.suspend_after` says so.
+/// Raises the notifications about new invoices, and about those that are due soon or overdue, and suspends the tenants that
+/// have not paid for too long, if `billing.suspend_after` says so.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`]; what is done until then stays done.
 pub async fn remind(app: &AppState) -> Result<DunningPass, ActionError> {
     let mut pass = DunningPass::default();
     announce(app, &mut pass).await?;
-    let filter = InvoiceFilter {
-        status: Some(InvoiceStatus::Open),
-        due_by: Some(app.now()),
-        ..InvoiceFilter::default()
-    };
+    let until = app.now().plus(app.settings.config.billing.remind_before);
+    let filter =
+        InvoiceFilter { status: Some(InvoiceStatus::Open), due_by: Some(until), ..InvoiceFilter::default() };
     let mut before = None;
     loop {
         let invoices = app.store.invoices(filter, before, INVOICES).await?;
@@ -59,8 +59,9 @@ async fn announce(app: &AppState, pass: &mut DunningPass) -> Result<(), ActionEr
             let is_ours = app.store.claim_announcement(invoice.number).await?;
             if is_ours && invoice.status == InvoiceStatus::Open {
                 pass.announced += 1;
-                let dash_url = &app.settings.dash_url;
-                send(app, invoice, |to| Mail::invoice_issued(to, invoice, dash_url)).await?;
+                let (amount, due) = (dollars(invoice.due_cents()), day(invoice.due_at));
+                let text = format!("Invoice {} of {amount} is ready, and due on {due}", invoice.number);
+                tell(app, invoice, &text, Mail::invoice_issued).await;
             }
         }
     }
@@ -74,18 +75,40 @@ async fn remind_of(app: &AppState, invoice: &Invoice, pass: &mut DunningPass) ->
         if app.store.suspend_debtor(invoice.number, now).await? {
             pass.suspended += 1;
             tracing::warn!(number = %invoice.number, tenant = %invoice.tenant, "a tenant that does not pay is suspended");
-            send(app, invoice, |to| Mail::suspended(to, invoice, &app.settings.dash_url)).await?;
+            suspensions::tell(app, invoice.tenant, true, Some(invoice)).await;
         }
         return Ok(());
     }
-    let due = settings.reminders.iter().filter(|after| late >= **after).count();
-    let due = u32::try_from(due).unwrap_or(u32::MAX);
-    if invoice.reminders < due && app.store.claim_reminders(invoice.number, invoice.reminders, due).await? {
+    let (early, overdue) = reminders_until(invoice, settings, now);
+    let due = early + overdue;
+    if invoice.reminders >= due || !app.store.claim_reminders(invoice.number, invoice.reminders, due).await? {
+        return Ok(());
+    }
+    let (number, amount, day) = (invoice.number, dollars(invoice.due_cents()), day(invoice.due_at));
+    if overdue > 0 {
         pass.reminded += 1;
         let ends = suspends.then(|| suspension(invoice, settings.suspend_after));
-        send(app, invoice, |to| Mail::payment_reminder(to, invoice, ends, &app.settings.dash_url)).await?;
+        let text = format!("Invoice {number} of {amount} was due on {day} and is not paid");
+        let mail = |to: Address, invoice: &Invoice, dash_url: &str| {
+            Mail::payment_reminder(to, invoice, ends, dash_url)
+        };
+        tell(app, invoice, &text, mail).await;
+    } else if now < invoice.due_at {
+        pass.reminded += 1;
+        let text = format!("Invoice {number} of {amount} is due on {day}");
+        tell(app, invoice, &text, Mail::payment_due_soon).await;
     }
     Ok(())
+}
+
+/// The number of reminders that are due until `now`: those before the due date of an invoice, 0 or 1, and those after it.
+fn reminders_until(invoice: &Invoice, settings: &BillingSettings, now: Time) -> (u32, u32) {
+    let before = settings.remind_before;
+    // An invoice that is due within that time from its date on needs no reminder beside the mail about it.
+    let is_apart = before > Duration::ZERO && invoice.due_at.since(invoice.issued_at) > before;
+    let early = is_apart && now.plus(before) >= invoice.due_at;
+    let overdue = settings.reminders.iter().filter(|after| now >= invoice.due_at.plus(**after)).count();
+    (u32::from(early), u32::try_from(overdue).unwrap_or(u32::MAX - 1))
 }
 
 /// When a tenant that does not pay is suspended.
@@ -93,23 +116,18 @@ fn suspension(invoice: &Invoice, after: Duration) -> Time {
     invoice.due_at.plus(after)
 }
 
-/// Sends a mail about an invoice to those who pay for its tenant. A mail that cannot be handed over is logged: the
-/// invoice stands without it.
-async fn send(app: &AppState, invoice: &Invoice, mail: impl Fn(Address) -> Mail) -> Result<(), ActionError> {
-    for to in recipients(app, invoice.tenant).await? {
-        if let Err(error) = app.mails.send(&mail(to), app.now()).await {
-            tracing::warn!(%error, number = %invoice.number, "a mail about an invoice could not be handed over");
-        }
+/// Tells the members who may read bills of an invoice. The invoice stands without it, so an error is only logged.
+async fn tell(app: &AppState, invoice: &Invoice, text: &str, mail: impl Fn(Address, &Invoice, &str) -> Mail) {
+    let dash_url = &app.settings.dash_url;
+    let mail = |_: &User, to: Address| mail(to, invoice, dash_url);
+    if let Err(error) = raise_with(app, invoice.tenant, NotificationKind::Invoice, text, mail).await {
+        tracing::warn!(%error, number = %invoice.number, "members could not be told of an invoice");
     }
-    Ok(())
 }
 
-/// Confirms a payment by mail, as far as mails can be handed over.
+/// Tells of a payment that has arrived.
 pub(in crate::management::action) async fn confirm_payment(app: &AppState, invoice: &Invoice) {
-    let sent = send(app, invoice, |to| Mail::payment_received(to, invoice, &app.settings.dash_url)).await;
-    if let Err(error) = sent {
-        tracing::warn!(%error, number = %invoice.number, "a payment could not be confirmed by mail");
-    }
+    tell(app, invoice, &format!("Invoice {} is paid", invoice.number), Mail::payment_received).await;
 }
 
 #[cfg(test)]

@@ -13,8 +13,7 @@ use super::actor::Actor;
 use super::tenants::own_tenant;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::management::mail::{self, Address};
-use crate::store::{Invoice, InvoiceAmounts, InvoiceFilter, InvoiceLine, Role, Tenant};
+use crate::store::{Invoice, InvoiceAmounts, InvoiceFilter, InvoiceLine, Tenant};
 use lines::{amounts, plan_lines, plan_spans, usage_lines};
 use month::BillingMonth;
 use rpcgate_core::caller::TenantId;
@@ -24,9 +23,6 @@ use std::ops::Range;
 
 /// Invoices that the overview shows.
 const RECENT: u64 = 12;
-
-/// Members who get a mail about an invoice, at most.
-const MAX_RECIPIENTS: usize = 20;
 
 /// What a tenant owes for the current month so far, and its last invoices.
 #[derive(Clone, PartialEq, Debug)]
@@ -87,12 +83,4 @@ pub async fn overview(
         lines,
         invoices: app.store.invoices(filter, None, RECENT).await?,
     })
-}
-
-/// The confirmed addresses of the owners of a tenant and of those who pay for it.
-async fn recipients(app: &AppState, tenant: TenantId) -> Result<Vec<Address>, ActionError> {
-    let members = app.store.members(tenant).await?.into_iter();
-    let payers = members
-        .filter(|member| member.confirmed_at.is_some() && matches!(member.role, Role::Owner | Role::Billing));
-    Ok(payers.filter_map(|member| mail::address(&member.email).ok()).take(MAX_RECIPIENTS).collect())
 }

@@ -3,7 +3,7 @@
 use crate::management::action::actor::Actor;
 use crate::management::action::billing::dunning::confirm_payment;
 use crate::management::action::billing::month::BillingMonth;
-use crate::management::action::text;
+use crate::management::action::{suspensions, text};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{
@@ -59,6 +59,9 @@ pub async fn settle(
     if settled.is_new && status == InvoiceStatus::Paid {
         confirm_payment(app, &settled.invoice).await;
     }
+    if settled.reactivates {
+        suspensions::tell(app, tenant, false, None).await;
+    }
     get(app, number).await
 }
 
@@ -83,5 +86,9 @@ pub async fn credit(
     let store = actor.audited_store(&app.store, Some(tenant), ("invoice.credited", number, detail), now);
     let year = BillingMonth::of(now).year();
     let new = NewCreditNote { invoice: number, year, cents, reason, user: actor.user.id };
-    Ok(store.issue_credit_note(&new, now).await?)
+    let (settled, note) = store.issue_credit_note(&new, now).await?;
+    if settled.reactivates {
+        suspensions::tell(app, tenant, false, None).await;
+    }
+    Ok((settled.invoice, note))
 }

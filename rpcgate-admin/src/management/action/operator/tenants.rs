@@ -1,6 +1,7 @@
 //! All tenants.
 
 use crate::management::action::actor::Actor;
+use crate::management::action::suspensions;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{Tenant, TenantChange, Versioned};
@@ -24,7 +25,7 @@ pub async fn get(app: &AppState, id: TenantId) -> Result<Tenant, ActionError> {
 }
 
 /// Moves a tenant to another plan, suspends it or ends its suspension, and returns the changed tenant. Gateways
-/// are notified.
+/// are notified, and members are told of a suspension and of its end.
 ///
 /// # Errors
 /// [`ActionError::NotFound`].
@@ -40,9 +41,13 @@ pub async fn update(
         actor.check_version(&app.store, &Versioned::Tenant(id)).await?;
         return get(app, id).await;
     }
-    let now = app.now();
+    let (before, now) = (get(app, id).await?, app.now());
     let status = suspended.map(|suspended| if suspended { "suspended" } else { "active" });
     let details: Vec<_> = status.into_iter().chain(tier.map(Tier::name)).collect();
     let store = actor.audited_store(&app.store, Some(id), ("tenant.changed", id, details.join(", ")), now);
-    Ok(actor.expecting(&store, Versioned::Tenant(id)).update_tenant(id, &change, now).await?)
+    let tenant = actor.expecting(&store, Versioned::Tenant(id)).update_tenant(id, &change, now).await?;
+    if tenant.suspended != before.suspended {
+        suspensions::tell(app, id, tenant.suspended, None).await;
+    }
+    Ok(tenant)
 }

@@ -50,6 +50,7 @@ async fn each_user_has_preferences_for_the_kinds_of_its_role() {
         one("usage.daily_requests_100", false),
         one("usage.rate_limited_spike", false),
         one("billing.invoice", true),
+        one("account.suspension", true),
         one("account.security", true),
         one("webhook.health", false),
     ];
@@ -63,15 +64,36 @@ async fn each_user_has_preferences_for_the_kinds_of_its_role() {
         (200, changed.clone()),
         "what is left out stays"
     );
-    expected[6] = changed;
+    expected[7] = changed;
     assert_eq!(get(&site, &owner, "/notifications/preferences").await, (200, json!(expected)));
     let (_, of_viewer) = get(&site, &viewer, "/notifications/preferences").await;
     let of_viewer = of_viewer.as_array().unwrap();
-    assert!(of_viewer.len() == 6 && of_viewer.iter().all(|one| one["kind"] != "billing.invoice"));
-    assert_eq!(of_viewer[5], one(kind, false), "another user's");
+    assert!(of_viewer.len() == 7 && of_viewer.iter().all(|one| one["kind"] != "billing.invoice"));
+    assert_eq!(of_viewer[4], one("account.suspension", false), "a viewer can do nothing about it");
+    assert_eq!(of_viewer[6], one(kind, false), "another user's");
     let entries = site.app.store.audit(AuditSubject::Tenant(owner.user.tenant.unwrap()), 99).await.unwrap();
     let noted = entries.iter().filter(|entry| entry.action == "notification.preference_changed");
     assert_eq!(noted.count(), 2, "what changes nothing is not noted");
+}
+
+#[tokio::test]
+async fn every_kind_is_switched_for_the_list_and_for_mails_by_each_user() {
+    let site = Site::new().await;
+    let owner = site.member(Role::Owner).await;
+    let tenant = owner.user.tenant.unwrap();
+    let other = site.visitor(Some(tenant), Role::Owner).await;
+    for kind in NotificationKind::ALL.into_iter().filter(|kind| *kind != NotificationKind::Security) {
+        let text = format!("Of the kind {}", kind.name());
+        let list = async |visitor: &Visitor| kinds(&site, visitor).await.contains(&kind.name().to_owned());
+        assert_eq!(put(&site, &owner, json!({"kind": kind, "shown": false, "mail": false})).await.0, 200);
+        assert_eq!(put(&site, &other, json!({"kind": kind, "shown": true, "mail": true})).await.0, 200);
+        raise(&site.app, tenant, kind, text.as_str()).await.unwrap();
+        site.send_mails().await;
+        assert_eq!(mailed(&site, &format!("\r\nSubject: {text}\r\n")), [other.user.email.as_str()]);
+        assert!(!list(&owner).await && list(&other).await, "{kind:?}");
+        assert_eq!(put(&site, &owner, json!({"kind": kind, "shown": true})).await.0, 200);
+        assert!(list(&owner).await, "what was raised before is listed again");
+    }
 }
 
 #[tokio::test]

@@ -1,12 +1,27 @@
 //! Tests of mails about invoices and of suspensions.
 
 use super::*;
+use crate::management::action::actor::Actor;
+use crate::management::action::{notification_preferences, notifications, operator};
 use crate::management::api::invoices::tests::issue;
-use crate::management::app_state::tests::{NOON, Site};
+use crate::management::app_state::tests::{NOON, Site, Visitor};
+use crate::management::extract::Client;
 use crate::store::{AuditSubject, InvoiceNumber, NewCreditNote, Role, TenantChange, UserId};
 use rpcgate_core::caller::TenantId;
+use std::sync::Arc;
 
 const DAY: Duration = Duration::from_secs(86_400);
+
+/// The texts of the notifications that a user sees, the oldest first.
+async fn notified(site: &Site, visitor: &Visitor) -> Vec<String> {
+    let actor = Actor::of_page(Arc::new(visitor.user.clone()), &client());
+    let all = notifications::list(&site.app, &actor).await.unwrap();
+    all.into_iter().rev().map(|one| one.text).collect()
+}
+
+fn client() -> Client {
+    Client { address: "192.0.2.1".parse().unwrap(), agent: String::new() }
+}
 
 /// The subjects of the mails that were handed over, the oldest first.
 async fn subjects(site: &Site) -> Vec<String> {
@@ -49,11 +64,90 @@ async fn owners_and_those_who_pay_are_told_and_reminded_once_each_time() {
     let mut expected = [owner.user.email, payer.user.email].map(|to| (to, "Invoice 2026-000001".to_owned()));
     expected.sort_unstable();
     assert_eq!(told, expected);
-    for (days, reminded) in [(14, 0), (15, 1), (16, 0), (21, 1), (22, 0), (400, 0)] {
+    for (days, reminded) in [(10, 0), (11, 1), (14, 0), (15, 1), (16, 0), (21, 1), (22, 0), (400, 0)] {
         site.clock.set(NOON.plus(days * DAY));
         assert_eq!(pass().await, (0, reminded, 0), "after {days} days");
     }
     assert!(!is_suspended(&site, tenant).await, "that is off by default");
+}
+
+#[tokio::test]
+async fn members_who_read_bills_are_notified_of_each_step_and_mailed_as_they_want() {
+    let site = Site::of("[billing]\nsuspend_after = \"10d\"\nreminders = [\"1d\"]\n").await;
+    let owner = site.member(Role::Owner).await;
+    let tenant = owner.user.tenant.unwrap();
+    let admin = site.visitor(Some(tenant), Role::Admin).await;
+    let developer = site.visitor(Some(tenant), Role::Developer).await;
+    let as_admin = Actor::of_page(Arc::new(admin.user.clone()), &client());
+    for kind in [NotificationKind::Invoice, NotificationKind::Suspension] {
+        notification_preferences::update(&site.app, &as_admin, kind, None, Some(false)).await.unwrap();
+    }
+    let number = issue(&site, tenant).await;
+    for days in [0, 11, 15, 24] {
+        site.clock.set(NOON.plus(days * DAY));
+        remind(&site.app).await.unwrap();
+    }
+    let as_operator = Actor::of_page(Arc::new(site.operator().await.user), &client());
+    site.clock.advance(DAY);
+    operator::invoices::settle(&site.app, &as_operator, number, InvoiceStatus::Paid, None).await.unwrap();
+    let (suspended, active) = (
+        "Your organisation is suspended: calls with its keys are refused",
+        "Your organisation is active again: calls with its keys are served",
+    );
+    let mut seen = notified(&site, &owner).await;
+    // Those of one moment have no order.
+    seen[4..].sort_unstable();
+    assert_eq!(
+        seen,
+        [
+            "Invoice 2026-000001 of 11.90 USD is ready, and due on 2027-01-14",
+            "Invoice 2026-000001 of 11.90 USD is due on 2027-01-14",
+            "Invoice 2026-000001 of 11.90 USD was due on 2027-01-14 and is not paid",
+            suspended,
+            "Invoice 2026-000001 is paid",
+            active,
+        ]
+    );
+    assert_eq!(notified(&site, &admin).await.len(), 6);
+    assert_eq!(notified(&site, &developer).await, [suspended, active], "bills are not for the role");
+    let mails = site.handed_over_mails().await;
+    assert!(mails.iter().all(|(to, _)| *to == owner.user.email), "{mails:?}");
+    assert_eq!(mails.len(), 6);
+    for (_, subject) in mails {
+        let known = ["Invoice 2026-000001", "Your organisation is suspended", active];
+        assert!(known.iter().any(|known| subject.starts_with(known)), "{subject}");
+    }
+}
+
+#[tokio::test]
+async fn members_are_told_what_an_operator_decides_about_their_tenant_once() {
+    let site = Site::new().await;
+    let owner = site.member(Role::Owner).await;
+    let tenant = owner.user.tenant.unwrap();
+    let as_operator = Actor::of_page(Arc::new(site.operator().await.user), &client());
+    for suspended in [true, true, false, false] {
+        let done = operator::tenants::update(&site.app, &as_operator, tenant, Some(suspended), None).await;
+        assert_eq!(done.unwrap().suspended, suspended);
+        site.clock.advance(Duration::from_secs(1));
+    }
+    let told = notified(&site, &owner).await;
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains("is suspended") && told[1].contains("is active again"), "{told:?}");
+    assert_eq!(subjects(&site).await, told);
+}
+
+#[tokio::test]
+async fn an_invoice_that_is_due_at_once_has_no_early_reminder_and_a_missed_one_is_not_made_up_for() {
+    let site = Site::of("[billing]\nremind_before = \"14d\"\nreminders = []\n").await;
+    let tenant = site.member(Role::Owner).await.user.tenant.unwrap();
+    issue(&site, tenant).await;
+    assert_eq!(remind(&site.app).await.unwrap(), DunningPass { announced: 1, reminded: 0, suspended: 0 });
+    let site = Site::of("[billing]\nreminders = []\n").await;
+    let tenant = site.member(Role::Owner).await.user.tenant.unwrap();
+    issue(&site, tenant).await;
+    site.clock.set(NOON.plus(14 * DAY));
+    assert_eq!(remind(&site.app).await.unwrap(), DunningPass { announced: 1, reminded: 0, suspended: 0 });
+    assert_eq!(remind(&site.app).await.unwrap(), DunningPass::default());
 }
 
 #[tokio::test]

@@ -1,0 +1,26 @@
+//! What the members of a tenant are told of its suspension, and of the end of it.
+
+use super::notifications::raise_with;
+use crate::management::app_state::AppState;
+use crate::management::identity::role::Permission;
+use crate::management::mail::Mail;
+use crate::store::{Invoice, NotificationKind};
+use rpcgate_core::caller::TenantId;
+
+const SUSPENDED: &str = "Your organisation is suspended: calls with its keys are refused";
+const ACTIVE: &str = "Your organisation is active again: calls with its keys are served";
+
+/// Tells the members of a tenant that it is suspended, or that it is active again. If it is suspended because of an
+/// `unpaid` invoice, the mails to those who may read bills say so. The tenant has that state whether they can be told or
+/// not, so an error is only logged.
+pub(super) async fn tell(app: &AppState, tenant: TenantId, is_suspended: bool, unpaid: Option<&Invoice>) {
+    let dash_url = &app.settings.dash_url;
+    let text = if is_suspended { SUSPENDED } else { ACTIVE };
+    let told = raise_with(app, tenant, NotificationKind::Suspension, text, |user, to| match unpaid {
+        Some(invoice) if user.role.allows(Permission::ReadBilling) => Mail::suspended(to, invoice, dash_url),
+        _ => Mail::notification(to, text, dash_url),
+    });
+    if let Err(error) = told.await {
+        tracing::warn!(%error, %tenant, is_suspended, "the members of a tenant could not be told of its state");
+    }
+}
