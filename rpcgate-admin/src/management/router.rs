@@ -112,6 +112,7 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
         .routes(guard.operator(routes!(operator::users::list)))
         .routes(guard.operator(routes!(operator::users::unlock)))
         .routes(guard.operator(routes!(operator::users::reset)))
+        .routes(guard.operator(routes!(operator::users::remove_factors)))
         .routes(guard.operator(routes!(operator::users::disable)))
         .routes(guard.operator(routes!(operator::users::enable)))
         .routes(guard.operator(routes!(

@@ -6,7 +6,7 @@ use super::id::UserId;
 use super::mail_tokens::{self, Purpose};
 use super::users::{User, stored_email};
 use super::value::{moment, time};
-use super::{access_tokens, attempts, session_rows};
+use super::{access_tokens, attempts, factors, session_rows};
 use crate::store::entity::users::{Column, Entity, Model};
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
@@ -26,6 +26,8 @@ pub struct Account {
     pub disabled_at: Option<Time>,
     /// When the lock that wrong passwords caused ends.
     pub locked_until: Option<Time>,
+    /// Whether log-ins ask for a second factor.
+    pub has_factor: bool,
 }
 
 /// Which accounts to list: those that match all given fields.
@@ -44,9 +46,11 @@ async fn accounts(
 ) -> Result<Vec<Account>, StoreError> {
     let emails: Vec<&str> = rows.iter().map(|row| row.email.as_str()).collect();
     let locks = attempts::locks(database, &emails, now).await?;
+    let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
+    let having = factors::having_any(database, &ids).await?;
     let accounts = rows.into_iter().zip(locks).map(|(row, locked_until)| {
-        let disabled_at = row.disabled_at.map(time);
-        Ok(Account { user: row.try_into()?, disabled_at, locked_until })
+        let (disabled_at, has_factor) = (row.disabled_at.map(time), having.contains(&row.id));
+        Ok(Account { user: row.try_into()?, disabled_at, locked_until, has_factor })
     });
     accounts.collect()
 }
@@ -146,6 +150,26 @@ impl Store {
             note(transaction, &account, entry).await?;
             (account.user.password, account.locked_until) = (None, None);
             Ok(Some(account))
+        })
+        .await
+    }
+
+    /// Removes all second factors of an account with their recovery codes and the lock that wrong ones caused, and ends
+    /// its sessions and the log-ins that wait for a factor. Returns the changed account, or `None` if it has no factor,
+    /// in which case nothing changes.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
+    pub async fn remove_factors(&self, id: UserId, entry: &Audit) -> Result<Option<Account>, StoreError> {
+        self.transact(async |transaction| {
+            let account = one(transaction, id, entry.at).await?;
+            if !factors::remove_all(transaction, Uuid::from_u128(id.0)).await? {
+                return Ok(None);
+            }
+            session_rows::end_all(transaction, id, None).await?;
+            attempts::unlock_factors(transaction, &account.user.email).await?;
+            note(transaction, &account, entry).await?;
+            Ok(Some(Account { has_factor: false, ..account }))
         })
         .await
     }

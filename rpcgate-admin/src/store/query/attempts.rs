@@ -182,6 +182,13 @@ pub(super) async fn unlock(transaction: &DatabaseTransaction, email: &str) -> Re
     Ok(())
 }
 
+/// Removes the wrong second factors of the user with this address, whose factors were removed.
+pub(super) async fn unlock_factors(transaction: &DatabaseTransaction, email: &str) -> Result<(), StoreError> {
+    let subject = AttemptKind::Factors(email).digest().bytes();
+    Entity::delete_many().filter(Column::Subject.eq(subject)).exec(transaction).await?;
+    Ok(())
+}
+
 impl Store {
     /// Counts an attempt unless it is locked out. Works alike for an address that has no account.
     ///

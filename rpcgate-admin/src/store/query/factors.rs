@@ -5,11 +5,14 @@ use super::id::{PasskeyId, SessionId, UserId};
 use super::session_rows::end_all;
 use super::users::UnknownName;
 use super::value::{moment, number};
-use crate::store::entity::{passkeys, recovery_codes, sessions, totp};
+use crate::store::entity::{passkeys, pending_log_ins, recovery_codes, sessions, totp};
 use crate::store::{Store, StoreError};
 use rpcgate_core::clock::Time;
 use sea_orm::sea_query::Expr;
-use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect,
+};
+use std::collections::BTreeSet;
 use std::str::FromStr;
 use uuid::Uuid;
 
@@ -128,6 +131,41 @@ pub(super) async fn of_user(database: &impl ConnectionTrait, user: Uuid) -> Resu
         passkeys: passkeys.count(database).await?,
         recovery_codes: codes.count(database).await?,
     })
+}
+
+/// Those of these users who have a second factor.
+pub(super) async fn having_any(
+    database: &impl ConnectionTrait,
+    users: &[Uuid],
+) -> Result<BTreeSet<Uuid>, StoreError> {
+    let with_app = totp::Entity::find()
+        .select_only()
+        .column(totp::Column::UserId)
+        .filter(totp::Column::ActivatedAt.is_not_null())
+        .filter(totp::Column::UserId.is_in(users.iter().copied()));
+    let with_passkey = passkeys::Entity::find()
+        .select_only()
+        .column(passkeys::Column::UserId)
+        .filter(passkeys::Column::UserId.is_in(users.iter().copied()));
+    let mut having: BTreeSet<Uuid> = with_app.into_tuple::<Uuid>().all(database).await?.into_iter().collect();
+    having.extend(with_passkey.into_tuple::<Uuid>().all(database).await?);
+    Ok(having)
+}
+
+/// Removes all second factors of a user with everything that belongs to them: the recovery codes, and the log-ins that
+/// wait for a factor. Returns false, and removes nothing, if the user has none.
+pub(super) async fn remove_all(transaction: &DatabaseTransaction, user: Uuid) -> Result<bool, StoreError> {
+    if !of_user(transaction, user).await?.any() {
+        return Ok(false);
+    }
+    totp::Entity::delete_by_id(user).exec(transaction).await?;
+    let its = passkeys::Entity::delete_many().filter(passkeys::Column::UserId.eq(user));
+    its.exec(transaction).await?;
+    let its = recovery_codes::Entity::delete_many().filter(recovery_codes::Column::UserId.eq(user));
+    its.exec(transaction).await?;
+    let its = pending_log_ins::Entity::delete_many().filter(pending_log_ins::Column::UserId.eq(user));
+    its.exec(transaction).await?;
+    Ok(true)
 }
 
 /// Uses up a factor, and returns whether it was still usable. Of parallel transactions with the same factor one

@@ -2,7 +2,7 @@
 
 use crate::management::action::actor::Actor;
 use crate::management::action::resets::{RESET_LIFE, reset_mail};
-use crate::management::action::security;
+use crate::management::action::{security, text};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::identity::refresh::{Opaque, OpaqueKind};
@@ -45,6 +45,31 @@ pub async fn reset(app: &Arc<AppState>, actor: &Actor, id: UserId) -> Result<Acc
     let account = account.ok_or(ActionError::Conflict("the user is disabled"))?;
     let email = mail::address(&account.user.email).map_err(|error| ActionError::Broken(error.to_string()))?;
     app.mails.send(&reset_mail(app, email, &token), now).await?;
+    Ok(account)
+}
+
+/// Removes all second factors of a user who has lost them, and ends the user's sessions. The user is told by mail and by a
+/// notification, with the `reason`.
+///
+/// # Errors
+/// [`ActionError::Invalid`] for an invalid reason; [`ActionError::NotFound`]; [`ActionError::Conflict`] for the operator's
+/// own account, so that a stolen session of an operator does not suffice, and for a user without a second factor;
+/// [`ActionError::Unavailable`].
+pub async fn remove_factors(
+    app: &AppState,
+    actor: &Actor,
+    id: UserId,
+    reason: &str,
+) -> Result<Account, ActionError> {
+    let reason = text::prose("reason", reason)?;
+    if actor.user.id == id {
+        return Err(ActionError::Conflict("another operator has to remove your own second factors"));
+    }
+    let entry = actor.entry(None, ("user.factors_removed", id, &reason), app.now());
+    let account = app.store.remove_factors(id, &entry).await?;
+    let account = account.ok_or(ActionError::Conflict("the user has no second factor"))?;
+    let event = SecurityEvent::FactorsReset { reason: &reason };
+    security::tell(app, &account.user, event, actor.address).await;
     Ok(account)
 }
 

@@ -6,7 +6,7 @@ use crate::management::api::list::{ListPage, Page, PageRequest};
 use crate::management::api::moment::Moment;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::management::extract::{Id, Query};
+use crate::management::extract::{Body, Id, Query};
 use crate::store::{self, AccountFilter, UserId};
 use axum::Json;
 use axum::extract::State;
@@ -49,6 +49,8 @@ pub struct AccountJson {
     /// When operators disabled the account, if they have.
     #[schema(value_type = Option<String>, format = "date-time")]
     pub disabled_at: Option<Moment>,
+    /// Whether the user has a second factor.
+    pub mfa: bool,
     /// When the account was created.
     #[schema(value_type = String, format = "date-time")]
     pub created_at: Moment,
@@ -56,7 +58,7 @@ pub struct AccountJson {
 
 impl From<store::Account> for AccountJson {
     fn from(account: store::Account) -> Self {
-        let store::Account { user, disabled_at, locked_until } = account;
+        let store::Account { user, disabled_at, locked_until, has_factor } = account;
         AccountJson {
             id: user.id.to_string(),
             tenant_id: user.tenant.map(|id| id.to_string()),
@@ -66,9 +68,19 @@ impl From<store::Account> for AccountJson {
             confirmed: user.confirmed_at.is_some(),
             locked_until: locked_until.map(Moment),
             disabled_at: disabled_at.map(Moment),
+            mfa: has_factor,
             created_at: user.created_at.into(),
         }
     }
+}
+
+/// Why the second factors of a user are removed.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RemoveFactors {
+    /// The reason, for the audit and for the user: at most 2,000 characters.
+    #[schema(min_length = 1, max_length = 2000, example = "Lost telephone; identity checked by a call.")]
+    pub reason: String,
 }
 
 /// List the users of all tenants, and operators
@@ -122,6 +134,24 @@ pub async fn reset(
     Id(id): Id<UserId>,
 ) -> Result<Json<AccountJson>, ActionError> {
     Ok(Json(action::operator::users::reset(&app, &actor, id).await?.into()))
+}
+
+/// Remove the second factors of a user
+///
+/// For a user who has lost them. The authenticator app, all passkeys and the recovery codes are removed and all sessions
+/// end; the user logs in with the password alone, and is told by mail and by a notification, with the reason.
+#[utoipa::path(post, path = "/operator/users/{id}/remove-factors", operation_id = "operator_remove_factors",
+    tag = "operator", request_body = RemoveFactors,
+    params(("id" = String, Path, format = "uuid", description = "The user.")),
+    responses((status = 200, description = "The user as it is now.", body = AccountJson),
+        (status = 409, description = "The user has no second factor, or it is the operator's own account.")))]
+pub async fn remove_factors(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<UserId>,
+    Body(RemoveFactors { reason }): Body<RemoveFactors>,
+) -> Result<Json<AccountJson>, ActionError> {
+    Ok(Json(action::operator::users::remove_factors(&app, &actor, id, &reason).await?.into()))
 }
 
 /// Disable a user

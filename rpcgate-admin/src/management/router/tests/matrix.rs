@@ -255,6 +255,7 @@ fn rows() -> Vec<Row> {
         reads("operator_list_users", OPERATORS, &[]),
         writes("operator_unlock_user", OPERATORS, &[Colleague]),
         writes("operator_reset_user", OPERATORS, &[Colleague]),
+        writes("operator_remove_factors", OPERATORS, &[Colleague]).with(|_| json!({"reason": "Lost."})),
         writes("operator_disable_user", OPERATORS, &[Colleague]),
         writes("operator_enable_user", OPERATORS, &[Colleague]),
         reads("operator_get_quota", OPERATORS, &[Project]),

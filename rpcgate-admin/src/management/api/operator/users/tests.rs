@@ -1,6 +1,7 @@
 use crate::management::api::accounts::tests::{
     EMAIL, PASSWORD, ask, login, mailed, mails, pair, post, register_confirmed, site,
 };
+use crate::management::api::factors::tests::{account_with_app, begun, verify};
 use crate::management::app_state::tests::{Answer, Site, Visitor};
 use crate::store::{AuditSubject, Role};
 use http::{Method, StatusCode};
@@ -92,6 +93,73 @@ async fn a_password_that_is_reset_is_worthless_at_once_and_another_one_is_set_by
     let form = json!({"token": token, "password": "another horse, another staple"});
     assert_eq!(post(&site, "/auth/password/reset", form).await.status, StatusCode::NO_CONTENT);
     assert_eq!(login(&site, EMAIL, "another horse, another staple").await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn an_operator_removes_the_second_factors_of_a_user_who_has_lost_them() {
+    let site = site().await;
+    let operator = site.operator().await;
+    let (access, app, recovery) = account_with_app(&site).await;
+    let account = reported(&site, &operator).await;
+    assert_eq!(account["mfa"], true);
+    let pending = begun(&site).await;
+    for _ in 0..5 {
+        verify(&site, &begun(&site).await, ("code", &app.wrong(&site))).await;
+    }
+    let remove = async |user: &str, form: Value| {
+        let path = format!("/operator/users/{user}/remove-factors");
+        let answer = ask(&site, Some(&operator.token), Method::POST, &path, Some(form)).await;
+        site.clock.advance(Duration::from_secs(1));
+        answer
+    };
+    for wrong in [json!({}), json!({"reason": " "}), json!({"reason": 7})] {
+        assert_eq!(remove(id(&account), wrong).await.status, StatusCode::BAD_REQUEST);
+    }
+    let form = json!({"reason": "Lost telephone,\nidentity checked"});
+    let removed = remove(id(&account), form.clone()).await;
+    assert_eq!((removed.status, &removed.body["mfa"]), (StatusCode::OK, &json!(false)), "{removed:?}");
+    assert_eq!(reported(&site, &operator).await, removed.body);
+    let me = ask(&site, Some(&access), Method::GET, "/auth/me", None).await;
+    assert_eq!(me.status, StatusCode::UNAUTHORIZED, "its sessions have ended");
+    for factor in [("code", app.shows(&site)), ("recovery_code", recovery[0].clone())] {
+        let late = verify(&site, &pending, (factor.0, &factor.1)).await;
+        assert_eq!(late.status, StatusCode::UNAUTHORIZED, "so has the log-in that waited");
+    }
+    let (access, _) = pair(&login(&site, EMAIL, PASSWORD).await);
+    let told =
+        mails(&site).into_iter().filter(|mail| mail.contains("An operator has removed your second factors"));
+    let told: Vec<_> = told.collect();
+    assert!(told.len() == 1 && told[0].contains("\"Lost telephone, identity checked\""), "{told:?}");
+    let all = ask(&site, Some(&access), Method::GET, "/notifications", None).await.body;
+    assert_eq!(all[0]["message"], "An operator has removed your second factors");
+    let audit = site.app.store.audit(AuditSubject::User(operator.user.id), 100).await.unwrap();
+    let entry = audit.iter().find(|entry| entry.action == "user.factors_removed").unwrap();
+    assert_eq!(entry.detail, "Lost telephone,\nidentity checked");
+    assert_eq!((entry.user, entry.tenant.is_some()), (Some(operator.user.id), true));
+
+    assert_eq!(remove(id(&account), form.clone()).await.status, StatusCode::CONFLICT, "there is none left");
+    assert_eq!(remove(&operator.user.id.to_string(), form.clone()).await.status, StatusCode::CONFLICT);
+    let unknown = "00000000-0000-7000-8000-000000000000";
+    assert_eq!(remove(unknown, form.clone()).await.status, StatusCode::NOT_FOUND);
+    let path = format!("/operator/users/{}/remove-factors", id(&account));
+    let refused = ask(&site, Some(&access), Method::POST, &path, Some(form)).await;
+    assert_eq!(refused.status, StatusCode::FORBIDDEN);
+    let enrolled = ask(&site, Some(&access), Method::POST, "/auth/mfa/totp/enroll", None).await;
+    assert_eq!(enrolled.status, StatusCode::OK, "the user can add one again");
+}
+
+#[tokio::test]
+async fn an_operator_without_a_factor_removes_none_if_operators_need_one() {
+    let text = "[admin]\nauth_per_minute = 1000\noperator_mfa = true\n[admin.challenge]\ndifficulty = 50\n";
+    let site = Site::of(text).await;
+    let operator = site.operator().await;
+    account_with_app(&site).await;
+    let user = site.app.store.user_by_email(EMAIL).await.unwrap().unwrap().id;
+    let path = format!("/operator/users/{user}/remove-factors");
+    let form = json!({"reason": "Lost."});
+    let refused = ask(&site, Some(&operator.token), Method::POST, &path, Some(form)).await;
+    assert_eq!((refused.status, &refused.body["code"]), (StatusCode::FORBIDDEN, &json!("factor_required")));
+    assert!(site.app.store.factors(user).await.unwrap().any());
 }
 
 #[tokio::test]
