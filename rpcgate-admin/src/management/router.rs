@@ -125,7 +125,7 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
         .routes(guard.operator(routes!(operator::tickets::list)))
         .routes(guard.operator(routes!(operator::tickets::get, operator::tickets::update)))
         .routes(guard.operator(routes!(operator::tickets::comments, operator::tickets::answer)))
-        .routes(guard.operator(routes!(operator::tickets::attachments)))
+        .routes(guard.operator(routes!(operator::tickets::attachments, operator::tickets::attach)))
         .routes(guard.operator(routes!(operator::tickets::attachment)))
         .routes(guard.operator(routes!(
             operator::weights::get,
@@ -135,7 +135,7 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
         .routes(guard.operator(routes!(operator::invoices::list)))
         .routes(guard.operator(routes!(operator::invoices::get, operator::invoices::settle)))
         .routes(guard.operator(routes!(operator::invoices::credit)))
-        .routes(guard.operator(routes!(operator::chains::switch)))
+        .routes(guard.operator(routes!(operator::chains::get, operator::chains::switch)))
         .routes(guard.operator(routes!(operator::nodes::list)))
         .routes(guard.operator(routes!(operator::plans::get, operator::plans::update)))
         // catalog

@@ -207,10 +207,15 @@ impl Table for ChallengeSettings {
     }
 }
 
+/// Addresses that are mailed about tickets, at most.
+const MOST_ADDRESSES: usize = 10;
+
 /// `[admin.tickets]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct TicketSettings {
+    /// The addresses that are mailed when a ticket waits for operators; none by default.
+    pub mail_to: Vec<String>,
     /// Tickets of a tenant that are not closed, at most.
     pub open: u32,
     /// Bytes of all files that a tenant attaches to its tickets, at most.
@@ -224,16 +229,28 @@ pub struct TicketSettings {
 
 impl Default for TicketSettings {
     fn default() -> Self {
-        TicketSettings { open: 50, attachment_bytes: 100 * MIB, scan: Vec::new(), scan_timeout: 20 * SECOND }
+        TicketSettings {
+            mail_to: Vec::new(),
+            open: 50,
+            attachment_bytes: 100 * MIB,
+            scan: Vec::new(),
+            scan_timeout: 20 * SECOND,
+        }
     }
 }
 
 impl Table for TicketSettings {
     fn fields<F: Fields>(&mut self, f: &mut F) {
+        f.value("mail_to", &mut self.mail_to);
         f.number("open", &mut self.open, 1..=1_000);
         f.size("attachment_bytes", &mut self.attachment_bytes, 0..=1_024 * MIB);
         f.value("scan", &mut self.scan);
         f.duration("scan_timeout", &mut self.scan_timeout, SECOND..=60 * SECOND);
+        let is_address = |text: &String| text.contains('@') && !text.contains(['\r', '\n']);
+        if self.mail_to.len() > MOST_ADDRESSES || !self.mail_to.iter().all(is_address) {
+            let why = format!("must be at most {MOST_ADDRESSES} mail addresses");
+            f.wrong(&["mail_to"], |key| Problem::Invalid { key, why });
+        }
         if self.scan.first().is_some_and(String::is_empty) {
             f.wrong(&["scan"], |key| Problem::Invalid { key, why: "must begin with a command".into() });
         }

@@ -74,6 +74,7 @@ const CHANGED: &[(&str, &str)] = &[
     ("admin.challenge.verify_url", "https://b.example.com"),
     ("admin.challenge.hostnames", "b.example.com"),
     ("admin.challenge.timeout", "7s"),
+    ("admin.tickets.mail_to", "b@example.com"),
     ("admin.tickets.open", "7"),
     ("admin.tickets.attachment_bytes", "7MiB"),
     ("admin.tickets.scan", "b"),

@@ -276,6 +276,11 @@ fn rules_about_several_keys_are_checked() {
             "admin.challenge.kind = \"turnstile\" needs admin.challenge.site_key and admin.challenge.secret",
         ),
         ("admin.mail", "from = \"x\"", "admin.mail.from must be a mail address"),
+        (
+            "admin.tickets",
+            "mail_to = [\"a@b.example\", \"x\"]",
+            "admin.tickets.mail_to must be at most 10 mail addresses",
+        ),
         ("webhooks", "attempts = 7", "webhooks.waits has 5 entries, but 7 attempts need 6"),
         ("webhooks", "waits = [\"8d\", 1, 1, 1]", "webhooks.waits has an entry longer than 7d"),
         (

@@ -9,6 +9,7 @@ use crate::store::{
     AttachmentBounds, StoreError, SupportTicket, TicketAttachment, TicketAttachmentId, TicketId, fresh_id,
 };
 use bytes::Bytes;
+use rpcgate_core::caller::TenantId;
 
 /// Files of a ticket, at most (contract, "Accounts, second factors, money").
 pub const MAX_PER_TICKET: u64 = 10;
@@ -31,7 +32,18 @@ fn bounds(app: &AppState) -> AttachmentBounds {
 /// [`ActionError::Full`] if it has 10 files or the tenant's files are too large in all, [`ActionError::TooMany`] while
 /// another upload of the tenant runs, or too many of others.
 pub async fn begin(app: &AppState, actor: &Actor, ticket: TicketId) -> Result<UploadPermit, ActionError> {
-    let tenant = actor.tenant()?;
+    begin_in(app, actor.tenant()?, ticket).await
+}
+
+/// Checks whether a file may be attached to a ticket of `tenant` like [`begin`]. Files of operators count as the tenant's.
+///
+/// # Errors
+/// Those of [`begin`].
+pub(super) async fn begin_in(
+    app: &AppState,
+    tenant: TenantId,
+    ticket: TicketId,
+) -> Result<UploadPermit, ActionError> {
     app.store.may_attach(tenant, ticket, bounds(app)).await?;
     app.uploads.begin(tenant).ok_or(ActionError::TooMany { retry_after: RETRY_UPLOAD })
 }
@@ -49,7 +61,21 @@ pub async fn create(
     name: &str,
     content: Bytes,
 ) -> Result<TicketAttachment, ActionError> {
-    let (tenant, now) = (actor.tenant()?, app.now());
+    create_in(app, actor, (actor.tenant()?, ticket), name, content).await
+}
+
+/// Attaches a file like [`create`] to a ticket of `tenant`, to which the actor belongs unless it is an operator.
+///
+/// # Errors
+/// Those of [`create`].
+pub(super) async fn create_in(
+    app: &AppState,
+    actor: &Actor,
+    (tenant, ticket): (TenantId, TicketId),
+    name: &str,
+    content: Bytes,
+) -> Result<TicketAttachment, ActionError> {
+    let now = app.now();
     if content.is_empty() {
         return Err(ActionError::Invalid("the file is empty".into()));
     }
@@ -71,6 +97,7 @@ pub async fn create(
         id: TicketAttachmentId(fresh_id(now)),
         ticket,
         user: actor.user.id,
+        by_operator: actor.user.is_operator(),
         name: file_name(name, kind),
         kind,
         bytes: content.len() as u64,

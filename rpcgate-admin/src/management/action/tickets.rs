@@ -7,8 +7,8 @@ use crate::management::error::{ActionError, ErrorCode};
 use crate::management::identity::role::Permission;
 use crate::management::mail::{self, Mail};
 use crate::store::{
-    LimitRequest, LimitRequestId, RequestStatus, Satisfaction, StoreError, SupportTicket, TicketCategory,
-    TicketFilter, TicketId, TicketLimitRequest, TicketStatus, fresh_id,
+    Attempt, AttemptKind, LimitRequest, LimitRequestId, RequestStatus, Satisfaction, StoreError,
+    SupportTicket, TicketCategory, TicketFilter, TicketId, TicketLimitRequest, TicketStatus, fresh_id,
 };
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
@@ -80,7 +80,10 @@ pub async fn create(app: &AppState, actor: &Actor, new: NewTicket) -> Result<Sup
     let store = actor.audited_store(&app.store, Some(tenant), event, now);
     let max_open = app.settings.config.admin.tickets.open;
     match store.create_ticket(ticket, link, max_open).await {
-        Ok(ticket) => Ok(ticket),
+        Ok(ticket) => {
+            tell_operators(app, &ticket, "A support ticket was written").await;
+            Ok(ticket)
+        }
         Err(StoreError::NotFound("pending limit request")) => {
             let text =
                 "`requested_tier` is missing: no limit request is pending to which the ticket could belong";
@@ -152,7 +155,9 @@ pub async fn reopen(app: &AppState, actor: &Actor, id: TicketId) -> Result<Suppo
     let (tenant, now) = (actor.tenant()?, app.now());
     let max_open = app.settings.config.admin.tickets.open;
     let store = actor.audited_store(&app.store, Some(tenant), ("ticket.reopened", id, ""), now);
-    Ok(store.reopen_ticket(tenant, id, max_open, now).await?)
+    let ticket = store.reopen_ticket(tenant, id, max_open, now).await?;
+    tell_operators(app, &ticket, "A support ticket was reopened").await;
+    Ok(ticket)
 }
 
 /// Rates the support on a closed ticket from 1 to 5, once each time that it was closed.
@@ -175,6 +180,30 @@ pub async fn rate(
     let satisfaction = Satisfaction { rating, text, rated_at: now };
     let store = actor.audited_store(&app.store, Some(tenant), ("ticket.rated", id, rating), now);
     Ok(store.rate_ticket(tenant, id, &satisfaction).await?)
+}
+
+/// Mails `news` of a ticket that waits for an answer to the addresses in `admin.tickets.mail_to`, a few times in a quarter
+/// of an hour for each tenant. The ticket waits in any case, so an error is only logged.
+pub(super) async fn tell_operators(app: &AppState, ticket: &SupportTicket, news: &str) {
+    if let Err(error) = mail_operators(app, ticket, news).await {
+        tracing::warn!(%error, ticket = %ticket.id, "operators could not be told of a ticket");
+    }
+}
+
+async fn mail_operators(app: &AppState, ticket: &SupportTicket, news: &str) -> Result<(), ActionError> {
+    let (addresses, now) = (&app.settings.config.admin.tickets.mail_to, app.now());
+    if addresses.is_empty() {
+        return Ok(());
+    }
+    let counted = AttemptKind::TicketMails(ticket.tenant);
+    if let Attempt::Locked(_) = app.store.begin_attempt(counted, now).await? {
+        return Ok(());
+    }
+    for address in addresses {
+        let to = mail::address(address).map_err(|error| ActionError::Broken(error.to_string()))?;
+        app.mails.send(&Mail::ticket_waits(to, news, ticket, &app.settings.api_url), now).await?;
+    }
+    Ok(())
 }
 
 /// Mails the author of a ticket that an operator has answered it or, without an `answer`, closed it. An author who has

@@ -187,7 +187,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::management::api::invoices::tests::issue;
     use crate::management::app_state::tests::{Answer, Site, Visitor};
-    use crate::store::Role;
+    use crate::store::{GatewayReport, NodeState, Role};
     use axum::body::Body;
     use http::{Method, StatusCode};
     use serde_json::{Value, json};
@@ -217,6 +217,21 @@ pub(crate) mod tests {
                 None => return all,
             }
             assert_eq!(part.len(), limit, "a part that is followed by another is full");
+        }
+    }
+
+    /// The report on a node.
+    fn node(url: &str) -> NodeState {
+        NodeState {
+            chain: "eth".into(),
+            node: url.into(),
+            priority: 0,
+            standing: "well".into(),
+            reason: "answers".into(),
+            height: Some(7),
+            lag: Some(0),
+            latency_micros: 1_000,
+            in_flight: 0,
         }
     }
 
@@ -259,6 +274,11 @@ pub(crate) mod tests {
             let path = format!("{base}/limit-requests");
             assert_eq!(site.ask(Some(&other), Method::POST, &path, ask).await.status, StatusCode::CREATED);
         }
+        for gateway in 1..=3 {
+            let nodes = (0..3).map(|number| node(&format!("http://{gateway}.{number}.example/"))).collect();
+            let report = GatewayReport { id: gateway, at: site.app.now(), nodes };
+            site.app.store.put_report(&report, &[]).await.unwrap();
+        }
         for (visitor, path, least) in [
             (&owner, projects, 7),
             (&owner, keys, 7),
@@ -275,6 +295,7 @@ pub(crate) mod tests {
             (&owner, format!("{base}/tenants/{tenant}/invoices"), 1),
             (&operator, format!("{base}/operator/invoices"), 5),
             (&operator, format!("{base}/operator/tenants"), 5),
+            (&operator, format!("{base}/operator/nodes"), 9),
             (&operator, format!("{base}/operator/limit-requests"), 4),
         ] {
             let whole = followed(&site, visitor, &path, 1_000).await;

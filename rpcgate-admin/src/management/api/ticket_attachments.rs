@@ -2,6 +2,7 @@
 
 use super::list::{ListPage, Page, PageRequest};
 use super::moment::Moment;
+use super::ticket_comments::CommentAuthor;
 use crate::management::action;
 use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
@@ -66,9 +67,11 @@ pub struct TicketAttachmentJson {
     /// Its identifier.
     #[schema(format = "uuid")]
     pub id: String,
-    /// The user who attached it.
+    /// Who attached it.
+    pub author: CommentAuthor,
+    /// The user who attached it; null for an operator, whom members do not see.
     #[schema(format = "uuid")]
-    pub user_id: String,
+    pub user_id: Option<String>,
     /// Its name, with an extension that belongs to its kind.
     pub name: String,
     /// What it is.
@@ -80,11 +83,21 @@ pub struct TicketAttachmentJson {
     pub created_at: Moment,
 }
 
+impl TicketAttachmentJson {
+    /// A file as operators see it.
+    pub(in crate::management::api) fn for_operators(file: TicketAttachment) -> Self {
+        let user_id = Some(file.user.to_string());
+        TicketAttachmentJson { user_id, ..TicketAttachmentJson::from(file) }
+    }
+}
+
 impl From<TicketAttachment> for TicketAttachmentJson {
+    /// A file as members see it.
     fn from(file: TicketAttachment) -> Self {
         TicketAttachmentJson {
             id: file.id.to_string(),
-            user_id: file.user.to_string(),
+            author: CommentAuthor::of(file.by_operator),
+            user_id: (!file.by_operator).then(|| file.user.to_string()),
             name: file.name,
             kind: file.kind.into(),
             bytes: file.bytes,

@@ -25,6 +25,13 @@ pub enum CommentAuthor {
     Operator,
 }
 
+impl CommentAuthor {
+    /// The author.
+    pub(in crate::management::api) fn of(by_operator: bool) -> Self {
+        if by_operator { CommentAuthor::Operator } else { CommentAuthor::Member }
+    }
+}
+
 /// A comment on a ticket, as the tenant sees it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
 #[schema(as = TicketComment)]
@@ -49,7 +56,7 @@ impl From<store::TicketComment> for TicketCommentJson {
         let by_operator = comment.by_operator;
         TicketCommentJson {
             id: comment.id.to_string(),
-            author: if by_operator { CommentAuthor::Operator } else { CommentAuthor::Member },
+            author: CommentAuthor::of(by_operator),
             user_id: (!by_operator).then(|| comment.user.to_string()),
             text: comment.text,
             created_at: comment.created_at.into(),

@@ -1,6 +1,7 @@
 //! The texts of the mails.
 
 use super::{Address, Mail};
+use crate::store::SupportTicket;
 use std::time::Duration;
 
 impl Mail {
@@ -113,6 +114,19 @@ impl Mail {
              If you want to join, ask {host} to invite another one of your addresses.\n"
         );
         Mail::new(to, "You are invited to rpcgate", text)
+    }
+
+    /// The mail that informs operators of `news` of a support ticket, which waits for them. Of what the author typed it
+    /// contains the subject alone, in a line that cannot pass for a link.
+    pub fn ticket_waits(to: Address, news: &str, ticket: &SupportTicket, api_url: &str) -> Self {
+        let SupportTicket { id, tenant, category, subject, .. } = ticket;
+        let text = format!(
+            "{news}, and waits for an answer.\n\n\
+             Subject: {subject}\nCategory: {category}\nOrganisation: {tenant}\nTicket: {id}\n\n\
+             Operators read and answer it through the API:\n\n\
+             {api_url}/api/v1/operator/tickets/{id}\n"
+        );
+        Mail::new(to, news, text)
     }
 
     /// The mail that informs the author of a support ticket with this `subject` of an operator's answer, `text`.

@@ -15,6 +15,8 @@ pub(crate) struct Model {
     pub(crate) created_at: i64,
     /// When the whole content was stored; until then the file is not shown.
     pub(crate) stored_at: Option<i64>,
+    /// Whether an operator attached it.
+    pub(crate) operator: bool,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

@@ -21,6 +21,7 @@ mod notifications;
 mod outgoing_mails;
 mod summed_place;
 mod sums;
+mod ticket_file_authors;
 mod tickets;
 mod usage;
 mod ws_connections;
@@ -51,6 +52,7 @@ impl MigratorTrait for Management {
             Box::new(tickets::Tickets),
             Box::new(idempotency::Idempotency),
             Box::new(access_tokens::AccessTokens),
+            Box::new(ticket_file_authors::TicketFileAuthors),
         ]
     }
 

@@ -46,6 +46,8 @@ pub enum AttemptKind<'c> {
     Names(&'c str),
     /// Mails to this address about keys and tokens that its owner has created or revoked.
     KeyMails(&'c str),
+    /// Mails to operators about tickets of this tenant.
+    TicketMails(TenantId),
     /// Log-ins and registrations of clients in this network.
     Clients(&'c str),
 }
@@ -64,6 +66,7 @@ impl AttemptKind<'_> {
             AttemptKind::Invitations(email, tenant) => ("invitation", email, Some(tenant)),
             AttemptKind::Names(email) => ("name", email, None),
             AttemptKind::KeyMails(email) => ("key mail", email, None),
+            AttemptKind::TicketMails(tenant) => ("ticket mail", "", Some(tenant)),
             AttemptKind::Clients(network) => ("client", network, None),
         };
         let tenant = tenant.map(|tenant| tenant.to_string()).unwrap_or_default();

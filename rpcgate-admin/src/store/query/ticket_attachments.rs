@@ -88,6 +88,8 @@ pub struct TicketAttachment {
     pub ticket: TicketId,
     /// The user who attached it.
     pub user: UserId,
+    /// Whether that user is an operator.
+    pub by_operator: bool,
     /// Its name, for people.
     pub name: String,
     /// What its content is.
@@ -106,6 +108,7 @@ impl TryFrom<Model> for TicketAttachment {
             id: TicketAttachmentId(row.id.as_u128()),
             ticket: TicketId(row.ticket_id.as_u128()),
             user: UserId(row.user_id.as_u128()),
+            by_operator: row.operator,
             name: row.name,
             kind: row.kind.parse().map_err(|_| unreadable("kind of a file", row.kind))?,
             bytes: count("length of a file", row.bytes)?,
@@ -225,6 +228,7 @@ impl Store {
             bytes: Set(number("length of a file", attachment.bytes)?),
             created_at: Set(moment(attachment.created_at)),
             stored_at: Set(None),
+            operator: Set(attachment.by_operator),
         };
         self.transact(async |transaction| {
             one_open(transaction, tenant, attachment.ticket).await?;

@@ -1,7 +1,7 @@
 //! Versions of what several people change, so that nobody overwrites a change of another without knowing it.
 
 use super::id::UserId;
-use crate::store::entity::{plans, projects, quotas, tenants, users, weights};
+use crate::store::entity::{chain_switches, plans, projects, quotas, tenants, users, weights};
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::plan::Tier;
@@ -25,6 +25,8 @@ pub enum Versioned {
     Plan(Tier),
     /// The weight of a chain's method that operators set.
     Weight(String, String),
+    /// The switch of a chain, by its path.
+    Chain(String),
 }
 
 /// A version: the same as long as nothing is changed. It is derived from the contents, so what is changed back has
@@ -56,8 +58,8 @@ pub struct Expected {
     pub versions: Vec<Version>,
 }
 
-/// The current version, or `None` of what does not exist. A quota, a plan or a weight always exists: as long as nobody
-/// has set it, it is the default.
+/// The current version, or `None` of what does not exist. A quota, a plan, a weight or a switch always exists: as long as
+/// nobody has set it, it is the default.
 async fn current(database: &impl ConnectionTrait, of: &Versioned) -> Result<Option<Version>, StoreError> {
     let uuid = |id: u128| Uuid::from_u128(id);
     Ok(match of {
@@ -88,6 +90,9 @@ async fn current(database: &impl ConnectionTrait, of: &Versioned) -> Result<Opti
         Versioned::Weight(chain, method) => {
             let row = weights::Entity::find_by_id((chain.clone(), method.clone())).one(database).await?;
             Some(Version::of(&row))
+        }
+        Versioned::Chain(chain) => {
+            Some(Version::of(&chain_switches::Entity::find_by_id(chain.clone()).one(database).await?))
         }
     })
 }

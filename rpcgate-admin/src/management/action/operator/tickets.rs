@@ -1,13 +1,15 @@
 //! Support tickets of all tenants.
 
 use crate::management::action::actor::Actor;
-use crate::management::action::{text, tickets};
+use crate::management::action::{text, ticket_attachments, tickets};
 use crate::management::app_state::AppState;
+use crate::management::attachment::UploadPermit;
 use crate::management::error::ActionError;
 use crate::store::{
     SupportTicket, TicketAttachment, TicketAttachmentId, TicketComment, TicketCommentId, TicketFilter,
     TicketId, TicketStatus, fresh_id,
 };
+use bytes::Bytes;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 
@@ -118,6 +120,31 @@ pub async fn answer(
         tickets::tell_author(app, &ticket, Some(&comment.text), now).await?;
     }
     Ok(comment)
+}
+
+/// Checks whether an operator may attach a file to a ticket, before the file is read. The upload ends when the result is
+/// dropped.
+///
+/// # Errors
+/// [`ActionError::NotFound`], and those of [`ticket_attachments::begin`]: files of operators count as the tenant's.
+pub async fn begin_upload(app: &AppState, id: TicketId) -> Result<UploadPermit, ActionError> {
+    let ticket = get(app, id).await?;
+    ticket_attachments::begin_in(app, ticket.tenant, id).await
+}
+
+/// Attaches a file to a ticket, which the tenant sees like its own ones.
+///
+/// # Errors
+/// [`ActionError::NotFound`], and those of [`ticket_attachments::create`].
+pub async fn attach(
+    app: &AppState,
+    actor: &Actor,
+    id: TicketId,
+    name: &str,
+    content: Bytes,
+) -> Result<TicketAttachment, ActionError> {
+    let ticket = get(app, id).await?;
+    ticket_attachments::create_in(app, actor, (ticket.tenant, id), name, content).await
 }
 
 /// The files of a ticket, the oldest first.

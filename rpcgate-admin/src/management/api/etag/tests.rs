@@ -58,6 +58,7 @@ async fn a_change_that_expects_an_older_version_is_refused_and_one_without_a_con
         ),
         (&operator, "/operator/plans/free".into(), [json!({"per_minute": 1}), json!({"per_minute": 2})]),
         (&operator, "/operator/cu-weights/eth/eth_call".into(), [json!({"cu": 1}), json!({"cu": 2})]),
+        (&operator, "/operator/chains/eth".into(), [json!({"enabled": false}), json!({"enabled": true})]),
     ] {
         let [first, second] = forms;
         let put = (Method::PUT, path.as_str());

@@ -2,7 +2,9 @@
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
+use crate::management::action::versions::current;
 use crate::management::api::chains::ChainJson;
+use crate::management::api::etag::Tagged;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, PathParams};
@@ -20,11 +22,26 @@ pub struct ChainSwitch {
     pub enabled: bool,
 }
 
+/// Read a chain and its switch
+#[utoipa::path(get, path = "/operator/chains/{chain}", operation_id = "operator_get_chain", tag = "operator",
+    params(("chain" = String, Path, description = "The chain's path.")),
+    responses((status = 200, description = "The chain.", body = ChainJson,
+        headers(("ETag" = String, description = "The version of the switch, for `If-Match`.")))))]
+pub async fn get(
+    State(app): State<Arc<AppState>>,
+    PathParams(chain): PathParams<String>,
+) -> Result<Tagged<ChainJson>, ActionError> {
+    let version = current(&app, action::operator::chains::versioned(&chain)?).await?;
+    Ok(Tagged::new(version, action::operator::chains::get(&app, &chain).await?.into()))
+}
+
 /// Switch a chain on or off
 ///
 /// A chain that the configuration disables stays off. Gateways apply it within a second.
 #[utoipa::path(put, path = "/operator/chains/{chain}", operation_id = "operator_switch_chain", tag = "operator",
-    params(("chain" = String, Path, description = "The chain's path.")),
+    params(("chain" = String, Path, description = "The chain's path."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
+            description = "The `ETag` of the version that is to be changed.")),
     request_body = ChainSwitch,
     responses((status = 200, description = "The chain as it is now.", body = ChainJson)))]
 pub async fn switch(

@@ -1,11 +1,11 @@
 //! Nodes as each gateway sees them.
 
 use crate::management::action;
+use crate::management::api::list::{ListPage, Page, PageRequest};
 use crate::management::api::moment::Moment;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{GatewayReport, NodeState};
-use axum::Json;
 use axum::extract::State;
 use rpcgate_core::caller::RequestId;
 use serde::Serialize;
@@ -46,14 +46,23 @@ pub struct NodeJson {
     pub at: Moment,
 }
 
-fn nodes(report: GatewayReport) -> impl Iterator<Item = NodeJson> {
+/// The place of a node in the list: the identifier of its gateway, and its number in the report of that gateway.
+type Place = (u128, usize);
+
+/// The place that a cursor names.
+fn place(cursor: &str) -> Option<Place> {
+    let (gateway, number) = cursor.rsplit_once('-')?;
+    Some((gateway.parse::<RequestId>().ok()?.0, number.parse().ok()?))
+}
+
+fn nodes(report: GatewayReport) -> impl Iterator<Item = (Place, NodeJson)> {
     let GatewayReport { id, at, nodes } = report;
-    nodes.into_iter().map(move |state| {
+    nodes.into_iter().enumerate().map(move |(number, state)| {
         let NodeState { chain, node, priority, standing, reason, height, lag, latency_micros, in_flight } =
             state;
         let latency_ms = (latency_micros > 0).then(|| latency_micros as f64 / 1_000.0);
         let (gateway, at) = (RequestId(id).to_string(), at.into());
-        NodeJson {
+        let node = NodeJson {
             gateway,
             chain,
             node,
@@ -65,7 +74,8 @@ fn nodes(report: GatewayReport) -> impl Iterator<Item = NodeJson> {
             latency_ms,
             in_flight,
             at,
-        }
+        };
+        ((id, number), node)
     })
 }
 
@@ -73,7 +83,18 @@ fn nodes(report: GatewayReport) -> impl Iterator<Item = NodeJson> {
 ///
 /// As the running gateways see them. They report every 5 seconds.
 #[utoipa::path(get, path = "/operator/nodes", operation_id = "operator_list_nodes", tag = "operator",
+    params(Page),
     responses((status = 200, description = "The nodes, by gateway.", body = [NodeJson])))]
-pub async fn list(State(app): State<Arc<AppState>>) -> Result<Json<Vec<NodeJson>>, ActionError> {
-    Ok(Json(action::operator::nodes::list(&app).await?.into_iter().flat_map(nodes).collect()))
+pub async fn list(
+    State(app): State<Arc<AppState>>,
+    page: PageRequest,
+) -> Result<ListPage<NodeJson>, ActionError> {
+    let after = page.read(place)?;
+    let reports = action::operator::nodes::list(&app).await?;
+    let mut following =
+        reports.into_iter().flat_map(nodes).filter(|(place, _)| after.is_none_or(|after| *place > after));
+    let shown: Vec<_> = following.by_ref().take(usize::try_from(page.limit).unwrap_or(usize::MAX)).collect();
+    let last = shown.last().filter(|_| following.next().is_some());
+    let next = last.map(|((gateway, number), _)| format!("{}-{number}", RequestId(*gateway)));
+    Ok(page.page(shown, next).map(|(_, node)| node))
 }

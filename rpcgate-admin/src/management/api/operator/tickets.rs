@@ -4,15 +4,16 @@ use crate::management::action;
 use crate::management::action::actor::Actor;
 use crate::management::api::list::{ListPage, Page, PageRequest, time_cursor};
 use crate::management::api::moment::Moment;
-use crate::management::api::ticket_attachments::{FileContent, TicketAttachmentJson, download};
+use crate::management::api::ticket_attachments::{FileContent, TicketAttachmentJson, UploadQuery, download};
 use crate::management::api::ticket_comments::CommentAuthor;
 use crate::management::api::tickets::{TicketCategoryJson, TicketJson, TicketStatusJson};
 use crate::management::app_state::AppState;
+use crate::management::attachment::MAX_BYTES;
 use crate::management::error::ActionError;
-use crate::management::extract::{Body, Id, Ids, Query};
+use crate::management::extract::{Body, Id, Ids, Query, read_file};
 use crate::store::{self, TicketAttachmentId, TicketId};
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -55,7 +56,7 @@ impl From<store::TicketComment> for OperatorTicketCommentJson {
     fn from(comment: store::TicketComment) -> Self {
         OperatorTicketCommentJson {
             id: comment.id.to_string(),
-            author: if comment.by_operator { CommentAuthor::Operator } else { CommentAuthor::Member },
+            author: CommentAuthor::of(comment.by_operator),
             user_id: comment.user.to_string(),
             internal: comment.internal,
             text: comment.text,
@@ -189,7 +190,37 @@ pub async fn attachments(
     Id(id): Id<TicketId>,
 ) -> Result<ListPage<TicketAttachmentJson>, ActionError> {
     let files = action::operator::tickets::attachments(&app, id).await?;
-    page.of(files.into_iter().map(TicketAttachmentJson::from).collect(), false, |one| &one.id)
+    page.of(files.into_iter().map(TicketAttachmentJson::for_operators).collect(), false, |one| &one.id)
+}
+
+/// Attach a file to a support ticket of any tenant
+///
+/// The body is the file itself, at most 10 MiB, of the kinds that members may attach. The tenant sees it like its own files,
+/// and it counts as one of them; a comment tells the author of it.
+#[utoipa::path(post, path = "/operator/tickets/{id}/attachments", operation_id = "operator_create_ticket_attachment",
+    tag = "operator",
+    params(("id" = String, Path, format = "uuid", description = "The ticket."),
+        ("filename" = Option<String>, Query, description = "The name of the file, for people. Folders and what could \
+            mislead are removed, and an extension that does not belong to the content is followed by one that does.")),
+    request_body(content = FileContent, content_type = "application/octet-stream", description = "The file."),
+    responses((status = 201, description = "The file, without its content.", body = TicketAttachmentJson),
+        (status = 400, description = "The file is empty, of a kind that is not accepted, or refused by the check for malware."),
+        (status = 409, description = "The ticket is closed, or there are too many or too large files."),
+        (status = 413, description = "The file is larger than 10 MiB."),
+        (status = 429, description = "Another upload is running: `Retry-After` says when to retry.")))]
+pub async fn attach(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<TicketId>,
+    Query(UploadQuery { filename }): Query<UploadQuery>,
+    request: Request,
+) -> Result<(StatusCode, Json<TicketAttachmentJson>), ActionError> {
+    let permit = action::operator::tickets::begin_upload(&app, id).await?;
+    let content = read_file(request.into_body(), MAX_BYTES).await?;
+    let name = filename.unwrap_or_default();
+    let file = action::operator::tickets::attach(&app, &actor, id, &name, content).await?;
+    drop(permit);
+    Ok((StatusCode::CREATED, Json(TicketAttachmentJson::for_operators(file))))
 }
 
 /// Download a file of a support ticket of any tenant

@@ -42,8 +42,8 @@ async fn a_file_comes_back_as_it_was_and_only_as_something_to_save() {
         attach(&site, &author, &format!("{files}?filename=..%2Fseite.html"), text.clone()).await;
     assert_eq!(status, 201, "{made}");
     let id = made["id"].as_str().unwrap();
-    let expected = json!({"id": id, "user_id": author.user.id.to_string(), "name": "seite.html.txt",
-        "kind": "text", "bytes": text.len(), "created_at": "2026-12-31T12:00:00.001Z"});
+    let expected = json!({"id": id, "author": "member", "user_id": author.user.id.to_string(),
+        "name": "seite.html.txt", "kind": "text", "bytes": text.len(), "created_at": "2026-12-31T12:00:00.001Z"});
     assert_eq!(made, expected);
     assert_eq!(attach(&site, &author, &files, PNG).await.1["name"], "file.png");
     let (status, listed) = get(&site, &author, &files).await;
@@ -116,6 +116,50 @@ async fn size_number_and_kind_of_files_are_bounded() {
     assert_eq!(listed.as_array().unwrap().len(), 10);
     assert_eq!(post(&site, &author, &format!("{path}/close"), Value::Null).await.0, 200);
     assert_eq!(attach(&site, &author, &files, "x").await.0, 409, "it is closed");
+}
+
+#[tokio::test]
+async fn a_file_of_an_operator_is_seen_by_the_tenant_without_the_operators_identity() {
+    let site = Site::new().await;
+    let (author, operator) = (site.member(Role::Owner).await, site.operator().await);
+    let path = ticket(&site, &author).await;
+    let files = format!("{path}/attachments");
+    let theirs = files.replace("/support/", "/operator/");
+    let (status, made) = attach(&site, &operator, &format!("{theirs}?filename=fix.html"), "a fix").await;
+    assert_eq!((status, &made["name"], &made["author"]), (201, &json!("fix.html.txt"), &json!("operator")));
+    assert_eq!(made["user_id"], operator.user.id.to_string());
+    assert_eq!(get(&site, &operator, &theirs).await, (200, json!([made])));
+    let mut seen = made.clone();
+    seen["user_id"] = Value::Null;
+    assert_eq!(get(&site, &author, &files).await, (200, json!([seen])));
+    let (status, _, content) =
+        download(&site, &author, &format!("{files}/{}", made["id"].as_str().unwrap())).await;
+    assert_eq!((status, &content[..]), (200, &b"a fix"[..]));
+    let entries = site.app.store.audit(AuditSubject::Tenant(author.user.tenant.unwrap()), 99).await.unwrap();
+    let entry = entries.iter().find(|entry| entry.action == "ticket.file_attached").unwrap();
+    assert_eq!(entry.user, Some(operator.user.id));
+
+    assert_eq!(attach(&site, &author, &theirs, "x").await.0, 403);
+    let unknown = "/operator/tickets/00000000-0000-7000-8000-000000000000/attachments";
+    assert_eq!(attach(&site, &operator, unknown, "x").await.0, 404);
+    for (content, status) in [(&b""[..], 400), (b"MZ\x90\0\x03", 400)] {
+        assert_eq!(attach(&site, &operator, &theirs, content).await.0, status, "{content:?}");
+    }
+    assert_eq!(attach(&site, &operator, &theirs, "x".repeat((10 << 20) + 1)).await.0, 413);
+    let running = site.app.uploads.begin(author.user.tenant.unwrap()).unwrap();
+    assert_eq!(attach(&site, &operator, &theirs, "x").await.0, 429);
+    drop(running);
+    for number in 1..10 {
+        let (visitor, files) = if number % 2 == 0 { (&author, &files) } else { (&operator, &theirs) };
+        assert_eq!(attach(&site, visitor, files, "x").await.0, 201, "{number}");
+    }
+    for (visitor, files) in [(&author, &files), (&operator, &theirs)] {
+        assert_eq!(attach(&site, visitor, files, "x").await.0, 409, "both sides count together");
+    }
+    let closed = ticket(&site, &author).await;
+    assert_eq!(post(&site, &author, &format!("{closed}/close"), Value::Null).await.0, 200);
+    let closed = format!("{}/attachments", closed.replace("/support/", "/operator/"));
+    assert_eq!(attach(&site, &operator, &closed, "x").await.0, 409);
 }
 
 #[tokio::test]

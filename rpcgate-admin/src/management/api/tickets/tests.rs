@@ -3,7 +3,7 @@
 use crate::management::api::accounts::tests::mails;
 use crate::management::api::list::tests::followed;
 use crate::management::app_state::tests::{Site, Visitor};
-use crate::store::{AuditSubject, Role};
+use crate::store::{AuditSubject, LOCK, Role};
 use http::Method;
 use rpcgate_core::plan::Tier;
 use serde_json::{Value, json};
@@ -113,6 +113,50 @@ async fn a_ticket_is_written_answered_closed_rated_and_reopened() {
         "ticket.rated",
     ];
     assert_eq!(actions.into_iter().filter(|a| a.starts_with("ticket")).collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test]
+async fn operators_are_mailed_of_tickets_that_wait_a_few_times_in_a_quarter_of_an_hour() {
+    let addresses = ["support@example.com", "boss@example.com"];
+    let site = Site::of(&format!("[admin.tickets]\nmail_to = {addresses:?}\n")).await;
+    let (author, other) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
+    let operator = site.operator().await;
+    let told = async |to: &str| {
+        let mails = site.handed_over_mails().await.into_iter();
+        mails.filter(|(its, _)| its == to).map(|(_, subject)| subject).collect::<Vec<_>>()
+    };
+    let path = ticket(&site, &author).await;
+    let mail = mails(&site).pop().unwrap();
+    let id = path.rsplit('/').next().unwrap();
+    for part in ["\r\nSubject: Where is it?\r\n", &format!("/api/v1/operator/tickets/{id}\r\n")] {
+        assert!(mail.contains(part), "{part} is not in {mail}");
+    }
+    assert!(!mail.contains("I cannot find it."), "the text is read after a log-in: {mail}");
+    let theirs = path.replace("/support/", "/operator/") + "/comments";
+    let comment = json!({"text": "This."});
+    assert_eq!(post(&site, &operator, &theirs, comment.clone()).await.0, 201);
+    assert_eq!(post(&site, &author, &format!("{path}/comments"), comment).await.0, 201);
+    assert_eq!(post(&site, &author, &format!("{path}/close"), Value::Null).await.0, 200);
+    assert_eq!(post(&site, &author, &format!("{path}/reopen"), Value::Null).await.0, 200);
+    let mut expected = vec![
+        "A support ticket was written",
+        "A support ticket has a new comment",
+        "A support ticket was reopened",
+    ];
+    for address in addresses {
+        assert_eq!(told(address).await, expected);
+    }
+    for _ in 0..4 {
+        ticket(&site, &author).await;
+    }
+    expected.extend(["A support ticket was written"; 2]);
+    assert_eq!(told(addresses[0]).await, expected, "one tenant cannot fill the mailbox");
+    ticket(&site, &other).await;
+    assert_eq!(told(addresses[0]).await.len(), 6);
+    site.clock.advance(LOCK);
+    let later = site.member(Role::Owner).await;
+    ticket(&site, &later).await;
+    assert_eq!(told(addresses[0]).await.len(), 7);
 }
 
 #[tokio::test]

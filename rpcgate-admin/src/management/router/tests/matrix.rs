@@ -272,6 +272,7 @@ fn rows() -> Vec<Row> {
         writes("operator_answer_ticket", OPERATORS, &[Ticket])
             .with(|_| json!({"text": "This.", "internal": false, "status": "answered"})),
         reads("operator_list_ticket_attachments", OPERATORS, &[Ticket]),
+        writes("operator_create_ticket_attachment", OPERATORS, &[Ticket]).sending("a log"),
         reads("operator_get_ticket_attachment", OPERATORS, &[Ticket, Attachment]),
         reads("operator_get_weight", OPERATORS, &[Chain, Method]),
         writes("operator_put_weight", OPERATORS, &[Chain, Method]).with(|_| json!({"cu": 9})),
@@ -282,6 +283,7 @@ fn rows() -> Vec<Row> {
             .with(|_| json!({"status": "paid", "note": "By transfer."})),
         writes("operator_create_credit_note", OPERATORS, &[Invoice])
             .with(|_| json!({"cents": 5, "reason": "An outage."})),
+        reads("operator_get_chain", OPERATORS, &[Chain]),
         writes("operator_switch_chain", OPERATORS, &[Chain]).with(|_| json!({"enabled": false})),
         reads("operator_list_nodes", OPERATORS, &[]),
         reads("operator_get_plan", OPERATORS, &[Tier]),
@@ -819,6 +821,7 @@ async fn write_ticket(
         id: attachment,
         ticket: id,
         user: by,
+        by_operator: false,
         name: "one.txt".into(),
         kind: AttachmentKind::Text,
         bytes: 3,

@@ -40,6 +40,7 @@ fn file(id: u128, ticket: u128, bytes: u64) -> TicketAttachment {
         id: TicketAttachmentId(id),
         ticket: TicketId(ticket),
         user: UserId(1),
+        by_operator: id.is_multiple_of(2),
         name: "a.txt".into(),
         kind: AttachmentKind::Text,
         bytes,
