@@ -185,7 +185,10 @@ impl TestService {
         let mail = mails.last().unwrap();
         let link = mail.lines().find(|line| line.contains("?token="));
         let Some(link) = link else { panic!("no link in {mail}") };
-        assert!(link.starts_with(&format!("http://{}/", self.addr())), "{link}");
+        let configured = self.setup.config().admin.dash_url;
+        let site =
+            configured.map_or_else(|| format!("http://{}", self.addr()), |url| url.expose().to_owned());
+        assert!(link.starts_with(&format!("{site}/")), "{link}");
         link.split_once("?token=").unwrap().1.to_owned()
     }
 
@@ -239,6 +242,14 @@ impl ApiUser {
         assert_eq!(reply.status, 200, "{reply:?}");
         self.token = Some(reply.json()["token"].as_str().unwrap().to_owned());
         email.clone_into(&mut self.email);
+    }
+
+    /// Uses the access token in the answer to a log-in from now on.
+    ///
+    /// # Panics
+    /// When it has none.
+    pub fn enter(&mut self, answer: &Value) {
+        self.token = Some(answer["token"].as_str().unwrap().to_owned());
     }
 
     /// Logs in again, because tokens expire.

@@ -5,6 +5,7 @@
 
 mod accounts;
 mod billing;
+mod factors;
 mod keys;
 mod mails;
 mod members;

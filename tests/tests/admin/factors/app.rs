@@ -1,0 +1,65 @@
+//! An authenticator app, written after RFC 6238 (TOTP), RFC 4226 (HOTP) and RFC 4648 (base32), not after the service.
+
+use ring::hmac::{HMAC_SHA1_FOR_LEGACY_USE_ONLY, Key, sign};
+use rpcgate_core::clock::Time;
+use std::time::Duration;
+
+/// How long a code is shown.
+pub(crate) const STEP: Duration = Duration::from_secs(30);
+
+/// An app that holds one secret.
+#[derive(Clone, Debug)]
+pub(crate) struct App(Vec<u8>);
+
+impl App {
+    /// The app that has scanned an `otpauth` URI.
+    pub(crate) fn scanned(uri: &str) -> Self {
+        let (kind, parameters) = uri.split_once('?').unwrap();
+        assert!(kind.starts_with("otpauth://totp/"), "{uri}");
+        let secret = parameters.split('&').find_map(|parameter| parameter.strip_prefix("secret="));
+        App::typed(secret.unwrap())
+    }
+
+    /// The app into which a secret was typed.
+    pub(crate) fn typed(secret: &str) -> Self {
+        const ALPHABET: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+        let (mut bytes, mut held, mut bits) = (Vec::new(), 0_u32, 0);
+        for letter in secret.trim_end_matches('=').chars() {
+            held = (held << 5 | ALPHABET.find(letter).unwrap() as u32) & 0xfff;
+            bits += 5;
+            if bits >= 8 {
+                bits -= 8;
+                bytes.push((held >> bits) as u8);
+            }
+        }
+        App(bytes)
+    }
+
+    /// The code of six digits that it shows at `now`.
+    pub(crate) fn shows(&self, now: Time) -> String {
+        let counter = now.secs() / STEP.as_secs();
+        let tag = sign(&Key::new(HMAC_SHA1_FOR_LEGACY_USE_ONLY, &self.0), &counter.to_be_bytes());
+        let tag = tag.as_ref();
+        let at = usize::from(tag[tag.len() - 1] & 0xf);
+        let number = u32::from_be_bytes(tag[at..at + 4].try_into().unwrap()) & 0x7fff_ffff;
+        format!("{:06}", number % 1_000_000)
+    }
+
+    /// A code that it does not show around `now`.
+    pub(crate) fn wrong(&self, now: Time) -> String {
+        let around = (0..5).map(|steps| self.shows(Time::from_secs(now.secs() + steps * 30 - 60)));
+        let around: Vec<_> = around.collect();
+        (0..).map(|number| format!("{number:06}")).find(|code| !around.contains(code)).unwrap()
+    }
+}
+
+#[test]
+fn the_app_shows_the_codes_of_the_standards_appendix() {
+    let app = App(b"12345678901234567890".to_vec());
+    for (at, code) in
+        [(59, "287082"), (1_111_111_109, "081804"), (1_234_567_890, "005924"), (20_000_000_000, "353130")]
+    {
+        assert_eq!(app.shows(Time::from_secs(at)), code);
+    }
+    assert_eq!(App::typed("GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ").0, app.0);
+}
