@@ -71,18 +71,16 @@ fn locked_by(ticket: &AttemptTicket) -> Option<SecurityEvent<'static>> {
     ticket.locks().then_some(SecurityEvent::Locked { tries: "wrong second factors" })
 }
 
-/// Tells the user if what was used up is a recovery code: few are left then.
-async fn tell_of_recovery_code(
-    app: &AppState,
-    user: &User,
-    used: &FactorUse,
-    client: &Client,
-) -> Result<(), ActionError> {
-    if let FactorUse::RecoveryCode(_) = used {
-        let left = app.store.factors(user.id).await?.recovery_codes;
-        security::tell(app, user, SecurityEvent::RecoveryCodeUsed { left }, client.address).await;
+/// Tells the user if what was used up is a recovery code, of which there are few. It is used up whether the user can be
+/// told or not, so an error is only logged.
+async fn tell_of_recovery_code(app: &AppState, user: &User, used: &FactorUse, client: &Client) {
+    let FactorUse::RecoveryCode(_) = used else { return };
+    match app.store.factors(user.id).await {
+        Ok(Factors { recovery_codes: left, .. }) => {
+            security::tell(app, user, SecurityEvent::RecoveryCodeUsed { left }, client.address).await;
+        }
+        Err(error) => tracing::warn!(%error, user = %user.id, "a user could not be told of a recovery code"),
     }
-    Ok(())
 }
 
 /// The user's factors.
@@ -194,7 +192,8 @@ pub(super) async fn accept(
         return Err(refuse(app, session, &proof.ticket, client, now).await);
     }
     app.store.forgive_attempts(&proof.ticket).await?;
-    tell_of_recovery_code(app, &session.user, &proof.used, client).await
+    tell_of_recovery_code(app, &session.user, &proof.used, client).await;
+    Ok(())
 }
 
 /// Records a wrong factor of a logged-in user, tells the user of a lock that it has caused, and returns the error.
@@ -261,7 +260,7 @@ pub async fn verify(
             return Err(wrong_at_log_in(&app, &user, &ticket, &client, now));
         }
         app.store.forgive_attempts(&ticket).await?;
-        tell_of_recovery_code(&app, &user, &used, &client).await?;
+        tell_of_recovery_code(&app, &user, &used, &client).await;
         security::note_device(&app, &user, &client, now).await;
         opened(&app, &user, session.id, &refresh)
     })

@@ -6,7 +6,7 @@ use crate::management::api::list::{ListPage, Page, PageRequest, time_cursor};
 use crate::management::api::moment::Moment;
 use crate::management::api::ticket_attachments::{FileContent, TicketAttachmentJson, UploadQuery, download};
 use crate::management::api::ticket_comments::CommentAuthor;
-use crate::management::api::tickets::{TicketCategoryJson, TicketJson, TicketStatusJson};
+use crate::management::api::tickets::{TicketCategoryJson, TicketJson, TicketQuery, TicketStatusJson};
 use crate::management::app_state::AppState;
 use crate::management::attachment::MAX_BYTES;
 use crate::management::error::ActionError;
@@ -103,7 +103,7 @@ pub async fn list(
     let OperatorTicketQuery { tenant_id, status, category } = query;
     let tenant = tenant_id.map(|id| id.parse()).transpose();
     let tenant = tenant.map_err(|_| ActionError::Invalid("`tenant_id` must be a UUID".into()))?;
-    let filter = store::TicketFilter { status: status.map(Into::into), category: category.map(Into::into) };
+    let filter = TicketQuery { status, category }.into();
     let before = page.time_cursor()?;
     let tickets = action::operator::tickets::list(&app, tenant, filter, before, page.limit).await?;
     let page = page.cut(tickets, |last| time_cursor(last.created_at, last.id));
