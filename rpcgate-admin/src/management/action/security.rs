@@ -16,8 +16,8 @@ pub(super) const WRITES: usize = 2;
 
 /// Tells a user by mail, and by a notification that others do not see, of something that has happened to the account,
 /// caused by a client with this `address`. It happened whether the user can be told or not, so an error is only logged.
-/// Of keys that are created and revoked, the user is told a few times in a quarter of an hour, by mail alone. A user
-/// whose address was never confirmed is not told, since the address may be somebody else's.
+/// Of keys and access tokens the user is told a few times in a quarter of an hour, and of keys by mail alone. A user whose
+/// address was never confirmed is not told, since the address may be somebody else's.
 pub async fn tell(app: &AppState, user: &User, event: SecurityEvent<'_>, address: IpAddr) {
     if user.confirmed_at.is_none() {
         return;
@@ -39,7 +39,8 @@ async fn send(
         if let Attempt::Locked(_) = counted {
             return Ok(());
         }
-    } else if let Some(tenant) = user.tenant.filter(|_| event != SecurityEvent::MemberRemoved) {
+    }
+    if let Some(tenant) = user.tenant.filter(|_| event.is_listed()) {
         let (id, text) = (NotificationId(fresh_id(now)), event.summary());
         let (user, kind) = (Some(user.id), NotificationKind::Security);
         app.store.put_notice(&AccountNotice { id, tenant, user, kind, text, at: now }).await?;

@@ -157,7 +157,18 @@ impl SecurityEvent<'_> {
         })
     }
 
-    /// Whether a program that the user runs may cause many of them: then the user is told of some, and by mail alone.
+    /// Whether a notification stands beside the mail: not for what programs of a tenant do all day, and not for a user who
+    /// has no account any more.
+    pub const fn is_listed(&self) -> bool {
+        !matches!(
+            self,
+            SecurityEvent::KeyCreated { .. }
+                | SecurityEvent::KeyRevoked { .. }
+                | SecurityEvent::MemberRemoved
+        )
+    }
+
+    /// Whether a program that the user runs may cause many of them: then the user is told of some.
     pub const fn is_frequent(&self) -> bool {
         matches!(
             self,

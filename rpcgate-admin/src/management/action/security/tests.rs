@@ -269,6 +269,19 @@ async fn a_user_is_told_of_a_new_device_whatever_it_logs_in_with() {
 }
 
 #[tokio::test]
+async fn a_user_is_told_of_access_tokens_a_few_times_in_a_quarter_of_an_hour() {
+    let (site, access, _) = account().await;
+    for _ in 0..6 {
+        let form = json!({"name": "a program", "scopes": ["read"]});
+        let made = ask(&site, Some(&access), Method::POST, "/auth/tokens", Some(form)).await;
+        assert_eq!(made.status, StatusCode::CREATED, "{made:?}");
+    }
+    let created = "An access token was created";
+    assert_eq!(told(&site, EMAIL), [created; 5]);
+    assert_eq!(notified(&site, &access).await, [created; 5]);
+}
+
+#[tokio::test]
 async fn members_are_told_what_others_change_and_only_of_changes() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
