@@ -27,6 +27,7 @@ async fn a_write_is_refused_if_somebody_else_changed_the_same_before() {
         Versioned::Plan(Tier::Free),
         Versioned::Quota(PROJECT),
         Versioned::Weight("eth".into(), "eth_call".into()),
+        Versioned::Chain("eth".into()),
     ];
     for of in &all {
         let (first, second) = (expecting(&store, of).await, expecting(&store, of).await);
@@ -46,6 +47,7 @@ async fn a_write_is_refused_if_somebody_else_changed_the_same_before() {
                 Versioned::Plan(tier) => store.put_plan(*tier, &plan(number), now()).await,
                 Versioned::Quota(_) => store.put_quota(PROJECT, &quota(number), now()).await,
                 Versioned::Weight(chain, method) => store.put_weight(chain, method, 1, now()).await,
+                Versioned::Chain(chain) => store.switch_chain(chain, is_first, now()).await,
             };
             match done {
                 Ok(()) => assert!(is_first, "{of:?}: the second write"),
