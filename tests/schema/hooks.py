@@ -201,9 +201,11 @@ VALUES = {
     "POST /support/tickets/{id}/csat": [path(id=lambda caller: caller.closed_ticket()), body(text="Good.")],
     "PUT /operator/tickets/{id}": [path(id=OTHER_TICKET)],
     "POST /operator/tickets/{id}/comments": [path(id=discussed), body(text="Because.")],
+    "POST /operator/tickets/{id}/attachments": [path(id=discussed), body(lambda _: b"of the tests")],
     "GET /operator/invoices/{number}": [path(number=INVOICE)],
     "PUT /operator/invoices/{number}": [path(number=lambda _: next(to_settle)), body(note="of the tests")],
     "POST /operator/invoices/{number}/credit-notes": [path(number=INVOICE), body(cents=1, reason="of the tests")],
+    "GET /operator/chains/{chain}": [path(chain="eth")],
     "PUT /operator/chains/{chain}": [path(chain="doge")],
     "GET /operator/cu-weights/{chain}/{method}": [path(chain="eth", method="eth_call")],
     "PUT /operator/cu-weights/{chain}/{method}": [path(chain="eth", method="eth_call")],
@@ -214,6 +216,9 @@ VALUES = {
         f"POST /operator/users/{{id}}/{action}": [path(id=lambda _: SITE.person().id)]
         for action in ("unlock", "reset", "disable", "enable")
     },
+    "POST /operator/users/{id}/remove-factors": [
+        path(id=lambda _: ProtectedPerson(SITE, SITE.user()).id), body(reason="of the tests"),
+    ],
     "GET /operator/projects/{id}/quota": [in_project],
     "PUT /operator/projects/{id}/quota": [in_project],
     "DELETE /operator/projects/{id}/quota": [path(id=limited)],
