@@ -5,6 +5,7 @@ would fail at once. These hooks put existing values into three of four valid req
 removes something gets an object that was created for it, so that later requests find the others unchanged.
 """
 
+import functools
 import itertools
 import json
 import os
@@ -121,6 +122,21 @@ def discussed(caller):
     return TICKET
 
 
+#: A contract that has not begun, so that it can be ended later, and disappears when it is ended.
+CONTRACT = {"figures": {"limits": {"members": 9_000}}, "from": "2100-01-01T00:00:00Z"}
+
+
+def agreed(caller):
+    """A new contract with the other tenant."""
+    return caller.ask("POST", f"/operator/tenants/{OTHER.tenant}/contracts", CONTRACT)["id"]
+
+
+@functools.cache
+def kept(caller):
+    """The contract that stays: a tenant can have 100."""
+    return agreed(caller)
+
+
 in_tenant, in_project, in_ticket = path(id=OWNER.tenant), path(id=PROJECT), path(id=TICKET)
 given_factor = body(lambda caller: caller.factor())
 grouped = itertools.cycle(["day,chain", "method,status", "hour,key,project,transport", "method,key,status,day"])
@@ -224,6 +240,18 @@ VALUES = {
     "DELETE /operator/projects/{id}/quota": [path(id=limited)],
     "GET /operator/tenants/{id}": [in_tenant],
     "PUT /operator/tenants/{id}": [path(id=OTHER.tenant)],
+    "GET /tenants/{id}/contracts": [in_tenant],
+    "GET /operator/tenants/{id}/contracts": [path(id=OTHER.tenant)],
+    "POST /operator/tenants/{id}/contracts": [
+        path(id=lambda _: SITE.person().tenant),
+        body(until="2100-02-01T00:00:00Z", **CONTRACT),
+    ],
+    "GET /operator/tenants/{id}/contracts/{contract_id}": [path(id=OTHER.tenant, contract_id=kept)],
+    "DELETE /operator/tenants/{id}/contracts/{contract_id}": [path(id=OTHER.tenant, contract_id=agreed)],
+    "PUT /operator/tenants/{id}/contracts/{contract_id}": [
+        path(id=OTHER.tenant, contract_id=kept),
+        body(until="2100-02-01T00:00:00Z"),
+    ],
     "PUT /operator/limit-requests/{id}": [path(id=lambda _: SITE.person().limit_request())],
 }
 

@@ -4,8 +4,8 @@ use crate::management::error::ActionError;
 use crate::management::identity::address::TrustedProxies;
 use crate::management::strict_json;
 use crate::store::{
-    AccessTokenId, InvitationId, InvoiceNumber, LimitRequestId, NotificationId, PasskeyId, SessionId,
-    TicketAttachmentId, TicketId, UserId,
+    AccessTokenId, ContractId, InvitationId, InvoiceNumber, LimitRequestId, NotificationId, PasskeyId,
+    SessionId, TicketAttachmentId, TicketId, UserId,
 };
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
@@ -104,6 +104,7 @@ named! {
     TicketAttachmentId: "attachment",
     AccessTokenId: "personal access token",
     PasskeyId: "passkey",
+    ContractId: "contract",
 }
 
 /// The identifier in a path. A text that is not a UUID identifies nothing, so it is answered like an unknown one.

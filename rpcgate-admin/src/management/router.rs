@@ -4,10 +4,10 @@ use crate::management::access::RouteGuard;
 use crate::management::action::invitations::MAIL_PATH;
 use crate::management::action::resets::RESET_PATH;
 use crate::management::api::{
-    access_tokens, accounts, audit, billing, chains, checkouts, emails, factor_policy, factors, health,
-    invitations, invoices, keys, limit_requests, me, members, notification_preferences, notifications,
-    operator, plans, projects, quotas, recovery_codes, resets, roles, sessions, tenants, ticket_attachments,
-    ticket_comments, tickets, totp, usage,
+    access_tokens, accounts, audit, billing, chains, checkouts, contracts, emails, factor_policy, factors,
+    health, invitations, invoices, keys, limit_requests, me, members, notification_preferences,
+    notifications, operator, plans, projects, quotas, recovery_codes, resets, roles, sessions, tenants,
+    ticket_attachments, ticket_comments, tickets, totp, usage,
 };
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -66,6 +66,7 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
         .routes(guard.member(Permission::ManageTenant, routes!(tenants::update)))
         .routes(guard.member(Permission::Read, routes!(factor_policy::get)))
         .routes(guard.member(Permission::ManageOwners, routes!(factor_policy::put)))
+        .routes(guard.member(Permission::Read, routes!(contracts::list)))
         .routes(guard.member(Permission::Read, routes!(members::list)))
         .routes(guard.member(Permission::Read, routes!(members::get)))
         .routes(guard.member(Permission::ManageMembers, routes!(members::update)))
@@ -109,6 +110,12 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
         .routes(guard.operator(routes!(operator::audit::list)))
         .routes(guard.operator(routes!(operator::tenants::list)))
         .routes(guard.operator(routes!(operator::tenants::get, operator::tenants::update)))
+        .routes(guard.operator(routes!(operator::contracts::list, operator::contracts::create)))
+        .routes(guard.operator(routes!(
+            operator::contracts::get,
+            operator::contracts::update,
+            operator::contracts::end
+        )))
         .routes(guard.operator(routes!(operator::users::list)))
         .routes(guard.operator(routes!(operator::users::unlock)))
         .routes(guard.operator(routes!(operator::users::reset)))

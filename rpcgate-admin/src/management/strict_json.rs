@@ -63,6 +63,15 @@ fn read<'q, T: DeserializeOwned, V: Deserializer<'q, Error = Error>>(
         .map_err(|error| sentence(&at.borrow(), &error.to_string()))
 }
 
+/// Deserialises a member that is an object. Serde alone would also accept an array with the values of its fields.
+///
+/// # Errors
+/// Those of the object's fields.
+pub(crate) fn object<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
+    let members = serde_json::Map::deserialize(deserializer)?;
+    serde_json::from_value(Value::Object(members)).map_err(D::Error::custom)
+}
+
 /// Members in their order, including duplicates, which the struct reports as errors.
 struct Object(Vec<(String, Value)>);
 
@@ -313,6 +322,23 @@ mod tests {
         assert_eq!(wrong("limit=many"), "`limit` must be a whole number from 0 to 4294967295");
         assert_eq!(wrong("limit=1&limit=2"), "`limit` is given twice");
         assert_eq!(wrong("all=perhaps"), "`all` must be true or false");
+    }
+
+    #[derive(Debug, PartialEq, Deserialize)]
+    struct Outer {
+        #[serde(deserialize_with = "object")]
+        inner: Query,
+    }
+
+    #[test]
+    fn a_member_that_is_an_object_is_not_written_as_an_array() {
+        let read = |body: &str| of_object::<Outer>(body.as_bytes());
+        assert_eq!(read(r#"{"inner":{"limit":5}}"#).unwrap().inner.limit, Some(5));
+        assert_eq!(read(r#"{"inner":["24h",5,true]}"#).unwrap_err(), "`inner` must be an object");
+        assert_eq!(
+            read(r#"{"inner":{"limit":-1}}"#).unwrap_err(),
+            "`inner` must be a whole number from 0 to 4294967295"
+        );
     }
 
     proptest! {

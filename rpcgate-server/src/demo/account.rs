@@ -12,6 +12,7 @@ use rpcgate_admin::store::{
     Key, Project, Role, Store, StoreError, StoredKey, Tenant, User, UserId, fresh_id,
 };
 use rpcgate_core::caller::{Caller, KeyId, ProjectId, Scope, TenantId};
+use rpcgate_core::clock::Time;
 use rpcgate_core::config::Plans;
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::{KeyForge, KeyHash, shown};
@@ -72,11 +73,11 @@ impl Enrolment<'_> {
         let secret = secret.map_or(self.state.key_secret.as_str(), |secret| secret.expose());
         let forge = KeyForge::new(secret.as_bytes());
         let is_genuine = forge.is_genuine(&self.state.api_key);
-        let caller = match find(store, self.state).await? {
-            Some(StoredKey { caller, revoked: false }) if is_genuine => caller,
+        let caller = match find(store, self.state, self.now).await? {
+            Some(StoredKey { caller, revoked: false, .. }) if is_genuine => caller,
             found => {
                 // Revoked before it is replaced: if this is interrupted, the next start sees why.
-                if let Some(StoredKey { caller, revoked: false }) = &found {
+                if let Some(StoredKey { caller, revoked: false, .. }) = &found {
                     store.revoke_key(caller.tenant, caller.key, self.now).await?;
                 }
                 if found.is_some() || !is_genuine {
@@ -89,7 +90,7 @@ impl Enrolment<'_> {
                     tracing::warn!("the demo has a new API key: the old one {why}");
                 }
                 self.make(store).await?;
-                let made = find(store, self.state).await?;
+                let made = find(store, self.state, self.now).await?;
                 made.ok_or(StoreError::NotFound("key"))?.caller
             }
         };
@@ -182,8 +183,8 @@ impl Patience {
     }
 }
 
-async fn find(store: &Store, state: &DemoState) -> Result<Option<StoredKey>, StoreError> {
-    store.caller(KeyHash::of(&state.api_key), &Plans::default()).await
+async fn find(store: &Store, state: &DemoState, now: Time) -> Result<Option<StoredKey>, StoreError> {
+    store.caller(KeyHash::of(&state.api_key), &Plans::default(), now).await
 }
 
 /// Treats existing objects as created.

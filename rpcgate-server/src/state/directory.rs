@@ -10,12 +10,12 @@ use futures_util::FutureExt;
 use futures_util::future::{Shared, WeakShared};
 use moka::sync::Cache;
 use parking_lot::Mutex;
-use rpcgate_admin::store::StoredKey;
+use rpcgate_admin::store::{StoredKey, Terms};
 use rpcgate_core::backend::changes::Change;
 use rpcgate_core::backend::directory::{Directory, Peek};
 use rpcgate_core::backend::{BoxFuture, Unavailable};
 use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
-use rpcgate_core::clock::Clock;
+use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::config::Plans;
 use rpcgate_core::secret::{KeyForge, KeyHash, shown};
 use std::collections::{HashMap, HashSet};
@@ -33,7 +33,7 @@ const LOOK_UP: Duration = Duration::from_millis(900);
 
 /// A store of keys.
 pub trait KeySource: Send + Sync + fmt::Debug {
-    /// The caller of the key with this hash, with the figures of `plans`; `None` if it does not exist.
+    /// The caller of the key with this hash at `now`, with the figures of `plans`; `None` if it does not exist.
     ///
     /// # Errors
     /// [`Unavailable`] if that is not known now.
@@ -41,6 +41,7 @@ pub trait KeySource: Send + Sync + fmt::Debug {
         &'a self,
         hash: KeyHash,
         plans: &'a Plans,
+        now: Time,
     ) -> BoxFuture<'a, Result<Option<StoredKey>, Unavailable>>;
 }
 
@@ -53,13 +54,49 @@ struct Inner {
     clock: Arc<dyn Clock>,
     forge: Option<KeyForge>,
     source: OnceLock<Arc<dyn KeySource>>,
-    known: Cache<Box<str>, Peek, RandomState>,
+    known: Cache<Box<str>, RememberedKey, RandomState>,
     look_ups: Mutex<LookUps>,
     plans: Mutex<Arc<Plans>>,
+    /// When the figures of a remembered key may change next with the time: microseconds, `u64::MAX` for never.
+    next_bound: AtomicU64,
     /// Locked while remembered keys are walked, so that one pass does not put back what another has dropped.
     passing: Mutex<()>,
     /// When the feed was last read: microseconds of the clock's `elapsed`, plus one; 0 for never.
     reached: AtomicU64,
+}
+
+/// A key that was looked up.
+#[derive(Clone)]
+struct RememberedKey {
+    peek: Peek,
+    /// What its tenant has in place of the figures of its tier; absent if that is nothing at any time.
+    terms: Option<Arc<Terms>>,
+}
+
+impl RememberedKey {
+    fn caller(&self) -> Option<&Caller> {
+        match &self.peek {
+            Peek::Known(caller) | Peek::Revoked(caller) => Some(caller),
+            Peek::Unknown | Peek::Miss => None,
+        }
+    }
+
+    /// The same with the figures that are in force at `now`, or `None` if it has them.
+    fn renewed(&self, plans: &Plans, now: Time) -> Option<Self> {
+        let caller = self.caller()?;
+        let plan = plans.of(caller.plan.tier);
+        let (plan, quota) = match &self.terms {
+            Some(terms) => (terms.plan(plan, now), terms.quota(caller.quota, now)),
+            None => (plan, caller.quota),
+        };
+        if caller.plan == plan && caller.quota == quota {
+            return None;
+        }
+        let fresh = Arc::new(caller.clone().with_plan(plan).with_quota(quota));
+        let is_revoked = matches!(self.peek, Peek::Revoked(_));
+        let peek = if is_revoked { Peek::Revoked(fresh) } else { Peek::Known(fresh) };
+        Some(RememberedKey { peek, terms: self.terms.clone() })
+    }
 }
 
 /// Look-ups in progress.
@@ -107,6 +144,7 @@ impl StoreDirectory {
                 known: Cache::builder().max_capacity(REMEMBERED).build_with_hasher(RandomState::default()),
                 look_ups: Mutex::default(),
                 plans: Mutex::new(Arc::new(plans)),
+                next_bound: AtomicU64::new(u64::MAX),
                 passing: Mutex::default(),
                 reached: AtomicU64::new(0),
             }),
@@ -138,7 +176,7 @@ impl StoreDirectory {
     /// The remembered state of `key`.
     pub fn remembered(&self, key: &str) -> Option<Peek> {
         let known = self.inner.known.get(key)?;
-        self.inner.is_trusted().then_some(known)
+        self.inner.is_trusted().then_some(known.peek)
     }
 
     /// The answer for a key that is not [`remembered`](StoreDirectory::remembered).
@@ -157,7 +195,7 @@ impl StoreDirectory {
 
     /// Forgets the keys that `which` selects by text and caller.
     pub fn forget(&self, which: impl Fn(&str, &Caller) -> bool) {
-        self.pass(|key, known| match caller(known) {
+        self.pass(|key, known| match known.caller() {
             Some(caller) if which(key, caller) => Next::Forget,
             _ => Next::Keep,
         });
@@ -167,20 +205,28 @@ impl StoreDirectory {
     pub fn plans(&self, plans: &Plans) {
         let plans = Arc::new(plans.clone());
         let former = std::mem::replace(&mut *self.inner.plans.lock(), plans.clone());
-        if *former == *plans {
-            return;
+        if *former != *plans {
+            self.renew_with(&plans);
         }
+    }
+
+    /// Whether a contract may have begun or ended since the last [`renew`](StoreDirectory::renew), which applies it.
+    pub fn is_due(&self) -> bool {
+        self.inner.clock.now().micros() >= self.inner.next_bound.load(Relaxed)
+    }
+
+    /// Applies the contracts that are in force by now to all remembered keys. This needs no database either.
+    pub fn renew(&self) {
+        // A look-up that ends from here on sets it again, and so does each key that is remembered.
+        self.inner.next_bound.store(u64::MAX, Relaxed);
+        self.renew_with(&self.figures());
+    }
+
+    fn renew_with(&self, plans: &Plans) {
+        let now = self.inner.clock.now();
         self.pass(|_, known| {
-            let fresh = |caller: &Caller| Arc::new(caller.clone().with_plan(plans.of(caller.plan.tier)));
-            match known {
-                Peek::Known(caller) if caller.plan != plans.of(caller.plan.tier) => {
-                    Next::Replace(Peek::Known(fresh(caller)))
-                }
-                Peek::Revoked(caller) if caller.plan != plans.of(caller.plan.tier) => {
-                    Next::Replace(Peek::Revoked(fresh(caller)))
-                }
-                _ => Next::Keep,
-            }
+            self.inner.note_bound(known.terms.as_deref(), now);
+            known.renewed(plans, now).map_or(Next::Keep, Next::Replace)
         });
     }
 
@@ -190,7 +236,7 @@ impl StoreDirectory {
     }
 
     /// Walks all that is remembered. Answers in progress are not remembered any more.
-    fn pass(&self, decide: impl Fn(&str, &Peek) -> Next) {
+    fn pass(&self, decide: impl Fn(&str, &RememberedKey) -> Next) {
         let _alone = self.inner.passing.lock();
         // Keys that are inserted from here on were requested from here on.
         self.inner.look_ups.lock().generation += 1;
@@ -208,7 +254,7 @@ impl StoreDirectory {
 enum Next {
     Keep,
     Forget,
-    Replace(Peek),
+    Replace(RememberedKey),
 }
 
 impl Inner {
@@ -219,6 +265,13 @@ impl Inner {
 
     fn is_trusted(&self) -> bool {
         self.age().is_some_and(|age| age < TRUST)
+    }
+
+    /// Remembers when these terms give other figures next.
+    fn note_bound(&self, terms: Option<&Terms>, now: Time) {
+        if let Some(bound) = terms.and_then(|terms| terms.next_bound(now)) {
+            self.next_bound.fetch_min(bound.micros(), Relaxed);
+        }
     }
 
     fn may_be_real(&self, key: &str) -> bool {
@@ -251,17 +304,20 @@ impl LookUp {
     async fn run(self) -> Result<Peek, Unavailable> {
         let source = self.inner.source.get().ok_or(Unavailable)?;
         let plans = self.inner.plans.lock().clone();
-        let found = source.look_up(KeyHash::of(&self.key), &plans);
+        let now = self.inner.clock.now();
+        let found = source.look_up(KeyHash::of(&self.key), &plans, now);
         let found = tokio::time::timeout(LOOK_UP, found).await.map_err(|_| Unavailable)??;
         // The memory for keys that do not exist could not be bounded.
-        let Some(StoredKey { caller, revoked }) = found else { return Ok(Peek::Unknown) };
+        let Some(StoredKey { caller, terms, revoked }) = found else { return Ok(Peek::Unknown) };
         let caller = Arc::new(caller);
-        let known = if revoked { Peek::Revoked(caller) } else { Peek::Known(caller) };
+        let peek = if revoked { Peek::Revoked(caller) } else { Peek::Known(caller) };
+        let terms = (!terms.is_empty()).then(|| Arc::new(terms));
         let look_ups = self.inner.look_ups.lock();
         if look_ups.generation == self.generation {
-            self.inner.known.insert(self.key.clone(), known.clone());
+            self.inner.note_bound(terms.as_deref(), now);
+            self.inner.known.insert(self.key.clone(), RememberedKey { peek: peek.clone(), terms });
         }
-        Ok(known)
+        Ok(peek)
     }
 }
 
@@ -287,13 +343,6 @@ impl Directory for StoreDirectory {
             Peek::Miss => Box::pin(self.inner.join(key)),
             known => Box::pin(std::future::ready(Ok(known))),
         }
-    }
-}
-
-fn caller(known: &Peek) -> Option<&Caller> {
-    match known {
-        Peek::Known(caller) | Peek::Revoked(caller) => Some(caller),
-        Peek::Unknown | Peek::Miss => None,
     }
 }
 

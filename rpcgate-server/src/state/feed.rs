@@ -103,8 +103,14 @@ impl Feed {
         self.notify.clone()
     }
 
-    /// Follows the feed until `closing`.
-    pub(super) async fn run(mut self, closing: CancellationToken) {
+    /// Follows the feed and the time until `closing`.
+    pub(super) async fn run(self, closing: CancellationToken) {
+        // A frozen database delays the reads of the feed, but not the begin and the end of contracts.
+        let bounds = follow_bounds(self.directory.clone(), closing.clone());
+        tokio::join!(self.follow(closing), bounds);
+    }
+
+    async fn follow(mut self, closing: CancellationToken) {
         let mut ticks = tokio::time::interval(self.every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut received = Vec::new();
@@ -208,6 +214,24 @@ impl Feed {
             _ => {}
         }
         self.away = away;
+    }
+}
+
+/// Applies the begin and the end of contracts.
+async fn follow_bounds(directory: Arc<StoreDirectory>, closing: CancellationToken) {
+    let mut ticks = tokio::time::interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            biased;
+            () = closing.cancelled() => return,
+            _ = ticks.tick() => {}
+        }
+        if directory.is_due() {
+            let directory = directory.clone();
+            let renewed = tokio::task::spawn_blocking(move || directory.renew()).await;
+            renewed.unwrap_or_else(|error| tracing::error!(%error, "contracts were not applied"));
+        }
     }
 }
 

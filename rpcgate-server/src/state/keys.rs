@@ -87,7 +87,7 @@ impl Directory for Keys {
 mod tests {
     use super::super::directory::KeySource;
     use super::*;
-    use rpcgate_admin::store::StoredKey;
+    use rpcgate_admin::store::{StoredKey, Terms};
     use rpcgate_core::backend::suite;
     use rpcgate_core::caller::Scope;
     use rpcgate_core::clock::{ManualClock, Time};
@@ -106,8 +106,13 @@ mod tests {
             &'a self,
             hash: KeyHash,
             _: &'a Plans,
+            _: Time,
         ) -> BoxFuture<'a, Result<Option<StoredKey>, Unavailable>> {
-            let stored = (hash == self.0).then(|| StoredKey { caller: suite::caller(7), revoked: false });
+            let stored = (hash == self.0).then(|| StoredKey {
+                caller: suite::caller(7),
+                terms: Terms::default(),
+                revoked: false,
+            });
             Box::pin(std::future::ready(Ok(stored)))
         }
     }

@@ -214,8 +214,9 @@ impl KeySource for Store {
         &'a self,
         hash: KeyHash,
         plans: &'a Plans,
+        now: Time,
     ) -> BoxFuture<'a, Result<Option<StoredKey>, Unavailable>> {
-        Box::pin(async move { self.caller(hash, plans).await.map_err(|error| away("a key", &error)) })
+        Box::pin(async move { self.caller(hash, plans, now).await.map_err(|error| away("a key", &error)) })
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod accounts;
 mod billing;
+mod contracts;
 mod factors;
 mod keys;
 mod mails;

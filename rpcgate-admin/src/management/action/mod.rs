@@ -9,6 +9,7 @@ pub mod billing;
 mod ceremonies;
 pub mod chains;
 pub mod checkouts;
+pub mod contracts;
 pub mod emails;
 pub mod factor_policy;
 pub mod factors;

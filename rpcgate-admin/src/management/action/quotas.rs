@@ -10,5 +10,5 @@ use rpcgate_core::caller::{ProjectId, ProjectQuota};
 /// # Errors
 /// [`ActionError::NotFound`].
 pub async fn get(app: &AppState, actor: &Actor, project: ProjectId) -> Result<ProjectQuota, ActionError> {
-    app.store.quota(actor.tenant()?, project).await?.ok_or(ActionError::NotFound("project"))
+    app.store.quota(actor.tenant()?, project, app.now()).await?.ok_or(ActionError::NotFound("project"))
 }

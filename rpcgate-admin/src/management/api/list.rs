@@ -270,6 +270,10 @@ pub(crate) mod tests {
             issue(&site, site.tenant().await).await;
             site.visitor(Some(tenant), Role::Viewer).await;
             let other = site.member(Role::Owner).await;
+            let contract = json!({"figures": {"monthly_fee_cents": 5}}).to_string();
+            let path = format!("{base}/operator/tenants/{tenant}/contracts");
+            let made = site.ask(Some(&operator), Method::POST, &path, contract).await;
+            assert_eq!(made.status, StatusCode::CREATED, "{}", made.body);
             let ask = json!({"requested_tier": "premium", "reason": "x"}).to_string();
             let path = format!("{base}/limit-requests");
             assert_eq!(site.ask(Some(&other), Method::POST, &path, ask).await.status, StatusCode::CREATED);
@@ -294,6 +298,8 @@ pub(crate) mod tests {
             (&operator, format!("{base}/operator/audit"), 20),
             (&owner, format!("{base}/tenants/{tenant}/invoices"), 1),
             (&operator, format!("{base}/operator/invoices"), 5),
+            (&owner, format!("{base}/tenants/{tenant}/contracts"), 4),
+            (&operator, format!("{base}/operator/tenants/{tenant}/contracts"), 4),
             (&operator, format!("{base}/operator/tenants"), 5),
             (&operator, format!("{base}/operator/nodes"), 9),
             (&operator, format!("{base}/operator/limit-requests"), 4),

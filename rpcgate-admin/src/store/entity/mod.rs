@@ -11,6 +11,7 @@ pub(super) mod chain_switches;
 pub(super) mod changes;
 pub(super) mod checkouts;
 pub(super) mod confirmations;
+pub(super) mod contracts;
 pub(super) mod cooled_keys;
 pub(super) mod credit_notes;
 pub(super) mod daily_requests;

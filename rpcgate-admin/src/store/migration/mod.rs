@@ -4,6 +4,7 @@
 mod access_tokens;
 mod accounts;
 mod billing;
+mod contracts;
 mod cooled_keys;
 mod counts;
 mod factors;
@@ -53,6 +54,7 @@ impl MigratorTrait for Management {
             Box::new(idempotency::Idempotency),
             Box::new(access_tokens::AccessTokens),
             Box::new(ticket_file_authors::TicketFileAuthors),
+            Box::new(contracts::Contracts),
         ]
     }
 

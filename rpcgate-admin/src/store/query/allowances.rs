@@ -2,6 +2,7 @@
 
 use super::keys::active;
 use super::plans::plan;
+use super::terms;
 use super::value::{count, tier};
 use crate::store::entity::{keys, plans, projects, tenants};
 use crate::store::{Store, StoreError};
@@ -57,9 +58,12 @@ impl Store {
                         .columns([tenants::Column::Id, tenants::Column::Tier])
                         .filter(tenants::Column::Id.is_in(chunk.iter().copied()));
                     let tiers: Vec<(Uuid, String)> = tiers.into_tuple().all(database).await?;
+                    let terms = terms::of_tenants(database, chunk, now).await?;
                     for (id, name) in tiers {
                         let key_count = count("number of keys", keys.get(&id).copied().unwrap_or_default())?;
                         let per_key = per_day.get(&tier(&name)?).copied().unwrap_or_default();
+                        let agreed = terms.get(&id).and_then(|terms| terms.figures(now).plan.per_day);
+                        let per_key = agreed.unwrap_or(per_key);
                         allowances.insert(TenantId(id.as_u128()), per_key.saturating_mul(key_count));
                     }
                 }

@@ -2,11 +2,13 @@
 
 use super::keys::scope;
 use super::quotas::quota;
+use super::terms::{self, Terms};
 use super::value::{names, tier, time};
 use crate::store::entity::{keys, projects, quotas, tenants};
 use crate::store::{Store, StoreError};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::caller::{Caller, KeyId, MethodLists, ProjectId, TenantId};
+use rpcgate_core::clock::Time;
 use rpcgate_core::config::Plans;
 use rpcgate_core::secret::KeyHash;
 use sea_orm::{ColumnTrait, EntityTrait, FromQueryResult, JoinType, QueryFilter, QuerySelect, RelationTrait};
@@ -17,6 +19,8 @@ use uuid::Uuid;
 pub struct StoredKey {
     /// Its caller.
     pub caller: Caller,
+    /// What its tenant has in place of the figures of its tier. The caller's plan and quota include what is in force.
+    pub terms: Terms,
     /// Whether it was revoked. The caller is given nevertheless, so that the refusal counts on its project.
     pub revoked: bool,
 }
@@ -41,7 +45,8 @@ struct Row {
 }
 
 impl Store {
-    /// The key stored under `hash`, with its caller on one of `plans`.
+    /// The key stored under `hash`, with its caller on one of `plans`, with the figures of its tenant's contracts at
+    /// `now`.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -49,9 +54,10 @@ impl Store {
         &'a self,
         hash: KeyHash,
         plans: &'a Plans,
+        now: Time,
     ) -> BoxFuture<'a, Result<Option<StoredKey>, StoreError>> {
         Box::pin(async move {
-            let row = self
+            let found = self
                 .read(async |database| {
                     let found = keys::Entity::find()
                         .select_only()
@@ -75,15 +81,17 @@ impl Store {
                         .join(JoinType::InnerJoin, projects::Relation::Tenant.def())
                         .join(JoinType::LeftJoin, projects::Relation::Quota.def())
                         .filter(keys::Column::Hash.eq(hash.0.to_vec()));
-                    Ok(found.into_model::<Row>().one(database).await?)
+                    let Some(row) = found.into_model::<Row>().one(database).await? else { return Ok(None) };
+                    let terms = terms::of_tenant(database, TenantId(row.tenant.as_u128()), now).await?;
+                    Ok(Some((row, terms)))
                 })
                 .await?;
-            row.map(|row| stored(row, plans)).transpose()
+            found.map(|(row, terms)| stored(row, terms, plans, now)).transpose()
         })
     }
 }
 
-fn stored(row: Row, plans: &Plans) -> Result<StoredKey, StoreError> {
+fn stored(row: Row, terms: Terms, plans: &Plans, now: Time) -> Result<StoredKey, StoreError> {
     let methods = |stored: &str| -> Result<_, StoreError> {
         let names = names("method list", stored)?;
         Ok(names.into_iter().map(|name| name.into_bytes().into_boxed_slice()).collect())
@@ -94,14 +102,14 @@ fn stored(row: Row, plans: &Plans) -> Result<StoredKey, StoreError> {
         cu_per_month: row.cu_per_month,
         rps_limit: row.rps_limit,
     });
-    let quota = quota(figures.as_ref())?;
+    let quota = terms.quota(quota(figures.as_ref())?, now);
     let lists =
         MethodLists { allowed: methods(&row.allowed_methods)?, blocked: methods(&row.blocked_methods)? };
     let caller = Caller::new(
         KeyId(row.key.as_u128()),
         ProjectId(row.project.as_u128()),
         TenantId(row.tenant.as_u128()),
-        plans.of(tier(&row.tier)?),
+        terms.plan(plans.of(tier(&row.tier)?), now),
     )
     .with_prefix(row.prefix)
     .with_suspended(row.suspended)
@@ -109,5 +117,5 @@ fn stored(row: Row, plans: &Plans) -> Result<StoredKey, StoreError> {
     .with_lists(lists)
     .with_quota(quota)
     .with_expiry(row.expires_at.map(time));
-    Ok(StoredKey { caller, revoked: row.revoked_at.is_some() })
+    Ok(StoredKey { caller, terms, revoked: row.revoked_at.is_some() })
 }

@@ -61,6 +61,10 @@ id! {
     TicketAttachmentId
 }
 id! {
+    /// The identifier of a contract with a tenant, a UUID.
+    ContractId
+}
+id! {
     /// The identifier of a personal access token, a UUID. It grants no access.
     AccessTokenId
 }

@@ -114,8 +114,9 @@ async fn check_member_limit(
     transaction: &DatabaseTransaction,
     configured: &Plans,
     tenant: TenantId,
+    now: Time,
 ) -> Result<(), StoreError> {
-    let max = counts(transaction, configured, tenant).await?.members;
+    let max = counts(transaction, configured, tenant, now).await?.members;
     if members::count(transaction, tenant).await? >= max.into() {
         return Err(full(max, "members", "remove one"));
     }
@@ -147,7 +148,7 @@ impl Store {
             if members::has_address(transaction, tenant, &email).await? {
                 return Ok(InviteOutcome::Member);
             }
-            check_member_limit(transaction, &self.plans, tenant).await?;
+            check_member_limit(transaction, &self.plans, tenant, now).await?;
             let others = of(tenant, now).filter(Column::Email.ne(email.as_str())).count(transaction);
             if others.await? >= MAX_OPEN {
                 return Err(StoreError::Full(FULL.into()));
@@ -266,7 +267,7 @@ impl Store {
         self.transact(async |transaction| {
             let found = open(now).filter(Column::Hash.eq(token.bytes())).one(transaction).await?;
             let Some(invitation) = found.map(Invitation::try_from).transpose()? else { return Ok(None) };
-            check_member_limit(transaction, &self.plans, invitation.tenant).await?;
+            check_member_limit(transaction, &self.plans, invitation.tenant, now).await?;
             let deletion = Entity::delete_by_id(Uuid::from_u128(invitation.id.0));
             if deletion.exec(transaction).await?.rows_affected == 0 {
                 return Ok(None);

@@ -117,7 +117,7 @@ impl Store {
         Box::pin(async move {
             self.write(async |transaction| {
                 let tenant = expect_live(transaction, key.project).await?;
-                let max = counts(transaction, &self.plans, tenant).await?.keys_per_project;
+                let max = counts(transaction, &self.plans, tenant, now).await?.keys_per_project;
                 let project = Uuid::from_u128(key.project.0);
                 let others = Entity::find().filter(Column::ProjectId.eq(project)).filter(active(now));
                 if others.count(transaction).await? >= max.into() {

@@ -12,12 +12,14 @@ mod chains;
 pub(super) mod changes;
 mod checkouts;
 mod confirmations;
+mod contracts;
 mod credit_notes;
 mod days;
 mod digest;
 mod email_changes;
 mod events;
 mod factors;
+mod figures;
 mod gateways;
 mod id;
 pub(super) mod idempotency;
@@ -63,6 +65,7 @@ mod summed;
 mod sums;
 mod sweep;
 mod tenants;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod ticket_attachments;
@@ -88,14 +91,16 @@ pub use audit::{Audit, AuditFilter, AuditSubject};
 pub use billing::{NewInvoice, PeriodClosed, SettledInvoice, UnclosedTenant};
 pub use callers::StoredKey;
 pub use checkouts::{Checkout, CheckoutOutcome, CheckoutSubject};
+pub use contracts::{MAX_CONTRACTS, TenantContract};
 pub use credit_notes::{CreditNote, CreditNoteNumber, NewCreditNote};
 pub use digest::Digest;
 pub use email_changes::{EmailChange, EmailChangeOutcome, EmailChanged};
 pub use factors::{FactorUse, Factors, LogInMethod};
+pub use figures::{DefaultQuota, Figure, Figures};
 pub use gateways::{GatewayReport, NodeState};
 pub use id::{
-    AccessTokenId, CheckoutId, InvitationId, LimitRequestId, NotificationId, PasskeyId, SessionId,
-    TicketAttachmentId, TicketCommentId, TicketId, UserId,
+    AccessTokenId, CheckoutId, ContractId, InvitationId, LimitRequestId, NotificationId, PasskeyId,
+    SessionId, TicketAttachmentId, TicketCommentId, TicketId, UserId,
 };
 pub use idempotency::{ANSWER_KEPT, KeyedRequest, Run, RunOutcome};
 pub use invitations::{Invitation, InvitationAcceptance, InviteOutcome};
@@ -121,6 +126,7 @@ pub use sessions::Session;
 pub use spent::Spent;
 pub use sweep::Swept;
 pub use tenants::{Tenant, TenantChange};
+pub use terms::Terms;
 pub use ticket_attachments::{AttachmentBounds, AttachmentKind, TicketAttachment};
 pub use ticket_category::TicketCategory;
 pub use ticket_comments::TicketComment;

@@ -1,6 +1,7 @@
 //! Plans: the limits that operators set.
 
 use super::changes::{NewChange, record};
+use super::terms;
 use super::value::{count, number, tier, unreadable};
 use crate::store::entity::plans::{ActiveModel, Column, Entity, Model};
 use crate::store::entity::tenants;
@@ -40,11 +41,13 @@ pub(super) fn plan(row: &Model) -> Result<PlanChange, StoreError> {
     })
 }
 
-/// How many things of each kind a tenant's current plan allows: `configured`, overridden by the settings of operators.
+/// How many things of each kind a tenant may have: as its plan says, `configured` and overridden by the settings of
+/// operators, and its contracts.
 pub(super) async fn counts(
     transaction: &DatabaseTransaction,
     configured: &Plans,
     tenant: TenantId,
+    now: Time,
 ) -> Result<Counts, StoreError> {
     let found = tenants::Entity::find_by_id(Uuid::from_u128(tenant.0)).one(transaction).await?;
     let tenant_tier = tier(&found.ok_or(StoreError::NotFound("tenant"))?.tier)?;
@@ -52,7 +55,7 @@ pub(super) async fn counts(
     if let Some(row) = Entity::find_by_id(tenant_tier.name()).one(transaction).await? {
         plan(&row)?.apply(&mut plan_of_tenant);
     }
-    Ok(plan_of_tenant.counts)
+    Ok(terms::of_tenant(transaction, tenant, now).await?.plan(plan_of_tenant, now).counts)
 }
 
 /// The error that a tenant has the maximum number of `things`, and the remedy.

@@ -108,7 +108,8 @@ impl Store {
     pub fn create_project<'a>(&'a self, project: &'a Project) -> BoxFuture<'a, Result<(), StoreError>> {
         Box::pin(async move {
             self.write(async |transaction| {
-                let max = counts(transaction, &self.plans, project.tenant).await?.projects;
+                let max =
+                    counts(transaction, &self.plans, project.tenant, project.created_at).await?.projects;
                 let its = Column::TenantId.eq(Uuid::from_u128(project.tenant.0));
                 if live().filter(its.clone()).count(transaction).await? >= max.into() {
                     return Err(full(max, "projects", "delete one that is not needed"));

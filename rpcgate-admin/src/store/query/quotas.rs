@@ -2,6 +2,7 @@
 
 use super::changes::{NewChange, record};
 use super::projects::{expect_live, live};
+use super::terms;
 use super::value::{count, insert_error, number};
 use crate::store::entity::projects;
 use crate::store::entity::quotas::{ActiveModel, Column, Entity, Model};
@@ -26,7 +27,7 @@ pub(super) fn quota(row: Option<&Model>) -> Result<ProjectQuota, StoreError> {
 }
 
 impl Store {
-    /// The quota of a tenant's project, or `None` if the project is not this tenant's.
+    /// The quota of a tenant's project at `now`, or `None` if the project is not this tenant's.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -34,23 +35,29 @@ impl Store {
         &self,
         tenant: TenantId,
         project: ProjectId,
+        now: Time,
     ) -> Result<Option<ProjectQuota>, StoreError> {
         self.read(async |database| {
             let found = live()
                 .filter(projects::Column::Id.eq(Uuid::from_u128(project.0)))
                 .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
                 .find_also_related(Entity);
-            let found = found.one(database).await?;
-            found.map(|(_, row)| quota(row.as_ref())).transpose()
+            let Some((_, row)) = found.one(database).await? else { return Ok(None) };
+            let terms = terms::of_tenant(database, tenant, now).await?;
+            Ok(Some(terms.quota(quota(row.as_ref())?, now)))
         })
         .await
     }
 
-    /// The quotas of all projects of a tenant, the oldest project first.
+    /// The quotas of all projects of a tenant at `now`, the oldest project first.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn quotas(&self, tenant: TenantId) -> Result<Vec<(ProjectId, ProjectQuota)>, StoreError> {
+    pub async fn quotas(
+        &self,
+        tenant: TenantId,
+        now: Time,
+    ) -> Result<Vec<(ProjectId, ProjectQuota)>, StoreError> {
         self.read(async |database| {
             let all = live()
                 .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
@@ -58,7 +65,9 @@ impl Store {
                 .order_by_asc(projects::Column::Id)
                 .find_also_related(Entity);
             let rows = all.all(database).await?.into_iter();
-            rows.map(|(project, row)| Ok((ProjectId(project.id.as_u128()), quota(row.as_ref())?))).collect()
+            let figures = terms::of_tenant(database, tenant, now).await?.figures(now);
+            let of = |row: Option<Model>| Ok(figures.quota(quota(row.as_ref())?));
+            rows.map(|(project, row)| Ok((ProjectId(project.id.as_u128()), of(row)?))).collect()
         })
         .await
     }
@@ -92,7 +101,7 @@ impl Store {
         .await
     }
 
-    /// Removes a project's quota, so that the default ceiling holds again.
+    /// Removes a project's quota, so that the default holds again: that of the tenant's contract, or of every project.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if it has none or the project does not exist, [`StoreError::Unavailable`].

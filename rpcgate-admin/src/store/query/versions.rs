@@ -1,7 +1,7 @@
 //! Versions of what several people change, so that nobody overwrites a change of another without knowing it.
 
-use super::id::UserId;
-use crate::store::entity::{chain_switches, plans, projects, quotas, tenants, users, weights};
+use super::id::{ContractId, UserId};
+use crate::store::entity::{chain_switches, contracts, plans, projects, quotas, tenants, users, weights};
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::plan::Tier;
@@ -21,6 +21,8 @@ pub enum Versioned {
     Project(TenantId, ProjectId),
     /// The quota of a project.
     Quota(ProjectId),
+    /// A contract with a tenant.
+    Contract(TenantId, ContractId),
     /// The limits of a plan that operators set.
     Plan(Tier),
     /// The weight of a chain's method that operators set.
@@ -83,6 +85,11 @@ async fn current(database: &impl ConnectionTrait, of: &Versioned) -> Result<Opti
         }
         Versioned::Quota(id) => {
             Some(Version::of(&quotas::Entity::find_by_id(uuid(id.0)).one(database).await?))
+        }
+        Versioned::Contract(tenant, id) => {
+            let row = contracts::Entity::find_by_id(uuid(id.0))
+                .filter(contracts::Column::TenantId.eq(uuid(tenant.0)));
+            row.one(database).await?.map(|row| Version::of(&row))
         }
         Versioned::Plan(tier) => {
             Some(Version::of(&plans::Entity::find_by_id(tier.name()).one(database).await?))

@@ -1,5 +1,7 @@
 use super::*;
+use rpcgate_admin::store::{ContractId, Figures, TenantContract};
 use rpcgate_core::backend::suite;
+use rpcgate_core::caller::ProjectQuota;
 use rpcgate_core::clock::{ManualClock, Time};
 use rpcgate_core::plan::Tier;
 use std::sync::atomic::AtomicUsize;
@@ -20,6 +22,7 @@ impl KeySource for Source {
         &'a self,
         hash: KeyHash,
         plans: &'a Plans,
+        _: Time,
     ) -> BoxFuture<'a, Result<Option<StoredKey>, Unavailable>> {
         Box::pin(async move {
             self.asked.fetch_add(1, Relaxed);
@@ -76,7 +79,7 @@ impl Fixture {
 
     fn change(&self, key: &str, change: impl FnOnce(&mut StoredKey)) {
         let mut keys = self.source.keys.lock();
-        let stored = StoredKey { caller: suite::caller(0), revoked: false };
+        let stored = StoredKey { caller: suite::caller(0), terms: Terms::default(), revoked: false };
         change(keys.entry(KeyHash::of(key)).or_insert(stored));
     }
 
@@ -132,7 +135,7 @@ fn stored_keys_pass_the_suite_of_directories() {
         // The suite's keys are malformed; this checks the other rules.
         let directory = Arc::new(Formless(directory));
         for (hash, caller) in callers {
-            let stored = StoredKey { caller: (*caller).clone(), revoked: false };
+            let stored = StoredKey { caller: (*caller).clone(), terms: Terms::default(), revoked: false };
             fixture.source.keys.lock().insert(hash, stored);
         }
         directory.0.open(fixture.source.clone());
@@ -370,7 +373,8 @@ async fn memory_is_bounded() {
     let fixture = Fixture::new();
     let known = &fixture.directory.inner.known;
     for number in 0..u128::from(REMEMBERED) + 20_000 {
-        known.insert(format!("rpcg_{number:045}").into(), Peek::Known(Arc::new(suite::caller(number))));
+        let peek = Peek::Known(Arc::new(suite::caller(number)));
+        known.insert(format!("rpcg_{number:045}").into(), RememberedKey { peek, terms: None });
     }
     known.run_pending_tasks();
     assert!(known.entry_count() <= REMEMBERED, "{}", known.entry_count());
@@ -384,7 +388,7 @@ fn a_change_finds_its_keys_while_others_come() {
     let mark = |number: u128| {
         let mut caller = suite::caller(number);
         caller.tenant = TenantId(number % 7);
-        Peek::Known(Arc::new(caller))
+        RememberedKey { peek: Peek::Known(Arc::new(caller)), terms: None }
     };
     (0..20_000).for_each(|number| known.insert(text(number), mark(number)));
     std::thread::scope(|scope| {
@@ -396,4 +400,71 @@ fn a_change_finds_its_keys_while_others_come() {
     for number in 0..20_000 {
         assert_eq!(known.contains_key(&*text(number)), number % 7 != 3, "{number}");
     }
+}
+
+/// A contract of the tenant of caller 7, from some seconds from now on until others.
+fn contract(now: Time, (from, until): (u64, u64), figures: &[(&str, u64)]) -> TenantContract {
+    let at = |secs| now.plus(Duration::from_secs(secs));
+    let mut agreed = Figures::default();
+    for (name, value) in figures {
+        assert!(agreed.set(name, *value), "{name}");
+    }
+    TenantContract {
+        id: ContractId(1),
+        tenant: suite::caller(7).tenant,
+        figures: agreed,
+        from: at(from),
+        until: Some(at(until)),
+        note: String::new(),
+        created_at: now,
+    }
+}
+
+#[tokio::test]
+async fn figures_of_a_contract_begin_and_end_with_the_time_without_the_database() {
+    let fixture = Fixture::new();
+    let key = fixture.key(7);
+    let now = fixture.clock.now();
+    let figures = [("per_minute", 77), ("cu_per_day", 5)];
+    fixture.change(&key, |stored| stored.terms = Terms::of(vec![contract(now, (10, 20), &figures)], now));
+    let figures = async || {
+        let Ok(Peek::Known(caller)) = fixture.ask(&key).await else { panic!("it is known") };
+        (caller.plan.per_minute, caller.quota.cu_per_day)
+    };
+    let before = figures().await;
+    assert_eq!(before, (10, 100_000));
+    assert!(!fixture.directory.is_due());
+    *fixture.source.away.lock() = true;
+    for expected in [(77, 5), before] {
+        fixture.clock.advance(Duration::from_secs(10));
+        assert!(fixture.directory.is_due());
+        fixture.directory.renew();
+        assert!(!fixture.directory.is_due());
+        assert_eq!(figures().await, expected);
+        let mut other = Plans::default();
+        other.free.per_minute = 11;
+        fixture.directory.plans(&other);
+        let per_minute = if expected == before { 11 } else { 77 };
+        assert_eq!(figures().await.0, per_minute, "a contract outlasts a change of the plan");
+        fixture.directory.plans(&Plans::default());
+    }
+    fixture.clock.advance(Duration::from_secs(1_000));
+    assert!(!fixture.directory.is_due(), "there is nothing that could begin or end");
+}
+
+#[tokio::test]
+async fn the_quota_of_a_project_of_its_own_outlasts_a_contract_and_a_revoked_key_stays_revoked() {
+    let fixture = Fixture::new();
+    let (key, now) = (fixture.key(7), fixture.clock.now());
+    let own = ProjectQuota { cu_per_day: 3, has_row: true, ..ProjectQuota::default() };
+    fixture.change(&key, |stored| {
+        stored.terms = Terms::of(vec![contract(now, (10, 20), &[("cu_per_day", 5), ("members", 4)])], now);
+        stored.caller.quota = own;
+        stored.revoked = true;
+    });
+    assert!(matches!(fixture.ask(&key).await, Ok(Peek::Revoked(_))));
+    fixture.clock.advance(Duration::from_secs(10));
+    fixture.directory.renew();
+    let Ok(Peek::Revoked(caller)) = fixture.ask(&key).await else { panic!("it is revoked") };
+    assert_eq!((caller.quota, caller.plan.counts.members), (own, 4));
 }

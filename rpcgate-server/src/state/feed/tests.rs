@@ -2,12 +2,12 @@ use super::*;
 use crate::captured_log::CapturedLog;
 use crate::state::directory::KeySource;
 use parking_lot::Mutex;
-use rpcgate_admin::store::StoredKey;
+use rpcgate_admin::store::{ContractId, Figures, StoredKey, TenantContract, Terms};
 use rpcgate_core::backend::changes::MemoryChanges;
 use rpcgate_core::backend::directory::{Directory, Peek};
 use rpcgate_core::backend::suite;
 use rpcgate_core::caller::{KeyId, TenantId};
-use rpcgate_core::clock::{ManualClock, Time};
+use rpcgate_core::clock::{Clock, ManualClock, Time};
 use rpcgate_core::config::{LogFormat, Plans};
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::{KeyForge, KeyHash};
@@ -98,6 +98,7 @@ impl KeySource for Office {
         &'a self,
         hash: KeyHash,
         _: &'a Plans,
+        _: Time,
     ) -> BoxFuture<'a, Result<Option<StoredKey>, Unavailable>> {
         Box::pin(self.answer(move |fixture| fixture.keys.get(&hash).cloned()))
     }
@@ -107,6 +108,7 @@ impl KeySource for Office {
 const NEVER: Change = Change::Tenant(TenantId(0));
 
 struct Fixture {
+    clock: Arc<ManualClock>,
     office: Arc<Office>,
     directory: Arc<StoreDirectory>,
     reported: Arc<Mutex<Vec<Overlay>>>,
@@ -119,14 +121,14 @@ impl Fixture {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_000_000)));
         let key = KeyForge::new(b"s").make().unwrap();
         let office = Arc::new(Office::default());
-        let stored = StoredKey { caller: suite::caller(7), revoked: false };
+        let stored = StoredKey { caller: suite::caller(7), terms: Terms::default(), revoked: false };
         office.inner.lock().keys.insert(KeyHash::of(&key), stored);
-        let directory = Arc::new(StoreDirectory::new(None, Plans::default(), clock));
+        let directory = Arc::new(StoreDirectory::new(None, Plans::default(), clock.clone()));
         let (overlay_watch, reported) =
             (Arc::<OverlayWatch>::default(), Arc::<Mutex<Vec<Overlay>>>::default());
         let ear = reported.clone();
         overlay_watch.attach(Box::new(move |overlay| ear.lock().push(overlay.clone())));
-        Fixture { office, directory, reported, overlay_watch, key }
+        Fixture { clock, office, directory, reported, overlay_watch, key }
     }
 
     async fn feed(&self) -> Result<Feed, Unavailable> {
@@ -182,6 +184,42 @@ async fn a_revoked_key_is_refused_within_a_second() {
     app.revoke();
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(matches!(app.ask().await, Peek::Revoked(_)));
+    closing.cancel();
+    running.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_contract_begins_and_ends_within_a_second_while_the_database_answers_nothing() {
+    let app = Fixture::new();
+    let now = app.clock.now();
+    let at = |secs| now.plus(Duration::from_secs(secs));
+    let mut figures = Figures::default();
+    figures.set("per_minute", 77);
+    let contract = TenantContract {
+        id: ContractId(1),
+        tenant: suite::caller(7).tenant,
+        figures,
+        from: at(10),
+        until: Some(at(20)),
+        note: String::new(),
+        created_at: now,
+    };
+    let terms = Terms::of(vec![contract], now);
+    app.office.inner.lock().keys.values_mut().for_each(|stored| stored.terms = terms.clone());
+    let closing = CancellationToken::new();
+    let running = tokio::spawn(app.feed().await.unwrap().run(closing.clone()));
+    tokio::time::sleep(Duration::from_millis(130)).await;
+    let per_minute = |peek: Peek| match peek {
+        Peek::Known(caller) => caller.plan.per_minute,
+        _ => panic!("it is known"),
+    };
+    assert_eq!(per_minute(app.ask().await), 10);
+    app.office.set(Mood::Frozen);
+    for expected in [77, 10] {
+        app.clock.advance(Duration::from_secs(10));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(per_minute(app.peek()), expected);
+    }
     closing.cancel();
     running.await.unwrap();
 }

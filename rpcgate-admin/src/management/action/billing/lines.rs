@@ -1,12 +1,12 @@
 //! What an invoice consists of: lines for plans and usage, and their sum. Amounts are exact; the sum is rounded once.
 
 use super::month::BillingMonth;
-use crate::store::{InvoiceAmounts, InvoiceLine, LineKind, TierChange};
+use crate::store::{InvoiceAmounts, InvoiceLine, LineKind, TenantContract, TierChange};
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::{BillingSettings, MonthlyFees};
 use rpcgate_core::plan::{Price, Tier};
 use rpcgate_core::usage::{Amount, Charged};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// A cent in the unit of [`Amount`].
@@ -39,16 +39,48 @@ pub fn plan_spans(span: Range<Time>, changes: &[TierChange], now: Tier) -> Vec<P
     spans
 }
 
-/// One line for each plan that has a fee: the part of the fee that corresponds to the seconds in which the plan was in
-/// force. A change takes effect with the second in which it is made.
-pub fn plan_lines(month: BillingMonth, spans: &[PlanSpan], fees: &MonthlyFees) -> Vec<InvoiceLine> {
-    let mut seconds: BTreeMap<Tier, u64> = BTreeMap::new();
+/// A time in which a plan had one fee.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FeeSpan {
+    /// The plan.
+    pub tier: Tier,
+    /// Its fee for a whole month, in cents.
+    pub fee: u64,
+    /// From when until when.
+    pub span: Range<Time>,
+}
+
+/// The fees in the times of `spans`: those of `contracts`, the oldest first, where one in force has a fee, and else those
+/// of the plans.
+pub fn fee_spans(spans: &[PlanSpan], contracts: &[TenantContract], fees: &MonthlyFees) -> Vec<FeeSpan> {
+    let agreed: Vec<_> =
+        contracts.iter().filter_map(|contract| Some((contract, contract.figures.monthly_fee?))).collect();
+    let bounds = agreed.iter().flat_map(|(contract, _)| [Some(contract.from), contract.until]);
+    let bounds: BTreeSet<Time> = bounds.flatten().collect();
+    let mut found = Vec::new();
     for PlanSpan { tier, span } in spans {
-        *seconds.entry(*tier).or_default() += span.end.secs().saturating_sub(span.start.secs());
+        let mut start = span.start;
+        let within = bounds.iter().filter(|bound| span.start < **bound && **bound < span.end);
+        for end in within.chain([&span.end]) {
+            let last = agreed.iter().rev().find(|(contract, _)| contract.is_in_force(start));
+            let fee = last.map_or(fees.of(*tier), |(_, fee)| *fee);
+            found.push(FeeSpan { tier: *tier, fee, span: start..*end });
+            start = *end;
+        }
+    }
+    found
+}
+
+/// One line for each plan and fee: the part of the fee that corresponds to the seconds in which it was in force. A change
+/// takes effect with the second in which it is made.
+pub fn plan_lines(month: BillingMonth, spans: &[FeeSpan]) -> Vec<InvoiceLine> {
+    let mut seconds: BTreeMap<(Tier, u64), u64> = BTreeMap::new();
+    for FeeSpan { tier, fee, span } in spans {
+        *seconds.entry((*tier, *fee)).or_default() += span.end.secs().saturating_sub(span.start.secs());
     }
     let all = u128::from(month.seconds().max(1));
-    let line = |(tier, units): (Tier, u64)| {
-        let price = Price(fees.of(tier).saturating_mul(CENT));
+    let line = |((tier, fee), units): ((Tier, u64), u64)| {
+        let price = Price(fee.saturating_mul(CENT));
         (price.0 > 0 && units > 0).then(|| InvoiceLine {
             month: month.start(),
             kind: LineKind::Plan,
@@ -115,8 +147,9 @@ pub fn amounts(lines: &[InvoiceLine], settings: &BillingSettings) -> InvoiceAmou
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::{ContractId, Figures};
     use proptest::prelude::*;
-    use rpcgate_core::caller::ProjectId;
+    use rpcgate_core::caller::{ProjectId, TenantId};
 
     fn december() -> BillingMonth {
         BillingMonth::of(Time::from_secs(1_798_718_400))
@@ -152,7 +185,7 @@ mod tests {
         let month = december();
         let lines = |changes: &[TierChange], now| {
             let spans = plan_spans(month.span(), changes, now);
-            plan_lines(month, &spans, &fees())
+            plan_lines(month, &fee_spans(&spans, &[], &fees()))
                 .into_iter()
                 .map(|line| (line.tier, line.units, line.amount.to_string()))
                 .collect::<Vec<_>>()
@@ -235,7 +268,85 @@ mod tests {
         assert_eq!(of(&[u128::MAX], 10_000).2, u64::MAX, "a sum beyond all bounds does not wrap");
     }
 
+    /// A contract with this fee, or with none.
+    fn agreed(from: u64, until: Option<u64>, fee: Option<u64>) -> TenantContract {
+        TenantContract {
+            id: ContractId(1),
+            tenant: TenantId(1),
+            figures: Figures { monthly_fee: fee, ..Figures::default() },
+            from: at(from),
+            until: until.map(at),
+            note: String::new(),
+            created_at: at(0),
+        }
+    }
+
+    #[test]
+    fn the_fee_of_a_contract_is_charged_for_the_seconds_in_which_it_is_in_force() {
+        let month = december();
+        let day = 86_400;
+        let contracts = [
+            agreed(day, Some(11 * day), Some(6_200)),
+            agreed(6 * day, Some(11 * day), Some(0)),
+            agreed(0, None, None),
+        ];
+        let spans = plan_spans(month.span(), &[], Tier::Standard);
+        let lines = plan_lines(month, &fee_spans(&spans, &contracts, &fees()));
+        let told: Vec<_> = lines
+            .iter()
+            .map(|line| (line.tier, line.price.usd(), line.units, line.amount.to_string()))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (Tier::Standard, 31.0, 21 * day, "21.000000000000".to_owned()),
+                (Tier::Standard, 62.0, 5 * day, "10.000000000000".to_owned()),
+            ],
+            "five days are free, and a contract without a fee changes none"
+        );
+    }
+
     proptest! {
+        #[test]
+        fn each_second_has_the_fee_of_the_last_contract_in_force_or_of_the_plan(
+            agreements in prop::collection::vec(
+                (0_u64..90, prop::option::of(1_u64..60), prop::option::of(1_u64..9)), 0..6,
+            ),
+            moves in prop::collection::vec((0_u64..100, 0_usize..4), 0..4),
+        ) {
+            let month = december();
+            let contracts: Vec<_> = agreements
+                .iter()
+                .map(|(from, length, fee)| agreed(*from, length.map(|length| from + length), *fee))
+                .collect();
+            let mut moves = moves;
+            moves.sort_unstable();
+            let mut tier = Tier::Free;
+            let changes: Vec<_> = moves
+                .iter()
+                .map(|(second, index)| change(*second, std::mem::replace(&mut tier, Tier::ALL[*index]), Tier::ALL[*index]))
+                .collect();
+            let spans = plan_spans(at(0)..at(100), &changes, tier);
+            let lines = plan_lines(month, &fee_spans(&spans, &contracts, &fees()));
+            let mut expected: BTreeMap<(Tier, u64), u64> = BTreeMap::new();
+            for second in 0..100 {
+                let moved = moves.iter().rev().find(|(at, _)| *at <= second);
+                let tier = moved.map_or(Tier::Free, |(_, index)| Tier::ALL[*index]);
+                let agreed = agreements.iter().rev().find_map(|(from, length, fee)| {
+                    fee.filter(|_| *from <= second && length.is_none_or(|length| second < from + length))
+                });
+                *expected.entry((tier, agreed.unwrap_or(fees().of(tier)))).or_default() += 1;
+            }
+            let charged = expected.into_iter().filter(|((_, fee), _)| *fee > 0);
+            let charged: Vec<_> = charged.map(|((tier, fee), units)| (tier, fee * CENT, units)).collect();
+            let told: Vec<_> = lines.iter().map(|line| (line.tier, line.price.0, line.units)).collect();
+            prop_assert_eq!(told, charged);
+            for line in lines {
+                let exact = u128::from(line.price.0) * u128::from(line.units) / u128::from(month.seconds());
+                prop_assert_eq!(line.amount, Amount(exact));
+            }
+        }
+
         #[test]
         fn spans_of_plans_cover_the_whole_time_once(
             times in prop::collection::vec(0u64..3_000_000, 0..12), start in 0u64..2_678_400,

@@ -14,7 +14,7 @@ use super::tenants::own_tenant;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{Invoice, InvoiceAmounts, InvoiceFilter, InvoiceLine, Tenant};
-use lines::{amounts, plan_lines, plan_spans, usage_lines};
+use lines::{amounts, fee_spans, plan_lines, plan_spans, usage_lines};
 use month::BillingMonth;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
@@ -53,7 +53,9 @@ async fn lines_of(
     let span = start..until.min(month.end()).max(start);
     let changes = app.store.tier_changes(tenant.id, span.start).await?;
     let spans = plan_spans(span, &changes, tenant.tier);
-    let mut lines = plan_lines(month, &spans, &app.settings.config.billing.fees);
+    let contracts = app.store.contracts(tenant.id).await?;
+    let fees = fee_spans(&spans, &contracts, &app.settings.config.billing.fees);
+    let mut lines = plan_lines(month, &fees);
     let charged = app.usage.bill(tenant.id, month.hours()).await?;
     lines.extend(usage_lines(month, &charged, invoiced));
     Ok(lines)
@@ -74,11 +76,13 @@ pub async fn overview(
     let month = BillingMonth::of(now);
     let lines = lines_of(app, &tenant, month, (month.start(), now), &[]).await?;
     let config = app.settings.overridden_by(&app.store.overlay().await?);
+    let terms = app.store.terms(id, now).await?;
+    let agreed_fee = terms.figures(now).monthly_fee;
     let filter = InvoiceFilter { tenant: Some(id), ..InvoiceFilter::default() };
     Ok(BillingOverview {
         period: month.span(),
-        plan: config.plans.of(tenant.tier),
-        monthly_fee: config.billing.fees.of(tenant.tier),
+        plan: terms.plan(config.plans.of(tenant.tier), now),
+        monthly_fee: agreed_fee.unwrap_or(config.billing.fees.of(tenant.tier)),
         amounts: amounts(&lines, &config.billing),
         lines,
         invoices: app.store.invoices(filter, None, RECENT).await?,

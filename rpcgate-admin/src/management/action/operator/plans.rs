@@ -3,12 +3,9 @@
 use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::Versioned;
+use crate::store::{Figure, Figures, Versioned};
 use rpcgate_core::config::PlanChange;
-use rpcgate_core::plan::{Counts, Plan, Price, Tier};
-
-/// The largest limit of a plan, as in the configuration.
-const MAX: u64 = 1_000_000_000_000;
+use rpcgate_core::plan::{Plan, Price, Tier};
 
 /// The price of a Compute Unit, from US dollars.
 ///
@@ -37,6 +34,22 @@ pub fn versioned(tier: &str) -> Result<Versioned, ActionError> {
     tier.parse().map(Versioned::Plan).map_err(|_| ActionError::NotFound("plan"))
 }
 
+/// Checks figures and lists those that are given for the audit.
+///
+/// # Errors
+/// [`ActionError::Invalid`] for a figure that is out of bounds.
+pub(super) fn check(figures: &Figures) -> Result<Vec<String>, ActionError> {
+    let given = figures.list().into_iter().filter(|figure| figure.value.is_some());
+    let checked = |figure: Figure| match figure.value {
+        Some(value) if !figure.range.contains(&value) => {
+            let (name, least, most) = (figure.name, figure.range.start(), figure.range.end());
+            Err(ActionError::Invalid(format!("`{name}` must be a number from {least} to {most}")))
+        }
+        _ => Ok(figure.to_string()),
+    };
+    given.map(checked).collect()
+}
+
 /// Sets the limits that `change` gives and returns the effective plan. Gateways are notified.
 ///
 /// # Errors
@@ -48,40 +61,8 @@ pub async fn update(
     change: PlanChange,
 ) -> Result<Plan, ActionError> {
     let known: Tier = tier.parse().map_err(|_| ActionError::NotFound("plan"))?;
-    let limits = [
-        ("per_minute", 1, change.per_minute),
-        ("per_hour", 1, change.per_hour),
-        ("per_day", 1, change.per_day),
-        ("heavy_per_minute", 0, change.heavy_per_minute),
-    ];
-    let counts = &change.counts;
-    let counts = [
-        ("ws_connections", change.ws_connections),
-        ("ws_connections_per_key", change.ws_connections_per_key),
-        ("projects", counts.projects),
-        ("keys_per_project", counts.keys_per_project),
-        ("members", counts.members),
-        ("webhooks_per_project", counts.webhooks_per_project),
-        ("subscriptions_per_webhook", counts.subscriptions_per_webhook),
-    ];
-    for (field, count) in counts {
-        if count.is_some_and(|count| count > Counts::MOST) {
-            let max = Counts::MOST;
-            return Err(ActionError::Invalid(format!("`{field}` must be a number from 0 to {max}")));
-        }
-    }
-    for (field, min, limit) in limits {
-        if limit.is_some_and(|limit| !(min..=MAX).contains(&limit)) {
-            return Err(ActionError::Invalid(format!("`{field}` must be a number from {min} to {MAX}")));
-        }
-    }
-    if change != PlanChange::default() {
-        let mut details: Vec<_> = limits
-            .into_iter()
-            .filter_map(|(field, _, limit)| limit.map(|limit| format!("{field} {limit}")))
-            .collect();
-        details.extend(change.price.map(|price| format!("price_per_cu {}", price.usd())));
-        details.extend(counts.into_iter().filter_map(|(field, count)| Some(format!("{field} {}", count?))));
+    let details = check(&Figures { plan: change, ..Figures::default() })?;
+    if !details.is_empty() {
         let now = app.now();
         let store = actor.audited_store(&app.store, None, ("plan.changed", known, details.join(", ")), now);
         actor.expecting(&store, Versioned::Plan(known)).put_plan(known, &change, now).await?;

@@ -16,7 +16,7 @@ async fn tenant_of(app: &AppState, project: ProjectId) -> Result<TenantId, Actio
 /// [`ActionError::NotFound`].
 pub async fn get(app: &AppState, project: ProjectId) -> Result<ProjectQuota, ActionError> {
     let tenant = tenant_of(app, project).await?;
-    app.store.quota(tenant, project).await?.ok_or(ActionError::NotFound("project"))
+    app.store.quota(tenant, project, app.now()).await?.ok_or(ActionError::NotFound("project"))
 }
 
 /// Sets all limits of a project's quota. Gateways are notified.

@@ -88,9 +88,9 @@ impl Scope {
     async fn of(app: &AppState, tenant: TenantId, project: Option<ProjectId>) -> Result<Self, ActionError> {
         let found = app.store.tenant(tenant).await?.ok_or(ActionError::NotFound("tenant"))?;
         let quotas = match project {
-            None => app.store.quotas(tenant).await?,
+            None => app.store.quotas(tenant, app.now()).await?,
             Some(id) => {
-                let quota = app.store.quota(tenant, id).await?;
+                let quota = app.store.quota(tenant, id, app.now()).await?;
                 vec![(id, quota.ok_or(ActionError::NotFound("project"))?)]
             }
         };
@@ -183,7 +183,8 @@ async fn check_key(app: &AppState, ask: &UsageAsk) -> Result<(), ActionError> {
 
 async fn plan(app: &AppState, tenant: &Tenant) -> Result<Plan, ActionError> {
     let config = app.settings.overridden_by(&app.store.overlay().await?);
-    Ok(config.plans.of(tenant.tier))
+    let now = app.now();
+    Ok(app.store.terms(tenant.id, now).await?.plan(config.plans.of(tenant.tier), now))
 }
 
 /// A query for all usage of a tenant, or of one of its projects, in `window`.

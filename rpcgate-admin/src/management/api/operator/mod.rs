@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod chains;
+pub mod contracts;
 pub mod invoices;
 pub mod limit_requests;
 pub mod nodes;

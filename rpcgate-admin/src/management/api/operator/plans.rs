@@ -4,13 +4,14 @@ use crate::management::action;
 use crate::management::action::actor::Actor;
 use crate::management::action::versions::current;
 use crate::management::api::etag::Tagged;
+use crate::management::api::plan_change::PlanChangeJson;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, PathParams};
 use axum::Json;
 use axum::extract::State;
-use rpcgate_core::{config, plan};
-use serde::{Deserialize, Serialize};
+use rpcgate_core::plan;
+use serde::Serialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
@@ -67,50 +68,6 @@ impl From<plan::Plan> for PlanFigures {
     }
 }
 
-/// A change to a plan. Fields that are left out stay as they are.
-#[derive(Clone, PartialEq, Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = PlanChange)]
-pub struct PlanChangeJson {
-    /// Requests a key may make in a UTC minute.
-    #[schema(minimum = 1, maximum = 1_000_000_000_000_u64)]
-    pub per_minute: Option<u64>,
-    /// Requests a key may make in a UTC hour.
-    #[schema(minimum = 1, maximum = 1_000_000_000_000_u64)]
-    pub per_hour: Option<u64>,
-    /// Requests a key may make in a UTC day.
-    #[schema(minimum = 1, maximum = 1_000_000_000_000_u64)]
-    pub per_day: Option<u64>,
-    /// Heavy calls a project may make in a UTC minute, at each gateway.
-    #[schema(maximum = 1_000_000_000_000_u64)]
-    pub heavy_per_minute: Option<u64>,
-    /// Price of a Compute Unit in US dollars.
-    #[schema(minimum = 0, maximum = 1000)]
-    pub price_per_cu: Option<f64>,
-    /// WebSocket streams a project may have open, at each gateway. Open ones beyond that stay.
-    #[schema(maximum = 1_000_000)]
-    pub ws_connections: Option<u32>,
-    /// WebSocket streams a key may have open, at each gateway; as many as its project may unless this is set, and never
-    /// more. Open ones beyond that stay.
-    #[schema(maximum = 1_000_000)]
-    pub ws_connections_per_key: Option<u32>,
-    /// Projects of a tenant, at most. Existing ones beyond that stay.
-    #[schema(maximum = 1_000_000)]
-    pub projects: Option<u32>,
-    /// Usable keys of a project, at most. Existing ones beyond that stay.
-    #[schema(maximum = 1_000_000)]
-    pub keys_per_project: Option<u32>,
-    /// Members of a tenant, at most. Existing ones beyond that stay.
-    #[schema(maximum = 1_000_000)]
-    pub members: Option<u32>,
-    /// Webhooks of a project, at most. Existing ones beyond that stay.
-    #[schema(maximum = 1_000_000)]
-    pub webhooks_per_project: Option<u32>,
-    /// Subscriptions of a webhook, at most. Existing ones beyond that stay.
-    #[schema(maximum = 1_000_000)]
-    pub subscriptions_per_webhook: Option<u32>,
-}
-
 /// Read the limits of a plan
 #[utoipa::path(get, path = "/operator/plans/{tier}", operation_id = "operator_get_plan", tag = "operator",
     params(("tier" = String, Path, description = "The plan's name.")),
@@ -139,25 +96,6 @@ pub async fn update(
     PathParams(tier): PathParams<String>,
     Body(change): Body<PlanChangeJson>,
 ) -> Result<Json<PlanFigures>, ActionError> {
-    let price = change.price_per_cu.map(action::operator::plans::price).transpose()?;
-    let counts = config::CountsChange {
-        projects: change.projects,
-        keys_per_project: change.keys_per_project,
-        members: change.members,
-        webhooks_per_project: change.webhooks_per_project,
-        subscriptions_per_webhook: change.subscriptions_per_webhook,
-    };
-    let PlanChangeJson { per_minute, per_hour, per_day, heavy_per_minute, .. } = change;
-    let PlanChangeJson { ws_connections, ws_connections_per_key, .. } = change;
-    let change = config::PlanChange {
-        per_minute,
-        per_hour,
-        per_day,
-        heavy_per_minute,
-        price,
-        ws_connections,
-        ws_connections_per_key,
-        counts,
-    };
+    let change = change.change()?;
     Ok(Json(action::operator::plans::update(&app, &actor, &tier, change).await?.into()))
 }

@@ -56,7 +56,7 @@ pub struct NewQuota {
 
 /// Read the quota of a project
 ///
-/// The quota that an operator granted, or the default.
+/// The quota that an operator granted, or the default: that of the tenant's contracts, or 100,000 Compute Units a day.
 #[utoipa::path(get, path = "/operator/projects/{id}/quota", operation_id = "operator_get_quota", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The project.")),
     responses((status = 200, description = "The quota.", body = QuotaJson,

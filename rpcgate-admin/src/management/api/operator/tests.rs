@@ -135,12 +135,12 @@ async fn a_quota_takes_any_of_its_fields_and_can_be_taken_away() {
         assert_eq!(reported, (200, expected), "{body}");
         assert!(site.app.store.newest_change().await.unwrap() > before, "gateways hear of it");
     }
-    assert!(site.app.store.quota(tenant, id).await.unwrap().unwrap().has_row);
+    assert!(site.app.store.quota(tenant, id, site.app.now()).await.unwrap().unwrap().has_row);
     for body in [json!({"cu_per_day": -1}), json!({"cu_per_day": u64::MAX}), json!({"rps": 1})] {
         assert_eq!(ask(&site, &operator, Method::PUT, &path, body.clone()).await.0, 400, "{body}");
     }
     assert_eq!(ask(&site, &operator, Method::DELETE, &path, Value::Null).await, (204, Value::Null));
-    assert!(!site.app.store.quota(tenant, id).await.unwrap().unwrap().has_row);
+    assert!(!site.app.store.quota(tenant, id, site.app.now()).await.unwrap().unwrap().has_row);
     assert_eq!(ask(&site, &operator, Method::DELETE, &path, Value::Null).await.0, 404);
     let unknown = format!("/projects/{UNKNOWN_ID}/quota");
     assert_eq!(ask(&site, &operator, Method::PUT, &unknown, json!({})).await.0, 404);

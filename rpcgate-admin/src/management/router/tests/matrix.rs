@@ -17,11 +17,11 @@ use crate::management::identity::totp::TotpSecret;
 use crate::management::identity::totp::tests::code;
 use crate::management::payment::stripe::tests::StandIn;
 use crate::store::{
-    AccessToken, AccessTokenId, AttachmentBounds, AttachmentKind, Audit, AuditSubject, Digest, Invitation,
-    InvitationId, InviteOutcome, InvoiceNumber, Key, LimitRequest, LimitRequestId, LogInMethod,
-    NotificationId, PasskeyId, Project, RequestStatus, Role, Session, SessionId, StoredPasskey,
-    SupportTicket, Tenant, TicketAttachment, TicketAttachmentId, TicketCategory, TicketFilter, TicketId,
-    TicketStatus, User, UserId, fresh_id,
+    AccessToken, AccessTokenId, AttachmentBounds, AttachmentKind, Audit, AuditSubject, ContractId, Digest,
+    Figures, Invitation, InvitationId, InviteOutcome, InvoiceNumber, Key, LimitRequest, LimitRequestId,
+    LogInMethod, NotificationId, PasskeyId, Project, RequestStatus, Role, Session, SessionId, StoredPasskey,
+    SupportTicket, Tenant, TenantContract, TicketAttachment, TicketAttachmentId, TicketCategory,
+    TicketFilter, TicketId, TicketStatus, User, UserId, fresh_id,
 };
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -75,6 +75,7 @@ enum Word {
     /// A personal access token of the calling user.
     AccessToken,
     Passkey,
+    Contract,
     Chain,
     Method,
     Tier,
@@ -139,6 +140,7 @@ const KEY: &[(&str, Word)] = &[("key", Word::Key)];
 fn rows() -> Vec<Row> {
     use Word::{
     AccessToken, Attachment, Chain, Colleague, Invitation, Invoice, Key, LimitRequest, Method, Notification, Oneself, Project, Session, Tenant, Ticket, Tier, Passkey,
+    Contract,
     };
     vec![
         // account
@@ -201,6 +203,7 @@ fn rows() -> Vec<Row> {
         writes("update_tenant", ADMINS, &[Tenant]).with(|_| json!({"name": "Another"})),
         reads("get_factor_policy", MEMBERS, &[Tenant]),
         writes("put_factor_policy", OWNERS, &[Tenant]).with(|_| json!({"required": true})),
+        reads("list_contracts", MEMBERS, &[Tenant]),
         reads("list_members", MEMBERS, &[Tenant]),
         reads("get_member", MEMBERS, &[Tenant, Colleague]),
         writes("update_member", ADMINS, &[Tenant, Colleague]).with(|_| json!({"role": "billing"})),
@@ -252,6 +255,14 @@ fn rows() -> Vec<Row> {
         reads("operator_get_tenant", OPERATORS, &[Tenant]),
         writes("operator_update_tenant", OPERATORS, &[Tenant])
             .with(|_| json!({"status": "suspended", "tier": "premium"})),
+        reads("operator_list_contracts", OPERATORS, &[Tenant]),
+        writes("operator_create_contract", OPERATORS, &[Tenant]).with(|_| json!({
+            "figures": {"limits": {"per_minute": 5}, "default_quota": {"cu_per_day": 6}, "monthly_fee_cents": 7},
+            "from": "2100-01-01T00:00:00Z", "until": "2100-02-01T00:00:00Z", "note": "Two"})),
+        reads("operator_get_contract", OPERATORS, &[Tenant, Contract]),
+        writes("operator_update_contract", OPERATORS, &[Tenant, Contract])
+            .with(|_| json!({"until": "2100-02-01T00:00:00Z"})),
+        writes("operator_end_contract", OPERATORS, &[Tenant, Contract]),
         reads("operator_list_users", OPERATORS, &[]),
         writes("operator_unlock_user", OPERATORS, &[Colleague]),
         writes("operator_reset_user", OPERATORS, &[Colleague]),
@@ -408,6 +419,7 @@ struct Premises {
     access_token: AccessTokenId,
     /// A passkey of the colleague, or of the caller if an operation is about it.
     passkey: PasskeyId,
+    contract: ContractId,
     /// The token that the mail of the invitation would contain.
     invited: Opaque,
     caller: Caller,
@@ -434,6 +446,7 @@ impl Premises {
             Word::Attachment => self.attachment.to_string(),
             Word::AccessToken => self.access_token.to_string(),
             Word::Passkey => self.passkey.to_string(),
+            Word::Contract => self.contract.to_string(),
             Word::Chain => "eth".into(),
             Word::Method => format!("eth_{}", self.project.0),
             Word::Tier => "standard".into(),
@@ -626,11 +639,13 @@ impl Matrix {
             let user = caller.visitor.user.id;
             all += &format!("{:?}\n", store.tenant(*tenant).await.unwrap());
             all += &format!("{:?}\n", store.requires_factor(*tenant).await.unwrap());
+            all += &format!("{:?}\n", store.contracts(*tenant).await.unwrap());
             let projects = store.projects(*tenant).await.unwrap();
             for project in &projects {
                 all += &format!("{:?}\n", store.keys(*tenant, project.id).await.unwrap());
             }
-            all += &format!("{projects:?}\n{:?}\n", store.quotas(*tenant).await.unwrap());
+            all +=
+                &format!("{projects:?}\n{:?}\n", store.quotas(*tenant, self.site.app.now()).await.unwrap());
             all += &format!("{:?}\n", store.limit_requests(*tenant).await.unwrap());
             all += &format!("{:?}\n", store.members(*tenant).await.unwrap());
             let tickets = store.tickets(*tenant, TicketFilter::default(), None, 1000).await.unwrap();
@@ -766,6 +781,13 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
     let nowhere = SessionId(fresh_id(now));
     store.add_passkey(&passkey, nowhere, &[], &prepared(&caller.visitor.user, now)).await.unwrap();
     let passkey = passkey.id;
+    let contract = ContractId(fresh_id(now));
+    let mut figures = Figures::default();
+    figures.set("per_minute", 9);
+    let note = String::new();
+    let made =
+        TenantContract { id: contract, tenant, figures, from: now, until: None, note, created_at: now };
+    store.create_contract(&made, now).await.unwrap();
     let premises = Premises {
         tenant,
         project,
@@ -779,6 +801,7 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
         attachment,
         access_token,
         passkey,
+        contract,
         invited,
         caller,
     };

@@ -4,6 +4,7 @@ mod access_tokens;
 mod accounts;
 mod audit;
 mod changes;
+mod contracts;
 mod factors;
 mod idempotency;
 mod invitations;
@@ -22,7 +23,8 @@ mod versions;
 
 use crate::store::site::Site;
 use crate::store::{
-    Audit, Digest, Key, Project, Role, Store, StoreError, StoredKey, Tenant, User, UserId, fresh_id, url_of,
+    Audit, Digest, Key, Project, Role, Store, StoreError, StoredKey, Tenant, Terms, User, UserId, fresh_id,
+    url_of,
 };
 use rpcgate_core::backend::changes::{Change, ChangeFeed};
 use rpcgate_core::backend::suite;
@@ -171,7 +173,7 @@ async fn seeded() -> (Site, Store) {
 }
 
 async fn found(store: &Store) -> StoredKey {
-    store.caller(hash(), &Plans::default()).await.unwrap().unwrap()
+    store.caller(hash(), &Plans::default(), now()).await.unwrap().unwrap()
 }
 
 async fn feed(store: &Store, after: u64) -> Vec<Change> {
@@ -233,10 +235,10 @@ async fn changes_that_do_not_concern_gateways_are_not_in_the_feed() {
 #[tokio::test]
 async fn a_key_is_found_by_its_hash_alone() {
     let (_dir, store) = empty().await;
-    assert_eq!(store.caller(hash(), &Plans::default()).await.unwrap(), None);
+    assert_eq!(store.caller(hash(), &Plans::default(), now()).await.unwrap(), None);
     tells(&store, Change::Key(KEY), store.create_key(&key(KEY, hash()), now())).await;
-    assert_eq!(found(&store).await, StoredKey { caller: caller(), revoked: false });
-    assert_eq!(store.caller(KeyHash::of("another"), &Plans::default()).await.unwrap(), None);
+    assert_eq!(found(&store).await, StoredKey { caller: caller(), terms: Terms::default(), revoked: false });
+    assert_eq!(store.caller(KeyHash::of("another"), &Plans::default(), now()).await.unwrap(), None);
     assert_eq!(store.key(TENANT, KEY).await.unwrap(), Some(key(KEY, hash())));
     assert_eq!(store.key(OTHER, KEY).await.unwrap(), None, "another tenant's key");
 }
@@ -250,7 +252,7 @@ async fn scope_and_expiry_of_a_key_are_kept() {
         let hash = KeyHash::of(&number.to_string());
         let made = Key { scope: scope.clone(), expires_at: Some(ends), ..key(KeyId(number), hash) };
         store.create_key(&made, now()).await.unwrap();
-        let caller = store.caller(hash, &Plans::default()).await.unwrap().unwrap().caller;
+        let caller = store.caller(hash, &Plans::default(), now()).await.unwrap().unwrap().caller;
         assert_eq!(caller.scope, scope);
         assert_eq!(caller.expires_at, Some(Time::from_micros(i64::MAX as u64)), "as far as a column goes");
     }
@@ -263,7 +265,7 @@ async fn a_revoked_key_keeps_its_caller_and_the_moment_it_was_revoked() {
     assert_eq!(refused(&store, store.revoke_key(TENANT, KeyId(6), now())).await, "there is no such key");
     assert!(!found(&store).await.revoked);
     tells(&store, Change::Key(KEY), store.revoke_key(TENANT, KEY, now())).await;
-    assert_eq!(found(&store).await, StoredKey { caller: caller(), revoked: true });
+    assert_eq!(found(&store).await, StoredKey { caller: caller(), terms: Terms::default(), revoked: true });
     let newest = store.newest_change().await.unwrap();
     store.revoke_key(TENANT, KEY, now().plus(Duration::from_secs(9))).await.unwrap();
     assert_eq!(store.key(TENANT, KEY).await.unwrap().unwrap().revoked_at, Some(now()));
@@ -277,7 +279,7 @@ async fn a_tenants_tier_and_suspension_show_in_its_callers() {
     assert_eq!(found(&store).await.caller, caller().with_plan(Plan::of(Tier::Premium)));
     let mut plans = Plans::default();
     plans.premium.per_minute = 3;
-    let stored = store.caller(hash(), &plans).await.unwrap().unwrap();
+    let stored = store.caller(hash(), &plans, now()).await.unwrap().unwrap();
     assert_eq!(stored.caller.plan, plans.premium, "the plans in force");
     tells(&store, Change::Tenant(TENANT), store.suspend(TENANT, now())).await;
     assert!(found(&store).await.caller.suspended);
@@ -466,7 +468,7 @@ async fn writers_in_two_programs_each_get_their_turn() {
             tokio::spawn(async move {
                 let hash = KeyHash::of(&number.to_string());
                 store.create_key(&key(KeyId(number), hash), now()).await?;
-                store.caller(hash, &Plans::default()).await
+                store.caller(hash, &Plans::default(), now()).await
             })
         })
         .collect();
@@ -514,7 +516,7 @@ async fn rows_that_this_program_cannot_have_written_are_reported_as_unreadable()
         transaction.commit().await.unwrap();
     };
     write("UPDATE projects SET blocked_methods = '[1]'").await;
-    let error = store.caller(hash(), &Plans::default()).await.unwrap_err();
+    let error = store.caller(hash(), &Plans::default(), now()).await.unwrap_err();
     assert_eq!(error.to_string(), "the database holds a method list that cannot be read: \"[1]\"");
     write("UPDATE tenants SET tier = 'gold'").await;
     assert!(matches!(store.tenant(TENANT).await, Err(StoreError::Unreadable { what: "tier", .. })));

@@ -75,10 +75,10 @@ async fn a_deleted_project_takes_its_keys_with_it() {
     assert_eq!(store.projects(TENANT).await.unwrap(), [project(ProjectId(8))]);
     assert_eq!(store.project(TENANT, PROJECT).await.unwrap(), None);
     assert_eq!(
-        (store.quota(TENANT, PROJECT).await.unwrap(), store.tenant_of(PROJECT).await.unwrap()),
+        (store.quota(TENANT, PROJECT, now()).await.unwrap(), store.tenant_of(PROJECT).await.unwrap()),
         (None, None)
     );
-    assert_eq!(store.quotas(TENANT).await.unwrap(), [(ProjectId(8), ProjectQuota::default())]);
+    assert_eq!(store.quotas(TENANT, now()).await.unwrap(), [(ProjectId(8), ProjectQuota::default())]);
     let gone = "there is no such project";
     assert_eq!(refused(&store, store.delete_project(TENANT, PROJECT, now())).await, gone);
     assert_eq!(refused(&store, store.create_key(&key(KeyId(9), KeyHash::of("new")), now())).await, gone);
@@ -113,14 +113,14 @@ async fn keys_of_a_project_are_listed_oldest_first() {
 async fn quotas_are_read_with_the_default_where_none_is_set() {
     let (_dir, store) = empty().await;
     store.create_project(&project(ProjectId(8))).await.unwrap();
-    assert_eq!(store.quota(TENANT, PROJECT).await.unwrap(), Some(ProjectQuota::default()));
+    assert_eq!(store.quota(TENANT, PROJECT, now()).await.unwrap(), Some(ProjectQuota::default()));
     let set = ProjectQuota { cu_per_day: 0, cu_per_month: Some(5), rps_limit: None, has_row: true };
     store.put_quota(PROJECT, &set, now()).await.unwrap();
-    assert_eq!(store.quota(TENANT, PROJECT).await.unwrap(), Some(set));
-    assert_eq!(store.quota(OTHER, PROJECT).await.unwrap(), None);
+    assert_eq!(store.quota(TENANT, PROJECT, now()).await.unwrap(), Some(set));
+    assert_eq!(store.quota(OTHER, PROJECT, now()).await.unwrap(), None);
     let expected = [(PROJECT, set), (ProjectId(8), ProjectQuota::default())];
-    assert_eq!(store.quotas(TENANT).await.unwrap(), expected);
-    assert_eq!(store.quotas(OTHER).await.unwrap(), []);
+    assert_eq!(store.quotas(TENANT, now()).await.unwrap(), expected);
+    assert_eq!(store.quotas(OTHER, now()).await.unwrap(), []);
 }
 
 #[tokio::test]

@@ -1,0 +1,150 @@
+//! Contracts with tenants.
+
+use crate::management::action;
+use crate::management::action::actor::Actor;
+use crate::management::action::operator::contracts::NewContract;
+use crate::management::action::versions::current;
+use crate::management::api::contracts::ContractJson;
+use crate::management::api::etag::Tagged;
+use crate::management::api::figures::FiguresJson;
+use crate::management::api::list::{ListPage, Page, PageRequest};
+use crate::management::api::moment::Moment;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Body, Id, Ids};
+use crate::management::strict_json::object;
+use crate::store::{ContractId, Versioned};
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use rpcgate_core::caller::TenantId;
+use serde::Deserialize;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// The properties of a new contract.
+#[derive(Clone, PartialEq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewContract)]
+pub struct NewContractJson {
+    /// The figures that the tenant gets in place of its plan's, at least one.
+    #[serde(deserialize_with = "object")]
+    pub figures: FiguresJson,
+    /// From when on it is in force; now by default. A time in the past counts as now.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub from: Option<Moment>,
+    /// Until when; without end by default.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub until: Option<Moment>,
+    /// A note, at most 200 characters.
+    #[schema(max_length = 200)]
+    pub note: Option<String>,
+}
+
+/// A change to a contract.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ContractEnd {
+    /// Until when it is in force, later than now; null for without end.
+    #[serde(deserialize_with = "Deserialize::deserialize")]
+    #[schema(value_type = Option<String>, format = DateTime, required = true)]
+    pub until: Option<Moment>,
+}
+
+/// Make a contract with a tenant
+///
+/// Gateways apply its figures within a second of its begin, and those of the plan within a second of its end. A tenant
+/// can have 100, including those that ended in the last 400 days.
+#[utoipa::path(post, path = "/operator/tenants/{id}/contracts", operation_id = "operator_create_contract",
+    tag = "operator",
+    params(("id" = String, Path, format = "uuid", description = "The tenant.")),
+    request_body = NewContractJson,
+    responses((status = 201, description = "The contract.", body = ContractJson),
+        (status = 409, description = "The tenant has as many contracts as are allowed.")))]
+pub async fn create(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(tenant): Id<TenantId>,
+    Body(new): Body<NewContractJson>,
+) -> Result<(StatusCode, Json<ContractJson>), ActionError> {
+    let NewContractJson { figures, from, until, note } = new;
+    let (from, until) = (from.map(|Moment(time)| time), until.map(|Moment(time)| time));
+    let new = NewContract { figures: figures.figures()?, from, until, note: note.unwrap_or_default() };
+    let contract = action::operator::contracts::create(&app, &actor, tenant, new).await?;
+    Ok((StatusCode::CREATED, Json(contract.into())))
+}
+
+/// List the contracts with a tenant
+///
+/// The oldest first, also those that have not begun, and those that ended in the last 400 days.
+#[utoipa::path(get, path = "/operator/tenants/{id}/contracts", operation_id = "operator_list_contracts",
+    tag = "operator",
+    params(Page, ("id" = String, Path, format = "uuid", description = "The tenant.")),
+    responses((status = 200, description = "All contracts.", body = [ContractJson])))]
+pub async fn list(
+    State(app): State<Arc<AppState>>,
+    page: PageRequest,
+    Id(tenant): Id<TenantId>,
+) -> Result<ListPage<ContractJson>, ActionError> {
+    let contracts = action::operator::contracts::list(&app, tenant).await?;
+    page.of(contracts.into_iter().map(ContractJson::from).collect(), false, |one| &one.id)
+}
+
+/// Read a contract
+#[utoipa::path(get, path = "/operator/tenants/{id}/contracts/{contract_id}",
+    operation_id = "operator_get_contract", tag = "operator",
+    params(("id" = String, Path, format = "uuid", description = "The tenant."),
+        ("contract_id" = String, Path, format = "uuid", description = "The contract.")),
+    responses((status = 200, description = "The contract.", body = ContractJson,
+        headers(("ETag" = String, description = "The version, for `If-Match`.")))))]
+pub async fn get(
+    State(app): State<Arc<AppState>>,
+    Ids(tenant, id): Ids<TenantId, ContractId>,
+) -> Result<Tagged<ContractJson>, ActionError> {
+    let version = current(&app, Versioned::Contract(tenant, id)).await?;
+    Ok(Tagged::new(version, action::operator::contracts::get(&app, tenant, id).await?.into()))
+}
+
+/// Let a contract end at another time
+///
+/// Its figures stay: for others, make another contract. Gateways apply it within a second.
+#[utoipa::path(put, path = "/operator/tenants/{id}/contracts/{contract_id}",
+    operation_id = "operator_update_contract", tag = "operator",
+    params(("id" = String, Path, format = "uuid", description = "The tenant."),
+        ("contract_id" = String, Path, format = "uuid", description = "The contract."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
+            description = "The `ETag` of the version that is to be changed.")),
+    request_body = ContractEnd,
+    responses((status = 200, description = "The contract as it is now.", body = ContractJson),
+        (status = 409, description = "It has ended, or would end before it begins.")))]
+pub async fn update(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Ids(tenant, id): Ids<TenantId, ContractId>,
+    Body(ContractEnd { until }): Body<ContractEnd>,
+) -> Result<Json<ContractJson>, ActionError> {
+    let until = until.map(|Moment(time)| time);
+    Ok(Json(action::operator::contracts::update(&app, &actor, tenant, id, until).await?.into()))
+}
+
+/// End a contract
+///
+/// At once; one that has not begun disappears. Gateways apply it within a second.
+#[utoipa::path(delete, path = "/operator/tenants/{id}/contracts/{contract_id}",
+    operation_id = "operator_end_contract", tag = "operator",
+    params(("id" = String, Path, format = "uuid", description = "The tenant."),
+        ("contract_id" = String, Path, format = "uuid", description = "The contract."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
+            description = "The `ETag` of the version that is to be changed.")),
+    responses((status = 204, description = "It has ended."), (status = 409, description = "It had ended before.")))]
+pub async fn end(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Ids(tenant, id): Ids<TenantId, ContractId>,
+) -> Result<StatusCode, ActionError> {
+    action::operator::contracts::end(&app, &actor, tenant, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! A change to some of the limits of a plan.
+
+use crate::management::action;
+use crate::management::error::ActionError;
+use rpcgate_core::{config, plan};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A change to a plan. Fields that are left out stay as they are.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = PlanChange)]
+pub struct PlanChangeJson {
+    /// Requests a key may make in a UTC minute.
+    #[schema(minimum = 1, maximum = 1_000_000_000_000_u64)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_minute: Option<u64>,
+    /// Requests a key may make in a UTC hour.
+    #[schema(minimum = 1, maximum = 1_000_000_000_000_u64)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_hour: Option<u64>,
+    /// Requests a key may make in a UTC day.
+    #[schema(minimum = 1, maximum = 1_000_000_000_000_u64)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_day: Option<u64>,
+    /// Heavy calls a project may make in a UTC minute, at each gateway.
+    #[schema(maximum = 1_000_000_000_000_u64)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub heavy_per_minute: Option<u64>,
+    /// Price of a Compute Unit in US dollars.
+    #[schema(minimum = 0, maximum = 1000)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price_per_cu: Option<f64>,
+    /// WebSocket streams a project may have open, at each gateway. Open ones beyond that stay.
+    #[schema(maximum = 1_000_000)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ws_connections: Option<u32>,
+    /// WebSocket streams a key may have open, at each gateway; as many as its project may unless this is set, and never
+    /// more. Open ones beyond that stay.
+    #[schema(maximum = 1_000_000)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ws_connections_per_key: Option<u32>,
+    /// Projects of a tenant, at most. Existing ones beyond that stay.
+    #[schema(maximum = 1_000_000)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub projects: Option<u32>,
+    /// Usable keys of a project, at most. Existing ones beyond that stay.
+    #[schema(maximum = 1_000_000)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keys_per_project: Option<u32>,
+    /// Members of a tenant, at most. Existing ones beyond that stay.
+    #[schema(maximum = 1_000_000)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub members: Option<u32>,
+    /// Webhooks of a project, at most. Existing ones beyond that stay.
+    #[schema(maximum = 1_000_000)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub webhooks_per_project: Option<u32>,
+    /// Subscriptions of a webhook, at most. Existing ones beyond that stay.
+    #[schema(maximum = 1_000_000)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subscriptions_per_webhook: Option<u32>,
+}
+
+impl PlanChangeJson {
+    /// Whether it gives nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == PlanChangeJson::default()
+    }
+
+    /// The figures that it gives.
+    ///
+    /// # Errors
+    /// [`ActionError::Invalid`] for an invalid price.
+    pub fn change(self) -> Result<config::PlanChange, ActionError> {
+        let price = self.price_per_cu.map(action::operator::plans::price).transpose()?;
+        let counts = config::CountsChange {
+            projects: self.projects,
+            keys_per_project: self.keys_per_project,
+            members: self.members,
+            webhooks_per_project: self.webhooks_per_project,
+            subscriptions_per_webhook: self.subscriptions_per_webhook,
+        };
+        let PlanChangeJson { per_minute, per_hour, per_day, heavy_per_minute, .. } = self;
+        let PlanChangeJson { ws_connections, ws_connections_per_key, .. } = self;
+        Ok(config::PlanChange {
+            per_minute,
+            per_hour,
+            per_day,
+            heavy_per_minute,
+            price,
+            ws_connections,
+            ws_connections_per_key,
+            counts,
+        })
+    }
+}
+
+impl From<config::PlanChange> for PlanChangeJson {
+    fn from(change: config::PlanChange) -> Self {
+        let config::CountsChange {
+            projects,
+            keys_per_project,
+            members,
+            webhooks_per_project,
+            subscriptions_per_webhook,
+        } = change.counts;
+        PlanChangeJson {
+            per_minute: change.per_minute,
+            per_hour: change.per_hour,
+            per_day: change.per_day,
+            heavy_per_minute: change.heavy_per_minute,
+            price_per_cu: change.price.map(plan::Price::usd),
+            ws_connections: change.ws_connections,
+            ws_connections_per_key: change.ws_connections_per_key,
+            projects,
+            keys_per_project,
+            members,
+            webhooks_per_project,
+            subscriptions_per_webhook,
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What a tenant has in place of the figures of its tier, now and later.
+
+use super::contracts::{self, TenantContract};
+use super::figures::Figures;
+use crate::store::{Store, StoreError};
+use rpcgate_core::caller::{ProjectQuota, TenantId};
+use rpcgate_core::clock::Time;
+use rpcgate_core::plan::Plan;
+use sea_orm::ConnectionTrait;
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+/// What a tenant has in place of the figures of its tier, now and later. It holds everything that is needed to know that at
+/// any later time without the database.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Terms {
+    /// Of the contracts that have not ended, the oldest first. Gateways keep this for each key, so it has no notes.
+    periods: Vec<Period>,
+}
+
+/// The part of a contract that decides about figures.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Period {
+    figures: Figures,
+    from: Time,
+    until: Option<Time>,
+}
+
+impl Terms {
+    /// The terms that `contracts`, the oldest first, make from `now` on.
+    pub fn of(contracts: Vec<TenantContract>, now: Time) -> Self {
+        let open = contracts.into_iter().filter(|contract| !contract.has_ended(now));
+        let period = |TenantContract { figures, from, until, .. }| Period { figures, from, until };
+        Terms { periods: open.map(period).collect() }
+    }
+
+    /// Whether the tenant has the figures of its tier now, and at any later time.
+    pub fn is_empty(&self) -> bool {
+        self.periods.is_empty()
+    }
+
+    /// The figures in force. Of several contracts that set the same, the one that was made last prevails.
+    pub fn figures(&self, now: Time) -> Figures {
+        let is_on = |period: &&Period| period.from <= now && period.until.is_none_or(|until| now < until);
+        let in_force = self.periods.iter().filter(is_on);
+        in_force.fold(Figures::default(), |below, period| period.figures.over(&below))
+    }
+
+    /// When the figures in force may change next without anything else being written.
+    pub fn next_bound(&self, now: Time) -> Option<Time> {
+        let bounds = self.periods.iter().flat_map(|period| [Some(period.from), period.until]);
+        bounds.flatten().filter(|bound| *bound > now).min()
+    }
+
+    /// The plan of a tenant whose tier has the figures of `plan`.
+    pub fn plan(&self, plan: Plan, now: Time) -> Plan {
+        self.figures(now).plan(plan)
+    }
+
+    /// The quota of a project for which an operator has set `own`, or nothing.
+    pub fn quota(&self, own: ProjectQuota, now: Time) -> ProjectQuota {
+        self.figures(now).quota(own)
+    }
+}
+
+/// The terms of a tenant.
+pub(super) async fn of_tenant(
+    database: &impl ConnectionTrait,
+    tenant: TenantId,
+    now: Time,
+) -> Result<Terms, StoreError> {
+    Ok(Terms::of(contracts::of_tenant(database, tenant).await?, now))
+}
+
+/// The terms of several tenants. Tenants without any are left out.
+pub(super) async fn of_tenants(
+    database: &impl ConnectionTrait,
+    tenants: &[Uuid],
+    now: Time,
+) -> Result<BTreeMap<Uuid, Terms>, StoreError> {
+    let mut all: BTreeMap<Uuid, Vec<TenantContract>> = BTreeMap::new();
+    for contract in contracts::of_tenants(database, tenants).await? {
+        all.entry(Uuid::from_u128(contract.tenant.0)).or_default().push(contract);
+    }
+    Ok(all.into_iter().map(|(tenant, contracts)| (tenant, Terms::of(contracts, now))).collect())
+}
+
+impl Store {
+    /// What a tenant has in place of the figures of its tier.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn terms(&self, tenant: TenantId, now: Time) -> Result<Terms, StoreError> {
+        self.read(async |database| of_tenant(database, tenant, now).await).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::figures::tests::any_figures;
+    use super::*;
+    use crate::store::ContractId;
+    use proptest::prelude::*;
+    use rpcgate_core::plan::Tier;
+
+    prop_compose! {
+        fn any_contract()(
+            figures in any_figures(), from in 0_u64..20, length in prop::option::of(1_u64..20),
+        ) -> TenantContract {
+            TenantContract {
+                id: ContractId(1),
+                tenant: TenantId(1),
+                figures,
+                from: Time::from_secs(from),
+                until: length.map(|length| Time::from_secs(from + length)),
+                note: String::new(),
+                created_at: Time::from_secs(0),
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn each_figure_is_that_of_the_last_contract_in_force_that_sets_it_at_every_moment(
+            contracts in prop::collection::vec(any_contract(), 0..6), since in 0_u64..40,
+        ) {
+            let terms = Terms::of(contracts.clone(), Time::from_secs(since));
+            let mut bound = terms.next_bound(Time::from_secs(since));
+            for second in since..45 {
+                let now = Time::from_secs(second);
+                let figures = terms.figures(now);
+                for (index, figure) in figures.list().iter().enumerate() {
+                    let mut expected = None;
+                    for contract in &contracts {
+                        let is_on = contract.from <= now && contract.until.is_none_or(|until| now < until);
+                        expected = if is_on { contract.figures.list()[index].value.or(expected) } else { expected };
+                    }
+                    prop_assert_eq!(figure.value, expected, "{} at {}", figure.name, second);
+                }
+                if second > since && terms.figures(Time::from_secs(second - 1)) != figures {
+                    prop_assert_eq!(bound, Some(now), "a gateway that waits for the bound sees the change");
+                }
+                if bound.is_some_and(|bound| bound <= now) {
+                    bound = terms.next_bound(now);
+                }
+                let base = Plan::of(Tier::Premium);
+                prop_assert_eq!(terms.plan(base, now), figures.plan(base));
+                if terms.is_empty() {
+                    prop_assert!(figures.is_empty());
+                }
+            }
+        }
+    }
+}
