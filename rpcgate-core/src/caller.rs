@@ -50,6 +50,10 @@ id! {
     TenantId
 }
 id! {
+    /// The identifier of a plan of an operator's own, a UUID.
+    CustomPlanId
+}
+id! {
     /// The identifier of a request, a UUID of version 7: the value of `x-request-id`.
     RequestId
 }

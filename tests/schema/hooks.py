@@ -137,6 +137,21 @@ def kept(caller):
     return agreed(caller)
 
 
+numbers = itertools.count()
+
+
+def planned(caller):
+    """A new plan of the operator's own, which nobody is on."""
+    plan = {"name": f"plan-{next(numbers)}", "base_tier": "standard", "visibility": "visible", "figures": {}}
+    return caller.ask("POST", "/operator/custom-plans", plan)["id"]
+
+
+@functools.cache
+def kept_plan(caller):
+    """The plan that stays: there can be 100."""
+    return planned(caller)
+
+
 in_tenant, in_project, in_ticket = path(id=OWNER.tenant), path(id=PROJECT), path(id=TICKET)
 given_factor = body(lambda caller: caller.factor())
 grouped = itertools.cycle(["day,chain", "method,status", "hour,key,project,transport", "method,key,status,day"])
@@ -203,7 +218,7 @@ VALUES = {
     "GET /projects/{id}/metrics": [in_project, query(period="today", chain="eth")],
     "GET /projects/{project_id}/keys": [path(project_id=PROJECT)],
     "POST /projects/{project_id}/keys": [path(project_id=PROJECT), body(description="of the tests", chains=["eth"])],
-    "POST /limit-requests": [body(reason="more calls")],
+    "POST /limit-requests": [body(reason="more calls", requested_tier="premium", requested_plan=None)],
     "POST /notifications/{id}/read": [path(id=lambda _: OWNER.notification())],
     **{
         f"GET /{whose}/tickets/{{id}}{part}": [path(id=TICKET, attachment_id=FILE) if "{" in part else in_ticket]
@@ -239,7 +254,7 @@ VALUES = {
     "PUT /operator/projects/{id}/quota": [in_project],
     "DELETE /operator/projects/{id}/quota": [path(id=limited)],
     "GET /operator/tenants/{id}": [in_tenant],
-    "PUT /operator/tenants/{id}": [path(id=OTHER.tenant)],
+    "PUT /operator/tenants/{id}": [path(id=OTHER.tenant), body(custom_plan_id=None, tier="standard")],
     "GET /tenants/{id}/contracts": [in_tenant],
     "GET /operator/tenants/{id}/contracts": [path(id=OTHER.tenant)],
     "POST /operator/tenants/{id}/contracts": [
@@ -252,6 +267,10 @@ VALUES = {
         path(id=OTHER.tenant, contract_id=kept),
         body(until="2100-02-01T00:00:00Z"),
     ],
+    "POST /operator/custom-plans": [body(name=lambda _: f"made-{next(numbers)}", base_tier="premium", figures={})],
+    "GET /operator/custom-plans/{id}": [path(id=kept_plan)],
+    "PUT /operator/custom-plans/{id}": [path(id=kept_plan), body(name="kept", figures={})],
+    "DELETE /operator/custom-plans/{id}": [path(id=planned)],
     "PUT /operator/limit-requests/{id}": [path(id=lambda _: SITE.person().limit_request())],
 }
 

@@ -43,7 +43,14 @@ impl TestKey {
         let now = SystemClock::new().now();
         let number = RequestId::new(now).0;
         let (tenant, project, key) = (TenantId(number), ProjectId(number), KeyId(number));
-        let made = Tenant { id: tenant, name: "t".into(), tier, suspended: false, created_at: now };
+        let made = Tenant {
+            id: tenant,
+            name: "t".into(),
+            tier,
+            custom_plan: None,
+            suspended: false,
+            created_at: now,
+        };
         store.create_tenant(&made).await.unwrap();
         let made = Project {
             id: project,

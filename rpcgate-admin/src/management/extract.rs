@@ -13,7 +13,7 @@ use axum::extract::{ConnectInfo, FromRef, FromRequest, FromRequestParts, Path, R
 use http::header::USER_AGENT;
 use http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
+use rpcgate_core::caller::{CustomPlanId, KeyId, ProjectId, TenantId};
 use serde::de::DeserializeOwned;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -105,6 +105,7 @@ named! {
     AccessTokenId: "personal access token",
     PasskeyId: "passkey",
     ContractId: "contract",
+    CustomPlanId: "plan",
 }
 
 /// The identifier in a path. A text that is not a UUID identifies nothing, so it is answered like an unknown one.

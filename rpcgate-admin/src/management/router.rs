@@ -145,6 +145,12 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
         .routes(guard.operator(routes!(operator::chains::get, operator::chains::switch)))
         .routes(guard.operator(routes!(operator::nodes::list)))
         .routes(guard.operator(routes!(operator::plans::get, operator::plans::update)))
+        .routes(guard.operator(routes!(operator::custom_plans::list, operator::custom_plans::create)))
+        .routes(guard.operator(routes!(
+            operator::custom_plans::get,
+            operator::custom_plans::update,
+            operator::custom_plans::delete
+        )))
         // catalog
         .routes(guard.reader(routes!(plans::list)))
         .routes(guard.reader(routes!(chains::list)))

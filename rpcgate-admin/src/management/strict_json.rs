@@ -72,6 +72,19 @@ pub(crate) fn object<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserialize
     serde_json::from_value(Value::Object(members)).map_err(D::Error::custom)
 }
 
+/// The same for a member that may be null.
+///
+/// # Errors
+/// Those of the object's fields.
+pub(crate) fn optional_object<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    let Some(members) = Option::<serde_json::Map<String, Value>>::deserialize(deserializer)? else {
+        return Ok(None);
+    };
+    serde_json::from_value(Value::Object(members)).map(Some).map_err(D::Error::custom)
+}
+
 /// Members in their order, including duplicates, which the struct reports as errors.
 struct Object(Vec<(String, Value)>);
 

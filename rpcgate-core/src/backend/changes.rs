@@ -1,7 +1,7 @@
 //! The change feed: changes made by the management side, in the order of their commits.
 
 use super::{BoxFuture, Unavailable};
-use crate::caller::{KeyId, ProjectId, TenantId};
+use crate::caller::{CustomPlanId, KeyId, ProjectId, TenantId};
 use crate::plan::Tier;
 use parking_lot::Mutex;
 use std::fmt::Debug;
@@ -18,6 +18,8 @@ pub enum Change {
     Tenant(TenantId),
     /// A plan's figures changed.
     Plan(Tier),
+    /// The figures of a plan of an operator's own changed.
+    CustomPlan(CustomPlanId),
     /// A chain was switched on or off, or its weights changed.
     Chain(String),
     /// A kind that a newer management side writes. It concerns nothing in this version.

@@ -111,7 +111,8 @@ impl Enrolment<'_> {
     async fn make(&mut self, store: &Store) -> Result<(), DemoError> {
         let (tenant, created_at) = (self.state.tenant, self.now);
         let tier = self.plan.unwrap_or(PLAN);
-        let made = Tenant { id: tenant, name: NAME.into(), tier, suspended: false, created_at };
+        let made =
+            Tenant { id: tenant, name: NAME.into(), tier, custom_plan: None, suspended: false, created_at };
         there(store.create_tenant(&made).await)?;
         // The user is made before the project, and may have another address by now.
         if !store.projects(tenant).await?.iter().any(|project| project.id == self.state.project) {

@@ -14,7 +14,7 @@ use rpcgate_admin::store::{StoredKey, Terms};
 use rpcgate_core::backend::changes::Change;
 use rpcgate_core::backend::directory::{Directory, Peek};
 use rpcgate_core::backend::{BoxFuture, Unavailable};
-use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
+use rpcgate_core::caller::{Caller, CustomPlanId, KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::config::Plans;
 use rpcgate_core::secret::{KeyForge, KeyHash, shown};
@@ -189,7 +189,7 @@ impl StoreDirectory {
         let mut concerned = Concerned::default();
         changes.into_iter().for_each(|change| concerned.add(change));
         if !concerned.is_empty() {
-            self.forget(|_, caller| concerned.holds(caller));
+            self.pass(|_, known| if concerned.holds(known) { Next::Forget } else { Next::Keep });
         }
     }
 
@@ -346,12 +346,13 @@ impl Directory for StoreDirectory {
     }
 }
 
-/// The tenants, projects and keys that changes concern.
+/// The tenants, projects, keys and plans of operators' own that changes concern.
 #[derive(Default)]
 struct Concerned {
     keys: HashSet<KeyId>,
     projects: HashSet<ProjectId>,
     tenants: HashSet<TenantId>,
+    custom_plans: HashSet<CustomPlanId>,
     /// Whether there was a change of an unknown kind.
     all: bool,
 }
@@ -368,18 +369,25 @@ impl Concerned {
             Change::Tenant(tenant) => {
                 self.tenants.insert(*tenant);
             }
-            // Figures come with `plans`, weights with the chains.
+            Change::CustomPlan(plan) => {
+                self.custom_plans.insert(*plan);
+            }
+            // Figures of the four plans come with `plans`, weights with the chains.
             Change::Plan(_) | Change::Chain(_) | Change::Other => {}
             _ => self.all = true,
         }
     }
 
     fn is_empty(&self) -> bool {
-        !self.all && self.keys.is_empty() && self.projects.is_empty() && self.tenants.is_empty()
+        let sets = [self.keys.len(), self.projects.len(), self.tenants.len(), self.custom_plans.len()];
+        !self.all && sets == [0; 4]
     }
 
-    fn holds(&self, caller: &Caller) -> bool {
+    fn holds(&self, known: &RememberedKey) -> bool {
+        let Some(caller) = known.caller() else { return false };
+        let custom_plan = known.terms.as_ref().and_then(|terms| terms.custom_plan());
         self.all
+            || custom_plan.is_some_and(|plan| self.custom_plans.contains(&plan))
             || self.keys.contains(&caller.key)
             || self.projects.contains(&caller.project)
             || self.tenants.contains(&caller.tenant)

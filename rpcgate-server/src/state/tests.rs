@@ -119,6 +119,7 @@ impl Fixture {
             id: tenant,
             name: name.clone(),
             tier: Tier::Standard,
+            custom_plan: None,
             suspended: false,
             created_at: START,
         };

@@ -6,6 +6,7 @@
 mod accounts;
 mod billing;
 mod contracts;
+mod custom_plans;
 mod factors;
 mod keys;
 mod mails;

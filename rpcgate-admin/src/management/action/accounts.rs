@@ -114,6 +114,7 @@ pub async fn register(
         id: TenantId(fresh_id(now)),
         name: if name.is_empty() { email.to_string() } else { name.clone() },
         tier: Tier::Free,
+        custom_plan: None,
         suspended: false,
         created_at: now,
     };

@@ -54,7 +54,7 @@ async fn price(
         }
         CheckoutSubject::Tier(tier) => {
             let current = app.store.tenant(tenant).await?.ok_or(ActionError::NotFound("tenant"))?;
-            if current.tier == tier {
+            if current.plan() == tier.into() {
                 return Err(ActionError::Conflict("the tenant has this plan already"));
             }
             let overdue = InvoiceFilter {

@@ -1,31 +1,90 @@
 //! Plans in force.
 
+use super::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
+use crate::store::{CustomPlan, TenantPlan};
 use rpcgate_core::plan::{Plan, Tier};
 
-/// Every plan, with the settings of operators over the configuration, the smallest first.
+/// A plan that a caller may see.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListedPlan {
+    /// Its name.
+    pub name: String,
+    /// Its figures.
+    pub plan: Plan,
+    /// Its fee for a month, in cents.
+    pub monthly_fee: u64,
+}
+
+/// The four plans, with the settings of operators over the configuration, the smallest first; then those of operators'
+/// own that the caller may see, the oldest first: visible ones, and the one that the caller's tenant is on.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
-pub async fn plans(app: &AppState) -> Result<[Plan; 4], ActionError> {
+pub async fn plans(app: &AppState, actor: &Actor) -> Result<Vec<ListedPlan>, ActionError> {
     let config = app.settings.overridden_by(&app.store.overlay().await?);
-    Ok(Tier::ALL.map(|tier| config.plans.of(tier)))
+    let own = match actor.user.tenant {
+        Some(tenant) => app.store.tenant(tenant).await?.and_then(|tenant| tenant.custom_plan),
+        None => None,
+    };
+    let fees = &config.billing.fees;
+    let four = Tier::ALL.map(|tier| ListedPlan {
+        name: tier.name().to_owned(),
+        plan: config.plans.of(tier),
+        monthly_fee: fees.of(tier),
+    });
+    let listed = |CustomPlan { name, base, figures, .. }| ListedPlan {
+        name,
+        plan: figures.plan(config.plans.of(base)),
+        monthly_fee: figures.monthly_fee.unwrap_or(fees.of(base)),
+    };
+    let custom = app.store.custom_plans().await?.into_iter();
+    let custom = custom.filter(|plan| plan.is_visible || actor.user.is_operator() || Some(plan.id) == own);
+    Ok(four.into_iter().chain(custom.map(listed)).collect())
+}
+
+/// The names of plans.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PlanNames(Vec<CustomPlan>);
+
+impl PlanNames {
+    /// The current names. One of an operator's own that was deleted has a name as long as invoices may need it.
+    ///
+    /// # Errors
+    /// [`ActionError::Unavailable`].
+    pub async fn read(app: &AppState) -> Result<Self, ActionError> {
+        Ok(PlanNames(app.store.billed_custom_plans().await?))
+    }
+
+    /// The name of a plan.
+    pub fn of(&self, plan: TenantPlan) -> &str {
+        let custom = self.0.iter().find(|custom| Some(custom.id) == plan.custom);
+        custom.map_or(plan.tier.name(), |custom| custom.name.as_str())
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::management::app_state::tests::{NOON, Site};
+    use crate::store::Role;
+    use axum::body::Body;
+    use http::Method;
     use rpcgate_core::config::PlanChange;
+    use rpcgate_core::plan::Tier;
+    use serde_json::json;
 
     #[tokio::test]
     async fn settings_of_operators_override_the_file_and_the_file_overrides_the_defaults() {
         let site = Site::of("[plans.free]\nper_minute = 20\nper_hour = 600\n").await;
         let change = PlanChange { per_minute: Some(30), ..PlanChange::default() };
         site.app.store.put_plan(Tier::Free, &change, NOON).await.unwrap();
-        let [free, standard, ..] = plans(&site.app).await.unwrap();
-        assert_eq!((free.per_minute, free.per_hour, free.per_day), (30, 600, 10_000));
-        assert_eq!(standard, Plan::of(Tier::Standard));
+        let viewer = site.member(Role::Viewer).await;
+        let plans = site.ask(Some(&viewer), Method::GET, "/api/v1/plans", Body::empty()).await.body;
+        let free = json!({"name": "free", "tier": "free", "per_minute": 30, "per_hour": 600, "per_day": 10_000,
+            "price_per_cu": 0.0, "monthly_fee_cents": 0});
+        assert_eq!(plans[0], free);
+        assert_eq!((&plans[1]["name"], &plans[1]["per_minute"]), (&json!("standard"), &json!(50)));
+        assert_eq!(plans.as_array().unwrap().len(), 4);
     }
 }

@@ -104,6 +104,7 @@ fn limit_request(ticket: &SupportTicket, tier: Tier) -> LimitRequest {
         tenant: ticket.tenant,
         user: ticket.user,
         requested_tier: tier,
+        custom_plan: None,
         reason: ticket.text.chars().take(text::MAX_PROSE).collect(),
         status: RequestStatus::Pending,
         note: None,

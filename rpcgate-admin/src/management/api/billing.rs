@@ -18,6 +18,9 @@ use utoipa::ToSchema;
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 pub struct BilledPlan {
     /// Its name.
+    #[schema(example = "standard")]
+    pub name: String,
+    /// The same, or the base of a plan of the operator's own.
     pub tier: TierJson,
     /// Its fee for a month, in cents.
     pub monthly_fee_cents: u64,
@@ -65,6 +68,7 @@ pub async fn show(
     Ok(Json(Billing {
         period: overview.period.into(),
         plan: BilledPlan {
+            name: overview.plan_name,
             tier: overview.plan.tier.into(),
             monthly_fee_cents: overview.monthly_fee,
             price_per_cu: overview.plan.price.usd(),

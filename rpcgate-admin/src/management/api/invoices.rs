@@ -94,8 +94,10 @@ pub struct InvoiceLineJson {
     /// The chain, or null for a plan.
     #[schema(example = "eth")]
     pub chain: Option<String>,
-    /// The plan.
+    /// The plan, or the base of the plan.
     pub tier: TierJson,
+    /// The name of the plan, if it is one of the operator's own and the line is about its fee.
+    pub custom_plan: Option<String>,
     /// Calls charged at least one Compute Unit, or null for a plan.
     pub calls: Option<u64>,
     /// Compute Units, or null for a plan.
@@ -118,6 +120,7 @@ impl From<store::InvoiceLine> for InvoiceLineJson {
             month: line.month.into(),
             chain: (!is_plan).then_some(line.chain),
             tier: line.tier.into(),
+            custom_plan: line.custom_plan,
             calls: (!is_plan).then_some(line.calls),
             compute_units: (!is_plan).then_some(line.units),
             seconds: is_plan.then_some(line.units),

@@ -5,6 +5,8 @@ use super::moment::Moment;
 use super::tenants::TierJson;
 use crate::management::action;
 use crate::management::action::actor::Actor;
+use crate::management::action::limit_requests::RequestedPlan;
+use crate::management::action::plans::PlanNames;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Body;
@@ -62,7 +64,10 @@ pub struct LimitRequestJson {
     /// The user who made the request.
     #[schema(format = "uuid")]
     pub user_id: String,
-    /// The requested plan.
+    /// The name of the requested plan.
+    #[schema(example = "premium")]
+    pub requested_plan: String,
+    /// The same, or which of the four a plan of the operator's own is based on.
     pub requested_tier: TierJson,
     /// The reason given for it.
     pub reason: String,
@@ -78,12 +83,14 @@ pub struct LimitRequestJson {
     pub reviewed_at: Option<Moment>,
 }
 
-impl From<store::LimitRequest> for LimitRequestJson {
-    fn from(request: store::LimitRequest) -> Self {
+impl LimitRequestJson {
+    /// A request, whose plan has one of these names.
+    pub fn of(request: store::LimitRequest, names: &PlanNames) -> Self {
         LimitRequestJson {
             id: request.id.to_string(),
             tenant_id: request.tenant.to_string(),
             user_id: request.user.to_string(),
+            requested_plan: names.of(request.plan()).to_owned(),
             requested_tier: request.requested_tier.into(),
             reason: request.reason,
             status: request.status.into(),
@@ -98,8 +105,11 @@ impl From<store::LimitRequest> for LimitRequestJson {
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewLimitRequest {
-    /// The requested plan.
-    pub requested_tier: TierJson,
+    /// The requested plan: this or `requested_plan`.
+    pub requested_tier: Option<TierJson>,
+    /// The name of a plan that `GET /plans` lists.
+    #[schema(max_length = 40)]
+    pub requested_plan: Option<String>,
     /// The reason, at most 2,000 characters.
     #[schema(min_length = 1, max_length = 2000)]
     pub reason: String,
@@ -117,9 +127,21 @@ pub async fn create(
     actor: Actor,
     Body(new): Body<NewLimitRequest>,
 ) -> Result<(StatusCode, Json<LimitRequestJson>), ActionError> {
-    let NewLimitRequest { requested_tier, reason } = new;
-    let request = action::limit_requests::create(&app, &actor, requested_tier.into(), &reason).await?;
-    Ok((StatusCode::CREATED, Json(request.into())))
+    let NewLimitRequest { requested_tier, requested_plan, reason } = new;
+    let requested = match (requested_tier, requested_plan) {
+        (Some(tier), None) => RequestedPlan::Tier(tier.into()),
+        (None, Some(name)) => match name.parse() {
+            Ok(tier) => RequestedPlan::Tier(tier),
+            Err(_) => RequestedPlan::Custom(name),
+        },
+        (None, None) => return Err(ActionError::Invalid("`requested_tier` is missing".into())),
+        (Some(_), Some(_)) => {
+            let why = "`requested_tier` and `requested_plan` exclude each other";
+            return Err(ActionError::Invalid(why.into()));
+        }
+    };
+    let request = action::limit_requests::create(&app, &actor, requested, &reason).await?;
+    Ok((StatusCode::CREATED, Json(LimitRequestJson::of(request, &PlanNames::read(&app).await?))))
 }
 
 /// List the requests for another plan
@@ -134,7 +156,8 @@ pub async fn list(
     actor: Actor,
 ) -> Result<ListPage<LimitRequestJson>, ActionError> {
     let requests = action::limit_requests::list(&app, &actor).await?;
-    page.of(requests.into_iter().map(LimitRequestJson::from).collect(), true, |one| &one.id)
+    let names = PlanNames::read(&app).await?;
+    page.of(requests.into_iter().map(|one| LimitRequestJson::of(one, &names)).collect(), true, |one| &one.id)
 }
 
 #[cfg(test)]

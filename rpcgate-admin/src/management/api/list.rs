@@ -274,6 +274,11 @@ pub(crate) mod tests {
             let path = format!("{base}/operator/tenants/{tenant}/contracts");
             let made = site.ask(Some(&operator), Method::POST, &path, contract).await;
             assert_eq!(made.status, StatusCode::CREATED, "{}", made.body);
+            let name = format!("plan-{}", site.app.now().micros());
+            let plan = json!({"name": name, "base_tier": "free", "visibility": "visible", "figures": {}});
+            let path = format!("{base}/operator/custom-plans");
+            let made = site.ask(Some(&operator), Method::POST, &path, plan.to_string()).await;
+            assert_eq!(made.status, StatusCode::CREATED, "{}", made.body);
             let ask = json!({"requested_tier": "premium", "reason": "x"}).to_string();
             let path = format!("{base}/limit-requests");
             assert_eq!(site.ask(Some(&other), Method::POST, &path, ask).await.status, StatusCode::CREATED);
@@ -300,6 +305,7 @@ pub(crate) mod tests {
             (&operator, format!("{base}/operator/invoices"), 5),
             (&owner, format!("{base}/tenants/{tenant}/contracts"), 4),
             (&operator, format!("{base}/operator/tenants/{tenant}/contracts"), 4),
+            (&operator, format!("{base}/operator/custom-plans"), 4),
             (&operator, format!("{base}/operator/tenants"), 5),
             (&operator, format!("{base}/operator/nodes"), 9),
             (&operator, format!("{base}/operator/limit-requests"), 4),

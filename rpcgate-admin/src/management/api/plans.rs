@@ -1,11 +1,12 @@
 //! Plans.
 
 use crate::management::action;
+use crate::management::action::actor::Actor;
+use crate::management::action::plans::ListedPlan;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use axum::Json;
 use axum::extract::State;
-use rpcgate_core::plan;
 use serde::Serialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -14,7 +15,10 @@ use utoipa::ToSchema;
 #[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
 #[schema(as = Plan)]
 pub struct PlanJson {
-    /// Its name: free, standard, premium or enterprise.
+    /// Its name: free, standard, premium, enterprise, or that of a plan of the operator's own.
+    #[schema(example = "standard")]
+    pub name: String,
+    /// The same, or which of the four a plan of the operator's own is based on.
     #[schema(example = "standard")]
     pub tier: &'static str,
     /// Requests a key may make in a UTC minute.
@@ -26,25 +30,34 @@ pub struct PlanJson {
     /// Price of a Compute Unit in US dollars.
     #[schema(example = 0.001)]
     pub price_per_cu: f64,
+    /// The fee for a month, in cents.
+    pub monthly_fee_cents: u64,
 }
 
-impl From<plan::Plan> for PlanJson {
-    fn from(plan: plan::Plan) -> Self {
+impl From<ListedPlan> for PlanJson {
+    fn from(ListedPlan { name, plan, monthly_fee }: ListedPlan) -> Self {
         PlanJson {
+            name,
             tier: plan.tier.name(),
             per_minute: plan.per_minute,
             per_hour: plan.per_hour,
             per_day: plan.per_day,
             price_per_cu: plan.price.usd(),
+            monthly_fee_cents: monthly_fee,
         }
     }
 }
 
 /// List the plans
 ///
-/// With the limits that are in force, the smallest plan first.
+/// The four plans with the limits that are in force, the smallest first; then the visible plans of the operator's own, and
+/// the one that the caller's tenant is on.
 #[utoipa::path(get, path = "/plans", operation_id = "list_plans", tag = "catalog",
     responses((status = 200, description = "All plans.", body = [PlanJson])))]
-pub async fn list(State(app): State<Arc<AppState>>) -> Result<Json<Vec<PlanJson>>, ActionError> {
-    Ok(Json(action::plans::plans(&app).await?.map(PlanJson::from).into()))
+pub async fn list(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+) -> Result<Json<Vec<PlanJson>>, ActionError> {
+    let plans = action::plans::plans(&app, &actor).await?;
+    Ok(Json(plans.into_iter().map(PlanJson::from).collect()))
 }

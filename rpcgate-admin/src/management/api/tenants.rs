@@ -5,6 +5,7 @@ use super::list::{ListPage, Page, PageRequest};
 use super::moment::Moment;
 use crate::management::action;
 use crate::management::action::actor::Actor;
+use crate::management::action::plans::PlanNames;
 use crate::management::action::versions::current;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -74,7 +75,10 @@ pub struct TenantJson {
     pub id: String,
     /// Its name.
     pub name: String,
-    /// Its plan.
+    /// The name of its plan.
+    #[schema(example = "standard")]
+    pub plan: String,
+    /// The same, or which of the four a plan of the operator's own is based on.
     pub tier: TierJson,
     /// Whether its calls are served.
     pub status: TenantStatus,
@@ -83,15 +87,25 @@ pub struct TenantJson {
     pub created_at: Moment,
 }
 
-impl From<store::Tenant> for TenantJson {
-    fn from(tenant: store::Tenant) -> Self {
+impl TenantJson {
+    /// A tenant, whose plan has one of these names.
+    pub fn of(tenant: store::Tenant, names: &PlanNames) -> Self {
         TenantJson {
             id: tenant.id.to_string(),
+            plan: names.of(tenant.plan()).to_owned(),
             name: tenant.name,
             tier: tenant.tier.into(),
             status: if tenant.suspended { TenantStatus::Suspended } else { TenantStatus::Active },
             created_at: tenant.created_at.into(),
         }
+    }
+
+    /// A tenant with the name of its plan.
+    ///
+    /// # Errors
+    /// [`ActionError::Unavailable`].
+    pub async fn named(app: &AppState, tenant: store::Tenant) -> Result<Self, ActionError> {
+        Ok(TenantJson::of(tenant, &PlanNames::read(app).await?))
     }
 }
 
@@ -115,8 +129,8 @@ pub async fn list(
     page: PageRequest,
     actor: Actor,
 ) -> Result<ListPage<TenantJson>, ActionError> {
-    let tenants = action::tenants::list(&app, &actor).await?;
-    page.of(tenants.into_iter().map(TenantJson::from).collect(), false, |one| &one.id)
+    let (tenants, names) = (action::tenants::list(&app, &actor).await?, PlanNames::read(&app).await?);
+    page.of(tenants.into_iter().map(|tenant| TenantJson::of(tenant, &names)).collect(), false, |one| &one.id)
 }
 
 /// Read a tenant
@@ -130,7 +144,8 @@ pub async fn get(
     Id(id): Id<TenantId>,
 ) -> Result<Tagged<TenantJson>, ActionError> {
     let version = current(&app, Versioned::Tenant(id)).await?;
-    Ok(Tagged::new(version, action::tenants::get(&app, &actor, id).await?.into()))
+    let tenant = action::tenants::get(&app, &actor, id).await?;
+    Ok(Tagged::new(version, TenantJson::named(&app, tenant).await?))
 }
 
 /// Rename a tenant
@@ -146,7 +161,8 @@ pub async fn update(
     Id(id): Id<TenantId>,
     Body(new): Body<TenantName>,
 ) -> Result<Json<TenantJson>, ActionError> {
-    Ok(Json(action::tenants::rename(&app, &actor, id, &new.name).await?.into()))
+    let tenant = action::tenants::rename(&app, &actor, id, &new.name).await?;
+    Ok(Json(TenantJson::named(&app, tenant).await?))
 }
 
 #[cfg(test)]

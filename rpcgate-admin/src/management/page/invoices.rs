@@ -77,9 +77,10 @@ fn row(line: &InvoiceLine, period: BillingMonth) -> Row {
     let month = BillingMonth::of(line.month);
     let late = if month == period { String::new() } else { format!(", {month}") };
     let (item, quantity) = match line.kind {
-        LineKind::Plan => {
-            (format!("Plan {}{late}", line.tier), format!("{} s of {}", line.units, month.seconds()))
-        }
+        LineKind::Plan => (
+            format!("Plan {}{late}", line.custom_plan.as_deref().unwrap_or(line.tier.name())),
+            format!("{} s of {}", line.units, month.seconds()),
+        ),
         LineKind::Usage if line.chain.is_empty() => {
             (format!("Compute Units, plan {}{late}", line.tier), line.units.to_string())
         }

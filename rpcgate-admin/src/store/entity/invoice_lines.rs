@@ -26,6 +26,8 @@ pub(crate) struct Model {
     pub(crate) units: i64,
     /// In 10⁻¹² US dollars. It is a text because it can exceed a `bigint`.
     pub(crate) amount: String,
+    /// The name of a plan of an operator's own.
+    pub(crate) custom_plan: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

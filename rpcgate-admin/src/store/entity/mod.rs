@@ -14,6 +14,7 @@ pub(super) mod confirmations;
 pub(super) mod contracts;
 pub(super) mod cooled_keys;
 pub(super) mod credit_notes;
+pub(super) mod custom_plans;
 pub(super) mod daily_requests;
 pub(super) mod gateways;
 pub(super) mod idempotency;

@@ -13,6 +13,8 @@ pub(crate) struct Model {
     pub(crate) created_at: i64,
     /// Whether its members need a second factor.
     pub(crate) requires_factor: bool,
+    /// The plan of an operator's own that it is on, whose base is `tier`.
+    pub(crate) custom_plan_id: Option<Uuid>,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

@@ -11,6 +11,9 @@ pub(crate) struct Model {
     pub(crate) at: i64,
     pub(crate) before: String,
     pub(crate) after: String,
+    /// The plan of an operator's own, before and since then.
+    pub(crate) custom_before: Option<Uuid>,
+    pub(crate) custom_after: Option<Uuid>,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

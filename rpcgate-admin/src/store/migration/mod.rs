@@ -7,6 +7,7 @@ mod billing;
 mod contracts;
 mod cooled_keys;
 mod counts;
+mod custom_plans;
 mod factors;
 mod gateways;
 mod idempotency;
@@ -55,6 +56,7 @@ impl MigratorTrait for Management {
             Box::new(access_tokens::AccessTokens),
             Box::new(ticket_file_authors::TicketFileAuthors),
             Box::new(contracts::Contracts),
+            Box::new(custom_plans::CustomPlans),
         ]
     }
 

@@ -7,7 +7,7 @@ use super::value::{names, tier, time};
 use crate::store::entity::{keys, projects, quotas, tenants};
 use crate::store::{Store, StoreError};
 use rpcgate_core::backend::BoxFuture;
-use rpcgate_core::caller::{Caller, KeyId, MethodLists, ProjectId, TenantId};
+use rpcgate_core::caller::{Caller, CustomPlanId, KeyId, MethodLists, ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::Plans;
 use rpcgate_core::secret::KeyHash;
@@ -39,6 +39,7 @@ struct Row {
     tenant: Uuid,
     tier: String,
     suspended: bool,
+    custom_plan_id: Option<Uuid>,
     cu_per_day: Option<i64>,
     cu_per_month: Option<i64>,
     rps_limit: Option<i64>,
@@ -71,7 +72,11 @@ impl Store {
                         .column_as(projects::Column::Id, "project")
                         .columns([projects::Column::AllowedMethods, projects::Column::BlockedMethods])
                         .column_as(tenants::Column::Id, "tenant")
-                        .columns([tenants::Column::Tier, tenants::Column::Suspended])
+                        .columns([
+                            tenants::Column::Tier,
+                            tenants::Column::Suspended,
+                            tenants::Column::CustomPlanId,
+                        ])
                         .columns([
                             quotas::Column::CuPerDay,
                             quotas::Column::CuPerMonth,
@@ -82,7 +87,9 @@ impl Store {
                         .join(JoinType::LeftJoin, projects::Relation::Quota.def())
                         .filter(keys::Column::Hash.eq(hash.0.to_vec()));
                     let Some(row) = found.into_model::<Row>().one(database).await? else { return Ok(None) };
-                    let terms = terms::of_tenant(database, TenantId(row.tenant.as_u128()), now).await?;
+                    let plan = row.custom_plan_id.map(|id| CustomPlanId(id.as_u128()));
+                    let tenant = TenantId(row.tenant.as_u128());
+                    let terms = terms::of_tenant_on(database, tenant, plan, now).await?;
                     Ok(Some((row, terms)))
                 })
                 .await?;

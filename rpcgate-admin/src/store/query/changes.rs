@@ -5,7 +5,7 @@ use crate::store::entity::changes::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError, notify};
 use rpcgate_core::backend::changes::{AT_ONCE, Change, ChangeFeed, Numbered};
 use rpcgate_core::backend::{BoxFuture, Unavailable};
-use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
+use rpcgate_core::caller::{CustomPlanId, KeyId, ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 use sea_orm::ActiveValue::{NotSet, Set};
@@ -21,6 +21,7 @@ const KEY: &str = "key";
 const PROJECT: &str = "project";
 const TENANT: &str = "tenant";
 const PLAN: &str = "plan";
+const CUSTOM_PLAN: &str = "custom_plan";
 const CHAIN: &str = "chain";
 
 /// A change that a write announces to the gateways.
@@ -30,6 +31,7 @@ pub(super) enum NewChange<'n> {
     Project(ProjectId),
     Tenant(TenantId),
     Plan(Tier),
+    CustomPlan(CustomPlanId),
     Chain(&'n str),
 }
 
@@ -44,6 +46,7 @@ pub(super) async fn record(
         NewChange::Project(id) => (PROJECT, id.to_string()),
         NewChange::Tenant(id) => (TENANT, id.to_string()),
         NewChange::Plan(tier) => (PLAN, tier.name().to_owned()),
+        NewChange::CustomPlan(id) => (CUSTOM_PLAN, id.to_string()),
         NewChange::Chain(name) => (CHAIN, name.to_owned()),
     };
     let row =
@@ -60,6 +63,7 @@ fn read(row: &Model) -> Result<Change, StoreError> {
         PROJECT => Change::Project(row.subject.parse().map_err(|_| invalid())?),
         TENANT => Change::Tenant(row.subject.parse().map_err(|_| invalid())?),
         PLAN => Change::Plan(row.subject.parse().map_err(|_| invalid())?),
+        CUSTOM_PLAN => Change::CustomPlan(row.subject.parse().map_err(|_| invalid())?),
         CHAIN => Change::Chain(row.subject.clone()),
         _ => Change::Other,
     })

@@ -2,13 +2,11 @@
 
 use super::audit::append;
 use super::billing::{SettledInvoice, automatic_entry, reactivate, settle};
-use super::changes::{NewChange, record};
 use super::id::{CheckoutId, UserId};
 use super::invoices::{InvoiceNumber, InvoiceStatus, find};
-use super::tier_changes::record_tier_change;
+use super::tier_changes::move_to;
 use super::value::{count, insert_error, moment, number, tier, time, unreadable};
 use crate::store::entity::checkouts::{ActiveModel, Column, Entity, Model};
-use crate::store::entity::tenants;
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
@@ -229,7 +227,10 @@ impl Store {
             let tenant = checkout.tenant;
             match checkout.subject {
                 CheckoutSubject::Tier(after) => {
-                    move_to(transaction, tenant, after, now).await?;
+                    move_to(transaction, tenant, after.into(), now).await?;
+                    let (subject, detail) = (tenant.to_string(), after.name().into());
+                    append(transaction, &automatic_entry(tenant, "tenant.changed", subject, detail, now))
+                        .await?;
                     Ok(CheckoutOutcome::Moved(tenant))
                 }
                 CheckoutSubject::Invoice(its) => {
@@ -253,24 +254,4 @@ impl Store {
         })
         .await
     }
-}
-
-/// Moves a tenant to a plan.
-async fn move_to(
-    transaction: &DatabaseTransaction,
-    tenant: TenantId,
-    after: Tier,
-    now: Time,
-) -> Result<(), StoreError> {
-    let id = Uuid::from_u128(tenant.0);
-    let row = tenants::Entity::find_by_id(id).one(transaction).await?;
-    let before = tier(&row.ok_or(StoreError::NotFound("tenant"))?.tier)?;
-    record_tier_change(transaction, tenant, (before, after), now).await?;
-    let update = tenants::Entity::update_many()
-        .col_expr(tenants::Column::Tier, Expr::value(after.name()))
-        .filter(tenants::Column::Id.eq(id));
-    update.exec(transaction).await?;
-    record(transaction, NewChange::Tenant(tenant), now).await?;
-    let entry = automatic_entry(tenant, "tenant.changed", tenant.to_string(), after.name().into(), now);
-    append(transaction, &entry).await
 }

@@ -172,6 +172,8 @@ pub struct InvoiceLine {
     pub units: u64,
     /// The exact amount.
     pub amount: Amount,
+    /// The name of the plan, if it is one of an operator's own and the line is about its fee.
+    pub custom_plan: Option<String>,
 }
 
 /// An invoice without its lines.
@@ -266,6 +268,7 @@ impl TryFrom<invoice_lines::Model> for InvoiceLine {
             price: Price(count("price", row.price)?),
             calls: count("number of calls", row.calls)?,
             units: count("number of units", row.units)?,
+            custom_plan: row.custom_plan,
             amount: Amount(row.amount.parse().map_err(|_| unreadable("amount", row.amount))?),
         })
     }
@@ -291,6 +294,7 @@ pub(super) fn line_row(
         calls: Set(number("calls", line.calls)?),
         units: Set(number("units", line.units)?),
         amount: Set(line.amount.0.to_string()),
+        custom_plan: Set(line.custom_plan.clone()),
     })
 }
 

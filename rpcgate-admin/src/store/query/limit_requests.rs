@@ -1,11 +1,12 @@
 //! Requests for another plan.
 
 use super::id::{LimitRequestId, UserId};
+use super::tier_changes::TenantPlan;
 use super::users::UnknownName;
 use super::value::{insert_error, moment, tier, time, unreadable};
 use crate::store::entity::limit_requests::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError};
-use rpcgate_core::caller::TenantId;
+use rpcgate_core::caller::{CustomPlanId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 use sea_orm::ActiveValue::Set;
@@ -99,8 +100,10 @@ pub struct LimitRequest {
     pub tenant: TenantId,
     /// The user who made the request.
     pub user: UserId,
-    /// The requested plan.
+    /// The requested plan, or its base.
     pub requested_tier: Tier,
+    /// The requested plan, if it is one of an operator's own.
+    pub custom_plan: Option<CustomPlanId>,
     /// The reason given for it.
     pub reason: String,
     /// Its status.
@@ -124,6 +127,7 @@ impl TryFrom<Model> for LimitRequest {
             tenant: TenantId(row.tenant_id.as_u128()),
             user: UserId(row.user_id.as_u128()),
             requested_tier: tier(&row.requested_tier)?,
+            custom_plan: row.custom_plan_id.map(|id| CustomPlanId(id.as_u128())),
             reason: row.reason,
             status: row.status.parse().map_err(|_| unreadable("status", row.status))?,
             note: row.note,
@@ -135,11 +139,20 @@ impl TryFrom<Model> for LimitRequest {
 }
 
 impl LimitRequest {
+    /// The requested plan.
+    pub const fn plan(&self) -> TenantPlan {
+        TenantPlan { tier: self.requested_tier, custom: self.custom_plan }
+    }
+
     /// The decision as text for people: the answer to the tickets that are linked to the request.
     pub fn decision(&self) -> String {
         let LimitRequest { requested_tier, status, note, .. } = self;
+        let plan = match self.custom_plan {
+            Some(_) => "another plan".to_owned(),
+            None => format!("the plan {requested_tier}"),
+        };
         let note = note.as_ref().map(|note| format!("\n\n{note}")).unwrap_or_default();
-        format!("The request for the plan {requested_tier} was {status}.{note}")
+        format!("The request for {plan} was {status}.{note}")
     }
 }
 
@@ -180,6 +193,7 @@ pub(super) async fn insert(
         note: Set(request.note.clone()),
         created_at: Set(moment(request.created_at)),
         reviewed_at: Set(request.reviewed_at.map(moment)),
+        custom_plan_id: Set(request.plan().custom_column()),
         reviewer_id: Set(request.reviewer.map(|id| Uuid::from_u128(id.0))),
     };
     let done = Entity::insert(row).exec_without_returning(transaction).await;

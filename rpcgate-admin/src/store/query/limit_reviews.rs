@@ -1,10 +1,10 @@
 //! Decisions about requests for another plan.
 
-use super::changes::{NewChange, record};
+use super::custom_plans;
 use super::id::{LimitRequestId, UserId};
 use super::limit_requests::{LimitRequest, RequestStatus, Verdict};
 use super::ticket_comments;
-use super::tier_changes::record_tier_change;
+use super::tier_changes::move_to;
 use super::value::{moment, tier};
 use crate::store::entity::limit_requests::{Column, Entity};
 use crate::store::entity::tenants;
@@ -19,7 +19,8 @@ impl Store {
     /// request may be older than that. Tickets that are linked to the request are answered with the decision.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`]; [`StoreError::Decided`] if the request is no longer pending;
+    /// [`StoreError::NotFound`]; [`StoreError::Decided`] if the request is no longer pending; [`StoreError::WrongState`] for
+    /// the approval of a plan that was deleted;
     /// [`StoreError::Unavailable`].
     pub async fn review_limit_request(
         &self,
@@ -49,14 +50,12 @@ impl Store {
                 let its = Uuid::from_u128(request.tenant.0);
                 let tenant = tenants::Entity::find_by_id(its).one(transaction).await?;
                 let before = tier(&tenant.ok_or(StoreError::NotFound("tenant"))?.tier)?;
-                if before < request.requested_tier {
-                    let update = tenants::Entity::update_many()
-                        .col_expr(tenants::Column::Tier, Expr::value(request.requested_tier.name()))
-                        .filter(tenants::Column::Id.eq(its));
-                    update.exec(transaction).await?;
-                    let tiers = (before, request.requested_tier);
-                    record_tier_change(transaction, request.tenant, tiers, now).await?;
-                    record(transaction, NewChange::Tenant(request.tenant), now).await?;
+                if let Some(custom) = request.custom_plan {
+                    let plan = custom_plans::find(transaction, custom).await?;
+                    let gone = StoreError::WrongState("the requested plan does not exist any more");
+                    move_to(transaction, request.tenant, plan.ok_or(gone)?.plan(), now).await?;
+                } else if before < request.requested_tier {
+                    move_to(transaction, request.tenant, request.requested_tier.into(), now).await?;
                 }
             }
             Ok(request)

@@ -3,16 +3,17 @@
 use super::removal::{remove, remove_pairs};
 use super::value::moment;
 use super::{
-    access_tokens, attempts, checkouts, contracts, invitations, keys, known_devices, outgoing_mails,
-    projects, registrations, ticket_attachments,
+    access_tokens, attempts, checkouts, contracts, custom_plans, invitations, keys, known_devices,
+    outgoing_mails, projects, registrations, ticket_attachments,
 };
 use crate::store::entity::checkouts as begun;
 use crate::store::entity::invitations as invited;
 use crate::store::entity::{
     access_tokens as stored_tokens, attempts as tries, audit, changes, confirmations,
-    contracts as stored_contracts, idempotency, keys as stored_keys, known_devices as devices,
-    limit_requests, mail_tokens, mailed_notifications, notices, notification_reads, pending_log_ins,
-    projects as stored_projects, refreshes, sessions, solved, ticket_attachments as attached, tier_changes,
+    contracts as stored_contracts, custom_plans as stored_plans, idempotency, keys as stored_keys,
+    known_devices as devices, limit_requests, mail_tokens, mailed_notifications, notices, notification_reads,
+    pending_log_ins, projects as stored_projects, refreshes, sessions, solved,
+    ticket_attachments as attached, tier_changes,
 };
 use crate::store::error::RemovalStopped;
 use crate::store::{Store, StoreError};
@@ -67,6 +68,8 @@ pub struct Swept {
     pub ticket_attachments: u64,
     /// Contracts that ended.
     pub contracts: u64,
+    /// Plans of operators' own that were deleted.
+    pub custom_plans: u64,
     /// Personal access tokens that expired.
     pub access_tokens: u64,
     /// Answers to requests with an idempotency key.
@@ -137,6 +140,8 @@ impl Store {
         let broken_off = ticket_attachments::is_broken_off(now);
         self.remove_all::<attached::Entity>(&mut swept.ticket_attachments, attached::Column::Id, broken_off)
             .await?;
+        let (deleted, old) = (&mut swept.custom_plans, custom_plans::are_old(now));
+        self.remove_all::<stored_plans::Entity>(deleted, stored_plans::Column::Id, old).await?;
         let (ended, old) = (&mut swept.contracts, contracts::are_old(now));
         self.remove_all::<stored_contracts::Entity>(ended, stored_contracts::Column::Id, old).await?;
         let (tokens, old) = (&mut swept.access_tokens, access_tokens::is_old(now));

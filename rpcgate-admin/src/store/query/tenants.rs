@@ -2,12 +2,13 @@
 
 use super::billing_accounts::forget_suspension;
 use super::changes::{NewChange, record};
-use super::tier_changes::record_tier_change;
+use super::custom_plans;
+use super::tier_changes::{TenantPlan, move_to};
 use super::value::{insert_error, moment, tier, time};
 use crate::store::entity::tenants::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError};
 use rpcgate_core::backend::BoxFuture;
-use rpcgate_core::caller::TenantId;
+use rpcgate_core::caller::{CustomPlanId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 use sea_orm::ActiveValue::{NotSet, Set};
@@ -25,8 +26,10 @@ pub struct Tenant {
     pub id: TenantId,
     /// Its name, for people.
     pub name: String,
-    /// Its plan.
+    /// Its plan, or the base of its plan.
     pub tier: Tier,
+    /// The plan of an operator's own that it is on.
+    pub custom_plan: Option<CustomPlanId>,
     /// Whether its calls are refused.
     pub suspended: bool,
     /// When it was created.
@@ -41,9 +44,17 @@ impl TryFrom<Model> for Tenant {
             id: TenantId(row.id.as_u128()),
             name: row.name,
             tier: tier(&row.tier)?,
+            custom_plan: row.custom_plan_id.map(|id| CustomPlanId(id.as_u128())),
             suspended: row.suspended,
             created_at: time(row.created_at),
         })
+    }
+}
+
+impl Tenant {
+    /// Its plan.
+    pub const fn plan(&self) -> TenantPlan {
+        TenantPlan { tier: self.tier, custom: self.custom_plan }
     }
 }
 
@@ -52,8 +63,10 @@ impl TryFrom<Model> for Tenant {
 pub struct TenantChange {
     /// Its name.
     pub name: Option<String>,
-    /// Its plan.
+    /// One of the four plans, which takes the place of one of an operator's own.
     pub tier: Option<Tier>,
+    /// A plan of an operator's own; `tier` is not used then.
+    pub custom_plan: Option<CustomPlanId>,
     /// Whether its calls are refused.
     pub suspended: Option<bool>,
 }
@@ -66,6 +79,7 @@ pub(super) async fn insert(transaction: &DatabaseTransaction, tenant: &Tenant) -
         suspended: Set(tenant.suspended),
         created_at: Set(moment(tenant.created_at)),
         requires_factor: NotSet,
+        custom_plan_id: Set(tenant.plan().custom_column()),
     };
     let done = Entity::insert(row).exec_without_returning(transaction).await;
     done.map(drop).map_err(|error| insert_error(error, "tenant", "tenant", None))
@@ -112,7 +126,7 @@ impl Store {
     /// but the name.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`] of the tenant or the plan, [`StoreError::Unavailable`].
     pub async fn update_tenant(
         &self,
         id: TenantId,
@@ -122,26 +136,31 @@ impl Store {
         let uuid = Uuid::from_u128(id.0);
         let row = ActiveModel {
             name: change.name.clone().map_or(NotSet, Set),
-            tier: change.tier.map_or(NotSet, |tier| Set(tier.name().into())),
             suspended: change.suspended.map_or(NotSet, Set),
             ..Default::default()
         };
         self.write(async |transaction| {
-            if let Some(after) = change.tier
-                && let Some(before) = Entity::find_by_id(uuid).one(transaction).await?
-            {
-                record_tier_change(transaction, id, (tier(&before.tier)?, after), now).await?;
+            let after = match change.custom_plan {
+                Some(custom) => {
+                    let plan = custom_plans::find(transaction, custom).await?;
+                    let plan = plan.ok_or(StoreError::NotFound("plan"))?;
+                    Some(plan.plan())
+                }
+                None => change.tier.map(TenantPlan::from),
+            };
+            if let Some(after) = after {
+                move_to(transaction, id, after, now).await?;
             }
             if change.suspended.is_some() {
                 // The operator has decided, so a payment changes nothing any more.
                 forget_suspension(transaction, id).await?;
             }
-            if *change != TenantChange::default() {
+            if change.name.is_some() || change.suspended.is_some() {
                 Entity::update_many().set(row).filter(Column::Id.eq(uuid)).exec(transaction).await?;
             }
             let found = Entity::find_by_id(uuid).one(transaction).await?;
             let tenant = found.ok_or(StoreError::NotFound("tenant"))?;
-            if change.tier.is_some() || change.suspended.is_some() {
+            if after.is_none() && change.suspended.is_some() {
                 record(transaction, NewChange::Tenant(id), now).await?;
             }
             tenant.try_into()

@@ -1,12 +1,14 @@
 //! What a tenant has in place of the figures of its tier, now and later.
 
 use super::contracts::{self, TenantContract};
+use super::custom_plans::{self, CustomPlan};
 use super::figures::Figures;
+use crate::store::entity::tenants;
 use crate::store::{Store, StoreError};
-use rpcgate_core::caller::{ProjectQuota, TenantId};
+use rpcgate_core::caller::{CustomPlanId, ProjectQuota, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Plan;
-use sea_orm::ConnectionTrait;
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
@@ -14,6 +16,8 @@ use uuid::Uuid;
 /// any later time without the database.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Terms {
+    /// The plan of an operator's own, and its figures.
+    plan: Option<(CustomPlanId, Figures)>,
     /// Of the contracts that have not ended, the oldest first. Gateways keep this for each key, so it has no notes.
     periods: Vec<Period>,
 }
@@ -27,23 +31,32 @@ struct Period {
 }
 
 impl Terms {
-    /// The terms that `contracts`, the oldest first, make from `now` on.
-    pub fn of(contracts: Vec<TenantContract>, now: Time) -> Self {
+    /// The terms of a tenant on `plan`, if that is one of an operator's own, with `contracts`, the oldest first, from `now`
+    /// on.
+    pub fn of(plan: Option<&CustomPlan>, contracts: Vec<TenantContract>, now: Time) -> Self {
         let open = contracts.into_iter().filter(|contract| !contract.has_ended(now));
         let period = |TenantContract { figures, from, until, .. }| Period { figures, from, until };
-        Terms { periods: open.map(period).collect() }
+        let plan = plan.map(|plan| (plan.id, plan.figures));
+        Terms { plan, periods: open.map(period).collect() }
     }
 
     /// Whether the tenant has the figures of its tier now, and at any later time.
     pub fn is_empty(&self) -> bool {
-        self.periods.is_empty()
+        self.plan.is_none() && self.periods.is_empty()
     }
 
-    /// The figures in force. Of several contracts that set the same, the one that was made last prevails.
+    /// The plan of an operator's own, if the tenant is on one.
+    pub fn custom_plan(&self) -> Option<CustomPlanId> {
+        self.plan.map(|(id, _)| id)
+    }
+
+    /// The figures in force. Those of contracts prevail over those of the plan; of several contracts that set the same, the
+    /// one that was made last prevails.
     pub fn figures(&self, now: Time) -> Figures {
         let is_on = |period: &&Period| period.from <= now && period.until.is_none_or(|until| now < until);
         let in_force = self.periods.iter().filter(is_on);
-        in_force.fold(Figures::default(), |below, period| period.figures.over(&below))
+        let own = self.plan.map(|(_, figures)| figures).unwrap_or_default();
+        in_force.fold(own, |below, period| period.figures.over(&below))
     }
 
     /// When the figures in force may change next without anything else being written.
@@ -69,7 +82,22 @@ pub(super) async fn of_tenant(
     tenant: TenantId,
     now: Time,
 ) -> Result<Terms, StoreError> {
-    Ok(Terms::of(contracts::of_tenant(database, tenant).await?, now))
+    let plan = custom_plans::of_tenant(database, tenant).await?;
+    Ok(Terms::of(plan.as_ref(), contracts::of_tenant(database, tenant).await?, now))
+}
+
+/// The terms of a tenant of which it is known on which plan of an operator's own it is.
+pub(super) async fn of_tenant_on(
+    database: &impl ConnectionTrait,
+    tenant: TenantId,
+    plan: Option<CustomPlanId>,
+    now: Time,
+) -> Result<Terms, StoreError> {
+    let plan = match plan {
+        Some(id) => custom_plans::find(database, id).await?,
+        None => None,
+    };
+    Ok(Terms::of(plan.as_ref(), contracts::of_tenant(database, tenant).await?, now))
 }
 
 /// The terms of several tenants. Tenants without any are left out.
@@ -78,11 +106,28 @@ pub(super) async fn of_tenants(
     tenants: &[Uuid],
     now: Time,
 ) -> Result<BTreeMap<Uuid, Terms>, StoreError> {
-    let mut all: BTreeMap<Uuid, Vec<TenantContract>> = BTreeMap::new();
+    let plans = custom_plans::all(database).await?;
+    let on_them = tenants::Entity::find()
+        .select_only()
+        .columns([tenants::Column::Id, tenants::Column::CustomPlanId])
+        .filter(tenants::Column::Id.is_in(tenants.iter().copied()))
+        .filter(tenants::Column::CustomPlanId.is_not_null());
+    let on_them: Vec<(Uuid, Option<Uuid>)> = on_them.into_tuple().all(database).await?;
+    let on_them: BTreeMap<Uuid, &CustomPlan> = on_them
+        .into_iter()
+        .filter_map(|(tenant, id)| {
+            Some((tenant, plans.iter().find(|plan| id == Some(Uuid::from_u128(plan.id.0)))?))
+        })
+        .collect();
+    let mut all: BTreeMap<Uuid, Vec<TenantContract>> =
+        on_them.keys().map(|tenant| (*tenant, Vec::new())).collect();
     for contract in contracts::of_tenants(database, tenants).await? {
         all.entry(Uuid::from_u128(contract.tenant.0)).or_default().push(contract);
     }
-    Ok(all.into_iter().map(|(tenant, contracts)| (tenant, Terms::of(contracts, now))).collect())
+    let of = |(tenant, contracts): (Uuid, Vec<TenantContract>)| {
+        (tenant, Terms::of(on_them.get(&tenant).copied(), contracts, now))
+    };
+    Ok(all.into_iter().map(of).collect())
 }
 
 impl Store {
@@ -121,16 +166,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_figure_is_that_of_the_last_contract_in_force_that_sets_it_at_every_moment(
+        fn each_figure_is_that_of_the_last_contract_in_force_or_else_of_the_plan_at_every_moment(
+            own in prop::option::of(any_figures()),
             contracts in prop::collection::vec(any_contract(), 0..6), since in 0_u64..40,
         ) {
-            let terms = Terms::of(contracts.clone(), Time::from_secs(since));
+            let own = own.map(|figures| CustomPlan {
+                id: CustomPlanId(1),
+                name: "own".into(),
+                base: Tier::Premium,
+                is_visible: true,
+                figures,
+                created_at: Time::from_secs(0),
+            });
+            let terms = Terms::of(own.as_ref(), contracts.clone(), Time::from_secs(since));
             let mut bound = terms.next_bound(Time::from_secs(since));
             for second in since..45 {
                 let now = Time::from_secs(second);
                 let figures = terms.figures(now);
                 for (index, figure) in figures.list().iter().enumerate() {
-                    let mut expected = None;
+                    let mut expected = own.as_ref().and_then(|plan| plan.figures.list()[index].value);
                     for contract in &contracts {
                         let is_on = contract.from <= now && contract.until.is_none_or(|until| now < until);
                         expected = if is_on { contract.figures.list()[index].value.or(expected) } else { expected };

@@ -1,9 +1,11 @@
 //! Versions of what several people change, so that nobody overwrites a change of another without knowing it.
 
 use super::id::{ContractId, UserId};
-use crate::store::entity::{chain_switches, contracts, plans, projects, quotas, tenants, users, weights};
+use crate::store::entity::{
+    chain_switches, contracts, custom_plans, plans, projects, quotas, tenants, users, weights,
+};
 use crate::store::{Store, StoreError};
-use rpcgate_core::caller::{ProjectId, TenantId};
+use rpcgate_core::caller::{CustomPlanId, ProjectId, TenantId};
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::KeyHash;
 use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter};
@@ -23,6 +25,8 @@ pub enum Versioned {
     Quota(ProjectId),
     /// A contract with a tenant.
     Contract(TenantId, ContractId),
+    /// A plan of an operator's own.
+    CustomPlan(CustomPlanId),
     /// The limits of a plan that operators set.
     Plan(Tier),
     /// The weight of a chain's method that operators set.
@@ -89,6 +93,11 @@ async fn current(database: &impl ConnectionTrait, of: &Versioned) -> Result<Opti
         Versioned::Contract(tenant, id) => {
             let row = contracts::Entity::find_by_id(uuid(id.0))
                 .filter(contracts::Column::TenantId.eq(uuid(tenant.0)));
+            row.one(database).await?.map(|row| Version::of(&row))
+        }
+        Versioned::CustomPlan(id) => {
+            let row = custom_plans::Entity::find_by_id(uuid(id.0))
+                .filter(custom_plans::Column::DeletedAt.is_null());
             row.one(database).await?.map(|row| Version::of(&row))
         }
         Versioned::Plan(tier) => {

@@ -82,7 +82,14 @@ async fn a_start_that_was_killed_halfway_is_completed_by_the_next() {
         let tenant = state.tenant;
         if done > 0 {
             let tier = Tier::Standard;
-            let tenant = Tenant { id: tenant, name: "demo".into(), tier, suspended: false, created_at: NOW };
+            let tenant = Tenant {
+                id: tenant,
+                name: "demo".into(),
+                tier,
+                custom_plan: None,
+                suspended: false,
+                created_at: NOW,
+            };
             store.create_tenant(&tenant).await.unwrap();
         }
         if done > 1 {

@@ -144,6 +144,7 @@ async fn a_folder_of_the_former_version_gets_its_logins() {
         id: made.tenant,
         name: "demo".into(),
         tier: Tier::Standard,
+        custom_plan: None,
         suspended: false,
         created_at: NOW,
     };

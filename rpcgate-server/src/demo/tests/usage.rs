@@ -49,7 +49,14 @@ impl Fixture {
         let (tenant, project) = (TenantId(self.callers), ProjectId(self.callers + 1));
         let key = KeyId(self.callers + 2);
         let text = KeyForge::new(remembered(&self.home).key_secret.as_bytes()).make().unwrap();
-        let made = Tenant { id: tenant, name: "g".into(), tier, suspended: false, created_at: NOW };
+        let made = Tenant {
+            id: tenant,
+            name: "g".into(),
+            tier,
+            custom_plan: None,
+            suspended: false,
+            created_at: NOW,
+        };
         self.store.create_tenant(&made).await.unwrap();
         let made = Project {
             id: project,

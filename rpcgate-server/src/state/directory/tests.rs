@@ -1,5 +1,5 @@
 use super::*;
-use rpcgate_admin::store::{ContractId, Figures, TenantContract};
+use rpcgate_admin::store::{ContractId, CustomPlan, Figures, TenantContract};
 use rpcgate_core::backend::suite;
 use rpcgate_core::caller::ProjectQuota;
 use rpcgate_core::clock::{ManualClock, Time};
@@ -114,6 +114,13 @@ fn number(peek: &Result<Peek, Unavailable>) -> Option<u128> {
     match peek {
         Ok(Peek::Known(caller)) => Some(caller.key.0),
         _ => None,
+    }
+}
+
+fn caller(peek: &Peek) -> Option<&Caller> {
+    match peek {
+        Peek::Known(caller) | Peek::Revoked(caller) => Some(caller),
+        Peek::Unknown | Peek::Miss => None,
     }
 }
 
@@ -298,6 +305,40 @@ async fn a_change_drops_the_entries_that_it_concerns_and_no_others() {
     }
 }
 
+/// A plan of an operator's own with one figure.
+fn custom_plan(id: u128, per_minute: u64) -> CustomPlan {
+    let mut figures = Figures::default();
+    figures.set("per_minute", per_minute);
+    let (name, created_at) = ("own".into(), Time::from_secs(0));
+    CustomPlan { id: CustomPlanId(id), name, base: Tier::Free, is_visible: true, figures, created_at }
+}
+
+#[tokio::test]
+async fn a_change_of_a_plan_of_an_operators_own_drops_the_keys_on_it_and_look_ups_on_their_way() {
+    let fixture = Fixture::new();
+    let now = fixture.clock.now();
+    let keys: Vec<String> = (1..=3).map(|number| fixture.key(number)).collect();
+    for (key, plan) in keys.iter().zip([Some(1), Some(2), None]) {
+        let plan = plan.map(|id| custom_plan(id, 30));
+        fixture.change(key, |stored| stored.terms = Terms::of(plan.as_ref(), Vec::new(), now));
+        fixture.ask(key).await.unwrap();
+    }
+    let late = fixture.key(4);
+    fixture.change(&late, |stored| stored.terms = Terms::of(Some(&custom_plan(1, 30)), Vec::new(), now));
+    fixture.shut();
+    let on_its_way = fixture.begin(&late).await;
+    fixture.directory.apply([&Change::CustomPlan(CustomPlanId(1))]);
+    fixture.unshut();
+    on_its_way.await.unwrap().unwrap();
+    let known: Vec<bool> = keys.iter().chain([&late]).map(|key| is_known(&fixture, key)).collect();
+    assert_eq!(known, [false, true, true, false]);
+    let mut plans = Plans::default();
+    (plans.free.per_minute, plans.free.per_hour) = (11, 12);
+    fixture.directory.plans(&plans);
+    let Peek::Known(caller) = fixture.directory.peek(&keys[1]) else { panic!("it is known") };
+    assert_eq!((caller.plan.per_minute, caller.plan.per_hour), (30, 12), "the others are those of the base");
+}
+
 #[tokio::test]
 async fn another_plan_is_in_force_without_a_look_up() {
     let fixture = Fixture::new();
@@ -426,7 +467,8 @@ async fn figures_of_a_contract_begin_and_end_with_the_time_without_the_database(
     let key = fixture.key(7);
     let now = fixture.clock.now();
     let figures = [("per_minute", 77), ("cu_per_day", 5)];
-    fixture.change(&key, |stored| stored.terms = Terms::of(vec![contract(now, (10, 20), &figures)], now));
+    fixture
+        .change(&key, |stored| stored.terms = Terms::of(None, vec![contract(now, (10, 20), &figures)], now));
     let figures = async || {
         let Ok(Peek::Known(caller)) = fixture.ask(&key).await else { panic!("it is known") };
         (caller.plan.per_minute, caller.quota.cu_per_day)
@@ -458,7 +500,8 @@ async fn the_quota_of_a_project_of_its_own_outlasts_a_contract_and_a_revoked_key
     let (key, now) = (fixture.key(7), fixture.clock.now());
     let own = ProjectQuota { cu_per_day: 3, has_row: true, ..ProjectQuota::default() };
     fixture.change(&key, |stored| {
-        stored.terms = Terms::of(vec![contract(now, (10, 20), &[("cu_per_day", 5), ("members", 4)])], now);
+        stored.terms =
+            Terms::of(None, vec![contract(now, (10, 20), &[("cu_per_day", 5), ("members", 4)])], now);
         stored.caller.quota = own;
         stored.revoked = true;
     });

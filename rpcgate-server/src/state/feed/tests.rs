@@ -204,7 +204,7 @@ async fn a_contract_begins_and_ends_within_a_second_while_the_database_answers_n
         note: String::new(),
         created_at: now,
     };
-    let terms = Terms::of(vec![contract], now);
+    let terms = Terms::of(None, vec![contract], now);
     app.office.inner.lock().keys.values_mut().for_each(|stored| stored.terms = terms.clone());
     let closing = CancellationToken::new();
     let running = tokio::spawn(app.feed().await.unwrap().run(closing.clone()));

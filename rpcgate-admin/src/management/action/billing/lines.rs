@@ -1,7 +1,9 @@
 //! What an invoice consists of: lines for plans and usage, and their sum. Amounts are exact; the sum is rounded once.
 
 use super::month::BillingMonth;
-use crate::store::{InvoiceAmounts, InvoiceLine, LineKind, TenantContract, TierChange};
+use crate::store::{
+    CustomPlan, InvoiceAmounts, InvoiceLine, LineKind, TenantContract, TenantPlan, TierChange,
+};
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::{BillingSettings, MonthlyFees};
 use rpcgate_core::plan::{Price, Tier};
@@ -16,25 +18,25 @@ const CENT: u64 = 10_000_000_000;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlanSpan {
     /// The plan.
-    pub tier: Tier,
+    pub plan: TenantPlan,
     /// From when until when.
     pub span: Range<Time>,
 }
 
 /// The plans of a tenant within `span`, in their order: `changes` are the changes at its begin and later, `now` is the
 /// plan after all of them.
-pub fn plan_spans(span: Range<Time>, changes: &[TierChange], now: Tier) -> Vec<PlanSpan> {
+pub fn plan_spans(span: Range<Time>, changes: &[TierChange], now: TenantPlan) -> Vec<PlanSpan> {
     let mut spans = Vec::new();
-    let (mut start, mut tier) = (span.start, changes.first().map_or(now, |first| first.before));
+    let (mut start, mut plan) = (span.start, changes.first().map_or(now, |first| first.before));
     for change in changes.iter().take_while(|change| change.at < span.end) {
         let at = change.at.max(start);
         if at > start {
-            spans.push(PlanSpan { tier, span: start..at });
+            spans.push(PlanSpan { plan, span: start..at });
         }
-        (start, tier) = (at, change.after);
+        (start, plan) = (at, change.after);
     }
     if span.end > start {
-        spans.push(PlanSpan { tier, span: start..span.end });
+        spans.push(PlanSpan { plan, span: start..span.end });
     }
     spans
 }
@@ -42,8 +44,10 @@ pub fn plan_spans(span: Range<Time>, changes: &[TierChange], now: Tier) -> Vec<P
 /// A time in which a plan had one fee.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FeeSpan {
-    /// The plan.
+    /// The plan, or its base.
     pub tier: Tier,
+    /// The name of the plan, if it is one of an operator's own.
+    pub custom_plan: Option<String>,
     /// Its fee for a whole month, in cents.
     pub fee: u64,
     /// From when until when.
@@ -51,20 +55,28 @@ pub struct FeeSpan {
 }
 
 /// The fees in the times of `spans`: those of `contracts`, the oldest first, where one in force has a fee, and else those
-/// of the plans.
-pub fn fee_spans(spans: &[PlanSpan], contracts: &[TenantContract], fees: &MonthlyFees) -> Vec<FeeSpan> {
+/// of the plans, of which `custom_plans` are operators' own.
+pub fn fee_spans(
+    spans: &[PlanSpan],
+    contracts: &[TenantContract],
+    custom_plans: &[CustomPlan],
+    fees: &MonthlyFees,
+) -> Vec<FeeSpan> {
     let agreed: Vec<_> =
         contracts.iter().filter_map(|contract| Some((contract, contract.figures.monthly_fee?))).collect();
     let bounds = agreed.iter().flat_map(|(contract, _)| [Some(contract.from), contract.until]);
     let bounds: BTreeSet<Time> = bounds.flatten().collect();
     let mut found = Vec::new();
-    for PlanSpan { tier, span } in spans {
+    for PlanSpan { plan: TenantPlan { tier, custom }, span } in spans {
+        let custom = custom_plans.iter().find(|plan| Some(plan.id) == *custom);
+        let own_fee = custom.and_then(|plan| plan.figures.monthly_fee).unwrap_or(fees.of(*tier));
         let mut start = span.start;
         let within = bounds.iter().filter(|bound| span.start < **bound && **bound < span.end);
         for end in within.chain([&span.end]) {
             let last = agreed.iter().rev().find(|(contract, _)| contract.is_in_force(start));
-            let fee = last.map_or(fees.of(*tier), |(_, fee)| *fee);
-            found.push(FeeSpan { tier: *tier, fee, span: start..*end });
+            let fee = last.map_or(own_fee, |(_, fee)| *fee);
+            let custom_plan = custom.map(|plan| plan.name.clone());
+            found.push(FeeSpan { tier: *tier, custom_plan, fee, span: start..*end });
             start = *end;
         }
     }
@@ -74,12 +86,13 @@ pub fn fee_spans(spans: &[PlanSpan], contracts: &[TenantContract], fees: &Monthl
 /// One line for each plan and fee: the part of the fee that corresponds to the seconds in which it was in force. A change
 /// takes effect with the second in which it is made.
 pub fn plan_lines(month: BillingMonth, spans: &[FeeSpan]) -> Vec<InvoiceLine> {
-    let mut seconds: BTreeMap<(Tier, u64), u64> = BTreeMap::new();
-    for FeeSpan { tier, fee, span } in spans {
-        *seconds.entry((*tier, *fee)).or_default() += span.end.secs().saturating_sub(span.start.secs());
+    let mut seconds: BTreeMap<(Tier, Option<&str>, u64), u64> = BTreeMap::new();
+    for FeeSpan { tier, custom_plan, fee, span } in spans {
+        let length = span.end.secs().saturating_sub(span.start.secs());
+        *seconds.entry((*tier, custom_plan.as_deref(), *fee)).or_default() += length;
     }
     let all = u128::from(month.seconds().max(1));
-    let line = |((tier, fee), units): ((Tier, u64), u64)| {
+    let line = |((tier, custom_plan, fee), units): ((Tier, Option<&str>, u64), u64)| {
         let price = Price(fee.saturating_mul(CENT));
         (price.0 > 0 && units > 0).then(|| InvoiceLine {
             month: month.start(),
@@ -90,6 +103,7 @@ pub fn plan_lines(month: BillingMonth, spans: &[FeeSpan]) -> Vec<InvoiceLine> {
             calls: 0,
             units,
             amount: Amount(u128::from(price.0) * u128::from(units) / all),
+            custom_plan: custom_plan.map(str::to_owned),
         })
     };
     seconds.into_iter().filter_map(line).collect()
@@ -120,6 +134,7 @@ pub fn usage_lines(month: BillingMonth, charged: &[Charged], invoiced: &[Invoice
             calls,
             units,
             amount: Amount(u128::from(units) * u128::from(price.0)),
+            custom_plan: None,
         })
     };
     sums.into_iter().filter_map(line).collect()
@@ -149,7 +164,7 @@ mod tests {
     use super::*;
     use crate::store::{ContractId, Figures};
     use proptest::prelude::*;
-    use rpcgate_core::caller::{ProjectId, TenantId};
+    use rpcgate_core::caller::{CustomPlanId, ProjectId, TenantId};
 
     fn december() -> BillingMonth {
         BillingMonth::of(Time::from_secs(1_798_718_400))
@@ -160,7 +175,7 @@ mod tests {
     }
 
     fn change(secs: u64, before: Tier, after: Tier) -> TierChange {
-        TierChange { at: at(secs), before, after }
+        TierChange { at: at(secs), before: before.into(), after: after.into() }
     }
 
     fn charged(chain: &str, tier: Tier, price: u64, units: u64) -> Charged {
@@ -184,8 +199,8 @@ mod tests {
     fn a_plan_in_force_for_a_part_of_the_month_costs_that_part_of_its_fee() {
         let month = december();
         let lines = |changes: &[TierChange], now| {
-            let spans = plan_spans(month.span(), changes, now);
-            plan_lines(month, &fee_spans(&spans, &[], &fees()))
+            let spans = plan_spans(month.span(), changes, TenantPlan::from(now));
+            plan_lines(month, &fee_spans(&spans, &[], &[], &fees()))
                 .into_iter()
                 .map(|line| (line.tier, line.units, line.amount.to_string()))
                 .collect::<Vec<_>>()
@@ -290,8 +305,8 @@ mod tests {
             agreed(6 * day, Some(11 * day), Some(0)),
             agreed(0, None, None),
         ];
-        let spans = plan_spans(month.span(), &[], Tier::Standard);
-        let lines = plan_lines(month, &fee_spans(&spans, &contracts, &fees()));
+        let spans = plan_spans(month.span(), &[], Tier::Standard.into());
+        let lines = plan_lines(month, &fee_spans(&spans, &contracts, &[], &fees()));
         let told: Vec<_> = lines
             .iter()
             .map(|line| (line.tier, line.price.usd(), line.units, line.amount.to_string()))
@@ -303,6 +318,43 @@ mod tests {
                 (Tier::Standard, 62.0, 5 * day, "10.000000000000".to_owned()),
             ],
             "five days are free, and a contract without a fee changes none"
+        );
+    }
+
+    #[test]
+    fn a_plan_of_an_operators_own_has_its_fee_or_that_of_its_base_and_a_contract_replaces_both() {
+        let (month, day) = (december(), 86_400);
+        let own = |id, name: &str, monthly_fee| CustomPlan {
+            id: CustomPlanId(id),
+            name: name.into(),
+            base: Tier::Standard,
+            is_visible: true,
+            figures: Figures { monthly_fee, ..Figures::default() },
+            created_at: at(0),
+        };
+        let plans = [own(1, "startup", Some(6_200)), own(2, "school", None)];
+        let on = |id| TenantPlan { tier: Tier::Standard, custom: Some(CustomPlanId(id)) };
+        let moved = |secs, before, after| TierChange { at: at(secs), before, after };
+        let changes = [
+            moved(day, Tier::Standard.into(), on(1)),
+            moved(11 * day, on(1), on(2)),
+            moved(21 * day, on(2), on(3)),
+        ];
+        let spans = plan_spans(month.span(), &changes, on(3));
+        let told = |contracts: &[TenantContract]| -> Vec<_> {
+            let lines = plan_lines(month, &fee_spans(&spans, contracts, &plans, &fees()));
+            let told = lines.into_iter().map(|line| (line.custom_plan, line.price.usd(), line.units / day));
+            told.collect()
+        };
+        let (startup, school) = (Some("startup".to_owned()), Some("school".to_owned()));
+        assert_eq!(
+            told(&[]),
+            [(None, 31.0, 11), (school.clone(), 31.0, 10), (startup.clone(), 62.0, 10)],
+            "a plan that is not known any more has the fee of its base"
+        );
+        assert_eq!(
+            told(&[agreed(6 * day, Some(16 * day), Some(3_100))]),
+            [(None, 31.0, 11), (school, 31.0, 10), (startup.clone(), 31.0, 5), (startup, 62.0, 5)]
         );
     }
 
@@ -326,8 +378,8 @@ mod tests {
                 .iter()
                 .map(|(second, index)| change(*second, std::mem::replace(&mut tier, Tier::ALL[*index]), Tier::ALL[*index]))
                 .collect();
-            let spans = plan_spans(at(0)..at(100), &changes, tier);
-            let lines = plan_lines(month, &fee_spans(&spans, &contracts, &fees()));
+            let spans = plan_spans(at(0)..at(100), &changes, tier.into());
+            let lines = plan_lines(month, &fee_spans(&spans, &contracts, &[], &fees()));
             let mut expected: BTreeMap<(Tier, u64), u64> = BTreeMap::new();
             for second in 0..100 {
                 let moved = moves.iter().rev().find(|(at, _)| *at <= second);
@@ -362,15 +414,15 @@ mod tests {
             }
             let span = at(start)..december().end();
             changes.retain(|change| change.at >= span.start);
-            let spans = plan_spans(span.clone(), &changes, tier);
+            let spans = plan_spans(span.clone(), &changes, tier.into());
             let mut reached = span.start;
-            for PlanSpan { tier, span } in &spans {
+            for PlanSpan { plan, span } in &spans {
                 prop_assert_eq!(span.start, reached);
                 prop_assert!(span.end > span.start);
                 reached = span.end;
                 let in_force = changes.iter().rev().find(|change| change.at <= span.start);
                 let first = changes.first().map(|change| change.before);
-                prop_assert_eq!(Some(*tier), in_force.map(|change| change.after).or(first).or(Some(*tier)));
+                prop_assert_eq!(Some(*plan), in_force.map(|change| change.after).or(first).or(Some(*plan)));
             }
             prop_assert_eq!(reached, span.end);
         }

@@ -10,6 +10,7 @@ pub mod lines;
 pub mod month;
 
 use super::actor::Actor;
+use super::plans::PlanNames;
 use super::tenants::own_tenant;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -29,8 +30,10 @@ const RECENT: u64 = 12;
 pub struct BillingOverview {
     /// The current month.
     pub period: Range<Time>,
-    /// The plan in force.
+    /// The plan in force, with the figures of the tenant's contracts.
     pub plan: Plan,
+    /// Its name.
+    pub plan_name: String,
     /// Its fee for a month, in cents.
     pub monthly_fee: u64,
     /// The lines that an invoice would have if the month ended now.
@@ -52,9 +55,10 @@ async fn lines_of(
     let start = month.start().max(since).max(tenant.created_at);
     let span = start..until.min(month.end()).max(start);
     let changes = app.store.tier_changes(tenant.id, span.start).await?;
-    let spans = plan_spans(span, &changes, tenant.tier);
+    let spans = plan_spans(span, &changes, tenant.plan());
     let contracts = app.store.contracts(tenant.id).await?;
-    let fees = fee_spans(&spans, &contracts, &app.settings.config.billing.fees);
+    let custom_plans = app.store.billed_custom_plans().await?;
+    let fees = fee_spans(&spans, &contracts, &custom_plans, &app.settings.config.billing.fees);
     let mut lines = plan_lines(month, &fees);
     let charged = app.usage.bill(tenant.id, month.hours()).await?;
     lines.extend(usage_lines(month, &charged, invoiced));
@@ -76,11 +80,13 @@ pub async fn overview(
     let month = BillingMonth::of(now);
     let lines = lines_of(app, &tenant, month, (month.start(), now), &[]).await?;
     let config = app.settings.overridden_by(&app.store.overlay().await?);
+    let plan_name = PlanNames::read(app).await?.of(tenant.plan()).to_owned();
     let terms = app.store.terms(id, now).await?;
     let agreed_fee = terms.figures(now).monthly_fee;
     let filter = InvoiceFilter { tenant: Some(id), ..InvoiceFilter::default() };
     Ok(BillingOverview {
         period: month.span(),
+        plan_name,
         plan: terms.plan(config.plans.of(tenant.tier), now),
         monthly_fee: agreed_fee.unwrap_or(config.billing.fees.of(tenant.tier)),
         amounts: amounts(&lines, &config.billing),

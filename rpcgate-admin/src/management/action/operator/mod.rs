@@ -3,6 +3,7 @@
 pub mod audit;
 pub mod chains;
 pub mod contracts;
+pub mod custom_plans;
 pub mod invoices;
 pub mod limit_requests;
 pub mod nodes;

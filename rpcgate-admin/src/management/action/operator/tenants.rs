@@ -6,7 +6,6 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{Tenant, TenantChange, Versioned};
 use rpcgate_core::caller::TenantId;
-use rpcgate_core::plan::Tier;
 
 /// Lists tenants by ascending identifier, starting behind `after` if it is given; at most `limit`.
 ///
@@ -28,22 +27,30 @@ pub async fn get(app: &AppState, id: TenantId) -> Result<Tenant, ActionError> {
 /// are notified, and members are told of a suspension and of its end.
 ///
 /// # Errors
-/// [`ActionError::NotFound`].
+/// [`ActionError::NotFound`], [`ActionError::Invalid`] for two plans at once, and for one that does not exist.
 pub async fn update(
     app: &AppState,
     actor: &Actor,
     id: TenantId,
-    suspended: Option<bool>,
-    tier: Option<Tier>,
+    change: TenantChange,
 ) -> Result<Tenant, ActionError> {
-    let change = TenantChange { name: None, tier, suspended };
     if change == TenantChange::default() {
         actor.check_version(&app.store, &Versioned::Tenant(id)).await?;
         return get(app, id).await;
     }
+    if change.tier.is_some() && change.custom_plan.is_some() {
+        return Err(ActionError::Invalid("`custom_plan_id` and a tier exclude each other".into()));
+    }
     let (before, now) = (get(app, id).await?, app.now());
-    let status = suspended.map(|suspended| if suspended { "suspended" } else { "active" });
-    let details: Vec<_> = status.into_iter().chain(tier.map(Tier::name)).collect();
+    let plan = match change.custom_plan {
+        Some(custom) => {
+            let unknown = || ActionError::Invalid("`custom_plan_id` names no plan".into());
+            Some(app.store.custom_plan(custom).await?.ok_or_else(unknown)?.name)
+        }
+        None => change.tier.map(|tier| tier.name().to_owned()),
+    };
+    let status = change.suspended.map(|suspended| if suspended { "suspended" } else { "active" });
+    let details: Vec<_> = status.map(str::to_owned).into_iter().chain(plan).collect();
     let store = actor.audited_store(&app.store, Some(id), ("tenant.changed", id, details.join(", ")), now);
     let tenant = actor.expecting(&store, Versioned::Tenant(id)).update_tenant(id, &change, now).await?;
     if tenant.suspended != before.suspended {

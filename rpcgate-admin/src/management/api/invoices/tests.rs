@@ -35,6 +35,7 @@ pub(crate) async fn issue(site: &Site, tenant: TenantId) -> InvoiceNumber {
         calls: 400,
         units: 10_000,
         amount: Amount(10_000_000_000_000),
+        custom_plan: None,
     };
     let new = NewInvoice {
         tenant,
@@ -91,7 +92,7 @@ async fn the_bill_of_the_current_month_has_what_its_invoice_will_have() {
     let path = format!("/tenants/{tenant}/billing");
     let (status, empty) = get(&site, &owner, &path).await;
     let period = json!({"from": "2026-12-01T00:00:00Z", "to": "2027-01-01T00:00:00Z"});
-    let expected = json!({"period": period, "plan": {"tier": "free", "monthly_fee_cents": 0, "price_per_cu": 0.0},
+    let expected = json!({"period": period, "plan": {"name": "free", "tier": "free", "monthly_fee_cents": 0, "price_per_cu": 0.0},
         "lines": [], "subtotal_cents": 0, "taxes": [{"name": "VAT", "basis_points": 1900, "cents": 0}],
         "total_cents": 0, "currency": "usd", "invoices": []});
     assert_eq!((status, empty), (200, expected));
@@ -112,14 +113,15 @@ async fn the_bill_of_the_current_month_has_what_its_invoice_will_have() {
     let (_, bill) = get(&site, &owner, &path).await;
     let month = "2026-12-01T00:00:00Z";
     let lines = json!([
-        {"kind": "plan", "month": month, "chain": null, "tier": "standard", "calls": null, "compute_units": null,
+        {"kind": "plan", "month": month, "chain": null, "tier": "standard", "custom_plan": null, "calls": null, "compute_units": null,
             "seconds": 3600, "price": 31.0, "amount": "0.041666666666"},
-        {"kind": "usage", "month": month, "chain": "eth", "tier": "standard", "calls": 1, "compute_units": 7,
+        {"kind": "usage", "month": month, "chain": "eth", "tier": "standard", "custom_plan": null, "calls": 1, "compute_units": 7,
             "seconds": null, "price": 1.0, "amount": "7.000000000000"}]);
     assert_eq!(bill["lines"], lines);
     assert_eq!((&bill["subtotal_cents"], &bill["taxes"][0]["cents"]), (&json!(704), &json!(134)));
     assert_eq!(bill["total_cents"], 838);
-    let plan = json!({"tier": "standard", "monthly_fee_cents": 3100, "price_per_cu": 0.001});
+    let plan =
+        json!({"name": "standard", "tier": "standard", "monthly_fee_cents": 3100, "price_per_cu": 0.001});
     assert_eq!(bill["plan"], plan);
 
     site.clock.set(Time::from_secs(DECEMBER + 32 * 86_400));
@@ -152,7 +154,7 @@ async fn an_invoice_is_read_by_its_tenant_and_no_other() {
     let mut whole = summary;
     let more = json!({"seller": {"name": "Acme", "address": ["1 Main Street", "Springfield"], "tax_id": "DE1"},
         "customer": "Bank & Söhne <b>", "subtotal_cents": 1000,
-        "lines": [{"kind": "usage", "month": "2026-11-01T00:00:00Z", "chain": "eth", "tier": "standard", "calls": 400,
+        "lines": [{"kind": "usage", "month": "2026-11-01T00:00:00Z", "chain": "eth", "tier": "standard", "custom_plan": null, "calls": 400,
             "compute_units": 10000, "seconds": null, "price": 0.001, "amount": "10.000000000000"}],
         "taxes": [{"name": "VAT", "basis_points": 1900, "cents": 190}], "credit_notes": [], "note": null});
     whole.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -29,7 +29,7 @@ async fn one_request_is_pending_and_approval_moves_the_tier() {
     assert_eq!(status, 201, "{first}");
     let id = first["id"].as_str().unwrap().to_owned();
     let expected = json!({"id": id, "tenant_id": tenant.to_string(), "user_id": owner.user.id.to_string(),
-        "requested_tier": "premium", "reason": "More calls", "status": "pending", "note": null,
+        "requested_plan": "premium", "requested_tier": "premium", "reason": "More calls", "status": "pending", "note": null,
         "created_at": "2026-12-31T12:00:00Z", "reviewed_at": null});
     assert_eq!(first, expected);
     let refused = (409, error_body("limit_request_pending", "a limit request is pending already"));
@@ -89,7 +89,7 @@ async fn requests_have_a_plan_and_a_reason_and_stay_in_their_tenant() {
         (json!({"requested_tier": "premium"}), "`reason` is missing"),
         (
             json!({"requested_tier": "premium", "reason": "x", "status": "approved"}),
-            "unknown field `status`: expected `requested_tier` or `reason`",
+            "unknown field `status`: expected one of `requested_tier`, `requested_plan`, `reason`",
         ),
     ] {
         let (status, answer) = ask(&site, &owner, Method::POST, "/limit-requests", body.clone()).await;

@@ -2,6 +2,7 @@
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
+use crate::management::action::plans::PlanNames;
 use crate::management::api::limit_requests::{LimitRequestJson, RequestStatusJson};
 use crate::management::api::list::{ListPage, Page, PageRequest, time_cursor};
 use crate::management::app_state::AppState;
@@ -59,7 +60,8 @@ pub async fn list(
     let status = query.status.map(Into::into);
     let requests = action::operator::limit_requests::list(&app, status, before, page.limit).await?;
     let page = page.cut(requests, |last| time_cursor(last.created_at, last.id));
-    Ok(page.map(LimitRequestJson::from))
+    let names = PlanNames::read(&app).await?;
+    Ok(page.map(|request| LimitRequestJson::of(request, &names)))
 }
 
 /// Decide a request for another plan
@@ -70,7 +72,7 @@ pub async fn list(
     params(("id" = String, Path, format = "uuid", description = "The request.")),
     request_body = Review,
     responses((status = 200, description = "The request as it is now.", body = LimitRequestJson),
-        (status = 409, description = "It has been decided already.")))]
+        (status = 409, description = "It has been decided already, or the requested plan was deleted.")))]
 pub async fn review(
     State(app): State<Arc<AppState>>,
     actor: Actor,
@@ -81,6 +83,6 @@ pub async fn review(
         VerdictJson::Approved => store::Verdict::Approved,
         VerdictJson::Rejected => store::Verdict::Rejected,
     };
-    let done = action::operator::limit_requests::review(&app, &actor, id, verdict, note.as_deref());
-    Ok(Json(done.await?.into()))
+    let done = action::operator::limit_requests::review(&app, &actor, id, verdict, note.as_deref()).await?;
+    Ok(Json(LimitRequestJson::of(done, &PlanNames::read(&app).await?)))
 }

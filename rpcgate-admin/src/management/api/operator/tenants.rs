@@ -2,6 +2,7 @@
 
 use crate::management::action;
 use crate::management::action::actor::Actor;
+use crate::management::action::plans::PlanNames;
 use crate::management::action::versions::current;
 use crate::management::api::etag::Tagged;
 use crate::management::api::list::{ListPage, Page, PageRequest};
@@ -9,7 +10,7 @@ use crate::management::api::tenants::{TenantJson, TenantStatus, TierJson};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id, Query};
-use crate::store::Versioned;
+use crate::store::{TenantChange, Versioned};
 use axum::Json;
 use axum::extract::State;
 use rpcgate_core::caller::TenantId;
@@ -31,8 +32,11 @@ pub struct TenantQuery {
 pub struct TenantChangeJson {
     /// Whether its calls are served.
     pub status: Option<TenantStatus>,
-    /// Its plan.
+    /// One of the four plans, in place of a plan of the operator's own.
     pub tier: Option<TierJson>,
+    /// A plan of the operator's own: its identifier. Not together with `tier`.
+    #[schema(format = "uuid")]
+    pub custom_plan_id: Option<String>,
 }
 
 /// List all tenants
@@ -54,7 +58,8 @@ pub async fn list(
     let tenants = action::operator::tenants::list(&app, after, page.limit).await?;
     let last = tenants.last().filter(|_| tenants.len() as u64 == page.limit);
     let next = last.map(|last| last.id.to_string());
-    Ok(page.page(tenants, next).map(TenantJson::from))
+    let names = PlanNames::read(&app).await?;
+    Ok(page.page(tenants, next).map(|tenant| TenantJson::of(tenant, &names)))
 }
 
 /// Read a tenant
@@ -67,7 +72,8 @@ pub async fn get(
     Id(id): Id<TenantId>,
 ) -> Result<Tagged<TenantJson>, ActionError> {
     let version = current(&app, Versioned::Tenant(id)).await?;
-    Ok(Tagged::new(version, action::operator::tenants::get(&app, id).await?.into()))
+    let tenant = action::operator::tenants::get(&app, id).await?;
+    Ok(Tagged::new(version, TenantJson::named(&app, tenant).await?))
 }
 
 /// Suspend a tenant or move it to another plan
@@ -86,6 +92,11 @@ pub async fn update(
     Body(change): Body<TenantChangeJson>,
 ) -> Result<Json<TenantJson>, ActionError> {
     let suspended = change.status.map(|status| status == TenantStatus::Suspended);
-    let tier = change.tier.map(Into::into);
-    Ok(Json(action::operator::tenants::update(&app, &actor, id, suspended, tier).await?.into()))
+    let custom_plan = change.custom_plan_id.map(|id| id.parse()).transpose();
+    let custom_plan =
+        custom_plan.map_err(|_| ActionError::Invalid("`custom_plan_id` must be a UUID".into()))?;
+    let (name, tier) = (None, change.tier.map(Into::into));
+    let change = TenantChange { name, tier, custom_plan, suspended };
+    let tenant = action::operator::tenants::update(&app, &actor, id, change).await?;
+    Ok(Json(TenantJson::named(&app, tenant).await?))
 }

@@ -26,7 +26,7 @@ async fn a_member_sees_one_tenant_and_admins_rename_it() {
     let admin = site.member(Role::Admin).await;
     let tenant = admin.user.tenant.unwrap();
     let path = format!("/tenants/{tenant}");
-    let expected = json!({"id": tenant.to_string(), "name": "Site", "tier": "free", "status": "active",
+    let expected = json!({"id": tenant.to_string(), "name": "Site", "plan": "free", "tier": "free", "status": "active",
         "created_at": "2026-12-31T12:00:00Z"});
     let get = ask(&site, Some(&admin), &Method::GET, "/tenants", &Value::Null).await;
     assert_eq!(get, (200, json!([expected])));

@@ -17,11 +17,11 @@ use crate::management::identity::totp::TotpSecret;
 use crate::management::identity::totp::tests::code;
 use crate::management::payment::stripe::tests::StandIn;
 use crate::store::{
-    AccessToken, AccessTokenId, AttachmentBounds, AttachmentKind, Audit, AuditSubject, ContractId, Digest,
-    Figures, Invitation, InvitationId, InviteOutcome, InvoiceNumber, Key, LimitRequest, LimitRequestId,
-    LogInMethod, NotificationId, PasskeyId, Project, RequestStatus, Role, Session, SessionId, StoredPasskey,
-    SupportTicket, Tenant, TenantContract, TicketAttachment, TicketAttachmentId, TicketCategory,
-    TicketFilter, TicketId, TicketStatus, User, UserId, fresh_id,
+    AccessToken, AccessTokenId, AttachmentBounds, AttachmentKind, Audit, AuditSubject, ContractId,
+    CustomPlan, Digest, Figures, Invitation, InvitationId, InviteOutcome, InvoiceNumber, Key, LimitRequest,
+    LimitRequestId, LogInMethod, NotificationId, PasskeyId, Project, RequestStatus, Role, Session, SessionId,
+    StoredPasskey, SupportTicket, Tenant, TenantContract, TicketAttachment, TicketAttachmentId,
+    TicketCategory, TicketFilter, TicketId, TicketStatus, User, UserId, fresh_id,
 };
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -31,7 +31,7 @@ use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use ring::hmac;
-use rpcgate_core::caller::{KeyId, ProjectId, ProjectQuota, Scope, TenantId};
+use rpcgate_core::caller::{CustomPlanId, KeyId, ProjectId, ProjectQuota, Scope, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::KeyHash;
@@ -76,6 +76,7 @@ enum Word {
     AccessToken,
     Passkey,
     Contract,
+    CustomPlan,
     Chain,
     Method,
     Tier,
@@ -140,7 +141,7 @@ const KEY: &[(&str, Word)] = &[("key", Word::Key)];
 fn rows() -> Vec<Row> {
     use Word::{
     AccessToken, Attachment, Chain, Colleague, Invitation, Invoice, Key, LimitRequest, Method, Notification, Oneself, Project, Session, Tenant, Ticket, Tier, Passkey,
-    Contract,
+    Contract, CustomPlan,
     };
     vec![
         // account
@@ -225,7 +226,7 @@ fn rows() -> Vec<Row> {
         writes("revoke_key", MAKERS, &[Key]),
         reads("list_limit_requests", MEMBERS, &[]),
         writes("create_limit_request", ASKERS, &[])
-            .with(|_| json!({"requested_tier": "premium", "reason": "We grow."})),
+            .with(|_| json!({"requested_tier": "premium", "reason": "We grow."})).or_with(&["requested_plan"]),
         reads("list_notifications", MEMBERS, &[]),
         writes("read_notification", MEMBERS, &[Notification]),
         reads("list_notification_preferences", MEMBERS, &[]),
@@ -254,7 +255,7 @@ fn rows() -> Vec<Row> {
         reads("operator_list_tenants", OPERATORS, &[]),
         reads("operator_get_tenant", OPERATORS, &[Tenant]),
         writes("operator_update_tenant", OPERATORS, &[Tenant])
-            .with(|_| json!({"status": "suspended", "tier": "premium"})),
+            .with(|_| json!({"status": "suspended", "tier": "premium"})).or_with(&["custom_plan_id"]),
         reads("operator_list_contracts", OPERATORS, &[Tenant]),
         writes("operator_create_contract", OPERATORS, &[Tenant]).with(|_| json!({
             "figures": {"limits": {"per_minute": 5}, "default_quota": {"cu_per_day": 6}, "monthly_fee_cents": 7},
@@ -302,6 +303,15 @@ fn rows() -> Vec<Row> {
             "per_minute": 7, "per_hour": 70, "per_day": 700, "heavy_per_minute": 3, "price_per_cu": 0.5,
             "projects": 4, "keys_per_project": 11, "members": 21, "webhooks_per_project": 3,
             "subscriptions_per_webhook": 21, "ws_connections": 6, "ws_connections_per_key": 4})),
+        reads("operator_list_custom_plans", OPERATORS, &[]),
+        writes("operator_create_custom_plan", OPERATORS, &[]).with(|scene| json!({
+            "name": format!("made-{}", scene.own.tenant.0 % 1_000_000_007), "base_tier": "standard",
+            "visibility": "visible", "figures": {"limits": {"per_minute": 5}}})),
+        reads("operator_get_custom_plan", OPERATORS, &[CustomPlan]),
+        writes("operator_update_custom_plan", OPERATORS, &[CustomPlan]).with(|scene| json!({
+            "name": format!("changed-{}", scene.own.tenant.0 % 1_000_000_007), "visibility": "by_invitation",
+            "figures": {"monthly_fee_cents": 7}})),
+        writes("operator_delete_custom_plan", OPERATORS, &[CustomPlan]),
         // catalog
         reads("list_plans", USERS, &[]),
         reads("list_chains", USERS, &[]),
@@ -420,6 +430,7 @@ struct Premises {
     /// A passkey of the colleague, or of the caller if an operation is about it.
     passkey: PasskeyId,
     contract: ContractId,
+    custom_plan: CustomPlanId,
     /// The token that the mail of the invitation would contain.
     invited: Opaque,
     caller: Caller,
@@ -447,6 +458,7 @@ impl Premises {
             Word::AccessToken => self.access_token.to_string(),
             Word::Passkey => self.passkey.to_string(),
             Word::Contract => self.contract.to_string(),
+            Word::CustomPlan => self.custom_plan.to_string(),
             Word::Chain => "eth".into(),
             Word::Method => format!("eth_{}", self.project.0),
             Word::Tier => "standard".into(),
@@ -633,6 +645,7 @@ impl Matrix {
         let store = &self.site.app.store;
         let mut all = format!("{:?}\n", store.overlay().await.unwrap());
         all += &format!("{:?}\n", store.newest_change().await.unwrap());
+        all += &format!("{:?}\n", store.custom_plans().await.unwrap());
         all += &format!("{:?}\n", store.tenants(Some(scene.own.tenant), 1000).await.unwrap());
         for Premises { tenant, caller, invoice, .. } in [&scene.own, &self.foreign] {
             all += &format!("{:?}\n", store.any_invoice(*invoice).await.unwrap());
@@ -695,13 +708,19 @@ impl Matrix {
 }
 
 /// A tenant with one of everything, and a caller of `role`, who belongs to it or is an operator. A limit request is
-/// pending, and a ticket is written, only if `words` has it.
+/// pending, a ticket is written, and there is a plan of the operator's own, only if `words` has it.
 async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &[Word]) -> Premises {
     let (app, now) = (&site.app, site.app.now());
     let store = &app.store;
     let tenant = TenantId(fresh_id(now));
-    let organisation =
-        Tenant { id: tenant, name: "One".into(), tier: Tier::Free, suspended: false, created_at: now };
+    let organisation = Tenant {
+        id: tenant,
+        name: "One".into(),
+        tier: Tier::Free,
+        custom_plan: None,
+        suspended: false,
+        created_at: now,
+    };
     store.create_tenant(&organisation).await.unwrap();
     let caller = match role {
         "operator" => caller(site, hash, None, Role::Viewer, confirmed).await,
@@ -738,6 +757,7 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
             tenant,
             user: caller.visitor.user.id,
             requested_tier: Tier::Standard,
+            custom_plan: None,
             reason: "We grow.".into(),
             status: RequestStatus::Pending,
             note: None,
@@ -788,6 +808,12 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
     let made =
         TenantContract { id: contract, tenant, figures, from: now, until: None, note, created_at: now };
     store.create_contract(&made, now).await.unwrap();
+    let custom_plan = CustomPlanId(fresh_id(now));
+    if words.contains(&Word::CustomPlan) {
+        let (name, base) = (format!("plan-{}", tenant.0 % 1_000_000_007), Tier::Standard);
+        let made = CustomPlan { id: custom_plan, name, base, is_visible: false, figures, created_at: now };
+        store.create_custom_plan(&made).await.unwrap();
+    }
     let premises = Premises {
         tenant,
         project,
@@ -802,6 +828,7 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
         access_token,
         passkey,
         contract,
+        custom_plan,
         invited,
         caller,
     };

@@ -327,7 +327,7 @@ async fn the_given_fields_of_a_tenant_change_together() {
         assert_eq!(store.update_tenant(TENANT, change, now()).await.unwrap(), renamed);
     }
     assert_eq!(store.newest_change().await.unwrap(), 0, "no gateway knows names");
-    let both = TenantChange { tier: Some(Tier::Free), suspended: Some(true), name: None };
+    let both = TenantChange { tier: Some(Tier::Free), suspended: Some(true), ..TenantChange::default() };
     let expected = Tenant { tier: Tier::Free, suspended: true, ..renamed };
     tells(&store, Change::Tenant(TENANT), async {
         assert_eq!(store.update_tenant(TENANT, &both, now()).await?, expected);

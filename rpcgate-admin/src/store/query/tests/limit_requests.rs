@@ -7,6 +7,7 @@ fn request(id: u128) -> LimitRequest {
         tenant: TENANT,
         user: UserId(1),
         requested_tier: Tier::Enterprise,
+        custom_plan: None,
         reason: "Wachstum".into(),
         status: RequestStatus::Pending,
         note: None,

@@ -5,6 +5,7 @@ mod accounts;
 mod audit;
 mod changes;
 mod contracts;
+mod custom_plans;
 mod factors;
 mod idempotency;
 mod invitations;
@@ -55,7 +56,14 @@ fn hash() -> KeyHash {
 }
 
 fn tenant(id: TenantId) -> Tenant {
-    Tenant { id, name: "Örtliche Bank".into(), tier: Tier::Standard, suspended: false, created_at: now() }
+    Tenant {
+        id,
+        name: "Örtliche Bank".into(),
+        tier: Tier::Standard,
+        custom_plan: None,
+        suspended: false,
+        created_at: now(),
+    }
 }
 
 fn project(id: ProjectId) -> Project {

@@ -1,0 +1,127 @@
+//! Plans of operators' own, beside the four.
+
+use super::plans;
+use crate::management::action::actor::Actor;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::store::{CustomPlan, CustomPlanChange, Figures, Versioned, fresh_id};
+use rpcgate_core::caller::CustomPlanId;
+use rpcgate_core::plan::Tier;
+
+/// Characters of a name, at most.
+pub const MAX_NAME: usize = 40;
+
+/// The properties of a new plan.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewCustomPlan {
+    /// Its name.
+    pub name: String,
+    /// The plan whose figures it has where it has none of its own.
+    pub base: Tier,
+    /// Whether all tenants see it.
+    pub is_visible: bool,
+    /// The figures of its own.
+    pub figures: Figures,
+}
+
+/// A name that every interface can use, and that none of the four plans has.
+fn name(text: &str) -> Result<String, ActionError> {
+    let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let begins_well = text.starts_with(|c: char| c.is_ascii_lowercase());
+    if text.len() > MAX_NAME || !begins_well || !text.chars().all(is_word) {
+        let why = format!(
+            "`name` must be 1 to {MAX_NAME} lower-case letters, digits and hyphens, of which the first is a letter"
+        );
+        return Err(ActionError::Invalid(why));
+    }
+    if text.parse::<Tier>().is_ok() {
+        return Err(ActionError::Taken { what: "plan", value: "name" });
+    }
+    Ok(text.to_owned())
+}
+
+/// Checks figures and lists them for the audit.
+fn check(base: Tier, figures: &Figures) -> Result<Vec<String>, ActionError> {
+    if base == Tier::Free && figures.plan.price.is_some_and(|price| price.0 > 0) {
+        let why = "`price_per_cu` must be 0: a plan that is based on free is never billed for usage";
+        return Err(ActionError::Invalid(why.into()));
+    }
+    plans::check(figures)
+}
+
+fn visibility(is_visible: bool) -> String {
+    if is_visible { "visible" } else { "by invitation" }.to_owned()
+}
+
+/// Makes a plan.
+///
+/// # Errors
+/// [`ActionError::Invalid`] for an invalid name, and for a figure that is out of bounds; [`ActionError::Taken`] if another
+/// plan has the name, [`ActionError::Full`] if there are too many.
+pub async fn create(app: &AppState, actor: &Actor, new: NewCustomPlan) -> Result<CustomPlan, ActionError> {
+    let NewCustomPlan { name: text, base, is_visible, figures } = new;
+    let name = name(&text)?;
+    let mut details = vec![name.clone(), format!("based on {base}"), visibility(is_visible)];
+    details.extend(check(base, &figures)?);
+    let now = app.now();
+    let plan =
+        CustomPlan { id: CustomPlanId(fresh_id(now)), name, base, is_visible, figures, created_at: now };
+    let event = ("custom_plan.created", plan.id, details.join(", "));
+    actor.audited_store(&app.store, None, event, now).create_custom_plan(&plan).await?;
+    Ok(plan)
+}
+
+/// All plans of operators' own, the oldest first.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn list(app: &AppState) -> Result<Vec<CustomPlan>, ActionError> {
+    Ok(app.store.custom_plans().await?)
+}
+
+/// A plan of an operator's own.
+///
+/// # Errors
+/// [`ActionError::NotFound`], [`ActionError::Unavailable`].
+pub async fn get(app: &AppState, id: CustomPlanId) -> Result<CustomPlan, ActionError> {
+    app.store.custom_plan(id).await?.ok_or(ActionError::NotFound("plan"))
+}
+
+/// Changes a plan of an operator's own. Gateways are notified. Its fee is the one that it has when a month is closed.
+///
+/// # Errors
+/// [`ActionError::NotFound`], and those of [`create`].
+pub async fn update(
+    app: &AppState,
+    actor: &Actor,
+    id: CustomPlanId,
+    change: CustomPlanChange,
+) -> Result<CustomPlan, ActionError> {
+    let versioned = Versioned::CustomPlan(id);
+    let plan = get(app, id).await?;
+    if change == CustomPlanChange::default() {
+        actor.check_version(&app.store, &versioned).await?;
+        return Ok(plan);
+    }
+    let mut details = Vec::new();
+    if let Some(text) = &change.name {
+        details.push(name(text)?);
+    }
+    details.extend(change.is_visible.map(visibility));
+    if let Some(figures) = &change.figures {
+        details.extend(check(plan.base, figures)?);
+    }
+    let now = app.now();
+    let store = actor.audited_store(&app.store, None, ("custom_plan.changed", id, details.join(", ")), now);
+    Ok(actor.expecting(&store, versioned).update_custom_plan(id, &change, now).await?)
+}
+
+/// Deletes a plan of an operator's own.
+///
+/// # Errors
+/// [`ActionError::NotFound`], [`ActionError::Conflict`] if a tenant is on it, [`ActionError::Unavailable`].
+pub async fn delete(app: &AppState, actor: &Actor, id: CustomPlanId) -> Result<(), ActionError> {
+    let (plan, now) = (get(app, id).await?, app.now());
+    let store = actor.audited_store(&app.store, None, ("custom_plan.deleted", id, plan.name), now);
+    Ok(actor.expecting(&store, Versioned::CustomPlan(id)).delete_custom_plan(id, now).await?)
+}

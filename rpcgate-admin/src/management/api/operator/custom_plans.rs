@@ -1,0 +1,196 @@
+//! Plans of operators' own, beside the four.
+
+use crate::management::action;
+use crate::management::action::actor::Actor;
+use crate::management::action::operator::custom_plans::NewCustomPlan;
+use crate::management::action::versions::current;
+use crate::management::api::etag::Tagged;
+use crate::management::api::figures::FiguresJson;
+use crate::management::api::list::{ListPage, Page, PageRequest};
+use crate::management::api::moment::Moment;
+use crate::management::api::tenants::TierJson;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Body, Id};
+use crate::management::strict_json::{object, optional_object};
+use crate::store::{CustomPlan, CustomPlanChange, Versioned};
+use axum::Json;
+use axum::extract::State;
+use http::StatusCode;
+use rpcgate_core::caller::CustomPlanId;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// Who sees a plan of an operator's own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanVisibility {
+    /// All tenants: `GET /plans` lists it.
+    Visible,
+    /// The tenants that an operator has moved to it.
+    ByInvitation,
+}
+
+impl From<bool> for PlanVisibility {
+    fn from(is_visible: bool) -> Self {
+        if is_visible { PlanVisibility::Visible } else { PlanVisibility::ByInvitation }
+    }
+}
+
+/// A plan of an operator's own.
+#[derive(Clone, PartialEq, Debug, Serialize, ToSchema)]
+#[schema(as = CustomPlan)]
+pub struct CustomPlanJson {
+    /// Its identifier.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// Its name.
+    #[schema(example = "startup")]
+    pub name: String,
+    /// The plan whose figures it has where it has none of its own.
+    pub base_tier: TierJson,
+    /// Who sees it.
+    pub visibility: PlanVisibility,
+    /// The figures of its own.
+    pub figures: FiguresJson,
+    /// When it was made.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Moment,
+}
+
+impl From<CustomPlan> for CustomPlanJson {
+    fn from(plan: CustomPlan) -> Self {
+        CustomPlanJson {
+            id: plan.id.to_string(),
+            name: plan.name,
+            base_tier: plan.base.into(),
+            visibility: plan.is_visible.into(),
+            figures: plan.figures.into(),
+            created_at: plan.created_at.into(),
+        }
+    }
+}
+
+/// The properties of a new plan.
+#[derive(Clone, PartialEq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewCustomPlan)]
+pub struct NewCustomPlanJson {
+    /// Its name, which no other plan has: lower-case letters, digits and hyphens, of which the first is a letter.
+    #[schema(pattern = "^[a-z][a-z0-9-]{0,39}$", example = "startup")]
+    pub name: String,
+    /// The plan whose figures it has where it has none of its own. Usage is never billed if that is free.
+    pub base_tier: TierJson,
+    /// Who sees it.
+    pub visibility: PlanVisibility,
+    /// The figures of its own.
+    #[serde(deserialize_with = "object")]
+    pub figures: FiguresJson,
+}
+
+/// A change to a plan of an operator's own. Fields that are left out stay as they are.
+#[derive(Clone, PartialEq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = CustomPlanChange)]
+pub struct CustomPlanChangeJson {
+    /// Its name.
+    #[schema(pattern = "^[a-z][a-z0-9-]{0,39}$", example = "startup")]
+    pub name: Option<String>,
+    /// Who sees it.
+    pub visibility: Option<PlanVisibility>,
+    /// All figures of its own, which replace the former ones.
+    #[serde(default, deserialize_with = "optional_object")]
+    pub figures: Option<FiguresJson>,
+}
+
+/// Make a plan of one's own
+///
+/// Beside the four there can be 100. Move tenants to it with `PUT /operator/tenants/{id}`.
+#[utoipa::path(post, path = "/operator/custom-plans", operation_id = "operator_create_custom_plan", tag = "operator",
+    request_body = NewCustomPlanJson,
+    responses((status = 201, description = "The plan.", body = CustomPlanJson),
+        (status = 409, description = "Another plan has this name, or there are as many as are allowed.")))]
+pub async fn create(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Body(new): Body<NewCustomPlanJson>,
+) -> Result<(StatusCode, Json<CustomPlanJson>), ActionError> {
+    let NewCustomPlanJson { name, base_tier, visibility, figures } = new;
+    let is_visible = visibility == PlanVisibility::Visible;
+    let new = NewCustomPlan { name, base: base_tier.into(), is_visible, figures: figures.figures()? };
+    let plan = action::operator::custom_plans::create(&app, &actor, new).await?;
+    Ok((StatusCode::CREATED, Json(plan.into())))
+}
+
+/// List the plans of one's own
+///
+/// The oldest first.
+#[utoipa::path(get, path = "/operator/custom-plans", operation_id = "operator_list_custom_plans", tag = "operator",
+    params(Page),
+    responses((status = 200, description = "All plans beside the four.", body = [CustomPlanJson])))]
+pub async fn list(
+    State(app): State<Arc<AppState>>,
+    page: PageRequest,
+) -> Result<ListPage<CustomPlanJson>, ActionError> {
+    let plans = action::operator::custom_plans::list(&app).await?;
+    page.of(plans.into_iter().map(CustomPlanJson::from).collect(), false, |one| &one.id)
+}
+
+/// Read a plan of one's own
+#[utoipa::path(get, path = "/operator/custom-plans/{id}", operation_id = "operator_get_custom_plan", tag = "operator",
+    params(("id" = String, Path, format = "uuid", description = "The plan.")),
+    responses((status = 200, description = "The plan.", body = CustomPlanJson,
+        headers(("ETag" = String, description = "The version, for `If-Match`.")))))]
+pub async fn get(
+    State(app): State<Arc<AppState>>,
+    Id(id): Id<CustomPlanId>,
+) -> Result<Tagged<CustomPlanJson>, ActionError> {
+    let version = current(&app, Versioned::CustomPlan(id)).await?;
+    Ok(Tagged::new(version, action::operator::custom_plans::get(&app, id).await?.into()))
+}
+
+/// Change a plan of one's own
+///
+/// Gateways apply it within a second. A fee counts for the whole month in which it is changed.
+#[utoipa::path(put, path = "/operator/custom-plans/{id}", operation_id = "operator_update_custom_plan",
+    tag = "operator",
+    params(("id" = String, Path, format = "uuid", description = "The plan."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
+            description = "The `ETag` of the version that is to be changed.")),
+    request_body = CustomPlanChangeJson,
+    responses((status = 200, description = "The plan as it is now.", body = CustomPlanJson),
+        (status = 409, description = "Another plan has this name.")))]
+pub async fn update(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<CustomPlanId>,
+    Body(change): Body<CustomPlanChangeJson>,
+) -> Result<Json<CustomPlanJson>, ActionError> {
+    let CustomPlanChangeJson { name, visibility, figures } = change;
+    let is_visible = visibility.map(|visibility| visibility == PlanVisibility::Visible);
+    let figures = figures.map(FiguresJson::figures).transpose()?;
+    let change = CustomPlanChange { name, is_visible, figures };
+    Ok(Json(action::operator::custom_plans::update(&app, &actor, id, change).await?.into()))
+}
+
+/// Delete a plan of one's own
+///
+/// Only one that no tenant is on.
+#[utoipa::path(delete, path = "/operator/custom-plans/{id}", operation_id = "operator_delete_custom_plan",
+    tag = "operator",
+    params(("id" = String, Path, format = "uuid", description = "The plan."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
+            description = "The `ETag` of the version that is to be changed.")),
+    responses((status = 204, description = "It is gone."), (status = 409, description = "A tenant is on it.")))]
+pub async fn delete(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<CustomPlanId>,
+) -> Result<StatusCode, ActionError> {
+    action::operator::custom_plans::delete(&app, &actor, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[cfg(test)]
+mod tests;
