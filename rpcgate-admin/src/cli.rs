@@ -1,11 +1,26 @@
-//! The command line.
+//! The command line: its definition, one file for each resource that operators manage.
+
+pub mod invoice;
+pub mod key;
+pub mod options;
+pub mod plan;
+pub mod project;
+pub mod tenant;
+pub mod user;
 
 use crate::process::ConfigFile;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+/// What `--help` says at its end.
+const AFTER_HELP: &str = "\
+Exit codes: 0 done; 1 an error that is none of the others; 2 the configuration or an argument cannot be used, or a name \
+belongs to several; 3 not found; 4 refused by a rule; 5 the database cannot be reached now.
+
+No argument takes a secret: the configuration names the file or the variable of each.";
+
 /// The management side of rpcgate.
 #[derive(Clone, PartialEq, Eq, Debug, Parser)]
-#[command(name = "rpcgate-admin", version, arg_required_else_help = true)]
+#[command(name = "rpcgate-admin", version, arg_required_else_help = true, after_help = AFTER_HELP)]
 pub struct AdminCli {
     /// The command.
     #[command(subcommand)]
@@ -26,6 +41,48 @@ pub enum AdminCommand {
         /// The command
         #[command(subcommand)]
         command: OperatorCommand,
+    },
+    /// Manage tenants: their status and their plan
+    #[command(after_help = AFTER_HELP)]
+    Tenant {
+        /// The command
+        #[command(subcommand)]
+        command: tenant::TenantCommand,
+    },
+    /// Manage projects and their quotas
+    #[command(after_help = AFTER_HELP)]
+    Project {
+        /// The command
+        #[command(subcommand)]
+        command: project::ProjectCommand,
+    },
+    /// Manage API keys
+    #[command(after_help = AFTER_HELP)]
+    Key {
+        /// The command
+        #[command(subcommand)]
+        command: key::KeyCommand,
+    },
+    /// Manage the limits of plans
+    #[command(after_help = AFTER_HELP)]
+    Plan {
+        /// The command
+        #[command(subcommand)]
+        command: plan::PlanCommand,
+    },
+    /// Manage invoices
+    #[command(after_help = AFTER_HELP)]
+    Invoice {
+        /// The command
+        #[command(subcommand)]
+        command: invoice::InvoiceCommand,
+    },
+    /// Manage the accounts of users
+    #[command(after_help = AFTER_HELP)]
+    User {
+        /// The command
+        #[command(subcommand)]
+        command: user::UserCommand,
     },
 }
 
@@ -80,8 +137,92 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_openapi_definition_is_valid() {
+    fn the_definition_is_valid() {
         AdminCli::command().debug_assert();
+    }
+
+    /// Every argument of every command, each with the path of its command.
+    fn arguments() -> Vec<(String, clap::Arg)> {
+        fn collect(command: &clap::Command, path: &str, found: &mut Vec<(String, clap::Arg)>) {
+            let path = format!("{path} {}", command.get_name());
+            found.extend(command.get_arguments().map(|argument| (path.clone(), argument.clone())));
+            for command in command.get_subcommands() {
+                collect(command, &path, found);
+            }
+        }
+        let mut found = Vec::new();
+        collect(&AdminCli::command(), "", &mut found);
+        found
+    }
+
+    #[test]
+    fn no_argument_takes_a_secret() {
+        let all = arguments();
+        assert!(all.len() > 100, "{}", all.len());
+        for (path, argument) in all {
+            let id = argument.get_id().as_str();
+            let names =
+                format!("{id} {}", argument.get_value_names().unwrap_or_default().join(" ")).to_lowercase();
+            let is_secret =
+                ["password", "secret", "token", "credential"].iter().any(|word| names.contains(word));
+            let takes_value = argument.get_action().takes_values();
+            assert!(!(is_secret && takes_value), "{path}: {names}");
+            assert!(argument.get_env().is_none_or(|name| name == "RPCGATE_CONFIG"), "{path}: {names}");
+        }
+    }
+
+    #[test]
+    fn every_command_that_opens_the_database_takes_a_file_and_explains_its_arguments() {
+        let all = arguments();
+        for (path, argument) in &all {
+            assert!(argument.get_help().is_some(), "{path}: {}", argument.get_id());
+        }
+        for resource in ["tenant", "project", "key", "plan", "invoice", "user"] {
+            let of = |id: &str| {
+                let start = format!(" rpcgate-admin {resource} ");
+                all.iter()
+                    .filter(|(path, argument)| path.starts_with(&start) && argument.get_id() == id)
+                    .count()
+            };
+            assert!(of("config") >= 3 && of("config") == of("json"), "{resource}");
+        }
+    }
+
+    #[test]
+    fn wrong_arguments_of_operators_are_refused_as_usage() {
+        let exit_code = |line: &str| {
+            let line = format!("rpcgate-admin {line} --config a.toml");
+            AdminCli::try_parse_from(line.split_whitespace()).map_err(|error| error.exit_code())
+        };
+        for line in [
+            "tenant list --status active --plan free --limit 5 --json",
+            "tenant set-plan bank premium",
+            "project set-quota one --tenant bank --rps-limit 3",
+            "key list --project one --usable",
+            "key create one --description x --chains eth,bitcoin --expires-at 2027-01-31T12:00:00Z --out key.txt",
+            "plan set free --price-per-cu 0.001 --members 0",
+            "invoice list --month 2026-12 --status overdue",
+            "invoice credit 2026-000001 --cents 5 --reason x --yes",
+            "user reset ada@example.com -y",
+        ] {
+            assert!(exit_code(line).is_ok(), "{line}");
+        }
+        for line in [
+            "tenant list --status closed",
+            "tenant list --limit 0",
+            "tenant set-plan bank gold",
+            "tenant suspend",
+            "project set-quota one",
+            "project set-quota one --cu-per-day -1",
+            "plan set free",
+            "plan set free --price-per-cu 1001",
+            "plan set free --price-per-cu much",
+            "invoice list --month 2026-13",
+            "invoice credit 2026-000001 --cents 5",
+            "key create one --key rpcg_0123456",
+        ] {
+            assert_eq!(exit_code(line), Err(2), "{line}");
+        }
     }
 
     #[test]

@@ -83,6 +83,16 @@ impl TestService {
         gateway
     }
 
+    /// A file with its configuration, for commands that open its databases.
+    ///
+    /// # Panics
+    /// When it cannot be written.
+    pub fn config_file(&self) -> PathBuf {
+        let file = self.folder.path().join("rpcgate.toml");
+        fs::write(&file, self.setup.text()).unwrap();
+        file
+    }
+
     /// The address of the management API.
     pub fn addr(&self) -> SocketAddr {
         self.api.addr()

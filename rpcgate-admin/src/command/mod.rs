@@ -1,9 +1,23 @@
 //! The commands of the binary. This is the only module that writes to standard output.
+//!
+//! The commands by which operators manage something translate between the command line and the actions, as the API does
+//! between HTTP and the actions. They open the database themselves, so the management service need not run.
 
 pub mod check;
+mod command_error;
+mod console;
+mod find;
+mod invoice;
+mod key;
 pub mod migrate;
 pub mod operator;
+mod plan;
+mod printer;
+mod project;
 pub mod run;
+mod tenant;
+mod tenant_pages;
+mod user;
 
 use crate::cli::{AdminCli, AdminCommand, OperatorCommand};
 use crate::management::app_state::AppStateError;
@@ -26,9 +40,40 @@ impl From<AppStateError> for Failure {
     }
 }
 
-/// Runs the command of `cli`. The exit code is 0, 2 for an unusable configuration, or 1 for any other error.
+/// Runs the command of `cli`. The exit code is 0, or that of the [`Failure`].
 pub fn execute(cli: &AdminCli) -> ExitCode {
-    process::exit(match &cli.command {
+    use console::{Console, run as managed};
+    let done = match &cli.command {
+        AdminCommand::Tenant { command } => {
+            return managed(command.options(), async |console: &mut Console<'_>| {
+                tenant::execute(console, command).await
+            });
+        }
+        AdminCommand::Project { command } => {
+            return managed(command.options(), async |console: &mut Console<'_>| {
+                project::execute(console, command).await
+            });
+        }
+        AdminCommand::Key { command } => {
+            return managed(command.options(), async |console: &mut Console<'_>| {
+                key::execute(console, command).await
+            });
+        }
+        AdminCommand::Plan { command } => {
+            return managed(command.options(), async |console: &mut Console<'_>| {
+                plan::execute(console, command).await
+            });
+        }
+        AdminCommand::Invoice { command } => {
+            return managed(command.options(), async |console: &mut Console<'_>| {
+                invoice::execute(console, command).await
+            });
+        }
+        AdminCommand::User { command } => {
+            return managed(command.options(), async |console: &mut Console<'_>| {
+                user::execute(console, command).await
+            });
+        }
         AdminCommand::Check(file) => check::execute(&file.config, &mut io::stdout().lock()),
         AdminCommand::Migrate(file) => on_runtime(migrate::execute(&file.config, &mut io::stdout())),
         AdminCommand::Run(args) => on_runtime(run::execute(&args.file.config, &args.roles)),
@@ -37,7 +82,8 @@ pub fn execute(cli: &AdminCli) -> ExitCode {
             let typed = args.password_stdin.then_some(&mut input as &mut dyn io::BufRead);
             on_runtime(operator::create(&args.file.config, &args.email, typed, &mut out))
         }
-    })
+    };
+    process::exit(done)
 }
 
 fn on_runtime(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {

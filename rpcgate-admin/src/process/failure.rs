@@ -9,9 +9,18 @@ use std::process::ExitCode;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The configuration cannot be used: exit code 2.
+    /// The configuration or an argument cannot be used: exit code 2.
     #[error("{0}")]
     Configuration(String),
+    /// What the command is about does not exist: exit code 3.
+    #[error("{0}")]
+    NotFound(String),
+    /// A rule does not allow it: exit code 4.
+    #[error("{0}")]
+    Refused(String),
+    /// The database cannot be reached now, and a later try may succeed: exit code 5.
+    #[error("{0}")]
+    Unavailable(String),
     /// Anything else: exit code 1.
     #[error("{0}")]
     Other(String),
@@ -30,8 +39,11 @@ impl Failure {
     /// The process's exit code.
     pub const fn code(&self) -> u8 {
         match self {
-            Failure::Configuration(_) => 2,
             Failure::Other(_) => 1,
+            Failure::Configuration(_) => 2,
+            Failure::NotFound(_) => 3,
+            Failure::Refused(_) => 4,
+            Failure::Unavailable(_) => 5,
         }
     }
 }
@@ -61,10 +73,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_configuration_that_cannot_be_used_ends_with_2_and_anything_else_with_1() {
+    fn every_kind_of_failure_has_an_exit_code_of_its_own() {
         let wrong = Failure::new(true, &"gateway.listen: no address");
         assert_eq!((wrong.code(), wrong.to_string().as_str()), (2, "gateway.listen: no address"));
         assert_eq!(Failure::from(io::Error::other("disk full")), Failure::Other("disk full".into()));
+        let others =
+            [Failure::NotFound, Failure::Refused, Failure::Unavailable].map(|of| of("no".into()).code());
+        assert_eq!(others, [3, 4, 5]);
         assert_eq!(exit(Ok(())), ExitCode::SUCCESS);
         assert_eq!(exit(Err(wrong)), ExitCode::from(2));
         assert_eq!(exit(Err(Failure::new(false, &"disk full"))), ExitCode::from(1));

@@ -1,14 +1,16 @@
-//! What both binaries need as processes: exit codes, the log, signals, the configuration, the runtime and
+//! What both binaries need as processes: exit codes, the account they run under, the log, signals, the configuration, the runtime and
 //! accepting connections.
 
 pub mod accept;
 pub mod failure;
+pub mod local_account;
 pub mod log;
 pub mod reload;
 pub mod settings;
 pub mod signals;
 
 pub use failure::{Failure, exit};
+pub use local_account::LocalAccount;
 pub use settings::{ConfigFile, load, placed, with_sources};
 pub use signals::{ProcessSignal, Signals};
 

@@ -29,6 +29,7 @@ pub fn placed(file: Option<&Path>, failure: impl Into<Failure>) -> Failure {
     match failure.into() {
         Failure::Configuration(text) => Failure::Configuration(place(text)),
         Failure::Other(text) => Failure::Other(place(text)),
+        failure => failure,
     }
 }
 

@@ -38,7 +38,7 @@ pub use query::{
     NotificationId, NotificationKind, NotificationPreference, OutgoingMail, PENDING_LOG_IN_LIFE, PasskeyId,
     Project, ProjectChange, Purpose, Registered, Registration, RequestStatus, Role, Rotation, Run,
     RunOutcome, Satisfaction, Session, SessionId, SessionLifetimes, Spent, StoredKey, StoredPasskey,
-    StoredTotp, SupportTicket, Swept, Tenant, TenantChange, TenantContract, TenantPlan, Terms,
+    StoredTotp, SupportTicket, Swept, Tenant, TenantChange, TenantContract, TenantFilter, TenantPlan, Terms,
     TicketAttachment, TicketAttachmentId, TicketCategory, TicketComment, TicketCommentId, TicketFilter,
     TicketId, TicketLimitRequest, TicketStatus, UnknownName, User, UserId, Verdict, Version, Versioned,
 };

@@ -1,5 +1,6 @@
 //! Keys that are revoked while they are in use.
 
+use crate::admin_command::admin;
 use crate::watch::Pair;
 use rpcgate_tests::client::{TestClient, TestReply};
 use serde_json::json;
@@ -40,4 +41,26 @@ async fn keys_of_a_deleted_project_are_refused_at_every_gateway_within_a_second(
     let path = format!("/projects/{project}");
     let delete = pair.owner.delete(&path);
     pair.change("a project is deleted", (&text, "btc", "getblockcount"), delete, is_refused).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_that_is_created_and_revoked_at_the_command_line_is_served_and_refused_within_a_second() {
+    let pair = Pair::start().await;
+    let project = pair.owner.project("one").await;
+    let file = pair.service.config_file();
+    let created = admin(&file, &format!("key create {project} --json")).await.json();
+    let (id, text) = (created[0]["id"].as_str().unwrap(), created[0]["key"].as_str().unwrap());
+    let is_served = |reply: &TestReply| (reply.status, reply.code()) == (200, 0);
+    let run = async |line: String| assert_eq!(admin(&file, &line).await.code, Some(0), "{line}");
+    let tenant = pair.owner.tenant().await;
+    let is_suspended = |reply: &TestReply| reply.status == 402;
+    let call = (text, "eth", "eth_call");
+    let suspend = run(format!("tenant suspend {tenant} --yes"));
+    pair.change("a tenant is suspended", call, suspend, is_suspended).await;
+    pair.change("it is active again", call, run(format!("tenant reactivate {tenant}")), is_served).await;
+    let revoke = async {
+        let revoked = admin(&file, &format!("key revoke {} --yes --json", &text[..12])).await.json();
+        assert!(revoked[0]["id"] == id && revoked[0]["revoked_at"].is_string(), "{revoked:?}");
+    };
+    pair.change("a key is revoked", call, revoke, is_refused).await;
 }

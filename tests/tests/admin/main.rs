@@ -4,7 +4,9 @@
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 
 mod accounts;
+mod admin_command;
 mod billing;
+mod command_line;
 mod contracts;
 mod custom_plans;
 mod factors;
@@ -12,6 +14,10 @@ mod keys;
 mod mails;
 mod members;
 mod notifications;
+#[cfg(have_postgres)]
+#[expect(clippy::duplicate_mod, reason = "the same tests, on the other database")]
+#[path = "command_line.rs"]
+mod on_postgres;
 mod operator;
 mod pages;
 mod projects;

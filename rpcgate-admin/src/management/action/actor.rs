@@ -1,4 +1,5 @@
-//! The user who performs an action, as the action needs it and as the audit records it.
+//! The user who performs an action, as the action needs it and as the audit records it; or, at the command line of the
+//! management side, the person who types there.
 
 use super::versions::IfMatch;
 use crate::management::access::AuthSession;
@@ -7,21 +8,22 @@ use crate::management::error::ActionError;
 use crate::management::extract::Client;
 use crate::management::identity::role::Permission;
 use crate::management::identity::token_scope::{TokenScope, TokenScopes};
-use crate::store::{Audit, Expected, Run, Store, StoreError, User, Versioned};
+use crate::process::LocalAccount;
+use crate::store::{Audit, Expected, Role, Run, Store, StoreError, User, UserId, Versioned};
 use axum::extract::FromRequestParts;
 use http::request::Parts;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use std::fmt::Display;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
-/// A logged-in user and its client address.
+/// A logged-in user and its client address, or a person at the command line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Actor {
-    /// The user.
+    /// The user. At the command line, a stand-in that no database holds: see [`Actor::at_command_line`].
     pub user: Arc<User>,
-    /// The client's address.
+    /// The client's address; at the command line, that of this machine.
     pub address: IpAddr,
     /// The run to which the user's writes belong, if the request has an idempotency key.
     pub run: Option<Run>,
@@ -29,6 +31,8 @@ pub struct Actor {
     pub scopes: Option<TokenScopes>,
     /// The versions of what it changes that the user accepts, if the request says so.
     pub if_match: Option<IfMatch>,
+    /// The account of this machine, at the command line.
+    pub command_line: Option<LocalAccount>,
 }
 
 impl FromRequestParts<Arc<AppState>> for Actor {
@@ -38,14 +42,53 @@ impl FromRequestParts<Arc<AppState>> for Actor {
         let AuthSession { user, .. } = AuthSession::from_request_parts(parts, app).await?;
         let Client { address, .. } = Client::from_request_parts(parts, app).await?;
         let (run, scopes) = (parts.extensions.get().copied(), parts.extensions.get().cloned());
-        Ok(Actor { user, address, run, scopes, if_match: IfMatch::of(&parts.headers)? })
+        let if_match = IfMatch::of(&parts.headers)?;
+        Ok(Actor { user, address, run, scopes, if_match, command_line: None })
     }
 }
 
 impl Actor {
     /// The user of a page.
     pub fn of_page(user: Arc<User>, client: &Client) -> Self {
-        Actor { user, address: client.address, run: None, scopes: None, if_match: None }
+        let address = client.address;
+        Actor { user, address, run: None, scopes: None, if_match: None, command_line: None }
+    }
+
+    /// A person who uses the command line on a machine that can open the database: an operator, or, with a `tenant`,
+    /// an operator who does something in its name. The person has no account in the database, so [`user`](Actor::user)
+    /// is a stand-in for what actions check of a user: a confirmed owner. It is never stored, and gets no mail.
+    pub fn at_command_line(account: LocalAccount, tenant: Option<TenantId>, now: Time) -> Self {
+        let user = User {
+            id: UserId(0),
+            tenant,
+            email: String::new(),
+            name: String::new(),
+            role: Role::Owner,
+            password: None,
+            confirmed_at: Some(now),
+            created_at: now,
+        };
+        Actor {
+            user: Arc::new(user),
+            address: Ipv4Addr::LOCALHOST.into(),
+            run: None,
+            scopes: None,
+            if_match: None,
+            command_line: Some(account),
+        }
+    }
+
+    /// The user, as rows of the database refer to it: none at the command line.
+    pub fn user_id(&self) -> Option<UserId> {
+        self.command_line.is_none().then_some(self.user.id)
+    }
+
+    /// Where the action came from, for the audit: the client's address, or the command line and the account there.
+    fn origin(&self) -> String {
+        match &self.command_line {
+            Some(account) => format!("command line ({account})"),
+            None => self.address.to_string(),
+        }
     }
 
     /// Whether the scopes of the request's token, if it has one, cover `permission`. The user's role is another matter.
@@ -86,7 +129,7 @@ impl Actor {
         }
     }
 
-    /// The audit entry of something that this user does to `tenant`: the short code of the action, the identifier of
+    /// The audit entry of something that this actor does to `tenant`: the short code of the action, the identifier of
     /// what it is done to, and further details.
     pub fn entry(
         &self,
@@ -96,10 +139,10 @@ impl Actor {
     ) -> Audit {
         Audit {
             tenant,
-            user: Some(self.user.id),
+            user: self.user_id(),
             action: action.to_owned(),
             subject: subject.to_string(),
-            address: self.address.to_string(),
+            address: self.origin(),
             at,
             detail: detail.to_string(),
         }

@@ -1,5 +1,6 @@
 //! What users are told about the safety of their accounts.
 
+use super::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Client;
@@ -24,6 +25,13 @@ pub async fn tell(app: &AppState, user: &User, event: SecurityEvent<'_>, address
     }
     if let Err(error) = send(app, user, event, address).await {
         tracing::warn!(%error, user = %user.id, "a user could not be told of a security event");
+    }
+}
+
+/// [`tell`]s the user who acts of what it has done; at the command line there is no user to tell.
+pub(super) async fn tell_actor(app: &AppState, actor: &Actor, event: SecurityEvent<'_>) {
+    if actor.command_line.is_none() {
+        tell(app, &actor.user, event, actor.address).await;
     }
 }
 

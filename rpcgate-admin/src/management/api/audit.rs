@@ -35,7 +35,7 @@ pub struct EntryJson {
     pub action: String,
     /// The identifier of what it was done to, or empty.
     pub subject: String,
-    /// The client's address, or empty.
+    /// The client's address; `command line` and an account, in brackets, for a command of an operator; or empty.
     #[schema(example = "192.0.2.1")]
     pub address: String,
     /// Further details, or empty.

@@ -642,7 +642,14 @@ async fn an_invited_user_chooses_a_password_and_joins() {
     let site = site().await;
     let owner = site.member(Role::Owner).await;
     let user = Arc::new(owner.user.clone());
-    let actor = Actor { user, address: [192, 0, 2, 1].into(), run: None, scopes: None, if_match: None };
+    let actor = Actor {
+        user,
+        address: [192, 0, 2, 1].into(),
+        run: None,
+        scopes: None,
+        if_match: None,
+        command_line: None,
+    };
     let tenant = owner.user.tenant.unwrap();
     invite(&site.app, &actor, tenant, EMAIL, Role::Developer).await.unwrap();
     site.send_mails().await;

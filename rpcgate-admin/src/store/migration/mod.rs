@@ -18,6 +18,7 @@ mod ledger_chain;
 mod mail_tokens;
 mod mailed_at;
 mod marks;
+mod names;
 mod notices;
 mod notifications;
 mod outgoing_mails;
@@ -57,6 +58,7 @@ impl MigratorTrait for Management {
             Box::new(ticket_file_authors::TicketFileAuthors),
             Box::new(contracts::Contracts),
             Box::new(custom_plans::CustomPlans),
+            Box::new(names::Names),
         ]
     }
 

@@ -94,6 +94,14 @@ impl Store {
         .await
     }
 
+    /// An account.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
+    pub async fn account(&self, id: UserId, now: Time) -> Result<Account, StoreError> {
+        self.read(async |database| one(database, id, now).await).await
+    }
+
     /// Whether operators have disabled an account.
     ///
     /// # Errors

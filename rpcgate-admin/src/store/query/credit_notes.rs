@@ -71,8 +71,8 @@ pub struct NewCreditNote {
     pub cents: u64,
     /// The reason for it.
     pub reason: String,
-    /// The operator who issues it.
-    pub user: UserId,
+    /// The operator who issues it; none at the command line.
+    pub user: Option<UserId>,
 }
 
 impl TryFrom<Model> for CreditNote {
@@ -150,7 +150,7 @@ impl Store {
                 tax,
                 cents: new.cents,
                 reason: new.reason.clone(),
-                user: Some(new.user),
+                user: new.user,
             };
             let ((year, serial), (invoice_year, invoice_serial)) =
                 (note.number.0.columns(), note.invoice.columns());
@@ -165,7 +165,7 @@ impl Store {
                 tax_cents: Set(number("cents", note.tax)?),
                 cents: Set(number("cents", note.cents)?),
                 reason: Set(note.reason.clone()),
-                user_id: Set(Some(Uuid::from_u128(new.user.0))),
+                user_id: Set(new.user.map(|id| Uuid::from_u128(id.0))),
             };
             Entity::insert(row).exec_without_returning(transaction).await?;
             let credited = invoice.credited.saturating_add(new.cents);

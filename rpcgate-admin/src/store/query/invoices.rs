@@ -318,6 +318,8 @@ pub struct InvoiceFilter {
     pub due_by: Option<Time>,
     /// Only invoices that were due later.
     pub due_after: Option<Time>,
+    /// Only invoices whose period begins within these two times, the second excluded.
+    pub period: Option<(Time, Time)>,
 }
 
 impl InvoiceFilter {
@@ -327,6 +329,8 @@ impl InvoiceFilter {
             .add_option(self.status.map(|status| Column::Status.eq(status.name())))
             .add_option(self.due_by.map(|by| Column::DueAt.lte(moment(by))))
             .add_option(self.due_after.map(|after| Column::DueAt.gt(moment(after))))
+            .add_option(self.period.map(|(from, _)| Column::Period.gte(moment(from))))
+            .add_option(self.period.map(|(_, to)| Column::Period.lt(moment(to))))
     }
 }
 

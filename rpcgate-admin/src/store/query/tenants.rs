@@ -12,7 +12,7 @@ use rpcgate_core::caller::{CustomPlanId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
 use sea_orm::ActiveValue::{NotSet, Set};
-use sea_orm::sea_query::Expr;
+use sea_orm::sea_query::{Condition, Expr};
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use uuid::Uuid;
 
@@ -56,6 +56,15 @@ impl Tenant {
     pub const fn plan(&self) -> TenantPlan {
         TenantPlan { tier: self.tier, custom: self.custom_plan }
     }
+}
+
+/// Which tenants to list: those that match all given fields.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TenantFilter {
+    /// Only tenants with this plan.
+    pub tier: Option<Tier>,
+    /// Only tenants whose calls are refused, or only those whose calls are served.
+    pub suspended: Option<bool>,
 }
 
 /// A change to a tenant; fields that are `None` stay as they are.
@@ -106,17 +115,24 @@ impl Store {
         .await
     }
 
-    /// Lists tenants by ascending identifier, starting behind `after` if it is given: at most `limit`, and at most
-    /// 1,000.
+    /// Lists tenants that match `filter` by ascending identifier, starting behind `after` if it is given: at most
+    /// `limit`, and at most 1,000.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn tenants(&self, after: Option<TenantId>, limit: u64) -> Result<Vec<Tenant>, StoreError> {
+    pub async fn tenants(
+        &self,
+        filter: TenantFilter,
+        after: Option<TenantId>,
+        limit: u64,
+    ) -> Result<Vec<Tenant>, StoreError> {
+        let wanted = Condition::all()
+            .add_option(filter.tier.map(|tier| Column::Tier.eq(tier.name())))
+            .add_option(filter.suspended.map(|suspended| Column::Suspended.eq(suspended)))
+            .add_option(after.map(|after| Column::Id.gt(Uuid::from_u128(after.0))));
         self.read(async |database| {
-            let mut select = Entity::find().order_by_asc(Column::Id).limit(limit.min(MAX_RETURNED));
-            if let Some(after) = after {
-                select = select.filter(Column::Id.gt(Uuid::from_u128(after.0)));
-            }
+            let select =
+                Entity::find().filter(wanted).order_by_asc(Column::Id).limit(limit.min(MAX_RETURNED));
             select.all(database).await?.into_iter().map(Tenant::try_from).collect()
         })
         .await

@@ -2,6 +2,7 @@
 
 use rpcgate_core::clock::Time;
 use std::ops::Range;
+use std::str::FromStr;
 use time::{Date, OffsetDateTime};
 
 /// The last second of the year 9999, beyond which there is no month.
@@ -78,6 +79,26 @@ impl BillingMonth {
     }
 }
 
+/// The text is not a month.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("not a month: expected a year and a month, as in 2026-12")]
+pub struct NotMonth;
+
+impl FromStr for BillingMonth {
+    type Err = NotMonth;
+
+    /// Accepts what `Display` writes, from 1970 on.
+    fn from_str(text: &str) -> Result<Self, NotMonth> {
+        let (year, month) = text.split_once('-').ok_or(NotMonth)?;
+        let (year, number) =
+            (year.parse().map_err(|_| NotMonth)?, month.parse::<u8>().map_err(|_| NotMonth)?);
+        let number = time::Month::try_from(number).map_err(|_| NotMonth)?;
+        let day = Date::from_calendar_date(year, number, 1).map_err(|_| NotMonth)?;
+        let month = BillingMonth::with(day);
+        if year >= 1970 && month.to_string() == text { Ok(month) } else { Err(NotMonth) }
+    }
+}
+
 impl std::fmt::Display for BillingMonth {
     /// As in `2026-12`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -109,6 +130,17 @@ mod tests {
             current = next;
         }
         assert_eq!(current.to_string(), "2170-01");
+    }
+
+    #[test]
+    fn a_month_is_read_as_it_is_written() {
+        let written = BillingMonth::of(Time::from_secs(1_798_718_400));
+        assert_eq!("2026-12".parse(), Ok(written));
+        for wrong in
+            ["", "2026", "2026-1", "2026-13", "2026-00", "1969-12", "26-12", "2026-12-01", "+2026-12", "x-y"]
+        {
+            assert_eq!(wrong.parse::<BillingMonth>(), Err(NotMonth), "{wrong}");
+        }
     }
 
     #[test]

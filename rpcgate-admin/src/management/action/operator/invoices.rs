@@ -85,7 +85,7 @@ pub async fn credit(
     let detail = format!("{cents} cents");
     let store = actor.audited_store(&app.store, Some(tenant), ("invoice.credited", number, detail), now);
     let year = BillingMonth::of(now).year();
-    let new = NewCreditNote { invoice: number, year, cents, reason, user: actor.user.id };
+    let new = NewCreditNote { invoice: number, year, cents, reason, user: actor.user_id() };
     let (settled, note) = store.issue_credit_note(&new, now).await?;
     if settled.reactivates {
         suspensions::tell(app, tenant, false, None).await;

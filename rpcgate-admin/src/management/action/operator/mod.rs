@@ -6,6 +6,7 @@ pub mod contracts;
 pub mod custom_plans;
 pub mod invoices;
 pub mod limit_requests;
+pub mod lookup;
 pub mod nodes;
 pub mod plans;
 pub mod quotas;

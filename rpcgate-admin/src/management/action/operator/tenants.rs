@@ -4,15 +4,20 @@ use crate::management::action::actor::Actor;
 use crate::management::action::suspensions;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Tenant, TenantChange, Versioned};
+use crate::store::{Tenant, TenantChange, TenantFilter, Versioned};
 use rpcgate_core::caller::TenantId;
 
-/// Lists tenants by ascending identifier, starting behind `after` if it is given; at most `limit`.
+/// Lists tenants that match `filter` by ascending identifier, starting behind `after` if it is given; at most `limit`.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
-pub async fn list(app: &AppState, after: Option<TenantId>, limit: u64) -> Result<Vec<Tenant>, ActionError> {
-    Ok(app.store.tenants(after, limit).await?)
+pub async fn list(
+    app: &AppState,
+    filter: TenantFilter,
+    after: Option<TenantId>,
+    limit: u64,
+) -> Result<Vec<Tenant>, ActionError> {
+    Ok(app.store.tenants(filter, after, limit).await?)
 }
 
 /// A tenant.

@@ -23,6 +23,14 @@ pub async fn list(
     Ok(app.store.accounts(filter, after, limit, app.now()).await?)
 }
 
+/// An account.
+///
+/// # Errors
+/// [`ActionError::NotFound`], [`ActionError::Unavailable`].
+pub async fn get(app: &AppState, id: UserId) -> Result<Account, ActionError> {
+    Ok(app.store.account(id, app.now()).await?)
+}
+
 /// Ends the lock that wrong passwords caused.
 ///
 /// # Errors

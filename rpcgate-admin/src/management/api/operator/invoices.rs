@@ -13,6 +13,7 @@ use crate::store::{InvoiceFilter, InvoiceNumber, InvoiceStatus};
 use axum::Json;
 use axum::extract::State;
 use http::StatusCode;
+use rpcgate_core::clock::Time;
 use serde::Deserialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -61,6 +62,19 @@ pub struct NewCreditNoteJson {
     pub reason: String,
 }
 
+/// The filter for invoices that are in this state at `now`.
+pub(crate) fn filter_of(state: Option<InvoiceStateJson>, now: Time) -> InvoiceFilter {
+    let (all, open) = (InvoiceFilter::default(), Some(InvoiceStatus::Open));
+    let status = |status| InvoiceFilter { status, ..all };
+    match state {
+        None => all,
+        Some(InvoiceStateJson::Open) => InvoiceFilter { due_after: Some(now), ..status(open) },
+        Some(InvoiceStateJson::Overdue) => InvoiceFilter { due_by: Some(now), ..status(open) },
+        Some(InvoiceStateJson::Paid) => status(Some(InvoiceStatus::Paid)),
+        Some(InvoiceStateJson::Void) => status(Some(InvoiceStatus::Void)),
+    }
+}
+
 /// List the invoices of all tenants
 ///
 /// The newest first.
@@ -77,15 +91,7 @@ pub async fn list(
     let tenant = query.tenant_id.map(|id| id.parse()).transpose();
     let tenant = tenant.map_err(|_| ActionError::Invalid("`tenant_id` must be a UUID".into()))?;
     let now = app.now();
-    let all = InvoiceFilter { tenant, ..InvoiceFilter::default() };
-    let (open, status) = (Some(InvoiceStatus::Open), |status| InvoiceFilter { status, ..all });
-    let filter = match query.status {
-        None => all,
-        Some(InvoiceStateJson::Open) => InvoiceFilter { due_after: Some(now), ..status(open) },
-        Some(InvoiceStateJson::Overdue) => InvoiceFilter { due_by: Some(now), ..status(open) },
-        Some(InvoiceStateJson::Paid) => status(Some(InvoiceStatus::Paid)),
-        Some(InvoiceStateJson::Void) => status(Some(InvoiceStatus::Void)),
-    };
+    let filter = InvoiceFilter { tenant, ..filter_of(query.status, now) };
     let invoices = action::operator::invoices::list(&app, filter, before, page.limit).await?;
     Ok(page_of(page, invoices, now))
 }

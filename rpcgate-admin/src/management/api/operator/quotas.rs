@@ -54,6 +54,15 @@ pub struct NewQuota {
     pub rps_limit: Option<u64>,
 }
 
+impl From<NewQuota> for caller::ProjectQuota {
+    fn from(new: NewQuota) -> Self {
+        let NewQuota { cu_per_day, cu_per_month, rps_limit } = new;
+        let default = caller::ProjectQuota::default();
+        let cu_per_day = cu_per_day.unwrap_or(default.cu_per_day);
+        caller::ProjectQuota { cu_per_day, cu_per_month, rps_limit, ..default }
+    }
+}
+
 /// Read the quota of a project
 ///
 /// The quota that an operator granted, or the default: that of the tenant's contracts, or 100,000 Compute Units a day.
@@ -84,11 +93,7 @@ pub async fn put(
     Id(id): Id<ProjectId>,
     Body(new): Body<NewQuota>,
 ) -> Result<Json<QuotaJson>, ActionError> {
-    let NewQuota { cu_per_day, cu_per_month, rps_limit } = new;
-    let default = caller::ProjectQuota::default();
-    let cu_per_day = cu_per_day.unwrap_or(default.cu_per_day);
-    let quota = caller::ProjectQuota { cu_per_day, cu_per_month, rps_limit, ..default };
-    Ok(Json(QuotaJson::of(id, &action::operator::quotas::put(&app, &actor, id, quota).await?)))
+    Ok(Json(QuotaJson::of(id, &action::operator::quotas::put(&app, &actor, id, new.into()).await?)))
 }
 
 /// Delete the quota of a project

@@ -10,7 +10,7 @@ use crate::management::api::tenants::{TenantJson, TenantStatus, TierJson};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Id, Query};
-use crate::store::{TenantChange, Versioned};
+use crate::store::{TenantChange, TenantFilter, Versioned};
 use axum::Json;
 use axum::extract::State;
 use rpcgate_core::caller::TenantId;
@@ -55,7 +55,7 @@ pub async fn list(
     let after = query.after.map(|after| after.parse());
     let after = after.transpose().map_err(|_| ActionError::Invalid("`after` must be a UUID".into()))?;
     let after = page.read(|cursor| cursor.parse().ok())?.or(after);
-    let tenants = action::operator::tenants::list(&app, after, page.limit).await?;
+    let tenants = action::operator::tenants::list(&app, TenantFilter::default(), after, page.limit).await?;
     let last = tenants.last().filter(|_| tenants.len() as u64 == page.limit);
     let next = last.map(|last| last.id.to_string());
     let names = PlanNames::read(&app).await?;

@@ -20,7 +20,7 @@ use crate::store::{
     AccessToken, AccessTokenId, AttachmentBounds, AttachmentKind, Audit, AuditSubject, ContractId,
     CustomPlan, Digest, Figures, Invitation, InvitationId, InviteOutcome, InvoiceNumber, Key, LimitRequest,
     LimitRequestId, LogInMethod, NotificationId, PasskeyId, Project, RequestStatus, Role, Session, SessionId,
-    StoredPasskey, SupportTicket, Tenant, TenantContract, TicketAttachment, TicketAttachmentId,
+    StoredPasskey, SupportTicket, Tenant, TenantContract, TenantFilter, TicketAttachment, TicketAttachmentId,
     TicketCategory, TicketFilter, TicketId, TicketStatus, User, UserId, fresh_id,
 };
 use axum::body::Body;
@@ -646,7 +646,10 @@ impl Matrix {
         let mut all = format!("{:?}\n", store.overlay().await.unwrap());
         all += &format!("{:?}\n", store.newest_change().await.unwrap());
         all += &format!("{:?}\n", store.custom_plans().await.unwrap());
-        all += &format!("{:?}\n", store.tenants(Some(scene.own.tenant), 1000).await.unwrap());
+        all += &format!(
+            "{:?}\n",
+            store.tenants(TenantFilter::default(), Some(scene.own.tenant), 1000).await.unwrap()
+        );
         for Premises { tenant, caller, invoice, .. } in [&scene.own, &self.foreign] {
             all += &format!("{:?}\n", store.any_invoice(*invoice).await.unwrap());
             let user = caller.visitor.user.id;

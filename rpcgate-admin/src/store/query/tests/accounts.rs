@@ -1,5 +1,5 @@
 use super::*;
-use crate::store::{AuditSubject, Registered, Registration, Swept, TenantChange};
+use crate::store::{AuditSubject, Registered, Registration, Swept, TenantChange, TenantFilter};
 
 const DAY: u64 = 86_400;
 
@@ -312,10 +312,23 @@ fn ids_are_read_as_cores_are() {
 #[tokio::test]
 async fn tenants_are_listed_in_pages() {
     let (_dir, store) = empty().await;
-    assert_eq!(store.tenants(None, u64::MAX).await.unwrap(), [tenant(TENANT), tenant(OTHER)]);
-    assert_eq!(store.tenants(None, 1).await.unwrap(), [tenant(TENANT)]);
-    assert_eq!(store.tenants(Some(TENANT), 9).await.unwrap(), [tenant(OTHER)]);
-    assert_eq!(store.tenants(Some(OTHER), 9).await.unwrap(), []);
+    let all = TenantFilter::default();
+    let (first, second) = (tenant(TENANT), tenant(OTHER));
+    assert_eq!(store.tenants(all, None, u64::MAX).await.unwrap(), [first.clone(), second.clone()]);
+    assert_eq!(store.tenants(all, None, 1).await.unwrap(), [first.clone()]);
+    assert_eq!(store.tenants(all, Some(TENANT), 9).await.unwrap(), [second.clone()]);
+    assert_eq!(store.tenants(all, Some(OTHER), 9).await.unwrap(), []);
+    store.suspend(OTHER, now()).await.unwrap();
+    let change = TenantChange { tier: Some(Tier::Premium), ..TenantChange::default() };
+    store.update_tenant(TENANT, &change, now()).await.unwrap();
+    let ids = async |tier, suspended| {
+        let found = store.tenants(TenantFilter { tier, suspended }, None, 9).await.unwrap();
+        found.into_iter().map(|tenant| tenant.id).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(None, Some(true)).await, [OTHER]);
+    assert_eq!(ids(None, Some(false)).await, [TENANT]);
+    assert_eq!(ids(Some(Tier::Premium), None).await, [TENANT]);
+    assert_eq!(ids(Some(Tier::Premium), Some(true)).await, []);
 }
 
 #[tokio::test]

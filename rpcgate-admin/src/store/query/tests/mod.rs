@@ -12,6 +12,7 @@ mod invitations;
 mod known_devices;
 mod limit_requests;
 mod lockout;
+mod lookup;
 mod members;
 mod notices;
 mod notifications;

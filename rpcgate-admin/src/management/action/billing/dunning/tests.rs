@@ -207,7 +207,7 @@ async fn a_payment_ends_the_suspension_and_so_does_a_cancellation_or_a_credit() 
         let before = store.newest_change().await.unwrap();
         match way {
             "credited" => {
-                let (reason, user) = ("x".to_owned(), UserId(1));
+                let (reason, user) = ("x".to_owned(), Some(UserId(1)));
                 let all = NewCreditNote { invoice: number, year: 2027, cents: 1_190, reason, user };
                 store.issue_credit_note(&all, now).await.unwrap();
             }

@@ -1,0 +1,82 @@
+//! The commands for tenants.
+
+use super::options::{CommandOptions, Confirmation, ListLength};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
+use rpcgate_core::plan::Tier;
+
+/// The commands for tenants.
+#[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
+pub enum TenantCommand {
+    /// List tenants, approximately in the order of their creation
+    List(TenantListArgs),
+    /// Show a tenant
+    Show(TenantArgs),
+    /// Suspend a tenant: its calls are refused with 402 until it is reactivated, and its keys are kept
+    Suspend(TenantSuspendArgs),
+    /// Serve a suspended tenant again
+    Reactivate(TenantArgs),
+    /// Move a tenant to another plan
+    SetPlan(TenantPlanArgs),
+}
+
+impl TenantCommand {
+    /// The options that every command has.
+    pub fn options(&self) -> &CommandOptions {
+        match self {
+            TenantCommand::List(args) => &args.options,
+            TenantCommand::Show(args) | TenantCommand::Reactivate(args) => &args.options,
+            TenantCommand::Suspend(args) => &args.one.options,
+            TenantCommand::SetPlan(args) => &args.one.options,
+        }
+    }
+}
+
+/// The arguments of `tenant list`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct TenantListArgs {
+    /// The plan of the tenants to list
+    #[arg(long, value_name = "PLAN")]
+    pub plan: Option<Tier>,
+    /// The status of the tenants to list
+    #[arg(long = "status", value_name = "STATUS",
+        value_parser = PossibleValuesParser::new(["active", "suspended"]).map(|status| status == "suspended"))]
+    pub suspended: Option<bool>,
+    /// How many.
+    #[command(flatten)]
+    pub length: ListLength,
+    /// The shared options.
+    #[command(flatten)]
+    pub options: CommandOptions,
+}
+
+/// A tenant.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct TenantArgs {
+    /// The tenant: its identifier, or its name if no other tenant has it
+    pub tenant: String,
+    /// The shared options.
+    #[command(flatten)]
+    pub options: CommandOptions,
+}
+
+/// The arguments of `tenant suspend`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct TenantSuspendArgs {
+    /// The tenant.
+    #[command(flatten)]
+    pub one: TenantArgs,
+    /// Whether to ask.
+    #[command(flatten)]
+    pub confirmation: Confirmation,
+}
+
+/// The arguments of `tenant set-plan`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct TenantPlanArgs {
+    /// The tenant.
+    #[command(flatten)]
+    pub one: TenantArgs,
+    /// The plan: free, standard, premium or enterprise
+    pub plan: Tier,
+}

@@ -1,0 +1,67 @@
+//! The commands for the accounts of users.
+
+use super::options::{CommandOptions, Confirmation, ListLength};
+use clap::{Args, Subcommand};
+
+/// The commands for the accounts of users.
+#[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
+pub enum UserCommand {
+    /// List users of all tenants, and operators
+    List(UserListArgs),
+    /// Show a user
+    Show(UserArgs),
+    /// End the lock that wrong passwords caused
+    Unlock(UserArgs),
+    /// Remove the password of a user and mail a link that sets another one
+    Reset(UserChangeArgs),
+    /// Disable a user: sessions end, and log-ins are refused
+    Disable(UserChangeArgs),
+    /// Enable a disabled user
+    Enable(UserArgs),
+}
+
+impl UserCommand {
+    /// The options that every command has.
+    pub fn options(&self) -> &CommandOptions {
+        match self {
+            UserCommand::List(args) => &args.options,
+            UserCommand::Show(args) | UserCommand::Unlock(args) | UserCommand::Enable(args) => &args.options,
+            UserCommand::Reset(args) | UserCommand::Disable(args) => &args.one.options,
+        }
+    }
+}
+
+/// The arguments of `user list`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct UserListArgs {
+    /// The tenant whose users to list: its identifier or name
+    #[arg(long, value_name = "TENANT")]
+    pub tenant: Option<String>,
+    /// How many.
+    #[command(flatten)]
+    pub length: ListLength,
+    /// The shared options.
+    #[command(flatten)]
+    pub options: CommandOptions,
+}
+
+/// A user.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct UserArgs {
+    /// The user: the identifier or the e-mail address
+    pub user: String,
+    /// The shared options.
+    #[command(flatten)]
+    pub options: CommandOptions,
+}
+
+/// The arguments of a command that asks.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct UserChangeArgs {
+    /// The user.
+    #[command(flatten)]
+    pub one: UserArgs,
+    /// Whether to ask.
+    #[command(flatten)]
+    pub confirmation: Confirmation,
+}

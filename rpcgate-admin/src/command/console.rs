@@ -1,0 +1,214 @@
+//! What the commands of operators work with: the databases, the terminal, and the person who types there.
+
+use super::command_error::CommandError;
+use super::printer::Printer;
+use super::{configuration, with_origin};
+use crate::cli::options::{CommandOptions, Confirmation};
+use crate::management::action::actor::Actor;
+use crate::management::app_state::{AppState, AppStateError};
+use crate::process::{Failure, LocalAccount, log};
+use crate::store::StoreError;
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::SystemClock;
+use rpcgate_core::config::{LogFormat, Telemetry};
+use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Read, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Bytes of an answer to a question.
+const MAX_ANSWER: u64 = 1 << 10;
+
+/// Standard input and standard error.
+pub(super) struct Terminal<'t> {
+    pub(super) input: &'t mut dyn BufRead,
+    /// Whether a person types the input.
+    pub(super) is_terminal: bool,
+    pub(super) messages: &'t mut dyn Write,
+}
+
+/// What a command works with.
+pub(super) struct Console<'c> {
+    /// The databases and the configuration.
+    pub(super) app: Arc<AppState>,
+    /// Prints the result.
+    pub(super) printer: Printer<'c>,
+    account: LocalAccount,
+    terminal: Terminal<'c>,
+}
+
+impl<'c> Console<'c> {
+    /// A console for one command.
+    pub(super) fn new(app: Arc<AppState>, printer: Printer<'c>, terminal: Terminal<'c>) -> Self {
+        Console { app, printer, account: LocalAccount::current(), terminal }
+    }
+
+    /// The person who types, as an operator.
+    pub(super) fn actor(&self) -> Actor {
+        Actor::at_command_line(self.account.clone(), None, self.app.now())
+    }
+
+    /// The person who types, for actions of the members of `tenant`.
+    pub(super) fn actor_for(&self, tenant: TenantId) -> Actor {
+        Actor::at_command_line(self.account.clone(), Some(tenant), self.app.now())
+    }
+
+    /// Asks whether to go on, unless `confirmation` says so.
+    ///
+    /// # Errors
+    /// [`CommandError`] for another answer than yes, and where nobody can be asked.
+    pub(super) fn confirm(&mut self, confirmation: Confirmation, question: &str) -> Result<(), CommandError> {
+        if confirmation.yes {
+            return Ok(());
+        }
+        let Terminal { input, is_terminal, messages } = &mut self.terminal;
+        if !*is_terminal {
+            let text = "standard input is no terminal, so nobody can confirm this: add --yes";
+            return Err(CommandError::usage(text));
+        }
+        write!(messages, "{question} [y/N] ")?;
+        messages.flush()?;
+        let mut answer = String::new();
+        Read::take(input, MAX_ANSWER).read_line(&mut answer)?;
+        match answer.trim().to_lowercase().as_str() {
+            "y" | "yes" => Ok(()),
+            _ => Err(Failure::Other("nothing was changed".into()).into()),
+        }
+    }
+}
+
+/// Opens the databases and runs `command` on them. The schema is not updated, so that a command never changes more than
+/// it says.
+pub(super) fn run(
+    options: &CommandOptions,
+    command: impl AsyncFnOnce(&mut Console<'_>) -> Result<(), CommandError>,
+) -> ExitCode {
+    let done = carry_out(options, command);
+    let Err(error) = done else { return ExitCode::SUCCESS };
+    if error.is_broken_pipe() {
+        return ExitCode::SUCCESS;
+    }
+    // If standard error is closed as well, there is nowhere left to report to.
+    let _ = error.report(options.json, &mut io::stderr().lock());
+    ExitCode::from(error.exit_code())
+}
+
+fn carry_out(
+    options: &CommandOptions,
+    command: impl AsyncFnOnce(&mut Console<'_>) -> Result<(), CommandError>,
+) -> Result<(), CommandError> {
+    crate::process::runtime("rpcgate-admin")?.block_on(async {
+        let app = Arc::new(open(options).await?);
+        let mut out = BufWriter::new(io::stdout().lock());
+        let stdin = io::stdin();
+        let is_terminal = stdin.is_terminal();
+        let (mut input, mut messages) = (BufReader::new(stdin), io::stderr());
+        let terminal = Terminal { input: &mut input, is_terminal, messages: &mut messages };
+        let printer = Printer::new(&mut out, options.json);
+        let mut console = Console::new(app.clone(), printer, terminal);
+        let done = command(&mut console).await;
+        let flushed = console.printer.flush();
+        app.close().await;
+        done?;
+        Ok(flushed?)
+    })
+}
+
+async fn open(options: &CommandOptions) -> Result<AppState, CommandError> {
+    let file = &options.file.config;
+    let mut config = configuration(file).map_err(Failure::from)?;
+    let quiet =
+        Telemetry { log_filter: "warn".into(), log_format: LogFormat::Text, ..config.telemetry.clone() };
+    log::install(&quiet)?;
+    config.database.migrate = false;
+    let app = AppState::open(config, Arc::new(SystemClock::new())).await;
+    app.map_err(|error| match error {
+        AppStateError::Store(error @ StoreError::Unavailable(_)) => {
+            Failure::Unavailable(error.to_string()).into()
+        }
+        error => with_origin(file, error).into(),
+    })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::{invoice, key, plan, project, tenant, user};
+    use super::*;
+    use crate::cli::{AdminCli, AdminCommand};
+    use crate::management::app_state::tests::Site;
+    use clap::Parser;
+
+    /// What a command has printed, and how it ended: its exit code, and the error's text.
+    #[derive(Debug)]
+    pub(crate) struct Outcome {
+        pub(crate) out: String,
+        pub(crate) messages: String,
+        pub(crate) code: u8,
+    }
+
+    impl Outcome {
+        /// Its lines, as JSON.
+        pub(crate) fn json(&self) -> Vec<serde_json::Value> {
+            assert_eq!(self.code, 0, "{}", self.messages);
+            self.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        }
+    }
+
+    /// Runs `rpcgate-admin` with these words on the databases of `site`. A person types `typed`, if it is given.
+    pub(crate) async fn run(site: &Site, typed: Option<&str>, line: &str) -> Outcome {
+        let line = format!("rpcgate-admin {line} --config none.toml");
+        let cli = AdminCli::try_parse_from(line.split_whitespace()).unwrap();
+        let json = line.contains(" --json ");
+        outcome(site, typed, json, async |console: &mut Console<'_>| match &cli.command {
+            AdminCommand::Tenant { command } => tenant::execute(console, command).await,
+            AdminCommand::Project { command } => project::execute(console, command).await,
+            AdminCommand::Key { command } => key::execute(console, command).await,
+            AdminCommand::Plan { command } => plan::execute(console, command).await,
+            AdminCommand::Invoice { command } => invoice::execute(console, command).await,
+            AdminCommand::User { command } => user::execute(console, command).await,
+            other => panic!("{other:?}"),
+        })
+        .await
+    }
+
+    async fn outcome(
+        site: &Site,
+        typed: Option<&str>,
+        json: bool,
+        command: impl AsyncFnOnce(&mut Console<'_>) -> Result<(), CommandError>,
+    ) -> Outcome {
+        let (mut out, mut messages) = (Vec::new(), Vec::new());
+        let mut input = typed.unwrap_or_default().as_bytes();
+        let is_terminal = typed.is_some();
+        let terminal = Terminal { input: &mut input, is_terminal, messages: &mut messages };
+        let mut console = Console::new(site.app.clone(), Printer::new(&mut out, json), terminal);
+        let done = command(&mut console).await;
+        drop(console);
+        let mut code = 0;
+        if let Err(error) = done {
+            code = error.exit_code();
+            error.report(json, &mut messages).unwrap();
+        }
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Outcome { out: text(out), messages: text(messages), code }
+    }
+
+    #[tokio::test]
+    async fn a_question_is_asked_at_a_terminal_alone_and_only_yes_goes_on() {
+        let site = Site::new().await;
+        let ask = async |typed: Option<&'static str>, yes: bool| {
+            let confirm = async |console: &mut Console<'_>| console.confirm(Confirmation { yes }, "Suspend?");
+            let done = outcome(&site, typed, false, confirm).await;
+            (done.code, done.messages)
+        };
+        for yes in ["y\n", "Yes\n", " y "] {
+            assert_eq!(ask(Some(yes), false).await, (0, "Suspend? [y/N] ".into()), "{yes:?}");
+        }
+        for no in ["n\n", "\n", "", "yesterday\n"] {
+            let refused = (1, "Suspend? [y/N] nothing was changed\n".to_owned());
+            assert_eq!(ask(Some(no), false).await, refused, "{no:?}");
+        }
+        let (code, text) = ask(None, false).await;
+        assert!(code == 2 && text.contains("add --yes"), "{text}");
+        assert_eq!(ask(None, true).await, (0, String::new()));
+    }
+}

@@ -1,0 +1,88 @@
+//! `rpcgate-admin plan`: the limits of plans.
+
+use super::command_error::CommandError;
+use super::console::Console;
+use super::printer::Printable;
+use crate::cli::plan::{PlanCommand, PlanSetArgs};
+use crate::management::action::operator::plans;
+use crate::management::action::plans::plans as all_plans;
+use crate::management::api::operator::plans::PlanFigures;
+use rpcgate_core::config::{CountsChange, PlanChange};
+
+impl Printable for PlanFigures {
+    const COLUMNS: &'static [(&'static str, usize)] = &[
+        ("PLAN", 10),
+        ("PER MINUTE", 13),
+        ("PER HOUR", 13),
+        ("PER DAY", 13),
+        ("HEAVY", 13),
+        ("USD PER CU", 0),
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        let windows = [self.per_minute, self.per_hour, self.per_day, self.heavy_per_minute];
+        let mut cells = vec![self.tier.to_string()];
+        cells.extend(windows.map(|limit| limit.to_string()));
+        cells.push(self.price_per_cu.to_string());
+        cells
+    }
+
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("plan", self.tier.to_string()),
+            ("requests per minute", self.per_minute.to_string()),
+            ("requests per hour", self.per_hour.to_string()),
+            ("requests per day", self.per_day.to_string()),
+            ("heavy calls per minute", self.heavy_per_minute.to_string()),
+            ("US dollars per CU", self.price_per_cu.to_string()),
+            ("streams per project", self.ws_connections.to_string()),
+            ("streams per key", self.ws_connections_per_key.to_string()),
+            ("projects", self.projects.to_string()),
+            ("keys per project", self.keys_per_project.to_string()),
+            ("members", self.members.to_string()),
+            ("webhooks per project", self.webhooks_per_project.to_string()),
+            ("subscriptions per webhook", self.subscriptions_per_webhook.to_string()),
+        ]
+    }
+}
+
+/// Runs a command for plans.
+///
+/// # Errors
+/// [`CommandError`] says why it was not carried out.
+pub(super) async fn execute(console: &mut Console<'_>, command: &PlanCommand) -> Result<(), CommandError> {
+    let plan = match command {
+        PlanCommand::List(_) => {
+            let plans = all_plans(&console.app).await?;
+            for plan in plans {
+                console.printer.entry(&PlanFigures::from(plan))?;
+            }
+            return Ok(());
+        }
+        PlanCommand::Show(args) => plans::get(&console.app, args.plan.name()).await?,
+        PlanCommand::Set(args) => {
+            let (tier, change) = (args.one.plan.name(), change(args));
+            plans::update(&console.app, &console.actor(), tier, change).await?
+        }
+    };
+    Ok(console.printer.whole(&PlanFigures::from(plan))?)
+}
+
+fn change(args: &PlanSetArgs) -> PlanChange {
+    PlanChange {
+        per_minute: args.per_minute,
+        per_hour: args.per_hour,
+        per_day: args.per_day,
+        heavy_per_minute: args.heavy_per_minute,
+        price: args.price_per_cu,
+        ws_connections: args.ws_connections,
+        ws_connections_per_key: args.ws_connections_per_key,
+        counts: CountsChange {
+            projects: args.projects,
+            keys_per_project: args.keys_per_project,
+            members: args.members,
+            webhooks_per_project: args.webhooks_per_project,
+            subscriptions_per_webhook: args.subscriptions_per_webhook,
+        },
+    }
+}

@@ -1,0 +1,95 @@
+//! `rpcgate-admin tenant`: the status and the plan of tenants.
+
+use super::command_error::CommandError;
+use super::console::Console;
+use super::find;
+use super::printer::{Printable, printable};
+use super::tenant_pages::TenantPages;
+use crate::cli::tenant::{TenantCommand, TenantListArgs, TenantSuspendArgs};
+use crate::management::action::operator::tenants;
+use crate::management::api::tenants::{TenantJson, TenantStatus};
+use crate::store::TenantFilter;
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::plan::Tier;
+
+impl Printable for TenantJson {
+    const COLUMNS: &'static [(&'static str, usize)] =
+        &[("ID", 36), ("PLAN", 10), ("STATUS", 9), ("CREATED", 27), ("NAME", 0)];
+
+    fn cells(&self) -> Vec<String> {
+        let status = status(self).to_owned();
+        vec![self.id.clone(), plan(self), status, self.created_at.to_string(), self.name.clone()]
+    }
+
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("id", self.id.clone()),
+            ("name", self.name.clone()),
+            ("plan", plan(self)),
+            ("status", status(self).to_owned()),
+            ("created at", self.created_at.to_string()),
+        ]
+    }
+}
+
+fn plan(tenant: &TenantJson) -> String {
+    Tier::from(tenant.tier).to_string()
+}
+
+fn status(tenant: &TenantJson) -> &'static str {
+    match tenant.status {
+        TenantStatus::Active => "active",
+        TenantStatus::Suspended => "suspended",
+    }
+}
+
+/// Runs a command for tenants.
+///
+/// # Errors
+/// [`CommandError`] says why it was not carried out.
+pub(super) async fn execute(console: &mut Console<'_>, command: &TenantCommand) -> Result<(), CommandError> {
+    match command {
+        TenantCommand::List(args) => list(console, args).await,
+        TenantCommand::Show(args) => {
+            let tenant = find::tenant(&console.app, &args.tenant).await?;
+            Ok(console.printer.whole(&TenantJson::from(tenant))?)
+        }
+        TenantCommand::Suspend(args) => suspend(console, args).await,
+        TenantCommand::Reactivate(args) => {
+            let id = find::tenant(&console.app, &args.tenant).await?.id;
+            update(console, id, Some(false), None).await
+        }
+        TenantCommand::SetPlan(args) => {
+            let id = find::tenant(&console.app, &args.one.tenant).await?.id;
+            update(console, id, None, Some(args.plan)).await
+        }
+    }
+}
+
+async fn list(console: &mut Console<'_>, args: &TenantListArgs) -> Result<(), CommandError> {
+    let mut left = args.length.limit.unwrap_or(u64::MAX);
+    let mut tenants = TenantPages::matching(TenantFilter { tier: args.plan, suspended: args.suspended });
+    while left > 0 {
+        let Some(tenant) = tenants.next(&console.app).await? else { break };
+        console.printer.entry(&TenantJson::from(tenant))?;
+        left -= 1;
+    }
+    Ok(())
+}
+
+async fn suspend(console: &mut Console<'_>, args: &TenantSuspendArgs) -> Result<(), CommandError> {
+    let tenant = find::tenant(&console.app, &args.one.tenant).await?;
+    let name = printable(&tenant.name);
+    console.confirm(args.confirmation, &format!("Refuse all calls of {name} ({})?", tenant.id))?;
+    update(console, tenant.id, Some(true), None).await
+}
+
+async fn update(
+    console: &mut Console<'_>,
+    id: TenantId,
+    suspended: Option<bool>,
+    tier: Option<Tier>,
+) -> Result<(), CommandError> {
+    let tenant = tenants::update(&console.app, &console.actor(), id, suspended, tier).await?;
+    Ok(console.printer.whole(&TenantJson::from(tenant))?)
+}

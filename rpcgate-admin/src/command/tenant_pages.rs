@@ -1,0 +1,50 @@
+//! Going through many tenants with one page of them in memory.
+
+use super::command_error::CommandError;
+use crate::management::action::operator::tenants;
+use crate::management::api::list::MAX;
+use crate::management::app_state::AppState;
+use crate::store::{Tenant, TenantFilter};
+use rpcgate_core::caller::TenantId;
+use std::vec::IntoIter;
+
+/// Tenants, one after another.
+pub(super) struct TenantPages {
+    filter: TenantFilter,
+    page: IntoIter<Tenant>,
+    /// The last tenant of the page, behind which the next page begins. `None` before the first page.
+    after: Option<TenantId>,
+    is_last: bool,
+}
+
+impl TenantPages {
+    /// The tenants that match `filter`.
+    pub(super) fn matching(filter: TenantFilter) -> Self {
+        TenantPages { filter, page: Vec::new().into_iter(), after: None, is_last: false }
+    }
+
+    /// One tenant, or all without one.
+    pub(super) fn of(tenant: Option<Tenant>) -> Self {
+        let is_last = tenant.is_some();
+        let page = Vec::from_iter(tenant).into_iter();
+        TenantPages { page, is_last, ..TenantPages::matching(TenantFilter::default()) }
+    }
+
+    /// The next tenant.
+    ///
+    /// # Errors
+    /// [`CommandError`] if the database cannot be read.
+    pub(super) async fn next(&mut self, app: &AppState) -> Result<Option<Tenant>, CommandError> {
+        if let Some(tenant) = self.page.next() {
+            return Ok(Some(tenant));
+        }
+        if self.is_last {
+            return Ok(None);
+        }
+        let page = tenants::list(app, self.filter, self.after, MAX).await?;
+        self.is_last = (page.len() as u64) < MAX;
+        self.after = page.last().map(|tenant| tenant.id);
+        self.page = page.into_iter();
+        Ok(self.page.next())
+    }
+}

@@ -1,0 +1,55 @@
+//! Finding tenants, projects and keys by what people call them, for operators who may know no identifier.
+
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::store::{Key, Project, Tenant};
+use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
+
+/// Things of the same name that are returned, at most. Names are not unique.
+pub const MAX_FOUND: u64 = 10;
+
+/// The tenants with exactly this name, the oldest first.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn tenants_named(app: &AppState, name: &str) -> Result<Vec<Tenant>, ActionError> {
+    Ok(app.store.tenants_named(name, MAX_FOUND).await?)
+}
+
+/// The projects with exactly this name, of one tenant or of all, the oldest first.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn projects_named(
+    app: &AppState,
+    tenant: Option<TenantId>,
+    name: &str,
+) -> Result<Vec<Project>, ActionError> {
+    Ok(app.store.projects_named(tenant, name, MAX_FOUND).await?)
+}
+
+/// A project of any tenant.
+///
+/// # Errors
+/// [`ActionError::NotFound`], [`ActionError::Unavailable`].
+pub async fn project(app: &AppState, id: ProjectId) -> Result<Project, ActionError> {
+    const UNKNOWN: ActionError = ActionError::NotFound("project");
+    let tenant = app.store.tenant_of(id).await?.ok_or(UNKNOWN)?;
+    app.store.project(tenant, id).await?.ok_or(UNKNOWN)
+}
+
+/// A key of any tenant, revoked or not, with its tenant.
+///
+/// # Errors
+/// [`ActionError::NotFound`], [`ActionError::Unavailable`].
+pub async fn key(app: &AppState, id: KeyId) -> Result<(TenantId, Key), ActionError> {
+    app.store.any_key(id).await?.ok_or(ActionError::NotFound("key"))
+}
+
+/// The keys that begin with `prefix`, the 12 characters that are shown of a key, each with its tenant, the oldest first.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn keys_with_prefix(app: &AppState, prefix: &str) -> Result<Vec<(TenantId, Key)>, ActionError> {
+    Ok(app.store.keys_with_prefix(prefix, MAX_FOUND).await?)
+}
