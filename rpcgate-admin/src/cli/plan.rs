@@ -47,7 +47,11 @@ pub struct PlanArgs {
 
 /// The arguments of `plan set`.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
-#[group(required = true, multiple = true)]
+#[group(id = "figures", required = true, multiple = true, args = [
+    "per_minute", "per_hour", "per_day", "heavy_per_minute", "price_per_cu", "ws_connections",
+    "ws_connections_per_key", "projects", "keys_per_project", "members", "webhooks_per_project",
+    "subscriptions_per_webhook",
+])]
 pub struct PlanSetArgs {
     /// The plan.
     #[command(flatten)]

@@ -57,7 +57,7 @@ pub struct ProjectArgs {
 
 /// The arguments of `project set-quota`.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
-#[group(required = true, multiple = true)]
+#[group(id = "limits", required = true, multiple = true, args = ["cu_per_day", "cu_per_month", "rps_limit"])]
 pub struct ProjectQuotaArgs {
     /// The project.
     #[command(flatten)]

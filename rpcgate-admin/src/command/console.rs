@@ -15,6 +15,9 @@ use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Read, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+/// What the person who types should know: warnings of actions, such as a mail that cannot be stored. What the databases
+/// warn of is in the log of the service.
+const LOG_FILTER: &str = "error,rpcgate_admin::management=warn";
 /// Bytes of an answer to a question.
 const MAX_ANSWER: u64 = 1 << 10;
 
@@ -116,9 +119,8 @@ fn carry_out(
 async fn open(options: &CommandOptions) -> Result<AppState, CommandError> {
     let file = &options.file.config;
     let mut config = configuration(file).map_err(Failure::from)?;
-    let quiet =
-        Telemetry { log_filter: "warn".into(), log_format: LogFormat::Text, ..config.telemetry.clone() };
-    log::install(&quiet)?;
+    let (log_filter, log_format) = (LOG_FILTER.into(), LogFormat::Text);
+    log::install(&Telemetry { log_filter, log_format, ..config.telemetry.clone() })?;
     config.database.migrate = false;
     let app = AppState::open(config, Arc::new(SystemClock::new())).await;
     app.map_err(|error| match error {

@@ -5,9 +5,9 @@ use super::console::Console;
 use super::printer::Printable;
 use crate::cli::plan::{PlanCommand, PlanSetArgs};
 use crate::management::action::operator::plans;
-use crate::management::action::plans::plans as all_plans;
 use crate::management::api::operator::plans::PlanFigures;
 use rpcgate_core::config::{CountsChange, PlanChange};
+use rpcgate_core::plan::Tier;
 
 impl Printable for PlanFigures {
     const COLUMNS: &'static [(&'static str, usize)] = &[
@@ -53,8 +53,8 @@ impl Printable for PlanFigures {
 pub(super) async fn execute(console: &mut Console<'_>, command: &PlanCommand) -> Result<(), CommandError> {
     let plan = match command {
         PlanCommand::List(_) => {
-            let plans = all_plans(&console.app).await?;
-            for plan in plans {
+            for tier in Tier::ALL {
+                let plan = plans::get(&console.app, tier.name()).await?;
                 console.printer.entry(&PlanFigures::from(plan))?;
             }
             return Ok(());

@@ -7,8 +7,9 @@ use super::printer::{Printable, printable};
 use super::tenant_pages::TenantPages;
 use crate::cli::tenant::{TenantCommand, TenantListArgs, TenantSuspendArgs};
 use crate::management::action::operator::tenants;
+use crate::management::action::plans::PlanNames;
 use crate::management::api::tenants::{TenantJson, TenantStatus};
-use crate::store::TenantFilter;
+use crate::store::{Tenant, TenantChange, TenantFilter};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::plan::Tier;
 
@@ -18,22 +19,18 @@ impl Printable for TenantJson {
 
     fn cells(&self) -> Vec<String> {
         let status = status(self).to_owned();
-        vec![self.id.clone(), plan(self), status, self.created_at.to_string(), self.name.clone()]
+        vec![self.id.clone(), self.plan.clone(), status, self.created_at.to_string(), self.name.clone()]
     }
 
     fn fields(&self) -> Vec<(&'static str, String)> {
         vec![
             ("id", self.id.clone()),
             ("name", self.name.clone()),
-            ("plan", plan(self)),
+            ("plan", self.plan.clone()),
             ("status", status(self).to_owned()),
             ("created at", self.created_at.to_string()),
         ]
     }
-}
-
-fn plan(tenant: &TenantJson) -> String {
-    Tier::from(tenant.tier).to_string()
 }
 
 fn status(tenant: &TenantJson) -> &'static str {
@@ -52,7 +49,7 @@ pub(super) async fn execute(console: &mut Console<'_>, command: &TenantCommand) 
         TenantCommand::List(args) => list(console, args).await,
         TenantCommand::Show(args) => {
             let tenant = find::tenant(&console.app, &args.tenant).await?;
-            Ok(console.printer.whole(&TenantJson::from(tenant))?)
+            show(console, tenant).await
         }
         TenantCommand::Suspend(args) => suspend(console, args).await,
         TenantCommand::Reactivate(args) => {
@@ -67,11 +64,12 @@ pub(super) async fn execute(console: &mut Console<'_>, command: &TenantCommand) 
 }
 
 async fn list(console: &mut Console<'_>, args: &TenantListArgs) -> Result<(), CommandError> {
+    let names = PlanNames::read(&console.app).await?;
     let mut left = args.length.limit.unwrap_or(u64::MAX);
     let mut tenants = TenantPages::matching(TenantFilter { tier: args.plan, suspended: args.suspended });
     while left > 0 {
         let Some(tenant) = tenants.next(&console.app).await? else { break };
-        console.printer.entry(&TenantJson::from(tenant))?;
+        console.printer.entry(&TenantJson::of(tenant, &names))?;
         left -= 1;
     }
     Ok(())
@@ -90,6 +88,12 @@ async fn update(
     suspended: Option<bool>,
     tier: Option<Tier>,
 ) -> Result<(), CommandError> {
-    let tenant = tenants::update(&console.app, &console.actor(), id, suspended, tier).await?;
-    Ok(console.printer.whole(&TenantJson::from(tenant))?)
+    let change = TenantChange { suspended, tier, ..TenantChange::default() };
+    let tenant = tenants::update(&console.app, &console.actor(), id, change).await?;
+    show(console, tenant).await
+}
+
+async fn show(console: &mut Console<'_>, tenant: Tenant) -> Result<(), CommandError> {
+    let names = PlanNames::read(&console.app).await?;
+    Ok(console.printer.whole(&TenantJson::of(tenant, &names))?)
 }

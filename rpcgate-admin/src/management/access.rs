@@ -43,7 +43,7 @@ pub type Routes = UtoipaMethodRouter<Arc<AppState>>;
 const MISSING: &str = "a bearer token is needed";
 const INVALID: &str = "the token is not valid or has expired";
 const LOGIN_NEEDED: &str = "a personal access token cannot do this: log in";
-const SCOPE_MISSING: &str = "the scopes of the personal access token do not permit this";
+pub(super) const SCOPE_MISSING: &str = "the scopes of the personal access token do not permit this";
 const NO_MEMBER: &str = "this is for members of a tenant";
 const MEMBERS_NEED_FACTOR: &str = "your organisation requires a second factor: add one to your account first";
 const OPERATORS_NEED_FACTOR: &str =
@@ -184,11 +184,19 @@ impl AuthSession {
             Some(tenant) => (app.store.requires_factor(tenant).await?, MEMBERS_NEED_FACTOR),
             None => (app.settings.config.admin.operator_mfa && !reads, OPERATORS_NEED_FACTOR),
         };
-        // A personal access token stands for a user who has logged in to make it, with the factor if there is one.
-        if !is_required || (self.seen.is_none() && app.store.factors(self.user.id).await?.any()) {
+        if !is_required || self.satisfies_factor(app).await? {
             return Ok(());
         }
         Err(ActionError::Refused(ErrorCode::FactorRequired, why))
+    }
+
+    /// Whether the user has given a second factor. A personal access token stands for a user who has logged in to make
+    /// it, with the factor if there is one: tokens that are older than the first factor have ended.
+    ///
+    /// # Errors
+    /// [`ActionError::Unavailable`].
+    pub(crate) async fn satisfies_factor(&self, app: &AppState) -> Result<bool, ActionError> {
+        Ok(self.has_second_factor || (self.seen.is_none() && app.store.factors(self.user.id).await?.any()))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::counting::Counting;
 use crate::journal::Journal;
 use rpcgate_admin::store::{Store, StoreError, StoredKey, UsageStore};
 use rpcgate_core::backend::{BoxFuture, Unavailable};
-use rpcgate_core::clock::Clock;
+use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::config::{Overlay, Plans};
 use rpcgate_core::secret::KeyHash;
 use rpcgate_layers::redis::ChangeRelay;

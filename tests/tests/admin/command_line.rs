@@ -70,7 +70,14 @@ impl Databases {
         let minutes = self.tenants.fetch_add(1, Relaxed);
         let now = START.plus(Duration::from_secs(60 * minutes));
         let id = TenantId(fresh_id(now));
-        let tenant = Tenant { id, name: name.into(), tier: Tier::Free, suspended: false, created_at: now };
+        let tenant = Tenant {
+            id,
+            name: name.into(),
+            tier: Tier::Free,
+            custom_plan: None,
+            suspended: false,
+            created_at: now,
+        };
         self.store.create_tenant(&tenant).await.unwrap();
         id
     }

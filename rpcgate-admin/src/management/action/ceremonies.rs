@@ -29,12 +29,16 @@ pub(super) async fn open_once(
     whose: (CeremonyPurpose, Option<UserId>),
     now: Time,
 ) -> Result<OpenedCeremony, ActionError> {
-    let used = || ActionError::Invalid("`ceremony` is not valid, was used, or has expired".into());
-    let opened = passkey::open(&app.sealing, token, whose, now).map_err(|_| used())?;
+    let opened = passkey::open(&app.sealing, token, whose, now).map_err(|_| void())?;
     if !app.store.use_once(&opened.token, opened.expires_at, now).await? {
-        return Err(used());
+        return Err(void());
     }
     Ok(opened)
+}
+
+/// The error for a ceremony that cannot be completed.
+pub(super) fn void() -> ActionError {
+    ActionError::Invalid("`ceremony` is not valid, was used, or has expired".into())
 }
 
 /// What the store has to use up if the answer was made with this passkey, or `None` if it was not. A refusal is added to

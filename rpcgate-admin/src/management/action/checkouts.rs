@@ -102,8 +102,10 @@ pub async fn begin(
         CheckoutSubject::Invoice(number) => number.to_string(),
         CheckoutSubject::Tier(tier) => tier.to_string(),
     };
-    let store = actor.audited_store(&app.store, Some(tenant), ("checkout.begun", new.id, detail), now);
-    let checkout = store.begin_checkout(&new).await?;
+    // Not in the run of an idempotency key: asking again has no further effect, so a request that failed because the
+    // provider was away can be sent again with the same key.
+    let entry = actor.entry(Some(tenant), ("checkout.begun", new.id, detail), now);
+    let checkout = app.store.with_audit_entry(entry).begin_checkout(&new).await?;
     if let Some(url) = checkout.url {
         return Ok(url);
     }
@@ -161,9 +163,12 @@ pub async fn receive(
 
 async fn complete(app: &AppState, id: CheckoutId, cents: u64) -> Result<(), ActionError> {
     match app.store.complete_checkout(id, cents, app.now()).await? {
-        CheckoutOutcome::Paid(settled) => {
+        CheckoutOutcome::Paid(settled, over) => {
             let invoice = &settled.invoice;
             tracing::info!(checkout = %id, number = %invoice.number, "an invoice was paid");
+            if over > 0 {
+                tracing::error!(checkout = %id, number = %invoice.number, cents = over, "more was paid than was owed: return the rest");
+            }
             confirm_payment(app, invoice).await;
             if settled.reactivates {
                 suspensions::tell(app, invoice.tenant, false, None).await;

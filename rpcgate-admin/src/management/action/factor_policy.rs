@@ -33,7 +33,7 @@ pub async fn put(
 ) -> Result<bool, ActionError> {
     let actor = Actor::of_page(Arc::clone(&session.user), client);
     let tenant = own_tenant(&actor, id)?;
-    if is_required && !session.has_second_factor {
+    if is_required && !session.satisfies_factor(app).await? {
         return Err(ActionError::Conflict("add a second factor to your own account first"));
     }
     let action = if is_required { "tenant.mfa_required" } else { "tenant.mfa_optional" };

@@ -7,12 +7,17 @@ use crate::management::error::ActionError;
 use crate::management::identity::role::Permission;
 use crate::store::{NotificationKind, NotificationPreference, Role};
 
+/// What members must be allowed to do so that notifications of this kind are for them.
+pub(super) const fn needed(kind: NotificationKind) -> Option<Permission> {
+    match kind {
+        NotificationKind::Invoice => Some(Permission::ReadBilling),
+        _ => None,
+    }
+}
+
 /// Whether notifications of this kind are for members with this role.
 pub(super) fn is_for(kind: NotificationKind, role: Role) -> bool {
-    match kind {
-        NotificationKind::Invoice => role.allows(Permission::ReadBilling),
-        _ => true,
-    }
+    needed(kind).is_none_or(|permission| role.allows(permission))
 }
 
 /// How a user is told of this kind who has chosen nothing: by mail only of invoices, if the user pays them, of suspensions,

@@ -1,7 +1,7 @@
 //! Notifications as the members of a tenant see them. Each user has read marks and preferences of its own.
 
 use super::actor::Actor;
-use super::notification_preferences::{default_preference, is_for};
+use super::notification_preferences::{default_preference, is_for, needed};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::mail::{self, Address, Mail};
@@ -86,7 +86,7 @@ pub async fn list(app: &AppState, actor: &Actor) -> Result<Vec<UserNotification>
     }
     let chosen = app.store.notification_preferences(user.id).await?;
     let is_shown = |kind| chosen.get(&kind).is_none_or(|preference| preference.shown);
-    all.retain(|one| is_for(one.kind, user.role) && is_shown(one.kind));
+    all.retain(|one| may_read(actor, one.kind) && is_shown(one.kind));
     // Stable: those of one moment stay in the order in which they were read.
     all.sort_by_key(|one| Reverse(one.at));
     all.truncate(MAX_LISTED);
@@ -95,6 +95,11 @@ pub async fn list(app: &AppState, actor: &Actor) -> Result<Vec<UserNotification>
         one.read_at = read.get(&one.id).copied();
     }
     Ok(all)
+}
+
+/// Whether notifications of this kind are for the user, and covered by the scopes of the request.
+fn may_read(actor: &Actor, kind: NotificationKind) -> bool {
+    is_for(kind, actor.user.role) && needed(kind).is_none_or(|permission| actor.covers(permission))
 }
 
 /// Marks a notification as read by the user. Marking it again keeps the first time.
@@ -111,7 +116,7 @@ pub async fn read(
         Some(found) => Some(found.into()),
         None => app.store.notice(tenant, user.id, id).await?.map(UserNotification::from),
     };
-    let found = found.filter(|one| is_for(one.kind, user.role));
+    let found = found.filter(|one| may_read(actor, one.kind));
     let notification = found.ok_or(ActionError::NotFound("notification"))?;
     let read_at = app.store.read_notification(user.id, id, app.now()).await?;
     Ok(UserNotification { read_at: Some(read_at), ..notification })

@@ -1,6 +1,6 @@
 //! Passkeys: registering and removing them, and logging in by one.
 
-use super::ceremonies::{open_once, site, verified_by};
+use super::ceremonies::{open_once, site, verified_by, void};
 use super::factors::{GivenFactor, accept, pending, prove, prove_for_another, to_the_end};
 use super::sessions::{DISABLED, SessionTokens, new_session, opened, user_entry};
 use super::{audit, security, text};
@@ -66,7 +66,8 @@ pub struct RegisteredPasskey {
     pub recovery_codes: Option<Vec<Secret>>,
 }
 
-/// Completes the registration of a passkey. If it is the user's first factor, all other sessions of the user end.
+/// Completes the registration of a passkey. If it is the user's first factor, all other sessions of the user end. The
+/// ceremony is void if a factor was added after it had begun, because that factor was not asked for.
 ///
 /// # Errors
 /// [`ActionError::Invalid`] if the name, the ceremony or the credential is not accepted; [`ActionError::Full`] if the
@@ -81,6 +82,7 @@ pub async fn finish_registration(
 ) -> Result<RegisteredPasskey, ActionError> {
     let (user, now, name) = (session.user.clone(), app.now(), text::name("name", name)?);
     let opened = open_once(app, ceremony, (CeremonyPurpose::Register, Some(user.id)), now).await?;
+    let begun_at = opened.begun_at();
     let made = site(app)?.finish_registration(opened, answer).map_err(|error| match error {
         PasskeyError::Broken(_) => ActionError::from(error),
         error => {
@@ -102,7 +104,8 @@ pub async fn finish_registration(
     let entry = audit::entry(session, client, "passkey.added", passkey.id.to_string(), now);
     let (app, keep, address) = (app.clone(), session.id, client.address);
     to_the_end(async move {
-        let is_first = app.store.add_passkey(&passkey, keep, &hashes, &entry).await?;
+        let added = app.store.add_passkey(&passkey, begun_at, keep, &hashes, &entry).await?;
+        let is_first = added.ok_or_else(void)?;
         let added = SecurityEvent::FactorAdded { factor: &told(&passkey.name) };
         security::tell(&app, &user, added, address).await;
         Ok(RegisteredPasskey { passkey, recovery_codes: is_first.then_some(codes) })

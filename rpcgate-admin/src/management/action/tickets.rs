@@ -2,6 +2,7 @@
 
 use super::actor::Actor;
 use super::text;
+use crate::management::access::SCOPE_MISSING;
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
 use crate::management::identity::role::Permission;
@@ -65,8 +66,13 @@ pub async fn create(app: &AppState, actor: &Actor, new: NewTicket) -> Result<Sup
             return Err(ActionError::Invalid(text.into()));
         }
     };
-    if new.category == TicketCategory::LimitIncrease && !actor.user.role.allows(Permission::RequestLimits) {
-        return Err(ActionError::Forbidden("your role does not permit this"));
+    if new.category == TicketCategory::LimitIncrease {
+        if !actor.user.role.allows(Permission::RequestLimits) {
+            return Err(ActionError::Forbidden("your role does not permit this"));
+        }
+        if !actor.covers(Permission::RequestLimits) {
+            return Err(ActionError::Refused(ErrorCode::ScopeMissing, SCOPE_MISSING));
+        }
     }
     let entry = request.as_ref().map(|request| {
         actor.entry(Some(tenant), ("limit_request.created", request.id, request.requested_tier), now)

@@ -33,12 +33,27 @@ fn thousandths(quality: &str) -> Option<u32> {
     (0.0..=1.0).contains(&quality).then(|| (quality * 1_000.0).round() as u32)
 }
 
-/// `text` in a form that no spreadsheet takes for a formula, because clients choose a part of the texts.
+/// `text` in a form that no spreadsheet takes for a formula, because clients choose a part of the texts. A spreadsheet
+/// may be set up for another separator than the comma, so what follows one is treated like the beginning.
 pub(super) fn harmless(text: String) -> String {
     let is_sign = |c: char| matches!(c, '=' | '+' | '-' | '@' | '＝' | '＋' | '－' | '＠');
+    let is_formula = |part: &str| part.trim_start().starts_with(is_sign);
     let begins_blank = text.starts_with(['\t', '\r', '\n']);
-    if begins_blank || text.trim_start().starts_with(is_sign) { format!("'{text}") } else { text }
+    if !begins_blank && !text.split(SEPARATORS).any(is_formula) {
+        return text;
+    }
+    let mut safe = String::with_capacity(text.len() + 8);
+    for (place, part) in text.split_inclusive(SEPARATORS).enumerate() {
+        if is_formula(part) || (place == 0 && begins_blank) {
+            safe.push('\'');
+        }
+        safe.push_str(part);
+    }
+    safe
 }
+
+/// Separators of cells beside the comma.
+const SEPARATORS: [char; 3] = [';', '\t', '|'];
 
 /// Appends a line.
 pub(super) fn line(text: &mut String, cells: impl Iterator<Item = String>) {
@@ -109,7 +124,12 @@ mod tests {
         for text in ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "  =1", "＝1", "-"] {
             assert_eq!(harmless(text.to_owned()), format!("'{text}"));
         }
-        for text in ["eth_call", "a=b", "", "200", "(other)", "'quoted"] {
+        for (text, safe) in
+            [("x;=1+1", "x;'=1+1"), ("a|b; @c", "a|b;' @c"), ("=1;=2", "'=1;'=2"), ("x\t-1", "x\t'-1")]
+        {
+            assert_eq!(harmless(text.to_owned()), safe);
+        }
+        for text in ["eth_call", "a=b", "", "200", "(other)", "'quoted", "a; b", "Mozilla/5.0 (X11; Linux)"] {
             assert_eq!(harmless(text.to_owned()), text);
         }
     }

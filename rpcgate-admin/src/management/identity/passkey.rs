@@ -104,6 +104,14 @@ pub struct OpenedCeremony {
     state: Value,
 }
 
+impl OpenedCeremony {
+    /// When it began.
+    pub fn begun_at(&self) -> Time {
+        let life = u64::try_from(CEREMONY_LIFE.as_micros()).unwrap_or(u64::MAX);
+        Time::from_micros(self.expires_at.micros().saturating_sub(life))
+    }
+}
+
 /// The answer of a browser with a passkey.
 #[derive(Clone, Debug)]
 pub struct PasskeyAnswer(PublicKeyCredential);

@@ -60,8 +60,8 @@ pub struct Checkout {
 /// What the report of a completed payment has done.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CheckoutOutcome {
-    /// The invoice is paid now.
-    Paid(Box<SettledInvoice>),
+    /// The invoice is paid now. So many cents were paid beyond what was owed, and have to be returned.
+    Paid(Box<SettledInvoice>, u64),
     /// The tenant has the plan now.
     Moved(TenantId),
     /// It had been reported before. Nothing was changed.
@@ -242,13 +242,14 @@ impl Store {
                         return Ok(CheckoutOutcome::TooLittle(its));
                     }
                     settle(transaction, its, InvoiceStatus::Paid, None, now).await?;
+                    let over = cents - invoice.due_cents();
                     let detail = format!("{cents} cents, checkout {id}");
                     let entry = automatic_entry(tenant, "invoice.paid", its.to_string(), detail, now);
                     append(transaction, &entry).await?;
                     let reactivates = reactivate(transaction, tenant, now).await?;
                     let paid = find(transaction, its).await?.ok_or_else(|| unreadable("invoice", its))?;
                     let settled = SettledInvoice { invoice: paid, is_new: true, reactivates };
-                    Ok(CheckoutOutcome::Paid(Box::new(settled)))
+                    Ok(CheckoutOutcome::Paid(Box::new(settled), over))
                 }
             }
         })

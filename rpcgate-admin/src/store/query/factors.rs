@@ -1,5 +1,6 @@
 //! Second factors of users: which ones a user has, and how a factor is used up.
 
+use super::access_tokens;
 use super::digest::Digest;
 use super::id::{PasskeyId, SessionId, UserId};
 use super::session_rows::end_all;
@@ -133,6 +134,18 @@ pub(super) async fn of_user(database: &impl ConnectionTrait, user: Uuid) -> Resu
     })
 }
 
+/// Whether a user has added a factor after `since`.
+pub(super) async fn was_added_since(
+    database: &impl ConnectionTrait,
+    user: Uuid,
+    since: Time,
+) -> Result<bool, StoreError> {
+    let app = totp::Entity::find_by_id(user).filter(totp::Column::ActivatedAt.gt(moment(since)));
+    let passkey = passkeys::Entity::find().filter(passkeys::Column::UserId.eq(user));
+    let passkey = passkey.filter(passkeys::Column::CreatedAt.gt(moment(since)));
+    Ok(app.count(database).await? > 0 || passkey.count(database).await? > 0)
+}
+
 /// Those of these users who have a second factor.
 pub(super) async fn having_any(
     database: &impl ConnectionTrait,
@@ -218,13 +231,15 @@ async fn set_method(
 }
 
 /// What follows from a new factor, which the user has proven in the session `keep`: a session that was opened by a
-/// password alone counts as opened by `method`. All other sessions end, since they may be older than the factor.
+/// password alone counts as opened by `method`. All other sessions and the personal access tokens end, since they may be
+/// older than the factor.
 pub(super) async fn added(
     transaction: &DatabaseTransaction,
     (user, keep): (UserId, SessionId),
     method: LogInMethod,
 ) -> Result<(), StoreError> {
     end_all(transaction, user, Some(keep)).await?;
+    access_tokens::end_all(transaction, user).await?;
     let session = sessions::Entity::find_by_id(Uuid::from_u128(keep.0));
     let by_password = session.filter(sessions::Column::Method.eq(LogInMethod::Password.as_str()));
     match by_password.one(transaction).await? {

@@ -17,6 +17,9 @@ pub const ANSWER_KEPT: Duration = Duration::from_secs(24 * 3_600);
 /// How long a run may take before it is considered dead: its host was stopped in the middle of it.
 const LEASE: Duration = Duration::from_secs(120);
 
+/// The status of a run that failed after it had an effect.
+const FAILED: i32 = 500;
+
 /// Keys that one owner may have within [`ANSWER_KEPT`].
 const MAX_KEYS: u64 = 5_000;
 
@@ -174,17 +177,22 @@ impl Store {
     }
 
     /// Forgets a run, so that its request can be sent again: one that was refused, or, with `failed`, one that failed
-    /// and had no effect.
+    /// and had no effect. One that failed after it had an effect is answered, and its answer is not known.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn forget_run(&self, run: &Run, failed: bool) -> Result<(), StoreError> {
         self.transact(async |transaction| {
-            let mut rows = run.rows();
-            if failed {
-                rows = rows.add(Column::CarriedOut.eq(false));
+            if !failed {
+                Entity::delete_many().filter(run.rows()).exec(transaction).await?;
+                return Ok(());
             }
-            Entity::delete_many().filter(rows).exec(transaction).await?;
+            let without_effect = run.rows().add(Column::CarriedOut.eq(false));
+            if Entity::delete_many().filter(without_effect).exec(transaction).await?.rows_affected == 0 {
+                let ended =
+                    Entity::update_many().col_expr(Column::Status, Expr::value(FAILED)).filter(run.rows());
+                ended.exec(transaction).await?;
+            }
             Ok(())
         })
         .await

@@ -2,7 +2,7 @@
 
 use super::audit::{Audit, append};
 use super::digest::Digest;
-use super::factors::{FactorUse, LogInMethod, added, consume, of_user, removed};
+use super::factors::{FactorUse, LogInMethod, added, consume, of_user, removed, was_added_since};
 use super::id::{PasskeyId, SessionId, UserId};
 use super::sessions::{self, Session};
 use super::value::{count, insert_error, moment, time};
@@ -114,8 +114,9 @@ impl Store {
         .await
     }
 
-    /// Adds a passkey. If it is the user's first factor, `codes` become the recovery codes and all sessions of the user
-    /// end except `keep`. Returns whether it is the first.
+    /// Adds a passkey whose registration began at `begun_at`. If it is the user's first factor, `codes` become the
+    /// recovery codes and all sessions of the user end except `keep`. Returns whether it is the first, or `None`, and
+    /// adds nothing, if another factor was added since.
     ///
     /// # Errors
     /// [`StoreError::Full`] if the user has [`MAX_PASSKEYS`], [`StoreError::Taken`] if the credential is registered
@@ -123,14 +124,18 @@ impl Store {
     pub async fn add_passkey(
         &self,
         passkey: &StoredPasskey,
+        begun_at: Time,
         keep: SessionId,
         codes: &[Digest],
         entry: &Audit,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Option<bool>, StoreError> {
         let user = Uuid::from_u128(passkey.user.0);
         self.transact(async |transaction| {
             if Entity::find().filter(Column::UserId.eq(user)).count(transaction).await? >= MAX_PASSKEYS {
                 return Err(StoreError::Full(format!("a user may have at most {MAX_PASSKEYS} passkeys")));
+            }
+            if was_added_since(transaction, user, begun_at).await? {
+                return Ok(None);
             }
             let is_first = !of_user(transaction, user).await?.any();
             let row = ActiveModel {
@@ -150,7 +155,7 @@ impl Store {
                 added(transaction, (passkey.user, keep), LogInMethod::PasswordAndPasskey).await?;
             }
             append(transaction, entry).await?;
-            Ok(is_first)
+            Ok(Some(is_first))
         })
         .await
     }

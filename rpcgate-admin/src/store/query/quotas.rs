@@ -66,8 +66,10 @@ impl Store {
                 .find_also_related(Entity);
             let rows = all.all(database).await?.into_iter();
             let figures = terms::of_tenant(database, tenant, now).await?.figures(now);
-            let of = |row: Option<Model>| Ok(figures.quota(quota(row.as_ref())?));
-            rows.map(|(project, row)| Ok((ProjectId(project.id.as_u128()), of(row)?))).collect()
+            let one = |(project, row): (projects::Model, Option<Model>)| {
+                Ok((ProjectId(project.id.as_u128()), figures.quota(quota(row.as_ref())?)))
+            };
+            rows.map(one).collect()
         })
         .await
     }

@@ -1,7 +1,10 @@
+use crate::management::action::notifications::raise;
+use crate::management::api::accounts::tests::{EMAIL, PASSWORD, register_confirmed, tokens};
+use crate::management::api::factors::tests::Authenticator;
 use crate::management::app_state::tests::{Answer, Site, Visitor};
 use crate::management::error::tests::body as error_body;
 use crate::management::identity::token_scope::TokenScope;
-use crate::store::{AuditSubject, Role};
+use crate::store::{AuditSubject, NotificationKind, Role};
 use axum::body::Body;
 use http::header::AUTHORIZATION;
 use http::{Method, StatusCode};
@@ -252,6 +255,54 @@ async fn a_token_ends_when_it_is_revoked_or_expires_or_its_user_is_disabled() {
         StatusCode::OK
     );
     assert_eq!(get(&site, &text, "/api/v1/auth/me").await.status, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn tokens_end_with_a_changed_password_and_with_a_new_factor() {
+    let site = Site::of("[admin]\nauth_per_minute = 1000\n[admin.challenge]\ndifficulty = 50\n").await;
+    register_confirmed(&site, EMAIL).await;
+    let make = async |session: &str| {
+        let form = json!({"name": "deploy", "scopes": ["read"]});
+        let answer = ask(&site, session, Method::POST, TOKENS, &form).await;
+        answer.body["token"].as_str().unwrap().to_owned()
+    };
+    let (session, _) = tokens(&site, EMAIL).await;
+    let text = make(&session).await;
+    assert_eq!(get(&site, &text, "/api/v1/auth/me").await.status, StatusCode::OK);
+    let change = json!({"current_password": PASSWORD, "new_password": "another password of ada"});
+    let changed = ask(&site, &session, Method::POST, "/api/v1/auth/me/password", &change).await;
+    assert_eq!(changed.status, StatusCode::NO_CONTENT, "{}", changed.body);
+    assert_eq!(get(&site, &text, "/api/v1/auth/me").await.status, StatusCode::UNAUTHORIZED);
+
+    let text = make(&session).await;
+    let path = "/api/v1/auth/mfa/totp/enroll";
+    let offered = ask(&site, &session, Method::POST, path, &Value::Null).await;
+    let code = json!({"code": Authenticator::typed(&offered).shows(&site)});
+    let path = "/api/v1/auth/mfa/totp/activate";
+    assert_eq!(ask(&site, &session, Method::POST, path, &code).await.status, StatusCode::OK);
+    assert_eq!(get(&site, &text, "/api/v1/auth/me").await.status, StatusCode::UNAUTHORIZED);
+    let text = make(&session).await;
+    assert_eq!(get(&site, &text, "/api/v1/auth/me").await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_token_without_their_scopes_asks_for_no_higher_limits_and_sees_no_notice_about_invoices() {
+    let site = Site::new().await;
+    let owner = site.member(Role::Owner).await;
+    let (text, _) = made(&site, &owner, &["read", "manage_tickets"]).await;
+    let wish = json!({"category": "limit_increase", "subject": "More", "text": "We grow.", "requested_tier": "premium"});
+    let refused = ask(&site, &text, Method::POST, "/api/v1/support/tickets", &wish).await;
+    assert_eq!((refused.status, &refused.body["code"]), (StatusCode::FORBIDDEN, &json!("scope_missing")));
+    assert_eq!(get(&site, &owner.token, "/api/v1/limit-requests").await.body, json!([]));
+
+    let tenant = owner.user.tenant.unwrap();
+    raise(&site.app, tenant, NotificationKind::Invoice, "An invoice").await.unwrap();
+    let listed = get(&site, &owner.token, "/api/v1/notifications").await.body;
+    let path = format!("/api/v1/notifications/{}/read", listed[0]["id"].as_str().unwrap());
+    assert_eq!(get(&site, &text, "/api/v1/notifications").await.body, json!([]));
+    assert_eq!(ask(&site, &text, Method::POST, &path, &Value::Null).await.status, StatusCode::NOT_FOUND);
+    let (text, _) = made(&site, &owner, &["read", "read_billing"]).await;
+    assert_eq!(get(&site, &text, "/api/v1/notifications").await.body, listed);
 }
 
 #[tokio::test]

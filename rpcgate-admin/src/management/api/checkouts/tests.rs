@@ -104,7 +104,7 @@ async fn a_plan_is_in_force_when_the_provider_reports_it_and_a_repeated_report_m
     assert_eq!(tier().await, Tier::Free);
     let changes =
         site.app.store.tier_changes(tenant, crate::management::app_state::tests::NOON).await.unwrap();
-    let told: Vec<_> = changes.iter().map(|change| (change.before, change.after)).collect();
+    let told: Vec<_> = changes.iter().map(|change| (change.before.tier, change.after.tier)).collect();
     assert_eq!(told, [(Tier::Free, Tier::Premium), (Tier::Premium, Tier::Free)], "fees follow the plan");
 }
 
@@ -257,4 +257,25 @@ async fn without_a_provider_an_operator_marks_invoices_as_paid() {
     let refused = (409, json!({"error": "billing provider not configured"}));
     assert_eq!(begin(&site, &owner, json!({"tier": "premium"})).await, refused);
     assert_eq!(report_signed(&site, "{}", EVENT_SECRET).await, refused);
+}
+
+#[tokio::test]
+async fn a_payment_that_the_provider_could_not_begin_is_begun_by_the_same_request_later() {
+    let (site, stand_in) = site().await;
+    let owner = site.member(Role::Billing).await;
+    let tenant = owner.user.tenant.unwrap();
+    let body = json!({"invoice": issue(&site, tenant).await.to_string()}).to_string();
+    let send = async || {
+        let request = http::Request::post(format!("/api/v1/tenants/{tenant}/billing/checkout"))
+            .header("authorization", format!("Bearer {}", owner.token))
+            .header("idempotency-key", "once");
+        site.send(request.body(body.clone().into()).unwrap()).await.status.as_u16()
+    };
+    stand_in.fail(Some(500));
+    assert_eq!(send().await, 503);
+    assert_eq!(send().await, 503, "it is tried again");
+    stand_in.fail(None);
+    assert_eq!(send().await, 201);
+    assert_eq!(send().await, 201, "the first answer");
+    assert_eq!(stand_in.accepted().len(), 1);
 }

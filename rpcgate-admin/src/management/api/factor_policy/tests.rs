@@ -102,6 +102,14 @@ async fn only_an_owner_with_a_factor_requires_one() {
     let admin = site.visitor(Some(tenant), Role::Admin).await;
     add_app(&site, &admin.token).await;
     assert_eq!(policy(&site, &admin.token, tenant, true).await.status, StatusCode::FORBIDDEN);
+    add_app(&site, &owner.token).await;
+    let form = json!({"name": "for a script", "scopes": ["read", "manage_owners"]});
+    let made = ask(&site, Some(&owner.token), Method::POST, "/auth/tokens", Some(form)).await;
+    assert_eq!(made.status, StatusCode::CREATED, "{}", made.body);
+    let token = made.body["token"].as_str().unwrap();
+    for required in [true, false] {
+        assert_eq!(policy(&site, token, tenant, required).await.body, json!({"required": required}));
+    }
 }
 
 #[tokio::test]

@@ -364,11 +364,11 @@ async fn a_user_has_at_most_twenty_passkeys_and_each_credential_one_owner() {
         used_at: None,
     };
     let existing = site.app.store.passkeys(user.id).await.unwrap().remove(0).credential;
-    let twice = site.app.store.add_passkey(&made(existing), session, &[], &entry).await.unwrap_err();
+    let twice = site.app.store.add_passkey(&made(existing), now, session, &[], &entry).await.unwrap_err();
     assert_eq!(twice.to_string(), "there is already a passkey with this credential");
     for number in 1..MAX_PASSKEYS {
         let added = made(number.to_be_bytes().to_vec());
-        site.app.store.add_passkey(&added, session, &[], &entry).await.unwrap();
+        site.app.store.add_passkey(&added, now, session, &[], &entry).await.unwrap();
     }
     let factor = json!({"recovery_code": recovery[0]});
     let full = register_key(&site, &token, &mut SoftwareKey::new(), factor).await;
@@ -475,4 +475,18 @@ async fn what_no_browser_returns_is_refused_before_the_ceremony_is_used() {
     }
     let credential = key.use_here(&options).await;
     assert_eq!(finish(&site, &ceremony, &credential).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_registration_that_began_before_another_factor_was_added_adds_no_passkey() {
+    let site = site().await;
+    let (token, mut key) = (account(&site).await, SoftwareKey::new());
+    let started = call(&site, Some(&token), "register/start", json!({})).await;
+    site.clock.advance(Duration::from_secs(1));
+    let added = register_key(&site, &token, &mut SoftwareKey::new(), json!({})).await;
+    assert_eq!(added.status, StatusCode::OK, "{}", added.body);
+    let credential = key.make(&started.body["options"]).await;
+    let form = json!({"ceremony": started.body["ceremony"], "credential": credential, "name": "Late"});
+    assert_eq!(reported(&call(&site, Some(&token), "register/finish", form).await), USED);
+    assert_eq!(listed(&site, &token).await.as_array().unwrap().len(), 1);
 }

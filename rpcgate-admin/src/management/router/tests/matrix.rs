@@ -802,7 +802,7 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
         used_at: None,
     };
     let nowhere = SessionId(fresh_id(now));
-    store.add_passkey(&passkey, nowhere, &[], &prepared(&caller.visitor.user, now)).await.unwrap();
+    store.add_passkey(&passkey, now, nowhere, &[], &prepared(&caller.visitor.user, now)).await.unwrap();
     let passkey = passkey.id;
     let contract = ContractId(fresh_id(now));
     let mut figures = Figures::default();
@@ -1008,7 +1008,7 @@ async fn added_key(site: &Site, Visitor { user, session, .. }: &Visitor, key: &m
         created_at: now,
         used_at: None,
     };
-    app.store.add_passkey(&passkey, *session, &[], &prepared(user, now)).await.unwrap();
+    app.store.add_passkey(&passkey, now, *session, &[], &prepared(user, now)).await.unwrap();
     passkey.id
 }
 

@@ -1,5 +1,9 @@
 use super::*;
-use crate::store::{Expected, MemberChange, MemberChangeOutcome, ProjectChange, TenantChange, Versioned};
+use crate::store::{
+    ContractId, CustomPlan, CustomPlanChange, Expected, Figures, MemberChange, MemberChangeOutcome,
+    ProjectChange, TenantChange, TenantContract, Versioned,
+};
+use rpcgate_core::caller::CustomPlanId;
 
 async fn version(store: &Store, of: &Versioned) -> crate::store::Version {
     store.version(of).await.unwrap().unwrap()
@@ -20,11 +24,32 @@ async fn a_write_is_refused_if_somebody_else_changed_the_same_before() {
     let member = |role| MemberChange { tenant: TENANT, member: UserId(7), by: UserId(8), role: Some(role) };
     let plan = |many| PlanChange { per_minute: Some(many), ..PlanChange::default() };
     let quota = |cu_per_day| ProjectQuota { cu_per_day, ..ProjectQuota::default() };
+    let contract = TenantContract {
+        id: ContractId(1),
+        tenant: TENANT,
+        figures: Figures::default(),
+        from: now(),
+        until: None,
+        note: String::new(),
+        created_at: now(),
+    };
+    store.create_contract(&contract, now()).await.unwrap();
+    let custom = CustomPlan {
+        id: CustomPlanId(1),
+        name: "one".into(),
+        base: Tier::Free,
+        is_visible: false,
+        figures: Figures::default(),
+        created_at: now(),
+    };
+    store.create_custom_plan(&custom).await.unwrap();
     let all = [
         Versioned::Project(TENANT, PROJECT),
         Versioned::Tenant(TENANT),
         Versioned::Member(TENANT, UserId(7)),
         Versioned::Plan(Tier::Free),
+        Versioned::Contract(TENANT, ContractId(1)),
+        Versioned::CustomPlan(CustomPlanId(1)),
         Versioned::Quota(PROJECT),
         Versioned::Weight("eth".into(), "eth_call".into()),
         Versioned::Chain("eth".into()),
@@ -45,6 +70,13 @@ async fn a_write_is_refused_if_somebody_else_changed_the_same_before() {
                     done.map(|done| assert!(matches!(done, MemberChangeOutcome::Done(_))))
                 }
                 Versioned::Plan(tier) => store.put_plan(*tier, &plan(number), now()).await,
+                Versioned::Contract(tenant, id) => {
+                    store.set_contract_end(*tenant, *id, Some(later(number)), now()).await.map(drop)
+                }
+                Versioned::CustomPlan(id) => {
+                    let change = CustomPlanChange { name: Some(name), ..CustomPlanChange::default() };
+                    store.update_custom_plan(*id, &change, now()).await.map(drop)
+                }
                 Versioned::Quota(_) => store.put_quota(PROJECT, &quota(number), now()).await,
                 Versioned::Weight(chain, method) => store.put_weight(chain, method, 1, now()).await,
                 Versioned::Chain(chain) => store.switch_chain(chain, is_first, now()).await,

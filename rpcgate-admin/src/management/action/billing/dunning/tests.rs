@@ -126,7 +126,8 @@ async fn members_are_told_what_an_operator_decides_about_their_tenant_once() {
     let tenant = owner.user.tenant.unwrap();
     let as_operator = Actor::of_page(Arc::new(site.operator().await.user), &client());
     for suspended in [true, true, false, false] {
-        let done = operator::tenants::update(&site.app, &as_operator, tenant, Some(suspended), None).await;
+        let change = TenantChange { suspended: Some(suspended), ..TenantChange::default() };
+        let done = operator::tenants::update(&site.app, &as_operator, tenant, change).await;
         assert_eq!(done.unwrap().suspended, suspended);
         site.clock.advance(Duration::from_secs(1));
     }
