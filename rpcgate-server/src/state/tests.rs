@@ -7,7 +7,7 @@ use super::*;
 use crate::captured_log::CapturedLog;
 use crate::gateway::tests::{KEY, Node, is_served, post, send, units};
 use crate::gateway::{Gateway, StartOptions};
-use rpcgate_admin::store::{Key, Project, Store, StoredKey, Tenant, UsageStore, url_of};
+use rpcgate_admin::store::{Key, Project, Store, StoredKey, Tenant, Terms, UsageStore, url_of};
 use rpcgate_core::backend::directory::{Directory, Peek};
 use rpcgate_core::backend::{BoxFuture, Unavailable, suite};
 use rpcgate_core::caller::{KeyId, ProjectId, ProjectQuota, RequestId, Scope, TenantId};

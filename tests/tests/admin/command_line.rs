@@ -338,7 +338,7 @@ async fn beside_a_running_service_both_see_the_same_and_print_the_same() {
     // The service sends the mail that the command has stored.
     let outbox = databases.folder.path().join("outbox");
     let told = async {
-        while fs::read_dir(&outbox).map_or(0, |files| files.count()) == 0 {
+        while fs::read_dir(&outbox).map_or(0, Iterator::count) == 0 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };

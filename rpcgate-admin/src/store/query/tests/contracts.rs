@@ -56,7 +56,7 @@ async fn every_figure_of_a_contract_is_kept_and_announced() {
     let made = TenantContract { figures: all, ..contract(1, 0, None, 0) };
     let before = store.newest_change().await.unwrap();
     store.create_contract(&made, now()).await.unwrap();
-    assert_eq!(store.contracts(TENANT).await.unwrap(), [made.clone()]);
+    assert_eq!(store.contracts(TENANT).await.unwrap(), std::slice::from_ref(&made));
     assert_eq!(store.contract(TENANT, made.id).await.unwrap(), Some(made));
     assert_eq!(store.contracts(OTHER).await.unwrap(), []);
     assert_eq!(store.contract(OTHER, ContractId(1)).await.unwrap(), None);
