@@ -5,7 +5,6 @@ would fail at once. These hooks put existing values into three of four valid req
 removes something gets an object that was created for it, so that later requests find the others unchanged.
 """
 
-import functools
 import itertools
 import json
 import os
@@ -122,34 +121,27 @@ def discussed(caller):
     return TICKET
 
 
-#: A contract that has not begun, so that it can be ended later, and disappears when it is ended.
+def spare(caller, things, name, new):
+    """The identifier of one of `things` that was made for this. A generated condition often keeps it from being removed."""
+    found = (one["id"] for one in caller.ask("GET", f"{things}?limit=1000") if one[name] == new[name])
+    return next(found, None) or caller.ask("POST", things, new)["id"]
+
+
+#: A contract that has not begun changes nothing, and disappears when it is ended.
 CONTRACT = {"figures": {"limits": {"members": 9_000}}, "from": "2100-01-01T00:00:00Z"}
+CONTRACTS, PLANS = f"/operator/tenants/{OTHER.tenant}/contracts", "/operator/custom-plans"
 
 
-def agreed(caller):
-    """A new contract with the other tenant."""
-    return caller.ask("POST", f"/operator/tenants/{OTHER.tenant}/contracts", CONTRACT)["id"]
+def contract(note):
+    return lambda caller: spare(caller, CONTRACTS, "note", {**CONTRACT, "note": note})
 
 
-@functools.cache
-def kept(caller):
-    """The contract that stays: a tenant can have 100."""
-    return agreed(caller)
+def plan(name):
+    new = {"name": name, "base_tier": "standard", "visibility": "visible", "figures": {}}
+    return lambda caller: spare(caller, PLANS, "name", new)
 
 
 numbers = itertools.count()
-
-
-def planned(caller):
-    """A new plan of the operator's own, which nobody is on."""
-    plan = {"name": f"plan-{next(numbers)}", "base_tier": "standard", "visibility": "visible", "figures": {}}
-    return caller.ask("POST", "/operator/custom-plans", plan)["id"]
-
-
-@functools.cache
-def kept_plan(caller):
-    """The plan that stays: there can be 100."""
-    return planned(caller)
 
 
 in_tenant, in_project, in_ticket = path(id=OWNER.tenant), path(id=PROJECT), path(id=TICKET)
@@ -254,23 +246,23 @@ VALUES = {
     "PUT /operator/projects/{id}/quota": [in_project],
     "DELETE /operator/projects/{id}/quota": [path(id=limited)],
     "GET /operator/tenants/{id}": [in_tenant],
-    "PUT /operator/tenants/{id}": [path(id=OTHER.tenant), body(custom_plan_id=None, tier="standard")],
+    "PUT /operator/tenants/{id}": [path(id=OTHER.tenant), body(custom_plan_id=None, tier="enterprise")],
     "GET /tenants/{id}/contracts": [in_tenant],
     "GET /operator/tenants/{id}/contracts": [path(id=OTHER.tenant)],
     "POST /operator/tenants/{id}/contracts": [
         path(id=lambda _: SITE.person().tenant),
         body(until="2100-02-01T00:00:00Z", **CONTRACT),
     ],
-    "GET /operator/tenants/{id}/contracts/{contract_id}": [path(id=OTHER.tenant, contract_id=kept)],
-    "DELETE /operator/tenants/{id}/contracts/{contract_id}": [path(id=OTHER.tenant, contract_id=agreed)],
+    "GET /operator/tenants/{id}/contracts/{contract_id}": [path(id=OTHER.tenant, contract_id=contract("kept"))],
+    "DELETE /operator/tenants/{id}/contracts/{contract_id}": [path(id=OTHER.tenant, contract_id=contract("to end"))],
     "PUT /operator/tenants/{id}/contracts/{contract_id}": [
-        path(id=OTHER.tenant, contract_id=kept),
+        path(id=OTHER.tenant, contract_id=contract("kept")),
         body(until="2100-02-01T00:00:00Z"),
     ],
     "POST /operator/custom-plans": [body(name=lambda _: f"made-{next(numbers)}", base_tier="premium", figures={})],
-    "GET /operator/custom-plans/{id}": [path(id=kept_plan)],
-    "PUT /operator/custom-plans/{id}": [path(id=kept_plan), body(name="kept", figures={})],
-    "DELETE /operator/custom-plans/{id}": [path(id=planned)],
+    "GET /operator/custom-plans/{id}": [path(id=plan("kept"))],
+    "PUT /operator/custom-plans/{id}": [path(id=plan("kept")), body(name="kept", figures={})],
+    "DELETE /operator/custom-plans/{id}": [path(id=plan("to-delete"))],
     "PUT /operator/limit-requests/{id}": [path(id=lambda _: SITE.person().limit_request())],
 }
 
