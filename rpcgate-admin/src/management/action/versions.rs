@@ -32,7 +32,7 @@ impl IfMatch {
         let wrong = || ActionError::Invalid("`If-Match` must be an `ETag` of an earlier answer, or *".into());
         let mut tags = 0;
         for value in given {
-            for tag in value.to_str().map_err(|_| wrong())?.split(',').map(str::trim) {
+            for tag in elements(value.to_str().map_err(|_| wrong())?) {
                 if tag == "*" {
                     return Ok(Some(IfMatch::Any));
                 }
@@ -50,8 +50,21 @@ impl IfMatch {
                 }
             }
         }
+        if tags == 0 {
+            return Err(wrong());
+        }
         Ok(Some(IfMatch::OneOf(versions)))
     }
+}
+
+/// The elements of a list (RFC 9110, section 5.6.1), of which empty ones do not count. A comma in quotes is part of a tag.
+fn elements(list: &str) -> impl Iterator<Item = &str> {
+    let mut is_quoted = false;
+    let parts = list.split(move |character| {
+        is_quoted ^= character == '"';
+        character == ',' && !is_quoted
+    });
+    parts.map(str::trim).filter(|element| !element.is_empty())
 }
 
 /// The current version, to be looked up before its object is read.
@@ -86,7 +99,10 @@ mod tests {
         let none = Ok(Some(IfMatch::OneOf(vec![])));
         assert_eq!(read(&["W/\"000102030405060708090a0b0c0d0e0f\""]), none, "a weak tag");
         assert_eq!(read(&["\"\""]), none);
-        for wrong in ["", "x", "\"", "000102030405060708090a0b0c0d0e0f", "\"a\"b\"", "\"a\","] {
+        assert_eq!(read(&["\"a,b\""]), none, "a tag may contain a comma");
+        let padded = ", \"a,b\",, \"000102030405060708090a0b0c0d0e0f\" ,";
+        assert_eq!(read(&[padded]), one, "elements of a list may be empty");
+        for wrong in ["", "x", "\"", "000102030405060708090a0b0c0d0e0f", "\"a\"b\"", "\"a\" \"b\"", ", ,"] {
             assert!(read(&[wrong]).is_err(), "{wrong}");
         }
         let many = vec![TAG; MAX_VERSIONS + 1];
