@@ -183,7 +183,7 @@ impl Store {
     }
 
     /// Disables an account, which ends its sessions and access tokens and invalidates the links that were mailed to it, or enables it
-    /// again, and returns the changed account. An account in the wanted state is left as it is.
+    /// again. Returns the account, and whether that changed it: an account in the wanted state is left as it is.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
@@ -192,11 +192,11 @@ impl Store {
         id: UserId,
         is_disabled: bool,
         entry: &Audit,
-    ) -> Result<Account, StoreError> {
+    ) -> Result<(Account, bool), StoreError> {
         self.transact(async |transaction| {
             let account = one(transaction, id, entry.at).await?;
             if account.disabled_at.is_some() == is_disabled {
-                return Ok(account);
+                return Ok((account, false));
             }
             let disabled_at = is_disabled.then_some(entry.at);
             let update = Entity::update_many()
@@ -209,7 +209,7 @@ impl Store {
                 mail_tokens::withdraw(transaction, id).await?;
             }
             note(transaction, &account, entry).await?;
-            Ok(Account { disabled_at, ..account })
+            Ok((Account { disabled_at, ..account }, true))
         })
         .await
     }

@@ -81,8 +81,8 @@ pub async fn remove_factors(
     Ok(account)
 }
 
-/// Disables an account, which ends its sessions and prevents log-ins, or enables it again. The keys of its tenant
-/// keep working, because they belong to the tenant.
+/// Disables an account, which ends its sessions and prevents log-ins, or enables it again, and tells its user if that
+/// changed something. The keys of its tenant keep working, because they belong to the tenant.
 ///
 /// # Errors
 /// [`ActionError::NotFound`]; [`ActionError::Conflict`] for the operator's own account, so that an operator remains
@@ -99,8 +99,10 @@ pub async fn disable(
     }
     let action = if is_disabled { "user.disabled" } else { "user.enabled" };
     let entry = actor.entry(None, (action, id, ""), app.now());
-    let account = app.store.disable_account(id, is_disabled, &entry).await?;
-    let event = if is_disabled { SecurityEvent::Disabled } else { SecurityEvent::Enabled };
-    security::tell(app, &account.user, event, actor.address).await;
+    let (account, has_changed) = app.store.disable_account(id, is_disabled, &entry).await?;
+    if has_changed {
+        let event = if is_disabled { SecurityEvent::Disabled } else { SecurityEvent::Enabled };
+        security::tell(app, &account.user, event, actor.address).await;
+    }
     Ok(account)
 }

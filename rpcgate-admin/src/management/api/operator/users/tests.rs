@@ -200,8 +200,15 @@ async fn a_disabled_user_is_logged_out_at_once_until_operators_enable_the_accoun
 
     let enabled = operate(&site, &operator, Method::POST, &format!("/{}/enable", id(&account))).await;
     assert_eq!(enabled.body["disabled_at"], Value::Null);
+    let again = operate(&site, &operator, Method::POST, &format!("/{}/enable", id(&account))).await;
+    assert_eq!(again.body, enabled.body, "it is so already");
     let access = pair(&login(&site, EMAIL, PASSWORD).await).0;
     assert_eq!(me(&access).await, StatusCode::OK);
+    let notices = ask(&site, Some(&access), Method::GET, "/notifications", None).await.body;
+    for message in ["Your account was disabled", "Your account was enabled again"] {
+        let told = notices.as_array().unwrap().iter().filter(|notice| notice["message"] == message);
+        assert_eq!(told.count(), 1, "{notices}");
+    }
     let tenant = account["tenant_id"].as_str().unwrap().parse().unwrap();
     let audit = site.app.store.audit(AuditSubject::Tenant(tenant), 100).await.unwrap();
     let done: Vec<_> = audit.iter().filter(|entry| entry.user == Some(operator.user.id)).collect();
