@@ -10,7 +10,7 @@ pub enum UserCommand {
     List(UserListArgs),
     /// Show a user
     Show(UserArgs),
-    /// End the lock that wrong passwords caused
+    /// End the locks that wrong passwords and second factors caused
     Unlock(UserArgs),
     /// Remove the password of a user and mail a link that sets another one
     Reset(UserChangeArgs),

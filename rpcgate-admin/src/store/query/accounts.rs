@@ -24,7 +24,7 @@ pub struct Account {
     pub user: User,
     /// When operators disabled it.
     pub disabled_at: Option<Time>,
-    /// When the lock that wrong passwords caused ends.
+    /// When the lock that wrong passwords or second factors caused ends.
     pub locked_until: Option<Time>,
     /// Whether log-ins ask for a second factor.
     pub has_factor: bool,
@@ -114,22 +114,22 @@ impl Store {
         .await
     }
 
-    /// Ends the lock that wrong passwords caused, and returns the changed account.
+    /// Ends the locks that wrong passwords and second factors caused, and returns the changed account.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
     pub async fn unlock_account(&self, id: UserId, entry: &Audit) -> Result<Account, StoreError> {
         self.transact(async |transaction| {
             let account = one(transaction, id, entry.at).await?;
-            attempts::unlock(transaction, &account.user.email).await?;
+            attempts::unlock_all(transaction, &account.user.email).await?;
             note(transaction, &account, entry).await?;
             Ok(Account { locked_until: None, ..account })
         })
         .await
     }
 
-    /// Removes the password of an account, ends its sessions, its access tokens and its lock, and stores the digest of a token that sets
-    /// a new password. Returns the changed account, or `None` if it is disabled, in which case nothing changes.
+    /// Removes the password of an account, ends its sessions, its access tokens and the lock that wrong passwords caused,
+    /// and stores the digest of a token that sets a new password. Returns the changed account, or `None` if it is disabled, in which case nothing changes.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Taken`] if a token with this digest exists,
@@ -142,7 +142,7 @@ impl Store {
         entry: &Audit,
     ) -> Result<Option<Account>, StoreError> {
         self.transact(async |transaction| {
-            let mut account = one(transaction, id, entry.at).await?;
+            let account = one(transaction, id, entry.at).await?;
             if account.disabled_at.is_some() {
                 return Ok(None);
             }
@@ -156,8 +156,7 @@ impl Store {
             mail_tokens::put(transaction, id, (Purpose::Reset, None), hash, expires_at).await?;
             attempts::unlock(transaction, &account.user.email).await?;
             note(transaction, &account, entry).await?;
-            (account.user.password, account.locked_until) = (None, None);
-            Ok(Some(account))
+            Ok(Some(one(transaction, id, entry.at).await?))
         })
         .await
     }
@@ -177,7 +176,7 @@ impl Store {
             session_rows::end_all(transaction, id, None).await?;
             attempts::unlock_factors(transaction, &account.user.email).await?;
             note(transaction, &account, entry).await?;
-            Ok(Some(Account { has_factor: false, ..account }))
+            Ok(Some(one(transaction, id, entry.at).await?))
         })
         .await
     }

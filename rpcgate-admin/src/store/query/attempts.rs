@@ -158,13 +158,19 @@ fn password_subjects(email: &str) -> [Vec<u8>; 2] {
     [AttemptKind::LogIns(email), AttemptKind::Checks(email)].map(|kind| kind.digest().bytes())
 }
 
-/// When the password lock of each of these addresses ends, if it is locked.
+/// The subjects under which whatever the user with an address may get wrong is counted: passwords and second factors.
+fn all_subjects(email: &str) -> Vec<Vec<u8>> {
+    let factors = AttemptKind::Factors(email).digest().bytes();
+    password_subjects(email).into_iter().chain([factors]).collect()
+}
+
+/// When the last lock of each of these addresses ends, if passwords or second factors are locked.
 pub(super) async fn locks(
     database: &impl ConnectionTrait,
     emails: &[&str],
     now: Time,
 ) -> Result<Vec<Option<Time>>, StoreError> {
-    let subjects: Vec<_> = emails.iter().map(|email| password_subjects(email)).collect();
+    let subjects: Vec<_> = emails.iter().map(|email| all_subjects(email)).collect();
     let attempts = Entity::find()
         .select_only()
         .columns([Column::Subject, Column::At])
@@ -179,9 +185,16 @@ pub(super) async fn locks(
     Ok(subjects.iter().map(|subjects| subjects.iter().filter_map(locked).max()).collect())
 }
 
-/// Removes the failed passwords of this address: its owner, who reads its mails, or an operator has unlocked it.
+/// Removes the failed passwords of this address, whose owner reads its mails or whose password an operator has reset.
+/// Its second factors stay locked: whoever reads its mails need not have them.
 pub(super) async fn unlock(transaction: &DatabaseTransaction, email: &str) -> Result<(), StoreError> {
     Entity::delete_many().filter(Column::Subject.is_in(password_subjects(email))).exec(transaction).await?;
+    Ok(())
+}
+
+/// Removes the failed passwords and the wrong second factors of this address, which an operator has unlocked.
+pub(super) async fn unlock_all(transaction: &DatabaseTransaction, email: &str) -> Result<(), StoreError> {
+    Entity::delete_many().filter(Column::Subject.is_in(all_subjects(email))).exec(transaction).await?;
     Ok(())
 }
 

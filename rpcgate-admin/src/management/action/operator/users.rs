@@ -31,7 +31,7 @@ pub async fn get(app: &AppState, id: UserId) -> Result<Account, ActionError> {
     Ok(app.store.account(id, app.now()).await?)
 }
 
-/// Ends the lock that wrong passwords caused.
+/// Ends the locks that wrong passwords and second factors caused.
 ///
 /// # Errors
 /// [`ActionError::NotFound`], [`ActionError::Unavailable`].

@@ -43,7 +43,7 @@ pub struct AccountJson {
     pub role: &'static str,
     /// Whether the address is confirmed.
     pub confirmed: bool,
-    /// When the lock that wrong passwords caused ends, if there is one.
+    /// When the lock that wrong passwords or second factors caused ends, if there is one.
     #[schema(value_type = Option<String>, format = "date-time")]
     pub locked_until: Option<Moment>,
     /// When operators disabled the account, if they have.
@@ -108,7 +108,7 @@ pub async fn list(
 
 /// Unlock a user
 ///
-/// Ends the lock after five wrong passwords.
+/// Ends the locks after five wrong passwords and after five wrong second factors.
 #[utoipa::path(post, path = "/operator/users/{id}/unlock", operation_id = "operator_unlock_user", tag = "operator",
     params(("id" = String, Path, format = "uuid", description = "The user.")),
     responses((status = 200, description = "The user as it is now.", body = AccountJson)))]

@@ -78,6 +78,35 @@ async fn an_account_that_wrong_passwords_have_locked_is_unlocked() {
 }
 
 #[tokio::test]
+async fn an_account_that_wrong_second_factors_have_locked_is_seen_and_unlocked_and_no_reset_unlocks_it() {
+    let site = site().await;
+    let operator = site.operator().await;
+    let (_, app, _) = account_with_app(&site).await;
+    let token = begun(&site).await;
+    for _ in 0..5 {
+        let wrong = verify(&site, &begun(&site).await, ("code", &app.wrong(&site))).await;
+        assert_eq!(wrong.status, StatusCode::UNAUTHORIZED);
+    }
+    assert_eq!(verify(&site, &token, ("code", &app.shows(&site))).await.status, StatusCode::FORBIDDEN);
+    let account = reported(&site, &operator).await;
+    assert_ne!(account["locked_until"], Value::Null);
+
+    let reset = operate(&site, &operator, Method::POST, &format!("/{}/reset", id(&account))).await;
+    assert_eq!((reset.status, &reset.body["locked_until"]), (StatusCode::OK, &account["locked_until"]));
+    site.send_mails().await;
+    let token = mailed(&site, 1, "/reset?token=").await.pop().unwrap();
+    let form = json!({"token": token, "password": PASSWORD});
+    assert_eq!(post(&site, "/auth/password/reset", form).await.status, StatusCode::NO_CONTENT);
+    assert_eq!(reported(&site, &operator).await["locked_until"], account["locked_until"]);
+
+    let unlocked = operate(&site, &operator, Method::POST, &format!("/{}/unlock", id(&account))).await;
+    assert_eq!((unlocked.status, &unlocked.body["locked_until"]), (StatusCode::OK, &Value::Null));
+    assert_eq!(reported(&site, &operator).await["locked_until"], Value::Null);
+    let right = verify(&site, &begun(&site).await, ("code", &app.shows(&site))).await;
+    assert_eq!(right.status, StatusCode::OK, "{}", right.body);
+}
+
+#[tokio::test]
 async fn a_password_that_is_reset_is_worthless_at_once_and_another_one_is_set_by_mail() {
     let site = site().await;
     let operator = site.operator().await;
