@@ -18,6 +18,9 @@ use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 
+/// Where commands of operators come from, for the audit; the account follows.
+pub(super) const COMMAND_LINE: &str = "command line";
+
 /// A logged-in user and its client address, or a person at the command line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Actor {
@@ -86,7 +89,7 @@ impl Actor {
     /// Where the action came from, for the audit: the client's address, or the command line and the account there.
     fn origin(&self) -> String {
         match &self.command_line {
-            Some(account) => format!("command line ({account})"),
+            Some(account) => format!("{COMMAND_LINE} ({account})"),
             None => self.address.to_string(),
         }
     }

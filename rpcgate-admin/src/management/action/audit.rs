@@ -1,6 +1,6 @@
 //! The audit log: which user did what, and when.
 
-use super::actor::Actor;
+use super::actor::{Actor, COMMAND_LINE};
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -8,6 +8,7 @@ use crate::management::extract::Client;
 use crate::management::identity::role::Permission;
 use crate::store::{Audit, AuditFilter, AuditSubject};
 use rpcgate_core::clock::Time;
+use std::collections::HashSet;
 
 /// The entry of `action`, done to `subject` by the user of `session`, in the user's own tenant.
 pub fn entry(session: &AuthSession, client: &Client, action: &str, subject: String, at: Time) -> Audit {
@@ -24,7 +25,7 @@ pub fn entry(session: &AuthSession, client: &Client, action: &str, subject: Stri
 
 /// Lists entries that match `filter` with their numbers, the newest first, starting behind `before` in this order: at
 /// most `limit`. Users who may read the tenant's audit get the entries of the whole tenant, others those of their own
-/// actions.
+/// actions. Members learn that an operator did something, but not which one, nor from where.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -41,5 +42,17 @@ pub async fn list(
         Some(tenant) if reads_all => AuditSubject::Tenant(tenant),
         _ => AuditSubject::User(user.id),
     };
-    Ok(app.store.audit_before(subject, filter, before, limit).await?)
+    let mut entries = app.store.audit_before(subject, filter, before, limit).await?;
+    if !user.is_operator() {
+        let users: HashSet<_> = entries.iter().filter_map(|(_, entry)| entry.user).collect();
+        let operators = app.store.operators_among(&users).await?;
+        let is_of_operator = |entry: &Audit| match entry.user {
+            Some(id) => operators.contains(&id),
+            None => entry.address.starts_with(COMMAND_LINE),
+        };
+        for (_, entry) in entries.iter_mut().filter(|(_, entry)| is_of_operator(entry)) {
+            (entry.user, entry.address) = (None, String::new());
+        }
+    }
+    Ok(entries)
 }

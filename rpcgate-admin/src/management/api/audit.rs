@@ -27,7 +27,7 @@ pub struct EntryJson {
     /// The tenant that it was done to, if it concerns one.
     #[schema(format = "uuid")]
     pub tenant_id: Option<String>,
-    /// The user who did it, if known.
+    /// The user who did it, if known. Members do not see which operator did something.
     #[schema(format = "uuid")]
     pub user_id: Option<String>,
     /// What was done.
@@ -35,7 +35,8 @@ pub struct EntryJson {
     pub action: String,
     /// The identifier of what it was done to, or empty.
     pub subject: String,
-    /// The client's address; `command line` and an account, in brackets, for a command of an operator; or empty.
+    /// The client's address; `command line` and an account, in brackets, for a command of an operator; or empty, for
+    /// members also if it was an operator.
     #[schema(example = "192.0.2.1")]
     pub address: String,
     /// Further details, or empty.

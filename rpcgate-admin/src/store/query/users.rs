@@ -13,8 +13,9 @@ use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::Expr;
-use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect};
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 use uuid::Uuid;
@@ -194,6 +195,26 @@ impl Store {
             })
             .await
         })
+    }
+
+    /// Those of these users who are operators.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn operators_among(&self, users: &HashSet<UserId>) -> Result<HashSet<UserId>, StoreError> {
+        if users.is_empty() {
+            return Ok(HashSet::new());
+        }
+        self.read(async |database| {
+            let found = Entity::find()
+                .select_only()
+                .column(Column::Id)
+                .filter(Column::Id.is_in(users.iter().map(|id| Uuid::from_u128(id.0))))
+                .filter(Column::TenantId.is_null());
+            let ids: Vec<Uuid> = found.into_tuple().all(database).await?;
+            Ok(ids.into_iter().map(|id| UserId(id.as_u128())).collect())
+        })
+        .await
     }
 
     /// The user with this address, in any spelling.

@@ -1,5 +1,5 @@
 use crate::management::app_state::tests::{Site, Visitor};
-use crate::store::Role;
+use crate::store::{Audit, Role};
 use axum::body::Body;
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -130,6 +130,49 @@ async fn operators_read_the_entries_of_all_tenants_or_of_one() {
     assert_eq!(users(&format!("?tenant_id={}", one.user.tenant.unwrap())).await, [ids[2].clone()]);
     assert_eq!(users(&format!("?user_id={}", ids[1])).await, [ids[1].clone()]);
     assert_eq!(users("?action=key").await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn members_learn_what_an_operator_did_but_not_who_nor_from_where() {
+    let site = Site::new().await;
+    let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
+    let tenant = owner.user.tenant.unwrap();
+    site.clock.advance(Duration::from_secs(1));
+    let path = format!("/api/v1/operator/tenants/{tenant}");
+    let form = json!({"tier": "premium"}).to_string();
+    let changed = site.ask(Some(&operator), Method::PUT, &path, form).await;
+    assert_eq!(changed.status, StatusCode::OK, "{}", changed.body);
+    let typed = Audit {
+        tenant: Some(tenant),
+        user: None,
+        action: "tenant.changed".into(),
+        subject: tenant.to_string(),
+        address: "command line (root)".into(),
+        at: site.app.now().plus(Duration::from_secs(1)),
+        detail: String::new(),
+    };
+    site.app.store.note(&typed).await.unwrap();
+    let (status, entries) = read(&site, &owner, "?limit=3").await;
+    assert_eq!(status, StatusCode::OK);
+    for entry in &entries.as_array().unwrap()[..2] {
+        assert_eq!(entry["action"], "tenant.changed");
+        assert_eq!((&entry["user_id"], &entry["address"]), (&Value::Null, &json!("")), "{entry}");
+    }
+    assert_eq!(entries[2]["user_id"], owner.user.id.to_string(), "members are shown");
+    let request = http::Request::get("/api/v1/auth/audit")
+        .header(http::header::ACCEPT, "text/csv")
+        .header(http::header::AUTHORIZATION, format!("Bearer {}", owner.token));
+    let (_, table) = site.raw(request.body(Body::empty()).unwrap()).await;
+    let table = String::from_utf8(table.to_vec()).unwrap();
+    assert!(table.contains("tenant.changed"), "{table}");
+    assert!(!table.contains(&operator.user.id.to_string()) && !table.contains("root"), "{table}");
+    let path = format!("/api/v1/operator/audit?tenant_id={tenant}&limit=2");
+    let seen = site.ask(Some(&operator), Method::GET, &path, Body::empty()).await.body;
+    assert_eq!(
+        (&seen[0]["address"], &seen[1]["address"]),
+        (&json!("command line (root)"), &json!("192.0.2.1"))
+    );
+    assert_eq!(seen[1]["user_id"], operator.user.id.to_string());
 }
 
 #[tokio::test]
