@@ -63,9 +63,12 @@ impl FromStr for Tier {
 pub struct Price(pub u64);
 
 impl Price {
-    /// From US dollars per unit, rounded to 10⁻¹² USD. `None` for negative or absurd prices.
+    /// From US dollars per unit, rounded to 10⁻¹² USD. `None` for negative or absurd prices, and for one that would be
+    /// rounded to 0.
     pub fn from_usd(usd: f64) -> Option<Self> {
-        (usd.is_finite() && (0.0..=1_000.0).contains(&usd)).then(|| Price((usd * 1e12).round() as u64))
+        let is_price = usd.is_finite() && (0.0..=1_000.0).contains(&usd);
+        let price = is_price.then(|| Price((usd * 1e12).round() as u64))?;
+        (price.0 > 0 || usd == 0.0).then_some(price)
     }
 
     /// In US dollars per unit.
@@ -296,6 +299,8 @@ mod tests {
     #[test]
     fn prices_keep_twelve_decimals() {
         assert_eq!(Price::from_usd(0.000_000_000_001), Some(Price(1)));
+        assert_eq!(Price::from_usd(0.000_000_000_000_1), None, "it is not free");
+        assert_eq!(Price::from_usd(0.0), Some(Price(0)));
         assert_eq!(Price::from_usd(-1.0), None);
         assert_eq!(Price::from_usd(f64::NAN), None);
     }

@@ -12,7 +12,8 @@ use rpcgate_core::plan::{Plan, Price, Tier};
 /// # Errors
 /// [`ActionError::Invalid`] for an invalid price.
 pub fn price(usd: f64) -> Result<Price, ActionError> {
-    let wrong = || ActionError::Invalid("`price_per_cu` must be a number from 0 to 1000".into());
+    let wrong =
+        || ActionError::Invalid("`price_per_cu` must be 0 or a number from 0.000000000001 to 1000".into());
     Price::from_usd(usd).ok_or_else(wrong)
 }
 

@@ -271,6 +271,7 @@ async fn only_the_given_limits_of_a_plan_change() {
         json!({"per_day": 1_000_000_000_001_u64}),
         json!({"price_per_cu": -1}),
         json!({"price_per_cu": 1001}),
+        json!({"price_per_cu": 1e-13}),
         json!({"tier": "premium"}),
         json!({"per_minute": "20"}),
         json!({"projects": -1}),
