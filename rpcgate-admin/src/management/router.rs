@@ -16,10 +16,11 @@ use crate::management::strict_json::MAX_BODY;
 use crate::management::{middleware, openapi, page};
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::map_response;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
 use bytes::Bytes;
+use http::StatusCode;
 use http::header::{CONTENT_TYPE, HeaderValue, LOCATION};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -212,6 +213,9 @@ pub fn router(app: &Arc<AppState>, leaving: &CancellationToken) -> Router {
     // All URLs are relative, so that it works below a path of another host.
     let swagger = SwaggerUi::new("/swagger").config(Config::new([format!("..{OPENAPI}")]));
     let swagger = Router::from(swagger).layer(map_response(async |mut answer: Response| {
+        if answer.status() == StatusCode::NOT_FOUND {
+            return ActionError::NotFound("path").into_response();
+        }
         if let Some(place) = answer.headers_mut().get_mut(LOCATION) {
             *place = HeaderValue::from_static("swagger/");
         }

@@ -156,6 +156,7 @@ async fn unknown_paths_and_methods_are_answered_in_json() {
         "/index",
         "/static/",
         "/static/nothing",
+        "/swagger/nothing.js",
         "/api/v1",
         "/api/v1/",
         "/api/v1/plans/",
