@@ -1,5 +1,6 @@
 //! Passkeys: registering and removing them, and logging in by one.
 
+use super::actor::Actor;
 use super::ceremonies::{open_once, site, verified_by, void};
 use super::factors::{GivenFactor, accept, pending, prove, prove_for_another, to_the_end};
 use super::sessions::{DISABLED, SessionTokens, new_session, opened, user_entry};
@@ -76,9 +77,9 @@ pub struct RegisteredPasskey {
 pub async fn finish_registration(
     app: &Arc<AppState>,
     session: &AuthSession,
+    actor: &Actor,
     (ceremony, answer): (&str, &RegistrationAnswer),
     name: &str,
-    client: &Client,
 ) -> Result<RegisteredPasskey, ActionError> {
     let (user, now, name) = (session.user.clone(), app.now(), text::name("name", name)?);
     let opened = open_once(app, ceremony, (CeremonyPurpose::Register, Some(user.id)), now).await?;
@@ -101,10 +102,10 @@ pub async fn finish_registration(
         used_at: None,
     };
     let (codes, hashes): (Vec<_>, Vec<_>) = app.recovery_codes.make(user.id)?.into_iter().unzip();
-    let entry = audit::entry(session, client, "passkey.added", passkey.id.to_string(), now);
-    let (app, keep, address) = (app.clone(), session.id, client.address);
+    let entry = actor.entry(user.tenant, ("passkey.added", passkey.id, ""), now);
+    let (app, store, keep, address) = (app.clone(), actor.store(&app.store), session.id, actor.address);
     to_the_end(async move {
-        let added = app.store.add_passkey(&passkey, begun_at, keep, &hashes, &entry).await?;
+        let added = store.add_passkey(&passkey, begun_at, keep, &hashes, &entry).await?;
         let is_first = added.ok_or_else(void)?;
         let added = SecurityEvent::FactorAdded { factor: &told(&passkey.name) };
         security::tell(&app, &user, added, address).await;

@@ -5,6 +5,7 @@ use super::list::{ListPage, Page, PageRequest};
 use super::moment::Moment;
 use super::sessions::LoggedIn;
 use crate::management::access::AuthSession;
+use crate::management::action::actor::Actor;
 use crate::management::action::passkeys::{self, RegisteredPasskey};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -164,17 +165,17 @@ pub async fn start_registration(
 #[utoipa::path(post, path = "/auth/passkeys/register/finish", operation_id = "finish_passkey_registration",
     tag = "account", request_body = FinishRegistration,
     responses(
-        (status = 200, description = "The passkey.", body = AddedPasskey),
+        (status = 201, description = "The passkey.", body = AddedPasskey),
         (status = 409, description = "The credential is registered already, or the caller has too many passkeys.")))]
 pub async fn finish_registration(
     State(app): State<Arc<AppState>>,
     session: AuthSession,
-    client: Client,
+    actor: Actor,
     Body(FinishRegistration { ceremony, credential, name }): Body<FinishRegistration>,
-) -> Result<Json<AddedPasskey>, ActionError> {
+) -> Result<(StatusCode, Json<AddedPasskey>), ActionError> {
     let answer = RegistrationAnswer::read(credential)?;
-    let added = passkeys::finish_registration(&app, &session, (&ceremony, &answer), &name, &client).await?;
-    Ok(Json(added.into()))
+    let added = passkeys::finish_registration(&app, &session, &actor, (&ceremony, &answer), &name).await?;
+    Ok((StatusCode::CREATED, Json(added.into())))
 }
 
 /// List the passkeys

@@ -188,7 +188,9 @@ async fn a_passkey_is_registered_logs_in_alone_and_after_the_password_and_a_copy
     let started = done(&ada, "/auth/passkeys/register/start", &json!({})).await;
     let credential = browser.make(&started["options"]).await;
     let form = json!({ "ceremony": started["ceremony"], "credential": credential, "name": "Telephone" });
-    let added = done(&ada, "/auth/passkeys/register/finish", &form).await;
+    let added = post(&ada, "/auth/passkeys/register/finish", &form).await;
+    assert_eq!(added.status, 201, "{added:?}");
+    let added = added.json();
     assert_eq!(added["recovery_codes"].as_array().unwrap().len(), 10);
     let passkey = format!("/auth/passkeys/{}", added["passkey"]["id"].as_str().unwrap());
     let again = post(&ada, "/auth/passkeys/register/finish", &form).await;

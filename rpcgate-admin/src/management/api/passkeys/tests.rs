@@ -135,7 +135,7 @@ async fn register_key(site: &Site, token: &str, key: &mut SoftwareKey, factor: V
 async fn account_with_key(site: &Site) -> (String, SoftwareKey, Vec<String>) {
     let (token, mut key) = (account(site).await, SoftwareKey::new());
     let added = register_key(site, &token, &mut key, json!({})).await;
-    assert_eq!(added.status, StatusCode::OK, "{}", added.body);
+    assert_eq!(added.status, StatusCode::CREATED, "{}", added.body);
     (token, key, recovery_codes(&added))
 }
 
@@ -171,7 +171,7 @@ async fn a_passkey_is_added_and_logs_its_user_in_without_a_password() {
     let (other, _) = tokens(&site, EMAIL).await;
     let mut key = SoftwareKey::new();
     let added = register_key(&site, &token, &mut key, json!({})).await;
-    assert_eq!(added.status, StatusCode::OK, "{}", added.body);
+    assert_eq!(added.status, StatusCode::CREATED, "{}", added.body);
     assert_eq!(recovery_codes(&added).len(), 10);
     assert_eq!(added.body["passkey"]["name"], "Telephone");
     assert_eq!(added.body["passkey"]["used_at"], Value::Null);
@@ -323,7 +323,7 @@ async fn a_further_passkey_needs_a_factor_and_a_user_may_have_several() {
     let mut second = SoftwareKey::new();
     let factor = json!({"recovery_code": recovery[0]});
     let added = register_key(&site, &token, &mut second, factor).await;
-    assert_eq!(added.status, StatusCode::OK, "{}", added.body);
+    assert_eq!(added.status, StatusCode::CREATED, "{}", added.body);
     assert_eq!(added.body.as_object().unwrap().len(), 1, "the recovery codes stay: {}", added.body);
     assert_eq!(listed(&site, &token).await.as_array().unwrap().len(), 2);
     for key in [&mut first, &mut second] {
