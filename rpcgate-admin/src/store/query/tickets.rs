@@ -438,7 +438,8 @@ impl Store {
         .await
     }
 
-    /// Gives a ticket of any tenant a status, for operators, and returns it.
+    /// Gives a ticket of any tenant a status, for operators. Returns the ticket, and whether that changed it: one that has
+    /// the status is left as it is, without an audit entry.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::Unavailable`].
@@ -447,10 +448,17 @@ impl Store {
         id: TicketId,
         status: TicketStatus,
         now: Time,
-    ) -> Result<SupportTicket, StoreError> {
-        self.write(async |transaction| {
+    ) -> Result<(SupportTicket, bool), StoreError> {
+        self.transact(async |transaction| {
             let ticket = of_any_tenant(transaction, id).await?;
-            set_status(transaction, ticket, status, now).await
+            if ticket.status == status {
+                return Ok((ticket, false));
+            }
+            let ticket = set_status(transaction, ticket, status, now).await?;
+            if let Some(entry) = &self.entry {
+                append(transaction, entry).await?;
+            }
+            Ok((ticket, true))
         })
         .await
     }

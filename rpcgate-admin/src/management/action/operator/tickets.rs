@@ -57,14 +57,12 @@ pub async fn update(
     id: TicketId,
     status: TicketStatus,
 ) -> Result<SupportTicket, ActionError> {
-    let (before, now) = (get(app, id).await?, app.now());
-    if before.status == status {
-        return Ok(before);
-    }
+    let (tenant, now) = (get(app, id).await?.tenant, app.now());
     let event = ("ticket.status_set", id, status);
-    let store = actor.audited_store(&app.store, Some(before.tenant), event, now);
-    let ticket = store.set_ticket_status(id, status, now).await?;
-    if status == TicketStatus::Closed {
+    let store = actor.audited_store(&app.store, Some(tenant), event, now);
+    // Of requests for the same status that arrive together, one changes it.
+    let (ticket, has_changed) = store.set_ticket_status(id, status, now).await?;
+    if has_changed && status == TicketStatus::Closed {
         tickets::tell_author(app, &ticket, None, now).await?;
     }
     Ok(ticket)

@@ -116,6 +116,23 @@ async fn a_ticket_is_written_answered_closed_rated_and_reopened() {
 }
 
 #[tokio::test]
+async fn a_ticket_that_operators_close_at_the_same_time_is_closed_and_told_of_once() {
+    let site = Site::new().await;
+    let (author, operator) = (site.member(Role::Developer).await, site.operator().await);
+    let path = ticket(&site, &author).await;
+    let theirs = format!("/api/v1/operator{}", &path[8..]);
+    let close = json!({"status": "closed"}).to_string();
+    let requests = (0..8).map(|_| site.ask(Some(&operator), Method::PUT, &theirs, close.clone()));
+    for answer in futures_util::future::join_all(requests).await {
+        assert_eq!((answer.status.as_u16(), &answer.body["status"]), (200, &json!("closed")));
+    }
+    let entries = site.app.store.audit(AuditSubject::User(operator.user.id), 100).await.unwrap();
+    assert_eq!(entries.iter().filter(|entry| entry.action == "ticket.status_set").count(), 1);
+    site.send_mails().await;
+    assert_eq!(mails(&site).iter().filter(|mail| mail.contains("was closed")).count(), 1);
+}
+
+#[tokio::test]
 async fn operators_are_mailed_of_tickets_that_wait_a_few_times_in_a_quarter_of_an_hour() {
     let addresses = ["support@example.com", "boss@example.com"];
     let site = Site::of(&format!("[admin.tickets]\nmail_to = {addresses:?}\n")).await;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::store::{
-    AttachmentBounds, AttachmentKind, Satisfaction, SupportTicket, TicketAttachment, TicketAttachmentId,
-    TicketCategory, TicketComment, TicketCommentId, TicketFilter, TicketId, TicketStatus,
+    AttachmentBounds, AttachmentKind, AuditSubject, Satisfaction, SupportTicket, TicketAttachment,
+    TicketAttachmentId, TicketCategory, TicketComment, TicketCommentId, TicketFilter, TicketId, TicketStatus,
 };
 
 const BOUNDS: AttachmentBounds = AttachmentBounds { per_ticket: 10, bytes_per_tenant: 10 << 20 };
@@ -85,13 +85,18 @@ async fn closing_and_opening_set_and_clear_the_time() {
     let closed = store.close_ticket(TENANT, TicketId(1), later(5)).await.unwrap();
     assert_eq!((closed.status, closed.closed_at), (TicketStatus::Closed, Some(later(5))));
     assert_eq!(store.ticket(TENANT, TicketId(1)).await.unwrap(), Some(closed.clone()));
-    let again = store.set_ticket_status(TicketId(1), TicketStatus::Closed, later(6)).await.unwrap();
-    assert_eq!(again.closed_at, Some(later(5)), "it was closed before");
+    let audited = store.with_audit_entry(entry("ticket.status_set"));
+    let again = audited.set_ticket_status(TicketId(1), TicketStatus::Closed, later(6)).await.unwrap();
+    assert_eq!(again, (closed, false), "it was closed before");
+    assert_eq!(store.audit(AuditSubject::Tenant(TENANT), 9).await.unwrap(), []);
     let rating = |rated_at| Satisfaction { rating: 2, text: Some("na ja".into()), rated_at };
     let rated = store.rate_ticket(TENANT, TicketId(1), &rating(later(7))).await.unwrap();
     assert_eq!(store.ticket(TENANT, TicketId(1)).await.unwrap(), Some(rated));
     assert!(store.rate_ticket(TENANT, TicketId(1), &rating(later(8))).await.is_err());
-    let open = store.set_ticket_status(TicketId(1), TicketStatus::Answered, later(9)).await.unwrap();
+    let answered = audited.set_ticket_status(TicketId(1), TicketStatus::Answered, later(9)).await.unwrap();
+    let (open, has_changed) = answered;
+    assert!(has_changed);
+    assert_eq!(store.audit(AuditSubject::Tenant(TENANT), 9).await.unwrap().len(), 1);
     assert_eq!((open.closed_at, open.satisfaction), (None, Some(rating(later(7)))));
     store.close_ticket(TENANT, TicketId(1), later(10)).await.unwrap();
     store.rate_ticket(TENANT, TicketId(1), &rating(later(11))).await.unwrap();
