@@ -10,6 +10,7 @@ use crate::store::{
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
 use axum::extract::{ConnectInfo, FromRef, FromRequest, FromRequestParts, Path, Request};
+use bytes::BytesMut;
 use http::header::USER_AGENT;
 use http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -18,12 +19,20 @@ use serde::de::DeserializeOwned;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 
 /// How long a body may take to arrive.
 const BODY_TIME: Duration = Duration::from_secs(15);
 
 /// How long a file may take to arrive: 10 MiB over a slow line.
 const FILE_TIME: Duration = Duration::from_secs(80);
+
+/// How long a file may arrive at any rate.
+const FILE_GRACE: Duration = Duration::from_secs(10);
+
+/// Bytes of a file that must arrive in a second, on the mean since its begin, after [`FILE_GRACE`]. Otherwise a few
+/// clients that send almost nothing would keep all others from uploading.
+const FILE_RATE: usize = 32 << 10;
 
 /// A JSON object; its content type is not checked. `T` must deny unknown fields, so that a misspelt one is reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,16 +59,27 @@ pub(crate) async fn read_body<S: Send + Sync>(request: Request, state: &S) -> Re
     })
 }
 
-/// A file that is the whole body, of at most `max` bytes.
+/// A file that is the whole body, of at most `max` bytes. It may take 80 seconds to arrive, and after 10 seconds 32 KiB
+/// must have come in each on the mean.
 ///
 /// # Errors
 /// [`ActionError::TooSlow`], [`ActionError::LargeFile`], [`ActionError::Invalid`] for a body that broke off.
 pub(crate) async fn read_file(body: axum::body::Body, max: usize) -> Result<Bytes, ActionError> {
-    let read = tokio::time::timeout(FILE_TIME, Limited::new(body, max).collect());
-    match read.await.map_err(|_| ActionError::TooSlow)? {
-        Ok(whole) => Ok(whole.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(ActionError::LargeFile(max)),
-        Err(_) => Err(ActionError::Invalid("the body did not arrive whole".into())),
+    let (mut body, mut file, begin) = (Limited::new(body, max), BytesMut::new(), Instant::now());
+    loop {
+        // Until then, what has come so far is enough.
+        let enough = Duration::from_secs((file.len() / FILE_RATE) as u64).clamp(FILE_GRACE, FILE_TIME);
+        let frame = timeout_at(begin + enough, body.frame()).await.map_err(|_| ActionError::TooSlow)?;
+        match frame {
+            Some(Ok(frame)) => {
+                if let Some(data) = frame.data_ref() {
+                    file.extend_from_slice(data);
+                }
+            }
+            Some(Err(error)) if error.is::<LengthLimitError>() => return Err(ActionError::LargeFile(max)),
+            Some(Err(_)) => return Err(ActionError::Invalid("the body did not arrive whole".into())),
+            None => return Ok(file.freeze()),
+        }
     }
 }
 
@@ -189,6 +209,7 @@ mod tests {
     use axum::Router;
     use axum::extract::DefaultBodyLimit;
     use axum::routing::{get, post};
+    use futures_util::stream;
     use http::StatusCode;
     use hyper::body::Frame;
     use serde::Deserialize;
@@ -271,6 +292,33 @@ mod tests {
         let refused =
             "{\"error\":\"the request took too long to arrive\",\"code\":\"request_timeout\"}".to_owned();
         assert_eq!(post_of(endless).await, (StatusCode::REQUEST_TIMEOUT, refused));
+    }
+
+    /// A file of which so many bytes come in each of so many seconds.
+    fn arriving(bytes: usize, seconds: u64) -> axum::body::Body {
+        let pieces = stream::unfold(0, move |second| async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let piece = Bytes::from(vec![0; bytes]);
+            (second < seconds).then(|| (Ok::<_, Infallible>(piece), second + 1))
+        });
+        axum::body::Body::from_stream(pieces)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_arrives_too_slowly_is_given_up_and_a_steady_one_is_read() {
+        const MAX: usize = 10 << 20;
+        let begin = Instant::now();
+        assert!(matches!(read_file(arriving(16 << 10, 60), MAX).await, Err(ActionError::TooSlow)));
+        assert!((10..15).contains(&begin.elapsed().as_secs()), "{:?}", begin.elapsed());
+        assert_eq!(read_file(arriving(64 << 10, 30), MAX).await.unwrap().len(), 30 * (64 << 10));
+        assert_eq!(read_file(arriving(1, 5), MAX).await.unwrap().len(), 5, "it is soon complete");
+        let begin = Instant::now();
+        assert!(matches!(read_file(arriving(64 << 10, 200), MAX).await, Err(ActionError::TooSlow)));
+        assert!((80..85).contains(&begin.elapsed().as_secs()), "{:?}", begin.elapsed());
+        assert!(matches!(
+            read_file(arriving(64 << 10, 3), 100_000).await,
+            Err(ActionError::LargeFile(100_000))
+        ));
     }
 
     #[tokio::test]
