@@ -8,11 +8,14 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -28,24 +31,30 @@ const MAX_HEAD: usize = 32 << 10;
 /// Concurrent streams of an HTTP/2 connection.
 const STREAMS: u32 = 100;
 
-/// The requests of a connection.
+/// The requests of a connection, and whether their answers get through.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
     begun: AtomicU64,
+    /// Requests whose answer has begun.
     ended: AtomicU64,
+    /// Times that the client's side has taken something.
+    written: AtomicU64,
 }
 
 impl Activity {
-    /// Waits until the connection has been idle for too long.
+    /// Waits until the connection has been idle for too long. One that is still sending an answer is not idle, however
+    /// slowly its client reads, but one whose client has stopped reading is.
     async fn idle(&self) {
-        let (mut timeout, mut before) = (HEAD_TIMEOUT, 0);
+        let (mut timeout, mut before) = (HEAD_TIMEOUT, (0, 0));
         loop {
             tokio::time::sleep(timeout).await;
-            let begun = self.begun.load(Relaxed);
-            if begun == before && begun == self.ended.load(Relaxed) {
+            let (begun, written) = (self.begun.load(Relaxed), self.written.load(Relaxed));
+            // Before the first request, only settings of HTTP/2 are written.
+            let is_sending = begun > 0 && written != before.1;
+            if begun == before.0 && begun == self.ended.load(Relaxed) && !is_sending {
                 return;
             }
-            (timeout, before) = (IDLE, begun);
+            (timeout, before) = (IDLE, (begun, written));
         }
     }
 
@@ -61,6 +70,64 @@ struct RequestGuard(Arc<Activity>);
 impl Drop for RequestGuard {
     fn drop(&mut self) {
         self.0.ended.fetch_add(1, Relaxed);
+    }
+}
+
+/// A client's socket, whose writes count as activity.
+struct ClientStream {
+    socket: TcpStream,
+    activity: Arc<Activity>,
+}
+
+impl ClientStream {
+    /// Counts a write that has taken something.
+    fn count(&self, write: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(1..)) = write {
+            self.activity.written.fetch_add(1, Relaxed);
+        }
+        write
+    }
+}
+
+impl AsyncRead for ClientStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for ClientStream {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let write = Pin::new(&mut self.socket).poll_write(context, bytes);
+        self.count(write)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let write = Pin::new(&mut self.socket).poll_write_vectored(context, slices);
+        self.count(write)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(context)
     }
 }
 
@@ -85,7 +152,8 @@ pub(super) async fn serve(
         }
     });
     let builder = builder();
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    let client = ClientStream { socket: stream, activity: activity.clone() };
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(client), service));
     let is_idle = tokio::select! {
         result = connection.as_mut() => return end(result),
         () = leave.cancelled() => false,
@@ -117,5 +185,72 @@ fn builder() -> Builder<TokioExecutor> {
 fn end(result: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
     if let Err(error) = result {
         tracing::debug!(error, "connection failed");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    /// A connection after a request whose answer is being sent.
+    fn answering() -> Arc<Activity> {
+        let activity = Arc::new(Activity::default());
+        drop(activity.request());
+        activity
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_is_still_sending_is_not_idle_however_long_it_takes() {
+        let activity = answering();
+        let sending = async {
+            for _ in 0..20 {
+                tokio::time::sleep(Duration::from_secs(60)).await;
+                activity.written.fetch_add(1, Relaxed);
+            }
+        };
+        tokio::select! {
+            () = activity.idle() => panic!("it was cut while its client was reading"),
+            () = sending => {}
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_whose_client_has_stopped_reading_is_idle_in_the_end() {
+        let activity = answering();
+        activity.written.fetch_add(1, Relaxed);
+        tokio::time::timeout(IDLE * 2, activity.idle()).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_without_a_request_is_idle_soon_whatever_was_written() {
+        let activity = Activity::default();
+        activity.written.fetch_add(1, Relaxed);
+        tokio::time::timeout(HEAD_TIMEOUT * 2, activity.idle()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_a_client_reads_counts_as_activity() {
+        const BYTES: usize = 16 << 20;
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (stream, peer) = listener.accept().await.unwrap();
+        let router = Router::new().route("/", get(async || vec![0_u8; BYTES]));
+        let (activity, router) = (Arc::new(Activity::default()), Arc::new(ArcSwap::from_pointee(router)));
+        let serving = serve(stream, peer, router, activity.clone(), CancellationToken::new());
+        let serving = tokio::spawn(serving);
+        client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();
+        client.read_exact(&mut [0; 100]).await.unwrap();
+        while activity.begun.load(Relaxed) > activity.ended.load(Relaxed) {
+            tokio::task::yield_now().await;
+        }
+        let before = activity.written.load(Relaxed);
+        let mut rest = Vec::new();
+        client.read_to_end(&mut rest).await.unwrap();
+        assert!(rest.len() >= BYTES - 100);
+        assert!(activity.written.load(Relaxed) > before, "the answer went on after its request had ended");
+        serving.await.unwrap();
     }
 }
