@@ -5,3 +5,4 @@ mod biller;
 mod connection;
 pub mod janitor;
 mod mail_sender;
+mod request_body;

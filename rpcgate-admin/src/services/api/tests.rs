@@ -55,6 +55,55 @@ async fn both_versions_of_http_are_spoken_without_tls() {
 }
 
 #[tokio::test]
+async fn a_client_that_writes_a_large_body_before_it_reads_gets_the_early_answer() {
+    let (_site, api) = started("").await;
+    let body = format!("{{\"name\":\"{}\"}}", "x".repeat(5 << 20));
+    for (line, status) in [
+        ("POST /api/v1/auth/login", "413"),
+        ("PUT /api/v1/auth/me", "401"),
+        ("POST /nothing", "404"),
+        ("POST /api/v1/auth/challenge", "405"),
+    ] {
+        let head = format!(
+            "{line} HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n",
+            body.len()
+        );
+        let answer = reported(&api, &(head + &body)).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{line}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn no_more_than_a_part_of_an_endless_body_is_read_after_the_answer() {
+    let (_site, api) = started("").await;
+    let mut stream = TcpStream::connect(api.addr()).await.unwrap();
+    let head = format!("POST /nothing HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n", 1_u64 << 40);
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let (piece, mut sent) = (vec![b'x'; 64 << 10], 0);
+    while stream.write_all(&piece).await.is_ok() {
+        sent += piece.len();
+        assert!(sent < 64 << 20, "it still reads");
+    }
+    assert!(sent > 4 << 20, "it read nothing after the answer");
+}
+
+#[tokio::test]
+async fn a_body_that_stops_arriving_after_the_answer_does_not_keep_the_connection_open() {
+    let (_site, api) = started("").await;
+    let mut stream = TcpStream::connect(api.addr()).await.unwrap();
+    let head = "POST /nothing HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\nx";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    let mut first = [0; 12];
+    stream.read_exact(&mut first).await.unwrap();
+    assert_eq!(&first, b"HTTP/1.1 404");
+    tokio::time::pause();
+    let mut answer = Vec::new();
+    let ended = tokio::time::timeout(Duration::from_secs(40), stream.read_to_end(&mut answer)).await;
+    assert!(ended.is_ok(), "it is still connected");
+}
+
+#[tokio::test]
 async fn a_drain_finishes_requests_and_then_stops_listening() {
     let (_site, api) = started("").await;
     let addr = api.addr();
