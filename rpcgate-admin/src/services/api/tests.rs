@@ -62,7 +62,7 @@ async fn a_client_that_writes_a_large_body_before_it_reads_gets_the_early_answer
         ("POST /api/v1/auth/login", "413"),
         ("PUT /api/v1/auth/me", "401"),
         ("POST /nothing", "404"),
-        ("POST /api/v1/auth/challenge", "405"),
+        ("POST /api/v1/plans", "405"),
     ] {
         let head = format!(
             "{line} HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json\r\n\
@@ -85,7 +85,7 @@ async fn no_more_than_a_part_of_an_endless_body_is_read_after_the_answer() {
         sent += piece.len();
         assert!(sent < 64 << 20, "it still reads");
     }
-    assert!(sent > 4 << 20, "it read nothing after the answer");
+    assert!(sent > 15 << 20, "it read too little after the answer: {sent}");
 }
 
 #[tokio::test]
