@@ -60,7 +60,7 @@ impl IfMatch {
 /// The elements of a list (RFC 9110, section 5.6.1), of which empty ones do not count. A comma in quotes is part of a tag.
 fn elements(list: &str) -> impl Iterator<Item = &str> {
     let mut is_quoted = false;
-    let parts = list.split(move |character| {
+    let parts = list.split(move |character: char| {
         is_quoted ^= character == '"';
         character == ',' && !is_quoted
     });
