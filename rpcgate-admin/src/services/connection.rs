@@ -1,6 +1,6 @@
 //! A client's connection: HTTP/1 or HTTP/2 without TLS, which a proxy in front of a public service terminates.
 
-use super::request_body::RequestBody;
+use super::drained_body::DrainedBody;
 use arc_swap::ArcSwap;
 use axum::Router;
 use axum::extract::ConnectInfo;
@@ -144,7 +144,7 @@ pub(super) async fn serve(
     let requests = activity.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let requests = requests.request();
-        let mut request = RequestBody::of(request);
+        let mut request = DrainedBody::of(request);
         request.extensions_mut().insert(ConnectInfo(peer));
         let answer = Router::clone(&router.load()).oneshot(request);
         async move {

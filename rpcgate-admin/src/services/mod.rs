@@ -3,6 +3,6 @@
 pub mod api;
 mod biller;
 mod connection;
+mod drained_body;
 pub mod janitor;
 mod mail_sender;
-mod request_body;

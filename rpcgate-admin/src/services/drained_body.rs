@@ -21,7 +21,7 @@ const REST_TIME: Duration = Duration::from_secs(10);
 
 /// The body of a request. When it is dropped before its end, the rest is read in the background, and its connection stays
 /// open for so long.
-pub(super) struct RequestBody {
+pub(super) struct DrainedBody {
     /// `None` after the end.
     body: Option<Incoming>,
     /// Whether the rest is to be read. Not over HTTP/2, where an answer does not depend on it, nor as long as the client
@@ -31,16 +31,16 @@ pub(super) struct RequestBody {
     waits: bool,
 }
 
-impl RequestBody {
+impl DrainedBody {
     /// The same request with such a body.
     pub(super) fn of(request: Request<Incoming>) -> Request<Self> {
         let is_apart = request.version() >= Version::HTTP_2;
         let waits = !is_apart && request.headers().contains_key(EXPECT);
-        request.map(|body| RequestBody { body: Some(body), reads_rest: !is_apart && !waits, waits })
+        request.map(|body| DrainedBody { body: Some(body), reads_rest: !is_apart && !waits, waits })
     }
 }
 
-impl Body for RequestBody {
+impl Body for DrainedBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -67,7 +67,7 @@ impl Body for RequestBody {
     }
 }
 
-impl Drop for RequestBody {
+impl Drop for DrainedBody {
     fn drop(&mut self) {
         let rest = self.body.take().filter(|body| self.reads_rest && !body.is_end_stream());
         if let (Some(rest), Ok(runtime)) = (rest, Handle::try_current()) {
