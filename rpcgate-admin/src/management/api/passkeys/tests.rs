@@ -484,7 +484,7 @@ async fn a_registration_that_began_before_another_factor_was_added_adds_no_passk
     let started = call(&site, Some(&token), "register/start", json!({})).await;
     site.clock.advance(Duration::from_secs(1));
     let added = register_key(&site, &token, &mut SoftwareKey::new(), json!({})).await;
-    assert_eq!(added.status, StatusCode::OK, "{}", added.body);
+    assert_eq!(added.status, StatusCode::CREATED, "{}", added.body);
     let credential = key.make(&started.body["options"]).await;
     let form = json!({"ceremony": started.body["ceremony"], "credential": credential, "name": "Late"});
     assert_eq!(reported(&call(&site, Some(&token), "register/finish", form).await), USED);
