@@ -13,6 +13,7 @@ use rpcgate_server::demo::{GrpcNodeListener, GrpcNodeServer, NodeListener, NodeS
 use rpcgate_simulate::{Dial, node};
 use rpcgate_tests::gateway::START;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -37,6 +38,7 @@ type Answer = Response<UnsyncBoxBody<Bytes, hyper::Error>>;
 /// A node that answers every message with itself, in the shape that its method names.
 pub(crate) struct Mirror {
     pub(crate) url: String,
+    calls: Arc<AtomicUsize>,
     task: JoinHandle<()>,
 }
 
@@ -44,14 +46,26 @@ impl Mirror {
     pub(crate) async fn new() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("grpc://{}", listener.local_addr().unwrap());
+        let calls = Arc::<AtomicUsize>::default();
+        let counted = calls.clone();
         let task = tokio::spawn(async move {
             while let Ok((tcp, _)) = listener.accept().await {
-                let serving = http2::Builder::new(TokioExecutor::new())
-                    .serve_connection(TokioIo::new(tcp), service_fn(mirrored));
+                let counted = counted.clone();
+                let service = service_fn(move |request| {
+                    counted.fetch_add(1, Relaxed);
+                    mirrored(request)
+                });
+                let serving =
+                    http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(tcp), service);
                 tokio::spawn(serving);
             }
         });
-        Mirror { url, task }
+        Mirror { url, calls, task }
+    }
+
+    /// Calls that have reached it.
+    pub(crate) fn calls(&self) -> usize {
+        self.calls.load(Relaxed)
     }
 }
 
