@@ -185,7 +185,8 @@ impl Drop for ConnectionHandle {
 mod tests {
     use super::*;
     use rpcgate_core::backend::usage_sink::MemoryUsageSink;
-    use tokio::sync::oneshot;
+    use tokio::sync::{mpsc, oneshot};
+    use tokio::task::yield_now;
 
     #[tokio::test(start_paused = true)]
     async fn a_drain_waits_for_work_without_a_client_and_stops_it_after_the_grace_period() {
@@ -200,5 +201,58 @@ mod tests {
             assert_eq!(connections.wait(Duration::from_secs(30)).await, 0, "it is no connection");
             assert_eq!(reported.await.is_ok(), ended, "{takes} s");
         }
+    }
+
+    /// Work that never ends, and a receiver of something each time that it is polled.
+    fn busy(connections: &Connections) -> mpsc::UnboundedReceiver<()> {
+        let (polled, polls) = mpsc::unbounded_channel();
+        connections.spawn(Box::pin(async move {
+            while polled.send(()).is_ok() {
+                yield_now().await;
+            }
+        }));
+        polls
+    }
+
+    async fn is_done(connections: &Connections) {
+        let done = connections.are_done_within(Duration::from_secs(20)).await;
+        assert!(done, "the work was not cut");
+    }
+
+    #[tokio::test]
+    async fn work_that_is_always_busy_is_cut() {
+        let connections = Connections::new(Arc::new(MemoryUsageSink::default()), None);
+        let mut all: Vec<_> = (0..9).map(|_| busy(&connections)).collect();
+        for polls in &mut all {
+            for _ in 0..9 {
+                polls.recv().await.unwrap();
+            }
+        }
+        connections.close();
+        connections.cut();
+        is_done(&connections).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_cut_is_not_lost_while_the_work_is_polled_by_another_thread() {
+        for _ in 0..200 {
+            let connections = Connections::new(Arc::new(MemoryUsageSink::default()), None);
+            let mut polls = busy(&connections);
+            connections.spawn(Box::pin(std::future::pending()));
+            polls.recv().await.unwrap();
+            connections.close();
+            connections.cut();
+            is_done(&connections).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn work_that_begins_after_the_cut_does_nothing() {
+        let connections = Connections::new(Arc::new(MemoryUsageSink::default()), None);
+        connections.close();
+        connections.cut();
+        let mut polls = busy(&connections);
+        is_done(&connections).await;
+        assert_eq!(polls.recv().await, None);
     }
 }
