@@ -12,10 +12,13 @@ use http_body_util::{BodyExt, Empty};
 use hyper::ext::Protocol;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use rpcgate_core::backend::directory::MemoryDirectory;
+use rpcgate_core::backend::suite;
 use rpcgate_core::config::{Overlay, PlanChange};
 use rpcgate_core::plan::Tier;
+use rpcgate_core::secret::KeyHash;
 use rpcgate_tests::certificate::TestCertificate;
-use rpcgate_tests::gateway::{Setup, TestGateway};
+use rpcgate_tests::gateway::{Setup, TestGateway, key};
 use rpcgate_tests::{TIMEOUT, until};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -97,7 +100,11 @@ async fn send(client: &mut Client, request: Request<()>) -> Response<hyper::body
 }
 
 async fn open(client: &mut Client) -> WebSocketStream<TokioIo<Upgraded>> {
-    let answer = send(client, connect(&target("default"), "websocket")).await;
+    open_as(client, "default").await
+}
+
+async fn open_as(client: &mut Client, key: &str) -> WebSocketStream<TokioIo<Upgraded>> {
+    let answer = send(client, connect(&target(key), "websocket")).await;
     assert_eq!(answer.status(), 200);
     assert!(!answer.headers().contains_key("sec-websocket-accept"));
     let io = TokioIo::new(hyper::upgrade::on(answer).await.unwrap());
@@ -137,6 +144,38 @@ async fn streams_and_calls_share_a_connection_of_http2() {
     drop((one, two, client));
     until("the second has ended", || site.gateway.server.streams() == 0 && node.open() == 0).await;
     until("the connection has ended", || site.gateway.server.connections() == 0).await;
+}
+
+#[tokio::test]
+async fn streams_over_http2_are_closed_with_1008_for_their_key_and_with_1001_in_a_drain() {
+    let node = StreamNode::start(Content::Echo).await;
+    let hash = |name| KeyHash::of(&key(name));
+    let caller = |number| Arc::new(suite::caller(number));
+    let directory =
+        Arc::new(MemoryDirectory::new([(hash("revoked"), caller(1)), (hash("lasting"), caller(2))]));
+    let setup = setup(&node.url(), &[]).directory(directory.clone()).set("shutdown", "grace = \"4s\"");
+    let site = Secured::start(setup).await;
+    // Streams of both keys on the same connection.
+    let mut client = site.client().await;
+    let mut revoked = open_as(&mut client, "revoked").await;
+    let mut lasting = open_as(&mut client, "lasting").await;
+    let closed =
+        |code, reason: &'static str| Message::Close(Some(CloseFrame { code, reason: reason.into() }));
+    directory.revoke(hash("revoked"));
+    assert_eq!(next(&mut revoked).await, closed(CloseCode::Policy, "API key revoked"));
+    drop(revoked);
+    until("the others have ended", || site.gateway.server.streams() == 1).await;
+    lasting.send(Message::text("still here")).await.unwrap();
+    assert_eq!(next(&mut lasting).await, Message::text("still here"));
+    let reading = async {
+        let seen = next(&mut lasting).await;
+        // The answer to the close frame.
+        while lasting.next().await.is_some_and(|seen| seen.is_ok()) {}
+        seen
+    };
+    let (drained, seen) = tokio::join!(site.gateway.server.drain(), reading);
+    assert_eq!(seen, closed(CloseCode::Away, "the gateway is restarting, reconnect"));
+    assert_eq!(drained.cut, 0);
 }
 
 #[tokio::test]

@@ -53,3 +53,74 @@ impl Body for NodeBody {
         self.stream.is_end_stream()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::poll;
+    use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
+    use http_body_util::BodyExt;
+    use std::pin::pin;
+    use tokio::io::duplex;
+    use tokio::task::yield_now;
+
+    /// Reads an answer to a call that has not ended: its data, whether it has trailers, and whether it ends without an error. The
+    /// node sends all of it and drops the call, or resets the stream with this reason after the data.
+    async fn read(reset: Option<Reason>) -> (Vec<u8>, bool, bool) {
+        let (near, far) = duplex(1 << 16);
+        tokio::spawn(async move {
+            let mut node = h2::server::handshake(far).await.unwrap();
+            let (_, mut call) = node.accept().await.unwrap().unwrap();
+            let mut stream = call.send_response(Response::new(()), false).unwrap();
+            stream.send_data(Bytes::from_static(b"answer"), false).unwrap();
+            match reset {
+                None => {
+                    let status = (HeaderName::from_static("grpc-status"), HeaderValue::from_static("0"));
+                    stream.send_trailers(HeaderMap::from_iter([status])).unwrap();
+                }
+                Some(reason) => {
+                    // A reset takes back what is not written.
+                    for _ in 0..20 {
+                        let _ = poll!(pin!(node.accept()));
+                        yield_now().await;
+                    }
+                    stream.send_reset(reason);
+                }
+            }
+            drop((call, stream));
+            while node.accept().await.is_some() {}
+        });
+        let (sender, connection) = h2::client::handshake(near).await.unwrap();
+        tokio::spawn(connection);
+        let mut sender = sender.ready().await.unwrap();
+        let (answer, _open) = sender.send_request(Request::new(()), false).unwrap();
+        let mut body = NodeBody::new(answer.await.unwrap().into_body());
+        // All that the node sends arrives before it is read.
+        for _ in 0..200 {
+            yield_now().await;
+        }
+        let (mut data, mut has_trailers) = (Vec::new(), false);
+        loop {
+            match body.frame().await {
+                None => return (data, has_trailers, true),
+                Some(Err(_)) => return (data, has_trailers, false),
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(piece) => data.extend_from_slice(&piece),
+                    Err(_) => has_trailers = true,
+                },
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_complete_although_the_node_takes_no_more_of_the_call() {
+        let answer = b"answer".to_vec();
+        assert_eq!(read(None).await, (answer.clone(), true, true));
+        assert_eq!(read(Some(Reason::NO_ERROR)).await, (answer, false, true));
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_the_node_breaks_off_ends_with_an_error() {
+        assert_eq!(read(Some(Reason::INTERNAL_ERROR)).await, (b"answer".to_vec(), false, false));
+    }
+}

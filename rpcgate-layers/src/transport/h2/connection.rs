@@ -201,6 +201,7 @@ impl Pings {
 mod tests {
     use super::*;
     use http_body_util::{BodyExt, Empty};
+    use tokio::sync::oneshot;
 
     fn no_messages() -> impl Body<Data = Bytes, Error = h2::Error> + Unpin + Send + 'static {
         Empty::new().map_err(|never| match never {})
@@ -248,17 +249,37 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_its_node_is_leaving_gets_no_call() {
+    async fn a_connection_that_its_node_is_leaving_gets_no_call_while_its_streams_go_on() {
         let (near, far) = tokio::io::duplex(1 << 16);
-        let connection = H2Connection::handshake(near).await.unwrap();
-        let mut node = h2::server::handshake(far).await.unwrap();
-        node.abrupt_shutdown(h2::Reason::NO_ERROR);
-        while node.accept().await.is_some() {}
-        while !connection.is_closed() {
-            if let Ok(_) | Err(NoHead::Closed) = connection.send(call(), no_messages()).await {
-                break;
+        let (finish, finishing) = oneshot::channel::<()>();
+        let seen = Arc::<AtomicUsize>::default();
+        let counted = seen.clone();
+        tokio::spawn(async move {
+            let mut node = h2::server::handshake(far).await.unwrap();
+            let (_, mut call) = node.accept().await.unwrap().unwrap();
+            tokio::spawn(async move {
+                finishing.await.unwrap();
+                call.send_response(Response::new(()), true).unwrap();
+            });
+            node.graceful_shutdown();
+            while let Some(Ok(_)) = node.accept().await {
+                counted.fetch_add(1, Relaxed);
             }
+        });
+        let connection = Arc::new(H2Connection::handshake(near).await.unwrap());
+        let first = tokio::spawn({
+            let connection = connection.clone();
+            async move { connection.send(call(), no_messages()).await.map(|_| ()) }
+        });
+        // The node says that it leaves once it has the first call, which has no answer yet: the connection stays open.
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
         }
-        assert!(connection.is_closed());
+        assert!(!first.is_finished());
+        assert!(matches!(connection.send(call(), no_messages()).await, Err(NoHead::Closed)));
+        assert!(connection.is_closed() && connection.take().is_none());
+        assert_eq!(seen.load(Relaxed), 0, "no call after the first has reached the node");
+        finish.send(()).unwrap();
+        assert!(first.await.unwrap().is_ok(), "the call that was there before is answered");
     }
 }
