@@ -5,10 +5,10 @@
 
 use parking_lot::Mutex;
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use tokio::task::coop::has_budget_remaining;
+use tokio::task::coop::{has_budget_remaining, unconstrained};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Timers that are not in use.
@@ -33,7 +33,8 @@ impl TimerPool {
     }
 
     /// Keeps a timer that has done its work.
-    pub(crate) fn keep(&self, timer: PooledTimer) {
+    pub(crate) fn keep(&self, mut timer: PooledTimer) {
+        timer.forget_task();
         let mut spares = self.0.lock();
         if spares.len() < KEPT {
             spares.push(timer.timer);
@@ -81,14 +82,22 @@ impl PooledTimer {
         self.timer.as_mut().reset(at);
         self.woken = None;
     }
+
+    /// Lets go of the task that polled it last, whose memory its waker would hold until the timer is used again.
+    fn forget_task(&mut self) {
+        if self.woken.take().is_some() {
+            let timer = pin!(unconstrained(self.timer.as_mut()));
+            let _: Poll<()> = timer.poll(&mut Context::from_waker(Waker::noop()));
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::future::{pending, ready};
-    use std::pin::pin;
     use std::sync::Arc;
+    use std::task::Wake;
 
     #[tokio::test(start_paused = true)]
     async fn a_timer_that_was_used_before_measures_its_own_time() {
@@ -134,6 +143,37 @@ mod tests {
         assert!(poll_fn(|cx| Poll::Ready(within.as_mut().poll(cx))).await.is_pending());
         let done = tokio::time::timeout(Duration::from_secs(18), tokio::spawn(within)).await;
         assert!(matches!(done, Ok(Ok(None))), "{done:?}");
+    }
+
+    struct Task;
+
+    impl Wake for Task {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_timer_that_is_kept_does_not_hold_the_task_that_used_it() {
+        let (timers, task) = (TimerPool::default(), Arc::new(Task));
+        for polls_first in [true, false] {
+            let waker = Waker::from(task.clone());
+            let mut cx = Context::from_waker(&waker);
+            let mut left = usize::from(polls_first);
+            let work = pin!(poll_fn(|_| match left {
+                0 => Poll::Ready(()),
+                _ => {
+                    left -= 1;
+                    Poll::Pending
+                }
+            }));
+            let mut within = Box::pin(timers.within(Duration::from_secs(9), work));
+            assert_eq!(within.as_mut().poll(&mut cx).is_pending(), polls_first);
+            if polls_first {
+                assert!(Arc::strong_count(&task) > 2, "the timer would wake it");
+                assert_eq!(within.as_mut().poll(&mut cx), Poll::Ready(Some(())));
+            }
+            drop((within, waker));
+            assert_eq!((timers.0.lock().len(), Arc::strong_count(&task)), (1, 1));
+        }
     }
 
     #[tokio::test(start_paused = true)]
