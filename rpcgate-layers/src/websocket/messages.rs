@@ -2,7 +2,7 @@
 //! node is accounted to its call.
 
 use super::open_streams::KeyStreams;
-use super::pending::{PendingCalls, SentMessage};
+use super::pending::{Answered, PendingCalls, SentMessage};
 use crate::call::batch::read_calls;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -81,6 +81,17 @@ pub(super) enum ToNode {
     Unchanged,
     /// An array without the calls that were refused.
     Rewritten(Vec<u8>),
+}
+
+/// What the client gets of a message of the node.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum ToClient {
+    /// The message as it came.
+    Unchanged,
+    /// The array of answers, with those to the refused calls of the same array.
+    Joined(Vec<u8>),
+    /// The message as it came, which answers one item of an array, and after it the answers to the refused ones.
+    Followed(Vec<u8>),
 }
 
 /// The account of a stream and of the calls on it.
@@ -223,21 +234,34 @@ impl Messages {
     }
 
     /// Accounts for a message of the node, or, unless [answers are joined](Messages::joins), for the first fragment of one.
-    /// Returns the answers to refused calls of the same array, which the client gets together with it.
-    pub(super) fn account(&mut self, message: &[u8]) -> Option<Vec<u8>> {
-        let sent = match self.pending.is_empty() {
+    pub(super) fn account(&mut self, message: &[u8]) -> ToClient {
+        let answered = match self.pending.is_empty() {
             true => None,
             false => match reply_id(message) {
                 Some(reply) => self.pending.answered_by(&reply, message),
-                None => self.pending.refused_by(message),
+                None => self.pending.refused_by(message).map(Answered::Message),
             },
         };
-        let Some(sent) = sent else {
-            self.stream.push(u32::try_from(message.len()).unwrap_or(u32::MAX));
-            return None;
-        };
-        self.stream.settle(sent.tally);
-        Some(sent.refused).filter(|refused| !refused.is_empty())
+        match answered {
+            None => {
+                self.stream.push(u32::try_from(message.len()).unwrap_or(u32::MAX));
+                ToClient::Unchanged
+            }
+            Some(Answered::Message(SentMessage { tally, refused })) => {
+                self.stream.settle(tally);
+                if refused.is_empty() {
+                    ToClient::Unchanged
+                } else {
+                    ToClient::Joined(joined(message, &refused))
+                }
+            }
+            Some(Answered::Item { tally, refused }) => {
+                if let Some(tally) = tally {
+                    self.stream.settle(tally);
+                }
+                array_of(&refused).map_or(ToClient::Unchanged, ToClient::Followed)
+            }
+        }
     }
 
     /// Ends the stream. Calls that still wait stay unanswered.
@@ -274,7 +298,7 @@ fn without_refused(tally: &Tally) -> Vec<u8> {
 }
 
 /// The array of a node's answers, or its one error for the whole array, and the answers to refused calls behind them.
-pub(super) fn joined(answers: &[u8], refused: &[u8]) -> Vec<u8> {
+fn joined(answers: &[u8], refused: &[u8]) -> Vec<u8> {
     let inner = answers.trim_ascii();
     let inner = inner.strip_suffix(b"]").unwrap_or(inner);
     let mut text = Vec::with_capacity(inner.len() + refused.len() + 3);

@@ -25,6 +25,20 @@ pub(super) struct SentMessage {
     pub(super) refused: Vec<u8>,
 }
 
+/// What a message of the node answers.
+#[derive(Debug)]
+pub(super) enum Answered {
+    /// All calls of a message, which are settled.
+    Message(SentMessage),
+    /// One item of an array whose items are answered one by one.
+    Item {
+        /// The account of the array if this was the last.
+        tally: Option<Box<Tally>>,
+        /// The answers to its refused calls, if this was the first.
+        refused: Vec<u8>,
+    },
+}
+
 /// The calls of one stream that wait for their answers.
 #[derive(Debug, Default)]
 pub(super) struct PendingCalls {
@@ -56,21 +70,32 @@ impl PendingCalls {
         given_up
     }
 
-    /// The message that `text`, which has this id, answers; settled, and removed.
-    pub(super) fn answered_by(&mut self, reply: &ReplyId, text: &[u8]) -> Option<SentMessage> {
+    /// What `text`, which has this id, answers. A message of which no call waits any more is removed.
+    pub(super) fn answered_by(&mut self, reply: &ReplyId, text: &[u8]) -> Option<Answered> {
         let id = reply.id.of(text);
         let is_same = |known: &[u8]| known == id || is_same_json(known, id);
-        let waits = |message: &SentMessage| {
-            message.tally.batch == reply.is_array
-                && message.tally.entries.iter().any(|entry| {
-                    matches!(entry.state, CallState::Sent)
-                        && entry.call.id(&message.tally.body).is_some_and(is_same)
-                })
+        let waiting = |message: &SentMessage| {
+            message.tally.entries.iter().position(|entry| {
+                matches!(entry.state, CallState::Sent)
+                    && entry.call.id(&message.tally.body).is_some_and(is_same)
+            })
         };
-        let place = self.messages.iter().position(waits)?;
-        let mut message = self.remove(place)?;
-        settle(&mut message.tally, reply, text);
-        Some(message)
+        let of =
+            |batch| move |message: &SentMessage| message.tally.batch == batch && waiting(message).is_some();
+        if let Some(place) = self.messages.iter().position(of(reply.is_array)) {
+            let mut message = self.remove(place)?;
+            settle(&mut message.tally, reply, text);
+            return Some(Answered::Message(message));
+        }
+        // Some nodes answer the items of an array one by one.
+        let place = self.messages.iter().position(of(!reply.is_array)).filter(|_| !reply.is_array)?;
+        let message = self.messages.get_mut(place)?;
+        let item = waiting(message)?;
+        answer(message.tally.entries.get_mut(item)?, reply.is_error, text.len());
+        let refused = std::mem::take(&mut message.refused);
+        let is_over = !message.tally.entries.iter().any(|entry| matches!(entry.state, CallState::Sent));
+        let tally = if is_over { self.remove(place).map(|message| message.tally) } else { None };
+        Some(Answered::Item { tally, refused })
     }
 
     /// The array that the node rejects as a whole with `text`, an error without an id (JSON-RPC 2.0, section 5.1); settled, and

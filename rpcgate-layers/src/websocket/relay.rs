@@ -2,7 +2,7 @@
 
 use super::close::CloseReason;
 use super::link::{Link, OWN_PING, SMALL, check_close};
-use super::messages::{ToNode, joined};
+use super::messages::{ToClient, ToNode};
 use crate::transport::ws::incoming::{FrameReader, ReadError, ReadFrame};
 use bytes::BytesMut;
 use fastwebsockets::OpCode;
@@ -205,12 +205,15 @@ where
 
 /// Accounts for a message of the node, or for its first fragment, and sends it to the client.
 fn deliver(link: &Link, fin: bool, opcode: OpCode, payload: BytesMut) {
-    let refused = link.messages.lock().account(&payload);
-    let payload = match refused {
-        Some(refused) => joined(&payload, &refused).into(),
-        None => payload.freeze(),
-    };
-    link.client.send(fin, opcode, payload);
+    let to_client = link.messages.lock().account(&payload);
+    match to_client {
+        ToClient::Unchanged => link.client.send(fin, opcode, payload.freeze()),
+        ToClient::Joined(answers) => link.client.send(fin, opcode, answers.into()),
+        ToClient::Followed(refused) => {
+            link.client.send(fin, opcode, payload.freeze());
+            link.client.send(true, opcode, refused.into());
+        }
+    }
 }
 
 fn of_client(error: ReadError) -> CloseReason {

@@ -394,6 +394,29 @@ async fn an_array_is_decided_entry_by_entry_and_its_answers_are_joined() {
 }
 
 #[tokio::test]
+async fn refused_calls_of_an_array_that_a_node_answers_one_by_one_are_answered_with_its_first_answer() {
+    const ONE: &str = r#"{"jsonrpc":"2.0","id":3,"result":"0x1"}"#;
+    const TWO: &str = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1}}"#;
+    let (node, _) = Node::answering(&[ONE, TWO, r#"{"an":"event"}"#]).await;
+    let gateway = Gateway::before(&[&node.url]).await;
+    let mut socket = gateway.open().await;
+    socket.send(text(THREE)).await.unwrap();
+    for expected in [ONE, &format!("[{CLOSED}]"), TWO, r#"{"an":"event"}"#] {
+        assert_eq!(next(&mut socket).await, text(expected));
+    }
+    drop(socket);
+    gateway.all_closed().await;
+    let lines = gateway.lines();
+    let of = |method: &str| {
+        lines.iter().filter(|line| line.0 == method).map(|line| (line.1, line.2, line.4)).collect::<Vec<_>>()
+    };
+    assert_eq!(of("toy_read"), [(1, Outcome::NodeError, TWO.len() as u32)]);
+    assert_eq!(of("toy_id"), [(1, Outcome::Answered, ONE.len() as u32)]);
+    assert_eq!(of("admin_stop"), [(1, Outcome::Refused, CLOSED.len() as u32)]);
+    assert_eq!(of("WS:message"), [(1, Outcome::Answered, 14)], "answers are no pushes");
+}
+
+#[tokio::test]
 async fn every_part_of_a_stream_is_recorded_and_answers_are_told_from_pushes() {
     let (node, _) = Node::answering(&[
         r#"{"jsonrpc":"2.0","id":7,"result":"0xsub"}"#,
