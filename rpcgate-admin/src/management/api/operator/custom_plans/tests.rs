@@ -4,6 +4,7 @@ use axum::body::Body;
 use http::header::{AUTHORIZATION, ETAG, IF_MATCH};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
+use std::time::Duration;
 
 const PLANS: &str = "/operator/custom-plans";
 
@@ -26,6 +27,8 @@ async fn made(
     visibility: &str,
     figures: Value,
 ) -> (Value, String) {
+    // Plans of the same millisecond have no order.
+    site.clock.advance(Duration::from_millis(5));
     let form = json!({"name": name, "base_tier": "standard", "visibility": visibility, "figures": figures});
     let made = ask(site, operator, Method::POST, PLANS, &form).await;
     assert_eq!(made.status, StatusCode::CREATED, "{}", made.body);
