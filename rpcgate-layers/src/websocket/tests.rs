@@ -25,6 +25,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode as Code, Data, OpCode as Op};
 use tokio_tungstenite::tungstenite::protocol::frame::{CloseFrame, Frame};
@@ -202,6 +203,15 @@ impl Gateway {
         self.connect().await.unwrap()
     }
 
+    /// A stream for which the kernel holds little on its client's side.
+    async fn open_with_little_room(&self) -> Socket {
+        let tcp = TcpSocket::new_v4().unwrap();
+        tcp.set_recv_buffer_size(64 << 10).unwrap();
+        let tcp = tcp.connect(self.address).await.unwrap();
+        let url = format!("ws://{}/ws/toy?apikey={KEY}", self.address);
+        client_async(url, tcp).await.unwrap().0
+    }
+
     /// Waits until no stream is open.
     async fn all_closed(&self) {
         while self.parts.streams.count() > 0 {
@@ -275,6 +285,46 @@ async fn messages_that_arrive_together_are_written_together() {
         assert_eq!(next(&mut socket).await, text(letter));
     }
     assert_eq!(gateway.writes.load(Relaxed) - before, 1);
+}
+
+#[tokio::test]
+async fn what_is_written_for_several_streams_in_one_turn_reaches_each_its_own_client() {
+    const STREAMS: u8 = 16;
+    let all_are_there = Arc::new(Barrier::new(STREAMS.into()));
+    let node = Node::serve(move |mut socket| {
+        let all_are_there = all_are_there.clone();
+        async move {
+            while let Some(Ok(Message::Binary(number))) = socket.next().await {
+                all_are_there.wait().await;
+                // Three frames of one byte, in one write.
+                let frames: Vec<u8> = (0..3).flat_map(|part| [0x82, 1, number[0] + part]).collect();
+                socket.get_mut().write_all(&frames).await.unwrap();
+            }
+        }
+    })
+    .await;
+    let plan = |caller: &mut Caller| {
+        caller.plan = caller.plan.with_ws_connections(99);
+    };
+    let gateway = Gateway::with(&[&node.url], plan, |_| ()).await;
+    let mut sockets = Vec::new();
+    for _ in 0..STREAMS {
+        sockets.push(gateway.open().await);
+        // Each is a request of the plan.
+        gateway.fixture.clock.advance(Duration::from_secs(60));
+    }
+    for round in 0..5 {
+        let before = gateway.writes.load(Relaxed);
+        for (number, socket) in (100..).step_by(3).zip(&mut sockets) {
+            socket.send(Message::binary(vec![number])).await.unwrap();
+        }
+        for (number, socket) in (100..).step_by(3).zip(&mut sockets) {
+            for part in 0..3 {
+                assert_eq!(next(socket).await, Message::binary(vec![number + part]), "round {round}");
+            }
+        }
+        assert_eq!(gateway.writes.load(Relaxed) - before, STREAMS.into(), "one write for each stream");
+    }
 }
 
 #[tokio::test]
@@ -692,6 +742,39 @@ async fn a_client_that_reads_nothing_slows_its_node_and_is_given_up() {
 }
 
 #[tokio::test]
+async fn the_memory_of_a_slow_clients_backlog_is_returned_once_it_is_written_and_not_with_the_next_frame() {
+    const MESSAGES: usize = 150;
+    let node = Node::serve(|mut socket| async move {
+        let _ = socket.next().await;
+        for _ in 0..MESSAGES {
+            socket.send(Message::binary(vec![0; 20_000])).await.unwrap();
+        }
+        // Nothing follows.
+        while socket.next().await.is_some() {}
+    })
+    .await;
+    let gateway = Gateway::before(&[&node.url]).await;
+    let mut socket = gateway.open_with_little_room().await;
+    socket.send(text(CALL)).await.unwrap();
+    let room = &gateway.parts.room;
+    let waits = async |is_so: &dyn Fn() -> bool| {
+        let waiting = async {
+            while !is_so() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), waiting).await
+    };
+    assert!(waits(&|| room.held() > 1 << 20).await.is_ok(), "the client's backlog is held: {}", room.held());
+    for _ in 0..MESSAGES {
+        assert_eq!(next(&mut socket).await.len(), 20_000);
+    }
+    // The call waits for its answer.
+    assert!(waits(&|| room.held() == CALL.len()).await.is_ok(), "still held: {}", room.held());
+    assert_eq!(gateway.parts.streams.count(), 1);
+}
+
+#[tokio::test]
 async fn a_side_that_is_silent_is_pinged_and_given_up() {
     let node = Node::serve(|mut socket| async move {
         // Tungstenite answers pings only while it reads.
@@ -897,11 +980,7 @@ async fn closed_when_full(close_wait: Duration) -> (Gateway, Node, Socket) {
         parts.stream_limits = StreamLimits::default().with_max_backlog(1 << 20).with_close_wait(close_wait);
     };
     let gateway = Gateway::with(&[&node.url], |_| (), limits).await;
-    let tcp = TcpSocket::new_v4().unwrap();
-    tcp.set_recv_buffer_size(64 << 10).unwrap();
-    let tcp = tcp.connect(gateway.address).await.unwrap();
-    let url = format!("ws://{}/ws/toy?apikey={KEY}", gateway.address);
-    let (mut socket, _) = client_async(url, tcp).await.unwrap();
+    let mut socket = gateway.open_with_little_room().await;
     socket.send(text(CALL)).await.unwrap();
     while gateway.parts.room.held() < 1 << 20 {
         tokio::time::sleep(Duration::from_millis(1)).await;

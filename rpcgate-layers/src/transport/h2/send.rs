@@ -78,3 +78,93 @@ impl<M: Body<Data = Bytes, Error = h2::Error> + Unpin> Future for SendMessages<M
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use h2::client::SendRequest;
+    use http::{Request, Response};
+    use std::collections::VecDeque;
+    use std::pin::pin;
+    use tokio::io::duplex;
+    use tokio::task::JoinHandle;
+
+    /// Bytes of a call that the node takes before it has read any.
+    const WINDOW: u32 = 10;
+
+    /// Messages that are all there.
+    struct Pieces(VecDeque<Bytes>);
+
+    impl Pieces {
+        fn of(sizes: &[usize]) -> Self {
+            Pieces(sizes.iter().map(|size| vec![b'x'; *size].into()).collect())
+        }
+    }
+
+    impl Body for Pieces {
+        type Data = Bytes;
+        type Error = h2::Error;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, h2::Error>>> {
+            Poll::Ready(self.0.pop_front().map(|piece| Ok(Frame::data(piece))))
+        }
+
+        fn is_end_stream(&self) -> bool {
+            self.0.is_empty()
+        }
+    }
+
+    /// A connection to a node that has said how little it takes ahead, and the sizes of the calls that the node gets.
+    async fn connected() -> (SendRequest<Bytes>, JoinHandle<Vec<usize>>) {
+        let (near, far) = duplex(1 << 16);
+        let node = tokio::spawn(async move {
+            let mut node = h2::server::Builder::new();
+            let mut node = node.initial_window_size(WINDOW).handshake::<_, Bytes>(far).await.unwrap();
+            let mut calls = Vec::new();
+            while let Some(Ok((request, mut call))) = node.accept().await {
+                calls.push(tokio::spawn(async move {
+                    let (mut body, mut size) = (request.into_body(), 0);
+                    while let Some(piece) = body.data().await {
+                        let piece = piece.unwrap();
+                        body.flow_control().release_capacity(piece.len()).unwrap();
+                        size += piece.len();
+                    }
+                    call.send_response(Response::new(()), true).unwrap();
+                    size
+                }));
+            }
+            let mut sizes = Vec::new();
+            for call in calls {
+                sizes.push(call.await.unwrap());
+            }
+            sizes
+        });
+        let (sender, connection) = h2::client::handshake(near).await.unwrap();
+        tokio::spawn(connection);
+        // Its settings come before its first answer.
+        let mut sender = sender.ready().await.unwrap();
+        let (answer, _) = sender.send_request(Request::new(()), true).unwrap();
+        answer.await.unwrap();
+        (sender, node)
+    }
+
+    #[tokio::test]
+    async fn the_last_piece_is_handed_over_without_room_for_it_and_one_before_it_waits() {
+        let (mut sender, node) = connected().await;
+        for (sizes, waits) in [(&[2_000][..], false), (&[25, 25, 2_000], true)] {
+            let (answer, stream) = sender.send_request(Request::new(()), false).unwrap();
+            let mut sending = pin!(SendMessages::new(Pieces::of(sizes), stream));
+            let is_over = futures_util::poll!(&mut sending).is_ready();
+            assert_eq!(is_over, !waits, "{sizes:?}");
+            if waits {
+                sending.await;
+            }
+            assert_eq!(answer.await.unwrap().status(), 200);
+        }
+        drop(sender);
+        assert_eq!(node.await.unwrap(), [0, 2_000, 2_050], "all of it has arrived");
+    }
+}
