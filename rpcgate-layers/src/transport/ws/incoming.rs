@@ -1,31 +1,24 @@
 //! Reading the frames of one side.
 
+use super::arrived::{Arrived, poll_arrived};
+use super::read_only::{ReadOnly, reader};
 use super::wire::{Role, head_len, is_masked};
 use bytes::{Buf, Bytes, BytesMut};
 use fastwebsockets::{Frame, OpCode, Payload, WebSocket, WebSocketError};
 use rpcgate_core::memory::MemoryPermit;
-use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll, ready};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-
-/// Bytes that are read at once when a connection becomes readable.
-const SCRATCH: usize = 16 << 10;
+use tokio::io::{AsyncRead, ReadBuf};
 
 /// Bytes of an incomplete frame that need no permit.
 const SMALL: u64 = 64 << 10;
 
 /// The largest payload of a control frame (RFC 6455, section 5.5).
 const MAX_CONTROL: usize = 125;
-
-thread_local! {
-    /// The buffer of all connections that wait for their next frame.
-    static BYTES: RefCell<Box<[u8]>> = RefCell::new(vec![0; SCRATCH].into());
-}
 
 /// A frame, without its mask.
 #[derive(Debug)]
@@ -79,6 +72,17 @@ impl ReadProgress {
         self.is_in_message.load(Relaxed) || self.pending() > 0
     }
 
+    /// Notes bytes that were read. The reader alone adds to the sums, so they need no atomic addition.
+    fn add_read(&self, bytes: usize) {
+        self.read.store(self.read.load(Relaxed) + bytes as u64, Relaxed);
+        self.is_alive.store(true, Relaxed);
+    }
+
+    /// Notes bytes of a frame that is complete.
+    fn add_framed(&self, bytes: usize) {
+        self.framed.store(self.framed.load(Relaxed) + bytes as u64, Relaxed);
+    }
+
     /// Bytes of the frame that is incomplete, and of those that follow it already.
     fn pending(&self) -> u64 {
         self.read.load(Relaxed).saturating_sub(self.framed.load(Relaxed))
@@ -86,7 +90,7 @@ impl ReadProgress {
 }
 
 /// Reads frames. Between frames it holds no buffer, so that thousands of idle streams cost little: what arrives first is
-/// read into a buffer of the thread.
+/// [read into a buffer of the thread](poll_arrived).
 ///
 /// The future of [`next`](FrameReader::next) must not be dropped before it is ready, or the beginning of a frame is lost.
 pub(crate) struct FrameReader<R> {
@@ -94,6 +98,10 @@ pub(crate) struct FrameReader<R> {
     role: Role,
     max_message: usize,
     progress: Arc<ReadProgress>,
+    /// Whether one frame is expected to arrive at a time, as when what arrived last was one.
+    expects_one: bool,
+    /// Whether the connection's own reader has returned no frame yet.
+    is_first: bool,
     /// The bytes of the fragments so far of a message that is incomplete.
     fragments: Option<usize>,
     /// The memory of these fragments, which a server holds until their message is whole.
@@ -103,8 +111,8 @@ pub(crate) struct FrameReader<R> {
 enum State<R> {
     /// Between frames.
     Idle(Source<R>),
-    /// With bytes of a frame in the library's buffer.
-    Reading(WebSocket<Source<R>>),
+    /// With a reader of the library's, which has bytes of a frame.
+    Reading(WebSocket<ReadOnly<Source<R>>>),
     /// After an error.
     Failed,
 }
@@ -116,7 +124,8 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         let progress = Arc::<ReadProgress>::default();
         let held = memory.sibling();
         let source = Source { inner, ahead: Bytes::new(), progress: progress.clone(), memory };
-        FrameReader { state: State::Idle(source), role, max_message, progress, fragments: None, held }
+        let (state, expects_one, is_first) = (State::Idle(source), true, false);
+        FrameReader { state, role, max_message, progress, expects_one, is_first, fragments: None, held }
     }
 
     /// How far it has got.
@@ -127,12 +136,23 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
     /// The next frame.
     pub(crate) async fn next(&mut self) -> Result<ReadFrame, ReadError> {
         if let State::Idle(source) = &mut self.state {
-            poll_fn(|cx| source.poll_fill(cx)).await.map_err(|_| ReadError::Lost)?;
-            self.begin();
+            let expected = (self.role, self.expects_one);
+            match poll_fn(|cx| source.poll_arrived(expected, cx)).await {
+                Ok(Arrived::Frame(frame, is_masked, len)) => {
+                    self.progress.add_framed(len);
+                    return self.take(frame, is_masked);
+                }
+                Ok(Arrived::Bytes(ahead)) => self.begin(ahead),
+                Err(_) => return Err(ReadError::Lost),
+            }
         }
-        let State::Reading(socket) = &mut self.state else { return Err(ReadError::Lost) };
-        match socket.read_frame().await {
-            Ok(frame) => self.take(frame),
+        let State::Reading(reader) = &mut self.state else { return Err(ReadError::Lost) };
+        match reader.read_frame().await {
+            Ok(mut frame) => {
+                let is_masked = is_masked(&mut frame);
+                self.read(head_len(frame.payload.len(), is_masked) + frame.payload.len());
+                self.take(frame, is_masked)
+            }
             Err(error) => {
                 self.state = State::Failed;
                 Err(self.failure(&error))
@@ -140,36 +160,40 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
     }
 
-    /// Hands the connection to the library, which reads a frame from it.
-    fn begin(&mut self) {
+    /// Hands the connection to a reader of the library's, which begins with the bytes that have arrived.
+    fn begin(&mut self, ahead: Bytes) {
+        (self.expects_one, self.is_first) = (false, true);
         self.state = match std::mem::replace(&mut self.state, State::Failed) {
-            State::Idle(source) => {
-                let mut socket = WebSocket::after_handshake(source, self.role.of_library());
-                socket.set_auto_close(false);
-                socket.set_auto_pong(false);
+            State::Idle(mut source) => {
+                source.ahead = ahead;
+                let mut reader = reader(source, self.role);
                 // The library refuses frames of this size, too.
-                socket.set_max_message_size(self.max_message.saturating_add(1));
-                State::Reading(socket)
+                reader.set_max_message_size(self.max_message.saturating_add(1));
+                State::Reading(reader)
             }
             other => other,
         };
     }
 
-    /// Takes a frame from the library, and the connection back if that was all.
-    fn take(&mut self, mut frame: Frame<'_>) -> Result<ReadFrame, ReadError> {
-        let is_masked = is_masked(&mut frame);
+    /// Notes that the reader has returned a frame of this many bytes. It is not needed any more if those were all.
+    fn read(&mut self, bytes: usize) {
+        self.progress.add_framed(bytes);
+        let is_first = std::mem::take(&mut self.is_first);
+        if self.progress.pending() == 0 {
+            self.expects_one = is_first;
+            self.state = match std::mem::replace(&mut self.state, State::Failed) {
+                State::Reading(reader) => State::Idle(reader.into_inner().0.released()),
+                other => other,
+            };
+        }
+    }
+
+    /// Takes a frame from the library.
+    fn take(&mut self, frame: Frame<'_>, is_masked: bool) -> Result<ReadFrame, ReadError> {
         let payload = match frame.payload {
             Payload::Bytes(bytes) => bytes,
             other => BytesMut::from(&*other),
         };
-        let whole = head_len(payload.len(), is_masked) + payload.len();
-        self.progress.framed.fetch_add(whole as u64, Relaxed);
-        if self.progress.pending() == 0 {
-            self.state = match std::mem::replace(&mut self.state, State::Failed) {
-                State::Reading(socket) => State::Idle(socket.into_inner().released()),
-                other => other,
-            };
-        }
         // The library reads frames with and without a mask from either side (RFC 6455, section 5.1).
         if is_masked == self.role.masks() {
             return Err(ReadError::Protocol);
@@ -224,23 +248,18 @@ struct Source<R> {
 }
 
 impl<R: AsyncRead + Unpin> Source<R> {
-    /// Waits for bytes, and reads them ahead.
-    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        BYTES.with_borrow_mut(|bytes| {
-            let mut buffer = ReadBuf::new(bytes);
-            ready!(Pin::new(&mut self.inner).poll_read(cx, &mut buffer))?;
-            if buffer.filled().is_empty() {
-                return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
-            }
-            self.ahead = Bytes::copy_from_slice(buffer.filled());
-            self.note(self.ahead.len());
-            Poll::Ready(Ok(()))
-        })
+    /// Waits for the first bytes after a frame.
+    fn poll_arrived(&mut self, expected: (Role, bool), cx: &mut Context<'_>) -> Poll<io::Result<Arrived>> {
+        let arrived = ready!(poll_arrived(&mut self.inner, expected, cx))?;
+        self.note(match &arrived {
+            Arrived::Frame(_, _, len) => *len,
+            Arrived::Bytes(bytes) => bytes.len(),
+        });
+        Poll::Ready(Ok(arrived))
     }
 
     fn note(&self, bytes: usize) {
-        self.progress.read.fetch_add(bytes as u64, Relaxed);
-        self.progress.is_alive.store(true, Relaxed);
+        self.progress.add_read(bytes);
     }
 
     /// The source between frames, whose memory is returned.
@@ -277,27 +296,16 @@ impl<R: AsyncRead + Unpin> AsyncRead for Source<R> {
     }
 }
 
-/// The library asks for a connection that can also be written to. With automatic answers off it never writes.
-impl<R: Unpin> AsyncWrite for Source<R> {
-    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
-        Poll::Ready(Err(io::ErrorKind::Unsupported.into()))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures_util::future::join_all;
+    use futures_util::poll;
     use rpcgate_core::caller::ProjectId;
     use rpcgate_core::memory::MemoryBudget;
+    use std::pin::pin;
     use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
+    use tokio::task::yield_now;
 
     const MASK: [u8; 4] = [1, 2, 3, 4];
 
@@ -353,6 +361,42 @@ mod tests {
         let expected =
             [good(false, 1, b"ab"), good(true, 9, b"p"), good(true, 0, b"c"), good(true, 2, &[255])];
         assert_eq!(read(&bytes, 100).await, expected);
+    }
+
+    #[tokio::test]
+    async fn connections_of_a_thread_do_not_get_each_others_bytes_whatever_arrives_of_a_frame() {
+        let mut connections: Vec<_> = (0..5).map(|_| reader(1_000)).collect();
+        let mut kept = Vec::new();
+        for round in 0..200 {
+            let each = connections.iter_mut().zip(1_u8..).map(|((client, reader), number)| async move {
+                let payloads = [vec![round ^ number; 5 + usize::from(number)], vec![round; 40]];
+                let [one, two] = payloads.each_ref().map(|payload| masked(0x82, payload));
+                let both = [&one[..], &two].concat();
+                // The first frame, a part of it, one and a half, both, or nothing.
+                let at_first = [one.len(), 4, one.len() + 9, both.len(), 0][usize::from(number - 1)];
+                client.write_all(&both[..at_first]).await.unwrap();
+                let first = {
+                    let mut next = pin!(reader.next());
+                    let early = poll!(&mut next);
+                    assert_eq!(early.is_ready(), at_first >= one.len());
+                    // The others read meanwhile.
+                    yield_now().await;
+                    client.write_all(&both[at_first..]).await.unwrap();
+                    match early {
+                        Poll::Ready(first) => first,
+                        Poll::Pending => next.await,
+                    }
+                };
+                yield_now().await;
+                let second = reader.next().await;
+                assert!(matches!(reader.state, State::Idle(_)), "no buffer is held between frames");
+                [first, second].map(|frame| frame.unwrap().payload).into_iter().zip(payloads)
+            });
+            kept.extend(join_all(each).await.into_iter().flatten());
+        }
+        assert_eq!(kept.len(), 2_000);
+        // Also while others have read into what was its buffer, a payload is its owner's.
+        assert!(kept.iter().all(|(payload, expected)| payload[..] == expected[..]));
     }
 
     #[tokio::test]

@@ -1,0 +1,134 @@
+//! What has arrived on a connection between two frames: most often one whole frame.
+//!
+//! The library reads frames into a buffer of its own, of 8 KiB, which thousands of idle streams must not hold and which is costly to
+//! make for each frame. So all connections of a thread share one: what one read of a connection brings is handed to it, and if that
+//! is exactly one frame, that is all. Otherwise the connection needs a reader of its own, which begins with the same bytes.
+
+use super::read_only::{ReadOnly, reader};
+use super::wire::{Role, head_len, is_masked};
+use bytes::Bytes;
+use fastwebsockets::{Frame, WebSocket};
+use std::cell::RefCell;
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
+use tokio::io::{AsyncRead, ReadBuf};
+
+/// Bytes that are read at once when a connection becomes readable.
+const SCRATCH: usize = 16 << 10;
+
+/// The largest read that may be one frame for the shared reader. Of a longer one, more would be decoded twice than the reader
+/// saves.
+const SHARED: usize = 4 << 10;
+
+thread_local! {
+    static READERS: RefCell<Readers> = RefCell::new(Readers::default());
+}
+
+/// What has arrived.
+pub(super) enum Arrived {
+    /// One frame, without its mask, whether it had one, and its bytes on the wire.
+    Frame(Frame<'static>, bool, usize),
+    /// A part of a frame, or several, or what is none.
+    Bytes(Bytes),
+}
+
+/// Reads once from `inner`, whose frames are read in this role. `may_be_one`: whether to try if that is one frame.
+pub(super) fn poll_arrived<R>(
+    inner: &mut R,
+    (role, may_be_one): (Role, bool),
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<Arrived>>
+where
+    R: AsyncRead + Unpin,
+{
+    READERS.with_borrow_mut(|readers| {
+        let len = {
+            let mut scratch = readers.scratch.0.borrow_mut();
+            let mut buffer = ReadBuf::new(&mut scratch.bytes);
+            ready!(Pin::new(inner).poll_read(cx, &mut buffer))?;
+            let len = buffer.filled().len();
+            scratch.left = 0..len;
+            len
+        };
+        if len == 0 {
+            return Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()));
+        }
+        if may_be_one
+            && len <= SHARED
+            && let Some((frame, is_masked)) = readers.frame(role, len)
+        {
+            return Poll::Ready(Ok(Arrived::Frame(frame, is_masked, len)));
+        }
+        Poll::Ready(Ok(Arrived::Bytes(Bytes::copy_from_slice(&readers.scratch.0.borrow().bytes[..len]))))
+    })
+}
+
+/// The readers of a thread.
+struct Readers {
+    scratch: Scratch,
+    server: Option<WebSocket<ReadOnly<Scratch>>>,
+    client: Option<WebSocket<ReadOnly<Scratch>>>,
+}
+
+impl Default for Readers {
+    fn default() -> Self {
+        let arrived = ScratchBytes { bytes: vec![0; SCRATCH].into(), left: 0..0 };
+        Readers { scratch: Scratch(Rc::new(RefCell::new(arrived))), server: None, client: None }
+    }
+}
+
+impl Readers {
+    /// The frame that the `len` bytes are which have arrived, and whether it had a mask; `None` if they are not exactly one.
+    fn frame(&mut self, role: Role, len: usize) -> Option<(Frame<'static>, bool)> {
+        let place = match role {
+            Role::Server => &mut self.server,
+            Role::Client => &mut self.client,
+        };
+        let reader = place.get_or_insert_with(|| reader(self.scratch.clone(), role));
+        // A frame that ends later is refused at once, and no room is made for it.
+        reader.set_max_message_size(len);
+        let polled = pin!(reader.read_frame()).poll(&mut Context::from_waker(Waker::noop()));
+        let frame = match polled {
+            Poll::Ready(Ok(mut frame)) => {
+                let is_masked = is_masked(&mut frame);
+                let is_all = head_len(frame.payload.len(), is_masked) + frame.payload.len() == len;
+                is_all.then_some((frame, is_masked))
+            }
+            _ => None,
+        };
+        if frame.is_none() {
+            // It holds bytes that are not those of the next connection.
+            *place = None;
+        }
+        frame
+    }
+}
+
+/// What a connection of this thread has brought, which the library reads as if it were a connection.
+#[derive(Clone)]
+struct Scratch(Rc<RefCell<ScratchBytes>>);
+
+struct ScratchBytes {
+    bytes: Box<[u8]>,
+    /// Where the bytes are that were not read yet.
+    left: std::ops::Range<usize>,
+}
+
+impl AsyncRead for Scratch {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut scratch = self.0.borrow_mut();
+        let taken = scratch.left.len().min(buffer.remaining());
+        let start = scratch.left.start;
+        buffer.put_slice(&scratch.bytes[start..start + taken]);
+        scratch.left.start += taken;
+        // Nothing read is the end of the connection for the library, which returns an error then.
+        Poll::Ready(Ok(()))
+    }
+}
