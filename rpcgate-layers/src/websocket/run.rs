@@ -89,7 +89,7 @@ async fn serve<R: AsyncRead + Unpin>(
     node: &mut FrameReader<R>,
 ) -> CloseReason {
     let from_client = pin!(from_client(link, client));
-    let task = PartsTask::default();
+    let mut task = PartsTask::default();
     let mut from_client = task.part(from_client);
     let mut is_client_read = true;
     let reason = {
@@ -98,7 +98,7 @@ async fn serve<R: AsyncRead + Unpin>(
         let number = link.messages.lock().stream.request().0;
         let told = pin!(told_to_end(link.key.endings(), number));
         let mut told = task.part(told);
-        let mut upkeep = Upkeep::new(&link.limits);
+        let mut upkeep = Upkeep::new(&task, &link.limits);
         let mut writes = StreamWrites::default();
         poll_fn(|cx| {
             task.register(cx);
@@ -112,6 +112,10 @@ async fn serve<R: AsyncRead + Unpin>(
                 Due::Later => return Poll::Pending,
                 Due::Broken(reason) => return Poll::Ready(reason),
             }
+            // What is written wakes the task as well, and then there is mostly nothing else to do.
+            if !(from_client.is_woken() || from_node.is_woken() || told.is_woken() || upkeep.is_woken()) {
+                return Poll::Pending;
+            }
             if let Poll::Ready(reason) = from_client.poll() {
                 is_client_read = false;
                 return Poll::Ready(reason);
@@ -122,7 +126,7 @@ async fn serve<R: AsyncRead + Unpin>(
             if let Poll::Ready(reason) = told.poll() {
                 return Poll::Ready(reason);
             }
-            if let Poll::Ready(reason) = upkeep.poll(link, cx) {
+            if let Poll::Ready(reason) = upkeep.poll(link) {
                 return Poll::Ready(reason);
             }
             writes.begin(link, cx);
@@ -130,7 +134,7 @@ async fn serve<R: AsyncRead + Unpin>(
         })
         .await
     };
-    close(link, reason, &task, is_client_read.then_some(from_client)).await;
+    close(link, reason, &mut task, is_client_read.then_some(from_client)).await;
     reason
 }
 
@@ -162,7 +166,7 @@ async fn told_to_end(mut endings: watch::Receiver<Option<Ending>>, number: u128)
 async fn close<F: Future>(
     link: &Link,
     reason: CloseReason,
-    task: &PartsTask,
+    task: &mut PartsTask,
     reading: Option<Woken<Pin<&mut F>>>,
 ) {
     link.is_closing.store(true, Relaxed);

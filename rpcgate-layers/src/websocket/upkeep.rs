@@ -3,21 +3,23 @@
 use super::close::CloseReason;
 use super::limits::StreamLimits;
 use super::link::{Link, OWN_PING, Side};
+use super::woken::{PartsTask, Woken};
 use bytes::Bytes;
 use fastwebsockets::OpCode;
 use rpcgate_core::stream_tally::SUMMED;
 use std::pin::Pin;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Bytes a second that a client has to read while something waits for it.
 const SLOWEST: u64 = 1_024;
 
-/// The upkeep of one stream. It has a single timer.
+/// The upkeep of one stream. It has a single timer, which is not asked before it has fired: the task is polled several times for
+/// each message.
 pub(super) struct Upkeep {
-    timer: Pin<Box<Sleep>>,
+    timer: Woken<Pin<Box<Sleep>>>,
     next_tick: Instant,
     /// When calls and pushes have to be recorded, if some wait.
     flush: Option<Instant>,
@@ -43,10 +45,11 @@ struct Seen {
 }
 
 impl Upkeep {
-    pub(super) fn new(limits: &StreamLimits) -> Self {
+    /// The upkeep of a stream, as a part of its task.
+    pub(super) fn new(task: &PartsTask, limits: &StreamLimits) -> Self {
         let next_tick = Instant::now() + limits.tick();
         Upkeep {
-            timer: Box::pin(sleep_until(next_tick)),
+            timer: task.part(Box::pin(sleep_until(next_tick))),
             next_tick,
             flush: None,
             give_up: None,
@@ -57,15 +60,20 @@ impl Upkeep {
         }
     }
 
-    /// Ready when the stream has to end.
-    pub(super) fn poll(&mut self, link: &Link, cx: &mut Context<'_>) -> Poll<CloseReason> {
+    /// Whether its timer has fired.
+    pub(super) fn is_woken(&self) -> bool {
+        self.timer.is_woken()
+    }
+
+    /// Ready when the stream has to end. To be polled after every poll of a direction as well.
+    pub(super) fn poll(&mut self, link: &Link) -> Poll<CloseReason> {
         if self.flush.is_none() && link.messages.lock().stream.due().is_some() {
             self.flush = Some(self.wake_after(SUMMED));
         }
         if self.give_up.is_none() && link.is_half_closed() {
             self.give_up = Some(self.wake_after(link.limits.close_wait));
         }
-        while self.timer.as_mut().poll(cx).is_ready() {
+        while self.timer.poll().is_ready() {
             let now = Instant::now();
             if self.flush.take_if(|flush| *flush <= now).is_some() {
                 link.messages.lock().stream.flush();
@@ -81,7 +89,7 @@ impl Upkeep {
                 self.next_tick = now + link.limits.tick();
             }
             let next = [self.flush, self.give_up].into_iter().flatten().fold(self.next_tick, Instant::min);
-            self.timer.as_mut().reset(next);
+            self.reset(next);
         }
         Poll::Pending
     }
@@ -89,10 +97,15 @@ impl Upkeep {
     /// Has the timer fire after this time at the latest. Returns when that is.
     fn wake_after(&mut self, time: Duration) -> Instant {
         let at = Instant::now() + time;
-        if at < self.timer.deadline() {
-            self.timer.as_mut().reset(at);
+        if at < self.timer.get_mut().deadline() {
+            self.reset(at);
         }
         at
+    }
+
+    fn reset(&mut self, at: Instant) {
+        self.timer.get_mut().as_mut().reset(at);
+        self.timer.touch();
     }
 
     /// Looks after both sides.

@@ -3,23 +3,29 @@
 //! The task of a stream is woken for either of its directions, for what it writes and for its timers. Polling all of them each
 //! time would cost as much as the message that woke it.
 
-use futures_util::task::AtomicWaker;
+use parking_lot::Mutex;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Release};
+use std::sync::atomic::{AtomicBool, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 use std::task::{Context, Poll, Wake, Waker};
 
 /// The task that parts belong to.
 #[derive(Default)]
 pub(super) struct PartsTask {
-    task: Arc<AtomicWaker>,
+    /// What the parts wake.
+    task: Arc<Mutex<Option<Waker>>>,
+    /// The same. The waker of a task stays the same, and comparing it here needs no lock.
+    known: Option<Waker>,
 }
 
 impl PartsTask {
     /// Has the wakes of the parts wake this task. To be called before the parts are polled, in each poll of the task.
-    pub(super) fn register(&self, cx: &Context<'_>) {
-        self.task.register(cx.waker());
+    pub(super) fn register(&mut self, cx: &Context<'_>) {
+        if !self.known.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
+            self.known = Some(cx.waker().clone());
+            *self.task.lock() = self.known.clone();
+        }
     }
 
     /// A part of the task, which counts as woken.
@@ -39,7 +45,7 @@ pub(super) struct Woken<F> {
 /// The wakes of one part. Each wakes the task.
 struct Signal {
     is_woken: AtomicBool,
-    task: Arc<AtomicWaker>,
+    task: Arc<Mutex<Option<Waker>>>,
 }
 
 impl Wake for Signal {
@@ -49,14 +55,28 @@ impl Wake for Signal {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.is_woken.store(true, Release);
-        self.task.wake();
+        // A waker is foreign code, and runs without the lock.
+        let task = self.task.lock().clone();
+        if let Some(task) = task {
+            task.wake();
+        }
     }
 }
 
 impl<F> Woken<F> {
+    /// Whether the next poll reaches the future.
+    pub(super) fn is_woken(&self) -> bool {
+        self.signal.is_woken.load(Acquire)
+    }
+
     /// Lets the next poll reach the future: something has changed for it that does not wake it.
     pub(super) fn touch(&self) {
         self.signal.is_woken.store(true, Release);
+    }
+
+    /// The future. If it has to be polled after a change, it has to be [touched](Woken::touch).
+    pub(super) fn get_mut(&mut self) -> &mut F {
+        &mut self.inner
     }
 }
 
@@ -75,7 +95,12 @@ mod tests {
     use super::*;
     use std::future::poll_fn;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-    use tokio::sync::oneshot;
+    use std::task::ready;
+    use std::time::Duration;
+    use tokio::sync::{mpsc, oneshot};
+    use tokio::time::timeout;
+
+    type Part = Woken<Pin<Box<dyn Future<Output = ()> + Send>>>;
 
     /// Counts the wakes of a task.
     #[derive(Default)]
@@ -90,7 +115,7 @@ mod tests {
     #[test]
     fn a_part_is_polled_when_it_was_woken_and_not_when_its_task_was() {
         let (end, mut ended) = oneshot::channel::<u8>();
-        let (wakes, task) = (Arc::<TaskWakes>::default(), PartsTask::default());
+        let (wakes, mut task) = (Arc::<TaskWakes>::default(), PartsTask::default());
         let mut polls = 0;
         let mut part = task.part(poll_fn(|cx| {
             polls += 1;
@@ -107,6 +132,99 @@ mod tests {
         assert_eq!(part.poll(), Poll::Ready(Ok(7)));
         drop(part);
         assert_eq!(polls, 2);
+    }
+
+    /// A part that ends after as many messages as it is told to, and how often it was polled.
+    fn counted(task: &PartsTask, messages: usize) -> (mpsc::UnboundedSender<()>, Arc<AtomicUsize>, Part) {
+        let (sender, mut receiver) = mpsc::unbounded_channel();
+        let polls = Arc::<AtomicUsize>::default();
+        let counter = polls.clone();
+        let mut left = messages;
+        let part: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(poll_fn(move |cx| {
+            counter.fetch_add(1, Relaxed);
+            while left > 0 {
+                let _: Option<()> = ready!(receiver.poll_recv(cx));
+                left -= 1;
+            }
+            Poll::Ready(())
+        }));
+        (sender, polls, task.part(part))
+    }
+
+    #[test]
+    fn a_wake_of_one_part_polls_that_part_alone_and_wakes_of_both_poll_both_at_once() {
+        let (wakes, mut task) = (Arc::<TaskWakes>::default(), PartsTask::default());
+        let (to_one, one_polls, mut one) = counted(&task, 9);
+        let (to_two, two_polls, mut two) = counted(&task, 9);
+        let waker = Waker::from(wakes.clone());
+        let mut poll = || {
+            task.register(&Context::from_waker(&waker));
+            assert!(one.poll().is_pending() && two.poll().is_pending());
+            (one_polls.load(Relaxed), two_polls.load(Relaxed))
+        };
+        assert_eq!(poll(), (1, 1));
+        to_one.send(()).unwrap();
+        assert_eq!(poll(), (2, 1));
+        to_two.send(()).unwrap();
+        assert_eq!(poll(), (2, 2));
+        to_two.send(()).unwrap();
+        to_one.send(()).unwrap();
+        assert_eq!(poll(), (3, 3));
+        assert_eq!(poll(), (3, 3));
+        assert_eq!(wakes.0.load(Relaxed), 4, "each wake is one of the task, which is scheduled once");
+    }
+
+    #[test]
+    fn a_part_that_wakes_itself_while_it_is_polled_is_polled_again() {
+        let (wakes, mut task) = (Arc::<TaskWakes>::default(), PartsTask::default());
+        let mut polls = 0;
+        let mut part = task.part(poll_fn(|cx| {
+            polls += 1;
+            if polls < 3 {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Poll::Ready(())
+        }));
+        let waker = Waker::from(wakes.clone());
+        for number in 1..3 {
+            task.register(&Context::from_waker(&waker));
+            assert!(part.poll().is_pending());
+            assert_eq!(wakes.0.load(Relaxed), number);
+        }
+        assert!(part.poll().is_ready());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+    async fn no_wake_is_lost_when_both_parts_are_woken_at_the_same_time_by_other_threads() {
+        const MESSAGES: usize = 20_000;
+        let mut task = PartsTask::default();
+        let (to_one, _, mut one) = counted(&task, MESSAGES);
+        let (to_two, _, mut two) = counted(&task, MESSAGES);
+        for sender in [to_one, to_two] {
+            tokio::spawn(async move {
+                for number in 0..MESSAGES {
+                    sender.send(()).unwrap();
+                    if number % 7 == 0 {
+                        tokio::task::yield_now().await;
+                    }
+                }
+                // The end of a channel would be a wake of its own.
+                std::future::pending::<()>().await;
+                drop(sender);
+            });
+        }
+        let (mut is_one_done, mut is_two_done) = (false, false);
+        let both = poll_fn(|cx| {
+            task.register(cx);
+            is_one_done = is_one_done || one.poll().is_ready();
+            is_two_done = is_two_done || two.poll().is_ready();
+            if is_one_done && is_two_done { Poll::Ready(()) } else { Poll::Pending }
+        });
+        assert!(
+            timeout(Duration::from_secs(20), both).await.is_ok(),
+            "a part waits for a wake that was lost"
+        );
     }
 
     #[test]
