@@ -62,6 +62,8 @@ struct Queue {
     resumed: u64,
     /// Of the first future of the group. Its own yield wakes it; this is for [`resume_everywhere`].
     leader: Option<Waker>,
+    /// Whether the leader is polled whenever it is woken.
+    is_prompt: bool,
     followers: Vec<Waker>,
     /// An empty list that has its memory already.
     spare: Vec<Waker>,
@@ -85,6 +87,15 @@ fn resume_all(queue: &Mutex<Queue>, mut here: MutexGuard<'_, Queue>) -> Option<W
 #[derive(Debug, Default)]
 pub(crate) struct Coalesce {
     waiting: Option<Waiting>,
+    is_prompt: bool,
+}
+
+impl Coalesce {
+    /// For an owner that has one task and polls this in every poll of the task, until it is ready or dropped. Such followers of
+    /// such a leader need not yield themselves: they are polled when it resumes.
+    pub(crate) const fn prompt() -> Self {
+        Coalesce { waiting: None, is_prompt: true }
+    }
 }
 
 #[derive(Debug)]
@@ -94,17 +105,21 @@ struct Waiting {
     group: u64,
     yields: u8,
     leads: bool,
+    /// Whether it waits for its leader alone.
+    relies: bool,
     /// The number of followers at the last poll.
     seen: usize,
 }
 
 impl Waiting {
-    fn take(waker: &Waker) -> Self {
+    fn take(waker: &Waker, is_prompt: bool) -> Self {
         let queue = HERE.with(Arc::clone);
         let mut here = queue.lock();
         let (group, leads) = (here.resumed, here.leader.is_none());
+        let relies = !leads && is_prompt && here.is_prompt;
         if leads {
             here.leader = Some(waker.clone());
+            here.is_prompt = is_prompt;
         } else {
             here.followers.push(waker.clone());
         }
@@ -113,16 +128,16 @@ impl Waiting {
         } else {
             drop(here);
         }
-        Waiting { queue, group, yields: 0, leads, seen: 0 }
+        Waiting { queue, group, yields: 0, leads, relies, seen: 0 }
     }
 
-    /// Whether it may resume; called once per yield.
+    /// Whether it may resume; called once per yield, or more often if it relies on its leader.
     fn may_resume(&mut self) -> bool {
-        self.yields += 1;
         let here = self.queue.lock();
-        if here.resumed != self.group {
-            return true;
+        if here.resumed != self.group || self.relies {
+            return here.resumed != self.group;
         }
+        self.yields += 1;
         let came = here.followers.len() - self.seen;
         if self.yields >= YIELDS || (self.leads && came == 0) {
             resume_all(&self.queue, here);
@@ -148,16 +163,18 @@ impl Future for Coalesce {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        match &mut self.waiting {
-            None => self.waiting = Some(Waiting::take(cx.waker())),
+        let is_prompt = self.is_prompt;
+        let waiting = match &mut self.waiting {
             Some(waiting) => {
                 if waiting.may_resume() {
                     self.waiting = None;
                     return Poll::Ready(());
                 }
+                waiting
             }
-        }
-        pin!(tokio::task::yield_now()).poll(cx)
+            none => none.insert(Waiting::take(cx.waker(), is_prompt)),
+        };
+        if waiting.relies { Poll::Pending } else { pin!(tokio::task::yield_now()).poll(cx) }
     }
 }
 
@@ -289,6 +306,50 @@ mod tests {
         assert!(second.was_woken() && second.goes());
         unblock.send(()).unwrap();
         thread.join().unwrap();
+    }
+
+    /// Polls this. Whether it resumes, and whether it has yielded instead.
+    fn polled(turn: &mut Coalesce) -> (bool, bool) {
+        let wakes = Arc::<WakeCount>::default();
+        let waker = Waker::from(wakes.clone());
+        let goes = Pin::new(turn).poll(&mut Context::from_waker(&waker)).is_ready();
+        (goes, wakes.0.load(Relaxed) > 0)
+    }
+
+    #[test]
+    fn a_prompt_follower_of_a_prompt_leader_waits_for_it_without_yielding() {
+        for is_dropped in [false, true] {
+            let (mut leader, mut follower) = (Coalesce::prompt(), Coalesce::prompt());
+            assert_eq!(polled(&mut leader), (false, true));
+            let wakes = Arc::<WakeCount>::default();
+            let waker = Waker::from(wakes.clone());
+            assert!(Pin::new(&mut follower).poll(&mut Context::from_waker(&waker)).is_pending());
+            for _ in 0..2 * YIELDS {
+                assert_eq!(polled(&mut follower), (false, false), "whatever else wakes its task");
+            }
+            assert_eq!(wakes.0.load(Relaxed), 0);
+            if is_dropped {
+                drop(leader);
+            } else {
+                assert_eq!((polled(&mut leader), polled(&mut leader)), ((false, true), (true, false)));
+            }
+            assert_eq!(wakes.0.load(Relaxed), 1);
+            assert_eq!(polled(&mut follower), (true, false));
+        }
+    }
+
+    #[test]
+    fn a_follower_of_any_other_leader_and_any_other_follower_yield() {
+        for (leads, follows) in [(false, true), (true, false)] {
+            let of = |is_prompt| if is_prompt { Coalesce::prompt() } else { Coalesce::default() };
+            let (mut leader, mut follower) = (of(leads), of(follows));
+            assert_eq!(polled(&mut leader), (false, true));
+            for _ in 0..YIELDS {
+                assert_eq!(polled(&mut follower), (false, true));
+            }
+            assert_eq!(polled(&mut follower), (true, false), "although its leader is not polled");
+            assert_eq!(polled(&mut leader), (true, false));
+        }
     }
 
     #[test]

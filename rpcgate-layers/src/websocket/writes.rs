@@ -86,7 +86,7 @@ impl SideWrites {
 
     fn begin(&mut self, side: &Side, cx: &mut Context<'_>) {
         if self.turn.is_none() && !self.is_blocked && !side.writer.lock().is_flushed() {
-            let turn = self.turn.insert(Coalesce::default());
+            let turn = self.turn.insert(Coalesce::prompt());
             let _ = Pin::new(turn).poll(cx);
         }
     }
