@@ -1,54 +1,27 @@
 //! The task that closes months, issues invoices, and reminds of them.
 
+use super::app_task::{AppTask, CurrentApp};
 use crate::management::action::billing::closing::{MonthsClosed, close_months};
 use crate::management::action::billing::dunning::{DunningPass, remind};
 use crate::management::app_state::AppState;
-use arc_swap::ArcSwap;
-use rpcgate_core::backend::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::JoinHandle;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 /// The pause between two looks at the databases.
 const INTERVAL: Duration = Duration::from_secs(300);
 
-/// The running task. Dropping it stops it.
-#[derive(Debug)]
-pub(super) struct Biller {
-    app: Arc<ArcSwap<AppState>>,
-    leave: DropGuard,
-    work: JoinHandle<()>,
+/// Starts to bill the tenants of `app`. It stops even in the middle: what is not done is done after the next start, and
+/// nothing twice.
+pub(super) fn start(app: &Arc<AppState>) -> AppTask {
+    every(INTERVAL, app)
 }
 
-impl Biller {
-    /// Starts to bill the tenants of `app`.
-    pub(super) fn start(app: &Arc<AppState>) -> Self {
-        Self::every(INTERVAL, app)
-    }
-
-    fn every(interval: Duration, app: &Arc<AppState>) -> Self {
-        let app = Arc::new(ArcSwap::new(app.clone()));
-        let leave = CancellationToken::new();
-        let work = tokio::spawn(work(interval, app.clone(), leave.clone()));
-        Biller { app, leave: leave.drop_guard(), work }
-    }
-
-    /// Bills as `app` is configured from now on.
-    pub(super) fn serve(&self, app: &Arc<AppState>) {
-        self.app.store(app.clone());
-    }
-
-    /// Stops, even in the middle: what is not done is done after the next start, and nothing twice.
-    pub(super) fn stop(self) -> BoxFuture<'static, ()> {
-        Box::pin(async move {
-            drop(self.leave);
-            let _ = self.work.await;
-        })
-    }
+fn every(interval: Duration, app: &Arc<AppState>) -> AppTask {
+    AppTask::start(app, |app, leave| work(interval, app, leave))
 }
 
-async fn work(interval: Duration, app: Arc<ArcSwap<AppState>>, leave: CancellationToken) {
+async fn work(interval: Duration, app: CurrentApp, leave: CancellationToken) {
     loop {
         let current = app.load_full();
         if leave.run_until_cancelled(bill(&current)).await.is_none() {
@@ -91,7 +64,7 @@ mod tests {
     async fn months_are_closed_while_it_runs_and_as_it_is_configured_now() {
         let site = Site::new().await;
         let (app, tenant) = (&site.app, site.tenant().await);
-        let biller = Biller::every(Duration::from_millis(1), app);
+        let biller = every(Duration::from_millis(1), app);
         let premium = TenantChange { tier: Some(Tier::Premium), ..TenantChange::default() };
         app.store.update_tenant(tenant, &premium, app.now()).await.unwrap();
         let begun = async {

@@ -1,16 +1,13 @@
 //! The service for the work that no request waits for: it sends mails, bills tenants, and removes expired rows from the
 //! management database.
 
-use super::biller::Biller;
-use super::mail_sender::MailSender;
+use super::app_task::{AppTask, CurrentApp};
+use super::{biller, mail_sender};
 use crate::management::app_state::AppState;
-use crate::store::Store;
 use rpcgate_core::backend::BoxFuture;
-use rpcgate_core::clock::Clock;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::JoinHandle;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 /// The pause between two sweeps.
 const INTERVAL: Duration = Duration::from_secs(300);
@@ -18,10 +15,7 @@ const INTERVAL: Duration = Duration::from_secs(300);
 /// The running janitor. Dropping it stops it after its current work.
 #[derive(Debug)]
 pub struct Janitor {
-    leave: DropGuard,
-    work: JoinHandle<()>,
-    biller: Biller,
-    mails: MailSender,
+    tasks: [AppTask; 3],
 }
 
 impl Janitor {
@@ -31,36 +25,33 @@ impl Janitor {
     }
 
     fn every(interval: Duration, app: &Arc<AppState>) -> Self {
-        let leave = CancellationToken::new();
-        let work = tokio::spawn(work(interval, app.store.clone(), app.clock.clone(), leave.clone()));
-        let (biller, mails) = (Biller::start(app), MailSender::start(app));
-        Janitor { leave: leave.drop_guard(), work, biller, mails }
+        let sweeper = AppTask::start(app, |app, leave| sweep(interval, app, leave));
+        Janitor { tasks: [sweeper, biller::start(app), mail_sender::start(app)] }
     }
 
     /// Works as `app` is configured from now on, on the same databases.
     pub fn serve(&self, app: &Arc<AppState>) {
-        self.biller.serve(app);
-        self.mails.serve(app);
+        for task in &self.tasks {
+            task.serve(app);
+        }
     }
 
     /// Stops after the current work.
     pub fn stop(self) -> BoxFuture<'static, ()> {
         Box::pin(async move {
-            drop(self.leave);
-            self.biller.stop().await;
-            self.mails.stop().await;
-            let _ = self.work.await;
+            futures_util::future::join_all(self.tasks.map(AppTask::stop)).await;
         })
     }
 }
 
-async fn work(interval: Duration, store: Store, clock: Arc<dyn Clock>, leave: CancellationToken) {
+async fn sweep(interval: Duration, app: CurrentApp, leave: CancellationToken) {
     loop {
         tokio::select! {
             () = tokio::time::sleep(interval) => {}
             () = leave.cancelled() => return,
         }
-        match store.sweep(clock.now()).await {
+        let app = app.load_full();
+        match app.store.sweep(app.now()).await {
             Ok(swept) => tracing::debug!(?swept, "swept"),
             Err(error) => tracing::warn!(%error, "expired rows could not be removed"),
         }

@@ -1,50 +1,23 @@
 //! The task that sends mails, and writes those of the notifications that gateways raise.
 
+use super::app_task::{AppTask, CurrentApp};
 use crate::management::action::notifications;
 use crate::management::app_state::AppState;
-use arc_swap::ArcSwap;
-use rpcgate_core::backend::BoxFuture;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::JoinHandle;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 /// The pause between two looks at the database. A mail of this process is sent at once; one of another process, or
 /// one whose next try is due, within this time.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The running sender. Dropping it stops it after the mails that it is sending.
-#[derive(Debug)]
-pub(super) struct MailSender {
-    app: Arc<ArcSwap<AppState>>,
-    leave: DropGuard,
-    work: JoinHandle<()>,
+/// Starts to send the mails of `app`. It stops after the mails that it is sending; the others are sent after the next
+/// start.
+pub(super) fn start(app: &Arc<AppState>) -> AppTask {
+    AppTask::start(app, work)
 }
 
-impl MailSender {
-    /// Starts to send the mails of `app`.
-    pub(super) fn start(app: &Arc<AppState>) -> Self {
-        let app = Arc::new(ArcSwap::new(app.clone()));
-        let leave = CancellationToken::new();
-        let work = tokio::spawn(work(app.clone(), leave.clone()));
-        MailSender { app, leave: leave.drop_guard(), work }
-    }
-
-    /// Sends mails as `app` is configured from now on.
-    pub(super) fn serve(&self, app: &Arc<AppState>) {
-        self.app.store(app.clone());
-    }
-
-    /// Stops after the mails that it is sending. The others are sent after the next start.
-    pub(super) fn stop(self) -> BoxFuture<'static, ()> {
-        Box::pin(async move {
-            drop(self.leave);
-            let _ = self.work.await;
-        })
-    }
-}
-
-async fn work(app: Arc<ArcSwap<AppState>>, leave: CancellationToken) {
+async fn work(app: CurrentApp, leave: CancellationToken) {
     loop {
         let app = app.load_full();
         if let Err(error) = notifications::mail_new(&app).await {
@@ -97,7 +70,7 @@ mod tests {
         let site = Site::new().await;
         let other =
             Arc::new(AppState::open(site.app.settings.config.clone(), site.clock.clone()).await.unwrap());
-        let sender = MailSender::start(&site.app);
+        let sender = start(&site.app);
         send(&site.app).await;
         until_sent(&site.app).await;
         send(&other).await;

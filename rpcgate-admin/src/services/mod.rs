@@ -1,6 +1,7 @@
 //! The services of the management side. Each can run on hosts of its own.
 
 pub mod api;
+mod app_task;
 mod biller;
 mod connection;
 mod drained_body;
