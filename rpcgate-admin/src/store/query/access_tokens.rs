@@ -10,7 +10,7 @@ use crate::store::{Store, StoreError};
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::{Condition, Expr};
-use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
+use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -62,13 +62,6 @@ impl TryFrom<Model> for AccessToken {
 pub(super) fn is_old(now: Time) -> Condition {
     let kept = i64::try_from(EXPIRED_KEPT.as_micros()).unwrap_or(i64::MAX);
     Condition::all().add(Column::ExpiresAt.lte(moment(now).saturating_sub(kept)))
-}
-
-/// Ends all tokens of a user.
-pub(super) async fn end_all(transaction: &DatabaseTransaction, user: UserId) -> Result<(), StoreError> {
-    let its = Column::UserId.eq(Uuid::from_u128(user.0));
-    Entity::delete_many().filter(its).exec(transaction).await?;
-    Ok(())
 }
 
 impl Store {

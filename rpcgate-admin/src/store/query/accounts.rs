@@ -6,7 +6,7 @@ use super::id::UserId;
 use super::mail_tokens::{self, Purpose};
 use super::users::{User, stored_email};
 use super::value::{moment, time};
-use super::{access_tokens, attempts, factors, session_rows};
+use super::{attempts, factors, session_rows};
 use crate::store::entity::users::{Column, Entity, Model};
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
@@ -151,7 +151,7 @@ impl Store {
                 .filter(Column::Id.eq(Uuid::from_u128(id.0)));
             update.exec(transaction).await?;
             session_rows::end_all(transaction, id, None).await?;
-            access_tokens::end_all(transaction, id).await?;
+            session_rows::end_access_tokens(transaction, id).await?;
             mail_tokens::withdraw(transaction, id).await?;
             mail_tokens::put(transaction, id, (Purpose::Reset, None), hash, expires_at).await?;
             attempts::unlock(transaction, &account.user.email).await?;
@@ -204,7 +204,7 @@ impl Store {
             update.exec(transaction).await?;
             if is_disabled {
                 session_rows::end_all(transaction, id, None).await?;
-                access_tokens::end_all(transaction, id).await?;
+                session_rows::end_access_tokens(transaction, id).await?;
                 mail_tokens::withdraw(transaction, id).await?;
             }
             note(transaction, &account, entry).await?;

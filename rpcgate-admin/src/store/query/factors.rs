@@ -1,8 +1,8 @@
 //! Second factors of users: which ones a user has, and how a factor is used up.
 
-use super::access_tokens;
 use super::digest::Digest;
 use super::id::{PasskeyId, SessionId, UserId};
+use super::session_rows;
 use super::session_rows::end_all;
 use super::users::UnknownName;
 use super::value::{moment, number};
@@ -239,7 +239,7 @@ pub(super) async fn added(
     method: LogInMethod,
 ) -> Result<(), StoreError> {
     end_all(transaction, user, Some(keep)).await?;
-    access_tokens::end_all(transaction, user).await?;
+    session_rows::end_access_tokens(transaction, user).await?;
     let session = sessions::Entity::find_by_id(Uuid::from_u128(keep.0));
     let by_password = session.filter(sessions::Column::Method.eq(LogInMethod::Password.as_str()));
     match by_password.one(transaction).await? {

@@ -5,7 +5,7 @@ use super::digest::Digest;
 use super::mail_tokens::{self, Purpose};
 use super::users::{User, stored_email};
 use super::value::moment;
-use super::{access_tokens, attempts, session_rows};
+use super::{attempts, session_rows};
 use crate::store::entity::confirmations;
 use crate::store::entity::users::{Column, Entity};
 use crate::store::{Store, StoreError};
@@ -80,7 +80,7 @@ impl Store {
             let user = User::try_from(user.ok_or(StoreError::NotFound("user"))?)?;
             mail_tokens::withdraw(transaction, user.id).await?;
             session_rows::end_all(transaction, user.id, None).await?;
-            access_tokens::end_all(transaction, user.id).await?;
+            session_rows::end_access_tokens(transaction, user.id).await?;
             attempts::unlock(transaction, &user.email).await?;
             let subject = user.id.to_string();
             let entry = Audit { user: Some(user.id), tenant: user.tenant, subject, ..entry.clone() };

@@ -1,11 +1,11 @@
-//! Writes of sessions and refresh tokens that several queries share.
+//! Writes of sessions, refresh tokens and personal access tokens that several queries share.
 
 use super::digest::Digest;
 use super::id::{SessionId, UserId};
 use super::value::{insert_error, moment};
 use crate::store::StoreError;
-use crate::store::entity::refreshes;
 use crate::store::entity::sessions::{Column, Entity};
+use crate::store::entity::{access_tokens, refreshes};
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
@@ -31,6 +31,16 @@ pub(super) async fn insert_refresh(
 /// Ends a session and its refresh tokens, and returns whether it existed.
 pub(super) async fn end(transaction: &DatabaseTransaction, id: Uuid) -> Result<bool, StoreError> {
     Ok(Entity::delete_by_id(id).exec(transaction).await?.rows_affected > 0)
+}
+
+/// Ends all personal access tokens of a user.
+pub(super) async fn end_access_tokens(
+    transaction: &DatabaseTransaction,
+    user: UserId,
+) -> Result<(), StoreError> {
+    let its = access_tokens::Column::UserId.eq(Uuid::from_u128(user.0));
+    access_tokens::Entity::delete_many().filter(its).exec(transaction).await?;
+    Ok(())
 }
 
 /// Ends all sessions of a user except `keep`, and returns how many.

@@ -1,6 +1,5 @@
 //! Users.
 
-use super::access_tokens;
 use super::audit::{Audit, append};
 use super::id::{SessionId, UserId};
 use super::mail_tokens;
@@ -296,7 +295,7 @@ impl Store {
                 return Ok(false);
             }
             session_rows::end_all(transaction, id, keep).await?;
-            access_tokens::end_all(transaction, id).await?;
+            session_rows::end_access_tokens(transaction, id).await?;
             mail_tokens::withdraw(transaction, id).await?;
             append(transaction, entry).await?;
             Ok(true)
