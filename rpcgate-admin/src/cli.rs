@@ -1,5 +1,8 @@
 //! The command line: its definition, one file for each resource that operators manage.
 
+pub mod contract;
+pub mod custom_plan;
+pub mod figures;
 pub mod invoice;
 pub mod key;
 pub mod options;
@@ -69,6 +72,20 @@ pub enum AdminCommand {
         /// The command
         #[command(subcommand)]
         command: plan::PlanCommand,
+    },
+    /// Manage plans of your own, beside the four
+    #[command(after_help = AFTER_HELP)]
+    CustomPlan {
+        /// The command
+        #[command(subcommand)]
+        command: custom_plan::CustomPlanCommand,
+    },
+    /// Manage contracts: figures that a tenant has in place of its plan's
+    #[command(after_help = AFTER_HELP)]
+    Contract {
+        /// The command
+        #[command(subcommand)]
+        command: contract::ContractCommand,
     },
     /// Manage invoices
     #[command(after_help = AFTER_HELP)]
@@ -177,7 +194,7 @@ mod tests {
         for (path, argument) in &all {
             assert!(argument.get_help().is_some(), "{path}: {}", argument.get_id());
         }
-        for resource in ["tenant", "project", "key", "plan", "invoice", "user"] {
+        for resource in ["tenant", "project", "key", "plan", "custom-plan", "contract", "invoice", "user"] {
             let of = |id: &str| {
                 let start = format!(" rpcgate-admin {resource} ");
                 all.iter()
@@ -210,11 +227,14 @@ mod tests {
         for line in [
             "tenant list --status closed",
             "tenant list --limit 0",
-            "tenant set-plan bank gold",
             "tenant suspend",
             "project set-quota one",
             "project set-quota one --cu-per-day -1",
             "plan set free",
+            "contract set-end bank x",
+            "contract set-end bank x --never --until 2027-01-31T12:00:00Z",
+            "custom-plan create startup",
+            "user reset-factors ada@example.com",
             "plan set free --price-per-cu 1001",
             "plan set free --price-per-cu much",
             "invoice list --month 2026-13",

@@ -77,6 +77,6 @@ pub struct TenantPlanArgs {
     /// The tenant.
     #[command(flatten)]
     pub one: TenantArgs,
-    /// The plan: free, standard, premium or enterprise
-    pub plan: Tier,
+    /// The plan: free, standard, premium, enterprise, or the name or identifier of one of your own
+    pub plan: String,
 }

@@ -14,6 +14,8 @@ pub enum UserCommand {
     Unlock(UserArgs),
     /// Remove the password of a user and mail a link that sets another one
     Reset(UserChangeArgs),
+    /// Remove the second factors of a user who has lost them
+    ResetFactors(UserResetFactorsArgs),
     /// Disable a user: sessions end, and log-ins are refused
     Disable(UserChangeArgs),
     /// Enable a disabled user
@@ -27,6 +29,7 @@ impl UserCommand {
             UserCommand::List(args) => &args.options,
             UserCommand::Show(args) | UserCommand::Unlock(args) | UserCommand::Enable(args) => &args.options,
             UserCommand::Reset(args) | UserCommand::Disable(args) => &args.one.options,
+            UserCommand::ResetFactors(args) => &args.change.one.options,
         }
     }
 }
@@ -64,4 +67,15 @@ pub struct UserChangeArgs {
     /// Whether to ask.
     #[command(flatten)]
     pub confirmation: Confirmation,
+}
+
+/// The arguments of `user reset-factors`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct UserResetFactorsArgs {
+    /// The user.
+    #[command(flatten)]
+    pub change: UserChangeArgs,
+    /// The reason, of which the user is told
+    #[arg(long, value_name = "TEXT")]
+    pub reason: String,
 }

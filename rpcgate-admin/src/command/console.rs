@@ -133,7 +133,7 @@ async fn open(options: &CommandOptions) -> Result<AppState, CommandError> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::{invoice, key, plan, project, tenant, user};
+    use super::super::{contract, custom_plan, invoice, key, plan, project, tenant, user};
     use super::*;
     use crate::cli::{AdminCli, AdminCommand};
     use crate::management::app_state::tests::Site;
@@ -165,6 +165,8 @@ pub(super) mod tests {
             AdminCommand::Project { command } => project::execute(console, command).await,
             AdminCommand::Key { command } => key::execute(console, command).await,
             AdminCommand::Plan { command } => plan::execute(console, command).await,
+            AdminCommand::CustomPlan { command } => custom_plan::execute(console, command).await,
+            AdminCommand::Contract { command } => contract::execute(console, command).await,
             AdminCommand::Invoice { command } => invoice::execute(console, command).await,
             AdminCommand::User { command } => user::execute(console, command).await,
             other => panic!("{other:?}"),

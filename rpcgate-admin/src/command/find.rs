@@ -2,10 +2,10 @@
 
 use super::command_error::CommandError;
 use super::printer::printable;
-use crate::management::action::operator::{lookup, tenants, users};
+use crate::management::action::operator::{custom_plans, lookup, tenants, users};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Account, AccountFilter, Key, Project, Tenant};
+use crate::store::{Account, AccountFilter, CustomPlan, Key, Project, Tenant};
 use rpcgate_core::caller::TenantId;
 
 /// The tenant that `given` names: its identifier or its name.
@@ -70,6 +70,15 @@ pub(super) async fn key(app: &AppState, given: &str) -> Result<(TenantId, Key), 
     }
     let found = lookup::keys_with_prefix(app, given).await?;
     one(found, "key", given, |(_, key)| format!("{} (of project {})", key.id, key.project))
+}
+
+/// The plan of an operator's own that `given` names: its identifier or its name.
+pub(super) async fn custom_plan(app: &AppState, given: &str) -> Result<CustomPlan, CommandError> {
+    if let Ok(id) = given.parse() {
+        return known(custom_plans::get(app, id).await, "plan", given);
+    }
+    let found = custom_plans::list(app).await?.into_iter().find(|plan| plan.name == given);
+    found.ok_or_else(|| unknown("plan", given))
 }
 
 /// The account that `given` names: its identifier or its e-mail address.

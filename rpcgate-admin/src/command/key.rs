@@ -5,11 +5,11 @@ use super::console::Console;
 use super::find;
 use super::printer::{Printable, or_dash, printable};
 use super::tenant_pages::TenantPages;
+use super::time_argument::time;
 use crate::cli::key::{KeyCommand, KeyCreateArgs, KeyListArgs, KeyRevokeArgs};
 use crate::management::action::keys::{self, NewKey};
 use crate::management::action::projects;
 use crate::management::api::keys::{CreatedKey, KeyJson};
-use crate::management::api::moment::Moment;
 use crate::process::Failure;
 use crate::store::{Key, Project};
 use rpcgate_core::clock::Time;
@@ -108,7 +108,7 @@ fn is_usable(key: &Key, now: Time) -> bool {
 }
 
 async fn create(console: &mut Console<'_>, args: &KeyCreateArgs) -> Result<(), CommandError> {
-    let expires_at = args.expires_at.as_deref().map(moment).transpose()?;
+    let expires_at = args.expires_at.as_deref().map(|text| time("--expires-at", text)).transpose()?;
     let project = find::project(&console.app, args.one.tenant.as_ref(), &args.one.project).await?;
     // The file comes first: a key that cannot be written anywhere is lost.
     let file = args.out.as_deref().map(|path| Ok::<_, CommandError>((path, new_file(path)?))).transpose()?;
@@ -144,11 +144,6 @@ fn print(console: &mut Console<'_>, kept: KeyJson, key: String) -> io::Result<()
         return console.printer.json(&CreatedKey { key, kept });
     }
     console.printer.text(&key)
-}
-
-fn moment(text: &str) -> Result<Time, CommandError> {
-    let found = Moment::parse(text).map(|Moment(time)| time);
-    found.ok_or_else(|| CommandError::usage("--expires-at must be a time such as 2027-01-31T12:00:00Z"))
 }
 
 /// Creates a file that does not exist yet.

@@ -6,6 +6,9 @@
 pub mod check;
 mod command_error;
 mod console;
+mod contract;
+mod custom_plan;
+mod figures;
 mod find;
 mod invoice;
 mod key;
@@ -17,6 +20,7 @@ mod project;
 pub mod run;
 mod tenant;
 mod tenant_pages;
+mod time_argument;
 mod user;
 
 use crate::cli::{AdminCli, AdminCommand, OperatorCommand};
@@ -62,6 +66,16 @@ pub fn execute(cli: &AdminCli) -> ExitCode {
         AdminCommand::Plan { command } => {
             return managed(command.options(), async |console: &mut Console<'_>| {
                 plan::execute(console, command).await
+            });
+        }
+        AdminCommand::CustomPlan { command } => {
+            return managed(command.options(), async |console: &mut Console<'_>| {
+                custom_plan::execute(console, command).await
+            });
+        }
+        AdminCommand::Contract { command } => {
+            return managed(command.options(), async |console: &mut Console<'_>| {
+                contract::execute(console, command).await
             });
         }
         AdminCommand::Invoice { command } => {

@@ -2,11 +2,11 @@
 
 use super::command_error::CommandError;
 use super::console::Console;
+use super::figures::plan_change;
 use super::printer::Printable;
-use crate::cli::plan::{PlanCommand, PlanSetArgs};
+use crate::cli::plan::PlanCommand;
 use crate::management::action::operator::plans;
 use crate::management::api::operator::plans::PlanFigures;
-use rpcgate_core::config::{CountsChange, PlanChange};
 use rpcgate_core::plan::Tier;
 
 impl Printable for PlanFigures {
@@ -61,28 +61,9 @@ pub(super) async fn execute(console: &mut Console<'_>, command: &PlanCommand) ->
         }
         PlanCommand::Show(args) => plans::get(&console.app, args.plan.name()).await?,
         PlanCommand::Set(args) => {
-            let (tier, change) = (args.one.plan.name(), change(args));
+            let (tier, change) = (args.one.plan.name(), plan_change(&args.limits));
             plans::update(&console.app, &console.actor(), tier, change).await?
         }
     };
     Ok(console.printer.whole(&PlanFigures::from(plan))?)
-}
-
-fn change(args: &PlanSetArgs) -> PlanChange {
-    PlanChange {
-        per_minute: args.per_minute,
-        per_hour: args.per_hour,
-        per_day: args.per_day,
-        heavy_per_minute: args.heavy_per_minute,
-        price: args.price_per_cu,
-        ws_connections: args.ws_connections,
-        ws_connections_per_key: args.ws_connections_per_key,
-        counts: CountsChange {
-            projects: args.projects,
-            keys_per_project: args.keys_per_project,
-            members: args.members,
-            webhooks_per_project: args.webhooks_per_project,
-            subscriptions_per_webhook: args.subscriptions_per_webhook,
-        },
-    }
 }

@@ -54,11 +54,18 @@ pub(super) async fn execute(console: &mut Console<'_>, command: &TenantCommand) 
         TenantCommand::Suspend(args) => suspend(console, args).await,
         TenantCommand::Reactivate(args) => {
             let id = find::tenant(&console.app, &args.tenant).await?.id;
-            update(console, id, Some(false), None).await
+            update(console, id, TenantChange { suspended: Some(false), ..TenantChange::default() }).await
         }
         TenantCommand::SetPlan(args) => {
             let id = find::tenant(&console.app, &args.one.tenant).await?.id;
-            update(console, id, None, Some(args.plan)).await
+            let change = match args.plan.parse::<Tier>() {
+                Ok(tier) => TenantChange { tier: Some(tier), ..TenantChange::default() },
+                Err(_) => {
+                    let custom_plan = Some(find::custom_plan(&console.app, &args.plan).await?.id);
+                    TenantChange { custom_plan, ..TenantChange::default() }
+                }
+            };
+            update(console, id, change).await
         }
     }
 }
@@ -79,16 +86,10 @@ async fn suspend(console: &mut Console<'_>, args: &TenantSuspendArgs) -> Result<
     let tenant = find::tenant(&console.app, &args.one.tenant).await?;
     let name = printable(&tenant.name);
     console.confirm(args.confirmation, &format!("Refuse all calls of {name} ({})?", tenant.id))?;
-    update(console, tenant.id, Some(true), None).await
+    update(console, tenant.id, TenantChange { suspended: Some(true), ..TenantChange::default() }).await
 }
 
-async fn update(
-    console: &mut Console<'_>,
-    id: TenantId,
-    suspended: Option<bool>,
-    tier: Option<Tier>,
-) -> Result<(), CommandError> {
-    let change = TenantChange { suspended, tier, ..TenantChange::default() };
+async fn update(console: &mut Console<'_>, id: TenantId, change: TenantChange) -> Result<(), CommandError> {
     let tenant = tenants::update(&console.app, &console.actor(), id, change).await?;
     show(console, tenant).await
 }

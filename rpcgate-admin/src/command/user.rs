@@ -63,6 +63,10 @@ pub(super) async fn execute(console: &mut Console<'_>, command: &UserCommand) ->
             let id = confirmed(console, args, "Remove the password of").await?;
             users::reset(&console.app, &console.actor(), id).await?
         }
+        UserCommand::ResetFactors(args) => {
+            let id = confirmed(console, &args.change, "Remove the second factors of").await?;
+            users::remove_factors(&console.app, &console.actor(), id, &args.reason).await?
+        }
         UserCommand::Disable(args) => {
             let id = confirmed(console, args, "Disable").await?;
             users::disable(&console.app, &console.actor(), id, true).await?
@@ -129,6 +133,8 @@ mod tests {
         assert!(enabled.contains("status: active\n"), "{enabled}");
         assert_eq!(run(&site, None, &format!("user unlock {email}")).await.code, 0);
         assert_eq!(run(&site, None, &format!("user reset {email} --yes")).await.code, 0);
+        let refused = run(&site, None, &format!("user reset-factors {email} --reason lost --yes")).await;
+        assert_eq!((refused.code, refused.messages.as_str()), (4, "the user has no second factor\n"));
         let subjects: Vec<_> =
             site.handed_over_mails().await.into_iter().map(|(_, subject)| subject).collect();
         assert_eq!(subjects.len(), 3, "disabled, enabled, and the link: {subjects:?}");

@@ -1,0 +1,118 @@
+//! `rpcgate-admin custom-plan`: plans of operators' own.
+
+use super::command_error::CommandError;
+use super::console::Console;
+use super::figures::{figures, lines};
+use super::find;
+use super::printer::Printable;
+use crate::cli::custom_plan::{CustomPlanCommand, CustomPlanDeleteArgs, CustomPlanSetArgs};
+use crate::management::action::operator::custom_plans::{self, NewCustomPlan};
+use crate::management::api::operator::custom_plans::{CustomPlanJson, PlanVisibility};
+use crate::store::{CustomPlan, CustomPlanChange, Figures};
+use rpcgate_core::plan::Tier;
+
+impl Printable for CustomPlanJson {
+    const COLUMNS: &'static [(&'static str, usize)] =
+        &[("ID", 36), ("BASE", 10), ("VISIBILITY", 13), ("CREATED", 27), ("NAME", 0)];
+
+    fn cells(&self) -> Vec<String> {
+        let (base, seen) = (Tier::from(self.base_tier).to_string(), visibility(self).to_owned());
+        vec![self.id.clone(), base, seen, self.created_at.to_string(), self.name.clone()]
+    }
+
+    fn fields(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("id", self.id.clone()),
+            ("name", self.name.clone()),
+            ("based on", Tier::from(self.base_tier).to_string()),
+            ("visibility", visibility(self).to_owned()),
+            ("figures", lines(&self.figures)),
+            ("created at", self.created_at.to_string()),
+        ]
+    }
+}
+
+const fn visibility(plan: &CustomPlanJson) -> &'static str {
+    match plan.visibility {
+        PlanVisibility::Visible => "visible",
+        PlanVisibility::ByInvitation => "by-invitation",
+    }
+}
+
+/// Runs a command for plans of operators' own.
+///
+/// # Errors
+/// [`CommandError`] says why it was not carried out.
+pub(super) async fn execute(
+    console: &mut Console<'_>,
+    command: &CustomPlanCommand,
+) -> Result<(), CommandError> {
+    let plan = match command {
+        CustomPlanCommand::List(_) => {
+            let plans = custom_plans::list(&console.app).await?;
+            for plan in plans {
+                console.printer.entry(&CustomPlanJson::from(plan))?;
+            }
+            return Ok(());
+        }
+        CustomPlanCommand::Show(args) => find::custom_plan(&console.app, &args.plan).await?,
+        CustomPlanCommand::Create(args) => {
+            let (name, figures) = (args.name.clone(), figures(&args.figures));
+            let new = NewCustomPlan { name, base: args.base, is_visible: args.visible, figures };
+            custom_plans::create(&console.app, &console.actor(), new).await?
+        }
+        CustomPlanCommand::Set(args) => set(console, args).await?,
+        CustomPlanCommand::Delete(args) => return delete(console, args).await,
+    };
+    Ok(console.printer.whole(&CustomPlanJson::from(plan))?)
+}
+
+async fn set(console: &mut Console<'_>, args: &CustomPlanSetArgs) -> Result<CustomPlan, CommandError> {
+    let id = find::custom_plan(&console.app, &args.one.plan).await?.id;
+    let figures = Some(figures(&args.figures)).filter(|figures| *figures != Figures::default());
+    let change = CustomPlanChange { name: args.name.clone(), is_visible: args.visibility, figures };
+    if change == CustomPlanChange::default() {
+        return Err(CommandError::usage("nothing is to be changed: give a name, a visibility or figures"));
+    }
+    Ok(custom_plans::update(&console.app, &console.actor(), id, change).await?)
+}
+
+async fn delete(console: &mut Console<'_>, args: &CustomPlanDeleteArgs) -> Result<(), CommandError> {
+    let plan = find::custom_plan(&console.app, &args.one.plan).await?;
+    console.confirm(args.confirmation, &format!("Delete plan {} ({})?", plan.name, plan.id))?;
+    Ok(custom_plans::delete(&console.app, &console.actor(), plan.id).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::command::console::tests::run;
+    use crate::management::app_state::tests::Site;
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn tenants_are_moved_to_plans_of_operators_own_by_name() {
+        let site = Site::new().await;
+        let tenant = site.tenant().await;
+        let line = "custom-plan create startup --base standard --visible --per-minute 77 --json";
+        let made = run(&site, None, line).await.json();
+        assert_eq!(made[0]["figures"], json!({"limits": {"per_minute": 77}}));
+        assert_eq!(run(&site, None, "custom-plan create startup --base free").await.code, 4);
+        assert_eq!(run(&site, None, "custom-plan set startup").await.code, 2);
+        let line = "custom-plan set startup --visibility by-invitation --json";
+        assert_eq!(run(&site, None, line).await.json()[0]["visibility"], "by_invitation");
+        let shown = run(&site, None, "custom-plan show startup").await.out;
+        assert!(
+            shown.contains("based on: standard\n") && shown.contains("figures: per_minute 77\n"),
+            "{shown}"
+        );
+        let moved = run(&site, None, &format!("tenant set-plan {tenant} startup --json")).await.json();
+        assert_eq!(moved[0]["plan"], "startup");
+        assert_eq!(run(&site, None, "custom-plan delete startup --yes").await.code, 4, "a tenant is on it");
+        let moved = run(&site, None, &format!("tenant set-plan {tenant} premium --json")).await.json();
+        assert_eq!(moved[0]["plan"], "premium");
+        assert_eq!(run(&site, None, "custom-plan delete startup --yes").await.code, 0);
+        let unknown = run(&site, None, &format!("tenant set-plan {tenant} startup")).await;
+        assert_eq!((unknown.code, unknown.messages.as_str()), (3, "there is no plan `startup`\n"));
+        assert_eq!(run(&site, None, "custom-plan list --json").await.json().len(), 0);
+    }
+}

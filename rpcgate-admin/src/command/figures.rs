@@ -1,0 +1,40 @@
+//! The figures of plans and contracts: from options, and as text.
+
+use crate::cli::figures::{FigureArgs, LimitArgs};
+use crate::management::api::figures::FiguresJson;
+use crate::store::{DefaultQuota, Figures};
+use rpcgate_core::config::{CountsChange, PlanChange};
+
+/// The limits that were given.
+pub(super) fn plan_change(args: &LimitArgs) -> PlanChange {
+    PlanChange {
+        per_minute: args.per_minute,
+        per_hour: args.per_hour,
+        per_day: args.per_day,
+        heavy_per_minute: args.heavy_per_minute,
+        price: args.price_per_cu,
+        ws_connections: args.ws_connections,
+        ws_connections_per_key: args.ws_connections_per_key,
+        counts: CountsChange {
+            projects: args.projects,
+            keys_per_project: args.keys_per_project,
+            members: args.members,
+            webhooks_per_project: args.webhooks_per_project,
+            subscriptions_per_webhook: args.subscriptions_per_webhook,
+        },
+    }
+}
+
+/// The figures that were given.
+pub(super) fn figures(args: &FigureArgs) -> Figures {
+    let FigureArgs { cu_per_day, cu_per_month, rps_limit, monthly_fee_cents, .. } = *args;
+    let quota = DefaultQuota { cu_per_day, cu_per_month, rps_limit };
+    Figures { plan: plan_change(&args.limits), quota, monthly_fee: monthly_fee_cents }
+}
+
+/// The figures that are set, one on each line.
+pub(super) fn lines(figures: &FiguresJson) -> String {
+    let Ok(figures) = figures.clone().figures() else { return String::new() };
+    let set = figures.list().into_iter().filter(|figure| figure.value.is_some());
+    set.map(|figure| figure.to_string()).collect::<Vec<_>>().join("\n")
+}

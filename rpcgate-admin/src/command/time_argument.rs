@@ -1,0 +1,14 @@
+//! Times as arguments.
+
+use super::command_error::CommandError;
+use crate::management::api::moment::Moment;
+use rpcgate_core::clock::Time;
+
+/// The time in `text`, the value of `option`.
+///
+/// # Errors
+/// [`CommandError`] for another text than RFC 3339 has.
+pub(super) fn time(option: &str, text: &str) -> Result<Time, CommandError> {
+    let found = Moment::parse(text).map(|Moment(time)| time);
+    found.ok_or_else(|| CommandError::usage(format!("{option} must be a time such as 2027-01-31T12:00:00Z")))
+}
