@@ -86,6 +86,8 @@ async fn members_who_read_bills_are_notified_of_each_step_and_mailed_as_they_wan
     for days in [0, 11, 15, 24] {
         site.clock.set(NOON.plus(days * DAY));
         remind(&site.app).await.unwrap();
+        // A mail that waits for a day is given up.
+        site.send_mails().await;
     }
     let as_operator = Actor::of_page(Arc::new(site.operator().await.user), &client());
     site.clock.advance(DAY);
