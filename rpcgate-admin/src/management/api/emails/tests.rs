@@ -93,7 +93,7 @@ async fn a_change_of_address_needs_the_password_and_a_confirmed_address() {
     }
     let locked = change(&site, &access, NEW, PASSWORD).await;
     assert_eq!(locked.body["error"], "account temporarily locked");
-    assert_eq!(mails(&site).len(), before);
+    assert_eq!(mails(&site).len(), before + 1, "the user is told of the lock alone");
 }
 
 #[tokio::test]
