@@ -296,7 +296,8 @@ def prepare(name, case):
     is_open = not case.operation.definition.raw["security"]
     if GROUP == "anonymous" and not is_open:
         return
-    is_supplied = not is_left(case)
+    # Nothing is generated for some operations: their requests are all equal.
+    is_supplied = name not in VALUES or not is_left(case)
     if is_open:
         caller = CALLER
     elif name in WITH_FACTOR and is_supplied:
