@@ -17,7 +17,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 const SUBSCRIBE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}"#;
-const HEADS: Content = Content::Heads(Duration::from_millis(50));
+const HEADS: Content = Content::Heads(HEADS_OF_A_HUNDRED);
+const HEADS_OF_A_HUNDRED: Duration = Duration::from_millis(50);
 /// Dead sides are found in two seconds instead of sixty.
 const QUICK: [&str; 2] = ["ping_interval = \"1s\"", "dead_after = \"2s\""];
 
@@ -104,7 +105,10 @@ async fn attend(stream: Stream, ready: Arc<AtomicUsize>, mut leave: watch::Recei
 
 /// A first node under `count` streams gets into trouble.
 async fn under(count: usize, trouble: Behaviour, reason: &str) {
-    let (first, second) = (StreamNode::start(HEADS).await, StreamNode::start(HEADS).await);
+    // As many heads a second in all, however many streams there are: the nodes, the gateway and the clients of this test
+    // share one thread, and a client that gets behind would be closed for that.
+    let heads = Content::Heads(HEADS_OF_A_HUNDRED.mul_f64(count as f64 / 100.0));
+    let (first, second) = (StreamNode::start(heads).await, StreamNode::start(heads).await);
     let nodes = format!("nodes = [\"{}\", {{ ws = \"{}\", priority = 1 }}]", first.url(), second.url());
     let setup = QUICK.iter().fold(Setup::new(), |setup, line| setup.set("gateway.ws", line));
     let setup = setup.set("plans.enterprise", &format!("ws_connections = {count}"));
