@@ -40,6 +40,8 @@ struct Seen {
     silent: u32,
     /// Bytes that it had taken.
     taken: u64,
+    /// Bytes that waited for it.
+    queued: u64,
     /// Ticks in which it took hardly any.
     slow: u32,
 }
@@ -149,13 +151,15 @@ impl Seen {
         self.silent >= dead
     }
 
-    /// Whether the side has hardly taken anything for two ticks although something waited for it.
+    /// Whether the side has hardly taken anything for two ticks although something waited for it. What waits now may have been
+    /// queued a moment ago, and be written in its turn: what waited at the last tick must still wait.
     fn is_slow(&mut self, side: &Side, tick: Duration) -> bool {
         let writer = side.writer.lock();
-        let taken = writer.taken() - self.taken;
-        self.taken = writer.taken();
-        let is_slow = writer.queued() > 0 && taken < SLOWEST * tick.as_secs().max(1);
-        self.slow = if is_slow { self.slow + 1 } else { 0 };
-        self.slow >= 2
+        let (taken, queued) = (writer.taken() - self.taken, writer.queued() as u64);
+        let enough = SLOWEST * tick.as_secs().max(1);
+        let has_waited = taken < self.queued.min(enough);
+        (self.taken, self.queued) = (writer.taken(), queued);
+        self.slow = if queued > 0 && taken < enough { self.slow + 1 } else { 0 };
+        self.slow >= 2 && has_waited
     }
 }
