@@ -90,6 +90,7 @@ pub(crate) struct Coalesce {
     is_prompt: bool,
 }
 
+#[cfg(feature = "upstream")]
 impl Coalesce {
     /// For an owner that has one task and polls this in every poll of the task, until it is ready or dropped. Such followers of
     /// such a leader need not yield themselves: they are polled when it resumes.
