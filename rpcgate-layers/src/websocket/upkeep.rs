@@ -123,10 +123,10 @@ impl Upkeep {
         if self.node.is_silent(&link.node, ping, dead) {
             return Some(CloseReason::NodeSilent);
         }
-        if self.client.is_slow(&link.client, limits.tick()) {
+        if self.client.is_slow(written(&link.client), limits.tick()) {
             return Some(CloseReason::SlowReader);
         }
-        if self.node.is_slow(&link.node, limits.tick()) {
+        if self.node.is_slow(written(&link.node), limits.tick()) {
             return Some(CloseReason::NodeSilent);
         }
         let received = link.received.load(Relaxed);
@@ -151,15 +151,50 @@ impl Seen {
         self.silent >= dead
     }
 
-    /// Whether the side has hardly taken anything for two ticks although something waited for it. What waits now may have been
-    /// queued a moment ago, and be written in its turn: what waited at the last tick must still wait.
-    fn is_slow(&mut self, side: &Side, tick: Duration) -> bool {
-        let writer = side.writer.lock();
-        let (taken, queued) = (writer.taken() - self.taken, writer.queued() as u64);
+    /// Whether the side has hardly taken anything for two ticks although something waited for it, as its `written` says: the bytes
+    /// that it has taken in all, and those that wait. What waits now may have been queued a moment ago, and be written in its turn:
+    /// what waited at the last tick must still wait.
+    fn is_slow(&mut self, written: (u64, u64), tick: Duration) -> bool {
+        let (taken, queued) = (written.0 - self.taken, written.1);
         let enough = SLOWEST * tick.as_secs().max(1);
         let has_waited = taken < self.queued.min(enough);
-        (self.taken, self.queued) = (writer.taken(), queued);
+        (self.taken, self.queued) = written;
         self.slow = if queued > 0 && taken < enough { self.slow + 1 } else { 0 };
         self.slow >= 2 && has_waited
+    }
+}
+
+/// The bytes that a side has taken in all, and those that wait for it.
+fn written(side: &Side) -> (u64, u64) {
+    let writer = side.writer.lock();
+    (writer.taken(), writer.queued() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether a side is slow at each of these ticks, of 15 seconds: the bytes that it has taken since the last one, and those that
+    /// wait for it.
+    fn slow<const N: usize>(ticks: [(u64, u64); N]) -> [bool; N] {
+        let (mut seen, mut taken) = (Seen::default(), 0);
+        ticks.map(|(more, queued)| {
+            taken += more;
+            seen.is_slow((taken, queued), Duration::from_secs(15))
+        })
+    }
+
+    #[test]
+    fn a_side_for_which_the_same_bytes_wait_at_two_ticks_is_slow() {
+        assert_eq!(slow([(0, 20), (0, 20)]), [false, true]);
+        assert_eq!(slow([(5_000, 20), (0, 40)]), [false, true]);
+        assert_eq!(slow([(0, 90_000), (1_000, 89_000)]), [false, true], "much less than 1 KiB/s");
+    }
+
+    #[test]
+    fn a_side_that_takes_what_waits_is_not_slow_although_something_waits_at_each_tick() {
+        assert_eq!(slow([(0, 20), (20, 20), (20, 20), (20, 20)]), [false; 4]);
+        assert_eq!(slow([(0, 90_000), (20_000, 70_000), (20_000, 50_000)]), [false; 3]);
+        assert_eq!(slow([(0, 20), (20, 0), (0, 20), (20, 0)]), [false; 4]);
     }
 }
