@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import random
 import re
+import resource
 import socket
 import struct
 import time
@@ -13,12 +14,13 @@ import time
 from .client import KEYS, MIB, Client, timed
 from .gateway import Gateway, chains
 from .h2 import ANSWER, CONTINUATION, DATA, END_HEADERS, GOAWAY, HEADERS, PING, PREFACE, PRIORITY, RST_STREAM, SETTINGS, WINDOW_UPDATE
-from .h2 import GrpcClient, GrpcNode, fields, frame
+from .h2 import GrpcClient, GrpcNode, Link, fields, frame
 from .hostile import OTHER, OTHER_PROJECT, peak_growth
 from .node import Node
 from .oracle import part
-from .websocket import BINARY, CLOSE, StreamNode, WebSocket
+from .websocket import BINARY, CLOSE, PONG, StreamNode, WebSocket
 from .websocket import CONTINUATION as NEXT_FRAGMENT
+from .websocket import PING as PING_OPCODE
 from .websocket import frame as ws_frame
 from .websocket import read_frame
 
@@ -297,6 +299,42 @@ async def calls_of_another(gateway, seconds, rate=100):
         await asyncio.sleep(max(0.0, start + number / rate - time.perf_counter()))
     client.close()
     return latencies, failed
+
+
+async def promise_48_many(run):
+    """Idle streams, over the connections of HTTP/2 that clients share (RFC 8441)."""
+    node, http = await StreamNode().start(), await Node().start()
+    # A gateway that may open 20,000 files holds as many streams as need two each, and keeps some for the rest.
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1] * 45 // 100
+    count, together = min(max(100, int(10_000 * run.scale)), most) // 100 * 100, 100
+    plan = f"ws_connections = {count}\nws_connections_per_key = {count}"
+    lines = f'[[chains.eth.nodes]]\nurl = "{http.url()}"\nws = "{node.url()}"\n{OTHER_PROJECT}'
+    async with Gateway(run, lines, tls=True, plan=plan) as gateway:
+        gateway.tls.set_alpn_protocols(["h2"])
+        ping, pong = ws_frame(PING_OPCODE, b"here"), ws_frame(PONG, b"here", masked=False)
+        before, links, streams = gateway.rss(), [], []
+        for _ in range(count // together):
+            link = Link(*await asyncio.open_connection("127.0.0.1", gateway.port, ssl=gateway.tls))
+            links.append(link)
+            await asyncio.wait_for(link.ready.wait(), 30)
+            head = [(":method", "CONNECT"), (":protocol", "websocket"), (":scheme", "https"), (":path", "/ws/eth"), (":authority", "h")]
+            head += [("sec-websocket-version", "13"), ("apikey", KEYS["one"])]
+            streams += [link.request(*head) for _ in range(together)]
+            took = await until(lambda: all(one.head for one in streams[-together:]), 60)
+            run.must(48, took < 60, "handshakes over HTTP/2 are answered")
+        opened = sum(one.head.get(":status") == "200" for one in streams)
+        run.must(48, opened == count == node.open, f"{opened} of {count} streams are open, {node.open} at the node")
+        await asyncio.sleep(5)
+        run.say(48, f"memory of each of {count} idle streams", (gateway.rss() - before) * 1024 / count, 16, "KiB")
+        for one in streams:
+            one.raw = b""
+            one.has_data = lambda data, one=one: setattr(one, "raw", one.raw + data)
+            one.link.send(DATA, 0, one.number, ping)
+        took = await until(lambda: all(pong in one.raw for one in streams), 60)
+        run.must(48, took < 60, f"all streams answer: {sum(pong in one.raw for one in streams)}")
+        for link in links:
+            link.close()
+        run.must(48, await until(lambda: node.open == 0, 30) < 30, f"no node's connection is left: {node.open}")
 
 
 async def promise_49(run):

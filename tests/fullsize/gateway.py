@@ -23,9 +23,9 @@ class NotStarted(Exception):
 class Gateway:
     """The program under test, with its own configuration and folder."""
 
-    def __init__(self, run, lines, log="warn", ceiling=10**12, journal="", folder=None, env=None, database=None, redis="", secret="", tls=False, settings="", telemetry=""):
+    def __init__(self, run, lines, log="warn", ceiling=10**12, journal="", folder=None, env=None, database=None, redis="", secret="", tls=False, settings="", telemetry="", plan=""):
         self.program, self.lines, self.level, self.env, self.settings = run.program, lines, log, env or {}, settings
-        self.ceiling, self.journal, self.redis, self.secret, self.telemetry = ceiling, journal, redis, secret, telemetry
+        self.ceiling, self.journal, self.redis, self.secret, self.telemetry, self.plan = ceiling, journal, redis, secret, telemetry, plan
         self.dir = None if folder else tempfile.TemporaryDirectory()
         self.folder = pathlib.Path(folder or self.dir.name)
         self.database = database or run.new_database(self.folder)
@@ -49,7 +49,7 @@ class Gateway:
 
     def text(self):
         """Its configuration."""
-        plan = "per_minute = 1000000000\nper_hour = 1000000000\nper_day = 1000000000\nheavy_per_minute = 1000000000"
+        plan = "per_minute = 1000000000\nper_hour = 1000000000\nper_day = 1000000000\nheavy_per_minute = 1000000000\n" + self.plan
         keys = "".join(f'[keys.{name}]\nkey = "{key}"\n' for name, key in KEYS.items())
         secret = f'key_secret = "{self.secret}"\n' if self.secret else ""
         tls = f'[gateway.tls]\ncert = "{self.folder}/cert.pem"\nkey = "{self.folder}/key.pem"\n' if self.tls else ""

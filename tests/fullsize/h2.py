@@ -183,6 +183,8 @@ class Link:
         self.next, self.taken = 1, 0
         # The code of the GOAWAY that the other side has sent, and its last stream.
         self.left = None
+        # Whether the other side has said what it takes.
+        self.ready = asyncio.Event()
         writer.write((b"" if serve else PREFACE) + frame(SETTINGS, 0, 0, struct.pack(">HI", 4, WINDOW)))
         writer.write(frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", WINDOW)))
         self.reading = asyncio.create_task(self.read())
@@ -217,6 +219,7 @@ class Link:
     def take(self, kind, flags, stream, payload):
         if kind == SETTINGS and not flags & ACK:
             self.send(SETTINGS, ACK, 0)
+            self.ready.set()
         elif kind == PING and not flags & ACK:
             self.send(PING, ACK, 0, payload)
         elif kind == GOAWAY:
