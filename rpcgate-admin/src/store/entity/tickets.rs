@@ -21,6 +21,8 @@ pub(crate) struct Model {
     pub(crate) created_at: i64,
     pub(crate) updated_at: i64,
     pub(crate) closed_at: Option<i64>,
+    /// The bytes of the subject, the text and all comments.
+    pub(crate) text_bytes: i64,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

@@ -24,6 +24,7 @@ mod notifications;
 mod outgoing_mails;
 mod summed_place;
 mod sums;
+mod ticket_bytes;
 mod ticket_file_authors;
 mod tickets;
 mod usage;
@@ -59,6 +60,7 @@ impl MigratorTrait for Management {
             Box::new(contracts::Contracts),
             Box::new(custom_plans::CustomPlans),
             Box::new(names::Names),
+            Box::new(ticket_bytes::TicketBytes),
         ]
     }
 
@@ -97,7 +99,7 @@ mod tests {
     use rpcgate_core::clock::Time;
     use rpcgate_core::config::PlanChange;
     use rpcgate_core::plan::Tier;
-    use sea_orm::ConnectionTrait;
+    use sea_orm::{ConnectionTrait, Statement};
 
     const FIRST: &str = "
         INSERT INTO tenants VALUES (x'00000000000000000000000000000002', 'bank', 'free', 0, 5);
@@ -119,6 +121,34 @@ mod tests {
         let store = Store::open(&url_of(&file), true).await.unwrap();
         let kept = PlanChange { ws_connections: Some(9), ..PlanChange::default() };
         assert_eq!(store.plan_changes().await.unwrap(), [(Tier::Free, kept)].into());
+    }
+
+    #[tokio::test]
+    async fn texts_of_tickets_from_before_are_counted_in_bytes() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("rpcgate.db");
+        let old = sea_orm::Database::connect(format!("sqlite://{}?mode=rwc", file.display())).await.unwrap();
+        Management::up(&old, Some(20)).await.unwrap();
+        let rows = "
+            INSERT INTO tenants (id, name, tier, suspended, created_at)
+            VALUES (x'00000000000000000000000000000002', 'bank', 'free', 0, 5);
+            INSERT INTO tickets (id, tenant_id, user_id, category, status, subject, text, created_at, updated_at) VALUES
+                (x'00000000000000000000000000000003', x'00000000000000000000000000000002',
+                    x'00000000000000000000000000000001', 'other', 'open', 'ab', 'ü', 1, 1),
+                (x'00000000000000000000000000000004', x'00000000000000000000000000000002',
+                    x'00000000000000000000000000000001', 'other', 'open', 'a', 'b', 1, 1);
+            INSERT INTO ticket_comments VALUES
+                (randomblob(16), x'00000000000000000000000000000003', randomblob(16), 0, 0, 'üü', 2),
+                (randomblob(16), x'00000000000000000000000000000003', randomblob(16), 1, 1, 'x', 2);";
+        old.execute_unprepared(rows).await.unwrap();
+        old.close().await.unwrap();
+        drop(Store::open(&url_of(&file), true).await.unwrap());
+        let new = sea_orm::Database::connect(format!("sqlite://{}", file.display())).await.unwrap();
+        let sql = "SELECT text_bytes FROM tickets ORDER BY id";
+        let counted =
+            new.query_all_raw(Statement::from_string(new.get_database_backend(), sql)).await.unwrap();
+        let counted: Vec<i64> = counted.iter().map(|row| row.try_get_by_index(0).unwrap()).collect();
+        assert_eq!(counted, [2 + 2 + 4 + 1, 2]);
     }
 
     #[tokio::test]

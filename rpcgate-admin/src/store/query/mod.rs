@@ -74,6 +74,7 @@ mod ticket_attachments;
 mod ticket_category;
 mod ticket_comments;
 mod ticket_status;
+mod ticket_texts;
 mod tickets;
 mod tier_changes;
 mod totp;

@@ -3,6 +3,7 @@
 use super::id::{TicketCommentId, TicketId, UserId};
 use super::limit_requests::LimitRequest;
 use super::ticket_status::TicketStatus;
+use super::ticket_texts::{add, length_of, make_room};
 use super::tickets::{SupportTicket, of_any_tenant, one_open, set_status};
 use super::value::{insert_error, moment, time};
 use crate::store::entity::ticket_comments::{ActiveModel, Column, Entity, Model};
@@ -61,6 +62,7 @@ fn of(ticket: TicketId) -> Select<Entity> {
     Entity::find().filter(Column::TicketId.eq(Uuid::from_u128(ticket.0)))
 }
 
+/// Stores a comment. Its bytes count, whoever wrote it.
 async fn insert(transaction: &DatabaseTransaction, comment: &TicketComment) -> Result<(), StoreError> {
     let row = ActiveModel {
         id: Set(Uuid::from_u128(comment.id.0)),
@@ -72,7 +74,8 @@ async fn insert(transaction: &DatabaseTransaction, comment: &TicketComment) -> R
         created_at: Set(moment(comment.created_at)),
     };
     let done = Entity::insert(row).exec_without_returning(transaction).await;
-    done.map(drop).map_err(|error| insert_error(error, "comment", "ticket", None))
+    done.map_err(|error| insert_error(error, "comment", "ticket", None))?;
+    add(transaction, Uuid::from_u128(comment.ticket.0), length_of([comment.text.as_str()])).await
 }
 
 /// Checks that a ticket may have one more comment of an operator, or of a member. Both are counted apart, so that
@@ -136,11 +139,13 @@ async fn oldest(
 }
 
 impl Store {
-    /// Adds a comment of a member to the tenant's ticket, which waits for an operator again, and returns the ticket.
+    /// Adds a comment of a member to the tenant's ticket, which waits for an operator again, and returns the ticket. If the
+    /// texts of all tickets and comments of the tenant would be longer than 64 MiB, its oldest closed tickets are removed.
     ///
     /// # Errors
     /// [`StoreError::NotFound`] if the ticket is not this tenant's, [`StoreError::WrongState`] if it is closed,
-    /// [`StoreError::Full`] if members have written 200 comments on it, [`StoreError::Unavailable`].
+    /// [`StoreError::Full`] if members have written 200 comments on it, or the tickets that are not closed leave no room;
+    /// [`StoreError::Unavailable`].
     pub async fn add_ticket_comment(
         &self,
         tenant: TenantId,
@@ -149,6 +154,7 @@ impl Store {
         self.write(async |transaction| {
             let ticket = one_open(transaction, tenant, comment.ticket).await?;
             expect_room(transaction, ticket.id, false).await?;
+            make_room(transaction, tenant, length_of([comment.text.as_str()])).await?;
             insert(transaction, comment).await?;
             set_status(transaction, ticket, TicketStatus::Open, comment.created_at).await
         })
@@ -156,7 +162,8 @@ impl Store {
     }
 
     /// Adds a comment of an operator to a ticket of any tenant and returns the ticket. With a comment that the tenant
-    /// sees, the ticket gets `status`; an internal one leaves no trace that the tenant could see.
+    /// sees, the ticket gets `status`; an internal one leaves no trace that the tenant could see. It is accepted even if the
+    /// tenant has no room for a text, so that a tenant cannot keep operators from answering.
     ///
     /// # Errors
     /// [`StoreError::NotFound`], [`StoreError::WrongState`] for a comment that the tenant would see on a closed ticket,

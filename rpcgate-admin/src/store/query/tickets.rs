@@ -6,7 +6,8 @@ use super::limit_requests::{self, LimitRequest};
 use super::removal::remove;
 use super::ticket_category::TicketCategory;
 use super::ticket_status::TicketStatus;
-use super::value::{insert_error, moment, time, unreadable};
+use super::ticket_texts::{length_of, make_room};
+use super::value::{insert_error, moment, number, time, unreadable};
 use crate::store::entity::tickets::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
@@ -253,10 +254,11 @@ async fn newest(
 
 impl Store {
     /// Adds a ticket, linked to `limit_request` if one is given, and returns it with its link. A tenant has at most
-    /// `max_open` tickets that are not closed; of its closed tickets only the newest 1,000 are kept.
+    /// `max_open` tickets that are not closed; of its closed tickets only the newest 1,000 are kept, and fewer if the texts
+    /// of all tickets and comments are longer than 64 MiB together.
     ///
     /// # Errors
-    /// [`StoreError::Full`] beyond `max_open`; [`StoreError::NotFound`] if the tenant does not exist, or has no pending
+    /// [`StoreError::Full`] beyond `max_open`, and beyond 64 MiB of text in tickets that are not closed; [`StoreError::NotFound`] if the tenant does not exist, or has no pending
     /// request to link to; [`StoreError::Taken`] if its pending request is for another plan than the new one;
     /// [`StoreError::Unavailable`].
     pub async fn create_ticket(
@@ -268,6 +270,8 @@ impl Store {
         self.write(async |transaction| {
             expect_room(transaction, ticket.tenant, max_open).await?;
             remove_old(transaction, ticket.tenant).await?;
+            let text_bytes = length_of([ticket.subject.as_str(), &ticket.text]);
+            make_room(transaction, ticket.tenant, text_bytes).await?;
             let mut ticket = ticket;
             if let Some(wanted) = limit_request {
                 ticket.limit_request = Some(link(transaction, ticket.tenant, wanted).await?);
@@ -287,6 +291,7 @@ impl Store {
                 created_at: Set(moment(ticket.created_at)),
                 updated_at: Set(moment(ticket.updated_at)),
                 closed_at: Set(ticket.closed_at.map(moment)),
+                text_bytes: Set(number("length of texts", text_bytes)?),
             };
             let done = Entity::insert(row).exec_without_returning(transaction).await;
             done.map_err(|error| insert_error(error, "ticket", "tenant", None))?;

@@ -170,6 +170,64 @@ async fn of_closed_tickets_the_newest_are_kept_and_the_rest_go_with_what_belongs
     assert!(store.any_ticket(TicketId(1)).await.unwrap().is_none());
 }
 
+/// Makes as if a ticket had so many bytes of text.
+async fn weigh(store: &Store, id: u128, bytes: u64) {
+    let id = match store.database.server() {
+        None => format!("x'{id:032x}'"),
+        Some(_) => format!("'{}'", uuid::Uuid::from_u128(id)),
+    };
+    fill(store, &format!("UPDATE tickets SET text_bytes = {bytes} WHERE id = {id}")).await;
+}
+
+#[tokio::test]
+async fn texts_of_a_tenant_are_bounded_together_and_closed_tickets_make_room() {
+    const MOST: u64 = 64 << 20;
+    let (_dir, store) = empty().await;
+    for id in 1..=3 {
+        add(&store, ticket(id)).await;
+    }
+    // "Es geht nicht" and "Größer als 1." with two letters of two bytes.
+    assert_eq!(sum(&store).await, 3 * (13 + 15));
+    store.add_ticket_comment(TENANT, &comment(4, 1)).await.unwrap();
+    let answer = TicketComment { by_operator: true, ..comment(5, 1) };
+    store.answer_ticket(&answer, TicketStatus::Answered).await.unwrap();
+    assert_eq!(sum(&store).await, 3 * (13 + 15) + 2 * 10);
+
+    weigh(&store, 1, 0).await;
+    weigh(&store, 2, 0).await;
+    weigh(&store, 3, MOST - 10).await;
+    store.add_ticket_comment(TENANT, &comment(6, 1)).await.unwrap();
+    assert_eq!(sum(&store).await as u64, MOST, "it just fits");
+    let refused = |error: StoreError| match error {
+        StoreError::Full(text) => assert!(text.contains("64 MiB of text"), "{text}"),
+        other => panic!("{other:?}"),
+    };
+    refused(store.add_ticket_comment(TENANT, &comment(7, 1)).await.unwrap_err());
+    refused(store.create_ticket(ticket(8), None, 50).await.unwrap_err());
+    assert_eq!(rows(&store, "tickets").await, 3, "what is open stays");
+    add(&store, SupportTicket { tenant: OTHER, ..ticket(20) }).await;
+    let answer = TicketComment { by_operator: true, ..comment(9, 1) };
+    store.answer_ticket(&answer, TicketStatus::Answered).await.unwrap();
+
+    weigh(&store, 2, 1).await;
+    store.close_ticket(TENANT, TicketId(3), later(10)).await.unwrap();
+    store.close_ticket(TENANT, TicketId(2), later(11)).await.unwrap();
+    store.add_ticket_comment(TENANT, &comment(10, 1)).await.unwrap();
+    let left = store.tickets(TENANT, TicketFilter::default(), None, 9).await.unwrap();
+    assert_eq!(left.iter().map(|ticket| ticket.id.0).collect::<Vec<_>>(), [1], "as many as were needed");
+    add(&store, ticket(8)).await;
+}
+
+/// The bytes that are counted for all tickets.
+async fn sum(store: &Store) -> i64 {
+    let sql = "SELECT CAST(sum(text_bytes) AS bigint) FROM tickets";
+    let summed = store.read(async |database| {
+        let statement = Statement::from_string(database.get_database_backend(), sql);
+        Ok(database.query_one_raw(statement).await?.unwrap().try_get_by_index(0)?)
+    });
+    summed.await.unwrap()
+}
+
 #[tokio::test]
 async fn a_file_is_stored_in_chunks_and_shown_when_it_is_complete() {
     let (_dir, store) = empty().await;
