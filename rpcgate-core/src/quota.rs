@@ -132,6 +132,16 @@ mod tests {
     }
 
     #[test]
+    fn the_largest_ceiling_is_never_reached() {
+        let mut rolling = Rolling::default();
+        for hour in 5..9 {
+            let (mask, grant) = rolling.reserve(&[u32::MAX; 4], u64::MAX, at(hour));
+            assert!((0..4).all(|index| mask.has(index)));
+            assert_eq!(grant, Grant { hour, units: 4 * u64::from(u32::MAX) });
+        }
+    }
+
+    #[test]
     fn a_ceiling_of_zero_refuses_all_that_costs() {
         let (mask, _) = Rolling::default().reserve(&[1, 0], 0, at(5));
         assert!(!mask.has(0) && mask.has(1));

@@ -13,15 +13,15 @@ use utoipa::ToSchema;
 #[schema(as = DefaultQuota)]
 pub struct DefaultQuotaJson {
     /// Compute Units in any rolling 24 hours; 0 refuses every call that costs units.
-    #[schema(maximum = 9_223_372_036_854_775_807_u64)]
+    #[schema(maximum = 18_446_744_073_709_551_615_u64)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cu_per_day: Option<u64>,
     /// Recorded, not enforced.
-    #[schema(maximum = 9_223_372_036_854_775_807_u64)]
+    #[schema(maximum = 18_446_744_073_709_551_615_u64)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cu_per_month: Option<u64>,
     /// Requests per second over all keys of the project.
-    #[schema(maximum = 9_223_372_036_854_775_807_u64)]
+    #[schema(maximum = 18_446_744_073_709_551_615_u64)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rps_limit: Option<u64>,
 }

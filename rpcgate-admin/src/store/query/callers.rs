@@ -109,7 +109,7 @@ fn stored(row: Row, terms: Terms, plans: &Plans, now: Time) -> Result<StoredKey,
         cu_per_month: row.cu_per_month,
         rps_limit: row.rps_limit,
     });
-    let quota = terms.quota(quota(figures.as_ref())?, now);
+    let quota = terms.quota(quota(figures.as_ref()), now);
     let lists =
         MethodLists { allowed: methods(&row.allowed_methods)?, blocked: methods(&row.blocked_methods)? };
     let caller = Caller::new(

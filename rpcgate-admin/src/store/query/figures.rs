@@ -15,9 +15,6 @@ const MAX_LIMIT: u64 = 1_000_000_000_000;
 /// The largest price of a Compute Unit: 1,000 US dollars.
 const MAX_PRICE: u64 = 1_000_000_000_000_000;
 
-/// The largest quota, which is that of a column.
-const MAX_QUOTA: u64 = i64::MAX.unsigned_abs();
-
 /// The quota of the projects for which an operator has not set one. What is `None` is as without it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DefaultQuota {
@@ -86,9 +83,9 @@ impl Figures {
             small("members", counts.members),
             small("webhooks_per_project", counts.webhooks_per_project),
             small("subscriptions_per_webhook", counts.subscriptions_per_webhook),
-            figure("cu_per_day", 0..=MAX_QUOTA, quota.cu_per_day),
-            figure("cu_per_month", 0..=MAX_QUOTA, quota.cu_per_month),
-            figure("rps_limit", 0..=MAX_QUOTA, quota.rps_limit),
+            figure("cu_per_day", 0..=u64::MAX, quota.cu_per_day),
+            figure("cu_per_month", 0..=u64::MAX, quota.cu_per_month),
+            figure("rps_limit", 0..=u64::MAX, quota.rps_limit),
             figure("monthly_fee_cents", 0..=MonthlyFees::MOST, *monthly_fee),
         ]
     }

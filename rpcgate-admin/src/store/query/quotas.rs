@@ -3,7 +3,7 @@
 use super::changes::{NewChange, record};
 use super::projects::{expect_live, live};
 use super::terms;
-use super::value::{count, insert_error, number};
+use super::value::insert_error;
 use crate::store::entity::projects;
 use crate::store::entity::quotas::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError};
@@ -15,15 +15,17 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
 use uuid::Uuid;
 
 /// The quota in a row; without a row the project has the default.
-pub(super) fn quota(row: Option<&Model>) -> Result<ProjectQuota, StoreError> {
-    let Some(row) = row else { return Ok(ProjectQuota::default()) };
-    let limit = |stored: i64| count("quota", stored);
-    Ok(ProjectQuota {
-        cu_per_day: limit(row.cu_per_day)?,
-        cu_per_month: row.cu_per_month.map(limit).transpose()?,
-        rps_limit: row.rps_limit.map(limit).transpose()?,
+///
+/// A limit may be any `u64`. Its column has 64 bits with a sign, and holds the same bits: limits from 2⁶³ on are negative
+/// there. No query compares them.
+pub(super) fn quota(row: Option<&Model>) -> ProjectQuota {
+    let Some(row) = row else { return ProjectQuota::default() };
+    ProjectQuota {
+        cu_per_day: row.cu_per_day.cast_unsigned(),
+        cu_per_month: row.cu_per_month.map(i64::cast_unsigned),
+        rps_limit: row.rps_limit.map(i64::cast_unsigned),
         has_row: true,
-    })
+    }
 }
 
 impl Store {
@@ -44,7 +46,7 @@ impl Store {
                 .find_also_related(Entity);
             let Some((_, row)) = found.one(database).await? else { return Ok(None) };
             let terms = terms::of_tenant(database, tenant, now).await?;
-            Ok(Some(terms.quota(quota(row.as_ref())?, now)))
+            Ok(Some(terms.quota(quota(row.as_ref()), now)))
         })
         .await
     }
@@ -67,7 +69,7 @@ impl Store {
             let rows = all.all(database).await?.into_iter();
             let figures = terms::of_tenant(database, tenant, now).await?.figures(now);
             let one = |(project, row): (projects::Model, Option<Model>)| {
-                Ok((ProjectId(project.id.as_u128()), figures.quota(quota(row.as_ref())?)))
+                Ok((ProjectId(project.id.as_u128()), figures.quota(quota(row.as_ref()))))
             };
             rows.map(one).collect()
         })
@@ -77,8 +79,7 @@ impl Store {
     /// Sets all limits of a project's quota. [`ProjectQuota::has_row`] is ignored.
     ///
     /// # Errors
-    /// [`StoreError::NotFound`] if the project does not exist; [`StoreError::TooLarge`] for a limit beyond 2⁶³ − 1;
-    /// [`StoreError::Unavailable`].
+    /// [`StoreError::NotFound`] if the project does not exist, [`StoreError::Unavailable`].
     pub async fn put_quota(
         &self,
         project: ProjectId,
@@ -87,9 +88,9 @@ impl Store {
     ) -> Result<(), StoreError> {
         let row = ActiveModel {
             project_id: Set(Uuid::from_u128(project.0)),
-            cu_per_day: Set(number("cu_per_day", quota.cu_per_day)?),
-            cu_per_month: Set(quota.cu_per_month.map(|cu| number("cu_per_month", cu)).transpose()?),
-            rps_limit: Set(quota.rps_limit.map(|rps| number("rps_limit", rps)).transpose()?),
+            cu_per_day: Set(quota.cu_per_day.cast_signed()),
+            cu_per_month: Set(quota.cu_per_month.map(u64::cast_signed)),
+            rps_limit: Set(quota.rps_limit.map(u64::cast_signed)),
         };
         self.write(async |transaction| {
             expect_live(transaction, project).await?;

@@ -22,7 +22,7 @@ pub async fn get(app: &AppState, project: ProjectId) -> Result<ProjectQuota, Act
 /// Sets all limits of a project's quota. Gateways are notified.
 ///
 /// # Errors
-/// [`ActionError::NotFound`], [`ActionError::Invalid`] for a limit that is too large to be stored.
+/// [`ActionError::NotFound`].
 pub async fn put(
     app: &AppState,
     actor: &Actor,

@@ -47,10 +47,13 @@ impl QuotaJson {
 #[serde(deny_unknown_fields)]
 pub struct NewQuota {
     /// Compute Units in any rolling 24 hours, 100,000 by default.
+    #[schema(maximum = 18_446_744_073_709_551_615_u64)]
     pub cu_per_day: Option<u64>,
     /// Recorded, not enforced.
+    #[schema(maximum = 18_446_744_073_709_551_615_u64)]
     pub cu_per_month: Option<u64>,
     /// Requests per second over all keys of the project; by default as many as the plan allows.
+    #[schema(maximum = 18_446_744_073_709_551_615_u64)]
     pub rps_limit: Option<u64>,
 }
 

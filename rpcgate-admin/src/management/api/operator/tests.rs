@@ -126,6 +126,10 @@ async fn a_quota_takes_any_of_its_fields_and_can_be_taken_away() {
     };
     for (body, expected) in [
         (json!({"cu_per_day": 5, "cu_per_month": 6, "rps_limit": 7}), quota(5, Some(6), Some(7))),
+        (
+            json!({"cu_per_day": u64::MAX, "cu_per_month": 1_u64 << 63, "rps_limit": u64::MAX}),
+            quota(u64::MAX, Some(1 << 63), Some(u64::MAX)),
+        ),
         (json!({"cu_per_day": 0}), quota(0, None, None)),
         (json!({"rps_limit": 3}), quota(100_000, None, Some(3))),
         (json!({}), quota(100_000, None, None)),
@@ -136,7 +140,7 @@ async fn a_quota_takes_any_of_its_fields_and_can_be_taken_away() {
         assert!(site.app.store.newest_change().await.unwrap() > before, "gateways hear of it");
     }
     assert!(site.app.store.quota(tenant, id, site.app.now()).await.unwrap().unwrap().has_row);
-    for body in [json!({"cu_per_day": -1}), json!({"cu_per_day": u64::MAX}), json!({"rps": 1})] {
+    for body in [json!({"cu_per_day": -1}), json!({"cu_per_day": 1.5}), json!({"rps": 1})] {
         assert_eq!(ask(&site, &operator, Method::PUT, &path, body.clone()).await.0, 400, "{body}");
     }
     assert_eq!(ask(&site, &operator, Method::DELETE, &path, Value::Null).await, (204, Value::Null));
@@ -146,7 +150,7 @@ async fn a_quota_takes_any_of_its_fields_and_can_be_taken_away() {
     assert_eq!(ask(&site, &operator, Method::PUT, &unknown, json!({})).await.0, 404);
     assert_eq!(ask(&site, &operator, Method::DELETE, &unknown, Value::Null).await.0, 404);
     let audit = site.app.store.audit(AuditSubject::Tenant(tenant), 100).await.unwrap();
-    assert_eq!(audit.len(), 5);
+    assert_eq!(audit.len(), 6);
     assert_eq!((audit[0].action.as_str(), audit[0].user), ("quota.deleted", Some(operator.user.id)));
     assert_eq!(audit[4].detail, "cu_per_day 5, cu_per_month 6, rps_limit 7");
 }

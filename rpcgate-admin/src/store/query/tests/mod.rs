@@ -341,6 +341,12 @@ async fn a_quota_is_put_replaced_and_taken_away() {
             rps_limit: Some(3),
             has_row: true,
         },
+        ProjectQuota {
+            cu_per_day: u64::MAX,
+            cu_per_month: Some(1 << 63),
+            rps_limit: Some(u64::MAX),
+            has_row: true,
+        },
         ProjectQuota { cu_per_day: 70, cu_per_month: None, rps_limit: None, has_row: true },
     ] {
         tells(&store, Change::Project(PROJECT), store.put_quota(PROJECT, &quota, now())).await;
@@ -352,9 +358,6 @@ async fn a_quota_is_put_replaced_and_taken_away() {
     let quota = ProjectQuota::default();
     let write = store.put_quota(ProjectId(99), &quota, now());
     assert_eq!(refused(&store, write).await, "there is no such project");
-    let large = ProjectQuota { rps_limit: Some(1 << 63), ..ProjectQuota::default() };
-    let text = refused(&store, store.put_quota(PROJECT, &large, now())).await;
-    assert_eq!(text, "rps_limit must be at most 9223372036854775807");
 }
 
 #[tokio::test]
