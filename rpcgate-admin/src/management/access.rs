@@ -294,7 +294,7 @@ impl RouteGuard {
         let mut creates = false;
         for operation in posts.filter(|operation| idempotency::takes_key(operation)) {
             operation.parameters.get_or_insert_default().push(idempotency::parameter());
-            creates = true;
+            creates |= !idempotency::is_upload(operation);
         }
         let once = from_fn_with_state(self.0.clone(), idempotency::once);
         marked(routes, access).map(|routes| {

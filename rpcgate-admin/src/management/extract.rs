@@ -14,6 +14,7 @@ use bytes::BytesMut;
 use http::header::USER_AGENT;
 use http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use ring::digest::Context;
 use rpcgate_core::caller::{CustomPlanId, KeyId, ProjectId, TenantId};
 use serde::de::DeserializeOwned;
 use std::net::{IpAddr, SocketAddr};
@@ -60,11 +61,15 @@ pub(crate) async fn read_body<S: Send + Sync>(request: Request, state: &S) -> Re
 }
 
 /// A file that is the whole body, of at most `max` bytes. It may take 80 seconds to arrive, and after 10 seconds 32 KiB
-/// must have come in each on the mean.
+/// must have come in each on the mean. If there is a `digest`, the file is added to it as it comes.
 ///
 /// # Errors
 /// [`ActionError::TooSlow`], [`ActionError::LargeFile`], [`ActionError::Invalid`] for a body that broke off.
-pub(crate) async fn read_file(body: axum::body::Body, max: usize) -> Result<Bytes, ActionError> {
+pub(crate) async fn read_file(
+    body: axum::body::Body,
+    max: usize,
+    mut digest: Option<&mut Context>,
+) -> Result<Bytes, ActionError> {
     let (mut body, mut file, begin) = (Limited::new(body, max), BytesMut::new(), Instant::now());
     loop {
         // Until then, what has come so far is enough.
@@ -74,6 +79,9 @@ pub(crate) async fn read_file(body: axum::body::Body, max: usize) -> Result<Byte
             Some(Ok(frame)) => {
                 if let Some(data) = frame.data_ref() {
                     file.extend_from_slice(data);
+                    if let Some(digest) = digest.as_mut() {
+                        digest.update(data);
+                    }
                 }
             }
             Some(Err(error)) if error.is::<LengthLimitError>() => return Err(ActionError::LargeFile(max)),
@@ -308,15 +316,15 @@ mod tests {
     async fn a_file_that_arrives_too_slowly_is_given_up_and_a_steady_one_is_read() {
         const MAX: usize = 10 << 20;
         let begin = Instant::now();
-        assert!(matches!(read_file(arriving(16 << 10, 60), MAX).await, Err(ActionError::TooSlow)));
+        assert!(matches!(read_file(arriving(16 << 10, 60), MAX, None).await, Err(ActionError::TooSlow)));
         assert!((10..15).contains(&begin.elapsed().as_secs()), "{:?}", begin.elapsed());
-        assert_eq!(read_file(arriving(64 << 10, 30), MAX).await.unwrap().len(), 30 * (64 << 10));
-        assert_eq!(read_file(arriving(1, 5), MAX).await.unwrap().len(), 5, "it is soon complete");
+        assert_eq!(read_file(arriving(64 << 10, 30), MAX, None).await.unwrap().len(), 30 * (64 << 10));
+        assert_eq!(read_file(arriving(1, 5), MAX, None).await.unwrap().len(), 5, "it is soon complete");
         let begin = Instant::now();
-        assert!(matches!(read_file(arriving(64 << 10, 200), MAX).await, Err(ActionError::TooSlow)));
+        assert!(matches!(read_file(arriving(64 << 10, 200), MAX, None).await, Err(ActionError::TooSlow)));
         assert!((80..85).contains(&begin.elapsed().as_secs()), "{:?}", begin.elapsed());
         assert!(matches!(
-            read_file(arriving(64 << 10, 3), 100_000).await,
+            read_file(arriving(64 << 10, 3), 100_000, None).await,
             Err(ActionError::LargeFile(100_000))
         ));
     }

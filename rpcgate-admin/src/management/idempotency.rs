@@ -1,17 +1,22 @@
 //! The header `Idempotency-Key` of requests that create something.
 
+use crate::management::action::actor::Actor;
 use crate::management::action::idempotency::{KeptAnswer, MAX_KEY, Once, RequestParts, begin, forget, keep};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::management::extract::read_body;
+use crate::management::extract::{read_body, read_file};
 use crate::store::{Run, User};
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::request::Parts;
 use http::{HeaderMap, Method};
+use ring::digest::{Context, SHA256};
 use std::sync::Arc;
+use std::time::Duration;
 use tracing::Instrument;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
@@ -23,15 +28,22 @@ pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempote
 /// Marks an answer that was given before.
 pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
-/// Whether the requests of an operation may have a key: it creates something, and its body is small. Files that are sent
-/// are not held in memory to be compared.
+/// How long an upload with a key may take once its file has come: less than its run is waited for, so that a file is not
+/// stored twice.
+const STORE_TIME: Duration = Duration::from_secs(100);
+
+/// Whether the requests of an operation may have a key: it creates something.
 pub(crate) fn takes_key(operation: &Operation) -> bool {
-    let is_small = match &operation.request_body {
-        None => true,
-        Some(RefOr::T(body)) => body.content.contains_key("application/json"),
-        Some(RefOr::Ref(_)) => false,
-    };
-    is_small && operation.responses.responses.contains_key("201")
+    operation.responses.responses.contains_key("201")
+}
+
+/// Whether the body of an operation is a file. Not every such request may hold its file in memory, so its handler carries
+/// it out [once](once_with_file) instead of the middleware.
+pub(crate) fn is_upload(operation: &Operation) -> bool {
+    match &operation.request_body {
+        None | Some(RefOr::Ref(_)) => false,
+        Some(RefOr::T(body)) => !body.content.contains_key("application/json"),
+    }
 }
 
 /// The description of the header.
@@ -53,33 +65,86 @@ pub(crate) fn parameter() -> RefOr<Parameter> {
     )
 }
 
-/// Carries out a request that creates something once, if it has a key.
+/// Carries out a request with a small body that creates something once, if it has a key.
 pub(crate) async fn once(State(app): State<Arc<AppState>>, request: Request, next: Next) -> Response {
-    if request.method() != Method::POST || !request.headers().contains_key(IDEMPOTENCY_KEY) {
+    if request.method() != Method::POST || !has_key(request.headers()) {
         return next.run(request).await;
     }
     once_by_key(app, request, next).await.unwrap_or_else(IntoResponse::into_response)
 }
 
 async fn once_by_key(app: Arc<AppState>, request: Request, next: Next) -> Result<Response, ActionError> {
-    let key = key(request.headers())?.to_owned();
     let user = request.extensions().get::<Arc<User>>().cloned();
     let user = user.ok_or_else(|| ActionError::Broken("a request with a key has no user".into()))?;
     let (mut parts, body) = request.into_parts();
+    key(&parts.headers)?;
     let body = read_body(Request::from_parts(parts.clone(), body), &app).await?;
-    let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
-    let compared = RequestParts { method: parts.method.as_str(), target, body: &body };
-    let run = match begin(&app, &user, &key, compared).await? {
+    let run = match begin_of(&app, &user, &parts, &body).await? {
         Once::Run(run) => run,
         Once::Answer(kept) => return again(kept),
     };
     parts.extensions.insert(run);
     let request = Request::from_parts(parts, Body::from(body));
-    // The work is finished even if the client disconnects, so that its answer is there when the client asks again.
-    let work = async move {
-        let answer = next.run(request).await;
-        settle(&app, &run, answer).await
+    let work = async move { next.run(request).await };
+    finish(app, run, work).await
+}
+
+/// Reads the file that is the body of a request, at most `max` bytes of it, and carries out `work` with it and `actor`: once,
+/// if the request has a key. Of files, digests are compared.
+///
+/// # Errors
+/// Those of [`read_file`] and of [`begin`].
+pub(crate) async fn once_with_file<W>(
+    app: Arc<AppState>,
+    actor: Actor,
+    request: Request,
+    max: usize,
+    work: impl FnOnce(Actor, Bytes) -> W,
+) -> Result<Response, ActionError>
+where
+    W: Future<Output = Result<Response, ActionError>> + Send + 'static,
+{
+    let (parts, body) = request.into_parts();
+    if !has_key(&parts.headers) {
+        let file = read_file(body, max, None).await?;
+        return work(actor, file).await;
+    }
+    key(&parts.headers)?;
+    let mut digest = Context::new(&SHA256);
+    let file = read_file(body, max, Some(&mut digest)).await?;
+    let run = match begin_of(&app, &actor.user, &parts, digest.finish().as_ref()).await? {
+        Once::Run(run) => run,
+        Once::Answer(kept) => return again(kept),
     };
+    let work = work(Actor { run: Some(run), ..actor }, file);
+    let work = async move {
+        let late = |_| ActionError::Unavailable("an upload took too long".into());
+        let done = tokio::time::timeout(STORE_TIME, work).await.map_err(late).flatten();
+        done.unwrap_or_else(IntoResponse::into_response)
+    };
+    finish(app, run, work).await
+}
+
+/// Whether a request has a key.
+pub(crate) fn has_key(headers: &HeaderMap) -> bool {
+    headers.contains_key(IDEMPOTENCY_KEY)
+}
+
+/// Decides whether a request of `user` with a key is carried out; `body` is its body, or the digest of a file.
+async fn begin_of(app: &AppState, user: &User, parts: &Parts, body: &[u8]) -> Result<Once, ActionError> {
+    let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
+    let compared = RequestParts { method: parts.method.as_str(), target, body };
+    begin(app, user, key(&parts.headers)?, compared).await
+}
+
+/// Carries out the work of a run, and keeps its answer. The work is finished even if the client disconnects, so that its
+/// answer is there when the client asks again.
+async fn finish(
+    app: Arc<AppState>,
+    run: Run,
+    work: impl Future<Output = Response> + Send + 'static,
+) -> Result<Response, ActionError> {
+    let work = async move { settle(&app, &run, work.await).await };
     let done = tokio::spawn(work.in_current_span()).await;
     done.map_err(|error| ActionError::Broken(format!("a request with a key ended early: {error}")))?
 }

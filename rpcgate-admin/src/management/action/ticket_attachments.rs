@@ -25,14 +25,20 @@ fn bounds(app: &AppState) -> AttachmentBounds {
 }
 
 /// Checks whether the caller may attach a file to a ticket, before the file is read. The upload ends when the result
-/// is dropped.
+/// is dropped. If the request `is_keyed`, it may be one that was carried out before and is answered whatever the state of
+/// the ticket is now; then the ticket is checked by [`create`] alone.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for a ticket that is not the tenant's, [`ActionError::Conflict`] if it is closed,
 /// [`ActionError::Full`] if it has 10 files or the tenant's files are too large in all, [`ActionError::TooMany`] while
 /// another upload of the tenant runs, or too many of others.
-pub async fn begin(app: &AppState, actor: &Actor, ticket: TicketId) -> Result<UploadPermit, ActionError> {
-    begin_in(app, actor.tenant()?, ticket).await
+pub async fn begin(
+    app: &AppState,
+    actor: &Actor,
+    ticket: TicketId,
+    is_keyed: bool,
+) -> Result<UploadPermit, ActionError> {
+    begin_in(app, actor.tenant()?, ticket, is_keyed).await
 }
 
 /// Checks whether a file may be attached to a ticket of `tenant` like [`begin`]. Files of operators count as the tenant's.
@@ -43,8 +49,11 @@ pub(super) async fn begin_in(
     app: &AppState,
     tenant: TenantId,
     ticket: TicketId,
+    is_keyed: bool,
 ) -> Result<UploadPermit, ActionError> {
-    app.store.may_attach(tenant, ticket, bounds(app)).await?;
+    if !is_keyed {
+        app.store.may_attach(tenant, ticket, bounds(app)).await?;
+    }
     app.uploads.begin(tenant).ok_or(ActionError::TooMany { retry_after: RETRY_UPLOAD })
 }
 

@@ -8,7 +8,8 @@ use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::attachment::{MAX_BYTES, disposition, media_type};
 use crate::management::error::ActionError;
-use crate::management::extract::{Id, Ids, Query, read_file};
+use crate::management::extract::{Id, Ids, Query};
+use crate::management::idempotency::{has_key, once_with_file};
 use crate::store::{self, StoreError, TicketAttachment, TicketAttachmentId, TicketId};
 use axum::Json;
 use axum::body::Body;
@@ -140,13 +141,16 @@ pub async fn create(
     Id(id): Id<TicketId>,
     Query(UploadQuery { filename }): Query<UploadQuery>,
     request: Request,
-) -> Result<(StatusCode, Json<TicketAttachmentJson>), ActionError> {
-    let permit = action::ticket_attachments::begin(&app, &actor, id).await?;
-    let content = read_file(request.into_body(), MAX_BYTES).await?;
-    let name = filename.unwrap_or_default();
-    let file = action::ticket_attachments::create(&app, &actor, id, &name, content).await?;
-    drop(permit);
-    Ok((StatusCode::CREATED, Json(file.into())))
+) -> Result<Response, ActionError> {
+    let is_keyed = has_key(request.headers());
+    let permit = action::ticket_attachments::begin(&app, &actor, id, is_keyed).await?;
+    let (name, state) = (filename.unwrap_or_default(), app.clone());
+    once_with_file(app, actor, request, MAX_BYTES, async move |actor: Actor, content: Bytes| {
+        let file = action::ticket_attachments::create(&state, &actor, id, &name, content).await?;
+        drop(permit);
+        Ok::<_, ActionError>((StatusCode::CREATED, Json(TicketAttachmentJson::from(file))).into_response())
+    })
+    .await
 }
 
 /// List the files of a support ticket

@@ -107,6 +107,11 @@ impl Store {
         Store { run: Some(run), ..self.clone() }
     }
 
+    /// This store, whose writes belong to no run.
+    pub(super) fn without_run(&self) -> Store {
+        Store { run: None, ..self.clone() }
+    }
+
     /// Begins the run `id` of a request, unless the request has been answered or is being answered. One of several
     /// that begin at the same time gets [`RunOutcome::Begun`].
     ///

@@ -230,24 +230,28 @@ impl Store {
             stored_at: Set(None),
             operator: Set(attachment.by_operator),
         };
-        self.transact(async |transaction| {
-            one_open(transaction, tenant, attachment.ticket).await?;
-            expect_room(transaction, tenant, attachment.ticket, attachment.bytes, bounds).await?;
-            let done = Entity::insert(row).exec_without_returning(transaction).await;
-            done.map(drop).map_err(|error| insert_error(error, "file", "ticket", None))
-        })
-        .await?;
+        // Until the file is complete, the run of an idempotency key has had no effect: it may be tried again.
+        let parts = self.without_run();
+        parts
+            .transact(async |transaction| {
+                one_open(transaction, tenant, attachment.ticket).await?;
+                expect_room(transaction, tenant, attachment.ticket, attachment.bytes, bounds).await?;
+                let done = Entity::insert(row).exec_without_returning(transaction).await;
+                done.map(drop).map_err(|error| insert_error(error, "file", "ticket", None))
+            })
+            .await?;
         for (position, chunk) in content.chunks(CHUNK).enumerate() {
             let row = ticket_chunks::ActiveModel {
                 attachment_id: Set(id),
                 number: Set(i32::try_from(position).map_err(|_| StoreError::TooLarge("number of a chunk"))?),
                 content: Set(chunk.to_vec()),
             };
-            self.transact(async |transaction| {
-                let done = ticket_chunks::Entity::insert(row).exec_without_returning(transaction).await;
-                done.map(drop).map_err(|error| insert_error(error, "chunk", "file", None))
-            })
-            .await?;
+            parts
+                .transact(async |transaction| {
+                    let done = ticket_chunks::Entity::insert(row).exec_without_returning(transaction).await;
+                    done.map(drop).map_err(|error| insert_error(error, "chunk", "file", None))
+                })
+                .await?;
         }
         self.write(async |transaction| {
             let ticket = one(transaction, tenant, attachment.ticket).await?;

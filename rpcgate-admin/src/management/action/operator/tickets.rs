@@ -121,13 +121,13 @@ pub async fn answer(
 }
 
 /// Checks whether an operator may attach a file to a ticket, before the file is read. The upload ends when the result is
-/// dropped.
+/// dropped. Of a request that `is_keyed` the same is true as in [`ticket_attachments::begin`].
 ///
 /// # Errors
 /// [`ActionError::NotFound`], and those of [`ticket_attachments::begin`]: files of operators count as the tenant's.
-pub async fn begin_upload(app: &AppState, id: TicketId) -> Result<UploadPermit, ActionError> {
+pub async fn begin_upload(app: &AppState, id: TicketId, is_keyed: bool) -> Result<UploadPermit, ActionError> {
     let ticket = get(app, id).await?;
-    ticket_attachments::begin_in(app, ticket.tenant, id).await
+    ticket_attachments::begin_in(app, ticket.tenant, id, is_keyed).await
 }
 
 /// Attaches a file to a ticket, which the tenant sees like its own ones.

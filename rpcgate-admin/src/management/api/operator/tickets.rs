@@ -10,11 +10,13 @@ use crate::management::api::tickets::{TicketCategoryJson, TicketJson, TicketQuer
 use crate::management::app_state::AppState;
 use crate::management::attachment::MAX_BYTES;
 use crate::management::error::ActionError;
-use crate::management::extract::{Body, Id, Ids, Query, read_file};
+use crate::management::extract::{Body, Id, Ids, Query};
+use crate::management::idempotency::{has_key, once_with_file};
 use crate::store::{self, TicketAttachmentId, TicketId};
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -214,13 +216,18 @@ pub async fn attach(
     Id(id): Id<TicketId>,
     Query(UploadQuery { filename }): Query<UploadQuery>,
     request: Request,
-) -> Result<(StatusCode, Json<TicketAttachmentJson>), ActionError> {
-    let permit = action::operator::tickets::begin_upload(&app, id).await?;
-    let content = read_file(request.into_body(), MAX_BYTES).await?;
-    let name = filename.unwrap_or_default();
-    let file = action::operator::tickets::attach(&app, &actor, id, &name, content).await?;
-    drop(permit);
-    Ok((StatusCode::CREATED, Json(TicketAttachmentJson::for_operators(file))))
+) -> Result<Response, ActionError> {
+    let is_keyed = has_key(request.headers());
+    let permit = action::operator::tickets::begin_upload(&app, id, is_keyed).await?;
+    let (name, state) = (filename.unwrap_or_default(), app.clone());
+    once_with_file(app, actor, request, MAX_BYTES, async move |actor: Actor, content: Bytes| {
+        let file = action::operator::tickets::attach(&state, &actor, id, &name, content).await?;
+        drop(permit);
+        Ok::<_, ActionError>(
+            (StatusCode::CREATED, Json(TicketAttachmentJson::for_operators(file))).into_response(),
+        )
+    })
+    .await
 }
 
 /// Download a file of a support ticket of any tenant

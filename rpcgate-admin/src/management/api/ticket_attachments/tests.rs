@@ -216,3 +216,69 @@ async fn a_file_that_the_check_refuses_or_cannot_check_is_not_stored() {
     let (_, listed) = get(&site, &author, &files).await;
     assert_eq!(listed.as_array().unwrap().len(), 1);
 }
+
+/// Sends a file with an idempotency key, and returns the status and body of the answer and whether it was given before.
+async fn attach_once(
+    site: &Site,
+    visitor: &Visitor,
+    path: &str,
+    key: &str,
+    content: impl Into<Body>,
+) -> (u16, Value, bool) {
+    let request = http::Request::post(format!("/api/v1{path}"))
+        .header(AUTHORIZATION, format!("Bearer {}", visitor.token))
+        .header("Idempotency-Key", key);
+    let answer = site.send(request.body(content.into()).unwrap()).await;
+    (answer.status.as_u16(), answer.body, answer.headers.contains_key("idempotency-replayed"))
+}
+
+#[tokio::test]
+async fn a_file_that_is_sent_again_with_its_key_is_not_attached_twice() {
+    let site = Site::new().await;
+    let (author, operator) = (site.member(Role::Owner).await, site.operator().await);
+    let path = ticket(&site, &author).await;
+    let theirs = path.replace("/support/", "/operator/");
+    let file = "größer\n".repeat(100_000);
+    for (visitor, path, key) in [(&author, &path, "mine"), (&operator, &theirs, "ours")] {
+        let files = format!("{path}/attachments?filename=a.txt");
+        let (status, first, again) = attach_once(&site, visitor, &files, key, file.clone()).await;
+        assert_eq!((status, again), (201, false), "{first}");
+        let repeated = attach_once(&site, visitor, &files, key, file.clone()).await;
+        assert_eq!(repeated, (201, first.clone(), true));
+        let (status, refused, _) = attach_once(&site, visitor, &files, key, file.clone() + "x").await;
+        assert_eq!((status, &refused["code"]), (409, &json!("idempotency_key_reused")));
+        let named = format!("{path}/attachments?filename=b.txt");
+        let (status, refused, _) = attach_once(&site, visitor, &named, key, file.clone()).await;
+        assert_eq!((status, &refused["code"]), (409, &json!("idempotency_key_reused")));
+        let (_, listed) = get(&site, visitor, &format!("{path}/attachments")).await;
+        let ids: Vec<_> = listed.as_array().unwrap().iter().map(|file| &file["id"]).collect();
+        assert_eq!(ids.iter().filter(|id| ***id == first["id"]).count(), 1, "{listed}");
+    }
+    let (_, listed) = get(&site, &author, &format!("{path}/attachments")).await;
+    assert_eq!(listed.as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn an_upload_with_a_key_is_answered_again_whatever_became_of_its_ticket_and_tried_again_if_it_was_refused()
+ {
+    let site = Site::new().await;
+    let author = site.member(Role::Owner).await;
+    let path = ticket(&site, &author).await;
+    let files = format!("{path}/attachments");
+    let (status, refused, _) = attach_once(&site, &author, &files, "k", "").await;
+    assert_eq!(status, 400, "{refused}");
+    let (status, refused, _) = attach_once(&site, &author, &files, "k", vec![b'x'; (10 << 20) + 1]).await;
+    assert_eq!(status, 413, "{refused}");
+    let (status, first, _) = attach_once(&site, &author, &files, "k", "x").await;
+    assert_eq!(status, 201, "{first}");
+    assert_eq!(post(&site, &author, &format!("{path}/close"), Value::Null).await.0, 200);
+    assert_eq!(attach_once(&site, &author, &files, "k", "x").await, (201, first, true));
+    let (status, refused, _) = attach_once(&site, &author, &files, "other", "x").await;
+    assert_eq!((status, &refused["code"]), (409, &json!("conflict")));
+    let (status, refused, _) = attach_once(&site, &author, &files, "two\tparts", "x").await;
+    assert_eq!((status, &refused["field"]), (400, &json!("Idempotency-Key")));
+    let permits = site.app.uploads.begin(author.user.tenant.unwrap());
+    assert!(permits.is_some(), "no upload of the tenant counts as running any more");
+    let (status, refused, _) = attach_once(&site, &author, &files, "k", "x").await;
+    assert_eq!(status, 429, "an upload with a key counts: {refused}");
+}
