@@ -2,6 +2,7 @@
 //! the statement in the OpenAPI document are derived from that declaration, so they cannot differ.
 
 use crate::management::app_state::AppState;
+use crate::management::empty_body::{WithoutBody, expect_empty};
 use crate::management::error::{ActionError, ErrorCode};
 use crate::management::extract::Client;
 use crate::management::idempotency;
@@ -248,7 +249,9 @@ impl RouteGuard {
     pub fn anyone(&self, routes: Routes) -> Routes {
         let limit = from_fn_with_state(self.0.clone(), admit_anyone);
         let known = from_fn_with_state(QueryParameters::of(&routes), expect_known);
-        marked(routes, Access::Anyone).map(|routes| routes.route_layer(known).route_layer(limit))
+        let empty = from_fn_with_state((self.0.clone(), WithoutBody::of(&routes)), expect_empty);
+        marked(routes, Access::Anyone)
+            .map(|routes| routes.route_layer(empty).route_layer(known).route_layer(limit))
     }
 
     /// `routes` for every logged-in user.
@@ -290,6 +293,7 @@ impl RouteGuard {
     fn guarded_by(&self, mut routes: Routes, access: Access, rule: FactorRule) -> Routes {
         let guard = from_fn_with_state((self.0.clone(), access, rule), admit);
         let known = from_fn_with_state(QueryParameters::of(&routes), expect_known);
+        let empty = from_fn_with_state((self.0.clone(), WithoutBody::of(&routes)), expect_empty);
         let posts = routes.1.paths.values_mut().filter_map(|item| item.post.as_mut());
         let mut creates = false;
         for operation in posts.filter(|operation| idempotency::takes_key(operation)) {
@@ -299,7 +303,7 @@ impl RouteGuard {
         let once = from_fn_with_state(self.0.clone(), idempotency::once);
         marked(routes, access).map(|routes| {
             let routes = if creates { routes.route_layer(once) } else { routes };
-            routes.route_layer(known).route_layer(guard)
+            routes.route_layer(empty).route_layer(known).route_layer(guard)
         })
     }
 }

@@ -8,6 +8,7 @@ pub mod action;
 pub mod api;
 pub mod app_state;
 pub mod attachment;
+mod empty_body;
 pub mod error;
 pub mod extract;
 pub(crate) mod idempotency;

@@ -47,8 +47,8 @@ pub fn finished(collected: &OpenApi) -> Value {
     explain_codes(&mut document["components"]["schemas"]["ErrorCode"]);
     for (path, item) in object(&mut document["paths"]) {
         let has_id = path.contains('{');
-        for (_, operation) in object(item).filter(|(method, _)| METHODS.contains(&method.as_str())) {
-            complete(operation, has_id);
+        for (method, operation) in object(item).filter(|(method, _)| METHODS.contains(&method.as_str())) {
+            complete(operation, method, has_id);
         }
     }
     downgrade(&mut document["paths"]);
@@ -73,14 +73,15 @@ fn object(value: &mut Value) -> impl Iterator<Item = (&String, &mut Value)> {
 }
 
 /// Adds the parts that follow from an operation's properties.
-fn complete(operation: &mut Value, has_id: bool) {
+fn complete(operation: &mut Value, method: &str, has_id: bool) {
     let least = operation[LEAST_ROLE].as_str().unwrap_or_default();
     let needs_token = least != "none";
     operation["security"] = if needs_token { json!([{ SCHEME: [] }]) } else { json!([]) };
     let has_query = operation["parameters"]
         .as_array()
         .is_some_and(|parameters| parameters.iter().any(|parameter| parameter["in"] == "query"));
-    let has_body = operation.get("requestBody").is_some();
+    // An operation without a body refuses one that says something.
+    let reads_body = method != "get";
     let has_condition = operation["parameters"]
         .as_array()
         .is_some_and(|parameters| parameters.iter().any(|parameter| parameter["name"] == "If-Match"));
@@ -94,7 +95,7 @@ fn complete(operation: &mut Value, has_id: bool) {
     let rules = [
         (
             400,
-            has_body || has_query || has_condition,
+            reads_body || has_query || has_condition,
             "The request is invalid: `field` names the field or the parameter.",
         ),
         (401, needs_token, "There is no valid token."),
@@ -106,8 +107,8 @@ fn complete(operation: &mut Value, has_id: bool) {
         (409, creates, "The current state does not allow it: `code` says why."),
         (404, has_id, "It does not exist, or belongs to another tenant."),
         (412, has_condition, "It has been changed: `If-Match` names another version."),
-        (408, has_body, "The body took too long to arrive."),
-        (413, has_body, "The body is larger than 64 KiB."),
+        (408, reads_body, "The body took too long to arrive."),
+        (413, reads_body, "The body is larger than 64 KiB."),
         (429, true, "Too many requests or attempts: `Retry-After` says when to retry."),
         (503, true, "A database is unreachable: `Retry-After` says when to retry."),
     ];
@@ -267,13 +268,13 @@ mod tests {
     fn rules_for_bodies_and_usage_parameters_are_applied() {
         let query = json!({ "name": "from", "in": "query" });
         let mut usage = json!({ "tags": ["usage"], "parameters": [query, { "name": "id", "in": "path" }] });
-        complete(&mut usage, false);
+        complete(&mut usage, "get", false);
         assert_eq!(
             usage["parameters"],
             json!([{ "name": "from", "in": "query", "allowEmptyValue": true }, { "name": "id", "in": "path" }])
         );
         let mut other = json!({ "tags": ["operator"], "parameters": [query], "requestBody": {} });
-        complete(&mut other, false);
+        complete(&mut other, "post", false);
         assert_eq!(other["parameters"], json!([query]));
         for (operation, has_body) in [(usage, false), (other, true)] {
             for status in ["408", "413"] {

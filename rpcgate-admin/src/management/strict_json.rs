@@ -211,7 +211,7 @@ fn sentence(at: &str, error: &str) -> String {
         let field = error.split('`').nth(1).unwrap_or_default();
         match error.split_once("`, expected ").map(|(_, known)| known) {
             Some(known) => format!("unknown field `{field}`: expected {known}"),
-            None => format!("unknown field `{field}`"),
+            None => format!("unknown field `{field}`: expected none"),
         }
     } else if let Some(expected) =
         expected().filter(|_| error.starts_with("invalid ") || error.starts_with("unknown variant "))
