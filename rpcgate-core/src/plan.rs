@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// A plan's name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Tier {
-    /// Metered, but never billed.
+    /// Metered, and free as long as neither an operator nor a contract sets a price for it.
     Free,
     /// The smallest paid plan.
     Standard,

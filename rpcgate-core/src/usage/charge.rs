@@ -43,14 +43,6 @@ impl Charge {
     }
 }
 
-/// The price that a tier pays for a Compute Unit. The free plan is never billed, even if it has a price.
-pub(crate) const fn due(tier: Tier, price: Price) -> Price {
-    match tier {
-        Tier::Free => Price(0),
-        Tier::Standard | Tier::Premium | Tier::Enterprise => price,
-    }
-}
-
 /// The charges of a project on one chain at one price in some hours.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Charged {
@@ -105,7 +97,7 @@ mod tests {
     use crate::plan::Plan;
 
     fn charged(tier: Tier, units: u64) -> Charged {
-        let price = due(tier, Plan::of(tier).price);
+        let price = Plan::of(tier).price;
         Charged { project: ProjectId(1), chain: "toy".into(), tier, price, calls: 1, units }
     }
 
@@ -120,10 +112,10 @@ mod tests {
     }
 
     #[test]
-    fn the_free_plan_bills_nothing_whatever_its_price() {
-        assert_eq!(charged(Tier::Free, 1_000).amount(), Amount(0));
-        assert_eq!(due(Tier::Free, Price(7)), Price(0));
-        assert_eq!(due(Tier::Standard, Price(7)), Price(7));
+    fn a_tenant_on_the_free_plan_owes_nothing_unless_it_has_a_price() {
+        let free = charged(Tier::Free, 1_000);
+        assert_eq!(free.amount(), Amount(0));
+        assert_eq!(Charged { price: Price(7), ..free }.amount(), Amount(7_000));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Sums events by the hour.
 
-use super::charge::{Account, Charge, due};
+use super::charge::{Account, Charge};
 use super::method;
 use super::metrics::Metrics;
 use super::notice::RATE_LIMITED;
@@ -201,7 +201,7 @@ impl Fold {
                 }
                 let (chain, method) = (text(chains, place.chain), text(methods, place.method));
                 if metrics.billed_requests > 0 {
-                    let account = (tenant, hour, project, chain.clone(), tier, due(tier, price));
+                    let account = (tenant, hour, project, chain.clone(), tier, price);
                     charged.entry(account).or_default().add(&metrics);
                 }
                 Some(Rollup {
@@ -345,7 +345,7 @@ mod tests {
     fn a_price_that_changes_is_two_charges_and_one_row() {
         let dearer =
             |arrival| SampleRecord { price: Price(9), ..deed(110, arrival, vec![item("a"), item("b")]) };
-        let free = SampleRecord { tier: Tier::Free, ..deed(110, NOW, vec![item("a")]) };
+        let free = SampleRecord { tier: Tier::Free, price: Price(0), ..deed(110, NOW, vec![item("a")]) };
         let nothing = deed(111, NOW, vec![crate::usage::sample::SampleLine { cu: 0, ..item("a") }]);
         let next = dearer(Time::from_secs(NOW.secs() + 3_600));
         let deeds = [deed(111, NOW, vec![item("a")]), dearer(NOW), free, nothing, next];

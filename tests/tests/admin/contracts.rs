@@ -133,3 +133,70 @@ async fn a_contract_begins_and_ends_at_its_time_and_is_on_the_invoice_with_its_p
     let exact = format!("{}.{:012}", exact / 1_000_000_000_000, exact % 1_000_000_000_000);
     assert_eq!((&fee["kind"], &fee["amount"]), (&json!("plan"), &json!(exact)));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_on_the_free_plan_pays_the_price_of_its_contract_and_lines_name_a_plan_of_an_operators_own()
+{
+    let node = Node::evm().await;
+    let clock = Arc::new(ManualClock::at(START));
+    let service = TestService::start(Setup::of("eth", &node.url()), clock.clone()).await;
+    service.bill().await;
+    let gateway = service.gateway().await;
+    let (mut owner, mut operator) = (service.owner("ada@example.com").await, service.operator().await);
+    let tenant = owner.tenant().await;
+    let (_, key) = owner.key(&owner.project("one").await).await;
+    let client = TestClient::new(gateway.addr(), Some(&key));
+    let calls = async || {
+        let mut units = 0;
+        for _ in 0..3 {
+            let reply = client.call(CALL.0, CALL.1, "[]").await;
+            assert_eq!(reply.status, 200, "{reply:?}");
+            units += reply.cu();
+        }
+        units
+    };
+    let contracts = format!("/operator/tenants/{tenant}/contracts");
+    let form = json!({ "figures": { "limits": { "per_minute": 77, "price_per_cu": 0.5 } } });
+    let contract = operator.made(&contracts, &form).await;
+    until_limit(&client, 77).await;
+    let agreed = calls().await;
+
+    // Two hours later, so that the hour tells the plans apart.
+    clock.advance(Duration::from_secs(7_200));
+    owner.log_in_again().await;
+    operator.log_in_again().await;
+    operator.delete(&format!("{contracts}/{}", contract["id"].as_str().unwrap())).await;
+    let form = json!({ "name": "startup", "base_tier": "free", "visibility": "visible",
+        "figures": { "limits": { "per_minute": 88, "price_per_cu": 0.25 } } });
+    let plan = operator.made("/operator/custom-plans", &form).await;
+    operator.put(&format!("/operator/tenants/{tenant}"), &json!({ "custom_plan_id": plan["id"] })).await;
+    until_limit(&client, 88).await;
+    let own = calls().await;
+
+    let bill = format!("/tenants/{tenant}/billing");
+    let units = |lines: &serde_json::Value, price: f64, name: Option<&str>| -> u64 {
+        let lines = lines.as_array().unwrap().iter();
+        let its = lines.filter(|line| line["price"] == json!(price) && line["custom_plan"] == json!(name));
+        its.map(|line| line["compute_units"].as_u64().unwrap()).sum()
+    };
+    let recorded = async {
+        loop {
+            let lines = owner.shown(&bill).await["lines"].clone();
+            if units(&lines, 0.5, None) >= agreed && units(&lines, 0.25, Some("startup")) >= own {
+                return lines;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let lines = timeout(TIMEOUT, recorded).await.unwrap();
+    assert!(lines.as_array().unwrap().iter().all(|line| line["tier"] == "free"), "{lines}");
+    clock.advance(Duration::from_secs(20 * 86_400));
+    service.bill().await;
+    owner.log_in_again().await;
+    let invoices = owner.shown(&format!("/tenants/{tenant}/invoices")).await;
+    let number = invoices[0]["number"].as_str().unwrap();
+    let invoice = owner.shown(&format!("/tenants/{tenant}/invoices/{number}")).await;
+    let billed = &invoice["lines"];
+    assert!(units(billed, 0.5, None) >= agreed && units(billed, 0.25, Some("startup")) >= own, "{invoice}");
+    assert!(invoice["total_cents"].as_u64().unwrap() >= agreed * 50 + own * 25, "{invoice}");
+}

@@ -96,7 +96,7 @@ pub struct InvoiceLineJson {
     pub chain: Option<String>,
     /// The plan, or the base of the plan.
     pub tier: TierJson,
-    /// The name of the plan, if it is one of the operator's own and the line is about its fee.
+    /// The name of the plan when the invoice was issued, if it is one of the operator's own.
     pub custom_plan: Option<String>,
     /// Calls charged at least one Compute Unit, or null for a plan.
     pub calls: Option<u64>,

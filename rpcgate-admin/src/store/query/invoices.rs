@@ -172,7 +172,7 @@ pub struct InvoiceLine {
     pub units: u64,
     /// The exact amount.
     pub amount: Amount,
-    /// The name of the plan, if it is one of an operator's own and the line is about its fee.
+    /// The name of the plan when the invoice was issued, if it is one of an operator's own.
     pub custom_plan: Option<String>,
 }
 

@@ -6,8 +6,8 @@
 //! on the next invoice, as long as its month is one of the two before.
 
 use super::lines::{amounts, sum, usage_lines};
-use super::lines_of;
 use super::month::BillingMonth;
+use super::{lines_of, usage};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{InvoiceLine, InvoiceSeller, NewInvoice, PeriodClosed, Tenant, UnclosedTenant};
@@ -130,12 +130,13 @@ async fn late_and_current_lines(
 ) -> Result<Vec<InvoiceLine>, ActionError> {
     let first = month.previous().previous();
     let invoiced = app.store.invoiced_usage(tenant.id, first.start()..month.end()).await?;
+    let custom_plans = app.store.billed_custom_plans().await?;
     let mut lines = Vec::new();
     for before in [first, month.previous()] {
         if before.start() >= begun && is_kept(app, before) && before < month {
-            let charged = app.usage.bill(tenant.id, before.hours()).await?;
+            let charges = usage::of_month(app, tenant, before, &custom_plans).await?;
             // Usage without a price is not billed, so it is on no invoice unless something else is.
-            let late = usage_lines(before, &charged, &invoiced).into_iter().filter(|line| line.amount.0 > 0);
+            let late = usage_lines(before, &charges, &invoiced).into_iter().filter(|line| line.amount.0 > 0);
             lines.extend(late);
         }
     }

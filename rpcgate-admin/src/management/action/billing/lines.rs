@@ -109,22 +109,50 @@ pub fn plan_lines(month: BillingMonth, spans: &[FeeSpan]) -> Vec<InvoiceLine> {
     seconds.into_iter().filter_map(line).collect()
 }
 
+/// A charge, and the name of the plan if it is one of an operator's own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PlanCharge {
+    /// The charge.
+    pub charged: Charged,
+    /// The name of the plan.
+    pub custom_plan: Option<String>,
+}
+
 /// One line for each chain, plan and price: the usage of `month` that `invoiced` does not contain.
-pub fn usage_lines(month: BillingMonth, charged: &[Charged], invoiced: &[InvoiceLine]) -> Vec<InvoiceLine> {
-    type Account<'c> = (&'c str, Tier, Price);
+///
+/// An invoiced line may name the plan otherwise, since a plan can be renamed: what it has beyond the charges under its name
+/// counts for those with the same base and price. So nothing is billed twice whatever plans are called.
+pub fn usage_lines(
+    month: BillingMonth,
+    charges: &[PlanCharge],
+    invoiced: &[InvoiceLine],
+) -> Vec<InvoiceLine> {
+    type Account<'c> = (&'c str, Tier, Price, Option<&'c str>);
     let mut sums: BTreeMap<Account<'_>, (u64, u64)> = BTreeMap::new();
-    for charge in charged {
-        let (calls, units) = sums.entry((charge.chain.as_str(), charge.tier, charge.price)).or_default();
-        *calls = calls.saturating_add(charge.calls);
-        *units = units.saturating_add(charge.units);
+    for PlanCharge { charged, custom_plan } in charges {
+        let account = (charged.chain.as_str(), charged.tier, charged.price, custom_plan.as_deref());
+        let (calls, units) = sums.entry(account).or_default();
+        *calls = calls.saturating_add(charged.calls);
+        *units = units.saturating_add(charged.units);
     }
+    let mut rest = Vec::new();
     for line in invoiced.iter().filter(|line| line.month == month.start() && line.kind == LineKind::Usage) {
-        if let Some((calls, units)) = sums.get_mut(&(line.chain.as_str(), line.tier, line.price)) {
-            *calls = calls.saturating_sub(line.calls);
-            *units = units.saturating_sub(line.units);
+        let mut told = (line.calls, line.units);
+        let account = (line.chain.as_str(), line.tier, line.price, line.custom_plan.as_deref());
+        if let Some(sum) = sums.get_mut(&account) {
+            settle(sum, &mut told);
+        }
+        rest.push((line, told));
+    }
+    for (line, mut told) in rest {
+        let has_same = |(chain, tier, price, _): &Account<'_>| {
+            (*chain, *tier, *price) == (line.chain.as_str(), line.tier, line.price)
+        };
+        for (_, sum) in sums.iter_mut().filter(|(account, _)| has_same(account)) {
+            settle(sum, &mut told);
         }
     }
-    let line = |((chain, tier, price), (calls, units)): (Account<'_>, (u64, u64))| {
+    let line = |((chain, tier, price, custom_plan), (calls, units)): (Account<'_>, (u64, u64))| {
         (units > 0).then(|| InvoiceLine {
             month: month.start(),
             kind: LineKind::Usage,
@@ -134,10 +162,17 @@ pub fn usage_lines(month: BillingMonth, charged: &[Charged], invoiced: &[Invoice
             calls,
             units,
             amount: Amount(u128::from(units) * u128::from(price.0)),
-            custom_plan: None,
+            custom_plan: custom_plan.map(str::to_owned),
         })
     };
     sums.into_iter().filter_map(line).collect()
+}
+
+/// Takes the calls and units of an invoiced line off a sum, as far as the sum goes.
+fn settle((calls, units): &mut (u64, u64), (told_calls, told_units): &mut (u64, u64)) {
+    let (both_calls, both_units) = ((*calls).min(*told_calls), (*units).min(*told_units));
+    (*calls, *units) = (*calls - both_calls, *units - both_units);
+    (*told_calls, *told_units) = (*told_calls - both_calls, *told_units - both_units);
 }
 
 /// The exact sum of lines.
@@ -178,9 +213,15 @@ mod tests {
         TierChange { at: at(secs), before: before.into(), after: after.into() }
     }
 
-    fn charged(chain: &str, tier: Tier, price: u64, units: u64) -> Charged {
+    fn charged(chain: &str, tier: Tier, price: u64, units: u64) -> PlanCharge {
         let (project, chain) = (ProjectId(u128::from(units)), chain.to_owned());
-        Charged { project, chain, tier, price: Price(price), calls: 1, units }
+        let charged = Charged { project, chain, tier, price: Price(price), calls: 1, units };
+        PlanCharge { charged, custom_plan: None }
+    }
+
+    /// Usage on a plan of an operator's own.
+    fn on(name: &str, charge: PlanCharge) -> PlanCharge {
+        PlanCharge { custom_plan: Some(name.into()), ..charge }
     }
 
     fn settings(rate: u32) -> BillingSettings {
@@ -260,6 +301,27 @@ mod tests {
         assert_eq!(usage_lines(month, &late, &both), []);
         assert_eq!(usage_lines(month.next(), &late, &both).len(), 3, "lines of another month do not count");
         assert_eq!(usage_lines(month, &[], &both), [], "removed charges are not credited");
+    }
+
+    #[test]
+    fn usage_on_a_plan_of_an_operators_own_names_it_and_a_new_name_bills_nothing_again() {
+        let month = december();
+        let eth = |units| charged("eth", Tier::Standard, 5, units);
+        let first = [eth(10), on("startup", eth(7)), on("startup", eth(1)), on("school", eth(2))];
+        let lines = usage_lines(month, &first, &[]);
+        let told = |lines: &[InvoiceLine]| -> Vec<_> {
+            lines.iter().map(|line| (line.custom_plan.clone(), line.calls, line.units)).collect()
+        };
+        let named = |name: &str| Some(name.to_owned());
+        assert_eq!(told(&lines), [(None, 1, 10), (named("school"), 1, 2), (named("startup"), 2, 8)]);
+        assert_eq!(usage_lines(month, &first, &lines), []);
+        let renamed =
+            [eth(10), on("grown", eth(7)), on("grown", eth(1)), on("school", eth(2)), on("grown", eth(4))];
+        assert_eq!(told(&usage_lines(month, &renamed, &lines)), [(named("grown"), 1, 4)]);
+        let unnamed = [InvoiceLine { custom_plan: None, units: 20, ..lines[0].clone() }];
+        assert_eq!(usage_lines(month, &first, &unnamed), [], "an invoice from before lines had names");
+        let dearer = [on("startup", charged("eth", Tier::Standard, 6, 3))];
+        assert_eq!(told(&usage_lines(month, &dearer, &lines)), [(named("startup"), 1, 3)]);
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub mod closing;
 pub mod dunning;
 pub mod lines;
 pub mod month;
+mod usage;
 
 use super::actor::Actor;
 use super::plans::PlanNames;
@@ -60,8 +61,8 @@ async fn lines_of(
     let custom_plans = app.store.billed_custom_plans().await?;
     let fees = fee_spans(&spans, &contracts, &custom_plans, &app.settings.config.billing.fees);
     let mut lines = plan_lines(month, &fees);
-    let charged = app.usage.bill(tenant.id, month.hours()).await?;
-    lines.extend(usage_lines(month, &charged, invoiced));
+    let charges = usage::of_month(app, tenant, month, &custom_plans).await?;
+    lines.extend(usage_lines(month, &charges, invoiced));
     Ok(lines)
 }
 

@@ -40,15 +40,6 @@ fn name(text: &str) -> Result<String, ActionError> {
     Ok(text.to_owned())
 }
 
-/// Checks figures and lists them for the audit.
-fn check(base: Tier, figures: &Figures) -> Result<Vec<String>, ActionError> {
-    if base == Tier::Free && figures.plan.price.is_some_and(|price| price.0 > 0) {
-        let why = "`price_per_cu` must be 0: a plan that is based on free is never billed for usage";
-        return Err(ActionError::Invalid(why.into()));
-    }
-    plans::check(figures)
-}
-
 fn visibility(is_visible: bool) -> String {
     if is_visible { "visible" } else { "by invitation" }.to_owned()
 }
@@ -62,7 +53,7 @@ pub async fn create(app: &AppState, actor: &Actor, new: NewCustomPlan) -> Result
     let NewCustomPlan { name: text, base, is_visible, figures } = new;
     let name = name(&text)?;
     let mut details = vec![name.clone(), format!("based on {base}"), visibility(is_visible)];
-    details.extend(check(base, &figures)?);
+    details.extend(plans::check(&figures)?);
     let now = app.now();
     let plan =
         CustomPlan { id: CustomPlanId(fresh_id(now)), name, base, is_visible, figures, created_at: now };
@@ -109,7 +100,7 @@ pub async fn update(
     }
     details.extend(change.is_visible.map(visibility));
     if let Some(figures) = &change.figures {
-        details.extend(check(plan.base, figures)?);
+        details.extend(plans::check(figures)?);
     }
     let now = app.now();
     let store = actor.audited_store(&app.store, None, ("custom_plan.changed", id, details.join(", ")), now);

@@ -80,7 +80,7 @@ pub struct NewCustomPlanJson {
     /// Its name, which no other plan has: lower-case letters, digits and hyphens, of which the first is a letter.
     #[schema(pattern = "^[a-z][a-z0-9-]{0,39}$", example = "startup")]
     pub name: String,
-    /// The plan whose figures it has where it has none of its own. Usage is never billed if that is free.
+    /// The plan whose figures it has where it has none of its own.
     pub base_tier: TierJson,
     /// Who sees it.
     pub visibility: PlanVisibility,

@@ -52,9 +52,9 @@ fn owed(deeds: &[SampleRecord], tenant: TenantId, hours: &Range<u64>) -> Vec<Cha
             Phase::End => false,
         };
         for item in deed.items.iter().filter(|item| is_charged && item.cu > 0) {
-            let price = if deed.tier == Tier::Free { Price(0) } else { deed.price };
-            let sums =
-                owed.entry((deed.project, deed.chain, deed.tier.name(), price)).or_insert((deed.tier, 0, 0));
+            let sums = owed
+                .entry((deed.project, deed.chain, deed.tier.name(), deed.price))
+                .or_insert((deed.tier, 0, 0));
             sums.1 += u64::from(item.calls);
             sums.2 += u64::from(item.cu);
         }

@@ -3,12 +3,12 @@
 use super::*;
 use crate::management::app_state::tests::Site;
 use crate::store::{
-    AuditSubject, Invoice, InvoiceFilter, InvoiceNumber, InvoiceStatus, LineKind, StoreError, Tenant,
-    TenantChange,
+    AuditSubject, CustomPlan, CustomPlanChange, Figures, Invoice, InvoiceFilter, InvoiceNumber,
+    InvoiceStatus, LineKind, StoreError, Tenant, TenantChange,
 };
 use proptest::prelude::Rng;
 use proptest::test_runner::{RngAlgorithm, TestRng};
-use rpcgate_core::caller::TenantId;
+use rpcgate_core::caller::{CustomPlanId, TenantId};
 use rpcgate_core::plan::{Price, Tier};
 use rpcgate_core::usage::Amount;
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
@@ -107,7 +107,7 @@ impl History {
     /// The debt for the usage on each chain, call by call, and for the plans, second by second.
     fn owed(&self) -> (BTreeMap<&'static str, (u128, u64)>, u128) {
         let mut usage: BTreeMap<&'static str, (u128, u64)> = BTreeMap::new();
-        for deed in self.deeds.iter().filter(|deed| deed.tier != Tier::Free && deed.price.0 > 0) {
+        for deed in self.deeds.iter().filter(|deed| deed.price.0 > 0) {
             for item in &deed.items {
                 let (amount, units) = usage.entry(deed.chain).or_default();
                 *amount += u128::from(item.cu) * u128::from(deed.price.0);
@@ -306,7 +306,7 @@ async fn usage_that_arrives_after_its_month_was_closed_is_on_the_next_invoice() 
     site.clock.set(secs(second + 86_400));
     close_months(&site.app).await.unwrap();
     ship(&site, &mut shipper, &[call(OURS, secs(first + 9), "eth", 4, price)]).await;
-    let free = SampleRecord { tier: Tier::Free, ..call(OURS, secs(first + 9), "eth", 7, price) };
+    let free = SampleRecord { tier: Tier::Free, ..call(OURS, secs(first + 9), "eth", 7, 0) };
     ship(&site, &mut shipper, &[free]).await;
     site.clock.set(secs(third + 86_400));
     close_months(&site.app).await.unwrap();
@@ -322,6 +322,62 @@ async fn usage_that_arrives_after_its_month_was_closed_is_on_the_next_invoice() 
     site.clock.set(secs(third + length + 86_400));
     close_months(&site.app).await.unwrap();
     assert_eq!(invoices(&site, OURS).await.len(), 2, "it is billed once");
+}
+
+#[tokio::test]
+async fn lines_name_the_plan_that_the_tenant_had_and_a_price_on_the_free_plan_is_owed() {
+    let site = site().await;
+    let (store, mut shipper) = (&site.app.store, SampleShipper::new(1));
+    let ((first, _), (second, _), (third, length)) = (MONTHS[0], MONTHS[1], MONTHS[2]);
+    let mut plan = CustomPlan {
+        id: CustomPlanId(7),
+        name: "startup".into(),
+        base: Tier::Free,
+        is_visible: true,
+        figures: Figures::default(),
+        created_at: secs(first),
+    };
+    plan.figures.plan.price = Some(Price(1_000_000_000_000));
+    store.create_custom_plan(&plan).await.unwrap();
+    let free = |at, price| SampleRecord { tier: Tier::Free, ..call(OURS, secs(at), "eth", 1, price) };
+    site.clock.set(secs(first + 7_205));
+    let to_it = TenantChange { custom_plan: Some(plan.id), ..TenantChange::default() };
+    store.update_tenant(OURS, &to_it, site.app.now()).await.unwrap();
+    let price = 1_000_000_000_000;
+    // Without a price, with that of a contract, and on the plan of the operator's own: at once and later.
+    let deeds = [
+        free(first + 5, 0),
+        free(first + 6, 3 * price),
+        free(first + 7_206, price),
+        free(first + 90_000, price),
+    ];
+    ship(&site, &mut shipper, &deeds).await;
+    site.clock.set(secs(second + 86_400));
+    close_months(&site.app).await.unwrap();
+    let told = |lines: Vec<InvoiceLine>| -> Vec<_> {
+        lines
+            .into_iter()
+            .map(|line| (line.tier, line.custom_plan, line.price.0 / price, line.units))
+            .collect()
+    };
+    let of = invoices(&site, OURS).await;
+    let own = |name: &str| Some(name.to_owned());
+    let expected = [(Tier::Free, None, 0, 1), (Tier::Free, own("startup"), 1, 2), (Tier::Free, None, 3, 1)];
+    assert_eq!(told(lines(&site, &of[0]).await), expected);
+    assert_eq!(of[0].amounts.subtotal, 500);
+
+    // The plan gets another name before usage of the first month arrives late.
+    let renamed = CustomPlanChange { name: Some("grown".into()), ..CustomPlanChange::default() };
+    store.update_custom_plan(plan.id, &renamed, site.app.now()).await.unwrap();
+    ship(&site, &mut shipper, &[free(first + 90_001, price), free(second + 5, price)]).await;
+    site.clock.set(secs(third + 86_400));
+    close_months(&site.app).await.unwrap();
+    let of = invoices(&site, OURS).await;
+    let expected = [(Tier::Free, own("grown"), 1, 1), (Tier::Free, own("grown"), 1, 1)];
+    assert_eq!(told(lines(&site, &of[1]).await), expected, "the late call, and that of the month");
+    site.clock.set(secs(third + length + 86_400));
+    close_months(&site.app).await.unwrap();
+    assert_eq!(invoices(&site, OURS).await.len(), 2, "nothing is billed again");
 }
 
 #[tokio::test]
