@@ -5,17 +5,18 @@
 
 use super::actor::Actor;
 use super::billing::dunning::confirm_payment;
+use super::plans::RequestedPlan;
 use super::suspensions;
 use super::tenants::own_tenant;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::payment::{EventError, PaymentError, PaymentEvent, PaymentOrder, PaymentProvider};
 use crate::store::{
-    Checkout, CheckoutId, CheckoutOutcome, CheckoutSubject, InvoiceFilter, InvoiceStatus, fresh_id,
+    Checkout, CheckoutId, CheckoutOutcome, CheckoutSubject, InvoiceFilter, InvoiceNumber, InvoiceStatus,
+    fresh_id,
 };
 use http::HeaderMap;
 use rpcgate_core::caller::TenantId;
-use rpcgate_core::plan::Tier;
 use std::net::IpAddr;
 
 const NO_PROVIDER: ActionError = ActionError::Conflict("billing provider not configured");
@@ -29,15 +30,26 @@ impl From<PaymentError> for ActionError {
     }
 }
 
-/// The amount of a checkout, in cents.
-async fn price(
+/// What a member wants to pay for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CheckoutWish {
+    /// An invoice.
+    Invoice(InvoiceNumber),
+    /// To move to a plan that the member may see.
+    Plan(RequestedPlan),
+}
+
+/// What a checkout for `wish` is for, its amount in cents, and its name for people.
+async fn subject(
     app: &AppState,
     provider: &dyn PaymentProvider,
+    actor: &Actor,
     tenant: TenantId,
-    subject: CheckoutSubject,
-) -> Result<u64, ActionError> {
-    match subject {
-        CheckoutSubject::Invoice(number) => {
+    wish: &CheckoutWish,
+) -> Result<(CheckoutSubject, u64, String), ActionError> {
+    match wish {
+        CheckoutWish::Invoice(number) => {
+            let number = *number;
             let found = app.store.invoice(tenant, number).await?;
             let invoice = found.ok_or(ActionError::NotFound("invoice"))?.invoice;
             if invoice.status != InvoiceStatus::Open {
@@ -47,14 +59,15 @@ async fn price(
             if cents < provider.least_cents() {
                 return Err(ActionError::Conflict("this amount is too small for the payment provider"));
             }
-            Ok(cents)
+            Ok((CheckoutSubject::Invoice(number), cents, number.to_string()))
         }
-        CheckoutSubject::Tier(Tier::Free) => {
-            Err(ActionError::Invalid("`tier` must be a plan that is paid for".into()))
-        }
-        CheckoutSubject::Tier(tier) => {
+        CheckoutWish::Plan(requested) => {
+            let plan = requested.find(app, actor, "tier").await?;
+            if plan.plan.price.0 == 0 && plan.monthly_fee == 0 {
+                return Err(ActionError::Invalid("`tier` must be a plan that is paid for".into()));
+            }
             let current = app.store.tenant(tenant).await?.ok_or(ActionError::NotFound("tenant"))?;
-            if current.plan() == tier.into() {
+            if current.plan() == plan.of {
                 return Err(ActionError::Conflict("the tenant has this plan already"));
             }
             let overdue = InvoiceFilter {
@@ -66,7 +79,7 @@ async fn price(
             if !app.store.invoices(overdue, None, 1).await?.is_empty() {
                 return Err(ActionError::Conflict("an invoice is overdue: pay it first"));
             }
-            Ok(0)
+            Ok((CheckoutSubject::Plan(plan.of), 0, plan.name))
         }
     }
 }
@@ -77,16 +90,16 @@ async fn price(
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant and an unknown invoice; [`ActionError::Conflict`] without a provider, for
 /// an invoice that is not open, for the plan in force, and while an invoice is overdue; [`ActionError::Full`] for too many
-/// in a day; [`ActionError::Invalid`] for the free plan; [`ActionError::Unavailable`].
+/// in a day; [`ActionError::Invalid`] for a plan that costs nothing or that the caller cannot see; [`ActionError::Unavailable`].
 pub async fn begin(
     app: &AppState,
     actor: &Actor,
     tenant: TenantId,
-    subject: CheckoutSubject,
+    wish: &CheckoutWish,
 ) -> Result<String, ActionError> {
     let tenant = own_tenant(actor, tenant)?;
     let provider = app.payments.as_ref().ok_or(NO_PROVIDER)?;
-    let cents = price(app, &**provider, tenant, subject).await?;
+    let (subject, cents, detail) = subject(app, &**provider, actor, tenant, wish).await?;
     let now = app.now();
     let new = Checkout {
         id: CheckoutId(fresh_id(now)),
@@ -97,10 +110,6 @@ pub async fn begin(
         url: None,
         created_at: now,
         completed_at: None,
-    };
-    let detail = match subject {
-        CheckoutSubject::Invoice(number) => number.to_string(),
-        CheckoutSubject::Tier(tier) => tier.to_string(),
     };
     // Not in the run of an idempotency key: asking again has no further effect, so a request that failed because the
     // provider was away can be sent again with the same key.
@@ -176,6 +185,9 @@ async fn complete(app: &AppState, id: CheckoutId, cents: u64) -> Result<(), Acti
         }
         CheckoutOutcome::Moved(tenant) => {
             tracing::info!(checkout = %id, %tenant, "a tenant has moved to a plan");
+        }
+        CheckoutOutcome::PlanGone(tenant) => {
+            tracing::error!(checkout = %id, %tenant, "a tenant was to move to a plan that has been deleted: it stays on its own");
         }
         CheckoutOutcome::Before => tracing::debug!(checkout = %id, "a payment was reported again"),
         CheckoutOutcome::Unknown => {

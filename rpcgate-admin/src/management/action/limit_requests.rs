@@ -1,20 +1,11 @@
 //! Requests for another plan.
 
 use super::actor::Actor;
+use super::plans::RequestedPlan;
 use super::text;
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
-use crate::store::{LimitRequest, LimitRequestId, RequestStatus, StoreError, TenantPlan, fresh_id};
-use rpcgate_core::plan::Tier;
-
-/// Which plan is requested.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum RequestedPlan {
-    /// One of the four.
-    Tier(Tier),
-    /// A visible one of the operator's own, by its name.
-    Custom(String),
-}
+use crate::store::{LimitRequest, LimitRequestId, RequestStatus, StoreError, fresh_id};
 
 /// Requests another plan.
 ///
@@ -24,26 +15,17 @@ pub enum RequestedPlan {
 pub async fn create(
     app: &AppState,
     actor: &Actor,
-    requested: RequestedPlan,
+    requested: &RequestedPlan,
     reason: &str,
 ) -> Result<LimitRequest, ActionError> {
     let (tenant, now) = (actor.tenant()?, app.now());
-    let (plan, name) = match requested {
-        RequestedPlan::Tier(tier) => (TenantPlan::from(tier), tier.name().to_owned()),
-        RequestedPlan::Custom(name) => {
-            let unknown =
-                || ActionError::Invalid("`requested_plan` names no plan that `GET /plans` lists".into());
-            let mut custom = app.store.custom_plans().await?.into_iter();
-            let found = custom.find(|plan| plan.is_visible && plan.name == name).ok_or_else(unknown)?;
-            (found.plan(), found.name)
-        }
-    };
+    let plan = requested.find(app, actor, "requested_plan").await?;
     let request = LimitRequest {
         id: LimitRequestId(fresh_id(now)),
         tenant,
         user: actor.user.id,
-        requested_tier: plan.tier,
-        custom_plan: plan.custom,
+        requested_tier: plan.of.tier,
+        custom_plan: plan.of.custom,
         reason: text::prose("reason", reason)?,
         status: RequestStatus::Pending,
         note: None,
@@ -51,8 +33,8 @@ pub async fn create(
         reviewed_at: None,
         reviewer: None,
     };
-    let store =
-        actor.audited_store(&app.store, Some(tenant), ("limit_request.created", request.id, name), now);
+    let event = ("limit_request.created", request.id, plan.name);
+    let store = actor.audited_store(&app.store, Some(tenant), event, now);
     match store.create_limit_request(&request).await {
         Ok(()) => Ok(request),
         Err(StoreError::Taken { .. }) => {

@@ -4,11 +4,14 @@ use super::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{CustomPlan, TenantPlan};
+use rpcgate_core::caller::CustomPlanId;
 use rpcgate_core::plan::{Plan, Tier};
 
 /// A plan that a caller may see.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListedPlan {
+    /// What a tenant that is on it has.
+    pub of: TenantPlan,
     /// Its name.
     pub name: String,
     /// Its figures.
@@ -30,18 +33,57 @@ pub async fn plans(app: &AppState, actor: &Actor) -> Result<Vec<ListedPlan>, Act
     };
     let fees = &config.billing.fees;
     let four = Tier::ALL.map(|tier| ListedPlan {
+        of: tier.into(),
         name: tier.name().to_owned(),
         plan: config.plans.of(tier),
         monthly_fee: fees.of(tier),
     });
-    let listed = |CustomPlan { name, base, figures, .. }| ListedPlan {
-        name,
-        plan: figures.plan(config.plans.of(base)),
-        monthly_fee: figures.monthly_fee.unwrap_or(fees.of(base)),
+    let listed = |custom: CustomPlan| ListedPlan {
+        of: custom.plan(),
+        plan: custom.figures.plan(config.plans.of(custom.base)),
+        monthly_fee: custom.figures.monthly_fee.unwrap_or(fees.of(custom.base)),
+        name: custom.name,
     };
     let custom = app.store.custom_plans().await?.into_iter();
     let custom = custom.filter(|plan| plan.is_visible || actor.user.is_operator() || Some(plan.id) == own);
     Ok(four.into_iter().chain(custom.map(listed)).collect())
+}
+
+/// A plan that a member asks for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RequestedPlan {
+    /// One of the four.
+    Tier(Tier),
+    /// One of the operator's own, by its name or its identifier.
+    Custom(String),
+}
+
+impl RequestedPlan {
+    /// The plan with this name or identifier.
+    pub fn of(text: String) -> Self {
+        text.parse().map_or(RequestedPlan::Custom(text), RequestedPlan::Tier)
+    }
+
+    /// The plan, which must be one that the caller may see.
+    ///
+    /// # Errors
+    /// [`ActionError::Invalid`] about `field`, [`ActionError::Unavailable`].
+    pub(super) async fn find(
+        &self,
+        app: &AppState,
+        actor: &Actor,
+        field: &str,
+    ) -> Result<ListedPlan, ActionError> {
+        let is_it = |plan: &ListedPlan| match self {
+            RequestedPlan::Tier(tier) => plan.of == (*tier).into(),
+            RequestedPlan::Custom(text) => {
+                let id = text.parse::<CustomPlanId>().ok();
+                plan.of.custom.is_some() && (plan.name == *text || (id.is_some() && plan.of.custom == id))
+            }
+        };
+        let found = plans(app, actor).await?.into_iter().find(is_it);
+        found.ok_or_else(|| ActionError::Invalid(format!("`{field}` names no plan that `GET /plans` lists")))
+    }
 }
 
 /// The names of plans.

@@ -1,6 +1,7 @@
 //! Support tickets of the caller's tenant.
 
 use super::actor::Actor;
+use super::plans::RequestedPlan;
 use super::text;
 use crate::management::access::SCOPE_MISSING;
 use crate::management::app_state::AppState;
@@ -9,10 +10,10 @@ use crate::management::identity::role::Permission;
 use crate::management::mail::{self, Mail};
 use crate::store::{
     Attempt, AttemptKind, LimitRequest, LimitRequestId, RequestStatus, Satisfaction, StoreError,
-    SupportTicket, TicketCategory, TicketFilter, TicketId, TicketLimitRequest, TicketStatus, fresh_id,
+    SupportTicket, TenantPlan, TicketCategory, TicketFilter, TicketId, TicketLimitRequest, TicketStatus,
+    fresh_id,
 };
 use rpcgate_core::clock::Time;
-use rpcgate_core::plan::Tier;
 
 const UNKNOWN: ActionError = ActionError::NotFound("ticket");
 
@@ -26,16 +27,16 @@ pub struct NewTicket {
     /// The text.
     pub text: String,
     /// The requested plan, for the category `limit_increase`.
-    pub requested_tier: Option<Tier>,
+    pub requested: Option<RequestedPlan>,
 }
 
 /// Creates a ticket. One of the category `limit_increase` is linked to a request for another plan: to the tenant's
-/// pending one, or to a new one for `requested_tier`, whose reason is the ticket's text.
+/// pending one, or to a new one for the requested plan, whose reason is the ticket's text.
 ///
 /// # Errors
 /// [`ActionError::Forbidden`] if the caller's e-mail address is not confirmed, because answers are mailed;
 /// [`ActionError::Invalid`] for an invalid text, or a plan that is missing or out of place; [`ActionError::Conflict`]
-/// while a request for another plan than `requested_tier` is pending; [`ActionError::Full`] if the tenant has too many
+/// while a request for another plan than the requested one is pending; [`ActionError::Full`] if the tenant has too many
 /// tickets that are not closed.
 pub async fn create(app: &AppState, actor: &Actor, new: NewTicket) -> Result<SupportTicket, ActionError> {
     let (tenant, now) = (actor.tenant()?, app.now());
@@ -57,13 +58,19 @@ pub async fn create(app: &AppState, actor: &Actor, new: NewTicket) -> Result<Sup
         updated_at: now,
         closed_at: None,
     };
-    let request = match (new.category, new.requested_tier) {
-        (TicketCategory::LimitIncrease, Some(tier)) => Some(limit_request(&ticket, tier)),
-        (TicketCategory::LimitIncrease, None) => None,
+    let request = match (new.category, new.requested) {
+        (TicketCategory::LimitIncrease, Some(requested)) => {
+            let plan = requested.find(app, actor, "requested_plan").await?;
+            Some((limit_request(&ticket, plan.of), plan.name))
+        }
         (_, None) => None,
-        (_, Some(_)) => {
-            let text = "`requested_tier` is for tickets of the category `limit_increase`";
-            return Err(ActionError::Invalid(text.into()));
+        (_, Some(requested)) => {
+            let field = match requested {
+                RequestedPlan::Tier(_) => "requested_tier",
+                RequestedPlan::Custom(_) => "requested_plan",
+            };
+            let text = format!("`{field}` is for tickets of the category `limit_increase`");
+            return Err(ActionError::Invalid(text));
         }
     };
     if new.category == TicketCategory::LimitIncrease {
@@ -74,11 +81,11 @@ pub async fn create(app: &AppState, actor: &Actor, new: NewTicket) -> Result<Sup
             return Err(ActionError::Refused(ErrorCode::ScopeMissing, SCOPE_MISSING));
         }
     }
-    let entry = request.as_ref().map(|request| {
-        actor.entry(Some(tenant), ("limit_request.created", request.id, request.requested_tier), now)
-    });
+    let entry = request
+        .as_ref()
+        .map(|(request, name)| actor.entry(Some(tenant), ("limit_request.created", request.id, name), now));
     let link = match (&request, &entry) {
-        (Some(request), Some(entry)) => Some(TicketLimitRequest::New(request, entry)),
+        (Some((request, _)), Some(entry)) => Some(TicketLimitRequest::New(request, entry)),
         _ if new.category == TicketCategory::LimitIncrease => Some(TicketLimitRequest::Pending),
         _ => None,
     };
@@ -103,14 +110,14 @@ pub async fn create(app: &AppState, actor: &Actor, new: NewTicket) -> Result<Sup
     }
 }
 
-/// The request for `tier` that a ticket makes.
-fn limit_request(ticket: &SupportTicket, tier: Tier) -> LimitRequest {
+/// The request for `plan` that a ticket makes.
+fn limit_request(ticket: &SupportTicket, plan: TenantPlan) -> LimitRequest {
     LimitRequest {
         id: LimitRequestId(fresh_id(ticket.created_at)),
         tenant: ticket.tenant,
         user: ticket.user,
-        requested_tier: tier,
-        custom_plan: None,
+        requested_tier: plan.tier,
+        custom_plan: plan.custom,
         reason: ticket.text.chars().take(text::MAX_PROSE).collect(),
         status: RequestStatus::Pending,
         note: None,

@@ -1,12 +1,12 @@
 //! Payments through the payment provider.
 
-use super::tenants::TierJson;
 use crate::management::action;
 use crate::management::action::actor::Actor;
+use crate::management::action::checkouts::CheckoutWish;
+use crate::management::action::plans::RequestedPlan;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Body, Client, Id, read_body};
-use crate::store::CheckoutSubject;
 use axum::Json;
 use axum::extract::{Request, State};
 use http::StatusCode;
@@ -22,8 +22,10 @@ pub const EVENTS: &str = "/billing/events";
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewCheckout {
-    /// The plan to move to, which is paid by invoices.
-    pub tier: Option<TierJson>,
+    /// The plan to move to, which is paid by invoices: the name of one that `GET /plans` lists, or the identifier of one of
+    /// the operator's own.
+    #[schema(example = "premium", max_length = 40)]
+    pub tier: Option<String>,
     /// The number of the invoice to pay.
     #[schema(example = "2026-000123")]
     pub invoice: Option<String>,
@@ -57,12 +59,12 @@ pub async fn create(
     let invoice = invoice.map(|number| number.parse()).transpose();
     let invoice =
         invoice.map_err(|_| ActionError::Invalid("`invoice` must be the number of an invoice".into()))?;
-    let subject = match (tier, invoice) {
-        (Some(tier), None) => CheckoutSubject::Tier(tier.into()),
-        (None, Some(number)) => CheckoutSubject::Invoice(number),
+    let wish = match (tier, invoice) {
+        (Some(tier), None) => CheckoutWish::Plan(RequestedPlan::of(tier)),
+        (None, Some(number)) => CheckoutWish::Invoice(number),
         _ => return Err(ActionError::Invalid("exactly one of `tier` and `invoice` must be given".into())),
     };
-    let url = action::checkouts::begin(&app, &actor, id, subject).await?;
+    let url = action::checkouts::begin(&app, &actor, id, &wish).await?;
     Ok((StatusCode::CREATED, Json(CheckoutJson { url })))
 }
 

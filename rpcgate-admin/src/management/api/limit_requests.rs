@@ -5,8 +5,7 @@ use super::moment::Moment;
 use super::tenants::TierJson;
 use crate::management::action;
 use crate::management::action::actor::Actor;
-use crate::management::action::limit_requests::RequestedPlan;
-use crate::management::action::plans::PlanNames;
+use crate::management::action::plans::{PlanNames, RequestedPlan};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Body;
@@ -107,12 +106,31 @@ impl LimitRequestJson {
 pub struct NewLimitRequest {
     /// The requested plan: this or `requested_plan`.
     pub requested_tier: Option<TierJson>,
-    /// The name of a plan that `GET /plans` lists.
+    /// The name of a plan that `GET /plans` lists, or the identifier of one of the operator's own.
     #[schema(max_length = 40)]
     pub requested_plan: Option<String>,
     /// The reason, at most 2,000 characters.
     #[schema(min_length = 1, max_length = 2000)]
     pub reason: String,
+}
+
+/// The plan that a body requests by `requested_tier` or `requested_plan`.
+///
+/// # Errors
+/// [`ActionError::Invalid`] if it has both.
+pub(super) fn requested(
+    tier: Option<TierJson>,
+    plan: Option<String>,
+) -> Result<Option<RequestedPlan>, ActionError> {
+    match (tier, plan) {
+        (Some(tier), None) => Ok(Some(RequestedPlan::Tier(tier.into()))),
+        (None, Some(text)) => Ok(Some(RequestedPlan::of(text))),
+        (None, None) => Ok(None),
+        (Some(_), Some(_)) => {
+            let why = "`requested_tier` and `requested_plan` exclude each other";
+            Err(ActionError::Invalid(why.into()))
+        }
+    }
 }
 
 /// Request another plan
@@ -128,19 +146,9 @@ pub async fn create(
     Body(new): Body<NewLimitRequest>,
 ) -> Result<(StatusCode, Json<LimitRequestJson>), ActionError> {
     let NewLimitRequest { requested_tier, requested_plan, reason } = new;
-    let requested = match (requested_tier, requested_plan) {
-        (Some(tier), None) => RequestedPlan::Tier(tier.into()),
-        (None, Some(name)) => match name.parse() {
-            Ok(tier) => RequestedPlan::Tier(tier),
-            Err(_) => RequestedPlan::Custom(name),
-        },
-        (None, None) => return Err(ActionError::Invalid("`requested_tier` is missing".into())),
-        (Some(_), Some(_)) => {
-            let why = "`requested_tier` and `requested_plan` exclude each other";
-            return Err(ActionError::Invalid(why.into()));
-        }
-    };
-    let request = action::limit_requests::create(&app, &actor, requested, &reason).await?;
+    let requested = requested(requested_tier, requested_plan)?;
+    let requested = requested.ok_or_else(|| ActionError::Invalid("`requested_tier` is missing".into()))?;
+    let request = action::limit_requests::create(&app, &actor, &requested, &reason).await?;
     Ok((StatusCode::CREATED, Json(LimitRequestJson::of(request, &PlanNames::read(&app).await?))))
 }
 

@@ -35,7 +35,7 @@ pub struct PlanJson {
 }
 
 impl From<ListedPlan> for PlanJson {
-    fn from(ListedPlan { name, plan, monthly_fee }: ListedPlan) -> Self {
+    fn from(ListedPlan { name, plan, monthly_fee, .. }: ListedPlan) -> Self {
         PlanJson {
             name,
             tier: plan.tier.name(),

@@ -1,5 +1,6 @@
 //! Support tickets.
 
+use super::limit_requests::requested;
 use super::list::{ListPage, Page, PageRequest, time_cursor};
 use super::moment::Moment;
 use super::tenants::TierJson;
@@ -184,6 +185,9 @@ pub struct NewTicketJson {
     /// Only for the category `limit_increase`: the requested plan, for which a limit request is made unless one is
     /// pending already. May be left out while one is pending.
     pub requested_tier: Option<TierJson>,
+    /// The same, by the name of a plan that `GET /plans` lists, or the identifier of one of the operator's own.
+    #[schema(max_length = 40)]
+    pub requested_plan: Option<String>,
 }
 
 /// The filter of tickets.
@@ -228,9 +232,9 @@ pub async fn create(
     actor: Actor,
     Body(new): Body<NewTicketJson>,
 ) -> Result<(StatusCode, Json<TicketJson>), ActionError> {
-    let NewTicketJson { category, subject, text, requested_tier } = new;
-    let (category, requested_tier) = (category.into(), requested_tier.map(Into::into));
-    let new = action::tickets::NewTicket { category, subject, text, requested_tier };
+    let NewTicketJson { category, subject, text, requested_tier, requested_plan } = new;
+    let requested = requested(requested_tier, requested_plan)?;
+    let new = action::tickets::NewTicket { category: category.into(), subject, text, requested };
     let ticket = action::tickets::create(&app, &actor, new).await?;
     Ok((StatusCode::CREATED, Json(ticket.into())))
 }

@@ -127,11 +127,14 @@ fn form(order: &PaymentOrder, id: &str) -> Vec<(&'static str, String)> {
             ("line_items[0][price_data][product_data][name]", format!("Invoice {number}")),
             ("metadata[invoice]", number.to_string()),
         ]),
-        CheckoutSubject::Tier(tier) => form.extend([
-            ("mode", "setup".to_owned()),
-            ("currency", "usd".to_owned()),
-            ("metadata[tier]", tier.name().to_owned()),
-        ]),
+        CheckoutSubject::Plan(plan) => {
+            form.extend([
+                ("mode", "setup".to_owned()),
+                ("currency", "usd".to_owned()),
+                ("metadata[tier]", plan.tier.name().to_owned()),
+            ]);
+            form.extend(plan.custom.map(|id| ("metadata[custom_plan]", id.to_string())));
+        }
     }
     form
 }

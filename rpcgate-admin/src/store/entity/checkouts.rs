@@ -20,6 +20,8 @@ pub(crate) struct Model {
     pub(crate) completed_at: Option<i64>,
     /// Whether nothing can be paid on the page any more.
     pub(crate) is_over: bool,
+    /// The plan of an operator's own to move to, whose base is `tier`.
+    pub(crate) custom_plan_id: Option<Uuid>,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

@@ -4,6 +4,7 @@
 mod access_tokens;
 mod accounts;
 mod billing;
+mod checkout_plans;
 mod contracts;
 mod cooled_keys;
 mod counts;
@@ -61,6 +62,7 @@ impl MigratorTrait for Management {
             Box::new(custom_plans::CustomPlans),
             Box::new(names::Names),
             Box::new(ticket_bytes::TicketBytes),
+            Box::new(checkout_plans::CheckoutPlans),
         ]
     }
 

@@ -2,15 +2,15 @@
 
 use super::audit::append;
 use super::billing::{SettledInvoice, automatic_entry, reactivate, settle};
+use super::custom_plans;
 use super::id::{CheckoutId, UserId};
 use super::invoices::{InvoiceNumber, InvoiceStatus, find};
-use super::tier_changes::move_to;
-use super::value::{count, insert_error, moment, number, tier, time, unreadable};
+use super::tier_changes::{TenantPlan, move_to};
+use super::value::{count, insert_error, moment, number, time, unreadable};
 use crate::store::entity::checkouts::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
-use rpcgate_core::plan::Tier;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::{Condition, Expr};
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
@@ -33,7 +33,7 @@ pub enum CheckoutSubject {
     /// To pay an invoice.
     Invoice(InvoiceNumber),
     /// To move to a plan.
-    Tier(Tier),
+    Plan(TenantPlan),
 }
 
 /// A payment that was begun.
@@ -64,6 +64,8 @@ pub enum CheckoutOutcome {
     Paid(Box<SettledInvoice>, u64),
     /// The tenant has the plan now.
     Moved(TenantId),
+    /// The plan was deleted after the checkout was begun, so the tenant stays on its own.
+    PlanGone(TenantId),
     /// It had been reported before. Nothing was changed.
     Before,
     /// There is no such checkout. Nothing was changed.
@@ -80,7 +82,7 @@ impl TryFrom<Model> for Checkout {
     fn try_from(row: Model) -> Result<Self, StoreError> {
         let subject = match (row.invoice_year.zip(row.invoice_serial), &row.tier) {
             (Some((year, serial)), None) => CheckoutSubject::Invoice(InvoiceNumber::stored(year, serial)?),
-            (None, Some(name)) => CheckoutSubject::Tier(tier(name)?),
+            (None, Some(name)) => CheckoutSubject::Plan(TenantPlan::of(name, row.custom_plan_id)?),
             _ => return Err(unreadable("checkout", row.id)),
         };
         Ok(Checkout {
@@ -99,7 +101,7 @@ impl TryFrom<Model> for Checkout {
 fn row(checkout: &Checkout) -> Result<ActiveModel, StoreError> {
     let (invoice, plan) = match checkout.subject {
         CheckoutSubject::Invoice(number) => (Some(number.columns()), None),
-        CheckoutSubject::Tier(tier) => (None, Some(tier)),
+        CheckoutSubject::Plan(plan) => (None, Some(plan)),
     };
     Ok(ActiveModel {
         id: Set(Uuid::from_u128(checkout.id.0)),
@@ -107,7 +109,8 @@ fn row(checkout: &Checkout) -> Result<ActiveModel, StoreError> {
         user_id: Set(checkout.user.map(|id| Uuid::from_u128(id.0))),
         invoice_year: Set(invoice.map(|(year, _)| year)),
         invoice_serial: Set(invoice.map(|(_, serial)| serial)),
-        tier: Set(plan.map(|tier| tier.name().into())),
+        tier: Set(plan.map(|plan| plan.tier.name().into())),
+        custom_plan_id: Set(plan.and_then(TenantPlan::custom_column)),
         cents: Set(number("cents", checkout.cents)?),
         url: Set(checkout.url.clone()),
         created_at: Set(moment(checkout.created_at)),
@@ -226,9 +229,16 @@ impl Store {
             mark(transaction, id, now).await?;
             let tenant = checkout.tenant;
             match checkout.subject {
-                CheckoutSubject::Tier(after) => {
-                    move_to(transaction, tenant, after.into(), now).await?;
-                    let (subject, detail) = (tenant.to_string(), after.name().into());
+                CheckoutSubject::Plan(after) => {
+                    let detail = match after.custom {
+                        None => after.tier.name().to_owned(),
+                        Some(id) => match custom_plans::find(transaction, id).await? {
+                            Some(plan) => plan.name,
+                            None => return Ok(CheckoutOutcome::PlanGone(tenant)),
+                        },
+                    };
+                    move_to(transaction, tenant, after, now).await?;
+                    let subject = tenant.to_string();
                     append(transaction, &automatic_entry(tenant, "tenant.changed", subject, detail, now))
                         .await?;
                     Ok(CheckoutOutcome::Moved(tenant))

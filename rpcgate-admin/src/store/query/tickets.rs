@@ -213,9 +213,7 @@ async fn link(
     let pending = limit_requests::pending(transaction, tenant).await?;
     match (pending, wanted) {
         (Some(pending), TicketLimitRequest::Pending) => Ok(pending.id),
-        (Some(pending), TicketLimitRequest::New(new, _)) if pending.requested_tier == new.requested_tier => {
-            Ok(pending.id)
-        }
+        (Some(pending), TicketLimitRequest::New(new, _)) if pending.plan() == new.plan() => Ok(pending.id),
         (None, TicketLimitRequest::Pending) => Err(StoreError::NotFound("pending limit request")),
         (_, TicketLimitRequest::New(new, entry)) => {
             limit_requests::insert(transaction, new).await?;

@@ -3,9 +3,9 @@
 use crate::management::api::invoices::tests::{issue, without_code};
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::payment::stripe::tests::{EVENT_SECRET, StandIn, event, signature};
-use crate::store::{AuditSubject, InvoiceStatus, Role, TenantChange};
+use crate::store::{AuditSubject, CustomPlan, Figures, InvoiceStatus, Role, TenantChange};
 use http::Method;
-use rpcgate_core::caller::TenantId;
+use rpcgate_core::caller::{CustomPlanId, TenantId};
 use rpcgate_core::plan::Tier;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -106,6 +106,67 @@ async fn a_plan_is_in_force_when_the_provider_reports_it_and_a_repeated_report_m
         site.app.store.tier_changes(tenant, crate::management::app_state::tests::NOON).await.unwrap();
     let told: Vec<_> = changes.iter().map(|change| (change.before.tier, change.after.tier)).collect();
     assert_eq!(told, [(Tier::Free, Tier::Premium), (Tier::Premium, Tier::Free)], "fees follow the plan");
+}
+
+#[tokio::test]
+async fn a_plan_of_the_operators_own_is_bought_by_its_name_or_its_identifier_if_it_is_visible_and_costs_something()
+ {
+    let (site, stand_in) = site().await;
+    let owner = site.member(Role::Owner).await;
+    let tenant = owner.user.tenant.unwrap();
+    let plan = |id: u128, name: &str, base, is_visible, monthly_fee| CustomPlan {
+        id: CustomPlanId(id),
+        name: name.into(),
+        base,
+        is_visible,
+        figures: Figures { monthly_fee, ..Figures::default() },
+        created_at: site.app.now(),
+    };
+    for plan in [
+        plan(1, "startup", Tier::Standard, true, None),
+        plan(2, "school", Tier::Free, true, Some(900)),
+        plan(3, "gift", Tier::Free, true, None),
+        plan(4, "secret", Tier::Premium, false, None),
+    ] {
+        site.app.store.create_custom_plan(&plan).await.unwrap();
+    }
+    let unknown = "`tier` names no plan that `GET /plans` lists";
+    for (wish, text) in [
+        ("gold", unknown),
+        ("secret", unknown),
+        (&*CustomPlanId(4).to_string(), unknown),
+        (&*CustomPlanId(9).to_string(), unknown),
+        ("gift", "`tier` must be a plan that is paid for"),
+    ] {
+        assert_eq!(
+            begin(&site, &owner, json!({"tier": wish})).await,
+            (400, json!({"error": text})),
+            "{wish}"
+        );
+    }
+    let now = async || site.app.store.tenant(tenant).await.unwrap().unwrap().custom_plan;
+    let by_id = CustomPlanId(2).to_string();
+    for (wish, id) in [("startup", 1), (&*by_id, 2)] {
+        let (code, answer) = begin(&site, &owner, json!({"tier": wish})).await;
+        assert_eq!(code, 201, "{answer}");
+        let (checkout, form) = stand_in.accepted().last().cloned().unwrap();
+        assert_eq!(form["metadata[custom_plan]"], CustomPlanId(id).to_string());
+        assert_ne!(now().await, Some(CustomPlanId(id)));
+        report(&site, COMPLETED, &checkout, "no_payment_required", 0).await;
+        assert_eq!(now().await, Some(CustomPlanId(id)));
+        let audit = site.app.store.audit(AuditSubject::Tenant(tenant), 9).await.unwrap();
+        let moved = audit.iter().find(|entry| entry.action == "tenant.changed").unwrap();
+        assert_eq!(moved.detail, ["startup", "school"][id as usize - 1]);
+    }
+    let same = (409, json!({"error": "the tenant has this plan already"}));
+    assert_eq!(begin(&site, &owner, json!({"tier": "school"})).await, same);
+
+    // A plan that is deleted before the provider reports moves nobody.
+    assert_eq!(begin(&site, &owner, json!({"tier": "startup"})).await.0, 201);
+    let (checkout, _) = stand_in.accepted().last().cloned().unwrap();
+    site.app.store.delete_custom_plan(CustomPlanId(1), site.app.now()).await.unwrap();
+    report(&site, COMPLETED, &checkout, "no_payment_required", 0).await;
+    assert_eq!(now().await, Some(CustomPlanId(2)));
 }
 
 #[tokio::test]

@@ -3,8 +3,9 @@
 use crate::management::api::accounts::tests::mails;
 use crate::management::api::list::tests::followed;
 use crate::management::app_state::tests::{Site, Visitor};
-use crate::store::{AuditSubject, LOCK, Role};
+use crate::store::{AuditSubject, CustomPlan, Figures, LOCK, Role};
 use http::Method;
+use rpcgate_core::caller::CustomPlanId;
 use rpcgate_core::plan::Tier;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -287,6 +288,51 @@ async fn a_ticket_for_higher_limits_is_linked_to_a_limit_request_and_learns_the_
         assert_eq!(comments[0]["text"], "The request for the plan premium was approved.\n\nHave fun.");
     }
     assert_eq!(mails(&site).len(), 3);
+}
+
+#[tokio::test]
+async fn a_ticket_may_ask_for_a_plan_of_the_operators_own() {
+    let site = Site::new().await;
+    let author = site.member(Role::Owner).await;
+    let plan = |id: u128, name: &str, is_visible| CustomPlan {
+        id: CustomPlanId(id),
+        name: name.into(),
+        base: Tier::Standard,
+        is_visible,
+        figures: Figures::default(),
+        created_at: site.app.now(),
+    };
+    for plan in [plan(1, "startup", true), plan(2, "school", true), plan(3, "secret", false)] {
+        site.app.store.create_custom_plan(&plan).await.unwrap();
+    }
+    let wish = |plan: &str| json!({"category": "limit_increase", "subject": "More", "text": "We grow.", "requested_plan": plan});
+    for unknown in ["secret", "gold"] {
+        let (status, refused) = post(&site, &author, "/support/tickets", wish(unknown)).await;
+        let text = "`requested_plan` names no plan that `GET /plans` lists";
+        assert_eq!((status, refused), (400, json!({ "error": text })));
+    }
+    let mut both = wish("startup");
+    both["requested_tier"] = json!("premium");
+    assert_eq!(post(&site, &author, "/support/tickets", both).await.0, 400);
+    let (status, first) = post(&site, &author, "/support/tickets", wish("startup")).await;
+    assert_eq!(status, 201, "{first}");
+    let (_, requests) = get(&site, &author, "/limit-requests").await;
+    assert_eq!(
+        (&requests[0]["requested_plan"], &requests[0]["id"]),
+        (&json!("startup"), &first["limit_request_id"])
+    );
+    let (status, linked) = post(&site, &author, "/support/tickets", wish("startup")).await;
+    assert_eq!((status, &linked["limit_request_id"]), (201, &first["limit_request_id"]));
+    let pending = (409, json!({"error": "a limit request is pending already"}));
+    assert_eq!(
+        post(&site, &author, "/support/tickets", wish("school")).await,
+        pending,
+        "another of the same base"
+    );
+    let mut misplaced = question();
+    misplaced["requested_plan"] = json!("startup");
+    let (_, refused) = post(&site, &author, "/support/tickets", misplaced).await;
+    assert_eq!(refused["error"], "`requested_plan` is for tickets of the category `limit_increase`");
 }
 
 #[tokio::test]

@@ -232,7 +232,7 @@ async fn a_payment_is_begun_with_the_documented_request() {
     assert_eq!(form["line_items[0][price_data][unit_amount]"], "1190");
     assert_eq!(form["line_items[0][price_data][product_data][name]"], "Invoice 2026-000123");
     assert_eq!(form["metadata[invoice]"], "2026-000123");
-    let other = PaymentOrder { id: CheckoutId(7), ..order(CheckoutSubject::Tier(Tier::Premium), 0) };
+    let other = PaymentOrder { id: CheckoutId(7), ..order(CheckoutSubject::Plan(Tier::Premium.into()), 0) };
     stripe.begin(&other).await.unwrap();
     let form = &stand_in.accepted()[1].1;
     assert_eq!((form["mode"].as_str(), form["metadata[tier]"].as_str()), ("setup", "premium"));

@@ -235,7 +235,8 @@ fn rows() -> Vec<Row> {
         // support
         reads("list_tickets", MEMBERS, &[]),
         writes("create_ticket", ASKERS, &[]).with(|_| json!({
-            "category": "limit_increase", "subject": "More", "text": "We grow.", "requested_tier": "premium"})),
+            "category": "limit_increase", "subject": "More", "text": "We grow.", "requested_tier": "premium"}))
+            .or_with(&["requested_plan"]),
         reads("get_ticket", MEMBERS, &[Ticket]),
         writes("close_ticket", ASKERS, &[Ticket]),
         writes("reopen_ticket", ASKERS, &[Ticket]),
