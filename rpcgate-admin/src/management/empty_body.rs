@@ -4,7 +4,6 @@
 //! be told that this means nothing. So the body of such a request must be empty, or an object without members, as some
 //! clients send for nothing. One check does this for all routes, from what the OpenAPI document says of them.
 
-use crate::management::access::Routes;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::read_body;
@@ -16,17 +15,18 @@ use axum::response::{IntoResponse, Response};
 use http::Method;
 use serde::Deserialize;
 use std::sync::Arc;
-use utoipa::openapi::path::PathItem;
+use utoipa::openapi::path::{PathItem, Paths};
 
 /// The methods of some routes whose requests have no body.
 #[derive(Clone, Debug)]
 pub(crate) struct WithoutBody(Arc<[Method]>);
 
 impl WithoutBody {
-    /// Those of `routes`. What only reads may have any body: it changes nothing, and caches and proxies drop it.
-    pub(crate) fn of(routes: &Routes) -> Self {
+    /// Those of the routes that `paths` describe. What only reads may have any body: it changes nothing, and caches and
+    /// proxies drop it.
+    pub(crate) fn of(paths: &Paths) -> Self {
         let mut methods = Vec::new();
-        for PathItem { put, post, delete, .. } in routes.1.paths.values() {
+        for PathItem { put, post, delete, .. } in paths.paths.values() {
             for (method, operation) in [(Method::PUT, put), (Method::POST, post), (Method::DELETE, delete)] {
                 if operation.as_ref().is_some_and(|operation| operation.request_body.is_none()) {
                     methods.push(method);

@@ -1,6 +1,5 @@
 //! The header `Idempotency-Key` of requests that create something.
 
-use crate::management::action::actor::Actor;
 use crate::management::action::idempotency::{KeptAnswer, MAX_KEY, Once, RequestParts, begin, forget, keep};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -89,17 +88,17 @@ async fn once_by_key(app: Arc<AppState>, request: Request, next: Next) -> Result
     finish(app, run, work).await
 }
 
-/// Reads the file that is the body of a request, at most `max` bytes of it, and carries out `work` with it and `actor`: once,
-/// if the request has a key. Of files, digests are compared.
+/// Reads the file that is the body of a request of `user`, at most `max` bytes of it, and carries out `work` with it: once, as
+/// the run that it gets, if the request has a key. Of files, digests are compared.
 ///
 /// # Errors
 /// Those of [`read_file`] and of [`begin`].
 pub(crate) async fn once_with_file<W>(
     app: Arc<AppState>,
-    actor: Actor,
+    user: &User,
     request: Request,
     max: usize,
-    work: impl FnOnce(Actor, Bytes) -> W,
+    work: impl FnOnce(Option<Run>, Bytes) -> W,
 ) -> Result<Response, ActionError>
 where
     W: Future<Output = Result<Response, ActionError>> + Send + 'static,
@@ -107,16 +106,16 @@ where
     let (parts, body) = request.into_parts();
     if !has_key(&parts.headers) {
         let file = read_file(body, max, None).await?;
-        return work(actor, file).await;
+        return work(None, file).await;
     }
     key(&parts.headers)?;
     let mut digest = Context::new(&SHA256);
     let file = read_file(body, max, Some(&mut digest)).await?;
-    let run = match begin_of(&app, &actor.user, &parts, digest.finish().as_ref()).await? {
+    let run = match begin_of(&app, user, &parts, digest.finish().as_ref()).await? {
         Once::Run(run) => run,
         Once::Answer(kept) => return again(kept),
     };
-    let work = work(Actor { run: Some(run), ..actor }, file);
+    let work = work(Some(run), file);
     let work = async move {
         let late = |_| ActionError::Unavailable("an upload took too long".into());
         let done = tokio::time::timeout(STORE_TIME, work).await.map_err(late).flatten();

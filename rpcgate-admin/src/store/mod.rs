@@ -34,19 +34,20 @@ pub use query::{
     Digest, EmailChange, EmailChangeOutcome, EmailChanged, Expected, FACTOR_TRIES, FactorUse, Factors,
     Figure, Figures, GatewayReport, Invitation, InvitationAcceptance, InvitationId, InviteOutcome, Key,
     KeyedRequest, LOCK, LimitRequest, LimitRequestId, LogInMethod, MAX_CONTRACTS, MAX_CUSTOM_PLANS,
-    MAX_PASSKEYS, MAX_PENDING_LOG_INS, MailRoom, MemberChange, MemberChangeOutcome, NodeState, Notification,
-    NotificationId, NotificationKind, NotificationPreference, OutgoingMail, PENDING_LOG_IN_LIFE, PasskeyId,
-    Project, ProjectChange, Purpose, Registered, Registration, RequestStatus, Role, Rotation, Run,
-    RunOutcome, Satisfaction, Session, SessionId, SessionLifetimes, Spent, StoredKey, StoredPasskey,
-    StoredTotp, SupportTicket, Swept, Tenant, TenantChange, TenantContract, TenantFilter, TenantPlan, Terms,
-    TicketAttachment, TicketAttachmentId, TicketCategory, TicketComment, TicketCommentId, TicketFilter,
-    TicketId, TicketLimitRequest, TicketStatus, UnknownName, User, UserId, Verdict, Version, Versioned,
+    MAX_PASSKEYS, MAX_PENDING_LOG_INS, MailRoom, MailedNotice, MemberChange, MemberChangeOutcome, NodeState,
+    Notification, NotificationId, NotificationKind, NotificationPreference, OutgoingMail,
+    PENDING_LOG_IN_LIFE, PasskeyId, Project, ProjectChange, Purpose, Registered, Registration, RequestStatus,
+    Role, Rotation, Run, RunOutcome, Satisfaction, Session, SessionId, SessionLifetimes, Spent, StoredKey,
+    StoredPasskey, StoredTotp, SupportTicket, Swept, Tenant, TenantChange, TenantContract, TenantFilter,
+    TenantPlan, Terms, TicketAttachment, TicketAttachmentId, TicketCategory, TicketComment, TicketCommentId,
+    TicketFilter, TicketId, TicketLimitRequest, TicketStatus, UnknownName, User, UserId, Verdict, Version,
+    Versioned,
 };
 pub use query::{
     Checkout, CheckoutId, CheckoutOutcome, CheckoutSubject, CreditNote, CreditNoteNumber, Invoice,
-    InvoiceAmounts, InvoiceFilter, InvoiceLine, InvoiceNumber, InvoiceSeller, InvoiceStatus, LineKind,
-    NewCreditNote, NewInvoice, NotInvoiceNumber, PeriodClosed, SettledInvoice, TierChange, UnclosedTenant,
-    WholeInvoice,
+    InvoiceAmounts, InvoiceFilter, InvoiceLine, InvoiceNews, InvoiceNumber, InvoiceSeller, InvoiceStatus,
+    LineKind, NewCreditNote, NewInvoice, NotInvoiceNumber, PeriodClosed, SettledInvoice, TierChange,
+    UnclosedTenant, WholeInvoice,
 };
 pub use rpcgate_core::backend::counters::Restored;
 pub use rpcgate_core::usage::{Block, Mark, Shipment};

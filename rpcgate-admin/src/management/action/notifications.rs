@@ -5,7 +5,9 @@ use super::notification_preferences::{default_preference, is_for, needed};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::mail::{self, Address, Mail};
-use crate::store::{AccountNotice, Notification, NotificationId, NotificationKind, User, fresh_id};
+use crate::store::{
+    AccountNotice, MailedNotice, Notification, NotificationId, NotificationKind, OutgoingMail, User, fresh_id,
+};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use std::cmp::Reverse;
@@ -147,11 +149,44 @@ pub(super) async fn raise_with(
     text: &str,
     mail: impl Fn(&User, Address) -> Mail,
 ) -> Result<(), ActionError> {
+    let prepared = prepare(app, tenant, kind, text, mail).await?;
+    let rooms = app.store.put_mailed_notice(prepared.told()).await?;
+    app.mails.stored(rooms);
+    Ok(())
+}
+
+/// A notification with its mails that is not stored yet, so that it can be stored in the transaction that claims its cause.
+/// The mails are then told of to the queue by [`MailQueue::stored`](mail::MailQueue::stored).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct PreparedNotice {
+    notice: AccountNotice,
+    mails: Vec<OutgoingMail>,
+}
+
+impl PreparedNotice {
+    /// What the store takes.
+    pub(super) fn told(&self) -> MailedNotice<'_> {
+        MailedNotice { notice: &self.notice, mails: &self.mails }
+    }
+}
+
+/// Prepares a notification for the members of a tenant like [`raise_with`], without storing anything.
+///
+/// # Errors
+/// [`ActionError::Unavailable`], and those of mails that cannot be composed.
+pub(super) async fn prepare(
+    app: &AppState,
+    tenant: TenantId,
+    kind: NotificationKind,
+    text: &str,
+    mail: impl Fn(&User, Address) -> Mail,
+) -> Result<PreparedNotice, ActionError> {
     let now = app.now();
+    let mails = mails_to_members(app, tenant, kind, mail).await?;
+    let mails = app.mails.sealed_all(&mails, now)?;
     let id = NotificationId(fresh_id(now));
     let notice = AccountNotice { id, tenant, user: None, kind, text: text.to_owned(), at: now };
-    app.store.put_notice(&notice).await?;
-    mail_members(app, &notice.into(), mail).await
+    Ok(PreparedNotice { notice, mails })
 }
 
 /// The mail with no more than the text of a notification.
@@ -173,20 +208,21 @@ pub async fn mail_new(app: &AppState) -> Result<bool, ActionError> {
     for one in new {
         if one.at.plus(MAILED_WITHIN) > now {
             let one = UserNotification::from(one);
-            mail_members(app, &one, |_, to| plain_mail(app, to, &one.text)).await?;
+            let mails = mails_to_members(app, one.tenant, one.kind, |_, to| plain_mail(app, to, &one.text));
+            app.mails.send_once(one.id, &mails.await?, now).await?;
         }
     }
     app.usage.mark_mailed(&ids, now).await?;
     Ok(true)
 }
 
-/// Mails a notification once to the members who want mails of its kind.
-async fn mail_members(
+/// The mails about a notification to the members who want mails of its kind.
+async fn mails_to_members(
     app: &AppState,
-    notification: &UserNotification,
+    tenant: TenantId,
+    kind: NotificationKind,
     mail: impl Fn(&User, Address) -> Mail,
-) -> Result<(), ActionError> {
-    let UserNotification { id, tenant, kind, .. } = *notification;
+) -> Result<Vec<Mail>, ActionError> {
     let preferences = format!("{}/", app.settings.dash_url);
     let mut mails = Vec::new();
     for (user, chosen) in app.store.notification_audience(tenant, kind).await? {
@@ -199,5 +235,5 @@ async fn mail_members(
             }
         }
     }
-    Ok(app.mails.send_once(id, &mails, app.now()).await?)
+    Ok(mails)
 }

@@ -144,8 +144,9 @@ pub async fn create(
 ) -> Result<Response, ActionError> {
     let is_keyed = has_key(request.headers());
     let permit = action::ticket_attachments::begin(&app, &actor, id, is_keyed).await?;
-    let (name, state) = (filename.unwrap_or_default(), app.clone());
-    once_with_file(app, actor, request, MAX_BYTES, async move |actor: Actor, content: Bytes| {
+    let (name, state, user) = (filename.unwrap_or_default(), app.clone(), actor.user.clone());
+    once_with_file(app, &user, request, MAX_BYTES, async move |run, content: Bytes| {
+        let actor = Actor { run, ..actor };
         let file = action::ticket_attachments::create(&state, &actor, id, &name, content).await?;
         drop(permit);
         Ok::<_, ActionError>((StatusCode::CREATED, Json(TicketAttachmentJson::from(file))).into_response())

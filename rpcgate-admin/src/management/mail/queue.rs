@@ -137,14 +137,23 @@ impl MailQueue {
         mails: &[Mail],
         now: Time,
     ) -> Result<(), MailError> {
-        let rows = mails.iter().map(|mail| self.sealed(mail, now)).collect::<Result<Vec<_>, _>>()?;
+        let rows = self.sealed_all(mails, now)?;
         let rooms = self.store.put_mails_once(notification, &rows, now).await?;
         self.stored(rooms);
         Ok(())
     }
 
-    /// Counts mails for which there was no room, and wakes the sender.
-    fn stored(&self, rooms: impl IntoIterator<Item = MailRoom>) {
+    /// The stored form of mails, for a store that writes something else in the same transaction. It has to be told of by
+    /// [`stored`](MailQueue::stored).
+    ///
+    /// # Errors
+    /// Those of a mail that cannot be composed.
+    pub(crate) fn sealed_all(&self, mails: &[Mail], now: Time) -> Result<Vec<OutgoingMail>, MailError> {
+        mails.iter().map(|mail| self.sealed(mail, now)).collect()
+    }
+
+    /// Counts stored mails for which there was no room, and wakes the sender.
+    pub(crate) fn stored(&self, rooms: impl IntoIterator<Item = MailRoom>) {
         for room in rooms {
             match room {
                 MailRoom::Found => {}

@@ -10,8 +10,8 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::plan::{Price, Tier};
 use rpcgate_core::usage::Amount;
 use sea_orm::ActiveValue::Set;
-use sea_orm::sea_query::{Condition, Expr};
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Value};
+use sea_orm::sea_query::Condition;
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
@@ -377,46 +377,6 @@ impl Store {
             .filter(Column::Month.lt(moment(months.end)));
         self.read(async |database| {
             lines.all(database).await?.into_iter().map(InvoiceLine::try_from).collect()
-        })
-        .await
-    }
-
-    /// Claims the mail about a new invoice: `true` for one caller, who sends it.
-    ///
-    /// # Errors
-    /// [`StoreError::Unavailable`].
-    pub async fn claim_announcement(&self, number: InvoiceNumber) -> Result<bool, StoreError> {
-        let is_new = Condition::all().add(Column::Announced.eq(false));
-        self.claim(number, is_new, (Column::Announced, true.into())).await
-    }
-
-    /// Claims the next reminder of an open invoice, of which `sent` were sent before: `true` for one caller, who sends it.
-    /// From then on `now` count as sent.
-    ///
-    /// # Errors
-    /// [`StoreError::Unavailable`].
-    pub async fn claim_reminders(
-        &self,
-        number: InvoiceNumber,
-        sent: u32,
-        now: u32,
-    ) -> Result<bool, StoreError> {
-        let small = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
-        let is_open = Column::Status.eq(InvoiceStatus::Open.name());
-        let is_next = Condition::all().add(Column::Reminders.eq(small(sent))).add(is_open);
-        self.claim(number, is_next, (Column::Reminders, small(now).into())).await
-    }
-
-    async fn claim(
-        &self,
-        number: InvoiceNumber,
-        is_free: Condition,
-        (column, value): (Column, Value),
-    ) -> Result<bool, StoreError> {
-        self.transact(async |transaction| {
-            let update = Entity::update_many().col_expr(column, Expr::value(value));
-            let done = update.filter(number.row()).filter(is_free).exec(transaction).await?;
-            Ok(done.rows_affected > 0)
         })
         .await
     }

@@ -25,6 +25,7 @@ mod gateways;
 mod id;
 pub(super) mod idempotency;
 mod invitations;
+mod invoice_notices;
 mod invoices;
 mod keys;
 mod known_devices;
@@ -108,6 +109,7 @@ pub use id::{
 };
 pub use idempotency::{ANSWER_KEPT, KeyedRequest, Run, RunOutcome};
 pub use invitations::{Invitation, InvitationAcceptance, InviteOutcome};
+pub use invoice_notices::InvoiceNews;
 pub use invoices::{
     Invoice, InvoiceAmounts, InvoiceFilter, InvoiceLine, InvoiceNumber, InvoiceSeller, InvoiceStatus,
     LineKind, NotInvoiceNumber,
@@ -117,7 +119,7 @@ pub use known_devices::DeviceFamiliarity;
 pub use limit_requests::{LimitRequest, RequestStatus, Verdict};
 pub use mail_tokens::Purpose;
 pub use members::{MemberChange, MemberChangeOutcome};
-pub use notices::{AccountNotice, NotificationKind};
+pub use notices::{AccountNotice, MailedNotice, NotificationKind};
 pub use notification_preferences::NotificationPreference;
 pub use notifications::Notification;
 pub use outgoing_mails::{ClaimedMail, ClaimedMails, MailRoom, OutgoingMail};

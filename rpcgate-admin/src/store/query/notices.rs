@@ -2,6 +2,7 @@
 //! them.
 
 use super::id::{NotificationId, UserId};
+use super::outgoing_mails::{self, MailRoom, OutgoingMail};
 use super::value::{insert_error, moment, time, unreadable};
 use crate::store::entity::notices::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError};
@@ -10,7 +11,7 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::usage::Notice;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::Condition;
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 use uuid::Uuid;
@@ -133,11 +134,65 @@ impl TryFrom<Model> for AccountNotice {
     }
 }
 
+/// A notice with the mails about it.
+#[derive(Clone, Copy, Debug)]
+pub struct MailedNotice<'a> {
+    /// The notice.
+    pub notice: &'a AccountNotice,
+    /// The mails.
+    pub mails: &'a [OutgoingMail],
+}
+
 /// The notices of a tenant that a user may see.
 fn visible(tenant: TenantId, user: UserId) -> Condition {
     let concerned =
         Condition::any().add(Column::UserId.is_null()).add(Column::UserId.eq(Uuid::from_u128(user.0)));
     Condition::all().add(Column::TenantId.eq(Uuid::from_u128(tenant.0))).add(concerned)
+}
+
+/// Stores a notice, and removes old ones for which there is no room beside it.
+pub(super) async fn put(transaction: &DatabaseTransaction, notice: &AccountNotice) -> Result<(), StoreError> {
+    let tenant = Uuid::from_u128(notice.tenant.0);
+    let row = ActiveModel {
+        id: Set(Uuid::from_u128(notice.id.0)),
+        tenant_id: Set(tenant),
+        user_id: Set(notice.user.map(|user| Uuid::from_u128(user.0))),
+        kind: Set(notice.kind.name().into()),
+        text: Set(notice.text.clone()),
+        at: Set(moment(notice.at)),
+    };
+    let audience = match notice.user {
+        Some(user) => Column::UserId.eq(Uuid::from_u128(user.0)),
+        None => Column::UserId.is_null(),
+    };
+    let surplus = Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(Column::TenantId.eq(tenant))
+        .filter(audience)
+        .order_by_desc(Column::At)
+        .order_by_desc(Column::Id)
+        .offset(MAX_NOTICES - 1)
+        .limit(REMOVED_PER_NOTICE);
+    let surplus: Vec<Uuid> = surplus.into_tuple().all(transaction).await?;
+    if !surplus.is_empty() {
+        Entity::delete_many().filter(Column::Id.is_in(surplus)).exec(transaction).await?;
+    }
+    let inserted = Entity::insert(row).exec_without_returning(transaction).await;
+    inserted.map(drop).map_err(|error| insert_error(error, "notification", "tenant or user", None))
+}
+
+/// Stores a notice and its mails.
+pub(super) async fn put_mailed(
+    transaction: &DatabaseTransaction,
+    MailedNotice { notice, mails }: MailedNotice<'_>,
+) -> Result<Vec<MailRoom>, StoreError> {
+    put(transaction, notice).await?;
+    let mut rooms = Vec::with_capacity(mails.len());
+    for mail in mails {
+        rooms.push(outgoing_mails::put(transaction, mail).await?);
+    }
+    Ok(rooms)
 }
 
 impl Store {
@@ -146,37 +201,15 @@ impl Store {
     /// # Errors
     /// [`StoreError::NotFound`] if the tenant or the user does not exist, [`StoreError::Unavailable`].
     pub async fn put_notice(&self, notice: &AccountNotice) -> Result<(), StoreError> {
-        let tenant = Uuid::from_u128(notice.tenant.0);
-        let row = ActiveModel {
-            id: Set(Uuid::from_u128(notice.id.0)),
-            tenant_id: Set(tenant),
-            user_id: Set(notice.user.map(|user| Uuid::from_u128(user.0))),
-            kind: Set(notice.kind.name().into()),
-            text: Set(notice.text.clone()),
-            at: Set(moment(notice.at)),
-        };
-        let audience = match notice.user {
-            Some(user) => Column::UserId.eq(Uuid::from_u128(user.0)),
-            None => Column::UserId.is_null(),
-        };
-        self.transact(async |transaction| {
-            let surplus = Entity::find()
-                .select_only()
-                .column(Column::Id)
-                .filter(Column::TenantId.eq(tenant))
-                .filter(audience)
-                .order_by_desc(Column::At)
-                .order_by_desc(Column::Id)
-                .offset(MAX_NOTICES - 1)
-                .limit(REMOVED_PER_NOTICE);
-            let surplus: Vec<Uuid> = surplus.into_tuple().all(transaction).await?;
-            if !surplus.is_empty() {
-                Entity::delete_many().filter(Column::Id.is_in(surplus)).exec(transaction).await?;
-            }
-            let inserted = Entity::insert(row).exec_without_returning(transaction).await;
-            inserted.map(drop).map_err(|error| insert_error(error, "notification", "tenant or user", None))
-        })
-        .await
+        self.transact(async |transaction| put(transaction, notice).await).await
+    }
+
+    /// Stores a notice and its mails: all of them or nothing.
+    ///
+    /// # Errors
+    /// Those of [`put_notice`](Store::put_notice).
+    pub async fn put_mailed_notice(&self, told: MailedNotice<'_>) -> Result<Vec<MailRoom>, StoreError> {
+        self.transact(async |transaction| put_mailed(transaction, told).await).await
     }
 
     /// The notices of a tenant that a user may see, the newest first.

@@ -104,7 +104,10 @@ async fn make_room(transaction: &DatabaseTransaction, recipient: &Digest) -> Res
 }
 
 /// Stores a mail if there is room for it.
-async fn put(transaction: &DatabaseTransaction, mail: &OutgoingMail) -> Result<MailRoom, StoreError> {
+pub(super) async fn put(
+    transaction: &DatabaseTransaction,
+    mail: &OutgoingMail,
+) -> Result<MailRoom, StoreError> {
     let room = if make_room(transaction, &mail.recipient).await? {
         MailRoom::Made
     } else if Entity::find().count(transaction).await? < MAX_WAITING {

@@ -1,14 +1,14 @@
 //! What members are told of invoices, and the suspension of tenants that do not pay.
 //!
-//! Each notification is claimed in the database before it is raised, so that of several janitors one raises it. A program
-//! that is killed in between loses it; the next reminder, and the list of invoices, still show the debt.
+//! Each notification is claimed in the transaction that stores it with its mails, so that of several janitors one raises it,
+//! and none that is killed in between loses it.
 
-use crate::management::action::notifications::raise_with;
+use crate::management::action::notifications::{PreparedNotice, prepare, raise_with};
 use crate::management::action::suspensions;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::mail::{Address, Mail, day, dollars};
-use crate::store::{Invoice, InvoiceFilter, InvoiceStatus, NotificationKind, User};
+use crate::store::{Invoice, InvoiceFilter, InvoiceNews, InvoiceStatus, NotificationKind, User};
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::BillingSettings;
 use std::time::Duration;
@@ -56,13 +56,14 @@ async fn announce(app: &AppState, pass: &mut DunningPass) -> Result<(), ActionEr
             return Ok(());
         }
         for invoice in &invoices {
-            let is_ours = app.store.claim_announcement(invoice.number).await?;
-            if is_ours && invoice.status == InvoiceStatus::Open {
-                pass.announced += 1;
+            let prepared = if invoice.status == InvoiceStatus::Open {
                 let (amount, due) = (dollars(invoice.due_cents()), day(invoice.due_at));
                 let text = format!("Invoice {} of {amount} is ready, and due on {due}", invoice.number);
-                tell(app, invoice, &text, Mail::invoice_issued).await;
-            }
+                prepare_news(app, invoice, &text, Mail::invoice_issued).await?
+            } else {
+                None
+            };
+            pass.announced += u64::from(claim(app, invoice, InvoiceNews::Issued, prepared).await?);
         }
     }
 }
@@ -81,24 +82,59 @@ async fn remind_of(app: &AppState, invoice: &Invoice, pass: &mut DunningPass) ->
     }
     let (early, overdue) = reminders_until(invoice, settings, now);
     let due = early + overdue;
-    if invoice.reminders >= due || !app.store.claim_reminders(invoice.number, invoice.reminders, due).await? {
+    if invoice.reminders >= due {
         return Ok(());
     }
     let (number, amount, day) = (invoice.number, dollars(invoice.due_cents()), day(invoice.due_at));
-    if overdue > 0 {
-        pass.reminded += 1;
+    let prepared = if overdue > 0 {
         let ends = suspends.then(|| suspension(invoice, settings.suspend_after));
         let text = format!("Invoice {number} of {amount} was due on {day} and is not paid");
         let mail = |to: Address, invoice: &Invoice, dash_url: &str| {
             Mail::payment_reminder(to, invoice, ends, dash_url)
         };
-        tell(app, invoice, &text, mail).await;
+        prepare_news(app, invoice, &text, mail).await?
     } else if now < invoice.due_at {
-        pass.reminded += 1;
         let text = format!("Invoice {number} of {amount} is due on {day}");
-        tell(app, invoice, &text, Mail::payment_due_soon).await;
-    }
+        prepare_news(app, invoice, &text, Mail::payment_due_soon).await?
+    } else {
+        None
+    };
+    let news = InvoiceNews::Reminder { sent: invoice.reminders, now: due };
+    pass.reminded += u64::from(claim(app, invoice, news, prepared).await?);
     Ok(())
+}
+
+/// Prepares what the members who may read bills are told of an invoice. If that fails for another reason than a database that
+/// is away, trying again would not help: the invoice stands without it, and the error is logged.
+async fn prepare_news(
+    app: &AppState,
+    invoice: &Invoice,
+    text: &str,
+    mail: impl Fn(Address, &Invoice, &str) -> Mail,
+) -> Result<Option<PreparedNotice>, ActionError> {
+    let dash_url = &app.settings.dash_url;
+    let mail = |_: &User, to: Address| mail(to, invoice, dash_url);
+    match prepare(app, invoice.tenant, NotificationKind::Invoice, text, mail).await {
+        Ok(prepared) => Ok(Some(prepared)),
+        Err(error @ ActionError::Unavailable(_)) => Err(error),
+        Err(error) => {
+            tracing::warn!(%error, number = %invoice.number, "members could not be told of an invoice");
+            Ok(None)
+        }
+    }
+}
+
+/// Claims news of an invoice and stores what was prepared about them. Whether this has told anybody of them.
+async fn claim(
+    app: &AppState,
+    invoice: &Invoice,
+    news: InvoiceNews,
+    prepared: Option<PreparedNotice>,
+) -> Result<bool, ActionError> {
+    let told = prepared.as_ref().map(PreparedNotice::told);
+    let Some(rooms) = app.store.tell_of_invoice(invoice.number, news, told).await? else { return Ok(false) };
+    app.mails.stored(rooms);
+    Ok(prepared.is_some())
 }
 
 /// The number of reminders that are due until `now`: those before the due date of an invoice, 0 or 1, and those after it.
@@ -116,18 +152,14 @@ fn suspension(invoice: &Invoice, after: Duration) -> Time {
     invoice.due_at.plus(after)
 }
 
-/// Tells the members who may read bills of an invoice. The invoice stands without it, so an error is only logged.
-async fn tell(app: &AppState, invoice: &Invoice, text: &str, mail: impl Fn(Address, &Invoice, &str) -> Mail) {
-    let dash_url = &app.settings.dash_url;
-    let mail = |_: &User, to: Address| mail(to, invoice, dash_url);
-    if let Err(error) = raise_with(app, invoice.tenant, NotificationKind::Invoice, text, mail).await {
-        tracing::warn!(%error, number = %invoice.number, "members could not be told of an invoice");
-    }
-}
-
-/// Tells of a payment that has arrived.
+/// Tells the members who may read bills of a payment that has arrived. The invoice is paid without it, so an error is only
+/// logged.
 pub(in crate::management::action) async fn confirm_payment(app: &AppState, invoice: &Invoice) {
-    tell(app, invoice, &format!("Invoice {} is paid", invoice.number), Mail::payment_received).await;
+    let (text, dash_url) = (format!("Invoice {} is paid", invoice.number), &app.settings.dash_url);
+    let mail = |_: &User, to: Address| Mail::payment_received(to, invoice, dash_url);
+    if let Err(error) = raise_with(app, invoice.tenant, NotificationKind::Invoice, &text, mail).await {
+        tracing::warn!(%error, number = %invoice.number, "members could not be told of a payment");
+    }
 }
 
 #[cfg(test)]

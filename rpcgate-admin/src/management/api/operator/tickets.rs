@@ -219,8 +219,9 @@ pub async fn attach(
 ) -> Result<Response, ActionError> {
     let is_keyed = has_key(request.headers());
     let permit = action::operator::tickets::begin_upload(&app, id, is_keyed).await?;
-    let (name, state) = (filename.unwrap_or_default(), app.clone());
-    once_with_file(app, actor, request, MAX_BYTES, async move |actor: Actor, content: Bytes| {
+    let (name, state, user) = (filename.unwrap_or_default(), app.clone(), actor.user.clone());
+    once_with_file(app, &user, request, MAX_BYTES, async move |run, content: Bytes| {
+        let actor = Actor { run, ..actor };
         let file = action::operator::tickets::attach(&state, &actor, id, &name, content).await?;
         drop(permit);
         Ok::<_, ActionError>(

@@ -9,6 +9,7 @@ mod custom_plans;
 mod factors;
 mod idempotency;
 mod invitations;
+mod invoice_notices;
 mod known_devices;
 mod limit_requests;
 mod lockout;
