@@ -68,13 +68,27 @@ where
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use parking_lot::Mutex;
     use std::sync::Arc;
 
+    /// Lines that were logged.
     #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
+    pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Lines {
+        /// Takes the lines that this thread logs as long as the guard lives.
+        pub(crate) fn capture(&self) -> tracing::subscriber::DefaultGuard {
+            let writer = self.clone();
+            let log = subscriber("info", LogFormat::Text, move || writer.clone()).unwrap();
+            tracing::subscriber::set_default(log)
+        }
+
+        pub(crate) fn text(&self) -> String {
+            String::from_utf8(self.0.lock().clone()).unwrap()
+        }
+    }
 
     impl io::Write for Lines {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -93,7 +107,7 @@ mod tests {
         let writer = lines.clone();
         let log = subscriber(filter, format, move || writer.clone()).unwrap();
         tracing::subscriber::with_default(log, act);
-        String::from_utf8(lines.0.lock().clone()).unwrap()
+        lines.text()
     }
 
     #[test]

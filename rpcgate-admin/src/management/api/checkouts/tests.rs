@@ -3,6 +3,7 @@
 use crate::management::api::invoices::tests::{issue, without_code};
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::payment::stripe::tests::{EVENT_SECRET, StandIn, event, signature};
+use crate::process::log::tests::Lines;
 use crate::store::{AuditSubject, CustomPlan, Figures, InvoiceStatus, Role, TenantChange};
 use http::Method;
 use rpcgate_core::caller::{CustomPlanId, TenantId};
@@ -167,6 +168,33 @@ async fn a_plan_of_the_operators_own_is_bought_by_its_name_or_its_identifier_if_
     site.app.store.delete_custom_plan(CustomPlanId(1), site.app.now()).await.unwrap();
     report(&site, COMPLETED, &checkout, "no_payment_required", 0).await;
     assert_eq!(now().await, Some(CustomPlanId(2)));
+}
+
+#[tokio::test]
+async fn what_is_paid_beyond_the_debt_pays_the_invoice_and_is_reported_with_its_amount() {
+    let (site, stand_in) = site().await;
+    let owner = site.member(Role::Owner).await;
+    let tenant = owner.user.tenant.unwrap();
+    let number = issue(&site, tenant).await;
+    assert_eq!(begin(&site, &owner, json!({"invoice": number.to_string()})).await.0, 201);
+    let id = stand_in.accepted()[0].0.clone();
+    let lines = Lines::default();
+    let guard = lines.capture();
+    report(&site, COMPLETED, &id, "paid", 1_500).await;
+    drop(guard);
+    assert_eq!(status(&site, tenant, number).await, InvoiceStatus::Paid);
+    let reported =
+        format!("more was paid than was owed: return the rest checkout={id} number={number} cents=310");
+    let text = lines.text();
+    assert!(text.lines().any(|line| line.contains("ERROR") && line.contains(&reported)), "{text}");
+    let audit = site.app.store.audit(AuditSubject::Tenant(tenant), 9).await.unwrap();
+    let paid = audit.iter().find(|entry| entry.action == "invoice.paid").unwrap();
+    assert_eq!(paid.detail, format!("1500 cents, checkout {id}"), "the whole payment is in the audit");
+    let exact = Lines::default();
+    let guard = exact.capture();
+    report(&site, COMPLETED, &id, "paid", 1_500).await;
+    drop(guard);
+    assert!(!exact.text().contains("return the rest"), "it is reported once: {}", exact.text());
 }
 
 #[tokio::test]
