@@ -3,7 +3,6 @@
 use super::options::{CommandOptions, Confirmation, ListLength};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use rpcgate_core::plan::Tier;
 
 /// The commands for tenants.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
@@ -35,9 +34,9 @@ impl TenantCommand {
 /// The arguments of `tenant list`.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct TenantListArgs {
-    /// The plan of the tenants to list
+    /// The plan of the tenants to list: free, standard, premium, enterprise, or the name or identifier of one of your own
     #[arg(long, value_name = "PLAN")]
-    pub plan: Option<Tier>,
+    pub plan: Option<String>,
     /// The status of the tenants to list
     #[arg(long = "status", value_name = "STATUS",
         value_parser = PossibleValuesParser::new(["active", "suspended"]).map(|status| status == "suspended"))]

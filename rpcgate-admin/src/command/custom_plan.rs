@@ -108,6 +108,14 @@ mod tests {
         let moved = run(&site, None, &format!("tenant set-plan {tenant} startup --json")).await.json();
         assert_eq!(moved[0]["plan"], "startup");
         assert_eq!(run(&site, None, "custom-plan delete startup --yes").await.code, 4, "a tenant is on it");
+        for (given, listed) in
+            [("startup", 1), (made[0]["id"].as_str().unwrap(), 1), ("standard", 0), ("free", 0)]
+        {
+            let tenants = run(&site, None, &format!("tenant list --plan {given} --json")).await.json();
+            assert_eq!(tenants.len(), listed, "{given}");
+        }
+        let unknown = run(&site, None, "tenant list --plan gold").await;
+        assert_eq!((unknown.code, unknown.messages.as_str()), (3, "there is no plan `gold`\n"));
         let moved = run(&site, None, &format!("tenant set-plan {tenant} premium --json")).await.json();
         assert_eq!(moved[0]["plan"], "premium");
         assert_eq!(run(&site, None, "custom-plan delete startup --yes").await.code, 0);

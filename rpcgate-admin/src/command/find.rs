@@ -5,8 +5,9 @@ use super::printer::printable;
 use crate::management::action::operator::{custom_plans, lookup, tenants, users};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Account, AccountFilter, CustomPlan, Key, Project, Tenant};
+use crate::store::{Account, AccountFilter, CustomPlan, Key, Project, Tenant, TenantPlan};
 use rpcgate_core::caller::TenantId;
+use rpcgate_core::plan::Tier;
 
 /// The tenant that `given` names: its identifier or its name.
 pub(super) async fn tenant(app: &AppState, given: &str) -> Result<Tenant, CommandError> {
@@ -79,6 +80,14 @@ pub(super) async fn custom_plan(app: &AppState, given: &str) -> Result<CustomPla
     }
     let found = custom_plans::list(app).await?.into_iter().find(|plan| plan.name == given);
     found.ok_or_else(|| unknown("plan", given))
+}
+
+/// The plan that `given` names: one of the four by its name, or one of an operator's own by its name or identifier.
+pub(super) async fn plan(app: &AppState, given: &str) -> Result<TenantPlan, CommandError> {
+    match given.parse::<Tier>() {
+        Ok(tier) => Ok(tier.into()),
+        Err(_) => Ok(custom_plan(app, given).await?.plan()),
+    }
 }
 
 /// The account that `given` names: its identifier or its e-mail address.

@@ -9,9 +9,8 @@ use crate::cli::tenant::{TenantCommand, TenantListArgs, TenantSuspendArgs};
 use crate::management::action::operator::tenants;
 use crate::management::action::plans::PlanNames;
 use crate::management::api::tenants::{TenantJson, TenantStatus};
-use crate::store::{Tenant, TenantChange, TenantFilter};
+use crate::store::{Tenant, TenantChange, TenantFilter, TenantPlan};
 use rpcgate_core::caller::TenantId;
-use rpcgate_core::plan::Tier;
 
 impl Printable for TenantJson {
     const COLUMNS: &'static [(&'static str, usize)] =
@@ -58,14 +57,9 @@ pub(super) async fn execute(console: &mut Console<'_>, command: &TenantCommand) 
         }
         TenantCommand::SetPlan(args) => {
             let id = find::tenant(&console.app, &args.one.tenant).await?.id;
-            let change = match args.plan.parse::<Tier>() {
-                Ok(tier) => TenantChange { tier: Some(tier), ..TenantChange::default() },
-                Err(_) => {
-                    let custom_plan = Some(find::custom_plan(&console.app, &args.plan).await?.id);
-                    TenantChange { custom_plan, ..TenantChange::default() }
-                }
-            };
-            update(console, id, change).await
+            let TenantPlan { tier, custom } = find::plan(&console.app, &args.plan).await?;
+            let tier = custom.is_none().then_some(tier);
+            update(console, id, TenantChange { tier, custom_plan: custom, ..TenantChange::default() }).await
         }
     }
 }
@@ -73,7 +67,11 @@ pub(super) async fn execute(console: &mut Console<'_>, command: &TenantCommand) 
 async fn list(console: &mut Console<'_>, args: &TenantListArgs) -> Result<(), CommandError> {
     let names = PlanNames::read(&console.app).await?;
     let mut left = args.length.limit.unwrap_or(u64::MAX);
-    let mut tenants = TenantPages::matching(TenantFilter { tier: args.plan, suspended: args.suspended });
+    let plan = match &args.plan {
+        Some(given) => Some(find::plan(&console.app, given).await?),
+        None => None,
+    };
+    let mut tenants = TenantPages::matching(TenantFilter { plan, suspended: args.suspended });
     while left > 0 {
         let Some(tenant) = tenants.next(&console.app).await? else { break };
         console.printer.entry(&TenantJson::of(tenant, &names))?;

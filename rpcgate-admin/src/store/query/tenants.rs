@@ -61,8 +61,8 @@ impl Tenant {
 /// Which tenants to list: those that match all given fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TenantFilter {
-    /// Only tenants with this plan.
-    pub tier: Option<Tier>,
+    /// Only tenants on this plan: those on a plan of an operator's own are not on its base.
+    pub plan: Option<TenantPlan>,
     /// Only tenants whose calls are refused, or only those whose calls are served.
     pub suspended: Option<bool>,
 }
@@ -92,6 +92,14 @@ pub(super) async fn insert(transaction: &DatabaseTransaction, tenant: &Tenant) -
     };
     let done = Entity::insert(row).exec_without_returning(transaction).await;
     done.map(drop).map_err(|error| insert_error(error, "tenant", "tenant", None))
+}
+
+/// Tenants on `plan`.
+fn on_plan(plan: TenantPlan) -> Condition {
+    match plan.custom_column() {
+        Some(custom) => Condition::all().add(Column::CustomPlanId.eq(custom)),
+        None => Condition::all().add(Column::Tier.eq(plan.tier.name())).add(Column::CustomPlanId.is_null()),
+    }
 }
 
 impl Store {
@@ -127,7 +135,7 @@ impl Store {
         limit: u64,
     ) -> Result<Vec<Tenant>, StoreError> {
         let wanted = Condition::all()
-            .add_option(filter.tier.map(|tier| Column::Tier.eq(tier.name())))
+            .add_option(filter.plan.map(on_plan))
             .add_option(filter.suspended.map(|suspended| Column::Suspended.eq(suspended)))
             .add_option(after.map(|after| Column::Id.gt(Uuid::from_u128(after.0))));
         self.read(async |database| {

@@ -1,5 +1,9 @@
 use super::*;
-use crate::store::{AuditSubject, Registered, Registration, Swept, TenantChange, TenantFilter};
+use crate::store::{
+    AuditSubject, CustomPlan, Figures, Registered, Registration, Swept, TenantChange, TenantFilter,
+    TenantPlan,
+};
+use rpcgate_core::caller::CustomPlanId;
 
 const DAY: u64 = 86_400;
 
@@ -321,14 +325,28 @@ async fn tenants_are_listed_in_pages() {
     store.suspend(OTHER, now()).await.unwrap();
     let change = TenantChange { tier: Some(Tier::Premium), ..TenantChange::default() };
     store.update_tenant(TENANT, &change, now()).await.unwrap();
-    let ids = async |tier, suspended| {
-        let found = store.tenants(TenantFilter { tier, suspended }, None, 9).await.unwrap();
+    let ids = async |plan: Option<TenantPlan>, suspended| {
+        let found = store.tenants(TenantFilter { plan, suspended }, None, 9).await.unwrap();
         found.into_iter().map(|tenant| tenant.id).collect::<Vec<_>>()
     };
     assert_eq!(ids(None, Some(true)).await, [OTHER]);
     assert_eq!(ids(None, Some(false)).await, [TENANT]);
-    assert_eq!(ids(Some(Tier::Premium), None).await, [TENANT]);
-    assert_eq!(ids(Some(Tier::Premium), Some(true)).await, []);
+    let premium = Some(Tier::Premium.into());
+    assert_eq!(ids(premium, None).await, [TENANT]);
+    assert_eq!(ids(premium, Some(true)).await, []);
+    let own = CustomPlan {
+        id: CustomPlanId(5),
+        name: "own".into(),
+        base: Tier::Premium,
+        is_visible: true,
+        figures: Figures::default(),
+        created_at: now(),
+    };
+    store.create_custom_plan(&own).await.unwrap();
+    let change = TenantChange { custom_plan: Some(own.id), ..TenantChange::default() };
+    store.update_tenant(OTHER, &change, now()).await.unwrap();
+    assert_eq!(ids(premium, None).await, [TENANT], "not those whose plan has it as its base");
+    assert_eq!(ids(Some(own.plan()), None).await, [OTHER]);
 }
 
 #[tokio::test]
