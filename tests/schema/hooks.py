@@ -247,6 +247,7 @@ VALUES = {
     "DELETE /operator/projects/{id}/quota": [path(id=limited)],
     "GET /operator/tenants/{id}": [in_tenant],
     "PUT /operator/tenants/{id}": [path(id=OTHER.tenant), body(custom_plan_id=None, tier="enterprise")],
+    "DELETE /operator/tenants/{id}": [path(id=lambda _: SITE.person().tenant)],
     "GET /tenants/{id}/contracts": [in_tenant],
     "GET /operator/tenants/{id}/contracts": [path(id=OTHER.tenant)],
     "POST /operator/tenants/{id}/contracts": [

@@ -12,11 +12,13 @@ pub enum TenantCommand {
     /// Show a tenant
     Show(TenantArgs),
     /// Suspend a tenant: its calls are refused with 402 until it is reactivated, and its keys are kept
-    Suspend(TenantSuspendArgs),
+    Suspend(ConfirmedTenantArgs),
     /// Serve a suspended tenant again
     Reactivate(TenantArgs),
     /// Move a tenant to another plan
     SetPlan(TenantPlanArgs),
+    /// Delete a tenant for good, with its users, projects, keys and tickets; refused while it owes something
+    Delete(ConfirmedTenantArgs),
 }
 
 impl TenantCommand {
@@ -25,7 +27,7 @@ impl TenantCommand {
         match self {
             TenantCommand::List(args) => &args.options,
             TenantCommand::Show(args) | TenantCommand::Reactivate(args) => &args.options,
-            TenantCommand::Suspend(args) => &args.one.options,
+            TenantCommand::Suspend(args) | TenantCommand::Delete(args) => &args.one.options,
             TenantCommand::SetPlan(args) => &args.one.options,
         }
     }
@@ -59,9 +61,9 @@ pub struct TenantArgs {
     pub options: CommandOptions,
 }
 
-/// The arguments of `tenant suspend`.
+/// The arguments of `tenant suspend` and `tenant delete`.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
-pub struct TenantSuspendArgs {
+pub struct ConfirmedTenantArgs {
     /// The tenant.
     #[command(flatten)]
     pub one: TenantArgs,

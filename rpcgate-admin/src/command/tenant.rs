@@ -5,7 +5,7 @@ use super::console::Console;
 use super::find;
 use super::printer::{Printable, printable};
 use super::tenant_pages::TenantPages;
-use crate::cli::tenant::{TenantCommand, TenantListArgs, TenantSuspendArgs};
+use crate::cli::tenant::{ConfirmedTenantArgs, TenantCommand, TenantListArgs};
 use crate::management::action::operator::tenants;
 use crate::management::action::plans::PlanNames;
 use crate::management::api::tenants::{TenantJson, TenantStatus};
@@ -61,6 +61,7 @@ pub(super) async fn execute(console: &mut Console<'_>, command: &TenantCommand) 
             let tier = custom.is_none().then_some(tier);
             update(console, id, TenantChange { tier, custom_plan: custom, ..TenantChange::default() }).await
         }
+        TenantCommand::Delete(args) => delete(console, args).await,
     }
 }
 
@@ -80,11 +81,20 @@ async fn list(console: &mut Console<'_>, args: &TenantListArgs) -> Result<(), Co
     Ok(())
 }
 
-async fn suspend(console: &mut Console<'_>, args: &TenantSuspendArgs) -> Result<(), CommandError> {
+async fn suspend(console: &mut Console<'_>, args: &ConfirmedTenantArgs) -> Result<(), CommandError> {
     let tenant = find::tenant(&console.app, &args.one.tenant).await?;
     let name = printable(&tenant.name);
     console.confirm(args.confirmation, &format!("Refuse all calls of {name} ({})?", tenant.id))?;
     update(console, tenant.id, TenantChange { suspended: Some(true), ..TenantChange::default() }).await
+}
+
+async fn delete(console: &mut Console<'_>, args: &ConfirmedTenantArgs) -> Result<(), CommandError> {
+    let tenant = find::tenant(&console.app, &args.one.tenant).await?;
+    let name = printable(&tenant.name);
+    let question =
+        format!("Delete {name} ({}) for good, with its users, projects, keys and tickets?", tenant.id);
+    console.confirm(args.confirmation, &question)?;
+    Ok(tenants::delete(&console.app, &console.actor(), tenant.id).await?)
 }
 
 async fn update(console: &mut Console<'_>, id: TenantId, change: TenantChange) -> Result<(), CommandError> {

@@ -110,7 +110,11 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
         // operator
         .routes(guard.operator(routes!(operator::audit::list)))
         .routes(guard.operator(routes!(operator::tenants::list)))
-        .routes(guard.operator(routes!(operator::tenants::get, operator::tenants::update)))
+        .routes(guard.operator(routes!(
+            operator::tenants::get,
+            operator::tenants::update,
+            operator::tenants::delete
+        )))
         .routes(guard.operator(routes!(operator::contracts::list, operator::contracts::create)))
         .routes(guard.operator(routes!(
             operator::contracts::get,

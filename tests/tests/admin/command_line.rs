@@ -130,7 +130,7 @@ fn told(entries: &[Audit]) -> Vec<(&str, &str)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tenant_is_suspended_reactivated_and_moved_with_an_audit_entry_for_each() {
+async fn a_tenant_is_suspended_reactivated_moved_and_deleted_with_an_audit_entry_for_each() {
     let databases = Databases::new().await;
     let bank = databases.tenant("Örtliche Bank").await;
     let shop = databases.tenant("shop").await;
@@ -163,14 +163,24 @@ async fn a_tenant_is_suspended_reactivated_and_moved_with_an_audit_entry_for_eac
         lines[2].starts_with(&format!("{shop}  free        active")) && lines[2].ends_with("  shop"),
         "{table}"
     );
+    assert_eq!(databases.admin("tenant delete shop").await.code, Some(2), "nobody can confirm it");
+    let deleted = databases.admin("tenant delete shop --yes").await;
+    assert!(deleted.code == Some(0) && deleted.out.is_empty(), "{deleted:?}");
+    assert_eq!(names("").await, ["Örtliche Bank"]);
+    assert_eq!(databases.admin(&format!("tenant show {shop}")).await.code, Some(3));
     let audit = databases.audit().await;
     assert_eq!(
         told(&audit),
-        [("tenant.changed", "suspended"), ("tenant.changed", "premium"), ("tenant.changed", "active")]
+        [
+            ("tenant.changed", "suspended"),
+            ("tenant.changed", "premium"),
+            ("tenant.changed", "active"),
+            ("tenant.deleted", "shop")
+        ]
     );
     assert_eq!(
         audit.iter().map(|entry| entry.tenant).collect::<Vec<_>>(),
-        [Some(shop), Some(bank), Some(shop)]
+        [Some(shop), Some(bank), Some(shop), Some(shop)]
     );
 }
 

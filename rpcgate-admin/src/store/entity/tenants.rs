@@ -15,6 +15,10 @@ pub(crate) struct Model {
     pub(crate) requires_factor: bool,
     /// The plan of an operator's own that it is on, whose base is `tier`.
     pub(crate) custom_plan_id: Option<Uuid>,
+    /// When it was deleted, after which nothing but the sweep works with it.
+    pub(crate) deleted_at: Option<i64>,
+    /// Whether it was deleted and nothing is left of it but its invoices.
+    pub(crate) is_empty: bool,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

@@ -9,6 +9,7 @@ mod contracts;
 mod cooled_keys;
 mod counts;
 mod custom_plans;
+mod deleted_tenants;
 mod factors;
 mod gateways;
 mod idempotency;
@@ -63,6 +64,7 @@ impl MigratorTrait for Management {
             Box::new(names::Names),
             Box::new(ticket_bytes::TicketBytes),
             Box::new(checkout_plans::CheckoutPlans),
+            Box::new(deleted_tenants::DeletedTenants),
         ]
     }
 

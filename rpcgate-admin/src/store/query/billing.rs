@@ -6,6 +6,7 @@ use super::changes::{NewChange, record};
 use super::invoices::{
     Invoice, InvoiceAmounts, InvoiceLine, InvoiceNumber, InvoiceSeller, InvoiceStatus, find, line_row,
 };
+use super::live_tenants::{live_tenant, live_tenants};
 use super::value::{moment, number, time, unreadable};
 use crate::store::entity::{
     billing_accounts, billing_start, invoice_lines, invoice_numbers, invoices, tenants,
@@ -253,6 +254,18 @@ impl Store {
         .await
     }
 
+    /// The end of the last period of a tenant that was closed; `None` if none was.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn closed_until(&self, tenant: TenantId) -> Result<Option<Time>, StoreError> {
+        self.read(async |database| {
+            let account = billing_accounts::Entity::find_by_id(Uuid::from_u128(tenant.0)).one(database);
+            Ok(account.await?.map(|account| time(account.closed_until)))
+        })
+        .await
+    }
+
     /// The tenants that existed before `end` and have a period before it that is not closed, by ascending identifier,
     /// starting behind `after`: at most `limit`.
     ///
@@ -271,7 +284,7 @@ impl Store {
             .column(Account::TenantId)
             .filter(Account::ClosedUntil.gte(moment(end)))
             .into_query();
-        let unclosed = tenants::Entity::find()
+        let unclosed = live_tenants()
             .filter(Column::CreatedAt.lt(moment(end)))
             .filter(Column::Id.not_in_subquery(closed))
             .filter(Condition::all().add_option(after.map(|after| Column::Id.gt(Uuid::from_u128(after.0)))))
@@ -308,9 +321,7 @@ impl Store {
         use billing_accounts::{ActiveModel, Column, Entity};
         let id = Uuid::from_u128(tenant.0);
         self.transact(async |transaction| {
-            if tenants::Entity::find_by_id(id).one(transaction).await?.is_none() {
-                return Err(StoreError::NotFound("tenant"));
-            }
+            live_tenant(transaction, tenant).await?;
             let account = Entity::find_by_id(id).one(transaction).await?;
             if account.map(|account| account.closed_until) != since.map(moment) {
                 return Ok(PeriodClosed::Before);

@@ -85,7 +85,8 @@ impl Store {
                         .join(JoinType::InnerJoin, keys::Relation::Project.def())
                         .join(JoinType::InnerJoin, projects::Relation::Tenant.def())
                         .join(JoinType::LeftJoin, projects::Relation::Quota.def())
-                        .filter(keys::Column::Hash.eq(hash.0.to_vec()));
+                        .filter(keys::Column::Hash.eq(hash.0.to_vec()))
+                        .filter(tenants::Column::DeletedAt.is_null());
                     let Some(row) = found.into_model::<Row>().one(database).await? else { return Ok(None) };
                     let plan = row.custom_plan_id.map(|id| CustomPlanId(id.as_u128()));
                     let tenant = TenantId(row.tenant.as_u128());

@@ -3,6 +3,7 @@
 use super::changes::{NewChange, record};
 use super::figures::Figures;
 use super::id::ContractId;
+use super::live_tenants::live_tenant;
 use super::value::{insert_error, moment, time};
 use crate::store::entity::contracts::{ActiveModel, Column, Entity, Model};
 use crate::store::{Store, StoreError};
@@ -140,6 +141,7 @@ impl Store {
             created_at: Set(moment(contract.created_at)),
         };
         self.write(async |transaction| {
+            live_tenant(transaction, contract.tenant).await?;
             let its = Column::TenantId.eq(Uuid::from_u128(contract.tenant.0));
             if Entity::find().filter(its).count(transaction).await? >= MAX_CONTRACTS {
                 let why = format!(

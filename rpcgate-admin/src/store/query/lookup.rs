@@ -1,6 +1,7 @@
 //! Finding things by what people call them, over all tenants: for operators, who may know no identifier.
 
 use super::keys::Key;
+use super::live_tenants::live_tenants;
 use super::projects::{Project, live};
 use super::tenants::Tenant;
 use crate::store::entity::{keys, projects, tenants};
@@ -24,7 +25,7 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn tenants_named(&self, name: &str, limit: u64) -> Result<Vec<Tenant>, StoreError> {
         self.read(async |database| {
-            let found = tenants::Entity::find()
+            let found = live_tenants()
                 .filter(tenants::Column::Name.eq(name))
                 .order_by_asc(tenants::Column::Id)
                 .limit(limit);

@@ -1,10 +1,10 @@
 //! Plans: the limits that operators set.
 
 use super::changes::{NewChange, record};
+use super::live_tenants::live_tenant;
 use super::terms;
 use super::value::{count, number, tier, unreadable};
 use crate::store::entity::plans::{ActiveModel, Column, Entity, Model};
-use crate::store::entity::tenants;
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
@@ -14,7 +14,6 @@ use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{DatabaseTransaction, EntityTrait};
 use std::collections::BTreeMap;
-use uuid::Uuid;
 
 /// The limits in a row.
 pub(super) fn plan(row: &Model) -> Result<PlanChange, StoreError> {
@@ -49,8 +48,7 @@ pub(super) async fn counts(
     tenant: TenantId,
     now: Time,
 ) -> Result<Counts, StoreError> {
-    let found = tenants::Entity::find_by_id(Uuid::from_u128(tenant.0)).one(transaction).await?;
-    let tenant_tier = tier(&found.ok_or(StoreError::NotFound("tenant"))?.tier)?;
+    let tenant_tier = tier(&live_tenant(transaction, tenant).await?.tier)?;
     let mut plan_of_tenant = configured.of(tenant_tier);
     if let Some(row) = Entity::find_by_id(tenant_tier.name()).one(transaction).await? {
         plan(&row)?.apply(&mut plan_of_tenant);

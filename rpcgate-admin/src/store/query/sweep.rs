@@ -1,10 +1,11 @@
 //! Removes expired rows.
 
+use super::deleted_tenants::RemovalStep;
 use super::removal::{remove, remove_pairs};
 use super::value::moment;
 use super::{
-    access_tokens, attempts, checkouts, contracts, custom_plans, invitations, keys, known_devices,
-    outgoing_mails, projects, registrations, ticket_attachments,
+    access_tokens, attempts, checkouts, contracts, custom_plans, deleted_tenants, invitations, keys,
+    known_devices, outgoing_mails, projects, registrations, ticket_attachments,
 };
 use crate::store::entity::checkouts as begun;
 use crate::store::entity::invitations as invited;
@@ -62,6 +63,8 @@ pub struct Swept {
     pub keys: u64,
     /// Projects that were deleted.
     pub projects: u64,
+    /// Tenants that were deleted, of which nothing is left but invoices.
+    pub tenants: u64,
     /// Requests for another plan that were decided.
     pub limit_requests: u64,
     /// Files whose upload broke off.
@@ -88,7 +91,7 @@ pub struct Swept {
 
 impl Store {
     /// Removes expired rows: sessions and tokens, attempts that no longer lock anything, used solutions, accounts
-    /// not confirmed within 7 days, audit entries and read marks after 400 days, changes and broken-off uploads after an hour. The work is
+    /// not confirmed within 7 days, what is left of deleted tenants, audit entries and read marks after 400 days, changes and broken-off uploads after an hour. The work is
     /// done in small transactions, so that other writes hardly wait; after an error, the finished ones stay.
     ///
     /// Any program may call this at any time; while another program does the work, this one stops.
@@ -164,7 +167,8 @@ impl Store {
         let then = Time::from_micros(now.micros().saturating_sub(ENDED_KEPT.as_micros() as u64));
         let ended = keys::ended(then);
         self.remove_all::<stored_keys::Entity>(&mut swept.keys, stored_keys::Column::Id, ended).await?;
-        self.remove_deleted_projects(&mut swept.projects, then).await
+        self.remove_deleted_projects(&mut swept.projects, then).await?;
+        self.remove_deleted_tenants(&mut swept.tenants).await
     }
 
     /// Removes all `old` rows.
@@ -198,6 +202,19 @@ impl Store {
             *removed += step;
             if step < STEP {
                 return Ok(());
+            }
+        }
+    }
+
+    async fn remove_deleted_tenants(&self, removed: &mut u64) -> Result<(), RemovalStopped> {
+        loop {
+            let step = self
+                .remove_expired(async |transaction| deleted_tenants::remove_some(transaction, STEP).await)
+                .await?;
+            match step {
+                RemovalStep::Some => {}
+                RemovalStep::Last => *removed += 1,
+                RemovalStep::Nothing => return Ok(()),
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::billing_accounts::forget_suspension;
 use super::changes::{NewChange, record};
 use super::custom_plans;
+use super::live_tenants::{live_tenant, live_tenants};
 use super::tier_changes::{TenantPlan, move_to};
 use super::value::{insert_error, moment, tier, time};
 use crate::store::entity::tenants::{ActiveModel, Column, Entity, Model};
@@ -89,6 +90,8 @@ pub(super) async fn insert(transaction: &DatabaseTransaction, tenant: &Tenant) -
         created_at: Set(moment(tenant.created_at)),
         requires_factor: NotSet,
         custom_plan_id: Set(tenant.plan().custom_column()),
+        deleted_at: NotSet,
+        is_empty: NotSet,
     };
     let done = Entity::insert(row).exec_without_returning(transaction).await;
     done.map(drop).map_err(|error| insert_error(error, "tenant", "tenant", None))
@@ -117,8 +120,8 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn tenant(&self, id: TenantId) -> Result<Option<Tenant>, StoreError> {
         self.read(async |database| {
-            let row = Entity::find_by_id(Uuid::from_u128(id.0)).one(database).await?;
-            row.map(Tenant::try_from).transpose()
+            let found = live_tenants().filter(Column::Id.eq(Uuid::from_u128(id.0)));
+            found.one(database).await?.map(Tenant::try_from).transpose()
         })
         .await
     }
@@ -140,7 +143,7 @@ impl Store {
             .add_option(after.map(|after| Column::Id.gt(Uuid::from_u128(after.0))));
         self.read(async |database| {
             let select =
-                Entity::find().filter(wanted).order_by_asc(Column::Id).limit(limit.min(MAX_RETURNED));
+                live_tenants().filter(wanted).order_by_asc(Column::Id).limit(limit.min(MAX_RETURNED));
             select.all(database).await?.into_iter().map(Tenant::try_from).collect()
         })
         .await
@@ -182,8 +185,7 @@ impl Store {
             if change.name.is_some() || change.suspended.is_some() {
                 Entity::update_many().set(row).filter(Column::Id.eq(uuid)).exec(transaction).await?;
             }
-            let found = Entity::find_by_id(uuid).one(transaction).await?;
-            let tenant = found.ok_or(StoreError::NotFound("tenant"))?;
+            let tenant = live_tenant(transaction, id).await?;
             if after.is_none() && change.suspended.is_some() {
                 record(transaction, NewChange::Tenant(id), now).await?;
             }

@@ -1,6 +1,7 @@
 //! Moves of tenants from one plan to another, and their history.
 
 use super::changes::{NewChange, record};
+use super::live_tenants::live_tenant;
 use super::value::{moment, tier, time};
 use crate::store::entity::tenants;
 use crate::store::entity::tier_changes::{ActiveModel, Column, Entity, Model};
@@ -70,8 +71,7 @@ pub(super) async fn move_to(
     now: Time,
 ) -> Result<(), StoreError> {
     let id = Uuid::from_u128(tenant.0);
-    let row =
-        tenants::Entity::find_by_id(id).one(transaction).await?.ok_or(StoreError::NotFound("tenant"))?;
+    let row = live_tenant(transaction, tenant).await?;
     let before = TenantPlan::of(&row.tier, row.custom_plan_id)?;
     if before != after {
         let update = tenants::Entity::update_many()

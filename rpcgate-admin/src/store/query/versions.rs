@@ -1,6 +1,7 @@
 //! Versions of what several people change, so that nobody overwrites a change of another without knowing it.
 
 use super::id::{ContractId, UserId};
+use super::live_tenants::live_tenants;
 use crate::store::entity::{
     chain_switches, contracts, custom_plans, plans, projects, quotas, tenants, users, weights,
 };
@@ -70,7 +71,7 @@ async fn current(database: &impl ConnectionTrait, of: &Versioned) -> Result<Opti
     let uuid = |id: u128| Uuid::from_u128(id);
     Ok(match of {
         Versioned::Tenant(id) => {
-            let row = tenants::Entity::find_by_id(uuid(id.0)).one(database).await?;
+            let row = live_tenants().filter(tenants::Column::Id.eq(uuid(id.0))).one(database).await?;
             row.map(|row| Version::of(&row))
         }
         Versioned::Member(tenant, id) => {

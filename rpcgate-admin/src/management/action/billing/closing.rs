@@ -12,6 +12,7 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{InvoiceLine, InvoiceSeller, NewInvoice, PeriodClosed, Tenant, UnclosedTenant};
 use rpcgate_core::clock::Time;
+use rpcgate_core::usage::Amount;
 
 /// Tenants that are read at once.
 const TENANTS: u64 = 100;
@@ -100,7 +101,7 @@ async fn draft(
     begun: Time,
 ) -> Result<Option<NewInvoice>, ActionError> {
     let (settings, now) = (&app.settings.config.billing, app.now());
-    let lines = late_and_current_lines(app, tenant, month, begun).await?;
+    let lines = late_and_current_lines(app, tenant, month, (begun, month.end())).await?;
     if sum(&lines).0 == 0 {
         return Ok(None);
     }
@@ -121,12 +122,35 @@ async fn draft(
     }))
 }
 
-/// The lines of a month, and before them those of usage that arrived after its own month was closed.
+/// What a tenant owes for the months that are not closed, as if they ended now. Nothing if billing has not begun.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub(in crate::management::action) async fn unbilled(
+    app: &AppState,
+    tenant: &Tenant,
+) -> Result<Amount, ActionError> {
+    let Some(begun) = app.store.billing_begun().await? else { return Ok(Amount(0)) };
+    let (closed, now) = (app.store.closed_until(tenant.id).await?, app.now());
+    let first = BillingMonth::of(tenant.created_at).start().max(begun);
+    let mut month = BillingMonth::of(closed.unwrap_or(first));
+    let mut owed = Vec::new();
+    while month.start() <= now {
+        owed.extend(late_and_current_lines(app, tenant, month, (begun, now)).await?);
+        if month.next() == month {
+            break;
+        }
+        month = month.next();
+    }
+    Ok(sum(&owed))
+}
+
+/// The lines of a month until `until`, and before them those of usage that arrived after its own month was closed.
 async fn late_and_current_lines(
     app: &AppState,
     tenant: &Tenant,
     month: BillingMonth,
-    begun: Time,
+    (begun, until): (Time, Time),
 ) -> Result<Vec<InvoiceLine>, ActionError> {
     let first = month.previous().previous();
     let invoiced = app.store.invoiced_usage(tenant.id, first.start()..month.end()).await?;
@@ -140,7 +164,7 @@ async fn late_and_current_lines(
             lines.extend(late);
         }
     }
-    lines.extend(lines_of(app, tenant, month, (begun, month.end()), &invoiced).await?);
+    lines.extend(lines_of(app, tenant, month, (begun, until), &invoiced).await?);
     Ok(lines)
 }
 

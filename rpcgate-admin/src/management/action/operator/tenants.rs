@@ -1,6 +1,7 @@
 //! All tenants.
 
 use crate::management::action::actor::Actor;
+use crate::management::action::billing::closing::unbilled;
 use crate::management::action::suspensions;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -62,4 +63,23 @@ pub async fn update(
         suspensions::tell(app, id, tenant.suspended, None).await;
     }
     Ok(tenant)
+}
+
+/// Deletes a tenant with its users, projects, keys and tickets. Gateways are notified. Its usage and its audit entries expire
+/// as always, and its invoices stay.
+///
+/// # Errors
+/// [`ActionError::NotFound`]; [`ActionError::Conflict`] while an invoice of it is open, and while it owes something for a month
+/// that is not closed, since it would never be billed.
+pub async fn delete(app: &AppState, actor: &Actor, id: TenantId) -> Result<(), ActionError> {
+    let tenant = get(app, id).await?;
+    if unbilled(app, &tenant).await?.0 > 0 {
+        return Err(ActionError::Conflict(
+            "this tenant owes something for a month that is not closed: suspend it and move it to a plan without a fee, and \
+             delete it once the month is closed",
+        ));
+    }
+    let now = app.now();
+    let store = actor.audited_store(&app.store, Some(id), ("tenant.deleted", id, tenant.name), now);
+    Ok(actor.expecting(&store, Versioned::Tenant(id)).delete_tenant(id, now).await?)
 }

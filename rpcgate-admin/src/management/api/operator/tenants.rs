@@ -13,6 +13,7 @@ use crate::management::extract::{Body, Id, Query};
 use crate::store::{TenantChange, TenantFilter, Versioned};
 use axum::Json;
 use axum::extract::State;
+use http::StatusCode;
 use rpcgate_core::caller::TenantId;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -99,4 +100,24 @@ pub async fn update(
     let change = TenantChange { name, tier, custom_plan, suspended };
     let tenant = action::operator::tenants::update(&app, &actor, id, change).await?;
     Ok(Json(TenantJson::named(&app, tenant).await?))
+}
+
+/// Delete a tenant
+///
+/// With its users, projects, keys and tickets, for good: its keys are refused within a second. Its usage expires as always, and
+/// its invoices stay. That is refused while an invoice of it is open, and while it owes something for a month that is not
+/// closed: suspend such a tenant, move it to a plan without a fee, and delete it once the month is closed.
+#[utoipa::path(delete, path = "/operator/tenants/{id}", operation_id = "operator_delete_tenant", tag = "operator",
+    params(("id" = String, Path, format = "uuid", description = "The tenant."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
+            description = "The `ETag` of the version that is to be deleted.")),
+    responses((status = 204, description = "It is deleted."),
+        (status = 409, description = "It has an open invoice, or owes something that is not billed yet.")))]
+pub async fn delete(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<TenantId>,
+) -> Result<StatusCode, ActionError> {
+    action::operator::tenants::delete(&app, &actor, id).await?;
+    Ok(StatusCode::NO_CONTENT)
 }

@@ -1,9 +1,13 @@
 //! Tests of the API of operators.
 
+use crate::management::action::billing::closing::close_months;
+use crate::management::action::billing::month::BillingMonth;
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::error::tests::body as error_body;
 use crate::store::{AuditSubject, GatewayReport, NodeState, Project, Role, fresh_id};
-use http::Method;
+use axum::body::Body;
+use http::header::AUTHORIZATION;
+use http::{Method, StatusCode};
 use rpcgate_core::caller::ProjectId;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -338,4 +342,62 @@ async fn nodes_are_listed_with_the_health_that_running_gateways_see() {
     site.clock.advance(Duration::from_secs(40));
     let (_, nodes) = ask(&site, &operator, Method::GET, "/nodes", Value::Null).await;
     assert_eq!(nodes.as_array().map(Vec::len), Some(1), "one gateway has said nothing for a minute");
+}
+
+#[tokio::test]
+async fn a_tenant_is_deleted_once_it_owes_nothing() {
+    // A dollar a minute in a month of 31 days.
+    let site = Site::of("[billing.fees]\nstandard = 4464000\n").await;
+    let operator = site.operator().await;
+    let tenant = site.tenant().await;
+    let path = format!("/tenants/{tenant}");
+    site.app.store.begin_billing(BillingMonth::of(site.app.now()).start()).await.unwrap();
+    assert_eq!(ask(&site, &operator, Method::PUT, &path, json!({"tier": "standard"})).await.0, 200);
+    site.clock.advance(Duration::from_secs(60));
+    let (status, refused) = ask(&site, &operator, Method::DELETE, &path, Value::Null).await;
+    assert_eq!((status, &refused["code"]), (409, &json!("conflict")), "a minute of its fee is not billed");
+    let text = refused["error"].as_str().unwrap();
+    assert!(text.starts_with("this tenant owes something for a month that is not closed"), "{text}");
+    assert_eq!(ask(&site, &operator, Method::PUT, &path, json!({"tier": "free"})).await.0, 200);
+    assert_eq!(ask(&site, &operator, Method::DELETE, &path, Value::Null).await.0, 409, "it still owes that");
+
+    site.clock.advance(Duration::from_secs(40 * 86_400));
+    close_months(&site.app).await.unwrap();
+    let (operator, owner) = (site.operator().await, site.visitor(Some(tenant), Role::Owner).await);
+    let (status, refused) = ask(&site, &operator, Method::DELETE, &path, Value::Null).await;
+    let open = "an invoice of this tenant is open: let it be paid, or cancel it, first";
+    assert_eq!((status, refused), (409, error_body("conflict", open)));
+    let paid = ask(&site, &operator, Method::PUT, "/invoices/2027-000001", json!({"status": "paid"})).await;
+    assert_eq!((paid.0, &paid.1["total_cents"]), (200, &json!(100)), "{}", paid.1);
+    assert_eq!(ask(&site, &owner, Method::DELETE, &path, Value::Null).await.0, 403);
+    assert_eq!(ask(&site, &operator, Method::DELETE, &path, Value::Null).await, (204, Value::Null));
+    for method in [Method::GET, Method::DELETE] {
+        assert_eq!(ask(&site, &operator, method, &path, Value::Null).await.0, 404);
+    }
+    let me = site.ask(Some(&owner), Method::GET, "/api/v1/auth/me", Body::empty()).await;
+    assert_eq!(me.status, StatusCode::UNAUTHORIZED, "its members are gone");
+    let (status, invoice) = ask(&site, &operator, Method::GET, "/invoices/2027-000001", Value::Null).await;
+    assert_eq!((status, &invoice["status"]), (200, &json!("paid")), "invoices stay");
+    let audit = site.app.store.audit(AuditSubject::Tenant(tenant), 9).await.unwrap();
+    let deleted = (audit[0].action.as_str(), audit[0].user, audit[0].detail.as_str());
+    assert_eq!(deleted, ("tenant.deleted", Some(operator.user.id), "Site"));
+}
+
+#[tokio::test]
+async fn a_tenant_is_deleted_in_the_version_that_was_seen_and_before_billing_has_begun() {
+    let site = Site::of("[billing.fees]\nfree = 100000\n").await;
+    let operator = site.operator().await;
+    let path = format!("/api/v1/operator/tenants/{}", site.tenant().await);
+    let seen = site.ask(Some(&operator), Method::GET, &path, Body::empty()).await.headers["etag"].clone();
+    let body = json!({"status": "suspended"}).to_string();
+    assert_eq!(site.ask(Some(&operator), Method::PUT, &path, body).await.status, StatusCode::OK);
+    let delete = async |etag: &http::HeaderValue| {
+        let request = http::Request::delete(&path)
+            .header(AUTHORIZATION, format!("Bearer {}", operator.token))
+            .header("If-Match", etag.clone());
+        site.send(request.body(Body::empty()).unwrap()).await.status
+    };
+    assert_eq!(delete(&seen).await, StatusCode::PRECONDITION_FAILED);
+    let now = site.ask(Some(&operator), Method::GET, &path, Body::empty()).await.headers["etag"].clone();
+    assert_eq!(delete(&now).await, StatusCode::NO_CONTENT, "what is never billed is not owed");
 }

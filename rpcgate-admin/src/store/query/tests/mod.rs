@@ -6,6 +6,7 @@ mod audit;
 mod changes;
 mod contracts;
 mod custom_plans;
+mod deleted_tenants;
 mod factors;
 mod idempotency;
 mod invitations;
