@@ -42,13 +42,22 @@ pub struct TestService {
 }
 
 impl TestService {
-    /// Starts it with this setup and clock.
+    /// Starts it with this setup and clock, on files of its own.
     ///
     /// # Panics
     /// When it does not start.
     pub async fn start(setup: Setup, clock: Arc<dyn Clock>) -> Self {
+        Self::start_on(None, setup, clock).await
+    }
+
+    /// Starts it likewise on the empty database at `url`, if one is given.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub async fn start_on(url: Option<String>, setup: Setup, clock: Arc<dyn Clock>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (url, outbox) = (url_of(&folder.path().join("rpcgate.db")), folder.path().join("outbox"));
+        let url = url.unwrap_or_else(|| url_of(&folder.path().join("rpcgate.db")));
+        let outbox = folder.path().join("outbox");
         let setup = setup
             .set("gateway", "key_secret = \"the same at every host\"")
             .set("admin", "listen = \"127.0.0.1:0\"")

@@ -10,6 +10,10 @@ mod command_line;
 mod contracts;
 mod custom_plans;
 mod factors;
+#[cfg(have_postgres)]
+#[expect(clippy::duplicate_mod, reason = "the same tests, on the other database")]
+#[path = "factors/mod.rs"]
+mod factors_on_postgres;
 mod keys;
 mod mails;
 mod members;

@@ -20,6 +20,15 @@ const NEW: &str = "another horse, another staple";
 /// How long wrong passwords or factors lock an account.
 const LOCK: Duration = Duration::from_secs(900);
 
+/// The URL of a new database on PostgreSQL, where this file is included under that name.
+fn url() -> Option<String> {
+    #[cfg(have_postgres)]
+    if module_path!().contains("on_postgres") {
+        return Some(rpcgate_tests::services::postgres::Postgres::shared().database());
+    }
+    None
+}
+
 /// A service whose clock stands still, and that clock.
 async fn service(setup: Setup) -> (TestService, Arc<ManualClock>) {
     let setup = setup
@@ -27,11 +36,11 @@ async fn service(setup: Setup) -> (TestService, Arc<ManualClock>) {
         .set("admin", &format!("dash_url = \"{ORIGIN}\""))
         .set("admin.challenge", "difficulty = 100");
     let clock = Arc::new(ManualClock::at(START));
-    (TestService::start(setup, clock.clone()).await, clock)
+    (TestService::start_on(url(), setup, clock.clone()).await, clock)
 }
 
 async fn post(user: &ApiUser, path: &str, form: &Value) -> TestReply {
-    user.ask("POST", path, Some(form)).await
+    user.ask("POST", path, Some(form).filter(|form| !form.is_null())).await
 }
 
 /// The answer to a request that must succeed with 200.
