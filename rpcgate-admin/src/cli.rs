@@ -13,6 +13,7 @@ pub mod user;
 
 use crate::process::ConfigFile;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use options::CommandOptions;
 
 /// What `--help` says at its end.
 const AFTER_HELP: &str = "\
@@ -45,6 +46,14 @@ pub enum AdminCommand {
         #[command(subcommand)]
         command: OperatorCommand,
     },
+    /// Manage something.
+    #[command(flatten)]
+    Managed(ManagedCommand),
+}
+
+/// The commands by which operators manage something, each of which opens the database.
+#[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
+pub enum ManagedCommand {
     /// Manage tenants: their status and their plan
     #[command(after_help = AFTER_HELP)]
     Tenant {
@@ -101,6 +110,22 @@ pub enum AdminCommand {
         #[command(subcommand)]
         command: user::UserCommand,
     },
+}
+
+impl ManagedCommand {
+    /// The options that every command has.
+    pub fn options(&self) -> &CommandOptions {
+        match self {
+            ManagedCommand::Tenant { command } => command.options(),
+            ManagedCommand::Project { command } => command.options(),
+            ManagedCommand::Key { command } => command.options(),
+            ManagedCommand::Plan { command } => command.options(),
+            ManagedCommand::CustomPlan { command } => command.options(),
+            ManagedCommand::Contract { command } => command.options(),
+            ManagedCommand::Invoice { command } => command.options(),
+            ManagedCommand::User { command } => command.options(),
+        }
+    }
 }
 
 /// The commands for operators.

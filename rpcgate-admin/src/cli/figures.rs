@@ -45,21 +45,29 @@ pub struct LimitArgs {
     pub subscriptions_per_webhook: Option<u32>,
 }
 
+/// The limits of a quota.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Args)]
+pub struct QuotaArgs {
+    /// Compute Units of a project in any 24 hours; 0 refuses every call that costs units
+    #[arg(long, value_name = "NUMBER")]
+    pub cu_per_day: Option<u64>,
+    /// Compute Units of a project in a month; recorded, not enforced
+    #[arg(long, value_name = "NUMBER")]
+    pub cu_per_month: Option<u64>,
+    /// Requests per second over all keys of a project
+    #[arg(long, value_name = "NUMBER")]
+    pub rps_limit: Option<u64>,
+}
+
 /// Figures that stand in place of a plan's.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub struct FigureArgs {
     /// The limits.
     #[command(flatten)]
     pub limits: LimitArgs,
-    /// Compute Units in any 24 hours, for projects without a quota of their own
-    #[arg(long, value_name = "NUMBER")]
-    pub cu_per_day: Option<u64>,
-    /// Compute Units a month, for projects without a quota of their own; recorded, not enforced
-    #[arg(long, value_name = "NUMBER")]
-    pub cu_per_month: Option<u64>,
-    /// Requests per second, for projects without a quota of their own
-    #[arg(long, value_name = "NUMBER")]
-    pub rps_limit: Option<u64>,
+    /// The quota of projects without one of their own.
+    #[command(flatten)]
+    pub quota: QuotaArgs,
     /// The fee for a month, in cents
     #[arg(long, value_name = "CENTS")]
     pub monthly_fee_cents: Option<u64>,

@@ -1,5 +1,6 @@
 //! The commands for projects.
 
+use super::figures::QuotaArgs;
 use super::options::{CommandOptions, Confirmation, ListLength};
 use clap::{Args, Subcommand};
 
@@ -62,15 +63,9 @@ pub struct ProjectQuotaArgs {
     /// The project.
     #[command(flatten)]
     pub one: ProjectArgs,
-    /// Compute Units in any 24 hours, 100000 by default; 0 refuses every call that costs units
-    #[arg(long, value_name = "NUMBER")]
-    pub cu_per_day: Option<u64>,
-    /// Compute Units a month; recorded, not enforced
-    #[arg(long, value_name = "NUMBER")]
-    pub cu_per_month: Option<u64>,
-    /// Requests per second over all keys of the project; by default as many as the plan allows
-    #[arg(long, value_name = "NUMBER")]
-    pub rps_limit: Option<u64>,
+    /// The limits.
+    #[command(flatten)]
+    pub quota: QuotaArgs,
 }
 
 /// The arguments of `project clear-quota`.

@@ -133,7 +133,7 @@ async fn open(options: &CommandOptions) -> Result<AppState, CommandError> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::{contract, custom_plan, invoice, key, plan, project, tenant, user};
+    use super::super::manage;
     use super::*;
     use crate::cli::{AdminCli, AdminCommand};
     use crate::management::app_state::tests::Site;
@@ -161,14 +161,7 @@ pub(super) mod tests {
         let cli = AdminCli::try_parse_from(line.split_whitespace()).unwrap();
         let json = line.contains(" --json ");
         outcome(site, typed, json, async |console: &mut Console<'_>| match &cli.command {
-            AdminCommand::Tenant { command } => tenant::execute(console, command).await,
-            AdminCommand::Project { command } => project::execute(console, command).await,
-            AdminCommand::Key { command } => key::execute(console, command).await,
-            AdminCommand::Plan { command } => plan::execute(console, command).await,
-            AdminCommand::CustomPlan { command } => custom_plan::execute(console, command).await,
-            AdminCommand::Contract { command } => contract::execute(console, command).await,
-            AdminCommand::Invoice { command } => invoice::execute(console, command).await,
-            AdminCommand::User { command } => user::execute(console, command).await,
+            AdminCommand::Managed(command) => manage(console, command).await,
             other => panic!("{other:?}"),
         })
         .await

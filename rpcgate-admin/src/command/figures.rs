@@ -1,6 +1,6 @@
 //! The figures of plans and contracts: from options, and as text.
 
-use crate::cli::figures::{FigureArgs, LimitArgs};
+use crate::cli::figures::{FigureArgs, LimitArgs, QuotaArgs};
 use crate::management::api::figures::FiguresJson;
 use crate::store::{DefaultQuota, Figures};
 use rpcgate_core::config::{CountsChange, PlanChange};
@@ -27,9 +27,9 @@ pub(super) fn plan_change(args: &LimitArgs) -> PlanChange {
 
 /// The figures that were given.
 pub(super) fn figures(args: &FigureArgs) -> Figures {
-    let FigureArgs { cu_per_day, cu_per_month, rps_limit, monthly_fee_cents, .. } = *args;
+    let QuotaArgs { cu_per_day, cu_per_month, rps_limit } = args.quota;
     let quota = DefaultQuota { cu_per_day, cu_per_month, rps_limit };
-    Figures { plan: plan_change(&args.limits), quota, monthly_fee: monthly_fee_cents }
+    Figures { plan: plan_change(&args.limits), quota, monthly_fee: args.monthly_fee_cents }
 }
 
 /// The figures that are set, one on each line.

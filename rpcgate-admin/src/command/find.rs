@@ -3,6 +3,7 @@
 use super::command_error::CommandError;
 use super::printer::printable;
 use crate::management::action::operator::{custom_plans, lookup, tenants, users};
+use crate::management::action::plans::PlanNames;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{Account, AccountFilter, CustomPlan, Key, Project, Tenant, TenantPlan};
@@ -15,7 +16,8 @@ pub(super) async fn tenant(app: &AppState, given: &str) -> Result<Tenant, Comman
         return known(tenants::get(app, id).await, "tenant", given);
     }
     let found = lookup::tenants_named(app, given).await?;
-    one(found, "tenant", given, |tenant| format!("{} ({} plan)", tenant.id, tenant.tier))
+    let names = PlanNames::read(app).await?;
+    one(found, "tenant", given, |tenant| format!("{} ({} plan)", tenant.id, names.of(tenant.plan())))
 }
 
 /// The tenant that `given` names, if it is given.

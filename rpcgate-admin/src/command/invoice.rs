@@ -14,6 +14,7 @@ use crate::management::api::invoices::{
 use crate::management::api::list::MAX;
 use crate::management::api::operator::invoices::filter_of;
 use crate::store::{InvoiceFilter, InvoiceNumber, InvoiceStatus};
+use rpcgate_core::plan::Tier;
 
 impl Printable for InvoiceSummaryJson {
     const COLUMNS: &'static [(&'static str, usize)] =
@@ -82,11 +83,12 @@ impl Printable for InvoiceJson {
 }
 
 fn line(line: &InvoiceLineJson) -> String {
+    let plan = line.custom_plan.clone().unwrap_or_else(|| Tier::from(line.tier).to_string());
     let what = match line.kind {
-        LineKindJson::Plan => "plan".to_owned(),
+        LineKindJson::Plan => format!("plan {plan}"),
         LineKindJson::Usage => {
             let chain = line.chain.as_deref().filter(|chain| !chain.is_empty()).unwrap_or("usage");
-            format!("{chain}, {} CU", line.compute_units.unwrap_or_default())
+            format!("{chain}, plan {plan}, {} CU", line.compute_units.unwrap_or_default())
         }
     };
     format!("{what}: {} USD", line.amount)
@@ -253,9 +255,11 @@ mod tests {
         let void = run(&site, None, &format!("invoice void {second} --yes")).await;
         assert!(void.out.contains("status: void\n") && void.out.contains("owed: 0.00 USD\n"), "{void:?}");
         let shown = run(&site, None, &format!("invoice show {first}")).await.out;
-        for text in
-            ["credit notes: C2026-000001 1.90 USD discount\n", "lines: eth, 10000 CU: 10.0", "status: paid\n"]
-        {
+        for text in [
+            "credit notes: C2026-000001 1.90 USD discount\n",
+            "lines: eth, plan standard, 10000 CU: 10.0",
+            "status: paid\n",
+        ] {
             assert!(shown.contains(text), "{shown}");
         }
         let audit = site.app.store.audit(AuditSubject::Tenant(tenant), 9).await.unwrap();

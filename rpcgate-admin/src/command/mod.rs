@@ -23,10 +23,12 @@ mod tenant_pages;
 mod time_argument;
 mod user;
 
-use crate::cli::{AdminCli, AdminCommand, OperatorCommand};
+use crate::cli::{AdminCli, AdminCommand, ManagedCommand, OperatorCommand};
 use crate::management::app_state::AppStateError;
 use crate::process::{self, Failure};
 use crate::store::StoreError;
+use command_error::CommandError;
+use console::Console;
 use rpcgate_core::config::{Config, LoadError};
 use std::io;
 use std::path::Path;
@@ -46,46 +48,10 @@ impl From<AppStateError> for Failure {
 
 /// Runs the command of `cli`. The exit code is 0, or that of the [`Failure`].
 pub fn execute(cli: &AdminCli) -> ExitCode {
-    use console::{Console, run as managed};
     let done = match &cli.command {
-        AdminCommand::Tenant { command } => {
-            return managed(command.options(), async |console: &mut Console<'_>| {
-                tenant::execute(console, command).await
-            });
-        }
-        AdminCommand::Project { command } => {
-            return managed(command.options(), async |console: &mut Console<'_>| {
-                project::execute(console, command).await
-            });
-        }
-        AdminCommand::Key { command } => {
-            return managed(command.options(), async |console: &mut Console<'_>| {
-                key::execute(console, command).await
-            });
-        }
-        AdminCommand::Plan { command } => {
-            return managed(command.options(), async |console: &mut Console<'_>| {
-                plan::execute(console, command).await
-            });
-        }
-        AdminCommand::CustomPlan { command } => {
-            return managed(command.options(), async |console: &mut Console<'_>| {
-                custom_plan::execute(console, command).await
-            });
-        }
-        AdminCommand::Contract { command } => {
-            return managed(command.options(), async |console: &mut Console<'_>| {
-                contract::execute(console, command).await
-            });
-        }
-        AdminCommand::Invoice { command } => {
-            return managed(command.options(), async |console: &mut Console<'_>| {
-                invoice::execute(console, command).await
-            });
-        }
-        AdminCommand::User { command } => {
-            return managed(command.options(), async |console: &mut Console<'_>| {
-                user::execute(console, command).await
+        AdminCommand::Managed(command) => {
+            return console::run(command.options(), async |console: &mut Console<'_>| {
+                manage(console, command).await
             });
         }
         AdminCommand::Check(file) => check::execute(&file.config, &mut io::stdout().lock()),
@@ -98,6 +64,20 @@ pub fn execute(cli: &AdminCli) -> ExitCode {
         }
     };
     process::exit(done)
+}
+
+/// Runs a command by which operators manage something.
+async fn manage(console: &mut Console<'_>, command: &ManagedCommand) -> Result<(), CommandError> {
+    match command {
+        ManagedCommand::Tenant { command } => tenant::execute(console, command).await,
+        ManagedCommand::Project { command } => project::execute(console, command).await,
+        ManagedCommand::Key { command } => key::execute(console, command).await,
+        ManagedCommand::Plan { command } => plan::execute(console, command).await,
+        ManagedCommand::CustomPlan { command } => custom_plan::execute(console, command).await,
+        ManagedCommand::Contract { command } => contract::execute(console, command).await,
+        ManagedCommand::Invoice { command } => invoice::execute(console, command).await,
+        ManagedCommand::User { command } => user::execute(console, command).await,
+    }
 }
 
 fn on_runtime(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {

@@ -1,9 +1,10 @@
 //! `rpcgate-admin operator create`: creates an operator's account.
 
 use super::configuration;
+use crate::management::action::actor::Actor;
 use crate::management::identity::password::{Password, Passwords};
 use crate::management::mail::address;
-use crate::process::Failure;
+use crate::process::{Failure, LocalAccount};
 use crate::store::{Audit, Role, Store, User, UserId, fresh_id};
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::secret::random_text;
@@ -50,15 +51,9 @@ pub async fn create(
         confirmed_at: Some(now),
         created_at: now,
     };
-    let entry = Audit {
-        tenant: None,
-        user: Some(user.id),
-        action: "operator.created".into(),
-        subject: user.id.to_string(),
-        address: String::new(),
-        at: now,
-        detail: "on the command line".into(),
-    };
+    let actor = Actor::at_command_line(LocalAccount::current(), None, now);
+    // Under the new operator, who sees it in the audit of the account.
+    let entry = Audit { user: Some(user.id), ..actor.entry(None, ("operator.created", user.id, ""), now) };
     let store = Store::open(database.url(), database.migrate).await?;
     let made = store.with_audit_entry(entry).create_user(&user).await;
     store.close().await;
@@ -115,6 +110,7 @@ mod tests {
             assert!(user.is_operator() && user.confirmed_at.is_some());
             let noted = store.audit(AuditSubject::User(user.id), 10).await.unwrap();
             assert_eq!(noted[0].action, "operator.created");
+            assert!(noted[0].address.starts_with("command line ("), "who made it: {noted:?}");
             store.close().await;
             Passwords::new(1, 0).verify(password.to_owned(), user.password.as_deref()).await.unwrap()
         }

@@ -99,7 +99,7 @@ impl<'p> Printer<'p> {
 pub(super) fn printable(text: &str) -> String {
     let is_unsafe = |c: char| {
         c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     text.chars().map(|c| if is_unsafe(c) { '\u{fffd}' } else { c }).collect()
 }
@@ -156,9 +156,9 @@ mod tests {
 
     #[test]
     fn text_of_tenants_cannot_control_the_terminal() {
-        let hostile = Row("a", "\u{1b}[2J\u{202e}x\ty");
+        let hostile = Row("a", "\u{1b}[2J\u{202e}x\ty\u{61c}");
         let list = printed(false, |printer| printer.entry(&hostile).unwrap());
-        assert!(list.ends_with("a     \u{fffd}[2J\u{fffd}x\u{fffd}y\n"), "{list:?}");
+        assert!(list.ends_with("a     \u{fffd}[2J\u{fffd}x\u{fffd}y\u{fffd}\n"), "{list:?}");
         let whole = printed(false, |printer| printer.whole(&hostile).unwrap());
         assert!(!whole.contains('\u{1b}') && !whole.contains('\u{202e}'), "{whole:?}");
         assert!(printed(true, |printer| printer.entry(&hostile).unwrap()).contains("\\u001b[2J"));

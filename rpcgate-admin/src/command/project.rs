@@ -5,6 +5,7 @@ use super::console::Console;
 use super::find;
 use super::printer::{Printable, or_dash, printable};
 use super::tenant_pages::TenantPages;
+use crate::cli::figures::QuotaArgs;
 use crate::cli::project::{ProjectArgs, ProjectClearArgs, ProjectCommand, ProjectListArgs, ProjectQuotaArgs};
 use crate::management::action::operator::quotas;
 use crate::management::action::projects;
@@ -95,7 +96,7 @@ async fn show(console: &mut Console<'_>, args: &ProjectArgs) -> Result<(), Comma
 
 async fn set_quota(console: &mut Console<'_>, args: &ProjectQuotaArgs) -> Result<(), CommandError> {
     let id = find::project(&console.app, args.one.tenant.as_ref(), &args.one.project).await?.id;
-    let ProjectQuotaArgs { cu_per_day, cu_per_month, rps_limit, .. } = *args;
+    let QuotaArgs { cu_per_day, cu_per_month, rps_limit } = args.quota;
     let new = NewQuota { cu_per_day, cu_per_month, rps_limit };
     let quota = quotas::put(&console.app, &console.actor(), id, new.into()).await?;
     Ok(console.printer.whole(&QuotaJson::of(id, &quota))?)

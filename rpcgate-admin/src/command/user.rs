@@ -27,6 +27,7 @@ impl Printable for AccountJson {
             ("name", self.name.clone()),
             ("role", self.role.to_owned()),
             ("status", status(self).to_owned()),
+            ("second factor", if self.mfa { "yes" } else { "no" }.to_owned()),
             ("locked until", or_dash(self.locked_until)),
             ("disabled at", or_dash(self.disabled_at)),
             ("created at", self.created_at.to_string()),
@@ -130,7 +131,7 @@ mod tests {
         let refused = run(&site, None, &format!("user reset {email} --yes")).await;
         assert_eq!((refused.code, refused.messages.as_str()), (4, "the user is disabled\n"));
         let enabled = run(&site, None, &format!("user enable {email}")).await.out;
-        assert!(enabled.contains("status: active\n"), "{enabled}");
+        assert!(enabled.contains("status: active\nsecond factor: no\n"), "{enabled}");
         assert_eq!(run(&site, None, &format!("user unlock {email}")).await.code, 0);
         assert_eq!(run(&site, None, &format!("user reset {email} --yes")).await.code, 0);
         let refused = run(&site, None, &format!("user reset-factors {email} --reason lost --yes")).await;

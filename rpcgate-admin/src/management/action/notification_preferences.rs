@@ -67,11 +67,12 @@ pub async fn update(
         let text = "`mail` of account.security cannot be switched off";
         return Err(ActionError::Invalid(text.into()));
     }
-    let chosen = app.store.notification_preferences(user.id).await?;
-    let before = chosen.get(&kind).copied().unwrap_or_else(|| default_preference(kind, user.role));
+    let chosen = app.store.notification_preferences(user.id).await?.get(&kind).copied();
+    let before = chosen.unwrap_or_else(|| default_preference(kind, user.role));
     let after =
         NotificationPreference { shown: shown.unwrap_or(before.shown), mail: mail.unwrap_or(before.mail) };
-    if after != before {
+    // A choice that is the default now is one all the same: with another role, another default would take its place.
+    if after != before || (mail.is_some() && chosen.is_none()) {
         let detail = format!("{}: shown {}, mail {}", kind.name(), after.shown, after.mail);
         let event = ("notification.preference_changed", user.id, detail);
         let store = actor.audited_store(&app.store, user.tenant, event, app.now());

@@ -76,16 +76,14 @@ fn day(at: Time) -> String {
 fn row(line: &InvoiceLine, period: BillingMonth) -> Row {
     let month = BillingMonth::of(line.month);
     let late = if month == period { String::new() } else { format!(", {month}") };
+    let plan = line.custom_plan.as_deref().unwrap_or(line.tier.name());
     let (item, quantity) = match line.kind {
-        LineKind::Plan => (
-            format!("Plan {}{late}", line.custom_plan.as_deref().unwrap_or(line.tier.name())),
-            format!("{} s of {}", line.units, month.seconds()),
-        ),
+        LineKind::Plan => (format!("Plan {plan}{late}"), format!("{} s of {}", line.units, month.seconds())),
         LineKind::Usage if line.chain.is_empty() => {
-            (format!("Compute Units, plan {}{late}", line.tier), line.units.to_string())
+            (format!("Compute Units, plan {plan}{late}"), line.units.to_string())
         }
         LineKind::Usage => {
-            (format!("Compute Units on {}, plan {}{late}", line.chain, line.tier), line.units.to_string())
+            (format!("Compute Units on {}, plan {plan}{late}", line.chain), line.units.to_string())
         }
     };
     Row { item, quantity, price: dollars(Amount(line.price.0.into())), amount: dollars(line.amount) }

@@ -77,6 +77,33 @@ async fn each_user_has_preferences_for_the_kinds_of_its_role() {
 }
 
 #[tokio::test]
+async fn a_choice_holds_with_another_role_even_if_it_was_the_default() {
+    let site = Site::new().await;
+    let owner = site.member(Role::Owner).await;
+    let tenant = owner.user.tenant.unwrap();
+    let (chooser, other) =
+        (site.visitor(Some(tenant), Role::Admin).await, site.visitor(Some(tenant), Role::Admin).await);
+    let kind = "billing.invoice";
+    assert_eq!(
+        put(&site, &chooser, json!({"kind": kind, "mail": false})).await,
+        (200, one(kind, false)),
+        "as it is by default"
+    );
+    for member in [&chooser, &other] {
+        let path = format!("/api/v1/tenants/{tenant}/members/{}", member.user.id);
+        let body = json!({"role": "owner"}).to_string();
+        let moved = site.ask(Some(&owner), Method::PUT, &path, body).await;
+        assert_eq!(moved.status.as_u16(), 200, "{}", moved.body);
+    }
+    let mailed = async |visitor| {
+        let (_, all) = get(&site, visitor, "/notifications/preferences").await;
+        all.as_array().unwrap().iter().find(|one| one["kind"] == kind).unwrap()["mail"].clone()
+    };
+    assert_eq!(mailed(&chooser).await, json!(false), "it was chosen");
+    assert_eq!(mailed(&other).await, json!(true), "nothing was");
+}
+
+#[tokio::test]
 async fn every_kind_is_switched_for_the_list_and_for_mails_by_each_user() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;
