@@ -61,7 +61,7 @@ pub enum RequestedPlan {
 impl RequestedPlan {
     /// The plan with this name or identifier.
     pub fn of(text: String) -> Self {
-        text.parse().map_or(RequestedPlan::Custom(text), RequestedPlan::Tier)
+        text.parse::<Tier>().map_or(RequestedPlan::Custom(text), RequestedPlan::Tier)
     }
 
     /// The plan, which must be one that the caller may see.
