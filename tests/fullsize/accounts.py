@@ -58,9 +58,10 @@ async def promise_34(run):
     async with Admin(run, "") as admin:
         visitor = Visitor(admin.port)
         # Each address is tried too rarely to be locked.
-        known = [f"known{number}@example.com" for number in range(-(-pairs // 4))]
-        for email in known:
+        known, confirmed = ([f"{kind}{number}@example.com" for number in range(-(-pairs // 4))] for kind in ("known", "confirmed"))
+        for email in known + confirmed:
             await visitor.register(email)
+        admin.database.change("update users set confirmed_at = created_at where email like 'confirmed%'")
 
         async def login(email):
             return await timed(visitor.login(email, "not the password"))
@@ -91,6 +92,7 @@ async def promise_34(run):
 
         await compare("log-in", login, lambda n: known[n % len(known)], lambda n: f"other{n % len(known)}@example.com")
         await compare("registration", register, lambda n: known[n % len(known)], lambda n: f"fresh{n}@example.com")
+        await compare("registration of a confirmed address", register, lambda n: confirmed[n % len(known)], lambda n: f"new{n}@example.com")
         visitor.close()
 
 

@@ -233,6 +233,12 @@ impl Database {
         }
     }
 
+    /// Calls `observe` with each statement of the writes that follow.
+    #[cfg(test)]
+    pub(super) fn observe_writes(&self, observe: impl Fn(&str) + Send + Sync + 'static) {
+        self.writer.connection().set_metric_callback(move |done| observe(&done.statement.sql));
+    }
+
     /// Begins a write, which holds the lock from the start and is rolled back unless it is committed.
     pub(super) async fn begin(&self) -> Result<DatabaseTransaction, StoreError> {
         let transaction = self.begin_unlocked().await?;

@@ -103,6 +103,22 @@ pub(in crate::store) async fn append(
     entry: &Audit,
 ) -> Result<(), StoreError> {
     Entity::insert(row(entry)).exec_without_returning(transaction).await?;
+    trim_sometimes(transaction, entry).await
+}
+
+/// [`append`]s an entry, or does the same work without leaving one.
+pub(super) async fn append_or_simulate(
+    transaction: &DatabaseTransaction,
+    entry: &Audit,
+    is_kept: bool,
+) -> Result<(), StoreError> {
+    let number = Entity::insert(row(entry)).exec(transaction).await?.last_insert_id;
+    // No entry has the number 0.
+    Entity::delete_by_id(if is_kept { 0 } else { number }).exec(transaction).await?;
+    trim_sometimes(transaction, entry).await
+}
+
+async fn trim_sometimes(transaction: &DatabaseTransaction, entry: &Audit) -> Result<(), StoreError> {
     match entry.tenant {
         Some(tenant) if entry.at.micros().is_multiple_of(CHECK_INTERVAL) => trim(transaction, tenant).await,
         _ => Ok(()),

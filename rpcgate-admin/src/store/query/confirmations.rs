@@ -23,14 +23,24 @@ pub(super) async fn put(
     hash: &Digest,
     expires_at: Time,
 ) -> Result<(), StoreError> {
-    let row = ActiveModel {
+    put_all(transaction, &[(user, *hash)], expires_at).await
+}
+
+/// Stores the tokens of users, at least one.
+pub(super) async fn put_all(
+    transaction: &DatabaseTransaction,
+    tokens: &[(UserId, Digest)],
+    expires_at: Time,
+) -> Result<(), StoreError> {
+    let rows = tokens.iter().map(|(user, hash)| ActiveModel {
         user_id: Set(Uuid::from_u128(user.0)),
         hash: Set(hash.bytes()),
         expires_at: Set(moment(expires_at)),
-    };
+    });
     let upsert =
         OnConflict::column(Column::UserId).update_columns([Column::Hash, Column::ExpiresAt]).to_owned();
-    let done = Entity::insert(row).on_conflict(upsert).exec_without_returning(transaction).await;
+    let rows = Entity::insert_many(rows.collect::<Vec<_>>()).on_conflict(upsert);
+    let done = rows.exec_without_returning(transaction).await;
     done.map(drop).map_err(|error| insert_error(error, "confirmation", "user", Some(("hash", "text"))))
 }
 

@@ -1,8 +1,9 @@
 //! Registrations of a tenant and its owner, whose address is not confirmed yet.
 
-use super::audit::{Audit, append};
+use super::audit::{Audit, append_or_simulate};
 use super::confirmations;
 use super::digest::Digest;
+use super::id::UserId;
 use super::removal::remove;
 use super::tenants::{self, Tenant};
 use super::users::{self, User, stored_email};
@@ -10,13 +11,13 @@ use super::value::moment;
 use crate::store::entity::{
     keys, limit_requests, projects, quotas, solved, tenants as tenant_rows, users as user_rows,
 };
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, fresh_id};
+use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
-use sea_orm::sea_query::{Condition, OnConflict};
+use sea_orm::sea_query::{Condition, Expr, OnConflict};
 use sea_orm::{
-    ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
-    QueryTrait,
+    ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
 };
 use std::time::Duration;
 use uuid::Uuid;
@@ -144,6 +145,47 @@ async fn remove_accounts(
     Ok(removed)
 }
 
+/// The account that has an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Existing {
+    Nobody,
+    /// A user whose address is not confirmed, and its tenant.
+    Unconfirmed(Uuid, Uuid),
+    /// An account that keeps the address.
+    Confirmed,
+}
+
+impl Existing {
+    async fn find(transaction: &DatabaseTransaction, email: &str) -> Result<Self, StoreError> {
+        let found = user_rows::Entity::find()
+            .select_only()
+            .columns([user_rows::Column::Id, user_rows::Column::TenantId, user_rows::Column::ConfirmedAt])
+            .filter(user_rows::Column::Email.eq(stored_email(email)));
+        Ok(match found.into_tuple::<(Uuid, Option<Uuid>, Option<i64>)>().one(transaction).await? {
+            None => Existing::Nobody,
+            Some((user, Some(tenant), None)) => Existing::Unconfirmed(user, tenant),
+            Some(_) => Existing::Confirmed,
+        })
+    }
+}
+
+/// What an account has in place of an address while it is created: no address is like this.
+fn stand_in_email(user: UserId) -> String {
+    user.to_string()
+}
+
+/// An account like this one, but with identifiers of its own.
+fn stand_in(tenant: &Tenant, user: &User, now: Time) -> (Tenant, User) {
+    let (tenant_id, user_id) = (TenantId(fresh_id(now)), UserId(fresh_id(now)));
+    let email = stand_in_email(user_id);
+    let user = User { id: user_id, tenant: Some(tenant_id), email, ..user.clone() };
+    (Tenant { id: tenant_id, ..tenant.clone() }, user)
+}
+
+fn ids_of(tenant: &Tenant, user: &User) -> (Uuid, Uuid) {
+    (Uuid::from_u128(user.id.0), Uuid::from_u128(tenant.id.0))
+}
+
 /// Uses a solution, or anything else that is valid once, up and returns whether it was unused.
 pub(super) async fn use_solution(
     transaction: &DatabaseTransaction,
@@ -162,8 +204,12 @@ pub(super) async fn use_solution(
 
 impl Store {
     /// Creates a tenant, its owner and the token that confirms the owner's address, and adds `entry` to the audit. An
-    /// unconfirmed account with the same address is removed first. The solution of the challenge is used up even if
-    /// the address is taken; otherwise one solution would suffice to probe many addresses.
+    /// unconfirmed account with the same address is removed. The solution of the challenge is used up even if the address
+    /// is taken; otherwise one solution would suffice to probe many addresses.
+    ///
+    /// Whether an account has the address must not show in the time that this takes, so the statements are the same in
+    /// all cases: accounts are created under stand-in addresses, one account is removed, and the one that remains gets
+    /// the address.
     ///
     /// # Errors
     /// [`StoreError::Taken`] if an identifier exists already, [`StoreError::Unavailable`].
@@ -181,18 +227,35 @@ impl Store {
             {
                 return Ok(Registered::SolutionUsed);
             }
-            remove_unconfirmed_account(transaction, &user.email).await?;
-            let same = user_rows::Entity::find()
-                .filter(user_rows::Column::Email.eq(stored_email(&user.email)))
-                .count(transaction);
-            if same.await? > 0 {
-                return Ok(Registered::AddressTaken);
-            }
-            tenants::insert(transaction, tenant).await?;
-            users::insert(transaction, user).await?;
-            confirmations::put(transaction, user.id, &confirmation, confirmation_expires_at).await?;
-            append(transaction, entry).await?;
-            Ok(Registered::Done)
+            let existing = Existing::find(transaction, &user.email).await?;
+            let mut tenants = vec![tenant.clone()];
+            let mut users = vec![User { email: stand_in_email(user.id), ..user.clone() }];
+            let mut tokens = vec![(user.id, confirmation)];
+            let removed = match existing {
+                Existing::Nobody => {
+                    // There is nothing to remove, so another account is created for it.
+                    let (other_tenant, other) = stand_in(tenant, user, now);
+                    let ids = ids_of(&other_tenant, &other);
+                    tokens.push((other.id, Digest::of(&other.email)));
+                    tenants.push(other_tenant);
+                    users.push(other);
+                    ids
+                }
+                Existing::Unconfirmed(user, tenant) => (user, tenant),
+                Existing::Confirmed => ids_of(tenant, user),
+            };
+            tenants::insert_all(transaction, &tenants).await?;
+            users::insert_all(transaction, &users).await?;
+            confirmations::put_all(transaction, &tokens, confirmation_expires_at).await?;
+            remove_accounts(transaction, vec![removed]).await?;
+            user_rows::Entity::update_many()
+                .col_expr(user_rows::Column::Email, Expr::value(stored_email(&user.email)))
+                .filter(user_rows::Column::Id.eq(Uuid::from_u128(user.id.0)))
+                .exec(transaction)
+                .await?;
+            let is_free = existing != Existing::Confirmed;
+            append_or_simulate(transaction, entry, is_free).await?;
+            Ok(if is_free { Registered::Done } else { Registered::AddressTaken })
         })
         .await
     }

@@ -82,7 +82,15 @@ pub struct TenantChange {
 }
 
 pub(super) async fn insert(transaction: &DatabaseTransaction, tenant: &Tenant) -> Result<(), StoreError> {
-    let row = ActiveModel {
+    insert_all(transaction, std::slice::from_ref(tenant)).await
+}
+
+/// Inserts tenants, at least one.
+pub(super) async fn insert_all(
+    transaction: &DatabaseTransaction,
+    tenants: &[Tenant],
+) -> Result<(), StoreError> {
+    let rows = tenants.iter().map(|tenant| ActiveModel {
         id: Set(Uuid::from_u128(tenant.id.0)),
         name: Set(tenant.name.clone()),
         tier: Set(tenant.tier.name().into()),
@@ -92,8 +100,8 @@ pub(super) async fn insert(transaction: &DatabaseTransaction, tenant: &Tenant) -
         custom_plan_id: Set(tenant.plan().custom_column()),
         deleted_at: NotSet,
         is_empty: NotSet,
-    };
-    let done = Entity::insert(row).exec_without_returning(transaction).await;
+    });
+    let done = Entity::insert_many(rows.collect::<Vec<_>>()).exec_without_returning(transaction).await;
     done.map(drop).map_err(|error| insert_error(error, "tenant", "tenant", None))
 }
 

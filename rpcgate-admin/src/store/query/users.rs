@@ -142,7 +142,12 @@ pub(super) fn stored_email(email: &str) -> String {
 }
 
 pub(super) async fn insert(transaction: &DatabaseTransaction, user: &User) -> Result<(), StoreError> {
-    let row = ActiveModel {
+    insert_all(transaction, std::slice::from_ref(user)).await
+}
+
+/// Inserts users, at least one.
+pub(super) async fn insert_all(transaction: &DatabaseTransaction, users: &[User]) -> Result<(), StoreError> {
+    let rows = users.iter().map(|user| ActiveModel {
         id: Set(Uuid::from_u128(user.id.0)),
         tenant_id: Set(user.tenant.map(|id| Uuid::from_u128(id.0))),
         email: Set(stored_email(&user.email)),
@@ -152,8 +157,8 @@ pub(super) async fn insert(transaction: &DatabaseTransaction, user: &User) -> Re
         confirmed_at: Set(user.confirmed_at.map(moment)),
         created_at: Set(moment(user.created_at)),
         disabled_at: Set(None),
-    };
-    let done = Entity::insert(row).exec_without_returning(transaction).await;
+    });
+    let done = Entity::insert_many(rows.collect::<Vec<_>>()).exec_without_returning(transaction).await;
     let unique = Some(("email", "e-mail address"));
     done.map(drop).map_err(|error| insert_error(error, "user", "tenant", unique))
 }

@@ -67,6 +67,33 @@ async fn a_registration_makes_everything_or_nothing() {
 }
 
 #[tokio::test]
+async fn a_registration_has_the_same_statements_whether_the_address_is_free_waits_or_is_confirmed() {
+    let (_dir, store) = empty().await;
+    let statements: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
+    let observed = statements.clone();
+    store.database.observe_writes(move |sql| {
+        // The number of rows that one statement inserts may differ.
+        let text = sql.split(" VALUES ").next().unwrap_or_default();
+        observed.lock().unwrap().push(text.into());
+    });
+    let mut seen = Vec::new();
+    for (number, outcome) in [(1, Registered::Done), (2, Registered::Done), (3, Registered::AddressTaken)] {
+        if number == 3 {
+            store.confirm(&token(2), None, &entry("account.confirmed"), now()).await.unwrap().unwrap();
+        }
+        statements.lock().unwrap().clear();
+        assert_eq!(register(&store, number, "a@b.example", now()).await, outcome);
+        seen.push(statements.lock().unwrap().clone());
+    }
+    assert!(seen[0].len() > 8 && seen[0].iter().any(|sql| sql.contains("audit")), "{seen:?}");
+    assert_eq!(seen[0], seen[1], "a free address, and one that waits to be confirmed");
+    assert_eq!(seen[1], seen[2], "an address that waits to be confirmed, and one that is");
+    assert_eq!((rows(&store, "users").await, rows(&store, "tenants").await), (1, 3));
+    assert_eq!(rows(&store, "audit").await, 3, "two registrations and the confirmation");
+    assert_eq!(store.user_by_email("a@b.example").await.unwrap().unwrap().id, UserId(2));
+}
+
+#[tokio::test]
 async fn a_registration_that_fails_half_way_leaves_nothing() {
     let (_dir, store) = empty().await;
     let (tenant, user) = owner(1, "a@b.example");
