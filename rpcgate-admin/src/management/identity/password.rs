@@ -6,6 +6,7 @@
 //! is refused.
 
 use super::common;
+use super::hashing::HashingThreads;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{Error as HashError, PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
@@ -13,7 +14,7 @@ use serde::Deserialize;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Characters of a new password, at least.
 pub const MIN_CHARACTERS: usize = 10;
@@ -141,6 +142,12 @@ pub enum PasswordError {
     Failed(String),
 }
 
+/// A place for a hash, among those that are computed or wait.
+#[derive(Debug)]
+pub struct HashPermit {
+    _permit: OwnedSemaphorePermit,
+}
+
 /// Hashes passwords, a few at a time. Clones share the limits.
 #[derive(Clone, Debug)]
 pub struct Passwords {
@@ -148,7 +155,8 @@ pub struct Passwords {
     /// A permit for each hash that is computed or waits.
     permits: Arc<Semaphore>,
     /// A permit for each hash that is computed.
-    threads: Arc<Semaphore>,
+    running: Arc<Semaphore>,
+    threads: Arc<HashingThreads>,
     computed: Arc<AtomicU64>,
 }
 
@@ -161,9 +169,19 @@ impl Passwords {
         Passwords {
             argon: Argon2::new(Algorithm::Argon2id, Version::V0x13, params),
             permits: Arc::new(Semaphore::new(permits)),
-            threads: Arc::new(Semaphore::new(threads)),
+            running: Arc::new(Semaphore::new(threads)),
+            threads: Arc::new(HashingThreads::new(threads)),
             computed: Arc::default(),
         }
+    }
+
+    /// A place for a hash. With it, what comes before the hash, such as reading the user, is also bounded.
+    ///
+    /// # Errors
+    /// [`PasswordError::Busy`] if too many wait.
+    pub fn reserve(&self) -> Result<HashPermit, PasswordError> {
+        let permit = Arc::clone(&self.permits).try_acquire_owned();
+        permit.map(|permit| HashPermit { _permit: permit }).map_err(|_| PasswordError::Busy)
     }
 
     /// The PHC string to store for `password`, with a new salt each time.
@@ -171,7 +189,7 @@ impl Passwords {
     /// # Errors
     /// [`PasswordError::Busy`] if too many wait.
     pub async fn hash(&self, password: Password) -> Result<String, PasswordError> {
-        self.compute(move |argon| {
+        self.compute(self.reserve()?, move |argon| {
             argon.hash_password(password.0.0.as_bytes()).map(|hash| hash.to_string()).map_err(failed)
         })
         .await
@@ -195,6 +213,19 @@ impl Passwords {
         password: impl Into<Typed>,
         stored: Option<&str>,
     ) -> Result<bool, PasswordError> {
+        self.verify_with(self.reserve()?, password, stored).await
+    }
+
+    /// Like [`verify`](Self::verify), in a place that was reserved.
+    ///
+    /// # Errors
+    /// [`PasswordError::Failed`] if `stored` is not a PHC string of Argon2.
+    pub async fn verify_with(
+        &self,
+        permit: HashPermit,
+        password: impl Into<Typed>,
+        stored: Option<&str>,
+    ) -> Result<bool, PasswordError> {
         let Typed(mut password) = password.into();
         let known = stored.is_some() && password.len() <= MAX_BYTES;
         if password.len() > MAX_BYTES {
@@ -202,7 +233,7 @@ impl Passwords {
         }
         let stored = stored.filter(|_| known).unwrap_or(DUMMY);
         let hash = PasswordHash::new(stored).map_err(|error| PasswordError::Failed(error.to_string()))?;
-        self.compute(move |argon| match argon.verify_password(password.as_bytes(), &hash) {
+        self.compute(permit, move |argon| match argon.verify_password(password.as_bytes(), &hash) {
             Ok(()) => Ok(known),
             Err(HashError::PasswordInvalid) => Ok(false),
             Err(error) => Err(failed(error)),
@@ -226,22 +257,21 @@ impl Passwords {
         self.computed.load(Relaxed)
     }
 
-    /// Runs `work` on a blocking thread. Its permits are held until the work has ended, even if its caller has gone.
+    /// Runs `work` on a thread for hashing. Its permits are held until the work has ended, even if its caller has gone.
     async fn compute<T: Send + 'static>(
         &self,
+        permit: HashPermit,
         work: impl FnOnce(&Argon2<'static>) -> Result<T, PasswordError> + Send + 'static,
     ) -> Result<T, PasswordError> {
-        let permit = Arc::clone(&self.permits).try_acquire_owned().map_err(|_| PasswordError::Busy)?;
-        let thread = Arc::clone(&self.threads).acquire_owned().await.map_err(|_| PasswordError::Busy)?;
+        let running = Arc::clone(&self.running).acquire_owned().await.map_err(|_| PasswordError::Busy)?;
         let (argon, computed) = (self.argon.clone(), Arc::clone(&self.computed));
         let work = move || {
             let done = work(&argon);
             computed.fetch_add(1, Relaxed);
-            drop((thread, permit));
+            drop((running, permit));
             done
         };
-        let ended = tokio::task::spawn_blocking(work).await;
-        ended.map_err(|_| PasswordError::Failed("the thread ended early".into()))?
+        self.threads.run(work).await.map_err(|why| PasswordError::Failed(why.into()))?
     }
 }
 
@@ -375,7 +405,7 @@ mod tests {
         // A hash that is being computed for as long as the test needs.
         let running = (
             Arc::clone(&passwords.permits).try_acquire_owned().unwrap(),
-            Arc::clone(&passwords.threads).try_acquire_owned().unwrap(),
+            Arc::clone(&passwords.running).try_acquire_owned().unwrap(),
         );
         let waiting: Vec<_> = (0..2)
             .map(|_| {
@@ -399,7 +429,7 @@ mod tests {
     #[tokio::test]
     async fn a_request_that_leaves_the_queue_frees_its_permit() {
         let passwords = Passwords::new(1, 1);
-        let running = Arc::clone(&passwords.threads).try_acquire_owned().unwrap();
+        let running = Arc::clone(&passwords.running).try_acquire_owned().unwrap();
         let waiting = {
             let passwords = passwords.clone();
             tokio::spawn(async move { passwords.verify("x", None).await })
