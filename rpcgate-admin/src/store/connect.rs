@@ -233,6 +233,11 @@ impl Database {
         }
     }
 
+    /// The longest time that a call takes, including its wait for a connection.
+    pub(super) fn longest_call(&self) -> Duration {
+        self.deadline.saturating_add(self.deadline / 2)
+    }
+
     /// Calls `observe` with each statement of the writes that follow.
     #[cfg(test)]
     pub(super) fn observe_writes(&self, observe: impl Fn(&str) + Send + Sync + 'static) {

@@ -9,6 +9,7 @@
 //! What the gateway calls returns a boxed future. The body of an async function is compiled in each crate that awaits it,
 //! so `rpcgate-server` would compile these again, a third of its code, and optimise them like the path of a call.
 
+mod attempt_queue;
 mod connect;
 mod database_location;
 mod entity;
@@ -53,6 +54,7 @@ pub use rpcgate_core::backend::counters::Restored;
 pub use rpcgate_core::usage::{Block, Mark, Shipment};
 pub use usage::{Removed, ShipError, UsageStore};
 
+use attempt_queue::AttemptQueue;
 use connect::{DEADLINE, Database, SERVER_DEADLINE};
 use database_location::DatabaseLocation;
 use error::RemovalStopped;
@@ -69,6 +71,9 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub struct Store {
     database: Database,
+    /// The attempts that wait to be counted. They belong to no run and depend on no condition: an attempt counts whatever
+    /// becomes of its request.
+    attempts: AttemptQueue,
     /// The entry that each write adds to the audit.
     entry: Option<Arc<Audit>>,
     /// The run to which each write belongs.
@@ -103,7 +108,8 @@ impl Store {
     ) -> Result<Self, StoreError> {
         let lock = AdvisoryLock::Management;
         let database = Database::open::<migration::Management>(location, migrate, lock, deadline).await?;
-        Ok(Store { database, entry: None, run: None, expected: None, plans: Arc::default() })
+        let attempts = AttemptQueue::new(database.clone());
+        Ok(Store { database, attempts, entry: None, run: None, expected: None, plans: Arc::default() })
     }
 
     /// This store, but each of its writes adds `entry` to the audit in the same transaction, so that neither exists

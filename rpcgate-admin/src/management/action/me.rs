@@ -1,6 +1,6 @@
 //! Changes to the user's own account.
 
-use super::sessions::{begin_password_attempt, limit_attempts, verify};
+use super::sessions::{begin_password_attempt, limit_attempts, reserve_hash, verify};
 use super::{audit, security, text};
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
@@ -48,8 +48,9 @@ pub(super) async fn check_password<'s>(
 ) -> Result<&'s str, ActionError> {
     let user = &session.user;
     let ticket = begin_password_attempt(app, AttemptKind::Checks(&user.email), now).await?;
+    let permit = reserve_hash(app, &ticket).await?;
     let stored = user.password.as_deref();
-    let is_right = verify(app, &ticket, typed, stored).await?;
+    let is_right = verify(app, &ticket, permit, typed, stored).await?;
     if let Some(verified) = stored.filter(|_| is_right) {
         return Ok(verified);
     }

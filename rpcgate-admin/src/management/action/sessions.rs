@@ -5,7 +5,7 @@ use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
 use crate::management::extract::Client;
-use crate::management::identity::password::Typed;
+use crate::management::identity::password::{HashPermit, Typed};
 use crate::management::identity::refresh::{Opaque, OpaqueHash, OpaqueKind};
 use crate::management::identity::token::Claims;
 use crate::management::mail::SecurityEvent;
@@ -93,18 +93,33 @@ pub(super) async fn limit_attempts(
     }
 }
 
+/// A place for the password of this attempt, which is withdrawn if there is none.
+///
+/// # Errors
+/// [`ActionError::TooMany`] while too many passwords are being verified, [`ActionError::Unavailable`].
+pub(super) async fn reserve_hash(app: &AppState, ticket: &AttemptTicket) -> Result<HashPermit, ActionError> {
+    match app.passwords.reserve() {
+        Ok(permit) => Ok(permit),
+        Err(error) => {
+            app.store.withdraw_attempt(ticket).await?;
+            Err(error.into())
+        }
+    }
+}
+
 /// Whether `password` matches the hash `stored`. A match forgives the failed attempts; the attempt is withdrawn if
 /// the password could not be verified.
 ///
 /// # Errors
-/// [`ActionError::TooMany`] while too many passwords are being verified, [`ActionError::Unavailable`].
+/// [`ActionError::Broken`], [`ActionError::Unavailable`].
 pub(super) async fn verify(
     app: &AppState,
     ticket: &AttemptTicket,
+    permit: HashPermit,
     password: Typed,
     stored: Option<&str>,
 ) -> Result<bool, ActionError> {
-    match app.passwords.verify(password, stored).await {
+    match app.passwords.verify_with(permit, password, stored).await {
         Ok(true) => app.store.forgive_attempts(ticket).await?,
         Ok(false) => return Ok(false),
         Err(error) => {
@@ -132,9 +147,10 @@ pub async fn login(
     let ticket = begin_password_attempt(app, AttemptKind::LogIns(email), now).await?;
     // The second round is for another log-in that renews the hash, or a factor that is added, at the same time.
     for _ in 0..2 {
+        let permit = reserve_hash(app, &ticket).await?;
         let user = app.store.user_by_email(email).await?;
         let stored = user.as_ref().and_then(|user| user.password.as_deref());
-        let is_right = verify(app, &ticket, password.clone(), stored).await?;
+        let is_right = verify(app, &ticket, permit, password.clone(), stored).await?;
         let Some(user) = user else {
             note_failure(app, anonymous_entry(client, now), None, locked_by(&ticket), client);
             break;

@@ -3,14 +3,12 @@
 //! ones.
 
 use super::digest::Digest;
-use super::removal::remove;
 use super::users::stored_email;
 use super::value::{moment, time};
-use crate::store::entity::attempts::{ActiveModel, Column, Entity};
+use crate::store::entity::attempts::{Column, Entity};
 use crate::store::{Store, StoreError, fresh_id};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
-use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::{Condition, SimpleExpr};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
@@ -76,9 +74,6 @@ impl AttemptKind<'_> {
     }
 }
 
-/// The period of [`Store::admit_within_minute`].
-const MINUTE: Duration = Duration::from_secs(60);
-
 /// The number of attempts within [`LOCK`] that locks their subject.
 pub const ATTEMPTS: u64 = 5;
 
@@ -86,10 +81,7 @@ pub const ATTEMPTS: u64 = 5;
 pub const LOCK: Duration = Duration::from_secs(15 * 60);
 
 /// How far back attempts matter: they lie within one [`LOCK`], and the lock lasts another.
-const KEPT: Duration = LOCK.saturating_mul(2);
-
-/// Old attempts, of any address, that each new one removes: more than it adds.
-const REMOVED_PER_ATTEMPT: u64 = 16;
+pub(super) const KEPT: Duration = LOCK.saturating_mul(2);
 
 /// Whether a password may be verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,9 +95,9 @@ pub enum Attempt {
 /// An attempt that was counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AttemptTicket {
-    id: Uuid,
-    subject: Digest,
-    locks: bool,
+    pub(super) id: Uuid,
+    pub(super) subject: Digest,
+    pub(super) locks: bool,
 }
 
 impl AttemptTicket {
@@ -115,12 +107,41 @@ impl AttemptTicket {
     }
 }
 
+/// What bounds the attempts of a subject.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum AttemptBound {
+    /// The lock after [`ATTEMPTS`].
+    Lock,
+    /// This number of attempts in any 60 seconds.
+    PerMinute(u32),
+}
+
+/// An attempt that is to be counted if its bound allows it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::store) struct NewAttempt {
+    pub(super) id: Uuid,
+    pub(super) subject: Digest,
+    pub(super) bound: AttemptBound,
+    pub(super) now: Time,
+}
+
+/// A write about attempts.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::store) enum AttemptWrite {
+    /// Counts an attempt.
+    Count(NewAttempt),
+    /// Removes all attempts of a subject.
+    Forgive(Digest),
+    /// Removes one attempt.
+    Withdraw(AttemptTicket),
+}
+
 /// Attempts that no longer matter for any purpose.
 pub(super) fn is_old(now: Time) -> Condition {
     Condition::all().add(Column::At.lte(moment(now) - micros(KEPT)))
 }
 
-fn micros(duration: Duration) -> i64 {
+pub(super) fn micros(duration: Duration) -> i64 {
     i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
 }
 
@@ -131,26 +152,10 @@ fn is_relevant(now: Time) -> SimpleExpr {
 }
 
 /// When the lock ends that these attempts, the newest first, cause for their subject.
-fn lock_end(newest: &[i64], now: Time) -> Option<Time> {
+pub(super) fn lock_end(newest: &[i64], now: Time) -> Option<Time> {
     let (last, first) = (newest.first()?, newest.get(ATTEMPTS as usize - 1)?);
     let until = time(*last).plus(LOCK);
     (last - first < micros(LOCK) && now < until).then_some(until)
-}
-
-/// The attempts of a subject that can cause a lock, the newest first.
-async fn newest(
-    transaction: &DatabaseTransaction,
-    subject: &Digest,
-    now: Time,
-) -> Result<Vec<i64>, StoreError> {
-    let newest = Entity::find()
-        .select_only()
-        .column(Column::At)
-        .filter(Column::Subject.eq(subject.bytes()))
-        .filter(is_relevant(now))
-        .order_by_desc(Column::At)
-        .limit(ATTEMPTS);
-    Ok(newest.into_tuple().all(transaction).await?)
 }
 
 /// The subjects under which the passwords of an address are counted.
@@ -211,21 +216,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn begin_attempt(&self, kind: AttemptKind<'_>, now: Time) -> Result<Attempt, StoreError> {
-        let (id, subject) = (Uuid::from_u128(fresh_id(now)), kind.digest());
-        self.transact(async |transaction| {
-            remove::<Entity>(transaction, Column::Id, is_old(now), REMOVED_PER_ATTEMPT).await?;
-            let mut attempts = newest(transaction, &subject, now).await?;
-            if let Some(until) = lock_end(&attempts, now) {
-                return Ok(Attempt::Locked(until));
-            }
-            let row = ActiveModel { id: Set(id), subject: Set(subject.bytes()), at: Set(moment(now)) };
-            Entity::insert(row).exec_without_returning(transaction).await?;
-            attempts.push(moment(now));
-            attempts.sort_unstable_by(|one, other| other.cmp(one));
-            let locks = lock_end(&attempts, now).is_some();
-            Ok(Attempt::Allowed(AttemptTicket { id, subject, locks }))
-        })
-        .await
+        self.count_attempt(kind, AttemptBound::Lock, now).await
     }
 
     /// Counts an attempt if fewer than `max` were counted in the last 60 seconds, over all hosts together, and
@@ -239,30 +230,21 @@ impl Store {
         max: u32,
         now: Time,
     ) -> Result<Option<Duration>, StoreError> {
-        let subject = kind.digest();
-        self.transact(async |transaction| {
-            remove::<Entity>(transaction, Column::Id, is_old(now), REMOVED_PER_ATTEMPT).await?;
-            // The window reaches as far ahead as back, because the clocks of hosts differ and one that stepped back
-            // must not lock an address for long.
-            let minute = (moment(now) - micros(MINUTE) + 1)..=(moment(now) + micros(MINUTE));
-            let limiting = Entity::find()
-                .select_only()
-                .column(Column::At)
-                .filter(Column::Subject.eq(subject.bytes()))
-                .filter(Column::At.between(*minute.start(), *minute.end()))
-                .order_by_desc(Column::At)
-                .offset(u64::from(max.max(1)) - 1)
-                .limit(1);
-            let limiting: Option<i64> = limiting.into_tuple().one(transaction).await?;
-            if let Some(at) = limiting {
-                return Ok(Some(time(at).plus(MINUTE).since(now)));
-            }
-            let (id, at) = (Uuid::from_u128(fresh_id(now)), moment(now));
-            let row = ActiveModel { id: Set(id), subject: Set(subject.bytes()), at: Set(at) };
-            Entity::insert(row).exec_without_returning(transaction).await?;
-            Ok(None)
+        Ok(match self.count_attempt(kind, AttemptBound::PerMinute(max), now).await? {
+            Attempt::Allowed(_) => None,
+            Attempt::Locked(until) => Some(until.since(now)),
         })
-        .await
+    }
+
+    async fn count_attempt(
+        &self,
+        kind: AttemptKind<'_>,
+        bound: AttemptBound,
+        now: Time,
+    ) -> Result<Attempt, StoreError> {
+        let attempt = NewAttempt { id: Uuid::from_u128(fresh_id(now)), subject: kind.digest(), bound, now };
+        let counted = self.attempts.submit(AttemptWrite::Count(attempt)).await?;
+        counted.ok_or_else(|| StoreError::Unavailable("the attempt was not counted".into()))
     }
 
     /// Removes all attempts of the ticket's subject, because the password was right.
@@ -270,12 +252,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn forgive_attempts(&self, ticket: &AttemptTicket) -> Result<(), StoreError> {
-        self.transact(async |transaction| {
-            let all = Entity::delete_many().filter(Column::Subject.eq(ticket.subject.bytes()));
-            all.exec(transaction).await?;
-            Ok(())
-        })
-        .await
+        self.attempts.submit(AttemptWrite::Forgive(ticket.subject)).await.map(drop)
     }
 
     /// Removes this attempt, because the password was not verified.
@@ -283,10 +260,6 @@ impl Store {
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn withdraw_attempt(&self, ticket: &AttemptTicket) -> Result<(), StoreError> {
-        self.transact(async |transaction| {
-            Entity::delete_by_id(ticket.id).exec(transaction).await?;
-            Ok(())
-        })
-        .await
+        self.attempts.submit(AttemptWrite::Withdraw(*ticket)).await.map(drop)
     }
 }

@@ -3,6 +3,7 @@
 mod access_tokens;
 mod accounts;
 mod allowances;
+mod attempt_batch;
 mod attempts;
 pub(super) mod audit;
 mod billing;
@@ -92,6 +93,8 @@ mod wide;
 
 pub use access_tokens::AccessToken;
 pub use accounts::{Account, AccountFilter};
+pub(super) use attempt_batch::write as write_attempts;
+pub(super) use attempts::AttemptWrite;
 pub use attempts::{ATTEMPTS, Attempt, AttemptKind, AttemptTicket, LOCK};
 pub use audit::{Audit, AuditFilter, AuditSubject};
 pub use billing::{NewInvoice, PeriodClosed, SettledInvoice, UnclosedTenant};

@@ -110,24 +110,43 @@ async fn a_right_password_resets_the_attempts() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_guesses_at_once_get_no_further_than_one_after_another() {
     let site = std::sync::Arc::new(account().await);
-    let before = site.app.passwords.computed();
-    let mut guesses = tokio::task::JoinSet::new();
-    for n in 0..30 {
-        let site = site.clone();
-        guesses.spawn(async move { login(&site, EMAIL, &format!("guess number {n}")).await.status });
+    let mut answers = Vec::new();
+    for email in [EMAIL, "unknown@example.com"] {
+        let before = site.app.passwords.computed();
+        let mut guesses = tokio::task::JoinSet::new();
+        for n in 0..200 {
+            let site = site.clone();
+            guesses.spawn(async move { login(&site, email, &format!("guess number {n}")).await });
+        }
+        let mut guesses = guesses.join_all().await;
+        guesses.sort_by_key(|guess| guess.status);
+        let (wrong, locked) = guesses.split_at(ATTEMPTS as usize);
+        for (guesses, status) in [(wrong, StatusCode::UNAUTHORIZED), (locked, StatusCode::FORBIDDEN)] {
+            let statuses: Vec<_> = guesses.iter().map(|guess| guess.status).collect();
+            assert!(statuses.iter().all(|other| *other == status), "{email} {statuses:?}");
+            assert!(guesses.iter().all(|guess| guess.body == guesses[0].body), "{email}");
+        }
+        assert_eq!(site.app.passwords.computed() - before, ATTEMPTS);
+        answers.push((wrong[0].body.clone(), locked[0].body.clone()));
     }
-    let mut statuses = guesses.join_all().await;
-    statuses.sort();
-    let wrong = statuses.iter().filter(|status| **status == StatusCode::UNAUTHORIZED).count();
-    assert_eq!(wrong as u64, ATTEMPTS);
-    assert!(
-        statuses[ATTEMPTS as usize..].iter().all(|status| *status == StatusCode::FORBIDDEN),
-        "{statuses:?}"
-    );
-    assert_eq!(site.app.passwords.computed() - before, ATTEMPTS);
+    assert_eq!(answers[0], answers[1], "an address without an account looks the same");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn log_ins_to_many_accounts_at_once_are_checked_or_may_come_again() {
+    let site = std::sync::Arc::new(account().await);
+    let mut guesses = tokio::task::JoinSet::new();
+    for n in 0..200 {
+        let site = site.clone();
+        guesses.spawn(async move { login(&site, &format!("u{n}@example.com"), PASSWORD).await.status });
+    }
+    let statuses = guesses.join_all().await;
+    let expected = [StatusCode::UNAUTHORIZED, StatusCode::TOO_MANY_REQUESTS];
+    assert!(statuses.iter().all(|status| expected.contains(status)), "{statuses:?}");
+    assert!(statuses.contains(&StatusCode::UNAUTHORIZED), "{statuses:?}");
 }
 
 #[tokio::test]
