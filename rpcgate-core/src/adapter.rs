@@ -116,6 +116,13 @@ pub trait Adapter: Send + Sync + Debug + 'static {
         let _ = answer;
         Some(first)
     }
+
+    /// What reads the chain's blocks and their events, for webhooks; by default a chain has none, and only its health is
+    /// told of.
+    #[cfg(feature = "events")]
+    fn block_reader(&self) -> Option<&dyn crate::event::BlockReader> {
+        None
+    }
 }
 
 /// The surface of a chain whose calls are all posted to its own path.

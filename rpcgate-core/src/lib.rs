@@ -10,6 +10,8 @@ pub mod clock;
 #[cfg(feature = "config")]
 pub mod config;
 pub mod envelope;
+#[cfg(feature = "events")]
+pub mod event;
 pub mod fault;
 pub mod grpc;
 pub mod in_flight;

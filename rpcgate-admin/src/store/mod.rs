@@ -44,6 +44,7 @@ pub use query::{
     TicketFilter, TicketId, TicketLimitRequest, TicketStatus, UnknownName, User, UserId, Verdict, Version,
     Versioned,
 };
+pub use query::{ChainEventId, DeliveryId, SubscriptionId, WebhookId};
 pub use query::{
     Checkout, CheckoutId, CheckoutOutcome, CheckoutSubject, CreditNote, CreditNoteNumber, Invoice,
     InvoiceAmounts, InvoiceFilter, InvoiceLine, InvoiceNews, InvoiceNumber, InvoiceSeller, InvoiceStatus,

@@ -30,6 +30,7 @@ mod ticket_bytes;
 mod ticket_file_authors;
 mod tickets;
 mod usage;
+mod webhooks;
 mod ws_connections;
 
 use sea_orm::DynIden;
@@ -65,6 +66,7 @@ impl MigratorTrait for Management {
             Box::new(ticket_bytes::TicketBytes),
             Box::new(checkout_plans::CheckoutPlans),
             Box::new(deleted_tenants::DeletedTenants),
+            Box::new(webhooks::Webhooks),
         ]
     }
 

@@ -76,3 +76,19 @@ id! {
     /// The identifier of a passkey, a UUID.
     PasskeyId
 }
+id! {
+    /// The identifier of a webhook endpoint, a UUID.
+    WebhookId
+}
+id! {
+    /// The identifier of a subscription, a UUID.
+    SubscriptionId
+}
+id! {
+    /// The identifier of an event, a UUID.
+    ChainEventId
+}
+id! {
+    /// The identifier of a delivery, a UUID: the value of `X-Delivery-Id`.
+    DeliveryId
+}

@@ -109,8 +109,9 @@ pub use factors::{FactorUse, Factors, LogInMethod};
 pub use figures::{DefaultQuota, Figure, Figures};
 pub use gateways::{GatewayReport, NodeState};
 pub use id::{
-    AccessTokenId, CheckoutId, ContractId, InvitationId, LimitRequestId, NotificationId, PasskeyId,
-    SessionId, TicketAttachmentId, TicketCommentId, TicketId, UserId,
+    AccessTokenId, ChainEventId, CheckoutId, ContractId, DeliveryId, InvitationId, LimitRequestId,
+    NotificationId, PasskeyId, SessionId, SubscriptionId, TicketAttachmentId, TicketCommentId, TicketId,
+    UserId, WebhookId,
 };
 pub use idempotency::{ANSWER_KEPT, KeyedRequest, Run, RunOutcome};
 pub use invitations::{Invitation, InvitationAcceptance, InviteOutcome};

@@ -1,0 +1,59 @@
+//! Deliveries of events to webhook endpoints.
+
+use sea_orm::entity::prelude::*;
+
+#[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
+#[sea_orm(table_name = "deliveries")]
+pub(crate) struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub(crate) id: Uuid,
+    pub(crate) webhook_id: Uuid,
+    /// The subscription that it was made for; null for tests.
+    pub(crate) subscription_id: Option<Uuid>,
+    pub(crate) event_id: Uuid,
+    /// `held` until the block has its confirmations, `pending`, `delivered` or `failed`.
+    pub(crate) status: String,
+    pub(crate) replay: bool,
+    /// Attempts that have ended.
+    pub(crate) attempts: i16,
+    /// When the next attempt is due. Who claims the delivery moves it by the length of the lease.
+    pub(crate) due_at: i64,
+    /// The chain whose height is awaited; null unless `held`.
+    pub(crate) held_chain: Option<String>,
+    /// The height at which it becomes pending.
+    pub(crate) held_until: Option<i64>,
+    pub(crate) last_status: Option<i16>,
+    pub(crate) last_error: Option<String>,
+    pub(crate) created_at: i64,
+    pub(crate) finished_at: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]
+pub(crate) enum Relation {
+    #[sea_orm(
+        belongs_to = "super::webhooks::Entity",
+        from = "Column::WebhookId",
+        to = "super::webhooks::Column::Id"
+    )]
+    Webhook,
+    #[sea_orm(
+        belongs_to = "super::chain_events::Entity",
+        from = "Column::EventId",
+        to = "super::chain_events::Column::Id"
+    )]
+    Event,
+}
+
+impl Related<super::webhooks::Entity> for Entity {
+    fn to() -> RelationDef {
+        Relation::Webhook.def()
+    }
+}
+
+impl Related<super::chain_events::Entity> for Entity {
+    fn to() -> RelationDef {
+        Relation::Event.def()
+    }
+}
+
+impl ActiveModelBehavior for ActiveModel {}

@@ -1,0 +1,44 @@
+//! Webhook endpoints.
+
+use sea_orm::entity::prelude::*;
+
+#[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
+#[sea_orm(table_name = "webhooks")]
+pub(crate) struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub(crate) id: Uuid,
+    pub(crate) project_id: Uuid,
+    pub(crate) url: String,
+    /// Sealed: what signs now.
+    pub(crate) secret: Vec<u8>,
+    /// Sealed: what signs alone from `next_secret_at` on, and beside the other until then.
+    pub(crate) next_secret: Option<Vec<u8>>,
+    pub(crate) next_secret_at: Option<i64>,
+    pub(crate) active: bool,
+    /// Whether deliveries have the headers of Standard Webhooks too.
+    pub(crate) standard_headers: bool,
+    /// Since when no delivery has succeeded; null while the last one did.
+    pub(crate) failing_since: Option<i64>,
+    /// When it was switched off because its deliveries failed for too long.
+    pub(crate) disabled_at: Option<i64>,
+    pub(crate) created_at: i64,
+    pub(crate) updated_at: i64,
+}
+
+#[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]
+pub(crate) enum Relation {
+    #[sea_orm(
+        belongs_to = "super::projects::Entity",
+        from = "Column::ProjectId",
+        to = "super::projects::Column::Id"
+    )]
+    Project,
+}
+
+impl Related<super::projects::Entity> for Entity {
+    fn to() -> RelationDef {
+        Relation::Project.def()
+    }
+}
+
+impl ActiveModelBehavior for ActiveModel {}

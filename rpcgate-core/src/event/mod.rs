@@ -1,0 +1,230 @@
+//! Events of a chain that webhooks tell of, and how they are read from nodes.
+//!
+//! A [`BlockReader`] of a chain's adapter follows the chain block by block, through any connection to a node
+//! ([`NodeCalls`]), and makes [`ChainEvent`]s of each block. It keeps no state, so that a program can go on where another
+//! has stopped.
+//!
+//! ```
+//! use rpcgate_core::event::{BlockRef, ChainEvent, EventType};
+//! use serde_json::json;
+//!
+//! let block = BlockRef::new(7, "0xb7", "0xb6", 1_700_000_000);
+//! let event = ChainEvent::new(EventType::AddressActivity).with("address", "0xa1").with("value", "5");
+//! let body = event.body("eth", &block);
+//! assert_eq!(
+//!     serde_json::from_slice::<serde_json::Value>(&body).ok(),
+//!     Some(json!({
+//!         "chain": "eth",
+//!         "event_type": "address_activity",
+//!         "data": {
+//!             "chain": "eth",
+//!             "event_type": "address_activity",
+//!             "block_num": 7,
+//!             "block_hash": "0xb7",
+//!             "timestamp": 1_700_000_000,
+//!             "data": {"address": "0xa1", "value": "5"},
+//!         },
+//!     })),
+//! );
+//! ```
+
+mod read;
+
+pub use read::{BlockEvents, BlockReader, HeadSubscription, NodeCalls, ReadError, Wanted};
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use std::fmt;
+use std::str::FromStr;
+
+/// What an event tells of.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum EventType {
+    /// A new block.
+    NewBlock,
+    /// Something that involves an address.
+    AddressActivity,
+    /// A transfer of a token.
+    TokenTransfer,
+    /// An event of a smart contract.
+    ContractEvent,
+    /// A change between [`Healthy`](HealthPhase::Healthy) and [`Degraded`](HealthPhase::Degraded).
+    Health,
+}
+
+impl EventType {
+    /// Every type, in the order of the specification.
+    pub const ALL: [EventType; 5] = [
+        EventType::NewBlock,
+        EventType::AddressActivity,
+        EventType::TokenTransfer,
+        EventType::ContractEvent,
+        EventType::Health,
+    ];
+
+    /// Its name in the API and in deliveries.
+    pub const fn name(self) -> &'static str {
+        match self {
+            EventType::NewBlock => "new_block",
+            EventType::AddressActivity => "address_activity",
+            EventType::TokenTransfer => "token_transfer",
+            EventType::ContractEvent => "contract_event",
+            EventType::Health => "health",
+        }
+    }
+}
+
+impl fmt::Display for EventType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A text that is not the name of an event type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotEventType;
+
+impl fmt::Display for NotEventType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("not an event type")
+    }
+}
+
+impl std::error::Error for NotEventType {}
+
+impl FromStr for EventType {
+    type Err = NotEventType;
+
+    fn from_str(s: &str) -> Result<Self, NotEventType> {
+        EventType::ALL.into_iter().find(|kind| kind.name() == s).ok_or(NotEventType)
+    }
+}
+
+/// Whether a chain's nodes are fit, as events of the type [`Health`](EventType::Health) tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HealthPhase {
+    /// A node answers, and is not behind.
+    Healthy,
+    /// No node does.
+    Degraded,
+}
+
+impl HealthPhase {
+    /// Its name in deliveries.
+    pub const fn name(self) -> &'static str {
+        match self {
+            HealthPhase::Healthy => "Healthy",
+            HealthPhase::Degraded => "Degraded",
+        }
+    }
+}
+
+/// A block, as far as following a chain depends on it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BlockRef {
+    /// Its number: the height, or whatever the chain counts blocks by (slot, checkpoint, ledger, version).
+    pub height: u64,
+    /// Its hash, as the chain's nodes write it.
+    pub hash: String,
+    /// The hash of the block before it, in the same form; empty if the chain's blocks do not name it.
+    pub parent: String,
+    /// Its time, in seconds since 1970.
+    pub timestamp: i64,
+    /// What the reader needs beside these to find the block again, such as the slot of a Cardano block; empty otherwise.
+    pub place: String,
+}
+
+impl BlockRef {
+    /// A block that its height and hash are enough to find.
+    pub fn new(height: u64, hash: impl Into<String>, parent: impl Into<String>, timestamp: i64) -> Self {
+        BlockRef { height, hash: hash.into(), parent: parent.into(), timestamp, place: String::new() }
+    }
+
+    /// The block with this place.
+    #[must_use]
+    pub fn with_place(self, place: impl Into<String>) -> Self {
+        BlockRef { place: place.into(), ..self }
+    }
+}
+
+/// An event of a block.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChainEvent {
+    /// What it tells of.
+    pub kind: EventType,
+    /// The innermost `data` of its deliveries: a flat object, whose members filters are compared with.
+    pub data: Map<String, Value>,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    chain: &'a str,
+    event_type: &'a str,
+    data: BodyData<'a>,
+}
+
+#[derive(Serialize)]
+struct BodyData<'a> {
+    chain: &'a str,
+    event_type: &'a str,
+    block_num: u64,
+    block_hash: &'a str,
+    timestamp: i64,
+    data: &'a Map<String, Value>,
+}
+
+impl ChainEvent {
+    /// An event without data.
+    pub fn new(kind: EventType) -> Self {
+        ChainEvent { kind, data: Map::new() }
+    }
+
+    /// The event with one more member.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.data.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// The body of its deliveries.
+    pub fn body(&self, chain: &str, block: &BlockRef) -> Vec<u8> {
+        let event_type = self.kind.name();
+        let data = BodyData {
+            chain,
+            event_type,
+            block_num: block.height,
+            block_hash: &block.hash,
+            timestamp: block.timestamp,
+            data: &self.data,
+        };
+        // Nothing in it can fail to be written: every key is a string.
+        serde_json::to_vec(&Body { chain, event_type, data }).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_event_types_are_those_of_the_specification() {
+        let names = EventType::ALL.map(EventType::name);
+        assert_eq!(names, ["new_block", "address_activity", "token_transfer", "contract_event", "health"]);
+        for kind in EventType::ALL {
+            assert_eq!(kind.name().parse(), Ok(kind));
+        }
+        assert_eq!("New_block".parse::<EventType>(), Err(NotEventType));
+    }
+
+    #[test]
+    fn a_body_has_the_members_of_the_specification_in_their_order() {
+        let block = BlockRef::new(3, "h", "p", -1);
+        let event = ChainEvent::new(EventType::NewBlock).with("a", "\"ü\u{2028}").with("b", 1);
+        assert_eq!(
+            String::from_utf8(event.body("btc", &block)).unwrap(),
+            "{\"chain\":\"btc\",\"event_type\":\"new_block\",\"data\":{\"chain\":\"btc\",\
+            \"event_type\":\"new_block\",\"block_num\":3,\"block_hash\":\"h\",\"timestamp\":-1,\
+            \"data\":{\"a\":\"\\\"ü\u{2028}\",\"b\":1}}}"
+        );
+    }
+}
