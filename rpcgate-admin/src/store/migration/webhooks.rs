@@ -14,7 +14,7 @@ pub(super) struct Webhooks;
 
 impl MigrationName for Webhooks {
     fn name(&self) -> &'static str {
-        "0021_webhooks"
+        "0023_webhooks"
     }
 }
 
