@@ -2,6 +2,10 @@
 //! below `/cosmos/tx/`. Any other post, and CometBFT's own RPC, is answered like a path that a node does not implement. The
 //! same modules are served over gRPC, and the services of IBC and CometBFT.
 
+#[cfg(feature = "events")]
+mod blocks;
+#[cfg(feature = "events")]
+mod event;
 mod grpc;
 
 use crate::family::params::{any_member, at, number};
@@ -120,6 +124,11 @@ impl Adapter for Cosmos {
 
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
         at(answer, &["block", "header", "height"]).and_then(number).map(NodeStatus::at)
+    }
+
+    #[cfg(feature = "events")]
+    fn block_reader(&self) -> Option<&dyn rpcgate_core::event::BlockReader> {
+        Some(&blocks::CosmosBlocks)
     }
 }
 

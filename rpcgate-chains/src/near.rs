@@ -1,5 +1,10 @@
 //! NEAR, `/near`: JSON-RPC 2.0 of a node that keeps about two and a half days of blocks.
 
+#[cfg(feature = "events")]
+mod blocks;
+#[cfg(feature = "events")]
+mod standard;
+
 use crate::family::params::{at, may_have, member, number};
 use crate::family::{Closing, listed, marks};
 use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Permanence, Probe};
@@ -83,6 +88,11 @@ impl Adapter for Near {
         let height = at(answer, &["sync_info", "latest_block_height"]).and_then(number)?;
         let syncing = at(answer, &["sync_info", "syncing"]) == Some(b"true");
         Some(NodeStatus::at(height).with_syncing(syncing))
+    }
+
+    #[cfg(feature = "events")]
+    fn block_reader(&self) -> Option<&dyn rpcgate_core::event::BlockReader> {
+        Some(&blocks::NearBlocks)
     }
 }
 

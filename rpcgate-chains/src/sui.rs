@@ -1,5 +1,10 @@
 //! Sui, `/sui`: JSON-RPC 2.0 of a full node.
 
+#[cfg(feature = "events")]
+mod address;
+#[cfg(feature = "events")]
+mod blocks;
+
 use crate::family::params::number;
 use rpcgate_core::adapter::{Adapter, NodeStatus, Permanence, Probe};
 use rpcgate_core::cache_rule::CacheRule;
@@ -52,6 +57,11 @@ impl Adapter for Sui {
 
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
         number(answer.trim_ascii()).map(NodeStatus::at)
+    }
+
+    #[cfg(feature = "events")]
+    fn block_reader(&self) -> Option<&dyn rpcgate_core::event::BlockReader> {
+        Some(&blocks::SuiBlocks)
     }
 }
 

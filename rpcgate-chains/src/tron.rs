@@ -1,6 +1,13 @@
 //! TRON, `/tron`: the HTTP API of a full node, `/wallet/<method>`, by `POST` and for reads by `GET` as well, and the gRPC API
 //! of the same node in the proto package `protocol`.
 
+#[cfg(feature = "events")]
+mod address;
+#[cfg(feature = "events")]
+mod blocks;
+#[cfg(feature = "events")]
+mod token;
+
 use crate::family::params::{at, may_have, member, number};
 use crate::family::{Closing, listed, marks};
 use http::Method as Verb;
@@ -137,6 +144,11 @@ impl Adapter for Tron {
 
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
         at(answer, &["block_header", "raw_data", "number"]).and_then(number).map(NodeStatus::at)
+    }
+
+    #[cfg(feature = "events")]
+    fn block_reader(&self) -> Option<&dyn rpcgate_core::event::BlockReader> {
+        Some(&blocks::TronBlocks)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The chain: its blocks, with their transactions and receipts.
 
-use super::state::{Account, GAS_PRICE, State, UNIT, gas};
+use super::state::{Account, GAS_PRICE, State, gas, total_gas};
 use super::tx::{Action, Hash, Permission, Tx, sha256};
 use crate::barter::{Barter, Turn};
 use crate::inbox::Inbox;
@@ -22,8 +22,6 @@ pub(crate) const EPOCH_LENGTH: u64 = 43_200;
 const VALIDITY: u64 = 86_400;
 /// The most gas that a transaction may attach to its calls.
 const MOST_GAS: u64 = 300_000_000_000_000;
-/// The gas of a call of the token.
-const CALL_GAS: u64 = 1_450_000_000_000;
 /// The accounts at which a new shard begins.
 const BOUNDARIES: [&str; 8] = [
     "650",
@@ -224,8 +222,8 @@ impl Chain {
     fn resident_entry(&self, turn: Turn) -> Entry {
         let (height, _) = self.barter.place(turn.number);
         let (signer, key) = self.state.resident(turn.payer);
-        let (receiver, _) = self.state.resident(turn.payee);
-        let actions = vec![Action::Transfer(u128::from(turn.amount) * UNIT)];
+        let (receiver, action, log) = self.state.payment(turn);
+        let actions = vec![action];
         let tx = Tx {
             nonce: self.state.first_nonce(turn.payer) + turn.round / 2 + 1,
             block: self.hash(height - 3),
@@ -246,7 +244,7 @@ impl Chain {
                 id,
                 height: height + 1,
                 executor: tx.receiver.clone(),
-                logs: Vec::new(),
+                logs: log.into_iter().collect(),
                 receipts: Vec::new(),
                 gas,
                 status: Status::Value(Vec::new()),
@@ -322,7 +320,7 @@ impl Chain {
                 "NonceTooLarge": object! { "tx_nonce": tx.nonce, "upper_bound": bound },
             });
         }
-        let cost = tx.deposits().saturating_add(u128::from(total_gas(tx)) * GAS_PRICE);
+        let cost = tx.deposits().saturating_add(u128::from(total_gas(&tx.actions)) * GAS_PRICE);
         if signer.amount < cost {
             return Err(object! {
                 "NotEnoughBalance": object! {
@@ -356,7 +354,7 @@ impl Chain {
 
     fn execute(&mut self, tx: Tx, mut signer: Account) -> Entry {
         let height = self.head + 1;
-        signer.amount -= tx.deposits().saturating_add(u128::from(total_gas(&tx)) * GAS_PRICE);
+        signer.amount -= tx.deposits().saturating_add(u128::from(total_gas(&tx.actions)) * GAS_PRICE);
         if let Some((nonce, _)) = signer.keys.get_mut(&tx.key) {
             *nonce = tx.nonce;
         }
@@ -419,12 +417,5 @@ fn first_outcome(tx: &Tx, height: u64, receipt: Hash) -> (Outcome, u64) {
         gas: made,
         status: Status::Receipt(receipt),
     };
-    (outcome, total_gas(tx) - made)
-}
-
-/// The gas of a transaction and its receipt.
-fn total_gas(tx: &Tx) -> u64 {
-    let calls =
-        tx.actions.iter().filter(|action| matches!(action, Action::FunctionCall { .. })).count() as u64;
-    gas(&tx.actions).saturating_mul(2).saturating_add(calls * CALL_GAS)
+    (outcome, total_gas(&tx.actions) - made)
 }

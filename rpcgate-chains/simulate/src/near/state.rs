@@ -1,7 +1,7 @@
 //! Accounts: their balances, keys and code at each block.
 
 use super::tx::{Action, Hash, Key, Permission, is_implicit, sha256};
-use crate::barter::Barter;
+use crate::barter::{Barter, Turn};
 use crate::json::{Json, object};
 use crate::seed::Seed;
 use serde_json::Value;
@@ -22,6 +22,16 @@ pub(crate) const REGISTRAR: &str = "near";
 pub(crate) const TOKEN: &str = "usdt.tether-token.near";
 const TOKEN_SUPPLY: u128 = 2_500_000_000_000_000;
 const FAUCET_TOKENS: u128 = 1_000_000_000_000;
+/// The pair of residents that pay each other tokens instead of coins.
+const TOKEN_PAIR: u64 = 15;
+/// The tokens of each of them at first, and the least amount of a payment: all amounts have eight digits, so that all
+/// payments use the same gas.
+const PAIR_TOKENS: u128 = 5_000_000_000;
+const LEAST_TOKENS: u64 = 10_000_000;
+/// The gas that a payment of tokens attaches.
+const TOKEN_GAS: u64 = 30_000_000_000_000;
+/// The gas of a call of the token.
+const CALL_GAS: u64 = 1_450_000_000_000;
 /// An empty module: enough for clients that check whether code exists.
 pub(crate) const CODE: &[u8] = b"\0asm\x01\0\0\0";
 
@@ -83,6 +93,17 @@ impl State {
         (hex::encode(&key.0), key)
     }
 
+    /// The receiver and the action of a resident's payment, and the log of the receipt.
+    pub(crate) fn payment(&self, turn: Turn) -> (String, Action, Option<String>) {
+        let (payee, _) = self.resident(turn.payee);
+        if turn.pair != TOKEN_PAIR {
+            return (payee, Action::Transfer(u128::from(turn.amount) * UNIT), None);
+        }
+        let amount = LEAST_TOKENS + turn.amount;
+        let log = transfer_log(&self.resident(turn.payer).0, &payee, u128::from(amount));
+        (TOKEN.to_owned(), token_payment(&payee, amount), Some(log))
+    }
+
     /// The nonce of a resident's first transaction.
     pub(crate) fn first_nonce(&self, n: u64) -> u64 {
         100_000_000_000_000 + self.seed.below("nonce", n, 1_000_000_000)
@@ -128,6 +149,24 @@ impl State {
 
     fn resident_account(&self, n: u64, height: u64) -> Account {
         let standing = self.barter.standing(n, self.barter.passed(height));
+        let (_, key) = self.resident(n);
+        let gifts = self.gifts.get(&n).map_or(&[][..], Vec::as_slice);
+        let (_, coins, tokens) =
+            gifts.iter().rev().find(|(since, ..)| *since <= height).copied().unwrap_or_default();
+        let keys = BTreeMap::from([(key, (self.first_nonce(n) + standing.sent, Permission::Full))]);
+        if n / 2 == TOKEN_PAIR {
+            // The tokens move when the receipt runs, in the block after its transaction's.
+            let before = self.barter.standing(n, self.barter.passed(height.saturating_sub(1))).gain;
+            let moved = i128::from(before) + i128::from(before.signum()) * i128::from(LEAST_TOKENS);
+            let action = token_payment(&self.resident(n ^ 1).0, LEAST_TOKENS);
+            let cost = u128::from(total_gas(std::slice::from_ref(&action))) * GAS_PRICE + deposit(&action);
+            return Account {
+                amount: (20_000 * NEAR).saturating_sub(cost * u128::from(standing.sent)) + coins,
+                tokens: PAIR_TOKENS.saturating_add_signed(moved) + tokens,
+                keys,
+                ..Account::default()
+            };
+        }
         let mut gain = standing.gain;
         if let Some(turn) = standing.last.map(|number| self.barter.turn(number))
             && turn.payee == n
@@ -139,11 +178,6 @@ impl State {
         let fees = u128::from(standing.sent) * 2 * u128::from(gas(&[Action::Transfer(0)])) * GAS_PRICE;
         let base =
             (20_000 * NEAR).saturating_sub(fees).saturating_add_signed(i128::from(gain) * UNIT as i128);
-        let gifts = self.gifts.get(&n).map_or(&[][..], Vec::as_slice);
-        let (_, coins, tokens) =
-            gifts.iter().rev().find(|(since, ..)| *since <= height).copied().unwrap_or_default();
-        let (_, key) = self.resident(n);
-        let keys = BTreeMap::from([(key, (self.first_nonce(n) + standing.sent, Permission::Full))]);
         Account { amount: base + coins, tokens, keys, ..Account::default() }
     }
 
@@ -384,15 +418,25 @@ impl Run<'_> {
         if held.saturating_sub(ran.spent) < amount {
             return Err(panic("The account doesn't have enough balance"));
         }
-        ran.logs.push(format!(
-            "EVENT_JSON:{{\"standard\":\"nep141\",\"version\":\"1.0.0\",\"event\":\"ft_transfer\",\"data\":\
-             [{{\"old_owner_id\":\"{}\",\"new_owner_id\":\"{receiver}\",\"amount\":\"{amount}\"}}]}}",
-            self.from
-        ));
+        ran.logs.push(transfer_log(self.from, receiver, amount));
         ran.spent = ran.spent.saturating_add(amount);
         self.gifts.push((receiver.to_owned(), 0, amount));
         Ok(())
     }
+}
+
+/// The event of a transfer of tokens (NEP-141).
+fn transfer_log(from: &str, to: &str, amount: u128) -> String {
+    format!(
+        "EVENT_JSON:{{\"standard\":\"nep141\",\"version\":\"1.0.0\",\"event\":\"ft_transfer\",\"data\":\
+         [{{\"old_owner_id\":\"{from}\",\"new_owner_id\":\"{to}\",\"amount\":\"{amount}\"}}]}}"
+    )
+}
+
+/// The call of the token that pays `amount`.
+fn token_payment(to: &str, amount: u64) -> Action {
+    let args = format!("{{\"receiver_id\":\"{to}\",\"amount\":\"{amount}\"}}").into_bytes();
+    Action::FunctionCall { method: "ft_transfer".into(), args, gas: TOKEN_GAS, deposit: 1 }
 }
 
 /// The result of a view call of the token, or the error of the virtual machine.
@@ -441,4 +485,10 @@ pub(crate) fn gas(actions: &[Action]) -> u64 {
         Action::DeleteAccount(_) => 147_489_000_000,
     };
     actions.iter().map(of).fold(108_059_500_000, u64::saturating_add)
+}
+
+/// The gas of a transaction and its receipt.
+pub(crate) fn total_gas(actions: &[Action]) -> u64 {
+    let calls = actions.iter().filter(|action| matches!(action, Action::FunctionCall { .. })).count() as u64;
+    gas(actions).saturating_mul(2).saturating_add(calls * CALL_GAS)
 }

@@ -170,24 +170,29 @@ fn blocks_link_and_chunks_list_transactions_that_are_found() {
                 let found = result(node, "tx", json!([tx["hash"], tx["signer_id"]]), NOW);
                 assert_eq!(&found["transaction"], tx);
                 assert_eq!(found["transaction_outcome"]["block_hash"], header["hash"]);
-                let deposit: u128 = tx["actions"][0]["Transfer"]["deposit"]
-                    .as_str()
-                    .expect("digits")
-                    .parse()
-                    .expect("a number");
                 let receiver = tx["receiver_id"].as_str().expect("a name");
-                if height + 1 < top {
+                let signer = tx["signer_id"].as_str().expect("a name");
+                let call = &tx["actions"][0]["FunctionCall"];
+                let action = if call.is_null() { &tx["actions"][0]["Transfer"] } else { call };
+                let deposit: u128 = action["deposit"].as_str().expect("digits").parse().expect("a number");
+                if height + 1 < top && call.is_null() {
                     let before = amount(node, receiver, json!(height), NOW);
                     assert_eq!(amount(node, receiver, json!(height + 1), NOW) - before, deposit);
+                }
+                if height + 1 < top {
                     assert_eq!(
                         found["receipts_outcome"][0]["block_hash"],
                         result(node, "block", json!([height + 1]), NOW)["header"]["hash"]
                     );
                 }
-                let signer = tx["signer_id"].as_str().expect("a name");
                 let spent =
                     amount(node, signer, json!(height - 1), NOW) - amount(node, signer, json!(height), NOW);
-                assert_eq!(spent - deposit, 2 * 223_182_562_500 * 100_000_000);
+                let gas = |outcome: &Value| outcome["outcome"]["gas_burnt"].as_u64().expect("a number");
+                let burnt = gas(&found["transaction_outcome"]) + gas(&found["receipts_outcome"][0]);
+                assert_eq!(spent - deposit, u128::from(burnt) * 100_000_000);
+                if call.is_null() {
+                    assert_eq!(burnt, 2 * 223_182_562_500);
+                }
                 let key = json!({
                     "request_type": "view_access_key", "account_id": signer, "public_key": tx["public_key"], "block_id": height,
                 });
@@ -303,6 +308,46 @@ fn a_client_that_waits_for_a_transaction_gets_its_outcome() {
         failed["status"]["Failure"]["ActionError"]["kind"]["AccountAlreadyExists"].is_object(),
         "{failed}"
     );
+}
+
+/// The tokens of an account after a block.
+fn tokens(node: &mut NearNode, account: &str, height: u64) -> u128 {
+    node.chain.state.account(account, height).expect("an account").tokens
+}
+
+#[test]
+fn two_residents_pay_each_other_tokens() {
+    let node = &mut NearNode::new(11);
+    let top = node.height(NOW) - 2;
+    let (mut seen, mut sums) = (0, Vec::new());
+    for height in top - 40..=top {
+        for shard in 0..9 {
+            let chunk = result(node, "chunk", json!({ "block_id": height, "shard_id": shard }), NOW);
+            for tx in chunk["transactions"].as_array().expect("a list") {
+                if tx["receiver_id"] != "usdt.tether-token.near" {
+                    continue;
+                }
+                seen += 1;
+                let params = json!([tx["hash"], tx["signer_id"]]);
+                let done = result(node, "EXPERIMENTAL_tx_status", params, NOW);
+                assert_eq!(done["status"], json!({ "SuccessValue": "" }));
+                let outcome = &done["receipts_outcome"][0]["outcome"];
+                assert_eq!(outcome["executor_id"], "usdt.tether-token.near");
+                let log = outcome["logs"][0].as_str().expect("a log").strip_prefix("EVENT_JSON:");
+                let event: Value = serde_json::from_str(log.expect("an event")).expect("JSON");
+                let item = &event["data"][0];
+                assert_eq!(item["old_owner_id"], tx["signer_id"]);
+                let moved: u128 = item["amount"].as_str().expect("digits").parse().expect("a number");
+                let payer = tx["signer_id"].as_str().expect("a name").to_owned();
+                let payee = item["new_owner_id"].as_str().expect("a name").to_owned();
+                assert_eq!(tokens(node, &payer, height) - tokens(node, &payer, height + 1), moved);
+                assert_eq!(tokens(node, &payee, height + 1) - tokens(node, &payee, height), moved);
+                sums.push(tokens(node, &payer, height + 1) + tokens(node, &payee, height + 1));
+            }
+        }
+    }
+    assert!((5..=6).contains(&seen), "{seen}");
+    assert!(sums.iter().all(|sum| *sum == 10_000_000_000), "{sums:?}");
 }
 
 #[test]

@@ -32,6 +32,8 @@ const FIRST_VERSION: u64 = 600_000_000;
 /// The owner of the coins that every client can spend: the address of the Ed25519 key whose secret is 1.
 const FAUCET_KEY: &str = "4cb5abf6ad79fbf5abbccafcc269d85cd2651ed4b885b5869f241aedf0a5ba29";
 const FAUCET_COINS: u64 = 10;
+/// The pair of residents that call the package which records payments.
+const RECORDING_PAIR: u64 = 7;
 
 /// The parts of a gas charge.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -76,6 +78,18 @@ pub(crate) struct Entry {
     pub(crate) dependencies: Vec<Id>,
     /// The results of each command.
     pub(crate) results: Vec<Vec<(Id, u64)>>,
+    /// The coin whose payment the package recorded: the only Move event of the chain.
+    pub(crate) recorded: Option<Recorded>,
+}
+
+/// A payment that the package recorded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Recorded {
+    pub(crate) package: Id,
+    pub(crate) coin: Id,
+    pub(crate) from: Id,
+    pub(crate) to: Id,
+    pub(crate) value: u64,
 }
 
 /// The state of the chain.
@@ -221,6 +235,11 @@ impl Chain {
             .then(|| self.resident_entry(self.barter.turn(number)))
     }
 
+    /// The package that records payments. Residents alone call it: clients cannot.
+    pub(crate) fn recorder(&self) -> Id {
+        self.seed.bytes("recorder", 0)
+    }
+
     fn resident(&self, n: u64) -> Id {
         self.addresses.get(n as usize).copied().unwrap_or_default()
     }
@@ -249,13 +268,21 @@ impl Chain {
         let (traded, gas_id): (Id, Id) = (self.seed.bytes("coin", pair), self.seed.bytes("gas", payer));
         let ((before, last), (after, _)) = (self.traded_coin(pair, round), self.traded_coin(pair, round + 1));
         let ((paid, paid_last), (left, _)) = (self.gas_coin(payer, round), self.gas_coin(payer, round + 1));
+        let (from, to) = (self.resident(payer), self.resident(payee));
+        let recorded = (pair == RECORDING_PAIR).then(|| Recorded {
+            package: self.recorder(),
+            coin: traded,
+            from,
+            to,
+            value: before.balance,
+        });
         let raw = Tx::handing_over(
             reference(traded, before.version),
-            &self.resident(payee),
-            &self.resident(payer),
+            (&from, &to),
             reference(gas_id, paid.version),
             PRICE,
             5_000_000,
+            recorded.as_ref().map(|recorded| &recorded.package),
         );
         let program = Program { inputs: Vec::new(), commands: Vec::new() };
         let tx = Tx::decode(&raw).unwrap_or(Tx {
@@ -284,7 +311,8 @@ impl Chain {
                 Change { id: gas_id, before: Some(paid), after: Some(left) },
             ],
             dependencies,
-            results: vec![Vec::new()],
+            results: vec![Vec::new(); tx.program.commands.len()],
+            recorded,
             signatures: vec![signature],
             tx,
             raw,

@@ -218,6 +218,7 @@ impl Chain {
             changes,
             dependencies,
             results,
+            recorded: None,
         }
     }
 

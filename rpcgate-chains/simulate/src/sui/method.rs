@@ -140,7 +140,7 @@ impl SuiNode {
             "sui_getEvents" => {
                 let digest = transaction_digest(params.get(0, "transaction_digest"))?;
                 match chain.transaction(&digest) {
-                    Some(_) => Ok(Json::Array(Vec::new())),
+                    Some(entry) => Ok(entry.events()),
                     None => {
                         let name = base58(&digest);
                         let why =

@@ -1,8 +1,8 @@
 //! The JSON of checkpoints, transactions and coins.
 
-use super::chain::{Chain, Entry, Gas, object_digest};
+use super::chain::{Chain, Entry, Gas, Recorded, object_digest};
 use super::program::{Change, Coin};
-use super::tx::{Id, base58, hex_id, reference_json};
+use super::tx::{Id, RECORD, base58, hex_id, reference_json};
 use crate::json::{Json, object};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -105,6 +105,9 @@ impl Entry {
             out.put("deleted", deleted);
         }
         out.put("gasObject", gas);
+        if let Some(Recorded { coin, value, .. }) = self.recorded {
+            out.put("eventsDigest", base58(&object_digest(&coin, value)));
+        }
         out.put("dependencies", self.dependencies.iter().map(|id| base58(id)).collect::<Vec<_>>());
         out
     }
@@ -153,6 +156,25 @@ impl Entry {
         Json::Array(shown.collect())
     }
 
+    /// The Move events.
+    pub(crate) fn events(&self) -> Json {
+        let show = |recorded: Recorded| {
+            let Recorded { package, coin, from, to, value } = recorded;
+            let [module, _] = RECORD;
+            let bytes = [&coin[..], &from, &to, &value.to_le_bytes()].concat();
+            object! {
+                "id": object! { "txDigest": base58(&self.digest), "eventSeq": "0" },
+                "packageId": hex_id(&package), "transactionModule": module, "sender": hex_id(&self.tx.sender),
+                "type": format!("{}::{module}::Payment", hex_id(&package)),
+                "parsedJson": object! {
+                    "coin": hex_id(&coin), "from": hex_id(&from), "to": hex_id(&to), "value": value.to_string(),
+                },
+                "bcsEncoding": "base64", "bcs": STANDARD.encode(bytes),
+            }
+        };
+        Json::Array(self.recorded.into_iter().map(show).collect())
+    }
+
     /// The signed bytes with their signatures, in BCS.
     fn packed(&self) -> Vec<u8> {
         let mut out = vec![1, 0, 0, 0];
@@ -181,7 +203,7 @@ impl Chain {
             out.put("effects", entry.effects(self.epoch(entry.checkpoint)));
         }
         if options.wants("showEvents") {
-            out.put("events", Json::Array(Vec::new()));
+            out.put("events", entry.events());
         }
         if options.wants("showObjectChanges") {
             out.put("objectChanges", entry.object_changes());

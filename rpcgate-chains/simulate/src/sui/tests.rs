@@ -147,11 +147,44 @@ fn a_transaction_of_residents_leaves_the_objects_that_its_effects_name() {
         for before in tx["effects"]["dependencies"].as_array().expect("a list") {
             result(node, "sui_getTransactionBlock", json!([before]), NOW);
         }
-        assert_eq!(
-            tx["transaction"]["data"]["transaction"]["transactions"][0]["TransferObjects"][1],
-            json!({ "Input": 1 })
-        );
+        let commands = tx["transaction"]["data"]["transaction"]["transactions"].as_array().expect("a list");
+        assert_eq!(commands.last().expect("a command")["TransferObjects"][1], json!({ "Input": 1 }));
     }
+}
+
+#[test]
+fn two_residents_record_their_payments_in_events() {
+    let node = &mut SuiNode::new(6);
+    let head = node.height(NOW);
+    let mut recorded = 0;
+    for sequence in head - 15..=head {
+        let digest =
+            result(node, "sui_getCheckpoint", json!([sequence.to_string()]), NOW)["transactions"][0].clone();
+        let tx = result(node, "sui_getTransactionBlock", json!([digest, all()]), NOW);
+        let events = tx["events"].as_array().expect("a list");
+        assert_eq!(result(node, "sui_getEvents", json!([digest]), NOW), tx["events"]);
+        assert_eq!(tx["effects"].get("eventsDigest").is_some(), !events.is_empty());
+        for event in events {
+            recorded += 1;
+            let real = json!({
+                "id": { "txDigest": "", "eventSeq": "" }, "packageId": "", "transactionModule": "", "sender": "",
+                "type": "", "parsedJson": { "coin": "", "from": "", "to": "", "value": "" },
+                "bcsEncoding": "", "bcs": "",
+            });
+            assert_shape("event", &real, event, &[]);
+            assert_eq!(event["id"]["txDigest"], digest);
+            let call = &tx["transaction"]["data"]["transaction"]["transactions"][0]["MoveCall"];
+            assert_eq!(
+                (&call["package"], &call["module"]),
+                (&event["packageId"], &event["transactionModule"])
+            );
+            let to = &event["parsedJson"]["to"];
+            let gained = tx["balanceChanges"].as_array().expect("a list");
+            let gained = gained.iter().find(|change| change["owner"]["AddressOwner"] == *to);
+            assert_eq!(gained.expect("a change")["amount"], event["parsedJson"]["value"]);
+        }
+    }
+    assert_eq!(recorded, 2);
 }
 
 /// The first examples of most clients read these objects.

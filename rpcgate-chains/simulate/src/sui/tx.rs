@@ -12,6 +12,8 @@ pub(crate) type Id = [u8; 32];
 pub(crate) const LONGEST: usize = 128 << 10;
 /// The deepest nesting of a type.
 const DEPTH: usize = 16;
+/// The module and the function that residents call.
+pub(crate) const RECORD: [&str; 2] = ["receipt", "record"];
 
 /// An object at a version, with the digest of its content.
 pub(crate) type Reference = (Id, u64, Id);
@@ -282,14 +284,15 @@ impl Tx {
         reader.0.is_empty().then_some(Tx { program, sender, payment, owner, price, budget, expires })
     }
 
-    /// The bytes of a transaction that transfers one object.
+    /// The bytes of a transaction that transfers one object, and first shows it to the function `record` of the package
+    /// `recorder`, if there is one.
     pub(crate) fn handing_over(
         object: Reference,
-        to: &Id,
-        from: &Id,
+        (from, to): (&Id, &Id),
         coin: Reference,
         price: u64,
         budget: u64,
+        recorder: Option<&Id>,
     ) -> Vec<u8> {
         let reference = |(id, version, digest): &Reference| {
             [&id[..], &version.to_le_bytes(), &[32], &digest[..]].concat()
@@ -298,8 +301,19 @@ impl Tx {
         out.extend(reference(&object));
         out.extend([0, 32]);
         out.extend_from_slice(to);
-        // One command: transfer a list of one, the first input, to the second input.
-        out.extend([1, 1, 1, 1, 0, 0, 1, 1, 0]);
+        out.push(1 + u8::from(recorder.is_some()));
+        if let Some(package) = recorder {
+            // A call with no types and the two inputs.
+            out.push(0);
+            out.extend_from_slice(package);
+            for name in RECORD {
+                out.push(name.len() as u8);
+                out.extend_from_slice(name.as_bytes());
+            }
+            out.extend([0, 2, 1, 0, 0, 1, 1, 0]);
+        }
+        // Transfer a list of one, the first input, to the second input.
+        out.extend([1, 1, 1, 0, 0, 1, 1, 0]);
         out.extend_from_slice(from);
         out.push(1);
         out.extend(reference(&coin));
@@ -482,10 +496,20 @@ mod tests {
     #[test]
     fn written_values_are_read_back() {
         let (object, coin) = (([1; 32], 5, [2; 32]), ([3; 32], 6, [4; 32]));
-        let raw = Tx::handing_over(object, &[7; 32], &[8; 32], coin, 750, 9);
-        let tx = Tx::decode(&raw).expect("a transaction");
-        assert_eq!(tx.program.inputs, [Input::Owned(object), Input::Pure(vec![7; 32])]);
-        assert_eq!(tx.program.commands, [Command::Transfer(vec![Argument::Input(0)], Argument::Input(1))]);
-        assert_eq!((tx.sender, tx.payment, tx.budget), ([8; 32], vec![coin], 9));
+        let transfer = Command::Transfer(vec![Argument::Input(0)], Argument::Input(1));
+        let call = Command::MoveCall {
+            package: [5; 32],
+            module: "receipt".into(),
+            function: "record".into(),
+            types: Vec::new(),
+            arguments: vec![Argument::Input(0), Argument::Input(1)],
+        };
+        for (recorder, commands) in [(None, vec![transfer.clone()]), (Some([5; 32]), vec![call, transfer])] {
+            let raw = Tx::handing_over(object, (&[8; 32], &[7; 32]), coin, 750, 9, recorder.as_ref());
+            let tx = Tx::decode(&raw).expect("a transaction");
+            assert_eq!(tx.program.inputs, [Input::Owned(object), Input::Pure(vec![7; 32])]);
+            assert_eq!(tx.program.commands, commands);
+            assert_eq!((tx.sender, tx.payment, tx.budget), ([8; 32], vec![coin], 9));
+        }
     }
 }

@@ -1,0 +1,444 @@
+//! Reads checkpoints and the events of their transactions.
+
+use super::address::{address, type_name};
+use crate::family::activity::{Activity, KINDS, read, wants_transactions};
+use rpcgate_core::backend::BoxFuture;
+use rpcgate_core::event::{
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, NodeCalls, ReadError, Wanted,
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+const CHECKPOINT: &str = "not a checkpoint of Sui";
+const TRANSACTIONS: &str = "not the transactions of a checkpoint of Sui";
+
+/// The most transactions that a node returns at once.
+const PAGE: usize = 50;
+/// The type of the coin that pays for gas.
+const SUI: &str = "0x2::sui::SUI";
+/// The most members of a Move event that its data has.
+const FIELDS: usize = 64;
+/// Names that mean something in every event, so that no Move event may have them.
+const RESERVED: [&str; 7] =
+    ["block_hash", "block_num", "chain", "event_type", "removed", "reorganized", "timestamp"];
+
+/// Reads the checkpoints of Sui, which are final.
+///
+/// What the nodes tell of coins is the change of each owner's balance in a transaction; the gas is taken out of it. Objects
+/// that are no coins do not count.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SuiBlocks;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CheckpointAnswer {
+    sequence_number: String,
+    digest: String,
+    previous_digest: Option<String>,
+    timestamp_ms: String,
+    transactions: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TxAnswer {
+    digest: String,
+    transaction: TxInput,
+    effects: Effects,
+    balance_changes: Option<Vec<BalanceChange>>,
+    events: Option<Vec<MoveEvent>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct TxInput {
+    data: TxData,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TxData {
+    sender: String,
+    gas_data: GasData,
+}
+
+#[derive(Debug, Deserialize)]
+struct GasData {
+    owner: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Effects {
+    status: EffectsStatus,
+    gas_used: GasUsed,
+}
+
+#[derive(Debug, Deserialize)]
+struct EffectsStatus {
+    status: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct GasUsed {
+    computation_cost: String,
+    storage_cost: String,
+    storage_rebate: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BalanceChange {
+    owner: Owner,
+    coin_type: String,
+    amount: String,
+}
+
+/// The owner of a coin: an address, an object, or none (`Immutable`, `Shared`).
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Owner {
+    One {
+        #[serde(rename = "AddressOwner", alias = "ObjectOwner")]
+        address: String,
+    },
+    Consensus {
+        #[serde(rename = "ConsensusAddressOwner")]
+        owner: ConsensusOwner,
+    },
+    Other(serde::de::IgnoredAny),
+}
+
+#[derive(Debug, Deserialize)]
+struct ConsensusOwner {
+    owner: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct MoveEvent {
+    id: EventId,
+    package_id: String,
+    transaction_module: String,
+    sender: String,
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    parsed_json: Value,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EventId {
+    event_seq: String,
+}
+
+/// A checkpoint with the digests of its transactions.
+struct Checkpoint {
+    reference: BlockRef,
+    transactions: Vec<String>,
+}
+
+impl CheckpointAnswer {
+    fn checked(self) -> Option<Checkpoint> {
+        let millis: i64 = self.timestamp_ms.parse().ok()?;
+        if self.digest.is_empty() {
+            return None;
+        }
+        let parent = self.previous_digest.unwrap_or_default();
+        let height = self.sequence_number.parse().ok()?;
+        let reference = BlockRef::new(height, self.digest, parent, millis.div_euclid(1_000));
+        Some(Checkpoint { reference, transactions: self.transactions })
+    }
+}
+
+/// The number of the newest checkpoint.
+async fn newest(node: &dyn NodeCalls) -> Result<u64, ReadError> {
+    let answer = node.call("sui_getLatestCheckpointSequenceNumber", "[]".to_owned()).await?;
+    let number: String = read(&answer, CHECKPOINT)?;
+    number.parse().map_err(|_| ReadError::Unreadable(CHECKPOINT))
+}
+
+async fn checkpoint(node: &dyn NodeCalls, number: u64) -> Result<Checkpoint, ReadError> {
+    let answer = node.call("sui_getCheckpoint", format!("[\"{number}\"]")).await?;
+    let found = read::<CheckpointAnswer>(&answer, CHECKPOINT)?.checked();
+    let found = found.ok_or(ReadError::Unreadable(CHECKPOINT))?;
+    if found.reference.height != number {
+        return Err(ReadError::Unreadable("the node's checkpoint has another number"));
+    }
+    Ok(found)
+}
+
+/// The transactions of a page, with what is wanted of them.
+async fn transactions(
+    node: &dyn NodeCalls,
+    digests: &[String],
+    wanted: &Wanted,
+) -> Result<Vec<TxAnswer>, ReadError> {
+    let coins = wanted.wants(EventType::AddressActivity) || wanted.wants(EventType::TokenTransfer);
+    let logged = wanted.wants(EventType::ContractEvent);
+    let options = json!({
+        "showInput": true, "showEffects": true, "showBalanceChanges": coins, "showEvents": logged,
+    });
+    let params = json!([digests, options]).to_string();
+    let found: Vec<TxAnswer> =
+        read(&node.call("sui_multiGetTransactionBlocks", params).await?, TRANSACTIONS)?;
+    let is_whole = found.len() == digests.len()
+        && found.iter().zip(digests).all(|(tx, digest)| {
+            tx.digest == *digest
+                && (!coins || tx.balance_changes.is_some())
+                && (!logged || tx.events.is_some())
+        });
+    if is_whole { Ok(found) } else { Err(ReadError::Unreadable(TRANSACTIONS)) }
+}
+
+/// The changes of balances in a transaction: by type of coin, then by owner.
+type Changes = BTreeMap<String, BTreeMap<String, i128>>;
+
+impl TxAnswer {
+    /// The changes of balances, without the gas; `None` if the node's numbers are none.
+    fn changes(&self) -> Option<Changes> {
+        let mut changes = Changes::new();
+        let mut add = |token: String, owner: String, amount: i128| {
+            let sum = changes.entry(token).or_default().entry(owner).or_default();
+            *sum = sum.checked_add(amount)?;
+            Some(())
+        };
+        for change in self.balance_changes.iter().flatten() {
+            let owner = match &change.owner {
+                Owner::One { address } => address,
+                Owner::Consensus { owner } => &owner.owner,
+                Owner::Other(_) => continue,
+            };
+            add(type_name(&change.coin_type)?, address(owner)?, change.amount.parse().ok()?)?;
+        }
+        let GasUsed { computation_cost, storage_cost, storage_rebate } = &self.effects.gas_used;
+        let cost = |digits: &String| digits.parse::<u64>().ok().map(i128::from);
+        let gas = cost(computation_cost)? + cost(storage_cost)? - cost(storage_rebate)?;
+        add(SUI.to_owned(), address(&self.transaction.data.gas_data.owner)?, gas)?;
+        for owners in changes.values_mut() {
+            owners.retain(|_, sum| *sum != 0);
+        }
+        Some(changes)
+    }
+
+    /// The events of the transaction.
+    fn tell(&self, wanted: &Wanted, events: &mut Vec<ChainEvent>) -> Option<()> {
+        let changes = if self.balance_changes.is_some() { self.changes()? } else { Changes::new() };
+        let mut activity = Activity::default();
+        let sender = address(&self.transaction.data.sender)?;
+        // The validators make transactions of address 0.
+        if sender.bytes().skip(2).any(|digit| digit != b'0') {
+            activity.sends(&sender);
+        }
+        for (token, owners) in &changes {
+            for (owner, sum) in owners {
+                let value = Some(sum.unsigned_abs());
+                if *sum < 0 {
+                    activity.pays(owner, token, value);
+                } else {
+                    activity.is_paid(owner, token, value);
+                }
+            }
+        }
+        let success = self.effects.status.status == "success";
+        events.extend(activity.events(wanted, &self.digest, success, &[]));
+        if wanted.wants(EventType::TokenTransfer) {
+            for (token, owners) in &changes {
+                events.extend(
+                    transfers(owners).into_iter().map(|transfer| transfer.event(token, &self.digest)),
+                );
+            }
+        }
+        if wanted.wants(EventType::ContractEvent) {
+            for event in self.events.iter().flatten() {
+                events.push(event.shown(&self.digest)?);
+            }
+        }
+        Some(())
+    }
+}
+
+/// A part of the change of balances.
+#[derive(Debug, PartialEq, Eq)]
+struct BalanceTransfer<'a> {
+    from: Option<&'a str>,
+    to: Option<&'a str>,
+    value: u128,
+}
+
+/// The transfers that changes of balances of one type of coin stand for: one to each owner that gained, from the owner
+/// that lost, if that is one alone and it lost enough; and one from each owner that lost, with what no other owner gained
+/// (it went into an object, or was destroyed).
+fn transfers(owners: &BTreeMap<String, i128>) -> Vec<BalanceTransfer<'_>> {
+    let gained = owners.iter().filter(|(_, sum)| **sum > 0);
+    let lost: Vec<_> = owners.iter().filter(|(_, sum)| **sum < 0).collect();
+    let total = gained.clone().map(|(_, sum)| sum.unsigned_abs()).fold(0, u128::saturating_add);
+    let payer = match lost[..] {
+        [(owner, sum)] if sum.unsigned_abs() >= total => Some((owner.as_str(), sum.unsigned_abs() - total)),
+        _ => None,
+    };
+    let from = payer.map(|(owner, _)| owner);
+    let mut out: Vec<_> = gained
+        .map(|(to, sum)| BalanceTransfer { from, to: Some(to.as_str()), value: sum.unsigned_abs() })
+        .collect();
+    match payer {
+        Some((_, 0)) => {}
+        Some((owner, value)) => out.push(BalanceTransfer { from: Some(owner), to: None, value }),
+        None => out.extend(lost.into_iter().map(|(owner, sum)| BalanceTransfer {
+            from: Some(owner.as_str()),
+            to: None,
+            value: sum.unsigned_abs(),
+        })),
+    }
+    out
+}
+
+impl BalanceTransfer<'_> {
+    fn event(&self, token: &str, tx_hash: &str) -> ChainEvent {
+        let mut event = ChainEvent::new(EventType::TokenTransfer).with("token", token);
+        for (name, owner) in [("from", self.from), ("to", self.to)] {
+            if let Some(owner) = owner {
+                event = event.with(name, owner);
+            }
+        }
+        event.with("value", self.value.to_string()).with("tx_hash", tx_hash)
+    }
+}
+
+/// A member of a Move event that its data keeps: numbers beyond 32 bits are texts there.
+fn is_scalar(value: &Value) -> bool {
+    match value {
+        Value::Bool(_) | Value::String(_) => true,
+        Value::Number(number) => !number.is_f64(),
+        _ => false,
+    }
+}
+
+impl MoveEvent {
+    /// The event as webhooks tell it. Members of the Move event that are scalars keep their names, unless the event has
+    /// such a member itself.
+    fn shown(&self, tx_hash: &str) -> Option<ChainEvent> {
+        let mut event = ChainEvent::new(EventType::ContractEvent)
+            .with("address", address(&self.package_id)?)
+            .with("module", self.transaction_module.as_str())
+            .with("type", type_name(&self.kind)?)
+            .with("sender", address(&self.sender)?)
+            .with("tx_hash", tx_hash)
+            .with("index", self.id.event_seq.parse::<u64>().ok()?);
+        let fields = self.parsed_json.as_object().into_iter().flatten().filter(|(_, value)| is_scalar(value));
+        for (name, value) in fields.take(FIELDS) {
+            if !event.data.contains_key(name) && !RESERVED.contains(&name.as_str()) {
+                event.data.insert(name.clone(), value.clone());
+            }
+        }
+        Some(event)
+    }
+}
+
+impl BlockReader for SuiBlocks {
+    fn kinds(&self) -> &'static [EventType] {
+        KINDS
+    }
+
+    fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>> {
+        Box::pin(async move { Ok(checkpoint(node, newest(node).await?).await?.reference) })
+    }
+
+    fn at<'a>(
+        &'a self,
+        node: &'a dyn NodeCalls,
+        known: &'a BlockRef,
+    ) -> BoxFuture<'a, Result<Option<BlockRef>, ReadError>> {
+        Box::pin(async move {
+            match checkpoint(node, known.height).await {
+                Ok(found) => Ok(Some(found.reference)),
+                // A node refuses checkpoints above its newest one, and those that it has pruned.
+                Err(refusal @ ReadError::Refused { .. }) => {
+                    if newest(node).await? < known.height {
+                        Ok(None)
+                    } else {
+                        Err(refusal)
+                    }
+                }
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    fn after<'a>(
+        &'a self,
+        node: &'a dyn NodeCalls,
+        known: &'a BlockRef,
+        wanted: &'a Wanted,
+    ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>> {
+        Box::pin(async move {
+            if newest(node).await? <= known.height {
+                return Ok(None);
+            }
+            let found = checkpoint(node, known.height.saturating_add(1)).await?;
+            let mut events = Vec::new();
+            if wanted.wants(EventType::NewBlock) {
+                events.push(
+                    ChainEvent::new(EventType::NewBlock)
+                        .with("transactions", found.transactions.len())
+                        .with("parent_hash", found.reference.parent.as_str()),
+                );
+            }
+            if wants_transactions(wanted) {
+                for digests in found.transactions.chunks(PAGE) {
+                    for tx in transactions(node, digests, wanted).await? {
+                        tx.tell(wanted, &mut events).ok_or(ReadError::Unreadable(TRANSACTIONS))?;
+                    }
+                }
+            }
+            Ok(Some(BlockEvents { block: found.reference, events }))
+        })
+    }
+
+    /// Addresses have all 64 digits, in lower case; so do those of packages, and in names of types (`token`, `type`) those of
+    /// packages that are no system packages.
+    fn canonical(&self, key: &str, value: &str) -> Option<String> {
+        match key {
+            "address" | "from" | "to" | "sender" => address(value),
+            "token" | "type" => type_name(value),
+            _ => Some(value.to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owners(rows: &[(&str, i128)]) -> BTreeMap<String, i128> {
+        rows.iter().map(|(owner, sum)| ((*owner).to_owned(), *sum)).collect()
+    }
+
+    fn told(rows: &[(&str, i128)]) -> Vec<(Option<String>, Option<String>, u128)> {
+        let owners = owners(rows);
+        let shown =
+            |one: BalanceTransfer<'_>| (one.from.map(str::to_owned), one.to.map(str::to_owned), one.value);
+        transfers(&owners).into_iter().map(shown).collect()
+    }
+
+    #[test]
+    fn changes_of_balances_are_transfers_from_the_only_owner_that_lost() {
+        let name = |text: &str| Some(text.to_owned());
+        assert_eq!(told(&[]), []);
+        assert_eq!(told(&[("a", -5), ("b", 5)]), [(name("a"), name("b"), 5)]);
+        assert_eq!(
+            told(&[("a", -9), ("b", 5), ("c", 1)]),
+            [(name("a"), name("b"), 5), (name("a"), name("c"), 1), (name("a"), None, 3)]
+        );
+        assert_eq!(told(&[("a", -5)]), [(name("a"), None, 5)]);
+        assert_eq!(told(&[("b", 5)]), [(None, name("b"), 5)]);
+        assert_eq!(told(&[("a", -5), ("b", 7)]), [(None, name("b"), 7), (name("a"), None, 5)]);
+        assert_eq!(
+            told(&[("a", -5), ("b", -2), ("c", 7)]),
+            [(None, name("c"), 7), (name("a"), None, 5), (name("b"), None, 2)]
+        );
+        assert_eq!(told(&[("a", i128::MIN), ("b", i128::MAX)])[1].2, 1);
+    }
+}

@@ -1,0 +1,80 @@
+//! Addresses: 20 bytes behind `41`, in hex or in Base58 with a checksum.
+
+use ring::digest::{SHA256, digest};
+
+/// The first byte of every address of the main network.
+const PREFIX: u8 = 0x41;
+/// The longest text that can be an address, in bytes.
+const LONGEST: usize = 44;
+
+/// The first four bytes of the doubled hash.
+fn checksum(bytes: &[u8]) -> [u8; 4] {
+    let hash = digest(&SHA256, digest(&SHA256, bytes).as_ref());
+    let mut out = [0; 4];
+    out.copy_from_slice(&hash.as_ref()[..4]);
+    out
+}
+
+/// The Base58 form of 20 bytes.
+pub(super) fn base58(account: &[u8; 20]) -> String {
+    let mut bytes = vec![PREFIX];
+    bytes.extend_from_slice(account);
+    let check = checksum(&bytes);
+    bytes.extend_from_slice(&check);
+    bs58::encode(bytes).into_string()
+}
+
+/// The Base58 form of an address in hex: 20 bytes, with or without `41` before them.
+pub(super) fn of_hex(text: &str) -> Option<String> {
+    let bytes = hex::decode(text).ok()?;
+    let account = if bytes.len() == 20 { &bytes[..] } else { bytes.strip_prefix(&[PREFIX])? };
+    Some(base58(account.try_into().ok()?))
+}
+
+/// The Base58 form of an address in any form.
+pub(super) fn canonical(text: &str) -> Option<String> {
+    if text.len() > LONGEST {
+        return None;
+    }
+    if !text.starts_with('T') {
+        return of_hex(text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text));
+    }
+    let bytes = bs58::decode(text).into_vec().ok()?;
+    let (body, check) = bytes.split_at_checked(21)?;
+    (body.first() == Some(&PREFIX) && check == checksum(body)).then(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_form_of_an_address_is_the_one_with_the_checksum() {
+        let usdt = "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t";
+        for form in [
+            usdt,
+            "41a614f803b6fd780986a42c78ec9c7f77e6ded13c",
+            "0x41A614F803B6FD780986A42C78EC9C7F77E6DED13C",
+            "0xa614f803b6fd780986a42c78ec9c7f77e6ded13c",
+            "a614f803b6fd780986a42c78ec9c7f77e6ded13c",
+        ] {
+            assert_eq!(canonical(form).as_deref(), Some(usdt), "{form}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_has_no_form() {
+        for wrong in [
+            "",
+            "T",
+            "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6u",
+            "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t ",
+            "42a614f803b6fd780986a42c78ec9c7f77e6ded13c",
+            "0x41a614f803b6fd780986a42c78ec9c7f77e6ded1",
+            "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4",
+            &"T".repeat(10_000),
+        ] {
+            assert_eq!(canonical(wrong), None, "{wrong}");
+        }
+    }
+}

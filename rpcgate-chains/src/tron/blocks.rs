@@ -1,0 +1,391 @@
+//! Reads blocks and their events by the HTTP API.
+
+use super::address::{canonical, of_hex};
+use super::token::Log;
+use crate::family::activity::{Activity, KINDS, read, shortened, wants_transactions};
+use http::Method as Verb;
+use rpcgate_core::backend::BoxFuture;
+use rpcgate_core::event::{
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, NodeCalls, ReadError, Wanted,
+};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+
+const BLOCK: &str = "not a block of TRON";
+const RESULTS: &str = "not the results of a block of TRON";
+
+/// Members of an operation that are addresses, and whether the address acts.
+const ADDRESSES: &[(&str, bool)] = &[
+    ("owner_address", true),
+    ("to_address", false),
+    ("contract_address", false),
+    ("receiver_address", false),
+    ("account_address", false),
+];
+
+/// Reads the blocks of TRON.
+///
+/// A transaction's events come from its operation and from its result, which one more call gets for the whole block, and
+/// only if somebody wants events of transactions. A failed transaction moves nothing: its activity has no value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TronBlocks;
+
+/// An answer to a request for a block: the block, nothing, or an error with status 200.
+#[derive(Debug, Deserialize)]
+struct BlockAnswer {
+    #[serde(rename = "blockID")]
+    id: Option<String>,
+    block_header: Option<Header>,
+    #[serde(default)]
+    transactions: Vec<Tx>,
+    #[serde(rename = "Error")]
+    error: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Header {
+    raw_data: HeaderData,
+}
+
+/// The encoding leaves out a zero.
+#[derive(Debug, Deserialize)]
+struct HeaderData {
+    #[serde(default)]
+    number: u64,
+    #[serde(rename = "parentHash")]
+    parent: String,
+    /// In milliseconds.
+    #[serde(default)]
+    timestamp: i64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Tx {
+    #[serde(rename = "txID")]
+    id: String,
+    #[serde(default)]
+    ret: Vec<TxReturn>,
+    raw_data: TxData,
+}
+
+#[derive(Debug, Deserialize)]
+struct TxReturn {
+    #[serde(rename = "contractRet")]
+    contract: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct TxData {
+    #[serde(default)]
+    contract: Vec<Operation>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Operation {
+    #[serde(rename = "type")]
+    kind: String,
+    parameter: Parameter,
+}
+
+#[derive(Debug, Deserialize)]
+struct Parameter {
+    #[serde(default)]
+    value: Map<String, Value>,
+}
+
+/// The result of a transaction.
+#[derive(Debug, Deserialize)]
+struct TxResult {
+    id: String,
+    #[serde(rename = "blockNumber", default)]
+    number: u64,
+    /// `FAILED`, or absent.
+    result: Option<String>,
+    /// The contract that ran, or that was made.
+    contract_address: Option<String>,
+    #[serde(default)]
+    log: Vec<Log>,
+    #[serde(default)]
+    internal_transactions: Vec<Internal>,
+}
+
+/// Coins or TRC-10 tokens that a contract moved, if the node records that.
+#[derive(Debug, Deserialize)]
+struct Internal {
+    caller_address: String,
+    #[serde(rename = "transferTo_address")]
+    to: String,
+    #[serde(rename = "callValueInfo", default)]
+    values: Vec<CallValue>,
+    #[serde(default)]
+    rejected: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct CallValue {
+    #[serde(rename = "callValue", default)]
+    value: u64,
+    #[serde(rename = "tokenId")]
+    token: Option<String>,
+}
+
+/// A block with its transactions.
+#[derive(Debug)]
+struct Block {
+    reference: BlockRef,
+    transactions: Vec<Tx>,
+}
+
+/// A hash in lower case.
+fn hash(text: &str) -> Option<String> {
+    let is_hash = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hash.then(|| text.to_ascii_lowercase())
+}
+
+async fn block(node: &dyn NodeCalls, method: &str, body: String) -> Result<Option<Block>, ReadError> {
+    let answer = node.request(Verb::POST, format!("/wallet/{method}"), body).await?;
+    let answer: BlockAnswer = read(&answer, BLOCK)?;
+    if let Some(error) = answer.error {
+        return Err(ReadError::Refused { code: 200, message: shortened(&error) });
+    }
+    let (id, header) = match (answer.id, answer.block_header) {
+        (Some(id), Some(Header { raw_data })) => (id, raw_data),
+        (None, None) => return Ok(None),
+        _ => return Err(ReadError::Unreadable(BLOCK)),
+    };
+    let unreadable = || ReadError::Unreadable(BLOCK);
+    let (id, parent) = hash(&id).zip(hash(&header.parent)).ok_or_else(unreadable)?;
+    let reference = BlockRef::new(header.number, id, parent, header.timestamp.div_euclid(1_000));
+    Ok(Some(Block { reference, transactions: answer.transactions }))
+}
+
+async fn block_at(node: &dyn NodeCalls, height: u64) -> Result<Option<Block>, ReadError> {
+    let found = block(node, "getblockbynum", format!("{{\"num\":{height}}}")).await?;
+    match found {
+        Some(block) if block.reference.height != height => {
+            Err(ReadError::Unreadable("the node's block is at another height"))
+        }
+        found => Ok(found),
+    }
+}
+
+/// The results of a block's transactions, in their order.
+async fn results(node: &dyn NodeCalls, block: &Block) -> Result<Vec<TxResult>, ReadError> {
+    if block.transactions.is_empty() {
+        return Ok(Vec::new());
+    }
+    let height = block.reference.height;
+    let path = "/wallet/gettransactioninfobyblocknum".to_owned();
+    let answer = node.request(Verb::POST, path, format!("{{\"num\":{height}}}")).await?;
+    let found: Vec<TxResult> = read(&answer, RESULTS)?;
+    let mut by_id: HashMap<String, TxResult> =
+        found.into_iter().map(|result| (result.id.clone(), result)).collect();
+    let of = |tx: &Tx| by_id.remove(&tx.id).filter(|result| result.number == height);
+    let all: Option<Vec<TxResult>> = block.transactions.iter().map(of).collect();
+    // The block was replaced between the two calls, or the node does not keep results.
+    all.ok_or(ReadError::Unreadable("the node has no results of the block's transactions"))
+}
+
+/// A member that is an address. `None` if it is absent or not an account's.
+fn address(value: &Map<String, Value>, name: &str) -> Result<Option<String>, ReadError> {
+    match value.get(name) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(of_hex(text)),
+        Some(_) => Err(ReadError::Unreadable(BLOCK)),
+    }
+}
+
+/// A member that is an amount; 0 if it is absent.
+fn amount(value: &Map<String, Value>, name: &str) -> Result<u64, ReadError> {
+    match value.get(name) {
+        None => Ok(0),
+        Some(value) => value.as_u64().ok_or(ReadError::Unreadable(BLOCK)),
+    }
+}
+
+/// The id of a TRC-10 token, which is the hex of its digits; older ones have a name.
+fn asset(value: &Map<String, Value>) -> Option<String> {
+    String::from_utf8(hex::decode(value.get("asset_name")?.as_str()?).ok()?).ok()
+}
+
+/// What one transaction tells, whether it is wanted or not.
+struct Made {
+    activity: Activity,
+    transfers: Vec<ChainEvent>,
+    logged: Vec<ChainEvent>,
+}
+
+impl Made {
+    fn operation(&mut self, operation: &Operation, success: bool, tx_hash: &str) -> Result<(), ReadError> {
+        let value = &operation.parameter.value;
+        for (name, acts) in ADDRESSES {
+            if let Some(address) = address(value, name)? {
+                if *acts { self.activity.sends(&address) } else { self.activity.receives(&address) }
+            }
+        }
+        if !success {
+            return Ok(());
+        }
+        let owner = address(value, "owner_address")?;
+        let (to, coins) = match operation.kind.as_str() {
+            "TransferContract" => (address(value, "to_address")?, amount(value, "amount")?),
+            "TriggerSmartContract" => (address(value, "contract_address")?, amount(value, "call_value")?),
+            "TransferAssetContract" => {
+                let parts = owner.zip(address(value, "to_address")?).zip(asset(value));
+                if let Some(((from, to), token)) = parts {
+                    self.asset(&token, &from, &to, amount(value, "amount")?, tx_hash);
+                }
+                return Ok(());
+            }
+            _ => return Ok(()),
+        };
+        if let Some((from, to)) = owner.zip(to) {
+            self.coins(&from, &to, coins);
+        }
+        Ok(())
+    }
+
+    fn coins(&mut self, from: &str, to: &str, value: u64) {
+        self.activity.pays(from, "", Some(value.into()));
+        self.activity.is_paid(to, "", Some(value.into()));
+    }
+
+    fn asset(&mut self, token: &str, from: &str, to: &str, value: u64, tx_hash: &str) {
+        self.activity.pays(from, token, Some(value.into()));
+        self.activity.is_paid(to, token, Some(value.into()));
+        self.transfers.push(
+            ChainEvent::new(EventType::TokenTransfer)
+                .with("token", token)
+                .with("standard", "trc10")
+                .with("from", from)
+                .with("to", to)
+                .with("value", value.to_string())
+                .with("tx_hash", tx_hash),
+        );
+    }
+
+    fn internal(&mut self, moved: &Internal, tx_hash: &str) {
+        let Some((from, to)) = of_hex(&moved.caller_address).zip(of_hex(&moved.to)) else {
+            return;
+        };
+        self.activity.sends(&from);
+        self.activity.receives(&to);
+        for CallValue { value, token } in moved.values.iter().filter(|moved| moved.value > 0) {
+            match token.as_deref().filter(|token| !token.is_empty()) {
+                None => self.coins(&from, &to, *value),
+                Some(token) => self.asset(token, &from, &to, *value, tx_hash),
+            }
+        }
+    }
+
+    fn log(&mut self, log: &Log, index: usize, tx_hash: &str) -> Result<(), ReadError> {
+        if let Some(transfer) = log.transfer() {
+            self.activity.sends(&transfer.from);
+            self.activity.receives(&transfer.to);
+            self.transfers.push(transfer.event(tx_hash, index));
+        }
+        self.logged.push(log.event(tx_hash, index).ok_or(ReadError::Unreadable(RESULTS))?);
+        Ok(())
+    }
+}
+
+fn transaction(
+    tx: &Tx,
+    result: &TxResult,
+    wanted: &Wanted,
+    events: &mut Vec<ChainEvent>,
+) -> Result<(), ReadError> {
+    let tx_hash = hash(&tx.id).ok_or(ReadError::Unreadable(BLOCK))?;
+    let returned = tx.ret.first().and_then(|ret| ret.contract.as_deref());
+    let success = returned.is_none_or(|ret| ret == "SUCCESS") && result.result.as_deref() != Some("FAILED");
+    let mut made = Made { activity: Activity::default(), transfers: Vec::new(), logged: Vec::new() };
+    for operation in &tx.raw_data.contract {
+        made.operation(operation, success, &tx_hash)?;
+    }
+    if let Some(contract) = result.contract_address.as_deref().and_then(of_hex) {
+        made.activity.receives(&contract);
+    }
+    if success {
+        for moved in result.internal_transactions.iter().filter(|moved| !moved.rejected) {
+            made.internal(moved, &tx_hash);
+        }
+        for (index, log) in result.log.iter().enumerate() {
+            made.log(log, index, &tx_hash)?;
+        }
+    }
+    let kind = tx.raw_data.contract.first().map_or("", |operation| operation.kind.as_str());
+    events.extend(made.activity.events(wanted, &tx_hash, success, &[("kind", kind)]));
+    if wanted.wants(EventType::TokenTransfer) {
+        events.append(&mut made.transfers);
+    }
+    if wanted.wants(EventType::ContractEvent) {
+        events.append(&mut made.logged);
+    }
+    Ok(())
+}
+
+impl BlockReader for TronBlocks {
+    fn kinds(&self) -> &'static [EventType] {
+        KINDS
+    }
+
+    fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>> {
+        Box::pin(async move {
+            let newest = block(node, "getnowblock", "{}".to_owned()).await?;
+            newest.map(|block| block.reference).ok_or(ReadError::Unreadable(BLOCK))
+        })
+    }
+
+    fn at<'a>(
+        &'a self,
+        node: &'a dyn NodeCalls,
+        known: &'a BlockRef,
+    ) -> BoxFuture<'a, Result<Option<BlockRef>, ReadError>> {
+        Box::pin(async move { Ok(block_at(node, known.height).await?.map(|block| block.reference)) })
+    }
+
+    fn after<'a>(
+        &'a self,
+        node: &'a dyn NodeCalls,
+        known: &'a BlockRef,
+        wanted: &'a Wanted,
+    ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>> {
+        Box::pin(async move {
+            let Some(block) = block_at(node, known.height.saturating_add(1)).await? else {
+                return Ok(None);
+            };
+            let mut events = Vec::new();
+            if wanted.wants(EventType::NewBlock) {
+                events.push(
+                    ChainEvent::new(EventType::NewBlock)
+                        .with("transactions", block.transactions.len())
+                        .with("parent_hash", block.reference.parent.as_str()),
+                );
+            }
+            if wants_transactions(wanted) {
+                let results = results(node, &block).await?;
+                for (tx, result) in block.transactions.iter().zip(&results) {
+                    transaction(tx, result, wanted, &mut events)?;
+                }
+            }
+            Ok(Some(BlockEvents { block: block.reference, events }))
+        })
+    }
+
+    /// Addresses are in Base58 with a checksum, hashes in lower case without `0x`. A token is a contract's address, or the
+    /// id of a TRC-10 token.
+    fn canonical(&self, key: &str, value: &str) -> Option<String> {
+        match key {
+            "address" | "from" | "to" => canonical(value),
+            "token" if value.bytes().all(|byte| byte.is_ascii_digit()) && value.len() < 20 => {
+                Some(value.to_owned())
+            }
+            "token" => canonical(value),
+            "tx_hash" | "block_hash" | "parent_hash" | "topic0" => {
+                hash(value.strip_prefix("0x").unwrap_or(value))
+            }
+            _ => Some(value.to_owned()),
+        }
+    }
+}
