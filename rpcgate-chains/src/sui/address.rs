@@ -25,7 +25,7 @@ pub(super) fn type_name(text: &str) -> Option<String> {
     }
     let mut out = String::with_capacity(text.len());
     for piece in text.split_inclusive(['<', '>', ',']) {
-        let (name, mark) = match piece.char_indices().last() {
+        let (name, mark) = match piece.char_indices().next_back() {
             Some((at, mark @ ('<' | '>' | ','))) => (&piece[..at], Some(mark)),
             _ => (piece, None),
         };

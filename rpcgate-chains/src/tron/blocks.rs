@@ -24,6 +24,9 @@ const ADDRESSES: &[(&str, bool)] = &[
     ("account_address", false),
 ];
 
+/// The kinds of internal transactions that move their value: `call`, `create`, `suicide`.
+const MOVES: [&str; 3] = ["63616c6c", "637265617465", "73756963696465"];
+
 /// Reads the blocks of TRON.
 ///
 /// A transaction's events come from its operation and from its result, which one more call gets for the whole block, and
@@ -110,12 +113,16 @@ struct TxResult {
     internal_transactions: Vec<Internal>,
 }
 
-/// Coins or TRC-10 tokens that a contract moved, if the node records that.
+/// Coins or TRC-10 tokens that a contract moved, if the node records that; or what it staked or delegated.
 #[derive(Debug, Deserialize)]
 struct Internal {
+    #[serde(default)]
     caller_address: String,
-    #[serde(rename = "transferTo_address")]
+    #[serde(rename = "transferTo_address", default)]
     to: String,
+    /// Its kind, in hex.
+    #[serde(default)]
+    note: String,
     #[serde(rename = "callValueInfo", default)]
     values: Vec<CallValue>,
     #[serde(default)]
@@ -271,6 +278,9 @@ impl Made {
         };
         self.activity.sends(&from);
         self.activity.receives(&to);
+        if !MOVES.contains(&moved.note.as_str()) {
+            return;
+        }
         for CallValue { value, token } in moved.values.iter().filter(|moved| moved.value > 0) {
             match token.as_deref().filter(|token| !token.is_empty()) {
                 None => self.coins(&from, &to, *value),
@@ -378,7 +388,7 @@ impl BlockReader for TronBlocks {
     fn canonical(&self, key: &str, value: &str) -> Option<String> {
         match key {
             "address" | "from" | "to" => canonical(value),
-            "token" if value.bytes().all(|byte| byte.is_ascii_digit()) && value.len() < 20 => {
+            "token" if (1..20).contains(&value.len()) && value.bytes().all(|byte| byte.is_ascii_digit()) => {
                 Some(value.to_owned())
             }
             "token" => canonical(value),

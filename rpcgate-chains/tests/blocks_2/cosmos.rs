@@ -106,7 +106,7 @@ type Answers = Box<dyn Fn(&str, &str) -> Result<Value, ReadError> + Send + Sync>
 
 /// A node whose newest block is `head`. Each of its blocks has `count` transactions, of which it has indexed `indexed`.
 fn node(head: u64, count: usize, indexed: Vec<Value>) -> Scripted<Answers> {
-    Scripted::new(Box::new(move |path, _| {
+    let answers: Answers = Box::new(move |path: &str, _: &str| {
         if let Some(height) = path.strip_prefix("/cosmos/base/tendermint/v1beta1/blocks/") {
             let height = if height == "latest" { head } else { height.parse().unwrap() };
             if height > head {
@@ -118,7 +118,8 @@ fn node(head: u64, count: usize, indexed: Vec<Value>) -> Scripted<Answers> {
         let page: usize = path.split_once("&page=").unwrap().1.split('&').next().unwrap().parse().unwrap();
         let page: Vec<&Value> = indexed.iter().skip((page - 1) * 100).take(100).collect();
         Ok(json!({ "txs": [], "tx_responses": page, "pagination": null, "total": indexed.len().to_string() }))
-    }))
+    });
+    Scripted::new(answers)
 }
 
 fn events(response: Value) -> Vec<ChainEvent> {

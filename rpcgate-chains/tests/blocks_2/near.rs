@@ -99,7 +99,7 @@ type Answers = Box<dyn Fn(&str, &str) -> Result<Value, ReadError> + Send + Sync>
 /// A node with blocks at some heights, of which the last is final, and one transaction in every block.
 fn node(heights: &[u64], status: Value) -> Scripted<Answers> {
     let heights = heights.to_vec();
-    Scripted::new(Box::new(move |method, params| {
+    let answers: Answers = Box::new(move |method: &str, params: &str| {
         let params: Value = serde_json::from_str(params).unwrap();
         match method {
             "block" => {
@@ -117,7 +117,8 @@ fn node(heights: &[u64], status: Value) -> Scripted<Answers> {
             "EXPERIMENTAL_tx_status" => Ok(status.clone()),
             _ => Err(ReadError::Refused { code: -32_601, message: "Method not found".into() }),
         }
-    }))
+    });
+    Scripted::new(answers)
 }
 
 fn at(height: u64) -> BlockRef {

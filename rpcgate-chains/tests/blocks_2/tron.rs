@@ -212,12 +212,18 @@ fn coins_and_tokens_that_a_contract_moves_are_told() {
             "hash": hash(3), "caller_address": TOKEN, "transferTo_address": B, "note": "63616c6c",
             "callValueInfo": [{ "callValue": 1000 }], "rejected": true,
         },
+        {
+            "hash": hash(4), "caller_address": TOKEN, "transferTo_address": B,
+            "note": "64656c65676174655265736f757263654f66456e65726779",
+            "callValueInfo": [{ "callValue": 2000 }],
+        },
     ]);
     let events = told(
         vec![transaction(1, "SUCCESS", operation("TriggerSmartContract", call))],
         vec![result(1, json!({ "contract_address": TOKEN, "internal_transactions": internal }))],
     );
     let events = events.unwrap();
+    assert_eq!(events.iter().filter(|(kind, _)| kind == "token_transfer").count(), 1);
     let activity = |address: &str| {
         let found = events
             .iter()
