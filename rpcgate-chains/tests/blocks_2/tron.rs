@@ -9,6 +9,7 @@ const USDT: &str = "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t";
 const TOKEN: &str = "41a614f803b6fd780986a42c78ec9c7f77e6ded13c";
 const A: &str = "411111111111111111111111111111111111111111";
 const B: &str = "412222222222222222222222222222222222222222";
+const C: &str = "413333333333333333333333333333333333333333";
 
 fn shown(hex: &str) -> String {
     Reader::of("tron").canonical("address", hex).unwrap()
@@ -213,7 +214,7 @@ fn coins_and_tokens_that_a_contract_moves_are_told() {
             "callValueInfo": [{ "callValue": 1000 }], "rejected": true,
         },
         {
-            "hash": hash(4), "caller_address": TOKEN, "transferTo_address": B,
+            "hash": hash(4), "caller_address": TOKEN, "transferTo_address": C,
             "note": "64656c65676174655265736f757263654f66456e65726779",
             "callValueInfo": [{ "callValue": 2000 }],
         },
@@ -234,6 +235,7 @@ fn coins_and_tokens_that_a_contract_moves_are_told() {
     assert_eq!(activity(A), (json!("out"), json!("5")));
     assert_eq!(activity(TOKEN), (json!("self"), Value::Null), "coins went in and out");
     assert_eq!(activity(B), (json!("in"), Value::Null), "coins and tokens");
+    assert_eq!(activity(C), (json!("in"), Value::Null), "delegated, not moved");
     assert_eq!(
         events.last().unwrap(),
         &(
