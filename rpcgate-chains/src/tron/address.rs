@@ -70,7 +70,7 @@ mod tests {
             "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6u",
             "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t ",
             "42a614f803b6fd780986a42c78ec9c7f77e6ded13c",
-            "0x41a614f803b6fd780986a42c78ec9c7f77e6ded1",
+            "0x41a614f803b6fd780986a42c78ec9c7f77e6de",
             "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4",
             &"T".repeat(10_000),
         ] {

@@ -2,6 +2,7 @@
 //! documentation. The package does not include these tests, since it does not include the simulated nodes.
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
+#![expect(clippy::needless_pass_by_value, reason = "callers write their parameters in place")]
 
 mod arbitrary;
 mod cosmos;

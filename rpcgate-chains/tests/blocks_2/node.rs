@@ -202,10 +202,10 @@ impl Recorded {
     /// Calls a method; the error as a reader gets it.
     pub(crate) fn result(&self, method: &str, params: &Value) -> Result<Value, ReadError> {
         let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let (_, mut answer) = self.handle(&Method::POST, "/", &body.to_string());
-        let error = answer["error"].take();
+        let (_, answer) = self.handle(&Method::POST, "/", &body.to_string());
+        let error = &answer["error"];
         if error.is_null() {
-            return Ok(answer["result"].take());
+            return Ok(answer["result"].clone());
         }
         let message = error["message"].as_str().unwrap_or_default().to_owned();
         Err(ReadError::Refused { code: error["code"].as_i64().unwrap_or_default(), message })

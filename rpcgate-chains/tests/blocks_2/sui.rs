@@ -206,7 +206,7 @@ fn the_scalars_of_a_move_event_are_bounded() {
 #[test]
 fn transactions_come_in_pages() {
     let many = (0..120).map(|n| {
-        let mut one = transaction("a", "success", Vec::new(), Vec::new());
+        let mut one = transaction("a", "success", vec![change(owned("a"), SUI, "-1200")], Vec::new());
         one["digest"] = json!(format!("tx{n}"));
         one
     });
