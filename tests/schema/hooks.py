@@ -12,7 +12,7 @@ import threading
 import zlib
 
 import schemathesis
-from people import BASE, PASSWORD, Person, Site, fresh_address
+from people import BASE, PASSWORD, Person, Site, fresh_address, receiver
 from protected import ProtectedPerson
 from schemathesis.core.parameters import ParameterLocation
 
@@ -26,11 +26,15 @@ OWNER = SITE.person()
 PROJECT = OWNER.project()
 if GROUP == "user":
     OWNER.use(PROJECT)
+WEBHOOK = OWNER.webhook(PROJECT, receiver())
+#: Users alone can try it again.
+DELIVERY = OWNER.delivery(WEBHOOK) if GROUP == "user" else WEBHOOK
 TICKET = OWNER.ticket()
 FILE = OWNER.attachment(TICKET)
 #: Somebody else, whose things may go.
 OTHER = SITE.person()
 OTHER_TICKET = OTHER.ticket()
+OTHER_WEBHOOK = OTHER.webhook(OTHER.project())
 #: Has a passkey, and gives it as the second factor.
 PROTECTED = ProtectedPerson(SITE, SITE.user())
 #: Likewise, for log-ins alone: many of them end the oldest session.
@@ -59,9 +63,11 @@ ASKING = {
 if GROUP == "user":
     for gone in (
         "projects/{id}", "keys/{id}", "tenants/{id}/members/{user_id}", "tenants/{id}/invitations/{invitation_id}", "auth/tokens/{id}",
+        "webhooks/{id}", "subscriptions/{id}",
     ):
         ASKING[f"DELETE /{gone}"] = lambda: OTHER
-    ASKING["PUT /tenants/{id}/members/{user_id}"] = lambda: OTHER
+    for changed in ("PUT /tenants/{id}/members/{user_id}", "PUT /webhooks/{id}", "POST /webhooks/{id}/secret"):
+        ASKING[changed] = lambda: OTHER
     for done in ("close", "reopen", "csat"):
         ASKING[f"POST /support/tickets/{{id}}/{done}"] = lambda: OTHER
     for paid in ("GET /tenants/{id}/invoices/{number}", "POST /tenants/{id}/billing/checkout"):
@@ -210,6 +216,27 @@ VALUES = {
     "GET /projects/{id}/metrics": [in_project, query(period="today", chain="eth")],
     "GET /projects/{project_id}/keys": [path(project_id=PROJECT)],
     "POST /projects/{project_id}/keys": [path(project_id=PROJECT), body(description="of the tests", chains=["eth"])],
+    "GET /projects/{id}/events": [in_project, query(chain="eth", limit=10)],
+    "GET /projects/{project_id}/webhooks": [path(project_id=PROJECT)],
+    "POST /projects/{project_id}/webhooks": [path(project_id=PROJECT), body(url="https://hooks.example/")],
+    "GET /webhooks/{id}": [path(id=WEBHOOK)],
+    "PUT /webhooks/{id}": [path(id=OTHER_WEBHOOK), body(url="https://hooks.example/")],
+    "DELETE /webhooks/{id}": [path(id=lambda caller: caller.webhook(caller.project()))],
+    "POST /webhooks/{id}/secret": [path(id=OTHER_WEBHOOK)],
+    "POST /webhooks/{id}/test": [path(id=WEBHOOK)],
+    "POST /webhooks/{id}/replay": [
+        path(id=WEBHOOK),
+        body(**{"from": "2026-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z"}),
+    ],
+    "GET /webhooks/{endpoint_id}/subscriptions": [path(endpoint_id=WEBHOOK)],
+    "POST /webhooks/{endpoint_id}/subscriptions": [
+        path(endpoint_id=WEBHOOK),
+        body(chain="eth", event_type="health", filter={"phase": "Degraded"}, confirmations=0),
+    ],
+    "DELETE /subscriptions/{id}": [path(id=lambda caller: caller.subscription(OTHER_WEBHOOK))],
+    "GET /webhooks/{id}/deliveries": [path(id=WEBHOOK), query(status="delivered", limit=10)],
+    "GET /deliveries/{id}": [path(id=DELIVERY)],
+    "POST /deliveries/{id}/retry": [path(id=DELIVERY)],
     "POST /limit-requests": [body(reason="more calls", requested_tier="premium", requested_plan=None)],
     "POST /notifications/{id}/read": [path(id=lambda _: OWNER.notification())],
     **{
@@ -313,7 +340,8 @@ def prepare(name, case):
     is_theirs = is_open or name in ASKING or (" /operator/" in name) == (GROUP == "operator")
     if name == "PUT /operator/plans/{tier}" and isinstance(case.body, dict):
         # Objects that plans limit are still created, even by a caller that was moved to another plan.
-        for count in {"projects", "keys_per_project", "members"} & case.body.keys():
+        limits = {"projects", "keys_per_project", "members", "webhooks_per_project", "subscriptions_per_webhook"}
+        for count in limits & case.body.keys():
             if type(case.body[count]) is int and 0 <= case.body[count] < 1_000:
                 case.body[count] += 1_000
     if not is_theirs or not is_supplied:

@@ -6,6 +6,7 @@ import datetime
 import email
 import email.policy
 import hashlib
+import http.server
 import itertools
 import json
 import pathlib
@@ -138,6 +139,25 @@ class Person:
         key = self.ask("POST", f"/projects/{project}/keys", {"description": "of the tests"})
         return key["id"], key["key"]
 
+    def webhook(self, project, url="https://hooks.example/"):
+        """The identifier of a new webhook."""
+        return self.ask("POST", f"/projects/{project}/webhooks", {"url": url})["id"]
+
+    def subscription(self, webhook):
+        """The identifier of a new subscription of a webhook."""
+        new = {"chain": "eth", "event_type": "health"}
+        return self.ask("POST", f"/webhooks/{webhook}/subscriptions", new)["id"]
+
+    def delivery(self, webhook):
+        """The identifier of a new delivery to a webhook, once it has ended."""
+        delivery = self.ask("POST", f"/webhooks/{webhook}/test")["id"]
+        deadline = time.monotonic() + PATIENCE
+        while self.ask("GET", f"/deliveries/{delivery}")["status"] == "pending":
+            if time.monotonic() > deadline:
+                raise Refused("nothing is delivered")
+            time.sleep(0.1)
+        return delivery
+
     def use(self, project):
         """Sends valid and invalid calls to the gateway and waits until usage reports them."""
         _, key = self.key(project)
@@ -222,6 +242,25 @@ class Person:
         self.site.ask("POST", "/auth/invitation", {"token": self.site.mailed(address), "password": PASSWORD})
         members = self.ask("GET", f"/tenants/{self.tenant}/members")
         return next(member["id"] for member in members if member["email"] == address)
+
+
+class Acknowledgement(http.server.BaseHTTPRequestHandler):
+    """A receiver of deliveries that acknowledges them all."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def receiver():
+    """The URL of a receiver of deliveries, which runs as long as this program."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Acknowledgement)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_port}/"
 
 
 COUNT = itertools.count()

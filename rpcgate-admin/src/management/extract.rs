@@ -4,8 +4,8 @@ use crate::management::error::ActionError;
 use crate::management::identity::address::TrustedProxies;
 use crate::management::strict_json;
 use crate::store::{
-    AccessTokenId, ContractId, InvitationId, InvoiceNumber, LimitRequestId, NotificationId, PasskeyId,
-    SessionId, TicketAttachmentId, TicketId, UserId,
+    AccessTokenId, ContractId, DeliveryId, InvitationId, InvoiceNumber, LimitRequestId, NotificationId,
+    PasskeyId, SessionId, SubscriptionId, TicketAttachmentId, TicketId, UserId, WebhookId,
 };
 use axum::body::Bytes;
 use axum::extract::rejection::{BytesRejection, FailedToBufferBody};
@@ -134,6 +134,9 @@ named! {
     PasskeyId: "passkey",
     ContractId: "contract",
     CustomPlanId: "plan",
+    WebhookId: "webhook",
+    SubscriptionId: "subscription",
+    DeliveryId: "delivery",
 }
 
 /// The identifier in a path. A text that is not a UUID identifies nothing, so it is answered like an unknown one.

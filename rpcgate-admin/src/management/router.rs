@@ -4,10 +4,11 @@ use crate::management::access::RouteGuard;
 use crate::management::action::invitations::MAIL_PATH;
 use crate::management::action::resets::RESET_PATH;
 use crate::management::api::{
-    access_tokens, accounts, audit, billing, chains, checkouts, contracts, emails, factor_policy, factors,
-    health, invitations, invoices, keys, limit_requests, me, members, notification_preferences,
-    notifications, operator, plans, projects, quotas, recovery_codes, resets, roles, sessions, tenants,
-    ticket_attachments, ticket_comments, tickets, totp, usage,
+    access_tokens, accounts, audit, billing, chain_events, chains, checkouts, contracts, deliveries, emails,
+    factor_policy, factors, health, invitations, invoices, keys, limit_requests, me, members,
+    notification_preferences, notifications, operator, plans, projects, quotas, recovery_codes, resets,
+    roles, sessions, subscriptions, tenants, ticket_attachments, ticket_comments, tickets, totp, usage,
+    webhooks,
 };
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -90,6 +91,21 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
             Permission::Read,
             routes!(notification_preferences::list, notification_preferences::update),
         ))
+        // webhooks
+        .routes(guard.member(Permission::Read, routes!(webhooks::list)))
+        .routes(guard.member(Permission::ManageWebhooks, routes!(webhooks::create)))
+        .routes(guard.member(Permission::Read, routes!(webhooks::get)))
+        .routes(guard.member(Permission::ManageWebhooks, routes!(webhooks::update, webhooks::delete)))
+        .routes(guard.member(Permission::ManageWebhooks, routes!(webhooks::replace_secret)))
+        .routes(guard.member(Permission::ManageWebhooks, routes!(webhooks::test)))
+        .routes(guard.member(Permission::ManageWebhooks, routes!(webhooks::replay)))
+        .routes(guard.member(Permission::Read, routes!(subscriptions::list)))
+        .routes(guard.member(Permission::ManageWebhooks, routes!(subscriptions::create)))
+        .routes(guard.member(Permission::ManageWebhooks, routes!(subscriptions::delete)))
+        .routes(guard.member(Permission::Read, routes!(deliveries::list)))
+        .routes(guard.member(Permission::Read, routes!(deliveries::get)))
+        .routes(guard.member(Permission::ManageWebhooks, routes!(deliveries::retry)))
+        .routes(guard.member(Permission::Read, routes!(chain_events::list)))
         // support
         .routes(guard.member(Permission::Read, routes!(tickets::list)))
         .routes(guard.member(Permission::ManageTickets, routes!(tickets::create)))

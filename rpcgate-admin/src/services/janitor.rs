@@ -55,14 +55,20 @@ async fn sweep(interval: Duration, app: CurrentApp, leave: CancellationToken) {
             Ok(swept) => tracing::debug!(?swept, "swept"),
             Err(error) => tracing::warn!(%error, "expired rows could not be removed"),
         }
+        let kept = app.settings.config.webhooks.retention;
+        match app.store.sweep_events(kept, app.now()).await {
+            Ok(swept) => tracing::debug!(?swept, "swept events"),
+            Err(error) => tracing::warn!(%error, "old events could not be removed"),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::management::api::webhooks::tests::{event, project, webhook};
     use crate::management::app_state::tests::{NOON, Site};
-    use crate::store::Role;
+    use crate::store::{DeliveryId, DeliveryStatus, Role, fresh_id};
 
     #[tokio::test]
     async fn expired_rows_are_removed_on_time_and_others_stay() {
@@ -80,6 +86,33 @@ mod tests {
         };
         tokio::time::timeout(Duration::from_secs(60), swept).await.unwrap();
         assert!(site.app.store.session(young.session, NOON).await.unwrap().is_some());
+        janitor.stop().await;
+    }
+
+    #[tokio::test]
+    async fn events_are_kept_as_long_as_configured() {
+        let site = Site::of("[webhooks]\nretention = \"2d\"\n").await;
+        let owner = site.member(Role::Owner).await;
+        let tenant = owner.user.tenant.unwrap();
+        let listening = webhook(&site, tenant, project(&site, &owner).await).await;
+        let log = async |number: u64| {
+            let now = site.app.now();
+            let (id, event) = (DeliveryId(fresh_id(now)), event(number, now));
+            site.app.store.log_event(&listening, (id, DeliveryStatus::Failed), &event).await.unwrap();
+            id
+        };
+        let old = log(1).await;
+        site.clock.advance(Duration::from_secs(86_400));
+        let young = log(2).await;
+        site.clock.advance(Duration::from_secs(86_400));
+        let janitor = Janitor::every(Duration::from_millis(1), &site.app);
+        let swept = async {
+            while site.app.store.delivery(tenant, old).await.unwrap().is_some() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), swept).await.unwrap();
+        assert!(site.app.store.delivery(tenant, young).await.unwrap().is_some());
         janitor.stop().await;
     }
 }

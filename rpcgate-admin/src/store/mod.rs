@@ -44,7 +44,11 @@ pub use query::{
     TicketFilter, TicketId, TicketLimitRequest, TicketStatus, UnknownName, User, UserId, Verdict, Version,
     Versioned,
 };
-pub use query::{ChainEventId, DeliveryId, SubscriptionId, WebhookId};
+pub use query::{
+    ChainEventFilter, ChainEventId, DELIVERIES_KEPT, Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus,
+    LogPage, LogPosition, LoggedEvent, MAX_REPLAYED, MAX_WAITING, SealedSecrets, SubscriptionId, SweptEvents,
+    Webhook, WebhookChange, WebhookId, WebhookSubscription, WholeDelivery,
+};
 pub use query::{
     Checkout, CheckoutId, CheckoutOutcome, CheckoutSubject, CreditNote, CreditNoteNumber, Invoice,
     InvoiceAmounts, InvoiceFilter, InvoiceLine, InvoiceNews, InvoiceNumber, InvoiceSeller, InvoiceStatus,

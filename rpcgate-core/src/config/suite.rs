@@ -97,6 +97,7 @@ const CHANGED: &[(&str, &str)] = &[
     ("webhooks.timeout", "5s"),
     ("webhooks.attempts", "4"),
     ("webhooks.waits", "2s,5s,30s,5m,30m"),
+    ("webhooks.retention", "10d"),
     ("billing.seller", "b"),
     ("billing.seller_address", "b"),
     ("billing.seller_tax_id", "b"),

@@ -2,7 +2,7 @@
 
 use super::fields::{Fields, Table};
 use super::problem::Problem;
-use super::units::{DAY, MILLI, SECOND};
+use super::units::{DAY, HOUR, MILLI, SECOND};
 use std::time::Duration;
 
 /// `[webhooks]`.
@@ -17,12 +17,20 @@ pub struct Webhooks {
     pub attempts: u32,
     /// The waiting times before the second attempt, the third and so on.
     pub waits: Vec<Duration>,
+    /// How long events are kept, with their deliveries.
+    pub retention: Duration,
 }
 
 impl Default for Webhooks {
     fn default() -> Self {
         let waits = vec![SECOND, 5 * SECOND, 30 * SECOND, 300 * SECOND, 1_800 * SECOND];
-        Webhooks { allow_private_targets: false, timeout: 10 * SECOND, attempts: 5, waits }
+        Webhooks {
+            allow_private_targets: false,
+            timeout: 10 * SECOND,
+            attempts: 5,
+            waits,
+            retention: 30 * DAY,
+        }
     }
 }
 
@@ -32,6 +40,7 @@ impl Table for Webhooks {
         f.duration("timeout", &mut self.timeout, MILLI..=300 * SECOND);
         f.number("attempts", &mut self.attempts, 1..=20);
         f.value("waits", &mut self.waits);
+        f.duration("retention", &mut self.retention, HOUR..=90 * DAY);
         let waits = self.attempts.saturating_sub(1) as usize;
         if self.waits.len() < waits {
             let why =

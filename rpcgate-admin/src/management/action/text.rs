@@ -1,6 +1,9 @@
 //! Checks of texts that people write: names, descriptions and lists of methods.
 
 use crate::management::error::ActionError;
+use rpcgate_core::clock::Time;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 /// Characters of a name or a description, at most.
 pub const MAX_LINE: usize = 200;
@@ -49,6 +52,13 @@ pub fn name(field: &str, text: &str) -> Result<String, ActionError> {
 /// [`ActionError::Invalid`] if it is empty, too long, or contains control characters other than line breaks and tabs.
 pub fn prose(field: &str, text: &str) -> Result<String, ActionError> {
     prose_within(field, text, MAX_PROSE)
+}
+
+/// A time for the audit, in UTC and to the second.
+pub fn moment(at: Time) -> String {
+    let moment =
+        i64::try_from(at.secs()).ok().and_then(|secs| OffsetDateTime::from_unix_timestamp(secs).ok());
+    moment.and_then(|moment| moment.format(&Rfc3339).ok()).unwrap_or_else(|| at.secs().to_string())
 }
 
 /// A text of one or more lines like [`prose`], of at most [`MAX_LETTER`] characters.

@@ -186,8 +186,9 @@ impl<T: Serialize> IntoResponse for ListPage<T> {
 pub(crate) mod tests {
     use super::*;
     use crate::management::api::invoices::tests::issue;
+    use crate::management::api::webhooks::tests::{event, webhook};
     use crate::management::app_state::tests::{Answer, Site, Visitor};
-    use crate::store::{GatewayReport, NodeState, Role};
+    use crate::store::{DeliveryId, DeliveryStatus, GatewayReport, NodeState, Role, fresh_id};
     use axum::body::Body;
     use http::{Method, StatusCode};
     use serde_json::{Value, json};
@@ -245,7 +246,7 @@ pub(crate) mod tests {
 
     #[tokio::test]
     async fn the_pages_of_every_list_join_to_the_whole_list() {
-        let site = Site::of("[plans.free]\nprojects = 20\nmembers = 20\n").await;
+        let site = Site::of("[plans.free]\nprojects = 20\nmembers = 20\nwebhooks_per_project = 20\n").await;
         let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
         let tenant = owner.user.tenant.unwrap();
         let base = "/api/v1";
@@ -263,6 +264,22 @@ pub(crate) mod tests {
         let keys = format!("{base}/projects/{project}/keys");
         for _ in 0..7 {
             post(keys.clone(), json!({"description": "one"})).await;
+        }
+        let webhooks = format!("{base}/projects/{project}/webhooks");
+        for _ in 0..5 {
+            post(webhooks.clone(), json!({"url": "https://hooks.example/"})).await;
+        }
+        let listening = webhook(&site, tenant, project.parse().unwrap()).await;
+        let listened = format!("{base}/webhooks/{}", listening.id);
+        for number in 0..7 {
+            let subscription = json!({"chain": "btc", "event_type": "health"});
+            post(format!("{listened}/subscriptions"), subscription).await;
+            // Several events of one moment.
+            let now = site.app.now();
+            for _ in 0..2 {
+                let delivery = (DeliveryId(fresh_id(now)), DeliveryStatus::Delivered);
+                site.app.store.log_event(&listening, delivery, &event(number, now)).await.unwrap();
+            }
         }
         issue(&site, tenant).await;
         for _ in 0..4 {
@@ -291,6 +308,11 @@ pub(crate) mod tests {
         for (visitor, path, least) in [
             (&owner, projects, 7),
             (&owner, keys, 7),
+            (&owner, webhooks, 6),
+            (&owner, format!("{listened}/subscriptions"), 7),
+            (&owner, format!("{listened}/deliveries"), 14),
+            (&owner, format!("{base}/projects/{project}/events"), 14),
+            (&owner, format!("{base}/projects/{project}/events?chain=ethereum&event_type=new_block"), 14),
             (&owner, format!("{base}/tenants/{tenant}/members"), 5),
             (&owner, format!("{base}/auth/audit"), 14),
             (&owner, format!("{base}/auth/sessions"), 1),

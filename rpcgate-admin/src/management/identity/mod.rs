@@ -18,6 +18,7 @@ pub mod token;
 pub mod token_scope;
 pub mod totp;
 pub mod verifier;
+pub mod webhook_secret;
 
 use ring::hmac;
 

@@ -3,11 +3,14 @@
 use super::address::AddressLimit;
 use super::limit::MinuteLimit;
 use crate::store::UserId;
+use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Clock;
 use std::sync::Arc;
 
 /// Requests of one user in any 60 seconds.
 const PER_USER: u32 = 600;
+/// Test events and replays of one tenant in any 60 seconds.
+const DELIVERIES_PER_TENANT: u32 = 30;
 /// Requests of one client address without a log-in in any 60 seconds.
 const PER_ADDRESS: u32 = 60;
 
@@ -20,6 +23,8 @@ pub struct RequestLimits {
     pub anonymous: AddressLimit,
     /// Requests of a user.
     pub users: MinuteLimit<UserId>,
+    /// Test events and replays of a tenant, which cost its receivers and the database more than a request.
+    pub deliveries: MinuteLimit<TenantId>,
 }
 
 impl RequestLimits {
@@ -30,6 +35,7 @@ impl RequestLimits {
             attempts: AddressLimit::new(auth_per_minute, clock.clone()),
             anonymous: AddressLimit::new(auth_per_minute.max(PER_ADDRESS), clock.clone()),
             users: MinuteLimit::new(auth_per_minute.max(PER_USER), clock.clone()),
+            deliveries: MinuteLimit::new(DELIVERIES_PER_TENANT, clock.clone()),
         }
     }
 }

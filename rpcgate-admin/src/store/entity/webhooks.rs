@@ -23,6 +23,9 @@ pub(crate) struct Model {
     pub(crate) disabled_at: Option<i64>,
     pub(crate) created_at: i64,
     pub(crate) updated_at: i64,
+    /// When it was deleted, alone or with its project. It is then inactive, and the sweep removes it with all that
+    /// belongs to it.
+    pub(crate) deleted_at: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

@@ -26,6 +26,7 @@ impl MigrationTrait for Webhooks {
         }
         for (name, table, columns) in [
             ("webhooks_of_project", "webhooks", &["project_id", "created_at"][..]),
+            ("webhooks_deleted", "webhooks", &["deleted_at"]),
             ("subscriptions_of_webhook", "subscriptions", &["webhook_id", "created_at"]),
             ("subscriptions_of_chain", "subscriptions", &["chain", "id"]),
             ("chain_events_of_block", "chain_events", &["chain", "block_hash"]),
@@ -64,6 +65,7 @@ fn resources() -> [TableCreateStatement; 2] {
             .col(big_integer_null("disabled_at"))
             .col(big_integer("created_at"))
             .col(big_integer("updated_at"))
+            .col(big_integer_null("deleted_at"))
             .foreign_key(reference("webhooks", "project_id", "projects").on_delete(ForeignKeyAction::Cascade))
             .take(),
         Table::create()

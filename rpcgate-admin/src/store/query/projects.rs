@@ -4,7 +4,7 @@ use super::changes::{NewChange, record};
 use super::plans::{counts, full};
 use super::value::{insert_error, list, moment, names, time};
 use crate::store::entity::projects::{ActiveModel, Column, Entity, Model};
-use crate::store::entity::{keys, quotas};
+use crate::store::entity::{keys, quotas, webhooks};
 use crate::store::{Store, StoreError};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::caller::{ProjectId, TenantId};
@@ -241,7 +241,7 @@ impl Store {
         self.update_project(tenant, project, &change, now).await.map(drop)
     }
 
-    /// Deletes a tenant's project: its keys are revoked, and it is no longer found. Its usage stays, and so do the
+    /// Deletes a tenant's project: its keys are revoked, its webhooks deleted, and it is no longer found. Its usage stays, and so do the
     /// rows that say which tenant the usage belongs to.
     ///
     /// # Errors
@@ -267,6 +267,13 @@ impl Store {
                 .filter(keys::Column::ProjectId.eq(id))
                 .filter(keys::Column::RevokedAt.is_null());
             its_keys.exec(transaction).await?;
+            // Their rows are left to the sweep: there may be many.
+            let its_webhooks = webhooks::Entity::update_many()
+                .col_expr(webhooks::Column::Active, Expr::value(false))
+                .col_expr(webhooks::Column::DeletedAt, Expr::value(moment(now)))
+                .filter(webhooks::Column::ProjectId.eq(id))
+                .filter(webhooks::Column::DeletedAt.is_null());
+            its_webhooks.exec(transaction).await?;
             // A change of a project makes gateways look up each of its keys again.
             record(transaction, NewChange::Project(project), now).await
         })

@@ -1,9 +1,9 @@
 //! Versions of what several people change, so that nobody overwrites a change of another without knowing it.
 
-use super::id::{ContractId, UserId};
+use super::id::{ContractId, UserId, WebhookId};
 use super::live_tenants::live_tenants;
 use crate::store::entity::{
-    chain_switches, contracts, custom_plans, plans, projects, quotas, tenants, users, weights,
+    chain_switches, contracts, custom_plans, plans, projects, quotas, tenants, users, webhooks, weights,
 };
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::{CustomPlanId, ProjectId, TenantId};
@@ -22,6 +22,8 @@ pub enum Versioned {
     Member(TenantId, UserId),
     /// A project of a tenant.
     Project(TenantId, ProjectId),
+    /// A webhook endpoint of a tenant.
+    Webhook(TenantId, WebhookId),
     /// The quota of a project.
     Quota(ProjectId),
     /// A contract with a tenant.
@@ -87,6 +89,14 @@ async fn current(database: &impl ConnectionTrait, of: &Versioned) -> Result<Opti
                 .filter(projects::Column::Id.eq(uuid(id.0)))
                 .filter(projects::Column::TenantId.eq(uuid(tenant.0)));
             row.one(database).await?.map(|row| Version::of(&row))
+        }
+        Versioned::Webhook(tenant, id) => {
+            let row = super::webhooks::of_tenant(*tenant).filter(webhooks::Column::Id.eq(uuid(id.0)));
+            // Not what deliveries change.
+            row.one(database).await?.map(|row| {
+                let secrets = (row.secret, row.next_secret, row.next_secret_at);
+                Version::of(&(row.id, row.url, row.active, row.standard_headers, secrets))
+            })
         }
         Versioned::Quota(id) => {
             Some(Version::of(&quotas::Entity::find_by_id(uuid(id.0)).one(database).await?))

@@ -8,8 +8,6 @@ use crate::management::error::ActionError;
 use crate::store::{ContractId, Figures, TenantContract, Versioned, fresh_id};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 /// The properties of a new contract.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,10 +24,7 @@ pub struct NewContract {
 
 /// An end for the audit, to the second.
 fn until_text(until: Time) -> String {
-    let moment =
-        i64::try_from(until.secs()).ok().and_then(|secs| OffsetDateTime::from_unix_timestamp(secs).ok());
-    let text = moment.and_then(|moment| moment.format(&Rfc3339).ok());
-    format!("until {}", text.unwrap_or_else(|| until.secs().to_string()))
+    format!("until {}", text::moment(until))
 }
 
 /// Makes a contract with a tenant. Gateways apply it when it begins, and the plan's figures when it ends.

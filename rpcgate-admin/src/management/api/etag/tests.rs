@@ -37,9 +37,14 @@ async fn a_change_that_expects_an_older_version_is_refused_and_one_without_a_con
     let projects = format!("/tenants/{tenant}/projects");
     let made = ask(&site, &owner, (Method::POST, &projects), None, &json!({"name": "one"})).await;
     let project = made.body["id"].as_str().unwrap();
+    let webhooks = format!("/projects/{project}/webhooks");
+    let made = json!({"url": "https://hooks.example/"});
+    let made = ask(&site, &owner, (Method::POST, &webhooks), None, &made).await;
+    let webhook = made.body["id"].as_str().unwrap();
     let changed = error_body("precondition_failed", "it has been changed meanwhile");
     for (visitor, path, forms) in [
         (&owner, format!("/projects/{project}"), [json!({"name": "a"}), json!({"name": "b"})]),
+        (&owner, format!("/webhooks/{webhook}"), [json!({"active": false}), json!({"active": true})]),
         (&owner, format!("/tenants/{tenant}"), [json!({"name": "a"}), json!({"name": "b"})]),
         (
             &owner,

@@ -5,6 +5,7 @@ use super::super::*;
 use crate::management::api::invoices::tests::issue;
 use crate::management::api::moment::Moment;
 use crate::management::api::passkeys::tests::SoftwareKey;
+use crate::management::api::webhooks::tests::{event, webhook};
 use crate::management::app_state::tests::{Answer, Site, Visitor};
 use crate::management::error::ErrorBody;
 use crate::management::identity::challenge::solve;
@@ -17,11 +18,13 @@ use crate::management::identity::totp::TotpSecret;
 use crate::management::identity::totp::tests::code;
 use crate::management::payment::stripe::tests::StandIn;
 use crate::store::{
-    AccessToken, AccessTokenId, AttachmentBounds, AttachmentKind, Audit, AuditSubject, ContractId,
-    CustomPlan, Digest, Figures, Invitation, InvitationId, InviteOutcome, InvoiceNumber, InvoiceStatus, Key,
-    LimitRequest, LimitRequestId, LogInMethod, NotificationId, PasskeyId, Project, RequestStatus, Role,
-    Session, SessionId, StoredPasskey, SupportTicket, Tenant, TenantContract, TenantFilter, TicketAttachment,
-    TicketAttachmentId, TicketCategory, TicketFilter, TicketId, TicketStatus, User, UserId, fresh_id,
+    AccessToken, AccessTokenId, AttachmentBounds, AttachmentKind, Audit, AuditSubject, ChainEventFilter,
+    ContractId, CustomPlan, DeliveryId, DeliveryStatus, Digest, Figures, Invitation, InvitationId,
+    InviteOutcome, InvoiceNumber, InvoiceStatus, Key, LimitRequest, LimitRequestId, LogInMethod,
+    NotificationId, PasskeyId, Project, RequestStatus, Role, Session, SessionId, StoredPasskey,
+    SubscriptionId, SupportTicket, Tenant, TenantContract, TenantFilter, TicketAttachment,
+    TicketAttachmentId, TicketCategory, TicketFilter, TicketId, TicketStatus, User, UserId, WebhookId,
+    WebhookSubscription, fresh_id,
 };
 use axum::body::Body;
 use axum::extract::ConnectInfo;
@@ -33,6 +36,7 @@ use http_body_util::BodyExt;
 use ring::hmac;
 use rpcgate_core::caller::{CustomPlanId, KeyId, ProjectId, ProjectQuota, Scope, TenantId};
 use rpcgate_core::clock::Time;
+use rpcgate_core::event::EventType;
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::KeyHash;
 use serde_json::{Value, json};
@@ -77,6 +81,10 @@ enum Word {
     Passkey,
     Contract,
     CustomPlan,
+    Webhook,
+    Subscription,
+    /// A delivery that has failed, of an event in the project's log.
+    Delivery,
     Chain,
     Method,
     Tier,
@@ -141,7 +149,7 @@ const KEY: &[(&str, Word)] = &[("key", Word::Key)];
 fn rows() -> Vec<Row> {
     use Word::{
     AccessToken, Attachment, Chain, Colleague, Invitation, Invoice, Key, LimitRequest, Method, Notification, Oneself, Project, Session, Tenant, Ticket, Tier, Passkey,
-    Contract, CustomPlan,
+    Contract, CustomPlan, Delivery, Subscription, Webhook,
     };
     vec![
         // account
@@ -232,6 +240,26 @@ fn rows() -> Vec<Row> {
         reads("list_notification_preferences", MEMBERS, &[]),
         writes("update_notification_preference", MEMBERS, &[])
             .with(|_| json!({"kind": "usage.daily_requests_80", "shown": false, "mail": true})),
+        // webhooks
+        reads("list_webhooks", MEMBERS, &[Project]),
+        writes("create_webhook", MAKERS, &[Project])
+            .with(|_| json!({"url": "https://hooks.example/two", "standard_headers": true})),
+        reads("get_webhook", MEMBERS, &[Webhook]),
+        writes("update_webhook", MAKERS, &[Webhook])
+            .with(|_| json!({"url": "https://hooks.example/two", "active": false, "standard_headers": true})),
+        writes("delete_webhook", MAKERS, &[Webhook]),
+        writes("replace_webhook_secret", MAKERS, &[Webhook]).with(|_| json!({"overlap_hours": 5})),
+        writes("test_webhook", MAKERS, &[Webhook]),
+        writes("replay_webhook", MAKERS, &[Webhook])
+            .with(|_| json!({"from": "2020-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z"})),
+        reads("list_subscriptions", MEMBERS, &[Webhook]),
+        writes("create_subscription", MAKERS, &[Webhook]).with(|_| json!({
+            "chain": "eth", "event_type": "health", "filter": {"phase": "Degraded"}, "confirmations": 0})),
+        writes("delete_subscription", MAKERS, &[Subscription]),
+        reads("list_deliveries", MEMBERS, &[Webhook]),
+        reads("get_delivery", MEMBERS, &[Delivery]),
+        writes("retry_delivery", MAKERS, &[Delivery]),
+        reads("list_project_events", MEMBERS, &[Project]),
         // support
         reads("list_tickets", MEMBERS, &[]),
         writes("create_ticket", ASKERS, &[]).with(|_| json!({
@@ -433,6 +461,9 @@ struct Premises {
     passkey: PasskeyId,
     contract: ContractId,
     custom_plan: CustomPlanId,
+    webhook: WebhookId,
+    subscription: SubscriptionId,
+    delivery: DeliveryId,
     /// The token that the mail of the invitation would contain.
     invited: Opaque,
     caller: Caller,
@@ -461,6 +492,9 @@ impl Premises {
             Word::Passkey => self.passkey.to_string(),
             Word::Contract => self.contract.to_string(),
             Word::CustomPlan => self.custom_plan.to_string(),
+            Word::Webhook => self.webhook.to_string(),
+            Word::Subscription => self.subscription.to_string(),
+            Word::Delivery => self.delivery.to_string(),
             Word::Chain => "eth".into(),
             Word::Method => format!("eth_{}", self.project.0),
             Word::Tier => "standard".into(),
@@ -666,6 +700,14 @@ impl Matrix {
             let projects = store.projects(*tenant).await.unwrap();
             for project in &projects {
                 all += &format!("{:?}\n", store.keys(*tenant, project.id).await.unwrap());
+                let any = ChainEventFilter::default();
+                let log = store.project_events(*tenant, project.id, &any, None, 1000).await;
+                all += &format!("{:?}\n", log.unwrap());
+                for webhook in store.webhooks(*tenant, project.id).await.unwrap() {
+                    all += &format!("{:?}\n", store.subscriptions(*tenant, webhook.id).await.unwrap());
+                    let deliveries = store.deliveries(*tenant, webhook.id, None, None, 1000);
+                    all += &format!("{webhook:?}\n{:?}\n", deliveries.await.unwrap());
+                }
             }
             all +=
                 &format!("{projects:?}\n{:?}\n", store.quotas(*tenant, self.site.app.now()).await.unwrap());
@@ -824,6 +866,7 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
         let made = CustomPlan { id: custom_plan, name, base, is_visible: false, figures, created_at: now };
         store.create_custom_plan(&made).await.unwrap();
     }
+    let (webhook, subscription, delivery) = listen(site, tenant, project).await;
     let premises = Premises {
         tenant,
         project,
@@ -839,11 +882,37 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
         passkey,
         contract,
         custom_plan,
+        webhook,
+        subscription,
+        delivery,
         invited,
         caller,
     };
     store.put_weight("eth", &premises.word(Word::Method), 3, now).await.unwrap();
     premises
+}
+
+/// A webhook of a project with a subscription, and a delivery that has failed.
+async fn listen(
+    site: &Site,
+    tenant: TenantId,
+    project: ProjectId,
+) -> (WebhookId, SubscriptionId, DeliveryId) {
+    let (store, now) = (&site.app.store, site.app.now());
+    let webhook = webhook(site, tenant, project).await;
+    let subscription = WebhookSubscription {
+        id: SubscriptionId(fresh_id(now)),
+        webhook: webhook.id,
+        chain: "eth".into(),
+        kind: EventType::Health,
+        filter: None,
+        confirmations: 0,
+        created_at: now,
+    };
+    store.create_subscription(tenant, &subscription, now).await.unwrap();
+    let delivery = DeliveryId(fresh_id(now));
+    store.log_event(&webhook, (delivery, DeliveryStatus::Failed), &event(7, now)).await.unwrap();
+    (webhook.id, subscription.id, delivery)
 }
 
 /// A notification of a tenant that has made all its requests of the day.
@@ -1214,6 +1283,10 @@ async fn a_body_that_does_not_fit_is_refused_with_the_field_that_is_wrong() {
         assert_eq!(given, fields, "{id}: the row gives every field");
         for text in ["", "{", "nonsense", "[]", "\"text\"", "7", "null", "{}x"] {
             let ask = Ask { body: Some(text.into()), ..valid.clone() };
+            // Then the new secret signs at once.
+            if id == "replace_webhook_secret" && text.is_empty() {
+                continue;
+            }
             // Without a body the bearer token identifies the session, and there is none.
             let is_nobody = id == "logout" && text.is_empty();
             let status = if is_nobody { StatusCode::UNAUTHORIZED } else { StatusCode::BAD_REQUEST };

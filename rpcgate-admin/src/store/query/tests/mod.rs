@@ -24,6 +24,7 @@ mod sessions;
 mod sweep;
 mod tickets;
 mod versions;
+mod webhooks;
 
 use crate::store::site::Site;
 use crate::store::{

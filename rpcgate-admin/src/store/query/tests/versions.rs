@@ -1,7 +1,8 @@
+use super::webhooks::{WEBHOOK, webhook};
 use super::*;
 use crate::store::{
     ContractId, CustomPlan, CustomPlanChange, Expected, Figures, MemberChange, MemberChangeOutcome,
-    ProjectChange, TenantChange, TenantContract, Versioned,
+    ProjectChange, TenantChange, TenantContract, Versioned, WebhookChange,
 };
 use rpcgate_core::caller::CustomPlanId;
 
@@ -43,8 +44,10 @@ async fn a_write_is_refused_if_somebody_else_changed_the_same_before() {
         created_at: now(),
     };
     store.create_custom_plan(&custom).await.unwrap();
+    store.create_webhook(TENANT, &webhook(WEBHOOK), now()).await.unwrap();
     let all = [
         Versioned::Project(TENANT, PROJECT),
+        Versioned::Webhook(TENANT, WEBHOOK),
         Versioned::Tenant(TENANT),
         Versioned::Member(TENANT, UserId(7)),
         Versioned::Plan(Tier::Free),
@@ -62,6 +65,11 @@ async fn a_write_is_refused_if_somebody_else_changed_the_same_before() {
             let done = match of {
                 Versioned::Project(..) => {
                     store.update_project(TENANT, PROJECT, &rename(&name), now()).await.map(drop)
+                }
+                Versioned::Webhook(tenant, id) => {
+                    let url = Some(format!("https://hooks.example/{name}"));
+                    let change = WebhookChange { url, ..WebhookChange::default() };
+                    store.update_webhook(*tenant, *id, &change, now()).await.map(drop)
                 }
                 Versioned::Tenant(_) => store.update_tenant(TENANT, &title(&name), now()).await.map(drop),
                 Versioned::Member(..) => {

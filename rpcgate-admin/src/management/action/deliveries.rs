@@ -1,0 +1,43 @@
+//! Deliveries to webhook endpoints of the caller's tenant.
+
+use super::actor::Actor;
+use super::webhooks;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::store::{Delivery, DeliveryId, DeliveryStatus, WebhookId, WholeDelivery};
+use rpcgate_core::clock::Time;
+
+/// The deliveries of an endpoint, of one state or of all, the newest first, behind `before`: at most `limit`.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for an endpoint that is not the tenant's.
+pub async fn list(
+    app: &AppState,
+    actor: &Actor,
+    webhook: WebhookId,
+    status: Option<DeliveryStatus>,
+    before: Option<(Time, DeliveryId)>,
+    limit: u64,
+) -> Result<Vec<Delivery>, ActionError> {
+    let webhook = webhooks::get(app, actor, webhook).await?;
+    Ok(app.store.deliveries(actor.tenant()?, webhook.id, status, before, limit).await?)
+}
+
+/// A delivery of the caller's tenant with all that belongs to it.
+///
+/// # Errors
+/// [`ActionError::NotFound`].
+pub async fn get(app: &AppState, actor: &Actor, id: DeliveryId) -> Result<WholeDelivery, ActionError> {
+    app.store.delivery(actor.tenant()?, id).await?.ok_or(ActionError::NotFound("delivery"))
+}
+
+/// Makes a delivery that has ended due again.
+///
+/// # Errors
+/// [`ActionError::NotFound`], [`ActionError::Conflict`] for a delivery that has not ended or was tried too often, and if
+/// its endpoint is switched off.
+pub async fn retry(app: &AppState, actor: &Actor, id: DeliveryId) -> Result<Delivery, ActionError> {
+    let (tenant, now) = (actor.tenant()?, app.now());
+    let store = actor.audited_store(&app.store, Some(tenant), ("delivery.retried", id, ""), now);
+    Ok(store.retry_delivery(tenant, id, now).await?)
+}

@@ -1,0 +1,260 @@
+//! Deliveries to webhook endpoints.
+
+use super::list::{ListPage, Page, PageRequest, time_cursor};
+use super::moment::Moment;
+use super::subscriptions::EventTypeJson;
+use crate::management::action;
+use crate::management::action::actor::Actor;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Id, Query};
+use crate::store::{self, DeliveryId, WebhookId};
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use utoipa::{IntoParams, ToSchema};
+
+/// The state of a delivery.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = DeliveryStatus)]
+pub enum DeliveryStatusJson {
+    /// It waits for the confirmations of its block.
+    Held,
+    /// It waits for its next attempt, or for the end of one.
+    Pending,
+    /// The receiver has acknowledged it.
+    Delivered,
+    /// All attempts have failed.
+    Failed,
+}
+
+impl From<store::DeliveryStatus> for DeliveryStatusJson {
+    fn from(status: store::DeliveryStatus) -> Self {
+        match status {
+            store::DeliveryStatus::Held => DeliveryStatusJson::Held,
+            store::DeliveryStatus::Pending => DeliveryStatusJson::Pending,
+            store::DeliveryStatus::Delivered => DeliveryStatusJson::Delivered,
+            store::DeliveryStatus::Failed => DeliveryStatusJson::Failed,
+        }
+    }
+}
+
+impl From<DeliveryStatusJson> for store::DeliveryStatus {
+    fn from(status: DeliveryStatusJson) -> Self {
+        match status {
+            DeliveryStatusJson::Held => store::DeliveryStatus::Held,
+            DeliveryStatusJson::Pending => store::DeliveryStatus::Pending,
+            DeliveryStatusJson::Delivered => store::DeliveryStatus::Delivered,
+            DeliveryStatusJson::Failed => store::DeliveryStatus::Failed,
+        }
+    }
+}
+
+/// A delivery of an event to a webhook endpoint.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = Delivery)]
+pub struct DeliveryJson {
+    /// Its identifier, the value of `X-Delivery-Id`.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// The endpoint.
+    #[schema(format = "uuid")]
+    pub webhook_id: String,
+    /// The subscription that it was made for; null for a test.
+    #[schema(format = "uuid")]
+    pub subscription_id: Option<String>,
+    /// The event.
+    #[schema(format = "uuid")]
+    pub event_id: String,
+    /// The path of the event's chain.
+    pub chain: String,
+    /// The type of the event.
+    pub event_type: EventTypeJson,
+    /// Its state.
+    pub status: DeliveryStatusJson,
+    /// Whether it repeats an earlier delivery of the event.
+    pub replay: bool,
+    /// The number of attempts that have ended.
+    pub attempts: u32,
+    /// When the next attempt is due, if one follows; null otherwise.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub due_at: Option<Moment>,
+    /// The number of the block with which it stops being held; null otherwise.
+    pub held_until: Option<u64>,
+    /// The HTTP status of the last attempt that was answered, or null.
+    pub last_status: Option<u16>,
+    /// The error of the last attempt, or null.
+    pub last_error: Option<String>,
+    /// When it was made.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Moment,
+    /// When its last attempt ended, if no more follow; null otherwise.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub finished_at: Option<Moment>,
+}
+
+impl From<store::Delivery> for DeliveryJson {
+    fn from(delivery: store::Delivery) -> Self {
+        let is_pending = delivery.status == store::DeliveryStatus::Pending;
+        DeliveryJson {
+            id: delivery.id.to_string(),
+            webhook_id: delivery.webhook.to_string(),
+            subscription_id: delivery.subscription.map(|id| id.to_string()),
+            event_id: delivery.event.to_string(),
+            chain: delivery.chain,
+            event_type: delivery.kind.into(),
+            status: delivery.status.into(),
+            replay: delivery.replay,
+            attempts: delivery.attempts,
+            due_at: Some(delivery.due_at).filter(|_| is_pending).map(Moment),
+            held_until: delivery.held_until,
+            last_status: delivery.last_status,
+            last_error: delivery.last_error,
+            created_at: delivery.created_at.into(),
+            finished_at: delivery.finished_at.map(Moment),
+        }
+    }
+}
+
+/// An attempt of a delivery.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = DeliveryAttempt)]
+pub struct DeliveryAttemptJson {
+    /// Its number, from 1: the value of `X-Delivery-Attempt`.
+    pub number: u32,
+    /// When it began.
+    #[schema(value_type = String, format = DateTime)]
+    pub started_at: Moment,
+    /// How long it took, in milliseconds.
+    pub duration_ms: u64,
+    /// The HTTP status of the answer, or null without one.
+    pub status: Option<u16>,
+    /// Why it failed, or null.
+    pub error: Option<String>,
+    /// The beginning of the body of the answer, or null.
+    pub answer: Option<String>,
+}
+
+impl From<store::DeliveryAttempt> for DeliveryAttemptJson {
+    fn from(attempt: store::DeliveryAttempt) -> Self {
+        DeliveryAttemptJson {
+            number: attempt.number,
+            started_at: attempt.started_at.into(),
+            duration_ms: u64::try_from(attempt.duration.as_millis()).unwrap_or(u64::MAX),
+            status: attempt.status,
+            error: attempt.error,
+            answer: attempt.answer.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()),
+        }
+    }
+}
+
+/// The request of a delivery.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub struct DeliveryRequest {
+    /// Its method.
+    #[schema(example = "POST")]
+    pub method: &'static str,
+    /// Where it goes: the endpoint's URL as it is now.
+    pub url: String,
+    /// Its headers, without signatures, as the last attempt had them or the next one will have them.
+    pub headers: BTreeMap<&'static str, String>,
+    /// Its exact body, which signatures are made of.
+    pub body: String,
+}
+
+/// A delivery with its request and its attempts.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = WholeDelivery)]
+pub struct WholeDeliveryJson {
+    /// The delivery.
+    #[serde(flatten)]
+    pub delivery: DeliveryJson,
+    /// Its request.
+    pub request: DeliveryRequest,
+    /// Its attempts that have ended, the first one first.
+    pub history: Vec<DeliveryAttemptJson>,
+}
+
+impl From<store::WholeDelivery> for WholeDeliveryJson {
+    fn from(whole: store::WholeDelivery) -> Self {
+        let store::WholeDelivery { delivery, event, webhook, attempts } = whole;
+        let is_over = delivery.status.is_final();
+        let attempt = if is_over { delivery.attempts.max(1) } else { delivery.attempts + 1 };
+        let mut headers = BTreeMap::from([
+            ("content-type", "application/json".to_owned()),
+            ("x-delivery-id", delivery.id.to_string()),
+            ("x-delivery-attempt", attempt.to_string()),
+        ]);
+        if delivery.replay {
+            headers.insert("x-replay", "true".into());
+        }
+        let body = String::from_utf8_lossy(&event.body).into_owned();
+        WholeDeliveryJson {
+            delivery: delivery.into(),
+            request: DeliveryRequest { method: "POST", url: webhook.url, headers, body },
+            history: attempts.into_iter().map(DeliveryAttemptJson::from).collect(),
+        }
+    }
+}
+
+/// Which deliveries to list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct DeliveryQuery {
+    /// Those of this state.
+    #[param(inline)]
+    pub status: Option<DeliveryStatusJson>,
+}
+
+/// List the deliveries of a webhook endpoint
+///
+/// The newest first. Those that have ended are kept as long as their events, and at most the newest 100,000.
+#[utoipa::path(get, path = "/webhooks/{id}/deliveries", operation_id = "list_deliveries", tag = "webhooks",
+    params(Page, DeliveryQuery, ("id" = String, Path, format = "uuid", description = "The endpoint.")),
+    responses((status = 200, description = "The deliveries.", body = [DeliveryJson])))]
+pub async fn list(
+    State(app): State<Arc<AppState>>,
+    page: PageRequest,
+    actor: Actor,
+    Id(webhook): Id<WebhookId>,
+    Query(query): Query<DeliveryQuery>,
+) -> Result<ListPage<DeliveryJson>, ActionError> {
+    let (before, status) = (page.time_cursor()?, query.status.map(Into::into));
+    let some = action::deliveries::list(&app, &actor, webhook, status, before, page.limit).await?;
+    Ok(page.cut(some, |last| time_cursor(last.created_at, last.id)).map(DeliveryJson::from))
+}
+
+/// Read a delivery
+///
+/// With its request and its attempts.
+#[utoipa::path(get, path = "/deliveries/{id}", operation_id = "get_delivery", tag = "webhooks",
+    params(("id" = String, Path, format = "uuid", description = "The delivery.")),
+    responses((status = 200, description = "The delivery.", body = WholeDeliveryJson)))]
+pub async fn get(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<DeliveryId>,
+) -> Result<Json<WholeDeliveryJson>, ActionError> {
+    Ok(Json(action::deliveries::get(&app, &actor, id).await?.into()))
+}
+
+/// Try a delivery again
+///
+/// It must have ended: it is due at once, with the same identifier and body.
+#[utoipa::path(post, path = "/deliveries/{id}/retry", operation_id = "retry_delivery", tag = "webhooks",
+    params(("id" = String, Path, format = "uuid", description = "The delivery.")),
+    responses((status = 200, description = "The delivery as it is now.", body = DeliveryJson),
+        (status = 409, description = "It has not ended or was tried too often, or its endpoint is switched off.")))]
+pub async fn retry(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<DeliveryId>,
+) -> Result<Json<DeliveryJson>, ActionError> {
+    Ok(Json(action::deliveries::retry(&app, &actor, id).await?.into()))
+}
+
+#[cfg(test)]
+mod tests;

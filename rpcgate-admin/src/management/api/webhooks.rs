@@ -1,0 +1,312 @@
+//! Webhook endpoints.
+
+use super::deliveries::DeliveryJson;
+use super::etag::Tagged;
+use super::list::{ListPage, Page, PageRequest};
+use super::moment::Moment;
+use crate::management::action;
+use crate::management::action::actor::Actor;
+use crate::management::action::versions::current;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Body, Id, read_body};
+use crate::management::identity::webhook_secret::WebhookSecret;
+use crate::management::strict_json;
+use crate::store::{self, Versioned, WebhookId};
+use axum::Json;
+use axum::extract::{Request, State};
+use http::StatusCode;
+use rpcgate_core::caller::ProjectId;
+use rpcgate_core::clock::Time;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+use utoipa::ToSchema;
+
+/// A webhook endpoint, without its secret.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = Webhook)]
+pub struct WebhookJson {
+    /// Its identifier.
+    #[schema(format = "uuid")]
+    pub id: String,
+    /// The project that it belongs to.
+    #[schema(format = "uuid")]
+    pub project_id: String,
+    /// Where deliveries go.
+    pub url: String,
+    /// Whether events are delivered.
+    pub active: bool,
+    /// Whether deliveries have the headers of Standard Webhooks too.
+    pub standard_headers: bool,
+    /// Until when the old secret signs beside the new one, or null.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub secret_overlap_until: Option<Moment>,
+    /// Since when no delivery has succeeded, or null while the last one did.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub failing_since: Option<Moment>,
+    /// When it was switched off because its deliveries had failed for too long, or null.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    pub disabled_at: Option<Moment>,
+    /// When it was created.
+    #[schema(value_type = String, format = DateTime)]
+    pub created_at: Moment,
+    /// When it was last changed.
+    #[schema(value_type = String, format = DateTime)]
+    pub updated_at: Moment,
+}
+
+impl WebhookJson {
+    fn of(webhook: store::Webhook, now: Time) -> Self {
+        let overlap = webhook.next_secret.map(|(_, until)| until).filter(|until| *until > now);
+        WebhookJson {
+            id: webhook.id.to_string(),
+            project_id: webhook.project.to_string(),
+            url: webhook.url,
+            active: webhook.active,
+            standard_headers: webhook.standard_headers,
+            secret_overlap_until: overlap.map(Moment),
+            failing_since: webhook.failing_since.map(Moment),
+            disabled_at: webhook.disabled_at.map(Moment),
+            created_at: webhook.created_at.into(),
+            updated_at: webhook.updated_at.into(),
+        }
+    }
+}
+
+/// A webhook endpoint with its new secret.
+#[derive(Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct WebhookWithSecret {
+    /// The secret that signs deliveries. It is shown only this once.
+    #[schema(pattern = "^whsec_[0-9a-f]{64}$")]
+    pub secret: String,
+    /// The endpoint.
+    #[serde(flatten)]
+    pub webhook: WebhookJson,
+}
+
+impl WebhookWithSecret {
+    fn of((webhook, secret): (store::Webhook, WebhookSecret), now: Time) -> Self {
+        WebhookWithSecret { secret: secret.expose().to_owned(), webhook: WebhookJson::of(webhook, now) }
+    }
+}
+
+impl fmt::Debug for WebhookWithSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.webhook.fmt(f)
+    }
+}
+
+/// The properties of a new webhook endpoint.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewWebhook)]
+pub struct NewWebhookJson {
+    /// Where deliveries go: an absolute URL with http or https, without user name, password and fragment.
+    #[schema(max_length = 2048, example = "https://hooks.example.com/rpcgate")]
+    pub url: String,
+    /// Whether deliveries have the headers of Standard Webhooks too; false by default.
+    pub standard_headers: Option<bool>,
+}
+
+/// A change to a webhook endpoint. Fields that are left out stay as they are.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = WebhookChange)]
+pub struct WebhookChangeJson {
+    /// Where deliveries go.
+    #[schema(max_length = 2048)]
+    pub url: Option<String>,
+    /// Whether events are delivered. What was not delivered before is still due when it is switched on again.
+    pub active: Option<bool>,
+    /// Whether deliveries have the headers of Standard Webhooks too.
+    pub standard_headers: Option<bool>,
+}
+
+/// How a secret is replaced.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SecretReplacement {
+    /// For how many hours the old secret signs beside the new one; by default the new one signs alone at once.
+    #[schema(maximum = 72)]
+    pub overlap_hours: Option<u32>,
+}
+
+/// What to send again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReplayRange {
+    /// Events that were stored at this time or later,
+    #[schema(value_type = String, format = DateTime)]
+    pub from: Moment,
+    /// and before this time.
+    #[schema(value_type = String, format = DateTime)]
+    pub to: Moment,
+}
+
+/// What is sent again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, ToSchema)]
+pub struct ReplayStarted {
+    /// The number of new deliveries.
+    pub deliveries: u64,
+}
+
+/// Create a webhook endpoint
+///
+/// Only this response contains the secret that signs its deliveries. The caller's e-mail address must be confirmed. The
+/// plan limits the number of endpoints of a project.
+#[utoipa::path(post, path = "/projects/{project_id}/webhooks", operation_id = "create_webhook", tag = "webhooks",
+    params(("project_id" = String, Path, format = "uuid", description = "The project.")),
+    request_body = NewWebhookJson,
+    responses((status = 201, description = "The endpoint.", body = WebhookWithSecret),
+        (status = 403, description = "The role does not permit this, or the e-mail address is not confirmed."),
+        (status = 409, description = "The project has as many webhooks as the plan allows.")))]
+pub async fn create(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(project): Id<ProjectId>,
+    Body(new): Body<NewWebhookJson>,
+) -> Result<(StatusCode, Json<WebhookWithSecret>), ActionError> {
+    let NewWebhookJson { url, standard_headers } = new;
+    let standard_headers = standard_headers.unwrap_or_default();
+    let new = action::webhooks::NewWebhook { url, standard_headers };
+    let created = action::webhooks::create(&app, &actor, project, new).await?;
+    Ok((StatusCode::CREATED, Json(WebhookWithSecret::of(created, app.now()))))
+}
+
+/// List the webhook endpoints of a project
+///
+/// The oldest first.
+#[utoipa::path(get, path = "/projects/{project_id}/webhooks", operation_id = "list_webhooks", tag = "webhooks",
+    params(Page, ("project_id" = String, Path, format = "uuid", description = "The project.")),
+    responses((status = 200, description = "All endpoints.", body = [WebhookJson])))]
+pub async fn list(
+    State(app): State<Arc<AppState>>,
+    page: PageRequest,
+    actor: Actor,
+    Id(project): Id<ProjectId>,
+) -> Result<ListPage<WebhookJson>, ActionError> {
+    let all = action::webhooks::list(&app, &actor, project).await?;
+    let now = app.now();
+    page.of(all.into_iter().map(|one| WebhookJson::of(one, now)).collect(), false, |one| &one.id)
+}
+
+/// Read a webhook endpoint
+#[utoipa::path(get, path = "/webhooks/{id}", operation_id = "get_webhook", tag = "webhooks",
+    params(("id" = String, Path, format = "uuid", description = "The endpoint.")),
+    responses((status = 200, description = "The endpoint.", body = WebhookJson,
+        headers(("ETag" = String, description = "The version, for `If-Match`.")))))]
+pub async fn get(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<WebhookId>,
+) -> Result<Tagged<WebhookJson>, ActionError> {
+    let version = current(&app, Versioned::Webhook(actor.tenant()?, id)).await?;
+    let webhook = action::webhooks::get(&app, &actor, id).await?;
+    Ok(Tagged::new(version, WebhookJson::of(webhook, app.now())))
+}
+
+/// Change a webhook endpoint
+///
+/// Its URL, its headers, and whether events are delivered to it. Switching it on also ends that it is disabled because
+/// its deliveries failed.
+#[utoipa::path(put, path = "/webhooks/{id}", operation_id = "update_webhook", tag = "webhooks",
+    params(("id" = String, Path, format = "uuid", description = "The endpoint."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
+            description = "The `ETag` of the version that is to be changed.")),
+    request_body = WebhookChangeJson,
+    responses((status = 200, description = "The endpoint as it is now.", body = WebhookJson)))]
+pub async fn update(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<WebhookId>,
+    Body(change): Body<WebhookChangeJson>,
+) -> Result<Json<WebhookJson>, ActionError> {
+    let WebhookChangeJson { url, active, standard_headers } = change;
+    let change = store::WebhookChange { url, active, standard_headers };
+    let changed = action::webhooks::update(&app, &actor, id, change).await?;
+    Ok(Json(WebhookJson::of(changed, app.now())))
+}
+
+/// Delete a webhook endpoint
+///
+/// With its subscriptions. Nothing is sent to it any more, and its deliveries are no longer shown.
+#[utoipa::path(delete, path = "/webhooks/{id}", operation_id = "delete_webhook", tag = "webhooks",
+    params(("id" = String, Path, format = "uuid", description = "The endpoint."),
+        ("If-Match" = Option<String>, Header, pattern = r#"^(\*|"[!#-~]*")$"#,
+            description = "The `ETag` of the version that is to be changed.")),
+    responses((status = 204, description = "Deleted.")))]
+pub async fn delete(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<WebhookId>,
+) -> Result<StatusCode, ActionError> {
+    action::webhooks::delete(&app, &actor, id).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Replace the secret of a webhook endpoint
+///
+/// Only this response contains the new secret. Without `overlap_hours`, or without a body, it signs at once. With it the
+/// old secret signs until that time has passed, in `X-Signature`, and the new one beside it, in `X-Signature-Next`. A
+/// secret that still waits for its time from an earlier replacement is dropped.
+#[utoipa::path(post, path = "/webhooks/{id}/secret", operation_id = "replace_webhook_secret", tag = "webhooks",
+    params(("id" = String, Path, format = "uuid", description = "The endpoint.")),
+    request_body(content = SecretReplacement, description = "Without a body the new secret signs at once."),
+    responses((status = 200, description = "The endpoint with its new secret.", body = WebhookWithSecret),
+        (status = 409, description = "Somebody else has replaced it at the same time.")))]
+pub async fn replace_secret(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<WebhookId>,
+    request: Request,
+) -> Result<Json<WebhookWithSecret>, ActionError> {
+    let body = read_body(request, &()).await?;
+    let replacement = if body.is_empty() {
+        SecretReplacement::default()
+    } else {
+        strict_json::of_object(&body).map_err(ActionError::Invalid)?
+    };
+    let replaced = action::webhooks::replace_secret(&app, &actor, id, replacement.overlap_hours).await?;
+    Ok(Json(WebhookWithSecret::of(replaced, app.now())))
+}
+
+/// Send a test event to a webhook endpoint
+///
+/// A delivery like any other, of a `new_block` event whose innermost `data` is `{"test": true}`. Its chain is that of the
+/// endpoint's oldest subscription.
+#[utoipa::path(post, path = "/webhooks/{id}/test", operation_id = "test_webhook", tag = "webhooks",
+    params(("id" = String, Path, format = "uuid", description = "The endpoint.")),
+    responses((status = 201, description = "The delivery.", body = DeliveryJson),
+        (status = 409, description = "The endpoint is switched off, or too many of its deliveries wait.")))]
+pub async fn test(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<WebhookId>,
+) -> Result<(StatusCode, Json<DeliveryJson>), ActionError> {
+    let delivery = action::webhooks::send_test(&app, &actor, id).await?;
+    Ok((StatusCode::CREATED, Json(delivery.into())))
+}
+
+/// Send events to a webhook endpoint again
+///
+/// Everything that was sent to it of the events that the project's log has from this time, at most 10,000 deliveries.
+/// They are new deliveries with identifiers of their own, and have the header `X-Replay: true`.
+#[utoipa::path(post, path = "/webhooks/{id}/replay", operation_id = "replay_webhook", tag = "webhooks",
+    params(("id" = String, Path, format = "uuid", description = "The endpoint.")),
+    request_body = ReplayRange,
+    responses((status = 202, description = "They are due.", body = ReplayStarted),
+        (status = 409, description = "The endpoint is switched off, or too many of its deliveries wait.")))]
+pub async fn replay(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    Id(id): Id<WebhookId>,
+    Body(range): Body<ReplayRange>,
+) -> Result<(StatusCode, Json<ReplayStarted>), ActionError> {
+    let ReplayRange { from: Moment(from), to: Moment(to) } = range;
+    let deliveries = action::webhooks::replay(&app, &actor, id, (from, to)).await?;
+    Ok((StatusCode::ACCEPTED, Json(ReplayStarted { deliveries })))
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

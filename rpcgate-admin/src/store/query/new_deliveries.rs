@@ -1,0 +1,245 @@
+//! Deliveries that users ask for: tests of an endpoint, and replays.
+
+use super::chain_events::LoggedEvent;
+use super::delivery_list::{Delivery, DeliveryStatus};
+use super::id::{DeliveryId, WebhookId};
+use super::value::{moment, number};
+use super::webhooks::expect_active;
+use crate::store::entity::deliveries::{ActiveModel, Column, Entity, Model};
+use crate::store::entity::{chain_events, project_events};
+use crate::store::{Store, StoreError, fresh_id};
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+use sea_orm::ActiveValue::Set;
+use sea_orm::{
+    ActiveModelTrait, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel, PaginatorTrait,
+    QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+};
+use std::ops::Range;
+use uuid::Uuid;
+
+/// Deliveries that one replay may repeat.
+pub const MAX_REPLAYED: u64 = 10_000;
+
+/// Deliveries of an endpoint that may wait when more are asked for.
+pub const MAX_WAITING: u64 = 20_000;
+
+/// Rows of one insert.
+const ROWS: usize = 500;
+
+/// Refuses more deliveries to an endpoint for which too many wait.
+async fn expect_room(transaction: &DatabaseTransaction, webhook: Uuid, new: u64) -> Result<(), StoreError> {
+    let waiting = Entity::find()
+        .filter(Column::WebhookId.eq(webhook))
+        .filter(Column::Status.eq(DeliveryStatus::Pending.name()));
+    if waiting.count(transaction).await?.saturating_add(new) <= MAX_WAITING {
+        return Ok(());
+    }
+    Err(StoreError::Full(format!(
+        "at most {MAX_WAITING} deliveries of a webhook may wait: try again when they have been made"
+    )))
+}
+
+/// A delivery that is due now.
+fn due(id: u128, webhook: Uuid, event: Uuid, now: Time) -> Model {
+    Model {
+        id: Uuid::from_u128(id),
+        webhook_id: webhook,
+        subscription_id: None,
+        event_id: event,
+        status: DeliveryStatus::Pending.name().into(),
+        replay: false,
+        attempts: 0,
+        due_at: moment(now),
+        held_chain: None,
+        held_until: None,
+        last_status: None,
+        last_error: None,
+        created_at: moment(now),
+        finished_at: None,
+    }
+}
+
+/// Stores an event.
+pub(super) async fn insert_event(
+    transaction: &DatabaseTransaction,
+    event: &LoggedEvent,
+) -> Result<(), StoreError> {
+    let row = chain_events::ActiveModel {
+        id: Set(Uuid::from_u128(event.id.0)),
+        chain: Set(event.chain.clone()),
+        event_type: Set(event.kind.name().into()),
+        block_num: Set(number("block_num", event.block_num)?),
+        block_hash: Set(event.block_hash.clone()),
+        removed: Set(event.removed),
+        body: Set(event.body.clone()),
+        created_at: Set(moment(event.created_at)),
+    };
+    chain_events::Entity::insert(row).exec_without_returning(transaction).await?;
+    Ok(())
+}
+
+impl Store {
+    /// Stores a test event, which is in no project's log, and its delivery to an endpoint of a tenant.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if the endpoint is not this tenant's, [`StoreError::WrongState`] if it is switched off,
+    /// [`StoreError::Full`] if too many of its deliveries wait; [`StoreError::Unavailable`].
+    pub async fn create_test_delivery(
+        &self,
+        tenant: TenantId,
+        webhook: WebhookId,
+        (id, event): (DeliveryId, &LoggedEvent),
+        now: Time,
+    ) -> Result<Delivery, StoreError> {
+        self.write(async |transaction| {
+            let endpoint = expect_active(transaction, tenant, webhook).await?;
+            expect_room(transaction, endpoint.id, 1).await?;
+            insert_event(transaction, event).await?;
+            let row = due(id.0, endpoint.id, Uuid::from_u128(event.id.0), now);
+            let columns = row.clone().into_active_model().reset_all();
+            Entity::insert(columns).exec_without_returning(transaction).await?;
+            Delivery::of(row, event.chain.clone(), event.kind)
+        })
+        .await
+    }
+
+    /// Makes new deliveries of what was sent to an endpoint of a tenant before: of the events of the project's log that
+    /// were stored in this time. Returns their number.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if the endpoint is not this tenant's, [`StoreError::WrongState`] if it is switched off,
+    /// [`StoreError::TooWide`] for more than [`MAX_REPLAYED`], [`StoreError::Full`] if too many of its deliveries wait;
+    /// [`StoreError::Unavailable`].
+    pub async fn replay(
+        &self,
+        tenant: TenantId,
+        webhook: WebhookId,
+        stored: Range<Time>,
+        now: Time,
+    ) -> Result<u64, StoreError> {
+        use project_events::Column::{CreatedAt, EventId, ProjectId};
+        self.write(async |transaction| {
+            let endpoint = expect_active(transaction, tenant, webhook).await?;
+            let in_log = project_events::Entity::find()
+                .select_only()
+                .column(EventId)
+                .filter(ProjectId.eq(endpoint.project_id))
+                .filter(CreatedAt.gte(moment(stored.start)))
+                .filter(CreatedAt.lt(moment(stored.end)))
+                .into_query();
+            let sent = Entity::find()
+                .select_only()
+                .columns([Column::EventId, Column::SubscriptionId])
+                .filter(Column::WebhookId.eq(endpoint.id))
+                .filter(Column::Replay.eq(false))
+                .filter(Column::Status.ne(DeliveryStatus::Held.name()))
+                .filter(Column::EventId.in_subquery(in_log))
+                .order_by_asc(Column::CreatedAt)
+                .order_by_asc(Column::Id)
+                .limit(MAX_REPLAYED + 1);
+            let sent: Vec<(Uuid, Option<Uuid>)> = sent.into_tuple().all(transaction).await?;
+            let many = sent.len() as u64;
+            if many > MAX_REPLAYED {
+                let text =
+                    format!("more than {MAX_REPLAYED} deliveries are in this time: name a shorter one");
+                return Err(StoreError::TooWide(text));
+            }
+            expect_room(transaction, endpoint.id, many).await?;
+            for some in sent.chunks(ROWS) {
+                let rows = some.iter().map(|(event, subscription)| {
+                    let delivery = due(fresh_id(now), endpoint.id, *event, now);
+                    let again = Model { subscription_id: *subscription, replay: true, ..delivery };
+                    again.into_active_model().reset_all()
+                });
+                let rows: Vec<ActiveModel> = rows.collect();
+                Entity::insert_many(rows).exec_without_returning(transaction).await?;
+            }
+            Ok(many)
+        })
+        .await
+    }
+}
+
+/// What watchers and dispatchers do, for tests of what their users see.
+#[cfg(test)]
+impl Store {
+    /// Stores an event in the log of an endpoint's project, and its delivery, as a watcher does.
+    pub(crate) async fn log_event(
+        &self,
+        webhook: &crate::store::Webhook,
+        (id, status): (DeliveryId, DeliveryStatus),
+        event: &LoggedEvent,
+    ) -> Result<(), StoreError> {
+        let (endpoint, event_id) = (Uuid::from_u128(webhook.id.0), Uuid::from_u128(event.id.0));
+        self.transact(async |transaction| {
+            insert_event(transaction, event).await?;
+            let entry = project_events::ActiveModel {
+                project_id: Set(Uuid::from_u128(webhook.project.0)),
+                event_id: Set(event_id),
+                created_at: Set(moment(event.created_at)),
+            };
+            project_events::Entity::insert(entry).exec_without_returning(transaction).await?;
+            let delivery = due(id.0, endpoint, event_id, event.created_at);
+            let delivery = Model { status: status.name().into(), ..delivery };
+            let columns = delivery.into_active_model().reset_all();
+            Entity::insert(columns).exec_without_returning(transaction).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Ends a delivery with one more attempt, which has failed.
+    pub(crate) async fn failed_attempt(
+        &self,
+        id: DeliveryId,
+        (status, error, answer): (Option<i16>, &str, &[u8]),
+        now: Time,
+    ) -> Result<(), StoreError> {
+        use crate::store::entity::delivery_attempts;
+        let id = Uuid::from_u128(id.0);
+        self.transact(async |transaction| {
+            let row =
+                Entity::find_by_id(id).one(transaction).await?.ok_or(StoreError::NotFound("delivery"))?;
+            let number = row.attempts + 1;
+            let attempt = delivery_attempts::ActiveModel {
+                delivery_id: Set(id),
+                number: Set(number),
+                started_at: Set(moment(now)),
+                duration_ms: Set(250),
+                http_status: Set(status),
+                error: Set(Some(error.into())),
+                answer: Set(Some(answer.to_vec())),
+            };
+            delivery_attempts::Entity::insert(attempt).exec_without_returning(transaction).await?;
+            let ended = ActiveModel {
+                status: Set(DeliveryStatus::Failed.name().into()),
+                attempts: Set(number),
+                last_status: Set(status.or(row.last_status)),
+                last_error: Set(Some(error.into())),
+                finished_at: Set(Some(moment(now))),
+                ..Default::default()
+            };
+            Entity::update_many().set(ended).filter(Column::Id.eq(id)).exec(transaction).await?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Switches an endpoint off whose deliveries have failed for too long.
+    pub(crate) async fn mark_disabled(&self, id: WebhookId, now: Time) -> Result<(), StoreError> {
+        use crate::store::entity::webhooks;
+        self.transact(async |transaction| {
+            let disabled = webhooks::ActiveModel {
+                active: Set(false),
+                failing_since: Set(Some(moment(now))),
+                disabled_at: Set(Some(moment(now))),
+                ..Default::default()
+            };
+            let its = webhooks::Column::Id.eq(Uuid::from_u128(id.0));
+            webhooks::Entity::update_many().set(disabled).filter(its).exec(transaction).await?;
+            Ok(())
+        })
+        .await
+    }
+}
