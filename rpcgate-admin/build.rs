@@ -1,5 +1,6 @@
 //! Detects a PostgreSQL server on this machine, so that tests that need one are reported as ignored where there is none.
-//! With `RPCGATE_REQUIRE_SERVICES=1` they run nevertheless, and fail.
+//! With `RPCGATE_REQUIRE_SERVICES=1` they run nevertheless, and fail. The same for the programs that run the examples of
+//! the documentation, which no setting requires.
 
 use std::path::{Path, PathBuf};
 
@@ -8,6 +9,13 @@ fn main() {
     println!("cargo::rerun-if-env-changed=RPCGATE_REQUIRE_SERVICES");
     println!("cargo::rerun-if-env-changed=PATH");
     println!("cargo::rerun-if-changed=/usr/lib/postgresql");
+    for (program, cfg) in [("python3", "have_python"), ("node", "have_node"), ("go", "have_go")] {
+        println!("cargo::rustc-check-cfg=cfg({cfg})");
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        if std::env::split_paths(&path).any(|folder| folder.join(program).is_file()) {
+            println!("cargo::rustc-cfg={cfg}");
+        }
+    }
     let is_required = std::env::var("RPCGATE_REQUIRE_SERVICES").is_ok_and(|value| value == "1");
     if is_required || has_postgres() {
         println!("cargo::rustc-cfg=have_postgres");

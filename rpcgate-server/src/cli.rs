@@ -52,6 +52,15 @@ pub struct DemoArgs {
     /// A configuration file beside the demo's own settings
     #[arg(long, value_name = "FILE", env = "RPCGATE_CONFIG")]
     pub config: Option<PathBuf>,
+    /// Print deliveries of webhooks as they come to a receiver, which listens at this address; port 0 picks a free one
+    #[arg(
+        long,
+        value_name = "ADDR",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "127.0.0.1:0"
+    )]
+    pub webhook_echo: Option<SocketAddr>,
 }
 
 /// Splits `CHAIN.PART=URL` into chain, part (`url` for the node itself) and URL. Faults are reported later, by errors
@@ -64,9 +73,9 @@ fn node(text: &str) -> (String, String, String) {
 
 impl From<DemoArgs> for DemoOptions {
     fn from(args: DemoArgs) -> Self {
-        let DemoArgs { dir, gateway, admin, grpc, nodes, plan, config } = args;
+        let DemoArgs { dir, gateway, admin, grpc, nodes, plan, config, webhook_echo } = args;
         let nodes = nodes.iter().map(|text| node(text)).collect();
-        DemoOptions { dir, gateway, admin, grpc, nodes, plan, config }
+        DemoOptions { dir, gateway, admin, grpc, nodes, plan, config, webhook_echo }
     }
 }
 
@@ -123,6 +132,20 @@ mod tests {
             ]
         );
         assert_eq!((options.plan, options.config), (Some(Tier::Free), Some("c.toml".into())));
+    }
+
+    #[test]
+    fn the_receiver_of_webhooks_listens_where_it_is_told_or_anywhere() {
+        for (line, expected) in [
+            ("demo", None),
+            ("demo --webhook-echo", Some("127.0.0.1:0")),
+            ("demo --webhook-echo --plan free", Some("127.0.0.1:0")),
+            ("demo --webhook-echo=127.0.0.1:9", Some("127.0.0.1:9")),
+        ] {
+            let ServerCommand::Demo(args) = parse(line).unwrap() else { panic!("demo") };
+            assert_eq!(args.webhook_echo.map(|addr| addr.to_string()).as_deref(), expected, "{line}");
+        }
+        assert!(parse("demo --webhook-echo=nowhere").is_err());
     }
 
     #[test]

@@ -21,4 +21,6 @@ pub struct DemoOptions {
     pub plan: Option<Tier>,
     /// A configuration file beside its own settings.
     pub config: Option<PathBuf>,
+    /// The address of a receiver of webhooks that prints deliveries; port 0 picks a free one.
+    pub webhook_echo: Option<SocketAddr>,
 }

@@ -174,7 +174,7 @@ class Admin(Gateway):
             pathlib.Path(self.program).with_name("rpcgate-admin"),
             f'[gateway]\nkey_secret = "{SECRET}"\n[admin]\nlisten = "127.0.0.1:{self.port}"\nauth_per_minute = 1000000\n'
             f'[admin.jwt]\nsecret = "{"s" * 32}"\n[admin.mail]\noutbox = "{self.folder / "outbox"}"\n[admin.challenge]\ndifficulty = 1000\n'
-            f'[telemetry]\nlog_filter = "{self.level}"\n[database]\nurl = "{self.database.url}"\n',
+            f'[telemetry]\nlog_filter = "{self.level}"\n[database]\nurl = "{self.database.url}"\n{self.lines}',
         )
 
 

@@ -6,6 +6,7 @@ use crate::management::app_state::AppState;
 use crate::process::reload::{log_drain, log_reload};
 use crate::process::{Failure, ProcessSignal, Signals, log};
 use crate::services::api::Api;
+use crate::services::dispatcher::Dispatcher;
 use crate::services::janitor::Janitor;
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::config::Config;
@@ -13,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// The services that are implemented.
-const IMPLEMENTED: [Service; 2] = [Service::Api, Service::Janitor];
+const IMPLEMENTED: [Service; 3] = [Service::Api, Service::Janitor, Service::Dispatcher];
 
 /// Runs the services in `roles` with the configuration in `file`, or all implemented ones if `roles` is empty.
 /// SIGTERM and SIGINT drain, SIGHUP reloads the file.
@@ -46,7 +47,9 @@ fn services(asked: &[Service]) -> Result<&[Service], Failure> {
         None => Ok(asked),
         Some(role) => {
             let name = format!("{role:?}").to_lowercase();
-            Err(Failure::Configuration(format!("--role {name}: is not built yet: choose of api, janitor")))
+            Err(Failure::Configuration(format!(
+                "--role {name}: is not built yet: choose of api, janitor, dispatcher"
+            )))
         }
     }
 }
@@ -57,6 +60,7 @@ struct RunningServices {
     api: Option<Api>,
     metrics: Option<Api>,
     janitor: Option<Janitor>,
+    dispatcher: Option<Dispatcher>,
 }
 
 impl RunningServices {
@@ -77,11 +81,12 @@ impl RunningServices {
             tracing::info!(addr = %metrics.addr(), "metrics at /metrics");
         }
         let janitor = roles.contains(&Service::Janitor).then(|| Janitor::start(&app));
+        let dispatcher = roles.contains(&Service::Dispatcher).then(|| Dispatcher::start(&app));
         match &api {
             Some(api) => tracing::info!(listen = %api.addr(), "serving the management API"),
             None => tracing::info!("running without the management API"),
         }
-        Ok(RunningServices { app, api, metrics, janitor })
+        Ok(RunningServices { app, api, metrics, janitor, dispatcher })
     }
 
     /// Applies a new configuration as far as possible without a restart, and returns the tables that need one.
@@ -95,15 +100,27 @@ impl RunningServices {
         if let Some(janitor) = &self.janitor {
             janitor.serve(&app);
         }
+        if let Some(dispatcher) = &self.dispatcher {
+            dispatcher.serve(&app);
+        }
         Ok(pending)
     }
 
     /// Stops everything and returns the number of connections that were cut.
     async fn stop(self) -> usize {
-        let cut = match self.api {
-            Some(api) => api.drain().await,
-            None => 0,
+        let api = async {
+            match self.api {
+                Some(api) => api.drain().await,
+                None => 0,
+            }
         };
+        let dispatcher = async {
+            if let Some(dispatcher) = self.dispatcher {
+                dispatcher.stop().await;
+            }
+        };
+        // Each may need the whole grace.
+        let (cut, ()) = tokio::join!(api, dispatcher);
         if let Some(janitor) = self.janitor {
             janitor.stop().await;
         }
@@ -157,13 +174,11 @@ mod tests {
     fn a_service_that_does_not_exist_is_refused_and_none_means_all() {
         assert_eq!(services(&[]).unwrap(), IMPLEMENTED);
         assert_eq!(services(&[Service::Janitor]).unwrap(), [Service::Janitor]);
-        for (role, name) in [(Service::Dispatcher, "dispatcher"), (Service::Watcher, "watcher")] {
-            let failure = services(&[Service::Api, role]).unwrap_err();
-            assert_eq!(
-                (failure.code(), failure.to_string()),
-                (2, format!("--role {name}: is not built yet: choose of api, janitor"))
-            );
-        }
+        let failure = services(&[Service::Api, Service::Watcher]).unwrap_err();
+        assert_eq!(
+            (failure.code(), failure.to_string()),
+            (2, "--role watcher: is not built yet: choose of api, janitor, dispatcher".into())
+        );
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! The state that all actions share.
 
 use crate::management::attachment::{AttachmentScanner, CommandScanner, Uploads};
+use crate::management::egress::EgressClient;
 use crate::management::error::ActionError;
 use crate::management::identity::address::{AddressGroup, TrustedProxies};
 use crate::management::identity::challenge::Challenges;
@@ -16,6 +17,7 @@ use crate::management::mail::{MailError, MailQueue, Mailer};
 use crate::management::payment::PaymentProvider;
 use crate::management::payment::stripe::Stripe;
 use crate::management::request_metrics::Requests;
+use crate::management::webhook::DeliveryCounts;
 use crate::store::{AttemptKind, Store, StoreError, UsageStore};
 use axum::extract::FromRef;
 use rpcgate_core::backend::BoxFuture;
@@ -58,6 +60,10 @@ pub struct AppState {
     pub limits: Arc<RequestLimits>,
     /// The mails that wait to be sent.
     pub mails: MailQueue,
+    /// Sends requests to the URLs of webhooks.
+    pub egress: EgressClient,
+    /// The metrics of deliveries.
+    pub deliveries: DeliveryCounts,
     /// The payment provider, if one is configured.
     pub payments: Option<Arc<dyn PaymentProvider>>,
     /// The proxies whose `X-Forwarded-For` is trusted.
@@ -116,7 +122,7 @@ impl AppState {
     /// [`AppStateError`]: a required secret is missing, or a database or the mail transport cannot be used.
     pub fn open(config: Config, clock: Arc<dyn Clock>) -> BoxFuture<'static, Result<Self, AppStateError>> {
         Box::pin(async move {
-            let configured = Configured::of(&config)?;
+            let configured = Configured::of(&config, &clock)?;
             let (url, migrate) = (config.database.url(), config.database.migrate);
             let store = Store::open(url, migrate).await?.with_plans(config.plans.clone());
             let usage = UsageStore::open(url, migrate).await?;
@@ -132,7 +138,7 @@ impl AppState {
     /// # Errors
     /// Those of [`AppState::open`].
     pub fn reload(&self, config: Config) -> Result<Self, AppStateError> {
-        let configured = Configured::of(&config)?;
+        let configured = Configured::of(&config, &self.clock)?;
         let (usage, clock) = (self.usage.clone(), self.clock.clone());
         let store = self.store.clone().with_plans(config.plans.clone());
         let per_minute = config.admin.auth_per_minute;
@@ -143,7 +149,14 @@ impl AppState {
         };
         let app = configured.into_app_state(store, usage, clock, config, self.passwords.clone(), limits);
         let mails = app.mails.clone().in_place_of(&self.mails);
-        Ok(AppState { requests: self.requests.clone(), uploads: self.uploads.clone(), mails, ..app })
+        let deliveries = self.deliveries.clone();
+        Ok(AppState {
+            requests: self.requests.clone(),
+            uploads: self.uploads.clone(),
+            mails,
+            deliveries,
+            ..app
+        })
     }
 
     /// Counts a log-in, a registration or the like of a client: first in this process, which is cheap, then over all
@@ -190,12 +203,13 @@ struct Configured {
     challenges: Challenges,
     verifier: Option<HostedVerifier>,
     mailer: Mailer,
+    egress: EgressClient,
     payments: Option<Arc<dyn PaymentProvider>>,
     forge: KeyForge,
 }
 
 impl Configured {
-    fn of(config: &Config) -> Result<Self, AppStateError> {
+    fn of(config: &Config, clock: &Arc<dyn Clock>) -> Result<Self, AppStateError> {
         let Config { gateway, admin, .. } = config;
         let key_secret = required(gateway.key_secret.as_ref(), "gateway.key_secret", 16)?;
         let jwt_secret = required(admin.jwt.secret.as_ref(), "admin.jwt.secret", 32)?;
@@ -204,6 +218,9 @@ impl Configured {
         })?;
         let stripe = Stripe::configured(&config.billing.stripe)
             .map_err(|(key, why)| AppStateError::Configuration { key, why })?;
+        let egress = EgressClient::new(&config.webhooks, clock.clone()).map_err(|error| {
+            AppStateError::Configuration { key: "webhooks.egress_proxy", why: error.to_string() }
+        })?;
         let secret = admin.challenge.secret.as_ref().unwrap_or(jwt_secret).expose().as_bytes();
         Ok(Configured {
             tokens: Tokens::new(TokenKind::Access, jwt_secret.expose().as_bytes(), admin.jwt.access_ttl)?,
@@ -216,6 +233,7 @@ impl Configured {
                 Some(url) => Mailer::smtp(url.expose(), admin.mail.smtp_ca.as_deref(), &admin.mail.from)?,
                 None => Mailer::outbox(&admin.mail.outbox, &admin.mail.from)?,
             },
+            egress,
             payments: stripe.map(|stripe| Arc::new(stripe) as Arc<dyn PaymentProvider>),
             forge: KeyForge::new(key_secret.expose().as_bytes()),
         })
@@ -238,6 +256,7 @@ impl Configured {
             challenges,
             verifier,
             mailer,
+            egress,
             payments,
             forge,
         } = self;
@@ -264,6 +283,8 @@ impl Configured {
             verifier,
             limits,
             mails,
+            egress,
+            deliveries: DeliveryCounts::default(),
             payments,
             proxies,
             forge,

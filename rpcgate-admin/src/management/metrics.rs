@@ -1,4 +1,4 @@
-//! The Prometheus metrics at `telemetry.listen`: requests by route, mails, and whether the database answers. Names and
+//! The Prometheus metrics at `telemetry.listen`: requests by route, mails, deliveries of webhooks, and whether the database answers. Names and
 //! labels are listed in `docs/operations.md`.
 
 use crate::management::app_state::AppState;
@@ -14,6 +14,7 @@ use prometheus_client::encoding::text;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
+use rpcgate_core::clock::Clock;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +27,9 @@ struct Page {
     registry: Registry,
     database: Gauge,
     waiting_mails: Gauge,
+    oldest_due_delivery: Gauge,
     store: Store,
+    clock: Arc<dyn Clock>,
 }
 
 /// The metrics endpoint, at `/metrics`: the counters of requests and mails, and whether the database answers.
@@ -43,7 +46,14 @@ pub(crate) fn router(app: &AppState) -> Router {
     registry.register("mails", "Mails by outcome of a try", app.mails.counts().family());
     let waiting_mails = Gauge::default();
     registry.register("waiting_mails", "Mails that wait to be sent", waiting_mails.clone());
-    let page = Arc::new(Page { registry, database, waiting_mails, store: app.store.clone() });
+    registry.register("delivery_attempts", "Attempts at deliveries by outcome", app.deliveries.attempts());
+    let help = "Attempts at deliveries that are being made";
+    registry.register("deliveries_in_flight", help, app.deliveries.in_flight());
+    let oldest_due_delivery = Gauge::default();
+    let help = "How long the delivery that waits longest has been due";
+    registry.register_with_unit("oldest_due_delivery", help, Unit::Seconds, oldest_due_delivery.clone());
+    let (store, clock) = (app.store.clone(), app.clock.clone());
+    let page = Arc::new(Page { registry, database, waiting_mails, oldest_due_delivery, store, clock });
     Router::new().route("/metrics", get(show)).with_state(page)
 }
 
@@ -52,6 +62,11 @@ async fn show(State(page): State<Arc<Page>>) -> Response {
     page.database.set(i64::from(matches!(answer, Ok(Ok(_)))));
     if let Ok(Ok(waiting)) = tokio::time::timeout(DEADLINE, page.store.waiting_mails()).await {
         page.waiting_mails.set(i64::try_from(waiting).unwrap_or(i64::MAX));
+    }
+    let now = page.clock.now();
+    if let Ok(Ok(due)) = tokio::time::timeout(DEADLINE, page.store.oldest_due_delivery(now)).await {
+        let age = due.map_or(0, |due| now.since(due).as_secs());
+        page.oldest_due_delivery.set(i64::try_from(age).unwrap_or(i64::MAX));
     }
     let mut text = String::new();
     match text::encode(&mut text, &page.registry) {

@@ -3,6 +3,7 @@
 //! Each request has a connection, a deadline and a bounded answer of its own, and no redirect is followed, so that a
 //! service that fails can neither hold nor mislead us.
 
+use crate::management::egress::tls::client_config;
 use bytes::Bytes;
 use form_urlencoded::Serializer;
 use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
@@ -11,7 +12,6 @@ use http::{Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rustls::{ClientConfig, RootCertStore, version};
 use rustls_pki_types::ServerName;
 use std::io;
 use std::sync::Arc;
@@ -67,14 +67,7 @@ impl OutgoingClient {
     /// # Errors
     /// [`OutgoingError::Tls`].
     pub fn new() -> Result<Self, OutgoingError> {
-        let roots = RootCertStore::from_iter(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
-        // The provider is named here because a library must not depend on the one that its process installed.
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut tls = ClientConfig::builder_with_provider(provider)
-            .with_protocol_versions(&[&version::TLS13, &version::TLS12])?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let tls = client_config(&[])?;
         Ok(OutgoingClient { tls: TlsConnector::from(Arc::new(tls)) })
     }
 

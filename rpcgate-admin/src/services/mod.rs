@@ -4,6 +4,8 @@ pub mod api;
 mod app_task;
 mod biller;
 mod connection;
+mod delivering;
+pub mod dispatcher;
 mod drained_body;
 pub mod janitor;
 mod mail_sender;

@@ -302,6 +302,16 @@ impl Database {
         self.with_connection(&self.writer, Box::pin(write)).await
     }
 
+    /// Like [`transact`](Self::transact), for work that several programs do at once on rows that each of them locks: it
+    /// does not wait for `lock`.
+    pub(super) async fn transact_beside<T, E: From<StoreError>>(
+        &self,
+        work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let write = async { self.finish(self.begin_unlocked().await?, work).await };
+        self.with_connection(&self.writer, Box::pin(write)).await
+    }
+
     /// Like [`transact`](Self::transact), for work that one of several programs does for all: it does not wait for
     /// `lock`, and returns `None` if another program holds it.
     pub(super) async fn transact_exclusive<T, E: From<StoreError>>(

@@ -28,6 +28,8 @@ mod usage;
 
 pub use database_location::{check_url, url_of};
 pub use error::StoreError;
+#[cfg(test)]
+pub(crate) use query::seeded_deliveries;
 pub use query::{
     ANSWER_KEPT, ATTEMPTS, AccessToken, AccessTokenId, Account, AccountFilter, AccountNotice,
     AttachmentBounds, AttachmentKind, Attempt, AttemptKind, AttemptTicket, Audit, AuditFilter, AuditSubject,
@@ -44,6 +46,7 @@ pub use query::{
     TicketFilter, TicketId, TicketLimitRequest, TicketStatus, UnknownName, User, UserId, Verdict, Version,
     Versioned,
 };
+pub use query::{AfterAttempt, ClaimRoom, DueDelivery, EndedAttempt, EndpointTurns};
 pub use query::{
     ChainEventFilter, ChainEventId, DELIVERIES_KEPT, Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus,
     LogPage, LogPosition, LoggedEvent, MAX_REPLAYED, MAX_WAITING, SealedSecrets, SubscriptionId, SweptEvents,

@@ -3,6 +3,7 @@
 use super::fields::{Fields, Table};
 use super::problem::Problem;
 use super::units::{DAY, HOUR, MILLI, SECOND};
+use super::url::Url;
 use std::time::Duration;
 
 /// `[webhooks]`.
@@ -19,6 +20,14 @@ pub struct Webhooks {
     pub waits: Vec<Duration>,
     /// How long events are kept, with their deliveries.
     pub retention: Duration,
+    /// An HTTP proxy that makes the connections to receivers.
+    pub egress_proxy: Option<Url>,
+    /// Attempts that a dispatcher makes at once.
+    pub concurrency: u32,
+    /// Attempts that a dispatcher makes at once to one endpoint.
+    pub per_endpoint: u32,
+    /// The time of failures only after which an endpoint is switched off; zero: never.
+    pub disable_after: Duration,
 }
 
 impl Default for Webhooks {
@@ -30,6 +39,10 @@ impl Default for Webhooks {
             attempts: 5,
             waits,
             retention: 30 * DAY,
+            egress_proxy: None,
+            concurrency: 512,
+            per_endpoint: 8,
+            disable_after: 3 * DAY,
         }
     }
 }
@@ -41,6 +54,10 @@ impl Table for Webhooks {
         f.number("attempts", &mut self.attempts, 1..=20);
         f.value("waits", &mut self.waits);
         f.duration("retention", &mut self.retention, HOUR..=90 * DAY);
+        f.url("egress_proxy", &mut self.egress_proxy, &["http"]);
+        f.number("concurrency", &mut self.concurrency, 1..=10_000);
+        f.number("per_endpoint", &mut self.per_endpoint, 1..=1_000);
+        f.duration("disable_after", &mut self.disable_after, Duration::ZERO..=365 * DAY);
         let waits = self.attempts.saturating_sub(1) as usize;
         if self.waits.len() < waits {
             let why =

@@ -323,7 +323,7 @@ async fn what_is_written_for_several_streams_in_one_turn_reaches_each_its_own_cl
                 assert_eq!(next(socket).await, Message::binary(vec![number + part]), "round {round}");
             }
         }
-        assert_eq!(gateway.writes.load(Relaxed) - before, STREAMS.into(), "one write for each stream");
+        assert_eq!(gateway.writes.load(Relaxed) - before, usize::from(STREAMS), "one write for each stream");
     }
 }
 

@@ -1,10 +1,11 @@
-//! The management side of the demo: the API and the janitor, on the databases that the gateway uses.
+//! The management side of the demo: the API, the janitor and the dispatcher of webhooks, on the databases that the gateway uses.
 
 use super::DemoError;
 use super::account::{PAUSE, Patience};
 use super::sheet::reachable;
 use rpcgate_admin::management::app_state::AppState;
 use rpcgate_admin::services::api::Api;
+use rpcgate_admin::services::dispatcher::Dispatcher;
 use rpcgate_admin::services::janitor::Janitor;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config::Config;
@@ -17,6 +18,7 @@ pub(super) struct Management {
     app: Arc<AppState>,
     api: Api,
     janitor: Janitor,
+    dispatcher: Dispatcher,
     /// The requested listen address.
     asked: SocketAddr,
 }
@@ -33,8 +35,8 @@ impl Management {
                 return Err(DemoError::Admin { listen: asked, source });
             }
         };
-        let janitor = Janitor::start(&app);
-        let management = Management { app, api, janitor, asked };
+        let (janitor, dispatcher) = (Janitor::start(&app), Dispatcher::start(&app));
+        let management = Management { app, api, janitor, dispatcher, asked };
         if reachable(management.addr()) != asked {
             // Its URLs contain the address, which is known only now.
             let settled = management.reload(config.clone())?;
@@ -48,6 +50,11 @@ impl Management {
         self.api.addr()
     }
 
+    /// The state that it was started with.
+    pub(super) fn app(&self) -> &AppState {
+        &self.app
+    }
+
     /// The state of the API for `config`, on the databases that are open.
     pub(super) fn reload(&self, mut config: Config) -> Result<Arc<AppState>, DemoError> {
         config.admin.listen = reachable(self.addr());
@@ -58,6 +65,7 @@ impl Management {
     pub(super) fn serve(&self, app: &Arc<AppState>) {
         self.api.serve(app);
         self.janitor.serve(app);
+        self.dispatcher.serve(app);
     }
 
     /// The setting of `config` that needs a restart, beside those that the gateway reports.
@@ -67,7 +75,7 @@ impl Management {
 
     /// Finishes the requests in flight; returns how many connections were cut.
     pub(super) async fn drain(self) -> usize {
-        let cut = self.api.drain().await;
+        let (cut, ()) = tokio::join!(self.api.drain(), self.dispatcher.stop());
         self.janitor.stop().await;
         self.app.close().await;
         cut

@@ -10,6 +10,7 @@ mod account;
 mod certificate;
 mod chosen;
 mod dir;
+mod echo;
 mod enrolment;
 mod login;
 mod management;
@@ -35,6 +36,7 @@ use crate::demo_options::DemoOptions;
 use crate::gateway::{Drained, Gateway, StartOptions};
 use crate::start_error::StartError;
 use chosen::ChosenNode;
+use echo::{Echo, Print};
 use enrolment::Enrolment;
 use management::Management;
 use rpcgate_admin::management::app_state::AppStateError;
@@ -45,11 +47,12 @@ use rpcgate_core::adapter::Adapter;
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::config::{Config, ConfigErrors, LoadError};
 use rpcgate_core::plan::Tier;
+use rpcgate_core::secret::NoRandomness;
 use rpcgate_simulate::Dial;
 use settings::{Settings, SimulatedNode};
 use sheet::{Addresses, Sheet};
 use state::DemoState;
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -69,6 +72,7 @@ pub struct Prepared {
     settings: Settings,
     config: Config,
     step: step_watch::Sender<&'static str>,
+    echo: Option<SocketAddr>,
 }
 
 /// A demo that is ready.
@@ -76,6 +80,7 @@ pub struct Prepared {
 pub struct Demo {
     gateway: Gateway,
     management: Management,
+    echo: Option<Echo>,
     sheet: Sheet,
     tier: Tier,
     settings: Settings,
@@ -129,6 +134,12 @@ pub enum DemoError {
         /// The operating system's error.
         source: io::Error,
     },
+    /// The receiver of webhooks cannot listen.
+    #[error("--webhook-echo: {0}")]
+    Echo(io::Error),
+    /// The operating system has no randomness for the secret of a webhook.
+    #[error(transparent)]
+    Random(NoRandomness),
     /// It was stopped before it admitted calls, or a task that must come first was interrupted: the log says why.
     #[error("the demo ended before it was ready")]
     Unready,
@@ -200,7 +211,8 @@ impl Prepared {
         certificate::ensure(&dir, options.grpc.ip(), SystemClock::new().now())?;
         let config = settings.read()?;
         let step = step_watch::Sender::new("reading what clients submitted");
-        Ok(Prepared { dir, state, plan: options.plan, listeners, settings, config, step })
+        let (plan, echo) = (options.plan, options.webhook_echo);
+        Ok(Prepared { dir, state, plan, listeners, settings, config, step, echo })
     }
 
     /// The configuration that it will start with.
@@ -220,7 +232,7 @@ impl Prepared {
     /// # Errors
     /// [`DemoError`]; nothing is left running then.
     pub async fn start(self, options: StartOptions) -> Result<Demo, DemoError> {
-        let Prepared { dir, mut state, plan, listeners, settings, config, step } = self;
+        let Prepared { dir, mut state, plan, listeners, settings, config, step, echo } = self;
         let clock = options.clock.clone();
         let (mut nodes, mut grpc_nodes) = (Vec::new(), Vec::new());
         for (adapter, listener, grpc) in listeners {
@@ -253,6 +265,16 @@ impl Prepared {
                 return Err(error);
             }
         };
+        let echo = match echo {
+            None => None,
+            Some(listen) => match Echo::start(listen, management.app(), &account, printer()).await {
+                Ok(echo) => Some(echo),
+                Err(error) => {
+                    tokio::join!(gateway.drain(), management.drain());
+                    return Err(error);
+                }
+            },
+        };
         let addresses = Addresses {
             gateway: gateway.addr(),
             admin: management.addr(),
@@ -267,8 +289,14 @@ impl Prepared {
             tokio::join!(gateway.drain(), management.drain());
             return Err(error.into());
         }
-        Ok(Demo { gateway, management, sheet, tier: account.tier, settings, nodes, grpc_nodes, dir })
+        Ok(Demo { gateway, management, echo, sheet, tier: account.tier, settings, nodes, grpc_nodes, dir })
     }
+}
+
+/// Prints deliveries on standard error, for the person at the terminal.
+fn printer() -> Print {
+    // If standard error is closed, there is nowhere left to report it.
+    Arc::new(|line| drop(writeln!(io::stderr().lock(), "{line}")))
 }
 
 /// The part of `config` that concerns the gateway, which would warn that the rest has no effect.
@@ -339,7 +367,11 @@ impl Demo {
 
     /// Lines to paste into a shell, and further hints for new users.
     pub fn welcome(&self) -> String {
-        welcome::text(&self.sheet, self.tier.name(), &self.file())
+        let mut text = welcome::text(&self.sheet, self.tier.name(), &self.file());
+        if let Some(echo) = &self.echo {
+            text += &format!("\nDeliveries of webhooks to {} are printed as they come.\n", echo.url());
+        }
+        text
     }
 
     /// Reads the configuration again, including the file, and applies it to the gateway and the management API.
@@ -360,7 +392,7 @@ impl Demo {
     /// management API and the nodes. `demo.json` stays.
     pub async fn stop(self) -> Drained {
         let (drained, cut) = tokio::join!(self.gateway.drain(), self.management.drain());
-        drop((self.nodes, self.grpc_nodes));
+        drop((self.nodes, self.grpc_nodes, self.echo));
         Drained { cut: drained.cut + cut }
     }
 }

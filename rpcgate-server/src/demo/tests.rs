@@ -28,6 +28,7 @@ fn options(dir: &Path) -> DemoOptions {
         nodes: Vec::new(),
         plan: None,
         config: None,
+        webhook_echo: None,
     }
 }
 

@@ -44,4 +44,5 @@ pub mod tickets;
 pub mod totp;
 pub mod usage;
 pub mod versions;
+pub mod webhook_failures;
 pub mod webhooks;

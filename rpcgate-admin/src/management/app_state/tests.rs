@@ -218,7 +218,16 @@ fn url(dir: &TempDir) -> String {
 fn the_management_side_behaves_the_same_on_postgresql_and_sqlite() {
     let mut tests = std::process::Command::new(std::env::current_exe().unwrap());
     let done = tests
-        .args(["api::", "command::", "page::", "router::", "billing::", "mail::queue", "action::security"])
+        .args([
+            "api::",
+            "command::",
+            "page::",
+            "router::",
+            "billing::",
+            "mail::queue",
+            "action::security",
+            "dispatcher::",
+        ])
         .env(ON_POSTGRES, "1")
         .output()
         .unwrap();

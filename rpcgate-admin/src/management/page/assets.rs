@@ -13,7 +13,7 @@ struct Asset {
     body: &'static str,
 }
 
-const ASSETS: [Asset; 3] = [
+const ASSETS: [Asset; 4] = [
     Asset { name: "icon.svg", kind: "image/svg+xml", body: include_str!("../../../static/icon.svg") },
     Asset {
         name: "page.css",
@@ -24,6 +24,11 @@ const ASSETS: [Asset; 3] = [
         name: "register.js",
         kind: "text/javascript; charset=utf-8",
         body: include_str!("../../../static/register.js"),
+    },
+    Asset {
+        name: "webhook-vectors.json",
+        kind: "application/json",
+        body: include_str!("../../../../docs/webhook-vectors.json"),
     },
 ];
 

@@ -63,5 +63,6 @@ pub(super) mod tier_changes;
 pub(super) mod totp;
 pub(super) mod users;
 pub(super) mod watched_chains;
+pub(super) mod webhook_tellings;
 pub(super) mod webhooks;
 pub(super) mod weights;

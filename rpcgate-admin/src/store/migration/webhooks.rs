@@ -34,7 +34,8 @@ impl MigrationTrait for Webhooks {
             ("project_events_by_time", "project_events", &["project_id", "created_at"]),
             ("project_events_of_event", "project_events", &["event_id"]),
             ("deliveries_due", "deliveries", &["status", "due_at"]),
-            ("deliveries_due_of_webhook", "deliveries", &["webhook_id", "status", "due_at"]),
+            // By status first: from each endpoint with due deliveries, a dispatcher goes on to the next one.
+            ("deliveries_due_of_webhook", "deliveries", &["status", "webhook_id", "due_at"]),
             ("deliveries_of_webhook", "deliveries", &["webhook_id", "created_at"]),
             ("deliveries_of_event", "deliveries", &["event_id"]),
             ("deliveries_held", "deliveries", &["held_chain", "held_until"]),
@@ -84,7 +85,7 @@ fn resources() -> [TableCreateStatement; 2] {
     ]
 }
 
-fn deliveries() -> [TableCreateStatement; 6] {
+fn deliveries() -> [TableCreateStatement; 7] {
     [
         // No foreign key to a project: the event of a block belongs to every project that it was matched for.
         Table::create()
@@ -147,6 +148,15 @@ fn deliveries() -> [TableCreateStatement; 6] {
             .foreign_key(
                 reference("delivery_attempts", "delivery_id", "deliveries")
                     .on_delete(ForeignKeyAction::Cascade),
+            )
+            .take(),
+        Table::create()
+            .table("webhook_tellings")
+            .col(uuid("webhook_id").primary_key())
+            .col(big_integer_null("failing_at"))
+            .col(big_integer_null("working_at"))
+            .foreign_key(
+                reference("webhook_tellings", "webhook_id", "webhooks").on_delete(ForeignKeyAction::Cascade),
             )
             .take(),
         Table::create()

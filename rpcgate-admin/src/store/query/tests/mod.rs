@@ -7,6 +7,7 @@ mod changes;
 mod contracts;
 mod custom_plans;
 mod deleted_tenants;
+mod due_deliveries;
 mod factors;
 mod idempotency;
 mod invitations;

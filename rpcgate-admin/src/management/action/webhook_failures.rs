@@ -1,0 +1,116 @@
+//! What users are told of endpoints whose deliveries fail, and when such an endpoint is switched off.
+
+use super::notifications::raise;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::store::{EndpointTurns, NotificationKind, WebhookId};
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+use std::time::Duration;
+
+/// The least time between two notifications that the same endpoint fails, and between two that it works again.
+const PAUSE: Duration = Duration::from_secs(86_400);
+/// How long deliveries wait for an endpoint that is switched off, why they are then given up, and how many of them in
+/// one step.
+const KEPT: Duration = Duration::from_secs(86_400);
+const TOO_LATE: &str = "the endpoint was switched off, and the delivery waited for it for a day";
+const STEP: u64 = 500;
+/// Letters of a URL that are shown.
+const MAX_SHOWN: usize = 200;
+
+/// Tells users of endpoints that fail and of those that work again, and switches off those to which nothing was delivered
+/// for `webhooks.disable_after`. Endpoints in `told` are not told again.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn take_turns(
+    app: &AppState,
+    turns: &EndpointTurns,
+    is_told: impl Fn(WebhookId) -> bool,
+) -> Result<(), ActionError> {
+    let now = app.now();
+    for (webhook, since) in &turns.failing {
+        if is_due(app.settings.config.webhooks.disable_after, *since, now)
+            && let Some((tenant, url)) = app.store.disable_webhook(*webhook, *since, now).await?
+        {
+            tracing::info!(%webhook, "an endpoint is switched off: nothing was delivered to it for long");
+            let text = format!(
+                "The webhook {} was switched off, because its deliveries failed for too long. Switch it on again when \
+                 it works: deliveries wait for it for a day.",
+                shown(&url)
+            );
+            notify(app, tenant, text).await?;
+            continue;
+        }
+        if !is_told(*webhook)
+            && let Some((tenant, url)) = app.store.tell_failing(*webhook, PAUSE, now).await?
+        {
+            let text = format!(
+                "Deliveries to the webhook {} fail: one was given up after its last attempt. The list of its \
+                 deliveries has the reasons.",
+                shown(&url)
+            );
+            notify(app, tenant, text).await?;
+        }
+    }
+    for webhook in &turns.recovered {
+        if let Some((tenant, url)) = app.store.tell_recovered(*webhook, PAUSE, now).await? {
+            notify(app, tenant, format!("Deliveries to the webhook {} succeed again.", shown(&url))).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Gives up deliveries that have waited too long for an endpoint that is switched off, and returns their number.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn give_up_waiting(app: &AppState) -> Result<u64, ActionError> {
+    let now = app.now();
+    let made_before = Time::from_secs(now.secs().saturating_sub(KEPT.as_secs()));
+    let mut all = 0;
+    loop {
+        let given_up = app.store.give_up_waiting_deliveries(made_before, TOO_LATE, STEP, now).await?;
+        all += given_up;
+        if given_up < STEP {
+            return Ok(all);
+        }
+    }
+}
+
+/// Whether an endpoint to which nothing was delivered since `since` is to be switched off.
+fn is_due(disable_after: Duration, since: Time, now: Time) -> bool {
+    !disable_after.is_zero() && now.since(since) >= disable_after
+}
+
+async fn notify(app: &AppState, tenant: TenantId, text: String) -> Result<(), ActionError> {
+    match raise(app, tenant, NotificationKind::WebhookHealth, text).await {
+        // The tenant was deleted meanwhile.
+        Err(ActionError::NotFound(_)) => Ok(()),
+        done => done,
+    }
+}
+
+/// The part of a URL that may be mailed: without the query, which may have a secret.
+fn shown(url: &str) -> String {
+    url.split(['?', '#']).next().unwrap_or_default().chars().take(MAX_SHOWN).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_is_switched_off_after_the_configured_time_and_never_if_that_is_zero() {
+        let (since, day) = (Time::from_secs(1_000_000), Duration::from_secs(86_400));
+        let almost = since.plus(3 * day - Duration::from_secs(1));
+        assert!(!is_due(3 * day, since, almost) && is_due(3 * day, since, since.plus(3 * day)));
+        assert!(!is_due(Duration::ZERO, since, since.plus(365 * day)));
+    }
+
+    #[test]
+    fn a_mail_shows_no_query() {
+        assert_eq!(shown("https://a.example/in?token=secret"), "https://a.example/in");
+        assert_eq!(shown(&format!("https://{}", "a".repeat(999))).len(), MAX_SHOWN);
+    }
+}

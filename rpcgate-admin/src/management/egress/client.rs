@@ -1,0 +1,278 @@
+//! The client.
+
+use super::address::refusal;
+use super::connection::{Connection, IdleConnections};
+use super::egress_error::EgressError;
+use super::proxy::EgressProxy;
+use super::resolver::{Resolver, SystemResolver};
+use super::target::{EgressHost, EgressTarget};
+use super::tls::client_config;
+use bytes::Bytes;
+use http::header::{HOST, HeaderMap, HeaderValue, PROXY_AUTHORIZATION};
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use rpcgate_core::clock::Clock;
+use rpcgate_core::config::Webhooks;
+use rustls_pki_types::{CertificateDer, ServerName};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+/// Bytes of the body of an answer that are read, and that are kept.
+const MAX_READ: usize = 64 << 10;
+const MAX_KEPT: usize = 1 << 10;
+/// Addresses of a name that are tried, and the time that each but the last has.
+const MAX_ADDRESSES: usize = 4;
+const EACH_ADDRESS: Duration = Duration::from_secs(2);
+
+/// Sends requests to URLs that users choose. Clones share the connections that wait for another request.
+#[derive(Clone)]
+pub struct EgressClient {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    allow_private: bool,
+    resolver: Arc<dyn Resolver>,
+    tls: TlsConnector,
+    proxy: Option<EgressProxy>,
+    idle: IdleConnections,
+    clock: Arc<dyn Clock>,
+}
+
+/// The answer to a request.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EgressAnswer {
+    /// Its status.
+    pub status: StatusCode,
+    /// The beginning of its body, up to 1 KiB.
+    pub beginning: Bytes,
+}
+
+impl std::fmt::Debug for EgressClient {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Shared { allow_private, proxy, .. } = &*self.shared;
+        let mut shown = f.debug_struct("EgressClient");
+        shown.field("allow_private", allow_private).field("proxy", proxy).finish_non_exhaustive()
+    }
+}
+
+impl EgressClient {
+    /// A client without connections, for the settings of webhooks.
+    ///
+    /// # Errors
+    /// [`EgressError::Settings`] for a proxy or TLS that cannot be used.
+    pub fn new(settings: &Webhooks, clock: Arc<dyn Clock>) -> Result<Self, EgressError> {
+        EgressClient::with(settings, clock, Arc::<SystemResolver>::default(), &[])
+    }
+
+    /// The same with another resolver, and further certificate authorities that are trusted.
+    ///
+    /// # Errors
+    /// Those of [`EgressClient::new`].
+    pub fn with(
+        settings: &Webhooks,
+        clock: Arc<dyn Clock>,
+        resolver: Arc<dyn Resolver>,
+        authorities: &[CertificateDer<'static>],
+    ) -> Result<Self, EgressError> {
+        let tls = client_config(authorities).map_err(|error| EgressError::Settings(error.to_string()))?;
+        let proxy = settings.egress_proxy.as_ref();
+        let shared = Shared {
+            allow_private: settings.allow_private_targets,
+            resolver,
+            tls: TlsConnector::from(Arc::new(tls)),
+            proxy: proxy.map(|proxy| EgressProxy::parse(proxy.expose())).transpose()?,
+            idle: IdleConnections::default(),
+            clock,
+        };
+        Ok(EgressClient { shared: Arc::new(shared) })
+    }
+
+    /// Posts `body` to `target`, and returns the answer, whose head must come within `limit`. Its body is read within
+    /// the same time: what comes later, or after 64 KiB, is not.
+    ///
+    /// # Errors
+    /// [`EgressError`]. Unless there was no connection, the receiver may have got the request nevertheless.
+    pub async fn post(
+        &self,
+        target: &EgressTarget,
+        headers: HeaderMap,
+        body: Bytes,
+        limit: Duration,
+    ) -> Result<EgressAnswer, EgressError> {
+        let request = self.request(target, headers, body)?;
+        let mut over = pin!(tokio::time::sleep(limit));
+        let (answer, connection) = tokio::select! {
+            biased;
+            answered = Box::pin(self.exchange(target, request)) => answered?,
+            () = &mut over => return Err(EgressError::Late(limit)),
+        };
+        let (head, mut body) = answer.into_parts();
+        let mut kept = Vec::new();
+        let is_complete = tokio::select! {
+            biased;
+            is_complete = read(&mut body, &mut kept) => is_complete,
+            () = &mut over => false,
+        };
+        if is_complete {
+            self.shared.idle.put_back(&target.origin, connection, self.shared.clock.elapsed());
+        }
+        Ok(EgressAnswer { status: head.status, beginning: kept.into() })
+    }
+
+    fn request(
+        &self,
+        target: &EgressTarget,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Request<Full<Bytes>>, EgressError> {
+        let plain_proxy = self.shared.proxy.as_ref().filter(|_| !target.origin.tls);
+        let uri = match plain_proxy {
+            // A proxy that is no tunnel needs the whole URL (RFC 9112, 3.2.2).
+            Some(_) => {
+                format!("http://{}:{}{}", target.origin.host.text(), target.origin.port, target.path)
+            }
+            None => target.path.clone(),
+        };
+        let request = Request::post(uri).body(Full::from(body));
+        let mut request = request.map_err(|_| EgressError::Url("cannot be read"))?;
+        *request.headers_mut() = headers;
+        request.headers_mut().insert(HOST, target.host.clone());
+        if let Some(login) = plain_proxy.and_then(|proxy| proxy.authorization.as_ref()) {
+            let login = HeaderValue::from_str(login);
+            let login = login.map_err(|error| EgressError::Settings(error.to_string()))?;
+            request.headers_mut().insert(PROXY_AUTHORIZATION, login);
+        }
+        Ok(request)
+    }
+
+    /// Sends a request. A connection that waited may have been closed by now: then, if nothing of the request was
+    /// written, it goes over a new one.
+    async fn exchange(
+        &self,
+        target: &EgressTarget,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<(Response<Incoming>, Connection), EgressError> {
+        let now = self.shared.clock.elapsed();
+        while let Some(mut waiting) = self.shared.idle.take(&target.origin, now) {
+            if waiting.sender.ready().await.is_err() {
+                continue;
+            }
+            match waiting.sender.try_send_request(request).await {
+                Ok(answer) => return Ok((answer, waiting)),
+                Err(mut error) => match error.take_message() {
+                    Some(unsent) => request = unsent,
+                    None => return Err(error.into_error().into()),
+                },
+            }
+        }
+        let mut connection = self.connect(target).await?;
+        let answer = connection.sender.send_request(request).await?;
+        Ok((answer, connection))
+    }
+
+    async fn connect(&self, target: &EgressTarget) -> Result<Connection, EgressError> {
+        let Shared { proxy, tls, clock, .. } = &*self.shared;
+        let tcp = match proxy {
+            None => dial(&self.addresses(target).await?).await.map_err(EgressError::Connect)?,
+            Some(proxy) => {
+                self.check_literal(target)?;
+                let mut tcp = proxy.dial().await?;
+                if target.origin.tls {
+                    proxy.tunnel(&mut tcp, &target.origin).await?;
+                }
+                tcp
+            }
+        };
+        tcp.set_nodelay(true).map_err(EgressError::Connect)?;
+        if !target.origin.tls {
+            return Connection::over(tcp, clock.elapsed()).await;
+        }
+        let name = match &target.origin.host {
+            EgressHost::Address(address) => ServerName::from(*address),
+            EgressHost::Name(name) => ServerName::try_from(name.clone())
+                .map_err(|_| EgressError::Url("has a host that cannot be read"))?,
+        };
+        let stream = tls.connect(name, tcp).await.map_err(EgressError::Tls)?;
+        Connection::over(stream, clock.elapsed()).await
+    }
+
+    /// Refuses a target that is an address and not public. A name is resolved by the proxy, so only the proxy can
+    /// decide about its addresses.
+    fn check_literal(&self, target: &EgressTarget) -> Result<(), EgressError> {
+        match &target.origin.host {
+            EgressHost::Address(address) if !self.shared.allow_private => {
+                refusal(*address).map_or(Ok(()), |what| Err(EgressError::Address(what)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The addresses to which a connection may go.
+    pub(super) async fn addresses(&self, target: &EgressTarget) -> Result<Vec<SocketAddr>, EgressError> {
+        let port = target.origin.port;
+        let name = match &target.origin.host {
+            EgressHost::Address(address) => {
+                self.check_literal(target)?;
+                return Ok(vec![SocketAddr::new(*address, port)]);
+            }
+            EgressHost::Name(name) => name,
+        };
+        let found = self.shared.resolver.resolve(name).await.map_err(EgressError::Resolve)?;
+        let (mut public, mut refused) = (Vec::new(), None);
+        for address in found {
+            match refusal(address) {
+                Some(what) if !self.shared.allow_private => refused = Some(what),
+                _ => public.push(SocketAddr::new(address, port)),
+            }
+        }
+        public.truncate(MAX_ADDRESSES);
+        match (public.is_empty(), refused) {
+            (false, _) => Ok(public),
+            (true, Some(what)) => Err(EgressError::Name(what)),
+            (true, None) => Err(EgressError::Resolve(io::Error::other("it has no address"))),
+        }
+    }
+}
+
+/// Connects to the first of these addresses that answers.
+async fn dial(addresses: &[SocketAddr]) -> io::Result<TcpStream> {
+    let mut failed = io::Error::other("there is no address");
+    for (index, address) in addresses.iter().enumerate() {
+        let connecting = TcpStream::connect(address);
+        let connected = if index + 1 < addresses.len() {
+            let late = |_| Err(io::Error::from(io::ErrorKind::TimedOut));
+            tokio::time::timeout(EACH_ADDRESS, connecting).await.unwrap_or_else(late)
+        } else {
+            connecting.await
+        };
+        match connected {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+/// Reads a body, keeps its beginning, and returns whether it was read to its end.
+async fn read(body: &mut Incoming, kept: &mut Vec<u8>) -> bool {
+    let mut count = 0;
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else { return false };
+        if let Ok(data) = frame.into_data() {
+            count += data.len();
+            let room = MAX_KEPT - kept.len().min(MAX_KEPT);
+            kept.extend_from_slice(&data[..data.len().min(room)]);
+            if count > MAX_READ {
+                return false;
+            }
+        }
+    }
+    true
+}

@@ -1,0 +1,91 @@
+//! Connections, and those that wait for their next request.
+
+use super::egress_error::EgressError;
+use super::target::Origin;
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::client::conn::http1::{Builder, SendRequest};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_util::task::AbortOnDropHandle;
+
+/// Connections that wait, to one origin and in all.
+const MAX_IDLE_PER_ORIGIN: usize = 16;
+const MAX_IDLE: usize = 1_024;
+/// How long a connection waits: less than the servers in use wait for the next request (the shortest is 5 seconds), so
+/// that no request meets a connection that is being closed.
+const IDLE: Duration = Duration::from_secs(3);
+/// The age at which a connection is not used again: by then the name may lead elsewhere.
+const LIFE: Duration = Duration::from_secs(60);
+/// Bytes and fields of the head of an answer, at most.
+const MAX_HEAD: usize = 64 << 10;
+const MAX_FIELDS: usize = 100;
+
+/// A connection to an address that was checked.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) sender: SendRequest<Full<Bytes>>,
+    /// It ends with the connection.
+    _driver: AbortOnDropHandle<()>,
+    made: Duration,
+}
+
+impl Connection {
+    pub(super) async fn over<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        stream: S,
+        now: Duration,
+    ) -> Result<Self, EgressError> {
+        let (sender, connection) = Builder::new()
+            .title_case_headers(true)
+            .max_buf_size(MAX_HEAD)
+            .max_headers(MAX_FIELDS)
+            .handshake(TokioIo::new(stream))
+            .await?;
+        let driver = AbortOnDropHandle::new(tokio::spawn(async move { drop(connection.await) }));
+        Ok(Connection { sender, _driver: driver, made: now })
+    }
+}
+
+/// The connections that wait for their next request.
+#[derive(Debug, Default)]
+pub(super) struct IdleConnections(Mutex<HashMap<Origin, Vec<(Connection, Duration)>>>);
+
+impl IdleConnections {
+    /// A connection to `origin`, the one that was used last.
+    pub(super) fn take(&self, origin: &Origin, now: Duration) -> Option<Connection> {
+        let mut all = self.0.lock();
+        let waiting = all.get_mut(origin)?;
+        waiting.retain(|(connection, since)| is_usable(connection, *since, now));
+        let found = waiting.pop().map(|(connection, _)| connection);
+        if waiting.is_empty() {
+            all.remove(origin);
+        }
+        found
+    }
+
+    /// Lets a connection whose answer was read to its end wait for another request, if there is room.
+    pub(super) fn put_back(&self, origin: &Origin, connection: Connection, now: Duration) {
+        let mut all = self.0.lock();
+        if all.values().map(Vec::len).sum::<usize>() >= MAX_IDLE {
+            all.retain(|_, waiting| {
+                waiting.retain(|(connection, since)| is_usable(connection, *since, now));
+                !waiting.is_empty()
+            });
+            if all.values().map(Vec::len).sum::<usize>() >= MAX_IDLE {
+                return;
+            }
+        }
+        let waiting = all.entry(origin.clone()).or_default();
+        if waiting.len() < MAX_IDLE_PER_ORIGIN {
+            waiting.push((connection, now));
+        }
+    }
+}
+
+fn is_usable(connection: &Connection, since: Duration, now: Duration) -> bool {
+    let is_fresh = now.saturating_sub(since) < IDLE && now.saturating_sub(connection.made) < LIFE;
+    is_fresh && !connection.sender.is_closed()
+}

@@ -1,0 +1,87 @@
+//! One attempt at a delivery.
+
+use super::request::headers;
+use super::schedule::DeliverySchedule;
+use super::signature::SigningSecrets;
+use crate::management::app_state::AppState;
+use crate::management::egress::{EgressAnswer, EgressError, EgressTarget};
+use crate::management::identity::sealing::SealingError;
+use crate::store::{AfterAttempt, DueDelivery, EndedAttempt};
+use bytes::Bytes;
+use rpcgate_core::clock::Time;
+use std::time::Duration;
+
+/// Letters of an error that are stored.
+const MAX_ERROR: usize = 300;
+/// The shortest lease, and how much longer than an attempt a lease must be: an attempt that begins late in it, or whose
+/// end is marked late, still ends within it.
+const SHORTEST_LEASE: Duration = Duration::from_secs(30);
+const SPARE: Duration = Duration::from_secs(20);
+
+/// How long other dispatchers leave a delivery to the one that has claimed it. It is longer than an attempt, so that no
+/// two dispatchers make the same one unless one of them dies.
+pub fn lease(timeout: Duration) -> Duration {
+    timeout.saturating_add(SPARE).max(SHORTEST_LEASE)
+}
+
+#[derive(Debug, thiserror::Error)]
+enum AttemptError {
+    #[error(transparent)]
+    Egress(#[from] EgressError),
+    #[error(transparent)]
+    Sealing(#[from] SealingError),
+}
+
+/// Makes the next attempt at a delivery. It takes no longer than `webhooks.timeout`.
+pub async fn attempt(app: &AppState, delivery: &DueDelivery) -> EndedAttempt {
+    let (started_at, began) = (app.now(), app.clock.elapsed());
+    let number = delivery.attempts.saturating_add(1);
+    let answered = send(app, delivery, number, started_at).await;
+    let took = app.clock.elapsed().saturating_sub(began);
+    let (status, error, answer) = match answered {
+        Ok(EgressAnswer { status, beginning }) => {
+            let why = if status.is_redirection() { ": redirects are not followed" } else { "" };
+            let error =
+                (!status.is_success()).then(|| format!("the receiver answers {}{why}", status.as_u16()));
+            (Some(status.as_u16()), error, Some(beginning.to_vec()))
+        }
+        Err(error) => (None, Some(shortened(&error.to_string())), None),
+    };
+    let then = match &error {
+        None => AfterAttempt::Delivered,
+        Some(_) => {
+            let schedule = DeliverySchedule::of(&app.settings.config.webhooks);
+            let wait = schedule.wait(number, delivery.id);
+            wait.map_or(AfterAttempt::Failed, |wait| AfterAttempt::Again(app.now().plus(wait)))
+        }
+    };
+    EndedAttempt {
+        delivery: delivery.id,
+        webhook: delivery.webhook.id,
+        number,
+        started_at,
+        took,
+        status,
+        error,
+        answer: answer.filter(|answer| !answer.is_empty()),
+        then,
+    }
+}
+
+async fn send(
+    app: &AppState,
+    delivery: &DueDelivery,
+    number: u32,
+    now: Time,
+) -> Result<EgressAnswer, AttemptError> {
+    let target = EgressTarget::parse(&delivery.webhook.url)?;
+    let secrets = SigningSecrets::of(&delivery.webhook, &app.sealing, now)?;
+    let headers = headers(delivery, number, &secrets, now);
+    let body = Bytes::copy_from_slice(&delivery.body);
+    Ok(app.egress.post(&target, headers, body, app.settings.config.webhooks.timeout).await?)
+}
+
+/// The beginning of an error, without characters that a database refuses.
+fn shortened(error: &str) -> String {
+    error.chars().filter(|letter| !letter.is_control()).take(MAX_ERROR).collect()
+}

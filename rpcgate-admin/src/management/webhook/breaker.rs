@@ -1,0 +1,85 @@
+//! When an endpoint is left alone.
+
+use rpcgate_core::clock::Time;
+use std::time::Duration;
+
+/// Failures in a row after which an endpoint is left alone.
+const FAILURES: u32 = 5;
+/// The first pause, which doubles with each further failure, and the longest one.
+const FIRST: Duration = Duration::from_secs(5);
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// Counts the failures of an endpoint. After five in a row it is open: then one attempt is made after each pause, and
+/// the pauses grow until one succeeds.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Breaker {
+    failures: u32,
+    until: Time,
+}
+
+impl Breaker {
+    pub(super) fn succeeded(&mut self) {
+        *self = Breaker::default();
+    }
+
+    pub(super) fn failed(&mut self, now: Time) {
+        self.failures = self.failures.saturating_add(1);
+        if let Some(beyond) = self.failures.checked_sub(FAILURES) {
+            let pause = FIRST.saturating_mul(1 << beyond.min(16)).min(LONGEST);
+            self.until = now.plus(pause);
+        }
+    }
+
+    /// Whether only single attempts are made.
+    pub(super) fn is_open(&self) -> bool {
+        self.failures >= FAILURES
+    }
+
+    /// Whether an attempt may be made while it is open.
+    pub(super) fn is_pause_over(&self, now: Time) -> bool {
+        // A clock that was set back must not make a pause longer than the longest one.
+        now >= self.until || self.until.since(now) > LONGEST
+    }
+
+    /// Whether nothing has failed.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.failures == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_begin_with_the_fifth_failure_grow_and_end_with_a_success() {
+        let (mut breaker, mut now) = (Breaker::default(), Time::from_secs(1_000_000));
+        for _ in 0..4 {
+            breaker.failed(now);
+        }
+        assert!(!breaker.is_open());
+        let mut pauses = Vec::new();
+        for _ in 0..9 {
+            breaker.failed(now);
+            assert!(breaker.is_open() && !breaker.is_pause_over(now));
+            let secs =
+                (0..).find(|secs| breaker.is_pause_over(now.plus(Duration::from_secs(*secs)))).unwrap();
+            pauses.push(secs);
+            now = now.plus(Duration::from_secs(secs));
+        }
+        assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 300, 300, 300]);
+        breaker.succeeded();
+        assert!(!breaker.is_open() && breaker.is_untouched());
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_keeps_no_endpoint_waiting() {
+        let mut breaker = Breaker::default();
+        let now = Time::from_secs(1_000_000);
+        for _ in 0..5 {
+            breaker.failed(now);
+        }
+        assert!(!breaker.is_pause_over(now));
+        assert!(breaker.is_pause_over(Time::from_secs(1_000)));
+    }
+}

@@ -1,0 +1,258 @@
+//! How many attempts are made at once to one endpoint.
+//!
+//! An endpoint begins with one attempt at once, and each success doubles that, up to `webhooks.per_endpoint`; a failure
+//! halves it. While an attempt takes longer than a second no other one begins, and an endpoint that fails again and
+//! again gets single attempts with pauses. So endpoints that hang hold few of the places that all share.
+
+use super::breaker::Breaker;
+use crate::store::DueDelivery;
+use rpcgate_core::clock::Time;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// The age at which an attempt is slow.
+const SLOW: Duration = Duration::from_secs(1);
+/// Deliveries that are claimed ahead: as many as the endpoint gets within this time, and at most this number.
+const AHEAD: Duration = Duration::from_secs(1);
+const MAX_AHEAD: usize = 512;
+/// The weight of an attempt in the mean duration: one part of these.
+const MEAN_OF: u32 = 8;
+
+/// A moment, by both clocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LoadMoment {
+    /// The wall clock, by which pauses end.
+    pub now: Time,
+    /// The clock that does not step, by which attempts are slow.
+    pub elapsed: Duration,
+}
+
+/// The attempts at the deliveries of one endpoint that are made or about to be made by this dispatcher.
+#[derive(Clone, Debug)]
+pub struct EndpointLoad {
+    breaker: Breaker,
+    /// Attempts at once.
+    window: usize,
+    /// When each of the running attempts began.
+    running: Vec<Duration>,
+    mean: Duration,
+    /// Claimed deliveries without an attempt, each with the time of its claim.
+    waiting: VecDeque<(DueDelivery, Duration)>,
+}
+
+impl Default for EndpointLoad {
+    fn default() -> Self {
+        EndpointLoad {
+            breaker: Breaker::default(),
+            window: 1,
+            running: Vec::new(),
+            mean: AHEAD,
+            waiting: VecDeque::new(),
+        }
+    }
+}
+
+impl EndpointLoad {
+    /// Adds a claimed delivery.
+    pub fn add(&mut self, delivery: DueDelivery, claimed: Duration) {
+        self.waiting.push_back((delivery, claimed));
+    }
+
+    /// Deliveries that may be claimed in addition to those that are.
+    pub fn room(&self, per_endpoint: usize, at: LoadMoment) -> usize {
+        let held = self.running.len() + self.waiting.len();
+        if self.breaker.is_open() {
+            return usize::from(held == 0 && self.breaker.is_pause_over(at.now));
+        }
+        if self.is_slow(at.elapsed) {
+            return 0;
+        }
+        let at_once = self.window.min(per_endpoint);
+        let ahead = if at_once < per_endpoint {
+            at_once
+        } else {
+            let rounds = AHEAD.as_micros() / self.mean.as_micros().max(1);
+            let rounds = usize::try_from(rounds).unwrap_or(MAX_AHEAD).clamp(1, MAX_AHEAD);
+            at_once.saturating_mul(rounds).min(MAX_AHEAD.max(at_once))
+        };
+        ahead.saturating_sub(held)
+    }
+
+    fn is_slow(&self, elapsed: Duration) -> bool {
+        self.running.iter().any(|began| elapsed.saturating_sub(*began) > SLOW)
+    }
+
+    /// Takes the next delivery if an attempt may begin now, and if it was claimed no longer than `most` ago.
+    pub fn begin(&mut self, per_endpoint: usize, most: Duration, at: LoadMoment) -> Option<DueDelivery> {
+        let may_begin = if self.breaker.is_open() {
+            self.running.is_empty() && self.breaker.is_pause_over(at.now)
+        } else {
+            self.running.len() < self.window.min(per_endpoint) && !self.is_slow(at.elapsed)
+        };
+        let is_in_time = |claimed: Duration| at.elapsed.saturating_sub(claimed) <= most;
+        let (delivery, _) = self.waiting.pop_front_if(|(_, claimed)| may_begin && is_in_time(*claimed))?;
+        self.running.push(at.elapsed);
+        Some(delivery)
+    }
+
+    /// Takes the end of an attempt that began at `began`.
+    pub fn end(&mut self, began: Duration, is_success: bool, per_endpoint: usize, at: LoadMoment) {
+        self.leave(began);
+        let took = at.elapsed.saturating_sub(began);
+        self.mean = (self.mean.saturating_mul(MEAN_OF - 1) + took) / MEAN_OF;
+        if is_success {
+            self.breaker.succeeded();
+            self.window = self.window.saturating_mul(2).min(per_endpoint.max(1));
+        } else {
+            self.breaker.failed(at.now);
+            self.window = (self.window / 2).max(1);
+        }
+    }
+
+    /// Forgets an attempt that began at `began` and has no outcome.
+    pub fn leave(&mut self, began: Duration) {
+        if let Some(index) = self.running.iter().position(|one| *one == began) {
+            self.running.swap_remove(index);
+        }
+    }
+
+    /// Gives back the deliveries for which it is too late: claimed longer than `most` ago. While the endpoint is left alone
+    /// these are all but one.
+    pub fn give_back(&mut self, most: Duration, elapsed: Duration) -> Vec<DueDelivery> {
+        let keep = if self.breaker.is_open() { usize::from(self.running.is_empty()) } else { usize::MAX };
+        let mut back = Vec::new();
+        let waiting = std::mem::take(&mut self.waiting);
+        for (delivery, claimed) in waiting {
+            if self.waiting.len() < keep && elapsed.saturating_sub(claimed) <= most {
+                self.waiting.push_back((delivery, claimed));
+            } else {
+                back.push(delivery);
+            }
+        }
+        back
+    }
+
+    /// Gives back all deliveries without an attempt.
+    pub fn clear(&mut self) -> Vec<DueDelivery> {
+        self.waiting.drain(..).map(|(delivery, _)| delivery).collect()
+    }
+
+    /// Claimed deliveries without an attempt.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether nothing is known that a new one would not know.
+    pub fn is_idle(&self) -> bool {
+        self.running.is_empty() && self.waiting.is_empty() && self.breaker.is_untouched()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::management::webhook::tests::delivery;
+
+    /// Longer than these tests last.
+    const LEASED: Duration = Duration::from_secs(3_600);
+    const NOON: Time = Time::from_secs(1_798_718_400);
+
+    fn at(millis: u64) -> LoadMoment {
+        let since = Duration::from_millis(millis);
+        LoadMoment { now: NOON.plus(since), elapsed: since }
+    }
+
+    fn filled(count: u128) -> EndpointLoad {
+        let mut load = EndpointLoad::default();
+        for id in 0..count {
+            load.add(delivery(id), Duration::ZERO);
+        }
+        load
+    }
+
+    /// Begins as many attempts as may begin.
+    fn begin(load: &mut EndpointLoad, millis: u64) -> usize {
+        std::iter::from_fn(|| load.begin(8, LEASED, at(millis))).count()
+    }
+
+    #[test]
+    fn attempts_at_once_double_with_each_success_and_are_halved_by_a_failure() {
+        let mut load = filled(100);
+        let mut widths = Vec::new();
+        for round in 0..5 {
+            let began = round * 10;
+            let count = begin(&mut load, began);
+            widths.push(count);
+            load.end(Duration::from_millis(began), true, 8, at(began + 5));
+            for _ in 1..count {
+                load.leave(Duration::from_millis(began));
+            }
+        }
+        assert_eq!(widths, [1, 2, 4, 8, 8]);
+        let mut failing = filled(9);
+        assert_eq!(begin(&mut failing, 0), 1);
+        failing.end(Duration::ZERO, true, 8, at(1));
+        assert_eq!(begin(&mut failing, 2), 2);
+        failing.end(Duration::from_millis(2), false, 8, at(3));
+        assert_eq!(begin(&mut failing, 4), 0, "one is still running");
+    }
+
+    #[test]
+    fn nothing_begins_beside_a_slow_attempt_and_nothing_more_is_claimed() {
+        let mut load = filled(3);
+        load.window = 8;
+        assert!(load.begin(8, LEASED, at(0)).is_some());
+        assert!(load.begin(8, LEASED, at(1_000)).is_some());
+        assert!(load.begin(8, LEASED, at(1_001)).is_none());
+        assert_eq!(load.room(8, at(1_001)), 0);
+        load.end(Duration::ZERO, true, 8, at(1_500));
+        assert!(load.begin(8, LEASED, at(1_501)).is_some());
+    }
+
+    #[test]
+    fn an_endpoint_that_fails_five_times_gets_single_attempts_with_pauses_and_gives_the_rest_back() {
+        let mut load = filled(9);
+        for round in 0..5 {
+            assert!(load.begin(8, LEASED, at(round)).is_some());
+            assert!(load.begin(8, LEASED, at(round)).is_none(), "one at a time");
+            load.end(Duration::from_millis(round), false, 8, at(round));
+        }
+        assert_eq!(load.give_back(Duration::from_secs(20), Duration::ZERO).len(), 3, "all but one");
+        assert!(load.begin(8, LEASED, at(4_900)).is_none());
+        assert_eq!(load.room(8, at(4_900)), 0);
+        assert!(load.begin(8, LEASED, at(5_010)).is_some());
+        load.end(Duration::from_millis(5_010), false, 8, at(5_020));
+        assert_eq!(load.room(8, at(5_100)), 0, "the pause is longer now");
+        assert_eq!(load.room(8, at(15_100)), 1);
+    }
+
+    #[test]
+    fn a_fast_endpoint_has_many_claimed_ahead_and_a_slow_one_few() {
+        let mut load = EndpointLoad::default();
+        assert_eq!(load.room(8, at(0)), 1, "nothing is known of it");
+        for millis in 0..60 {
+            load.add(delivery(7), Duration::ZERO);
+            assert!(load.begin(8, LEASED, at(millis)).is_some());
+            load.end(Duration::from_millis(millis), true, 8, at(millis + 1));
+        }
+        assert_eq!(load.room(8, at(60)), MAX_AHEAD);
+        for number in 1..40 {
+            load.add(delivery(7), Duration::ZERO);
+            let began = at(number * 3_000);
+            assert!(load.begin(8, LEASED, began).is_some());
+            load.end(began.elapsed, true, 8, at(number * 3_000 + 2_000));
+        }
+        assert_eq!(load.room(8, at(130_000)), 8);
+        assert!(load.is_idle());
+    }
+
+    #[test]
+    fn deliveries_whose_lease_is_about_to_end_are_given_back() {
+        let mut load = filled(2);
+        load.add(delivery(9), Duration::from_secs(15));
+        let back = load.give_back(Duration::from_secs(20), Duration::from_secs(21));
+        assert_eq!((back.len(), load.waiting()), (2, 1));
+        assert!(load.begin(8, Duration::from_secs(5), at(20_001)).is_none(), "no attempt begins too late");
+        assert_eq!(load.clear().len(), 1);
+    }
+}

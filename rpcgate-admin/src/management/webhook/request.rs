@@ -1,0 +1,52 @@
+//! The headers of a delivery.
+
+use super::signature::{SigningSecrets, signature, standard_signature};
+use crate::store::DueDelivery;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use rpcgate_core::clock::Time;
+
+const AGENT: HeaderValue = HeaderValue::from_static(concat!("rpcgate-webhooks/", env!("CARGO_PKG_VERSION")));
+const SIGNATURE: HeaderName = HeaderName::from_static("x-signature");
+const NEXT_SIGNATURE: HeaderName = HeaderName::from_static("x-signature-next");
+const DELIVERY: HeaderName = HeaderName::from_static("x-delivery-id");
+const ATTEMPT: HeaderName = HeaderName::from_static("x-delivery-attempt");
+const REPLAY: HeaderName = HeaderName::from_static("x-replay");
+const STANDARD_ID: HeaderName = HeaderName::from_static("webhook-id");
+const STANDARD_TIME: HeaderName = HeaderName::from_static("webhook-timestamp");
+const STANDARD_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
+
+/// A value that consists of letters, digits and the signs of base64, which always is one.
+fn value(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+/// The headers of this attempt at a delivery. None of them depends on what a user has typed.
+pub(super) fn headers(
+    delivery: &DueDelivery,
+    attempt: u32,
+    secrets: &SigningSecrets,
+    now: Time,
+) -> HeaderMap {
+    let SigningSecrets { first, next } = secrets;
+    let (id, body) = (delivery.id.to_string(), &delivery.body[..]);
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(USER_AGENT, AGENT);
+    headers.insert(SIGNATURE, value(&signature(first, body)));
+    if let Some(next) = next {
+        headers.insert(NEXT_SIGNATURE, value(&signature(next, body)));
+    }
+    headers.insert(DELIVERY, value(&id));
+    headers.insert(ATTEMPT, HeaderValue::from(attempt));
+    if delivery.replay {
+        headers.insert(REPLAY, HeaderValue::from_static("true"));
+    }
+    if delivery.webhook.standard_headers {
+        let both = [Some(first), next.as_ref()].into_iter().flatten();
+        let both: Vec<_> = both.map(|secret| standard_signature(secret, &id, now.secs(), body)).collect();
+        headers.insert(STANDARD_ID, value(&id));
+        headers.insert(STANDARD_TIME, HeaderValue::from(now.secs()));
+        headers.insert(STANDARD_SIGNATURE, value(&both.join(" ")));
+    }
+    headers
+}

@@ -1,0 +1,236 @@
+//! The deliveries that a dispatcher has claimed: those that wait, and the attempts that are running.
+
+use super::app_task::CurrentApp;
+use crate::management::webhook::attempt::{attempt, lease};
+use crate::management::webhook::load::{EndpointLoad, LoadMoment};
+use crate::store::{AfterAttempt, ClaimRoom, DeliveryId, DueDelivery, EndedAttempt, WebhookId};
+use parking_lot::Mutex;
+use rpcgate_core::clock::Time;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Endpoints that are remembered; beyond that, those that are idle are forgotten.
+const REMEMBERED: usize = 20_000;
+/// Endpoints that are listed in a claim.
+const LISTED: usize = 20_000;
+/// Time that is left for marking an end before a lease is over.
+const MARKING: Duration = Duration::from_secs(5);
+
+/// Deliveries of one claim, to be released.
+pub(super) type Released = BTreeMap<Time, Vec<DeliveryId>>;
+
+#[derive(Debug, Default)]
+struct Loads {
+    endpoints: HashMap<WebhookId, EndpointLoad>,
+    /// Attempts that are running.
+    running: HashMap<DeliveryId, Time>,
+    /// Deliveries that wait.
+    waiting: usize,
+    is_closed: bool,
+}
+
+/// The deliveries that a dispatcher has claimed. Clones share them.
+#[derive(Clone, Debug)]
+pub(super) struct Delivering {
+    app: CurrentApp,
+    loads: Arc<Mutex<Loads>>,
+    tasks: TaskTracker,
+    cut: CancellationToken,
+    /// Where the ends of attempts go. It is bounded by the number of claimed deliveries, since nothing more is claimed
+    /// until ends are marked.
+    ended: UnboundedSender<EndedAttempt>,
+}
+
+impl Delivering {
+    /// Nothing yet. The ends of attempts go to `ended`.
+    pub(super) fn new(app: CurrentApp, ended: UnboundedSender<EndedAttempt>) -> Self {
+        Delivering {
+            app,
+            loads: Arc::default(),
+            tasks: TaskTracker::new(),
+            cut: CancellationToken::new(),
+            ended,
+        }
+    }
+
+    fn bounds(&self) -> (usize, usize) {
+        let app = self.app.load();
+        let webhooks = &app.settings.config.webhooks;
+        let number = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+        (number(webhooks.concurrency), number(webhooks.per_endpoint))
+    }
+
+    /// How long after its claim an attempt may begin: it ends within the lease then.
+    fn longest_wait(&self) -> Duration {
+        let timeout = self.app.load().settings.config.webhooks.timeout;
+        lease(timeout).saturating_sub(timeout).saturating_sub(MARKING)
+    }
+
+    fn moment(&self) -> LoadMoment {
+        let app = self.app.load();
+        LoadMoment { now: app.now(), elapsed: app.clock.elapsed() }
+    }
+
+    /// The number of deliveries that may be claimed beside those that are, and from which endpoints.
+    pub(super) fn room(&self) -> (usize, ClaimRoom) {
+        let ((concurrency, per_endpoint), at) = (self.bounds(), self.moment());
+        let mut loads = self.loads.lock();
+        if loads.endpoints.len() > REMEMBERED {
+            loads.endpoints.retain(|_, load| !load.is_idle());
+        }
+        let claimed = loads.running.len() + loads.waiting;
+        let listed = loads.endpoints.iter().take(LISTED);
+        let listed = listed.map(|(id, load)| (*id, load.room(per_endpoint, at))).collect();
+        (concurrency.saturating_mul(2).saturating_sub(claimed), ClaimRoom { each: 1, listed })
+    }
+
+    /// Adds what was claimed at `claimed`, and begins as many attempts as may begin.
+    pub(super) fn add(&self, deliveries: Vec<DueDelivery>, claimed: Duration) {
+        let mut loads = self.loads.lock();
+        for delivery in deliveries {
+            loads.waiting += 1;
+            loads.endpoints.entry(delivery.webhook.id).or_default().add(delivery, claimed);
+        }
+    }
+
+    /// Begins attempts that may begin now, and returns what is not begun in time for its lease.
+    pub(super) fn proceed(&self) -> Released {
+        let (most, elapsed) = (self.longest_wait(), self.moment().elapsed);
+        let mut loads = self.loads.lock();
+        let mut back = Vec::new();
+        for load in loads.endpoints.values_mut().filter(|load| load.waiting() > 0) {
+            back.extend(load.give_back(most, elapsed));
+        }
+        loads.waiting = loads.waiting.saturating_sub(back.len());
+        let ready: Vec<_> =
+            loads.endpoints.iter().filter(|(_, load)| load.waiting() > 0).map(|(id, _)| *id).collect();
+        let begun: Vec<_> = ready.into_iter().flat_map(|webhook| self.begin(&mut loads, webhook)).collect();
+        drop(loads);
+        self.spawn(begun);
+        released(back)
+    }
+
+    /// Takes the deliveries of an endpoint whose attempts may begin now.
+    fn begin(&self, loads: &mut Loads, webhook: WebhookId) -> Vec<(DueDelivery, Duration)> {
+        let ((concurrency, per_endpoint), most, at) = (self.bounds(), self.longest_wait(), self.moment());
+        let mut begun = Vec::new();
+        while !loads.is_closed && loads.running.len() < concurrency {
+            let Some(load) = loads.endpoints.get_mut(&webhook) else { break };
+            let Some(delivery) = load.begin(per_endpoint, most, at) else { break };
+            loads.waiting = loads.waiting.saturating_sub(1);
+            loads.running.insert(delivery.id, delivery.leased_until);
+            begun.push((delivery, at.elapsed));
+        }
+        begun
+    }
+
+    /// Begins these attempts, without the lock: a runtime that ends drops them here.
+    fn spawn(&self, begun: Vec<(DueDelivery, Duration)>) {
+        for (delivery, began) in begun {
+            let running = RunningAttempt::new(self, &delivery, began);
+            self.tasks.spawn(self.clone().attempt(delivery, running));
+        }
+    }
+
+    async fn attempt(self, delivery: DueDelivery, running: RunningAttempt) {
+        let app = self.app.load_full();
+        let Some(end) = self.cut.run_until_cancelled(attempt(&app, &delivery)).await else { return };
+        let outcome = match end.then {
+            AfterAttempt::Delivered => "delivered",
+            AfterAttempt::Again(_) => "failed",
+            AfterAttempt::Failed => "given_up",
+        };
+        app.deliveries.ended(outcome);
+        running.end(end);
+    }
+
+    /// Begins no more attempts, waits up to `grace` for those that are running, and then ends them. Returns what was
+    /// claimed and has no end.
+    pub(super) async fn close(&self, grace: Duration) -> Released {
+        let mut back = Vec::new();
+        {
+            let mut loads = self.loads.lock();
+            loads.is_closed = true;
+            for load in loads.endpoints.values_mut() {
+                back.extend(load.clear());
+            }
+            loads.waiting = 0;
+        }
+        self.tasks.close();
+        let mut without_end = Vec::new();
+        if tokio::time::timeout(grace, self.tasks.wait()).await.is_err() {
+            without_end = self.loads.lock().running.iter().map(|(id, until)| (*id, *until)).collect();
+            self.cut.cancel();
+            self.tasks.wait().await;
+        }
+        let mut released = released(back);
+        for (id, leased_until) in without_end {
+            released.entry(leased_until).or_default().push(id);
+        }
+        released
+    }
+}
+
+fn released(back: Vec<DueDelivery>) -> Released {
+    let mut released = Released::new();
+    for delivery in back {
+        released.entry(delivery.leased_until).or_default().push(delivery.id);
+    }
+    released
+}
+
+/// A running attempt, which has its place until this is dropped.
+struct RunningAttempt {
+    delivering: Delivering,
+    delivery: DeliveryId,
+    webhook: WebhookId,
+    began: Duration,
+    /// What it has come to.
+    end: Option<EndedAttempt>,
+}
+
+impl RunningAttempt {
+    fn new(delivering: &Delivering, delivery: &DueDelivery, began: Duration) -> Self {
+        delivering.app.load().deliveries.in_flight().inc();
+        RunningAttempt {
+            delivering: delivering.clone(),
+            delivery: delivery.id,
+            webhook: delivery.webhook.id,
+            began,
+            end: None,
+        }
+    }
+
+    fn end(mut self, end: EndedAttempt) {
+        self.end = Some(end);
+    }
+}
+
+impl Drop for RunningAttempt {
+    fn drop(&mut self) {
+        let delivering = self.delivering.clone();
+        delivering.app.load().deliveries.in_flight().dec();
+        let ((_, per_endpoint), at) = (delivering.bounds(), delivering.moment());
+        let mut loads = delivering.loads.lock();
+        loads.running.remove(&self.delivery);
+        let load = loads.endpoints.get_mut(&self.webhook);
+        let Some(end) = self.end.take() else {
+            if let Some(load) = load {
+                load.leave(self.began);
+            }
+            return;
+        };
+        if let Some(load) = load {
+            load.end(self.began, end.then == AfterAttempt::Delivered, per_endpoint, at);
+        }
+        let begun = delivering.begin(&mut loads, self.webhook);
+        drop(loads);
+        delivering.spawn(begun);
+        // The dispatcher that gets it ends after the last attempt.
+        let _ = delivering.ended.send(end);
+    }
+}

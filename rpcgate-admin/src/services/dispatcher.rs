@@ -1,0 +1,183 @@
+//! The service that makes deliveries of webhooks.
+//!
+//! It claims deliveries that are due, makes an attempt at each, and marks the ends, all in batches. If it is killed
+//! between an attempt and its mark, the attempt is made again when the lease is over. Several dispatchers share the
+//! deliveries of a database.
+
+use super::app_task::{AppTask, CurrentApp};
+use super::delivering::{Delivering, Released};
+use crate::management::action::webhook_failures::{give_up_waiting, take_turns};
+use crate::management::app_state::AppState;
+use crate::management::webhook::attempt::lease;
+use crate::store::{EndedAttempt, StoreError, WebhookId};
+use rpcgate_core::backend::BoxFuture;
+use rpcgate_core::clock::Time;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio_util::sync::CancellationToken;
+
+/// The pause between two looks at the database if nothing happens.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// The time in which ends are collected, so that one transaction marks many.
+const COLLECTING: Duration = Duration::from_millis(5);
+/// The pause after an error of the database.
+const AFTER_ERROR: Duration = Duration::from_millis(500);
+/// Deliveries of one claim, and ends that are marked together.
+const BATCH: usize = 512;
+/// The pause between two looks for deliveries that wait for endpoints that are switched off.
+const CHORES: Duration = Duration::from_secs(60);
+/// Endpoints of which is remembered that users were told, and for how long.
+const TOLD: usize = 10_000;
+const TOLD_FOR: Duration = Duration::from_secs(3_600);
+/// Tries to mark the last ends before the dispatcher stops.
+const LAST_TRIES: u32 = 5;
+
+/// The running dispatcher. Dropping it stops it.
+#[derive(Debug)]
+pub struct Dispatcher(AppTask);
+
+impl Dispatcher {
+    /// Starts a dispatcher for the database of `app`.
+    pub fn start(app: &Arc<AppState>) -> Self {
+        Dispatcher(AppTask::start(app, work))
+    }
+
+    /// Works as `app` is configured from now on, on the same database.
+    pub fn serve(&self, app: &Arc<AppState>) {
+        self.0.serve(app);
+    }
+
+    /// Finishes the attempts that are running, for at most `shutdown.grace`, and lets others make those that are not.
+    pub fn stop(self) -> BoxFuture<'static, ()> {
+        self.0.stop()
+    }
+}
+
+/// What the dispatcher remembers from one round to the next.
+struct Dispatching {
+    app: CurrentApp,
+    delivering: Delivering,
+    ended: UnboundedReceiver<EndedAttempt>,
+    /// Ends that are not marked yet.
+    unmarked: Vec<EndedAttempt>,
+    told: HashMap<WebhookId, Time>,
+}
+
+async fn work(app: CurrentApp, leave: CancellationToken) {
+    let (send, ended) = unbounded_channel();
+    let delivering = Delivering::new(app.clone(), send);
+    let mut all = Dispatching { app, delivering, ended, unmarked: Vec::new(), told: HashMap::new() };
+    let mut chores: Option<Duration> = None;
+    while !leave.is_cancelled() {
+        let pause = match all.round().await {
+            Ok(true) => Duration::ZERO,
+            Ok(false) => INTERVAL,
+            Err(error) => {
+                tracing::debug!(%error, "deliveries wait for the database");
+                AFTER_ERROR
+            }
+        };
+        let app = all.app.load_full();
+        let elapsed = app.clock.elapsed();
+        if chores.is_none_or(|last| elapsed.saturating_sub(last) >= CHORES || elapsed < last) {
+            chores = Some(elapsed);
+            if let Err(error) = give_up_waiting(&app).await {
+                tracing::debug!(%error, "deliveries of endpoints that are switched off wait for the database");
+            }
+        }
+        if pause > Duration::ZERO {
+            tokio::select! {
+                Some(end) = all.ended.recv(), if pause == INTERVAL => {
+                    all.unmarked.push(end);
+                    tokio::time::sleep(COLLECTING).await;
+                }
+                () = tokio::time::sleep(pause) => {}
+                () = leave.cancelled() => {}
+            }
+        }
+    }
+    all.close().await;
+}
+
+impl Dispatching {
+    /// Marks what has ended, begins what may begin, and claims more. Returns whether more is to be done at once.
+    async fn round(&mut self) -> Result<bool, StoreError> {
+        while let Ok(end) = self.ended.try_recv() {
+            self.unmarked.push(end);
+        }
+        self.mark().await?;
+        let back = self.delivering.proceed();
+        self.release(back).await?;
+        let app = self.app.load_full();
+        let (most, room) = self.delivering.room();
+        let most = most.min(BATCH);
+        if most == 0 {
+            return Ok(false);
+        }
+        let lease = lease(app.settings.config.webhooks.timeout);
+        // From before the claim, so that the lease is over here no later than there.
+        let claimed_at = app.clock.elapsed();
+        let claimed = app.store.claim_deliveries(most, &room, lease, app.now()).await?;
+        let count = claimed.len();
+        self.delivering.add(claimed, claimed_at);
+        let back = self.delivering.proceed();
+        self.release(back).await?;
+        Ok(count == most)
+    }
+
+    /// Marks all ends.
+    async fn mark(&mut self) -> Result<(), StoreError> {
+        while !self.unmarked.is_empty() {
+            let app = self.app.load_full();
+            let some = self.unmarked.len().min(BATCH);
+            let turns = app.store.finish_attempts(&self.unmarked[..some], app.now()).await?;
+            self.unmarked.drain(..some);
+            let now = app.now();
+            self.told.retain(|_, at| now.since(*at) < TOLD_FOR && *at <= now);
+            let told = &self.told;
+            if let Err(error) = take_turns(&app, &turns, |webhook| told.contains_key(&webhook)).await {
+                tracing::warn!(%error, "users could not be told of an endpoint");
+                continue;
+            }
+            for (webhook, _) in turns.failing {
+                if self.told.len() < TOLD {
+                    self.told.insert(webhook, now);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn release(&self, back: Released) -> Result<(), StoreError> {
+        let app = self.app.load_full();
+        for (leased_until, deliveries) in back {
+            app.store.release_deliveries(&deliveries, leased_until, app.now()).await?;
+        }
+        Ok(())
+    }
+
+    async fn close(mut self) {
+        let grace = self.app.load().settings.config.shutdown.grace;
+        let back = self.delivering.close(grace).await;
+        while let Ok(end) = self.ended.try_recv() {
+            self.unmarked.push(end);
+        }
+        for _ in 0..LAST_TRIES {
+            match self.mark().await {
+                Ok(()) => break,
+                Err(error) => {
+                    tracing::warn!(%error, "ends of deliveries could not be marked: they may be made again");
+                    tokio::time::sleep(AFTER_ERROR).await;
+                }
+            }
+        }
+        if let Err(error) = self.release(back).await {
+            tracing::debug!(%error, "deliveries are due again when their leases are over");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,507 @@
+//! The dispatcher, with receivers on sockets.
+
+use super::*;
+use crate::management::app_state::tests::{NOON, Site, Visitor};
+use crate::management::identity::sealing::SealedFor;
+use crate::management::webhook::signature::{SEALED_SECRET, holds};
+use crate::store::seeded_deliveries::{StoredDelivery, webhook};
+use crate::store::{DeliveryId, NotificationKind, Project, Role, Webhook, fresh_id};
+use parking_lot::Mutex;
+use rpcgate_core::caller::{ProjectId, TenantId};
+use rpcgate_core::plan::Tier;
+use std::collections::BTreeMap;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+
+const SECRET: &str = "whsec_000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+const BODY: &str = "{\"chain\":\"eth\",\"größe\":18446744073709551615}";
+
+/// A request that a receiver got.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Received {
+    path: String,
+    headers: BTreeMap<String, String>,
+    body: String,
+}
+
+impl Received {
+    fn delivery(&self) -> DeliveryId {
+        self.headers["x-delivery-id"].parse().unwrap()
+    }
+}
+
+/// What a receiver does with a request.
+#[derive(Clone, Debug)]
+enum Answer {
+    Status(u16),
+    Hang,
+    /// The status, once this is notified.
+    After(Arc<Notify>, u16),
+}
+
+/// A receiver on a socket of this machine.
+#[derive(Clone)]
+struct Receiver {
+    port: u16,
+    requests: Arc<Mutex<Vec<Received>>>,
+}
+
+impl Receiver {
+    async fn start(answer: impl Fn(&Received) -> Answer + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (requests, answer) = (Arc::<Mutex<Vec<Received>>>::default(), Arc::new(answer));
+        let seen = requests.clone();
+        tokio::spawn(async move {
+            while let Ok((mut tcp, _)) = listener.accept().await {
+                let (seen, answer) = (seen.clone(), answer.clone());
+                tokio::spawn(async move {
+                    while let Some(request) = read(&mut tcp).await {
+                        let what = answer(&request);
+                        seen.lock().push(request);
+                        let status = match what {
+                            Answer::Status(status) => status,
+                            Answer::Hang => return std::future::pending().await,
+                            Answer::After(notify, status) => {
+                                notify.notified().await;
+                                status
+                            }
+                        };
+                        let body = if status == 204 { "\r\n" } else { "content-length: 2\r\n\r\nhi" };
+                        let head = format!("HTTP/1.1 {status} X\r\n{body}");
+                        if tcp.write_all(head.as_bytes()).await.is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        Receiver { port, requests }
+    }
+
+    fn url(&self, number: u128) -> String {
+        format!("http://127.0.0.1:{}/{number}", self.port)
+    }
+
+    fn all(&self) -> Vec<Received> {
+        self.requests.lock().clone()
+    }
+
+    fn count(&self) -> usize {
+        self.requests.lock().len()
+    }
+}
+
+async fn read(tcp: &mut TcpStream) -> Option<Received> {
+    let mut bytes = Vec::new();
+    loop {
+        if let Some(end) = bytes.windows(4).position(|part| part == b"\r\n\r\n") {
+            let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+            let mut lines = head.lines();
+            let path = lines.next().unwrap().split(' ').nth(1).unwrap().to_owned();
+            let headers: BTreeMap<_, _> = lines
+                .map(|line| line.split_once(": ").unwrap())
+                .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
+                .collect();
+            let length: usize = headers["content-length"].parse().unwrap();
+            if bytes.len() >= end + 4 + length {
+                let body = String::from_utf8(bytes[end + 4..].to_vec()).unwrap();
+                return Some(Received { path, headers, body });
+            }
+        }
+        let mut part = [0; 4_096];
+        match tcp.read(&mut part).await {
+            Ok(0) | Err(_) => return None,
+            Ok(count) => bytes.extend_from_slice(&part[..count]),
+        }
+    }
+}
+
+/// Waits until `so` is true, polling it.
+async fn until(what: &str, mut so: impl AsyncFnMut() -> bool) {
+    let wait = async {
+        while !so().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(60), wait).await.is_ok(), "never happened: {what}");
+}
+
+/// A state with a project.
+struct Place {
+    site: Site,
+    owner: Visitor,
+    tenant: TenantId,
+    project: ProjectId,
+}
+
+impl Place {
+    async fn of(settings: &str) -> Self {
+        let site = Site::of(&format!("[webhooks]\nallow_private_targets = true\n{settings}")).await;
+        let owner = site.member(Role::Owner).await;
+        let tenant = owner.user.tenant.unwrap();
+        let project = ProjectId(fresh_id(NOON));
+        let made = Project {
+            id: project,
+            tenant,
+            name: "first".into(),
+            allowed_methods: Vec::new(),
+            blocked_methods: Vec::new(),
+            created_at: NOON,
+        };
+        site.app.store.set_tier(tenant, Tier::Enterprise, NOON).await.unwrap();
+        site.app.store.create_project(&made).await.unwrap();
+        Place { site, owner, tenant, project }
+    }
+
+    async fn endpoint(&self, number: u128, url: &str) -> Webhook {
+        let row = SealedFor { table: SEALED_SECRET, row: number };
+        let secret = self.site.app.sealing.seal(row, SECRET.as_bytes()).unwrap();
+        let made = Webhook { secret, ..webhook(number, self.project, url, NOON) };
+        self.site.app.store.create_webhook(self.tenant, &made, NOON).await.unwrap();
+        made
+    }
+
+    /// Deliveries with these numbers that are due now.
+    async fn due(&self, webhook: &Webhook, numbers: std::ops::Range<u128>) {
+        let all: Vec<_> = numbers.map(|id| (webhook.id, DeliveryId(id))).collect();
+        self.site.app.store.seed_deliveries(BODY.as_bytes(), &all, self.site.app.now()).await;
+    }
+
+    async fn stored(&self, id: u128) -> StoredDelivery {
+        self.site.app.store.stored_delivery(DeliveryId(id)).await
+    }
+
+    async fn until_status(&self, id: u128, status: &str) {
+        until(status, async || self.stored(id).await.status == status).await;
+    }
+
+    /// Another program with the same database.
+    async fn second(&self) -> Arc<AppState> {
+        let config = self.site.app.settings.config.clone();
+        Arc::new(AppState::open(config, self.site.clock.clone()).await.unwrap())
+    }
+
+    async fn notices(&self) -> Vec<String> {
+        let found = self.site.app.store.notices(self.tenant, self.owner.user.id).await.unwrap();
+        assert!(found.iter().all(|one| one.kind == NotificationKind::WebhookHealth));
+        found.into_iter().rev().map(|one| one.text).collect()
+    }
+}
+
+#[tokio::test]
+async fn promise_28_attempts_follow_the_schedule_with_the_same_bytes_and_signature_and_then_it_fails() {
+    let place = Place::of("").await;
+    let receiver = Receiver::start(|_| Answer::Status(500)).await;
+    let endpoint = place.endpoint(1, &receiver.url(1)).await;
+    place.due(&endpoint, 7..8).await;
+    let mut dispatcher = Dispatcher::start(&place.site.app);
+    for (number, wait) in [(1, Some(1)), (2, Some(5)), (3, Some(30)), (4, Some(300)), (5, None)] {
+        until("an attempt", async || place.stored(7).await.attempts == number).await;
+        let stored = place.stored(7).await;
+        assert_eq!(
+            (stored.last_status, stored.last_error.as_deref()),
+            (Some(500), Some("the receiver answers 500"))
+        );
+        assert_eq!(stored.ended.len(), usize::try_from(number).unwrap());
+        let Some(wait) = wait.map(Duration::from_secs) else { break };
+        let after = stored.due_at.since(place.site.app.now());
+        assert!(wait <= after && after <= wait.mul_f64(1.2) + Duration::from_micros(1), "{after:?}");
+        // Whoever makes the next attempt continues: here, another dispatcher.
+        dispatcher.stop().await;
+        place.site.clock.advance(after - Duration::from_micros(1));
+        let early = place.second().await;
+        assert!(claim_all(&early).await.is_empty(), "not yet");
+        place.site.clock.advance(Duration::from_micros(1));
+        dispatcher = Dispatcher::start(&early);
+    }
+    let failed = place.stored(7).await;
+    assert_eq!((failed.status.as_str(), failed.is_finished, failed.attempts), ("failed", true, 5));
+    place.site.clock.advance(Duration::from_secs(3_600));
+    assert!(claim_all(&place.site.app).await.is_empty());
+    let requests = receiver.all();
+    assert_eq!(requests.len(), 5);
+    for (index, request) in requests.iter().enumerate() {
+        assert_eq!((request.body.as_str(), &request.path), (BODY, &"/1".to_owned()));
+        assert_eq!(request.headers["x-signature"], requests[0].headers["x-signature"]);
+        assert!(holds(SECRET.as_bytes(), BODY.as_bytes(), &request.headers["x-signature"]));
+        assert_eq!(request.headers["x-delivery-attempt"], (index + 1).to_string());
+        assert_eq!(request.delivery(), DeliveryId(7));
+    }
+    dispatcher.stop().await;
+}
+
+/// Claims everything that is due.
+async fn claim_all(app: &AppState) -> Vec<crate::store::DueDelivery> {
+    let room = crate::store::ClaimRoom { each: 1_000, listed: HashMap::new() };
+    app.store.claim_deliveries(1_000, &room, Duration::from_secs(30), app.now()).await.unwrap()
+}
+
+#[tokio::test]
+async fn every_2xx_acknowledges_and_nothing_else_does() {
+    let place = Place::of("attempts = 1\n").await;
+    let receiver =
+        Receiver::start(|request| Answer::Status(request.path.trim_matches('/').parse().unwrap())).await;
+    let statuses = [200, 204, 299, 301, 400, 410, 429, 500];
+    for status in statuses {
+        let endpoint = place.endpoint(status, &receiver.url(status)).await;
+        place.due(&endpoint, status..status + 1).await;
+    }
+    let dispatcher = Dispatcher::start(&place.site.app);
+    for status in statuses {
+        place.until_status(status, if status < 300 { "delivered" } else { "failed" }).await;
+        let stored = place.stored(status).await;
+        assert_eq!((stored.attempts, stored.last_status), (1, i16::try_from(status).ok()));
+        let (_, _, error, answer) = &stored.ended[0];
+        assert_eq!(answer.as_deref(), (status != 204).then_some(&b"hi"[..]));
+        assert_eq!(error.is_none(), status < 300);
+        let is_redirect = error.as_deref().is_some_and(|error| error.contains("redirects are not followed"));
+        assert_eq!(is_redirect, status == 301);
+    }
+    assert_eq!((place.site.app.deliveries.of("delivered"), place.site.app.deliveries.of("given_up")), (3, 5));
+    dispatcher.stop().await;
+}
+
+#[tokio::test]
+async fn a_refused_target_is_a_failed_attempt_with_that_reason() {
+    let place = Place::of("").await;
+    let mut config = place.site.app.settings.config.clone();
+    config.webhooks.allow_private_targets = false;
+    let guarded = Arc::new(place.site.app.reload(config).unwrap());
+    let receiver = Receiver::start(|_| Answer::Status(200)).await;
+    let endpoint = place.endpoint(1, &receiver.url(1)).await;
+    place.due(&endpoint, 1..2).await;
+    let dispatcher = Dispatcher::start(&guarded);
+    until("an attempt", async || place.stored(1).await.attempts == 1).await;
+    let stored = place.stored(1).await;
+    assert_eq!(stored.last_error.as_deref(), Some("the target is refused: the address is of this machine"));
+    assert_eq!((stored.last_status, receiver.count()), (None, 0));
+    dispatcher.stop().await;
+}
+
+#[test]
+fn promise_27_a_crash_between_attempt_and_mark_repeats_the_attempt_and_loses_nothing() {
+    let runtime =
+        || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let (kept, doomed) = (runtime(), runtime());
+    kept.block_on(async {
+        let place = Place::of("").await;
+        let receiver = Receiver::start(|_| Answer::Hang).await;
+        let endpoint = place.endpoint(1, &receiver.url(1)).await;
+        place.due(&endpoint, 1..2).await;
+        let (config, clock) = (place.site.app.settings.config.clone(), place.site.clock.clone());
+        let dying = doomed.spawn(async move {
+            let app = Arc::new(AppState::open(config, clock).await.unwrap());
+            let _dispatcher = Dispatcher::start(&app);
+            std::future::pending::<()>().await;
+        });
+        until("the request", async || receiver.count() == 1).await;
+        doomed.shutdown_background();
+        assert!(dying.await.is_err());
+        place.site.clock.advance(Duration::from_millis(29_999));
+        assert!(claim_all(&place.site.app).await.is_empty(), "its lease is not over");
+        assert_eq!(place.stored(1).await.attempts, 0);
+        let second = Receiver::start(|_| Answer::Status(200)).await;
+        let moved = format!("UPDATE webhooks SET url = '{}'", second.url(1));
+        place.site.app.store.execute(&moved).await;
+        place.site.clock.advance(Duration::from_millis(1));
+        let dispatcher = Dispatcher::start(&place.site.app);
+        place.until_status(1, "delivered").await;
+        let (first, again) = (receiver.all(), second.all());
+        assert_eq!((first.len(), again.len()), (1, 1));
+        for name in ["x-delivery-id", "x-delivery-attempt", "x-signature"] {
+            assert_eq!(first[0].headers[name], again[0].headers[name]);
+        }
+        assert_eq!(first[0].body, again[0].body);
+        dispatcher.stop().await;
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn promise_27_two_dispatchers_make_none_of_1000_deliveries_twice() {
+    let place = Place::of("").await;
+    let receiver = Receiver::start(|_| Answer::Status(200)).await;
+    for number in 0..20 {
+        let endpoint = place.endpoint(number, &receiver.url(number)).await;
+        place.due(&endpoint, number * 50 + 1..number * 50 + 51).await;
+    }
+    let second = place.second().await;
+    let both = [Dispatcher::start(&place.site.app), Dispatcher::start(&second)];
+    let made = || place.site.app.deliveries.of("delivered") + second.deliveries.of("delivered");
+    until("all are made", async || made() == 1_000).await;
+    for dispatcher in both {
+        dispatcher.stop().await;
+    }
+    let mut ids: Vec<_> = receiver.all().iter().map(|request| request.delivery().0).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, (1..=1_000).collect::<Vec<_>>());
+    assert!(place.site.app.deliveries.of("delivered") > 0 && second.deliveries.of("delivered") > 0);
+    for id in [1, 500, 1_000] {
+        assert_eq!(place.stored(id).await.status, "delivered");
+    }
+}
+
+#[tokio::test]
+async fn promise_30_endpoints_that_hang_delay_no_others() {
+    let place = Place::of("concurrency = 16\ntimeout = \"2m\"\n").await;
+    let receiver = Receiver::start(|request| {
+        let number: u128 = request.path.trim_matches('/').parse().unwrap();
+        if number < 8 { Answer::Hang } else { Answer::Status(200) }
+    })
+    .await;
+    for number in 0..40 {
+        let endpoint = place.endpoint(number, &receiver.url(number)).await;
+        place.due(&endpoint, number * 20..number * 20 + 20).await;
+    }
+    let dispatcher = Dispatcher::start(&place.site.app);
+    until("all others have theirs", async || place.site.app.deliveries.of("delivered") == 32 * 20).await;
+    let hanging: Vec<_> =
+        receiver.all().into_iter().filter(|one| one.path.len() == 2 && *one.path < *"/8").collect();
+    assert_eq!(hanging.len(), 8, "one at a time of each that hangs");
+    assert_eq!(place.site.app.deliveries.of("failed"), 0);
+    drop(dispatcher);
+}
+
+#[tokio::test]
+async fn an_endpoint_that_fails_is_left_alone_until_a_single_attempt_succeeds() {
+    let place = Place::of("").await;
+    let works = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let switch = works.clone();
+    let receiver = Receiver::start(move |request| {
+        let is_up = request.path == "/2" || switch.load(std::sync::atomic::Ordering::SeqCst);
+        Answer::Status(if is_up { 200 } else { 503 })
+    })
+    .await;
+    let (bad, good) = (place.endpoint(1, &receiver.url(1)).await, place.endpoint(2, &receiver.url(2)).await);
+    place.due(&bad, 100..130).await;
+    let dispatcher = Dispatcher::start(&place.site.app);
+    let failed = || place.site.app.deliveries.of("failed");
+    until("five failures", async || failed() == 5).await;
+    // By the time that others are delivered, the dispatcher has looked for more again and again.
+    for id in 0..3 {
+        place.due(&good, id..id + 1).await;
+        place.until_status(id, "delivered").await;
+    }
+    assert_eq!(failed(), 5, "it is left alone");
+    place.site.clock.advance(Duration::from_secs(5));
+    until("a single attempt", async || failed() == 6).await;
+    place.due(&good, 3..4).await;
+    place.until_status(3, "delivered").await;
+    assert_eq!(failed(), 6, "and the pause is longer now");
+    works.store(true, std::sync::atomic::Ordering::SeqCst);
+    place.site.clock.advance(Duration::from_secs(10));
+    until("the rest", async || place.site.app.deliveries.of("delivered") == 34).await;
+    for id in 100..130 {
+        assert_eq!(place.stored(id).await.status, "delivered");
+    }
+    dispatcher.stop().await;
+}
+
+#[tokio::test]
+async fn users_are_told_of_failures_of_recovery_and_of_an_endpoint_that_is_switched_off() {
+    let place = Place::of("attempts = 1\ndisable_after = \"2h\"\n").await;
+    let works = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let switch = works.clone();
+    let receiver = Receiver::start(move |_| {
+        Answer::Status(if switch.load(std::sync::atomic::Ordering::SeqCst) { 200 } else { 500 })
+    })
+    .await;
+    let endpoint = place.endpoint(1, &format!("{}?token=secret", receiver.url(1))).await;
+    let dispatcher = Dispatcher::start(&place.site.app);
+    for id in 0..3 {
+        place.due(&endpoint, id..id + 1).await;
+        place.until_status(id, "failed").await;
+    }
+    until("a notification", async || place.notices().await.len() == 1).await;
+    let text = place.notices().await.remove(0);
+    assert!(text.starts_with(&format!("Deliveries to the webhook {} fail:", receiver.url(1))), "{text}");
+    works.store(true, std::sync::atomic::Ordering::SeqCst);
+    place.site.clock.advance(Duration::from_secs(1));
+    place.due(&endpoint, 3..4).await;
+    until("it works again", async || place.notices().await.len() == 2).await;
+    assert!(place.notices().await[1].ends_with(" succeed again."));
+    works.store(false, std::sync::atomic::Ordering::SeqCst);
+    place.due(&endpoint, 4..5).await;
+    place.until_status(4, "failed").await;
+    place.site.clock.advance(Duration::from_secs(2 * 3_600 - 1));
+    place.due(&endpoint, 5..6).await;
+    place.until_status(5, "failed").await;
+    assert!(place.site.app.store.any_webhook(endpoint.id).await.active, "a second too early");
+    place.site.clock.advance(Duration::from_secs(301));
+    place.due(&endpoint, 6..7).await;
+    until("it is switched off", async || !place.site.app.store.any_webhook(endpoint.id).await.active).await;
+    until("users are told", async || place.notices().await.len() == 3).await;
+    assert!(place.notices().await[2].contains("was switched off"));
+    let mails: Vec<_> = place.site.handed_over_mails().await;
+    assert_eq!(mails.len(), 3);
+    assert!(mails.iter().all(|(to, subject)| *to == place.owner.user.email && !subject.contains("secret")));
+    place.due(&endpoint, 7..8).await;
+    place.site.clock.advance(Duration::from_secs(86_401));
+    give_up_waiting(&place.site.app).await.unwrap();
+    let stored = place.stored(7).await;
+    assert_eq!((stored.status.as_str(), stored.attempts), ("failed", 0));
+    assert!(stored.last_error.unwrap().contains("switched off"));
+    dispatcher.stop().await;
+}
+
+#[tokio::test]
+async fn an_attempt_that_ends_while_the_database_is_away_is_marked_when_it_is_back() {
+    let place = Place::of("").await;
+    let answer = Arc::new(Notify::new());
+    let given = answer.clone();
+    let receiver = Receiver::start(move |_| Answer::After(given.clone(), 200)).await;
+    let endpoint = place.endpoint(1, &receiver.url(1)).await;
+    place.due(&endpoint, 1..2).await;
+    let dispatcher = Dispatcher::start(&place.site.app);
+    until("the request", async || receiver.count() == 1).await;
+    place.site.app.store.execute("ALTER TABLE deliveries RENAME TO gone").await;
+    answer.notify_one();
+    until("the attempt ends", async || place.site.app.deliveries.of("delivered") == 1).await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    place.site.app.store.execute("ALTER TABLE gone RENAME TO deliveries").await;
+    place.until_status(1, "delivered").await;
+    assert_eq!((place.stored(1).await.attempts, receiver.count()), (1, 1));
+    dispatcher.stop().await;
+}
+
+#[tokio::test]
+async fn a_dispatcher_that_stops_finishes_its_attempts_and_leaves_the_rest_to_others() {
+    let place = Place::of("").await;
+    let answer = Arc::new(Notify::new());
+    let given = answer.clone();
+    let receiver = Receiver::start(move |_| Answer::After(given.clone(), 200)).await;
+    let endpoint = place.endpoint(1, &receiver.url(1)).await;
+    place.due(&endpoint, 1..2).await;
+    let dispatcher = Dispatcher::start(&place.site.app);
+    until("the request", async || receiver.count() == 1).await;
+    let stopping = tokio::spawn(dispatcher.stop());
+    place.due(&endpoint, 2..9).await;
+    answer.notify_one();
+    stopping.await.unwrap();
+    assert_eq!(place.stored(1).await.status, "delivered");
+    assert_eq!(receiver.count(), 1);
+    assert_eq!(claim_all(&place.site.app).await.len(), 7);
+}
+
+#[tokio::test]
+async fn attempts_that_outlast_the_grace_are_due_again_at_once() {
+    let place = Place::of("timeout = \"2m\"\n[shutdown]\ngrace = \"1s\"\n").await;
+    let receiver = Receiver::start(|_| Answer::Hang).await;
+    let endpoint = place.endpoint(1, &receiver.url(1)).await;
+    place.due(&endpoint, 1..2).await;
+    let dispatcher = Dispatcher::start(&place.site.app);
+    until("the request", async || receiver.count() == 1).await;
+    dispatcher.stop().await;
+    let again = claim_all(&place.site.app).await;
+    assert_eq!(again.iter().map(|one| (one.id.0, one.attempts)).collect::<Vec<_>>(), [(1, 0)]);
+}
+
+#[test]
+fn a_lease_is_longer_than_an_attempt_whatever_is_configured() {
+    for secs in [0, 1, 10, 11, 60, 300] {
+        let timeout = Duration::from_secs(secs);
+        assert!(lease(timeout) >= timeout + Duration::from_secs(20));
+    }
+    assert_eq!(lease(Duration::from_secs(10)), Duration::from_secs(30));
+}

@@ -1,0 +1,17 @@
+//! When users were last told that an endpoint fails, and that it works again.
+
+use sea_orm::entity::prelude::*;
+
+#[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
+#[sea_orm(table_name = "webhook_tellings")]
+pub(crate) struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub(crate) webhook_id: Uuid,
+    pub(crate) failing_at: Option<i64>,
+    pub(crate) working_at: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]
+pub(crate) enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

@@ -1,0 +1,358 @@
+//! How attempts to deliver end, and what that says about their endpoints.
+
+use super::changes::{NewChange, record};
+use super::due_deliveries::{FAILED, PENDING};
+use super::id::{DeliveryId, WebhookId};
+use super::value::{moment, time};
+use crate::store::entity::{deliveries, delivery_attempts, projects, webhook_tellings, webhooks};
+use crate::store::{Store, StoreError};
+use deliveries::Column;
+use rpcgate_core::caller::{ProjectId, TenantId};
+use rpcgate_core::clock::Time;
+use sea_orm::ActiveValue::Set;
+use sea_orm::sea_query::{Expr, LockType, OnConflict};
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// The status of a delivery that a receiver has acknowledged.
+const DELIVERED: &str = "delivered";
+/// Rows of one insert.
+const ROWS: usize = 500;
+
+/// An attempt that has ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EndedAttempt {
+    /// The delivery.
+    pub delivery: DeliveryId,
+    /// The endpoint.
+    pub webhook: WebhookId,
+    /// The number of the attempt, from 1.
+    pub number: u32,
+    /// When it began.
+    pub started_at: Time,
+    /// How long it took.
+    pub took: Duration,
+    /// The status of the answer, if one came.
+    pub status: Option<u16>,
+    /// Why it failed, if it did.
+    pub error: Option<String>,
+    /// The beginning of the body of the answer.
+    pub answer: Option<Vec<u8>>,
+    /// What happens to the delivery.
+    pub then: AfterAttempt,
+}
+
+/// What happens to a delivery after an attempt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AfterAttempt {
+    /// It is delivered.
+    Delivered,
+    /// Another attempt is made at this time.
+    Again(Time),
+    /// It is given up.
+    Failed,
+}
+
+/// What the ends of attempts say about their endpoints.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct EndpointTurns {
+    /// Endpoints for which a delivery was given up, and since when nothing was delivered there.
+    pub failing: Vec<(WebhookId, Time)>,
+    /// Endpoints to which something was delivered again.
+    pub recovered: Vec<WebhookId>,
+}
+
+fn small(number: u32) -> i16 {
+    i16::try_from(number).unwrap_or(i16::MAX)
+}
+
+fn code(status: Option<u16>) -> Option<i16> {
+    status.and_then(|status| i16::try_from(status).ok())
+}
+
+fn row(end: &EndedAttempt) -> delivery_attempts::ActiveModel {
+    delivery_attempts::ActiveModel {
+        delivery_id: Set(Uuid::from_u128(end.delivery.0)),
+        number: Set(small(end.number)),
+        started_at: Set(moment(end.started_at)),
+        duration_ms: Set(i32::try_from(end.took.as_millis()).unwrap_or(i32::MAX)),
+        http_status: Set(code(end.status)),
+        error: Set(end.error.clone()),
+        answer: Set(end.answer.clone()),
+    }
+}
+
+/// Stores the attempts, of which each is stored once: a mark whose outcome was unknown is repeated.
+async fn put(transaction: &DatabaseTransaction, ended: &[&EndedAttempt]) -> Result<(), StoreError> {
+    use delivery_attempts::Column::{DeliveryId, Number};
+    for some in ended.chunks(ROWS) {
+        let rows = some.iter().map(|end| row(end));
+        let once = OnConflict::columns([DeliveryId, Number]).do_nothing().to_owned();
+        let insert = delivery_attempts::Entity::insert_many(rows).on_conflict(once);
+        insert.exec_without_returning(transaction).await?;
+    }
+    Ok(())
+}
+
+/// Marks the deliveries. Those that were delivered in the same number of attempts with the same status are marked
+/// together.
+async fn mark(
+    transaction: &DatabaseTransaction,
+    ended: &[&EndedAttempt],
+    now: Time,
+) -> Result<(), StoreError> {
+    let mut delivered: BTreeMap<_, Vec<Uuid>> = BTreeMap::new();
+    for end in ended {
+        let id = Uuid::from_u128(end.delivery.0);
+        let attempts = small(end.number);
+        let pending = deliveries::Entity::update_many()
+            .col_expr(Column::Attempts, Expr::value(attempts))
+            .col_expr(Column::LastStatus, Expr::value(code(end.status)))
+            .col_expr(Column::LastError, Expr::value(end.error.clone()))
+            .filter(Column::Id.eq(id))
+            .filter(Column::Status.eq(PENDING))
+            // Unless another dispatcher has made this attempt too, since this one was taken for dead.
+            .filter(Column::Attempts.lt(attempts));
+        let failed = match end.then {
+            AfterAttempt::Delivered => {
+                delivered.entry((attempts, code(end.status))).or_default().push(id);
+                continue;
+            }
+            AfterAttempt::Again(at) => pending.col_expr(Column::DueAt, Expr::value(moment(at))),
+            AfterAttempt::Failed => pending
+                .col_expr(Column::Status, Expr::value(FAILED))
+                .col_expr(Column::FinishedAt, Expr::value(moment(now))),
+        };
+        failed.exec(transaction).await?;
+    }
+    for ((attempts, status), ids) in delivered {
+        deliveries::Entity::update_many()
+            .col_expr(Column::Status, Expr::value(DELIVERED))
+            .col_expr(Column::Attempts, Expr::value(attempts))
+            .col_expr(Column::LastStatus, Expr::value(status))
+            .col_expr(Column::LastError, Expr::value(None::<String>))
+            .col_expr(Column::FinishedAt, Expr::value(moment(now)))
+            .filter(Column::Id.is_in(ids))
+            .filter(Column::Status.ne(DELIVERED))
+            .exec(transaction)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Keeps since when endpoints fail, by the last attempt of each.
+async fn turn(
+    transaction: &DatabaseTransaction,
+    ended: &[&EndedAttempt],
+    now: Time,
+) -> Result<EndpointTurns, StoreError> {
+    use webhooks::Column::{FailingSince, Id};
+    let last: BTreeMap<_, _> = ended.iter().map(|end| (end.webhook, end.then)).collect();
+    let (good, bad): (Vec<_>, Vec<_>) =
+        last.iter().partition(|(_, then)| matches!(then, AfterAttempt::Delivered));
+    let ids = |some: Vec<(&WebhookId, &AfterAttempt)>| -> Vec<Uuid> {
+        some.into_iter().map(|(id, _)| Uuid::from_u128(id.0)).collect()
+    };
+    let (good, bad) = (ids(good), ids(bad));
+    let mut turns = EndpointTurns::default();
+    if !good.is_empty() {
+        let recovered = webhooks::Entity::find()
+            .select_only()
+            .column(Id)
+            .filter(Id.is_in(good))
+            .filter(FailingSince.is_not_null())
+            .order_by_asc(Id)
+            .lock(LockType::Update);
+        let recovered: Vec<Uuid> = recovered.into_tuple().all(transaction).await?;
+        if !recovered.is_empty() {
+            let end = webhooks::Entity::update_many().col_expr(FailingSince, Expr::value(None::<i64>));
+            end.filter(Id.is_in(recovered.clone())).exec(transaction).await?;
+            turns.recovered = recovered.into_iter().map(|id| WebhookId(id.as_u128())).collect();
+        }
+    }
+    if !bad.is_empty() {
+        let fresh = webhooks::Entity::find()
+            .select_only()
+            .column(Id)
+            .filter(Id.is_in(bad))
+            .filter(FailingSince.is_null())
+            .order_by_asc(Id)
+            .lock(LockType::Update);
+        let fresh: Vec<Uuid> = fresh.into_tuple().all(transaction).await?;
+        if !fresh.is_empty() {
+            let begin = webhooks::Entity::update_many().col_expr(FailingSince, Expr::value(moment(now)));
+            begin.filter(Id.is_in(fresh)).exec(transaction).await?;
+        }
+    }
+    let given_up: BTreeSet<_> = ended
+        .iter()
+        .filter(|end| end.then == AfterAttempt::Failed)
+        .filter(|end| !matches!(last.get(&end.webhook), Some(AfterAttempt::Delivered)))
+        .map(|end| Uuid::from_u128(end.webhook.0))
+        .collect();
+    if !given_up.is_empty() {
+        let since = webhooks::Entity::find()
+            .select_only()
+            .columns([Id, FailingSince])
+            .filter(Id.is_in(given_up))
+            .filter(FailingSince.is_not_null());
+        let since: Vec<(Uuid, i64)> = since.into_tuple().all(transaction).await?;
+        let failing = since.into_iter().map(|(id, since)| (WebhookId(id.as_u128()), time(since)));
+        turns.failing = failing.collect();
+    }
+    Ok(turns)
+}
+
+impl Store {
+    /// Marks the ends of attempts, in one transaction, and returns what they say about the endpoints. Marking an end
+    /// again changes nothing, and neither does one of a delivery that was deleted meanwhile.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn finish_attempts(
+        &self,
+        ended: &[EndedAttempt],
+        now: Time,
+    ) -> Result<EndpointTurns, StoreError> {
+        if ended.is_empty() {
+            return Ok(EndpointTurns::default());
+        }
+        self.database
+            .transact_beside(async |transaction| {
+                let present = deliveries::Entity::find()
+                    .select_only()
+                    .column(Column::Id)
+                    .filter(Column::Id.is_in(ended.iter().map(|end| Uuid::from_u128(end.delivery.0))))
+                    // In one order, so that two dispatchers do not wait for each other.
+                    .order_by_asc(Column::Id)
+                    .lock(LockType::Update);
+                let present: HashSet<Uuid> =
+                    present.into_tuple().all(transaction).await?.into_iter().collect();
+                let ended: Vec<_> =
+                    ended.iter().filter(|end| present.contains(&Uuid::from_u128(end.delivery.0))).collect();
+                put(transaction, &ended).await?;
+                mark(transaction, &ended, now).await?;
+                turn(transaction, &ended, now).await
+            })
+            .await
+    }
+
+    /// The tenant and the URL of a failing endpoint, if its users are to be told: they are told once in `pause`, of all
+    /// dispatchers by one.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn tell_failing(
+        &self,
+        webhook: WebhookId,
+        pause: Duration,
+        now: Time,
+    ) -> Result<Option<(TenantId, String)>, StoreError> {
+        self.tell(webhook, now, |row| {
+            let is_told = row.failing_at.is_some_and(|at| moment(now) < later(at, pause));
+            (!is_told).then(|| webhook_tellings::Model { failing_at: Some(moment(now)), ..row })
+        })
+        .await
+    }
+
+    /// The tenant and the URL of an endpoint that works again, if its users are to be told: only if they were told that
+    /// it fails, and once in `pause`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn tell_recovered(
+        &self,
+        webhook: WebhookId,
+        pause: Duration,
+        now: Time,
+    ) -> Result<Option<(TenantId, String)>, StoreError> {
+        self.tell(webhook, now, |row| {
+            let fails = row.failing_at.filter(|at| row.working_at.is_none_or(|working| working < *at));
+            let is_told = row.working_at.is_some_and(|at| moment(now) < later(at, pause));
+            (fails.is_some() && !is_told)
+                .then(|| webhook_tellings::Model { working_at: Some(moment(now)), ..row })
+        })
+        .await
+    }
+
+    async fn tell(
+        &self,
+        webhook: WebhookId,
+        now: Time,
+        decide: impl Fn(webhook_tellings::Model) -> Option<webhook_tellings::Model>,
+    ) -> Result<Option<(TenantId, String)>, StoreError> {
+        use webhook_tellings::Column::{FailingAt, WebhookId as Of, WorkingAt};
+        let id = Uuid::from_u128(webhook.0);
+        let nothing = webhook_tellings::Model { webhook_id: id, failing_at: None, working_at: None };
+        // Most often there is nothing to tell, which is found without the lock of a write.
+        let known = webhook_tellings::Entity::find_by_id(id);
+        let known = self.read(async |database| Ok::<_, StoreError>(known.one(database).await?)).await?;
+        if decide(known.unwrap_or_else(|| nothing.clone())).is_none() {
+            return Ok(None);
+        }
+        self.transact(async |transaction| {
+            let Some((endpoint, project)) = with_project(transaction, id).await? else { return Ok(None) };
+            let before = webhook_tellings::Entity::find_by_id(id).one(transaction).await?;
+            let Some(row) = decide(before.unwrap_or(nothing)) else { return Ok(None) };
+            let row = webhook_tellings::ActiveModel {
+                webhook_id: Set(row.webhook_id),
+                failing_at: Set(row.failing_at),
+                working_at: Set(row.working_at),
+            };
+            let upsert = OnConflict::column(Of).update_columns([FailingAt, WorkingAt]).to_owned();
+            let insert = webhook_tellings::Entity::insert(row).on_conflict(upsert);
+            insert.exec_without_returning(transaction).await?;
+            tracing::debug!(webhook = %webhook, at = ?now, "users are told of an endpoint");
+            Ok(Some((TenantId(project.tenant_id.as_u128()), endpoint.url)))
+        })
+        .await
+    }
+
+    /// Switches off an endpoint to which nothing was delivered since `failing_since` or earlier, and returns its tenant and
+    /// URL; `None` if it is not active or has recovered.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn disable_webhook(
+        &self,
+        webhook: WebhookId,
+        failing_since: Time,
+        now: Time,
+    ) -> Result<Option<(TenantId, String)>, StoreError> {
+        use webhooks::Column::{Active, DisabledAt, FailingSince, Id, UpdatedAt};
+        let id = Uuid::from_u128(webhook.0);
+        self.transact(async |transaction| {
+            let Some((endpoint, project)) = with_project(transaction, id).await? else { return Ok(None) };
+            let done = webhooks::Entity::update_many()
+                .col_expr(Active, Expr::value(false))
+                .col_expr(DisabledAt, Expr::value(moment(now)))
+                .col_expr(UpdatedAt, Expr::value(moment(now)))
+                .filter(Id.eq(id))
+                .filter(Active.eq(true))
+                .filter(FailingSince.lte(moment(failing_since)))
+                .exec(transaction)
+                .await?;
+            if done.rows_affected == 0 {
+                return Ok(None);
+            }
+            let its = ProjectId(project.id.as_u128());
+            record(transaction, NewChange::Project(its), now).await?;
+            Ok(Some((TenantId(project.tenant_id.as_u128()), endpoint.url)))
+        })
+        .await
+    }
+}
+
+fn later(at: i64, pause: Duration) -> i64 {
+    at.saturating_add(i64::try_from(pause.as_micros()).unwrap_or(i64::MAX))
+}
+
+async fn with_project(
+    transaction: &DatabaseTransaction,
+    webhook: Uuid,
+) -> Result<Option<(webhooks::Model, projects::Model)>, StoreError> {
+    let found = webhooks::Entity::find_by_id(webhook).find_also_related(projects::Entity);
+    Ok(found.one(transaction).await?.and_then(|(endpoint, project)| Some((endpoint, project?))))
+}

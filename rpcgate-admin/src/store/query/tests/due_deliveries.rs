@@ -1,0 +1,258 @@
+use super::*;
+use crate::store::query::seeded_deliveries::webhook;
+use crate::store::{AfterAttempt, ClaimRoom, DeliveryId, DueDelivery, EndedAttempt, WebhookId};
+use std::collections::HashMap;
+
+const LEASE: Duration = Duration::from_secs(30);
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn room(each: usize, listed: &[(u128, usize)]) -> ClaimRoom {
+    ClaimRoom { each, listed: listed.iter().map(|(id, room)| (WebhookId(*id), *room)).collect() }
+}
+
+/// A store with endpoints that have these numbers.
+async fn with_endpoints(numbers: &[u128]) -> (Site, Store) {
+    let (dir, store) = empty().await;
+    store.set_tier(TENANT, Tier::Enterprise, now()).await.unwrap();
+    for number in numbers {
+        let made = webhook(*number, PROJECT, &format!("https://{number}.example/"), now());
+        store.create_webhook(TENANT, &made, now()).await.unwrap();
+    }
+    (dir, store)
+}
+
+async fn due(store: &Store, webhook: u128, ids: std::ops::Range<u128>, at: Time) {
+    let all: Vec<_> = ids.map(|id| (WebhookId(webhook), DeliveryId(id))).collect();
+    store.seed_deliveries(format!("body of {webhook}").as_bytes(), &all, at).await;
+}
+
+async fn claim(store: &Store, most: usize, room: &ClaimRoom, at: Time) -> Vec<u128> {
+    let claimed = store.claim_deliveries(most, room, LEASE, at).await.unwrap();
+    claimed.iter().map(|delivery| delivery.id.0).collect()
+}
+
+fn ended(delivery: u128, webhook: u128, number: u32, then: AfterAttempt) -> EndedAttempt {
+    let is_success = then == AfterAttempt::Delivered;
+    EndedAttempt {
+        delivery: DeliveryId(delivery),
+        webhook: WebhookId(webhook),
+        number,
+        started_at: now(),
+        took: Duration::from_millis(7),
+        status: Some(if is_success { 204 } else { 500 }),
+        error: (!is_success).then(|| "the receiver answers 500".into()),
+        answer: None,
+        then,
+    }
+}
+
+#[tokio::test]
+async fn a_delivery_is_claimed_when_it_is_due_and_again_when_the_lease_is_over() {
+    let (_dir, store) = with_endpoints(&[1]).await;
+    due(&store, 1, 1..4, later(10)).await;
+    assert_eq!(claim(&store, 9, &room(9, &[]), later(9)).await, [0; 0], "none is due");
+    let claimed = store.claim_deliveries(2, &room(9, &[]), LEASE, later(10)).await.unwrap();
+    let DueDelivery { id, webhook, body, replay, attempts, leased_until, created_at, .. } =
+        claimed[0].clone();
+    assert_eq!((id.0, webhook.url.as_str(), &body[..]), (1, "https://1.example/", &b"body of 1"[..]));
+    assert_eq!((replay, attempts, leased_until, created_at), (false, 0, later(40), later(10)));
+    assert_eq!(claim(&store, 9, &room(9, &[]), later(10)).await, [3]);
+    assert_eq!(claim(&store, 9, &room(9, &[]), later(39)).await, [0; 0], "all are leased");
+    assert_eq!(store.stored_delivery(DeliveryId(1)).await.status, "pending");
+    assert_eq!(claim(&store, 9, &room(9, &[]), later(40)).await, [1, 2, 3]);
+    store.release_deliveries(&[DeliveryId(2)], later(40), later(41)).await.unwrap();
+    assert_eq!(claim(&store, 9, &room(9, &[]), later(41)).await, [0; 0], "another one has it by now");
+    store.release_deliveries(&[DeliveryId(2)], later(70), later(41)).await.unwrap();
+    assert_eq!(claim(&store, 9, &room(9, &[]), later(41)).await, [2]);
+}
+
+#[tokio::test]
+async fn no_endpoint_gets_more_than_its_room_and_one_that_is_off_gets_nothing() {
+    let (_dir, store) = with_endpoints(&[1, 2, 3]).await;
+    for webhook in 1..=3 {
+        due(&store, webhook, webhook * 10..webhook * 10 + 5, later(webhook as u64)).await;
+    }
+    store.switch_webhook(WebhookId(3), false).await;
+    let mut claimed = claim(&store, 100, &room(2, &[(1, 0)]), later(10)).await;
+    claimed.sort_unstable();
+    assert_eq!(claimed, [20, 21]);
+    assert_eq!(claim(&store, 100, &room(0, &[(1, 3)]), later(10)).await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_backlog_of_one_endpoint_hides_no_other_whether_it_is_off_or_has_no_room() {
+    let (_dir, store) = with_endpoints(&[1, 2, 3]).await;
+    due(&store, 1, 1_000..3_000, later(1)).await;
+    due(&store, 2, 5_000..5_003, later(2)).await;
+    due(&store, 3, 6_000..6_003, later(60)).await;
+    let without = room(2, &[(1, 0)]);
+    let mut claimed = claim(&store, 10, &without, later(10)).await;
+    claimed.sort_unstable();
+    assert_eq!(claimed, [5_000, 5_001]);
+    store.switch_webhook(WebhookId(1), false).await;
+    assert_eq!(claim(&store, 10, &room(2, &[]), later(10)).await, [5_002]);
+    assert_eq!(claim(&store, 10, &room(2, &[]), later(60)).await.len(), 4, "two of each that is on");
+    store.switch_webhook(WebhookId(1), true).await;
+    assert_eq!(claim(&store, 10, &room(100, &[]), later(60)).await.len(), 10);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_parallel_dispatchers_one_gets_each_delivery() {
+    let (site, store) = with_endpoints(&[1, 2]).await;
+    let second = site.store_within(Duration::from_secs(60)).await.unwrap();
+    due(&store, 1, 0..300, later(1)).await;
+    due(&store, 2, 300..600, later(1)).await;
+    let last = store.clone();
+    let claims = at_once(12, move |number| {
+        let store = if number % 2 == 0 { store.clone() } else { second.clone() };
+        async move {
+            let mut got = Vec::new();
+            loop {
+                let some = claim(&store, 20, &room(15, &[]), later(2)).await;
+                if some.is_empty() {
+                    return got;
+                }
+                got.extend(some);
+            }
+        }
+    })
+    .await;
+    let mut all: Vec<_> = claims.into_iter().flatten().collect();
+    // One that met only rows which others had locked has stopped before the end.
+    loop {
+        let some = claim(&last, 20, &room(15, &[]), later(2)).await;
+        if some.is_empty() {
+            break;
+        }
+        all.extend(some);
+    }
+    all.sort_unstable();
+    assert_eq!(all, (0..600).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn ends_of_attempts_are_marked_once_and_together() {
+    let (_dir, store) = with_endpoints(&[1]).await;
+    due(&store, 1, 1..5, later(1)).await;
+    assert_eq!(claim(&store, 9, &room(9, &[]), later(1)).await.len(), 4);
+    let ends = [
+        ended(1, 1, 1, AfterAttempt::Delivered),
+        EndedAttempt { answer: Some(b"no".to_vec()), ..ended(2, 1, 1, AfterAttempt::Again(later(9))) },
+        ended(3, 1, 1, AfterAttempt::Failed),
+        ended(77, 1, 1, AfterAttempt::Delivered),
+    ];
+    for _ in 0..2 {
+        store.finish_attempts(&ends, later(2)).await.unwrap();
+        let delivered = store.stored_delivery(DeliveryId(1)).await;
+        assert_eq!(
+            (delivered.status.as_str(), delivered.attempts, delivered.last_status),
+            ("delivered", 1, Some(204))
+        );
+        assert_eq!(delivered.ended, [(1, Some(204), None, None)]);
+        assert!(delivered.is_finished && delivered.last_error.is_none());
+        let again = store.stored_delivery(DeliveryId(2)).await;
+        assert_eq!((again.status.as_str(), again.due_at, again.attempts), ("pending", later(9), 1));
+        assert_eq!(again.last_error.as_deref(), Some("the receiver answers 500"));
+        assert_eq!(again.ended[0].3.as_deref(), Some(&b"no"[..]));
+        let failed = store.stored_delivery(DeliveryId(3)).await;
+        assert_eq!(
+            (failed.status.as_str(), failed.is_finished, failed.last_status),
+            ("failed", true, Some(500))
+        );
+    }
+    assert_eq!(claim(&store, 9, &room(9, &[]), later(9)).await, [2]);
+    store.finish_attempts(&[ended(2, 1, 1, AfterAttempt::Failed)], later(10)).await.unwrap();
+    assert_eq!(store.stored_delivery(DeliveryId(2)).await.status, "pending", "this attempt has ended before");
+    store.finish_attempts(&[ended(2, 1, 1, AfterAttempt::Delivered)], later(10)).await.unwrap();
+    assert_eq!(
+        store.stored_delivery(DeliveryId(2)).await.status,
+        "delivered",
+        "but an acknowledgement counts"
+    );
+}
+
+#[tokio::test]
+async fn an_endpoint_fails_from_its_first_failure_until_a_success() {
+    let (_dir, store) = with_endpoints(&[1, 2]).await;
+    due(&store, 1, 1..9, later(1)).await;
+    let again = AfterAttempt::Again(later(99));
+    let turns = store.finish_attempts(&[ended(1, 1, 1, again)], later(2)).await.unwrap();
+    assert!(turns.failing.is_empty(), "nothing is given up yet");
+    let turns = store.finish_attempts(&[ended(1, 1, 2, AfterAttempt::Failed)], later(3)).await.unwrap();
+    assert_eq!(turns.failing, [(WebhookId(1), later(2))]);
+    assert_eq!(store.any_webhook(WebhookId(1)).await.failing_since, Some(later(2)));
+    let both = [ended(2, 1, 1, AfterAttempt::Failed), ended(3, 1, 1, AfterAttempt::Delivered)];
+    let turns = store.finish_attempts(&both, later(4)).await.unwrap();
+    assert_eq!((turns.failing, turns.recovered), (Vec::new(), vec![WebhookId(1)]), "the last one counts");
+    assert_eq!(store.any_webhook(WebhookId(1)).await.failing_since, None);
+    let turns = store.finish_attempts(&[ended(4, 1, 1, AfterAttempt::Delivered)], later(5)).await.unwrap();
+    assert!(turns.recovered.is_empty());
+    assert_eq!(store.any_webhook(WebhookId(2)).await.failing_since, None);
+}
+
+#[tokio::test]
+async fn users_are_told_of_an_endpoint_once_a_day_by_one_dispatcher() {
+    let (_dir, store) = with_endpoints(&[1]).await;
+    let one = WebhookId(1);
+    assert_eq!(store.tell_recovered(one, DAY, later(1)).await.unwrap(), None, "nobody knew that it failed");
+    let told = Some((TENANT, "https://1.example/".to_owned()));
+    assert_eq!(store.tell_failing(one, DAY, later(2)).await.unwrap(), told);
+    assert_eq!(store.tell_failing(one, DAY, later(86_401)).await.unwrap(), None);
+    assert_eq!(store.tell_recovered(one, DAY, later(3)).await.unwrap(), told);
+    assert_eq!(store.tell_recovered(one, DAY, later(4)).await.unwrap(), None);
+    assert_eq!(store.tell_failing(one, DAY, later(86_402)).await.unwrap(), told);
+    assert_eq!(
+        store.tell_recovered(one, DAY, later(86_402)).await.unwrap(),
+        None,
+        "within a day of the last time"
+    );
+    assert_eq!(store.tell_recovered(one, DAY, later(86_403)).await.unwrap(), told);
+    assert_eq!(store.tell_failing(WebhookId(9), DAY, later(2)).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn an_endpoint_that_fails_for_long_is_switched_off_and_watchers_learn_of_it() {
+    let (_dir, store) = with_endpoints(&[1, 2]).await;
+    due(&store, 1, 1..3, later(1)).await;
+    store.finish_attempts(&[ended(1, 1, 1, AfterAttempt::Failed)], later(5)).await.unwrap();
+    assert_eq!(
+        store.disable_webhook(WebhookId(1), later(4), later(9)).await.unwrap(),
+        None,
+        "not since then"
+    );
+    assert_eq!(
+        store.disable_webhook(WebhookId(2), later(9), later(9)).await.unwrap(),
+        None,
+        "it does not fail"
+    );
+    let before = store.newest_change().await.unwrap();
+    let done = store.disable_webhook(WebhookId(1), later(5), later(9)).await.unwrap();
+    assert_eq!(done, Some((TENANT, "https://1.example/".to_owned())));
+    assert_eq!(feed(&store, before).await, [Change::Project(PROJECT)]);
+    let off = store.any_webhook(WebhookId(1)).await;
+    assert_eq!((off.active, off.disabled_at), (false, Some(later(9))));
+    assert_eq!(store.disable_webhook(WebhookId(1), later(5), later(10)).await.unwrap(), None);
+    assert_eq!(claim(&store, 9, &room(9, &[]), later(9)).await, [0; 0]);
+}
+
+#[tokio::test]
+async fn deliveries_wait_for_an_endpoint_that_is_off_for_a_day() {
+    let (_dir, store) = with_endpoints(&[1, 2]).await;
+    due(&store, 1, 1..4, later(1)).await;
+    due(&store, 1, 4..6, later(100)).await;
+    due(&store, 2, 6..8, later(1)).await;
+    store.switch_webhook(WebhookId(1), false).await;
+    let give_up = |most, at| store.give_up_waiting_deliveries(later(50), "too late", most, at);
+    assert_eq!(give_up(2, later(200)).await.unwrap(), 2);
+    assert_eq!(give_up(2, later(200)).await.unwrap(), 1);
+    assert_eq!(give_up(2, later(200)).await.unwrap(), 0);
+    let mut found = HashMap::new();
+    for id in 1..8 {
+        let delivery = store.stored_delivery(DeliveryId(id)).await;
+        found.entry((delivery.status, delivery.last_error)).or_insert_with(Vec::new).push(id);
+    }
+    assert_eq!(found[&("failed".into(), Some("too late".into()))], [1, 2, 3]);
+    assert_eq!(found[&("pending".into(), None)], [4, 5, 6, 7]);
+    assert_eq!(store.oldest_due_delivery(later(200)).await.unwrap(), Some(later(1)));
+    assert_eq!(store.oldest_due_delivery(now()).await.unwrap(), None);
+}
