@@ -1,7 +1,7 @@
 //! Bitcoin Cash, `/bch`: it has no estimatesmartfee, and its estimatefee takes no arguments.
 
 use crate::family::Closing;
-use crate::family::utxo::{self, Utxo};
+use crate::family::utxo::{self, AddressForms, Utxo};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::{Facts, Method};
 use std::sync::Arc;
@@ -9,8 +9,13 @@ use std::sync::Arc;
 /// Bitcoin Cash Node finalises a block by itself once ten lie on it.
 const FACTS: Facts = utxo::facts("bch", "Bitcoin Cash", 10);
 
+/// Of the main network, and of test networks.
+const ADDRESSES: AddressForms =
+    AddressForms::base58(&[0x00, 0x05, 0x6f, 0xc4]).with_cash_addr(&["bitcoincash", "bchtest", "bchreg"]);
+
 /// The chain as deployed.
 pub const BCH: Utxo = Utxo::new(FACTS)
+    .with_addresses(ADDRESSES)
     .lacking(&["estimatesmartfee"])
     .with_methods(&[Method::new("estimatefee", 1)])
     .closing(&[

@@ -1,6 +1,6 @@
 //! Bitcoin, `/btc`.
 
-use crate::family::utxo::{self, Utxo};
+use crate::family::utxo::{self, AddressForms, Utxo};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::{Facts, Flags, Method};
 use std::sync::Arc;
@@ -8,8 +8,13 @@ use std::sync::Arc;
 /// Six blocks: the depth that Bitcoin's own wallet calls confirmed.
 const FACTS: Facts = utxo::facts("btc", "Bitcoin", 6).with_aliases(&["bitcoin"]);
 
+/// Of the main network, and of test networks.
+const ADDRESSES: AddressForms =
+    AddressForms::base58(&[0x00, 0x05, 0x6f, 0xc4]).with_bech32(&["bc", "tb", "bcrt"]);
+
 /// The chain as deployed.
 pub const BTC: Utxo = Utxo::new(FACTS)
+    .with_addresses(ADDRESSES)
     .weighing(&[
         ("getmempoolinfo", 5),
         ("gettxout", 5),

@@ -2,7 +2,7 @@
 
 use crate::family::Closing;
 use crate::family::params::{any_is, either, is_beyond};
-use crate::family::utxo::{self, Utxo};
+use crate::family::utxo::{self, AddressForms, Utxo};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Flags, Method};
@@ -12,8 +12,12 @@ use std::sync::Arc;
 /// As on Bitcoin, for the rare block that no quorum has locked.
 const FACTS: Facts = utxo::facts("dash", "Dash", 6);
 
+/// Of the main network, and of test networks.
+const ADDRESSES: AddressForms = AddressForms::base58(&[0x4c, 0x10, 0x8c, 0x13]);
+
 /// The chain as deployed.
 pub const DASH: Utxo = Utxo::new(FACTS)
+    .with_addresses(ADDRESSES)
     .weighing(&[("getblock", 10), ("getrawtransaction", 10), ("sendrawtransaction", 20)])
     .with_methods(&[
         Method::new("masternode", 1).marked(Flags::COMMANDS),

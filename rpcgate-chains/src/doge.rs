@@ -1,7 +1,7 @@
 //! Dogecoin, `/doge`: fees in whole coins, blocks about a minute apart, headers with an auxpow.
 
 use crate::family::Closing;
-use crate::family::utxo::{self, Utxo};
+use crate::family::utxo::{self, AddressForms, Utxo};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::{Facts, Method};
 use std::sync::Arc;
@@ -9,9 +9,14 @@ use std::sync::Arc;
 /// An hour of blocks: the work comes from miners of other chains, and may leave with them.
 const FACTS: Facts = utxo::facts("doge", "Dogecoin", 60);
 
+/// Of the main network, and of test networks.
+const ADDRESSES: AddressForms = AddressForms::base58(&[0x1e, 0x16, 0x71, 0xc4, 0x6f]);
+
 /// The chain as deployed.
-pub const DOGE: Utxo =
-    Utxo::new(FACTS).with_methods(&[Method::new("estimatefee", 1)]).closing(&[Closing::new(
+pub const DOGE: Utxo = Utxo::new(FACTS)
+    .with_addresses(ADDRESSES)
+    .with_methods(&[Method::new("estimatefee", 1)])
+    .closing(&[Closing::new(
         &["getauxblock"],
         "It pays the block to an address of the node's wallet; `createauxblock` takes one from the caller",
     )]);

@@ -1,7 +1,7 @@
 //! Liquid Network, `/liquid`: a sidechain of Bitcoin that its federation signs.
 
 use crate::family::Closing;
-use crate::family::utxo::{self, Utxo};
+use crate::family::utxo::{self, AddressForms, Utxo};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::Facts;
 use std::sync::Arc;
@@ -9,8 +9,12 @@ use std::sync::Arc;
 /// The federation never replaces a block that has another on it; Liquid's documentation calls two final.
 const FACTS: Facts = utxo::facts("liquid", "Liquid Network", 2);
 
+/// Of the main network, and of test networks. Events have no confidential addresses.
+const ADDRESSES: AddressForms =
+    AddressForms::base58(&[0x39, 0x27, 0x24, 0x13, 0xeb, 0x4b]).with_bech32(&["ex", "tex", "ert"]);
+
 /// The chain as deployed.
-pub const LIQUID: Utxo = Utxo::new(FACTS).closing(&[
+pub const LIQUID: Utxo = Utxo::new(FACTS).with_addresses(ADDRESSES).closing(&[
     Closing::new(
         &[
             "blindrawtransaction",

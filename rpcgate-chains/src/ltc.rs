@@ -1,6 +1,6 @@
 //! Litecoin, `/ltc`.
 
-use crate::family::utxo::{self, Utxo};
+use crate::family::utxo::{self, AddressForms, Utxo};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::Facts;
 use std::sync::Arc;
@@ -8,9 +8,16 @@ use std::sync::Arc;
 /// Twelve blocks, half an hour of the work on the largest scrypt chain.
 const FACTS: Facts = utxo::facts("ltc", "Litecoin", 12).with_aliases(&["litecoin"]);
 
+/// Of the main network, and of test networks.
+const ADDRESSES: AddressForms =
+    AddressForms::base58(&[0x30, 0x32, 0x05, 0x6f, 0x3a, 0xc4]).with_bech32(&["ltc", "tltc", "rltc"]);
+
 /// The chain as deployed.
-pub const LTC: Utxo =
-    Utxo::new(FACTS).weighing(&[("getblock", 10), ("getrawtransaction", 10), ("sendrawtransaction", 20)]);
+pub const LTC: Utxo = Utxo::new(FACTS).with_addresses(ADDRESSES).weighing(&[
+    ("getblock", 10),
+    ("getrawtransaction", 10),
+    ("sendrawtransaction", 20),
+]);
 
 /// The adapter of the chain as deployed.
 pub fn adapter() -> Arc<dyn Adapter> {

@@ -1,5 +1,8 @@
 //! Stellar, `/xlm`: three read-outs of a core node's status, and no other path.
 
+#[cfg(feature = "events")]
+mod blocks;
+
 use crate::family::params::{at, number};
 use http::Method as Verb;
 use rpcgate_core::adapter::{Adapter, NodeStatus, Permanence, Probe, Surface};
@@ -51,6 +54,11 @@ impl Adapter for Xlm {
         let height = at(answer, &["info", "ledger", "num"]).and_then(number)?;
         let state = at(answer, &["info", "state"]).and_then(unescape)?;
         Some(NodeStatus::at(height).with_syncing(!state.starts_with("Synced")))
+    }
+
+    #[cfg(feature = "events")]
+    fn block_reader(&self) -> Option<&dyn rpcgate_core::event::BlockReader> {
+        Some(self)
     }
 }
 

@@ -1,5 +1,12 @@
 //! XRP Ledger, `/xrp`: the ledger server's JSON-RPC, whose answers have only a `result`, with errors in it.
 
+#[cfg(feature = "events")]
+mod address;
+#[cfg(feature = "events")]
+mod blocks;
+#[cfg(feature = "events")]
+mod transaction;
+
 use crate::family::params::{any_member, at, may_have, member, mentions, number, positional};
 use crate::family::{Closing, listed, mark, marks, narrow};
 use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Permanence, Probe};
@@ -149,6 +156,11 @@ impl Adapter for Xrp {
         let syncing = !matches!(&*state, "full" | "validating" | "proposing");
         let height = at(answer, &["info", "validated_ledger", "seq"]).and_then(number);
         Some(NodeStatus::at(height.unwrap_or(0)).with_syncing(syncing))
+    }
+
+    #[cfg(feature = "events")]
+    fn block_reader(&self) -> Option<&dyn rpcgate_core::event::BlockReader> {
+        Some(self)
     }
 }
 

@@ -2,9 +2,13 @@
 
 #[cfg(feature = "events")]
 pub(crate) mod activity;
+pub(crate) mod answer;
 mod closed;
 pub mod evm;
 pub mod params;
+#[cfg(test)]
+#[cfg(feature = "events")]
+pub(crate) mod simulated;
 pub mod utxo;
 
 pub use closed::Closing;

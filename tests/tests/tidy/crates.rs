@@ -42,6 +42,10 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// Crates of ours that the tests of another one need. They stand in its manifest with their path alone, so that they are
+/// not in the one that is published.
+const FOR_TESTS: &[(&str, &str)] = &[("rpcgate-chains", "rpcgate-simulate")];
+
 /// Crates that do input or output, which core must not use.
 const INPUT_OUTPUT: &[&str] = &[
     "async-nats",
@@ -107,7 +111,11 @@ fn wrong_directions(metadata: &Value) -> Vec<String> {
             findings.push(format!("{name}: not in the list of our crates"));
             continue;
         };
-        for needed in items(package, "dependencies").map(|dependency| text(dependency, "name")) {
+        for dependency in items(package, "dependencies") {
+            let needed = text(dependency, "name");
+            if text(dependency, "kind") == "dev" && FOR_TESTS.contains(&(name, needed)) {
+                continue;
+            }
             let ours = MAY_KNOW.iter().any(|(ours, _)| *ours == needed);
             // A crate may name itself among its dev-dependencies, to switch on a feature for its tests.
             if ours && needed != name && !known.contains(&needed) {
@@ -170,7 +178,10 @@ fn own_words(path: &str, manifest: &Table) -> Vec<String> {
     for table in tables {
         for kind in ["dependencies", "dev-dependencies", "build-dependencies"] {
             for (name, dependency) in table.get(kind).and_then(toml::Value::as_table).into_iter().flatten() {
-                if !inherits(Some(dependency)) {
+                let by_path = kind == "dev-dependencies"
+                    && FOR_TESTS.iter().any(|(_, needed)| needed == name)
+                    && dependency.as_table().is_some_and(|table| table.keys().eq(["path"]));
+                if !by_path && !inherits(Some(dependency)) {
                     findings.push(format!("{path}: {kind}.{name} has a version of its own"));
                 }
             }
@@ -248,6 +259,11 @@ mod tests {
         assert_eq!(wrong("rpcgate-admin", "rpcgate-server"), 1);
         assert_eq!(wrong("rpcgate-common", "serde"), 1);
         assert_eq!(wrong("rpcgate-layers", "rpcgate-core"), 0);
+        let simulated = |kind: Value| {
+            let dependency = json!({ "name": "rpcgate-simulate", "kind": kind });
+            wrong_directions(&planted("rpcgate-chains", &dependency)).len()
+        };
+        assert_eq!((simulated(Value::Null), simulated(json!("dev"))), (1, 0));
     }
 
     #[test]
@@ -284,6 +300,10 @@ mod tests {
         assert_eq!(found(&good.replace("lints.workspace = true", "")), 1);
         assert_eq!(found(&good.replace("a.workspace = true", "a = \"1\"\nb = { version = \"1\" }")), 2);
         assert_eq!(found(&format!("{good}[target.'cfg(unix)'.dev-dependencies]\nc = \"1\"\n")), 1);
+        let for_tests = |dependency: &str| found(&format!("{good}[dev-dependencies]\n{dependency}\n"));
+        assert_eq!(for_tests("rpcgate-simulate = { path = \"simulate\" }"), 0);
+        assert_eq!(for_tests("rpcgate-simulate = { path = \"simulate\", version = \"1\" }"), 1);
+        assert_eq!(for_tests("rpcgate-core = { path = \"core\" }"), 1);
         assert_eq!(found(&good.replace("edition.workspace = true", "edition = \"2024\"")), 1);
     }
 }

@@ -181,7 +181,8 @@ impl Chain {
         }
     }
 
-    /// The chain's own transactions in block `height`: transfers of coins and tokens between residents.
+    /// The chain's own transactions in block `height`: transfers of coins and of tokens of every standard between
+    /// residents.
     fn traffic(&self, height: u64) -> Vec<Entry> {
         if height == 0 {
             return Vec::new();
@@ -196,11 +197,25 @@ impl Chain {
         let (from, nonce) = self.state.resident_turn(height, index);
         let peer = self.state.resident(self.seed.below("peer", id, 64));
         let amount = u128::from(1 + self.seed.below("amount", id, 5_000_000));
-        let token = index % 2 == 1;
-        let input = if token { token::transfer_input(&peer, amount) } else { Vec::new() };
-        let logs =
-            if token { vec![transfer_log(self.network.token, &from, &peer, amount)] } else { Vec::new() };
-        let gas_used = super::tx::intrinsic_gas(false, &input, &[]) + if token { TOKEN_GAS } else { 0 };
+        let item = u128::from(self.seed.below("item", id, 10_000));
+        let [unique, multiple] = self.state.collections();
+        let (contract, logged) = match (index, height % 3) {
+            (0, _) => (None, None),
+            (2, 0) => (Some(unique), Some(token::unique(&from, &peer, item))),
+            (2, count) => {
+                let items: Vec<_> = (0..u128::from(count)).map(|n| (item + n, 1 + amount % 100)).collect();
+                (Some(multiple), Some(token::multiple(&from, &peer, &items)))
+            }
+            _ => (Some(self.network.token), Some(token::fungible(&from, &peer, amount))),
+        };
+        let (input, logs) = match (contract, logged) {
+            (Some(address), Some(token::Logged { input, topics, data })) => {
+                (input, vec![Log { address, topics, data }])
+            }
+            _ => (Vec::new(), Vec::new()),
+        };
+        let gas = if contract.is_some() { TOKEN_GAS } else { 0 };
+        let gas_used = super::tx::intrinsic_gas(false, &input, &[]) + gas;
         let mut s: Word = self.seed.bytes("s", id);
         s[0] &= 0x3f;
         let tx = Tx {
@@ -210,8 +225,8 @@ impl Chain {
             max_fee: self.base_fee(height) * 2 + u128::from(self.network.tip),
             tip: self.network.tip.into(),
             gas: gas_used * 6 / 5,
-            to: Some(if token { self.network.token } else { peer }),
-            value: if token { 0 } else { amount * 1_000_000_000 },
+            to: Some(contract.unwrap_or(peer)),
+            value: if contract.is_some() { 0 } else { amount * 1_000_000_000 },
             size: 110 + input.len(),
             input,
             access_list: Vec::new(),

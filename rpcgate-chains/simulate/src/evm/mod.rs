@@ -30,7 +30,7 @@ const BATCH: usize = 1_000;
 /// A node of an EVM chain.
 ///
 /// The ten accounts that local development nodes fund hold 10,000 coins each; their keys are public.
-/// Contracts do not run, except for one ERC-20 token. State older than 128 blocks is pruned.
+/// Contracts do not run, except for one ERC-20 token; two more, of ERC-721 and ERC-1155, only write logs. State older than 128 blocks is pruned.
 #[derive(Debug)]
 pub struct EvmNode {
     chain: Chain,

@@ -29,6 +29,8 @@ pub(crate) struct State {
     residents: Vec<Address>,
     unit: u128,
     token: Address,
+    /// Contracts that only write logs.
+    collections: [Address; 2],
     changed: HashMap<Address, Vec<(u64, Account)>>,
     allowances: HashMap<(Address, Address), u128>,
     codes: HashMap<Address, (u64, Vec<u8>)>,
@@ -41,6 +43,7 @@ impl State {
             residents: (0..RESIDENTS).map(|n| seed.bytes("resident", n)).collect(),
             unit: 10u128.pow(u32::from(network.token_decimals)),
             token: network.token,
+            collections: [seed.bytes("collection", 0), seed.bytes("collection", 1)],
             changed: HashMap::new(),
             allowances: HashMap::new(),
             codes: HashMap::new(),
@@ -76,11 +79,17 @@ impl State {
             Account { nonce: 0, balance: 10_000 * ETHER, tokens: 1_000_000 * self.unit }
         } else if self.residents.contains(address) {
             Account { nonce: 0, balance: 1_000 * ETHER, tokens: 5_000_000 * self.unit }
-        } else if *address == self.token {
+        } else if *address == self.token || self.collections.contains(address) {
             Account { nonce: 1, ..Account::default() }
         } else {
             Account::default()
         }
+    }
+
+    /// The contracts of tokens that are told apart by an id, whose transfers are in logs only: one of ERC-721 and one of
+    /// ERC-1155.
+    pub(crate) fn collections(&self) -> [Address; 2] {
+        self.collections
     }
 
     /// The total supply of the token.
@@ -118,7 +127,7 @@ impl State {
 
     /// The code at an address after block `height`; empty if there is none.
     pub(crate) fn code(&self, address: &Address, height: u64) -> Vec<u8> {
-        if *address == self.token {
+        if *address == self.token || self.collections.contains(address) {
             // The dispatcher that Solidity puts before a contract: enough for clients that check whether code exists.
             return hex::decode(TOKEN_CODE).unwrap_or_default();
         }

@@ -1,4 +1,5 @@
-//! The chain's only contract: an ERC-20 token (EIP-20) with its standard functions.
+//! The chain's only contract that runs: an ERC-20 token (EIP-20) with its standard functions. The tokens of ERC-721 and
+//! ERC-1155 are calls and logs only.
 
 use super::network::{Address, Network, Word};
 use super::state::State;
@@ -65,9 +66,50 @@ pub(crate) fn padded(address: &Address) -> Word {
     out
 }
 
-/// The call data of `transfer(to, amount)`.
-pub(crate) fn transfer_input(to: &Address, amount: u128) -> Vec<u8> {
-    [&[0xa9, 0x05, 0x9c, 0xbb][..], &padded(to), &number(amount)].concat()
+/// A transfer of a token that only calls and logs tell of.
+#[derive(Debug)]
+pub(crate) struct Logged {
+    pub(crate) input: Vec<u8>,
+    pub(crate) topics: Vec<Word>,
+    pub(crate) data: Vec<u8>,
+}
+
+/// A transfer of ERC-20, as the token writes it.
+pub(crate) fn fungible(from: &Address, to: &Address, amount: u128) -> Logged {
+    let input = [&[0xa9, 0x05, 0x9c, 0xbb][..], &padded(to), &number(amount)].concat();
+    let topics = vec![transfer_topic(), padded(from), padded(to)];
+    Logged { input, topics, data: number(amount).to_vec() }
+}
+
+/// A transfer of ERC-721: the token's id is a topic.
+pub(crate) fn unique(from: &Address, to: &Address, id: u128) -> Logged {
+    let input = [&[0x23, 0xb8, 0x72, 0xdd][..], &padded(from), &padded(to), &number(id)].concat();
+    let topics = vec![transfer_topic(), padded(from), padded(to), number(id)];
+    Logged { input, topics, data: Vec::new() }
+}
+
+/// A transfer of ERC-1155: of one id with its amount, or of several as a batch.
+pub(crate) fn multiple(from: &Address, to: &Address, items: &[(u128, u128)]) -> Logged {
+    let parties = [padded(from), padded(to)].concat();
+    let topics = |signature: &[u8]| vec![keccak(signature), padded(from), padded(from), padded(to)];
+    if let [(id, amount)] = items {
+        let values = [number(*id), number(*amount)].concat();
+        let input = [&[0xf2, 0x42, 0x43, 0x2a][..], &parties, &values, &number(160), &number(0)].concat();
+        let topics = topics(b"TransferSingle(address,address,address,uint256,uint256)");
+        return Logged { input, topics, data: values };
+    }
+    let count = items.len() as u128;
+    let list = |item: fn(&(u128, u128)) -> u128| {
+        [vec![number(count)], items.iter().map(|pair| number(item(pair))).collect()].concat().concat()
+    };
+    let lists = [list(|pair| pair.0), list(|pair| pair.1)].concat();
+    // The places of the lists, which follow the words before them.
+    let place = |words: u128, list: u128| number(32 * (words + list * (count + 1)));
+    let data = [&place(2, 0)[..], &place(2, 1), &lists].concat();
+    let places = [place(5, 0), place(5, 1), place(5, 2)].concat();
+    let input = [&[0x2e, 0xb2, 0xc2, 0xd6][..], &parties, &places, &lists, &number(0)].concat();
+    let topics = topics(b"TransferBatch(address,address,address,uint256[],uint256[])");
+    Logged { input, topics, data }
 }
 
 fn text(text: &str) -> Vec<u8> {

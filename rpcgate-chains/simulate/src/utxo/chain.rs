@@ -299,6 +299,12 @@ impl Chain {
             Output::new(kind, paid, payee),
             Output::new(kind, self.coin.reward - paid - fee, to_key_hash(&DEVELOPER)),
         ];
+        // Where no coinbase has an output with data.
+        if !kind.segwit() && seed.below("memo", height, 2) == 0 {
+            let mut memo = vec![0x6a];
+            put_bytes(format!("payment {}", height % 10_000).as_bytes(), &mut memo);
+            outputs.push(Output::new(kind, 0, memo));
+        }
         if kind == Kind::Liquid {
             outputs.push(Output::new(kind, fee, Vec::new()));
         }

@@ -54,6 +54,12 @@ impl Kind {
         matches!(self, Kind::Btc | Kind::Ltc | Kind::Liquid)
     }
 
+    /// Whether a block can be shown with the outputs that its transactions spend (Bitcoin Core and Elements since 23,
+    /// Bitcoin Cash Node since 24).
+    pub(crate) fn tells_spent_outputs(self) -> bool {
+        matches!(self, Kind::Btc | Kind::Bch | Kind::Liquid)
+    }
+
     /// Whether scripts are shown with one `address` (Bitcoin Core since 22) instead of a list.
     pub(crate) fn single_address(self) -> bool {
         matches!(self, Kind::Btc | Kind::Dash | Kind::Liquid)

@@ -271,9 +271,14 @@ impl Chain {
                 list.push(Json::from(shown(&tx.txid(kind))));
                 continue;
             }
-            let modern = kind == Kind::Btc;
-            let mut tx =
-                self.tx_json(tx, Detail { hex: true, fee: modern, prevout: modern && verbosity > 2 });
+            let mut tx = self.tx_json(
+                tx,
+                Detail {
+                    hex: true,
+                    fee: kind.tells_spent_outputs(),
+                    prevout: kind.tells_spent_outputs() && verbosity > 2,
+                },
+            );
             if kind == Kind::Dash {
                 tx.put("instantlock", true);
                 tx.put("instantlock_internal", false);

@@ -4,6 +4,8 @@ use super::fields::{
     BAD_AMOUNT, BAD_AUTH, DISABLED, EARLY, Engine, FULL, LOW_FEE, NO_ACCOUNT, NO_FEE, OTHER_NETWORK, PAST,
     PATH_DRY, REDUNDANT, SUCCESS, TOO_LATE, TOO_LITTLE, UNFUNDED, type_name,
 };
+use super::keeper::Keeper;
+use super::root::{Root, meta};
 use super::wire::{Account, Fields, Hash, Malformed, Value, account_of, drops, half};
 use crate::barter::{Barter, Turn};
 use crate::inbox::Inbox;
@@ -38,17 +40,6 @@ pub(crate) const GENESIS: Account = [
 ];
 const GENESIS_BALANCE: u64 = 1_000_000_000_000;
 const RESIDENT_BALANCE: u64 = 50_000_000_000;
-
-/// An account root.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Root {
-    /// In drops.
-    pub(crate) balance: u64,
-    /// The number of its next transaction.
-    pub(crate) sequence: u64,
-    /// The last transaction that changed it, and its ledger.
-    pub(crate) last: (Hash, u64),
-}
 
 /// The changes of an account by clients.
 #[derive(Debug, Clone, Copy)]
@@ -103,6 +94,7 @@ pub(crate) struct Chain {
     barter: Barter,
     residents: HashMap<Account, u64>,
     keys: Vec<[u8; 33]>,
+    keeper: Keeper,
     changes: HashMap<Account, Vec<Change>>,
     /// Clients' transactions by ledger, and the position of each.
     included: BTreeMap<u64, Vec<Entry>>,
@@ -121,6 +113,7 @@ impl Chain {
             key
         };
         let keys: Vec<[u8; 33]> = (0..barter.residents()).map(key).collect();
+        let keeper = Keeper::new(seed, key(barter.residents()), FIRST);
         let residents = keys.iter().zip(0..).map(|(key, n)| (account_of(key), n)).collect();
         Chain {
             seed,
@@ -130,6 +123,7 @@ impl Chain {
             barter,
             residents,
             keys,
+            keeper,
             changes: HashMap::new(),
             included: BTreeMap::new(),
             places: HashMap::new(),
@@ -194,7 +188,9 @@ impl Chain {
             index,
             hash: self.hash(index),
             parent: self.hash(index - 1),
-            coins: COINS - TRAFFIC_FEE * self.barter.passed(index) - self.burned(index),
+            coins: COINS
+                - TRAFFIC_FEE * (self.barter.passed(index) + self.keeper.turns(index))
+                - self.burned(index),
             tx_hash: half(&[&hashes.concat()]),
             account_hash: self.seed.bytes("accounts", index),
             close: self.close(index),
@@ -212,6 +208,7 @@ impl Chain {
         let mut out: Vec<Entry> = Vec::new();
         if index <= self.head {
             out.extend(self.barter.of_block(index).map(|turn| self.resident_entry(turn)));
+            out.extend(self.keeper_entry(index));
         }
         if let Some(entries) = self.included.get(&index) {
             out.extend(entries.iter().cloned());
@@ -223,6 +220,9 @@ impl Chain {
     pub(crate) fn transaction(&self, hash: &Hash) -> Option<(u64, Entry)> {
         if let Some((index, place)) = self.places.get(hash) {
             return Some((*index, self.included.get(index)?.get(*place)?.clone()));
+        }
+        if let Some(index) = self.keeper.find(hash) {
+            return if self.has(index) { Some((index, self.keeper_entry(index)?)) } else { None };
         }
         let number = self.seed.reveal("transaction", hash)?;
         let (index, _) = self.barter.place(number);
@@ -267,6 +267,10 @@ impl Chain {
     pub(crate) fn root(&self, account: &Account, index: u64) -> Option<Root> {
         let base = if *account == GENESIS {
             Some(Root { balance: GENESIS_BALANCE, sequence: 1, last: ([0; 32], 0) })
+        } else if *account == self.keeper.account {
+            let turns = self.keeper.turns(index.min(self.head));
+            let balance = RESIDENT_BALANCE.saturating_sub(turns * TRAFFIC_FEE);
+            Some(Root { balance, sequence: self.keeper.sequence(turns), last: self.keeper.last(turns) })
         } else {
             let passed = self.barter.passed(index.min(self.head));
             self.residents.get(account).map(|n| self.resident_root(*n, passed))
@@ -302,6 +306,19 @@ impl Chain {
         ];
         let hash = self.seed.hide("transaction", turn.number);
         Entry { tx, hash, meta: meta(&nodes, place, SUCCESS), delivered: Some(turn.amount) }
+    }
+
+    fn keeper_entry(&self, index: u64) -> Option<Entry> {
+        let (account, place) = (self.keeper.account, self.barter.of_block(index).count());
+        let before = self.root(&account, index - 1);
+        let sequence = before.map_or(0, |root| root.sequence);
+        let (tx, hash) = self.keeper.transaction(index, sequence, TRAFFIC_FEE)?;
+        let after = before.map(|root| Root {
+            balance: root.balance.saturating_sub(TRAFFIC_FEE),
+            sequence: sequence + 1,
+            ..root
+        });
+        Some(Entry { tx, hash, meta: meta(&[(account, before, after)], place, SUCCESS), delivered: None })
     }
 
     /// Reads a signed transaction and, if it is valid, puts it into the open ledger.
@@ -406,7 +423,8 @@ impl Chain {
             nodes.push((to, before, self.root(&to, open)));
         }
         let entries = self.included.entry(open).or_default();
-        let place = entries.len() + self.barter.of_block(open).count();
+        let place =
+            entries.len() + self.barter.of_block(open).count() + usize::from(self.keeper.has_turn(open));
         self.places.insert(*hash, (open, entries.len()));
         let delivered = moved.map(|(amount, _)| amount);
         entries.push(Entry { tx: tx.clone(), hash: *hash, meta: meta(&nodes, place, *engine), delivered });
@@ -440,50 +458,4 @@ fn is_signed(tx: &Fields, key: &[u8]) -> bool {
         (Ok(key), Ok(signature)) => key.verify_prehash(&half(&[&body]), &signature).is_ok(),
         _ => false,
     }
-}
-
-/// The index of an account root in the state tree.
-pub(crate) fn root_index(account: &Account) -> Hash {
-    half(&[&[0, 0x61], account])
-}
-
-/// The effect of a transaction: accounts before and after it.
-fn meta(nodes: &[(Account, Option<Root>, Option<Root>)], place: usize, engine: Engine) -> Fields {
-    let items = nodes.iter().filter_map(|(account, before, after)| {
-        let after = (*after)?;
-        let id = Value::Bytes(account.to_vec());
-        let node = Fields::default()
-            .with("LedgerEntryType", Value::Number(97))
-            .with("LedgerIndex", Value::Bytes(root_index(account).to_vec()));
-        let plain = Fields::default()
-            .with("Account", id)
-            .with("Balance", drops(after.balance))
-            .with("Sequence", Value::Number(after.sequence));
-        let Some(before) = before else {
-            return Some(("CreatedNode", node.with("NewFields", Value::Object(plain))));
-        };
-        let mut previous = Fields::default();
-        if before.balance != after.balance {
-            previous = previous.with("Balance", drops(before.balance));
-        }
-        if before.sequence != after.sequence {
-            previous = previous.with("Sequence", Value::Number(before.sequence));
-        }
-        let plain = plain.with("Flags", Value::Number(0)).with("OwnerCount", Value::Number(0));
-        let mut node = node.with("FinalFields", Value::Object(plain));
-        if !previous.is_empty() {
-            node = node.with("PreviousFields", Value::Object(previous));
-        }
-        if before.last.1 > 0 {
-            node = node
-                .with("PreviousTxnID", Value::Bytes(before.last.0.to_vec()))
-                .with("PreviousTxnLgrSeq", Value::Number(before.last.1));
-        }
-        Some(("ModifiedNode", node))
-    });
-    let items = items.filter_map(|(name, node)| Some((super::fields::Field::named(name)?, node))).collect();
-    Fields::default()
-        .with("AffectedNodes", Value::Array(items))
-        .with("TransactionIndex", Value::Number(place as u64))
-        .with("TransactionResult", Value::Number(engine.code.unsigned_abs().into()))
 }

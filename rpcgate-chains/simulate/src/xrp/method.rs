@@ -1,6 +1,7 @@
 //! The methods of an XRP Ledger server.
 
-use super::ledger::{FEE, GENESIS, root_index};
+use super::ledger::{FEE, GENESIS};
+use super::root::root_index;
 use super::show::{Choice, View, account_root};
 use super::wire::{Account, Hash, parse_address, upper};
 use super::{Context, XrpNode};

@@ -1,8 +1,10 @@
 //! The node of the XRP Ledger: the JSON-RPC and the WebSocket of rippled, API versions 1 and 2.
 
 mod fields;
+mod keeper;
 mod ledger;
 mod method;
+mod root;
 mod show;
 mod stream;
 mod wire;

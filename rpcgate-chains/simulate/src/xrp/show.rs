@@ -1,9 +1,8 @@
 //! The JSON of ledgers, transactions and the server's status.
 
 use super::Context;
-use super::ledger::{
-    Chain, Entry, FEE, Header, RESERVE, RESERVE_INCREMENT, RESOLUTION, RIPPLE_EPOCH, Root, root_index,
-};
+use super::ledger::{Chain, Entry, FEE, Header, RESERVE, RESERVE_INCREMENT, RESOLUTION, RIPPLE_EPOCH};
+use super::root::{Root, root_index};
 use super::wire::{Account, address, base58, upper};
 use crate::json::{Json, object};
 use crate::utc;

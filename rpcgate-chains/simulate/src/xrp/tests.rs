@@ -115,7 +115,10 @@ fn ledgers_link_and_list_transactions_that_are_found() {
             assert_eq!(ledger["parent_hash"], parent["ledger_hash"]);
             assert_eq!(ledger["parent_close_time"], parent["close_time"]);
             assert!(number(&ledger["close_time"]) > number(&parent["close_time"]));
-            assert_eq!(number(&parent["total_coins"]) - number(&ledger["total_coins"]), 48);
+            let transactions = if index % 4 == 0 { 5 } else { 4 };
+            assert_eq!(ledger["transactions"].as_array().map(Vec::len), Some(transactions));
+            let burned = number(&parent["total_coins"]) - number(&ledger["total_coins"]);
+            assert_eq!(burned, 12 * transactions as u64);
         }
         for tx in ledger["transactions"].as_array().expect("a list") {
             let found = result(node, "tx", json!({ "transaction": tx["hash"] }), NOW);
@@ -127,7 +130,8 @@ fn ledgers_link_and_list_transactions_that_are_found() {
         parent = Some(ledger.clone());
     }
     let plain = result(node, "ledger", json!({ "ledger_index": "validated", "transactions": true }), NOW);
-    assert_eq!(plain["ledger"]["transactions"].as_array().map(Vec::len), Some(4));
+    let hashes = plain["ledger"]["transactions"].as_array().expect("a list");
+    assert!(hashes.len() >= 4 && hashes.iter().all(Value::is_string));
     let both = result(node, "ledger", json!({}), NOW);
     assert_eq!(both["open"]["ledger"]["parent_hash"], both["closed"]["ledger"]["ledger_hash"]);
     let current = result(node, "ledger", json!({ "ledger_index": "current" }), NOW);
@@ -141,7 +145,8 @@ fn a_residents_balance_moves_with_its_transactions() {
     let head = node.height(NOW);
     let at = json!({ "ledger_index": head, "transactions": true, "expand": true });
     let ledger = result(node, "ledger", at, NOW);
-    for tx in ledger["ledger"]["transactions"].as_array().expect("a list") {
+    let list = ledger["ledger"]["transactions"].as_array().expect("a list");
+    for tx in list.iter().filter(|tx| tx["TransactionType"] == "Payment") {
         let mut account = |index: u64, whom: &Value| {
             let params = json!({ "account": whom, "ledger_index": index });
             result(node, "account_info", params, NOW)["account_data"].clone()

@@ -6,7 +6,13 @@
 //! Filters (`eth_newFilter` and the like) exist only in the node that made them, and a call for their changes consumes
 //! these. Behind several nodes they need a pool that keeps a caller on one node; they are not cached.
 
+#[cfg(feature = "events")]
+mod blocks;
 mod closed;
+#[cfg(feature = "events")]
+mod logs;
+#[cfg(feature = "events")]
+mod text;
 
 pub use closed::{NAMES, NAMESPACES, PARITY_READS};
 
@@ -203,6 +209,11 @@ impl Adapter for Evm {
 
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
         quantity(answer).map(NodeStatus::at)
+    }
+
+    #[cfg(feature = "events")]
+    fn block_reader(&self) -> Option<&dyn rpcgate_core::event::BlockReader> {
+        Some(self)
     }
 }
 

@@ -7,8 +7,16 @@
 //! - `gettxoutsetinfo`, for as long as a block count: a node walks its whole set of unspent outputs for one answer, so
 //!   many callers must share one walk where an operator opens the method.
 
+mod address;
+#[cfg(feature = "events")]
+mod amount;
+#[cfg(feature = "events")]
+mod blocks;
 mod closed;
+#[cfg(feature = "events")]
+mod transaction;
 
+pub use address::AddressForms;
 pub use closed::{NAMES, PREFIXES};
 
 use super::params::{either, is_hash, whole};
@@ -77,12 +85,21 @@ pub struct Utxo {
     lacking: &'static [&'static str],
     closed: &'static [Closing],
     commands: &'static [(&'static str, &'static [&'static str])],
+    addresses: AddressForms,
 }
 
 impl Utxo {
     /// A chain without deviations.
     pub const fn new(facts: Facts) -> Self {
-        Utxo { facts, weights: &[], own: &[], lacking: &[], closed: &[], commands: &[] }
+        Utxo {
+            facts,
+            weights: &[],
+            own: &[],
+            lacking: &[],
+            closed: &[],
+            commands: &[],
+            addresses: AddressForms::ANY,
+        }
     }
 
     /// With weights, in Compute Units, other than 1.
@@ -119,6 +136,18 @@ impl Utxo {
     pub const fn limiting(mut self, commands: &'static [(&'static str, &'static [&'static str])]) -> Self {
         self.commands = commands;
         self
+    }
+
+    /// With addresses of these forms.
+    #[must_use]
+    pub const fn with_addresses(mut self, addresses: AddressForms) -> Self {
+        self.addresses = addresses;
+        self
+    }
+
+    /// The forms of the chain's addresses.
+    pub const fn addresses(&self) -> &AddressForms {
+        &self.addresses
     }
 }
 
@@ -210,6 +239,11 @@ impl Adapter for Utxo {
 
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
         whole(answer).map(NodeStatus::at)
+    }
+
+    #[cfg(feature = "events")]
+    fn block_reader(&self) -> Option<&dyn rpcgate_core::event::BlockReader> {
+        Some(self)
     }
 }
 

@@ -1,0 +1,304 @@
+//! Reads blocks of EVM chains and their events.
+//!
+//! A block comes from `eth_getBlockByNumber`. Its logs come from `eth_getLogs` by its hash, so that they are those of this
+//! block or an error. For the activity of addresses `eth_getBlockReceipts` replaces them where a node has it: receipts
+//! have the logs too, and say which transactions failed and moved nothing.
+
+use super::Evm;
+use super::logs::{Log, RawLog};
+use super::text;
+use crate::family::answer::read;
+use rpcgate_core::backend::BoxFuture;
+use rpcgate_core::event::{
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, HeadSubscription, NodeCalls, ReadError, Wanted,
+};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::collections::HashMap;
+
+const KINDS: &[EventType] =
+    &[EventType::NewBlock, EventType::AddressActivity, EventType::TokenTransfer, EventType::ContractEvent];
+
+const WRONG_BLOCK: ReadError = ReadError::Unreadable("a block is not as its API says");
+const WRONG_TRANSACTION: ReadError = ReadError::Unreadable("a transaction is not as its API says");
+const WRONG_RECEIPT: ReadError = ReadError::Unreadable("a receipt is not as its API says");
+const OTHER_BLOCK: ReadError = ReadError::Unreadable("a receipt is of another block");
+
+/// A block with its transactions, or their hashes.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Block<T> {
+    number: String,
+    hash: String,
+    parent_hash: String,
+    timestamp: String,
+    gas_used: Option<String>,
+    miner: Option<String>,
+    transactions: Vec<T>,
+}
+
+/// A transaction. Those that a chain makes itself, such as Polygon's state syncs, may lack a sender and a value.
+#[derive(Deserialize)]
+struct Transaction {
+    hash: String,
+    from: Option<String>,
+    to: Option<String>,
+    value: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Receipt<'a> {
+    transaction_hash: String,
+    block_hash: String,
+    status: Option<String>,
+    contract_address: Option<String>,
+    #[serde(borrow)]
+    logs: Vec<RawLog<'a>>,
+}
+
+/// The result of a transaction.
+struct Outcome {
+    succeeded: Option<bool>,
+    created: Option<String>,
+}
+
+impl<T> Block<T> {
+    fn reference(&self) -> Result<BlockRef, ReadError> {
+        let height = text::quantity(&self.number).ok_or(WRONG_BLOCK)?;
+        let hash = text::hash(&self.hash).ok_or(WRONG_BLOCK)?;
+        let parent = text::hash(&self.parent_hash).ok_or(WRONG_BLOCK)?;
+        let time = text::quantity(&self.timestamp).and_then(|time| i64::try_from(time).ok());
+        Ok(BlockRef::new(height, hash, parent, time.ok_or(WRONG_BLOCK)?))
+    }
+
+    fn new_block(&self, block: &BlockRef) -> Result<ChainEvent, ReadError> {
+        let mut event = ChainEvent::new(EventType::NewBlock)
+            .with("parent_hash", block.parent.as_str())
+            .with("transactions", self.transactions.len());
+        if let Some(gas) = &self.gas_used {
+            event = event.with("gas_used", text::quantity(gas).ok_or(WRONG_BLOCK)?);
+        }
+        if let Some(miner) = &self.miner {
+            event = event.with("miner", text::address(miner).ok_or(WRONG_BLOCK)?);
+        }
+        Ok(event)
+    }
+}
+
+impl Transaction {
+    /// Adds the activity of its sender and of its recipient, or of the contract that it created.
+    fn tell(
+        &self,
+        index: usize,
+        outcome: Option<&Outcome>,
+        wanted: &Wanted,
+        events: &mut Vec<ChainEvent>,
+    ) -> Result<(), ReadError> {
+        let address = |text: &Option<String>| {
+            text.as_deref().map(|text| text::address(text).ok_or(WRONG_TRANSACTION)).transpose()
+        };
+        let tx_hash = text::hash(&self.hash).ok_or(WRONG_TRANSACTION)?;
+        let succeeded = outcome.and_then(|outcome| outcome.succeeded);
+        let value = match &self.value {
+            Some(value) => Some(text::amount(value).ok_or(WRONG_TRANSACTION)?),
+            None => None,
+        };
+        // What failed has moved nothing.
+        let value = value.map(|value| if succeeded == Some(false) { "0".to_owned() } else { value });
+        let from = address(&self.from)?;
+        let created = outcome.and_then(|outcome| outcome.created.clone());
+        let to = match address(&self.to)? {
+            Some(to) => Some(to),
+            None => created.filter(|_| succeeded != Some(false)),
+        };
+        let is_self = from.is_some() && from == to;
+        for (address, direction) in
+            [(&from, "out"), (&to, "in")].into_iter().take(if is_self { 1 } else { 2 })
+        {
+            let Some(address) = address.as_ref().filter(|address| wanted.watches(address)) else { continue };
+            let mut event = ChainEvent::new(EventType::AddressActivity)
+                .with("address", address.as_str())
+                .with("direction", if is_self { "self" } else { direction })
+                .with("kind", "native")
+                .with("tx_hash", tx_hash.as_str())
+                .with("index", index);
+            for (name, part) in [("from", &from), ("to", &to), ("value", &value)] {
+                if let Some(part) = part {
+                    event = event.with(name, part.as_str());
+                }
+            }
+            if let Some(succeeded) = succeeded {
+                event = event.with("status", if succeeded { "success" } else { "failed" });
+            }
+            events.push(event);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a node lacks a method, rather than refusing this call of it: development nodes have codes of their own.
+fn lacks_method(error: &ReadError) -> bool {
+    match error {
+        ReadError::Refused { code: -32601 | -32004, .. } => true,
+        ReadError::Refused { message, .. } => {
+            ["does not exist", "not supported", "not available"].iter().any(|part| message.contains(part))
+        }
+        _ => false,
+    }
+}
+
+/// The logs of a block, and the result of each of its transactions by its hash; no results if the node has no receipts.
+async fn logs(
+    node: &dyn NodeCalls,
+    hash: &str,
+    with_results: bool,
+) -> Result<(Vec<Log>, HashMap<String, Outcome>), ReadError> {
+    if with_results {
+        match node.call("eth_getBlockReceipts", format!("[\"{hash}\"]")).await {
+            Ok(answer) => return receipts(&answer, hash),
+            Err(error) if lacks_method(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let answer = node.call("eth_getLogs", format!("[{{\"blockHash\":\"{hash}\"}}]")).await?;
+    let logs: Vec<RawLog<'_>> = read(&answer, "logs are not as their API says")?;
+    let logs = logs.into_iter().map(|log| log.of_block(hash)).collect::<Result<_, _>>()?;
+    Ok((logs, HashMap::new()))
+}
+
+fn receipts(answer: &[u8], hash: &str) -> Result<(Vec<Log>, HashMap<String, Outcome>), ReadError> {
+    // `null` is the answer for a block that the node does not have: it was taken back since.
+    let receipts: Vec<Receipt<'_>> = read(answer, "receipts are not as their API says")?;
+    let (mut logs, mut outcomes) = (Vec::new(), HashMap::with_capacity(receipts.len()));
+    for receipt in receipts {
+        if !receipt.block_hash.eq_ignore_ascii_case(hash) {
+            return Err(OTHER_BLOCK);
+        }
+        for log in receipt.logs {
+            logs.push(log.of_block(hash)?);
+        }
+        let succeeded = match receipt.status.as_deref() {
+            Some(status) => Some(text::quantity(status).ok_or(WRONG_RECEIPT)? == 1),
+            None => None,
+        };
+        let created = match receipt.contract_address.as_deref() {
+            Some(address) => Some(text::address(address).ok_or(WRONG_RECEIPT)?),
+            None => None,
+        };
+        let tx_hash = text::hash(&receipt.transaction_hash).ok_or(WRONG_RECEIPT)?;
+        outcomes.insert(tx_hash, Outcome { succeeded, created });
+    }
+    Ok((logs, outcomes))
+}
+
+/// The block at a height with its transactions, if there is one.
+async fn block<T: for<'de> Deserialize<'de>>(
+    node: &dyn NodeCalls,
+    height: u64,
+    full: bool,
+) -> Result<Option<(BlockRef, Block<T>)>, ReadError> {
+    let answer = node.call("eth_getBlockByNumber", format!("[\"{height:#x}\",{full}]")).await?;
+    let Some(found): Option<Block<T>> = read(&answer, "a block is not as its API says")? else {
+        return Ok(None);
+    };
+    let block = found.reference()?;
+    if block.height != height {
+        return Err(ReadError::Unreadable("a block has another number than the one that was asked for"));
+    }
+    Ok(Some((block, found)))
+}
+
+impl Evm {
+    async fn next(
+        &self,
+        node: &dyn NodeCalls,
+        known: &BlockRef,
+        wanted: &Wanted,
+    ) -> Result<Option<BlockEvents>, ReadError> {
+        let Some(height) = known.height.checked_add(1) else { return Ok(None) };
+        let with_activity = wanted.wants(EventType::AddressActivity);
+        let with_logs =
+            with_activity || wanted.wants(EventType::TokenTransfer) || wanted.wants(EventType::ContractEvent);
+        let mut events = Vec::new();
+        let (block, transactions) = if with_activity {
+            let Some((block, found)) = self::block::<Transaction>(node, height, true).await? else {
+                return Ok(None);
+            };
+            if wanted.wants(EventType::NewBlock) {
+                events.push(found.new_block(&block)?);
+            }
+            (block, found.transactions)
+        } else {
+            let Some((block, found)) = self::block::<IgnoredAny>(node, height, false).await? else {
+                return Ok(None);
+            };
+            if wanted.wants(EventType::NewBlock) {
+                events.push(found.new_block(&block)?);
+            }
+            (block, Vec::new())
+        };
+        if !with_logs {
+            return Ok(Some(BlockEvents { block, events }));
+        }
+        let (logs, outcomes) = logs(node, &block.hash, with_activity).await?;
+        let mut logs = logs.iter().peekable();
+        for (index, transaction) in transactions.iter().enumerate() {
+            let outcome = text::hash(&transaction.hash).and_then(|hash| outcomes.get(&hash));
+            transaction.tell(index, outcome, wanted, &mut events)?;
+            while let Some(log) = logs.next_if(|log| log.tx_index <= index as u64) {
+                log.tell(wanted, &mut events);
+            }
+        }
+        // Without the transactions all of them; else those of transactions that the block does not list.
+        logs.for_each(|log| log.tell(wanted, &mut events));
+        Ok(Some(BlockEvents { block, events }))
+    }
+}
+
+impl BlockReader for Evm {
+    fn kinds(&self) -> &'static [EventType] {
+        KINDS
+    }
+
+    fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>> {
+        Box::pin(async move {
+            let answer = node.call("eth_getBlockByNumber", "[\"latest\",false]".to_owned()).await?;
+            let head: Block<IgnoredAny> = read(&answer, "the newest block is not as its API says")?;
+            head.reference()
+        })
+    }
+
+    fn at<'a>(
+        &'a self,
+        node: &'a dyn NodeCalls,
+        known: &'a BlockRef,
+    ) -> BoxFuture<'a, Result<Option<BlockRef>, ReadError>> {
+        Box::pin(async move {
+            let found = block::<IgnoredAny>(node, known.height, false).await?;
+            Ok(found.map(|(block, _)| block))
+        })
+    }
+
+    fn after<'a>(
+        &'a self,
+        node: &'a dyn NodeCalls,
+        known: &'a BlockRef,
+        wanted: &'a Wanted,
+    ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>> {
+        Box::pin(self.next(node, known, wanted))
+    }
+
+    fn head_subscription(&self) -> Option<HeadSubscription> {
+        Some(HeadSubscription {
+            subscribe: r#"{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}"#,
+        })
+    }
+
+    fn canonical(&self, key: &str, value: &str) -> Option<String> {
+        text::canonical(key, value)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,277 @@
+//! Reads blocks of UTXO chains and their events.
+//!
+//! The addresses and values of inputs are those of the outputs that they spend. Bitcoin Core since 23, Elements since 23
+//! and Bitcoin Cash Node since 24 tell them in a block (`getblock` with verbosity 3). From other nodes the transactions
+//! with these outputs are read one by one, if the node has an index of transactions and only up to [`MOST_LOOK_UPS`] in
+//! each block; events of transactions of which an input stays unknown say `inputs_known: false`.
+
+use super::Utxo;
+use super::transaction::{Place, Spent, Transaction};
+use crate::family::answer::{direction, is_hex, read, whole_number};
+use bytes::Bytes;
+use rpcgate_core::backend::BoxFuture;
+use rpcgate_core::event::{
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, NodeCalls, ReadError, Wanted,
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::collections::{BTreeMap, HashMap};
+
+const KINDS: &[EventType] =
+    &[EventType::NewBlock, EventType::AddressActivity, EventType::TokenTransfer, EventType::ContractEvent];
+
+/// The most transactions that are read for the inputs of one block.
+const MOST_LOOK_UPS: usize = 2_000;
+/// The most transactions of a block that are read one by one, from a node that only lists their ids.
+const MOST_OF_BLOCK: usize = 10_000;
+
+const WRONG_BLOCK: &str = "a block is not as its API says";
+const WRONG_HASH: ReadError = ReadError::Unreadable("a block's hash is not as its API says");
+const WRONG_TRANSACTION: &str = "a transaction is not as its API says";
+
+/// A header, or a block: its transactions, or their ids.
+#[derive(Deserialize)]
+struct Block<'a> {
+    hash: String,
+    height: u64,
+    time: i64,
+    previousblockhash: Option<String>,
+    #[serde(borrow)]
+    tx: Option<Vec<&'a RawValue>>,
+}
+
+impl Block<'_> {
+    fn reference(&self) -> Result<BlockRef, ReadError> {
+        let parent = match &self.previousblockhash {
+            Some(parent) if is_hex(parent, 64) => parent.to_ascii_lowercase(),
+            None if self.height == 0 => String::new(),
+            _ => return Err(WRONG_HASH),
+        };
+        if !is_hex(&self.hash, 64) {
+            return Err(WRONG_HASH);
+        }
+        Ok(BlockRef::new(self.height, self.hash.to_ascii_lowercase(), parent, self.time))
+    }
+
+    fn new_block(&self, block: &BlockRef) -> ChainEvent {
+        let event = ChainEvent::new(EventType::NewBlock).with("parent_hash", block.parent.as_str());
+        match &self.tx {
+            Some(listed) => event.with("transactions", listed.len()),
+            None => event,
+        }
+    }
+}
+
+/// A hash that a node answers.
+fn hash(answer: &[u8]) -> Result<String, ReadError> {
+    let hash: String = read(answer, "a block's hash is not as its API says")?;
+    if is_hex(&hash, 64) { Ok(hash.to_ascii_lowercase()) } else { Err(WRONG_HASH) }
+}
+
+/// The hash of the block at a height, if there is one.
+async fn hash_at(node: &dyn NodeCalls, height: u64) -> Result<Option<String>, ReadError> {
+    match node.call("getblockhash", format!("[{height}]")).await {
+        Ok(answer) => hash(&answer).map(Some),
+        // "Block height out of range".
+        Err(ReadError::Refused { code: -8, .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+async fn header(node: &dyn NodeCalls, hash: &str) -> Result<BlockRef, ReadError> {
+    let answer = node.call("getblockheader", format!("[\"{hash}\",true]")).await?;
+    let block: Block<'_> = read(&answer, WRONG_BLOCK)?;
+    of_hash(block.reference()?, hash)
+}
+
+fn of_hash(block: BlockRef, hash: &str) -> Result<BlockRef, ReadError> {
+    if block.hash == hash {
+        Ok(block)
+    } else {
+        Err(ReadError::Unreadable("a block has another hash than the one that was asked for"))
+    }
+}
+
+/// A block, with as much of its transactions as the node can show. Old nodes know no verbosity but true and false.
+async fn block(node: &dyn NodeCalls, hash: &str, verbosities: &[&str]) -> Result<Bytes, ReadError> {
+    let mut refusal = ReadError::Unreadable(WRONG_BLOCK);
+    for verbosity in verbosities {
+        match node.call("getblock", format!("[\"{hash}\",{verbosity}]")).await {
+            Err(error @ ReadError::Refused { code: -1 | -3 | -8, .. }) => refusal = error,
+            other => return other,
+        }
+    }
+    Err(refusal)
+}
+
+async fn transaction(node: &dyn NodeCalls, txid: &str) -> Result<Bytes, ReadError> {
+    node.call("getrawtransaction", format!("[\"{txid}\",true]")).await
+}
+
+/// The transactions of a block of which it only has the ids, read one by one.
+async fn read_ids(node: &dyn NodeCalls, listed: &[&RawValue]) -> Result<Vec<Bytes>, ReadError> {
+    let mut out = Vec::new();
+    for id in listed.iter().filter(|listed| listed.get().starts_with('"')) {
+        if out.len() == MOST_OF_BLOCK {
+            return Err(ReadError::Unreadable("a block has too many transactions to read them one by one"));
+        }
+        let id = hash(id.get().as_bytes())?;
+        out.push(transaction(node, &id).await?);
+    }
+    Ok(out)
+}
+
+impl Utxo {
+    /// The outputs that inputs of these transactions spend and of which the block itself does not say enough.
+    async fn spent(
+        &self,
+        node: &dyn NodeCalls,
+        transactions: &[Transaction<'_>],
+    ) -> Result<HashMap<Place, Spent>, ReadError> {
+        let mut places: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+        for input in transactions.iter().flat_map(|transaction| &transaction.vin) {
+            if let Some((txid, vout)) = input.place()?
+                && input.told(self)?.is_none()
+            {
+                places.entry(txid).or_default().push(vout);
+            }
+        }
+        let mut out = HashMap::new();
+        for transaction in transactions {
+            if let Some(numbers) = places.remove(&transaction.txid) {
+                self.collect(transaction, &numbers, &mut out)?;
+            }
+        }
+        for (txid, numbers) in places.into_iter().take(MOST_LOOK_UPS) {
+            let answer = match transaction(node, &txid).await {
+                Ok(answer) => answer,
+                // It has no index of transactions, so that it will not find the others either.
+                Err(ReadError::Refused { .. }) => break,
+                Err(error) => return Err(error),
+            };
+            let spent: Transaction<'_> = read(&answer, WRONG_TRANSACTION)?;
+            if spent.txid != txid {
+                return Err(ReadError::Unreadable(
+                    "a transaction is another one than that which was asked for",
+                ));
+            }
+            self.collect(&spent, &numbers, &mut out)?;
+        }
+        Ok(out)
+    }
+
+    fn collect(
+        &self,
+        transaction: &Transaction<'_>,
+        numbers: &[u32],
+        out: &mut HashMap<Place, Spent>,
+    ) -> Result<(), ReadError> {
+        for output in &transaction.vout {
+            if let Some(number) = output.number()?.filter(|number| numbers.contains(number)) {
+                out.insert((transaction.txid.clone(), number), output.spent(self)?);
+            }
+        }
+        Ok(())
+    }
+
+    async fn next(
+        &self,
+        node: &dyn NodeCalls,
+        known: &BlockRef,
+        wanted: &Wanted,
+    ) -> Result<Option<BlockEvents>, ReadError> {
+        let Some(height) = known.height.checked_add(1) else { return Ok(None) };
+        let Some(hash) = hash_at(node, height).await? else { return Ok(None) };
+        let with_inputs = wanted.wants(EventType::AddressActivity);
+        let with_transactions =
+            with_inputs || wanted.wants(EventType::TokenTransfer) || wanted.wants(EventType::ContractEvent);
+        let verbosities: &[&str] = match (with_inputs, with_transactions) {
+            (true, _) => &["3", "2", "true"],
+            (false, true) => &["2", "true"],
+            _ => &["true"],
+        };
+        let answer = self::block(node, &hash, verbosities).await?;
+        let found: Block<'_> = read(&answer, WRONG_BLOCK)?;
+        let block = of_hash(found.reference()?, &hash)?;
+        if block.height != height {
+            return Err(ReadError::Unreadable("a block has another height than the one that was asked for"));
+        }
+        let mut events = Vec::new();
+        if wanted.wants(EventType::NewBlock) {
+            events.push(found.new_block(&block));
+        }
+        if !with_transactions {
+            return Ok(Some(BlockEvents { block, events }));
+        }
+        let listed = found.tx.ok_or(ReadError::Unreadable(WRONG_BLOCK))?;
+        let apart = read_ids(node, &listed).await?;
+        let mut ids = apart.iter();
+        let mut transactions: Vec<Transaction<'_>> = Vec::with_capacity(listed.len());
+        for part in &listed {
+            let json = match part.get() {
+                id if id.starts_with('"') => ids.next().map_or(&[][..], |read| &read[..]),
+                json => json.as_bytes(),
+            };
+            transactions.push(read(json, WRONG_TRANSACTION)?);
+        }
+        let spent = if with_inputs { self.spent(node, &transactions).await? } else { HashMap::new() };
+        for (index, transaction) in transactions.iter().enumerate() {
+            transaction.tell(self, index, &spent, wanted, &mut events)?;
+        }
+        Ok(Some(BlockEvents { block, events }))
+    }
+}
+
+impl BlockReader for Utxo {
+    fn kinds(&self) -> &'static [EventType] {
+        KINDS
+    }
+
+    fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>> {
+        Box::pin(async move {
+            let answer = node.call("getbestblockhash", "[]".to_owned()).await?;
+            header(node, &hash(&answer)?).await
+        })
+    }
+
+    fn at<'a>(
+        &'a self,
+        node: &'a dyn NodeCalls,
+        known: &'a BlockRef,
+    ) -> BoxFuture<'a, Result<Option<BlockRef>, ReadError>> {
+        Box::pin(async move {
+            match hash_at(node, known.height).await? {
+                // The hash covers the header.
+                Some(hash) if hash == known.hash => Ok(Some(known.clone())),
+                Some(hash) => header(node, &hash).await.map(Some),
+                None => Ok(None),
+            }
+        })
+    }
+
+    fn after<'a>(
+        &'a self,
+        node: &'a dyn NodeCalls,
+        known: &'a BlockRef,
+        wanted: &'a Wanted,
+    ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>> {
+        Box::pin(self.next(node, known, wanted))
+    }
+
+    fn canonical(&self, key: &str, value: &str) -> Option<String> {
+        match key {
+            "address" | "from" | "to" => self.addresses().canonical(value),
+            "tx_hash" | "block_hash" | "parent_hash" => is_hex(value, 64).then(|| value.to_ascii_lowercase()),
+            // The coin, or the id of an asset.
+            "token" if is_hex(value, 64) => Some(value.to_ascii_lowercase()),
+            "token" => (value == self.facts.name.as_str()).then(|| value.to_owned()),
+            "data" | "script" | "token_id" => is_hex(value, value.len()).then(|| value.to_ascii_lowercase()),
+            "value" | "paid" | "received" => whole_number(value),
+            "direction" => direction(value),
+            _ => Some(value.to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

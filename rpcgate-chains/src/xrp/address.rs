@@ -1,0 +1,122 @@
+//! Addresses and other values of the XRP Ledger in the form in which events have them.
+
+use crate::family::answer::{direction, is_hex, whole_number};
+use ring::digest::{SHA256, digest};
+
+/// Longer texts are no address and are not decoded.
+const LONGEST: usize = 64;
+/// The bytes before the account in an X-address, of the main network and of test networks.
+const X_ADDRESS: [[u8; 2]; 2] = [[0x05, 0x44], [0x04, 0x93]];
+
+fn checksum(body: &[u8]) -> [u8; 4] {
+    let hash = digest(&SHA256, digest(&SHA256, body).as_ref());
+    let mut out = [0; 4];
+    out.iter_mut().zip(hash.as_ref()).for_each(|(out, byte)| *out = *byte);
+    out
+}
+
+/// The bytes before the checksum, if that is right.
+fn decoded(text: &str) -> Option<Vec<u8>> {
+    if text.len() > LONGEST {
+        return None;
+    }
+    let mut bytes = bs58::decode(text).with_alphabet(bs58::Alphabet::RIPPLE).into_vec().ok()?;
+    let sum = bytes.split_off(bytes.len().checked_sub(4)?);
+    (checksum(&bytes)[..] == sum[..]).then_some(bytes)
+}
+
+/// A classic address, of itself or of an X-address, whose tag is left out.
+pub(super) fn classic(text: &str) -> Option<String> {
+    let body = decoded(text)?;
+    let account = match body.as_slice() {
+        [0, ..] if body.len() == 21 => return Some(text.to_owned()),
+        [a, b, rest @ ..] if X_ADDRESS.contains(&[*a, *b]) && rest.len() == 29 => rest.get(..20)?,
+        _ => return None,
+    };
+    let mut body = vec![0];
+    body.extend_from_slice(account);
+    body.extend(checksum(&body));
+    Some(bs58::encode(body).with_alphabet(bs58::Alphabet::RIPPLE).into_string())
+}
+
+/// A currency: `XRP`, one of an issuer as `USD.r…`, or the id of a multi-purpose token.
+fn currency(text: &str) -> Option<String> {
+    if text == "XRP" {
+        return Some(text.to_owned());
+    }
+    if is_hex(text, 48) {
+        return Some(text.to_ascii_uppercase());
+    }
+    let (code, issuer) = text.rsplit_once('.')?;
+    let code = match code.len() {
+        40 if is_hex(code, 40) => code.to_ascii_uppercase(),
+        3 if code.is_ascii() => code.to_owned(),
+        _ => return None,
+    };
+    classic(issuer).map(|issuer| format!("{code}.{issuer}"))
+}
+
+/// The form in which events have a filter's value.
+pub(super) fn canonical(key: &str, value: &str) -> Option<String> {
+    match key {
+        "address" | "from" | "to" => classic(value),
+        "tx_hash" | "block_hash" | "parent_hash" | "nftoken_id" => {
+            is_hex(value, 64).then(|| value.to_ascii_uppercase())
+        }
+        "token" => currency(value),
+        "fee" => whole_number(value),
+        "direction" => direction(value),
+        _ => Some(value.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_x_address_is_its_classic_address() {
+        // From the tests of the official clients.
+        for (classic, x) in [
+            ("r9cZA1mLK5R5Am25ArfXFmqgNwjZgnfk59", "X7AcgcsBL6XDcUb289X4mJ8djcdyKaB5hJDWMArnXr61cqZ"),
+            ("r9cZA1mLK5R5Am25ArfXFmqgNwjZgnfk59", "T719a5UwUCnEs54UsxG9CJYYDhwmFCqkr7wxCcNcfZ6p5GZ"),
+        ] {
+            assert_eq!(canonical("address", classic).as_deref(), Some(classic));
+            assert_eq!(canonical("to", x).as_deref(), Some(classic), "{x}");
+        }
+        for wrong in [
+            "rHb9CJAWyB4rj91VRWn96DkukG4bwdtyTi",
+            "rhb9CJAWyB4rj91VRWn96DkukG4bwdtyTh",
+            "1BgGZ9tcN4rm9KBzDn7KprQz87SZ26SAMH",
+            "sn3nxiW7v8KXzPzAqzyHXbSSKNuN9",
+            "",
+        ] {
+            assert_eq!(canonical("address", wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn other_values_have_one_form_too() {
+        let usd = "USD.rHb9CJAWyB4rj91VRWn96DkukG4bwdtyTh";
+        assert_eq!(canonical("token", usd).as_deref(), Some(usd));
+        assert_eq!(canonical("token", "XRP").as_deref(), Some("XRP"));
+        let long = format!("{}.rHb9CJAWyB4rj91VRWn96DkukG4bwdtyTh", "0e".repeat(20));
+        assert_eq!(canonical("token", &long), Some(long.replace("0e", "0E")));
+        for wrong in ["usd", "USD.", "USD.r", "US.rHb9CJAWyB4rj91VRWn96DkukG4bwdtyTh", "drops"] {
+            assert_eq!(canonical("token", wrong), None, "{wrong}");
+        }
+        assert_eq!(canonical("tx_hash", &"ab".repeat(32)), Some("AB".repeat(32)));
+        assert_eq!(canonical("tx_hash", "ab"), None);
+        assert_eq!(canonical("tx_type", "OfferCreate").as_deref(), Some("OfferCreate"));
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_too_strange(key in prop_oneof!["address", "token", "tx_hash", ".{0,5}"], value in prop_oneof![".{0,80}", "[1-9A-Za-z.]{0,70}"]) {
+            if let Some(text) = canonical(&key, &value) {
+                prop_assert_eq!(canonical(&key, &text), Some(text.clone()));
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Reads validated ledgers and their events.
+
+use super::Xrp;
+use super::address;
+use super::transaction::Transaction;
+use crate::family::answer::{is_hex, read};
+use bytes::Bytes;
+use rpcgate_core::backend::BoxFuture;
+use rpcgate_core::event::{
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, HeadSubscription, NodeCalls, ReadError, Wanted,
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+const KINDS: &[EventType] =
+    &[EventType::NewBlock, EventType::AddressActivity, EventType::TokenTransfer, EventType::ContractEvent];
+
+/// The ledger's times count from 2000-01-01T00:00:00Z.
+const RIPPLE_EPOCH: i64 = 946_684_800;
+/// The error of a server that does not have a ledger, and its code.
+const NOT_FOUND: (&str, i64) = ("lgrNotFound", 21);
+
+const WRONG: &str = "a ledger is not as its API says";
+const WRONG_LEDGER: ReadError = ReadError::Unreadable(WRONG);
+
+/// The answer of a server, whose errors are in it.
+#[derive(Deserialize)]
+struct Answer<'a> {
+    error: Option<String>,
+    error_code: Option<i64>,
+    validated: Option<bool>,
+    ledger_index: Option<u64>,
+    #[serde(borrow)]
+    ledger: Option<Ledger<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Ledger<'a> {
+    ledger_hash: Option<String>,
+    parent_hash: Option<String>,
+    close_time: Option<i64>,
+    #[serde(borrow)]
+    transactions: Option<Vec<&'a RawValue>>,
+}
+
+impl Ledger<'_> {
+    fn reference(&self, index: u64) -> Result<BlockRef, ReadError> {
+        let hash = |text: &Option<String>| {
+            let hash = text.as_ref().filter(|hash| is_hex(hash, 64)).ok_or(WRONG_LEDGER);
+            hash.map(|hash| hash.to_ascii_uppercase())
+        };
+        let time = self.close_time.and_then(|time| time.checked_add(RIPPLE_EPOCH)).ok_or(WRONG_LEDGER)?;
+        Ok(BlockRef::new(index, hash(&self.ledger_hash)?, hash(&self.parent_hash)?, time))
+    }
+}
+
+async fn ask(node: &dyn NodeCalls, index: &str, more: &str) -> Result<Option<Bytes>, ReadError> {
+    match node.call("ledger", format!("[{{\"ledger_index\":{index}{more}}}]")).await {
+        Ok(answer) => Ok(Some(answer)),
+        Err(ReadError::Refused { code, message }) if code == NOT_FOUND.1 || message.contains(NOT_FOUND.0) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The ledger of an answer; `None` if it is not validated, as the one that is still open.
+fn validated(answer: &[u8]) -> Result<Option<(BlockRef, Ledger<'_>)>, ReadError> {
+    let answer: Answer<'_> = read(answer, WRONG)?;
+    if let Some(error) = answer.error {
+        if error == NOT_FOUND.0 {
+            return Ok(None);
+        }
+        return Err(ReadError::Refused { code: answer.error_code.unwrap_or(0), message: error });
+    }
+    if answer.validated != Some(true) {
+        return Ok(None);
+    }
+    let ledger = answer.ledger.ok_or(WRONG_LEDGER)?;
+    let block = ledger.reference(answer.ledger_index.ok_or(WRONG_LEDGER)?)?;
+    Ok(Some((block, ledger)))
+}
+
+/// The validated ledger with an index, if there is one.
+fn of_index(answer: &[u8], index: u64) -> Result<Option<(BlockRef, Ledger<'_>)>, ReadError> {
+    let found = validated(answer)?;
+    if found.as_ref().is_some_and(|(block, _)| block.height != index) {
+        return Err(ReadError::Unreadable("a ledger has another index than the one that was asked for"));
+    }
+    Ok(found)
+}
+
+impl Xrp {
+    async fn next(
+        node: &dyn NodeCalls,
+        known: &BlockRef,
+        wanted: &Wanted,
+    ) -> Result<Option<BlockEvents>, ReadError> {
+        let Some(index) = known.height.checked_add(1) else { return Ok(None) };
+        let with_transactions = wanted.wants(EventType::AddressActivity)
+            || wanted.wants(EventType::TokenTransfer)
+            || wanted.wants(EventType::ContractEvent);
+        let more = format!(",\"transactions\":true,\"expand\":{with_transactions}");
+        let Some(answer) = ask(node, &index.to_string(), &more).await? else { return Ok(None) };
+        let Some((block, ledger)) = of_index(&answer, index)? else { return Ok(None) };
+        let listed = ledger.transactions.ok_or(WRONG_LEDGER)?;
+        let mut events = Vec::new();
+        if wanted.wants(EventType::NewBlock) {
+            let event = ChainEvent::new(EventType::NewBlock)
+                .with("parent_hash", block.parent.as_str())
+                .with("transactions", listed.len());
+            events.push(event);
+        }
+        if with_transactions {
+            for transaction in Transaction::in_order(&listed)? {
+                transaction.tell(wanted, &mut events)?;
+            }
+        }
+        Ok(Some(BlockEvents { block, events }))
+    }
+}
+
+impl BlockReader for Xrp {
+    fn kinds(&self) -> &'static [EventType] {
+        KINDS
+    }
+
+    fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>> {
+        Box::pin(async move {
+            let answer = ask(node, "\"validated\"", "").await?;
+            let found = answer.as_deref().map(validated).transpose()?.flatten();
+            found.map(|(block, _)| block).ok_or(ReadError::Unreadable("the server has no validated ledger"))
+        })
+    }
+
+    fn at<'a>(
+        &'a self,
+        node: &'a dyn NodeCalls,
+        known: &'a BlockRef,
+    ) -> BoxFuture<'a, Result<Option<BlockRef>, ReadError>> {
+        Box::pin(async move {
+            let Some(answer) = ask(node, &known.height.to_string(), "").await? else { return Ok(None) };
+            Ok(of_index(&answer, known.height)?.map(|(block, _)| block))
+        })
+    }
+
+    fn after<'a>(
+        &'a self,
+        node: &'a dyn NodeCalls,
+        known: &'a BlockRef,
+        wanted: &'a Wanted,
+    ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>> {
+        Box::pin(Xrp::next(node, known, wanted))
+    }
+
+    fn head_subscription(&self) -> Option<HeadSubscription> {
+        Some(HeadSubscription { subscribe: r#"{"id":1,"command":"subscribe","streams":["ledger"]}"# })
+    }
+
+    fn canonical(&self, key: &str, value: &str) -> Option<String> {
+        address::canonical(key, value)
+    }
+}
+
+#[cfg(test)]
+mod tests;
