@@ -1,5 +1,10 @@
 //! Aptos, `/aptos`: the REST API of a full node, below `/v1`.
 
+#[cfg(feature = "events")]
+mod blocks;
+#[cfg(feature = "events")]
+mod transaction;
+
 use crate::family::params::{member, number};
 use http::Method as Verb;
 use rpcgate_core::adapter::{Adapter, NodeStatus, Permanence, Probe, Surface};
@@ -68,6 +73,11 @@ impl Adapter for Aptos {
 
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
         member(answer, "block_height").and_then(number).map(NodeStatus::at)
+    }
+
+    #[cfg(feature = "events")]
+    fn block_reader(&self) -> Option<&dyn rpcgate_core::event::BlockReader> {
+        Some(self)
     }
 }
 

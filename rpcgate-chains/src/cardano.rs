@@ -1,5 +1,12 @@
 //! Cardano, `/cardano`: Ogmios' JSON-RPC 2.0, which repeats the method's name in every answer.
 
+#[cfg(feature = "events")]
+mod address;
+#[cfg(feature = "events")]
+mod blocks;
+#[cfg(feature = "events")]
+mod transaction;
+
 use crate::family::params::number;
 use crate::family::{Closing, listed, marks};
 use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Permanence, Probe};
@@ -71,6 +78,11 @@ impl Adapter for Cardano {
             b"\"origin\"" => Some(NodeStatus::at(0)),
             height => number(height).map(NodeStatus::at),
         }
+    }
+
+    #[cfg(feature = "events")]
+    fn block_reader(&self) -> Option<&dyn rpcgate_core::event::BlockReader> {
+        Some(self)
     }
 }
 

@@ -4,6 +4,13 @@ use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::ChainName;
 use std::sync::Arc;
 
+#[cfg(feature = "events")]
+mod activity;
+#[cfg(feature = "events")]
+mod answer;
+#[cfg(feature = "events")]
+mod moves;
+
 pub mod family;
 
 pub mod aptos;

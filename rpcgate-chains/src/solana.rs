@@ -1,5 +1,12 @@
 //! Solana, `/solana`: a stream, and no calls over HTTPS yet.
 
+#[cfg(feature = "events")]
+mod blocks;
+#[cfg(feature = "events")]
+mod program;
+#[cfg(feature = "events")]
+mod transaction;
+
 use crate::family::params::number;
 use rpcgate_core::adapter::{Adapter, NodeStatus, Permanence, Probe};
 use rpcgate_core::cache_rule::CacheRule;
@@ -42,6 +49,11 @@ impl Adapter for Solana {
 
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
         number(answer.trim_ascii()).map(NodeStatus::at)
+    }
+
+    #[cfg(feature = "events")]
+    fn block_reader(&self) -> Option<&dyn rpcgate_core::event::BlockReader> {
+        Some(self)
     }
 }
 

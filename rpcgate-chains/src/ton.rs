@@ -1,5 +1,14 @@
 //! TON, `/ton`: TonCenter's HTTP API, JSON-RPC at `/ton/jsonRPC` (and `/ton`) and a path for each method.
 
+#[cfg(feature = "events")]
+mod address;
+#[cfg(feature = "events")]
+mod blocks;
+#[cfg(feature = "events")]
+mod body;
+#[cfg(feature = "events")]
+mod transaction;
+
 use crate::family::params::{at, may_have, member, number};
 use http::Method as Verb;
 use rpcgate_core::adapter::{Adapter, KeyPlaces, NodeStatus, Permanence, Probe, Surface};
@@ -97,6 +106,11 @@ impl Adapter for Ton {
 
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
         at(answer, &["result", "last", "seqno"]).and_then(number).map(NodeStatus::at)
+    }
+
+    #[cfg(feature = "events")]
+    fn block_reader(&self) -> Option<&dyn rpcgate_core::event::BlockReader> {
+        Some(self)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{none, tree};
 const MAY_KNOW: &[(&str, &[&str])] = &[
     ("rpcgate-core", &[]),
     ("rpcgate-layers", &["rpcgate-core"]),
-    ("rpcgate-chains", &["rpcgate-core", "rpcgate-simulate"]),
+    ("rpcgate-chains", &["rpcgate-core"]),
     ("rpcgate-simulate", &["rpcgate-core"]),
     ("rpcgate-admin", &["rpcgate-core", "rpcgate-layers", "rpcgate-chains"]),
     (

@@ -1,8 +1,8 @@
 //! Blocks as Ogmios shows them to clients that follow the chain.
 
-use super::chain::Chain;
+use super::chain::{Chain, MINTED};
 use super::network::ada;
-use super::tx::{Output, Reference, Tx, bech32};
+use super::tx::{Output, Reference, Tx, assets, bech32};
 use crate::json::{Json, object};
 
 /// The number of slots in a period of a key-evolving signature.
@@ -13,7 +13,7 @@ fn input((id, index): &Reference) -> Json {
 }
 
 fn output(output: &Output) -> Json {
-    object! { "address": bech32("addr", &output.address), "value": ada(output.lovelace) }
+    object! { "address": bech32("addr", &output.address), "value": output.value() }
 }
 
 impl Tx {
@@ -62,10 +62,42 @@ impl Chain {
         }
     }
 
+    /// The transaction in block `height` that mints tokens by a script. The script does not run, and its code is random.
+    fn minting_in_block(&self, height: u64) -> Option<Json> {
+        let (spent, ((id, _), made), fee) = self.minting(height)?;
+        let policy = || hex::encode(self.policy()).into();
+        let script =
+            object! { "language": "plutus:v2", "cbor": hex::encode(self.seed.bytes::<48>("script", 0)) };
+        let redeemer = object! {
+            "redeemer": "d87980",
+            "executionUnits": object! { "memory": 21_000u64, "cpu": 6_400_000u64 },
+            "validator": object! { "index": 0u64, "purpose": "mint" },
+        };
+        let signatory = object! {
+            "key": hex::encode(self.seed.bytes::<32>("minter key", 0)),
+            "signature": hex::encode(self.seed.bytes::<64>("minter signature", height)),
+        };
+        Some(object! {
+            "id": hex::encode(id),
+            "spends": "inputs",
+            "inputs": vec![input(&spent)],
+            "collaterals": vec![input(&spent)],
+            "outputs": vec![output(&made)],
+            "mint": Json::Object(vec![(policy(), assets(MINTED))]),
+            "fee": ada(fee),
+            "validityInterval": object! {},
+            "scriptIntegrityHash": hex::encode(self.seed.bytes::<32>("integrity", height)),
+            "signatories": vec![signatory],
+            "scripts": Json::Object(vec![(policy(), script)]),
+            "redeemers": vec![redeemer],
+        })
+    }
+
     /// Block `height`.
     pub(super) fn block(&self, height: u64) -> Json {
         let included = self.included(height);
         let mut transactions = vec![self.traffic_in_block(height)];
+        transactions.extend(self.minting_in_block(height));
         transactions.extend(included.iter().map(Tx::in_block));
         let word = |tag: &str, n: u64| hex::encode(self.seed.bytes::<32>(tag, n));
         let (slot, pool) = (self.slot(height), self.seed.below("leader", height, 12));

@@ -22,6 +22,10 @@ const PAIRS: u64 = 16;
 /// The fee that each of a pair pays, in lovelace.
 const HALF_FEE: u64 = 87_000;
 const ADA: u64 = 1_000_000;
+/// Tokens are minted in every so many blocks: this many, for this fee.
+const MINT_BLOCKS: u64 = 4;
+pub(super) const MINTED: u64 = 1_000;
+const MINT_FEE: u64 = 310_000;
 
 /// An output that is not part of the chain's own traffic, and the blocks that created and spent it.
 #[derive(Debug, Clone)]
@@ -63,7 +67,7 @@ impl Chain {
         let seed = Seed::of("cardano", seed);
         let mut coins = BTreeMap::new();
         for (n, address) in (1..=4).filter_map(|n| Some((n, developer(n)?))) {
-            let output = Output { address, lovelace: 10_000 * ADA };
+            let output = Output { address, lovelace: 10_000 * ADA, tokens: None };
             let reference = (seed.bytes("genesis", u64::from(n)), 0);
             coins.insert(reference, Coin { output, made: 0, spent: None });
         }
@@ -143,13 +147,40 @@ impl Chain {
         let base = 1_000_000 * ADA
             - (turns / PAIRS.cast_signed() * HALF_FEE.cast_signed()).clamp(0, 1 << 38).cast_unsigned();
         let lovelace = if side == 0 { base - share } else { base + share };
-        let output = Output { address: self.residents[place as usize].clone(), lovelace };
+        let address = self.residents[place as usize].clone();
+        let output = Output { address, lovelace, tokens: None };
         ((self.seed.hide("transaction", height), side), output)
+    }
+
+    /// The hash of the script by which tokens are minted.
+    pub(super) fn policy(&self) -> [u8; 28] {
+        self.seed.bytes("policy", 0)
+    }
+
+    /// The single output of the minter as of block `head`, which holds all tokens.
+    fn mint(&self, head: u64) -> (Reference, Output) {
+        let height = head - head % MINT_BLOCKS;
+        let turns = (height.cast_signed() - BASE.cast_signed()) / MINT_BLOCKS.cast_signed();
+        let fees = (turns * MINT_FEE.cast_signed()).clamp(0, 1 << 42).cast_unsigned();
+        let tokens = Some((height / MINT_BLOCKS * MINTED, self.policy()));
+        let address = account(&self.seed.bytes("minter", 0));
+        let output = Output { address, lovelace: 10_000_000 * ADA - fees, tokens };
+        ((self.seed.hide("mint", height), 0), output)
+    }
+
+    /// The transaction in block `height` that mints tokens, if there is one: its input, output and fee.
+    pub(super) fn minting(&self, height: u64) -> Option<(Reference, (Reference, Output), u64)> {
+        if !height.is_multiple_of(MINT_BLOCKS) {
+            return None;
+        }
+        let ((spent, before), made) = (self.mint(height - 1), self.mint(height));
+        let fee = before.lovelace.saturating_sub(made.1.lovelace);
+        Some((spent, made, fee))
     }
 
     /// All outputs that are unspent as of the newest block.
     pub(super) fn unspent(&self) -> impl Iterator<Item = (Reference, Output)> + '_ {
-        let own = (0..2 * PAIRS).map(|place| self.resident(place, self.head));
+        let own = (0..2 * PAIRS).map(|place| self.resident(place, self.head)).chain([self.mint(self.head)]);
         let clients = self
             .coins
             .iter()

@@ -24,8 +24,8 @@ const BATCH: usize = 1_000;
 /// A node of Cardano behind Ogmios.
 ///
 /// Four addresses without a staking part hold 10,000 ADA each; their secret keys are the numbers 1 to 4 as 32 bytes.
-/// Only plain transfers are accepted: tokens, scripts, certificates and governance are refused. A client can follow the
-/// chain block by block over WebSocket, and not over HTTP.
+/// Only plain transfers are accepted: tokens, scripts, certificates and governance are refused. The chain's own traffic
+/// mints tokens in every fourth block. A client can follow the chain block by block over WebSocket, and not over HTTP.
 #[derive(Debug)]
 pub struct CardanoNode {
     chain: Chain,

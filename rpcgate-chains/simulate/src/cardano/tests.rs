@@ -195,7 +195,7 @@ fn unspent_outputs_move_with_the_chain_and_are_found_by_reference() {
     let total = |rows: &Value| -> u64 {
         rows.as_array().expect("rows").iter().filter_map(|row| row["value"]["ada"]["lovelace"].as_u64()).sum()
     };
-    assert_eq!(all.as_array().map(Vec::len), Some(36));
+    assert_eq!(all.as_array().map(Vec::len), Some(37));
     for row in all.as_array().expect("rows") {
         let ask =
             json!({ "outputReferences": [{ "transaction": row["transaction"], "index": row["index"] }] });

@@ -9,14 +9,19 @@ use blake2::digest::Digest;
 use blake2::digest::consts::{U28, U32};
 use ring::signature::{ED25519, UnparsedPublicKey};
 
+/// The name of the only token.
+const TOKEN: &[u8] = b"SIM";
+
 /// A reference to an output: its transaction, and its index there.
 pub(super) type Reference = ([u8; 32], u64);
 
-/// One output, without tokens.
+/// One output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Output {
     pub(super) address: Vec<u8>,
     pub(super) lovelace: u64,
+    /// The amount of the only token that there is, and the hash of its policy; `None` for an output of clients.
+    pub(super) tokens: Option<(u64, [u8; 28])>,
 }
 
 /// A transaction.
@@ -62,6 +67,11 @@ pub(super) fn address(text: &str) -> Option<Vec<u8>> {
     is_ours.then_some(bytes)
 }
 
+/// An amount of the token by its name.
+pub(super) fn assets(amount: u64) -> Json {
+    Json::Object(vec![(hex::encode(TOKEN).into(), amount.into())])
+}
+
 impl Output {
     /// The output as Ogmios shows it.
     pub(super) fn json(&self, (id, index): &Reference) -> Json {
@@ -69,8 +79,17 @@ impl Output {
             "transaction": object! { "id": hex::encode(id) },
             "index": *index,
             "address": bech32("addr", &self.address),
-            "value": ada(self.lovelace),
+            "value": self.value(),
         }
+    }
+
+    /// Its coins and tokens.
+    pub(super) fn value(&self) -> Json {
+        let mut value = ada(self.lovelace);
+        if let (Json::Object(members), Some((amount, policy))) = (&mut value, self.tokens) {
+            members.push((hex::encode(policy).into(), assets(amount)));
+        }
+        value
     }
 
     /// The hash of the key that may spend it; `None` for a script.
@@ -160,5 +179,5 @@ fn output(item: &Item<'_>) -> Option<(Output, bool)> {
         _ => return None,
     };
     let address = address.data().filter(|address| matches!(address.len(), 29 | 57))?.to_vec();
-    Some((Output { address, lovelace }, !rest && !has_tokens))
+    Some((Output { address, lovelace, tokens: None }, !rest && !has_tokens))
 }

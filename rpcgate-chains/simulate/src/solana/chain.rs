@@ -20,7 +20,7 @@ const CONFIRMED: u64 = 1;
 const FINALIZED: u64 = 31;
 const RESIDENT_BALANCE: u64 = 500_000_000_000;
 /// The fee of a signature, in lamports.
-const FEE: u64 = 5_000;
+pub(super) const FEE: u64 = 5_000;
 /// The signatures of this many slots are known by their status alone.
 const STATUSES: u64 = 300;
 
@@ -121,6 +121,11 @@ impl Chain {
         // What it has paid in fees, it has earned elsewhere now and then.
         let paid = standing.sent * FEE % (RESIDENT_BALANCE / 4);
         (RESIDENT_BALANCE - paid).saturating_add_signed(standing.gain)
+    }
+
+    /// The amount that a resident has as of a slot of something of which each had `start`, and that only transfers change.
+    pub(super) fn tokens(&self, start: u64, n: u64, slot: u64) -> u64 {
+        start.saturating_add_signed(self.barter.standing(n, self.barter.passed(slot)).gain)
     }
 
     /// The signature of a transfer.

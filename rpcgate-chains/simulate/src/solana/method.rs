@@ -119,6 +119,8 @@ impl Chain {
                 let last = Chain::block_height(slot) + VALID;
                 with_context(slot, object! { "blockhash": self.hash(slot), "lastValidBlockHeight": last })
             }
+            "getBlock" => self.block(params)?,
+            "getBlocks" | "getBlocksWithLimit" => self.blocks(params, method == "getBlocksWithLimit")?,
             "getBlockTime" => {
                 let slot = parameter(params, 0)
                     .as_u64()

@@ -1,5 +1,6 @@
 //! A node of Solana: the calls that need no transaction of a client, and its publish and subscribe API.
 
+mod block;
 mod chain;
 mod method;
 mod stream;

@@ -131,14 +131,11 @@ impl Chain {
             }
             Subject::Logs(mentioned) => {
                 let turns = self.turns(slot);
-                let turns = turns
-                    .filter(|turn| mentioned.is_none_or(|key| key == SYSTEM || self.concerns(*turn, &key)));
+                let turns = turns.filter(|turn| mentioned.is_none_or(|key| self.mentions(*turn, &key)));
                 let shown = turns.map(|turn| {
-                    let program = base58(&SYSTEM);
-                    let logs =
-                        vec![format!("Program {program} invoke [1]"), format!("Program {program} success")];
                     let value = object! {
-                        "signature": base58(&self.signature(turn)), "err": Json::Null, "logs": logs,
+                        "signature": base58(&self.signature(turn)), "err": Json::Null,
+                        "logs": self.logs(turn),
                     };
                     in_context(slot, value)
                 });

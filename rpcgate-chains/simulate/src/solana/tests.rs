@@ -155,3 +155,48 @@ fn calls_are_answered_over_http_and_in_batches_too() {
     assert_eq!(client.node.handle(&request, NOW).body, b"ok");
     assert_eq!(client.node.height(NOW), answers[0][0]["result"].as_u64().expect("a slot") + 31);
 }
+
+#[test]
+fn finalized_blocks_have_transactions_whose_balances_add_up() {
+    let mut client = Client::of("solana");
+    let head = result(&mut client, "getSlot", json!([])).as_u64().expect("a slot");
+    let slots = result(&mut client, "getBlocks", json!([head - 3]));
+    assert_eq!(slots, json!([head - 3, head - 2, head - 1, head]));
+    assert_eq!(result(&mut client, "getBlocks", json!([head - 3, head - 2])), json!([head - 3, head - 2]));
+    assert_eq!(result(&mut client, "getBlocksWithLimit", json!([head - 3, 2])), json!([head - 3, head - 2]));
+    assert_eq!(result(&mut client, "getBlocksWithLimit", json!([head + 1, 2])), json!([]));
+    let options = json!({ "maxSupportedTransactionVersion": 0 });
+    let before = result(&mut client, "getBlock", json!([head - 1, { "transactionDetails": "none" }]));
+    let block = result(&mut client, "getBlock", json!([head, options]));
+    assert_eq!((&block["previousBlockhash"], &block["parentSlot"]), (&before["blockhash"], &json!(head - 1)));
+    assert!(before.get("transactions").is_none());
+    let signatures = result(&mut client, "getBlock", json!([head, { "transactionDetails": "signatures" }]));
+    let transactions = block["transactions"].as_array().expect("transactions");
+    for (tx, signature) in transactions.iter().zip(signatures["signatures"].as_array().expect("signatures")) {
+        assert_eq!(tx["transaction"]["signatures"][0], *signature);
+        let (meta, keys) = (&tx["meta"], &tx["transaction"]["message"]["accountKeys"]);
+        let sum = |name: &str| -> u64 {
+            let rows = meta[name].as_array().expect("balances");
+            assert_eq!(rows.len(), keys.as_array().expect("keys").len());
+            rows.iter().map(|row| row.as_u64().expect("lamports")).sum()
+        };
+        assert_eq!(sum("preBalances"), sum("postBalances") + meta["fee"].as_u64().expect("a fee"));
+        let tokens = |name: &str| -> u64 {
+            let rows = meta[name].as_array().expect("balances").iter();
+            let amount = |row: &Value| row["uiTokenAmount"]["amount"].as_str().map(str::parse);
+            rows.map(|row| amount(row).expect("a text").unwrap_or(0u64)).sum()
+        };
+        assert_eq!(tokens("preTokenBalances"), tokens("postTokenBalances"));
+    }
+    for (params, code) in [
+        (json!([head + 1]), -32004),
+        (json!([1]), -32001),
+        (json!([]), -32602),
+        (json!([head, { "encoding": "base64" }]), -32602),
+        (json!([head, { "transactionDetails": "accounts" }]), -32602),
+        (json!([head, { "commitment": "processed" }]), -32602),
+    ] {
+        assert_eq!(client.ask(call("getBlock", params.clone()))["error"]["code"], code, "{params}");
+    }
+    assert_eq!(client.ask(call("getBlocks", json!([0, 600_000])))["error"]["code"], -32602);
+}

@@ -31,6 +31,10 @@ const WALLET_ID: u64 = 698_983_191;
 const RUN_FEE: u64 = 77 + 3_308 * 400;
 const FORWARD_FEE: u64 = 266_668;
 const PAID_FEE: u64 = 77 + 309 * 400;
+/// The fee for receiving a payment, for a resident, which also tells the outside of it.
+const TOLD_FEE: u64 = PAID_FEE + FORWARD_FEE + FORWARD_FEE / 2;
+/// The operation of a resident's message about a payment.
+const PAYMENT: u64 = 0x9a3f_5c01;
 
 /// Wallets of version 4 that hold 10,000 TON: their accounts and public keys. The seeds of the secret keys are the
 /// numbers 1 to 4 as 32 bytes.
@@ -186,7 +190,9 @@ impl Chain {
             is_active: true,
         };
         let fee = RUN_FEE + FORWARD_FEE + FORWARD_FEE / 2;
-        [step(payer, lt, external, vec![sent.clone()], fee), step(payee, lt + 2, sent, Vec::new(), PAID_FEE)]
+        let told = Builder::default().number(PAYMENT, 32).number(turn, 64).coins(amount).done();
+        let told = Message::outside(payee, told, FORWARD_FEE, (lt + 3, utime));
+        [step(payer, lt, external, vec![sent.clone()], fee), step(payee, lt + 2, sent, vec![told], TOLD_FEE)]
     }
 
     /// All transactions of block `height`.
@@ -261,7 +267,7 @@ impl Chain {
             let count = turn.cast_signed() + 1 - (BASE / PAIRS).cast_signed();
             let paying = (count + 1 - side).div_euclid(2);
             let fee = (RUN_FEE + FORWARD_FEE + FORWARD_FEE / 2).cast_signed();
-            let fees = paying * fee + (count - paying) * PAID_FEE.cast_signed();
+            let fees = paying * fee + (count - paying) * TOLD_FEE.cast_signed();
             let open = if turn & 1 == 0 { self.amount(pair, turn).cast_signed() } else { 0 };
             origin = Some(1_000_000 * TON - fees + if side == 0 { -open } else { open });
         }

@@ -10,7 +10,10 @@ use std::sync::Arc;
 pub(super) struct Message {
     /// `None` for an external message.
     pub(super) source: Option<Address>,
+    /// The account that it is for; the sender itself for a message to the outside.
     pub(super) destination: Address,
+    /// Whether it leaves the chain, for whoever listens.
+    pub(super) is_outside: bool,
     /// In nanotons.
     pub(super) value: u64,
     pub(super) fwd_fee: u64,
@@ -58,7 +61,30 @@ impl Message {
         } else {
             to.number(0b01, 2).reference(body.clone()).done()
         };
-        Message { source: Some(source), destination, value, fwd_fee, created_lt, cell, body }
+        let (source, is_outside) = (Some(source), false);
+        Message { source, destination, is_outside, value, fwd_fee, created_lt, cell, body }
+    }
+
+    /// A message to the outside, with which a contract tells of what it has done.
+    pub(super) fn outside(
+        source: Address,
+        body: Arc<Cell>,
+        fwd_fee: u64,
+        (created_lt, created_at): (u64, u64),
+    ) -> Self {
+        let to = source.write(Builder::default().number(0b11, 2)).number(0, 2);
+        let to = to.number(created_lt, 64).number(created_at, 32).number(0b01, 2);
+        let cell = to.reference(body.clone()).done();
+        Message {
+            source: Some(source),
+            destination: source,
+            is_outside: true,
+            value: 0,
+            fwd_fee,
+            created_lt,
+            cell,
+            body,
+        }
     }
 
     /// Reads an external message, or says what is wrong with it.
@@ -75,18 +101,20 @@ impl Message {
         slice.coins().ok_or(BROKEN)?;
         let body = body_of(&mut slice).ok_or(BROKEN)?;
         let cell = cell.clone();
-        Ok(Message { source: None, destination, value: 0, fwd_fee: 0, created_lt: 0, cell, body })
+        let (source, is_outside) = (None, false);
+        Ok(Message { source, destination, is_outside, value: 0, fwd_fee: 0, created_lt: 0, cell, body })
     }
 
     /// An empty external message.
     pub(super) fn nothing(destination: Address) -> Self {
         let cell = Arc::new(Cell::default());
         let body = cell.clone();
-        Message { source: None, destination, value: 0, fwd_fee: 0, created_lt: 0, cell, body }
+        let (source, is_outside) = (None, false);
+        Message { source, destination, is_outside, value: 0, fwd_fee: 0, created_lt: 0, cell, body }
     }
 
-    /// The message as TonCenter shows it.
-    pub(super) fn json(&self) -> Json {
+    /// The message as TonCenter shows it; `address` writes the friendly form of an address, or no address.
+    pub(super) fn json(&self, address: fn(String) -> Json) -> Json {
         let mut slice = self.body.slice();
         let text = match slice.number(32) {
             Some(0) => text_of(slice),
@@ -99,8 +127,8 @@ impl Message {
         object! {
             "@type": "raw.message",
             "hash": base64(&self.cell.hash),
-            "source": self.source.map_or_else(String::new, |source| source.friendly()),
-            "destination": self.destination.friendly(),
+            "source": address(self.source.map_or_else(String::new, |source| source.friendly())),
+            "destination": address(if self.is_outside { String::new() } else { self.destination.friendly() }),
             "value": self.value.to_string(),
             "extra_currencies": Json::Array(Vec::new()),
             "fwd_fee": self.fwd_fee.to_string(),

@@ -21,6 +21,7 @@ pub(super) const METHODS: MethodNames = MethodNames {
         "getAddressState",
         "getBlockHeader",
         "getBlockTransactions",
+        "getBlockTransactionsExt",
         "getConfigAll",
         "getConfigParam",
         "getConsensusBlock",
@@ -74,10 +75,8 @@ impl TonNode {
                 let (workchain, height) = self.find_block(params)?;
                 Ok(chain.header(workchain, height))
             }
-            "getBlockTransactions" => {
-                let (workchain, height) = self.find_block(params)?;
-                let count = params.maybe_number("count")?.unwrap_or(40).clamp(1, 1_024) as usize;
-                Ok(self.block_transactions(workchain, height, count, extra()))
+            "getBlockTransactions" | "getBlockTransactionsExt" => {
+                self.block_transactions(params, method == "getBlockTransactionsExt", extra())
             }
             "getShardBlockProof" => self.proof(params, extra()),
             "getTransactions" => self.transactions(params),
@@ -157,23 +156,38 @@ impl TonNode {
         Ok((workchain, height))
     }
 
-    fn block_transactions(&self, workchain: i64, height: u64, count: usize, extra: String) -> Json {
-        let steps = if workchain == 0 { self.chain.block(height) } else { Vec::new() };
+    /// The transactions of a block, by their ids or as a whole. They are ordered by account and logical time, and
+    /// `after_hash` and `after_lt` name the last one that the client has.
+    fn block_transactions(&self, params: &Params, is_whole: bool, extra: String) -> Result<Json, Failure> {
+        let (workchain, height) = self.find_block(params)?;
+        let count = params.maybe_number("count")?.unwrap_or(40).clamp(1, 1_024) as usize;
+        let mut steps = if workchain == 0 { self.chain.block(height) } else { Vec::new() };
+        steps.sort_by_key(|step| (step.account.account, step.lt));
+        if let Some(lt) = params.maybe_number("after_lt")? {
+            let account = wanted_hash(params.text("after_hash")?)?;
+            let last = (account, lt.max(0).cast_unsigned());
+            steps.retain(|step| (step.account.account, step.lt) > last);
+        }
         let rows = steps.iter().take(count).filter_map(|step| {
             let entry = self.chain.history(&step.account, Some(step.lt), 0, 1).into_iter().next()?;
+            if is_whole {
+                let mut row = entry.json(in_object);
+                row.put("account", step.account.raw());
+                return Some(row);
+            }
             Some(object! {
                 "@type": "blocks.shortTxId", "mode": 135u64, "account": step.account.raw(),
                 "lt": step.lt.to_string(), "hash": base64(&entry.hash),
             })
         });
-        object! {
-            "@type": "blocks.transactions",
+        Ok(object! {
+            "@type": if is_whole { "blocks.transactionsExt" } else { "blocks.transactions" },
             "id": self.chain.block_id(workchain, height),
             "req_count": count,
             "incomplete": steps.len() > count,
             "transactions": rows.collect::<Vec<_>>(),
             "@extra": extra,
-        }
+        })
     }
 
     fn proof(&self, params: &Params, extra: String) -> Result<Json, Failure> {
@@ -233,7 +247,7 @@ impl TonNode {
                 return Err(server("cannot locate transaction in block with specified logical time"));
             }
         }
-        Ok(entries.iter().map(Entry::json).collect::<Vec<_>>().into())
+        Ok(entries.iter().map(|entry| entry.json(Json::from)).collect::<Vec<_>>().into())
     }
 
     fn information(&self, address: &Address, now: Time, extra: String) -> Json {
@@ -372,20 +386,25 @@ impl Chain {
     }
 }
 
+/// An address as TON's own library writes it.
+fn in_object(address: String) -> Json {
+    object! { "@type": "accountAddress", "account_address": address }
+}
+
 impl Entry {
-    fn json(&self) -> Json {
+    fn json(&self, address: fn(String) -> Json) -> Json {
         let step = &self.step;
-        let outgoing = step.outgoing.iter().map(super::message::Message::json);
+        let outgoing = step.outgoing.iter().map(|message| message.json(address));
         object! {
             "@type": "raw.transaction",
-            "address": object! { "@type": "accountAddress", "account_address": step.account.friendly() },
+            "address": in_object(step.account.friendly()),
             "utime": step.utime,
             "data": base64(&self.cell.bag()),
             "transaction_id": last_id(Some(self)),
             "fee": step.fee.to_string(),
             "storage_fee": step.storage_fee().to_string(),
             "other_fee": (step.fee - step.storage_fee()).to_string(),
-            "in_msg": step.incoming.json(),
+            "in_msg": step.incoming.json(address),
             "out_msgs": outgoing.collect::<Vec<_>>(),
         }
     }

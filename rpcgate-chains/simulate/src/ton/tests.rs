@@ -139,6 +139,31 @@ fn transactions_of_a_block_are_found_in_the_history_of_their_accounts() {
 }
 
 #[test]
+fn whole_transactions_of_a_block_are_read_page_by_page() {
+    let mut node = TonNode::new(7);
+    let seqno = node.height(NOW) + 5_300_000;
+    let ask = json!({ "workchain": 0, "shard": "-9223372036854775808", "seqno": seqno });
+    let all = result(&mut node, "getBlockTransactionsExt", ask.clone(), NOW);
+    assert_eq!((&all["@type"], &all["incomplete"]), (&json!("blocks.transactionsExt"), &json!(false)));
+    let all = all["transactions"].as_array().expect("rows").clone();
+    assert_eq!(all.len(), 2);
+    let mut ask = ask;
+    ask["count"] = 1.into();
+    let page = result(&mut node, "getBlockTransactionsExt", ask.clone(), NOW);
+    assert_eq!((&page["transactions"], &page["incomplete"]), (&json!([all[0]]), &json!(true)));
+    let account = all[0]["account"].as_str().and_then(|raw| raw.strip_prefix("0:")).expect("an account");
+    ask["after_hash"] = address::base64(&hex::decode(account).expect("hex")).into();
+    ask["after_lt"] = all[0]["transaction_id"]["lt"].clone();
+    let page = result(&mut node, "getBlockTransactionsExt", ask, NOW);
+    assert_eq!((&page["transactions"], &page["incomplete"]), (&json!([all[1]]), &json!(false)));
+    // The one who is paid tells the outside of it.
+    let paid = all.iter().find(|tx| tx["in_msg"]["source"]["account_address"] != "").expect("a payment");
+    let told = &paid["out_msgs"][0];
+    assert_eq!((&told["destination"]["account_address"], &told["value"]), (&json!(""), &json!("0")));
+    assert_eq!(told["source"], paid["address"]);
+}
+
+#[test]
 fn transactions_and_accounts_have_the_shapes_of_toncenter() {
     let mut node = TonNode::new(7);
     let resident = node.chain.block(node.height(NOW) - 1)[1].account.friendly();

@@ -70,6 +70,37 @@ fn blocks_follow_each_other_and_spend_what_earlier_ones_made() {
 }
 
 #[test]
+fn tokens_are_minted_in_every_fourth_block_and_stay_at_one_output() {
+    let mut client = Client::of("cardano");
+    let mut known = Value::Null;
+    result(&mut client, "nextBlock", json!({}));
+    for _ in 0..9 {
+        let block = result(&mut client, "nextBlock", json!({}))["block"].clone();
+        let is_fourth = block["height"].as_u64().is_some_and(|height| height % 4 == 0);
+        assert_eq!(block["transactions"].as_array().map(Vec::len), Some(if is_fourth { 2 } else { 1 }));
+        if !is_fourth {
+            continue;
+        }
+        let tx = block["transactions"][1].clone();
+        if let Some(id) = known["id"].as_str() {
+            assert_eq!(tx["inputs"][0], json!({ "transaction": { "id": id }, "index": 0 }));
+            let tokens = |tx: &Value| -> u64 {
+                let value = tx["outputs"][0]["value"].as_object().expect("assets").clone();
+                let rows = value.values().flat_map(|assets| assets.as_object().expect("assets").values());
+                let amounts: Vec<_> = rows.filter_map(Value::as_u64).collect();
+                amounts.iter().filter(|amount| **amount < 1_000_000_000_000).sum()
+            };
+            assert_eq!(tokens(&tx), tokens(&known) + 1_000);
+        }
+        known = tx;
+    }
+    let address = known["outputs"][0]["address"].clone();
+    let unspent = result(&mut client, "queryLedgerState/utxo", json!({ "addresses": [address] }));
+    assert_eq!(unspent.as_array().map(Vec::len), Some(1));
+    assert_eq!(unspent[0]["value"].as_object().map(serde_json::Map::len), Some(2));
+}
+
+#[test]
 fn what_http_answers_a_stream_answers_too() {
     let mut client = Client::of("cardano");
     for (method, params) in [

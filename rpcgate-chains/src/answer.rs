@@ -1,0 +1,92 @@
+//! Reading what nodes answer in JSON: strict about what events are made of, tolerant of anything else.
+
+use rpcgate_core::event::ReadError;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, Deserializer, Error, Unexpected, Visitor};
+use std::fmt;
+
+/// The longest text of an event that any sender of a transaction can write, in bytes.
+pub(crate) const TEXT_BYTES: usize = 1_024;
+
+/// Reads an answer; `what` names it in the error.
+pub(crate) fn read<T: DeserializeOwned>(answer: &[u8], what: &'static str) -> Result<T, ReadError> {
+    serde_json::from_slice(answer).map_err(|_| ReadError::Unreadable(what))
+}
+
+/// The start of a text, of at most [`TEXT_BYTES`].
+pub(crate) fn shortened(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(TEXT_BYTES)).unwrap_or_default()
+}
+
+struct Digits;
+
+impl Visitor<'_> for Digits {
+    type Value = u128;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a whole number, or a text of its digits")
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<u128, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<u128, E> {
+        u128::try_from(value).map_err(|_| E::invalid_value(Unexpected::Signed(value), &self))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<u128, E> {
+        whole(text).ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
+    }
+}
+
+/// Reads digits, and nothing else.
+pub(crate) fn whole(text: &str) -> Option<u128> {
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| is_plain)
+}
+
+/// An amount, which may be written as a number or as a text. It is never read by way of a floating point number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Amount(pub(crate) u128);
+
+impl<'de> Deserialize<'de> for Amount {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Digits).map(Amount)
+    }
+}
+
+/// Reads a number of 64 bits, which may be written as a text.
+pub(crate) fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let Amount(value) = Amount::deserialize(deserializer)?;
+    u64::try_from(value).map_err(|_| D::Error::custom("more than 64 bits"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_exact_and_anything_else_is_unreadable() {
+        for (text, value) in [
+            ("7", 7),
+            ("18446744073709551615", u64::MAX.into()),
+            ("\"340282366920938463463374607431768211455\"", u128::MAX),
+        ] {
+            assert_eq!(read::<Amount>(text.as_bytes(), "an amount"), Ok(Amount(value)));
+        }
+        for text in ["1.0", "1e3", "-1", "\"\"", "\"+1\"", "\"-1\"", "\" 1\"", "null", "18446744073709551616"]
+        {
+            let wrong = Err(ReadError::Unreadable("an amount"));
+            assert_eq!(read::<Amount>(text.as_bytes(), "an amount"), wrong, "{text}");
+        }
+    }
+
+    #[test]
+    fn texts_are_shortened_between_characters() {
+        assert_eq!(shortened("abc"), "abc");
+        let long = "ü".repeat(600);
+        assert_eq!(shortened(&long).len(), 1_024);
+        assert_eq!(shortened(&format!("a{long}")).len(), 1_023);
+    }
+}

@@ -1,0 +1,162 @@
+//! Blocks of Aptos and their events.
+//!
+//! The API names no parent of a block, and a committed block is final: [`BlockRef::parent`] is empty.
+//!
+//! **Addresses** have `0x` and 64 lower-case digits, special ones (`0x0` to `0xf`) one digit.
+//!
+//! **Activity**: the sender and whoever signs or pays the fee beside it, accounts from which coins or fungible assets
+//! leave or at which they arrive, and accounts and objects whose resources change. `value` is what moves of APT.
+//!
+//! **Transfers**: deposits are matched with the withdrawals of the same transaction ([`Moves`]). A withdrawal or deposit
+//! of a fungible asset names a store. Its asset and its owner are taken from the changes of the transaction; without them
+//! there is no transfer, or one that names the store alone. Failed transactions transfer nothing.
+
+use super::Aptos;
+use super::transaction::{Transaction, address};
+use crate::answer::{number, read};
+use http::Method;
+use rpcgate_core::backend::BoxFuture;
+use rpcgate_core::event::{
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, NodeCalls, ReadError, Wanted,
+};
+use serde::Deserialize;
+
+/// The most transactions of a block that are read. Nodes limit blocks to fewer.
+const TRANSACTIONS: u64 = 100_000;
+
+#[derive(Deserialize)]
+struct Ledger {
+    #[serde(deserialize_with = "number")]
+    block_height: u64,
+}
+
+#[derive(Deserialize)]
+struct Block {
+    #[serde(deserialize_with = "number")]
+    block_height: u64,
+    block_hash: String,
+    /// In microseconds.
+    #[serde(deserialize_with = "number")]
+    block_timestamp: u64,
+    #[serde(deserialize_with = "number")]
+    first_version: u64,
+    #[serde(deserialize_with = "number")]
+    last_version: u64,
+    #[serde(default)]
+    transactions: Option<Vec<Transaction>>,
+}
+
+impl Block {
+    fn at(&self) -> BlockRef {
+        let secs = (self.block_timestamp / 1_000_000).cast_signed();
+        BlockRef::new(self.block_height, &*self.block_hash, "", secs)
+    }
+
+    /// The number of its transactions.
+    fn count(&self) -> Result<u64, ReadError> {
+        let count = self.last_version.checked_sub(self.first_version).and_then(|rest| rest.checked_add(1));
+        count.filter(|count| *count <= TRANSACTIONS).ok_or(ReadError::Unreadable("versions of a block"))
+    }
+}
+
+/// The block at a height; `None` if there is none yet.
+async fn block(node: &dyn NodeCalls, height: u64, is_whole: bool) -> Result<Option<Block>, ReadError> {
+    let path = format!("/v1/blocks/by_height/{height}?with_transactions={is_whole}");
+    let answer = match node.request(Method::GET, path, String::new()).await {
+        Err(ReadError::Refused { code: 404, .. }) => return Ok(None),
+        answer => answer?,
+    };
+    let block: Block = read(&answer, "a block")?;
+    if block.block_height == height {
+        Ok(Some(block))
+    } else {
+        Err(ReadError::Unreadable("a block's height"))
+    }
+}
+
+/// All transactions of a block. A node cuts the list of a block with many; the rest is read by versions.
+async fn transactions(node: &dyn NodeCalls, block: &mut Block) -> Result<Vec<Transaction>, ReadError> {
+    const WRONG: ReadError = ReadError::Unreadable("transactions of a block");
+    let count = block.count()?;
+    let mut all = block.transactions.take().ok_or(WRONG)?;
+    while (all.len() as u64) < count {
+        let start = block.first_version + all.len() as u64;
+        let path = format!("/v1/transactions?start={start}&limit={}", (count - all.len() as u64).min(100));
+        let answer = node.request(Method::GET, path, String::new()).await?;
+        let page: Vec<Transaction> = read(&answer, "transactions")?;
+        if page.is_empty() {
+            return Err(WRONG);
+        }
+        all.extend(page);
+    }
+    let are_theirs = (block.first_version..=block.last_version).eq(all.iter().map(|tx| tx.version));
+    if are_theirs { Ok(all) } else { Err(WRONG) }
+}
+
+impl BlockReader for Aptos {
+    fn kinds(&self) -> &'static [EventType] {
+        &[EventType::NewBlock, EventType::AddressActivity, EventType::TokenTransfer, EventType::ContractEvent]
+    }
+
+    fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>> {
+        Box::pin(async move {
+            let answer = node.request(Method::GET, "/v1".into(), String::new()).await?;
+            let ledger: Ledger = read(&answer, "the state of the ledger")?;
+            let block = block(node, ledger.block_height, false).await?;
+            block.map(|block| block.at()).ok_or(ReadError::Unreadable("the newest block"))
+        })
+    }
+
+    fn at<'a>(
+        &'a self,
+        node: &'a dyn NodeCalls,
+        known: &'a BlockRef,
+    ) -> BoxFuture<'a, Result<Option<BlockRef>, ReadError>> {
+        Box::pin(async move { Ok(block(node, known.height, false).await?.map(|block| block.at())) })
+    }
+
+    fn after<'a>(
+        &'a self,
+        node: &'a dyn NodeCalls,
+        known: &'a BlockRef,
+        wanted: &'a Wanted,
+    ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>> {
+        Box::pin(async move {
+            let is_whole =
+                self.kinds().iter().any(|kind| *kind != EventType::NewBlock && wanted.wants(*kind));
+            let Some(height) = known.height.checked_add(1) else { return Ok(None) };
+            let Some(mut block) = block(node, height, is_whole).await? else { return Ok(None) };
+            let mut events = Vec::new();
+            if wanted.wants(EventType::NewBlock) {
+                let event = ChainEvent::new(EventType::NewBlock).with("transactions", block.count()?);
+                events.push(
+                    event.with("first_version", block.first_version).with("last_version", block.last_version),
+                );
+            }
+            if is_whole {
+                for tx in transactions(node, &mut block).await? {
+                    tx.events(wanted, &mut events)?;
+                }
+            }
+            Ok(Some(BlockEvents { block: block.at(), events }))
+        })
+    }
+
+    fn canonical(&self, key: &str, value: &str) -> Option<String> {
+        match key {
+            "address" | "from" | "to" | "account" | "from_store" | "to_store" => address(value),
+            // A coin is named by its type, a fungible asset by its address.
+            "token" if value.contains("::") => Some(value.to_owned()),
+            "token" => address(value),
+            "tx_hash" => hash(value),
+            _ => Some(value.to_owned()),
+        }
+    }
+}
+
+/// A hash as the API writes it.
+fn hash(text: &str) -> Option<String> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    let is_hash = digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_hash.then(|| format!("0x{}", digits.to_ascii_lowercase()))
+}
