@@ -141,7 +141,7 @@ pub struct RunArgs {
     /// The configuration file.
     #[command(flatten)]
     pub file: ConfigFile,
-    /// The services to run; all implemented ones by default
+    /// The services to run; all by default
     #[arg(long = "role", value_name = "ROLES", value_delimiter = ',')]
     pub roles: Vec<Service>,
 }

@@ -7,6 +7,7 @@ use crate::start_error::StartError;
 use crate::state::{GatewayStatus, Keys, State};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use rpcgate_admin::process::{is_same_pool, node_pool};
 use rpcgate_admin::store::NodeState;
 use rpcgate_core::chain::Chains;
 use rpcgate_core::clock::Clock;
@@ -151,11 +152,10 @@ impl Reloadable {
         for adapter in rpcgate_chains::catalog() {
             let name = adapter.facts().name;
             let Some(chain) = config.chains.get(name.as_str()) else { continue };
-            let kept =
-                in_force.config.chains.get(name.as_str()).is_some_and(|old| nodes::is_same_pool(old, chain));
+            let kept = in_force.config.chains.get(name.as_str()).is_some_and(|old| is_same_pool(old, chain));
             let pool = match in_force.pools.get(name.as_str()).filter(|_| kept) {
                 Some(pool) => Some(pool.clone()),
-                None => nodes::pool(adapter.facts(), chain, &self.clock)
+                None => node_pool(adapter.facts(), chain, &self.clock)
                     .map_err(|why| StartError::Node { chain: name.as_str(), why })?,
             };
             pools.extend(pool.map(|pool| (name.as_str(), pool)));

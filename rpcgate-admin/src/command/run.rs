@@ -8,22 +8,22 @@ use crate::process::{Failure, ProcessSignal, Signals, log};
 use crate::services::api::Api;
 use crate::services::dispatcher::Dispatcher;
 use crate::services::janitor::Janitor;
+use crate::services::watcher::Watcher;
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::config::Config;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The services that are implemented.
-const IMPLEMENTED: [Service; 3] = [Service::Api, Service::Janitor, Service::Dispatcher];
+/// All services.
+const ALL: [Service; 4] = [Service::Api, Service::Janitor, Service::Dispatcher, Service::Watcher];
 
-/// Runs the services in `roles` with the configuration in `file`, or all implemented ones if `roles` is empty.
+/// Runs the services in `roles` with the configuration in `file`, or all of them if `roles` is empty.
 /// SIGTERM and SIGINT drain, SIGHUP reloads the file.
 ///
 /// # Errors
-/// [`Failure::Configuration`] for an unusable configuration and a service that is not implemented yet,
-/// [`Failure::Other`] for anything else that prevents the start.
+/// [`Failure::Configuration`] for an unusable configuration, [`Failure::Other`] for anything else that prevents the start.
 pub async fn execute(file: &Path, roles: &[Service]) -> Result<(), Failure> {
-    let roles = services(roles)?;
+    let roles = if roles.is_empty() { &ALL } else { roles };
     let config = configuration(file)?;
     log::install(&config.telemetry)?;
     let mut signals = Signals::listen()?;
@@ -38,22 +38,6 @@ pub async fn execute(file: &Path, roles: &[Service]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The requested services, if they are implemented.
-fn services(asked: &[Service]) -> Result<&[Service], Failure> {
-    if asked.is_empty() {
-        return Ok(&IMPLEMENTED);
-    }
-    match asked.iter().find(|role| !IMPLEMENTED.contains(role)) {
-        None => Ok(asked),
-        Some(role) => {
-            let name = format!("{role:?}").to_lowercase();
-            Err(Failure::Configuration(format!(
-                "--role {name}: is not built yet: choose of api, janitor, dispatcher"
-            )))
-        }
-    }
-}
-
 /// The running services of the management side.
 struct RunningServices {
     app: Arc<AppState>,
@@ -61,6 +45,7 @@ struct RunningServices {
     metrics: Option<Api>,
     janitor: Option<Janitor>,
     dispatcher: Option<Dispatcher>,
+    watcher: Option<Watcher>,
 }
 
 impl RunningServices {
@@ -82,11 +67,12 @@ impl RunningServices {
         }
         let janitor = roles.contains(&Service::Janitor).then(|| Janitor::start(&app));
         let dispatcher = roles.contains(&Service::Dispatcher).then(|| Dispatcher::start(&app));
+        let watcher = roles.contains(&Service::Watcher).then(|| Watcher::start(&app));
         match &api {
             Some(api) => tracing::info!(listen = %api.addr(), "serving the management API"),
             None => tracing::info!("running without the management API"),
         }
-        Ok(RunningServices { app, api, metrics, janitor, dispatcher })
+        Ok(RunningServices { app, api, metrics, janitor, dispatcher, watcher })
     }
 
     /// Applies a new configuration as far as possible without a restart, and returns the tables that need one.
@@ -102,6 +88,9 @@ impl RunningServices {
         }
         if let Some(dispatcher) = &self.dispatcher {
             dispatcher.serve(&app);
+        }
+        if let Some(watcher) = &self.watcher {
+            watcher.serve(&app);
         }
         Ok(pending)
     }
@@ -123,6 +112,9 @@ impl RunningServices {
         let (cut, ()) = tokio::join!(api, dispatcher);
         if let Some(janitor) = self.janitor {
             janitor.stop().await;
+        }
+        if let Some(watcher) = self.watcher {
+            watcher.stop().await;
         }
         if let Some(metrics) = self.metrics {
             metrics.drain().await;
@@ -170,17 +162,6 @@ mod tests {
         answer
     }
 
-    #[test]
-    fn a_service_that_does_not_exist_is_refused_and_none_means_all() {
-        assert_eq!(services(&[]).unwrap(), IMPLEMENTED);
-        assert_eq!(services(&[Service::Janitor]).unwrap(), [Service::Janitor]);
-        let failure = services(&[Service::Api, Service::Watcher]).unwrap_err();
-        assert_eq!(
-            (failure.code(), failure.to_string()),
-            (2, "--role watcher: is not built yet: choose of api, janitor, dispatcher".into())
-        );
-    }
-
     #[tokio::test]
     async fn a_secret_that_is_missing_is_a_fault_of_the_configuration() {
         let dir = tempfile::tempdir().unwrap();
@@ -202,7 +183,7 @@ mod tests {
     #[tokio::test]
     async fn it_serves_until_it_is_stopped() {
         let site = Site::new().await;
-        let service = RunningServices::start(free(&site), &IMPLEMENTED, site.clock.clone()).await.unwrap();
+        let service = RunningServices::start(free(&site), &ALL, site.clock.clone()).await.unwrap();
         assert!(get(&service, "/readyz").await.starts_with("HTTP/1.1 200 OK"));
         assert_eq!(service.stop().await, 0);
     }

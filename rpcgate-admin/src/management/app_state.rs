@@ -17,6 +17,7 @@ use crate::management::mail::{MailError, MailQueue, Mailer};
 use crate::management::payment::PaymentProvider;
 use crate::management::payment::stripe::Stripe;
 use crate::management::request_metrics::Requests;
+use crate::management::watch_metrics::WatchMetrics;
 use crate::management::webhook::DeliveryCounts;
 use crate::store::{AttemptKind, Store, StoreError, UsageStore};
 use axum::extract::FromRef;
@@ -72,6 +73,8 @@ pub struct AppState {
     pub forge: KeyForge,
     /// The metrics of requests.
     pub requests: Requests,
+    /// The metrics of the watched chains.
+    pub watch_metrics: WatchMetrics,
     /// Checks files before they are stored, if that is configured.
     pub scanner: Option<Arc<dyn AttachmentScanner>>,
     /// The uploads that are running.
@@ -149,12 +152,13 @@ impl AppState {
         };
         let app = configured.into_app_state(store, usage, clock, config, self.passwords.clone(), limits);
         let mails = app.mails.clone().in_place_of(&self.mails);
-        let deliveries = self.deliveries.clone();
+        let (deliveries, watch_metrics) = (self.deliveries.clone(), self.watch_metrics.clone());
         Ok(AppState {
             requests: self.requests.clone(),
             uploads: self.uploads.clone(),
             mails,
             deliveries,
+            watch_metrics,
             ..app
         })
     }
@@ -289,6 +293,7 @@ impl Configured {
             proxies,
             forge,
             requests,
+            watch_metrics: WatchMetrics::default(),
             scanner,
             uploads: Uploads::default(),
         }

@@ -1,5 +1,5 @@
-//! The Prometheus metrics at `telemetry.listen`: requests by route, mails, deliveries of webhooks, and whether the database answers. Names and
-//! labels are listed in `docs/operations.md`.
+//! The Prometheus metrics at `telemetry.listen`: requests by route, mails, deliveries of webhooks, the watched chains, and
+//! whether the database answers. Names and labels are listed in `docs/operations.md`.
 
 use crate::management::app_state::AppState;
 use crate::management::request_metrics::Requests;
@@ -41,6 +41,7 @@ pub(crate) fn router(app: &AppState) -> Router {
     registry.register("requests", "Requests by route, method and status", answered.clone());
     let help = "Time from a request's head to its answer's";
     registry.register_with_unit("request_duration", help, Unit::Seconds, took.clone());
+    app.watch_metrics.register(&mut registry);
     let database = Gauge::default();
     registry.register("database_up", "Whether the management database answers", database.clone());
     registry.register("mails", "Mails by outcome of a try", app.mails.counts().family());

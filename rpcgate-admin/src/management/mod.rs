@@ -24,4 +24,5 @@ pub mod payment;
 pub mod request_metrics;
 pub mod router;
 mod strict_json;
+pub mod watch_metrics;
 pub mod webhook;

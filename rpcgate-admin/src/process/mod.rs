@@ -1,16 +1,18 @@
-//! What both binaries need as processes: exit codes, the account they run under, the log, signals, the configuration, the runtime and
-//! accepting connections.
+//! What both binaries need as processes: exit codes, the account they run under, the log, signals, the configuration, the pools of
+//! nodes, the runtime and accepting connections.
 
 pub mod accept;
 pub mod failure;
 pub mod local_account;
 pub mod log;
+mod node_pool;
 pub mod reload;
 pub mod settings;
 pub mod signals;
 
 pub use failure::{Failure, exit};
 pub use local_account::LocalAccount;
+pub use node_pool::{is_same_pool, node_pool};
 pub use settings::{ConfigFile, load, placed, with_sources};
 pub use signals::{ProcessSignal, Signals};
 

@@ -9,3 +9,4 @@ pub mod dispatcher;
 mod drained_body;
 pub mod janitor;
 mod mail_sender;
+pub mod watcher;

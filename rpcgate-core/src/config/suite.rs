@@ -102,6 +102,8 @@ const CHANGED: &[(&str, &str)] = &[
     ("webhooks.concurrency", "77"),
     ("webhooks.per_endpoint", "7"),
     ("webhooks.disable_after", "7d"),
+    ("webhooks.catch_up_per_second", "7"),
+    ("webhooks.catch_up_blocks", "77"),
     ("billing.seller", "b"),
     ("billing.seller_address", "b"),
     ("billing.seller_tax_id", "b"),

@@ -28,6 +28,10 @@ pub struct Webhooks {
     pub per_endpoint: u32,
     /// The time of failures only after which an endpoint is switched off; zero: never.
     pub disable_after: Duration,
+    /// Blocks of a chain that are read in a second, when it is behind.
+    pub catch_up_per_second: u32,
+    /// Blocks that a chain may be behind; further ones are skipped.
+    pub catch_up_blocks: u64,
 }
 
 impl Default for Webhooks {
@@ -43,6 +47,8 @@ impl Default for Webhooks {
             concurrency: 512,
             per_endpoint: 8,
             disable_after: 3 * DAY,
+            catch_up_per_second: 20,
+            catch_up_blocks: 100_000,
         }
     }
 }
@@ -58,6 +64,8 @@ impl Table for Webhooks {
         f.number("concurrency", &mut self.concurrency, 1..=10_000);
         f.number("per_endpoint", &mut self.per_endpoint, 1..=1_000);
         f.duration("disable_after", &mut self.disable_after, Duration::ZERO..=365 * DAY);
+        f.number("catch_up_per_second", &mut self.catch_up_per_second, 1..=10_000);
+        f.number("catch_up_blocks", &mut self.catch_up_blocks, 1..=100_000_000);
         let waits = self.attempts.saturating_sub(1) as usize;
         if self.waits.len() < waits {
             let why =

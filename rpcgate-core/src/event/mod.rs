@@ -28,8 +28,10 @@
 //! );
 //! ```
 
+mod matching;
 mod read;
 
+pub use matching::{IndexedSubscription, SubscriptionIndex, SubscriptionMatch};
 pub use read::{BlockEvents, BlockReader, HeadSubscription, NodeCalls, ReadError, Wanted};
 
 use serde::Serialize;
@@ -202,9 +204,37 @@ impl ChainEvent {
     }
 }
 
+/// The body of what takes back the event with this [body](ChainEvent::body): the same with `"removed": true` in its
+/// innermost `data`.
+pub fn removed_body(body: &[u8]) -> Vec<u8> {
+    let Some(members) = body.strip_suffix(b"}}}") else { return body.to_vec() };
+    let mut removed = Vec::with_capacity(body.len() + 16);
+    removed.extend_from_slice(members);
+    if !members.ends_with(b"{") {
+        removed.push(b',');
+    }
+    removed.extend_from_slice(b"\"removed\":true}}}");
+    removed
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_takes_back_an_event_differs_in_one_member() {
+        let block = BlockRef::new(3, "h", "p", 4);
+        for event in
+            [ChainEvent::new(EventType::NewBlock), ChainEvent::new(EventType::NewBlock).with("z", "}}}")]
+        {
+            let body = event.body("btc", &block);
+            let removed: Value = serde_json::from_slice(&removed_body(&body)).unwrap();
+            assert_eq!(
+                removed,
+                serde_json::from_slice::<Value>(&event.with("removed", true).body("btc", &block)).unwrap()
+            );
+        }
+    }
 
     #[test]
     fn names_of_event_types_are_those_of_the_specification() {

@@ -56,12 +56,15 @@ pub trait NodeCalls: Send + Sync + Debug {
     fn stream_call<'a>(&'a self, method: &'a str, params: String) -> BoxFuture<'a, Result<Bytes, ReadError>>;
 }
 
+/// Says of an address, in its canonical form, whether its activity is watched.
+type Watched = dyn Fn(&str) -> bool + Send + Sync;
+
 /// Which events somebody subscribes to, so that nothing else is fetched and made.
 #[derive(Clone, Default)]
 pub struct Wanted {
     kinds: BTreeSet<EventType>,
     /// The addresses with activity that somebody watches; `None`: every address.
-    addresses: Option<Arc<dyn Fn(&str) -> bool + Send + Sync>>,
+    addresses: Option<Arc<Watched>>,
 }
 
 impl Wanted {

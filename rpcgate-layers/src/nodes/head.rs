@@ -107,7 +107,7 @@ impl ProbeCall {
         index: NodeIndex,
         read: impl FnOnce(&[u8]) -> Option<NodeStatus>,
     ) -> Option<NodeStatus> {
-        let answer = pool.probe(index, &self.request, PROBE_TIMEOUT).await.ok()?;
+        let answer = pool.ask_node(index, &self.request, PROBE_TIMEOUT).await.ok()?;
         let AnswerBody::Whole(body) = answer.body else {
             return None;
         };

@@ -125,6 +125,11 @@ impl HealthState {
         self.unreachable.remaining(now).max(self.ejected.remaining(now))
     }
 
+    /// Probes in a row without an answer.
+    pub(super) fn misses(&self) -> u32 {
+        self.misses.load(Relaxed)
+    }
+
     /// Blocks that the node is behind, as far as that is known.
     pub(super) fn behind(&self) -> u64 {
         match self.probed.load(Relaxed) {

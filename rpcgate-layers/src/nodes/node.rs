@@ -45,6 +45,7 @@ impl Node {
             priority: self.config.priority,
             health: self.health.health(now),
             height: self.health.height(),
+            misses: self.health.misses(),
             latency: self.health.latency(),
         }
     }
@@ -70,6 +71,8 @@ pub struct NodeView<'a> {
     pub health: NodeHealth,
     /// The newest height that it has shown.
     pub height: Option<u64>,
+    /// Probes in a row that it has not answered.
+    pub misses: u32,
     /// How long it takes to answer, newer answers counting more; zero if it has not answered yet.
     pub latency: Duration,
 }

@@ -1,4 +1,5 @@
-//! The management side of the demo: the API, the janitor and the dispatcher of webhooks, on the databases that the gateway uses.
+//! The management side of the demo: the API, the janitor, the watcher of chains and the dispatcher of webhooks, on the
+//! databases that the gateway uses.
 
 use super::DemoError;
 use super::account::{PAUSE, Patience};
@@ -7,6 +8,7 @@ use rpcgate_admin::management::app_state::AppState;
 use rpcgate_admin::services::api::Api;
 use rpcgate_admin::services::dispatcher::Dispatcher;
 use rpcgate_admin::services::janitor::Janitor;
+use rpcgate_admin::services::watcher::Watcher;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config::Config;
 use std::net::SocketAddr;
@@ -19,6 +21,7 @@ pub(super) struct Management {
     api: Api,
     janitor: Janitor,
     dispatcher: Dispatcher,
+    watcher: Watcher,
     /// The requested listen address.
     asked: SocketAddr,
 }
@@ -35,8 +38,9 @@ impl Management {
                 return Err(DemoError::Admin { listen: asked, source });
             }
         };
-        let (janitor, dispatcher) = (Janitor::start(&app), Dispatcher::start(&app));
-        let management = Management { app, api, janitor, dispatcher, asked };
+        let (janitor, dispatcher, watcher) =
+            (Janitor::start(&app), Dispatcher::start(&app), Watcher::start(&app));
+        let management = Management { app, api, janitor, dispatcher, watcher, asked };
         if reachable(management.addr()) != asked {
             // Its URLs contain the address, which is known only now.
             let settled = management.reload(config.clone())?;
@@ -66,6 +70,7 @@ impl Management {
         self.api.serve(app);
         self.janitor.serve(app);
         self.dispatcher.serve(app);
+        self.watcher.serve(app);
     }
 
     /// The setting of `config` that needs a restart, beside those that the gateway reports.
@@ -77,6 +82,7 @@ impl Management {
     pub(super) async fn drain(self) -> usize {
         let (cut, ()) = tokio::join!(self.api.drain(), self.dispatcher.stop());
         self.janitor.stop().await;
+        self.watcher.stop().await;
         self.app.close().await;
         cut
     }

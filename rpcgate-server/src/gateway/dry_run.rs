@@ -2,9 +2,9 @@
 
 use crate::counting::Counting;
 use crate::listen::tls;
-use crate::nodes;
 use crate::start_error::StartError;
 use crate::state::State;
+use rpcgate_admin::process::node_pool;
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::config::Config;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub fn dry_run(config: &Config) -> Result<(), StartError> {
     for adapter in rpcgate_chains::catalog() {
         let name = adapter.facts().name;
         if let Some(chain) = config.chains.get(name.as_str()) {
-            nodes::pool(adapter.facts(), chain, &clock)
+            node_pool(adapter.facts(), chain, &clock)
                 .map_err(|why| StartError::Node { chain: name.as_str(), why })?;
         }
     }

@@ -13,6 +13,11 @@ pub(crate) struct Model {
     pub(crate) parent: String,
     pub(crate) timestamp: i64,
     pub(crate) place: String,
+    /// `whole`; `appending` while its deliveries are being made, `leaving` while they are being taken back: these may take
+    /// several transactions.
+    pub(crate) state: String,
+    /// When it was appended, which no other block of the chain was: its events have this time.
+    pub(crate) appended_at: i64,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

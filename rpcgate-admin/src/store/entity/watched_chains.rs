@@ -10,9 +10,12 @@ pub(crate) struct Model {
     pub(crate) watcher: Option<Uuid>,
     /// When the lease of the watcher ends.
     pub(crate) watched_until: i64,
+    /// The phase of its health that was told of last; empty if none was known yet.
     pub(crate) phase: String,
-    /// Probes in a row without a fit node.
-    pub(crate) missed: Option<i32>,
+    /// Blocks up to this height replace others, which were taken back; null if none do.
+    pub(crate) replaced_until: Option<i64>,
+    /// When the last block was appended.
+    pub(crate) appended_at: i64,
     pub(crate) updated_at: i64,
 }
 

@@ -5,8 +5,8 @@ use sea_orm::DbErr;
 use sea_orm::sea_query::{ForeignKeyAction, Index, Table, TableCreateStatement};
 use sea_orm_migration::async_trait::async_trait;
 use sea_orm_migration::schema::{
-    big_integer, big_integer_null, blob, blob_null, boolean, integer, integer_null, small_integer,
-    small_integer_null, string, text, text_null, uuid, uuid_null,
+    big_integer, big_integer_null, blob, blob_null, boolean, integer, small_integer, small_integer_null,
+    string, text, text_null, uuid, uuid_null,
 };
 use sea_orm_migration::{MigrationName, MigrationTrait, SchemaManager};
 
@@ -167,6 +167,8 @@ fn deliveries() -> [TableCreateStatement; 7] {
             .col(string("parent"))
             .col(big_integer("timestamp"))
             .col(string("place"))
+            .col(string("state"))
+            .col(big_integer("appended_at"))
             .primary_key(Index::create().col("chain").col("height"))
             .take(),
         Table::create()
@@ -175,7 +177,8 @@ fn deliveries() -> [TableCreateStatement; 7] {
             .col(uuid_null("watcher"))
             .col(big_integer("watched_until"))
             .col(string("phase"))
-            .col(integer_null("missed"))
+            .col(big_integer_null("replaced_until"))
+            .col(big_integer("appended_at"))
             .col(big_integer("updated_at"))
             .take(),
     ]

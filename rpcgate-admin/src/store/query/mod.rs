@@ -28,9 +28,13 @@ mod event_retention;
 mod events;
 mod factors;
 mod figures;
+#[cfg(feature = "api")]
+mod followed_blocks;
 mod gateways;
 mod id;
 pub(super) mod idempotency;
+#[cfg(feature = "api")]
+mod indexed_subscriptions;
 mod invitations;
 mod invoice_notices;
 mod invoices;
@@ -42,6 +46,8 @@ mod limit_reviews;
 mod live_tenants;
 mod lookup;
 mod mail_tokens;
+#[cfg(feature = "api")]
+mod matched_events;
 mod members;
 mod named;
 mod new_deliveries;
@@ -69,6 +75,8 @@ mod resets;
 mod restore;
 mod retention;
 #[cfg(test)]
+#[cfg(feature = "api")]
+pub(crate) mod sample_webhooks;
 pub(crate) mod seeded_deliveries;
 mod session_rows;
 mod sessions;
@@ -96,6 +104,8 @@ mod usage_rows;
 mod users;
 pub(super) mod value;
 pub(super) mod versions;
+#[cfg(feature = "api")]
+mod watched_chains;
 mod webhooks;
 mod weights;
 mod whole_invoices;
@@ -122,6 +132,8 @@ pub use email_changes::{EmailChange, EmailChangeOutcome, EmailChanged};
 pub use event_retention::{DELIVERIES_KEPT, SweptEvents};
 pub use factors::{FactorUse, Factors, LogInMethod};
 pub use figures::{DefaultQuota, Figure, Figures};
+#[cfg(feature = "api")]
+pub use followed_blocks::{Followed, UnfinishedBlock};
 pub use gateways::{GatewayReport, NodeState};
 pub use id::{
     AccessTokenId, ChainEventId, CheckoutId, ContractId, DeliveryId, InvitationId, LimitRequestId,
@@ -139,6 +151,8 @@ pub use keys::Key;
 pub use known_devices::DeviceFamiliarity;
 pub use limit_requests::{LimitRequest, RequestStatus, Verdict};
 pub use mail_tokens::Purpose;
+#[cfg(feature = "api")]
+pub use matched_events::{MatchedEvent, MatchedSubscription};
 pub use members::{MemberChange, MemberChangeOutcome};
 pub use new_deliveries::{MAX_REPLAYED, MAX_WAITING};
 pub use notices::{AccountNotice, MailedNotice, NotificationKind};
@@ -165,5 +179,7 @@ pub use tier_changes::{TenantPlan, TierChange};
 pub use totp::StoredTotp;
 pub use users::{Role, UnknownName, User};
 pub use versions::{Expected, Version, Versioned};
+#[cfg(feature = "api")]
+pub use watched_chains::{WatchLease, WatchOutcome};
 pub use webhooks::{SealedSecrets, Webhook, WebhookChange};
 pub use whole_invoices::WholeInvoice;

@@ -185,10 +185,13 @@ impl Pool {
         sent.unwrap_or_else(|| Err(TryFailure::TimedOut { sent: progress.sent }.into()))
     }
 
-    /// Sends a call to one node and no other, regardless of its health. For the gateway's own probes: they do not count among the
-    /// calls in flight, so that a busy chain is not taken for a dead one, and they are not retried, save on a new connection
-    /// in place of an idle one that the node had closed.
-    pub(in crate::nodes) async fn probe(
+    /// Sends a call to one node and no other, regardless of its health, for at most `limit`. For a program's own calls, such as
+    /// probes: they do not count among the calls in flight, so that a busy chain is not taken for a dead one, and they are not
+    /// retried, save on a new connection in place of an idle one that the node had closed.
+    ///
+    /// # Errors
+    /// The [`Fault`] of the try; [`Cause::NoNode`] if the node has no address for HTTP.
+    pub async fn ask_node(
         &self,
         index: NodeIndex,
         request: &NodeRequest,

@@ -2,7 +2,9 @@
 
 use super::Pool;
 use crate::nodes::error::NodeRequestError;
+use crate::nodes::node::NodeIndex;
 use crate::nodes::retry::{NextTry, Tries};
+use crate::transport::ws::NodeMessages;
 use crate::transport::ws::dial::NodeStream;
 use http::HeaderValue;
 use rpcgate_core::caller::ProjectId;
@@ -25,6 +27,29 @@ impl Pool {
         let opening = self.try_to_open(protocols);
         let opened = tokio::time::timeout(self.limits.retry.deadline, opening).await;
         opened.unwrap_or(Err(Fault::sent(Cause::Timeout).into()))
+    }
+
+    /// Opens a stream to one node and no other, regardless of its health, to read whole messages of up to `max` bytes. For a
+    /// program's own calls; it does not count among the calls in flight.
+    ///
+    /// # Errors
+    /// The [`Fault`] of the try; [`Cause::NoNode`] if the node has no address for WebSocket.
+    pub async fn open_messages(
+        &self,
+        index: NodeIndex,
+        max: usize,
+    ) -> Result<NodeMessages, NodeRequestError> {
+        let client = self.ws.iter().find(|client| client.as_ref().index == index);
+        let client = client.ok_or(Fault::unsent(Cause::NoNode))?;
+        let stream = client.open(&[], self.limits.connect).await;
+        match &stream {
+            Ok(_) => client.as_ref().health.record_reachable(),
+            Err(fault) if fault.cause == Cause::Connect => {
+                client.as_ref().health.record_unreachable(self.clock.elapsed());
+            }
+            Err(_) => {}
+        }
+        Ok(NodeMessages::new(stream?, max))
     }
 
     async fn try_to_open(&self, protocols: &[HeaderValue]) -> Result<NodeStream, NodeRequestError> {

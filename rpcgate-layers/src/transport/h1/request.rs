@@ -46,8 +46,25 @@ impl NodeRequest {
         }
     }
 
+    /// A request for a path below the node's URL, with a JSON body unless that is empty; an answer of up to 256 KiB is
+    /// buffered.
+    pub fn to_path(method: Method, path: PathAndQuery, body: Bytes) -> Self {
+        let mut headers = HeaderMap::new();
+        if !body.is_empty() {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        NodeRequest { method, path: Some(path), headers, ..NodeRequest::json_rpc(body) }
+    }
+
+    /// The same with this number of bytes of the answer buffered.
+    #[must_use]
+    pub fn with_buffer(self, buffer: usize) -> Self {
+        NodeRequest { buffer, ..self }
+    }
+
     /// The same JSON, posted to a path below the node's URL; `None`: to the URL itself.
-    pub(crate) fn posted_to(mut self, path: Option<&'static str>) -> Self {
+    #[must_use]
+    pub fn posted_to(mut self, path: Option<&'static str>) -> Self {
         if let Some(path) = path {
             self.path = Some(PathAndQuery::from_static(path));
             self.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

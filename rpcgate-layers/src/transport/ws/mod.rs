@@ -4,6 +4,7 @@ mod arrived;
 pub(crate) mod dial;
 mod handshake;
 pub(crate) mod incoming;
+mod messages;
 pub(crate) mod outgoing;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod read_all;
@@ -11,3 +12,4 @@ mod read_only;
 pub(crate) mod wire;
 
 pub use handshake::{BadHandshake, BadNodeHandshake, ClientHandshake, NodeHandshake};
+pub use messages::NodeMessages;

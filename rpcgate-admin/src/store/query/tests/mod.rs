@@ -9,6 +9,8 @@ mod custom_plans;
 mod deleted_tenants;
 mod due_deliveries;
 mod factors;
+#[cfg(feature = "api")]
+mod followed_blocks;
 mod idempotency;
 mod invitations;
 mod invoice_notices;

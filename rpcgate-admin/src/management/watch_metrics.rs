@@ -1,0 +1,97 @@
+//! What the watcher of chains has done, and how far it is.
+
+use crate::store::MatchedEvent;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+
+type Labels = Vec<(&'static str, &'static str)>;
+
+/// The metrics of the watcher, by chain. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct WatchMetrics {
+    height: Family<Labels, Gauge>,
+    behind: Family<Labels, Gauge>,
+    lag: Family<Labels, Gauge>,
+    events: Family<Labels, Counter>,
+    withheld: Family<Labels, Counter>,
+    reorganisations: Family<Labels, Counter>,
+    taken_back: Family<Labels, Counter>,
+    lost: Family<Labels, Counter>,
+    skipped: Family<Labels, Counter>,
+}
+
+fn labels(chain: &'static str) -> Labels {
+    vec![("chain", chain)]
+}
+
+fn gauge(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+impl WatchMetrics {
+    /// Shows them at the metrics endpoint.
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        let r = registry;
+        r.register("watched_height", "The newest block whose events are stored", self.height.clone());
+        r.register("watched_blocks_behind", "Blocks of the nodes that are not read yet", self.behind.clone());
+        let help = "Age of the newest block whose events are stored";
+        r.register_with_unit("watched_lag", help, Unit::Seconds, self.lag.clone());
+        r.register("watched_events", "Events that subscriptions match, by type", self.events.clone());
+        let help = "Deliveries that were not made because too many of the endpoint wait";
+        r.register("withheld_deliveries", help, self.withheld.clone());
+        r.register("reorganisations", "Reorganisations that were followed", self.reorganisations.clone());
+        r.register("taken_back_blocks", "Blocks that were taken back", self.taken_back.clone());
+        let help = "Reorganisations that reached below every known block";
+        r.register("lost_reorganisations", help, self.lost.clone());
+        r.register("skipped_blocks", "Blocks that were skipped after an outage", self.skipped.clone());
+    }
+
+    /// The chain was followed up to this height.
+    pub(crate) fn followed(&self, chain: &'static str, height: u64, behind: u64, lag_seconds: i64) {
+        let labels = labels(chain);
+        self.height.get_or_create(&labels).set(gauge(height));
+        self.behind.get_or_create(&labels).set(gauge(behind));
+        self.lag.get_or_create(&labels).set(lag_seconds.max(0));
+    }
+
+    /// The chain is not followed here any more.
+    pub(crate) fn forget(&self, chain: &'static str) {
+        let labels = labels(chain);
+        for gauges in [&self.height, &self.behind, &self.lag] {
+            gauges.remove(&labels);
+        }
+    }
+
+    /// These events were stored.
+    pub(crate) fn told(&self, chain: &'static str, events: &[MatchedEvent]) {
+        for event in events {
+            let labels = vec![("chain", chain), ("event_type", event.event.kind.name())];
+            self.events.get_or_create(&labels).inc();
+        }
+    }
+
+    /// This many deliveries were not made.
+    pub(crate) fn withheld(&self, chain: &'static str, deliveries: u64) {
+        if deliveries > 0 {
+            self.withheld.get_or_create(&labels(chain)).inc_by(deliveries);
+        }
+    }
+
+    /// This many blocks were taken back together.
+    pub(crate) fn reorganised(&self, chain: &'static str, depth: usize) {
+        self.reorganisations.get_or_create(&labels(chain)).inc();
+        self.taken_back.get_or_create(&labels(chain)).inc_by(depth as u64);
+    }
+
+    /// No known block is part of the chain any more.
+    pub(crate) fn lost(&self, chain: &'static str) {
+        self.lost.get_or_create(&labels(chain)).inc();
+    }
+
+    /// This many blocks were skipped.
+    pub(crate) fn skipped(&self, chain: &'static str, blocks: u64) {
+        self.skipped.get_or_create(&labels(chain)).inc_by(blocks);
+    }
+}

@@ -1,0 +1,174 @@
+//! From the nodes of a configuration to a chain's pool, for every program that calls nodes.
+
+use rpcgate_core::chain::Facts;
+use rpcgate_core::clock::Clock;
+use rpcgate_core::config;
+use rpcgate_core::tally::Transport;
+use rpcgate_layers::nodes::{NodeConfig, NodeUrl, Pool, PoolLimits, RetryPolicy};
+use std::fmt::Write;
+use std::sync::Arc;
+
+/// The pool of a chain with these facts; `None` if the chain is off or has no node.
+///
+/// # Errors
+/// The end of a sentence: why an address or a header of a node cannot be used.
+pub fn node_pool(
+    facts: &Facts,
+    config: &config::ChainSettings,
+    clock: &Arc<dyn Clock>,
+) -> Result<Option<Arc<Pool>>, String> {
+    if !config.enabled {
+        return Ok(None);
+    }
+    let nodes = config.nodes.iter().filter_map(|settings| node(settings).transpose());
+    let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+    let limits = PoolLimits::default()
+        .with_retry(RetryPolicy::default().with_deadline(config.timeout))
+        .with_in_flight(config.max_in_flight as usize)
+        .with_max_lag(config.max_lag);
+    Ok((!nodes.is_empty()).then(|| Pool::new(facts, nodes, limits, clock.clone())))
+}
+
+/// Whether two configurations of a chain make the same pool, so that the one in use may stay.
+pub fn is_same_pool(a: &config::ChainSettings, b: &config::ChainSettings) -> bool {
+    let bounds =
+        |chain: &config::ChainSettings| (chain.enabled, chain.timeout, chain.max_in_flight, chain.max_lag);
+    a.nodes == b.nodes && bounds(a) == bounds(b)
+}
+
+/// The node with its addresses; `None` if it has none.
+fn node(settings: &config::NodeSettings) -> Result<Option<NodeConfig>, String> {
+    let mut node = None;
+    for (key, url, transport) in [
+        ("url", &settings.url, Transport::Http),
+        ("ws", &settings.ws, Transport::Ws),
+        ("grpc", &settings.grpc, Transport::Grpc),
+    ] {
+        let Some(url) = url else { continue };
+        let address = address(settings, (key, url), transport)?;
+        node = Some(match node {
+            Some(node) => NodeConfig::with_address(node, address),
+            None => NodeConfig::new(address),
+        });
+    }
+    let Some(mut node) = node else { return Ok(None) };
+    for (name, value) in &settings.headers {
+        let pair = name.parse().ok().zip(value.expose().parse().ok());
+        node.headers.push(pair.ok_or_else(|| format!("headers: {name:?} is not allowed by HTTP"))?);
+    }
+    for (_, value) in &mut node.headers {
+        value.set_sensitive(true);
+    }
+    node.max_batch = Some(settings.max_batch as usize);
+    node.priority = settings.priority;
+    Ok(Some(node))
+}
+
+/// An address of a node, which is the value of `key`, with the node's user and password.
+fn address(
+    settings: &config::NodeSettings,
+    (key, url): (&str, &config::Url),
+    transport: Transport,
+) -> Result<NodeUrl, String> {
+    let url = url.expose();
+    let url = match (&settings.user, url.split_once("://")) {
+        (Some(user), Some((scheme, rest))) => {
+            let password = settings.password.as_ref().map_or("", config::Secret::expose);
+            format!("{scheme}://{}:{}@{rest}", escaped(user), escaped(password))
+        }
+        _ => url.to_owned(),
+    };
+    NodeUrl::parse(&url, transport).map_err(|error| format!("{key}: {error}"))
+}
+
+/// The text with every byte percent-escaped but letters and digits, so that it is read back unchanged from any part of a URL.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() {
+            out.push(byte.into());
+        } else {
+            // Writing to a string does not fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::clock::SystemClock;
+    use rpcgate_core::config::{Config, Input};
+
+    fn chain(text: &str) -> config::ChainSettings {
+        let input = Input { chains: &["eth"], file: Some(("f", text)), ..Input::default() };
+        Config::read(&input).unwrap().chains.remove("eth").unwrap()
+    }
+
+    fn made(text: &str) -> Result<Option<Arc<Pool>>, String> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        node_pool(rpcgate_chains::eth::adapter().facts(), &chain(text), &clock)
+    }
+
+    #[test]
+    fn a_chain_without_a_node_or_switched_off_has_no_pool() {
+        for text in ["", "[chains.eth]\nenabled = false\nnodes = [\"http://h/\"]\n"] {
+            assert!(made(text).unwrap().is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_node_without_http_is_named_by_its_first_address() {
+        let text = "[chains.eth]\nnodes = [\"ws://a:1\", \"grpc://b:2\", \"http://c:3\"]\n";
+        let pool = made(text).unwrap().unwrap();
+        let names: Vec<_> = pool.nodes().map(|node| node.name.to_string()).collect();
+        assert_eq!(names, ["ws://a:1", "grpc://b:2", "http://c:3"]);
+        assert!([Transport::Http, Transport::Ws, Transport::Grpc].iter().all(|by| pool.has(*by)));
+        let pool = made("[chains.eth]\nnodes = [\"wss://u:secret@a/\"]\n").unwrap().unwrap();
+        assert!(pool.has(Transport::Ws) && !pool.has(Transport::Http) && !pool.has(Transport::Grpc));
+        assert_eq!(pool.nodes().next().unwrap().name.to_string(), "wss://u:***@a");
+    }
+
+    #[test]
+    fn nodes_keep_their_login_batch_and_order() {
+        let text = "[[chains.eth.nodes]]\nurl = \"http://a/\"\nuser = \"r/c\"\npassword = \"p@:ss\"\nmax_batch = 5\n\
+                    [[chains.eth.nodes]]\nurl = \"https://b:8545/x\"\n";
+        let pool = made(text).unwrap().unwrap();
+        let shown: Vec<_> = pool.nodes().map(|node| (node.name.to_string(), node.max_batch)).collect();
+        assert_eq!(shown.len(), 2);
+        assert!(shown[0].0.ends_with(":***@a") && shown[0].1 == Some(5), "{shown:?}");
+        assert_eq!(shown[1], ("https://b:8545/x".to_owned(), Some(100)));
+    }
+
+    #[test]
+    fn a_node_has_an_address_for_each_protocol_with_the_same_login() {
+        let text = "[[chains.eth.nodes]]\nurl = \"http://a/\"\nws = \"wss://a:8546/\"\ngrpc = \"http://a:9090\"\n\
+                    user = \"rpc\"\npassword = \"hunter2\"\n";
+        let settings = &chain(text).nodes[0];
+        let node = node(settings).unwrap().unwrap();
+        let shown = |transport| node.address(transport).map(ToString::to_string);
+        assert_eq!(shown(Transport::Http).as_deref(), Some("http://rpc:***@a"));
+        assert_eq!(shown(Transport::Ws).as_deref(), Some("wss://rpc:***@a:8546"));
+        assert_eq!(shown(Transport::Grpc).as_deref(), Some("http://rpc:***@a:9090"));
+        assert_eq!(node.name().to_string(), "http://rpc:***@a");
+    }
+
+    #[test]
+    fn a_pool_stays_unless_its_nodes_or_bounds_change() {
+        let base = chain("[chains.eth]\nnodes = [\"http://h/\"]\n");
+        assert!(is_same_pool(
+            &base,
+            &chain("[chains.eth]\nnodes = [\"http://h/\"]\ncu = { eth_call = 1 }\n")
+        ));
+        for other in [
+            "[chains.eth]\nnodes = [\"http://h/\"]\ntimeout = \"1s\"\n",
+            "[chains.eth]\nnodes = [\"http://i/\"]\n",
+            "[chains.eth]\nnodes = [\"http://h/\"]\nmax_lag = 9\n",
+            "[[chains.eth.nodes]]\nurl = \"http://h/\"\npriority = 1\n",
+            "[chains.eth]\nnodes = [\"http://h/\"]\nenabled = false\n",
+        ] {
+            assert!(!is_same_pool(&base, &chain(other)), "{other}");
+        }
+    }
+}

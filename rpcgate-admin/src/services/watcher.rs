@@ -1,0 +1,296 @@
+//! The service that watches chains for the events that webhooks subscribe to.
+//!
+//! Each chain with nodes and subscriptions has a task, in one of the processes that run this service: the one that holds the
+//! chain's lease in the database. What is subscribed to is in an index, which follows the change feed.
+
+mod backlog;
+mod block_watch;
+mod chain_watch;
+mod failure_log;
+mod follow;
+mod head_signal;
+mod health;
+mod node_calls;
+mod pool_nodes;
+mod subscriptions;
+#[cfg(test)]
+mod test_chain;
+#[cfg(test)]
+mod tests;
+mod watched_chain;
+
+use super::app_task::{AppTask, CurrentApp};
+use crate::management::app_state::AppState;
+use crate::process::node_pool;
+use crate::store::{StoreError, WatchLease, fresh_id};
+use backlog::Backlogs;
+use failure_log::FailureLog;
+use rpcgate_core::adapter::Adapter;
+use rpcgate_core::backend::BoxFuture;
+use rpcgate_core::config::Config;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use subscriptions::Subscriptions;
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+use watched_chain::{LEASE, WatchParts, WatchSettings, WatchedChain};
+
+/// The time between two looks at the change feed.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// The time between two claims of chains.
+const CLAIM_EVERY: Duration = Duration::from_secs(5);
+
+/// Chains that are claimed at once: of processes that start at the same time, each gets some.
+const CLAIMS_AT_ONCE: usize = 4;
+
+/// The time between two looks for chains that nobody subscribes to any more.
+const TIDY_EVERY: Duration = Duration::from_secs(60);
+
+/// The running watcher. Dropping it stops it after its current work.
+#[derive(Debug)]
+pub struct Watcher {
+    task: AppTask,
+}
+
+impl Watcher {
+    /// Starts to watch the chains whose nodes are in the configuration of `app`.
+    pub fn start(app: &Arc<AppState>) -> Self {
+        Self::of(app, rpcgate_chains::catalog().collect())
+    }
+
+    fn of(app: &Arc<AppState>, adapters: Vec<Arc<dyn Adapter>>) -> Self {
+        Watcher { task: AppTask::start(app, |app, leave| work(app, adapters, leave)) }
+    }
+
+    /// Works as `app` is configured from now on, on the same databases. A chain whose settings differ is watched anew.
+    pub fn serve(&self, app: &Arc<AppState>) {
+        self.task.serve(app);
+    }
+
+    /// Stops, and leaves the chains to other watchers.
+    pub fn stop(self) -> BoxFuture<'static, ()> {
+        self.task.stop()
+    }
+}
+
+async fn work(app: CurrentApp, adapters: Vec<Arc<dyn Adapter>>, leave: CancellationToken) {
+    let mut watches = Watches::new(&app.load(), adapters);
+    let mut reads = FailureLog::new("subscriptions of webhooks are read");
+    let mut claims = FailureLog::new("chains are claimed");
+    let mut ticks = interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            () = leave.cancelled() => break,
+            _ = ticks.tick() => {}
+        }
+        let app = app.load_full();
+        reads.note(&watches.subscriptions.refresh(&app.store).await);
+        if watches.subscriptions.is_read() {
+            claims.note(&watches.arrange(&app).await);
+        }
+    }
+    watches.stop(&app.load()).await;
+}
+
+/// A chain's task.
+#[derive(Debug)]
+struct ChainTask {
+    settings: WatchSettings,
+    leave: CancellationToken,
+    work: JoinHandle<()>,
+}
+
+impl ChainTask {
+    async fn stop(self) {
+        self.leave.cancel();
+        let _ = self.work.await;
+    }
+}
+
+/// The chains that this process watches.
+#[derive(Debug)]
+struct Watches {
+    watcher: u128,
+    adapters: Vec<Arc<dyn Adapter>>,
+    subscriptions: Subscriptions,
+    backlogs: Arc<Backlogs>,
+    running: HashMap<&'static str, ChainTask>,
+    /// The chains that were wanted when they were last claimed, and when that was.
+    claimed: Option<(Vec<&'static str>, Duration)>,
+    tidied: Option<Duration>,
+}
+
+impl Watches {
+    fn new(app: &AppState, adapters: Vec<Arc<dyn Adapter>>) -> Self {
+        Watches {
+            watcher: fresh_id(app.now()),
+            subscriptions: Subscriptions::new(adapters.iter().cloned()),
+            adapters,
+            backlogs: Arc::default(),
+            running: HashMap::new(),
+            claimed: None,
+            tidied: None,
+        }
+    }
+
+    /// Starts and stops the tasks of chains, as subscriptions, configuration and leases are now.
+    async fn arrange(&mut self, app: &AppState) -> Result<(), StoreError> {
+        let wanted = self.wanted(&app.settings.config);
+        self.running.retain(|_, task| !task.work.is_finished());
+        let names: Vec<_> = wanted.iter().map(|(adapter, _)| adapter.facts().name.as_str()).collect();
+        let unwanted: Vec<_> = self.running.keys().copied().filter(|name| !names.contains(name)).collect();
+        for name in unwanted {
+            self.end(name).await;
+            self.forget(app, name).await?;
+        }
+        for (adapter, settings) in &wanted {
+            let name = adapter.facts().name.as_str();
+            if self.running.get(name).is_some_and(|task| task.settings != *settings) {
+                self.end(name).await;
+                self.claimed = None;
+            }
+        }
+        if self.is_claim_due(app, &names) {
+            self.claim(app, &wanted, names).await?;
+        }
+        self.tidy(app).await
+    }
+
+    /// The chains that somebody subscribes to and that have nodes, with their settings.
+    fn wanted(&self, config: &Config) -> Vec<(Arc<dyn Adapter>, WatchSettings)> {
+        let subscribed = self.subscriptions.index().chains();
+        let is_subscribed = |name: &str| subscribed.iter().any(|chain| chain == name);
+        let watched = |adapter: &Arc<dyn Adapter>| {
+            let name = adapter.facts().name.as_str();
+            let settings = watch_settings(&**adapter, config)?;
+            is_subscribed(name).then(|| (adapter.clone(), settings))
+        };
+        self.adapters.iter().filter_map(watched).collect()
+    }
+
+    fn is_claim_due(&self, app: &AppState, names: &[&'static str]) -> bool {
+        match &self.claimed {
+            None => true,
+            Some((before, at)) => before != names || app.clock.elapsed().saturating_sub(*at) >= CLAIM_EVERY,
+        }
+    }
+
+    async fn claim(
+        &mut self,
+        app: &AppState,
+        wanted: &[(Arc<dyn Adapter>, WatchSettings)],
+        names: Vec<&'static str>,
+    ) -> Result<(), StoreError> {
+        let held = match names[..] {
+            [] => Vec::new(),
+            _ => {
+                let now = app.now();
+                app.store.claim_chains(self.watcher, &names, CLAIMS_AT_ONCE, LEASE, now).await?
+            }
+        };
+        let lost: Vec<_> = self.running.keys().copied().filter(|name| !held.contains(name)).collect();
+        for name in lost {
+            self.end(name).await;
+        }
+        let mut is_new = false;
+        for (adapter, settings) in wanted {
+            let name = adapter.facts().name.as_str();
+            if held.contains(&name) && !self.running.contains_key(name) {
+                self.begin(app, adapter, settings);
+                is_new = true;
+            }
+        }
+        // There may be more chains that nobody has.
+        self.claimed = (!is_new).then(|| (names, app.clock.elapsed()));
+        Ok(())
+    }
+
+    fn begin(&mut self, app: &AppState, adapter: &Arc<dyn Adapter>, settings: &WatchSettings) {
+        let name = adapter.facts().name.as_str();
+        let pool = match node_pool(adapter.facts(), &settings.chain, &app.clock) {
+            Ok(Some(pool)) => pool,
+            Ok(None) => return,
+            Err(why) => return tracing::error!("chains.{name}.nodes: {why}: the chain is not watched"),
+        };
+        let parts = WatchParts {
+            store: app.store.clone(),
+            clock: app.clock.clone(),
+            index: self.subscriptions.index().clone(),
+            backlogs: self.backlogs.clone(),
+            metrics: app.watch_metrics.clone(),
+            watcher: self.watcher,
+        };
+        let chain = WatchedChain::new(adapter.clone(), settings.clone(), pool, parts);
+        let leave = CancellationToken::new();
+        let work = tokio::spawn(chain.run(leave.clone()));
+        tracing::info!(chain = name, "watching the chain");
+        self.running.insert(name, ChainTask { settings: settings.clone(), leave, work });
+    }
+
+    async fn end(&mut self, name: &'static str) {
+        if let Some(task) = self.running.remove(name) {
+            task.stop().await;
+        }
+    }
+
+    /// Forgets how far a chain was followed that nobody subscribes to, and leaves it. Without nodes it is only left.
+    async fn forget(&self, app: &AppState, name: &'static str) -> Result<(), StoreError> {
+        let lease = WatchLease { chain: name, watcher: self.watcher, lease: LEASE };
+        if !self.subscriptions.index().chains().iter().any(|chain| chain == name) {
+            let _ = app.store.forget_followed(&lease, app.now()).await?;
+        }
+        app.store.release_chains(self.watcher, &[name], app.now()).await
+    }
+
+    /// Forgets chains whose last subscription went while no watcher was running.
+    async fn tidy(&mut self, app: &AppState) -> Result<(), StoreError> {
+        let elapsed = app.clock.elapsed();
+        if self.tidied.is_some_and(|at| elapsed.saturating_sub(at) < TIDY_EVERY) {
+            return Ok(());
+        }
+        let subscribed = self.subscriptions.index().chains();
+        for chain in app.store.followed_chains().await? {
+            let known = self.adapters.iter().map(|adapter| adapter.facts().name.as_str());
+            let Some(name) = known.into_iter().find(|name| *name == chain) else { continue };
+            if subscribed.contains(&chain) {
+                continue;
+            }
+            let held = app.store.claim_chains(self.watcher, &[name], 1, LEASE, app.now()).await?;
+            if held.contains(&name) {
+                self.forget(app, name).await?;
+            }
+        }
+        self.tidied = Some(elapsed);
+        Ok(())
+    }
+
+    async fn stop(mut self, app: &AppState) {
+        let names: Vec<_> = self.running.keys().copied().collect();
+        for task in self.running.values() {
+            task.leave.cancel();
+        }
+        for name in &names {
+            self.end(name).await;
+        }
+        if let Err(error) = app.store.release_chains(self.watcher, &names, app.now()).await {
+            tracing::debug!(%error, "other watchers wait for the end of the leases");
+        }
+    }
+}
+
+/// The settings of a chain; `None` if it has no nodes, or is off.
+fn watch_settings(adapter: &dyn Adapter, config: &Config) -> Option<WatchSettings> {
+    let facts = adapter.facts();
+    let chain = config.chains.get(facts.name.as_str())?;
+    (chain.enabled && !chain.nodes.is_empty()).then(|| WatchSettings {
+        chain: chain.clone(),
+        probe_interval: chain.probe_interval,
+        final_depth: chain.final_depth.unwrap_or(facts.final_depth),
+        catch_up_per_second: config.webhooks.catch_up_per_second,
+        catch_up_blocks: config.webhooks.catch_up_blocks,
+    })
+}

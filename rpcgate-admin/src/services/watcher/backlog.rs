@@ -1,0 +1,85 @@
+//! How many deliveries of each endpoint wait, so that an endpoint that takes none does not fill the database.
+
+use crate::store::{MatchedSubscription, Store, StoreError, WebhookId};
+use parking_lot::Mutex;
+use rpcgate_core::clock::Time;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Deliveries of an endpoint that may wait. An endpoint that takes 100 a second has taken as many after a quarter of an hour;
+/// one that has not will get the rest by a replay from the log.
+pub(super) const MOST_WAITING: u64 = 100_000;
+
+/// For how long a count is trusted. What other watchers add meanwhile may exceed the bound.
+const TRUSTED: Duration = Duration::from_secs(10);
+
+/// Counts that are kept, after which old ones are dropped.
+const KEPT: usize = 100_000;
+
+#[derive(Clone, Copy, Debug)]
+struct WaitingCount {
+    waiting: u64,
+    at: Time,
+}
+
+/// The counts of one process, for all chains.
+#[derive(Debug)]
+pub(super) struct Backlogs {
+    counts: Mutex<HashMap<WebhookId, WaitingCount>>,
+    most: u64,
+}
+
+impl Default for Backlogs {
+    fn default() -> Self {
+        Self::up_to(MOST_WAITING)
+    }
+}
+
+impl Backlogs {
+    /// Counts by which an endpoint may have this many.
+    pub(super) fn up_to(most: u64) -> Self {
+        Backlogs { counts: Mutex::default(), most }
+    }
+
+    /// Makes sure that there is a count of each of these endpoints.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub(super) async fn count(
+        &self,
+        store: &Store,
+        endpoints: Vec<WebhookId>,
+        now: Time,
+    ) -> Result<(), StoreError> {
+        let mut unknown: Vec<_> = {
+            let counts = self.counts.lock();
+            let is_old = |count: &WaitingCount| now.since(count.at) > TRUSTED;
+            endpoints.into_iter().filter(|endpoint| counts.get(endpoint).is_none_or(is_old)).collect()
+        };
+        unknown.sort_unstable();
+        unknown.dedup();
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let counted = store.waiting_deliveries(&unknown).await?;
+        let mut counts = self.counts.lock();
+        if counts.len() > KEPT {
+            counts.retain(|_, count| now.since(count.at) <= TRUSTED);
+        }
+        for endpoint in unknown {
+            let waiting = counted.get(&endpoint).copied().unwrap_or_default();
+            counts.insert(endpoint, WaitingCount { waiting, at: now });
+        }
+        Ok(())
+    }
+
+    /// Decides about one more delivery, and returns whether there is room for it.
+    pub(super) fn admit(&self, matched: &mut MatchedSubscription) -> bool {
+        let mut counts = self.counts.lock();
+        if let Some(count) = counts.get_mut(&matched.webhook) {
+            matched.is_delivered = count.waiting < self.most;
+            count.waiting += u64::from(matched.is_delivered);
+        }
+        matched.is_delivered
+    }
+}

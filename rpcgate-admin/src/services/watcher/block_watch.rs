@@ -1,0 +1,326 @@
+//! Following the blocks of a chain: what the nodes show is matched and stored, block by block.
+
+use super::failure_log::FailureLog;
+use super::follow::{Finding, Follower, ReadNode};
+use super::watched_chain::WatchedChain;
+use crate::store::{StoreError, UnfinishedBlock, WatchOutcome};
+use rpcgate_core::event::{BlockEvents, BlockReader, BlockRef, EventType, ReadError};
+use std::time::Duration;
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+/// Blocks that are kept at least, to find out which are no longer part of the chain.
+const KEPT: u64 = 256;
+
+/// The longest pause between two looks.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// The pause after a block was found: another may follow soon.
+const SHORT_PAUSE: Duration = Duration::from_secs(1);
+
+/// What comes after a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Then {
+    /// The next one, at once.
+    Again,
+    /// A look later.
+    Wait(Duration),
+    /// Nothing: another watcher follows the chain.
+    Stop,
+}
+
+/// Why a step failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StepError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+/// The state of following, which is what the database has.
+#[derive(Debug)]
+struct Progress {
+    follower: Follower,
+    /// A block of which a part of the deliveries is made.
+    unfinished: Option<BlockRef>,
+    /// Blocks up to this height replace others.
+    replaced_until: Option<u64>,
+    /// Whether it is known how far the chain was ahead when following began.
+    is_measured: bool,
+}
+
+/// Follows the blocks of a chain as long as somebody subscribes to its events.
+pub(super) struct BlockWatch<'w> {
+    chain: &'w WatchedChain,
+    reader: &'w dyn BlockReader,
+    progress: Option<Progress>,
+    /// Whether it is known that nothing of the chain is stored.
+    forgotten: bool,
+    /// Whether a block was found since the last pause.
+    is_active: bool,
+    pace: Interval,
+    failures: FailureLog,
+}
+
+impl<'w> BlockWatch<'w> {
+    pub(super) fn new(chain: &'w WatchedChain, reader: &'w dyn BlockReader) -> Self {
+        let mut pace = interval(Duration::from_secs(1) / chain.settings.catch_up_per_second.max(1));
+        pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let failures = FailureLog::new("the chain is followed").of_chain(chain.name);
+        BlockWatch { chain, reader, progress: None, forgotten: false, is_active: false, pace, failures }
+    }
+
+    /// Follows until another watcher does.
+    pub(super) async fn run(mut self) {
+        loop {
+            let step = self.step().await;
+            self.failures.note(&step);
+            let then = match step {
+                Ok(then) => then,
+                Err(error) => {
+                    if let StepError::Store(_) = error {
+                        // What was being written may be there or not.
+                        self.progress = None;
+                    }
+                    self.chain.nodes.reset();
+                    Then::Wait(self.pause())
+                }
+            };
+            match then {
+                Then::Again => {}
+                Then::Wait(pause) => self.chain.wait(pause).await,
+                Then::Stop => return,
+            }
+        }
+    }
+
+    fn pause(&self) -> Duration {
+        self.chain.settings.probe_interval.min(LONGEST_PAUSE)
+    }
+
+    fn kept(&self) -> u64 {
+        self.chain.settings.final_depth.max(KEPT)
+    }
+
+    /// One look at the nodes, and what follows from it.
+    pub(super) async fn step(&mut self) -> Result<Then, StepError> {
+        if !self.is_wanted() {
+            return self.forget().await;
+        }
+        self.forgotten = false;
+        if self.progress.is_none() && self.load().await? == WatchOutcome::LeaseLost {
+            return Ok(Then::Stop);
+        }
+        let Some(mut progress) = self.progress.take() else { return Ok(Then::Wait(SHORT_PAUSE)) };
+        let then = self.advance(&mut progress).await;
+        self.progress = Some(progress);
+        then
+    }
+
+    /// Whether somebody subscribes to something that blocks show.
+    fn is_wanted(&self) -> bool {
+        let kinds = EventType::ALL.into_iter().filter(|kind| *kind != EventType::Health);
+        kinds.into_iter().any(|kind| self.chain.index.wants(self.chain.name, kind))
+    }
+
+    async fn forget(&mut self) -> Result<Then, StepError> {
+        self.progress = None;
+        if !self.forgotten {
+            let outcome = self.chain.store.forget_followed(&self.chain.lease(), self.chain.now()).await?;
+            if outcome == WatchOutcome::LeaseLost {
+                return Ok(Then::Stop);
+            }
+            self.forgotten = true;
+            self.chain.see(None);
+        }
+        Ok(Then::Wait(SHORT_PAUSE))
+    }
+
+    /// Reads how far the chain was followed, and ends what was being taken back.
+    async fn load(&mut self) -> Result<WatchOutcome, StoreError> {
+        let followed = self.chain.store.followed(self.chain.name).await?;
+        let mut replaced_until = followed.replaced_until;
+        let unfinished = match followed.unfinished {
+            Some(UnfinishedBlock::Leaving(block)) => {
+                if self.take_back(&block).await? == WatchOutcome::LeaseLost {
+                    return Ok(WatchOutcome::LeaseLost);
+                }
+                replaced_until = replaced_until.max(Some(block.height));
+                None
+            }
+            Some(UnfinishedBlock::Appending(block)) => Some(block),
+            None => None,
+        };
+        let follower = Follower::new(followed.blocks, self.kept());
+        self.chain.see(follower.newest());
+        self.progress = Some(Progress { follower, unfinished, replaced_until, is_measured: false });
+        Ok(WatchOutcome::Done)
+    }
+
+    async fn advance(&mut self, progress: &mut Progress) -> Result<Then, StepError> {
+        if let Some(then) = self.skip(progress).await? {
+            return Ok(then);
+        }
+        let finding = self.look(&mut progress.follower).await?;
+        match finding {
+            Finding::Nothing => {
+                self.measure(progress);
+                let soon = std::mem::take(&mut self.is_active);
+                Ok(Then::Wait(if soon { self.pause().min(SHORT_PAUSE) } else { self.pause() }))
+            }
+            Finding::Start(block) => {
+                tracing::info!(
+                    chain = self.chain.name,
+                    height = block.height,
+                    "following the chain from here on"
+                );
+                self.begin_at(progress, block).await
+            }
+            Finding::Next(next) => self.append(progress, next).await,
+            Finding::Gone(blocks) => self.reorganise(progress, blocks).await,
+            Finding::AllGone(block) => {
+                let (chain, known) =
+                    (self.chain.name, progress.follower.newest().map(|newest| newest.height));
+                tracing::error!(
+                    chain,
+                    known,
+                    height = block.height,
+                    "none of the blocks that are known is part of the chain any more: following goes on here, and nothing is taken back"
+                );
+                self.chain.metrics.lost(chain);
+                let outcome = self.chain.store.forget_followed(&self.chain.lease(), self.chain.now()).await?;
+                if outcome == WatchOutcome::LeaseLost {
+                    return Ok(Then::Stop);
+                }
+                (progress.unfinished, progress.replaced_until) = (None, None);
+                progress.follower.restart(None);
+                self.begin_at(progress, block).await
+            }
+        }
+    }
+
+    /// Asks the nodes what is new.
+    async fn look(&mut self, follower: &mut Follower) -> Result<Finding, ReadError> {
+        let usable = self.chain.nodes.usable();
+        let nodes: Vec<_> = usable
+            .iter()
+            .map(|node| ReadNode { index: node.index, height: node.height, calls: &*node.calls })
+            .collect();
+        let wanted = self.chain.index.wanted(self.chain.name);
+        follower.round(self.reader, &nodes, &wanted).await
+    }
+
+    /// Leaves out the blocks that are too far behind. While it catches up, the chain may get ahead by as much again: blocks
+    /// are not skipped one by one.
+    async fn skip(&mut self, progress: &mut Progress) -> Result<Option<Then>, StepError> {
+        let most = self.chain.settings.catch_up_blocks;
+        let (Some(newest), Some(head)) = (progress.follower.newest(), self.chain.nodes.head()) else {
+            return Ok(None);
+        };
+        let allowed = if progress.is_measured { most.saturating_mul(2) } else { most };
+        progress.is_measured = true;
+        if head.saturating_sub(newest.height) <= allowed {
+            return Ok(None);
+        }
+        let target = head - most;
+        let skipped = target - newest.height;
+        let at = BlockRef::new(target, "", "", 0);
+        let Some(node) = self.chain.nodes.usable().into_iter().max_by_key(|node| node.height) else {
+            return Ok(None);
+        };
+        let block = match self.reader.at(&*node.calls, &at).await {
+            Ok(Some(block)) => block,
+            _ => self.reader.head(&*node.calls).await?,
+        };
+        if block.height <= newest.height {
+            return Ok(None);
+        }
+        let (chain, from) = (self.chain.name, newest.height);
+        tracing::error!(
+            chain,
+            from,
+            to = block.height,
+            "the chain is too far ahead: blocks are skipped, and their events are lost"
+        );
+        self.chain.metrics.skipped(chain, skipped);
+        if let Some(unfinished) = progress.unfinished.take()
+            && self.take_back(&unfinished).await? == WatchOutcome::LeaseLost
+        {
+            return Ok(Some(Then::Stop));
+        }
+        self.begin_at(progress, block).await.map(Some)
+    }
+
+    /// Goes on at a block whose events nobody is told of.
+    async fn begin_at(&mut self, progress: &mut Progress, block: BlockRef) -> Result<Then, StepError> {
+        let (lease, now) = (self.chain.lease(), self.chain.now());
+        let outcome = self.chain.store.append_block(&lease, &block, &[], self.kept(), now).await?;
+        if outcome == WatchOutcome::LeaseLost {
+            return Ok(Then::Stop);
+        }
+        progress.follower.append(block);
+        self.measure(progress);
+        Ok(Then::Again)
+    }
+
+    async fn append(&mut self, progress: &mut Progress, next: BlockEvents) -> Result<Then, StepError> {
+        self.pace.tick().await;
+        let BlockEvents { block, events } = next;
+        if let Some(unfinished) = progress.unfinished.take()
+            && (unfinished.height, &unfinished.hash) != (block.height, &block.hash)
+        {
+            if self.take_back(&unfinished).await? == WatchOutcome::LeaseLost {
+                return Ok(Then::Stop);
+            }
+            progress.replaced_until = progress.replaced_until.max(Some(unfinished.height));
+        }
+        let is_replacing = progress.replaced_until.is_some_and(|until| block.height <= until);
+        let matched = self.chain.matched(&block, events, is_replacing).await?;
+        let appended = self
+            .chain
+            .store
+            .append_block(&self.chain.lease(), &block, &matched, self.kept(), self.chain.now())
+            .await?;
+        if appended == WatchOutcome::LeaseLost {
+            return Ok(Then::Stop);
+        }
+        self.chain.metrics.told(self.chain.name, &matched);
+        progress.replaced_until = progress.replaced_until.filter(|until| block.height < *until);
+        self.is_active = true;
+        progress.follower.append(block);
+        self.measure(progress);
+        Ok(Then::Again)
+    }
+
+    async fn reorganise(&mut self, progress: &mut Progress, gone: Vec<BlockRef>) -> Result<Then, StepError> {
+        let (chain, depth) = (self.chain.name, gone.len());
+        let highest = gone.first().map(|block| block.height);
+        tracing::warn!(chain, depth, highest, "blocks are no longer part of the chain: they are taken back");
+        let unfinished = progress.unfinished.take();
+        for block in unfinished.iter().chain(&gone) {
+            if self.take_back(block).await? == WatchOutcome::LeaseLost {
+                return Ok(Then::Stop);
+            }
+            progress.replaced_until = progress.replaced_until.max(Some(block.height));
+        }
+        for _ in &gone {
+            progress.follower.take_back();
+        }
+        self.chain.metrics.reorganised(chain, depth);
+        self.measure(progress);
+        Ok(Then::Again)
+    }
+
+    async fn take_back(&self, block: &BlockRef) -> Result<WatchOutcome, StoreError> {
+        self.chain.store.take_back(&self.chain.lease(), block, self.chain.now()).await
+    }
+
+    fn measure(&self, progress: &Progress) {
+        let newest = progress.follower.newest();
+        self.chain.see(newest);
+        if let Some(newest) = newest {
+            let behind = self.chain.nodes.head().map_or(0, |head| head.saturating_sub(newest.height));
+            let seconds = i64::try_from(self.chain.now().secs()).unwrap_or(i64::MAX) - newest.timestamp;
+            self.chain.metrics.followed(self.chain.name, newest.height, behind, seconds);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! A log line for each failure that is new, and one when it is over.
+
+use std::fmt::Display;
+
+/// The failures of something that is tried again and again.
+#[derive(Debug)]
+pub(super) struct FailureLog {
+    /// What is tried, as the beginning of a sentence.
+    what: &'static str,
+    chain: Option<&'static str>,
+    last: Option<String>,
+}
+
+impl FailureLog {
+    pub(super) fn new(what: &'static str) -> Self {
+        FailureLog { what, chain: None, last: None }
+    }
+
+    /// The same for one chain.
+    pub(super) fn of_chain(self, chain: &'static str) -> Self {
+        FailureLog { chain: Some(chain), ..self }
+    }
+
+    /// Logs the outcome of a try, if it is another than the one before.
+    pub(super) fn note<T, E: Display>(&mut self, outcome: &Result<T, E>) {
+        let (what, chain) = (self.what, self.chain);
+        match outcome {
+            Ok(_) => {
+                if self.last.take().is_some() {
+                    tracing::info!(chain, "{what} again");
+                }
+            }
+            Err(error) => {
+                let error = error.to_string();
+                if self.last.as_ref() != Some(&error) {
+                    tracing::warn!(chain, error, "{what} no more: it is tried again");
+                    self.last = Some(error);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Following a chain: which block comes next, and which are no longer part of it. Everything is decided by what the nodes
+//! show and by the blocks that are known, so that it can be tested without sockets.
+
+use rpcgate_core::event::{BlockEvents, BlockReader, BlockRef, NodeCalls, ReadError, Wanted};
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+
+/// Nodes that are asked in one round.
+const ASKED: usize = 3;
+
+/// Rounds in a row in which no node has the known blocks, before others that are not more take their place: a node behind
+/// one address may be several, which do not always agree.
+const PATIENCE: u32 = 3;
+
+/// A node as following sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReadNode<'n> {
+    /// Its place among the nodes.
+    pub(super) index: usize,
+    /// Its height, as far as it is known.
+    pub(super) height: Option<u64>,
+    /// How it is asked.
+    pub(super) calls: &'n dyn NodeCalls,
+}
+
+/// What a round has found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Finding {
+    /// There is nothing new.
+    Nothing,
+    /// Nothing is known yet, and this is the newest block.
+    Start(BlockRef),
+    /// The block that follows the newest known one.
+    Next(BlockEvents),
+    /// These known blocks are no longer part of the chain, the newest first.
+    Gone(Vec<BlockRef>),
+    /// None of the known blocks is part of the chain any more. Following goes on at this one.
+    AllGone(BlockRef),
+}
+
+/// What one node shows.
+enum View {
+    /// Nothing but what is known, or a part of it.
+    Known,
+    /// Others than those that are known, and not more of them, or none in common.
+    Diverged,
+    Found(Finding),
+}
+
+/// The newest blocks of a chain that are known, and the node that showed the last one.
+#[derive(Debug, Default)]
+pub(super) struct Follower {
+    known: VecDeque<BlockRef>,
+    /// How many are kept.
+    kept: usize,
+    current: Option<usize>,
+    diverged: u32,
+}
+
+impl Follower {
+    /// Follows from the last of these blocks on, and keeps the newest `kept` of those that are known.
+    pub(super) fn new(blocks: Vec<BlockRef>, kept: u64) -> Self {
+        let kept = usize::try_from(kept).unwrap_or(usize::MAX);
+        Follower { known: blocks.into(), kept, current: None, diverged: 0 }
+    }
+
+    /// The newest block that is known.
+    pub(super) fn newest(&self) -> Option<&BlockRef> {
+        self.known.back()
+    }
+
+    /// A block was appended.
+    pub(super) fn append(&mut self, block: BlockRef) {
+        self.known.push_back(block);
+        while self.known.len() > self.kept.max(1) {
+            self.known.pop_front();
+        }
+    }
+
+    /// The newest block was taken back.
+    pub(super) fn take_back(&mut self) {
+        self.known.pop_back();
+    }
+
+    /// Nothing is known any more but this block, if there is one.
+    pub(super) fn restart(&mut self, at: Option<BlockRef>) {
+        self.known = at.into_iter().collect();
+        self.diverged = 0;
+    }
+
+    /// Asks the nodes what is new: the one that showed the last block, and others if they may have more, or if it does not
+    /// answer.
+    ///
+    /// A node is followed although it leads away from the newest known blocks if its chain is longer than they are. If it is
+    /// not, or has none of them, it is followed after [`PATIENCE`] rounds in which no node has shown the known blocks. A node that is merely shorter is
+    /// no reason to take anything back, and neither is one that does not answer.
+    ///
+    /// # Errors
+    /// The last [`ReadError`] if no node could be read.
+    pub(super) async fn round(
+        &mut self,
+        reader: &dyn BlockReader,
+        nodes: &[ReadNode<'_>],
+        wanted: &Wanted,
+    ) -> Result<Finding, ReadError> {
+        let newest = self.newest().map_or(0, |newest| newest.height);
+        let mut order: Vec<_> = nodes.iter().collect();
+        order.sort_by_key(|node| (Some(node.index) != self.current, Reverse(node.height), node.index));
+        let mut is_known = false;
+        let (mut diverged, mut failed) = (None, ReadError::Unreachable("it has no node".into()));
+        let mut asked = 0;
+        for node in order {
+            if asked == ASKED {
+                break;
+            }
+            if is_known && node.height.is_none_or(|height| height <= newest) {
+                continue;
+            }
+            asked += 1;
+            match self.view(reader, node.calls, wanted).await {
+                Ok(View::Known) => {
+                    if !is_known {
+                        self.current = Some(node.index);
+                    }
+                    is_known = true;
+                }
+                Ok(View::Diverged) => diverged = diverged.or(Some(node)),
+                Ok(View::Found(finding)) => {
+                    (self.current, self.diverged) = (Some(node.index), 0);
+                    return Ok(finding);
+                }
+                Err(error) => failed = error,
+            }
+        }
+        if is_known {
+            self.diverged = 0;
+            return Ok(Finding::Nothing);
+        }
+        let Some(node) = diverged else { return Err(failed) };
+        self.diverged += 1;
+        if self.diverged < PATIENCE {
+            return Ok(Finding::Nothing);
+        }
+        (self.current, self.diverged) = (Some(node.index), 0);
+        self.gone(reader, node.calls).await
+    }
+
+    /// What one node shows.
+    async fn view(
+        &self,
+        reader: &dyn BlockReader,
+        node: &dyn NodeCalls,
+        wanted: &Wanted,
+    ) -> Result<View, ReadError> {
+        let Some(newest) = self.newest() else {
+            return Ok(View::Found(Finding::Start(reader.head(node).await?)));
+        };
+        if let Some(next) = reader.after(node, newest, wanted).await? {
+            if next.block.height <= newest.height {
+                return Err(ReadError::Unreadable("the next block is not above the last one"));
+            }
+            let follows = if next.block.parent.is_empty() {
+                is_part(reader, node, newest).await?
+            } else {
+                next.block.parent == newest.hash
+            };
+            if follows {
+                return Ok(View::Found(Finding::Next(next)));
+            }
+            return Ok(match self.gone(reader, node).await? {
+                Finding::Nothing => View::Known,
+                Finding::AllGone(_) => View::Diverged,
+                found => View::Found(found),
+            });
+        }
+        let head = reader.head(node).await?;
+        let Some(highest) = self.known.iter().rev().find(|block| block.height <= head.height) else {
+            return Ok(View::Known);
+        };
+        let is_known = if highest.height == head.height {
+            highest.hash == head.hash
+        } else {
+            // A head between two known heights is on another branch.
+            highest.height == newest.height && is_part(reader, node, newest).await?
+        };
+        Ok(if is_known { View::Known } else { View::Diverged })
+    }
+
+    /// The known blocks that are not part of a node's chain.
+    async fn gone(&self, reader: &dyn BlockReader, node: &dyn NodeCalls) -> Result<Finding, ReadError> {
+        for (depth, block) in self.known.iter().rev().enumerate() {
+            if is_part(reader, node, block).await? {
+                // None of them, if the node has changed its mind meanwhile.
+                let gone: Vec<_> = self.known.iter().rev().take(depth).cloned().collect();
+                return Ok(if gone.is_empty() { Finding::Nothing } else { Finding::Gone(gone) });
+            }
+        }
+        let head = reader.head(node).await?;
+        let oldest = match self.known.front() {
+            Some(oldest) => reader.at(node, oldest).await?,
+            None => None,
+        };
+        Ok(Finding::AllGone(oldest.unwrap_or(head)))
+    }
+}
+
+async fn is_part(
+    reader: &dyn BlockReader,
+    node: &dyn NodeCalls,
+    block: &BlockRef,
+) -> Result<bool, ReadError> {
+    Ok(reader.at(node, block).await?.is_some_and(|now| now.hash == block.hash))
+}
+
+#[cfg(test)]
+mod tests;

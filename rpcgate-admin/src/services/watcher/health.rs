@@ -1,0 +1,63 @@
+//! The phase of a chain's health: Degraded after three failed probes, five seconds apart, and Healthy again after one that
+//! did not fail.
+
+use rpcgate_core::event::HealthPhase;
+use rpcgate_core::tally::Transport;
+use rpcgate_layers::nodes::{NodeHealth, NodeView, Pool};
+use std::time::Duration;
+
+/// The time between two looks.
+pub(super) const EVERY: Duration = Duration::from_secs(5);
+
+/// Failed looks in a row that make a chain degraded.
+const MISSES: u32 = 3;
+
+/// Follows the health of a chain.
+#[derive(Debug, Default)]
+pub(super) struct HealthWatch {
+    missed: u32,
+}
+
+impl HealthWatch {
+    /// Takes a look into account: whether a node is fit, if that is known. Returns the phase, if it is clear.
+    pub(super) fn look(&mut self, is_fit: Option<bool>) -> Option<HealthPhase> {
+        match is_fit {
+            None => None,
+            Some(true) => {
+                self.missed = 0;
+                Some(HealthPhase::Healthy)
+            }
+            Some(false) => {
+                self.missed = self.missed.saturating_add(1).min(MISSES);
+                (self.missed == MISSES).then_some(HealthPhase::Degraded)
+            }
+        }
+    }
+}
+
+/// Whether a node of the pool answers and is not behind; `None` if none was probed yet.
+pub(super) fn is_fit(pool: &Pool) -> Option<bool> {
+    let is_probed = pool.has(Transport::Http);
+    let is_known = |node: &NodeView<'_>| !is_probed || node.height.is_some() || node.misses > 0;
+    if !pool.nodes().any(|node| is_known(&node) || node.health != NodeHealth::Well) {
+        return None;
+    }
+    Some(pool.nodes().any(|node| is_known(&node) && node.health == NodeHealth::Well && node.misses == 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use HealthPhase::{Degraded, Healthy};
+
+    #[test]
+    fn three_failed_looks_make_it_degraded_and_one_good_one_healthy() {
+        let mut watch = HealthWatch::default();
+        let looks = [None, Some(false), Some(false), Some(true), Some(false), Some(false), Some(false)];
+        let phases: Vec<_> = looks.into_iter().map(|fit| watch.look(fit)).collect();
+        assert_eq!(phases, [None, None, None, Some(Healthy), None, None, Some(Degraded)]);
+        assert_eq!(watch.look(Some(false)), Some(Degraded));
+        assert_eq!(watch.look(None), None);
+        assert_eq!(watch.look(Some(true)), Some(Healthy));
+    }
+}

@@ -1,0 +1,213 @@
+//! Calls to one node of a chain, as readers of blocks make them.
+
+use bytes::Bytes;
+use http::Method;
+use http::uri::PathAndQuery;
+use rpcgate_core::adapter::Adapter;
+use rpcgate_core::backend::BoxFuture;
+use rpcgate_core::envelope::{Replies, replies};
+use rpcgate_core::event::{NodeCalls, ReadError};
+use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_core::json::DEEPEST;
+use rpcgate_layers::nodes::{NodeIndex, NodeRequestError, Pool};
+use rpcgate_layers::transport::h1::{AnswerBody, NodeRequest};
+use rpcgate_layers::transport::ws::NodeMessages;
+use serde_json::Value;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+
+/// Bytes of an answer. The largest blocks of the chains have a quarter of that.
+const LARGEST: usize = 64 << 20;
+
+/// Bytes of a node's own error that are kept.
+const MESSAGE: usize = 200;
+
+/// Messages that may come before the answer to a call on a stream: those of subscriptions.
+const PASSED_OVER: usize = 10_000;
+
+/// Calls to one node. What a reader reads through this in several steps is seen from one place.
+pub(super) struct NodeSession {
+    pool: Arc<Pool>,
+    node: NodeIndex,
+    adapter: Arc<dyn Adapter>,
+    /// How long a call may take.
+    limit: Duration,
+    stream: Mutex<SessionStream>,
+}
+
+/// The stream of a session.
+enum SessionStream {
+    /// No call has needed it yet.
+    Unopened,
+    /// It is open; the next call has this id.
+    Open(Box<NodeMessages>, u64),
+    /// It broke. What earlier calls had set up at the node is lost, so this session has no other.
+    Lost,
+}
+
+impl NodeSession {
+    /// Calls to this node, each for at most `limit`.
+    pub(super) fn new(pool: Arc<Pool>, node: NodeIndex, adapter: Arc<dyn Adapter>, limit: Duration) -> Self {
+        NodeSession { pool, node, adapter, limit, stream: Mutex::new(SessionStream::Unopened) }
+    }
+
+    /// Whether its stream was lost, so that another session is needed.
+    pub(super) fn is_lost(&self) -> bool {
+        self.stream.try_lock().is_ok_and(|stream| matches!(*stream, SessionStream::Lost))
+    }
+
+    /// The body of a call in the chain's dialect.
+    fn envelope(&self, id: u64, method: &str, params: &str) -> String {
+        let version = self.adapter.facts().dialect.version();
+        let version = version.map(|version| format!(r#""jsonrpc":{version},"id":{id},"#)).unwrap_or_default();
+        let params = if params.is_empty() { String::new() } else { format!(r#","params":{params}"#) };
+        format!(r#"{{{version}"method":{}{params}}}"#, Value::from(method))
+    }
+
+    async fn ask(&self, request: NodeRequest) -> Result<(u16, Bytes), NodeRequestError> {
+        let answer = self.pool.ask_node(self.node, &request.with_buffer(LARGEST), self.limit).await?;
+        match answer.body {
+            AnswerBody::Whole(body) => Ok((answer.status.as_u16(), body)),
+            AnswerBody::Larger { .. } => Err(Fault::sent(Cause::Oversize).into()),
+        }
+    }
+
+    async fn call_by_http(&self, method: &str, params: &str) -> Result<Bytes, ReadError> {
+        let body = self.envelope(1, method, params);
+        let request = NodeRequest::json_rpc(body.into()).posted_to(self.adapter.rpc_path());
+        match self.ask(request).await {
+            Ok((status, body)) => self.result(status, &body),
+            // It has a WebSocket alone.
+            Err(NodeRequestError::Fault(Fault { cause: Cause::NoNode, .. })) => {
+                self.call_by_stream(method, params).await
+            }
+            Err(error) => Err(unreachable(error)),
+        }
+    }
+
+    async fn call_by_stream(&self, method: &str, params: &str) -> Result<Bytes, ReadError> {
+        let mut stream = self.stream.lock().await;
+        // A call that is dropped half-way leaves a stream that cannot be read on.
+        let taken = std::mem::replace(&mut *stream, SessionStream::Lost);
+        let called = tokio::time::timeout(self.limit, async {
+            let (mut messages, id) = match taken {
+                SessionStream::Open(messages, id) => (messages, id),
+                SessionStream::Unopened => {
+                    let opened = self.pool.open_messages(self.node, LARGEST).await.map_err(unreachable)?;
+                    (Box::new(opened), 1)
+                }
+                SessionStream::Lost => return Err(ReadError::Unreachable("the stream was lost".into())),
+            };
+            let answer = self.exchange(&mut messages, id, method, params).await?;
+            Ok((messages, id, answer))
+        });
+        let (messages, id, answer) =
+            called.await.map_err(|_| ReadError::Unreachable("no answer in time".into()))??;
+        *stream = SessionStream::Open(messages, id + 1);
+        self.result(200, &answer)
+    }
+
+    /// Sends a call, and reads up to its answer.
+    async fn exchange(
+        &self,
+        messages: &mut NodeMessages,
+        id: u64,
+        method: &str,
+        params: &str,
+    ) -> Result<Bytes, ReadError> {
+        messages.send(self.envelope(id, method, params)).await.map_err(unreachable)?;
+        let expected = id.to_string();
+        for _ in 0..PASSED_OVER {
+            let message = messages.next().await.map_err(unreachable)?;
+            let Ok(Replies::Single(reply)) = replies(&message, DEEPEST) else { continue };
+            let is_answer = reply.id.map(|id| id.of(&message)) == Some(expected.as_bytes());
+            if is_answer && (reply.result.is_some() || reply.error.is_some()) {
+                return Ok(message);
+            }
+        }
+        Err(ReadError::Unreadable("no answer among the messages of a stream"))
+    }
+
+    /// The `result` in the body of an answer.
+    fn result(&self, status: u16, body: &Bytes) -> Result<Bytes, ReadError> {
+        let Ok(Replies::Single(reply)) = replies(body, DEEPEST) else {
+            return Err(match status {
+                200..300 => ReadError::Unreadable("the body is no JSON-RPC answer"),
+                _ => refused(status.into(), &String::from_utf8_lossy(body)),
+            });
+        };
+        if let Some(error) = reply.error {
+            return Err(node_error(error.of(body), status));
+        }
+        let Some(result) = reply.result else {
+            return Err(ReadError::Unreadable("the answer has no result"));
+        };
+        let bytes = result.of(body);
+        if self.adapter.is_error(bytes) {
+            return Err(node_error(bytes, status));
+        }
+        Ok(body.slice_ref(bytes))
+    }
+}
+
+/// The error of a node: an object with a code and a message, or, with names of their own, the result of an XRP server; or a
+/// text.
+fn node_error(error: &[u8], status: u16) -> ReadError {
+    let Ok(error) = serde_json::from_slice::<Value>(error) else {
+        return ReadError::Unreadable("the error is not JSON");
+    };
+    let code = ["code", "error_code"].iter().find_map(|name| error.get(name)?.as_i64());
+    let texts = ["error", "message", "error_message"].iter().filter_map(|name| error.get(name)?.as_str());
+    let texts: Vec<_> = error.as_str().into_iter().chain(texts).collect();
+    refused(code.unwrap_or_else(|| status.into()), &texts.join(": "))
+}
+
+fn refused(code: i64, message: &str) -> ReadError {
+    let end = (0..=MESSAGE.min(message.len())).rev().find(|end| message.is_char_boundary(*end));
+    ReadError::Refused { code, message: message[..end.unwrap_or_default()].to_owned() }
+}
+
+fn unreachable(error: impl fmt::Display) -> ReadError {
+    ReadError::Unreachable(error.to_string())
+}
+
+impl NodeCalls for NodeSession {
+    fn call<'a>(&'a self, method: &'a str, params: String) -> BoxFuture<'a, Result<Bytes, ReadError>> {
+        Box::pin(async move { self.call_by_http(method, &params).await })
+    }
+
+    fn request<'a>(
+        &'a self,
+        verb: Method,
+        path: String,
+        body: String,
+    ) -> BoxFuture<'a, Result<Bytes, ReadError>> {
+        Box::pin(async move {
+            let path: PathAndQuery =
+                path.parse().map_err(|_| ReadError::Unreadable("the path cannot be requested"))?;
+            let request = NodeRequest::to_path(verb, path, body.into());
+            match self.ask(request).await.map_err(unreachable)? {
+                (200..300, body) => Ok(body),
+                (status, body) => Err(refused(status.into(), &String::from_utf8_lossy(&body))),
+            }
+        })
+    }
+
+    fn stream_call<'a>(&'a self, method: &'a str, params: String) -> BoxFuture<'a, Result<Bytes, ReadError>> {
+        Box::pin(async move { self.call_by_stream(method, &params).await })
+    }
+}
+
+impl fmt::Debug for NodeSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeSession")
+            .field("chain", &self.pool.chain())
+            .field("node", &self.node)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! The nodes of a chain, as following its blocks needs them.
+
+use super::node_calls::NodeSession;
+use parking_lot::Mutex;
+use rpcgate_core::adapter::Adapter;
+use rpcgate_core::chain::ChainHead;
+use rpcgate_core::event::NodeCalls;
+use rpcgate_layers::nodes::{NodeHealth, Pool};
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A node that may be read.
+#[derive(Clone, Debug)]
+pub(super) struct UsableNode {
+    /// Its place among the nodes.
+    pub(super) index: usize,
+    /// Its height, as far as it is known.
+    pub(super) height: Option<u64>,
+    /// How it is asked.
+    pub(super) calls: Arc<dyn NodeCalls>,
+}
+
+/// The nodes of a chain.
+pub(super) trait ChainNodes: Send + Sync + Debug {
+    /// The nodes that are well, or all if none is.
+    fn usable(&self) -> Vec<UsableNode>;
+
+    /// The height of the chain, as they show it.
+    fn head(&self) -> Option<u64>;
+
+    /// A node failed: what was set up at it is set up anew.
+    fn reset(&self);
+}
+
+/// The nodes of a pool. A session with each is kept from round to round.
+#[derive(Debug)]
+pub(super) struct PoolNodes {
+    pool: Arc<Pool>,
+    adapter: Arc<dyn Adapter>,
+    head: Arc<ChainHead>,
+    /// How long a call may take.
+    limit: Duration,
+    sessions: Mutex<HashMap<usize, Arc<NodeSession>>>,
+}
+
+impl PoolNodes {
+    pub(super) fn new(
+        pool: Arc<Pool>,
+        adapter: Arc<dyn Adapter>,
+        head: Arc<ChainHead>,
+        limit: Duration,
+    ) -> Self {
+        PoolNodes { pool, adapter, head, limit, sessions: Mutex::default() }
+    }
+}
+
+impl ChainNodes for PoolNodes {
+    fn usable(&self) -> Vec<UsableNode> {
+        let mut sessions = self.sessions.lock();
+        // A stream that was lost is opened anew by another session.
+        sessions.retain(|_, session| !session.is_lost());
+        let any_well = self.pool.nodes().any(|node| node.health == NodeHealth::Well);
+        let usable = self.pool.nodes().filter(|node| node.health == NodeHealth::Well || !any_well);
+        usable
+            .map(|node| {
+                let (pool, adapter) = (&self.pool, &self.adapter);
+                let session =
+                    || Arc::new(NodeSession::new(pool.clone(), node.index, adapter.clone(), self.limit));
+                let calls = sessions.entry(node.index.get()).or_insert_with(session).clone();
+                UsableNode { index: node.index.get(), height: node.height, calls }
+            })
+            .collect()
+    }
+
+    fn head(&self) -> Option<u64> {
+        self.head.height()
+    }
+
+    fn reset(&self) {
+        self.sessions.lock().clear();
+    }
+}

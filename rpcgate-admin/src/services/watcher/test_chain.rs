@@ -1,0 +1,267 @@
+//! A chain for tests: a tree of blocks, and nodes that show the branch of one of them.
+
+use super::follow::ReadNode;
+use super::pool_nodes::{ChainNodes, UsableNode};
+use bytes::Bytes;
+use http::Method;
+use parking_lot::Mutex;
+use rpcgate_core::adapter::{Adapter, NodeStatus, Permanence, Probe};
+use rpcgate_core::backend::BoxFuture;
+use rpcgate_core::call::CallView;
+use rpcgate_core::chain::{Facts, Finality, Method as ChainMethod};
+use rpcgate_core::event::{
+    BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, NodeCalls, ReadError, Wanted,
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The first height of every chain.
+pub(super) const FIRST: u64 = 100;
+
+#[derive(Clone, Debug)]
+struct TreeBlock {
+    height: u64,
+    parent: Option<usize>,
+}
+
+/// Every block that ever was, of whatever branch.
+#[derive(Clone, Debug)]
+pub(super) struct Tree(Arc<Mutex<Vec<TreeBlock>>>);
+
+impl Tree {
+    /// A tree of one block.
+    pub(super) fn new() -> Self {
+        Tree(Arc::new(Mutex::new(vec![TreeBlock { height: FIRST, parent: None }])))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+
+    /// A new block on top of one, `gap` heights above the next.
+    pub(super) fn grow(&self, on: usize, gap: u64) -> usize {
+        let mut blocks = self.0.lock();
+        let height = blocks[on].height + 1 + gap;
+        blocks.push(TreeBlock { height, parent: Some(on) });
+        blocks.len() - 1
+    }
+
+    /// The block so many below one, or the first.
+    pub(super) fn below(&self, mut block: usize, depth: usize) -> usize {
+        let blocks = self.0.lock();
+        for _ in 0..depth {
+            block = blocks[block].parent.unwrap_or(block);
+        }
+        block
+    }
+
+    pub(super) fn block(&self, number: usize) -> BlockRef {
+        let blocks = self.0.lock();
+        let TreeBlock { height, parent } = blocks[number];
+        let parent = parent.map_or(String::new(), |parent| format!("b{parent}"));
+        BlockRef::new(height, format!("b{number}"), parent, 1_700_000_000 + height as i64)
+    }
+
+    /// The blocks from the first one to this.
+    pub(super) fn branch(&self, mut block: usize) -> Vec<BlockRef> {
+        let mut branch = vec![self.block(block)];
+        loop {
+            let parent = self.0.lock()[block].parent;
+            let Some(parent) = parent else { break };
+            branch.push(self.block(parent));
+            block = parent;
+        }
+        branch.reverse();
+        branch
+    }
+}
+
+/// A node that shows one branch.
+#[derive(Clone, Debug)]
+pub(super) struct TreeNode {
+    pub(super) tree: Tree,
+    head: Arc<Mutex<usize>>,
+    is_down: Arc<AtomicBool>,
+}
+
+impl TreeNode {
+    pub(super) fn new(tree: &Tree) -> Self {
+        TreeNode { tree: tree.clone(), head: Arc::default(), is_down: Arc::default() }
+    }
+
+    pub(super) fn head(&self) -> usize {
+        *self.head.lock()
+    }
+
+    pub(super) fn set_head(&self, block: usize) {
+        *self.head.lock() = block;
+    }
+
+    pub(super) fn set_down(&self, is_down: bool) {
+        self.is_down.store(is_down, Ordering::Relaxed);
+    }
+
+    pub(super) fn height(&self) -> u64 {
+        self.tree.block(self.head()).height
+    }
+
+    /// What the node answers.
+    pub(super) fn answer(&self, method: &str, params: &str) -> Value {
+        let branch = self.tree.branch(self.head());
+        let height: u64 = serde_json::from_str(params).unwrap_or_default();
+        let found = match method {
+            "test_head" => branch.last(),
+            "test_at" => branch.iter().find(|block| block.height == height),
+            "test_after" => branch.iter().find(|block| block.height > height),
+            _ => None,
+        };
+        found.map_or(Value::Null, |block| {
+            json!({
+                "height": block.height, "hash": block.hash, "parent": block.parent, "timestamp": block.timestamp,
+            })
+        })
+    }
+}
+
+impl NodeCalls for TreeNode {
+    fn call<'a>(&'a self, method: &'a str, params: String) -> BoxFuture<'a, Result<Bytes, ReadError>> {
+        Box::pin(async move {
+            if self.is_down.load(Ordering::Relaxed) {
+                return Err(ReadError::Unreachable("it is down".into()));
+            }
+            Ok(self.answer(method, &params).to_string().into())
+        })
+    }
+
+    fn request<'a>(&'a self, _: Method, _: String, _: String) -> BoxFuture<'a, Result<Bytes, ReadError>> {
+        Box::pin(async { Err(ReadError::Unreadable("not called")) })
+    }
+
+    fn stream_call<'a>(&'a self, _: &'a str, _: String) -> BoxFuture<'a, Result<Bytes, ReadError>> {
+        Box::pin(async { Err(ReadError::Unreadable("not called")) })
+    }
+}
+
+/// The nodes of a chain, each with its own height.
+#[derive(Clone, Debug)]
+pub(super) struct TreeNodes(pub(super) Vec<TreeNode>);
+
+impl TreeNodes {
+    pub(super) fn read(&self) -> Vec<ReadNode<'_>> {
+        let mut read = Vec::new();
+        for (index, node) in self.0.iter().enumerate() {
+            read.push(ReadNode { index, height: Some(node.height()), calls: node });
+        }
+        read
+    }
+}
+
+impl ChainNodes for TreeNodes {
+    fn usable(&self) -> Vec<UsableNode> {
+        let node = |(index, node): (usize, &TreeNode)| UsableNode {
+            index,
+            height: Some(node.height()),
+            calls: Arc::new(node.clone()),
+        };
+        self.0.iter().enumerate().map(node).collect()
+    }
+
+    fn head(&self) -> Option<u64> {
+        self.0.iter().map(TreeNode::height).max()
+    }
+
+    fn reset(&self) {}
+}
+
+/// Reads the blocks of a tree, whose events are those of the blocks themselves.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TreeReader {
+    /// Whether blocks name the block before them.
+    pub(super) names_parents: bool,
+}
+
+impl TreeReader {
+    async fn block(
+        &self,
+        node: &dyn NodeCalls,
+        method: &str,
+        height: u64,
+    ) -> Result<Option<BlockRef>, ReadError> {
+        let bytes = node.call(method, height.to_string()).await?;
+        let value: Value = serde_json::from_slice(&bytes).map_err(|_| ReadError::Unreadable("no JSON"))?;
+        if value.is_null() {
+            return Ok(None);
+        }
+        let text = |name: &str| value[name].as_str().unwrap_or_default().to_owned();
+        let parent = if self.names_parents { text("parent") } else { String::new() };
+        let height = value["height"].as_u64().unwrap_or_default();
+        Ok(Some(BlockRef::new(height, text("hash"), parent, value["timestamp"].as_i64().unwrap_or_default())))
+    }
+}
+
+impl BlockReader for TreeReader {
+    fn kinds(&self) -> &'static [EventType] {
+        &[EventType::NewBlock]
+    }
+
+    fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>> {
+        Box::pin(async move {
+            self.block(node, "test_head", 0).await?.ok_or(ReadError::Unreadable("there is no head"))
+        })
+    }
+
+    fn at<'a>(
+        &'a self,
+        node: &'a dyn NodeCalls,
+        known: &'a BlockRef,
+    ) -> BoxFuture<'a, Result<Option<BlockRef>, ReadError>> {
+        Box::pin(self.block(node, "test_at", known.height))
+    }
+
+    fn after<'a>(
+        &'a self,
+        node: &'a dyn NodeCalls,
+        known: &'a BlockRef,
+        wanted: &'a Wanted,
+    ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>> {
+        Box::pin(async move {
+            let Some(block) = self.block(node, "test_after", known.height).await? else { return Ok(None) };
+            let event = ChainEvent::new(EventType::NewBlock).with("parent_hash", block.parent.clone());
+            let is_wanted = wanted.wants(EventType::NewBlock);
+            Ok(Some(BlockEvents { block, events: is_wanted.then_some(event).into_iter().collect() }))
+        })
+    }
+}
+
+/// A chain at `/eth` whose blocks are those of a tree.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TreeChain(pub(super) TreeReader);
+
+impl Adapter for TreeChain {
+    fn facts(&self) -> &Facts {
+        static FACTS: Facts = Facts::json_rpc("eth", "A tree").with_ws(true);
+        &FACTS
+    }
+
+    fn methods(&self) -> Vec<ChainMethod> {
+        Vec::new()
+    }
+
+    fn settled(&self, _: CallView<'_>, _: &[u8], _: &Finality) -> Permanence {
+        Permanence::NotYet
+    }
+
+    fn probe(&self) -> Probe {
+        Probe::Rpc { method: "test_head", params: "0" }
+    }
+
+    fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
+        let block: Value = serde_json::from_slice(answer).ok()?;
+        Some(NodeStatus::at(block["height"].as_u64()?))
+    }
+
+    fn block_reader(&self) -> Option<&dyn BlockReader> {
+        Some(&self.0)
+    }
+}

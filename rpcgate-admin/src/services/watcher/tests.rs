@@ -1,0 +1,465 @@
+use super::backlog::Backlogs;
+use super::block_watch::{BlockWatch, Then};
+use super::test_chain::{FIRST, Tree, TreeChain, TreeNode, TreeNodes, TreeReader};
+use super::watched_chain::{WatchParts, WatchSettings, WatchedChain};
+use super::*;
+use crate::management::app_state::tests::Site;
+use crate::store::{Project, SubscriptionId, WatchOutcome, WebhookId};
+use proptest::prelude::*;
+use rpcgate_core::caller::ProjectId;
+use rpcgate_core::config::ChainSettings;
+use rpcgate_core::event::{EventType, HealthPhase, IndexedSubscription, SubscriptionIndex};
+use rpcgate_layers::nodes::{Pool, PoolLimits};
+use std::collections::BTreeMap;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+const PROJECT: ProjectId = ProjectId(77);
+const WATCHER: u128 = 5;
+
+/// The endpoint whose subscription has this many confirmations.
+fn endpoint(confirmations: u32) -> WebhookId {
+    WebhookId(0x10 + u128::from(confirmations))
+}
+
+fn subscription(confirmations: u32) -> IndexedSubscription {
+    let id = 0x20 + u128::from(confirmations);
+    IndexedSubscription::new(id, "eth", EventType::NewBlock)
+        .of_webhook(endpoint(confirmations).0, PROJECT.0)
+        .with_confirmations(confirmations)
+}
+
+/// A project with an endpoint for each number of confirmations up to 3.
+async fn site(config: &str) -> Site {
+    let site = Site::of(config).await;
+    let tenant = site.tenant().await;
+    let project = Project {
+        id: PROJECT,
+        tenant,
+        name: "watched".into(),
+        allowed_methods: Vec::new(),
+        blocked_methods: Vec::new(),
+        created_at: site.app.now(),
+    };
+    site.app.store.create_project(&project).await.unwrap();
+    for confirmations in 0..4 {
+        site.app.store.add_sample_webhook(endpoint(confirmations), PROJECT, site.app.now()).await;
+    }
+    site
+}
+
+fn settings() -> WatchSettings {
+    WatchSettings {
+        chain: ChainSettings::default(),
+        probe_interval: Duration::from_millis(10),
+        final_depth: 0,
+        catch_up_per_second: 10_000,
+        catch_up_blocks: 1_000,
+    }
+}
+
+/// A chain with these nodes, watched by [`WATCHER`], to whose blocks the endpoints subscribe.
+async fn watched(site: &Site, nodes: &[TreeNode], names_parents: bool) -> WatchedChain {
+    let adapter: Arc<dyn Adapter> = Arc::new(TreeChain(TreeReader { names_parents }));
+    let index = SubscriptionIndex::default();
+    for confirmations in 0..4 {
+        index.insert(&subscription(confirmations), |_, _, value| Some(value.to_owned()));
+    }
+    let parts = WatchParts {
+        store: site.app.store.clone(),
+        clock: site.clock.clone(),
+        index,
+        backlogs: Arc::default(),
+        metrics: site.app.watch_metrics.clone(),
+        watcher: WATCHER,
+    };
+    let pool = Pool::new(adapter.facts(), Vec::new(), PoolLimits::default(), site.clock.clone());
+    let mut chain = WatchedChain::new(adapter, settings(), pool, parts);
+    chain.nodes = Arc::new(TreeNodes(nodes.to_vec()));
+    let store = &site.app.store;
+    assert_eq!(store.claim_chains(WATCHER, &["eth"], 1, LEASE, site.app.now()).await.unwrap(), ["eth"]);
+    chain
+}
+
+/// Steps until nothing is new, for longer than following has patience.
+async fn settle(watch: &mut BlockWatch<'_>) {
+    let mut quiet = 0;
+    while quiet < 5 {
+        quiet = if watch.step().await.unwrap() == Then::Again { 0 } else { quiet + 1 };
+    }
+}
+
+fn reader(chain: &WatchedChain) -> &dyn rpcgate_core::event::BlockReader {
+    chain.adapter.block_reader().unwrap()
+}
+
+/// What each endpoint adds up from its deliveries: how often each block was told of, removals subtracted.
+async fn told(site: &Site) -> BTreeMap<(WebhookId, String), i32> {
+    let mut told = BTreeMap::new();
+    for one in site.app.store.sample_deliveries().await {
+        if one.status != "held" {
+            *told.entry((one.webhook, one.block_hash)).or_default() += if one.removed { -1 } else { 1 };
+        }
+    }
+    told.retain(|_, times| *times != 0);
+    told
+}
+
+fn grown(blocks: usize) -> (Tree, TreeNode) {
+    let tree = Tree::new();
+    let node = TreeNode::new(&tree);
+    extend(&node, 0, blocks);
+    (tree, node)
+}
+
+fn extend(node: &TreeNode, depth: usize, length: usize) {
+    let mut tip = node.tree.below(node.head(), depth);
+    for number in 0..length {
+        tip = node.tree.grow(tip, u64::from(number % 4 == 3));
+    }
+    node.set_head(tip);
+}
+
+#[tokio::test]
+async fn blocks_that_replace_others_say_so_and_what_they_replace_is_taken_back() {
+    let site = site("").await;
+    let (_, node) = grown(1);
+    let chain = watched(&site, &[node.clone()], true).await;
+    let mut watch = BlockWatch::new(&chain, reader(&chain));
+    settle(&mut watch).await;
+    extend(&node, 0, 2);
+    settle(&mut watch).await;
+    extend(&node, 1, 3);
+    // Another process goes on in the middle of the reorganisation.
+    assert_eq!(watch.step().await.unwrap(), Then::Again);
+    let mut watch = BlockWatch::new(&chain, reader(&chain));
+    settle(&mut watch).await;
+    let all = site.app.store.sample_deliveries().await;
+    let mut bodies: Vec<_> = all
+        .iter()
+        .filter(|one| one.webhook == endpoint(0))
+        .map(|one| {
+            let body: serde_json::Value = serde_json::from_str(&one.body).unwrap();
+            let is = |name: &str| body["data"]["data"].get(name) == Some(&true.into());
+            (body["data"]["block_hash"].as_str().unwrap().to_owned(), is("removed"), is("reorganized"))
+        })
+        .collect();
+    bodies.sort();
+    let expected = [
+        ("b2", false, false),
+        ("b3", false, false),
+        ("b3", true, false),
+        ("b4", false, true),
+        ("b5", false, false),
+        ("b6", false, false),
+    ];
+    assert_eq!(bodies, expected.map(|(hash, removed, reorganized)| (hash.to_owned(), removed, reorganized)));
+}
+
+#[tokio::test]
+async fn a_watcher_that_has_lost_its_lease_stops_and_the_other_goes_on_without_a_gap() {
+    let site = site("").await;
+    let (_, node) = grown(1);
+    let chain = watched(&site, &[node.clone()], true).await;
+    let mut watch = BlockWatch::new(&chain, reader(&chain));
+    settle(&mut watch).await;
+    extend(&node, 0, 2);
+    settle(&mut watch).await;
+    site.clock.advance(LEASE);
+    let taken = site.app.store.claim_chains(6, &["eth"], 1, LEASE, site.app.now()).await.unwrap();
+    assert_eq!(taken, ["eth"]);
+    extend(&node, 1, 2);
+    assert_eq!(watch.step().await.unwrap(), Then::Stop);
+    let mut other = watched_by(&site, &[node.clone()], 6).await;
+    other.watcher = 6;
+    let mut watch = BlockWatch::new(&other, reader(&other));
+    settle(&mut watch).await;
+    let hashes: Vec<_> =
+        told(&site).await.into_keys().filter(|(own, _)| *own == endpoint(0)).map(|(_, hash)| hash).collect();
+    assert_eq!(hashes, ["b2", "b4", "b5"]);
+}
+
+/// Like [`watched`], for another watcher, which has the lease already.
+async fn watched_by(site: &Site, nodes: &[TreeNode], watcher: u128) -> WatchedChain {
+    site.app.store.release_chains(watcher, &["eth"], site.app.now()).await.unwrap();
+    let chain = watched(site, nodes, true).await;
+    site.app.store.release_chains(WATCHER, &["eth"], site.app.now()).await.unwrap();
+    let taken = site.app.store.claim_chains(watcher, &["eth"], 1, LEASE, site.app.now()).await.unwrap();
+    assert_eq!(taken, ["eth"]);
+    chain
+}
+
+#[tokio::test]
+async fn a_subscription_counts_from_the_next_block_on_and_without_any_the_chain_is_forgotten() {
+    let site = site("").await;
+    let (_, node) = grown(1);
+    let chain = watched(&site, &[node.clone()], true).await;
+    let mut watch = BlockWatch::new(&chain, reader(&chain));
+    for confirmations in 1..4 {
+        chain.index.remove(subscription(confirmations).id);
+    }
+    settle(&mut watch).await;
+    extend(&node, 0, 1);
+    settle(&mut watch).await;
+    chain.index.insert(&subscription(1), |_, _, value| Some(value.to_owned()));
+    extend(&node, 0, 2);
+    settle(&mut watch).await;
+    let one = (endpoint(0), endpoint(1));
+    let expected = [(one.0, "b2"), (one.0, "b3"), (one.0, "b4"), (one.1, "b3")];
+    let mut keys: Vec<_> = told(&site).await.into_keys().collect();
+    keys.sort();
+    assert_eq!(keys, expected.map(|(endpoint, hash)| (endpoint, hash.to_owned())));
+    chain.index.clear();
+    assert!(matches!(watch.step().await.unwrap(), Then::Wait(_)));
+    assert!(site.app.store.followed_chains().await.unwrap().is_empty());
+    extend(&node, 0, 5);
+    chain.index.insert(&subscription(0), |_, _, value| Some(value.to_owned()));
+    settle(&mut watch).await;
+    assert_eq!(told(&site).await.len(), 4, "it begins at the head");
+}
+
+#[tokio::test]
+async fn after_an_outage_blocks_are_read_in_order_and_those_beyond_the_bound_are_skipped() {
+    let site = site("").await;
+    let (tree, node) = grown(1);
+    let mut chain = watched(&site, &[node.clone()], true).await;
+    chain.settings.catch_up_blocks = 4;
+    settle(&mut BlockWatch::new(&chain, reader(&chain))).await;
+    extend(&node, 0, 3);
+    settle(&mut BlockWatch::new(&chain, reader(&chain))).await;
+    assert_eq!(told(&site).await.into_keys().filter(|(own, _)| *own == endpoint(0)).count(), 3);
+    let mut tip = node.head();
+    for _ in 0..9 {
+        tip = tree.grow(tip, 0);
+    }
+    node.set_head(tip);
+    settle(&mut BlockWatch::new(&chain, reader(&chain))).await;
+    let own = told(&site).await.into_keys().filter(|(own, _)| *own == endpoint(0));
+    let heights: Vec<_> = own.map(|(_, hash)| hash[1..].parse::<usize>().unwrap()).collect();
+    let newest: Vec<_> = (0..4).rev().map(|depth| tree.below(tip, depth)).collect();
+    assert!(newest.iter().all(|block| heights.contains(block)) && heights.len() == 7, "{heights:?}");
+    let mut page = String::new();
+    let mut registry = prometheus_client::registry::Registry::default();
+    site.app.watch_metrics.register(&mut registry);
+    prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();
+    assert!(page.contains("skipped_blocks_total{chain=\"eth\"} 5"), "{page}");
+}
+
+#[tokio::test]
+async fn an_endpoint_gets_no_more_deliveries_than_may_wait_and_the_log_has_them_all() {
+    let site = site("").await;
+    let (_, node) = grown(1);
+    let mut chain = watched(&site, &[node.clone()], true).await;
+    chain.backlogs = Arc::new(Backlogs::up_to(3));
+    let mut watch = BlockWatch::new(&chain, reader(&chain));
+    settle(&mut watch).await;
+    for _ in 0..6 {
+        extend(&node, 0, 1);
+        settle(&mut watch).await;
+    }
+    for confirmations in 0..4 {
+        let own = site.app.store.sample_deliveries().await;
+        let own = own.into_iter().filter(|one| one.webhook == endpoint(confirmations)).count();
+        assert_eq!(own, 3, "{confirmations}");
+    }
+    assert_eq!(site.app.store.sample_log(PROJECT).await, 6);
+}
+
+#[tokio::test]
+async fn a_change_of_health_is_told_once_even_if_the_watcher_starts_anew() {
+    let site = site("").await;
+    let (_, node) = grown(1);
+    let chain = watched(&site, &[node], true).await;
+    let health = IndexedSubscription::new(9, "eth", EventType::Health)
+        .of_webhook(endpoint(0).0, PROJECT.0)
+        .with_confirmations(3);
+    chain.index.insert(&health, |_, _, value| Some(value.to_owned()));
+    let phases = async || -> Vec<String> {
+        let all = site.app.store.sample_deliveries().await;
+        let phase = |body: &str| {
+            let body: serde_json::Value = serde_json::from_str(body).unwrap();
+            body["data"]["data"]["phase"].as_str().unwrap().to_owned()
+        };
+        all.iter().filter(|one| one.status == "pending").map(|one| phase(&one.body)).collect()
+    };
+    use HealthPhase::{Degraded, Healthy};
+    for (phase, expected) in [(Healthy, 0), (Degraded, 1), (Degraded, 1), (Healthy, 2), (Healthy, 2)] {
+        site.clock.advance(Duration::from_secs(5));
+        assert_eq!(chain.tell(phase).await.unwrap(), WatchOutcome::Done);
+        assert_eq!(phases().await.len(), expected);
+    }
+    assert_eq!(phases().await, ["Degraded", "Healthy"]);
+}
+
+#[derive(Clone, Debug)]
+enum Move {
+    Branch(usize, usize),
+    Look(usize),
+    Restart,
+}
+
+fn moves() -> impl Strategy<Value = Vec<Move>> {
+    let one = prop_oneof![
+        4 => (0..=10_usize, 1..=11_usize).prop_map(|(depth, length)| Move::Branch(depth, length)),
+        4 => (1..12_usize).prop_map(Move::Look),
+        1 => Just(Move::Restart),
+    ];
+    prop::collection::vec(one, 1..12)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_every_endpoint_adds_up_from_its_deliveries_is_the_canonical_chain(
+        names_parents in any::<bool>(),
+        moves in moves(),
+    ) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        runtime.block_on(async {
+            let site = site("").await;
+            let (tree, node) = grown(0);
+            let chain = watched(&site, &[node.clone()], names_parents).await;
+            let mut watch = BlockWatch::new(&chain, reader(&chain));
+            settle(&mut watch).await;
+            for one in moves {
+                match one {
+                    Move::Branch(depth, length) => {
+                        extend(&node, depth.min(tree.branch(node.head()).len() - 1), length);
+                    }
+                    Move::Look(steps) => {
+                        for _ in 0..steps {
+                            watch.step().await.unwrap();
+                        }
+                    }
+                    Move::Restart => watch = BlockWatch::new(&chain, reader(&chain)),
+                }
+            }
+            settle(&mut watch).await;
+            let branch = tree.branch(node.head());
+            let (told, head) = (told(&site).await, node.height());
+            for confirmations in 0..4 {
+                let own: Vec<_> = told.iter().filter(|((own, _), _)| *own == endpoint(confirmations)).collect();
+                assert!(own.iter().all(|(_, times)| **times == 1), "{own:?}");
+                let hashes: Vec<_> = own.iter().map(|((_, hash), _)| hash.as_str()).collect();
+                for block in &branch[1..] {
+                    let is_due = block.height + u64::from(confirmations) <= head;
+                    // What had its confirmations on a branch that was longer stays told of.
+                    assert!(hashes.contains(&block.hash.as_str()) || !is_due, "{confirmations}: {block:?} {hashes:?}");
+                }
+                let known = |hash: &&str| branch[1..].iter().any(|block| block.hash == **hash);
+                assert!(hashes.iter().all(|hash| known(hash)), "{confirmations}: {hashes:?} {branch:?}");
+            }
+        });
+    }
+}
+
+#[tokio::test]
+async fn the_index_follows_endpoints_subscriptions_and_suspensions_by_the_change_feed() {
+    let site = site("").await;
+    let store = &site.app.store;
+    store.add_sample_subscription(&subscription(1), site.app.now()).await;
+    let adapter: Arc<dyn Adapter> = Arc::new(TreeChain(TreeReader { names_parents: true }));
+    let mut subscriptions = Subscriptions::new([adapter]);
+    assert!(!subscriptions.is_read());
+    subscriptions.refresh(store).await.unwrap();
+    assert!(subscriptions.is_read() && subscriptions.index().len() == 1);
+    for confirmations in [0, 2] {
+        store.add_sample_subscription(&subscription(confirmations), site.app.now()).await;
+    }
+    subscriptions.refresh(store).await.unwrap();
+    assert_eq!(subscriptions.index().len(), 3);
+    let own = store.tenants_named("Site", 1).await.unwrap()[0].id;
+    store.suspend(own, site.app.now()).await.unwrap();
+    subscriptions.refresh(store).await.unwrap();
+    assert!(subscriptions.index().is_empty());
+    store.reactivate(own, site.app.now()).await.unwrap();
+    store.remove_sample_subscription(SubscriptionId(subscription(1).id), PROJECT, site.app.now()).await;
+    subscriptions.refresh(store).await.unwrap();
+    let index = subscriptions.index();
+    assert!(index.len() == 2 && index.chains() == ["eth"] && index.wants("eth", EventType::NewBlock));
+}
+
+/// A node over HTTP that shows a branch.
+async fn served(node: TreeNode) -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        loop {
+            let Ok((mut socket, _)) = listener.accept().await else { return };
+            let node = node.clone();
+            tokio::spawn(async move {
+                let mut seen = Vec::new();
+                let mut buffer = [0; 4096];
+                loop {
+                    let text = String::from_utf8_lossy(&seen).into_owned();
+                    let head = text.find("\r\n\r\n");
+                    let length = text.to_lowercase().split("content-length: ").nth(1).and_then(|rest| {
+                        rest.split("\r\n").next().and_then(|length| length.parse::<usize>().ok())
+                    });
+                    if let Some((head, length)) =
+                        head.zip(length).filter(|(head, length)| seen.len() >= head + 4 + length)
+                    {
+                        let call: serde_json::Value =
+                            serde_json::from_slice(&seen[head + 4..head + 4 + length]).unwrap();
+                        seen.drain(..head + 4 + length);
+                        let result =
+                            node.answer(call["method"].as_str().unwrap(), &call["params"].to_string());
+                        let answer =
+                            serde_json::json!({"jsonrpc": "2.0", "id": call["id"], "result": result})
+                                .to_string();
+                        let answer =
+                            format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{answer}", answer.len());
+                        if socket.write_all(answer.as_bytes()).await.is_err() {
+                            return;
+                        }
+                        continue;
+                    }
+                    match socket.read(&mut buffer).await {
+                        Ok(0) | Err(_) => return,
+                        Ok(read) => seen.extend_from_slice(&buffer[..read]),
+                    }
+                }
+            });
+        }
+    });
+    addr
+}
+
+async fn until(is_so: impl AsyncFn() -> bool) {
+    let waiting = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), waiting).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blocks_of_a_node_over_a_socket_become_deliveries_as_soon_as_somebody_subscribes() {
+    let (_, node) = grown(1);
+    let addr = served(node.clone()).await;
+    let config = format!("[chains.eth]\nprobe_interval = \"100ms\"\nnodes = [\"http://{addr}\"]\n");
+    let site = site(&config).await;
+    let store = &site.app.store;
+    let adapter: Arc<dyn Adapter> = Arc::new(TreeChain(TreeReader { names_parents: true }));
+    let watcher = Watcher::of(&site.app, vec![adapter.clone()]);
+    let idle = Watcher::of(&site.app, vec![adapter]);
+    store.add_sample_subscription(&subscription(0), site.app.now()).await;
+    until(async || store.followed_chains().await.unwrap() == ["eth"]).await;
+    extend(&node, 0, 3);
+    until(async || told(&site).await.len() == 3).await;
+    store.add_sample_subscription(&subscription(1), site.app.now()).await;
+    until(async || {
+        extend(&node, 0, 1);
+        told(&site).await.keys().any(|(own, _)| *own == endpoint(1))
+    })
+    .await;
+    store.remove_sample_subscription(SubscriptionId(subscription(0).id), PROJECT, site.app.now()).await;
+    store.remove_sample_subscription(SubscriptionId(subscription(1).id), PROJECT, site.app.now()).await;
+    until(async || store.followed_chains().await.unwrap().is_empty()).await;
+    let heights = store.followed("eth").await.unwrap().blocks;
+    assert!(heights.is_empty() && node.height() > FIRST);
+    watcher.stop().await;
+    idle.stop().await;
+}

@@ -1,0 +1,161 @@
+//! A chain that is watched: what its parts share, and whom its events concern.
+
+use super::backlog::Backlogs;
+use super::pool_nodes::{ChainNodes, PoolNodes};
+use crate::management::watch_metrics::WatchMetrics;
+use crate::store::{
+    MatchedEvent, MatchedSubscription, Store, StoreError, SubscriptionId, WatchLease, WebhookId,
+};
+use parking_lot::Mutex;
+use rpcgate_core::adapter::Adapter;
+use rpcgate_core::caller::ProjectId;
+use rpcgate_core::chain::Chain;
+use rpcgate_core::clock::{Clock, Time};
+use rpcgate_core::config::ChainSettings;
+use rpcgate_core::event::{BlockRef, ChainEvent, SubscriptionIndex};
+use rpcgate_layers::nodes::Pool;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+/// How long a watcher has a chain after its last write. A watcher that died is replaced then.
+pub(super) const LEASE: Duration = Duration::from_secs(15);
+
+/// The longest time that a call to a node may take.
+const LONGEST_CALL: Duration = Duration::from_secs(30);
+
+/// What of the configuration concerns watching a chain. Another one needs another task.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct WatchSettings {
+    pub(super) chain: ChainSettings,
+    pub(super) probe_interval: Duration,
+    pub(super) final_depth: u64,
+    pub(super) catch_up_per_second: u32,
+    pub(super) catch_up_blocks: u64,
+}
+
+/// A chain that is watched, with everything that its parts share.
+pub(super) struct WatchedChain {
+    pub(super) name: &'static str,
+    pub(super) adapter: Arc<dyn Adapter>,
+    pub(super) settings: WatchSettings,
+    pub(super) store: Store,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) index: SubscriptionIndex,
+    pub(super) backlogs: Arc<Backlogs>,
+    pub(super) metrics: WatchMetrics,
+    pub(super) pool: Arc<Pool>,
+    pub(super) nodes: Arc<dyn ChainNodes>,
+    pub(super) watcher: u128,
+    pub(super) chain: Arc<Chain>,
+    /// Says that it is time to look for blocks.
+    pub(super) looks: Arc<Notify>,
+    /// The newest block that is known.
+    newest: Mutex<Option<BlockRef>>,
+}
+
+/// What a watched chain is made of, beside the chain itself.
+#[derive(Clone, Debug)]
+pub(super) struct WatchParts {
+    pub(super) store: Store,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) index: SubscriptionIndex,
+    pub(super) backlogs: Arc<Backlogs>,
+    pub(super) metrics: WatchMetrics,
+    pub(super) watcher: u128,
+}
+
+impl WatchedChain {
+    pub(super) fn new(
+        adapter: Arc<dyn Adapter>,
+        settings: WatchSettings,
+        pool: Arc<Pool>,
+        parts: WatchParts,
+    ) -> Self {
+        let WatchParts { store, clock, index, backlogs, metrics, watcher } = parts;
+        let chain = Arc::new(Chain::deployed(adapter.clone()));
+        let limit = settings.chain.timeout.min(LONGEST_CALL);
+        let nodes = PoolNodes::new(pool.clone(), adapter.clone(), chain.head().clone(), limit);
+        WatchedChain {
+            name: adapter.facts().name.as_str(),
+            nodes: Arc::new(nodes),
+            chain,
+            adapter,
+            settings,
+            store,
+            clock,
+            index,
+            backlogs,
+            metrics,
+            pool,
+            watcher,
+            looks: Arc::default(),
+            newest: Mutex::default(),
+        }
+    }
+
+    pub(super) fn lease(&self) -> WatchLease<'_> {
+        WatchLease { chain: self.name, watcher: self.watcher, lease: LEASE }
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Notes the newest block that is known.
+    pub(super) fn see(&self, block: Option<&BlockRef>) {
+        *self.newest.lock() = block.cloned();
+    }
+
+    /// The newest block that is known.
+    pub(super) fn newest(&self) -> Option<BlockRef> {
+        self.newest.lock().clone()
+    }
+
+    /// Waits until it is time to look for blocks, for at most this time.
+    pub(super) async fn wait(&self, longest: Duration) {
+        let _ = timeout(longest, self.looks.notified()).await;
+    }
+
+    /// The events that somebody subscribes to, with the subscriptions that they match. Those of a block that replaces another
+    /// say so.
+    pub(super) async fn matched(
+        &self,
+        block: &BlockRef,
+        events: Vec<ChainEvent>,
+        is_replacing: bool,
+    ) -> Result<Vec<MatchedEvent>, StoreError> {
+        let mut all = Vec::new();
+        for event in events {
+            let event = if is_replacing { event.with("reorganized", true) } else { event };
+            // An endpoint is told once for each number of confirmations, however many of its subscriptions match.
+            let mut told = HashSet::new();
+            let mut found = self.index.matches(self.name, block, &event);
+            found.sort_unstable_by_key(|found| found.subscription);
+            found.retain(|found| told.insert((found.webhook, found.confirmations)));
+            if found.is_empty() {
+                continue;
+            }
+            let matched = found.into_iter().map(|found| MatchedSubscription {
+                subscription: SubscriptionId(found.subscription),
+                webhook: WebhookId(found.webhook),
+                project: ProjectId(found.project),
+                confirmations: found.confirmations,
+                is_delivered: true,
+            });
+            let body = event.body(self.name, block);
+            all.push(MatchedEvent { body, matched: matched.collect(), event });
+        }
+        let endpoints: Vec<_> =
+            all.iter().flat_map(|event| &event.matched).map(|matched| matched.webhook).collect();
+        self.backlogs.count(&self.store, endpoints, self.now()).await?;
+        let mut withheld = 0;
+        for matched in all.iter_mut().flat_map(|event| &mut event.matched) {
+            withheld += u64::from(!self.backlogs.admit(matched));
+        }
+        self.metrics.withheld(self.name, withheld);
+        Ok(all)
+    }
+}

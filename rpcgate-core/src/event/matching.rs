@@ -1,0 +1,203 @@
+//! Which subscriptions an event matches, at a cost that does not grow with the number of subscriptions.
+//!
+//! An event matches a subscription of its chain and type if every key of the subscription's filter equals the key of the same
+//! name in the event: in its innermost `data`, or else in the outer one. Texts are compared in the chain's
+//! [canonical form](super::BlockReader::canonical), in which events have them already.
+//!
+//! ```
+//! use rpcgate_core::event::{BlockRef, ChainEvent, EventType, IndexedSubscription, SubscriptionIndex};
+//!
+//! let index = SubscriptionIndex::default();
+//! let subscription = IndexedSubscription::new(1, "eth", EventType::AddressActivity)
+//!     .of_webhook(2, 3)
+//!     .with_filter(serde_json::from_str(r#"{"address": "0xA1"}"#)?);
+//! index.insert(&subscription, |_, _, value| Some(value.to_lowercase()));
+//!
+//! let block = BlockRef::new(7, "0xb7", "0xb6", 1_700_000_000);
+//! let event = ChainEvent::new(EventType::AddressActivity).with("address", "0xa1");
+//! let found = index.matches("eth", &block, &event);
+//! assert_eq!(found.iter().map(|found| (found.subscription, found.webhook)).collect::<Vec<_>>(), [(1, 2)]);
+//! assert!(index.wanted("eth").watches("0xa1") && !index.wanted("eth").watches("0xa2"));
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+
+mod members;
+mod names;
+mod scalar;
+mod slab;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use super::{BlockRef, ChainEvent, EventType, Wanted};
+use members::Members;
+use parking_lot::RwLock;
+use serde_json::{Map, Value};
+use std::fmt;
+use std::sync::Arc;
+use table::SubscriptionTable;
+
+/// A subscription, as matching needs it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct IndexedSubscription {
+    /// Its identifier.
+    pub id: u128,
+    /// The endpoint that it belongs to.
+    pub webhook: u128,
+    /// The project of the endpoint.
+    pub project: u128,
+    /// The path name of the chain.
+    pub chain: String,
+    /// The type of the events.
+    pub kind: EventType,
+    /// What the events' data must have; `None`: everything matches.
+    pub filter: Option<Map<String, Value>>,
+    /// Blocks on top of an event's block before it is delivered.
+    pub confirmations: u32,
+}
+
+impl IndexedSubscription {
+    /// A subscription without filter and confirmations, of the endpoint 0.
+    pub fn new(id: u128, chain: impl Into<String>, kind: EventType) -> Self {
+        let (webhook, project, chain) = (0, 0, chain.into());
+        IndexedSubscription { id, webhook, project, chain, kind, filter: None, confirmations: 0 }
+    }
+
+    /// The same of this endpoint of this project.
+    #[must_use]
+    pub fn of_webhook(self, webhook: u128, project: u128) -> Self {
+        IndexedSubscription { webhook, project, ..self }
+    }
+
+    /// The same with a filter. An empty one matches everything.
+    #[must_use]
+    pub fn with_filter(self, filter: Map<String, Value>) -> Self {
+        IndexedSubscription { filter: Some(filter), ..self }
+    }
+
+    /// The same with this number of confirmations.
+    #[must_use]
+    pub fn with_confirmations(self, confirmations: u32) -> Self {
+        IndexedSubscription { confirmations, ..self }
+    }
+}
+
+/// A subscription that an event matches.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[non_exhaustive]
+pub struct SubscriptionMatch {
+    /// Its identifier.
+    pub subscription: u128,
+    /// The endpoint that it belongs to.
+    pub webhook: u128,
+    /// The project of the endpoint.
+    pub project: u128,
+    /// Blocks on top of the event's block before it is delivered.
+    pub confirmations: u32,
+}
+
+/// The subscriptions of all chains, by chain, type and the value of one key of their filters. Clones share their content.
+///
+/// An event is looked up once for each of its members, and only the subscriptions that share such a member are compared with
+/// it. Ids of endpoints and projects, names of keys and values of filters are stored once.
+#[derive(Clone, Default)]
+pub struct SubscriptionIndex {
+    table: Arc<RwLock<SubscriptionTable>>,
+}
+
+impl SubscriptionIndex {
+    /// Adds a subscription, in place of one with the same identifier. `canonical` returns the canonical form of a text on a
+    /// chain under a key, as [`BlockReader::canonical`](super::BlockReader::canonical) does; a subscription for which it
+    /// returns `None` is known and matches nothing.
+    pub fn insert(
+        &self,
+        subscription: &IndexedSubscription,
+        canonical: impl Fn(&str, &str, &str) -> Option<String>,
+    ) {
+        self.table.write().insert(subscription, &canonical);
+    }
+
+    /// Removes a subscription, and returns whether there was one.
+    pub fn remove(&self, id: u128) -> bool {
+        self.table.write().remove(id)
+    }
+
+    /// Replaces all subscriptions of a project at once: no event sees a part of them.
+    pub fn replace_project(
+        &self,
+        project: u128,
+        subscriptions: &[IndexedSubscription],
+        canonical: impl Fn(&str, &str, &str) -> Option<String>,
+    ) {
+        let mut table = self.table.write();
+        table.remove_project(project);
+        for subscription in subscriptions {
+            table.insert(subscription, &canonical);
+        }
+    }
+
+    /// Removes the subscriptions whose identifier is not `kept`.
+    pub fn retain(&self, kept: impl Fn(u128) -> bool) {
+        let mut table = self.table.write();
+        let gone: Vec<_> = table.ids().filter(|id| !kept(*id)).collect();
+        for id in gone {
+            table.remove(id);
+        }
+    }
+
+    /// Removes all subscriptions.
+    pub fn clear(&self) {
+        self.table.write().clear();
+    }
+
+    /// The chains that have a subscription which an event can match.
+    pub fn chains(&self) -> Vec<String> {
+        self.table.read().chains().map(str::to_owned).collect()
+    }
+
+    /// Whether a subscription to events of this type on a chain can match.
+    pub fn wants(&self, chain: &str, kind: EventType) -> bool {
+        self.table.read().counts(chain, kind).is_some_and(|counts| counts.all > 0)
+    }
+
+    /// What somebody subscribes to on a chain: the types, and the addresses whose activity is watched. The addresses are looked
+    /// up in the index when they are asked for.
+    pub fn wanted(&self, chain: &str) -> Wanted {
+        let table = self.table.read();
+        let kinds = EventType::ALL.into_iter().filter(|kind| {
+            let counts = table.counts(chain, *kind);
+            counts.is_some_and(|counts| counts.all > 0)
+        });
+        let wanted = Wanted::new(kinds);
+        let activity = table.counts(chain, EventType::AddressActivity);
+        if activity.is_some_and(|counts| counts.without_address > 0) {
+            return wanted;
+        }
+        let (shared, chain) = (self.table.clone(), chain.to_owned());
+        wanted.with_addresses(Arc::new(move |address| shared.read().watches(&chain, address)))
+    }
+
+    /// The subscriptions that an event of `block` matches, in no order.
+    pub fn matches(&self, chain: &str, block: &BlockRef, event: &ChainEvent) -> Vec<SubscriptionMatch> {
+        let mut found = Vec::new();
+        self.table.read().matches(&Members { chain, block, event }, &mut found);
+        found
+    }
+
+    /// The number of subscriptions.
+    pub fn len(&self) -> usize {
+        self.table.read().len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl fmt::Debug for SubscriptionIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SubscriptionIndex").field("subscriptions", &self.len()).finish_non_exhaustive()
+    }
+}

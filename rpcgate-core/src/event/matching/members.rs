@@ -1,0 +1,45 @@
+//! The members of an event that filters are compared with.
+
+use super::scalar::ScalarRef;
+use crate::event::{BlockRef, ChainEvent};
+
+/// An event of a block of a chain.
+#[derive(Clone, Copy)]
+pub(super) struct Members<'e> {
+    pub(super) chain: &'e str,
+    pub(super) block: &'e BlockRef,
+    pub(super) event: &'e ChainEvent,
+}
+
+/// The keys of the outer `data`.
+const OUTER: [&str; 5] = ["chain", "event_type", "block_num", "block_hash", "timestamp"];
+
+impl<'e> Members<'e> {
+    /// The value of a key: that of the innermost `data`, or else that of the outer one. `None` for a key that neither has, and
+    /// for an array or an object.
+    pub(super) fn get(&self, key: &str) -> Option<ScalarRef<'e>> {
+        match self.event.data.get(key) {
+            Some(value) => ScalarRef::of(value),
+            None => self.outer(key),
+        }
+    }
+
+    /// Every key with its value.
+    pub(super) fn each(&self) -> impl Iterator<Item = (&'e str, ScalarRef<'e>)> {
+        let (members, data) = (*self, &self.event.data);
+        let inner = data.iter().filter_map(|(key, value)| Some((key.as_str(), ScalarRef::of(value)?)));
+        let outer = OUTER.into_iter().filter(|key| !data.contains_key(*key));
+        inner.chain(outer.filter_map(move |key| Some((key, members.outer(key)?))))
+    }
+
+    fn outer(&self, key: &str) -> Option<ScalarRef<'e>> {
+        Some(match key {
+            "chain" => ScalarRef::text(self.chain),
+            "event_type" => ScalarRef::text(self.event.kind.name()),
+            "block_num" => ScalarRef::number(&self.block.height.into()),
+            "block_hash" => ScalarRef::text(&self.block.hash),
+            "timestamp" => ScalarRef::number(&self.block.timestamp.into()),
+            _ => return None,
+        })
+    }
+}

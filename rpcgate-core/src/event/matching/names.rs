@@ -1,0 +1,48 @@
+//! The names of keys, stored once as long as a filter has them.
+
+use super::slab::Slab;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Names under small numbers.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    numbers: HashMap<Arc<str>, u32, foldhash::fast::RandomState>,
+    names: Slab<(Arc<str>, u32)>,
+}
+
+impl Names {
+    /// The number of a name that is in use.
+    pub(super) fn get(&self, name: &str) -> Option<u32> {
+        self.numbers.get(name).copied()
+    }
+
+    /// The name under a number.
+    pub(super) fn name(&self, number: u32) -> Option<&str> {
+        self.names.get(number).map(|(name, _)| &**name)
+    }
+
+    /// The number of a name, which has one more use.
+    pub(super) fn take(&mut self, name: &str) -> Option<u32> {
+        if let Some(number) = self.get(name) {
+            if let Some((_, uses)) = self.names.get_mut(number) {
+                *uses += 1;
+            }
+            return Some(number);
+        }
+        let name: Arc<str> = name.into();
+        let number = self.names.insert((name.clone(), 1))?;
+        self.numbers.insert(name, number);
+        Some(number)
+    }
+
+    /// A name has one use less.
+    pub(super) fn give_back(&mut self, number: u32) {
+        let Some((name, uses)) = self.names.get_mut(number) else { return };
+        *uses -= 1;
+        if *uses == 0 {
+            self.numbers.remove(&**name);
+            self.names.remove(number);
+        }
+    }
+}
