@@ -318,7 +318,7 @@ async fn what_is_written_for_several_streams_in_one_turn_reaches_each_its_own_cl
         for (number, socket) in (100..).step_by(3).zip(&mut sockets) {
             socket.send(Message::binary(vec![number])).await.unwrap();
         }
-        for (number, socket) in (100_u8..).step_by(3).zip(&mut sockets) {
+        for (number, socket) in (100..).step_by(3).zip(&mut sockets) {
             for part in 0..3 {
                 assert_eq!(next(socket).await, Message::binary(vec![number + part]), "round {round}");
             }
