@@ -58,8 +58,8 @@ fn settings() -> WatchSettings {
     }
 }
 
-/// A chain with these nodes, watched by [`WATCHER`], to whose blocks the endpoints subscribe.
-async fn watched(site: &Site, nodes: &[TreeNode], names_parents: bool) -> WatchedChain {
+/// A chain with this node, watched by [`WATCHER`], to whose blocks the endpoints subscribe.
+async fn watched(site: &Site, node: &TreeNode, names_parents: bool) -> WatchedChain {
     let adapter: Arc<dyn Adapter> = Arc::new(TreeChain(TreeReader { names_parents }));
     let index = SubscriptionIndex::default();
     for confirmations in 0..4 {
@@ -75,7 +75,7 @@ async fn watched(site: &Site, nodes: &[TreeNode], names_parents: bool) -> Watche
     };
     let pool = Pool::new(adapter.facts(), Vec::new(), PoolLimits::default(), site.clock.clone());
     let mut chain = WatchedChain::new(adapter, settings(), pool, parts);
-    chain.nodes = Arc::new(TreeNodes(nodes.to_vec()));
+    chain.nodes = Arc::new(TreeNodes(vec![node.clone()]));
     let store = &site.app.store;
     assert_eq!(store.claim_chains(WATCHER, &["eth"], 1, LEASE, site.app.now()).await.unwrap(), ["eth"]);
     chain
@@ -124,7 +124,7 @@ fn extend(node: &TreeNode, depth: usize, length: usize) {
 async fn blocks_that_replace_others_say_so_and_what_they_replace_is_taken_back() {
     let site = site("").await;
     let (_, node) = grown(1);
-    let chain = watched(&site, &[node.clone()], true).await;
+    let chain = watched(&site, &node, true).await;
     let mut watch = BlockWatch::new(&chain, reader(&chain));
     settle(&mut watch).await;
     extend(&node, 0, 2);
@@ -160,7 +160,7 @@ async fn blocks_that_replace_others_say_so_and_what_they_replace_is_taken_back()
 async fn a_watcher_that_has_lost_its_lease_stops_and_the_other_goes_on_without_a_gap() {
     let site = site("").await;
     let (_, node) = grown(1);
-    let chain = watched(&site, &[node.clone()], true).await;
+    let chain = watched(&site, &node, true).await;
     let mut watch = BlockWatch::new(&chain, reader(&chain));
     settle(&mut watch).await;
     extend(&node, 0, 2);
@@ -170,7 +170,7 @@ async fn a_watcher_that_has_lost_its_lease_stops_and_the_other_goes_on_without_a
     assert_eq!(taken, ["eth"]);
     extend(&node, 1, 2);
     assert_eq!(watch.step().await.unwrap(), Then::Stop);
-    let mut other = watched_by(&site, &[node.clone()], 6).await;
+    let mut other = watched_by(&site, &node, 6).await;
     other.watcher = 6;
     let mut watch = BlockWatch::new(&other, reader(&other));
     settle(&mut watch).await;
@@ -180,9 +180,9 @@ async fn a_watcher_that_has_lost_its_lease_stops_and_the_other_goes_on_without_a
 }
 
 /// Like [`watched`], for another watcher, which has the lease already.
-async fn watched_by(site: &Site, nodes: &[TreeNode], watcher: u128) -> WatchedChain {
+async fn watched_by(site: &Site, node: &TreeNode, watcher: u128) -> WatchedChain {
     site.app.store.release_chains(watcher, &["eth"], site.app.now()).await.unwrap();
-    let chain = watched(site, nodes, true).await;
+    let chain = watched(site, node, true).await;
     site.app.store.release_chains(WATCHER, &["eth"], site.app.now()).await.unwrap();
     let taken = site.app.store.claim_chains(watcher, &["eth"], 1, LEASE, site.app.now()).await.unwrap();
     assert_eq!(taken, ["eth"]);
@@ -193,7 +193,7 @@ async fn watched_by(site: &Site, nodes: &[TreeNode], watcher: u128) -> WatchedCh
 async fn a_subscription_counts_from_the_next_block_on_and_without_any_the_chain_is_forgotten() {
     let site = site("").await;
     let (_, node) = grown(1);
-    let chain = watched(&site, &[node.clone()], true).await;
+    let chain = watched(&site, &node, true).await;
     let mut watch = BlockWatch::new(&chain, reader(&chain));
     for confirmations in 1..4 {
         chain.index.remove(subscription(confirmations).id);
@@ -222,7 +222,7 @@ async fn a_subscription_counts_from_the_next_block_on_and_without_any_the_chain_
 async fn after_an_outage_blocks_are_read_in_order_and_those_beyond_the_bound_are_skipped() {
     let site = site("").await;
     let (tree, node) = grown(1);
-    let mut chain = watched(&site, &[node.clone()], true).await;
+    let mut chain = watched(&site, &node, true).await;
     chain.settings.catch_up_blocks = 4;
     settle(&mut BlockWatch::new(&chain, reader(&chain))).await;
     extend(&node, 0, 3);
@@ -249,7 +249,7 @@ async fn after_an_outage_blocks_are_read_in_order_and_those_beyond_the_bound_are
 async fn an_endpoint_gets_no_more_deliveries_than_may_wait_and_the_log_has_them_all() {
     let site = site("").await;
     let (_, node) = grown(1);
-    let mut chain = watched(&site, &[node.clone()], true).await;
+    let mut chain = watched(&site, &node, true).await;
     chain.backlogs = Arc::new(Backlogs::up_to(3));
     let mut watch = BlockWatch::new(&chain, reader(&chain));
     settle(&mut watch).await;
@@ -269,7 +269,7 @@ async fn an_endpoint_gets_no_more_deliveries_than_may_wait_and_the_log_has_them_
 async fn a_change_of_health_is_told_once_even_if_the_watcher_starts_anew() {
     let site = site("").await;
     let (_, node) = grown(1);
-    let chain = watched(&site, &[node], true).await;
+    let chain = watched(&site, &node, true).await;
     let health = IndexedSubscription::new(9, "eth", EventType::Health)
         .of_webhook(endpoint(0).0, PROJECT.0)
         .with_confirmations(3);
@@ -319,7 +319,7 @@ proptest! {
         runtime.block_on(async {
             let site = site("").await;
             let (tree, node) = grown(0);
-            let chain = watched(&site, &[node.clone()], names_parents).await;
+            let chain = watched(&site, &node, names_parents).await;
             let mut watch = BlockWatch::new(&chain, reader(&chain));
             settle(&mut watch).await;
             for one in moves {
@@ -348,7 +348,7 @@ proptest! {
                     assert!(hashes.contains(&block.hash.as_str()) || !is_due, "{confirmations}: {block:?} {hashes:?}");
                 }
                 let known = |hash: &&str| branch[1..].iter().any(|block| block.hash == **hash);
-                assert!(hashes.iter().all(|hash| known(hash)), "{confirmations}: {hashes:?} {branch:?}");
+                assert!(hashes.iter().all(known), "{confirmations}: {hashes:?} {branch:?}");
             }
         });
     }
