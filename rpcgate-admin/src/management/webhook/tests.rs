@@ -18,7 +18,7 @@ use std::time::Duration;
 
 const NOON: Time = Time::from_secs(1_798_718_400);
 const VECTORS: &str = include_str!("../../../../docs/webhook-vectors.json");
-const DOCUMENT: &str = include_str!("../../../../docs/webhooks-receive.md");
+const DOCUMENT: &str = include_str!("../../../../docs/webhooks.md");
 
 /// A delivery to an endpoint without a secret.
 pub(crate) fn delivery(id: u128) -> DueDelivery {
