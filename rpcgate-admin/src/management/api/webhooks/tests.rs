@@ -214,39 +214,41 @@ async fn a_new_secret_signs_at_once_or_beside_the_old_one_until_the_overlap_ends
     let (site, owner, webhook) = listening().await;
     let path = format!("/webhooks/{}/secret", webhook.id);
     let (first, _) = secrets(&site, &owner, webhook.id).await;
-    let replace = async |body: Value| {
-        let (status, answer) = ask(&site, &owner, Method::POST, &path, body).await;
+    let replace = async |visitor: &Visitor, body: Value| {
+        let (status, answer) = ask(&site, visitor, Method::POST, &path, body).await;
         assert_eq!(status, 200, "{answer}");
         (answer["secret"].as_str().unwrap().to_owned(), answer["secret_overlap_until"].clone())
     };
-    let (second, overlap) = replace(Value::Null).await;
+    let (second, overlap) = replace(&owner, Value::Null).await;
     assert_eq!(overlap, Value::Null);
     assert_eq!(secrets(&site, &owner, webhook.id).await, (second.clone(), None));
     assert_ne!(first, second);
 
     let now = site.app.now();
-    let (third, overlap) = replace(json!({"overlap_hours": 72})).await;
+    let (third, overlap) = replace(&owner, json!({"overlap_hours": 72})).await;
     assert!(overlap.is_string(), "{overlap}");
     let ends = now.plus(Duration::from_secs(72 * 3_600));
     assert_eq!(secrets(&site, &owner, webhook.id).await, (second.clone(), Some((third.clone(), ends))));
 
     // Another one during the overlap takes the place of the one that waits.
     let now = site.app.now();
-    let (fourth, _) = replace(json!({"overlap_hours": 1})).await;
+    let (fourth, _) = replace(&owner, json!({"overlap_hours": 1})).await;
     let ends = now.plus(Duration::from_secs(3_600));
     assert_eq!(secrets(&site, &owner, webhook.id).await, (second, Some((fourth.clone(), ends))));
 
     // After the overlap, the one that had waited signs, also beside a newer one.
     site.clock.set(ends);
+    // The token has expired by then.
+    let owner = site.visitor(owner.user.tenant, Role::Owner).await;
     let (_, shown) = ask(&site, &owner, Method::GET, &format!("/webhooks/{}", webhook.id), Value::Null).await;
     assert_eq!(shown["secret_overlap_until"], Value::Null);
     let now = site.app.now();
-    let (fifth, _) = replace(json!({"overlap_hours": 2})).await;
+    let (fifth, _) = replace(&owner, json!({"overlap_hours": 2})).await;
     let ends = now.plus(Duration::from_secs(2 * 3_600));
     assert_eq!(secrets(&site, &owner, webhook.id).await, (fourth, Some((fifth, ends))));
 
     // Without an overlap, both end.
-    let (sixth, _) = replace(json!({"overlap_hours": 0})).await;
+    let (sixth, _) = replace(&owner, json!({"overlap_hours": 0})).await;
     assert_eq!(secrets(&site, &owner, webhook.id).await, (sixth, None));
     for wrong in [json!({"overlap_hours": 73}), json!({"overlap_hours": -1}), json!({"secret": "mine"})] {
         assert_eq!(ask(&site, &owner, Method::POST, &path, wrong.clone()).await.0, 400, "{wrong}");
