@@ -77,6 +77,7 @@ mod retention;
 #[cfg(test)]
 #[cfg(feature = "api")]
 pub(crate) mod sample_webhooks;
+#[cfg(test)]
 pub(crate) mod seeded_deliveries;
 mod session_rows;
 mod sessions;

@@ -37,6 +37,7 @@ impl Store {
             standard_headers: Set(false),
             failing_since: Set(None),
             disabled_at: Set(None),
+            deleted_at: Set(None),
             created_at: Set(moment(now)),
             updated_at: Set(moment(now)),
         };
