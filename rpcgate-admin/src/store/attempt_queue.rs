@@ -103,7 +103,8 @@ impl AttemptQueue {
     async fn write(&self, batch: Vec<WaitingAttempt>) {
         let (writes, callers): (Vec<_>, Vec<_>) =
             batch.into_iter().map(|WaitingAttempt { write, caller }| (write, caller)).unzip();
-        let written = self.database.transact(async |transaction| write_attempts(transaction, &writes).await);
+        let written =
+            self.database.transact_shared(async |transaction| write_attempts(transaction, &writes).await);
         match written.await {
             Ok(outcomes) => {
                 for (caller, outcome) in callers.into_iter().zip(outcomes) {

@@ -302,6 +302,17 @@ impl Database {
         self.with_connection(&self.writer, Box::pin(write)).await
     }
 
+    /// Like [`transact`](Self::transact), for work that many callers share, of which there is one at a time: it has a
+    /// place in the queue however many writes wait. Otherwise all these callers would be refused at once.
+    pub(super) async fn transact_shared<T, E: From<StoreError>>(
+        &self,
+        work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let write = async { self.finish(self.begin().await?, work).await };
+        let permit = self.writer.queue.wait_beyond_bound(self.deadline / 2).await?;
+        self.with_permit(&self.writer, permit, Box::pin(write)).await
+    }
+
     /// Like [`transact`](Self::transact), for work that several programs do at once on rows that each of them locks: it
     /// does not wait for `lock`.
     pub(super) async fn transact_beside<T, E: From<StoreError>>(
@@ -364,6 +375,16 @@ impl Database {
         work: Pin<Box<impl Future<Output = Result<T, E>>>>,
     ) -> Result<T, E> {
         let permit = pool.queue.wait(self.deadline / 2).await?;
+        self.with_permit(pool, permit, work).await
+    }
+
+    /// Runs `work` on the connection that `permit` is for.
+    async fn with_permit<T, E: From<StoreError>>(
+        &self,
+        pool: &Arc<DatabasePool>,
+        permit: OwnedSemaphorePermit,
+        work: Pin<Box<impl Future<Output = Result<T, E>>>>,
+    ) -> Result<T, E> {
         let guard = CallGuard { pool: pool.clone(), deadline: self.deadline, permit: Some(permit) };
         let done = tokio::time::timeout(self.deadline, interrupt::cancel_on_drop(work)).await;
         guard.release();

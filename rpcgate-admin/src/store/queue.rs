@@ -13,6 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 /// Calls that may wait for a connection at once.
 pub(super) const MAX_WAITING: usize = 128;
 
+const CLOSED: &str = "its connections are closed";
+
 /// The calls that wait for one of several connections, in the order of their arrival.
 #[derive(Debug)]
 pub(super) struct Queue {
@@ -39,21 +41,30 @@ impl Queue {
     /// # Errors
     /// [`StoreError::Unavailable`] if too many calls wait already, or if no connection became free in time.
     pub(super) async fn wait(&self, timeout: Duration) -> Result<OwnedSemaphorePermit, StoreError> {
-        let closed = || StoreError::Unavailable("its connections are closed".into());
         match self.connections.clone().try_acquire_owned() {
             Ok(free) => return Ok(free),
-            Err(TryAcquireError::Closed) => return Err(closed()),
+            Err(TryAcquireError::Closed) => return Err(StoreError::Unavailable(CLOSED.into())),
             Err(TryAcquireError::NoPermits) => {}
         }
-        let waiting = WaitingGuard::join(&self.waiting, self.max_waiting)?;
-        let free = tokio::time::timeout(timeout, self.connections.clone().acquire_owned()).await;
-        drop(waiting);
-        let Ok(free) = free else {
-            return Err(StoreError::Unavailable(format!(
-                "none of its connections was free within {timeout:?}"
-            )));
-        };
-        free.map_err(|_| closed())
+        let _waiting = WaitingGuard::join(&self.waiting, self.max_waiting)?;
+        self.wait_beyond_bound(timeout).await
+    }
+
+    /// Waits up to `timeout` for a free connection however many calls wait: for a call that many callers share, of which
+    /// there is one at a time.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] if no connection became free in time.
+    pub(super) async fn wait_beyond_bound(
+        &self,
+        timeout: Duration,
+    ) -> Result<OwnedSemaphorePermit, StoreError> {
+        match tokio::time::timeout(timeout, self.connections.clone().acquire_owned()).await {
+            Ok(free) => free.map_err(|_| StoreError::Unavailable(CLOSED.into())),
+            Err(_) => {
+                Err(StoreError::Unavailable(format!("none of its connections was free within {timeout:?}")))
+            }
+        }
     }
 }
 

@@ -156,7 +156,7 @@ async fn a_quota_takes_any_of_its_fields_and_can_be_taken_away() {
     let audit = site.app.store.audit(AuditSubject::Tenant(tenant), 100).await.unwrap();
     assert_eq!(audit.len(), 6);
     assert_eq!((audit[0].action.as_str(), audit[0].user), ("quota.deleted", Some(operator.user.id)));
-    assert_eq!(audit[4].detail, "cu_per_day 5, cu_per_month 6, rps_limit 7");
+    assert_eq!(audit[5].detail, "cu_per_day 5, cu_per_month 6, rps_limit 7");
 }
 
 #[tokio::test]
