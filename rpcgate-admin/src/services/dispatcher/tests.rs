@@ -322,22 +322,29 @@ fn promise_27_a_crash_between_attempt_and_mark_repeats_the_attempt_and_loses_not
 async fn promise_27_two_dispatchers_make_none_of_1000_deliveries_twice() {
     let place = Place::of("").await;
     let receiver = Receiver::start(|_| Answer::Status(200)).await;
+    let mut endpoints = Vec::new();
     for number in 0..20 {
-        let endpoint = place.endpoint(number, &receiver.url(number)).await;
-        place.due(&endpoint, number * 50 + 1..number * 50 + 51).await;
+        endpoints.push(place.endpoint(number, &receiver.url(number)).await);
     }
     let second = place.second().await;
     let both = [Dispatcher::start(&place.site.app), Dispatcher::start(&second)];
-    let made = || place.site.app.deliveries.of("delivered") + second.deliveries.of("delivered");
-    until("all are made", async || made() == 1_000).await;
+    let made = || [&place.site.app, &second].map(|app| app.deliveries.of("delivered"));
+    // On a busy machine one of them may do all of the first thousand.
+    let mut count = 0;
+    while count < 1_000 || made().contains(&0) {
+        for endpoint in &endpoints {
+            place.due(endpoint, count + 1..count + 51).await;
+            count += 50;
+        }
+        until("all are made", async || made().iter().sum::<u64>() == count as u64).await;
+    }
     for dispatcher in both {
         dispatcher.stop().await;
     }
     let mut ids: Vec<_> = receiver.all().iter().map(|request| request.delivery().0).collect();
     ids.sort_unstable();
-    assert_eq!(ids, (1..=1_000).collect::<Vec<_>>());
-    assert!(place.site.app.deliveries.of("delivered") > 0 && second.deliveries.of("delivered") > 0);
-    for id in [1, 500, 1_000] {
+    assert_eq!(ids, (1..=count).collect::<Vec<_>>());
+    for id in [1, 500, count] {
         assert_eq!(place.stored(id).await.status, "delivered");
     }
 }
@@ -392,8 +399,9 @@ async fn an_endpoint_that_fails_is_left_alone_until_a_single_attempt_succeeds() 
     works.store(true, std::sync::atomic::Ordering::SeqCst);
     place.site.clock.advance(Duration::from_secs(10));
     until("the rest", async || place.site.app.deliveries.of("delivered") == 34).await;
+    // Attempts are counted before their ends are stored.
     for id in 100..130 {
-        assert_eq!(place.stored(id).await.status, "delivered");
+        place.until_status(id, "delivered").await;
     }
     dispatcher.stop().await;
 }
