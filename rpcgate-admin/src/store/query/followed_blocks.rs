@@ -3,24 +3,21 @@
 //! Only the watcher that holds the chain's lease writes here. Each write ends in one transaction, unless it is too large for
 //! one; then the block's `state` says that it is not finished, and whoever follows the chain next finishes it.
 
-use super::matched_events::{
-    AT_ONCE, EventRows, HELD, MatchedEvent, PENDING, event_ids, height, insert_new, parts, store,
-    taking_back, told_of,
-};
+use super::matched_events::{AT_ONCE, EventRows, MatchedEvent, PENDING, event_ids, height, parts, store};
 use super::removal::remove;
+use super::removed_events::{Position, take_back_part};
 use super::value::{moment, time, unreadable};
 use super::watched_chains::{WatchLease, WatchOutcome, hold};
 use crate::store::entity::followed_blocks::{ActiveModel, Column, Entity, Model};
-use crate::store::entity::{chain_events, deliveries, project_events, watched_chains};
+use crate::store::entity::{deliveries, watched_chains};
 use crate::store::{Store, StoreError};
 use rpcgate_core::clock::Time;
-use rpcgate_core::event::{BlockRef, EventType, removed_body};
+use rpcgate_core::event::BlockRef;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::{Condition, Expr};
 use sea_orm::{
     ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
 };
-use uuid::Uuid;
 
 /// All its deliveries are made.
 const WHOLE: &str = "whole";
@@ -28,9 +25,6 @@ const WHOLE: &str = "whole";
 const APPENDING: &str = "appending";
 /// Its deliveries are being taken back.
 const LEAVING: &str = "leaving";
-
-/// Events that one transaction takes back.
-const EVENTS_AT_ONCE: u64 = 200;
 
 /// How far a chain is followed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -50,15 +44,6 @@ pub enum UnfinishedBlock {
     Appending(BlockRef),
     /// It is to be taken back.
     Leaving(BlockRef),
-}
-
-/// A place among the events of a block and their deliveries.
-#[derive(Clone, Copy, Debug, Default)]
-struct Position {
-    /// Everything up to this event is done,
-    event: Option<Uuid>,
-    /// and of the events after it, the deliveries up to this one.
-    delivery: Option<Uuid>,
 }
 
 fn block_of(row: Model) -> Result<BlockRef, StoreError> {
@@ -356,115 +341,4 @@ async fn replaced(transaction: &DatabaseTransaction, chain: &str, until: i64) ->
         .exec(transaction)
         .await?;
     Ok(())
-}
-
-/// Takes back the events of a block after a position, and returns the next one; `None` if nothing is left.
-async fn take_back_part(
-    transaction: &DatabaseTransaction,
-    row: &Model,
-    (position, most): (Position, u64),
-    now: Time,
-) -> Result<Option<Position>, StoreError> {
-    use chain_events::Column as Event;
-    let mut some = chain_events::Entity::find()
-        .filter(Event::Chain.eq(row.chain.as_str()))
-        .filter(Event::BlockHash.eq(row.hash.as_str()))
-        .filter(Event::CreatedAt.eq(row.appended_at))
-        .filter(Event::Removed.eq(false))
-        .filter(Event::EventType.ne(EventType::Health.name()))
-        .order_by_asc(Event::Id)
-        .limit(EVENTS_AT_ONCE);
-    if let Some(event) = position.event {
-        some = some.filter(Event::Id.gt(event));
-    }
-    let events = some.all(transaction).await?;
-    let Some(last) = events.last().map(|event| event.id) else { return Ok(None) };
-    let ids: Vec<_> = events.iter().map(|event| event.id).collect();
-    let is_full = events.len() as u64 == EVENTS_AT_ONCE;
-    if position.delivery.is_none() {
-        log_removal(transaction, events, &ids, now).await?;
-    }
-    match tell_removal(transaction, &ids, (position.delivery, most), now).await? {
-        Some(delivery) => Ok(Some(Position { delivery: Some(delivery), ..position })),
-        None if is_full => Ok(Some(Position { event: Some(last), delivery: None })),
-        None => Ok(None),
-    }
-}
-
-/// Stores the events that take back `events` in the log of the same projects, and removes the deliveries that waited.
-async fn log_removal(
-    transaction: &DatabaseTransaction,
-    events: Vec<chain_events::Model>,
-    ids: &[Uuid],
-    now: Time,
-) -> Result<(), StoreError> {
-    let waiting = Condition::all()
-        .add(deliveries::Column::EventId.is_in(ids.iter().copied()))
-        .add(deliveries::Column::Status.eq(HELD));
-    deliveries::Entity::delete_many().filter(waiting).exec(transaction).await?;
-    let created_at = moment(now);
-    let removal = |event: chain_events::Model| chain_events::ActiveModel {
-        id: Set(taking_back(event.id)),
-        chain: Set(event.chain),
-        event_type: Set(event.event_type),
-        block_num: Set(event.block_num),
-        block_hash: Set(event.block_hash),
-        removed: Set(true),
-        body: Set(removed_body(&event.body)),
-        created_at: Set(created_at),
-    };
-    let removals = events.into_iter().map(removal).collect();
-    insert_new(transaction, removals, &[chain_events::Column::Id]).await?;
-    let logged = project_events::Column::EventId.is_in(ids.iter().copied());
-    let logged = project_events::Entity::find().filter(logged).all(transaction).await?;
-    let again = |row: project_events::Model| project_events::ActiveModel {
-        project_id: Set(row.project_id),
-        event_id: Set(taking_back(row.event_id)),
-        created_at: Set(created_at),
-    };
-    let pair = [project_events::Column::ProjectId, project_events::Column::EventId];
-    insert_new(transaction, logged.into_iter().map(again).collect(), &pair).await
-}
-
-/// Makes a delivery of the removal for each delivery of these events after one, and returns the last that was looked at;
-/// `None` if none is left.
-async fn tell_removal(
-    transaction: &DatabaseTransaction,
-    events: &[Uuid],
-    (after, most): (Option<Uuid>, u64),
-    now: Time,
-) -> Result<Option<Uuid>, StoreError> {
-    use deliveries::Column as Delivery;
-    let mut made = deliveries::Entity::find()
-        .filter(Delivery::EventId.is_in(events.iter().copied()))
-        .filter(Delivery::Replay.eq(false))
-        .filter(Delivery::SubscriptionId.is_not_null())
-        .order_by_asc(Delivery::Id)
-        .limit(most);
-    if let Some(after) = after {
-        made = made.filter(Delivery::Id.gt(after));
-    }
-    let made = made.all(transaction).await?;
-    let last = made.last().map(|delivery| delivery.id).filter(|_| made.len() as u64 == most);
-    let told_now = told_of(transaction, made.iter().map(|delivery| delivery.webhook_id).collect()).await?;
-    let is_told = |delivery: &deliveries::Model| told_now.contains(&delivery.webhook_id);
-    let removal = |delivery: deliveries::Model| deliveries::ActiveModel {
-        id: Set(taking_back(delivery.id)),
-        webhook_id: Set(delivery.webhook_id),
-        subscription_id: Set(delivery.subscription_id),
-        event_id: Set(taking_back(delivery.event_id)),
-        status: Set(PENDING.to_owned()),
-        replay: Set(false),
-        attempts: Set(0),
-        due_at: Set(moment(now)),
-        held_chain: Set(None),
-        held_until: Set(None),
-        last_status: Set(None),
-        last_error: Set(None),
-        created_at: Set(moment(now)),
-        finished_at: Set(None),
-    };
-    let removals = made.into_iter().filter(is_told).map(removal).collect();
-    insert_new(transaction, removals, &[deliveries::Column::Id]).await?;
-    Ok(last)
 }

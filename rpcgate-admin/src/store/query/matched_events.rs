@@ -23,7 +23,7 @@ use uuid::Uuid;
 pub(super) const AT_ONCE: usize = 2_000;
 
 /// Bytes of bodies that one transaction stores.
-const BYTES_AT_ONCE: usize = 4 << 20;
+pub(super) const BYTES_AT_ONCE: usize = 4 << 20;
 
 /// Rows of one statement, by the number of values that SQLite takes.
 const ROWS: usize = 500;

@@ -71,6 +71,8 @@ mod recovery_codes;
 mod refreshes;
 mod registrations;
 mod removal;
+#[cfg(feature = "api")]
+mod removed_events;
 mod resets;
 mod restore;
 mod retention;
