@@ -30,7 +30,8 @@ impl Pool {
     }
 
     /// Opens a stream to one node and no other, regardless of its health, to read whole messages of up to `max` bytes. For a
-    /// program's own calls; it does not count among the calls in flight.
+    /// program's own calls; it does not count among the calls in flight. If no connection can be made, that says nothing of
+    /// a node that also has an address for HTTP: its probes do.
     ///
     /// # Errors
     /// The [`Fault`] of the try; [`Cause::NoNode`] if the node has no address for WebSocket.
@@ -44,7 +45,7 @@ impl Pool {
         let stream = client.open(&[], self.limits.connect).await;
         match &stream {
             Ok(_) => client.as_ref().health.record_reachable(),
-            Err(fault) if fault.cause == Cause::Connect => {
+            Err(fault) if fault.cause == Cause::Connect && self.client(index).is_none() => {
                 client.as_ref().health.record_unreachable(self.clock.elapsed());
             }
             Err(_) => {}

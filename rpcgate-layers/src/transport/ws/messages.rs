@@ -130,4 +130,17 @@ mod tests {
         let error = without.pool.open_messages(NodeIndex(0), 100).await.unwrap_err();
         assert_eq!(error, Fault::unsent(Cause::NoNode).into());
     }
+
+    #[tokio::test]
+    async fn a_stream_that_cannot_be_opened_says_nothing_of_a_node_that_is_probed() {
+        let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let by_ws = NodeUrl::parse(&format!("ws://{closed}"), Transport::Ws).unwrap();
+        let by_http = NodeConfig::new("http://127.0.0.1:1".parse().unwrap());
+        let nodes = [(NodeConfig::new(by_ws.clone()), "unreachable"), (by_http.with_address(by_ws), "well")];
+        for (node, health) in nodes {
+            let fixture = PoolFixture::of(vec![node], PoolLimits::default());
+            assert!(fixture.pool.open_messages(NodeIndex(0), 100).await.is_err());
+            assert_eq!(fixture.pool.nodes().next().unwrap().health.name(), health);
+        }
+    }
 }
