@@ -14,7 +14,7 @@ use hashbrown::HashTable;
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 
-/// The keys by which a filter is preferably looked up, since few subscriptions share a value of theirs.
+/// The keys by which a filter is preferably found, if as few others are found by its values.
 const PREFERRED: [&str; 3] = ["address", "token", "contract"];
 
 /// A place in a list.
@@ -71,6 +71,8 @@ struct Group {
     key: u32,
     value: Scalar,
     first: u32,
+    /// How many there are.
+    count: u32,
 }
 
 /// The subscriptions of a chain and type.
@@ -138,6 +140,12 @@ impl SubscriptionTable {
 
     pub(super) fn ids(&self) -> impl Iterator<Item = u128> {
         self.slots.iter().map(|slot| whole(slot.id))
+    }
+
+    /// The most subscriptions that are found by one value.
+    #[cfg(test)]
+    pub(super) fn most_together(&self) -> u32 {
+        self.groups.iter().map(|group| group.count).max().unwrap_or_default()
     }
 
     pub(super) fn chains(&self) -> impl Iterator<Item = &str> {
@@ -242,7 +250,10 @@ impl SubscriptionTable {
         }
         match canonical_filter(subscription, canonical) {
             Some(filter) if filter.is_empty() => self.find_by_type(number, list),
-            Some(filter) => self.find_by_value(number, list, filter),
+            Some(filter) => {
+                let at = self.rarest(list, subscription.kind, &filter);
+                self.find_by_value(number, list, (filter, at));
+            }
             None => {}
         }
     }
@@ -258,13 +269,26 @@ impl SubscriptionTable {
         }
     }
 
-    fn find_by_value(&mut self, number: u32, list: u32, mut filter: Vec<(&str, Scalar)>) {
-        let preferred = |key: &str| PREFERRED.iter().position(|name| *name == key).unwrap_or(PREFERRED.len());
-        let at = (0..filter.len()).min_by_key(|at| preferred(filter[*at].0)).unwrap_or_default();
+    /// The member by which a filter is best found: the one whose value is that of the fewest others, so that no event is
+    /// compared with all that share a token, say. Activity is found by its address, which [`watches`](Self::watches) looks up.
+    fn rarest(&self, list: u32, kind: EventType, filter: &[(&str, Scalar)]) -> usize {
+        let cost = |at: &usize| {
+            let (name, value) = &filter[*at];
+            let is_address = kind == EventType::AddressActivity && *name == PREFERRED[0];
+            let group = self.names.get(name).and_then(|key| self.group(list, key, &value.as_ref()));
+            let shared = group.and_then(|group| self.groups.get(group)).map_or(0, |group| group.count);
+            let preferred = PREFERRED.iter().position(|known| known == name).unwrap_or(PREFERRED.len());
+            (!is_address, shared, preferred)
+        };
+        (0..filter.len()).min_by_key(cost).unwrap_or_default()
+    }
+
+    fn find_by_value(&mut self, number: u32, list: u32, (mut filter, at): (Vec<(&str, Scalar)>, usize)) {
         let (name, value) = filter.swap_remove(at);
         let Some(group) = self.group_for(list, name, value) else { return };
-        let Some(second) = self.groups.get_mut(group) else { return };
-        let second = std::mem::replace(&mut second.first, number);
+        let Some(found) = self.groups.get_mut(group) else { return };
+        found.count += 1;
+        let second = std::mem::replace(&mut found.first, number);
         link(&mut self.slots, number, second, |slot| &mut slot.together);
         let rest: Vec<_> =
             filter.into_iter().filter_map(|(name, value)| Some((self.names.take(name)?, value))).collect();
@@ -286,7 +310,7 @@ impl SubscriptionTable {
         }
         let key = self.names.take(name)?;
         let hash = self.hasher.hash_one((list, key, value.as_ref()));
-        let number = self.groups.insert(Group { list, key, value, first: NONE })?;
+        let number = self.groups.insert(Group { list, key, value, first: NONE, count: 0 })?;
         let (groups, hasher) = (&self.groups, &self.hasher);
         let hash_of = |number: &u32| groups.get(*number).map_or(0, |group| hash_of(hasher, group));
         self.by_value.insert_unique(hash, number, hash_of);
@@ -360,6 +384,7 @@ impl SubscriptionTable {
 
     fn leave_group(&mut self, number: u32, slot: u32, next: u32) {
         let Some(group) = self.groups.get_mut(number) else { return };
+        group.count -= 1;
         if group.first == slot {
             group.first = next;
         }

@@ -104,6 +104,26 @@ fn a_filter_in_another_spelling_matches_and_one_that_no_event_can_have_is_not_wa
 }
 
 #[test]
+fn subscriptions_that_share_all_but_one_value_are_not_found_together() {
+    let shared = json!({"address": "0xa", "token": "t", "direction": "in", "topic0": "transfer"});
+    let filters = (0..500).map(|number| {
+        let mut one = shared.clone();
+        one["to"] = number.to_string().into();
+        one
+    });
+    let index = subscribed(&filters.collect::<Vec<_>>());
+    assert!(index.table.read().most_together() <= 2);
+    let mut event = ChainEvent::new(EventType::TokenTransfer);
+    event.data = filter(shared);
+    assert_eq!(found(&index, "eth", &event.clone().with("to", "77")), [78]);
+    assert_eq!(found(&index, "eth", &event), [0; 0]);
+    index.retain(|id| id == 78);
+    assert_eq!(index.table.read().most_together(), 1);
+    assert!(index.remove(78));
+    assert_eq!((index.table.read().most_together(), index.is_empty()), (0, true));
+}
+
+#[test]
 fn a_project_is_replaced_as_a_whole_and_others_stay() {
     let index = subscribed(&[json!({}), json!({"value": 1}), json!({}), json!({"value": 1})]);
     let event = ChainEvent::new(EventType::TokenTransfer).with("value", 1);
