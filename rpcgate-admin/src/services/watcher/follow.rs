@@ -5,8 +5,9 @@ use rpcgate_core::event::{BlockEvents, BlockReader, BlockRef, NodeCalls, ReadErr
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-/// Nodes that are asked in one round.
-const ASKED: usize = 3;
+/// Nodes that answer in one round, at most. Those that do not answer are no reason not to ask the others: some may never
+/// answer, because they have no old blocks or no index of transactions.
+const ANSWERS: usize = 3;
 
 /// Rounds in a row in which no node has the known blocks, before others that are not more take their place: a node behind
 /// one address may be several, which do not always agree.
@@ -108,16 +109,17 @@ impl Follower {
         order.sort_by_key(|node| (Some(node.index) != self.current, Reverse(node.height), node.index));
         let mut is_known = false;
         let (mut diverged, mut failed) = (None, ReadError::Unreachable("it has no node".into()));
-        let mut asked = 0;
+        let mut answers = 0;
         for node in order {
-            if asked == ASKED {
+            if answers == ANSWERS {
                 break;
             }
             if is_known && node.height.is_none_or(|height| height <= newest) {
                 continue;
             }
-            asked += 1;
-            match self.view(reader, node.calls, wanted).await {
+            let view = self.view(reader, node.calls, wanted).await;
+            answers += usize::from(view.is_ok());
+            match view {
                 Ok(View::Known) => {
                     if !is_known {
                         self.current = Some(node.index);

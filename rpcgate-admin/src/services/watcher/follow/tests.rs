@@ -204,6 +204,25 @@ async fn a_node_that_fails_is_replaced_by_another_of_the_same_branch() {
 }
 
 #[tokio::test]
+async fn nodes_that_never_answer_do_not_keep_others_from_being_asked() {
+    let (tree, last) = grown(4);
+    let mut nodes: Vec<_> = (0..4).map(|_| TreeNode::new(&tree)).collect();
+    for node in &nodes {
+        node.set_head(last.head());
+        node.set_down(true);
+    }
+    nodes.push(last.clone());
+    let mut receiver = Receiver::new(true, nodes);
+    receiver.settle().await;
+    extend(&last, 0, 2, 0);
+    receiver.settle().await;
+    assert_eq!(
+        (receiver.told(), receiver.follower.current),
+        (vec!["b5".to_owned(), "b6".to_owned()], Some(4))
+    );
+}
+
+#[tokio::test]
 async fn below_every_known_block_following_goes_on_without_inventing_events() {
     for names_parents in [true, false] {
         let (_, node) = grown(2);
