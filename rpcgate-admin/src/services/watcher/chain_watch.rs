@@ -2,7 +2,7 @@
 
 use super::block_watch::BlockWatch;
 use super::head_signal;
-use super::health::{EVERY, HealthWatch, is_fit};
+use super::health::{EVERY, HealthWatch, between_probes, is_fit};
 use super::watched_chain::WatchedChain;
 use crate::store::{StoreError, WatchOutcome};
 use rpcgate_core::backend::BoxFuture;
@@ -17,8 +17,9 @@ impl WatchedChain {
     pub(super) fn run(self, leave: CancellationToken) -> BoxFuture<'static, ()> {
         Box::pin(async move {
             let reader = self.adapter.block_reader();
+            let every = between_probes(self.settings.probe_interval);
             let probes: BoxFuture<'_, ()> =
-                Box::pin(watch_head(self.pool.clone(), self.chain.clone(), self.settings.probe_interval));
+                Box::pin(watch_head(self.pool.clone(), self.chain.clone(), every));
             let blocks: BoxFuture<'_, ()> = match reader {
                 Some(reader) => Box::pin(BlockWatch::new(&self, reader).run()),
                 None => Box::pin(pending()),

@@ -12,6 +12,11 @@ pub(super) const EVERY: Duration = Duration::from_secs(5);
 /// Failed looks in a row that make a chain degraded.
 const MISSES: u32 = 3;
 
+/// The time between two probes of a chain whose nodes are probed at this interval: no failed probe counts twice.
+pub(super) fn between_probes(interval: Duration) -> Duration {
+    interval.min(EVERY)
+}
+
 /// Follows the health of a chain.
 #[derive(Debug, Default)]
 pub(super) struct HealthWatch {
@@ -49,6 +54,15 @@ pub(super) fn is_fit(pool: &Pool) -> Option<bool> {
 mod tests {
     use super::*;
     use HealthPhase::{Degraded, Healthy};
+
+    #[test]
+    fn nodes_are_probed_as_often_as_their_health_is_looked_at() {
+        let second = Duration::from_secs(1);
+        assert_eq!(
+            [1, 5, 6, 86_400].map(|interval| between_probes(interval * second).as_secs()),
+            [1, 5, 5, 5]
+        );
+    }
 
     #[test]
     fn three_failed_looks_make_it_degraded_and_one_good_one_healthy() {
