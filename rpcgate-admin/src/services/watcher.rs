@@ -200,8 +200,7 @@ impl Watches {
         for (adapter, settings) in wanted {
             let name = adapter.facts().name.as_str();
             if held.contains(&name) && !self.running.contains_key(name) {
-                self.begin(app, adapter, settings);
-                is_new = true;
+                is_new |= self.begin(app, adapter, settings);
             }
         }
         // There may be more chains that nobody has.
@@ -209,12 +208,16 @@ impl Watches {
         Ok(())
     }
 
-    fn begin(&mut self, app: &AppState, adapter: &Arc<dyn Adapter>, settings: &WatchSettings) {
+    /// Starts the task of a chain, and returns whether its nodes can be used.
+    fn begin(&mut self, app: &AppState, adapter: &Arc<dyn Adapter>, settings: &WatchSettings) -> bool {
         let name = adapter.facts().name.as_str();
         let pool = match node_pool(adapter.facts(), &settings.chain, &app.clock) {
             Ok(Some(pool)) => pool,
-            Ok(None) => return,
-            Err(why) => return tracing::error!("chains.{name}.nodes: {why}: the chain is not watched"),
+            Ok(None) => return false,
+            Err(why) => {
+                tracing::error!("chains.{name}.nodes: {why}: the chain is not watched");
+                return false;
+            }
         };
         let parts = WatchParts {
             store: app.store.clone(),
@@ -229,6 +232,7 @@ impl Watches {
         let work = tokio::spawn(chain.run(leave.clone()));
         tracing::info!(chain = name, "watching the chain");
         self.running.insert(name, ChainTask { settings: settings.clone(), leave, work });
+        true
     }
 
     async fn end(&mut self, name: &'static str) {

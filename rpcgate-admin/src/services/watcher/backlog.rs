@@ -53,7 +53,8 @@ impl Backlogs {
     ) -> Result<(), StoreError> {
         let mut unknown: Vec<_> = {
             let counts = self.counts.lock();
-            let is_old = |count: &WaitingCount| now.since(count.at) > TRUSTED;
+            // A clock that was set back must not keep a count, which only grows, for longer.
+            let is_old = |count: &WaitingCount| now < count.at || now.since(count.at) > TRUSTED;
             endpoints.into_iter().filter(|endpoint| counts.get(endpoint).is_none_or(is_old)).collect()
         };
         unknown.sort_unstable();

@@ -4,7 +4,7 @@ use super::failure_log::FailureLog;
 use super::follow::{Finding, Follower, ReadNode};
 use super::watched_chain::WatchedChain;
 use crate::store::{StoreError, UnfinishedBlock, WatchOutcome};
-use rpcgate_core::event::{BlockEvents, BlockReader, BlockRef, EventType, ReadError};
+use rpcgate_core::event::{BlockEvents, BlockReader, BlockRef, EventType, ReadError, Wanted};
 use std::time::Duration;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
@@ -222,14 +222,20 @@ impl<'w> BlockWatch<'w> {
             return Ok(None);
         }
         let target = head - most;
-        let skipped = target - newest.height;
         let at = BlockRef::new(target, "", "", 0);
         let Some(node) = self.chain.nodes.usable().into_iter().max_by_key(|node| node.height) else {
             return Ok(None);
         };
         let block = match self.reader.at(&*node.calls, &at).await {
             Ok(Some(block)) => block,
-            _ => self.reader.head(&*node.calls).await?,
+            // There may be none at this height.
+            Ok(None) => match self.reader.after(&*node.calls, &at, &Wanted::default()).await? {
+                Some(next) => next.block,
+                None => self.reader.head(&*node.calls).await?,
+            },
+            Err(error @ ReadError::Unreachable(_)) => return Err(error.into()),
+            // It has not kept this block, or finds blocks by more than their height.
+            Err(_) => self.reader.head(&*node.calls).await?,
         };
         if block.height <= newest.height {
             return Ok(None);
@@ -241,7 +247,7 @@ impl<'w> BlockWatch<'w> {
             to = block.height,
             "the chain is too far ahead: blocks are skipped, and their events are lost"
         );
-        self.chain.metrics.skipped(chain, skipped);
+        self.chain.metrics.skipped(chain, block.height - from);
         if let Some(unfinished) = progress.unfinished.take()
             && self.take_back(&unfinished).await? == WatchOutcome::LeaseLost
         {
@@ -319,7 +325,8 @@ impl<'w> BlockWatch<'w> {
         self.chain.see(newest);
         if let Some(newest) = newest {
             let behind = self.chain.nodes.head().map_or(0, |head| head.saturating_sub(newest.height));
-            let seconds = i64::try_from(self.chain.now().secs()).unwrap_or(i64::MAX) - newest.timestamp;
+            let seconds =
+                i64::try_from(self.chain.now().secs()).unwrap_or(i64::MAX).saturating_sub(newest.timestamp);
             self.chain.metrics.followed(self.chain.name, newest.height, behind, seconds);
         }
     }

@@ -4,9 +4,10 @@ use super::test_chain::{FIRST, Tree, TreeChain, TreeNode, TreeNodes, TreeReader}
 use super::watched_chain::{WatchParts, WatchSettings, WatchedChain};
 use super::*;
 use crate::management::app_state::tests::Site;
-use crate::store::{Project, SubscriptionId, WatchOutcome, WebhookId};
+use crate::store::{MatchedSubscription, Project, SubscriptionId, WatchOutcome, WebhookId};
 use proptest::prelude::*;
 use rpcgate_core::caller::ProjectId;
+use rpcgate_core::clock::Time;
 use rpcgate_core::config::ChainSettings;
 use rpcgate_core::event::{EventType, HealthPhase, IndexedSubscription, SubscriptionIndex};
 use rpcgate_layers::nodes::{Pool, PoolLimits};
@@ -243,6 +244,54 @@ async fn after_an_outage_blocks_are_read_in_order_and_those_beyond_the_bound_are
     site.app.watch_metrics.register(&mut registry);
     prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();
     assert!(page.contains("skipped_blocks_total{chain=\"eth\"} 5"), "{page}");
+}
+
+#[tokio::test]
+async fn blocks_are_skipped_up_to_the_next_one_if_there_is_none_at_the_bound() {
+    let site = site("").await;
+    let (tree, node) = grown(1);
+    let mut chain = watched(&site, &node, true).await;
+    chain.settings.catch_up_blocks = 4;
+    let mut watch = BlockWatch::new(&chain, reader(&chain));
+    settle(&mut watch).await;
+    let (mut tip, mut last) = (node.head(), Vec::new());
+    for gap in [0, 0, 0, 0, 1, 0, 0, 0] {
+        tip = tree.grow(tip, gap);
+        last.push(tree.block(tip).hash);
+    }
+    node.set_head(tip);
+    assert!(tree.branch(tip).iter().all(|block| block.height != node.height() - 4));
+    settle(&mut watch).await;
+    let own = told(&site).await.into_keys().filter(|(own, _)| *own == endpoint(0));
+    assert_eq!(own.map(|(_, hash)| hash).collect::<Vec<_>>(), last[5..]);
+}
+
+#[tokio::test]
+async fn a_chain_whose_nodes_cannot_be_used_is_not_claimed_again_and_again() {
+    let site = site("").await;
+    let adapter: Arc<dyn Adapter> = Arc::new(TreeChain(TreeReader { names_parents: true }));
+    let mut watches = Watches::new(&site.app, vec![adapter.clone()]);
+    watches.claim(&site.app, &[(adapter, settings())], vec!["eth"]).await.unwrap();
+    assert!(watches.running.is_empty());
+    assert!(!watches.is_claim_due(&site.app, &["eth"]));
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_keeps_no_count_of_waiting_deliveries() {
+    let site = site("").await;
+    let (backlogs, now) = (Backlogs::up_to(1), site.app.now());
+    let before = Time::from_micros(now.micros() - 1);
+    for (at, has_room) in [(now, true), (now.plus(Duration::from_secs(9)), false), (before, true)] {
+        let mut matched = MatchedSubscription {
+            subscription: SubscriptionId(1),
+            webhook: endpoint(0),
+            project: PROJECT,
+            confirmations: 0,
+            is_delivered: true,
+        };
+        backlogs.count(&site.app.store, vec![endpoint(0)], at).await.unwrap();
+        assert_eq!(backlogs.admit(&mut matched), has_room, "{at:?}");
+    }
 }
 
 #[tokio::test]
