@@ -16,6 +16,15 @@ const TRUSTED: Duration = Duration::from_secs(10);
 /// Counts that are kept, after which old ones are dropped.
 const KEPT: usize = 100_000;
 
+/// Deliveries that are counted at once: a count has to end within the deadline of reads, however many endpoints take none.
+const COUNTED: u64 = 200_000;
+
+/// Deliveries that an endpoint is expected to have as long as it was not counted.
+const EXPECTED: u64 = COUNTED / 5;
+
+/// Endpoints that are counted at once.
+const ENDPOINTS: usize = 500;
+
 #[derive(Clone, Copy, Debug)]
 struct WaitingCount {
     waiting: u64,
@@ -62,7 +71,10 @@ impl Backlogs {
         if unknown.is_empty() {
             return Ok(());
         }
-        let counted = store.waiting_deliveries(&unknown).await?;
+        let mut counted = HashMap::with_capacity(unknown.len());
+        for group in self.groups(&unknown) {
+            counted.extend(store.waiting_deliveries(&group).await?);
+        }
         let mut counts = self.counts.lock();
         if counts.len() > KEPT {
             counts.retain(|_, count| now.since(count.at) <= TRUSTED);
@@ -74,6 +86,23 @@ impl Backlogs {
         Ok(())
     }
 
+    /// These endpoints in groups that are counted at once.
+    fn groups(&self, endpoints: &[WebhookId]) -> Vec<Vec<WebhookId>> {
+        let counts = self.counts.lock();
+        let (mut groups, mut group, mut sum) = (Vec::new(), Vec::new(), 0);
+        for endpoint in endpoints {
+            let expected = counts.get(endpoint).map_or(EXPECTED, |count| count.waiting);
+            if !group.is_empty() && (group.len() == ENDPOINTS || sum + expected > COUNTED) {
+                groups.push(std::mem::take(&mut group));
+                sum = 0;
+            }
+            group.push(*endpoint);
+            sum += expected;
+        }
+        groups.push(group);
+        groups
+    }
+
     /// Decides about one more delivery, and returns whether there is room for it.
     pub(super) fn admit(&self, matched: &mut MatchedSubscription) -> bool {
         let mut counts = self.counts.lock();
@@ -82,5 +111,30 @@ impl Backlogs {
             count.waiting += u64::from(matched.is_delivered);
         }
         matched.is_delivered
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_with_many_waiting_deliveries_are_counted_in_small_groups() {
+        let backlogs = Backlogs::default();
+        let sizes = |first: u128, number: u128| -> Vec<usize> {
+            let endpoints: Vec<_> = (first..first + number).map(WebhookId).collect();
+            let groups = backlogs.groups(&endpoints);
+            assert_eq!(groups.concat(), endpoints);
+            groups.iter().map(Vec::len).collect()
+        };
+        assert_eq!(sizes(0, 12), [5, 5, 2], "not counted yet");
+        for (first, waiting) in [(1_000, 3), (10_000, MOST_WAITING)] {
+            for id in first..first + 1_001 {
+                let count = WaitingCount { waiting, at: Time::from_micros(0) };
+                backlogs.counts.lock().insert(WebhookId(id), count);
+            }
+        }
+        assert_eq!(sizes(1_000, 1_001), [500, 500, 1]);
+        assert_eq!(sizes(10_000, 5), [2, 2, 1]);
     }
 }

@@ -12,8 +12,8 @@ use sea_orm::{
 use std::collections::HashMap;
 use uuid::Uuid;
 
-/// Endpoints whose deliveries are counted by one statement. Each may have a hundred thousand.
-const ENDPOINTS: usize = 50;
+/// Endpoints whose deliveries are counted by one statement.
+const ENDPOINTS: usize = 500;
 
 #[derive(Debug, FromQueryResult)]
 struct Row {
