@@ -9,12 +9,12 @@ use super::changes::{NewChange, record};
 use super::invoices::InvoiceStatus;
 use super::live_tenants::live_tenant;
 use super::projects;
-use super::removal::remove;
+use super::removal::{remove, remove_pairs};
 use super::value::moment;
 use crate::store::entity::tenants::{Column, Entity};
 use crate::store::entity::{
-    checkouts, contracts, invitations, invoices, keys, limit_requests, notices, projects as stored_projects,
-    tickets, tier_changes, users,
+    checkouts, contracts, deliveries, invitations, invoices, keys, limit_requests, notices, project_events,
+    projects as stored_projects, subscriptions, tickets, tier_changes, users, webhooks,
 };
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
@@ -23,7 +23,7 @@ use rpcgate_core::plan::Tier;
 use sea_orm::sea_query::{Condition, Expr};
 use sea_orm::{
     ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
-    QueryTrait,
+    QueryTrait, Select,
 };
 use uuid::Uuid;
 
@@ -68,17 +68,54 @@ pub(super) async fn remove_some(
     Ok(RemovalStep::Last)
 }
 
+/// The projects of a tenant.
+fn its_projects(id: Uuid) -> Select<stored_projects::Entity> {
+    let its = stored_projects::Column::TenantId.eq(id);
+    stored_projects::Entity::find().select_only().column(stored_projects::Column::Id).filter(its)
+}
+
+/// Removes up to `limit` rows of one kind that belong to the webhooks of a tenant, and returns how many. They would go with
+/// their project as well, but all in one transaction, and an endpoint alone can have 100,000 deliveries.
+async fn remove_some_of_webhooks(
+    transaction: &DatabaseTransaction,
+    id: Uuid,
+    limit: u64,
+) -> Result<u64, StoreError> {
+    let its_webhooks = || {
+        let its = webhooks::Column::ProjectId.in_subquery(its_projects(id).into_query());
+        webhooks::Entity::find().select_only().column(webhooks::Column::Id).filter(its).into_query()
+    };
+    let its = Condition::all().add(deliveries::Column::WebhookId.in_subquery(its_webhooks()));
+    let mut removed = remove::<deliveries::Entity>(transaction, deliveries::Column::Id, its, limit).await?;
+    if removed == 0 {
+        use subscriptions::{Column, Entity};
+        let its = Condition::all().add(Column::WebhookId.in_subquery(its_webhooks()));
+        removed = remove::<Entity>(transaction, Column::Id, its, limit).await?;
+    }
+    if removed == 0 {
+        use webhooks::{Column, Entity};
+        let its = Column::ProjectId.in_subquery(its_projects(id).into_query());
+        removed = remove::<Entity>(transaction, Column::Id, Condition::all().add(its), limit).await?;
+    }
+    if removed == 0 {
+        use project_events::{Column, Entity};
+        let its = Column::ProjectId.in_subquery(its_projects(id).into_query());
+        let pair = [Column::ProjectId, Column::EventId];
+        removed = remove_pairs::<Entity>(transaction, pair, Condition::all().add(its), limit).await?;
+    }
+    Ok(removed)
+}
+
 /// Removes up to `limit` rows of one kind that belong to a tenant, and returns how many.
 async fn remove_some_of(transaction: &DatabaseTransaction, id: Uuid, limit: u64) -> Result<u64, StoreError> {
-    let its_projects = || {
-        let its = stored_projects::Column::TenantId.eq(id);
-        stored_projects::Entity::find().select_only().column(stored_projects::Column::Id).filter(its)
-    };
-    let of_projects = keys::Column::ProjectId.in_subquery(its_projects().into_query());
+    let of_projects = keys::Column::ProjectId.in_subquery(its_projects(id).into_query());
     let of_projects = Condition::all().add(of_projects);
     let mut removed = remove::<keys::Entity>(transaction, keys::Column::Id, of_projects, limit).await?;
     if removed == 0 {
-        let some: Vec<Uuid> = its_projects().limit(limit).into_tuple().all(transaction).await?;
+        removed = remove_some_of_webhooks(transaction, id, limit).await?;
+    }
+    if removed == 0 {
+        let some: Vec<Uuid> = its_projects(id).limit(limit).into_tuple().all(transaction).await?;
         removed = projects::remove(transaction, some).await?;
     }
     if removed == 0 {
@@ -135,6 +172,13 @@ impl Store {
             users::Entity::delete_many().filter(users::Column::TenantId.eq(id)).exec(transaction).await?;
             let invited = invitations::Entity::delete_many().filter(invitations::Column::TenantId.eq(id));
             invited.exec(transaction).await?;
+            // Nothing is sent for it any more, also not what waits already.
+            let its_webhooks = webhooks::Entity::update_many()
+                .col_expr(webhooks::Column::Active, Expr::value(false))
+                .col_expr(webhooks::Column::DeletedAt, Expr::value(moment(now)))
+                .filter(webhooks::Column::ProjectId.in_subquery(its_projects(id).into_query()))
+                .filter(webhooks::Column::DeletedAt.is_null());
+            its_webhooks.exec(transaction).await?;
             forget_suspension(transaction, tenant).await?;
             // Without a plan of an operator's own, which could not be deleted otherwise.
             let update = Entity::update_many()

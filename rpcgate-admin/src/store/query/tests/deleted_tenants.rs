@@ -1,11 +1,18 @@
 use super::*;
+use crate::store::entity::project_events;
+use crate::store::query::seeded_deliveries::webhook;
 use crate::store::{
-    AccountNotice, AuditSubject, ContractId, CustomPlan, DefaultQuota, Figures, InvoiceAmounts,
-    InvoiceSeller, InvoiceStatus, LimitRequest, LimitRequestId, NewInvoice, NotificationId, NotificationKind,
-    PeriodClosed, RequestStatus, SupportTicket, Swept, TenantChange, TenantContract, TenantFilter,
-    TicketCategory, TicketId, TicketStatus,
+    AccountNotice, AuditSubject, ClaimRoom, ContractId, CustomPlan, DefaultQuota, DeliveryId, Figures,
+    InvoiceAmounts, InvoiceSeller, InvoiceStatus, LimitRequest, LimitRequestId, NewInvoice, NotificationId,
+    NotificationKind, PeriodClosed, RequestStatus, SubscriptionId, SupportTicket, Swept, TenantChange,
+    TenantContract, TenantFilter, TicketCategory, TicketId, TicketStatus, WebhookSubscription,
 };
 use rpcgate_core::caller::CustomPlanId;
+use rpcgate_core::event::EventType;
+use sea_orm::ActiveValue::Set;
+use sea_orm::{DatabaseTransaction, EntityTrait};
+use std::collections::HashMap;
+use uuid::Uuid;
 
 /// Every table in which a tenant has rows, except those of users, which go at once.
 const TABLES: [&str; 9] = [
@@ -178,4 +185,41 @@ async fn a_tenant_with_an_open_invoice_is_not_deleted_and_paid_ones_stay_with_it
     let kept = store.any_invoice(number).await.unwrap().unwrap();
     assert_eq!((kept.invoice.tenant, kept.invoice.customer.as_str()), (TENANT, "Bank"));
     assert_eq!(store.sweep(later(6)).await.unwrap().tenants, 0, "the sweep is done with it");
+}
+
+#[tokio::test]
+async fn nothing_is_sent_for_a_deleted_tenant_and_the_sweep_removes_its_webhooks_in_steps() {
+    let (_dir, store) = empty().await;
+    let endpoint = webhook(1, PROJECT, "https://1.example/", now());
+    store.create_webhook(TENANT, &endpoint, now()).await.unwrap();
+    let subscription = WebhookSubscription {
+        id: SubscriptionId(1),
+        webhook: endpoint.id,
+        chain: "eth".into(),
+        kind: EventType::NewBlock,
+        filter: None,
+        confirmations: 0,
+        created_at: now(),
+    };
+    store.create_subscription(TENANT, &subscription, now()).await.unwrap();
+    let many: Vec<_> = (0..600).map(|id| (endpoint.id, DeliveryId(id))).collect();
+    let event = store.seed_deliveries(b"{}", &many, now()).await;
+    let (project, event) = (Uuid::from_u128(PROJECT.0), Uuid::from_u128(event.0));
+    let logged =
+        project_events::ActiveModel { project_id: Set(project), event_id: Set(event), created_at: Set(0) };
+    let log = async |transaction: &DatabaseTransaction| {
+        project_events::Entity::insert(logged).exec_without_returning(transaction).await?;
+        Ok::<_, StoreError>(())
+    };
+    store.transact(log).await.unwrap();
+
+    store.delete_tenant(TENANT, later(1)).await.unwrap();
+    let room = ClaimRoom { each: 9, listed: HashMap::new() };
+    let claimed = store.claim_deliveries(9, &room, Duration::from_secs(30), later(2)).await.unwrap();
+    assert_eq!(claimed, []);
+    assert_eq!(store.sweep(later(3)).await.unwrap().tenants, 1);
+    for table in ["deliveries", "subscriptions", "webhooks", "project_events", "projects"] {
+        assert_eq!(rows(&store, table).await, 0, "{table}");
+    }
+    assert_eq!(rows(&store, "chain_events").await, 1, "other projects may have it as well");
 }
