@@ -68,7 +68,8 @@ impl EgressClient {
     /// # Errors
     /// [`EgressError::Settings`] for a proxy or TLS that cannot be used.
     pub fn new(settings: &Webhooks, clock: Arc<dyn Clock>) -> Result<Self, EgressError> {
-        EgressClient::with(settings, clock, Arc::<SystemResolver>::default(), &[])
+        let resolver = Arc::new(SystemResolver::new(clock.clone()));
+        EgressClient::with(settings, clock, resolver, &[])
     }
 
     /// The same with another resolver, and further certificate authorities that are trusted.
