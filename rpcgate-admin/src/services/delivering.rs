@@ -15,8 +15,8 @@ use tokio_util::task::TaskTracker;
 
 /// Endpoints that are remembered; beyond that, those that are idle are forgotten.
 const REMEMBERED: usize = 20_000;
-/// Endpoints that are listed in a claim.
-const LISTED: usize = 20_000;
+/// Deliveries that may be claimed of an endpoint of which nothing is known.
+const UNKNOWN: usize = 1;
 /// Time that is left for marking an end before a lease is over.
 const MARKING: Duration = Duration::from_secs(5);
 
@@ -80,12 +80,13 @@ impl Delivering {
         let ((concurrency, per_endpoint), at) = (self.bounds(), self.moment());
         let mut loads = self.loads.lock();
         if loads.endpoints.len() > REMEMBERED {
-            loads.endpoints.retain(|_, load| !load.is_idle());
+            loads.endpoints.retain(|_, load| !load.is_idle(at.now));
         }
         let claimed = loads.running.len() + loads.waiting;
-        let listed = loads.endpoints.iter().take(LISTED);
-        let listed = listed.map(|(id, load)| (*id, load.room(per_endpoint, at))).collect();
-        (concurrency.saturating_mul(2).saturating_sub(claimed), ClaimRoom { each: 1, listed })
+        // All of them: an endpoint that is left alone must not count as unknown.
+        let listed = loads.endpoints.iter().map(|(id, load)| (*id, load.room(per_endpoint, at)));
+        let listed = listed.filter(|(_, room)| *room != UNKNOWN).collect();
+        (concurrency.saturating_mul(2).saturating_sub(claimed), ClaimRoom { each: UNKNOWN, listed })
     }
 
     /// Adds what was claimed at `claimed`, and begins as many attempts as may begin.

@@ -8,6 +8,8 @@ const FAILURES: u32 = 5;
 /// The first pause, which doubles with each further failure, and the longest one.
 const FIRST: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(300);
+/// How long after the last pause failures are remembered: about as long as a delivery waits for its last attempt.
+const KEPT: Duration = Duration::from_secs(900);
 
 /// Counts the failures of an endpoint. After five in a row it is open: then one attempt is made after each pause, and
 /// the pauses grow until one succeeds.
@@ -24,10 +26,11 @@ impl Breaker {
 
     pub(super) fn failed(&mut self, now: Time) {
         self.failures = self.failures.saturating_add(1);
-        if let Some(beyond) = self.failures.checked_sub(FAILURES) {
-            let pause = FIRST.saturating_mul(1 << beyond.min(16)).min(LONGEST);
-            self.until = now.plus(pause);
-        }
+        let pause = match self.failures.checked_sub(FAILURES) {
+            Some(beyond) => FIRST.saturating_mul(1 << beyond.min(16)).min(LONGEST),
+            None => Duration::ZERO,
+        };
+        self.until = now.plus(pause);
     }
 
     /// Whether only single attempts are made.
@@ -44,6 +47,11 @@ impl Breaker {
     /// Whether nothing has failed.
     pub(super) fn is_untouched(&self) -> bool {
         self.failures == 0
+    }
+
+    /// Whether its failures are so long ago that they may be forgotten.
+    pub(super) fn is_old(&self, now: Time) -> bool {
+        self.is_untouched() || (self.is_pause_over(now) && now.since(self.until) >= KEPT)
     }
 }
 
@@ -70,6 +78,19 @@ mod tests {
         assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 300, 300, 300]);
         breaker.succeeded();
         assert!(!breaker.is_open() && breaker.is_untouched());
+    }
+
+    #[test]
+    fn failures_are_old_long_after_the_last_pause() {
+        let mut breaker = Breaker::default();
+        let now = Time::from_secs(1_000_000);
+        assert!(breaker.is_old(now));
+        breaker.failed(now);
+        assert!(!breaker.is_old(now) && breaker.is_old(now.plus(KEPT)));
+        for _ in 0..4 {
+            breaker.failed(now);
+        }
+        assert!(!breaker.is_old(now.plus(KEPT)) && breaker.is_old(now.plus(FIRST + KEPT)));
     }
 
     #[test]

@@ -142,9 +142,9 @@ impl EndpointLoad {
         self.waiting.len()
     }
 
-    /// Whether nothing is known that a new one would not know.
-    pub fn is_idle(&self) -> bool {
-        self.running.is_empty() && self.waiting.is_empty() && self.breaker.is_untouched()
+    /// Whether it may be forgotten: nothing is claimed, and nothing has failed for long.
+    pub fn is_idle(&self, now: Time) -> bool {
+        self.running.is_empty() && self.waiting.is_empty() && self.breaker.is_old(now)
     }
 }
 
@@ -224,6 +224,9 @@ mod tests {
         load.end(Duration::from_millis(5_010), false, 8, at(5_020));
         assert_eq!(load.room(8, at(5_100)), 0, "the pause is longer now");
         assert_eq!(load.room(8, at(15_100)), 1);
+        load.clear();
+        assert!(!load.is_idle(NOON.plus(Duration::from_secs(600))));
+        assert!(load.is_idle(NOON.plus(Duration::from_secs(3_600))), "it may have been deleted since");
     }
 
     #[test]
@@ -243,7 +246,7 @@ mod tests {
             load.end(began.elapsed, true, 8, at(number * 3_000 + 2_000));
         }
         assert_eq!(load.room(8, at(130_000)), 8);
-        assert!(load.is_idle());
+        assert!(load.is_idle(NOON));
     }
 
     #[test]
