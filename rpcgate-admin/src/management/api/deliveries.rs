@@ -8,6 +8,7 @@ use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::{Id, Query};
+use crate::management::webhook::AGENT;
 use crate::store::{self, DeliveryId, WebhookId};
 use axum::Json;
 use axum::extract::State;
@@ -185,11 +186,19 @@ impl From<store::WholeDelivery> for WholeDeliveryJson {
         let attempt = if is_over { delivery.attempts.max(1) } else { delivery.attempts + 1 };
         let mut headers = BTreeMap::from([
             ("content-type", "application/json".to_owned()),
+            ("user-agent", AGENT.to_owned()),
             ("x-delivery-id", delivery.id.to_string()),
             ("x-delivery-attempt", attempt.to_string()),
         ]);
         if delivery.replay {
             headers.insert("x-replay", "true".into());
+        }
+        if webhook.standard_headers {
+            headers.insert("webhook-id", delivery.id.to_string());
+            // The time of an attempt that follows is not known.
+            if let Some(last) = attempts.last().filter(|_| is_over) {
+                headers.insert("webhook-timestamp", last.started_at.secs().to_string());
+            }
         }
         let body = String::from_utf8_lossy(&event.body).into_owned();
         WholeDeliveryJson {

@@ -16,3 +16,4 @@ pub mod signature;
 pub(crate) mod tests;
 
 pub use delivery_counts::DeliveryCounts;
+pub(crate) use request::AGENT;

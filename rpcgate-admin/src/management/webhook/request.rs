@@ -5,7 +5,8 @@ use crate::store::DueDelivery;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use rpcgate_core::clock::Time;
 
-const AGENT: HeaderValue = HeaderValue::from_static(concat!("rpcgate-webhooks/", env!("CARGO_PKG_VERSION")));
+/// The value of `User-Agent`.
+pub(crate) const AGENT: &str = concat!("rpcgate-webhooks/", env!("CARGO_PKG_VERSION"));
 const SIGNATURE: HeaderName = HeaderName::from_static("x-signature");
 const NEXT_SIGNATURE: HeaderName = HeaderName::from_static("x-signature-next");
 const DELIVERY: HeaderName = HeaderName::from_static("x-delivery-id");
@@ -31,7 +32,7 @@ pub(super) fn headers(
     let (id, body) = (delivery.id.to_string(), &delivery.body[..]);
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    headers.insert(USER_AGENT, AGENT);
+    headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
     headers.insert(SIGNATURE, value(&signature(first, body)));
     if let Some(next) = next {
         headers.insert(NEXT_SIGNATURE, value(&signature(next, body)));

@@ -2,6 +2,7 @@
 
 use crate::management::api::webhooks::tests::{ask, event, listening};
 use crate::management::error::tests::body as error_body;
+use crate::management::webhook::AGENT;
 use crate::store::{DeliveryId, DeliveryStatus, fresh_id};
 use http::Method;
 use serde_json::{Value, json};
@@ -25,7 +26,7 @@ async fn a_delivery_is_shown_with_its_request_and_its_attempts() {
         "request": {
             "method": "POST", "url": "https://hooks.example/one",
             "headers": {"content-type": "application/json", "x-delivery-id": id.to_string(),
-                "x-delivery-attempt": "2"},
+                "user-agent": AGENT, "x-delivery-attempt": "2"},
             "body": String::from_utf8(event.body.clone()).unwrap(),
         },
         "history": [
@@ -36,6 +37,13 @@ async fn a_delivery_is_shown_with_its_request_and_its_attempts() {
         ],
     });
     assert_eq!((status, shown), (200, expected));
+    let endpoint = format!("/webhooks/{}", webhook.id);
+    assert_eq!(ask(&site, &owner, Method::PUT, &endpoint, json!({"standard_headers": true})).await.0, 200);
+    let (_, shown) = ask(&site, &owner, Method::GET, &format!("/deliveries/{id}"), Value::Null).await;
+    let headers = &shown["request"]["headers"];
+    assert_eq!(headers["webhook-id"], id.to_string());
+    assert_eq!(headers["webhook-timestamp"], now.secs().to_string());
+    assert!(!headers.to_string().contains("signature"), "{headers}");
 }
 
 #[tokio::test]
