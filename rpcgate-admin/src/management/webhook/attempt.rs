@@ -77,7 +77,7 @@ async fn send(
     let target = EgressTarget::parse(&delivery.webhook.url)?;
     let secrets = SigningSecrets::of(&delivery.webhook, &app.sealing, now)?;
     let headers = headers(delivery, number, &secrets, now);
-    let body = Bytes::copy_from_slice(&delivery.body);
+    let body = Bytes::from_owner(delivery.body.clone());
     Ok(app.egress.post(&target, headers, body, app.settings.config.webhooks.timeout).await?)
 }
 
