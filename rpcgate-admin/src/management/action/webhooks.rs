@@ -3,6 +3,7 @@
 use super::actor::Actor;
 use super::{projects, text};
 use crate::management::app_state::AppState;
+use crate::management::egress::{EgressError, EgressTarget};
 use crate::management::error::{ActionError, ErrorCode};
 use crate::management::identity::webhook_secret::{SecretUse, WebhookSecret};
 use crate::store::{
@@ -56,7 +57,11 @@ fn target(url: String) -> Result<String, ActionError> {
     if parsed.authority().is_none_or(|authority| authority.as_str().contains('@')) {
         return Err(invalid("must not contain a user name or a password"));
     }
-    Ok(url)
+    match EgressTarget::parse(&url) {
+        Err(EgressError::Url(why)) => Err(invalid(why)),
+        Err(error) => Err(invalid(&error.to_string())),
+        Ok(_) => Ok(url),
+    }
 }
 
 /// The host of an endpoint, for the audit: the rest of its URL may hold secrets.
@@ -281,6 +286,8 @@ mod tests {
             ("https://user:secret@hooks.example/", "must not contain a user name or a password"),
             ("https://user@hooks.example/", "must not contain a user name or a password"),
             ("https://hooks.example/ä", "must not contain characters beyond ASCII: escape them"),
+            ("https://hooks..example/", "has a host that cannot be read"),
+            ("https://1.2.3.4.5/", "has an address that cannot be read"),
             (long.as_str(), "must be at most 2048 bytes long"),
         ] {
             assert_eq!(target(bad.into()).unwrap_err().to_string(), format!("`url` {why}"), "{bad}");
