@@ -157,6 +157,7 @@ async fn turn(
     };
     let (good, bad) = (ids(good), ids(bad));
     let mut turns = EndpointTurns::default();
+    // These locks do not wait for watchers that make deliveries to the same endpoints.
     if !good.is_empty() {
         let recovered = webhooks::Entity::find()
             .select_only()
@@ -164,7 +165,7 @@ async fn turn(
             .filter(Id.is_in(good))
             .filter(FailingSince.is_not_null())
             .order_by_asc(Id)
-            .lock(LockType::Update);
+            .lock(LockType::NoKeyUpdate);
         let recovered: Vec<Uuid> = recovered.into_tuple().all(transaction).await?;
         if !recovered.is_empty() {
             let end = webhooks::Entity::update_many().col_expr(FailingSince, Expr::value(None::<i64>));
@@ -179,7 +180,7 @@ async fn turn(
             .filter(Id.is_in(bad))
             .filter(FailingSince.is_null())
             .order_by_asc(Id)
-            .lock(LockType::Update);
+            .lock(LockType::NoKeyUpdate);
         let fresh: Vec<Uuid> = fresh.into_tuple().all(transaction).await?;
         if !fresh.is_empty() {
             let begin = webhooks::Entity::update_many().col_expr(FailingSince, Expr::value(moment(now)));
@@ -353,6 +354,9 @@ async fn with_project(
     transaction: &DatabaseTransaction,
     webhook: Uuid,
 ) -> Result<Option<(webhooks::Model, projects::Model)>, StoreError> {
-    let found = webhooks::Entity::find_by_id(webhook).find_also_related(projects::Entity);
+    // Nobody is to be told of one that was deleted while an attempt was made.
+    let found = webhooks::Entity::find_by_id(webhook)
+        .filter(webhooks::Column::DeletedAt.is_null())
+        .find_also_related(projects::Entity);
     Ok(found.one(transaction).await?.and_then(|(endpoint, project)| Some((endpoint, project?))))
 }

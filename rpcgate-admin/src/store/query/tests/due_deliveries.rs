@@ -208,6 +208,8 @@ async fn users_are_told_of_an_endpoint_once_a_day_by_one_dispatcher() {
     );
     assert_eq!(store.tell_recovered(one, DAY, later(86_403)).await.unwrap(), told);
     assert_eq!(store.tell_failing(WebhookId(9), DAY, later(2)).await.unwrap(), None);
+    store.delete_webhook(TENANT, one, later(86_404)).await.unwrap();
+    assert_eq!(store.tell_failing(one, DAY, later(300_000)).await.unwrap(), None, "nobody has it any more");
 }
 
 #[tokio::test]
