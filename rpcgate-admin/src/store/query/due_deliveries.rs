@@ -271,6 +271,7 @@ impl Store {
                 .filter(webhooks::Column::Active.eq(false))
                 .filter(Column::Status.eq(PENDING))
                 .filter(Column::CreatedAt.lt(moment(made_before)))
+                .filter(Column::DueAt.lte(moment(now)))
                 .limit(most);
             Ok::<_, StoreError>(old.into_tuple::<Uuid>().all(database).await?)
         });

@@ -258,3 +258,14 @@ async fn deliveries_wait_for_an_endpoint_that_is_off_for_a_day() {
     assert_eq!(store.oldest_due_delivery(later(200)).await.unwrap(), Some(later(1)));
     assert_eq!(store.oldest_due_delivery(now()).await.unwrap(), None);
 }
+
+#[tokio::test]
+async fn attempts_that_are_being_made_keep_no_waiting_delivery_from_being_given_up() {
+    let (_dir, store) = with_endpoints(&[1]).await;
+    due(&store, 1, 1..4, later(1)).await;
+    assert_eq!(claim(&store, 2, &room(9, &[]), later(170)).await, [1, 2]);
+    store.switch_webhook(WebhookId(1), false).await;
+    let give_up = |most, at| store.give_up_waiting_deliveries(later(50), "too late", most, at);
+    assert_eq!(give_up(2, later(180)).await.unwrap(), 1);
+    assert_eq!(give_up(2, later(200)).await.unwrap(), 2);
+}
