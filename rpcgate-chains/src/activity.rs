@@ -1,89 +1,126 @@
-//! The addresses that a transaction involves.
+//! The addresses that a transaction involves, and what each does in it.
 
 use rpcgate_core::event::{ChainEvent, Wanted};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
+/// The amounts of one token that an address received and sent; `None` for a sum that is not known, or that 128 bits do not
+/// hold.
 #[derive(Debug)]
-struct Involved {
-    address: String,
-    is_sender: bool,
-    is_receiver: bool,
-    sent: u128,
-    received: u128,
-    has_value: bool,
+struct Amounts {
+    received: Option<u128>,
+    sent: Option<u128>,
 }
 
-/// The addresses of one transaction, in the order in which they are met, each once. Amounts are those of the chain's own
-/// coin.
+#[derive(Debug)]
+struct Party {
+    address: String,
+    sends: bool,
+    receives: bool,
+    /// By token; the chain's own coin is the empty text where events do not name it.
+    amounts: BTreeMap<String, Amounts>,
+}
+
+/// The addresses of one transaction, in the order in which they are met, each once.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
-    involved: Vec<Involved>,
+    parties: Vec<Party>,
     places: HashMap<String, usize>,
 }
 
 impl Activity {
-    /// Notes an address from which nothing moves and to which nothing moves.
-    pub(crate) fn touch(&mut self, address: &str) {
-        self.row(address);
+    /// The address is concerned, and neither acts nor is acted on.
+    pub(crate) fn touches(&mut self, address: &str) {
+        self.change(address, |_| {});
     }
 
-    /// Notes a sender; `amount` is what it sends of the chain's own coin, if it is known.
-    pub(crate) fn send(&mut self, address: &str, amount: Option<u128>) {
-        if let Some(row) = self.row(address) {
-            row.is_sender = true;
-            row.sent = row.sent.saturating_add(amount.unwrap_or(0));
-            row.has_value |= amount.is_some();
-        }
+    /// The address acts, pays or calls.
+    pub(crate) fn sends(&mut self, address: &str) {
+        self.change(address, |party| party.sends = true);
     }
 
-    /// Notes a receiver; `amount` is what it receives of the chain's own coin, if it is known.
-    pub(crate) fn receive(&mut self, address: &str, amount: Option<u128>) {
-        if let Some(row) = self.row(address) {
-            row.is_receiver = true;
-            row.received = row.received.saturating_add(amount.unwrap_or(0));
-            row.has_value |= amount.is_some();
-        }
+    /// The address is paid, called or otherwise acted on.
+    pub(crate) fn receives(&mut self, address: &str) {
+        self.change(address, |party| party.receives = true);
     }
 
-    fn row(&mut self, address: &str) -> Option<&mut Involved> {
+    /// The address sends an amount of a token; `None` for one that is not known.
+    pub(crate) fn pays(&mut self, address: &str, token: &str, value: Option<u128>) {
+        self.change(address, |party| {
+            party.sends = true;
+            party.adds(token, value, |amounts| &mut amounts.sent);
+        });
+    }
+
+    /// The address receives an amount of a token; `None` for one that is not known.
+    pub(crate) fn is_paid(&mut self, address: &str, token: &str, value: Option<u128>) {
+        self.change(address, |party| {
+            party.receives = true;
+            party.adds(token, value, |amounts| &mut amounts.received);
+        });
+    }
+
+    fn change(&mut self, address: &str, change: impl FnOnce(&mut Party)) {
         let place = match self.places.get(address) {
             Some(place) => *place,
             None => {
-                self.places.insert(address.to_owned(), self.involved.len());
-                self.involved.push(Involved {
+                let place = self.parties.len();
+                self.places.insert(address.to_owned(), place);
+                self.parties.push(Party {
                     address: address.to_owned(),
-                    is_sender: false,
-                    is_receiver: false,
-                    sent: 0,
-                    received: 0,
-                    has_value: false,
+                    sends: false,
+                    receives: false,
+                    amounts: BTreeMap::new(),
                 });
-                self.involved.len() - 1
+                place
             }
         };
-        self.involved.get_mut(place)
+        if let Some(party) = self.parties.get_mut(place) {
+            change(party);
+        }
     }
 
-    /// The events of the watched addresses: `event` with `address`, `direction`, and `value`, the difference between what
-    /// it receives and what it sends.
+    /// The events of the watched addresses: `event` with `address`, `direction`, and what moved of a token, if it is one
+    /// token alone.
     pub(crate) fn events(self, event: &ChainEvent, wanted: &Wanted, out: &mut Vec<ChainEvent>) {
-        let watched = self.involved.into_iter().filter(|row| wanted.watches(&row.address));
-        out.extend(watched.map(|row| {
-            let direction = match (row.is_sender, row.is_receiver) {
-                (true, true) => Some("self"),
-                (true, false) => Some("out"),
-                (false, true) => Some("in"),
-                (false, false) => None,
-            };
-            let mut event = event.clone().with("address", row.address);
-            if let Some(direction) = direction {
-                event = event.with("direction", direction);
+        let watched = self.parties.into_iter().filter(|party| wanted.watches(&party.address));
+        out.extend(watched.map(|party| party.event(event.clone())));
+    }
+}
+
+impl Party {
+    fn adds(&mut self, token: &str, value: Option<u128>, sum: fn(&mut Amounts) -> &mut Option<u128>) {
+        if value == Some(0) {
+            return;
+        }
+        let amounts = self.amounts.entry(token.to_owned());
+        let sum = sum(amounts.or_insert(Amounts { received: Some(0), sent: Some(0) }));
+        *sum = sum.zip(value).and_then(|(sum, value)| sum.checked_add(value));
+    }
+
+    fn event(self, event: ChainEvent) -> ChainEvent {
+        let mut event = event.with("address", self.address);
+        let direction = match (self.sends, self.receives) {
+            (true, true) => Some("self"),
+            (true, false) => Some("out"),
+            (false, true) => Some("in"),
+            (false, false) => None,
+        };
+        if let Some(direction) = direction {
+            event = event.with("direction", direction);
+        }
+        let mut amounts = self.amounts.into_iter();
+        if let (Some((token, Amounts { received: Some(received), sent: Some(sent) })), None) =
+            (amounts.next(), amounts.next())
+        {
+            event = event.with("value", received.abs_diff(sent).to_string());
+            if direction == Some("self") {
+                event = event.with("paid", sent.to_string()).with("received", received.to_string());
             }
-            if row.has_value {
-                event = event.with("value", row.received.abs_diff(row.sent).to_string());
+            if !token.is_empty() {
+                event = event.with("token", token);
             }
-            event
-        }));
+        }
+        event
     }
 }
 
@@ -96,27 +133,74 @@ mod tests {
 
     fn shown(activity: Activity, wanted: &Wanted) -> Vec<Value> {
         let mut out = Vec::new();
-        activity.events(&ChainEvent::new(EventType::AddressActivity).with("tx_hash", "t"), wanted, &mut out);
+        activity.events(&ChainEvent::new(EventType::AddressActivity), wanted, &mut out);
         out.into_iter().map(|event| event.data.into()).collect()
     }
 
+    fn every() -> Wanted {
+        Wanted::new([EventType::AddressActivity])
+    }
+
     #[test]
-    fn an_address_has_one_event_with_the_difference_of_what_moved() {
+    fn an_address_is_told_of_once_with_the_sum_of_what_it_sent_or_received() {
         let mut activity = Activity::default();
-        activity.send("a", Some(5));
-        activity.receive("b", Some(7));
-        activity.receive("a", Some(u128::MAX));
-        activity.receive("c", None);
-        activity.touch("d");
-        activity.touch("b");
-        let all = Wanted::new([EventType::AddressActivity]);
+        activity.sends("z");
+        activity.pays("a", "", Some(5));
+        activity.is_paid("b", "", Some(11));
+        activity.pays("a", "", Some(6));
+        activity.is_paid("c", "t", Some(1));
+        activity.receives("d");
+        activity.touches("e");
+        activity.touches("d");
         assert_eq!(
-            shown(activity, &all),
+            shown(activity, &every()),
             [
-                json!({"tx_hash": "t", "address": "a", "direction": "self", "value": (u128::MAX - 5).to_string()}),
-                json!({"tx_hash": "t", "address": "b", "direction": "in", "value": "7"}),
-                json!({"tx_hash": "t", "address": "c", "direction": "in"}),
-                json!({"tx_hash": "t", "address": "d"}),
+                json!({"address": "z", "direction": "out"}),
+                json!({"address": "a", "direction": "out", "value": "11"}),
+                json!({"address": "b", "direction": "in", "value": "11"}),
+                json!({"address": "c", "direction": "in", "value": "1", "token": "t"}),
+                json!({"address": "d", "direction": "in"}),
+                json!({"address": "e"}),
+            ]
+        );
+    }
+
+    #[test]
+    fn an_address_that_does_both_is_told_of_with_both_sums_and_their_difference() {
+        let mut activity = Activity::default();
+        activity.pays("a", "", Some(5));
+        activity.is_paid("a", "", Some(u128::MAX));
+        activity.is_paid("b", "t", Some(7));
+        activity.sends("b");
+        let (most, difference) = (u128::MAX.to_string(), (u128::MAX - 5).to_string());
+        assert_eq!(
+            shown(activity, &every()),
+            [
+                json!({"address": "a", "direction": "self", "value": difference, "paid": "5", "received": most}),
+                json!({
+                    "address": "b", "direction": "self", "value": "7", "paid": "0", "received": "7", "token": "t",
+                }),
+            ]
+        );
+    }
+
+    #[test]
+    fn an_amount_that_is_not_one_sum_is_left_out() {
+        let mut activity = Activity::default();
+        activity.pays("many", "t", Some(5));
+        activity.pays("many", "u", Some(5));
+        activity.is_paid("large", "", Some(u128::MAX));
+        activity.is_paid("large", "", Some(1));
+        activity.is_paid("unknown", "", None);
+        activity.is_paid("unknown", "", Some(1));
+        activity.is_paid("nothing", "", Some(0));
+        assert_eq!(
+            shown(activity, &every()),
+            [
+                json!({"address": "many", "direction": "out"}),
+                json!({"address": "large", "direction": "in"}),
+                json!({"address": "unknown", "direction": "in"}),
+                json!({"address": "nothing", "direction": "in"}),
             ]
         );
     }
@@ -124,10 +208,9 @@ mod tests {
     #[test]
     fn only_watched_addresses_have_events() {
         let mut activity = Activity::default();
-        activity.send("a", None);
-        activity.send("b", None);
-        let wanted =
-            Wanted::new([EventType::AddressActivity]).with_addresses(Arc::new(|address| address == "b"));
-        assert_eq!(shown(activity, &wanted), [json!({"tx_hash": "t", "address": "b", "direction": "out"})]);
+        activity.sends("a");
+        activity.sends("b");
+        let wanted = every().with_addresses(Arc::new(|address| address == "b"));
+        assert_eq!(shown(activity, &wanted), [json!({"address": "b", "direction": "out"})]);
     }
 }

@@ -2,20 +2,32 @@
 
 use rpcgate_core::event::ReadError;
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, Deserializer, Error, Unexpected, Visitor};
+use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use std::fmt;
 
 /// The longest text of an event that any sender of a transaction can write, in bytes.
 pub(crate) const TEXT_BYTES: usize = 1_024;
 
-/// Reads an answer; `what` names it in the error.
-pub(crate) fn read<T: DeserializeOwned>(answer: &[u8], what: &'static str) -> Result<T, ReadError> {
+/// The longest text of a node's error that is kept, in bytes.
+const REASON_BYTES: usize = 200;
+
+/// Reads an answer, or a part of one; `what` names it in the error, or says what is wrong with it.
+pub(crate) fn read<'a, T: Deserialize<'a>>(answer: &'a [u8], what: &'static str) -> Result<T, ReadError> {
     serde_json::from_slice(answer).map_err(|_| ReadError::Unreadable(what))
 }
 
-/// The start of a text, of at most [`TEXT_BYTES`].
+fn start(text: &str, most: usize) -> &str {
+    text.get(..text.floor_char_boundary(most)).unwrap_or_default()
+}
+
+/// The start of a text for an event, of at most [`TEXT_BYTES`].
 pub(crate) fn shortened(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(TEXT_BYTES)).unwrap_or_default()
+    start(text, TEXT_BYTES)
+}
+
+/// A node's refusal that comes in an answer, with the start of its text.
+pub(crate) fn refused(code: i64, text: &str) -> ReadError {
+    ReadError::Refused { code, message: start(text, REASON_BYTES).to_owned() }
 }
 
 struct Digits;
@@ -88,5 +100,23 @@ mod tests {
         let long = "ü".repeat(600);
         assert_eq!(shortened(&long).len(), 1_024);
         assert_eq!(shortened(&format!("a{long}")).len(), 1_023);
+        let message = |text: &str| match refused(7, text) {
+            ReadError::Refused { code: 7, message } => message,
+            other => panic!("{other}"),
+        };
+        assert_eq!(message("short"), "short");
+        assert_eq!(message(&"ü".repeat(150)), "ü".repeat(100));
+        assert_eq!(message(&format!("a{}", "ü".repeat(150))).len(), 199);
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_read_is_named() {
+        assert_eq!(read::<u64>(b" 7\n", "no number"), Ok(7));
+        for wrong in [&b""[..], b"null", b"\"7\"", b"7 8", b"-1", b"\xff"] {
+            assert_eq!(read::<u64>(wrong, "no number"), Err(ReadError::Unreadable("no number")));
+        }
+        let deep = [vec![b'['; 100_000], vec![b']'; 100_000]].concat();
+        let read = read::<serde_json::Value>(&deep, "too deep");
+        assert_eq!(read, Err(ReadError::Unreadable("too deep")));
     }
 }

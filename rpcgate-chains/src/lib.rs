@@ -9,6 +9,10 @@ mod activity;
 #[cfg(feature = "events")]
 mod answer;
 #[cfg(feature = "events")]
+mod form;
+#[cfg(feature = "events")]
+mod kinds;
+#[cfg(feature = "events")]
 mod moves;
 
 pub mod family;

@@ -14,6 +14,8 @@
 use super::Aptos;
 use super::transaction::{Transaction, address};
 use crate::answer::{number, read};
+use crate::form::lower_hex;
+use crate::kinds::{KINDS, wants_transactions};
 use http::Method;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
@@ -95,7 +97,7 @@ async fn transactions(node: &dyn NodeCalls, block: &mut Block) -> Result<Vec<Tra
 
 impl BlockReader for Aptos {
     fn kinds(&self) -> &'static [EventType] {
-        &[EventType::NewBlock, EventType::AddressActivity, EventType::TokenTransfer, EventType::ContractEvent]
+        KINDS
     }
 
     fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>> {
@@ -122,8 +124,7 @@ impl BlockReader for Aptos {
         wanted: &'a Wanted,
     ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>> {
         Box::pin(async move {
-            let is_whole =
-                self.kinds().iter().any(|kind| *kind != EventType::NewBlock && wanted.wants(*kind));
+            let is_whole = wants_transactions(wanted);
             let Some(height) = known.height.checked_add(1) else { return Ok(None) };
             let Some(mut block) = block(node, height, is_whole).await? else { return Ok(None) };
             let mut events = Vec::new();
@@ -157,6 +158,5 @@ impl BlockReader for Aptos {
 /// A hash as the API writes it.
 fn hash(text: &str) -> Option<String> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
-    let is_hash = digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_hash.then(|| format!("0x{}", digits.to_ascii_lowercase()))
+    lower_hex(digits, 64).map(|digits| format!("0x{digits}"))
 }

@@ -2,6 +2,7 @@
 
 use crate::activity::Activity;
 use crate::answer::{Amount, number, shortened};
+use crate::form::is_hex;
 use crate::moves::Moves;
 use rpcgate_core::event::{ChainEvent, EventType, ReadError, Wanted};
 use serde::Deserialize;
@@ -69,7 +70,7 @@ struct Change {
 /// The canonical form of an address; `None` for any other text.
 pub(super) fn address(text: &str) -> Option<String> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
-    if !(1..=64).contains(&digits.len()) || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    if !(1..=64).contains(&digits.len()) || !is_hex(digits, digits.len()) {
         return None;
     }
     let digits = digits.to_ascii_lowercase();
@@ -265,21 +266,21 @@ impl Transaction {
     fn activity(&self, flows: &[Flow]) -> Result<Activity, ReadError> {
         let mut activity = Activity::default();
         if let Some(sender) = &self.sender {
-            activity.send(&read_address(Some(sender))?, None);
+            activity.sends(&read_address(Some(sender))?);
         }
         if let Some(signature) = &self.signature {
             for signer in signature.secondary_signer_addresses.iter().chain(&signature.fee_payer_address) {
-                activity.send(&read_address(Some(signer))?, None);
+                activity.sends(&read_address(Some(signer))?);
             }
         }
         for flow in flows {
             let Some(account) = &flow.party.account else { continue };
             let is_own = flow.token.as_deref().is_some_and(|token| APT.contains(&token));
-            let amount = is_own.then_some(flow.amount);
-            if flow.is_deposit {
-                activity.receive(account, amount);
-            } else {
-                activity.send(account, amount);
+            match (flow.is_deposit, is_own) {
+                (true, true) => activity.is_paid(account, "", Some(flow.amount)),
+                (true, false) => activity.receives(account),
+                (false, true) => activity.pays(account, "", Some(flow.amount)),
+                (false, false) => activity.sends(account),
             }
         }
         let changed = self
@@ -287,7 +288,7 @@ impl Transaction {
             .iter()
             .filter(|change| matches!(change.kind.as_str(), "write_resource" | "delete_resource"));
         for place in changed.filter_map(|change| change.address.as_deref()) {
-            activity.touch(&read_address(Some(place))?);
+            activity.touches(&read_address(Some(place))?);
         }
         Ok(activity)
     }

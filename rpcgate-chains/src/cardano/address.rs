@@ -1,5 +1,6 @@
 //! Addresses of Cardano.
 
+use crate::form::is_hex;
 use bech32::Bech32;
 use bech32::primitives::decode::CheckedHrpstring;
 
@@ -65,14 +66,14 @@ fn crc32(bytes: &[u8]) -> u32 {
 /// The name of a token in the form in which blocks have it: `lovelace`, or the hash of its policy and, behind a dot, its
 /// name if it has one, both in hex. `None` for any other text.
 pub(super) fn token(text: &str) -> Option<String> {
-    let is_hex =
-        |text: &str| text.len().is_multiple_of(2) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     if text == "lovelace" {
         return Some(text.to_owned());
     }
     let (policy, asset) = text.split_once('.').map_or((text, None), |(policy, asset)| (policy, Some(asset)));
-    let is_asset = asset.is_none_or(|asset| !asset.is_empty() && asset.len() <= 64 && is_hex(asset));
-    (policy.len() == 56 && is_hex(policy) && is_asset).then(|| text.to_ascii_lowercase())
+    let is_asset = asset.is_none_or(|asset| {
+        (2..=64).contains(&asset.len()) && asset.len().is_multiple_of(2) && is_hex(asset, asset.len())
+    });
+    (is_hex(policy, 56) && is_asset).then(|| text.to_ascii_lowercase())
 }
 
 #[cfg(test)]

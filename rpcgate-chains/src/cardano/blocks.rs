@@ -21,6 +21,7 @@ use super::Cardano;
 use super::address::{canonical, token};
 use super::transaction::{Transaction, events};
 use crate::answer::read;
+use crate::kinds::KINDS;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
     BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, NodeCalls, ReadError, Wanted,
@@ -208,7 +209,7 @@ async fn reach(
 
 impl BlockReader for Cardano {
     fn kinds(&self) -> &'static [EventType] {
-        &[EventType::NewBlock, EventType::AddressActivity, EventType::TokenTransfer, EventType::ContractEvent]
+        KINDS
     }
 
     fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>> {

@@ -124,11 +124,11 @@ impl Transaction {
             let mut activity = Activity::default();
             for reference in spent {
                 if let Some((address, lovelace)) = made.get(&(&*reference.transaction.id, reference.index)) {
-                    activity.send(address, Some((*lovelace).into()));
+                    activity.pays(address, "", Some((*lovelace).into()));
                 }
             }
             for (index, output) in &outputs {
-                activity.receive(&output.address, Some(output.lovelace().into()));
+                activity.is_paid(&output.address, "", Some(output.lovelace().into()));
                 made.insert((&*self.id, *index), (&*output.address, output.lovelace()));
             }
             let event = event(EventType::AddressActivity).with("success", self.is_success());

@@ -1,7 +1,10 @@
 //! Reads blocks and their events by the REST API.
 
 use super::event::{AbciEvent, address};
-use crate::family::activity::{Activity, KINDS, read, wants_transactions};
+use crate::activity::Activity;
+use crate::answer::read;
+use crate::form::is_hex;
+use crate::kinds::{KINDS, wants_transactions};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::Method as Verb;
@@ -172,7 +175,10 @@ fn transaction(tx: &TxResponse, wanted: &Wanted, events: &mut Vec<ChainEvent>) {
     for event in &tx.events {
         event.concern(&mut activity);
     }
-    events.extend(activity.events(wanted, &tx_hash, tx.code == 0, &[]));
+    let event = ChainEvent::new(EventType::AddressActivity)
+        .with("tx_hash", tx_hash.as_str())
+        .with("success", tx.code == 0);
+    activity.events(&event, wanted, events);
     for (index, event) in tx.events.iter().enumerate() {
         if wanted.wants(EventType::TokenTransfer) {
             events.extend(event.transfers().into_iter().map(|transfer| transfer.event(&tx_hash, index)));
@@ -259,8 +265,7 @@ impl BlockReader for CosmosBlocks {
             "address" | "from" | "to" => address(value),
             "tx_hash" | "block_hash" | "parent_hash" => {
                 let digits = value.strip_prefix("0x").unwrap_or(value);
-                let is_hash = digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-                is_hash.then(|| digits.to_ascii_uppercase())
+                is_hex(digits, 64).then(|| digits.to_ascii_uppercase())
             }
             _ => Some(value.to_owned()),
         }

@@ -1,6 +1,6 @@
 //! The events that modules emit in a transaction (ABCI events), and what they say of addresses and coins.
 
-use crate::family::activity::Activity;
+use crate::activity::Activity;
 use bech32::Bech32;
 use bech32::primitives::decode::CheckedHrpstring;
 use rpcgate_core::event::{ChainEvent, EventType};

@@ -1,8 +1,5 @@
 //! What chains with the same node API have in common. A chain of a family states its facts and its deviations.
 
-#[cfg(feature = "events")]
-pub(crate) mod activity;
-pub(crate) mod answer;
 mod closed;
 pub mod evm;
 pub mod params;

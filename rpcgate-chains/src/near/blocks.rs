@@ -1,7 +1,9 @@
 //! Reads final blocks and the events of their transactions.
 
 use super::standard::{LogPlace, LoggedEvent, account};
-use crate::family::activity::{Activity, KINDS, read, wants_transactions};
+use crate::activity::Activity;
+use crate::answer::read;
+use crate::kinds::{KINDS, wants_transactions};
 use futures_util::stream::{StreamExt, TryStreamExt, iter};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
@@ -331,8 +333,12 @@ impl TxStatus {
             }
         }
         let success = self.status.as_ref().is_some_and(Status::is_success);
-        let parties = [("from", tx.signer_id.as_str()), ("to", tx.receiver_id.as_str())];
-        events.extend(activity.events(wanted, &tx.hash, success, &parties));
+        let event = ChainEvent::new(EventType::AddressActivity)
+            .with("tx_hash", tx.hash.as_str())
+            .with("success", success)
+            .with("from", tx.signer_id.as_str())
+            .with("to", tx.receiver_id.as_str());
+        activity.events(&event, wanted, events);
         if wanted.wants(EventType::TokenTransfer) {
             events.append(&mut transfers);
         }

@@ -23,6 +23,7 @@ use super::Solana;
 use super::program::public_key;
 use super::transaction::Transaction;
 use crate::answer::read;
+use crate::kinds::{KINDS, wants_transactions};
 use bytes::Bytes;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
@@ -97,7 +98,7 @@ async fn block(node: &dyn NodeCalls, slot: u64, details: &str) -> Result<Slot, R
 
 impl BlockReader for Solana {
     fn kinds(&self) -> &'static [EventType] {
-        &[EventType::NewBlock, EventType::AddressActivity, EventType::TokenTransfer, EventType::ContractEvent]
+        KINDS
     }
 
     fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>> {
@@ -132,8 +133,7 @@ impl BlockReader for Solana {
         wanted: &'a Wanted,
     ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>> {
         Box::pin(async move {
-            let is_whole =
-                self.kinds().iter().any(|kind| *kind != EventType::NewBlock && wanted.wants(*kind));
+            let is_whole = wants_transactions(wanted);
             let details = if is_whole { "full" } else { "signatures" };
             let first = known.height.saturating_add(1);
             // One would do, but for a slot whose block the node has lost.

@@ -139,16 +139,16 @@ impl Transaction {
         for ((key, before), after) in keys.iter().zip(before).zip(after) {
             let change = Some(u128::from(before.abs_diff(*after)));
             match after.cmp(before) {
-                std::cmp::Ordering::Less => activity.send(key, change),
-                std::cmp::Ordering::Greater => activity.receive(key, change),
+                std::cmp::Ordering::Less => activity.pays(key, "", change),
+                std::cmp::Ordering::Greater => activity.is_paid(key, "", change),
                 std::cmp::Ordering::Equal => {}
             }
         }
         for change in self.token_changes(keys)? {
             if change.change < 0 {
-                activity.send(change.owner, None);
+                activity.sends(change.owner);
             } else {
-                activity.receive(change.owner, None);
+                activity.receives(change.owner);
             }
         }
         Ok(activity)

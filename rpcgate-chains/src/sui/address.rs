@@ -1,5 +1,7 @@
 //! Addresses and the names of types.
 
+use crate::form::is_hex;
+
 /// The number of digits of an address.
 const DIGITS: usize = 64;
 /// The number of digits up to which a node writes an address in the name of a type in its short form: those of system
@@ -9,8 +11,7 @@ const SHORT: usize = 4;
 /// An address with all its digits, in lower case.
 pub(super) fn address(text: &str) -> Option<String> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
-    let is_address =
-        (1..=DIGITS).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_address = (1..=DIGITS).contains(&digits.len()) && is_hex(digits, digits.len());
     is_address.then(|| format!("0x{:0>DIGITS$}", digits.to_ascii_lowercase()))
 }
 

@@ -1,7 +1,9 @@
 //! Reads checkpoints and the events of their transactions.
 
 use super::address::{address, type_name};
-use crate::family::activity::{Activity, KINDS, read, wants_transactions};
+use crate::activity::Activity;
+use crate::answer::read;
+use crate::kinds::{KINDS, wants_transactions};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
     BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, NodeCalls, ReadError, Wanted,
@@ -243,7 +245,10 @@ impl TxAnswer {
             }
         }
         let success = self.effects.status.status == "success";
-        events.extend(activity.events(wanted, &self.digest, success, &[]));
+        let event = ChainEvent::new(EventType::AddressActivity)
+            .with("tx_hash", self.digest.as_str())
+            .with("success", success);
+        activity.events(&event, wanted, events);
         if wanted.wants(EventType::TokenTransfer) {
             for (token, owners) in &changes {
                 events.extend(

@@ -1,5 +1,6 @@
 //! The forms of an address of TON.
 
+use crate::form::lower_hex;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
@@ -9,9 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 pub(super) fn raw(text: &str) -> Option<String> {
     if let Some((workchain, account)) = text.split_once(':') {
         let number: i8 = workchain.parse().ok()?;
-        let is_account = account.len() == 64 && account.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let is_plain = number.to_string() == workchain && is_account;
-        return is_plain.then(|| format!("{number}:{}", account.to_ascii_lowercase()));
+        let account = lower_hex(account, 64).filter(|_| number.to_string() == workchain)?;
+        return Some(format!("{number}:{account}"));
     }
     if text.len() != 48 {
         return None;

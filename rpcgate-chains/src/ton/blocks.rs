@@ -20,6 +20,7 @@ use super::Ton;
 use super::address::{account, hash, raw};
 use super::transaction::Transaction;
 use crate::answer::{number, read};
+use crate::kinds::{KINDS, wants_transactions};
 use http::Method;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
@@ -183,7 +184,7 @@ async fn transactions(node: &dyn NodeCalls, block: &BlockId) -> Result<Vec<Trans
 
 impl BlockReader for Ton {
     fn kinds(&self) -> &'static [EventType] {
-        &[EventType::NewBlock, EventType::AddressActivity, EventType::TokenTransfer, EventType::ContractEvent]
+        KINDS
     }
 
     fn head<'a>(&'a self, node: &'a dyn NodeCalls) -> BoxFuture<'a, Result<BlockRef, ReadError>> {
@@ -222,7 +223,7 @@ impl BlockReader for Ton {
             if wanted.wants(EventType::NewBlock) {
                 events.push(ChainEvent::new(EventType::NewBlock).with("parent_hash", &*at.parent));
             }
-            if self.kinds().iter().any(|kind| *kind != EventType::NewBlock && wanted.wants(*kind)) {
+            if wants_transactions(wanted) {
                 let mut blocks = confirmed(node, at.height).await?;
                 blocks.insert(0, id);
                 for block in blocks {

@@ -159,17 +159,17 @@ impl Transaction {
 
     fn activity(&self, account: &str) -> Result<Activity, ReadError> {
         let mut activity = Activity::default();
-        activity.touch(account);
+        activity.touches(account);
         if let Some(message) = &self.in_msg
             && let Some(source) = message.source.raw()?
         {
-            activity.receive(account, Some(message.value.0));
-            activity.send(&source, None);
+            activity.is_paid(account, "", Some(message.value.0));
+            activity.sends(&source);
         }
         for message in &self.out_msgs {
             if let Some(destination) = message.destination.raw()? {
-                activity.send(account, Some(message.value.0));
-                activity.receive(&destination, None);
+                activity.pays(account, "", Some(message.value.0));
+                activity.receives(&destination);
             }
         }
         Ok(activity)

@@ -1,27 +1,18 @@
 //! Addresses: 20 bytes behind `41`, in hex or in Base58 with a checksum.
 
-use ring::digest::{SHA256, digest};
+use crate::form::{base58_with_checksum, checked_base58};
+use bs58::Alphabet;
 
 /// The first byte of every address of the main network.
 const PREFIX: u8 = 0x41;
 /// The longest text that can be an address, in bytes.
 const LONGEST: usize = 44;
 
-/// The first four bytes of the doubled hash.
-fn checksum(bytes: &[u8]) -> [u8; 4] {
-    let hash = digest(&SHA256, digest(&SHA256, bytes).as_ref());
-    let mut out = [0; 4];
-    out.copy_from_slice(&hash.as_ref()[..4]);
-    out
-}
-
 /// The Base58 form of 20 bytes.
 pub(super) fn base58(account: &[u8; 20]) -> String {
     let mut bytes = vec![PREFIX];
     bytes.extend_from_slice(account);
-    let check = checksum(&bytes);
-    bytes.extend_from_slice(&check);
-    bs58::encode(bytes).into_string()
+    base58_with_checksum(bytes, Alphabet::BITCOIN)
 }
 
 /// The Base58 form of an address in hex: 20 bytes, with or without `41` before them.
@@ -39,9 +30,8 @@ pub(super) fn canonical(text: &str) -> Option<String> {
     if !text.starts_with('T') {
         return of_hex(text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text));
     }
-    let bytes = bs58::decode(text).into_vec().ok()?;
-    let (body, check) = bytes.split_at_checked(21)?;
-    (body.first() == Some(&PREFIX) && check == checksum(body)).then(|| text.to_owned())
+    let body = checked_base58(text, Alphabet::BITCOIN)?;
+    (body.len() == 21 && body.first() == Some(&PREFIX)).then(|| text.to_owned())
 }
 
 #[cfg(test)]

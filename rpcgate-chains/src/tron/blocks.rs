@@ -2,7 +2,10 @@
 
 use super::address::{canonical, of_hex};
 use super::token::Log;
-use crate::family::activity::{Activity, KINDS, read, shortened, wants_transactions};
+use crate::activity::Activity;
+use crate::answer::{read, refused};
+use crate::form::lower_hex;
+use crate::kinds::{KINDS, wants_transactions};
 use http::Method as Verb;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
@@ -146,15 +149,14 @@ struct Block {
 
 /// A hash in lower case.
 fn hash(text: &str) -> Option<String> {
-    let is_hash = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_hash.then(|| text.to_ascii_lowercase())
+    lower_hex(text, 64)
 }
 
 async fn block(node: &dyn NodeCalls, method: &str, body: String) -> Result<Option<Block>, ReadError> {
     let answer = node.request(Verb::POST, format!("/wallet/{method}"), body).await?;
     let answer: BlockAnswer = read(&answer, BLOCK)?;
     if let Some(error) = answer.error {
-        return Err(ReadError::Refused { code: 200, message: shortened(&error) });
+        return Err(refused(200, &error));
     }
     let (id, header) = match (answer.id, answer.block_header) {
         (Some(id), Some(Header { raw_data })) => (id, raw_data),
@@ -325,7 +327,11 @@ fn transaction(
         }
     }
     let kind = tx.raw_data.contract.first().map_or("", |operation| operation.kind.as_str());
-    events.extend(made.activity.events(wanted, &tx_hash, success, &[("kind", kind)]));
+    let event = ChainEvent::new(EventType::AddressActivity)
+        .with("tx_hash", tx_hash.as_str())
+        .with("success", success)
+        .with("tx_type", kind);
+    made.activity.events(&event, wanted, events);
     if wanted.wants(EventType::TokenTransfer) {
         events.append(&mut made.transfers);
     }

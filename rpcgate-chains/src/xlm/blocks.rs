@@ -2,7 +2,8 @@
 //! transactions to read, so ledgers that close between two looks are not told.
 
 use super::Xlm;
-use crate::family::answer::{is_hex, read};
+use crate::answer::read;
+use crate::form::lower_hex;
 use http::Method as Verb;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
@@ -33,10 +34,8 @@ struct Ledger {
 async fn newest(node: &dyn NodeCalls) -> Result<BlockRef, ReadError> {
     let answer = node.request(Verb::GET, "/info".to_owned(), String::new()).await?;
     let Status { info: Info { ledger } } = read(&answer, WRONG)?;
-    if !is_hex(&ledger.hash, 64) {
-        return Err(ReadError::Unreadable(WRONG));
-    }
-    Ok(BlockRef::new(ledger.num, ledger.hash.to_ascii_lowercase(), "", ledger.close_time))
+    let hash = lower_hex(&ledger.hash, 64).ok_or(ReadError::Unreadable(WRONG))?;
+    Ok(BlockRef::new(ledger.num, hash, "", ledger.close_time))
 }
 
 impl BlockReader for Xlm {
@@ -83,7 +82,7 @@ impl BlockReader for Xlm {
 
     fn canonical(&self, key: &str, value: &str) -> Option<String> {
         match key {
-            "block_hash" => is_hex(value, 64).then(|| value.to_ascii_lowercase()),
+            "block_hash" => lower_hex(value, 64),
             _ => Some(value.to_owned()),
         }
     }

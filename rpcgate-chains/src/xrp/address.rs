@@ -1,33 +1,14 @@
 //! Addresses and other values of the XRP Ledger in the form in which events have them.
 
-use crate::family::answer::{direction, is_hex, whole_number};
-use ring::digest::{SHA256, digest};
+use crate::form::{base58_with_checksum, checked_base58, direction, is_hex, whole_number};
+use bs58::Alphabet;
 
-/// Longer texts are no address and are not decoded.
-const LONGEST: usize = 64;
 /// The bytes before the account in an X-address, of the main network and of test networks.
 const X_ADDRESS: [[u8; 2]; 2] = [[0x05, 0x44], [0x04, 0x93]];
 
-fn checksum(body: &[u8]) -> [u8; 4] {
-    let hash = digest(&SHA256, digest(&SHA256, body).as_ref());
-    let mut out = [0; 4];
-    out.iter_mut().zip(hash.as_ref()).for_each(|(out, byte)| *out = *byte);
-    out
-}
-
-/// The bytes before the checksum, if that is right.
-fn decoded(text: &str) -> Option<Vec<u8>> {
-    if text.len() > LONGEST {
-        return None;
-    }
-    let mut bytes = bs58::decode(text).with_alphabet(bs58::Alphabet::RIPPLE).into_vec().ok()?;
-    let sum = bytes.split_off(bytes.len().checked_sub(4)?);
-    (checksum(&bytes)[..] == sum[..]).then_some(bytes)
-}
-
 /// A classic address, of itself or of an X-address, whose tag is left out.
 pub(super) fn classic(text: &str) -> Option<String> {
-    let body = decoded(text)?;
+    let body = checked_base58(text, Alphabet::RIPPLE)?;
     let account = match body.as_slice() {
         [0, ..] if body.len() == 21 => return Some(text.to_owned()),
         [a, b, rest @ ..] if X_ADDRESS.contains(&[*a, *b]) && rest.len() == 29 => rest.get(..20)?,
@@ -35,8 +16,7 @@ pub(super) fn classic(text: &str) -> Option<String> {
     };
     let mut body = vec![0];
     body.extend_from_slice(account);
-    body.extend(checksum(&body));
-    Some(bs58::encode(body).with_alphabet(bs58::Alphabet::RIPPLE).into_string())
+    Some(base58_with_checksum(body, Alphabet::RIPPLE))
 }
 
 /// A currency: `XRP`, one of an issuer as `USD.r…`, or the id of a multi-purpose token.

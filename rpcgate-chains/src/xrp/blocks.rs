@@ -3,7 +3,9 @@
 use super::Xrp;
 use super::address;
 use super::transaction::Transaction;
-use crate::family::answer::{is_hex, read};
+use crate::answer::read;
+use crate::form::is_hex;
+use crate::kinds::{KINDS, wants_transactions};
 use bytes::Bytes;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
@@ -11,9 +13,6 @@ use rpcgate_core::event::{
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
-
-const KINDS: &[EventType] =
-    &[EventType::NewBlock, EventType::AddressActivity, EventType::TokenTransfer, EventType::ContractEvent];
 
 /// The ledger's times count from 2000-01-01T00:00:00Z.
 const RIPPLE_EPOCH: i64 = 946_684_800;
@@ -97,9 +96,7 @@ impl Xrp {
         wanted: &Wanted,
     ) -> Result<Option<BlockEvents>, ReadError> {
         let Some(index) = known.height.checked_add(1) else { return Ok(None) };
-        let with_transactions = wanted.wants(EventType::AddressActivity)
-            || wanted.wants(EventType::TokenTransfer)
-            || wanted.wants(EventType::ContractEvent);
+        let with_transactions = wants_transactions(wanted);
         let more = format!(",\"transactions\":true,\"expand\":{with_transactions}");
         let Some(answer) = ask(node, &index.to_string(), &more).await? else { return Ok(None) };
         let Some((block, ledger)) = of_index(&answer, index)? else { return Ok(None) };

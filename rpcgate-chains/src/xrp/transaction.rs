@@ -1,6 +1,7 @@
 //! Transactions of a validated ledger and the events that they make.
 
-use crate::family::answer::{is_hex, read, whole_number};
+use crate::answer::read;
+use crate::form::{is_hex, whole_number};
 use rpcgate_core::event::{ChainEvent, EventType, ReadError, Wanted};
 use serde::Deserialize;
 use serde_json::Value;
@@ -212,6 +213,7 @@ impl Transaction {
                 .event(EventType::ContractEvent)
                 .with("tx_type", self.fields.transaction_type.as_str())
                 .with("address", self.fields.account.as_str())
+                .with("success", self.succeeded())
                 .with("result", self.meta.transaction_result.as_str());
             if let Some(to) = &self.fields.destination {
                 event = event.with("to", to.as_str());
@@ -272,6 +274,7 @@ impl Transaction {
                 .event(EventType::AddressActivity)
                 .with("address", address)
                 .with("tx_type", self.fields.transaction_type.as_str())
+                .with("success", self.succeeded())
                 .with("result", self.meta.transaction_result.as_str());
             if let Some(direction) = direction {
                 event = event.with("direction", direction);

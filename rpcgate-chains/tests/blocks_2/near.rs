@@ -224,7 +224,7 @@ fn receipts_are_told_with_the_transaction_that_made_them() {
         rows(&events),
         [
             row("a.near", "out", json!("9")),
-            row("b.near", "self", Value::Null),
+            row("b.near", "self", json!("5")),
             row("c.near", "in", json!("4")),
             row("d.near", "in", Value::Null),
         ]
@@ -266,7 +266,7 @@ fn a_payment_to_oneself_whose_receipt_is_not_listed_is_told() {
     status["receipts_outcome"][0]["outcome"]["logs"] = json!([]);
     let node = node(&[7, 8, 20], status);
     let events = Reader::of("near").after(&node, &at(7), &all()).unwrap().unwrap().events;
-    assert_eq!(rows(&events), [("a.near".into(), "self".into(), Value::Null)]);
+    assert_eq!(rows(&events), [("a.near".into(), "self".into(), json!("0"))]);
 }
 
 #[test]

@@ -45,10 +45,10 @@ fn a_new_block_has_its_parent_and_the_number_of_its_transactions() {
 fn an_address_that_sends_coins_has_activity() {
     let (reader, node) = (Reader::of("tron"), Recorded::simulated("tron"));
     let (block, event) = reader.first(&node, EventType::AddressActivity);
-    assert_eq!(names(&event), ["address", "direction", "kind", "success", "tx_hash", "value"]);
+    assert_eq!(names(&event), ["address", "direction", "success", "tx_hash", "tx_type", "value"]);
     let tx = raw_transaction(&node, &block, &event.data["tx_hash"]);
     let operation = &tx["raw_data"]["contract"][0];
-    assert_eq!(event.data["kind"], operation["type"]);
+    assert_eq!(event.data["tx_type"], operation["type"]);
     let value = &operation["parameter"]["value"];
     assert_eq!(event.data["value"], value["amount"].to_string());
     let member = if event.data["direction"] == "out" { "owner_address" } else { "to_address" };
@@ -191,8 +191,8 @@ fn a_failed_call_moves_nothing() {
             events.unwrap(),
             [(A, "out"), (TOKEN, "in")].map(|(address, direction)| {
                 let data = json!({
-                    "address": shown(address), "direction": direction, "kind": kind, "success": false,
-                    "tx_hash": hash(1),
+                    "address": shown(address), "direction": direction, "tx_type": kind,
+                    "success": false, "tx_hash": hash(1),
                 });
                 ("address_activity".to_owned(), data)
             }),
@@ -233,7 +233,7 @@ fn coins_and_tokens_that_a_contract_moves_are_told() {
         (data["direction"].clone(), data["value"].clone())
     };
     assert_eq!(activity(A), (json!("out"), json!("5")));
-    assert_eq!(activity(TOKEN), (json!("self"), Value::Null), "coins went in and out");
+    assert_eq!(activity(TOKEN), (json!("self"), Value::Null), "a token went out beside the coins");
     assert_eq!(activity(B), (json!("in"), Value::Null), "coins and tokens");
     assert_eq!(activity(C), (json!("in"), Value::Null), "delegated, not moved");
     assert_eq!(
@@ -326,5 +326,5 @@ fn values_of_filters_are_compared_in_one_form() {
     assert_eq!(reader.canonical("token", "1002000").as_deref(), Some("1002000"));
     assert_eq!(reader.canonical("tx_hash", &format!("0x{}", "AB".repeat(32))), Some("ab".repeat(32)));
     assert_eq!(reader.canonical("tx_hash", "abc"), None);
-    assert_eq!(reader.canonical("kind", "TransferContract").as_deref(), Some("TransferContract"));
+    assert_eq!(reader.canonical("tx_type", "TransferContract").as_deref(), Some("TransferContract"));
 }

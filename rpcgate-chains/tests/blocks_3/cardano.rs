@@ -285,12 +285,14 @@ fn an_input_of_cardano_has_an_address_if_its_output_is_of_the_same_block() {
             "tx_hash": tx, "success": true, "address": address, "direction": direction, "value": value,
         })
     };
+    let mut own = row("t2", "addr1b", "self", "18446744073709551610");
+    (own["paid"], own["received"]) = (json!("18446744073709551615"), json!("5"));
     assert_eq!(
         data(&told),
         [
             row("t1", "addr1a", "in", "7"),
             row("t1", "addr1b", "in", "18446744073709551615"),
-            row("t2", "addr1b", "self", "18446744073709551610"),
+            own,
             row("t2", "Ae2", "in", "2"),
         ]
     );

@@ -7,7 +7,8 @@
 use super::Evm;
 use super::logs::{Log, RawLog};
 use super::text;
-use crate::family::answer::read;
+use crate::answer::read;
+use crate::kinds::{KINDS, wants_transactions};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
     BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, HeadSubscription, NodeCalls, ReadError, Wanted,
@@ -15,9 +16,6 @@ use rpcgate_core::event::{
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::HashMap;
-
-const KINDS: &[EventType] =
-    &[EventType::NewBlock, EventType::AddressActivity, EventType::TokenTransfer, EventType::ContractEvent];
 
 const WRONG_BLOCK: ReadError = ReadError::Unreadable("a block is not as its API says");
 const WRONG_TRANSACTION: ReadError = ReadError::Unreadable("a transaction is not as its API says");
@@ -129,7 +127,7 @@ impl Transaction {
                 }
             }
             if let Some(succeeded) = succeeded {
-                event = event.with("status", if succeeded { "success" } else { "failed" });
+                event = event.with("success", succeeded);
             }
             events.push(event);
         }
@@ -218,8 +216,6 @@ impl Evm {
     ) -> Result<Option<BlockEvents>, ReadError> {
         let Some(height) = known.height.checked_add(1) else { return Ok(None) };
         let with_activity = wanted.wants(EventType::AddressActivity);
-        let with_logs =
-            with_activity || wanted.wants(EventType::TokenTransfer) || wanted.wants(EventType::ContractEvent);
         let mut events = Vec::new();
         let (block, transactions) = if with_activity {
             let Some((block, found)) = self::block::<Transaction>(node, height, true).await? else {
@@ -238,7 +234,7 @@ impl Evm {
             }
             (block, Vec::new())
         };
-        if !with_logs {
+        if !wants_transactions(wanted) {
             return Ok(Some(BlockEvents { block, events }));
         }
         let (logs, outcomes) = logs(node, &block.hash, with_activity).await?;

@@ -1,7 +1,7 @@
 //! Addresses, hashes and numbers in the form in which events have them: hexadecimal digits in lower case, amounts as
 //! decimal text.
 
-use crate::family::answer::{direction, is_hex, whole_number};
+use crate::form::{direction, is_hex, whole_number};
 use sha3::{Digest, Keccak256};
 
 /// The hexadecimal digits of an address, and of a hash or topic.

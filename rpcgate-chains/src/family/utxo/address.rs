@@ -45,12 +45,11 @@ impl AddressForms {
 #[cfg(feature = "events")]
 mod canonical {
     use super::AddressForms;
+    use crate::form::checked_base58;
     use bech32::segwit;
-    use ring::digest::{SHA256, digest};
+    use bs58::Alphabet;
     use std::borrow::Cow;
 
-    /// The longest base58 address has 35 characters; a long text is not decoded.
-    const LONGEST: usize = 40;
     const CHARSET: &[u8; 32] = b"qpzry9x8gf2tvdw0s3jn54khce6mua7l";
     /// The characters of a checksum of CashAddr.
     const CHECKSUM: usize = 8;
@@ -93,15 +92,9 @@ mod canonical {
 
         /// The version and hash of a base58 address.
         fn decoded(&self, text: &str) -> Option<(u8, [u8; 20])> {
-            if text.len() > LONGEST {
-                return None;
-            }
-            let bytes = bs58::decode(text).into_vec().ok()?;
-            let (body, checksum) = bytes.split_at_checked(21)?;
-            let hash = digest(&SHA256, digest(&SHA256, body).as_ref());
-            let (version, key) = body.split_first()?;
-            let is_valid = hash.as_ref().get(..4) == Some(checksum) && self.versions.contains(version);
-            is_valid.then(|| Some((*version, key.try_into().ok()?))).flatten()
+            let body = checked_base58(text, Alphabet::BITCOIN)?;
+            let (version, key) = body.split_first().filter(|(version, _)| self.versions.contains(version))?;
+            Some((*version, key.try_into().ok()?))
         }
 
         /// An address in the form of CashAddr, with or without its prefix; as one that takes no tokens, if it can.

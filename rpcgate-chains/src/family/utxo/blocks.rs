@@ -7,7 +7,9 @@
 
 use super::Utxo;
 use super::transaction::{Place, Spent, Transaction};
-use crate::family::answer::{direction, is_hex, read, whole_number};
+use crate::answer::read;
+use crate::form::{direction, is_hex, lower_hex, whole_number};
+use crate::kinds::{KINDS, wants_transactions};
 use bytes::Bytes;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
@@ -16,9 +18,6 @@ use rpcgate_core::event::{
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, HashMap};
-
-const KINDS: &[EventType] =
-    &[EventType::NewBlock, EventType::AddressActivity, EventType::TokenTransfer, EventType::ContractEvent];
 
 /// The most transactions that are read for the inputs of one block.
 const MOST_LOOK_UPS: usize = 2_000;
@@ -65,7 +64,7 @@ impl Block<'_> {
 /// A hash that a node answers.
 fn hash(answer: &[u8]) -> Result<String, ReadError> {
     let hash: String = read(answer, "a block's hash is not as its API says")?;
-    if is_hex(&hash, 64) { Ok(hash.to_ascii_lowercase()) } else { Err(WRONG_HASH) }
+    lower_hex(&hash, 64).ok_or(WRONG_HASH)
 }
 
 /// The hash of the block at a height, if there is one.
@@ -183,8 +182,7 @@ impl Utxo {
         let Some(height) = known.height.checked_add(1) else { return Ok(None) };
         let Some(hash) = hash_at(node, height).await? else { return Ok(None) };
         let with_inputs = wanted.wants(EventType::AddressActivity);
-        let with_transactions =
-            with_inputs || wanted.wants(EventType::TokenTransfer) || wanted.wants(EventType::ContractEvent);
+        let with_transactions = wants_transactions(wanted);
         let verbosities: &[&str] = match (with_inputs, with_transactions) {
             (true, _) => &["3", "2", "true"],
             (false, true) => &["2", "true"],
@@ -261,11 +259,11 @@ impl BlockReader for Utxo {
     fn canonical(&self, key: &str, value: &str) -> Option<String> {
         match key {
             "address" | "from" | "to" => self.addresses().canonical(value),
-            "tx_hash" | "block_hash" | "parent_hash" => is_hex(value, 64).then(|| value.to_ascii_lowercase()),
+            "tx_hash" | "block_hash" | "parent_hash" => lower_hex(value, 64),
             // The coin, or the id of an asset.
             "token" if is_hex(value, 64) => Some(value.to_ascii_lowercase()),
             "token" => (value == self.facts.name.as_str()).then(|| value.to_owned()),
-            "data" | "script" | "token_id" => is_hex(value, value.len()).then(|| value.to_ascii_lowercase()),
+            "data" | "script" | "token_id" => lower_hex(value, value.len()),
             "value" | "paid" | "received" => whole_number(value),
             "direction" => direction(value),
             _ => Some(value.to_owned()),

@@ -2,7 +2,7 @@
 
 use super::Utxo;
 use super::amount::smallest_units;
-use crate::family::answer::{is_hex, whole_number};
+use crate::form::{is_hex, whole_number};
 use rpcgate_core::event::{ChainEvent, EventType, ReadError, Wanted};
 use serde::Deserialize;
 use serde::de::IgnoredAny;

@@ -30,6 +30,7 @@ fn both_sides_of_a_simulated_payment_are_active() {
         "from",
         "index",
         "result",
+        "success",
         "to",
         "token",
         "tx_hash",
@@ -58,7 +59,7 @@ fn a_simulated_payment_is_a_transfer_of_what_it_delivered() {
 #[test]
 fn a_simulated_transaction_that_is_no_payment_is_told_with_its_type() {
     let events = events_of("xrp", EventType::ContractEvent);
-    assert_eq!(members(&events), ["address", "index", "result", "tx_hash", "tx_type"]);
+    assert_eq!(members(&events), ["address", "index", "result", "success", "tx_hash", "tx_type"]);
     for kind in ["AccountSet", "OfferCancel"] {
         assert!(events.iter().any(|event| event.data["tx_type"] == kind), "{kind}");
     }

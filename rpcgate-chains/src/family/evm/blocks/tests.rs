@@ -41,7 +41,7 @@ fn simulated_chains_tell_of_the_activity_of_addresses() {
             "log_index",
             "operator",
             "standard",
-            "status",
+            "success",
             "to",
             "token",
             "token_id",
@@ -118,11 +118,7 @@ fn transactions_of_every_type_and_a_created_contract_are_told() {
                 event.data["tx_hash"] == signed[chain][name]["hash"] && event.data["direction"] == "out"
             });
             let sent = &sent.unwrap().data;
-            assert_eq!(
-                (&sent["from"], &sent["status"]),
-                (&SENDER.into(), &"success".into()),
-                "{chain} {name}"
-            );
+            assert_eq!((&sent["from"], &sent["success"]), (&SENDER.into(), &true.into()), "{chain} {name}");
         }
         let created = events.iter().find(|event| {
             event.data["tx_hash"] == signed[chain]["create"]["hash"] && event.data["direction"] == "in"
@@ -188,9 +184,9 @@ fn what_failed_has_moved_nothing_and_created_nothing() {
     let events = activity(written_block(8, txs), Ok(receipts), json!([])).unwrap();
     let shown: Vec<_> = events
         .iter()
-        .map(|event| (&event.data["address"], &event.data["value"], &event.data["status"]))
+        .map(|event| (&event.data["address"], &event.data["value"], &event.data["success"]))
         .collect();
-    let failed = (Value::from("0"), Value::from("failed"));
+    let failed = (Value::from("0"), Value::from(false));
     let (sender, recipient) = (address(1).into(), address(2).into());
     assert_eq!(
         shown,
@@ -204,7 +200,7 @@ fn what_failed_has_moved_nothing_and_created_nothing() {
 }
 
 #[test]
-fn a_node_without_receipts_is_asked_for_logs_and_says_no_status() {
+fn a_node_without_receipts_is_asked_for_logs_and_does_not_say_what_failed() {
     for lack in [
         refused(-32601, "Method not found"),
         refused(-32004, "Method eth_getBlockReceipts is not supported"),
@@ -215,7 +211,7 @@ fn a_node_without_receipts_is_asked_for_logs_and_says_no_status() {
         assert_eq!(events.len(), 1);
         assert_eq!(events[0].data["direction"], "self");
         assert_eq!(events[0].data["value"], "1000000000000000000");
-        assert!(!events[0].data.contains_key("status"));
+        assert!(!events[0].data.contains_key("success"));
     }
     let error = refused(-32005, "limit exceeded");
     let answer = activity(written_block(8, json!([])), Err(error.clone()), json!([]));
@@ -363,7 +359,7 @@ fn a_real_development_node_is_read() {
     };
     let sent = of(EventType::AddressActivity, &hashes[0]);
     assert_eq!(sent.len(), 2);
-    assert!(sent.iter().all(|data| data["value"] == "1000000000000000000" && data["status"] == "success"));
+    assert!(sent.iter().all(|data| data["value"] == "1000000000000000000" && data["success"] == true));
     assert_eq!((&sent[0]["address"], &sent[1]["address"]), (&alice.into(), &bob.into()));
     let created = of(EventType::AddressActivity, &hashes[1]);
     assert_eq!(created.len(), 4, "the sender, the contract and both parties of the transfer");
@@ -371,7 +367,7 @@ fn a_real_development_node_is_read() {
     assert_eq!((&transfer[0]["value"], &transfer[0]["token"]), (&"5".into(), &created[1]["address"]));
     assert_eq!(of(EventType::ContractEvent, &hashes[1])[0]["event"], "Transfer");
     let failed = of(EventType::AddressActivity, &hashes[2]);
-    assert_eq!((failed.len(), &failed[0]["value"], &failed[0]["status"]), (1, &"0".into(), &"failed".into()));
+    assert_eq!((failed.len(), &failed[0]["value"], &failed[0]["success"]), (1, &"0".into(), &false.into()));
     let known = ready(reader.head(&node)).unwrap();
     node.ask("evm_revert", json!([snapshot]));
     assert_eq!(ready(reader.at(&node, &known)), Ok(None), "its block was taken back");

@@ -1,0 +1,95 @@
+//! Forms of texts that several chains have: hexadecimal digits, decimal numbers, and base58 with a checksum.
+
+use bs58::Alphabet;
+use ring::digest::{SHA256, digest};
+
+/// The longest text in base58 that is decoded for its checksum, in bytes; no address with one is longer.
+const LONGEST: usize = 64;
+
+/// Whether a text has nothing but hexadecimal digits, this many of them.
+pub(crate) fn is_hex(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|digit| digit.is_ascii_hexdigit())
+}
+
+/// This many hexadecimal digits, in lower case.
+pub(crate) fn lower_hex(text: &str, digits: usize) -> Option<String> {
+    is_hex(text, digits).then(|| text.to_ascii_lowercase())
+}
+
+/// A decimal number without leading zeros, as events have amounts; `None` for any other text.
+pub(crate) fn whole_number(text: &str) -> Option<String> {
+    if text.is_empty() || !text.bytes().all(|digit| digit.is_ascii_digit()) {
+        return None;
+    }
+    let digits = text.trim_start_matches('0');
+    Some(if digits.is_empty() { "0" } else { digits }.to_owned())
+}
+
+/// A `direction` of activity.
+pub(crate) fn direction(text: &str) -> Option<String> {
+    matches!(text, "in" | "out" | "self").then(|| text.to_owned())
+}
+
+/// The first four bytes of the doubled hash.
+fn checksum(body: &[u8]) -> [u8; 4] {
+    let hash = digest(&SHA256, digest(&SHA256, body).as_ref());
+    let mut out = [0; 4];
+    out.iter_mut().zip(hash.as_ref()).for_each(|(out, byte)| *out = *byte);
+    out
+}
+
+/// The bytes before the checksum of a text in base58, if that is right.
+pub(crate) fn checked_base58(text: &str, alphabet: &Alphabet) -> Option<Vec<u8>> {
+    if text.len() > LONGEST {
+        return None;
+    }
+    let mut bytes = bs58::decode(text).with_alphabet(alphabet).into_vec().ok()?;
+    let sum = bytes.split_off(bytes.len().checked_sub(4)?);
+    (checksum(&bytes)[..] == sum[..]).then_some(bytes)
+}
+
+/// Bytes in base58, with their checksum.
+pub(crate) fn base58_with_checksum(mut bytes: Vec<u8>, alphabet: &Alphabet) -> String {
+    bytes.extend(checksum(&bytes));
+    bs58::encode(bytes).with_alphabet(alphabet).into_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_decimal_digits() {
+        assert_eq!(whole_number("007").as_deref(), Some("7"));
+        assert_eq!(whole_number("000").as_deref(), Some("0"));
+        for wrong in ["", "-1", "1.0", "0x1", "1e3", "٣"] {
+            assert_eq!(whole_number(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn digits_are_counted_and_in_lower_case() {
+        assert_eq!(lower_hex("00fF", 4).as_deref(), Some("00ff"));
+        for wrong in ["", "0ff", "00fff", "00fg", "0xff", "éé"] {
+            assert_eq!(lower_hex(wrong, 4), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn base58_is_checked_in_its_alphabet() {
+        for (text, alphabet, first) in [
+            ("1BgGZ9tcN4rm9KBzDn7KprQz87SZ26SAMH", Alphabet::BITCOIN, 0),
+            ("TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t", Alphabet::BITCOIN, 0x41),
+            ("rHb9CJAWyB4rj91VRWn96DkukG4bwdtyTh", Alphabet::RIPPLE, 0),
+        ] {
+            let bytes = checked_base58(text, alphabet).expect(text);
+            assert_eq!((bytes.len(), bytes[0]), (21, first));
+            assert_eq!(base58_with_checksum(bytes, alphabet), text);
+            assert_eq!(checked_base58(&text[..33], alphabet), None, "{text}");
+        }
+        assert_eq!(checked_base58("rHb9CJAWyB4rj91VRWn96DkukG4bwdtyTh", Alphabet::BITCOIN), None);
+        for wrong in ["", "1", "111", "0OIl", &"1".repeat(10_000)] {
+            assert_eq!(checked_base58(wrong, Alphabet::BITCOIN), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The types of events that the blocks of most chains have.
+
+use rpcgate_core::event::{EventType, Wanted};
+
+/// The types of events of chains with addresses, tokens and contracts.
+pub(crate) const KINDS: &[EventType] =
+    &[EventType::NewBlock, EventType::AddressActivity, EventType::TokenTransfer, EventType::ContractEvent];
+
+/// Whether anything is wanted that only the transactions of a block tell.
+pub(crate) fn wants_transactions(wanted: &Wanted) -> bool {
+    KINDS.iter().any(|kind| *kind != EventType::NewBlock && wanted.wants(*kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_block_is_told_without_its_transactions() {
+        assert!(!wants_transactions(&Wanted::new([EventType::NewBlock, EventType::Health])));
+        for kind in &KINDS[1..] {
+            assert!(wants_transactions(&Wanted::new([*kind])), "{kind}");
+        }
+    }
+}
