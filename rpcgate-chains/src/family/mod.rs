@@ -3,9 +3,6 @@
 mod closed;
 pub mod evm;
 pub mod params;
-#[cfg(test)]
-#[cfg(feature = "events")]
-pub(crate) mod simulated;
 pub mod utxo;
 
 pub use closed::Closing;

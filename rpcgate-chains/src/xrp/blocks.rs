@@ -158,6 +158,3 @@ impl BlockReader for Xrp {
         address::canonical(key, value)
     }
 }
-
-#[cfg(test)]
-mod tests;

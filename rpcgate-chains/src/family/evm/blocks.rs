@@ -295,6 +295,3 @@ impl BlockReader for Evm {
         text::canonical(key, value)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -270,6 +270,3 @@ impl BlockReader for Utxo {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,12 +1,13 @@
 //! NEAR.
 
-use super::node::{Reader, Recorded, Scripted, all, data, names, only};
+use crate::node::{ScriptedNode, SimulatedNode};
+use crate::reading::{Reader, all, data_of, names, only};
 use rpcgate_core::event::{BlockRef, ChainEvent, EventType, ReadError};
 use serde_json::{Value, json};
 
 const TOKEN: &str = "usdt.tether-token.near";
 
-fn status(node: &Recorded, event: &ChainEvent) -> Value {
+fn status(node: &SimulatedNode, event: &ChainEvent) -> Value {
     let params = json!({
         "tx_hash": event.data["tx_hash"], "sender_account_id": event.data["from"], "wait_until": "NONE",
     });
@@ -15,7 +16,7 @@ fn status(node: &Recorded, event: &ChainEvent) -> Value {
 
 #[test]
 fn a_new_block_has_its_parent_and_the_number_of_its_chunks() {
-    let (reader, node) = (Reader::of("near"), Recorded::simulated("near"));
+    let (reader, node) = (Reader::of("near"), SimulatedNode::of("near"));
     let (block, event) = reader.first(&node, EventType::NewBlock);
     assert_eq!(names(&event), ["chunks", "parent_hash"]);
     let raw = node.result("block", &json!([block.height])).unwrap();
@@ -25,7 +26,7 @@ fn a_new_block_has_its_parent_and_the_number_of_its_chunks() {
 
 #[test]
 fn an_account_that_sends_coins_has_activity() {
-    let (reader, node) = (Reader::of("near"), Recorded::simulated("near"));
+    let (reader, node) = (Reader::of("near"), SimulatedNode::of("near"));
     let (_, event) = reader.first(&node, EventType::AddressActivity);
     assert_eq!(names(&event), ["address", "direction", "from", "success", "to", "tx_hash", "value"]);
     let tx = status(&node, &event)["transaction"].clone();
@@ -37,7 +38,7 @@ fn an_account_that_sends_coins_has_activity() {
 
 #[test]
 fn a_transfer_of_a_token_is_told_with_its_parties() {
-    let (reader, node) = (Reader::of("near"), Recorded::simulated("near"));
+    let (reader, node) = (Reader::of("near"), SimulatedNode::of("near"));
     let (_, event) = reader.first(&node, EventType::TokenTransfer);
     assert_eq!(
         names(&event),
@@ -57,7 +58,7 @@ fn a_transfer_of_a_token_is_told_with_its_parties() {
 
 #[test]
 fn a_standard_event_in_a_log_is_an_event_of_its_contract() {
-    let (reader, node) = (Reader::of("near"), Recorded::simulated("near"));
+    let (reader, node) = (Reader::of("near"), SimulatedNode::of("near"));
     let (_, event) = reader.first(&node, EventType::ContractEvent);
     assert_eq!(
         names(&event),
@@ -94,12 +95,10 @@ fn transaction(actions: Value) -> Value {
     })
 }
 
-type Answers = Box<dyn Fn(&str, &str) -> Result<Value, ReadError> + Send + Sync>;
-
 /// A node with blocks at some heights, of which the last is final, and one transaction in every block.
-fn node(heights: &[u64], status: Value) -> Scripted<Answers> {
+fn node(heights: &[u64], status: Value) -> ScriptedNode<'static> {
     let heights = heights.to_vec();
-    let answers: Answers = Box::new(move |method: &str, params: &str| {
+    ScriptedNode::new(move |method: &str, params: &str| {
         let params: Value = serde_json::from_str(params).unwrap();
         match method {
             "block" => {
@@ -117,8 +116,7 @@ fn node(heights: &[u64], status: Value) -> Scripted<Answers> {
             "EXPERIMENTAL_tx_status" => Ok(status.clone()),
             _ => Err(ReadError::Refused { code: -32_601, message: "Method not found".into() }),
         }
-    });
-    Scripted::new(answers)
+    })
 }
 
 fn at(height: u64) -> BlockRef {
@@ -144,7 +142,7 @@ fn heights_without_a_block_are_skipped() {
 fn a_block_that_the_node_cannot_show_is_not_taken_for_a_skipped_one() {
     let reader = Reader::of("near");
     let whole = node(&[7, 8, 9, 10], json!({}));
-    let broken = Scripted::new(move |method, params: &str| match params {
+    let broken = ScriptedNode::new(move |method, params: &str| match params {
         r#"{"block_id":8}"# => Err(missing()),
         _ => whole.answer(method, params),
     });
@@ -210,7 +208,7 @@ fn called(first: Value, stage: &str) -> Value {
 
 fn rows(events: &[ChainEvent]) -> Vec<(String, String, Value)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
-    let activity = data(events, EventType::AddressActivity).into_iter();
+    let activity = data_of(events, EventType::AddressActivity).into_iter();
     activity.map(|one| (text(&one["address"]), text(&one["direction"]), one["value"].clone())).collect()
 }
 
@@ -230,13 +228,13 @@ fn receipts_are_told_with_the_transaction_that_made_them() {
         ]
     );
     assert_eq!(
-        data(&events, EventType::TokenTransfer),
+        data_of(&events, EventType::TokenTransfer),
         [json!({
             "token": "b.near", "standard": "nep171", "from": "a.near", "to": "d.near", "token_id": "7",
             "tx_hash": "tx", "receipt_id": "r1", "log_index": 1,
         })]
     );
-    assert_eq!(data(&events, EventType::ContractEvent).len(), 1);
+    assert_eq!(data_of(&events, EventType::ContractEvent).len(), 1);
 }
 
 #[test]
@@ -251,9 +249,9 @@ fn a_failed_receipt_moves_nothing() {
         rows(&events),
         [("a.near".into(), "out".into(), Value::Null), ("b.near".into(), "in".into(), Value::Null)]
     );
-    assert!(data(&events, EventType::AddressActivity).iter().all(|one| one["success"] == false));
-    assert_eq!(data(&events, EventType::TokenTransfer), [Value::Null; 0]);
-    assert_eq!(data(&events, EventType::ContractEvent), [Value::Null; 0]);
+    assert!(data_of(&events, EventType::AddressActivity).iter().all(|one| one["success"] == false));
+    assert_eq!(data_of(&events, EventType::TokenTransfer), [Value::Null; 0]);
+    assert_eq!(data_of(&events, EventType::ContractEvent), [Value::Null; 0]);
 }
 
 #[test]
@@ -311,7 +309,7 @@ fn an_answer_that_is_not_the_apis_is_unreadable() {
         let told = with(pointer, value.clone());
         assert!(matches!(told, Err(ReadError::Unreadable(_))), "{pointer} {value}: {told:?}");
     }
-    let head = |wrong: Value| reader.head(&Scripted::new(move |_, _| Ok(wrong.clone())));
+    let head = |wrong: Value| reader.head(&ScriptedNode::new(move |_, _| Ok(wrong.clone())));
     let mut many = block(8, 7);
     many["chunks"] = Value::from(vec![many["chunks"][0].clone(); 129]);
     let mut timeless = block(8, 7);

@@ -1,21 +1,20 @@
-#![expect(clippy::needless_pass_by_value, reason = "callers write JSON in place")]
+//! EVM chains.
 
-use super::*;
-use crate::by_path;
-use crate::family::simulated::{
-    RealCalls, SimulatedCalls, WrittenCalls, at_height, blocks_after, events_of, members, ready, refused,
-};
+use crate::arbitrary::replaced;
+use crate::node::{RealNode, ScriptedNode, SimulatedNode, refused};
+use crate::reading::{Reader, at_height, events_of, members};
 use proptest::prelude::*;
+use rpcgate_core::event::{BlockRef, ChainEvent, EventType, ReadError, Wanted};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 const CHAINS: [&str; 4] = ["eth", "bsc", "polygon", "avax"];
 /// Transactions that an official client signed with the keys of development nodes.
-const SIGNED: &str = include_str!("../../../../simulate/golden/transactions.json");
+const SIGNED: &str = include_str!("../../simulate/golden/transactions.json");
 const SENDER: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
 
-fn eth() -> Arc<dyn rpcgate_core::adapter::Adapter> {
-    by_path("eth").unwrap()
+fn eth() -> Reader {
+    Reader::of("eth")
 }
 
 #[test]
@@ -101,17 +100,16 @@ fn simulated_chains_tell_of_events_of_contracts() {
 fn transactions_of_every_type_and_a_created_contract_are_told() {
     let signed: Value = serde_json::from_str(SIGNED).unwrap();
     for chain in CHAINS {
-        let adapter = by_path(chain).unwrap();
-        let reader = adapter.block_reader().unwrap();
-        let node = SimulatedCalls::new(chain);
-        let before = ready(reader.head(&node)).unwrap();
+        let reader = Reader::of(chain);
+        let node = SimulatedNode::of(chain);
+        let before = reader.head(&node).unwrap();
         for name in ["dynamic", "token", "legacy", "access", "create"] {
             let raw = signed[chain][name]["raw"].as_str().unwrap();
-            ready(node.call("eth_sendRawTransaction", format!("[\"{raw}\"]"))).unwrap();
+            node.result("eth_sendRawTransaction", &json!([raw])).unwrap();
         }
-        node.wait(30);
+        node.wait(30_000);
         let wanted = Wanted::new([EventType::AddressActivity]);
-        let blocks = blocks_after(reader, &node, before.height, &wanted);
+        let blocks = reader.blocks_after(&node, before.height, &wanted);
         let events: Vec<_> = blocks.into_iter().flat_map(|block| block.events).collect();
         for name in ["dynamic", "token", "legacy", "access", "create"] {
             let sent = events.iter().find(|event| {
@@ -161,7 +159,7 @@ fn activity(
     receipts: Result<Value, ReadError>,
     logs: Value,
 ) -> Result<Vec<ChainEvent>, ReadError> {
-    let node = WrittenCalls(move |method: &str, params: &str| {
+    let node = ScriptedNode::of_texts(move |method: &str, params: &str| {
         Ok(match method {
             "eth_getBlockByNumber" => {
                 assert_eq!(params, "[\"0x8\",true]");
@@ -173,7 +171,7 @@ fn activity(
         })
     });
     let wanted = Wanted::new([EventType::AddressActivity]);
-    let read = ready(eth().block_reader().unwrap().after(&node, &at_height(7), &wanted));
+    let read = eth().after(&node, &at_height(7), &wanted);
     Ok(read?.unwrap().events)
 }
 
@@ -244,7 +242,7 @@ fn written_log(block: u64, tx_index: u64, log_index: u64) -> Value {
 fn events_have_their_order_in_the_block() {
     let logs = json!([written_log(8, 0, 0), written_log(8, 1, 1), written_log(8, 9, 2)]);
     let txs = json!([written_tx(1, address(2).into()), written_tx(2, address(3).into())]);
-    let node = WrittenCalls(move |method: &str, _: &str| {
+    let node = ScriptedNode::of_texts(move |method: &str, _: &str| {
         Ok(match method {
             "eth_getBlockByNumber" => written_block(8, txs.clone()).to_string(),
             "eth_getBlockReceipts" => return Err(refused(-32601, "unknown")),
@@ -253,8 +251,7 @@ fn events_have_their_order_in_the_block() {
     });
     let wanted = Wanted::new([EventType::NewBlock, EventType::AddressActivity, EventType::ContractEvent])
         .with_addresses(Arc::new(|address: &str| address.ends_with('2') || address.ends_with('3')));
-    let events =
-        ready(eth().block_reader().unwrap().after(&node, &at_height(7), &wanted)).unwrap().unwrap().events;
+    let events = eth().after(&node, &at_height(7), &wanted).unwrap().unwrap().events;
     let kinds: Vec<_> = events.iter().map(|event| event.kind).collect();
     use EventType::{AddressActivity, ContractEvent, NewBlock};
     assert_eq!(
@@ -268,7 +265,7 @@ fn events_have_their_order_in_the_block() {
 fn logs_and_receipts_of_another_block_are_an_error() {
     let logs = |log: Value| {
         let block = written_block(8, json!([]));
-        let node = WrittenCalls(move |method: &str, params: &str| {
+        let node = ScriptedNode::of_texts(move |method: &str, params: &str| {
             Ok(match method {
                 "eth_getBlockByNumber" => block.to_string(),
                 _ => {
@@ -278,7 +275,7 @@ fn logs_and_receipts_of_another_block_are_an_error() {
             })
         });
         let wanted = Wanted::new([EventType::ContractEvent]);
-        ready(eth().block_reader().unwrap().after(&node, &at_height(7), &wanted))
+        eth().after(&node, &at_height(7), &wanted)
     };
     assert_eq!(logs(written_log(8, 0, 0)).unwrap().unwrap().events.len(), 1);
     let mut taken_back = written_log(8, 0, 0);
@@ -308,25 +305,24 @@ fn logs_and_receipts_of_another_block_are_an_error() {
 
 #[test]
 fn a_block_on_another_parent_is_told_with_it() {
-    let node = WrittenCalls(|_: &str, _: &str| Ok(written_block(8, json!([])).to_string()));
-    let (chain, wanted) = (eth(), Wanted::new([EventType::NewBlock]));
-    let reader = chain.block_reader().unwrap();
+    let node = ScriptedNode::of_texts(|_: &str, _: &str| Ok(written_block(8, json!([])).to_string()));
+    let (reader, wanted) = (eth(), Wanted::new([EventType::NewBlock]));
     let known = BlockRef::new(7, hash(77), hash(6), 0);
-    let next = ready(reader.after(&node, &known, &wanted)).unwrap().unwrap();
+    let next = reader.after(&node, &known, &wanted).unwrap().unwrap();
     assert_eq!((next.block.hash, next.block.parent), (hash(8), hash(7)));
-    let other = ready(reader.at(&node, &at_height(7)));
+    let other = reader.at(&node, &at_height(7));
     assert!(matches!(other, Err(ReadError::Unreadable(_))), "a block of another number is no answer");
-    let none = WrittenCalls(|_: &str, _: &str| Ok("null".to_owned()));
-    assert_eq!(ready(reader.at(&none, &known)), Ok(None));
-    assert_eq!(ready(reader.after(&none, &known, &wanted)), Ok(None));
-    assert!(matches!(ready(reader.head(&none)), Err(ReadError::Unreadable(_))));
-    assert_eq!(ready(reader.after(&none, &at_height(u64::MAX), &wanted)), Ok(None));
+    let none = ScriptedNode::of_texts(|_: &str, _: &str| Ok("null".to_owned()));
+    assert_eq!(reader.at(&none, &known), Ok(None));
+    assert_eq!(reader.after(&none, &known, &wanted), Ok(None));
+    assert!(matches!(reader.head(&none), Err(ReadError::Unreadable(_))));
+    assert_eq!(reader.after(&none, &at_height(u64::MAX), &wanted), Ok(None));
 }
 
 #[test]
 fn a_reader_subscribes_to_new_heads() {
     let chain = eth();
-    let frame = chain.block_reader().unwrap().head_subscription().unwrap().subscribe;
+    let frame = chain.inner().head_subscription().unwrap().subscribe;
     let frame: Value = serde_json::from_str(frame).unwrap();
     assert_eq!((&frame["method"], &frame["params"]), (&"eth_subscribe".into(), &json!(["newHeads"])));
 }
@@ -334,11 +330,10 @@ fn a_reader_subscribes_to_new_heads() {
 #[test]
 #[ignore = "needs anvil: its address in RPCGATE_EVM_NODE, such as 127.0.0.1:8545"]
 fn a_real_development_node_is_read() {
-    let node = RealCalls::from_env("RPCGATE_EVM_NODE");
-    let chain = eth();
-    let reader = chain.block_reader().unwrap();
+    let node = RealNode::from_env("RPCGATE_EVM_NODE");
+    let reader = eth();
     let wanted = Wanted::new(EventType::ALL);
-    let before = ready(reader.head(&node)).unwrap();
+    let before = reader.head(&node).unwrap();
     let accounts = node.ask("eth_accounts", json!([]));
     let (alice, bob) = (accounts[0].as_str().unwrap(), accounts[1].as_str().unwrap());
     let snapshot = node.ask("evm_snapshot", json!([]));
@@ -350,7 +345,7 @@ fn a_real_development_node_is_read() {
     let code = format!("0x600560005273{}73{}7f{topic}60206000a360006000f3", &bob[2..], &alice[2..]);
     send(json!({"from": alice, "data": code}));
     send(json!({"from": alice, "data": "0x60006000fd", "value": "0x7", "gas": "0x30000"}));
-    let blocks = blocks_after(reader, &node, before.height, &wanted);
+    let blocks = reader.blocks_after(&node, before.height, &wanted);
     let events: Vec<_> = blocks.iter().flat_map(|block| &block.events).collect();
     let of = |kind: EventType, hash: &Value| {
         let found =
@@ -368,34 +363,14 @@ fn a_real_development_node_is_read() {
     assert_eq!(of(EventType::ContractEvent, &hashes[1])[0]["event"], "Transfer");
     let failed = of(EventType::AddressActivity, &hashes[2]);
     assert_eq!((failed.len(), &failed[0]["value"], &failed[0]["success"]), (1, &"0".into(), &false.into()));
-    let known = ready(reader.head(&node)).unwrap();
+    let known = reader.head(&node).unwrap();
     node.ask("evm_revert", json!([snapshot]));
-    assert_eq!(ready(reader.at(&node, &known)), Ok(None), "its block was taken back");
+    assert_eq!(reader.at(&node, &known), Ok(None), "its block was taken back");
     node.ask("evm_increaseTime", json!([100]));
     node.ask("evm_mine", json!([]));
-    let replaced = ready(reader.at(&node, &blocks[0].block)).unwrap().unwrap();
+    let replaced = reader.at(&node, &blocks[0].block).unwrap().unwrap();
     assert_ne!(replaced.hash, blocks[0].block.hash);
     assert_eq!(replaced.parent, before.hash);
-}
-
-/// Answers in which some part is not what it should be.
-fn damaged(json: &Value, at: usize, by: &Value) -> Value {
-    fn walk(value: &mut Value, left: &mut usize, by: &Value) {
-        if *left == 0 {
-            *value = by.clone();
-            *left = usize::MAX;
-            return;
-        }
-        *left = left.saturating_sub(1);
-        match value {
-            Value::Array(items) => items.iter_mut().for_each(|item| walk(item, left, by)),
-            Value::Object(members) => members.values_mut().for_each(|item| walk(item, left, by)),
-            _ => {}
-        }
-    }
-    let (mut out, mut left) = (json.clone(), at);
-    walk(&mut out, &mut left, by);
-    out
 }
 
 proptest! {
@@ -409,27 +384,17 @@ proptest! {
             json!([receipt(1, 8, "0x1", Value::Null), receipt(2, 8, "0x1", address(3).into())]),
             json!([written_log(8, 0, 0)]),
         ];
-        answers[which] = damaged(&answers[which], at, &by);
+        answers[which] = replaced(answers[which].clone(), at, &by);
         let [block, receipts, logs] = answers;
-        let node = WrittenCalls(move |method: &str, _: &str| Ok(match method {
+        let node = ScriptedNode::of_texts(move |method: &str, _: &str| Ok(match method {
             "eth_getBlockByNumber" => block.to_string(),
             "eth_getBlockReceipts" => receipts.to_string(),
             _ => logs.to_string(),
         }));
         for kinds in [vec![EventType::ContractEvent], EventType::ALL.to_vec()] {
             let wanted = Wanted::new(kinds);
-            let read = ready(eth().block_reader().unwrap().after(&node, &at_height(7), &wanted));
+            let read = eth().after(&node, &at_height(7), &wanted);
             prop_assert!(matches!(read, Ok(_) | Err(ReadError::Unreadable(_))));
         }
-    }
-
-    #[test]
-    fn no_bytes_are_too_strange(answer in ".{0,200}") {
-        let node = WrittenCalls(move |_: &str, _: &str| Ok(answer.clone()));
-        let chain = eth();
-        let reader = chain.block_reader().unwrap();
-        let _ = ready(reader.head(&node));
-        let _ = ready(reader.at(&node, &at_height(7)));
-        let _ = ready(reader.after(&node, &at_height(7), &Wanted::new(EventType::ALL)));
     }
 }

@@ -1,6 +1,7 @@
 //! Sui.
 
-use super::node::{Reader, Recorded, Scripted, all, data, names};
+use crate::node::{ScriptedNode, SimulatedNode};
+use crate::reading::{Reader, all, data_of, names};
 use rpcgate_core::event::{BlockRef, ChainEvent, EventType, ReadError};
 use serde_json::{Value, json};
 
@@ -10,7 +11,7 @@ fn id(text: &str) -> String {
     format!("0x{text:0>64}")
 }
 
-fn found(node: &Recorded, event: &ChainEvent) -> Value {
+fn found(node: &SimulatedNode, event: &ChainEvent) -> Value {
     let options =
         json!({ "showInput": true, "showEffects": true, "showBalanceChanges": true, "showEvents": true });
     node.result("sui_getTransactionBlock", &json!([event.data["tx_hash"], options])).unwrap()
@@ -18,7 +19,7 @@ fn found(node: &Recorded, event: &ChainEvent) -> Value {
 
 #[test]
 fn a_new_checkpoint_has_its_parent_and_the_number_of_its_transactions() {
-    let (reader, node) = (Reader::of("sui"), Recorded::simulated("sui"));
+    let (reader, node) = (Reader::of("sui"), SimulatedNode::of("sui"));
     let (block, event) = reader.first(&node, EventType::NewBlock);
     assert_eq!(names(&event), ["parent_hash", "transactions"]);
     let raw = node.result("sui_getCheckpoint", &json!([block.height.to_string()])).unwrap();
@@ -29,7 +30,7 @@ fn a_new_checkpoint_has_its_parent_and_the_number_of_its_transactions() {
 
 #[test]
 fn an_address_that_sends_coins_has_activity() {
-    let (reader, node) = (Reader::of("sui"), Recorded::simulated("sui"));
+    let (reader, node) = (Reader::of("sui"), SimulatedNode::of("sui"));
     let (_, event) = reader.first(&node, EventType::AddressActivity);
     assert_eq!(names(&event), ["address", "direction", "success", "token", "tx_hash", "value"]);
     let raw = found(&node, &event);
@@ -44,7 +45,7 @@ fn an_address_that_sends_coins_has_activity() {
 
 #[test]
 fn a_change_of_balances_is_a_transfer_without_the_gas() {
-    let (reader, node) = (Reader::of("sui"), Recorded::simulated("sui"));
+    let (reader, node) = (Reader::of("sui"), SimulatedNode::of("sui"));
     let (_, event) = reader.first(&node, EventType::TokenTransfer);
     assert_eq!(names(&event), ["from", "to", "token", "tx_hash", "value"]);
     let raw = found(&node, &event);
@@ -56,7 +57,7 @@ fn a_change_of_balances_is_a_transfer_without_the_gas() {
 
 #[test]
 fn a_move_event_is_told_with_its_scalars() {
-    let (reader, node) = (Reader::of("sui"), Recorded::simulated("sui"));
+    let (reader, node) = (Reader::of("sui"), SimulatedNode::of("sui"));
     let (_, event) = reader.first(&node, EventType::ContractEvent);
     assert_eq!(
         names(&event),
@@ -110,7 +111,7 @@ fn told(transactions: Vec<Value>) -> Result<Vec<ChainEvent>, ReadError> {
         "previousDigest": "d7", "epochRollingGasCostSummary": {}, "timestampMs": "1700000000999",
         "transactions": digests, "checkpointCommitments": [], "validatorSignature": "",
     });
-    let node = Scripted::new(move |method, params| match method {
+    let node = ScriptedNode::new(move |method, params| match method {
         "sui_getLatestCheckpointSequenceNumber" => Ok(json!("9")),
         "sui_getCheckpoint" => Ok(checkpoint.clone()),
         _ => {
@@ -131,9 +132,9 @@ fn told(transactions: Vec<Value>) -> Result<Vec<ChainEvent>, ReadError> {
 fn a_failed_transaction_moves_nothing() {
     let failed = transaction("a", "failure", vec![change(owned("a"), SUI, "-1200")], Vec::new());
     let events = told(vec![failed]).unwrap();
-    assert_eq!(data(&events, EventType::TokenTransfer), [Value::Null; 0]);
+    assert_eq!(data_of(&events, EventType::TokenTransfer), [Value::Null; 0]);
     assert_eq!(
-        data(&events, EventType::AddressActivity),
+        data_of(&events, EventType::AddressActivity),
         [json!({ "address": id("a"), "direction": "out", "success": false, "tx_hash": "tx0" })]
     );
 }
@@ -145,7 +146,7 @@ fn a_transaction_of_the_system_is_nobodys_activity() {
     let reward = transaction("0", "success", vec![change(owned("b"), SUI, "70")], Vec::new());
     let events = told(vec![reward]).unwrap();
     assert_eq!(
-        data(&events, EventType::TokenTransfer),
+        data_of(&events, EventType::TokenTransfer),
         [json!({ "token": SUI, "to": id("b"), "value": "70", "tx_hash": "tx0" })]
     );
 }
@@ -162,11 +163,11 @@ fn coins_of_every_kind_of_owner_count() {
         change(json!("Immutable"), &usdc, "5"),
     ];
     let events = told(vec![transaction("a", "success", changes, Vec::new())]).unwrap();
-    let transfers = data(&events, EventType::TokenTransfer);
+    let transfers = data_of(&events, EventType::TokenTransfer);
     let token = "0xdba3::usdc::USDC";
     let one = |to: &str, value: &str| json!({ "token": token, "from": id("a"), "to": id(to), "value": value, "tx_hash": "tx0" });
     assert_eq!(transfers, [one("b", "10"), one("c", "20")]);
-    let activity = data(&events, EventType::AddressActivity);
+    let activity = data_of(&events, EventType::AddressActivity);
     assert_eq!((&activity[0]["value"], &activity[0]["token"]), (&json!("30"), &json!(token)));
 }
 
@@ -183,7 +184,7 @@ fn a_move_event_cannot_pass_for_another() {
     });
     let events = told(vec![transaction("a", "success", Vec::new(), vec![event])]).unwrap();
     assert_eq!(
-        data(&events, EventType::ContractEvent),
+        data_of(&events, EventType::ContractEvent),
         [json!({
             "address": id("7"), "module": "pool", "type": "0x7::pool::Swapped<0x2::sui::SUI>", "sender": id("a"),
             "tx_hash": "tx0", "index": 2, "pool": "0x7", "amount": "12", "fee": 3, "flag": false,

@@ -1,16 +1,19 @@
-use crate::calls::{Reading, ScriptedCalls, SimulatedCalls, all, assert_flat, data, text};
+//! TON.
+
+use crate::node::{ScriptedNode, SimulatedNode};
+use crate::reading::{Reader, Reading, assert_flat, data, events_in, text};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rpcgate_core::event::{BlockRef, EventType, ReadError, Wanted};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-fn simulated() -> Reading<SimulatedCalls> {
+fn simulated() -> Reading<SimulatedNode> {
     Reading::simulated("ton")
 }
 
 /// The transactions of the shard's block that the masterchain's block confirms, as the node shows them.
-fn shown(reading: &Reading<SimulatedCalls>, height: u64) -> Vec<Value> {
+fn shown(reading: &Reading<SimulatedNode>, height: u64) -> Vec<Value> {
     let shards = reading.node.get(&format!("/shards?seqno={height}"));
     let seqno = &shards["result"]["shards"][0]["seqno"];
     let path = format!("/getBlockTransactions?workchain=0&shard=-9223372036854775808&seqno={seqno}");
@@ -34,7 +37,7 @@ fn a_simulated_block_of_the_masterchain_is_told_as_new_without_reading_shards() 
         assert_eq!(pair[1].block.height, pair[0].block.height + 1);
         assert_eq!(data(&pair[1].events), [json!({ "parent_hash": pair[0].block.hash })]);
     }
-    assert!(reading.node.asked.lock().unwrap().iter().all(|path| !path.contains("shards")));
+    assert!(reading.node.asked().iter().all(|path| !path.contains("shards")));
     let above = BlockRef { height: blocks[4].block.height + 100, ..blocks[4].block.clone() };
     assert_eq!(reading.at(&above), Ok(None));
 }
@@ -85,7 +88,7 @@ fn coins_in_a_simulated_block_of_ton_are_told_where_they_arrive() {
 fn messages_to_the_outside_in_a_simulated_block_of_ton_are_events_of_contracts() {
     let reading = simulated();
     let blocks = reading.follow(&[EventType::ContractEvent], 3, 5_000);
-    assert_flat(&all(&blocks));
+    assert_flat(&events_in(&blocks));
     for block in blocks {
         let shown = shown(&reading, block.block.height);
         let payee = shown.iter().find(|tx| tx["in_msg"]["source"] != "").unwrap();
@@ -157,7 +160,7 @@ fn transaction(n: u8, lt: u64, incoming: Value, outgoing: Value) -> Value {
 }
 
 /// A node with these blocks, and these transactions in a block of a name, two in a page.
-fn node(transactions: impl Fn(&str) -> Vec<Value> + Send + Sync + 'static) -> Reading<ScriptedCalls> {
+fn node(transactions: impl Fn(&str) -> Vec<Value> + Send + Sync + 'static) -> Reading<ScriptedNode<'static>> {
     let answer = move |path: &str, _: &str| {
         let found = || {
             let seqno = query(path, "seqno").unwrap();
@@ -198,7 +201,7 @@ fn node(transactions: impl Fn(&str) -> Vec<Value> + Send + Sync + 'static) -> Re
         };
         Ok(json!({ "ok": true, "result": result }))
     };
-    Reading::new("ton", ScriptedCalls::new(answer))
+    Reading::new("ton", ScriptedNode::new(answer))
 }
 
 /// The names of the blocks of shards that a block of the masterchain is the first to confirm.
@@ -226,7 +229,7 @@ fn a_chain_of_blocks_of_a_shard_without_end_is_unreadable() {
             "root_hash": format!("{workchain} {seqno}"),
         })
     };
-    let node = ScriptedCalls::new(move |path, _| {
+    let node = ScriptedNode::new(move |path, _| {
         let seqno = query(path, "seqno");
         Ok(match (path.split('?').next().unwrap(), seqno) {
             ("/getMasterchainInfo", _) => json!({ "ok": true, "result": { "last": id(-1, 13) } }),
@@ -267,8 +270,8 @@ fn all_pages_of_a_block_of_ton_are_read() {
     let endless = node(|_| vec![transaction(1, 1, Value::Null, json!([])); 3]);
     let endless = Reading::new(
         "ton",
-        ScriptedCalls::new(move |path, params| {
-            let mut answer = endless.node.0(path.split("&after").next().unwrap(), params)?;
+        ScriptedNode::new(move |path, params| {
+            let mut answer = endless.node.answer(path.split("&after").next().unwrap(), params)?;
             if path.contains("Ext") {
                 answer["result"]["incomplete"] = json!(true);
             }
@@ -342,14 +345,14 @@ fn an_address_of_ton_that_cannot_be_read_is_no_answer() {
     let next = reading.after(&BlockRef::new(9, "m9", "", 0), &Wanted::new([EventType::TokenTransfer]));
     assert_eq!(next, Err(ReadError::Unreadable("an address")));
     let fails =
-        ScriptedCalls::new(|_, _| Ok(json!({ "ok": false, "error": "LITE_SERVER_NETWORK", "code": 503 })));
+        ScriptedNode::new(|_, _| Ok(json!({ "ok": false, "error": "LITE_SERVER_NETWORK", "code": 503 })));
     let expected = ReadError::Refused { code: 503, message: "LITE_SERVER_NETWORK".into() };
     assert_eq!(Reading::new("ton", fails).head(), Err(expected));
 }
 
 #[test]
 fn filters_of_ton_have_one_form() {
-    let reading = simulated();
+    let reader = Reader::of("ton");
     let raw = "0:24c6ec9b69e05f95b8185b7be042f70583201055c2ed5d9c1dae978b36acd9d3";
     for text in [
         raw,
@@ -357,9 +360,9 @@ fn filters_of_ton_have_one_form() {
         "UQAkxuybaeBflbgYW3vgQvcFgyAQVcLtXZwdrpeLNqzZ0xDZ",
     ] {
         for key in ["address", "from", "to", "jetton_wallet"] {
-            assert_eq!(reading.canonical(key, text).as_deref(), Some(raw));
+            assert_eq!(reader.canonical(key, text).as_deref(), Some(raw));
         }
     }
-    assert_eq!(reading.canonical("address", "EQAkxuybaeBflbgYW3vgQvcFgyAQVcLtXZwdrpeLNqzZ000d"), None);
-    assert_eq!(reading.canonical("token", "TON").as_deref(), Some("TON"));
+    assert_eq!(reader.canonical("address", "EQAkxuybaeBflbgYW3vgQvcFgyAQVcLtXZwdrpeLNqzZ000d"), None);
+    assert_eq!(reader.canonical("token", "TON").as_deref(), Some("TON"));
 }

@@ -1,6 +1,7 @@
 //! The Cosmos Hub.
 
-use super::node::{Reader, Recorded, Scripted, all, data, names};
+use crate::node::{ScriptedNode, SimulatedNode};
+use crate::reading::{Reader, all, data_of, names};
 use http::Method;
 use rpcgate_core::event::{BlockRef, ChainEvent, EventType, ReadError};
 use serde_json::{Value, json};
@@ -11,14 +12,14 @@ const FEES: &str = "cosmos17xpfvakm2amg962yls6f84z3kell8c5lserqta";
 const OPERATOR: &str = "cosmosvaloper1qqqsyqcyq5rqwzqfpg9scrgwpugpzysnxz90a2";
 const HASH: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAP8=";
 
-fn found(node: &Recorded, event: &ChainEvent) -> Value {
+fn found(node: &SimulatedNode, event: &ChainEvent) -> Value {
     let path = format!("/cosmos/tx/v1beta1/txs/{}", event.data["tx_hash"].as_str().unwrap());
     node.body(&Method::GET, &path, "").unwrap()["tx_response"].clone()
 }
 
 #[test]
 fn a_new_block_has_its_parent_and_the_number_of_its_transactions() {
-    let (reader, node) = (Reader::of("cosmos"), Recorded::simulated("cosmos"));
+    let (reader, node) = (Reader::of("cosmos"), SimulatedNode::of("cosmos"));
     let (block, event) = reader.first(&node, EventType::NewBlock);
     assert_eq!(names(&event), ["parent_hash", "transactions"]);
     assert_eq!(event.data["parent_hash"], block.parent.as_str());
@@ -33,7 +34,7 @@ fn a_new_block_has_its_parent_and_the_number_of_its_transactions() {
 
 #[test]
 fn an_address_that_sends_coins_has_activity() {
-    let (reader, node) = (Reader::of("cosmos"), Recorded::simulated("cosmos"));
+    let (reader, node) = (Reader::of("cosmos"), SimulatedNode::of("cosmos"));
     let (_, event) = reader.first(&node, EventType::AddressActivity);
     assert_eq!(names(&event), ["address", "direction", "success", "token", "tx_hash", "value"]);
     let message = found(&node, &event)["tx"]["body"]["messages"][0].clone();
@@ -45,7 +46,7 @@ fn an_address_that_sends_coins_has_activity() {
 
 #[test]
 fn a_transfer_of_coins_is_told_with_its_parties() {
-    let (reader, node) = (Reader::of("cosmos"), Recorded::simulated("cosmos"));
+    let (reader, node) = (Reader::of("cosmos"), SimulatedNode::of("cosmos"));
     let (_, event) = reader.first(&node, EventType::TokenTransfer);
     assert_eq!(names(&event), ["from", "index", "to", "token", "tx_hash", "value"]);
     let message = found(&node, &event)["tx"]["body"]["messages"][0].clone();
@@ -55,7 +56,7 @@ fn a_transfer_of_coins_is_told_with_its_parties() {
 
 #[test]
 fn every_event_of_a_module_is_told_with_its_attributes() {
-    let (reader, node) = (Reader::of("cosmos"), Recorded::simulated("cosmos"));
+    let (reader, node) = (Reader::of("cosmos"), SimulatedNode::of("cosmos"));
     let (_, event) = reader.first(&node, EventType::ContractEvent);
     assert_eq!(names(&event), ["attributes", "index", "tx_hash", "type"]);
     let raw = found(&node, &event)["events"][0].clone();
@@ -102,11 +103,9 @@ fn block(height: u64, txs: usize) -> Value {
     })
 }
 
-type Answers = Box<dyn Fn(&str, &str) -> Result<Value, ReadError> + Send + Sync>;
-
 /// A node whose newest block is `head`. Each of its blocks has `count` transactions, of which it has indexed `indexed`.
-fn node(head: u64, count: usize, indexed: Vec<Value>) -> Scripted<Answers> {
-    let answers: Answers = Box::new(move |path: &str, _: &str| {
+fn node(head: u64, count: usize, indexed: Vec<Value>) -> ScriptedNode<'static> {
+    ScriptedNode::new(move |path: &str, _: &str| {
         if let Some(height) = path.strip_prefix("/cosmos/base/tendermint/v1beta1/blocks/") {
             let height = if height == "latest" { head } else { height.parse().unwrap() };
             if height > head {
@@ -118,8 +117,7 @@ fn node(head: u64, count: usize, indexed: Vec<Value>) -> Scripted<Answers> {
         let page: usize = path.split_once("&page=").unwrap().1.split('&').next().unwrap().parse().unwrap();
         let page: Vec<&Value> = indexed.iter().skip((page - 1) * 100).take(100).collect();
         Ok(json!({ "txs": [], "tx_responses": page, "pagination": null, "total": indexed.len().to_string() }))
-    });
-    Scripted::new(answers)
+    })
 }
 
 fn events(response: Value) -> Vec<ChainEvent> {
@@ -144,20 +142,20 @@ fn every_message_of_a_transaction_tells_its_own_events() {
             ],
         ],
     ));
-    let transfers = data(&events, EventType::TokenTransfer);
+    let transfers = data_of(&events, EventType::TokenTransfer);
     assert_eq!(transfers.len(), 2, "one for each coin, and none for the fee");
     assert_eq!(
         transfers[0],
         json!({ "token": "uatom", "from": A, "to": B, "value": "5", "tx_hash": "AB".repeat(32), "index": 7 })
     );
-    let activity = data(&events, EventType::AddressActivity);
+    let activity = data_of(&events, EventType::AddressActivity);
     let rows: Vec<_> = activity
         .iter()
         .map(|one| (one["address"].as_str().unwrap(), one["direction"].as_str().unwrap()))
         .collect();
     assert_eq!(rows, [(A, "out"), (B, "in"), (OPERATOR, "in")]);
     assert!(activity.iter().all(|one| one["value"].is_null()), "two coins moved");
-    assert_eq!(data(&events, EventType::ContractEvent).len(), 11);
+    assert_eq!(data_of(&events, EventType::ContractEvent).len(), 11);
 }
 
 #[test]
@@ -173,12 +171,12 @@ fn a_failed_transaction_moves_nothing_but_its_fee() {
         ],
     );
     let events = events(failed);
-    assert_eq!(data(&events, EventType::TokenTransfer), [Value::Null; 0]);
+    assert_eq!(data_of(&events, EventType::TokenTransfer), [Value::Null; 0]);
     assert_eq!(
-        data(&events, EventType::AddressActivity),
+        data_of(&events, EventType::AddressActivity),
         [json!({ "address": A, "direction": "out", "success": false, "tx_hash": "AB".repeat(32) })]
     );
-    assert_eq!(data(&events, EventType::ContractEvent).len(), 6);
+    assert_eq!(data_of(&events, EventType::ContractEvent).len(), 6);
 }
 
 #[test]
@@ -202,12 +200,12 @@ fn coins_from_another_chain_arrive_as_transfers_of_their_denomination() {
             ],
         ],
     ));
-    assert_eq!(data(&events, EventType::TokenTransfer)[0]["token"], denom);
-    let activity = data(&events, EventType::AddressActivity);
+    assert_eq!(data_of(&events, EventType::TokenTransfer)[0]["token"], denom);
+    let activity = data_of(&events, EventType::AddressActivity);
     let to_b = activity.iter().find(|one| one["address"] == B).unwrap();
     assert_eq!((&to_b["value"], &to_b["token"]), (&json!("12"), &json!(denom)));
     assert!(activity.iter().all(|one| one["address"] != packet[1].1), "an address of another chain");
-    let told = data(&events, EventType::ContractEvent);
+    let told = data_of(&events, EventType::ContractEvent);
     assert_eq!(told[5]["address"], B);
     assert_eq!(told[6]["attributes"], json!([{ "key": "no_value", "value": "" }]));
 }
@@ -247,13 +245,13 @@ fn an_answer_that_is_no_block_is_unreadable() {
         with("/block/header/time", json!("yesterday")),
         with("/block/header/last_block_id", json!({ "hash": "x" })),
     ] {
-        let node = Scripted::new({
+        let node = ScriptedNode::new({
             let wrong = wrong.clone();
             move |_, _| Ok(wrong.clone())
         });
         assert!(matches!(reader.head(&node), Err(ReadError::Unreadable(_))), "{wrong}");
     }
-    let node = Scripted::new(move |_, _| Ok(with("/block/header/last_block_id", json!(null))));
+    let node = ScriptedNode::new(move |_, _| Ok(with("/block/header/last_block_id", json!(null))));
     assert_eq!(reader.head(&node).unwrap().parent, "", "the first block");
 }
 

@@ -1,9 +1,12 @@
-use crate::calls::{Reading, ScriptedCalls, SimulatedCalls, all, assert_flat, data, refused, text};
+//! Cardano.
+
+use crate::node::{ScriptedNode, SimulatedNode, refused};
+use crate::reading::{Reader, Reading, assert_flat, data, events_in, text};
 use rpcgate_core::event::{BlockRef, EventType, ReadError, Wanted};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
-fn simulated() -> Reading<SimulatedCalls> {
+fn simulated() -> Reading<SimulatedNode> {
     Reading::simulated("cardano")
 }
 
@@ -24,7 +27,7 @@ fn a_simulated_block_of_cardano_is_told_as_new() {
     // A place has the points of a bounded number of ancestors.
     let place = |index: usize| blocks[index].block.place.split(',').count();
     assert_eq!((place(0), place(1), place(19)), (2, 3, 13));
-    let asked = reading.node.asked.lock().unwrap();
+    let asked = reading.node.asked();
     assert!(asked.iter().all(|call| !call.contains("utxo")));
 }
 
@@ -32,7 +35,7 @@ fn a_simulated_block_of_cardano_is_told_as_new() {
 fn activity_in_a_simulated_block_of_cardano_is_told_by_outputs() {
     let reading = simulated();
     let blocks = reading.follow(&[EventType::AddressActivity], 8, 20_000);
-    assert_flat(&all(&blocks));
+    assert_flat(&events_in(&blocks));
     for block in &blocks {
         for event in &block.events {
             assert!(text(event, "address").starts_with("addr1") && text(event, "direction") == "in");
@@ -52,7 +55,7 @@ fn activity_in_a_simulated_block_of_cardano_is_told_by_outputs() {
 #[test]
 fn coins_and_tokens_in_a_simulated_block_of_cardano_are_told_by_outputs() {
     let blocks = simulated().follow(&[EventType::TokenTransfer], 8, 20_000);
-    let events = all(&blocks);
+    let events = events_in(&blocks);
     assert_flat(&events);
     let tokens: Vec<_> = events.iter().filter(|event| event.data["token"] != "lovelace").collect();
     assert_eq!((tokens.len(), events.len()), (2, 2 * 8 + 2 * 2));
@@ -64,7 +67,7 @@ fn coins_and_tokens_in_a_simulated_block_of_cardano_are_told_by_outputs() {
 #[test]
 fn minting_in_a_simulated_block_of_cardano_is_an_event_of_a_contract() {
     let blocks = simulated().follow(&[EventType::ContractEvent], 8, 20_000);
-    assert_flat(&all(&blocks));
+    assert_flat(&events_in(&blocks));
     for block in blocks {
         let told: Vec<_> = block.events.iter().map(|event| text(event, "kind")).collect();
         let expected: &[&str] =
@@ -132,7 +135,7 @@ impl Ogmios {
                         return Ok(json!({ "intersection": point, "tip": self.tip() }));
                     }
                 }
-                Err(refused(1_000))
+                Err(refused(1_000, ""))
             }
             "nextBlock" => {
                 if !self.is_placed {
@@ -159,11 +162,11 @@ impl Ogmios {
 }
 
 /// A reader of such a node, whose chain has these ids.
-fn reading(ids: &[&str]) -> (Arc<Mutex<Ogmios>>, Reading<ScriptedCalls>) {
+fn reading(ids: &[&str]) -> (Arc<Mutex<Ogmios>>, Reading<ScriptedNode<'static>>) {
     let chain = ids.iter().map(|id| (*id).to_owned()).collect();
     let ogmios = Arc::new(Mutex::new(Ogmios { chain, ..Ogmios::default() }));
     let node = ogmios.clone();
-    let node = ScriptedCalls::new(move |method, params| {
+    let node = ScriptedNode::new(move |method, params| {
         node.lock().unwrap().answer(method, &serde_json::from_str(params).unwrap())
     });
     (ogmios, Reading::new("cardano", node))
@@ -174,7 +177,7 @@ fn chain(fork: &str, heights: std::ops::Range<usize>) -> Vec<String> {
 }
 
 /// Reads all blocks after `known`.
-fn read_on(reading: &Reading<ScriptedCalls>, mut known: BlockRef) -> Vec<BlockRef> {
+fn read_on(reading: &Reading<ScriptedNode<'static>>, mut known: BlockRef) -> Vec<BlockRef> {
     let mut found = vec![known.clone()];
     while let Some(next) = reading.after(&known, &Wanted::default()).unwrap() {
         assert_eq!(next.block.height, known.height + 1);
@@ -247,7 +250,7 @@ fn a_rollback_on_cardano_while_blocks_are_read_is_followed() {
     assert!(next.block.place.starts_with("20,18:c9,16:c8"), "{}", next.block.place);
 }
 
-fn with(transactions: Vec<Value>) -> Reading<ScriptedCalls> {
+fn with(transactions: Vec<Value>) -> Reading<ScriptedNode<'static>> {
     let (ogmios, reading) = reading(&["a0", "a1"]);
     ogmios.lock().unwrap().transactions = transactions;
     reading
@@ -363,7 +366,7 @@ fn what_is_no_block_of_cardano_is_unreadable() {
         [("height", json!(7)), ("ancestor", json!("x")), ("slot", json!(-1)), ("transactions", json!([{}]))]
     {
         let (ogmios, _) = reading(&["a0", "a1"]);
-        let node = ScriptedCalls::new(move |method, params| {
+        let node = ScriptedNode::new(move |method, params| {
             let mut answer = ogmios.lock().unwrap().answer(method, &serde_json::from_str(params).unwrap())?;
             if answer["direction"] == "forward" {
                 answer["block"][name] = value.clone();
@@ -375,7 +378,7 @@ fn what_is_no_block_of_cardano_is_unreadable() {
     }
     // A node that goes back again and again.
     let tip = json!({ "slot": 9, "id": "y", "height": 4 });
-    let back = ScriptedCalls::new(move |method, _| {
+    let back = ScriptedNode::new(move |method, _| {
         let point = json!({ "slot": 0, "id": "a0" });
         Ok(match method {
             "findIntersection" => json!({ "intersection": point, "tip": tip }),
@@ -384,7 +387,7 @@ fn what_is_no_block_of_cardano_is_unreadable() {
     });
     let next = Reading::new("cardano", back).after(&genesis(), &Wanted::default());
     assert_eq!(next, Err(ReadError::Unreadable("the next block")));
-    let other = ScriptedCalls::new(|_, _| {
+    let other = ScriptedNode::new(|_, _| {
         Ok(json!({ "intersection": { "slot": 5, "id": "x" }, "tip": { "slot": 9, "id": "y", "height": 4 } }))
     });
     let next = Reading::new("cardano", other).after(&genesis(), &Wanted::default());
@@ -393,14 +396,14 @@ fn what_is_no_block_of_cardano_is_unreadable() {
 
 #[test]
 fn filters_of_cardano_have_one_form() {
-    let reading = simulated();
+    let reader = Reader::of("cardano");
     let address = "addr1vx2fxv2umyhttkxyxp8x0dlpdt3k6cwng5pxj3jhsydzers66hrl8";
     for key in ["address", "to"] {
-        assert_eq!(reading.canonical(key, &address.to_uppercase()).as_deref(), Some(address));
-        assert_eq!(reading.canonical(key, "addr1"), None);
+        assert_eq!(reader.canonical(key, &address.to_uppercase()).as_deref(), Some(address));
+        assert_eq!(reader.canonical(key, "addr1"), None);
     }
-    assert_eq!(reading.canonical("token", "lovelace").as_deref(), Some("lovelace"));
-    assert_eq!(reading.canonical("token", "ada"), None);
-    assert_eq!(reading.canonical("tx_hash", "AB").as_deref(), Some("ab"));
-    assert_eq!(reading.canonical("kind", "mint").as_deref(), Some("mint"));
+    assert_eq!(reader.canonical("token", "lovelace").as_deref(), Some("lovelace"));
+    assert_eq!(reader.canonical("token", "ada"), None);
+    assert_eq!(reader.canonical("tx_hash", "AB").as_deref(), Some("ab"));
+    assert_eq!(reader.canonical("kind", "mint").as_deref(), Some("mint"));
 }

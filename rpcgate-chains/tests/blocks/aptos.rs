@@ -1,16 +1,19 @@
-use crate::calls::{Reading, ScriptedCalls, SimulatedCalls, all, assert_flat, data, refused, text};
+//! Aptos.
+
+use crate::node::{ScriptedNode, SimulatedNode, refused};
+use crate::reading::{Reader, Reading, assert_flat, data, events_in, text};
 use rpcgate_core::event::{BlockRef, EventType, ReadError, Wanted};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
 const APT: &str = "0x1::aptos_coin::AptosCoin";
 
-fn simulated() -> Reading<SimulatedCalls> {
+fn simulated() -> Reading<SimulatedNode> {
     Reading::simulated("aptos")
 }
 
 /// The transfers of a block, as the node shows them: sender, receiver and amount.
-fn shown(reading: &Reading<SimulatedCalls>, height: u64) -> Vec<(Value, Value, Value)> {
+fn shown(reading: &Reading<SimulatedNode>, height: u64) -> Vec<(Value, Value, Value)> {
     let block = reading.node.get(&format!("/v1/blocks/by_height/{height}?with_transactions=true"));
     let transfers =
         block["transactions"].as_array().unwrap().iter().filter(|tx| tx["type"] == "user_transaction");
@@ -33,7 +36,7 @@ fn a_simulated_block_of_aptos_is_told_as_new_without_reading_its_transactions() 
         let versions = after["last_version"].as_u64().unwrap() + 1 - after["first_version"].as_u64().unwrap();
         assert_eq!(after["transactions"], versions);
     }
-    assert!(reading.node.asked.lock().unwrap().iter().all(|path| !path.contains("=true")));
+    assert!(reading.node.asked().iter().all(|path| !path.contains("=true")));
     let block = &blocks[9].block;
     let at = reading.node.get(&format!("/v1/blocks/by_height/{}", block.height));
     assert_eq!((&at["block_hash"], &*block.parent), (&json!(block.hash), ""));
@@ -65,7 +68,7 @@ fn activity_of_addresses_in_a_simulated_block_of_aptos_is_told_once_for_each_tra
         }
     }
     assert!(seen > 3);
-    let watched = text(&all(&blocks)[0], "address").to_owned();
+    let watched = text(&events_in(&blocks)[0], "address").to_owned();
     let is_watched = {
         let watched = watched.clone();
         Arc::new(move |address: &str| address == watched)
@@ -107,7 +110,7 @@ fn events_of_contracts_in_a_simulated_block_of_aptos_have_their_data_flat() {
         assert_eq!(text(new[0], "data_failed_proposer_indices"), "[]");
         assert_eq!(text(new[0], "account"), "0x0");
     }
-    let events = all(&blocks);
+    let events = events_in(&blocks);
     assert_flat(&events);
     assert!(events.iter().any(|event| event.data["type"] == "0x1::coin::CoinDeposit"));
 }
@@ -150,7 +153,7 @@ fn transaction(version: u64, success: bool, events: Value, changes: Value) -> Va
 }
 
 /// A node whose only block is number 8, with these transactions.
-fn node(transactions: Vec<Value>, in_block: usize) -> Reading<ScriptedCalls> {
+fn node(transactions: Vec<Value>, in_block: usize) -> Reading<ScriptedNode<'static>> {
     let answer = move |path: &str, _: &str| {
         if path == "/v1" {
             return Ok(json!({ "chain_id": 1, "block_height": "8", "ledger_version": "108" }));
@@ -173,11 +176,11 @@ fn node(transactions: Vec<Value>, in_block: usize) -> Reading<ScriptedCalls> {
                 }
                 Ok(block)
             }
-            Some("/v1/blocks/by_height/7") => Err(refused(410)),
-            _ => Err(refused(404)),
+            Some("/v1/blocks/by_height/7") => Err(refused(410, "")),
+            _ => Err(refused(404, "")),
         }
     };
-    Reading::new("aptos", ScriptedCalls::new(answer))
+    Reading::new("aptos", ScriptedNode::new(answer))
 }
 
 fn known() -> BlockRef {
@@ -323,7 +326,7 @@ fn what_an_event_of_aptos_can_hold_is_bounded() {
 #[test]
 fn a_block_of_aptos_with_more_transactions_than_blocks_can_have_is_unreadable() {
     for (first, last) in [("1", "100001"), ("2", "1"), ("0", "18446744073709551615")] {
-        let node = ScriptedCalls::new(move |_, _| {
+        let node = ScriptedNode::new(move |_, _| {
             Ok(json!({
                 "block_height": "8", "block_hash": "", "block_timestamp": "1", "first_version": first,
                 "last_version": last, "transactions": [],
@@ -347,8 +350,8 @@ fn blocks_that_a_node_of_aptos_lacks_are_none_or_errors() {
         Ok((8, "0xb8", 1_700_000_000))
     );
     assert_eq!(reading.after(&head.unwrap(), &Wanted::new([EventType::NewBlock])), Ok(None));
-    assert_eq!(reading.at(&known()), Err(refused(410)));
-    let wrong = ScriptedCalls::new(|_, _| {
+    assert_eq!(reading.at(&known()), Err(refused(410, "")));
+    let wrong = ScriptedNode::new(|_, _| {
         Ok(json!({
             "block_height": "9", "block_hash": "", "block_timestamp": "1", "first_version": "1", "last_version": "1",
         }))
@@ -358,8 +361,8 @@ fn blocks_that_a_node_of_aptos_lacks_are_none_or_errors() {
 
 #[test]
 fn filters_of_aptos_have_one_form() {
-    let reading = simulated();
-    let form = |key: &str, value: &str| reading.canonical(key, value);
+    let reader = Reader::of("aptos");
+    let form = |key: &str, value: &str| reader.canonical(key, value);
     assert_eq!(form("address", "0X1"), None);
     assert_eq!(form("from", "01").as_deref(), Some("0x1"));
     assert_eq!(form("to", &hex(0xAB).to_uppercase()), Some(address(0xab)));

@@ -1,4 +1,7 @@
-use crate::calls::{Reading, ScriptedCalls, SimulatedCalls, all, assert_flat, data, refused, text};
+//! Solana.
+
+use crate::node::{ScriptedNode, SimulatedNode, refused};
+use crate::reading::{Reader, Reading, assert_flat, data, events_in, text};
 use rpcgate_core::event::{BlockRef, EventType, NodeCalls, ReadError, Wanted};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -7,14 +10,14 @@ const SYSTEM: &str = "11111111111111111111111111111111";
 const TOKEN: &str = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA";
 const MINT: &str = "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v";
 
-fn simulated() -> Reading<SimulatedCalls> {
+fn simulated() -> Reading<SimulatedNode> {
     Reading::simulated("solana")
 }
 
 /// The transactions of a block, as the node shows them.
-fn shown(reading: &Reading<SimulatedCalls>, slot: u64) -> Vec<Value> {
-    let params = json!([slot, { "maxSupportedTransactionVersion": 0 }]).to_string();
-    let block = crate::calls::done(reading.node.call("getBlock", params)).unwrap();
+fn shown(reading: &Reading<SimulatedNode>, slot: u64) -> Vec<Value> {
+    let params = json!([slot, { "maxSupportedTransactionVersion": 0 }]);
+    let block = reading.node.result("getBlock", &params).unwrap();
     let block: Value = serde_json::from_slice(&block).unwrap();
     block["transactions"].as_array().unwrap().clone()
 }
@@ -33,7 +36,7 @@ fn a_simulated_block_of_solana_is_told_as_new_without_its_transactions() {
         );
         assert_eq!(after["block_height"].as_u64(), before["block_height"].as_u64().map(|height| height + 1));
     }
-    assert!(reading.node.asked.lock().unwrap().iter().all(|call| !call.contains("full")));
+    assert!(reading.node.asked().iter().all(|call| !call.contains("full")));
     let above = BlockRef { height: blocks[9].block.height + 100, ..blocks[9].block.clone() };
     assert_eq!((reading.at(&above), reading.after(&above, &Wanted::default())), (Ok(None), Ok(None)));
 }
@@ -42,7 +45,7 @@ fn a_simulated_block_of_solana_is_told_as_new_without_its_transactions() {
 fn activity_in_a_simulated_block_of_solana_is_told_by_the_changes_of_balances() {
     let reading = simulated();
     let blocks = reading.follow(&[EventType::AddressActivity], 20, 400);
-    assert_flat(&all(&blocks));
+    assert_flat(&events_in(&blocks));
     for block in &blocks {
         let mut expected = Vec::new();
         for tx in shown(&reading, block.block.height) {
@@ -97,7 +100,7 @@ fn transfers_of_coins_and_tokens_in_a_simulated_block_of_solana_are_told() {
 #[test]
 fn instructions_and_logs_in_a_simulated_block_of_solana_are_events_of_contracts() {
     let blocks = simulated().follow(&[EventType::ContractEvent], 5, 400);
-    assert_flat(&all(&blocks));
+    assert_flat(&events_in(&blocks));
     for block in blocks {
         let told = data(&block.events);
         assert_eq!(told.len(), 2, "{told:?}");
@@ -144,8 +147,8 @@ fn block(transactions: Vec<Value>) -> Value {
 }
 
 /// A node whose newest blocks are in slots 6 and 9.
-fn node(transactions: Vec<Value>) -> ScriptedCalls {
-    ScriptedCalls::new(move |method, params| {
+fn node(transactions: Vec<Value>) -> ScriptedNode<'static> {
+    ScriptedNode::new(move |method, params| {
         let params: Value = serde_json::from_str(params).unwrap();
         match (method, params[0].as_u64()) {
             ("getSlot", _) => Ok(json!(9)),
@@ -153,10 +156,10 @@ fn node(transactions: Vec<Value>) -> ScriptedCalls {
                 Ok([6, 9].into_iter().filter(|slot| *slot >= first).collect::<Vec<_>>().into())
             }
             ("getBlock", Some(9)) => Ok(block(transactions.clone())),
-            ("getBlock", Some(8)) => Err(refused(-32_007)),
-            ("getBlock", Some(7)) => Err(refused(-32_009)),
-            ("getBlock", Some(10)) => Err(refused(-32_004)),
-            _ => Err(refused(-32_001)),
+            ("getBlock", Some(8)) => Err(refused(-32_007, "")),
+            ("getBlock", Some(7)) => Err(refused(-32_009, "")),
+            ("getBlock", Some(10)) => Err(refused(-32_004, "")),
+            _ => Err(refused(-32_001, "")),
         }
     })
 }
@@ -181,7 +184,7 @@ fn skipped_slots_of_solana_are_passed() {
     for slot in [7, 8, 10] {
         assert_eq!(reading.at(&known(slot, "")), Ok(None), "{slot}");
     }
-    assert_eq!(reading.at(&known(3, "")), Err(refused(-32_001)));
+    assert_eq!(reading.at(&known(3, "")), Err(refused(-32_001, "")));
     assert_eq!(reading.at(&known(9, "")), Ok(Some(nine)));
 }
 
@@ -268,14 +271,14 @@ fn balances_without_accounts_are_no_answer_of_solana() {
         Reading::new("solana", node(vec![transaction(Value::Null, json!({ "innerInstructions": outside }))]));
     let next = reading.after(&known(6, "h6"), &Wanted::new([EventType::ContractEvent]));
     assert_eq!(next, Err(ReadError::Unreadable("the program of an instruction")));
-    let backwards = ScriptedCalls::new(|_, _| Ok(json!([9, 6])));
+    let backwards = ScriptedNode::new(|_, _| Ok(json!([9, 6])));
     let next = Reading::new("solana", backwards).after(&known(5, ""), &Wanted::default());
     assert_eq!(next, Err(ReadError::Unreadable("slots with blocks")));
 }
 
 /// A node that has a WebSocket alone.
 #[derive(Debug)]
-struct StreamAlone(SimulatedCalls);
+struct StreamAlone(SimulatedNode);
 
 impl NodeCalls for StreamAlone {
     fn call<'a>(
@@ -306,23 +309,23 @@ impl NodeCalls for StreamAlone {
 
 #[test]
 fn a_node_of_solana_without_an_http_address_is_asked_over_its_websocket() {
-    let reading = Reading::new("solana", StreamAlone(SimulatedCalls::of("solana")));
-    let head = reading.head().expect("a head");
+    let reading = Reading::new("solana", StreamAlone(SimulatedNode::of("solana")));
+    let head = reading.head().unwrap();
     assert_eq!(reading.at(&head), Ok(Some(head.clone())));
-    reading.node.0.pass(1_000);
+    reading.node.0.wait(1_000);
     let next = reading.after(&head, &Wanted::new([EventType::NewBlock])).unwrap().unwrap();
     assert_eq!((next.block.parent, next.events.len()), (head.hash, 1));
-    let away = ScriptedCalls::new(|_, _| Err(ReadError::Unreachable("away".into())));
+    let away = ScriptedNode::new(|_, _| Err(ReadError::Unreachable("away".into())));
     assert_eq!(Reading::new("solana", away).head(), Err(ReadError::Unreachable("away".into())));
 }
 
 #[test]
 fn filters_of_solana_are_public_keys() {
-    let reading = simulated();
+    let reader = Reader::of("solana");
     for name in ["address", "from", "to", "program", "token"] {
-        assert_eq!(reading.canonical(name, MINT).as_deref(), Some(MINT));
-        assert_eq!(reading.canonical(name, "0x1"), None);
+        assert_eq!(reader.canonical(name, MINT).as_deref(), Some(MINT));
+        assert_eq!(reader.canonical(name, "0x1"), None);
     }
-    assert_eq!(reading.canonical("token", "SOL").as_deref(), Some("SOL"));
-    assert_eq!(reading.canonical("kind", "log").as_deref(), Some("log"));
+    assert_eq!(reader.canonical("token", "SOL").as_deref(), Some("SOL"));
+    assert_eq!(reader.canonical("kind", "log").as_deref(), Some("log"));
 }

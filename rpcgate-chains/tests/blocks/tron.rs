@@ -1,6 +1,7 @@
 //! TRON.
 
-use super::node::{Reader, Recorded, Scripted, all, data, names, only};
+use crate::node::{ScriptedNode, SimulatedNode};
+use crate::reading::{Reader, all, data_of, names, only};
 use http::Method;
 use rpcgate_core::event::{BlockRef, EventType, ReadError};
 use serde_json::{Value, json};
@@ -20,19 +21,19 @@ fn hash(digit: u8) -> String {
 }
 
 /// The raw block that an event belongs to.
-fn raw(node: &Recorded, block: &BlockRef) -> Value {
+fn raw(node: &SimulatedNode, block: &BlockRef) -> Value {
     let body = json!({ "num": block.height }).to_string();
     node.body(&Method::POST, "/wallet/getblockbynum", &body).unwrap()
 }
 
-fn raw_transaction(node: &Recorded, block: &BlockRef, tx_hash: &Value) -> Value {
+fn raw_transaction(node: &SimulatedNode, block: &BlockRef, tx_hash: &Value) -> Value {
     let all = raw(node, block)["transactions"].as_array().unwrap().clone();
     all.into_iter().find(|tx| tx["txID"] == *tx_hash).unwrap()
 }
 
 #[test]
 fn a_new_block_has_its_parent_and_the_number_of_its_transactions() {
-    let (reader, node) = (Reader::of("tron"), Recorded::simulated("tron"));
+    let (reader, node) = (Reader::of("tron"), SimulatedNode::of("tron"));
     let (block, event) = reader.first(&node, EventType::NewBlock);
     assert_eq!(names(&event), ["parent_hash", "transactions"]);
     let raw = raw(&node, &block);
@@ -43,7 +44,7 @@ fn a_new_block_has_its_parent_and_the_number_of_its_transactions() {
 
 #[test]
 fn an_address_that_sends_coins_has_activity() {
-    let (reader, node) = (Reader::of("tron"), Recorded::simulated("tron"));
+    let (reader, node) = (Reader::of("tron"), SimulatedNode::of("tron"));
     let (block, event) = reader.first(&node, EventType::AddressActivity);
     assert_eq!(names(&event), ["address", "direction", "success", "tx_hash", "tx_type", "value"]);
     let tx = raw_transaction(&node, &block, &event.data["tx_hash"]);
@@ -57,7 +58,7 @@ fn an_address_that_sends_coins_has_activity() {
 
 #[test]
 fn a_transfer_of_a_token_is_told_with_its_parties() {
-    let (reader, node) = (Reader::of("tron"), Recorded::simulated("tron"));
+    let (reader, node) = (Reader::of("tron"), SimulatedNode::of("tron"));
     let (block, event) = reader.first(&node, EventType::TokenTransfer);
     assert_eq!(names(&event), ["from", "log_index", "standard", "to", "token", "tx_hash", "value"]);
     assert_eq!((&event.data["token"], &event.data["standard"]), (&json!(USDT), &json!("trc20")));
@@ -69,7 +70,7 @@ fn a_transfer_of_a_token_is_told_with_its_parties() {
     let amount = u64::from_str_radix(&call[120..], 16).unwrap();
     assert_eq!(event.data["value"], amount.to_string());
     let activity = reader.after(&node, &reader.at(&node, &below(&block)).unwrap().unwrap(), &all());
-    let activity = data(&activity.unwrap().unwrap().events, EventType::AddressActivity);
+    let activity = data_of(&activity.unwrap().unwrap().events, EventType::AddressActivity);
     for (party, direction) in [("from", "out"), ("to", "in")] {
         let is_told = |one: &Value| {
             one["address"] == event.data[party]
@@ -86,7 +87,7 @@ fn below(block: &BlockRef) -> BlockRef {
 
 #[test]
 fn a_log_of_a_contract_is_an_event_with_its_topics() {
-    let (reader, node) = (Reader::of("tron"), Recorded::simulated("tron"));
+    let (reader, node) = (Reader::of("tron"), SimulatedNode::of("tron"));
     let (block, event) = reader.first(&node, EventType::ContractEvent);
     assert_eq!(names(&event), ["address", "data", "log_index", "topic0", "topics", "tx_hash"]);
     let body = json!({ "num": block.height }).to_string();
@@ -143,7 +144,7 @@ fn result(id: u8, more: Value) -> Value {
 
 fn told(transactions: Vec<Value>, results: Vec<Value>) -> Result<Vec<(String, Value)>, ReadError> {
     let block = block(transactions);
-    let node = Scripted::new(move |path, _| {
+    let node = ScriptedNode::new(move |path, _| {
         Ok(if path.ends_with("infobyblocknum") { Value::from(results.clone()) } else { block.clone() })
     });
     let known = BlockRef::new(7, hash(7), hash(6), 0);
@@ -299,7 +300,7 @@ fn an_answer_that_is_no_block_is_unreadable() {
     let known = BlockRef::new(7, hash(7), hash(6), 0);
     let wanted = only(&[EventType::NewBlock]);
     let after = |answer: Value| {
-        let node = Scripted::new(move |_, _| Ok(answer.clone()));
+        let node = ScriptedNode::new(move |_, _| Ok(answer.clone()));
         reader.after(&node, &known, &wanted)
     };
     assert_eq!(after(json!({})), Ok(None));

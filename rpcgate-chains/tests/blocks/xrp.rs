@@ -1,11 +1,10 @@
-#![expect(clippy::needless_pass_by_value, reason = "callers write JSON in place")]
+//! The XRP Ledger.
 
-use super::*;
-use crate::family::simulated::{
-    SimulatedCalls, WrittenCalls, at_height, blocks_after, events_of, members, ready, refused,
-};
+use crate::arbitrary::replaced;
+use crate::node::{ScriptedNode, SimulatedNode, refused};
+use crate::reading::{Reader, at_height, events_of, members};
 use proptest::prelude::*;
-use rpcgate_core::adapter::Adapter;
+use rpcgate_core::event::{ChainEvent, EventType, ReadError, Wanted};
 use serde_json::{Value, json};
 
 const ALICE: &str = "rHb9CJAWyB4rj91VRWn96DkukG4bwdtyTh";
@@ -67,15 +66,15 @@ fn a_simulated_transaction_that_is_no_payment_is_told_with_its_type() {
 
 #[test]
 fn a_head_is_validated_and_the_open_ledger_is_not_there_yet() {
-    let node = SimulatedCalls::new("xrp");
-    let reader = Xrp.block_reader().unwrap();
-    let head = ready(reader.head(&node)).unwrap();
-    assert_eq!(ready(reader.at(&node, &at_height(head.height + 1))), Ok(None));
-    assert_eq!(ready(reader.after(&node, &head, &Wanted::new(EventType::ALL))), Ok(None));
-    node.wait(20);
+    let node = SimulatedNode::of("xrp");
+    let reader = Reader::of("xrp");
+    let head = reader.head(&node).unwrap();
+    assert_eq!(reader.at(&node, &at_height(head.height + 1)), Ok(None));
+    assert_eq!(reader.after(&node, &head, &Wanted::new(EventType::ALL)), Ok(None));
+    node.wait(20_000);
     let wanted = Wanted::new(EventType::ALL);
-    assert!(blocks_after(reader, &node, head.height, &wanted).len() >= 4);
-    let frame: Value = serde_json::from_str(reader.head_subscription().unwrap().subscribe).unwrap();
+    assert!(reader.blocks_after(&node, head.height, &wanted).len() >= 4);
+    let frame: Value = serde_json::from_str(reader.inner().head_subscription().unwrap().subscribe).unwrap();
     assert_eq!((&frame["command"], &frame["streams"]), (&"subscribe".into(), &json!(["ledger"])));
 }
 
@@ -117,12 +116,12 @@ fn answer(transactions: Value) -> Value {
 }
 
 fn told(answer: Value, kinds: &[EventType]) -> Result<Option<Vec<ChainEvent>>, ReadError> {
-    let node = WrittenCalls(move |method: &str, _: &str| {
+    let node = ScriptedNode::of_texts(move |method: &str, _: &str| {
         assert_eq!(method, "ledger");
         Ok(answer.to_string())
     });
     let wanted = Wanted::new(kinds.iter().copied());
-    let read = ready(Xrp.block_reader().unwrap().after(&node, &at_height(7), &wanted));
+    let read = Reader::of("xrp").after(&node, &at_height(7), &wanted);
     read.map(|block| block.map(|block| block.events))
 }
 
@@ -262,8 +261,8 @@ fn a_ledger_that_is_not_validated_or_not_there_is_none() {
     let mut other = answer(json!([]));
     other["ledger_index"] = 9.into();
     assert!(matches!(told(other, kinds), Err(ReadError::Unreadable(_))));
-    let lacking = WrittenCalls(|_: &str, _: &str| Err(refused(21, "lgrNotFound")));
-    assert_eq!(ready(Xrp.block_reader().unwrap().at(&lacking, &at_height(7))), Ok(None));
+    let lacking = ScriptedNode::of_texts(|_: &str, _: &str| Err(refused(21, "lgrNotFound")));
+    assert_eq!(Reader::of("xrp").at(&lacking, &at_height(7)), Ok(None));
     let event = &told(answer(json!([])), kinds).unwrap().unwrap()[0];
     assert_eq!((&event.data["parent_hash"], &event.data["transactions"]), (&id(7).into(), &0.into()));
 }
@@ -274,35 +273,11 @@ proptest! {
         Just(Value::Null), Just(json!(-1)), Just(json!("")), Just(json!({})), Just(json!([[]])),
         "[0-9A-F]{0,70}".prop_map(Value::from), any::<u64>().prop_map(Value::from),
     ]) {
-        fn walk(value: &mut Value, left: &mut usize, by: &Value) {
-            if *left == 0 {
-                *value = by.clone();
-                *left = usize::MAX;
-                return;
-            }
-            *left -= 1;
-            match value {
-                Value::Array(items) => items.iter_mut().for_each(|item| walk(item, left, by)),
-                Value::Object(members) => members.values_mut().for_each(|item| walk(item, left, by)),
-                _ => {}
-            }
-        }
         let nodes = json!([root(ALICE, "1000", "488"), root(BOB, "100", "600")]);
         let usd = json!({"currency": "USD", "issuer": CAROL, "value": "5"});
-        let mut answer = answer(json!([payment(usd.clone(), meta("tesSUCCESS", nodes, usd))]));
-        let mut left = at;
-        walk(&mut answer, &mut left, &by);
-        let read = told(answer, &EventType::ALL);
+        let answer = answer(json!([payment(usd.clone(), meta("tesSUCCESS", nodes, usd))]));
+        let read = told(replaced(answer, at, &by), &EventType::ALL);
         let is_told = !matches!(read, Err(ReadError::Unreachable(_)));
         prop_assert!(is_told);
-    }
-
-    #[test]
-    fn no_bytes_are_too_strange(answer in ".{0,200}") {
-        let node = WrittenCalls(move |_: &str, _: &str| Ok(answer.clone()));
-        let reader = Xrp.block_reader().unwrap();
-        let _ = ready(reader.head(&node));
-        let _ = ready(reader.at(&node, &at_height(7)));
-        let _ = ready(reader.after(&node, &at_height(7), &Wanted::new(EventType::ALL)));
     }
 }
