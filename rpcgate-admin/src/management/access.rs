@@ -10,6 +10,7 @@ use crate::management::identity::refresh::{OpaqueHash, OpaqueKind};
 use crate::management::identity::role::{Permission, Role};
 use crate::management::identity::token::{Claims, Tokens};
 use crate::management::identity::token_scope::{TokenScope, TokenScopes};
+use crate::management::query_parameters::{QueryParameters, expect_known};
 use crate::store::{Digest, Session, SessionId, User};
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
@@ -22,8 +23,7 @@ use rpcgate_core::clock::Time;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use utoipa::openapi::RefOr;
-use utoipa::openapi::path::{Operation, ParameterIn, PathItem};
+use utoipa::openapi::path::{Operation, PathItem};
 use utoipa_axum::router::{UtoipaMethodRouter, UtoipaMethodRouterExt};
 
 /// The OpenAPI extension that names the least role of an operation: a role of a tenant, `none` without a token,
@@ -313,52 +313,6 @@ impl RouteGuard {
 enum FactorRule {
     Kept,
     Ignored,
-}
-
-/// The query parameters that the routes accept: exactly those that the OpenAPI document lists.
-#[derive(Clone, Debug)]
-struct QueryParameters(Arc<[(Method, Vec<String>)]>);
-
-impl QueryParameters {
-    fn of(routes: &Routes) -> Self {
-        let mut known = Vec::new();
-        for PathItem { get, put, post, delete, .. } in routes.1.paths.values() {
-            let operations =
-                [(Method::GET, get), (Method::PUT, put), (Method::POST, post), (Method::DELETE, delete)];
-            for (method, operation) in operations {
-                let Some(operation) = operation else { continue };
-                let names = operation.parameters.iter().flatten().filter_map(|parameter| match parameter {
-                    RefOr::T(parameter) if parameter.parameter_in == ParameterIn::Query => {
-                        Some(parameter.name.clone())
-                    }
-                    _ => None,
-                });
-                known.push((method, names.collect()));
-            }
-        }
-        QueryParameters(known.into())
-    }
-
-    /// Checks the names in a query: a misspelt name would otherwise be ignored, and another question answered.
-    fn check(&self, method: &Method, query: &str) -> Result<(), ActionError> {
-        let method = if *method == Method::HEAD { &Method::GET } else { method };
-        let Some((_, known)) = self.0.iter().find(|(its, _)| its == method) else { return Ok(()) };
-        let mut names = form_urlencoded::parse(query.as_bytes()).map(|(name, _)| name);
-        let Some(unknown) = names.find(|name| !known.iter().any(|known| known == name)) else {
-            return Ok(());
-        };
-        let shown: String = unknown.chars().filter(|c| !c.is_control()).take(100).collect();
-        let expected: Vec<_> = known.iter().map(|name| format!("`{name}`")).collect();
-        let expected = if expected.is_empty() { "none".to_owned() } else { expected.join(", ") };
-        Err(ActionError::Invalid(format!("unknown parameter `{shown}`: expected {expected}")))
-    }
-}
-
-async fn expect_known(State(known): State<QueryParameters>, request: Request, next: Next) -> Response {
-    match known.check(request.method(), request.uri().query().unwrap_or_default()) {
-        Ok(()) => next.run(request).await,
-        Err(error) => error.into_response(),
-    }
 }
 
 fn marked(mut routes: Routes, access: Access) -> Routes {

@@ -21,6 +21,7 @@ pub mod openapi;
 pub mod outgoing;
 mod page;
 pub mod payment;
+mod query_parameters;
 pub mod request_metrics;
 pub mod router;
 mod strict_json;

@@ -37,7 +37,10 @@ fn done<T>(future: impl Future<Output = T>) -> T {
 
 /// The names of an event's members.
 pub(crate) fn names(event: &ChainEvent) -> Vec<&str> {
-    event.data.keys().map(String::as_str).collect()
+    let mut names: Vec<_> = event.data.keys().map(String::as_str).collect();
+    // Their order depends on a feature of serde_json that other crates choose.
+    names.sort_unstable();
+    names
 }
 
 /// The names of the members of events, in alphabetical order.

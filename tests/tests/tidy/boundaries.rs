@@ -67,6 +67,7 @@ const REFUSALS: &str = "rpcgate-core/src/refusal.rs";
 
 const STATUS_EXCEPTIONS: &[(&str, &str)] = &[
     ("rpcgate-chains/src/family/evm/blocks.rs", "numbers with which nodes answer that they lack a method"),
+    ("rpcgate-chains/src/near/blocks.rs", "the error with which a node says that a block is unknown"),
     ("rpcgate-chains/src/solana/blocks.rs", "errors with which a node says that a slot has no block"),
     ("rpcgate-core/src/tally.rs", "the status under which an abandoned call is counted; it is never sent"),
     ("rpcgate-layers/src/transport/h1/client.rs", "a node's 408 on a connection it was about to close"),
