@@ -53,7 +53,10 @@ fn json(answer: Outcome) -> Result<Value, ReadError> {
 }
 
 /// A node that answers from a script: a function of a method and its parameters, or of a path and a body.
-pub(crate) struct ScriptedNode<'a>(Box<dyn Fn(&str, &str) -> Outcome + Send + Sync + 'a>);
+pub(crate) struct ScriptedNode<'a>(Box<Script<'a>>);
+
+/// The outcome of a method, or of a path, with these parameters.
+type Script<'a> = dyn Fn(&str, &str) -> Outcome + Send + Sync + 'a;
 
 impl<'a> ScriptedNode<'a> {
     pub(crate) fn new(script: impl Fn(&str, &str) -> Result<Value, ReadError> + Send + Sync + 'a) -> Self {

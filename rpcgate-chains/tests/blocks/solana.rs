@@ -18,7 +18,6 @@ fn simulated() -> Reading<SimulatedNode> {
 fn shown(reading: &Reading<SimulatedNode>, slot: u64) -> Vec<Value> {
     let params = json!([slot, { "maxSupportedTransactionVersion": 0 }]);
     let block = reading.node.result("getBlock", &params).unwrap();
-    let block: Value = serde_json::from_slice(&block).unwrap();
     block["transactions"].as_array().unwrap().clone()
 }
 
