@@ -87,9 +87,10 @@ impl Store {
 
     pub(crate) async fn sample_deliveries(&self) -> Vec<SampleDelivery> {
         let read = async |database: &sea_orm::DatabaseConnection| -> Result<_, StoreError> {
+            // Deliveries first: their events are stored with them or before.
+            let all = deliveries::Entity::find().order_by_asc(deliveries::Column::Id).all(database).await?;
             let events = chain_events::Entity::find().all(database).await?;
             let events: HashMap<_, _> = events.into_iter().map(|event| (event.id, event)).collect();
-            let all = deliveries::Entity::find().order_by_asc(deliveries::Column::Id).all(database).await?;
             let sample = |delivery: deliveries::Model| {
                 let event = &events[&delivery.event_id];
                 SampleDelivery {
