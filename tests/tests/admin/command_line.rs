@@ -275,7 +275,7 @@ async fn quotas_and_plans_change_by_the_rules_of_the_api() {
     let audit = databases.audit().await;
     let expected = [
         ("quota.set", "cu_per_day 100000, cu_per_month 9, rps_limit 3"),
-        ("quota.set", "cu_per_day 18446744073709551615"),
+        ("quota.set", "cu_per_day 18446744073709551615, cu_per_month none, rps_limit none"),
         ("quota.deleted", ""),
         ("plan.changed", "price_per_cu 0.5, keys_per_project 1"),
     ];
