@@ -3,8 +3,10 @@
 use super::app_task::CurrentApp;
 use crate::management::webhook::attempt::{attempt, lease};
 use crate::management::webhook::load::{EndpointLoad, LoadMoment};
+use crate::management::webhook::project_places::ProjectPlaces;
 use crate::store::{AfterAttempt, ClaimRoom, DeliveryId, DueDelivery, EndedAttempt, WebhookId};
 use parking_lot::Mutex;
+use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,6 +19,8 @@ use tokio_util::task::TaskTracker;
 const REMEMBERED: usize = 20_000;
 /// Deliveries that may be claimed of an endpoint of which nothing is known.
 const UNKNOWN: usize = 1;
+/// Deliveries that may be claimed, for each attempt that may be made at once.
+const CLAIMED: usize = 2;
 /// Time that is left for marking an end before a lease is over.
 const MARKING: Duration = Duration::from_secs(5);
 
@@ -28,9 +32,20 @@ struct Loads {
     endpoints: HashMap<WebhookId, EndpointLoad>,
     /// Attempts that are running.
     running: HashMap<DeliveryId, Time>,
-    /// Deliveries that wait.
-    waiting: usize,
+    /// What of them each project has.
+    attempts: ProjectPlaces,
+    /// What of all claimed deliveries each project has: of those that wait, and those at which an attempt is running.
+    claimed: ProjectPlaces,
     is_closed: bool,
+}
+
+impl Loads {
+    /// Forgets deliveries that are given back.
+    fn forget(&mut self, back: &[DueDelivery]) {
+        for delivery in back {
+            self.claimed.give(delivery.webhook.project);
+        }
+    }
 }
 
 /// The deliveries that a dispatcher has claimed. Clones share them.
@@ -75,25 +90,27 @@ impl Delivering {
         LoadMoment { now: app.now(), elapsed: app.clock.elapsed() }
     }
 
-    /// The number of deliveries that may be claimed beside those that are, and from which endpoints.
+    /// The number of deliveries that may be claimed beside those that are, and from which endpoints and projects.
     pub(super) fn room(&self) -> (usize, ClaimRoom) {
         let ((concurrency, per_endpoint), at) = (self.bounds(), self.moment());
         let mut loads = self.loads.lock();
         if loads.endpoints.len() > REMEMBERED {
             loads.endpoints.retain(|_, load| !load.is_idle(at.now));
         }
-        let claimed = loads.running.len() + loads.waiting;
         // All of them: an endpoint that is left alone must not count as unknown.
         let listed = loads.endpoints.iter().map(|(id, load)| (*id, load.room(per_endpoint, at)));
         let listed = listed.filter(|(_, room)| *room != UNKNOWN).collect();
-        (concurrency.saturating_mul(2).saturating_sub(claimed), ClaimRoom { each: UNKNOWN, listed })
+        let places = concurrency.saturating_mul(CLAIMED);
+        let (projects, each_project) = loads.claimed.rooms(places);
+        let room = ClaimRoom { each: UNKNOWN, listed, each_project, projects };
+        (places.saturating_sub(loads.claimed.taken()), room)
     }
 
     /// Adds what was claimed at `claimed`, and begins as many attempts as may begin.
     pub(super) fn add(&self, deliveries: Vec<DueDelivery>, claimed: Duration) {
         let mut loads = self.loads.lock();
         for delivery in deliveries {
-            loads.waiting += 1;
+            loads.claimed.take(delivery.webhook.project);
             loads.endpoints.entry(delivery.webhook.id).or_default().add(delivery, claimed);
         }
     }
@@ -106,23 +123,36 @@ impl Delivering {
         for load in loads.endpoints.values_mut().filter(|load| load.waiting() > 0) {
             back.extend(load.give_back(most, elapsed));
         }
-        loads.waiting = loads.waiting.saturating_sub(back.len());
-        let ready: Vec<_> =
-            loads.endpoints.iter().filter(|(_, load)| load.waiting() > 0).map(|(id, _)| *id).collect();
-        let begun: Vec<_> = ready.into_iter().flat_map(|webhook| self.begin(&mut loads, webhook)).collect();
+        loads.forget(&back);
+        let ready = loads.endpoints.iter().filter(|(_, load)| load.waiting() > 0).map(|(id, _)| *id);
+        let ready: Vec<_> = ready.collect();
+        let mut begun = Vec::new();
+        // Each project gets its share before any gets more.
+        for room in [ProjectPlaces::own_room, ProjectPlaces::room] {
+            begun.extend(ready.iter().flat_map(|webhook| self.begin(&mut loads, *webhook, room)));
+        }
         drop(loads);
         self.spawn(begun);
         released(back)
     }
 
-    /// Takes the deliveries of an endpoint whose attempts may begin now.
-    fn begin(&self, loads: &mut Loads, webhook: WebhookId) -> Vec<(DueDelivery, Duration)> {
+    /// Takes the deliveries of an endpoint whose attempts may begin now, as far as its project has `room`.
+    fn begin(
+        &self,
+        loads: &mut Loads,
+        webhook: WebhookId,
+        room: fn(&ProjectPlaces, ProjectId, usize) -> usize,
+    ) -> Vec<(DueDelivery, Duration)> {
         let ((concurrency, per_endpoint), most, at) = (self.bounds(), self.longest_wait(), self.moment());
         let mut begun = Vec::new();
-        while !loads.is_closed && loads.running.len() < concurrency {
+        while !loads.is_closed {
             let Some(load) = loads.endpoints.get_mut(&webhook) else { break };
+            let Some(project) = load.project() else { break };
+            if room(&loads.attempts, project, concurrency) == 0 {
+                break;
+            }
             let Some(delivery) = load.begin(per_endpoint, most, at) else { break };
-            loads.waiting = loads.waiting.saturating_sub(1);
+            loads.attempts.take(project);
             loads.running.insert(delivery.id, delivery.leased_until);
             begun.push((delivery, at.elapsed));
         }
@@ -159,7 +189,7 @@ impl Delivering {
             for load in loads.endpoints.values_mut() {
                 back.extend(load.clear());
             }
-            loads.waiting = 0;
+            loads.forget(&back);
         }
         self.tasks.close();
         let mut without_end = Vec::new();
@@ -189,6 +219,7 @@ struct RunningAttempt {
     delivering: Delivering,
     delivery: DeliveryId,
     webhook: WebhookId,
+    project: ProjectId,
     began: Duration,
     /// What it has come to.
     end: Option<EndedAttempt>,
@@ -201,6 +232,7 @@ impl RunningAttempt {
             delivering: delivering.clone(),
             delivery: delivery.id,
             webhook: delivery.webhook.id,
+            project: delivery.webhook.project,
             began,
             end: None,
         }
@@ -218,6 +250,8 @@ impl Drop for RunningAttempt {
         let ((_, per_endpoint), at) = (delivering.bounds(), delivering.moment());
         let mut loads = delivering.loads.lock();
         loads.running.remove(&self.delivery);
+        loads.attempts.give(self.project);
+        loads.claimed.give(self.project);
         let load = loads.endpoints.get_mut(&self.webhook);
         let Some(end) = self.end.take() else {
             if let Some(load) = load {
@@ -228,7 +262,7 @@ impl Drop for RunningAttempt {
         if let Some(load) = load {
             load.end(self.began, end.then == AfterAttempt::Delivered, per_endpoint, at);
         }
-        let begun = delivering.begin(&mut loads, self.webhook);
+        let begun = delivering.begin(&mut loads, self.webhook, ProjectPlaces::room);
         drop(loads);
         delivering.spawn(begun);
         // The dispatcher that gets it ends after the last attempt.

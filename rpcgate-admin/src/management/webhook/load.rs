@@ -6,6 +6,7 @@
 
 use super::breaker::Breaker;
 use crate::store::DueDelivery;
+use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -135,6 +136,11 @@ impl EndpointLoad {
     /// Gives back all deliveries without an attempt.
     pub fn clear(&mut self) -> Vec<DueDelivery> {
         self.waiting.drain(..).map(|(delivery, _)| delivery).collect()
+    }
+
+    /// The project of the endpoint, while deliveries wait.
+    pub fn project(&self) -> Option<ProjectId> {
+        self.waiting.front().map(|(delivery, _)| delivery.webhook.project)
     }
 
     /// Claimed deliveries without an attempt.

@@ -141,24 +141,32 @@ impl Place {
         let site = Site::of(&format!("[webhooks]\nallow_private_targets = true\n{settings}")).await;
         let owner = site.member(Role::Owner).await;
         let tenant = owner.user.tenant.unwrap();
-        let project = ProjectId(fresh_id(NOON));
+        site.app.store.set_tier(tenant, Tier::Enterprise, NOON).await.unwrap();
+        let place = Place { site, owner, tenant, project: ProjectId(fresh_id(NOON)) };
+        place.create_project(place.project).await;
+        place
+    }
+
+    async fn create_project(&self, id: ProjectId) {
         let made = Project {
-            id: project,
-            tenant,
+            id,
+            tenant: self.tenant,
             name: "first".into(),
             allowed_methods: Vec::new(),
             blocked_methods: Vec::new(),
             created_at: NOON,
         };
-        site.app.store.set_tier(tenant, Tier::Enterprise, NOON).await.unwrap();
-        site.app.store.create_project(&made).await.unwrap();
-        Place { site, owner, tenant, project }
+        self.site.app.store.create_project(&made).await.unwrap();
     }
 
     async fn endpoint(&self, number: u128, url: &str) -> Webhook {
+        self.endpoint_of(self.project, number, url).await
+    }
+
+    async fn endpoint_of(&self, project: ProjectId, number: u128, url: &str) -> Webhook {
         let row = SealedFor { table: SEALED_SECRET, row: number };
         let secret = self.site.app.sealing.seal(row, SECRET.as_bytes()).unwrap();
-        let made = Webhook { secret, ..webhook(number, self.project, url, NOON) };
+        let made = Webhook { secret, ..webhook(number, project, url, NOON) };
         self.site.app.store.create_webhook(self.tenant, &made, NOON).await.unwrap();
         made
     }
@@ -234,7 +242,12 @@ async fn promise_28_attempts_follow_the_schedule_with_the_same_bytes_and_signatu
 
 /// Claims everything that is due.
 async fn claim_all(app: &AppState) -> Vec<crate::store::DueDelivery> {
-    let room = crate::store::ClaimRoom { each: 1_000, listed: HashMap::new() };
+    let room = crate::store::ClaimRoom {
+        each: 1_000,
+        listed: HashMap::new(),
+        each_project: 1_000,
+        projects: HashMap::new(),
+    };
     app.store.claim_deliveries(1_000, &room, Duration::from_secs(30), app.now()).await.unwrap()
 }
 
@@ -368,6 +381,32 @@ async fn promise_30_endpoints_that_hang_delay_no_others() {
         receiver.all().into_iter().filter(|one| one.path.len() == 2 && *one.path < *"/8").collect();
     assert_eq!(hanging.len(), 8, "one at a time of each that hangs");
     assert_eq!(place.site.app.deliveries.of("failed"), 0);
+    drop(dispatcher);
+}
+
+#[tokio::test]
+async fn promise_30_endpoints_of_one_project_that_hang_delay_no_other_project() {
+    let settings = "concurrency = 32\ntimeout = \"2m\"\n[plans.enterprise]\nwebhooks_per_project = 700\n";
+    let place = Place::of(settings).await;
+    let receiver =
+        Receiver::start(|request| if request.path.len() == 2 { Answer::Status(200) } else { Answer::Hang })
+            .await;
+    for number in 100..700 {
+        let endpoint = place.endpoint(number, &receiver.url(number)).await;
+        place.due(&endpoint, number * 10..number * 10 + 2).await;
+    }
+    let dispatcher = Dispatcher::start(&place.site.app);
+    until("most places are taken", async || receiver.count() == 24).await;
+    let other = ProjectId(fresh_id(NOON));
+    place.create_project(other).await;
+    for number in 1..4 {
+        let endpoint = place.endpoint_of(other, number, &receiver.url(number)).await;
+        place.due(&endpoint, number..number + 1).await;
+    }
+    for id in 1..4 {
+        place.until_status(id, "delivered").await;
+    }
+    assert_eq!(receiver.count(), 24 + 3, "a reserve stays free");
     drop(dispatcher);
 }
 

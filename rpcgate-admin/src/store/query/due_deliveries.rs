@@ -1,9 +1,9 @@
 //! Deliveries that are due. A dispatcher claims a delivery before it makes an attempt: until its lease is over no other
 //! dispatcher gets it, and if the dispatcher was killed, the delivery is due again then.
 //!
-//! A claim takes what has been due for longest, but from no endpoint more than there is room for, so that one endpoint
-//! cannot fill all places. If the deliveries that have been due for longest are nearly all of endpoints without room,
-//! because one of them has many, the claim goes from endpoint to endpoint instead: its cost then depends on the number
+//! A claim takes what has been due for longest, but from no endpoint and no project more than there is room for, so that
+//! one of them cannot fill all places. If the deliveries that have been due for longest are nearly all of endpoints
+//! without room, because one of them has many, the claim goes from endpoint to endpoint instead: its cost then depends on the number
 //! of endpoints with deliveries, and not on the number of those.
 
 use super::id::{ChainEventId, DeliveryId, WebhookId};
@@ -12,11 +12,12 @@ use super::webhooks::Webhook;
 use crate::store::entity::deliveries::{Column, Entity, Model};
 use crate::store::entity::{chain_events, webhooks};
 use crate::store::{Store, StoreError};
+use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
 use sea_orm::sea_query::{Expr, LockBehavior, LockType};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, QueryFilter,
-    QueryOrder, QuerySelect, Statement,
+    QueryOrder, QueryResult, QuerySelect, Statement,
 };
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -53,37 +54,71 @@ pub struct DueDelivery {
     pub leased_until: Time,
 }
 
-/// How many deliveries of each endpoint there is room for.
+/// How many deliveries of each endpoint, and of all endpoints of each project, there is room for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClaimRoom {
     /// Of an endpoint that is not listed.
     pub each: usize,
     /// Of these endpoints; 0 claims none.
     pub listed: HashMap<WebhookId, usize>,
+    /// Of a project that is not in `projects`.
+    pub each_project: usize,
+    /// Of these projects.
+    pub projects: HashMap<ProjectId, usize>,
 }
 
 impl ClaimRoom {
-    fn of(&self, webhook: Uuid) -> usize {
-        self.listed.get(&WebhookId(webhook.as_u128())).copied().unwrap_or(self.each)
+    fn of(&self, endpoint: Endpoint) -> usize {
+        self.listed.get(&WebhookId(endpoint.webhook.as_u128())).copied().unwrap_or(self.each)
+    }
+
+    fn of_project(&self, endpoint: Endpoint) -> usize {
+        let project = ProjectId(endpoint.project.as_u128());
+        self.projects.get(&project).copied().unwrap_or(self.each_project)
     }
 }
 
-/// Takes from `due`, in its order, at most `most`, and from no endpoint more than there is room for.
-fn choose(due: Vec<(Uuid, Uuid)>, room: &ClaimRoom, most: usize) -> Vec<Uuid> {
-    let mut taken: HashMap<Uuid, usize> = HashMap::new();
-    let mut chosen = Vec::new();
-    for (id, webhook) in due {
-        let count = taken.entry(webhook).or_default();
-        if *count < room.of(webhook) && chosen.len() < most {
-            *count += 1;
-            chosen.push(id);
+/// An endpoint that gets deliveries, with its project.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Endpoint {
+    webhook: Uuid,
+    project: Uuid,
+}
+
+/// What a claim takes: from no endpoint and no project more than there is room for.
+struct Choice<'r> {
+    room: &'r ClaimRoom,
+    most: usize,
+    taken: HashMap<Uuid, usize>,
+    of_projects: HashMap<Uuid, usize>,
+    chosen: Vec<Uuid>,
+}
+
+impl<'r> Choice<'r> {
+    fn new(room: &'r ClaimRoom, most: usize) -> Self {
+        Choice { room, most, taken: HashMap::new(), of_projects: HashMap::new(), chosen: Vec::new() }
+    }
+
+    /// How many more may be taken of an endpoint.
+    fn left(&self, endpoint: Endpoint) -> usize {
+        let taken = |of: &HashMap<Uuid, usize>, id| of.get(&id).copied().unwrap_or_default();
+        let its = self.room.of(endpoint).saturating_sub(taken(&self.taken, endpoint.webhook));
+        let project = self.room.of_project(endpoint);
+        let project = project.saturating_sub(taken(&self.of_projects, endpoint.project));
+        its.min(project).min(self.most.saturating_sub(self.chosen.len()))
+    }
+
+    fn take(&mut self, id: Uuid, endpoint: Endpoint) {
+        if self.left(endpoint) > 0 {
+            *self.taken.entry(endpoint.webhook).or_default() += 1;
+            *self.of_projects.entry(endpoint.project).or_default() += 1;
+            self.chosen.push(id);
         }
     }
-    chosen
 }
 
 /// Endpoints that are switched on and have due deliveries, the one that has waited longest first.
-async fn waiting_endpoints(database: &DatabaseConnection, now: Time) -> Result<Vec<Uuid>, StoreError> {
+async fn waiting_endpoints(database: &DatabaseConnection, now: Time) -> Result<Vec<Endpoint>, StoreError> {
     let now = moment(now);
     // Each step is one look into an index by status and endpoint.
     let sql = format!(
@@ -94,8 +129,8 @@ async fn waiting_endpoints(database: &DatabaseConnection, now: Time) -> Result<V
            SELECT (SELECT d.webhook_id FROM deliveries d WHERE d.status = '{PENDING}' \
                    AND d.webhook_id > due.webhook_id ORDER BY d.webhook_id LIMIT 1) \
            FROM due WHERE due.webhook_id IS NOT NULL) \
-         SELECT found.webhook_id FROM ( \
-           SELECT due.webhook_id AS webhook_id, ( \
+         SELECT found.webhook_id, found.project_id FROM ( \
+           SELECT due.webhook_id AS webhook_id, w.project_id AS project_id, ( \
              SELECT d.due_at FROM deliveries d WHERE d.status = '{PENDING}' \
              AND d.webhook_id = due.webhook_id ORDER BY d.due_at LIMIT 1) AS first \
            FROM due JOIN webhooks w ON w.id = due.webhook_id WHERE w.active) AS found \
@@ -103,7 +138,24 @@ async fn waiting_endpoints(database: &DatabaseConnection, now: Time) -> Result<V
     );
     let statement = Statement::from_string(database.get_database_backend(), sql);
     let rows = database.query_all_raw(statement).await?;
-    rows.iter().map(|row| Ok(row.try_get_by_index(0)?)).collect()
+    let endpoint = |row: &QueryResult| {
+        Ok(Endpoint { webhook: row.try_get_by_index(0)?, project: row.try_get_by_index(1)? })
+    };
+    rows.iter().map(endpoint).collect()
+}
+
+/// Those of these endpoints that are switched on.
+async fn active(
+    database: &DatabaseConnection,
+    endpoints: HashSet<Uuid>,
+) -> Result<HashMap<Uuid, Endpoint>, StoreError> {
+    let found = webhooks::Entity::find()
+        .select_only()
+        .columns([webhooks::Column::Id, webhooks::Column::ProjectId])
+        .filter(webhooks::Column::Active.eq(true))
+        .filter(webhooks::Column::Id.is_in(endpoints));
+    let found: Vec<(Uuid, Uuid)> = found.into_tuple().all(database).await?;
+    Ok(found.into_iter().map(|(webhook, project)| (webhook, Endpoint { webhook, project })).collect())
 }
 
 /// The deliveries to claim.
@@ -121,31 +173,34 @@ async fn candidates(
     let oldest = due().columns([Column::Id, Column::WebhookId]).order_by_asc(Column::DueAt).limit(window);
     let oldest: Vec<(Uuid, Uuid)> = oldest.into_tuple().all(database).await?;
     let is_all = (oldest.len() as u64) < window;
-    let endpoints: HashSet<Uuid> = oldest.iter().map(|(_, webhook)| *webhook).collect();
-    let inactive = webhooks::Entity::find()
-        .select_only()
-        .column(webhooks::Column::Id)
-        .filter(webhooks::Column::Active.eq(false))
-        .filter(webhooks::Column::Id.is_in(endpoints));
-    let inactive: HashSet<Uuid> = inactive.into_tuple().all(database).await?.into_iter().collect();
-    let oldest = oldest.into_iter().filter(|(_, webhook)| !inactive.contains(webhook)).collect();
-    let mut chosen = choose(oldest, room, most);
-    if is_all || chosen.len() * 2 >= most {
-        return Ok(chosen);
+    let endpoints = active(database, oldest.iter().map(|(_, webhook)| *webhook).collect()).await?;
+    let mut choice = Choice::new(room, most);
+    for (id, webhook) in oldest {
+        if let Some(endpoint) = endpoints.get(&webhook) {
+            choice.take(id, *endpoint);
+        }
     }
-    chosen.clear();
-    let waiting = waiting_endpoints(database, now).await?;
-    let with_room = waiting.into_iter().filter(|webhook| room.of(*webhook) > 0);
-    for webhook in with_room.take(ENDPOINTS) {
-        let left = most.saturating_sub(chosen.len()).min(room.of(webhook));
+    if is_all || choice.chosen.len() * 2 >= most {
+        return Ok(choice.chosen);
+    }
+    let mut choice = Choice::new(room, most);
+    let mut asked = 0;
+    for endpoint in waiting_endpoints(database, now).await? {
+        let left = choice.left(endpoint);
         if left == 0 {
+            continue;
+        }
+        let its = due().column(Column::Id).filter(Column::WebhookId.eq(endpoint.webhook));
+        let its = its.order_by_asc(Column::DueAt).limit(left as u64);
+        for id in its.into_tuple::<Uuid>().all(database).await? {
+            choice.take(id, endpoint);
+        }
+        asked += 1;
+        if asked == ENDPOINTS {
             break;
         }
-        let its = due().column(Column::Id).filter(Column::WebhookId.eq(webhook));
-        let its = its.order_by_asc(Column::DueAt).limit(left as u64);
-        chosen.extend(its.into_tuple::<Uuid>().all(database).await?);
     }
-    Ok(chosen)
+    Ok(choice.chosen)
 }
 
 async fn claim(
@@ -317,33 +372,52 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_claim_takes_what_waited_longest_within_the_room_of_each_endpoint(
+        fn a_claim_takes_what_waited_longest_within_the_room_of_each_endpoint_and_project(
             due in proptest::collection::vec(0_u128..5, 0..40),
             each in 0_usize..4,
             listed in proptest::collection::hash_map(0_u128..5, 0_usize..6, 0..4),
+            each_project in 0_usize..8,
+            projects in proptest::collection::hash_map(0_u128..2, 0_usize..10, 0..2),
             most in 0_usize..20,
         ) {
-            let rows: Vec<_> = due
-                .iter()
-                .enumerate()
-                .map(|(id, webhook)| (Uuid::from_u128(id as u128), Uuid::from_u128(*webhook)))
-                .collect();
+            let endpoint = |webhook: u128| Endpoint {
+                webhook: Uuid::from_u128(webhook),
+                project: Uuid::from_u128(webhook % 2),
+            };
+            let rows: Vec<_> =
+                due.iter().enumerate().map(|(id, webhook)| (Uuid::from_u128(id as u128), *webhook)).collect();
             let listed = listed.into_iter().map(|(id, room)| (WebhookId(id), room)).collect();
-            let room = ClaimRoom { each, listed };
-            let chosen = choose(rows.clone(), &room, most);
-            prop_assert!(chosen.len() <= most && chosen.is_sorted());
-            for webhook in (0..5).map(Uuid::from_u128) {
-                let its = |id: &Uuid| rows.iter().any(|(row, of)| row == id && *of == webhook);
-                let taken: Vec<_> = chosen.iter().copied().filter(its).collect();
-                prop_assert!(taken.len() <= room.of(webhook));
-                let all = rows.iter().filter(|(_, of)| *of == webhook).map(|(id, _)| *id);
-                prop_assert_eq!(&taken, &all.take(taken.len()).collect::<Vec<_>>(), "its oldest");
+            let projects = projects.into_iter().map(|(id, room)| (ProjectId(id), room)).collect();
+            let room = ClaimRoom { each, listed, each_project, projects };
+            let mut choice = Choice::new(&room, most);
+            for (id, webhook) in &rows {
+                choice.take(*id, endpoint(*webhook));
             }
-            let could: usize = (0..5)
-                .map(Uuid::from_u128)
-                .map(|webhook| rows.iter().filter(|(_, of)| *of == webhook).count().min(room.of(webhook)))
-                .sum();
+            let chosen = choice.chosen;
+            prop_assert!(chosen.len() <= most && chosen.is_sorted());
+            let its = |so: &dyn Fn(u128) -> bool| -> Vec<Uuid> {
+                rows.iter().filter(|(_, of)| so(*of)).map(|(id, _)| *id).collect()
+            };
+            let taken = |all: &[Uuid]| all.iter().filter(|id| chosen.contains(id)).copied().collect::<Vec<_>>();
+            for webhook in 0..5 {
+                let all = its(&|of| of == webhook);
+                let taken = taken(&all);
+                prop_assert!(taken.len() <= room.of(endpoint(webhook)));
+                prop_assert_eq!(&taken, &all[..taken.len()], "its oldest");
+            }
+            let mut could = 0;
+            for project in 0..2 {
+                let most = room.of_project(endpoint(project));
+                prop_assert!(taken(&its(&|of| of % 2 == project)).len() <= most);
+                let its = (0..5).filter(|webhook| webhook % 2 == project);
+                let its = its.map(|webhook| its_count(&due, webhook).min(room.of(endpoint(webhook))));
+                could += its.sum::<usize>().min(most);
+            }
             prop_assert_eq!(chosen.len(), could.min(most));
         }
+    }
+
+    fn its_count(due: &[u128], webhook: u128) -> usize {
+        due.iter().filter(|of| **of == webhook).count()
     }
 }

@@ -214,7 +214,7 @@ async fn nothing_is_sent_for_a_deleted_tenant_and_the_sweep_removes_its_webhooks
     store.transact(log).await.unwrap();
 
     store.delete_tenant(TENANT, later(1)).await.unwrap();
-    let room = ClaimRoom { each: 9, listed: HashMap::new() };
+    let room = ClaimRoom { each: 9, listed: HashMap::new(), each_project: 9, projects: HashMap::new() };
     let claimed = store.claim_deliveries(9, &room, Duration::from_secs(30), later(2)).await.unwrap();
     assert_eq!(claimed, []);
     assert_eq!(store.sweep(later(3)).await.unwrap().tenants, 1);

@@ -7,7 +7,8 @@ const LEASE: Duration = Duration::from_secs(30);
 const DAY: Duration = Duration::from_secs(86_400);
 
 fn room(each: usize, listed: &[(u128, usize)]) -> ClaimRoom {
-    ClaimRoom { each, listed: listed.iter().map(|(id, room)| (WebhookId(*id), *room)).collect() }
+    let listed = listed.iter().map(|(id, room)| (WebhookId(*id), *room)).collect();
+    ClaimRoom { each, listed, each_project: usize::MAX, projects: HashMap::new() }
 }
 
 /// A store with endpoints that have these numbers.
@@ -94,6 +95,27 @@ async fn a_backlog_of_one_endpoint_hides_no_other_whether_it_is_off_or_has_no_ro
     assert_eq!(claim(&store, 10, &room(2, &[]), later(60)).await.len(), 4, "two of each that is on");
     store.switch_webhook(WebhookId(1), true).await;
     assert_eq!(claim(&store, 10, &room(100, &[]), later(60)).await.len(), 10);
+}
+
+#[tokio::test]
+async fn no_project_gets_more_than_its_room_and_hides_no_other_however_many_endpoints_it_has() {
+    let numbers: Vec<_> = (10..30).collect();
+    let (_dir, store) = with_endpoints(&numbers).await;
+    let second = ProjectId(77);
+    store.create_project(&project(second)).await.unwrap();
+    let other = webhook(1, second, "https://other.example/", now());
+    store.create_webhook(TENANT, &other, now()).await.unwrap();
+    for number in numbers {
+        due(&store, number, number * 10..number * 10 + 5, later(1)).await;
+    }
+    due(&store, 1, 1..4, later(2)).await;
+    let of_first = |most| ClaimRoom { projects: HashMap::from([(PROJECT, most)]), ..room(3, &[]) };
+    // The first project alone has more that is due than a claim looks at.
+    let mut claimed = claim(&store, 20, &of_first(5), later(10)).await;
+    claimed.sort_unstable();
+    assert_eq!((claimed.len(), &claimed[..3]), (8, &[1, 2, 3][..]));
+    assert_eq!(claim(&store, 20, &of_first(0), later(10)).await, [0; 0]);
+    assert_eq!(claim(&store, 20, &of_first(40), later(10)).await.len(), 20);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
