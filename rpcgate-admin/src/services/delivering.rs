@@ -4,11 +4,12 @@ use super::app_task::CurrentApp;
 use crate::management::webhook::attempt::{attempt, lease};
 use crate::management::webhook::load::{EndpointLoad, LoadMoment};
 use crate::management::webhook::project_places::ProjectPlaces;
-use crate::store::{AfterAttempt, ClaimRoom, DeliveryId, DueDelivery, EndedAttempt, WebhookId};
+use crate::store::{
+    AfterAttempt, ClaimRoom, DeliveryId, DueDelivery, EndedAttempt, ReleasedDelivery, WebhookId,
+};
 use parking_lot::Mutex;
 use rpcgate_core::caller::ProjectId;
-use rpcgate_core::clock::Time;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
@@ -24,14 +25,11 @@ const CLAIMED: usize = 2;
 /// Time that is left for marking an end before a lease is over.
 const MARKING: Duration = Duration::from_secs(5);
 
-/// Deliveries of one claim, to be released.
-pub(super) type Released = BTreeMap<Time, Vec<DeliveryId>>;
-
 #[derive(Debug, Default)]
 struct Loads {
     endpoints: HashMap<WebhookId, EndpointLoad>,
-    /// Attempts that are running.
-    running: HashMap<DeliveryId, Time>,
+    /// Deliveries at which an attempt is running.
+    running: HashMap<DeliveryId, ReleasedDelivery>,
     /// What of them each project has.
     attempts: ProjectPlaces,
     /// What of all claimed deliveries each project has: of those that wait, and those at which an attempt is running.
@@ -116,7 +114,7 @@ impl Delivering {
     }
 
     /// Begins attempts that may begin now, and returns what is not begun in time for its lease.
-    pub(super) fn proceed(&self) -> Released {
+    pub(super) fn proceed(&self) -> Vec<ReleasedDelivery> {
         let (most, elapsed) = (self.longest_wait(), self.moment().elapsed);
         let mut loads = self.loads.lock();
         let mut back = Vec::new();
@@ -133,7 +131,7 @@ impl Delivering {
         }
         drop(loads);
         self.spawn(begun);
-        released(back)
+        back.iter().map(ReleasedDelivery::from).collect()
     }
 
     /// Takes the deliveries of an endpoint whose attempts may begin now, as far as its project has `room`.
@@ -153,7 +151,7 @@ impl Delivering {
             }
             let Some(delivery) = load.begin(per_endpoint, most, at) else { break };
             loads.attempts.take(project);
-            loads.running.insert(delivery.id, delivery.leased_until);
+            loads.running.insert(delivery.id, ReleasedDelivery::from(&delivery));
             begun.push((delivery, at.elapsed));
         }
         begun
@@ -181,7 +179,7 @@ impl Delivering {
 
     /// Begins no more attempts, waits up to `grace` for those that are running, and then ends them. Returns what was
     /// claimed and has no end.
-    pub(super) async fn close(&self, grace: Duration) -> Released {
+    pub(super) async fn close(&self, grace: Duration) -> Vec<ReleasedDelivery> {
         let mut back = Vec::new();
         {
             let mut loads = self.loads.lock();
@@ -192,26 +190,14 @@ impl Delivering {
             loads.forget(&back);
         }
         self.tasks.close();
-        let mut without_end = Vec::new();
+        let mut released: Vec<_> = back.iter().map(ReleasedDelivery::from).collect();
         if tokio::time::timeout(grace, self.tasks.wait()).await.is_err() {
-            without_end = self.loads.lock().running.iter().map(|(id, until)| (*id, *until)).collect();
+            released.extend(self.loads.lock().running.values().copied());
             self.cut.cancel();
             self.tasks.wait().await;
         }
-        let mut released = released(back);
-        for (id, leased_until) in without_end {
-            released.entry(leased_until).or_default().push(id);
-        }
         released
     }
-}
-
-fn released(back: Vec<DueDelivery>) -> Released {
-    let mut released = Released::new();
-    for delivery in back {
-        released.entry(delivery.leased_until).or_default().push(delivery.id);
-    }
-    released
 }
 
 /// A running attempt, which has its place until this is dropped.

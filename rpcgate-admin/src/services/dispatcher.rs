@@ -5,11 +5,11 @@
 //! deliveries of a database.
 
 use super::app_task::{AppTask, CurrentApp};
-use super::delivering::{Delivering, Released};
+use super::delivering::Delivering;
 use crate::management::action::webhook_failures::{give_up_waiting, take_turns};
 use crate::management::app_state::AppState;
 use crate::management::webhook::attempt::lease;
-use crate::store::{EndedAttempt, StoreError, WebhookId};
+use crate::store::{EndedAttempt, ReleasedDelivery, StoreError, WebhookId};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::clock::Time;
 use std::collections::HashMap;
@@ -150,12 +150,8 @@ impl Dispatching {
         Ok(())
     }
 
-    async fn release(&self, back: Released) -> Result<(), StoreError> {
-        let app = self.app.load_full();
-        for (leased_until, deliveries) in back {
-            app.store.release_deliveries(&deliveries, leased_until, app.now()).await?;
-        }
-        Ok(())
+    async fn release(&self, back: Vec<ReleasedDelivery>) -> Result<(), StoreError> {
+        self.app.load_full().store.release_deliveries(&back).await
     }
 
     async fn close(mut self) {

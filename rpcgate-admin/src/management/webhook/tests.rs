@@ -43,6 +43,7 @@ pub(crate) fn delivery(id: u128) -> DueDelivery {
         replay: false,
         attempts: 0,
         created_at: NOON,
+        due_at: NOON,
         leased_until: NOON.plus(Duration::from_secs(30)),
     }
 }

@@ -19,7 +19,7 @@ use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, QueryFilter,
     QueryOrder, QueryResult, QuerySelect, Statement,
 };
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
@@ -50,8 +50,28 @@ pub struct DueDelivery {
     pub attempts: u32,
     /// When it was made.
     pub created_at: Time,
+    /// When it became due, which is its place among those that wait.
+    pub due_at: Time,
     /// When other dispatchers may claim it.
     pub leased_until: Time,
+}
+
+/// A claimed delivery that is given back without an attempt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReleasedDelivery {
+    /// Its identifier.
+    pub id: DeliveryId,
+    /// When it was due before it was claimed.
+    pub due_at: Time,
+    /// The end of its lease.
+    pub leased_until: Time,
+}
+
+impl From<&DueDelivery> for ReleasedDelivery {
+    fn from(delivery: &DueDelivery) -> Self {
+        let DueDelivery { id, due_at, leased_until, .. } = *delivery;
+        ReleasedDelivery { id, due_at, leased_until }
+    }
 }
 
 /// How many deliveries of each endpoint, and of all endpoints of each project, there is room for.
@@ -252,6 +272,7 @@ async fn claim(
             attempts: u32::try_from(row.attempts)
                 .map_err(|_| unreadable("number of attempts", row.attempts))?,
             created_at: time(row.created_at),
+            due_at: time(row.due_at),
             leased_until,
         })
     };
@@ -280,27 +301,31 @@ impl Store {
         self.database.transact_beside(claim).await
     }
 
-    /// Makes deliveries that were claimed until `leased_until` due again, because no attempt was made. Nothing is done for
-    /// those that another dispatcher has claimed since.
+    /// Makes claimed deliveries due again as they were before, because no attempt was made. Nothing is done for those that
+    /// another dispatcher has claimed since.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn release_deliveries(
-        &self,
-        deliveries: &[DeliveryId],
-        leased_until: Time,
-        now: Time,
-    ) -> Result<(), StoreError> {
-        let ids: Vec<_> = deliveries.iter().map(|id| Uuid::from_u128(id.0)).collect();
+    pub async fn release_deliveries(&self, released: &[ReleasedDelivery]) -> Result<(), StoreError> {
+        let mut alike: BTreeMap<(i64, i64), Vec<Uuid>> = BTreeMap::new();
+        for one in released {
+            let times = (moment(one.leased_until), moment(one.due_at));
+            alike.entry(times).or_default().push(Uuid::from_u128(one.id.0));
+        }
+        if alike.is_empty() {
+            return Ok(());
+        }
         self.database
             .transact_beside(async |transaction| {
-                Entity::update_many()
-                    .col_expr(Column::DueAt, Expr::value(moment(now)))
-                    .filter(Column::Id.is_in(ids))
-                    .filter(Column::Status.eq(PENDING))
-                    .filter(Column::DueAt.eq(moment(leased_until)))
-                    .exec(transaction)
-                    .await?;
+                for ((leased_until, due_at), ids) in alike {
+                    Entity::update_many()
+                        .col_expr(Column::DueAt, Expr::value(due_at))
+                        .filter(Column::Id.is_in(ids))
+                        .filter(Column::Status.eq(PENDING))
+                        .filter(Column::DueAt.eq(leased_until))
+                        .exec(transaction)
+                        .await?;
+                }
                 Ok(())
             })
             .await

@@ -130,7 +130,7 @@ pub use custom_plans::{CustomPlan, CustomPlanChange, MAX_CUSTOM_PLANS};
 pub use delivery_ends::{AfterAttempt, EndedAttempt, EndpointTurns};
 pub use delivery_list::{Delivery, DeliveryAttempt, DeliveryStatus, WholeDelivery};
 pub use digest::Digest;
-pub use due_deliveries::{ClaimRoom, DueDelivery};
+pub use due_deliveries::{ClaimRoom, DueDelivery, ReleasedDelivery};
 pub use email_changes::{EmailChange, EmailChangeOutcome, EmailChanged};
 pub use event_retention::{DELIVERIES_KEPT, SweptEvents};
 pub use factors::{FactorUse, Factors, LogInMethod};

@@ -1,6 +1,8 @@
 use super::*;
 use crate::store::query::seeded_deliveries::webhook;
-use crate::store::{AfterAttempt, ClaimRoom, DeliveryId, DueDelivery, EndedAttempt, WebhookId};
+use crate::store::{
+    AfterAttempt, ClaimRoom, DeliveryId, DueDelivery, EndedAttempt, ReleasedDelivery, WebhookId,
+};
 use std::collections::HashMap;
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -61,10 +63,26 @@ async fn a_delivery_is_claimed_when_it_is_due_and_again_when_the_lease_is_over()
     assert_eq!(claim(&store, 9, &room(9, &[]), later(39)).await, [0; 0], "all are leased");
     assert_eq!(store.stored_delivery(DeliveryId(1)).await.status, "pending");
     assert_eq!(claim(&store, 9, &room(9, &[]), later(40)).await, [1, 2, 3]);
-    store.release_deliveries(&[DeliveryId(2)], later(40), later(41)).await.unwrap();
+    let released = |secs| ReleasedDelivery { leased_until: later(secs), ..(&claimed[1]).into() };
+    store.release_deliveries(&[released(40)]).await.unwrap();
     assert_eq!(claim(&store, 9, &room(9, &[]), later(41)).await, [0; 0], "another one has it by now");
-    store.release_deliveries(&[DeliveryId(2)], later(70), later(41)).await.unwrap();
+    store.release_deliveries(&[released(70)]).await.unwrap();
     assert_eq!(claim(&store, 9, &room(9, &[]), later(41)).await, [2]);
+}
+
+#[tokio::test]
+async fn a_delivery_that_is_given_back_keeps_its_place_before_newer_ones() {
+    let (_dir, store) = with_endpoints(&[1]).await;
+    due(&store, 1, 1..3, later(1)).await;
+    due(&store, 1, 3..4, later(2)).await;
+    let claimed = store.claim_deliveries(3, &room(9, &[]), LEASE, later(5)).await.unwrap();
+    due(&store, 1, 4..9, later(3)).await;
+    let released: Vec<_> = claimed.iter().map(ReleasedDelivery::from).collect();
+    store.release_deliveries(&released[1..]).await.unwrap();
+    assert_eq!(store.stored_delivery(DeliveryId(2)).await.due_at, later(1));
+    assert_eq!(store.stored_delivery(DeliveryId(3)).await.due_at, later(2));
+    assert_eq!(claim(&store, 3, &room(9, &[]), later(6)).await, [2, 3, 4]);
+    store.release_deliveries(&[]).await.unwrap();
 }
 
 #[tokio::test]
