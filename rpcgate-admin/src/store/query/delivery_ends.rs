@@ -12,7 +12,7 @@ use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::{Expr, LockType, OnConflict};
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -72,58 +72,139 @@ fn code(status: Option<u16>) -> Option<i16> {
     status.and_then(|status| i16::try_from(status).ok())
 }
 
-fn row(end: &EndedAttempt) -> delivery_attempts::ActiveModel {
+/// What is stored of a delivery and its attempts, while ends of attempts are marked.
+struct Marked {
+    status: String,
+    attempts: i16,
+    /// By number, when each attempt began and how long it took.
+    ended: BTreeMap<i16, (i64, i32)>,
+}
+
+/// Where the end of an attempt is stored.
+struct Place<'e> {
+    end: &'e EndedAttempt,
+    number: i16,
+    /// Another dispatcher has ended this attempt already, since the one that made this was taken for dead.
+    is_late: bool,
+}
+
+impl Marked {
+    /// The place of an end that is not stored yet: its own number, or the next one that is free. `None` if it is stored,
+    /// since a mark whose outcome was unknown is repeated, or if no number is left.
+    fn place<'e>(&mut self, end: &'e EndedAttempt) -> Option<Place<'e>> {
+        let wanted = small(end.number);
+        let (began, took) = (moment(end.started_at), millis(end.took));
+        let mut number = wanted;
+        for (next, of) in self.ended.range(wanted..) {
+            if *of == (began, took) {
+                return None;
+            }
+            if *next == number {
+                number = number.checked_add(1)?;
+            }
+        }
+        self.ended.insert(number, (began, took));
+        Some(Place { end, number, is_late: self.attempts >= wanted })
+    }
+}
+
+fn millis(took: Duration) -> i32 {
+    i32::try_from(took.as_millis()).unwrap_or(i32::MAX)
+}
+
+fn row(place: &Place<'_>) -> delivery_attempts::ActiveModel {
+    let end = place.end;
     delivery_attempts::ActiveModel {
         delivery_id: Set(Uuid::from_u128(end.delivery.0)),
-        number: Set(small(end.number)),
+        number: Set(place.number),
         started_at: Set(moment(end.started_at)),
-        duration_ms: Set(i32::try_from(end.took.as_millis()).unwrap_or(i32::MAX)),
+        duration_ms: Set(millis(end.took)),
         http_status: Set(code(end.status)),
         error: Set(end.error.clone()),
         answer: Set(end.answer.clone()),
     }
 }
 
-/// Stores the attempts, of which each is stored once: a mark whose outcome was unknown is repeated.
-async fn put(transaction: &DatabaseTransaction, ended: &[&EndedAttempt]) -> Result<(), StoreError> {
-    use delivery_attempts::Column::{DeliveryId, Number};
-    for some in ended.chunks(ROWS) {
-        let rows = some.iter().map(|end| row(end));
-        let once = OnConflict::columns([DeliveryId, Number]).do_nothing().to_owned();
-        let insert = delivery_attempts::Entity::insert_many(rows).on_conflict(once);
+/// What is stored of the deliveries of these ends. They are locked.
+async fn stored(
+    transaction: &DatabaseTransaction,
+    ended: &[EndedAttempt],
+) -> Result<HashMap<Uuid, Marked>, StoreError> {
+    use delivery_attempts::Column as Attempt;
+    let present = deliveries::Entity::find()
+        .select_only()
+        .columns([Column::Id, Column::Status, Column::Attempts])
+        .filter(Column::Id.is_in(ended.iter().map(|end| Uuid::from_u128(end.delivery.0))))
+        // In one order, so that two dispatchers do not wait for each other.
+        .order_by_asc(Column::Id)
+        .lock(LockType::Update);
+    let present: Vec<(Uuid, String, i16)> = present.into_tuple().all(transaction).await?;
+    let mut marked: HashMap<_, _> = present
+        .into_iter()
+        .map(|(id, status, attempts)| (id, Marked { status, attempts, ended: BTreeMap::new() }))
+        .collect();
+    let attempts = delivery_attempts::Entity::find()
+        .select_only()
+        .columns([Attempt::DeliveryId, Attempt::Number, Attempt::StartedAt, Attempt::DurationMs])
+        .filter(Attempt::DeliveryId.is_in(marked.keys().copied()));
+    let attempts: Vec<(Uuid, i16, i64, i32)> = attempts.into_tuple().all(transaction).await?;
+    for (id, number, began, took) in attempts {
+        if let Some(of) = marked.get_mut(&id) {
+            of.ended.insert(number, (began, took));
+        }
+    }
+    Ok(marked)
+}
+
+/// Stores the attempts.
+async fn put(transaction: &DatabaseTransaction, places: &[Place<'_>]) -> Result<(), StoreError> {
+    for some in places.chunks(ROWS) {
+        let insert = delivery_attempts::Entity::insert_many(some.iter().map(row));
         insert.exec_without_returning(transaction).await?;
     }
     Ok(())
 }
 
-/// Marks the deliveries. Those that were delivered in the same number of attempts with the same status are marked
-/// together.
+/// Marks the deliveries: the number of attempts never falls, and an acknowledgement counts whenever it comes, but a
+/// failure only if it ends the attempt that is made. Those that were delivered in the same number of attempts with the
+/// same status are marked together.
 async fn mark(
     transaction: &DatabaseTransaction,
-    ended: &[&EndedAttempt],
+    places: &[Place<'_>],
+    marked: &mut HashMap<Uuid, Marked>,
     now: Time,
 ) -> Result<(), StoreError> {
     let mut delivered: BTreeMap<_, Vec<Uuid>> = BTreeMap::new();
-    for end in ended {
+    for Place { end, number, is_late } in places {
         let id = Uuid::from_u128(end.delivery.0);
-        let attempts = small(end.number);
+        let Some(of) = marked.get_mut(&id) else { continue };
+        let counts = match end.then {
+            AfterAttempt::Delivered => of.status != DELIVERED,
+            AfterAttempt::Again(_) | AfterAttempt::Failed => of.status == PENDING && !is_late,
+        };
+        if !counts {
+            tracing::debug!(delivery = %end.delivery, number, "the end of an attempt comes too late to count");
+            continue;
+        }
+        of.attempts = of.attempts.max(*number);
         let pending = deliveries::Entity::update_many()
-            .col_expr(Column::Attempts, Expr::value(attempts))
+            .col_expr(Column::Attempts, Expr::value(of.attempts))
             .col_expr(Column::LastStatus, Expr::value(code(end.status)))
             .col_expr(Column::LastError, Expr::value(end.error.clone()))
-            .filter(Column::Id.eq(id))
-            .filter(Column::Status.eq(PENDING))
-            // Unless another dispatcher has made this attempt too, since this one was taken for dead.
-            .filter(Column::Attempts.lt(attempts));
+            .filter(Column::Id.eq(id));
         let failed = match end.then {
             AfterAttempt::Delivered => {
-                delivered.entry((attempts, code(end.status))).or_default().push(id);
+                of.status = DELIVERED.into();
+                delivered.entry((of.attempts, code(end.status))).or_default().push(id);
                 continue;
             }
             AfterAttempt::Again(at) => pending.col_expr(Column::DueAt, Expr::value(moment(at))),
-            AfterAttempt::Failed => pending
-                .col_expr(Column::Status, Expr::value(FAILED))
-                .col_expr(Column::FinishedAt, Expr::value(moment(now))),
+            AfterAttempt::Failed => {
+                of.status = FAILED.into();
+                pending
+                    .col_expr(Column::Status, Expr::value(FAILED))
+                    .col_expr(Column::FinishedAt, Expr::value(moment(now)))
+            }
         };
         failed.exec(transaction).await?;
     }
@@ -135,7 +216,6 @@ async fn mark(
             .col_expr(Column::LastError, Expr::value(None::<String>))
             .col_expr(Column::FinishedAt, Expr::value(moment(now)))
             .filter(Column::Id.is_in(ids))
-            .filter(Column::Status.ne(DELIVERED))
             .exec(transaction)
             .await?;
     }
@@ -222,20 +302,17 @@ impl Store {
         }
         self.database
             .transact_beside(async |transaction| {
-                let present = deliveries::Entity::find()
-                    .select_only()
-                    .column(Column::Id)
-                    .filter(Column::Id.is_in(ended.iter().map(|end| Uuid::from_u128(end.delivery.0))))
-                    // In one order, so that two dispatchers do not wait for each other.
-                    .order_by_asc(Column::Id)
-                    .lock(LockType::Update);
-                let present: HashSet<Uuid> =
-                    present.into_tuple().all(transaction).await?.into_iter().collect();
-                let ended: Vec<_> =
-                    ended.iter().filter(|end| present.contains(&Uuid::from_u128(end.delivery.0))).collect();
-                put(transaction, &ended).await?;
-                mark(transaction, &ended, now).await?;
-                turn(transaction, &ended, now).await
+                let mut marked = stored(transaction, ended).await?;
+                let (mut present, mut places) = (Vec::new(), Vec::new());
+                for end in ended {
+                    if let Some(of) = marked.get_mut(&Uuid::from_u128(end.delivery.0)) {
+                        present.push(end);
+                        places.extend(of.place(end));
+                    }
+                }
+                put(transaction, &places).await?;
+                mark(transaction, &places, &mut marked, now).await?;
+                turn(transaction, &present, now).await
             })
             .await
     }

@@ -203,12 +203,44 @@ async fn ends_of_attempts_are_marked_once_and_together() {
     assert_eq!(claim(&store, 9, &room(9, &[]), later(9)).await, [2]);
     store.finish_attempts(&[ended(2, 1, 1, AfterAttempt::Failed)], later(10)).await.unwrap();
     assert_eq!(store.stored_delivery(DeliveryId(2)).await.status, "pending", "this attempt has ended before");
-    store.finish_attempts(&[ended(2, 1, 1, AfterAttempt::Delivered)], later(10)).await.unwrap();
-    assert_eq!(
-        store.stored_delivery(DeliveryId(2)).await.status,
-        "delivered",
-        "but an acknowledgement counts"
-    );
+}
+
+#[tokio::test]
+async fn a_late_end_of_an_attempt_sets_nothing_back_and_an_acknowledgement_counts_whenever_it_comes() {
+    let (_dir, store) = with_endpoints(&[1]).await;
+    due(&store, 1, 1..4, later(1)).await;
+    let again = |secs| AfterAttempt::Again(later(secs));
+    for id in 1..4 {
+        for number in 1..=3 {
+            store.finish_attempts(&[ended(id, 1, number, again(50))], later(2)).await.unwrap();
+        }
+    }
+    // The end of an attempt of this number by a dispatcher that was taken for dead.
+    let late = |id, number, then| EndedAttempt { started_at: later(0), ..ended(id, 1, number, then) };
+    let late = |id, number, then| EndedAttempt { took: Duration::from_secs(9), ..late(id, number, then) };
+    let ends = [late(1, 1, again(5)), late(2, 3, AfterAttempt::Failed), late(3, 2, AfterAttempt::Delivered)];
+    for _ in 0..2 {
+        store.finish_attempts(&ends, later(60)).await.unwrap();
+        for (id, status, attempts, kept) in [
+            (1, "pending", 3, [500, 500, 500, 500]),
+            (2, "pending", 3, [500, 500, 500, 500]),
+            (3, "delivered", 4, [500, 500, 500, 204]),
+        ] {
+            let stored = store.stored_delivery(DeliveryId(id)).await;
+            assert_eq!((stored.status.as_str(), stored.attempts), (status, attempts), "{id}");
+            let rows: Vec<_> = stored.ended.iter().map(|one| (one.0, one.1.unwrap())).collect();
+            assert_eq!(rows, (1..).zip(kept).collect::<Vec<(i16, i16)>>());
+        }
+        assert_eq!(store.stored_delivery(DeliveryId(1)).await.due_at, later(50));
+    }
+    // The attempt that follows has the next number, which the late one's row has taken.
+    store.finish_attempts(&[ended(1, 1, 4, again(99))], later(61)).await.unwrap();
+    let stored = store.stored_delivery(DeliveryId(1)).await;
+    assert_eq!((stored.attempts, stored.due_at, stored.ended.len()), (5, later(99), 5));
+    let other = EndedAttempt { started_at: later(7), ..late(3, 3, AfterAttempt::Failed) };
+    store.finish_attempts(&[other], later(62)).await.unwrap();
+    let stored = store.stored_delivery(DeliveryId(3)).await;
+    assert_eq!((stored.status.as_str(), stored.attempts), ("delivered", 4), "no failure takes it back");
 }
 
 #[tokio::test]
