@@ -6,6 +6,7 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{SubscriptionId, WebhookId, WebhookSubscription, fresh_id};
 use rpcgate_core::adapter::Adapter;
+use rpcgate_core::clock::Time;
 use rpcgate_core::event::{BlockReader, EventType, HealthPhase};
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -154,7 +155,7 @@ pub async fn create(
     Ok(subscription)
 }
 
-/// The subscriptions of an endpoint, the oldest first.
+/// The subscriptions of an endpoint, the oldest first, behind `after`: at most `limit`.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for an endpoint that is not the tenant's.
@@ -162,9 +163,11 @@ pub async fn list(
     app: &AppState,
     actor: &Actor,
     webhook: WebhookId,
+    after: Option<(Time, SubscriptionId)>,
+    limit: u64,
 ) -> Result<Vec<WebhookSubscription>, ActionError> {
     let webhook = webhooks::get(app, actor, webhook).await?;
-    Ok(app.store.subscriptions(actor.tenant()?, webhook.id).await?)
+    Ok(app.store.subscriptions(actor.tenant()?, webhook.id, after, limit).await?)
 }
 
 /// Deletes a subscription. Deliveries that it has caused are still made.

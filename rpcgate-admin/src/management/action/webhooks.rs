@@ -214,8 +214,8 @@ pub async fn send_test(app: &AppState, actor: &Actor, id: WebhookId) -> Result<D
     let webhook = get(app, actor, id).await?;
     let (tenant, now) = (actor.tenant()?, app.now());
     app.limits.deliveries.admit(tenant)?;
-    let subscriptions = app.store.subscriptions(tenant, webhook.id).await?;
-    let chain = subscriptions.first().map_or(TEST_CHAIN, |oldest| &oldest.chain);
+    let oldest = app.store.subscriptions(tenant, webhook.id, None, 1).await?;
+    let chain = oldest.first().map_or(TEST_CHAIN, |oldest| &oldest.chain);
     let block = BlockRef::new(0, TEST_BLOCK, "", i64::try_from(now.secs()).unwrap_or(i64::MAX));
     let kind = EventType::NewBlock;
     let event = LoggedEvent {

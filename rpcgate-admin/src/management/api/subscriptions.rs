@@ -1,6 +1,6 @@
 //! Subscriptions of webhook endpoints.
 
-use super::list::{ListPage, Page, PageRequest};
+use super::list::{ListPage, Page, PageRequest, time_cursor};
 use super::moment::Moment;
 use crate::management::action;
 use crate::management::action::actor::Actor;
@@ -149,15 +149,16 @@ pub async fn create(
 #[utoipa::path(get, path = "/webhooks/{endpoint_id}/subscriptions", operation_id = "list_subscriptions",
     tag = "webhooks",
     params(Page, ("endpoint_id" = String, Path, format = "uuid", description = "The endpoint.")),
-    responses((status = 200, description = "All subscriptions.", body = [SubscriptionJson])))]
+    responses((status = 200, description = "The subscriptions.", body = [SubscriptionJson])))]
 pub async fn list(
     State(app): State<Arc<AppState>>,
     page: PageRequest,
     actor: Actor,
     Id(webhook): Id<WebhookId>,
 ) -> Result<ListPage<SubscriptionJson>, ActionError> {
-    let all = action::subscriptions::list(&app, &actor, webhook).await?;
-    page.of(all.into_iter().map(SubscriptionJson::from).collect(), false, |one| &one.id)
+    let after = page.time_cursor()?;
+    let some = action::subscriptions::list(&app, &actor, webhook, after, page.limit).await?;
+    Ok(page.cut(some, |last| time_cursor(last.created_at, last.id)).map(SubscriptionJson::from))
 }
 
 /// Delete a subscription

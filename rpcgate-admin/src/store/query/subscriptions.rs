@@ -11,12 +11,16 @@ use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::event::EventType;
 use sea_orm::ActiveValue::Set;
+use sea_orm::sea_query::Condition;
 use sea_orm::{
     ColumnTrait, EntityTrait, JoinType, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, RelationTrait,
     Select,
 };
 use serde_json::{Map, Value};
 use uuid::Uuid;
+
+/// Subscriptions that are read at once.
+const MAX_RETURNED: u64 = 1_000;
 
 /// A subscription of an endpoint to events of a chain.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -107,7 +111,8 @@ impl Store {
         .await
     }
 
-    /// The subscriptions of a tenant's endpoint, the oldest first; empty for another tenant's.
+    /// The subscriptions of a tenant's endpoint, the oldest first, starting behind `after` in this order: at most `limit`,
+    /// and at most 1,000. Empty for another tenant's endpoint.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -115,12 +120,18 @@ impl Store {
         &self,
         tenant: TenantId,
         webhook: WebhookId,
+        after: Option<(Time, SubscriptionId)>,
+        limit: u64,
     ) -> Result<Vec<WebhookSubscription>, StoreError> {
+        let mut its = of_tenant(tenant).filter(Column::WebhookId.eq(Uuid::from_u128(webhook.0)));
+        if let Some((at, id)) = after {
+            let (at, id) = (moment(at), Uuid::from_u128(id.0));
+            let same_time = Condition::all().add(Column::CreatedAt.eq(at)).add(Column::Id.gt(id));
+            its = its.filter(Condition::any().add(Column::CreatedAt.gt(at)).add(same_time));
+        }
+        let oldest =
+            its.order_by_asc(Column::CreatedAt).order_by_asc(Column::Id).limit(limit.min(MAX_RETURNED));
         self.read(async |database| {
-            let oldest = of_tenant(tenant)
-                .filter(Column::WebhookId.eq(Uuid::from_u128(webhook.0)))
-                .order_by_asc(Column::CreatedAt)
-                .order_by_asc(Column::Id);
             oldest.all(database).await?.into_iter().map(WebhookSubscription::try_from).collect()
         })
         .await

@@ -704,7 +704,8 @@ impl Matrix {
                 let log = store.project_events(*tenant, project.id, &any, None, 1000).await;
                 all += &format!("{:?}\n", log.unwrap());
                 for webhook in store.webhooks(*tenant, project.id).await.unwrap() {
-                    all += &format!("{:?}\n", store.subscriptions(*tenant, webhook.id).await.unwrap());
+                    let subscriptions = store.subscriptions(*tenant, webhook.id, None, 1000);
+                    all += &format!("{:?}\n", subscriptions.await.unwrap());
                     let deliveries = store.deliveries(*tenant, webhook.id, None, None, 1000);
                     all += &format!("{webhook:?}\n{:?}\n", deliveries.await.unwrap());
                 }

@@ -82,12 +82,12 @@ async fn an_endpoint_and_its_subscriptions_are_those_of_one_tenant() {
     let made = subscription(8);
     tells(&store, Change::Project(PROJECT), store.create_subscription(TENANT, &made, now())).await;
     assert_eq!(store.subscription(TENANT, made.id).await.unwrap(), Some(made.clone()));
-    assert_eq!(store.subscriptions(TENANT, WEBHOOK).await.unwrap(), std::slice::from_ref(&made));
+    assert_eq!(store.subscriptions(TENANT, WEBHOOK, None, 9).await.unwrap(), std::slice::from_ref(&made));
 
     assert_eq!(store.webhook(OTHER, WEBHOOK).await.unwrap(), None);
     assert!(store.webhooks(OTHER, PROJECT).await.unwrap().is_empty());
     assert_eq!(store.subscription(OTHER, made.id).await.unwrap(), None);
-    assert!(store.subscriptions(OTHER, WEBHOOK).await.unwrap().is_empty());
+    assert!(store.subscriptions(OTHER, WEBHOOK, None, 9).await.unwrap().is_empty());
     let none = "there is no such webhook";
     let change = WebhookChange { active: Some(false), ..WebhookChange::default() };
     let changed = async { store.update_webhook(OTHER, WEBHOOK, &change, now()).await.map(drop) };
@@ -101,6 +101,30 @@ async fn an_endpoint_and_its_subscriptions_are_those_of_one_tenant() {
     assert_eq!(refused(&store, removed).await, "there is no such subscription");
     tells(&store, Change::Project(PROJECT), store.delete_subscription(TENANT, made.id, now())).await;
     tells(&store, Change::Project(PROJECT), store.delete_webhook(TENANT, WEBHOOK, now())).await;
+}
+
+#[tokio::test]
+async fn pages_of_subscriptions_join_also_among_those_of_one_moment() {
+    let (_site, store, _) = listening().await;
+    store.set_tier(TENANT, Tier::Enterprise, now()).await.unwrap();
+    let mut made = Vec::new();
+    for (id, secs) in [(5, 1), (9, 2), (7, 2), (8, 2), (2, 3)] {
+        let one = WebhookSubscription { created_at: later(secs), ..subscription(id) };
+        store.create_subscription(TENANT, &one, now()).await.unwrap();
+        made.push(one);
+    }
+    made.sort_by_key(|one| (one.created_at, one.id));
+    for limit in 1..7 {
+        let (mut all, mut after) = (Vec::new(), None);
+        loop {
+            let some = store.subscriptions(TENANT, WEBHOOK, after, limit).await.unwrap();
+            assert!(some.len() as u64 <= limit);
+            let Some(last) = some.last() else { break };
+            after = Some((last.created_at, last.id));
+            all.extend(some);
+        }
+        assert_eq!(all, made, "{limit}");
+    }
 }
 
 #[tokio::test]
