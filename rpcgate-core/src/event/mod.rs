@@ -28,9 +28,11 @@
 //! );
 //! ```
 
+mod bound;
 mod matching;
 mod read;
 
+pub use bound::MAX_EVENT_BODY;
 pub use matching::{IndexedSubscription, SubscriptionIndex, SubscriptionMatch};
 pub use read::{BlockEvents, BlockReader, HeadSubscription, NodeCalls, ReadError, Wanted};
 
@@ -188,7 +190,7 @@ impl ChainEvent {
         self
     }
 
-    /// The body of its deliveries.
+    /// The body of its deliveries, however large it is.
     pub fn body(&self, chain: &str, block: &BlockRef) -> Vec<u8> {
         let event_type = self.kind.name();
         let data = BodyData {

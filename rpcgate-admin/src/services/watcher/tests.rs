@@ -9,7 +9,9 @@ use proptest::prelude::*;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::ChainSettings;
-use rpcgate_core::event::{EventType, HealthPhase, IndexedSubscription, SubscriptionIndex};
+use rpcgate_core::event::{
+    BlockRef, ChainEvent, EventType, HealthPhase, IndexedSubscription, MAX_EVENT_BODY, SubscriptionIndex,
+};
 use rpcgate_layers::nodes::{Pool, PoolLimits};
 use std::collections::BTreeMap;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -155,6 +157,27 @@ async fn blocks_that_replace_others_say_so_and_what_they_replace_is_taken_back()
         ("b6", false, false),
     ];
     assert_eq!(bodies, expected.map(|(hash, removed, reorganized)| (hash.to_owned(), removed, reorganized)));
+}
+
+#[tokio::test]
+async fn an_event_of_any_size_is_matched_as_a_whole_and_stored_in_a_bounded_body() {
+    let site = site("").await;
+    let (_, node) = grown(1);
+    let chain = watched(&site, &node, true).await;
+    let long = "f".repeat(2 * MAX_EVENT_BODY);
+    let filtered = IndexedSubscription::new(0x30, "eth", EventType::NewBlock)
+        .of_webhook(endpoint(0).0, PROJECT.0)
+        .with_confirmations(9)
+        .with_filter(serde_json::json!({"extra": long.as_str()}).as_object().cloned().unwrap());
+    chain.index.insert(&filtered, |_, _, value| Some(value.to_owned()));
+    let event = ChainEvent::new(EventType::NewBlock).with("extra", long);
+    let block = BlockRef::new(2, "b9", "b1", 7);
+    let matched = chain.matched(&block, vec![event], true).await.unwrap();
+    assert!(matched[0].matched.iter().any(|one| one.subscription == SubscriptionId(0x30)));
+    assert!(matched[0].body.len() <= MAX_EVENT_BODY);
+    let body: serde_json::Value = serde_json::from_slice(&matched[0].body).unwrap();
+    let data = &body["data"]["data"];
+    assert_eq!((&data["truncated"], &data["reorganized"]), (&true.into(), &true.into()));
 }
 
 #[tokio::test]

@@ -145,7 +145,7 @@ impl WatchedChain {
                 confirmations: found.confirmations,
                 is_delivered: true,
             });
-            let body = event.body(self.name, block);
+            let body = event.bounded_body(self.name, block);
             all.push(MatchedEvent { body, matched: matched.collect(), event });
         }
         let endpoints: Vec<_> =
