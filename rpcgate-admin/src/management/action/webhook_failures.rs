@@ -10,10 +10,11 @@ use std::time::Duration;
 
 /// The least time between two notifications that the same endpoint fails, and between two that it works again.
 const PAUSE: Duration = Duration::from_secs(86_400);
-/// How long deliveries wait for an endpoint that is switched off, why they are then given up, and how many of them in
-/// one step.
+/// How long deliveries wait for an endpoint that is switched off or whose tenant is suspended, why they are then given up,
+/// and how many of them in one step.
 const KEPT: Duration = Duration::from_secs(86_400);
-const TOO_LATE: &str = "the endpoint was switched off, and the delivery waited for it for a day";
+const TOO_LATE: &str =
+    "the endpoint was switched off or the organisation suspended, and the delivery waited for it for a day";
 const STEP: u64 = 500;
 /// Letters of a URL that are shown.
 const MAX_SHOWN: usize = 200;
@@ -61,7 +62,8 @@ pub async fn take_turns(
     Ok(())
 }
 
-/// Gives up deliveries that have waited too long for an endpoint that is switched off, and returns their number.
+/// Gives up deliveries that have waited too long for an endpoint that is switched off, or whose tenant is suspended, and
+/// returns their number.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].

@@ -10,14 +10,14 @@ use super::id::{ChainEventId, DeliveryId, WebhookId};
 use super::value::{moment, time, unreadable};
 use super::webhooks::Webhook;
 use crate::store::entity::deliveries::{Column, Entity, Model};
-use crate::store::entity::{chain_events, webhooks};
+use crate::store::entity::{chain_events, projects, tenants, webhooks};
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
-use sea_orm::sea_query::{Expr, LockBehavior, LockType};
+use sea_orm::sea_query::{Condition, Expr, LockBehavior, LockType};
 use sea_orm::{
-    ColumnTrait, ConnectionTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, QueryFilter,
-    QueryOrder, QueryResult, QuerySelect, Statement,
+    ColumnTrait, ConnectionTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, JoinType,
+    QueryFilter, QueryOrder, QueryResult, QuerySelect, RelationTrait, Select, Statement,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -137,7 +137,16 @@ impl<'r> Choice<'r> {
     }
 }
 
-/// Endpoints that are switched on and have due deliveries, the one that has waited longest first.
+/// The endpoints that get deliveries: those that are switched on, of tenants that are not suspended.
+fn served() -> Select<webhooks::Entity> {
+    webhooks::Entity::find()
+        .join(JoinType::InnerJoin, webhooks::Relation::Project.def())
+        .join(JoinType::InnerJoin, projects::Relation::Tenant.def())
+        .filter(webhooks::Column::Active.eq(true))
+        .filter(tenants::Column::Suspended.eq(false))
+}
+
+/// Those of them that have due deliveries, the one that has waited longest first.
 async fn waiting_endpoints(database: &DatabaseConnection, now: Time) -> Result<Vec<Endpoint>, StoreError> {
     let now = moment(now);
     // Each step is one look into an index by status and endpoint.
@@ -153,7 +162,9 @@ async fn waiting_endpoints(database: &DatabaseConnection, now: Time) -> Result<V
            SELECT due.webhook_id AS webhook_id, w.project_id AS project_id, ( \
              SELECT d.due_at FROM deliveries d WHERE d.status = '{PENDING}' \
              AND d.webhook_id = due.webhook_id ORDER BY d.due_at LIMIT 1) AS first \
-           FROM due JOIN webhooks w ON w.id = due.webhook_id WHERE w.active) AS found \
+           FROM due JOIN webhooks w ON w.id = due.webhook_id \
+           JOIN projects p ON p.id = w.project_id JOIN tenants t ON t.id = p.tenant_id \
+           WHERE w.active AND NOT t.suspended) AS found \
          WHERE found.first <= {now} ORDER BY found.first"
     );
     let statement = Statement::from_string(database.get_database_backend(), sql);
@@ -164,15 +175,14 @@ async fn waiting_endpoints(database: &DatabaseConnection, now: Time) -> Result<V
     rows.iter().map(endpoint).collect()
 }
 
-/// Those of these endpoints that are switched on.
-async fn active(
+/// Those of these endpoints that get deliveries.
+async fn served_of(
     database: &DatabaseConnection,
     endpoints: HashSet<Uuid>,
 ) -> Result<HashMap<Uuid, Endpoint>, StoreError> {
-    let found = webhooks::Entity::find()
+    let found = served()
         .select_only()
         .columns([webhooks::Column::Id, webhooks::Column::ProjectId])
-        .filter(webhooks::Column::Active.eq(true))
         .filter(webhooks::Column::Id.is_in(endpoints));
     let found: Vec<(Uuid, Uuid)> = found.into_tuple().all(database).await?;
     Ok(found.into_iter().map(|(webhook, project)| (webhook, Endpoint { webhook, project })).collect())
@@ -193,7 +203,7 @@ async fn candidates(
     let oldest = due().columns([Column::Id, Column::WebhookId]).order_by_asc(Column::DueAt).limit(window);
     let oldest: Vec<(Uuid, Uuid)> = oldest.into_tuple().all(database).await?;
     let is_all = (oldest.len() as u64) < window;
-    let endpoints = active(database, oldest.iter().map(|(_, webhook)| *webhook).collect()).await?;
+    let endpoints = served_of(database, oldest.iter().map(|(_, webhook)| *webhook).collect()).await?;
     let mut choice = Choice::new(room, most);
     for (id, webhook) in oldest {
         if let Some(endpoint) = endpoints.get(&webhook) {
@@ -239,9 +249,7 @@ async fn claim(
         .lock_with_behavior(LockType::Update, LockBehavior::SkipLocked);
     let mut due = due.all(transaction).await?;
     let ids: HashSet<Uuid> = due.iter().map(|row| row.webhook_id).collect();
-    let endpoints = webhooks::Entity::find()
-        .filter(webhooks::Column::Id.is_in(ids))
-        .filter(webhooks::Column::Active.eq(true));
+    let endpoints = served().filter(webhooks::Column::Id.is_in(ids));
     let endpoints: HashMap<Uuid, Arc<Webhook>> =
         endpoints.all(transaction).await?.into_iter().map(|row| (row.id, Arc::new(row.into()))).collect();
     due.retain(|row| endpoints.contains_key(&row.webhook_id));
@@ -280,7 +288,8 @@ async fn claim(
 }
 
 impl Store {
-    /// Claims up to `most` of the deliveries to active endpoints that are due at `now`, as far as there is `room`: until
+    /// Claims up to `most` of the deliveries that are due at `now`, to endpoints that are switched on and whose tenants are
+    /// not suspended, as far as there is `room`: until
     /// `lease` is over, no other dispatcher gets them.
     ///
     /// # Errors
@@ -331,8 +340,8 @@ impl Store {
             .await
     }
 
-    /// Gives up the deliveries that were made before `made_before` and wait for an endpoint that is switched off, up to
-    /// `most` of them, and returns their number.
+    /// Gives up the deliveries that were made before `made_before` and wait for an endpoint that is switched off, or whose
+    /// tenant is suspended, up to `most` of them, and returns their number.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -348,7 +357,13 @@ impl Store {
                 .select_only()
                 .column(Column::Id)
                 .inner_join(webhooks::Entity)
-                .filter(webhooks::Column::Active.eq(false))
+                .join(JoinType::InnerJoin, webhooks::Relation::Project.def())
+                .join(JoinType::InnerJoin, projects::Relation::Tenant.def())
+                .filter(
+                    Condition::any()
+                        .add(webhooks::Column::Active.eq(false))
+                        .add(tenants::Column::Suspended.eq(true)),
+                )
                 .filter(Column::Status.eq(PENDING))
                 .filter(Column::CreatedAt.lt(moment(made_before)))
                 .filter(Column::DueAt.lte(moment(now)))

@@ -1,7 +1,7 @@
 use super::*;
 use crate::store::query::seeded_deliveries::webhook;
 use crate::store::{
-    AfterAttempt, ClaimRoom, DeliveryId, DueDelivery, EndedAttempt, ReleasedDelivery, WebhookId,
+    AfterAttempt, ClaimRoom, DeliveryId, DueDelivery, EndedAttempt, ReleasedDelivery, TenantChange, WebhookId,
 };
 use std::collections::HashMap;
 
@@ -329,6 +329,30 @@ async fn deliveries_wait_for_an_endpoint_that_is_off_for_a_day() {
     assert_eq!(found[&("pending".into(), None)], [4, 5, 6, 7]);
     assert_eq!(store.oldest_due_delivery(later(200)).await.unwrap(), Some(later(1)));
     assert_eq!(store.oldest_due_delivery(now()).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn while_a_tenant_is_suspended_its_deliveries_wait_for_a_day() {
+    let (_dir, store) = with_endpoints(&[1, 2]).await;
+    let foreign = ProjectId(77);
+    store.create_project(&Project { tenant: OTHER, ..project(foreign) }).await.unwrap();
+    store.create_webhook(OTHER, &webhook(3, foreign, "https://3.example/", now()), now()).await.unwrap();
+    due(&store, 1, 100..140, later(1)).await;
+    due(&store, 2, 200..202, later(100)).await;
+    due(&store, 3, 300..302, later(2)).await;
+    assert_eq!(claim(&store, 1, &room(9, &[]), later(10)).await.len(), 1);
+    store.suspend(TENANT, later(11)).await.unwrap();
+    // The deliveries that have been due for longest, all that a claim of this size looks at, are the suspended one's.
+    let mut claimed = claim(&store, 4, &room(9, &[]), later(100)).await;
+    claimed.sort_unstable();
+    assert_eq!(claimed, [300, 301]);
+    assert_eq!(claim(&store, 99, &room(99, &[]), later(100)).await, [0; 0]);
+    let give_up = |at| store.give_up_waiting_deliveries(later(50), "too late", 999, at);
+    assert_eq!(give_up(later(110)).await.unwrap(), 40, "its old ones, and of the other tenant none");
+    let change = TenantChange { suspended: Some(false), ..TenantChange::default() };
+    store.update_tenant(TENANT, &change, later(120)).await.unwrap();
+    assert_eq!(give_up(later(120)).await.unwrap(), 0);
+    assert_eq!(claim(&store, 99, &room(99, &[]), later(120)).await, [200, 201], "the rest goes on at once");
 }
 
 #[tokio::test]
