@@ -9,7 +9,7 @@ use crate::store::{
 };
 use parking_lot::Mutex;
 use rpcgate_core::caller::ProjectId;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::UnboundedSender;
@@ -28,8 +28,10 @@ const MARKING: Duration = Duration::from_secs(5);
 #[derive(Debug, Default)]
 struct Loads {
     endpoints: HashMap<WebhookId, EndpointLoad>,
-    /// Deliveries at which an attempt is running.
-    running: HashMap<DeliveryId, ReleasedDelivery>,
+    /// All claimed deliveries, until they are given back or the ends of their attempts are marked.
+    held: HashMap<DeliveryId, ReleasedDelivery>,
+    /// Those at which an attempt is running.
+    running: HashSet<DeliveryId>,
     /// What of them each project has.
     attempts: ProjectPlaces,
     /// What of all claimed deliveries each project has: of those that wait, and those at which an attempt is running.
@@ -38,11 +40,26 @@ struct Loads {
 }
 
 impl Loads {
-    /// Forgets deliveries that are given back.
-    fn forget(&mut self, back: &[DueDelivery]) {
-        for delivery in back {
-            self.claimed.give(delivery.webhook.project);
+    /// Takes a claimed delivery, unless it is held already: its lease ended early, because the clock was set forward, and this
+    /// dispatcher has claimed it again. Then only its new lease counts.
+    fn hold(&mut self, delivery: DueDelivery, claimed: Duration) {
+        if let Some(held) = self.held.get_mut(&delivery.id) {
+            held.leased_until = delivery.leased_until;
+            tracing::debug!(delivery = %delivery.id, "a delivery is claimed again whose attempt is not over");
+            return;
         }
+        self.held.insert(delivery.id, ReleasedDelivery::from(&delivery));
+        self.claimed.take(delivery.webhook.project);
+        self.endpoints.entry(delivery.webhook.id).or_default().add(delivery, claimed);
+    }
+
+    /// Forgets deliveries without an attempt.
+    fn give_back(&mut self, back: &[DueDelivery]) -> Vec<ReleasedDelivery> {
+        let give = |delivery: &DueDelivery| {
+            self.claimed.give(delivery.webhook.project);
+            self.held.remove(&delivery.id)
+        };
+        back.iter().filter_map(give).collect()
     }
 }
 
@@ -108,8 +125,15 @@ impl Delivering {
     pub(super) fn add(&self, deliveries: Vec<DueDelivery>, claimed: Duration) {
         let mut loads = self.loads.lock();
         for delivery in deliveries {
-            loads.claimed.take(delivery.webhook.project);
-            loads.endpoints.entry(delivery.webhook.id).or_default().add(delivery, claimed);
+            loads.hold(delivery, claimed);
+        }
+    }
+
+    /// Forgets deliveries whose ends are marked.
+    pub(super) fn marked(&self, ended: &[EndedAttempt]) {
+        let mut loads = self.loads.lock();
+        for end in ended {
+            loads.held.remove(&end.delivery);
         }
     }
 
@@ -121,7 +145,7 @@ impl Delivering {
         for load in loads.endpoints.values_mut().filter(|load| load.waiting() > 0) {
             back.extend(load.give_back(most, elapsed));
         }
-        loads.forget(&back);
+        let back = loads.give_back(&back);
         let ready = loads.endpoints.iter().filter(|(_, load)| load.waiting() > 0).map(|(id, _)| *id);
         let ready: Vec<_> = ready.collect();
         let mut begun = Vec::new();
@@ -131,7 +155,7 @@ impl Delivering {
         }
         drop(loads);
         self.spawn(begun);
-        back.iter().map(ReleasedDelivery::from).collect()
+        back
     }
 
     /// Takes the deliveries of an endpoint whose attempts may begin now, as far as its project has `room`.
@@ -151,7 +175,7 @@ impl Delivering {
             }
             let Some(delivery) = load.begin(per_endpoint, most, at) else { break };
             loads.attempts.take(project);
-            loads.running.insert(delivery.id, ReleasedDelivery::from(&delivery));
+            loads.running.insert(delivery.id);
             begun.push((delivery, at.elapsed));
         }
         begun
@@ -180,19 +204,18 @@ impl Delivering {
     /// Begins no more attempts, waits up to `grace` for those that are running, and then ends them. Returns what was
     /// claimed and has no end.
     pub(super) async fn close(&self, grace: Duration) -> Vec<ReleasedDelivery> {
-        let mut back = Vec::new();
-        {
+        let mut released = {
             let mut loads = self.loads.lock();
             loads.is_closed = true;
-            for load in loads.endpoints.values_mut() {
-                back.extend(load.clear());
-            }
-            loads.forget(&back);
-        }
+            let back: Vec<_> = loads.endpoints.values_mut().flat_map(EndpointLoad::clear).collect();
+            loads.give_back(&back)
+        };
         self.tasks.close();
-        let mut released: Vec<_> = back.iter().map(ReleasedDelivery::from).collect();
         if tokio::time::timeout(grace, self.tasks.wait()).await.is_err() {
-            released.extend(self.loads.lock().running.values().copied());
+            {
+                let loads = self.loads.lock();
+                released.extend(loads.running.iter().filter_map(|id| loads.held.get(id)));
+            }
             self.cut.cancel();
             self.tasks.wait().await;
         }
@@ -238,6 +261,9 @@ impl Drop for RunningAttempt {
         loads.running.remove(&self.delivery);
         loads.attempts.give(self.project);
         loads.claimed.give(self.project);
+        if self.end.is_none() {
+            loads.held.remove(&self.delivery);
+        }
         let load = loads.endpoints.get_mut(&self.webhook);
         let Some(end) = self.end.take() else {
             if let Some(load) = load {

@@ -133,6 +133,7 @@ impl Dispatching {
             let app = self.app.load_full();
             let some = self.unmarked.len().min(BATCH);
             let turns = app.store.finish_attempts(&self.unmarked[..some], app.now()).await?;
+            self.delivering.marked(&self.unmarked[..some]);
             self.unmarked.drain(..some);
             let now = app.now();
             self.told.retain(|_, at| now.since(*at) < TOLD_FOR && *at <= now);

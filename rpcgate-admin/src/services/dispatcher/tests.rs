@@ -514,6 +514,42 @@ async fn an_attempt_that_ends_while_the_database_is_away_is_marked_when_it_is_ba
 }
 
 #[tokio::test]
+async fn a_clock_that_is_set_forward_makes_no_attempt_twice() {
+    let place = Place::of("").await;
+    let answer = Arc::new(Notify::new());
+    let given = answer.clone();
+    let receiver = Receiver::start(move |request| match request.delivery() {
+        DeliveryId(100) => Answer::After(given.clone(), 200),
+        _ => Answer::Status(200),
+    })
+    .await;
+    let endpoint = place.endpoint(1, &receiver.url(1)).await;
+    let dispatcher = Dispatcher::start(&place.site.app);
+    // Several attempts are made at once to an endpoint that has acknowledged some.
+    place.due(&endpoint, 1..20).await;
+    for id in 1..20 {
+        place.until_status(id, "delivered").await;
+    }
+    place.due(&endpoint, 100..101).await;
+    let made = || receiver.all().iter().filter(|one| one.delivery() == DeliveryId(100)).count();
+    until("the request", async || made() == 1).await;
+    let (first, later) =
+        (place.stored(100).await.due_at, place.site.app.now().plus(Duration::from_secs(3_600)));
+    place.site.clock.set(later);
+    until("it is claimed again", async || place.stored(100).await.due_at > later).await;
+    assert!(first < later);
+    place.due(&endpoint, 101..103).await;
+    for id in 101..103 {
+        place.until_status(id, "delivered").await;
+    }
+    assert_eq!((made(), place.stored(100).await.attempts), (1, 0));
+    answer.notify_one();
+    place.until_status(100, "delivered").await;
+    assert_eq!((made(), place.stored(100).await.attempts), (1, 1));
+    dispatcher.stop().await;
+}
+
+#[tokio::test]
 async fn a_dispatcher_that_stops_finishes_its_attempts_and_leaves_the_rest_to_others() {
     let place = Place::of("").await;
     let answer = Arc::new(Notify::new());
