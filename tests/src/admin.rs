@@ -11,7 +11,9 @@ use rpcgate_admin::management::app_state::AppState;
 use rpcgate_admin::management::identity::challenge::solve;
 use rpcgate_admin::management::identity::password::Password;
 use rpcgate_admin::services::api::Api;
+use rpcgate_admin::services::dispatcher::Dispatcher;
 use rpcgate_admin::services::janitor::Janitor;
+use rpcgate_admin::services::watcher::Watcher;
 use rpcgate_admin::store::{Role, User, UserId, fresh_id, url_of};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config::Config;
@@ -37,6 +39,8 @@ pub struct TestService {
     app: Arc<AppState>,
     api: Api,
     janitor: Janitor,
+    /// Those of webhooks, where a test needs them.
+    webhooks: Option<(Watcher, Dispatcher)>,
     gateways: AtomicUsize,
     folder: TempDir,
 }
@@ -72,7 +76,23 @@ impl TestService {
         let app = Arc::new(app.reload(config).unwrap());
         api.serve(&app);
         let janitor = Janitor::start(&app);
-        TestService { setup, clock, app, api, janitor, gateways: AtomicUsize::new(0), folder }
+        TestService { setup, clock, app, api, janitor, webhooks: None, gateways: AtomicUsize::new(0), folder }
+    }
+
+    /// Watches chains and makes deliveries of webhooks as well.
+    #[must_use]
+    pub fn with_webhooks(mut self) -> Self {
+        self.webhooks = Some((Watcher::start(&self.app), Dispatcher::start(&self.app)));
+        self
+    }
+
+    /// The height up to which a chain is followed for webhooks.
+    ///
+    /// # Panics
+    /// When the database cannot be read.
+    pub async fn followed(&self, chain: &str) -> Option<u64> {
+        let followed = self.app.store.followed(chain).await.unwrap();
+        followed.blocks.last().map(|block| block.height)
     }
 
     /// Starts another gateway on its databases, with a journal of its own, and waits until it is ready.
@@ -215,6 +235,10 @@ impl TestService {
     pub async fn stop(self) {
         self.api.drain().await;
         self.janitor.stop().await;
+        if let Some((watcher, dispatcher)) = self.webhooks {
+            dispatcher.stop().await;
+            watcher.stop().await;
+        }
         self.app.close().await;
     }
 }
@@ -304,6 +328,22 @@ impl ApiUser {
         reply.json()
     }
 
+    /// Gets all entries of a list, page by page. `path` has a query.
+    ///
+    /// # Panics
+    /// When the status is not 200.
+    pub async fn all(&self, path: &str) -> Vec<Value> {
+        let (mut all, mut page) = (Vec::new(), path.to_owned());
+        loop {
+            let reply = self.ask("GET", &page, None).await;
+            assert_eq!(reply.status, 200, "{page}: {reply:?}");
+            all.extend(reply.json().as_array().unwrap().iter().cloned());
+            let Some(link) = reply.header("link") else { return all };
+            let query = link.strip_prefix("<?").and_then(|link| link.strip_suffix(">; rel=\"next\""));
+            page = format!("{}?{}", path.split('?').next().unwrap(), query.unwrap());
+        }
+    }
+
     /// Creates a resource and returns it.
     ///
     /// # Panics
@@ -348,6 +388,24 @@ impl ApiUser {
     pub async fn project(&self, name: &str) -> String {
         let path = format!("/tenants/{}/projects", self.tenant().await);
         self.made(&path, &json!({ "name": name })).await["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Creates a webhook endpoint of a project and returns its id and its secret.
+    ///
+    /// # Panics
+    /// When it is not created.
+    pub async fn webhook(&self, project: &str, url: &str) -> (String, String) {
+        let webhook = self.made(&format!("/projects/{project}/webhooks"), &json!({ "url": url })).await;
+        let text = |name: &str| webhook[name].as_str().unwrap().to_owned();
+        (text("id"), text("secret"))
+    }
+
+    /// Subscribes a webhook endpoint.
+    ///
+    /// # Panics
+    /// When it is refused.
+    pub async fn subscribe(&self, webhook: &str, subscription: &Value) {
+        self.made(&format!("/webhooks/{webhook}/subscriptions"), subscription).await;
     }
 
     /// Creates a key of a project and returns its id and its text.

@@ -15,6 +15,7 @@ pub mod gateway;
 pub mod load;
 pub mod node;
 pub mod process;
+pub mod receiver;
 pub mod services;
 pub mod stored_key;
 pub mod stored_usage;
@@ -35,4 +36,17 @@ pub async fn until(what: &str, mut so: impl FnMut() -> bool) {
         }
     };
     assert!(tokio::time::timeout(TIMEOUT, wait).await.is_ok(), "never happened: {what}");
+}
+
+/// Polls until `so` returns true, for at most `limit`.
+///
+/// # Panics
+/// When that does not happen within it.
+pub async fn until_within(limit: Duration, what: &str, mut so: impl AsyncFnMut() -> bool) {
+    let wait = async {
+        while !so().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    assert!(tokio::time::timeout(limit, wait).await.is_ok(), "never happened: {what}");
 }

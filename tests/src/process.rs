@@ -6,9 +6,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a gateway of the tests that cannot start fails its test")]
 
-use crate::TIMEOUT;
 use crate::client::TestClient;
 use crate::gateway::{Setup, key};
+use crate::{TIMEOUT, until};
 use rpcgate_admin::store::url_of;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config::Config;
@@ -253,6 +253,22 @@ impl Site {
     /// When it ends before that.
     pub async fn manage(&self) -> Process {
         self.run(MANAGE).listening().await
+    }
+
+    /// The token in the link of the one mail that its management side has sent, once it has.
+    ///
+    /// # Panics
+    /// When none comes, or it has no link.
+    pub async fn mailed(&self) -> String {
+        let outbox = self.path().join("outbox");
+        let file = || {
+            let files = fs::read_dir(&outbox).ok()?.map(|file| file.unwrap().path());
+            files.into_iter().find(|file| file.extension().is_some_and(|ending| ending == "eml"))
+        };
+        until("a mail comes", || file().is_some()).await;
+        let mail = fs::read_to_string(file().unwrap()).unwrap();
+        let link = mail.lines().find(|line| line.contains("?token=")).unwrap();
+        link.split_once("?token=").unwrap().1.trim().to_owned()
     }
 
     fn run(&self, test: &str) -> Process {

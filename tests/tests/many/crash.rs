@@ -1,7 +1,6 @@
 use crate::*;
 use rpcgate_tests::admin::{ApiUser, PASSWORD};
 use serde_json::json;
-use std::fs;
 
 const CALLERS: usize = 8;
 
@@ -71,18 +70,6 @@ async fn a_journal_that_two_gateways_replay_at_once_is_billed_once() {
     }
 }
 
-/// The token of the one mail, once it is sent.
-async fn mailed(site: &Site) -> String {
-    let file = || {
-        let files = fs::read_dir(site.path().join("outbox")).unwrap().map(|file| file.unwrap().path());
-        files.into_iter().find(|file| file.extension().is_some_and(|ending| ending == "eml"))
-    };
-    until("a mail comes", || file().is_some()).await;
-    let mail = fs::read_to_string(file().unwrap()).unwrap();
-    let link = mail.lines().find(|line| line.contains("?token=")).unwrap();
-    link.split_once("?token=").unwrap().1.trim().to_owned()
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(
     not(all(have_postgres, have_redis)),
@@ -102,7 +89,8 @@ async fn a_killed_management_side_has_kept_every_acknowledged_change() {
     let mut admin = office.manage().await;
     let mut owner = ApiUser::at(admin.addr());
     owner.register("ada@example.com").await;
-    let confirmed = owner.ask("POST", "/auth/confirm", Some(&json!({ "token": mailed(office).await }))).await;
+    let confirmed =
+        owner.ask("POST", "/auth/confirm", Some(&json!({ "token": office.mailed().await }))).await;
     assert_eq!(confirmed.status, 204, "{confirmed:?}");
     owner.log_in("ada@example.com").await;
     let project = owner.project("wallet").await;
