@@ -248,7 +248,7 @@ impl RouteGuard {
     /// `routes` for everyone, limited by client address.
     pub fn anyone(&self, routes: Routes) -> Routes {
         let limit = from_fn_with_state(self.0.clone(), admit_anyone);
-        let known = from_fn_with_state(QueryParameters::of(&routes), expect_known);
+        let known = from_fn_with_state(QueryParameters::of(&routes.1), expect_known);
         let empty = from_fn_with_state((self.0.clone(), WithoutBody::of(&routes.1)), expect_empty);
         marked(routes, Access::Anyone)
             .map(|routes| routes.route_layer(empty).route_layer(known).route_layer(limit))
@@ -292,7 +292,7 @@ impl RouteGuard {
 
     fn guarded_by(&self, mut routes: Routes, access: Access, rule: FactorRule) -> Routes {
         let guard = from_fn_with_state((self.0.clone(), access, rule), admit);
-        let known = from_fn_with_state(QueryParameters::of(&routes), expect_known);
+        let known = from_fn_with_state(QueryParameters::of(&routes.1), expect_known);
         let empty = from_fn_with_state((self.0.clone(), WithoutBody::of(&routes.1)), expect_empty);
         let posts = routes.1.paths.values_mut().filter_map(|item| item.post.as_mut());
         let mut creates = false;

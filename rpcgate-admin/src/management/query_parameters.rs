@@ -1,6 +1,5 @@
 //! The names of query parameters.
 
-use crate::management::access::Routes;
 use crate::management::error::ActionError;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -8,16 +7,17 @@ use axum::response::{IntoResponse, Response};
 use http::Method;
 use std::sync::Arc;
 use utoipa::openapi::RefOr;
-use utoipa::openapi::path::{ParameterIn, PathItem};
+use utoipa::openapi::path::{ParameterIn, PathItem, Paths};
 
-/// The query parameters that the routes accept: exactly those that the OpenAPI document lists.
+/// The query parameters that operations accept: exactly those that the OpenAPI document lists.
 #[derive(Clone, Debug)]
 pub(super) struct QueryParameters(Arc<[(Method, Vec<String>)]>);
 
 impl QueryParameters {
-    pub(super) fn of(routes: &Routes) -> Self {
+    /// Those of the operations at these paths.
+    pub(super) fn of(paths: &Paths) -> Self {
         let mut known = Vec::new();
-        for PathItem { get, put, post, delete, .. } in routes.1.paths.values() {
+        for PathItem { get, put, post, delete, .. } in paths.paths.values() {
             let operations =
                 [(Method::GET, get), (Method::PUT, put), (Method::POST, post), (Method::DELETE, delete)];
             for (method, operation) in operations {
