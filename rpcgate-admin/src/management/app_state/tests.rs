@@ -6,6 +6,7 @@ use crate::management::router::router;
 use crate::store::{
     Audit, Digest, LogInMethod, Role, Session, SessionId, Tenant, User, UserId, fresh_id, site, url_of,
 };
+use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::ConnectInfo;
 use http::header::AUTHORIZATION;
@@ -18,6 +19,7 @@ use rpcgate_core::config::{ChallengeKind, Input, Setting, Sources};
 use rpcgate_core::plan::Tier;
 use serde_json::Value;
 use std::net::SocketAddr;
+use std::sync::OnceLock;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
@@ -34,6 +36,8 @@ const LOCKED: &str = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$\
 pub(crate) struct Site {
     pub(crate) app: Arc<AppState>,
     pub(crate) clock: Arc<ManualClock>,
+    /// All routes. They are costly to make, with their documentation, so they are made once.
+    router: OnceLock<Router>,
     /// Kept until the state is dropped.
     dir: TempDir,
 }
@@ -60,7 +64,7 @@ impl Site {
         let dir = tempfile::tempdir().unwrap();
         let clock = Arc::new(ManualClock::at(NOON));
         let app = AppState::open(configured(&dir, text), clock.clone()).await.unwrap();
-        Site { app: Arc::new(app), clock, dir }
+        Site { app: Arc::new(app), clock, router: OnceLock::new(), dir }
     }
 
     pub(crate) async fn new() -> Self {
@@ -194,7 +198,7 @@ impl Site {
         if request.extensions().get::<ConnectInfo<SocketAddr>>().is_none() {
             request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([192, 0, 2, 1], 9))));
         }
-        let router = router(&self.app, &CancellationToken::new());
+        let router = self.router.get_or_init(|| router(&self.app, &CancellationToken::new())).clone();
         let (head, body) = router.oneshot(request).await.unwrap().into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         self.send_mails().await;
