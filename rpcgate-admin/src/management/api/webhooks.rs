@@ -252,7 +252,7 @@ pub async fn delete(
 /// secret that still waits for its time from an earlier replacement is dropped.
 #[utoipa::path(post, path = "/webhooks/{id}/secret", operation_id = "replace_webhook_secret", tag = "webhooks",
     params(("id" = String, Path, format = "uuid", description = "The endpoint.")),
-    request_body(content = SecretReplacement, description = "Without a body the new secret signs at once."),
+    request_body(content = Option<SecretReplacement>, description = "Without a body the new secret signs at once."),
     responses((status = 200, description = "The endpoint with its new secret.", body = WebhookWithSecret),
         (status = 409, description = "Somebody else has replaced it at the same time.")))]
 pub async fn replace_secret(
@@ -262,7 +262,7 @@ pub async fn replace_secret(
     request: Request,
 ) -> Result<Json<WebhookWithSecret>, ActionError> {
     let body = read_body(request, &()).await?;
-    let replacement = if body.is_empty() {
+    let replacement = if matches!(body.trim_ascii(), b"" | b"null") {
         SecretReplacement::default()
     } else {
         strict_json::of_object(&body).map_err(ActionError::Invalid)?
