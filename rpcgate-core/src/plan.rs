@@ -7,7 +7,7 @@ use std::str::FromStr;
 /// A plan's name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum Tier {
-    /// Metered, and free as long as neither an operator nor a contract sets a price for it.
+    /// Metered, but never billed: only a contract, or a plan of an operator's own with this base, has a price.
     Free,
     /// The smallest paid plan.
     Standard,

@@ -118,7 +118,7 @@ pub(super) fn callers(
             lists: project.lists(),
             quota: project.quota(),
             expires_at: key.expires_at,
-            ..Caller::new(key.id, project.id, tenant.id, plans.of(tenant.plan))
+            ..Caller::new(key.id, project.id, tenant.id, plans.of_tenant(tenant.plan))
         };
         Some(KnownKey {
             name: name.clone(),

@@ -2,7 +2,7 @@
 
 use super::fields::{Fields, Table};
 use super::problem::Problem;
-use crate::plan::{BatchCounts, Counts, Plan, Tier};
+use crate::plan::{BatchCounts, Counts, Plan, Price, Tier};
 
 /// `[plans]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,6 +40,25 @@ impl Plans {
             Tier::Standard => self.standard,
             Tier::Premium => self.premium,
             Tier::Enterprise => self.enterprise,
+        }
+    }
+
+    /// The figures that tenants on a tier have where neither a contract nor a plan of an operator's own gives others. The
+    /// free plan is metered and never billed (specification, "Quotas"), so its price counts as 0 whatever it is set to.
+    ///
+    /// ```
+    /// use rpcgate_core::config::Plans;
+    /// use rpcgate_core::plan::{Price, Tier};
+    ///
+    /// let mut plans = Plans::default();
+    /// (plans.free.price, plans.standard.price) = (Price(7), Price(7));
+    /// assert_eq!(plans.of_tenant(Tier::Free).price, Price(0));
+    /// assert_eq!(plans.of_tenant(Tier::Standard).price, Price(7));
+    /// ```
+    pub const fn of_tenant(&self, tier: Tier) -> Plan {
+        match tier {
+            Tier::Free => self.free.with_price(Price(0)),
+            Tier::Standard | Tier::Premium | Tier::Enterprise => self.of(tier),
         }
     }
 

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_on_the_free_plan_owes_nothing_unless_it_has_a_price() {
+    fn a_charge_of_the_free_plan_is_owed_only_at_the_price_of_a_contract() {
         let free = charged(Tier::Free, 1_000);
         assert_eq!(free.amount(), Amount(0));
         assert_eq!(Charged { price: Price(7), ..free }.amount(), Amount(7_000));

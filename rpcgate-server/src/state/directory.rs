@@ -84,7 +84,7 @@ impl RememberedKey {
     /// The same with the figures that are in force at `now`, or `None` if it has them.
     fn renewed(&self, plans: &Plans, now: Time) -> Option<Self> {
         let caller = self.caller()?;
-        let plan = plans.of(caller.plan.tier);
+        let plan = plans.of_tenant(caller.plan.tier);
         let (plan, quota) = match &self.terms {
             Some(terms) => (terms.plan(plan, now), terms.quota(caller.quota, now)),
             None => (plan, caller.quota),

@@ -135,7 +135,7 @@ async fn a_contract_begins_and_ends_at_its_time_and_is_on_the_invoice_with_its_p
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tenant_on_the_free_plan_pays_the_price_of_its_contract_and_lines_name_a_plan_of_an_operators_own()
+async fn the_free_plan_bills_nothing_whatever_its_price_but_a_contract_does_and_lines_name_an_operators_own_plan()
 {
     let node = Node::evm().await;
     let clock = Arc::new(ManualClock::at(START));
@@ -155,6 +155,9 @@ async fn a_tenant_on_the_free_plan_pays_the_price_of_its_contract_and_lines_name
         }
         units
     };
+    operator.put("/operator/plans/free", &json!({ "per_minute": 66, "price_per_cu": 0.125 })).await;
+    until_limit(&client, 66).await;
+    let free = calls().await;
     let contracts = format!("/operator/tenants/{tenant}/contracts");
     let form = json!({ "figures": { "limits": { "per_minute": 77, "price_per_cu": 0.5 } } });
     let contract = operator.made(&contracts, &form).await;
@@ -182,7 +185,8 @@ async fn a_tenant_on_the_free_plan_pays_the_price_of_its_contract_and_lines_name
     let recorded = async {
         loop {
             let lines = owner.shown(&bill).await["lines"].clone();
-            if units(&lines, 0.5, None) >= agreed && units(&lines, 0.25, Some("startup")) >= own {
+            let counted = [(0.0, None, free), (0.5, None, agreed), (0.25, Some("startup"), own)];
+            if counted.iter().all(|(price, plan, least)| units(&lines, *price, *plan) >= *least) {
                 return lines;
             }
             sleep(Duration::from_millis(20)).await;
@@ -190,6 +194,7 @@ async fn a_tenant_on_the_free_plan_pays_the_price_of_its_contract_and_lines_name
     };
     let lines = timeout(TIMEOUT, recorded).await.unwrap();
     assert!(lines.as_array().unwrap().iter().all(|line| line["tier"] == "free"), "{lines}");
+    assert_eq!(units(&lines, 0.125, None), 0, "{lines}");
     clock.advance(Duration::from_secs(20 * 86_400));
     service.bill().await;
     owner.log_in_again().await;

@@ -35,12 +35,12 @@ pub async fn plans(app: &AppState, actor: &Actor) -> Result<Vec<ListedPlan>, Act
     let four = Tier::ALL.map(|tier| ListedPlan {
         of: tier.into(),
         name: tier.name().to_owned(),
-        plan: config.plans.of(tier),
+        plan: config.plans.of_tenant(tier),
         monthly_fee: fees.of(tier),
     });
     let listed = |custom: CustomPlan| ListedPlan {
         of: custom.plan(),
-        plan: custom.figures.plan(config.plans.of(custom.base)),
+        plan: custom.figures.plan(config.plans.of_tenant(custom.base)),
         monthly_fee: custom.figures.monthly_fee.unwrap_or(fees.of(custom.base)),
         name: custom.name,
     };

@@ -117,7 +117,7 @@ fn stored(row: Row, terms: Terms, plans: &Plans, now: Time) -> Result<StoredKey,
         KeyId(row.key.as_u128()),
         ProjectId(row.project.as_u128()),
         TenantId(row.tenant.as_u128()),
-        terms.plan(plans.of(tier(&row.tier)?), now),
+        terms.plan(plans.of_tenant(tier(&row.tier)?), now),
     )
     .with_prefix(row.prefix)
     .with_suspended(row.suspended)

@@ -49,7 +49,7 @@ pub(super) async fn counts(
     now: Time,
 ) -> Result<Counts, StoreError> {
     let tenant_tier = tier(&live_tenant(transaction, tenant).await?.tier)?;
-    let mut plan_of_tenant = configured.of(tenant_tier);
+    let mut plan_of_tenant = configured.of_tenant(tenant_tier);
     if let Some(row) = Entity::find_by_id(tenant_tier.name()).one(transaction).await? {
         plan(&row)?.apply(&mut plan_of_tenant);
     }

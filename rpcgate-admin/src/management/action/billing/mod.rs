@@ -88,7 +88,7 @@ pub async fn overview(
     Ok(BillingOverview {
         period: month.span(),
         plan_name,
-        plan: terms.plan(config.plans.of(tenant.tier), now),
+        plan: terms.plan(config.plans.of_tenant(tenant.tier), now),
         monthly_fee: agreed_fee.unwrap_or(config.billing.fees.of(tenant.tier)),
         amounts: amounts(&lines, &config.billing),
         lines,

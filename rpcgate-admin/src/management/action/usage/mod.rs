@@ -184,7 +184,7 @@ async fn check_key(app: &AppState, ask: &UsageAsk) -> Result<(), ActionError> {
 async fn plan(app: &AppState, tenant: &Tenant) -> Result<Plan, ActionError> {
     let config = app.settings.overridden_by(&app.store.overlay().await?);
     let now = app.now();
-    Ok(app.store.terms(tenant.id, now).await?.plan(config.plans.of(tenant.tier), now))
+    Ok(app.store.terms(tenant.id, now).await?.plan(config.plans.of_tenant(tenant.tier), now))
 }
 
 /// A query for all usage of a tenant, or of one of its projects, in `window`.
