@@ -6,6 +6,7 @@
 //! is refused.
 
 use super::common;
+use super::hashing::HashingThreads;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{Error as HashError, PasswordHasher, PasswordVerifier};
 use argon2::{Algorithm, Argon2, Params, Version};
@@ -155,6 +156,7 @@ pub struct Passwords {
     permits: Arc<Semaphore>,
     /// A permit for each hash that is computed.
     running: Arc<Semaphore>,
+    threads: Arc<HashingThreads>,
     computed: Arc<AtomicU64>,
 }
 
@@ -168,6 +170,7 @@ impl Passwords {
             argon: Argon2::new(Algorithm::Argon2id, Version::V0x13, params),
             permits: Arc::new(Semaphore::new(permits)),
             running: Arc::new(Semaphore::new(threads)),
+            threads: Arc::new(HashingThreads::new(threads)),
             computed: Arc::default(),
         }
     }
@@ -254,7 +257,7 @@ impl Passwords {
         self.computed.load(Relaxed)
     }
 
-    /// Runs `work` on a blocking thread. Its permits are held until the work has ended, even if its caller has gone.
+    /// Runs `work` on a thread for hashing. Its permits are held until the work has ended, even if its caller has gone.
     async fn compute<T: Send + 'static>(
         &self,
         permit: HashPermit,
@@ -268,8 +271,7 @@ impl Passwords {
             drop((running, permit));
             done
         };
-        let ended = tokio::task::spawn_blocking(work).await;
-        ended.map_err(|_| PasswordError::Failed("the thread ended early".into()))?
+        self.threads.run(work).await.map_err(|why| PasswordError::Failed(why.into()))?
     }
 }
 

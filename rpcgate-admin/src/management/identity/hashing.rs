@@ -1,0 +1,114 @@
+//! The threads that hash passwords.
+//!
+//! A hash occupies a core for tens of milliseconds, and everyone can cause one by a log-in. So hashing has threads of its
+//! own with the lowest scheduling priority: a flood of log-ins gets the time that other threads leave, whether these
+//! belong to this service or to a gateway on the same machine.
+
+use tokio::runtime::{Builder, Runtime};
+
+/// The lowest priority of a thread on Linux, the nice value.
+#[cfg(target_os = "linux")]
+const LOWEST: i32 = 19;
+
+/// A number of threads for hashing. They start when they are needed, and end when they have been idle for a while.
+#[derive(Debug)]
+pub(super) struct HashingThreads(Option<Runtime>);
+
+impl HashingThreads {
+    /// At most `threads` threads.
+    pub(super) fn new(threads: usize) -> Self {
+        // This runtime has no tasks; only its threads for blocking work are used.
+        let runtime = Builder::new_current_thread()
+            .max_blocking_threads(threads)
+            .thread_name("hashing")
+            .on_thread_start(lower_priority)
+            .build();
+        HashingThreads(runtime.inspect_err(|error| tracing::error!(%error, "no thread can hash")).ok())
+    }
+
+    /// Runs `work` on one of the threads, to its end even if the caller leaves.
+    ///
+    /// # Errors
+    /// The reason, if `work` panics or there are no threads.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, &'static str> {
+        let runtime = self.0.as_ref().ok_or("there is no thread for it")?;
+        runtime.spawn_blocking(work).await.map_err(|_| "the thread ended early")
+    }
+}
+
+impl Drop for HashingThreads {
+    /// Leaves the threads to themselves, because this may run in a task, which must not wait for them.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Gives the current thread the lowest priority. Linux has a priority for each thread. Elsewhere this would change that of
+/// the whole process, so nothing is done.
+#[cfg(target_os = "linux")]
+fn lower_priority() {
+    static LOGGED: std::sync::Once = std::sync::Once::new();
+    if let Err(error) = rustix::process::setpriority_process(Some(rustix::thread::gettid()), LOWEST) {
+        LOGGED.call_once(|| tracing::debug!(%error, "hashing has the same priority as the rest"));
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn lower_priority() {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::Future;
+    use std::sync::mpsc;
+    use std::task::{Context, Waker};
+
+    #[cfg(target_os = "linux")]
+    fn priority() -> i32 {
+        rustix::process::getpriority_process(Some(rustix::thread::gettid())).unwrap()
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn hashing_has_the_lowest_priority_and_nothing_else_has() {
+        let before = priority();
+        assert!(before < LOWEST, "the tests run with a higher one");
+        let threads = HashingThreads::new(2);
+        let work = || (std::thread::current().name().map(str::to_owned), priority());
+        assert_eq!(threads.run(work).await.unwrap(), (Some("hashing".into()), LOWEST));
+        assert_eq!(priority(), before);
+        assert_eq!(tokio::task::spawn_blocking(priority).await.unwrap(), before);
+    }
+
+    #[tokio::test]
+    async fn work_that_panics_is_an_error_and_the_next_one_runs() {
+        let threads = HashingThreads::new(1);
+        let ended = threads.run(|| panic!("a test")).await;
+        assert_eq!(ended, Err::<(), _>("the thread ended early"));
+        assert_eq!(threads.run(|| 7).await, Ok(7));
+    }
+
+    #[tokio::test]
+    async fn work_runs_to_its_end_after_its_caller_and_the_threads_owner_have_left() {
+        let threads = HashingThreads::new(1);
+        let (begin, has_begun) = mpsc::channel();
+        let (end, may_end) = mpsc::channel::<()>();
+        let (done, is_done) = mpsc::channel();
+        let mut work = Box::pin(threads.run(move || {
+            begin.send(()).unwrap();
+            may_end.recv().unwrap();
+            done.send(()).unwrap();
+        }));
+        assert!(work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        has_begun.recv().unwrap();
+        drop(work);
+        drop(threads);
+        end.send(()).unwrap();
+        is_done.recv().unwrap();
+    }
+}
