@@ -409,6 +409,11 @@ fn operations(document: &Value) -> Vec<Operation> {
             assert_eq!(row.path.len(), path.matches('{').count(), "{id}: the words of {path}");
             let mut schema = &reported["requestBody"]["content"]["application/json"]["schema"];
             assert_eq!(row.body.is_some(), !schema.is_null(), "{id}: the body");
+            // A body that may be left out is a choice between nothing and its schema.
+            for choices in ["oneOf", "allOf"] {
+                let of = schema[choices].as_array();
+                schema = of.and_then(|of| of.iter().find(|one| one["$ref"].is_string())).unwrap_or(schema);
+            }
             if let Some(reference) = schema["$ref"].as_str() {
                 schema = document.pointer(&reference[1..]).unwrap();
             }
@@ -1285,7 +1290,7 @@ async fn a_body_that_does_not_fit_is_refused_with_the_field_that_is_wrong() {
         for text in ["", "{", "nonsense", "[]", "\"text\"", "7", "null", "{}x"] {
             let ask = Ask { body: Some(text.into()), ..valid.clone() };
             // Then the new secret signs at once.
-            if id == "replace_webhook_secret" && text.is_empty() {
+            if id == "replace_webhook_secret" && matches!(text, "" | "null") {
                 continue;
             }
             // Without a body the bearer token identifies the session, and there is none.
