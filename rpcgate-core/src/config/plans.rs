@@ -44,7 +44,7 @@ impl Plans {
     }
 
     /// The figures that tenants on a tier have where neither a contract nor a plan of an operator's own gives others. The
-    /// free plan is metered and never billed (specification, "Quotas"), so its price counts as 0 whatever it is set to.
+    /// free plan is metered and never billed, so its price counts as 0 whatever it is set to.
     ///
     /// ```
     /// use rpcgate_core::config::Plans;
