@@ -83,8 +83,13 @@ async fn work(app: CurrentApp, leave: CancellationToken) {
         let elapsed = app.clock.elapsed();
         if chores.is_none_or(|last| elapsed.saturating_sub(last) >= CHORES || elapsed < last) {
             chores = Some(elapsed);
-            if let Err(error) = give_up_waiting(&app).await {
-                tracing::debug!(%error, "deliveries of endpoints that are switched off wait for the database");
+            match give_up_waiting(&app).await {
+                // The next ones follow in the next round: other deliveries must not wait for them.
+                Ok(true) => chores = None,
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::debug!(%error, "deliveries of endpoints that are switched off wait for the database");
+                }
             }
         }
         if pause > Duration::ZERO {
@@ -137,14 +142,15 @@ impl Dispatching {
             self.unmarked.drain(..some);
             let now = app.now();
             self.told.retain(|_, at| now.since(*at) < TOLD_FOR && *at <= now);
-            let told = &self.told;
-            if let Err(error) = take_turns(&app, &turns, |webhook| told.contains_key(&webhook)).await {
+            let is_told = |webhook| self.told.contains_key(&webhook);
+            let is_left_alone = |webhook| self.delivering.is_left_alone(webhook);
+            if let Err(error) = take_turns(&app, &turns, is_told, is_left_alone).await {
                 tracing::warn!(%error, "users could not be told of an endpoint");
                 continue;
             }
-            for (webhook, _) in turns.failing {
+            for one in turns.failing.iter().filter(|one| one.has_given_up) {
                 if self.told.len() < TOLD {
-                    self.told.insert(webhook, now);
+                    self.told.insert(one.webhook, now);
                 }
             }
         }

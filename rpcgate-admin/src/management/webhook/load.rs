@@ -5,8 +5,8 @@
 //! again gets single attempts with pauses. So endpoints that hang hold few of the places that all share.
 
 use super::breaker::Breaker;
+use super::tenant_places::PlaceOwner;
 use crate::store::DueDelivery;
-use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -138,9 +138,14 @@ impl EndpointLoad {
         self.waiting.drain(..).map(|(delivery, _)| delivery).collect()
     }
 
-    /// The project of the endpoint, while deliveries wait.
-    pub fn project(&self) -> Option<ProjectId> {
-        self.waiting.front().map(|(delivery, _)| delivery.webhook.project)
+    /// The project of the endpoint, with its tenant, while deliveries wait.
+    pub fn owner(&self) -> Option<PlaceOwner> {
+        self.waiting.front().map(|(delivery, _)| delivery.into())
+    }
+
+    /// Whether it gets single attempts with pauses between them.
+    pub fn is_left_alone(&self) -> bool {
+        self.breaker.is_open()
     }
 
     /// Claimed deliveries without an attempt.
