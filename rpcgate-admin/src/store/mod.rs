@@ -61,7 +61,6 @@ pub use query::{
     LineKind, NewCreditNote, NewInvoice, NotInvoiceNumber, PeriodClosed, SettledInvoice, TierChange,
     UnclosedTenant, WholeInvoice,
 };
-#[cfg(feature = "api")]
 pub use query::{Followed, MatchedEvent, MatchedSubscription, UnfinishedBlock, WatchLease, WatchOutcome};
 pub use rpcgate_core::backend::counters::Restored;
 pub use rpcgate_core::usage::{Block, Mark, Shipment};

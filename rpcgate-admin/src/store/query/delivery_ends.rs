@@ -1,6 +1,7 @@
 //! How attempts to deliver end, and what that says about their endpoints.
 
 use super::changes::{NewChange, record};
+use super::delivery_list::DeliveryStatus;
 use super::due_deliveries::{FAILED, PENDING};
 use super::id::{DeliveryId, WebhookId};
 use super::value::{moment, time};
@@ -17,7 +18,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 /// The status of a delivery that a receiver has acknowledged.
-const DELIVERED: &str = "delivered";
+const DELIVERED: &str = DeliveryStatus::Delivered.name();
 /// Rows of one insert.
 const ROWS: usize = 500;
 

@@ -7,6 +7,7 @@
 //! of endpoints with deliveries, and not on the number of those.
 
 use super::claim_room::{ClaimChoice, ClaimRoom, DueEndpoint};
+use super::delivery_list::DeliveryStatus;
 use super::id::{ChainEventId, DeliveryId};
 use super::value::{moment, time, unreadable};
 use super::webhooks::Webhook;
@@ -26,9 +27,9 @@ use std::time::Duration;
 use uuid::Uuid;
 
 /// The status of a delivery that is due at some time.
-pub(super) const PENDING: &str = "pending";
+pub(super) const PENDING: &str = DeliveryStatus::Pending.name();
 /// The status of a delivery that was given up.
-pub(super) const FAILED: &str = "failed";
+pub(super) const FAILED: &str = DeliveryStatus::Failed.name();
 /// Due deliveries that a claim looks at, for each one that it may take.
 const LOOKED_AT: u64 = 4;
 /// Endpoints that a claim takes from one by one.
