@@ -1,7 +1,7 @@
 //! The deliveries that a dispatcher has claimed: those that wait, and the attempts that are running.
 
 use super::app_task::CurrentApp;
-use crate::management::webhook::attempt::{attempt, lease};
+use crate::management::webhook::attempt::attempt;
 use crate::management::webhook::held_bodies::HeldBodies;
 use crate::management::webhook::load::{EndpointLoad, LoadMoment};
 use crate::management::webhook::tenant_places::{PlaceOwner, PlaceRule, TenantPlaces};
@@ -47,7 +47,7 @@ struct Loads {
 impl Loads {
     /// Takes a claimed delivery, unless it is held already: its lease ended early, because the clock was set forward, and this
     /// dispatcher has claimed it again. Then only its new lease counts.
-    fn hold(&mut self, mut delivery: DueDelivery, claimed: Duration) {
+    fn hold(&mut self, mut delivery: DueDelivery, until: Duration) {
         if let Some(held) = self.held.get_mut(&delivery.id) {
             held.leased_until = delivery.leased_until;
             tracing::debug!(delivery = %delivery.id, "a delivery is claimed again whose attempt is not over");
@@ -56,7 +56,7 @@ impl Loads {
         self.held.insert(delivery.id, ReleasedDelivery::from(&delivery));
         self.claimed.take((&delivery).into());
         delivery.body = self.bodies.take(delivery.tenant, delivery.event, delivery.body);
-        self.endpoints.entry(delivery.webhook.id).or_default().add(delivery, claimed);
+        self.endpoints.entry(delivery.webhook.id).or_default().add(delivery, until);
     }
 
     /// Forgets deliveries without an attempt.
@@ -101,10 +101,9 @@ impl Delivering {
         (number(webhooks.concurrency), number(webhooks.per_endpoint))
     }
 
-    /// How long after its claim an attempt may begin: it ends within the lease then.
-    fn longest_wait(&self) -> Duration {
-        let timeout = self.app.load().settings.config.webhooks.timeout;
-        lease(timeout).saturating_sub(timeout).saturating_sub(MARKING)
+    /// How long it may take until the end of an attempt that begins now is marked.
+    fn longest(&self) -> Duration {
+        self.app.load().settings.config.webhooks.timeout.saturating_add(MARKING)
     }
 
     fn moment(&self) -> LoadMoment {
@@ -132,11 +131,11 @@ impl Delivering {
         (most, ClaimRoom { each: UNKNOWN, listed, each_tenant, tenants, bytes })
     }
 
-    /// Adds what was claimed at `claimed`, and begins as many attempts as may begin.
-    pub(super) fn add(&self, deliveries: Vec<DueDelivery>, claimed: Duration) {
+    /// Adds what is claimed `until` then.
+    pub(super) fn add(&self, deliveries: Vec<DueDelivery>, until: Duration) {
         let mut loads = self.loads.lock();
         for delivery in deliveries {
-            loads.hold(delivery, claimed);
+            loads.hold(delivery, until);
         }
     }
 
@@ -150,11 +149,11 @@ impl Delivering {
 
     /// Begins attempts that may begin now, and returns what is not begun in time for its lease.
     pub(super) fn proceed(&self) -> Vec<ReleasedDelivery> {
-        let (most, elapsed) = (self.longest_wait(), self.moment().elapsed);
+        let (longest, elapsed) = (self.longest(), self.moment().elapsed);
         let mut loads = self.loads.lock();
         let mut back = Vec::new();
         for load in loads.endpoints.values_mut().filter(|load| load.waiting() > 0) {
-            back.extend(load.give_back(most, elapsed));
+            back.extend(load.give_back(longest, elapsed));
         }
         let back = loads.give_back(&back);
         let ready = loads.endpoints.iter().filter(|(_, load)| load.waiting() > 0).map(|(id, _)| *id);
@@ -175,7 +174,7 @@ impl Delivering {
 
     /// Takes the deliveries of an endpoint whose attempts may begin now, as far as there are places for them by `rule`.
     fn begin(&self, loads: &mut Loads, webhook: WebhookId, rule: PlaceRule) -> Vec<(DueDelivery, Duration)> {
-        let ((concurrency, per_endpoint), most, at) = (self.bounds(), self.longest_wait(), self.moment());
+        let ((concurrency, per_endpoint), longest, at) = (self.bounds(), self.longest(), self.moment());
         let mut begun = Vec::new();
         while !loads.is_closed {
             let Some(load) = loads.endpoints.get_mut(&webhook) else { break };
@@ -183,7 +182,7 @@ impl Delivering {
             if loads.attempts.room(owner, rule, concurrency) == 0 {
                 break;
             }
-            let Some(delivery) = load.begin(per_endpoint, most, at) else { break };
+            let Some(delivery) = load.begin(per_endpoint, longest, at) else { break };
             loads.attempts.take(owner);
             loads.running.insert(delivery.id);
             begun.push((delivery, at.elapsed));

@@ -13,6 +13,7 @@ use crate::store::{EndedAttempt, ReleasedDelivery, StoreError, WebhookId};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::clock::Time;
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -126,7 +127,7 @@ impl Dispatching {
         let claimed_at = app.clock.elapsed();
         let claimed = app.store.claim_deliveries(most, &room, lease, app.now()).await?;
         let count = claimed.len();
-        self.delivering.add(claimed, claimed_at);
+        self.delivering.add(claimed, claimed_at.saturating_add(lease));
         let back = self.delivering.proceed();
         self.release(back).await?;
         Ok(count == most)
@@ -163,7 +164,18 @@ impl Dispatching {
 
     async fn close(mut self) {
         let grace = self.app.load().settings.config.shutdown.grace;
-        let back = self.delivering.close(grace).await;
+        let delivering = self.delivering.clone();
+        let mut closing = pin!(delivering.close(grace));
+        // What has ended is marked before its lease is over, although other attempts are still running.
+        let back = loop {
+            tokio::select! {
+                back = &mut closing => break back,
+                Some(end) = self.ended.recv() => self.unmarked.push(end),
+            }
+            if let Err(error) = self.mark().await {
+                tracing::debug!(%error, "ends of deliveries wait for the database");
+            }
+        };
         while let Ok(end) = self.ended.try_recv() {
             self.unmarked.push(end);
         }

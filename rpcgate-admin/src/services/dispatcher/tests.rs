@@ -652,6 +652,30 @@ async fn a_dispatcher_that_stops_finishes_its_attempts_and_leaves_the_rest_to_ot
 }
 
 #[tokio::test]
+async fn a_dispatcher_that_stops_marks_each_attempt_when_it_has_ended() {
+    let place = Place::of("timeout = \"5m\"\n[shutdown]\ngrace = \"5m\"\n").await;
+    let answer = Arc::new(Notify::new());
+    let given = answer.clone();
+    let receiver = Receiver::start(move |request| match request.delivery() {
+        DeliveryId(1) => Answer::After(given.clone(), 200),
+        _ => Answer::Hang,
+    })
+    .await;
+    for number in 1..3 {
+        let endpoint = place.endpoint(number, &receiver.url(number)).await;
+        place.due(&endpoint, number..number + 1).await;
+    }
+    let dispatcher = Dispatcher::start(&place.site.app);
+    until("the requests", async || receiver.count() == 2).await;
+    let stopping = tokio::spawn(dispatcher.stop());
+    tokio::task::yield_now().await;
+    answer.notify_one();
+    place.until_status(1, "delivered").await;
+    assert!(!stopping.is_finished(), "the other attempt is running");
+    stopping.abort();
+}
+
+#[tokio::test]
 async fn attempts_that_outlast_the_grace_are_due_again_at_once() {
     let place = Place::of("timeout = \"2m\"\n[shutdown]\ngrace = \"1s\"\n").await;
     let receiver = Receiver::start(|_| Answer::Hang).await;
