@@ -1,14 +1,14 @@
 //! The deliveries that a dispatcher has claimed: those that wait, and the attempts that are running.
 
 use super::app_task::CurrentApp;
-use crate::management::webhook::attempt::{attempt, lease};
+use crate::management::webhook::attempt::attempt;
+use crate::management::webhook::held_bodies::HeldBodies;
 use crate::management::webhook::load::{EndpointLoad, LoadMoment};
-use crate::management::webhook::project_places::ProjectPlaces;
+use crate::management::webhook::tenant_places::{PlaceOwner, PlaceRule, TenantPlaces};
 use crate::store::{
-    AfterAttempt, ClaimRoom, DeliveryId, DueDelivery, EndedAttempt, ReleasedDelivery, WebhookId,
+    AfterAttempt, ChainEventId, ClaimRoom, DeliveryId, DueDelivery, EndedAttempt, ReleasedDelivery, WebhookId,
 };
 use parking_lot::Mutex;
-use rpcgate_core::caller::ProjectId;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +22,9 @@ const REMEMBERED: usize = 20_000;
 const UNKNOWN: usize = 1;
 /// Deliveries that may be claimed, for each attempt that may be made at once.
 const CLAIMED: usize = 2;
+/// Bytes of bodies that may be held, and of those that one claim reads: it has to end within the deadline of writes.
+const HELD_BYTES: usize = 64 << 20;
+const CLAIMED_BYTES: usize = 8 << 20;
 /// Time that is left for marking an end before a lease is over.
 const MARKING: Duration = Duration::from_secs(5);
 
@@ -32,31 +35,35 @@ struct Loads {
     held: HashMap<DeliveryId, ReleasedDelivery>,
     /// Those at which an attempt is running.
     running: HashSet<DeliveryId>,
-    /// What of them each project has.
-    attempts: ProjectPlaces,
-    /// What of all claimed deliveries each project has: of those that wait, and those at which an attempt is running.
-    claimed: ProjectPlaces,
+    /// What of them each tenant has, and each project.
+    attempts: TenantPlaces,
+    /// What each has of all claimed deliveries: of those that wait, and those at which an attempt is running.
+    claimed: TenantPlaces,
+    /// The bodies of the same.
+    bodies: HeldBodies,
     is_closed: bool,
 }
 
 impl Loads {
     /// Takes a claimed delivery, unless it is held already: its lease ended early, because the clock was set forward, and this
     /// dispatcher has claimed it again. Then only its new lease counts.
-    fn hold(&mut self, delivery: DueDelivery, claimed: Duration) {
+    fn hold(&mut self, mut delivery: DueDelivery, until: Duration) {
         if let Some(held) = self.held.get_mut(&delivery.id) {
             held.leased_until = delivery.leased_until;
             tracing::debug!(delivery = %delivery.id, "a delivery is claimed again whose attempt is not over");
             return;
         }
         self.held.insert(delivery.id, ReleasedDelivery::from(&delivery));
-        self.claimed.take(delivery.webhook.project);
-        self.endpoints.entry(delivery.webhook.id).or_default().add(delivery, claimed);
+        self.claimed.take((&delivery).into());
+        delivery.body = self.bodies.take(delivery.tenant, delivery.event, delivery.body);
+        self.endpoints.entry(delivery.webhook.id).or_default().add(delivery, until);
     }
 
     /// Forgets deliveries without an attempt.
     fn give_back(&mut self, back: &[DueDelivery]) -> Vec<ReleasedDelivery> {
         let give = |delivery: &DueDelivery| {
-            self.claimed.give(delivery.webhook.project);
+            self.claimed.give(delivery.into());
+            self.bodies.give(delivery.tenant, delivery.event);
             self.held.remove(&delivery.id)
         };
         back.iter().filter_map(give).collect()
@@ -94,10 +101,9 @@ impl Delivering {
         (number(webhooks.concurrency), number(webhooks.per_endpoint))
     }
 
-    /// How long after its claim an attempt may begin: it ends within the lease then.
-    fn longest_wait(&self) -> Duration {
-        let timeout = self.app.load().settings.config.webhooks.timeout;
-        lease(timeout).saturating_sub(timeout).saturating_sub(MARKING)
+    /// How long it may take until the end of an attempt that begins now is marked.
+    fn longest(&self) -> Duration {
+        self.app.load().settings.config.webhooks.timeout.saturating_add(MARKING)
     }
 
     fn moment(&self) -> LoadMoment {
@@ -105,7 +111,7 @@ impl Delivering {
         LoadMoment { now: app.now(), elapsed: app.clock.elapsed() }
     }
 
-    /// The number of deliveries that may be claimed beside those that are, and from which endpoints and projects.
+    /// The number of deliveries that may be claimed beside those that are, and from which endpoints and tenants.
     pub(super) fn room(&self) -> (usize, ClaimRoom) {
         let ((concurrency, per_endpoint), at) = (self.bounds(), self.moment());
         let mut loads = self.loads.lock();
@@ -116,16 +122,20 @@ impl Delivering {
         let listed = loads.endpoints.iter().map(|(id, load)| (*id, load.room(per_endpoint, at)));
         let listed = listed.filter(|(_, room)| *room != UNKNOWN).collect();
         let places = concurrency.saturating_mul(CLAIMED);
-        let (projects, each_project) = loads.claimed.rooms(places);
-        let room = ClaimRoom { each: UNKNOWN, listed, each_project, projects };
-        (places.saturating_sub(loads.claimed.taken()), room)
+        let (mut tenants, each_tenant) = loads.claimed.rooms(places);
+        for tenant in loads.bodies.full(HELD_BYTES) {
+            tenants.entry(tenant).or_insert_with(|| each_tenant.clone()).all = 0;
+        }
+        let bytes = loads.bodies.room(HELD_BYTES).min(CLAIMED_BYTES);
+        let most = if bytes == 0 { 0 } else { places.saturating_sub(loads.claimed.taken()) };
+        (most, ClaimRoom { each: UNKNOWN, listed, each_tenant, tenants, bytes })
     }
 
-    /// Adds what was claimed at `claimed`, and begins as many attempts as may begin.
-    pub(super) fn add(&self, deliveries: Vec<DueDelivery>, claimed: Duration) {
+    /// Adds what is claimed `until` then.
+    pub(super) fn add(&self, deliveries: Vec<DueDelivery>, until: Duration) {
         let mut loads = self.loads.lock();
         for delivery in deliveries {
-            loads.hold(delivery, claimed);
+            loads.hold(delivery, until);
         }
     }
 
@@ -139,42 +149,41 @@ impl Delivering {
 
     /// Begins attempts that may begin now, and returns what is not begun in time for its lease.
     pub(super) fn proceed(&self) -> Vec<ReleasedDelivery> {
-        let (most, elapsed) = (self.longest_wait(), self.moment().elapsed);
+        let (longest, elapsed) = (self.longest(), self.moment().elapsed);
         let mut loads = self.loads.lock();
         let mut back = Vec::new();
         for load in loads.endpoints.values_mut().filter(|load| load.waiting() > 0) {
-            back.extend(load.give_back(most, elapsed));
+            back.extend(load.give_back(longest, elapsed));
         }
         let back = loads.give_back(&back);
         let ready = loads.endpoints.iter().filter(|(_, load)| load.waiting() > 0).map(|(id, _)| *id);
         let ready: Vec<_> = ready.collect();
         let mut begun = Vec::new();
-        // Each project gets its share before any gets more.
-        for room in [ProjectPlaces::own_room, ProjectPlaces::room] {
-            begun.extend(ready.iter().flat_map(|webhook| self.begin(&mut loads, *webhook, room)));
+        for rule in PlaceRule::ALL {
+            begun.extend(ready.iter().flat_map(|webhook| self.begin(&mut loads, *webhook, rule)));
         }
         drop(loads);
         self.spawn(begun);
         back
     }
 
-    /// Takes the deliveries of an endpoint whose attempts may begin now, as far as its project has `room`.
-    fn begin(
-        &self,
-        loads: &mut Loads,
-        webhook: WebhookId,
-        room: fn(&ProjectPlaces, ProjectId, usize) -> usize,
-    ) -> Vec<(DueDelivery, Duration)> {
-        let ((concurrency, per_endpoint), most, at) = (self.bounds(), self.longest_wait(), self.moment());
+    /// Whether an endpoint gets single attempts with pauses between them, because it fails again and again.
+    pub(super) fn is_left_alone(&self, webhook: WebhookId) -> bool {
+        self.loads.lock().endpoints.get(&webhook).is_some_and(EndpointLoad::is_left_alone)
+    }
+
+    /// Takes the deliveries of an endpoint whose attempts may begin now, as far as there are places for them by `rule`.
+    fn begin(&self, loads: &mut Loads, webhook: WebhookId, rule: PlaceRule) -> Vec<(DueDelivery, Duration)> {
+        let ((concurrency, per_endpoint), longest, at) = (self.bounds(), self.longest(), self.moment());
         let mut begun = Vec::new();
         while !loads.is_closed {
             let Some(load) = loads.endpoints.get_mut(&webhook) else { break };
-            let Some(project) = load.project() else { break };
-            if room(&loads.attempts, project, concurrency) == 0 {
+            let Some(owner) = load.owner() else { break };
+            if loads.attempts.room(owner, rule, concurrency) == 0 {
                 break;
             }
-            let Some(delivery) = load.begin(per_endpoint, most, at) else { break };
-            loads.attempts.take(project);
+            let Some(delivery) = load.begin(per_endpoint, longest, at) else { break };
+            loads.attempts.take(owner);
             loads.running.insert(delivery.id);
             begun.push((delivery, at.elapsed));
         }
@@ -228,7 +237,8 @@ struct RunningAttempt {
     delivering: Delivering,
     delivery: DeliveryId,
     webhook: WebhookId,
-    project: ProjectId,
+    event: ChainEventId,
+    owner: PlaceOwner,
     began: Duration,
     /// What it has come to.
     end: Option<EndedAttempt>,
@@ -241,7 +251,8 @@ impl RunningAttempt {
             delivering: delivering.clone(),
             delivery: delivery.id,
             webhook: delivery.webhook.id,
-            project: delivery.webhook.project,
+            event: delivery.event,
+            owner: delivery.into(),
             began,
             end: None,
         }
@@ -259,8 +270,9 @@ impl Drop for RunningAttempt {
         let ((_, per_endpoint), at) = (delivering.bounds(), delivering.moment());
         let mut loads = delivering.loads.lock();
         loads.running.remove(&self.delivery);
-        loads.attempts.give(self.project);
-        loads.claimed.give(self.project);
+        loads.attempts.give(self.owner);
+        loads.claimed.give(self.owner);
+        loads.bodies.give(self.owner.tenant, self.event);
         if self.end.is_none() {
             loads.held.remove(&self.delivery);
         }
@@ -274,7 +286,7 @@ impl Drop for RunningAttempt {
         if let Some(load) = load {
             load.end(self.began, end.then == AfterAttempt::Delivered, per_endpoint, at);
         }
-        let begun = delivering.begin(&mut loads, self.webhook, ProjectPlaces::room);
+        let begun = delivering.begin(&mut loads, self.webhook, PlaceRule::Any);
         drop(loads);
         delivering.spawn(begun);
         // The dispatcher that gets it ends after the last attempt.

@@ -13,6 +13,7 @@ use crate::store::{EndedAttempt, ReleasedDelivery, StoreError, WebhookId};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::clock::Time;
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -83,8 +84,13 @@ async fn work(app: CurrentApp, leave: CancellationToken) {
         let elapsed = app.clock.elapsed();
         if chores.is_none_or(|last| elapsed.saturating_sub(last) >= CHORES || elapsed < last) {
             chores = Some(elapsed);
-            if let Err(error) = give_up_waiting(&app).await {
-                tracing::debug!(%error, "deliveries of endpoints that are switched off wait for the database");
+            match give_up_waiting(&app).await {
+                // The next ones follow in the next round: other deliveries must not wait for them.
+                Ok(true) => chores = None,
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::debug!(%error, "deliveries of endpoints that are switched off wait for the database");
+                }
             }
         }
         if pause > Duration::ZERO {
@@ -121,7 +127,7 @@ impl Dispatching {
         let claimed_at = app.clock.elapsed();
         let claimed = app.store.claim_deliveries(most, &room, lease, app.now()).await?;
         let count = claimed.len();
-        self.delivering.add(claimed, claimed_at);
+        self.delivering.add(claimed, claimed_at.saturating_add(lease));
         let back = self.delivering.proceed();
         self.release(back).await?;
         Ok(count == most)
@@ -137,14 +143,15 @@ impl Dispatching {
             self.unmarked.drain(..some);
             let now = app.now();
             self.told.retain(|_, at| now.since(*at) < TOLD_FOR && *at <= now);
-            let told = &self.told;
-            if let Err(error) = take_turns(&app, &turns, |webhook| told.contains_key(&webhook)).await {
+            let is_told = |webhook| self.told.contains_key(&webhook);
+            let is_left_alone = |webhook| self.delivering.is_left_alone(webhook);
+            if let Err(error) = take_turns(&app, &turns, is_told, is_left_alone).await {
                 tracing::warn!(%error, "users could not be told of an endpoint");
                 continue;
             }
-            for (webhook, _) in turns.failing {
+            for one in turns.failing.iter().filter(|one| one.has_given_up) {
                 if self.told.len() < TOLD {
-                    self.told.insert(webhook, now);
+                    self.told.insert(one.webhook, now);
                 }
             }
         }
@@ -157,7 +164,18 @@ impl Dispatching {
 
     async fn close(mut self) {
         let grace = self.app.load().settings.config.shutdown.grace;
-        let back = self.delivering.close(grace).await;
+        let delivering = self.delivering.clone();
+        let mut closing = pin!(delivering.close(grace));
+        // What has ended is marked before its lease is over, although other attempts are still running.
+        let back = loop {
+            tokio::select! {
+                back = &mut closing => break back,
+                Some(end) = self.ended.recv() => self.unmarked.push(end),
+            }
+            if let Err(error) = self.mark().await {
+                tracing::debug!(%error, "ends of deliveries wait for the database");
+            }
+        };
         while let Ok(end) = self.ended.try_recv() {
             self.unmarked.push(end);
         }

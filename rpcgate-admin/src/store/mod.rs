@@ -46,7 +46,10 @@ pub use query::{
     TicketFilter, TicketId, TicketLimitRequest, TicketStatus, UnknownName, User, UserId, Verdict, Version,
     Versioned,
 };
-pub use query::{AfterAttempt, ClaimRoom, DueDelivery, EndedAttempt, EndpointTurns, ReleasedDelivery};
+pub use query::{
+    AfterAttempt, ClaimRoom, DueDelivery, EndedAttempt, EndpointTurns, FailingEndpoint, ReleasedDelivery,
+    TenantRoom,
+};
 pub use query::{
     ChainEventFilter, ChainEventId, DELIVERIES_KEPT, Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus,
     LogPage, LogPosition, LoggedEvent, MAX_REPLAYED, MAX_WAITING, SealedSecrets, SubscriptionId, SweptEvents,
@@ -58,7 +61,6 @@ pub use query::{
     LineKind, NewCreditNote, NewInvoice, NotInvoiceNumber, PeriodClosed, SettledInvoice, TierChange,
     UnclosedTenant, WholeInvoice,
 };
-#[cfg(feature = "api")]
 pub use query::{Followed, MatchedEvent, MatchedSubscription, UnfinishedBlock, WatchLease, WatchOutcome};
 pub use rpcgate_core::backend::counters::Restored;
 pub use rpcgate_core::usage::{Block, Mark, Shipment};

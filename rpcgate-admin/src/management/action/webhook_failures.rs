@@ -3,7 +3,7 @@
 use super::notifications::raise;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{EndpointTurns, NotificationKind, WebhookId};
+use crate::store::{EndpointTurns, FailingEndpoint, NotificationKind, WebhookId};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use std::time::Duration;
@@ -20,7 +20,9 @@ const STEP: u64 = 500;
 const MAX_SHOWN: usize = 200;
 
 /// Tells users of endpoints that fail and of those that work again, and switches off those to which nothing was delivered
-/// for `webhooks.disable_after`. Endpoints in `told` are not told again.
+/// for `webhooks.disable_after`: when a delivery is given up, and when an attempt fails at an endpoint that `is_left_alone`,
+/// whose single attempts may be at another delivery each time, so that none is given up. Users are not told again of an
+/// endpoint that `is_told`.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
@@ -28,11 +30,13 @@ pub async fn take_turns(
     app: &AppState,
     turns: &EndpointTurns,
     is_told: impl Fn(WebhookId) -> bool,
+    is_left_alone: impl Fn(WebhookId) -> bool,
 ) -> Result<(), ActionError> {
     let now = app.now();
-    for (webhook, since) in &turns.failing {
-        if is_due(app.settings.config.webhooks.disable_after, *since, now)
-            && let Some((tenant, url)) = app.store.disable_webhook(*webhook, *since, now).await?
+    for FailingEndpoint { webhook, since, has_given_up } in turns.failing.iter().copied() {
+        if is_due(app.settings.config.webhooks.disable_after, since, now)
+            && (has_given_up || is_left_alone(webhook))
+            && let Some((tenant, url)) = app.store.disable_webhook(webhook, since, now).await?
         {
             tracing::info!(%webhook, "an endpoint is switched off: nothing was delivered to it for long");
             let text = format!(
@@ -43,8 +47,9 @@ pub async fn take_turns(
             notify(app, tenant, text).await?;
             continue;
         }
-        if !is_told(*webhook)
-            && let Some((tenant, url)) = app.store.tell_failing(*webhook, PAUSE, now).await?
+        if has_given_up
+            && !is_told(webhook)
+            && let Some((tenant, url)) = app.store.tell_failing(webhook, PAUSE, now).await?
         {
             let text = format!(
                 "Deliveries to the webhook {} fail: one was given up after its last attempt. The list of its \
@@ -62,22 +67,16 @@ pub async fn take_turns(
     Ok(())
 }
 
-/// Gives up deliveries that have waited too long for an endpoint that is switched off, or whose tenant is suspended, and
-/// returns their number.
+/// Gives up some of the deliveries that have waited too long for an endpoint that is switched off, or whose tenant is
+/// suspended, and returns whether there may be more.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
-pub async fn give_up_waiting(app: &AppState) -> Result<u64, ActionError> {
+pub async fn give_up_waiting(app: &AppState) -> Result<bool, ActionError> {
     let now = app.now();
     let made_before = Time::from_secs(now.secs().saturating_sub(KEPT.as_secs()));
-    let mut all = 0;
-    loop {
-        let given_up = app.store.give_up_waiting_deliveries(made_before, TOO_LATE, STEP, now).await?;
-        all += given_up;
-        if given_up < STEP {
-            return Ok(all);
-        }
-    }
+    let given_up = app.store.give_up_waiting_deliveries(made_before, TOO_LATE, STEP, now).await?;
+    Ok(given_up >= STEP)
 }
 
 /// Whether an endpoint to which nothing was delivered since `since` is to be switched off.

@@ -5,8 +5,8 @@
 //! again gets single attempts with pauses. So endpoints that hang hold few of the places that all share.
 
 use super::breaker::Breaker;
+use super::tenant_places::PlaceOwner;
 use crate::store::DueDelivery;
-use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub struct EndpointLoad {
     /// When each of the running attempts began.
     running: Vec<Duration>,
     mean: Duration,
-    /// Claimed deliveries without an attempt, each with the time of its claim.
+    /// Claimed deliveries without an attempt, each with the end of its lease.
     waiting: VecDeque<(DueDelivery, Duration)>,
 }
 
@@ -54,9 +54,9 @@ impl Default for EndpointLoad {
 }
 
 impl EndpointLoad {
-    /// Adds a claimed delivery.
-    pub fn add(&mut self, delivery: DueDelivery, claimed: Duration) {
-        self.waiting.push_back((delivery, claimed));
+    /// Adds a delivery that is claimed `until` then.
+    pub fn add(&mut self, delivery: DueDelivery, until: Duration) {
+        self.waiting.push_back((delivery, until));
     }
 
     /// Deliveries that may be claimed in addition to those that are.
@@ -83,15 +83,15 @@ impl EndpointLoad {
         self.running.iter().any(|began| elapsed.saturating_sub(*began) > SLOW)
     }
 
-    /// Takes the next delivery if an attempt may begin now, and if it was claimed no longer than `most` ago.
-    pub fn begin(&mut self, per_endpoint: usize, most: Duration, at: LoadMoment) -> Option<DueDelivery> {
+    /// Takes the next delivery if an attempt may begin now, and if the lease is not over after the `longest` attempt.
+    pub fn begin(&mut self, per_endpoint: usize, longest: Duration, at: LoadMoment) -> Option<DueDelivery> {
         let may_begin = if self.breaker.is_open() {
             self.running.is_empty() && self.breaker.is_pause_over(at.now)
         } else {
             self.running.len() < self.window.min(per_endpoint) && !self.is_slow(at.elapsed)
         };
-        let is_in_time = |claimed: Duration| at.elapsed.saturating_sub(claimed) <= most;
-        let (delivery, _) = self.waiting.pop_front_if(|(_, claimed)| may_begin && is_in_time(*claimed))?;
+        let end = at.elapsed.saturating_add(longest);
+        let (delivery, _) = self.waiting.pop_front_if(|(_, until)| may_begin && end <= *until)?;
         self.running.push(at.elapsed);
         Some(delivery)
     }
@@ -117,15 +117,16 @@ impl EndpointLoad {
         }
     }
 
-    /// Gives back the deliveries for which it is too late: claimed longer than `most` ago. While the endpoint is left alone
-    /// these are all but one.
-    pub fn give_back(&mut self, most: Duration, elapsed: Duration) -> Vec<DueDelivery> {
+    /// Gives back the deliveries for which it is too late, since their lease is over before the `longest` attempt. While the
+    /// endpoint is left alone these are all but one.
+    pub fn give_back(&mut self, longest: Duration, elapsed: Duration) -> Vec<DueDelivery> {
         let keep = if self.breaker.is_open() { usize::from(self.running.is_empty()) } else { usize::MAX };
         let mut back = Vec::new();
+        let end = elapsed.saturating_add(longest);
         let waiting = std::mem::take(&mut self.waiting);
-        for (delivery, claimed) in waiting {
-            if self.waiting.len() < keep && elapsed.saturating_sub(claimed) <= most {
-                self.waiting.push_back((delivery, claimed));
+        for (delivery, until) in waiting {
+            if self.waiting.len() < keep && end <= until {
+                self.waiting.push_back((delivery, until));
             } else {
                 back.push(delivery);
             }
@@ -138,9 +139,14 @@ impl EndpointLoad {
         self.waiting.drain(..).map(|(delivery, _)| delivery).collect()
     }
 
-    /// The project of the endpoint, while deliveries wait.
-    pub fn project(&self) -> Option<ProjectId> {
-        self.waiting.front().map(|(delivery, _)| delivery.webhook.project)
+    /// The project of the endpoint, with its tenant, while deliveries wait.
+    pub fn owner(&self) -> Option<PlaceOwner> {
+        self.waiting.front().map(|(delivery, _)| delivery.into())
+    }
+
+    /// Whether it gets single attempts with pauses between them.
+    pub fn is_left_alone(&self) -> bool {
+        self.breaker.is_open()
     }
 
     /// Claimed deliveries without an attempt.
@@ -161,6 +167,7 @@ mod tests {
 
     /// Longer than these tests last.
     const LEASED: Duration = Duration::from_secs(3_600);
+    const LONGEST: Duration = Duration::from_secs(10);
     const NOON: Time = Time::from_secs(1_798_718_400);
 
     fn at(millis: u64) -> LoadMoment {
@@ -171,14 +178,14 @@ mod tests {
     fn filled(count: u128) -> EndpointLoad {
         let mut load = EndpointLoad::default();
         for id in 0..count {
-            load.add(delivery(id), Duration::ZERO);
+            load.add(delivery(id), LEASED);
         }
         load
     }
 
     /// Begins as many attempts as may begin.
     fn begin(load: &mut EndpointLoad, millis: u64) -> usize {
-        std::iter::from_fn(|| load.begin(8, LEASED, at(millis))).count()
+        std::iter::from_fn(|| load.begin(8, LONGEST, at(millis))).count()
     }
 
     #[test]
@@ -207,26 +214,26 @@ mod tests {
     fn nothing_begins_beside_a_slow_attempt_and_nothing_more_is_claimed() {
         let mut load = filled(3);
         load.window = 8;
-        assert!(load.begin(8, LEASED, at(0)).is_some());
-        assert!(load.begin(8, LEASED, at(1_000)).is_some());
-        assert!(load.begin(8, LEASED, at(1_001)).is_none());
+        assert!(load.begin(8, LONGEST, at(0)).is_some());
+        assert!(load.begin(8, LONGEST, at(1_000)).is_some());
+        assert!(load.begin(8, LONGEST, at(1_001)).is_none());
         assert_eq!(load.room(8, at(1_001)), 0);
         load.end(Duration::ZERO, true, 8, at(1_500));
-        assert!(load.begin(8, LEASED, at(1_501)).is_some());
+        assert!(load.begin(8, LONGEST, at(1_501)).is_some());
     }
 
     #[test]
     fn an_endpoint_that_fails_five_times_gets_single_attempts_with_pauses_and_gives_the_rest_back() {
         let mut load = filled(9);
         for round in 0..5 {
-            assert!(load.begin(8, LEASED, at(round)).is_some());
-            assert!(load.begin(8, LEASED, at(round)).is_none(), "one at a time");
+            assert!(load.begin(8, LONGEST, at(round)).is_some());
+            assert!(load.begin(8, LONGEST, at(round)).is_none(), "one at a time");
             load.end(Duration::from_millis(round), false, 8, at(round));
         }
-        assert_eq!(load.give_back(Duration::from_secs(20), Duration::ZERO).len(), 3, "all but one");
-        assert!(load.begin(8, LEASED, at(4_900)).is_none());
+        assert_eq!(load.give_back(LONGEST, Duration::ZERO).len(), 3, "all but one");
+        assert!(load.begin(8, LONGEST, at(4_900)).is_none());
         assert_eq!(load.room(8, at(4_900)), 0);
-        assert!(load.begin(8, LEASED, at(5_010)).is_some());
+        assert!(load.begin(8, LONGEST, at(5_010)).is_some());
         load.end(Duration::from_millis(5_010), false, 8, at(5_020));
         assert_eq!(load.room(8, at(5_100)), 0, "the pause is longer now");
         assert_eq!(load.room(8, at(15_100)), 1);
@@ -240,15 +247,15 @@ mod tests {
         let mut load = EndpointLoad::default();
         assert_eq!(load.room(8, at(0)), 1, "nothing is known of it");
         for millis in 0..60 {
-            load.add(delivery(7), Duration::ZERO);
-            assert!(load.begin(8, LEASED, at(millis)).is_some());
+            load.add(delivery(7), LEASED);
+            assert!(load.begin(8, LONGEST, at(millis)).is_some());
             load.end(Duration::from_millis(millis), true, 8, at(millis + 1));
         }
         assert_eq!(load.room(8, at(60)), MAX_AHEAD);
         for number in 1..40 {
-            load.add(delivery(7), Duration::ZERO);
+            load.add(delivery(7), LEASED);
             let began = at(number * 3_000);
-            assert!(load.begin(8, LEASED, began).is_some());
+            assert!(load.begin(8, LONGEST, began).is_some());
             load.end(began.elapsed, true, 8, at(number * 3_000 + 2_000));
         }
         assert_eq!(load.room(8, at(130_000)), 8);
@@ -257,11 +264,19 @@ mod tests {
 
     #[test]
     fn deliveries_whose_lease_is_about_to_end_are_given_back() {
-        let mut load = filled(2);
-        load.add(delivery(9), Duration::from_secs(15));
-        let back = load.give_back(Duration::from_secs(20), Duration::from_secs(21));
+        let mut load = EndpointLoad::default();
+        for (id, secs) in [(1, 30), (2, 30), (3, 45)] {
+            load.add(delivery(id), Duration::from_secs(secs));
+        }
+        assert_eq!(load.give_back(LONGEST, Duration::from_secs(20)).len(), 0);
+        let back = load.give_back(LONGEST, Duration::from_secs(21));
         assert_eq!((back.len(), load.waiting()), (2, 1));
-        assert!(load.begin(8, Duration::from_secs(5), at(20_001)).is_none(), "no attempt begins too late");
+        assert!(load.begin(8, LONGEST, at(35_001)).is_none(), "no attempt begins too late");
+        assert_eq!(
+            load.clone().give_back(2 * LONGEST, Duration::from_secs(26)).len(),
+            1,
+            "also if it may be longer now"
+        );
         assert_eq!(load.clear().len(), 1);
     }
 }

@@ -9,7 +9,7 @@ use super::signature::{
 };
 use crate::management::identity::sealing::{SealedFor, Sealing};
 use crate::store::{ChainEventId, DeliveryId, DueDelivery, Webhook, WebhookId};
-use rpcgate_core::caller::ProjectId;
+use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use serde_json::Value;
 use std::process::Command;
@@ -38,6 +38,7 @@ pub(crate) fn delivery(id: u128) -> DueDelivery {
     DueDelivery {
         id: DeliveryId(id),
         webhook: Arc::new(webhook),
+        tenant: TenantId(4),
         event: ChainEventId(3),
         body: b"{}"[..].into(),
         replay: false,

@@ -147,6 +147,17 @@ impl Place {
         place
     }
 
+    /// The same with a project of another tenant.
+    async fn of_another_tenant(self) -> Self {
+        let Place { site, .. } = self;
+        let owner = site.member(Role::Owner).await;
+        let place =
+            Place { tenant: owner.user.tenant.unwrap(), project: ProjectId(fresh_id(NOON)), site, owner };
+        place.site.app.store.set_tier(place.tenant, Tier::Enterprise, NOON).await.unwrap();
+        place.create_project(place.project).await;
+        place
+    }
+
     async fn create_project(&self, id: ProjectId) {
         let made = Project {
             id,
@@ -242,12 +253,7 @@ async fn promise_28_attempts_follow_the_schedule_with_the_same_bytes_and_signatu
 
 /// Claims everything that is due.
 async fn claim_all(app: &AppState) -> Vec<crate::store::DueDelivery> {
-    let room = crate::store::ClaimRoom {
-        each: 1_000,
-        listed: HashMap::new(),
-        each_project: 1_000,
-        projects: HashMap::new(),
-    };
+    let room = crate::store::ClaimRoom::for_each(1_000);
     app.store.claim_deliveries(1_000, &room, Duration::from_secs(30), app.now()).await.unwrap()
 }
 
@@ -396,7 +402,7 @@ async fn promise_30_endpoints_of_one_project_that_hang_delay_no_other_project() 
         place.due(&endpoint, number * 10..number * 10 + 2).await;
     }
     let dispatcher = Dispatcher::start(&place.site.app);
-    until("most places are taken", async || receiver.count() == 24).await;
+    until("most places are taken", async || receiver.count() == 18).await;
     let other = ProjectId(fresh_id(NOON));
     place.create_project(other).await;
     for number in 1..4 {
@@ -406,8 +412,59 @@ async fn promise_30_endpoints_of_one_project_that_hang_delay_no_other_project() 
     for id in 1..4 {
         place.until_status(id, "delivered").await;
     }
-    assert_eq!(receiver.count(), 24 + 3, "a reserve stays free");
+    assert_eq!(receiver.count(), 18 + 3, "a reserve stays free");
     drop(dispatcher);
+}
+
+#[tokio::test]
+async fn promise_30_projects_of_one_tenant_that_hang_delay_no_other_tenant() {
+    let place = Place::of("concurrency = 32\ntimeout = \"2m\"\n").await;
+    let receiver =
+        Receiver::start(|request| if request.path.len() == 2 { Answer::Status(200) } else { Answer::Hang })
+            .await;
+    for project in 0..20 {
+        let own = ProjectId(fresh_id(NOON));
+        place.create_project(own).await;
+        for number in 100 + project * 10..104 + project * 10 {
+            let endpoint = place.endpoint_of(own, number, &receiver.url(number)).await;
+            place.due(&endpoint, number * 10..number * 10 + 2).await;
+        }
+    }
+    let dispatcher = Dispatcher::start(&place.site.app);
+    until("most places are taken", async || receiver.count() == 24).await;
+    let other = place.of_another_tenant().await;
+    for number in 1..4 {
+        let endpoint = other.endpoint(number, &receiver.url(number)).await;
+        other.due(&endpoint, number..number + 1).await;
+    }
+    for id in 1..4 {
+        other.until_status(id, "delivered").await;
+    }
+    assert_eq!(receiver.count(), 24 + 3, "a reserve stays free, however many projects a tenant has");
+    drop(dispatcher);
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_left_alone_is_switched_off_although_none_of_its_deliveries_is_given_up() {
+    let place = Place::of("disable_after = \"2h\"\n").await;
+    let receiver = Receiver::start(|_| Answer::Status(500)).await;
+    let endpoint = place.endpoint(1, &receiver.url(1)).await;
+    // So many that each has one attempt before any has its second one.
+    place.due(&endpoint, 1..31).await;
+    let dispatcher = Dispatcher::start(&place.site.app);
+    let failed = || place.site.app.deliveries.of("failed");
+    until("five failures", async || failed() == 5).await;
+    for (more, secs) in [(6, 5), (7, 10), (8, 20)] {
+        place.site.clock.advance(Duration::from_secs(secs));
+        until("a single attempt", async || failed() == more).await;
+        assert!(place.site.app.store.any_webhook(endpoint.id).await.active, "it has not failed for long");
+    }
+    place.site.clock.advance(Duration::from_secs(2 * 3_600));
+    until("it is switched off", async || !place.site.app.store.any_webhook(endpoint.id).await.active).await;
+    assert_eq!(place.site.app.deliveries.of("given_up"), 0);
+    until("users are told", async || place.notices().await.len() == 1).await;
+    assert!(place.notices().await[0].contains("was switched off"));
+    dispatcher.stop().await;
 }
 
 #[tokio::test]
@@ -494,6 +551,32 @@ async fn users_are_told_of_failures_of_recovery_and_of_an_endpoint_that_is_switc
 }
 
 #[tokio::test]
+async fn old_deliveries_are_given_up_in_steps_between_which_others_are_made() {
+    let place = Place::of("").await;
+    let receiver = Receiver::start(|_| Answer::Status(200)).await;
+    let (off, on) = (place.endpoint(1, &receiver.url(1)).await, place.endpoint(2, &receiver.url(2)).await);
+    place.due(&off, 1_000..2_100).await;
+    place.site.app.store.switch_webhook(off.id, false).await;
+    place.site.clock.advance(Duration::from_secs(86_401));
+    assert!(give_up_waiting(&place.site.app).await.unwrap(), "there are more");
+    let failed = async || {
+        let all = 1_000..2_100;
+        let mut count = 0;
+        for id in all.step_by(50) {
+            count += usize::from(place.stored(id).await.status == "failed");
+        }
+        count
+    };
+    assert!((1..22).contains(&failed().await), "a part of them");
+    place.due(&on, 1..2).await;
+    let dispatcher = Dispatcher::start(&place.site.app);
+    place.until_status(1, "delivered").await;
+    until("all are given up", async || failed().await == 22).await;
+    dispatcher.stop().await;
+    assert!(!give_up_waiting(&place.site.app).await.unwrap());
+}
+
+#[tokio::test]
 async fn an_attempt_that_ends_while_the_database_is_away_is_marked_when_it_is_back() {
     let place = Place::of("").await;
     let answer = Arc::new(Notify::new());
@@ -566,6 +649,30 @@ async fn a_dispatcher_that_stops_finishes_its_attempts_and_leaves_the_rest_to_ot
     assert_eq!(place.stored(1).await.status, "delivered");
     assert_eq!(receiver.count(), 1);
     assert_eq!(claim_all(&place.site.app).await.len(), 7);
+}
+
+#[tokio::test]
+async fn a_dispatcher_that_stops_marks_each_attempt_when_it_has_ended() {
+    let place = Place::of("timeout = \"5m\"\n[shutdown]\ngrace = \"5m\"\n").await;
+    let answer = Arc::new(Notify::new());
+    let given = answer.clone();
+    let receiver = Receiver::start(move |request| match request.delivery() {
+        DeliveryId(1) => Answer::After(given.clone(), 200),
+        _ => Answer::Hang,
+    })
+    .await;
+    for number in 1..3 {
+        let endpoint = place.endpoint(number, &receiver.url(number)).await;
+        place.due(&endpoint, number..number + 1).await;
+    }
+    let dispatcher = Dispatcher::start(&place.site.app);
+    until("the requests", async || receiver.count() == 2).await;
+    let stopping = tokio::spawn(dispatcher.stop());
+    tokio::task::yield_now().await;
+    answer.notify_one();
+    place.until_status(1, "delivered").await;
+    assert!(!stopping.is_finished(), "the other attempt is running");
+    stopping.abort();
 }
 
 #[tokio::test]

@@ -19,7 +19,6 @@ pub(super) mod custom_plans;
 pub(super) mod daily_requests;
 pub(super) mod deliveries;
 pub(super) mod delivery_attempts;
-#[cfg(feature = "api")]
 pub(super) mod followed_blocks;
 pub(super) mod gateways;
 pub(super) mod idempotency;
@@ -63,7 +62,6 @@ pub(super) mod tickets;
 pub(super) mod tier_changes;
 pub(super) mod totp;
 pub(super) mod users;
-#[cfg(feature = "api")]
 pub(super) mod watched_chains;
 pub(super) mod webhook_tellings;
 pub(super) mod webhooks;

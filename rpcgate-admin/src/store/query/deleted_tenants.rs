@@ -74,6 +74,18 @@ fn its_projects(id: Uuid) -> Select<stored_projects::Entity> {
     stored_projects::Entity::find().select_only().column(stored_projects::Column::Id).filter(its)
 }
 
+/// The rows whose `project` is one of a tenant.
+fn of_projects(project: impl ColumnTrait, id: Uuid) -> Condition {
+    Condition::all().add(project.in_subquery(its_projects(id).into_query()))
+}
+
+/// The rows whose `webhook` is one of a tenant.
+fn of_webhooks(webhook: impl ColumnTrait, id: Uuid) -> Condition {
+    use webhooks::{Column, Entity};
+    let its = Entity::find().select_only().column(Column::Id).filter(of_projects(Column::ProjectId, id));
+    Condition::all().add(webhook.in_subquery(its.into_query()))
+}
+
 /// Removes up to `limit` rows of one kind that belong to the webhooks of a tenant, and returns how many. They would go with
 /// their project as well, but all in one transaction, and an endpoint alone can have 100,000 deliveries.
 async fn remove_some_of_webhooks(
@@ -81,36 +93,41 @@ async fn remove_some_of_webhooks(
     id: Uuid,
     limit: u64,
 ) -> Result<u64, StoreError> {
-    let its_webhooks = || {
-        let its = webhooks::Column::ProjectId.in_subquery(its_projects(id).into_query());
-        webhooks::Entity::find().select_only().column(webhooks::Column::Id).filter(its).into_query()
-    };
-    let its = Condition::all().add(deliveries::Column::WebhookId.in_subquery(its_webhooks()));
+    let its = of_webhooks(deliveries::Column::WebhookId, id);
     let mut removed = remove::<deliveries::Entity>(transaction, deliveries::Column::Id, its, limit).await?;
     if removed == 0 {
         use subscriptions::{Column, Entity};
-        let its = Condition::all().add(Column::WebhookId.in_subquery(its_webhooks()));
+        let its = of_webhooks(Column::WebhookId, id);
         removed = remove::<Entity>(transaction, Column::Id, its, limit).await?;
     }
     if removed == 0 {
         use webhooks::{Column, Entity};
-        let its = Column::ProjectId.in_subquery(its_projects(id).into_query());
-        removed = remove::<Entity>(transaction, Column::Id, Condition::all().add(its), limit).await?;
+        let its = of_projects(Column::ProjectId, id);
+        removed = remove::<Entity>(transaction, Column::Id, its, limit).await?;
     }
     if removed == 0 {
         use project_events::{Column, Entity};
-        let its = Column::ProjectId.in_subquery(its_projects(id).into_query());
-        let pair = [Column::ProjectId, Column::EventId];
-        removed = remove_pairs::<Entity>(transaction, pair, Condition::all().add(its), limit).await?;
+        let its = of_projects(Column::ProjectId, id);
+        removed =
+            remove_pairs::<Entity>(transaction, [Column::ProjectId, Column::EventId], its, limit).await?;
     }
     Ok(removed)
 }
 
+/// Removes up to `limit` rows whose column `tenant` names a tenant, and returns how many.
+async fn remove_own<E: EntityTrait>(
+    transaction: &DatabaseTransaction,
+    [id, tenant]: [E::Column; 2],
+    of: Uuid,
+    limit: u64,
+) -> Result<u64, StoreError> {
+    remove::<E>(transaction, id, Condition::all().add(tenant.eq(of)), limit).await
+}
+
 /// Removes up to `limit` rows of one kind that belong to a tenant, and returns how many.
 async fn remove_some_of(transaction: &DatabaseTransaction, id: Uuid, limit: u64) -> Result<u64, StoreError> {
-    let of_projects = keys::Column::ProjectId.in_subquery(its_projects(id).into_query());
-    let of_projects = Condition::all().add(of_projects);
-    let mut removed = remove::<keys::Entity>(transaction, keys::Column::Id, of_projects, limit).await?;
+    let its = of_projects(keys::Column::ProjectId, id);
+    let mut removed = remove::<keys::Entity>(transaction, keys::Column::Id, its, limit).await?;
     if removed == 0 {
         removed = remove_some_of_webhooks(transaction, id, limit).await?;
     }
@@ -120,33 +137,27 @@ async fn remove_some_of(transaction: &DatabaseTransaction, id: Uuid, limit: u64)
     }
     if removed == 0 {
         use tickets::{Column, Entity};
-        let its = Condition::all().add(Column::TenantId.eq(id));
-        removed = remove::<Entity>(transaction, Column::Id, its, TICKETS).await?;
+        removed = remove_own::<Entity>(transaction, [Column::Id, Column::TenantId], id, TICKETS).await?;
     }
     if removed == 0 {
         use limit_requests::{Column, Entity};
-        let its = Condition::all().add(Column::TenantId.eq(id));
-        removed = remove::<Entity>(transaction, Column::Id, its, limit).await?;
+        removed = remove_own::<Entity>(transaction, [Column::Id, Column::TenantId], id, limit).await?;
     }
     if removed == 0 {
         use notices::{Column, Entity};
-        let its = Condition::all().add(Column::TenantId.eq(id));
-        removed = remove::<Entity>(transaction, Column::Id, its, limit).await?;
+        removed = remove_own::<Entity>(transaction, [Column::Id, Column::TenantId], id, limit).await?;
     }
     if removed == 0 {
         use contracts::{Column, Entity};
-        let its = Condition::all().add(Column::TenantId.eq(id));
-        removed = remove::<Entity>(transaction, Column::Id, its, limit).await?;
+        removed = remove_own::<Entity>(transaction, [Column::Id, Column::TenantId], id, limit).await?;
     }
     if removed == 0 {
         use checkouts::{Column, Entity};
-        let its = Condition::all().add(Column::TenantId.eq(id));
-        removed = remove::<Entity>(transaction, Column::Id, its, limit).await?;
+        removed = remove_own::<Entity>(transaction, [Column::Id, Column::TenantId], id, limit).await?;
     }
     if removed == 0 {
         use tier_changes::{Column, Entity};
-        let its = Condition::all().add(Column::TenantId.eq(id));
-        removed = remove::<Entity>(transaction, Column::Number, its, limit).await?;
+        removed = remove_own::<Entity>(transaction, [Column::Number, Column::TenantId], id, limit).await?;
     }
     Ok(removed)
 }

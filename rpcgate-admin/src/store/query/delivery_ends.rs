@@ -1,6 +1,7 @@
 //! How attempts to deliver end, and what that says about their endpoints.
 
 use super::changes::{NewChange, record};
+use super::delivery_list::DeliveryStatus;
 use super::due_deliveries::{FAILED, PENDING};
 use super::id::{DeliveryId, WebhookId};
 use super::value::{moment, time};
@@ -17,7 +18,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 /// The status of a delivery that a receiver has acknowledged.
-const DELIVERED: &str = "delivered";
+const DELIVERED: &str = DeliveryStatus::Delivered.name();
 /// Rows of one insert.
 const ROWS: usize = 500;
 
@@ -58,10 +59,21 @@ pub enum AfterAttempt {
 /// What the ends of attempts say about their endpoints.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EndpointTurns {
-    /// Endpoints for which a delivery was given up, and since when nothing was delivered there.
-    pub failing: Vec<(WebhookId, Time)>,
+    /// Endpoints whose last attempt has failed.
+    pub failing: Vec<FailingEndpoint>,
     /// Endpoints to which something was delivered again.
     pub recovered: Vec<WebhookId>,
+}
+
+/// An endpoint whose last attempt has failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FailingEndpoint {
+    /// The endpoint.
+    pub webhook: WebhookId,
+    /// Since when nothing was delivered there.
+    pub since: Time,
+    /// Whether a delivery was given up.
+    pub has_given_up: bool,
 }
 
 fn small(number: u32) -> i16 {
@@ -222,6 +234,39 @@ async fn mark(
     Ok(())
 }
 
+/// Those of these endpoints that fail, or those that do not, by what is stored of them.
+async fn locked(
+    transaction: &DatabaseTransaction,
+    some: impl IntoIterator<Item = WebhookId>,
+    fails: bool,
+) -> Result<Vec<Uuid>, StoreError> {
+    use webhooks::Column::{FailingSince, Id};
+    let since = if fails { FailingSince.is_not_null() } else { FailingSince.is_null() };
+    let found = webhooks::Entity::find()
+        .select_only()
+        .column(Id)
+        .filter(Id.is_in(some.into_iter().map(|id| Uuid::from_u128(id.0))))
+        .filter(since)
+        .order_by_asc(Id)
+        // This lock does not wait for watchers that make deliveries to the same endpoints.
+        .lock(LockType::NoKeyUpdate);
+    Ok(found.into_tuple().all(transaction).await?)
+}
+
+/// Stores since when these endpoints fail.
+async fn set_failing(
+    transaction: &DatabaseTransaction,
+    some: Vec<Uuid>,
+    since: Option<i64>,
+) -> Result<(), StoreError> {
+    use webhooks::Column::{FailingSince, Id};
+    if !some.is_empty() {
+        let update = webhooks::Entity::update_many().col_expr(FailingSince, Expr::value(since));
+        update.filter(Id.is_in(some)).exec(transaction).await?;
+    }
+    Ok(())
+}
+
 /// Keeps since when endpoints fail, by the last attempt of each.
 async fn turn(
     transaction: &DatabaseTransaction,
@@ -230,59 +275,32 @@ async fn turn(
 ) -> Result<EndpointTurns, StoreError> {
     use webhooks::Column::{FailingSince, Id};
     let last: BTreeMap<_, _> = ended.iter().map(|end| (end.webhook, end.then)).collect();
-    let (good, bad): (Vec<_>, Vec<_>) =
-        last.iter().partition(|(_, then)| matches!(then, AfterAttempt::Delivered));
-    let ids = |some: Vec<(&WebhookId, &AfterAttempt)>| -> Vec<Uuid> {
-        some.into_iter().map(|(id, _)| Uuid::from_u128(id.0)).collect()
-    };
-    let (good, bad) = (ids(good), ids(bad));
+    let is_good = |(_, then): &(&WebhookId, &AfterAttempt)| **then == AfterAttempt::Delivered;
+    let (good, bad): (BTreeMap<_, _>, BTreeMap<_, _>) = last.iter().partition(is_good);
     let mut turns = EndpointTurns::default();
-    // These locks do not wait for watchers that make deliveries to the same endpoints.
     if !good.is_empty() {
-        let recovered = webhooks::Entity::find()
-            .select_only()
-            .column(Id)
-            .filter(Id.is_in(good))
-            .filter(FailingSince.is_not_null())
-            .order_by_asc(Id)
-            .lock(LockType::NoKeyUpdate);
-        let recovered: Vec<Uuid> = recovered.into_tuple().all(transaction).await?;
-        if !recovered.is_empty() {
-            let end = webhooks::Entity::update_many().col_expr(FailingSince, Expr::value(None::<i64>));
-            end.filter(Id.is_in(recovered.clone())).exec(transaction).await?;
-            turns.recovered = recovered.into_iter().map(|id| WebhookId(id.as_u128())).collect();
-        }
+        let recovered = locked(transaction, good.into_keys().copied(), true).await?;
+        turns.recovered = recovered.iter().map(|id| WebhookId(id.as_u128())).collect();
+        set_failing(transaction, recovered, None).await?;
     }
-    if !bad.is_empty() {
-        let fresh = webhooks::Entity::find()
-            .select_only()
-            .column(Id)
-            .filter(Id.is_in(bad))
-            .filter(FailingSince.is_null())
-            .order_by_asc(Id)
-            .lock(LockType::NoKeyUpdate);
-        let fresh: Vec<Uuid> = fresh.into_tuple().all(transaction).await?;
-        if !fresh.is_empty() {
-            let begin = webhooks::Entity::update_many().col_expr(FailingSince, Expr::value(moment(now)));
-            begin.filter(Id.is_in(fresh)).exec(transaction).await?;
-        }
+    if bad.is_empty() {
+        return Ok(turns);
     }
-    let given_up: BTreeSet<_> = ended
-        .iter()
-        .filter(|end| end.then == AfterAttempt::Failed)
-        .filter(|end| !matches!(last.get(&end.webhook), Some(AfterAttempt::Delivered)))
-        .map(|end| Uuid::from_u128(end.webhook.0))
-        .collect();
-    if !given_up.is_empty() {
-        let since = webhooks::Entity::find()
-            .select_only()
-            .columns([Id, FailingSince])
-            .filter(Id.is_in(given_up))
-            .filter(FailingSince.is_not_null());
-        let since: Vec<(Uuid, i64)> = since.into_tuple().all(transaction).await?;
-        let failing = since.into_iter().map(|(id, since)| (WebhookId(id.as_u128()), time(since)));
-        turns.failing = failing.collect();
-    }
+    let fresh = locked(transaction, bad.keys().map(|id| **id), false).await?;
+    set_failing(transaction, fresh, Some(moment(now))).await?;
+    let given_up = ended.iter().filter(|end| end.then == AfterAttempt::Failed);
+    let given_up: BTreeSet<_> = given_up.map(|end| end.webhook).collect();
+    let since = webhooks::Entity::find()
+        .select_only()
+        .columns([Id, FailingSince])
+        .filter(Id.is_in(bad.keys().map(|id| Uuid::from_u128(id.0))))
+        .filter(FailingSince.is_not_null());
+    let since: Vec<(Uuid, i64)> = since.into_tuple().all(transaction).await?;
+    let failing = |(id, since): (Uuid, i64)| {
+        let webhook = WebhookId(id.as_u128());
+        FailingEndpoint { webhook, since: time(since), has_given_up: given_up.contains(&webhook) }
+    };
+    turns.failing = since.into_iter().map(failing).collect();
     Ok(turns)
 }
 

@@ -4,19 +4,16 @@ use super::chain_events::LoggedEvent;
 use super::id::{ChainEventId, DeliveryId, SubscriptionId, WebhookId};
 use super::subscriptions::kind;
 use super::value::{moment, time, unreadable};
-use super::webhooks::{Webhook, expect_active};
+use super::webhooks::{Webhook, expect_active, of_tenants_webhooks};
 use crate::store::entity::deliveries::{ActiveModel, Column, Entity, Model};
-use crate::store::entity::{chain_events, delivery_attempts, projects, webhooks};
+use crate::store::entity::{chain_events, delivery_attempts, webhooks};
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::event::EventType;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::Condition;
-use sea_orm::{
-    ColumnTrait, ConnectionTrait, EntityTrait, JoinType, QueryFilter, QueryOrder, QuerySelect, RelationTrait,
-    Select,
-};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select};
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
@@ -180,12 +177,7 @@ pub struct WholeDelivery {
 
 /// The deliveries of a tenant whose endpoints are not deleted.
 fn of_tenant(tenant: TenantId) -> Select<Entity> {
-    Entity::find()
-        .inner_join(webhooks::Entity)
-        .join(JoinType::InnerJoin, webhooks::Relation::Project.def())
-        .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
-        .filter(projects::Column::DeletedAt.is_null())
-        .filter(webhooks::Column::DeletedAt.is_null())
+    of_tenants_webhooks(Entity::find().inner_join(webhooks::Entity), tenant)
 }
 
 /// Adds the chains and the types of their events to deliveries.

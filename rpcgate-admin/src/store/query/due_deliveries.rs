@@ -1,18 +1,20 @@
 //! Deliveries that are due. A dispatcher claims a delivery before it makes an attempt: until its lease is over no other
 //! dispatcher gets it, and if the dispatcher was killed, the delivery is due again then.
 //!
-//! A claim takes what has been due for longest, but from no endpoint and no project more than there is room for, so that
-//! one of them cannot fill all places. If the deliveries that have been due for longest are nearly all of endpoints
+//! A claim takes what has been due for longest, but from no endpoint, project and tenant more than there is room for, so
+//! that one of them cannot fill all places. If the deliveries that have been due for longest are nearly all of endpoints
 //! without room, because one of them has many, the claim goes from endpoint to endpoint instead: its cost then depends on the number
 //! of endpoints with deliveries, and not on the number of those.
 
-use super::id::{ChainEventId, DeliveryId, WebhookId};
+use super::claim_room::{ClaimChoice, ClaimRoom, DueEndpoint};
+use super::delivery_list::DeliveryStatus;
+use super::id::{ChainEventId, DeliveryId};
 use super::value::{moment, time, unreadable};
 use super::webhooks::Webhook;
 use crate::store::entity::deliveries::{Column, Entity, Model};
 use crate::store::entity::{chain_events, projects, tenants, webhooks};
 use crate::store::{Store, StoreError};
-use rpcgate_core::caller::ProjectId;
+use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use sea_orm::sea_query::{Condition, Expr, LockBehavior, LockType};
 use sea_orm::{
@@ -25,13 +27,15 @@ use std::time::Duration;
 use uuid::Uuid;
 
 /// The status of a delivery that is due at some time.
-pub(super) const PENDING: &str = "pending";
+pub(super) const PENDING: &str = DeliveryStatus::Pending.name();
 /// The status of a delivery that was given up.
-pub(super) const FAILED: &str = "failed";
+pub(super) const FAILED: &str = DeliveryStatus::Failed.name();
 /// Due deliveries that a claim looks at, for each one that it may take.
 const LOOKED_AT: u64 = 4;
 /// Endpoints that a claim takes from one by one.
 const ENDPOINTS: usize = 256;
+/// Endpoints that get no deliveries whose deliveries are looked for at once.
+const UNSERVED: usize = 500;
 
 /// A delivery that this dispatcher is to make.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,6 +44,8 @@ pub struct DueDelivery {
     pub id: DeliveryId,
     /// The endpoint.
     pub webhook: Arc<Webhook>,
+    /// The tenant of its project.
+    pub tenant: TenantId,
     /// The event that it tells of.
     pub event: ChainEventId,
     /// The body, which is the same in each attempt.
@@ -74,69 +80,6 @@ impl From<&DueDelivery> for ReleasedDelivery {
     }
 }
 
-/// How many deliveries of each endpoint, and of all endpoints of each project, there is room for.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ClaimRoom {
-    /// Of an endpoint that is not listed.
-    pub each: usize,
-    /// Of these endpoints; 0 claims none.
-    pub listed: HashMap<WebhookId, usize>,
-    /// Of a project that is not in `projects`.
-    pub each_project: usize,
-    /// Of these projects.
-    pub projects: HashMap<ProjectId, usize>,
-}
-
-impl ClaimRoom {
-    fn of(&self, endpoint: Endpoint) -> usize {
-        self.listed.get(&WebhookId(endpoint.webhook.as_u128())).copied().unwrap_or(self.each)
-    }
-
-    fn of_project(&self, endpoint: Endpoint) -> usize {
-        let project = ProjectId(endpoint.project.as_u128());
-        self.projects.get(&project).copied().unwrap_or(self.each_project)
-    }
-}
-
-/// An endpoint that gets deliveries, with its project.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Endpoint {
-    webhook: Uuid,
-    project: Uuid,
-}
-
-/// What a claim takes: from no endpoint and no project more than there is room for.
-struct Choice<'r> {
-    room: &'r ClaimRoom,
-    most: usize,
-    taken: HashMap<Uuid, usize>,
-    of_projects: HashMap<Uuid, usize>,
-    chosen: Vec<Uuid>,
-}
-
-impl<'r> Choice<'r> {
-    fn new(room: &'r ClaimRoom, most: usize) -> Self {
-        Choice { room, most, taken: HashMap::new(), of_projects: HashMap::new(), chosen: Vec::new() }
-    }
-
-    /// How many more may be taken of an endpoint.
-    fn left(&self, endpoint: Endpoint) -> usize {
-        let taken = |of: &HashMap<Uuid, usize>, id| of.get(&id).copied().unwrap_or_default();
-        let its = self.room.of(endpoint).saturating_sub(taken(&self.taken, endpoint.webhook));
-        let project = self.room.of_project(endpoint);
-        let project = project.saturating_sub(taken(&self.of_projects, endpoint.project));
-        its.min(project).min(self.most.saturating_sub(self.chosen.len()))
-    }
-
-    fn take(&mut self, id: Uuid, endpoint: Endpoint) {
-        if self.left(endpoint) > 0 {
-            *self.taken.entry(endpoint.webhook).or_default() += 1;
-            *self.of_projects.entry(endpoint.project).or_default() += 1;
-            self.chosen.push(id);
-        }
-    }
-}
-
 /// The endpoints that get deliveries: those that are switched on, of tenants that are not suspended.
 fn served() -> Select<webhooks::Entity> {
     webhooks::Entity::find()
@@ -147,7 +90,7 @@ fn served() -> Select<webhooks::Entity> {
 }
 
 /// Those of them that have due deliveries, the one that has waited longest first.
-async fn waiting_endpoints(database: &DatabaseConnection, now: Time) -> Result<Vec<Endpoint>, StoreError> {
+async fn waiting_endpoints(database: &DatabaseConnection, now: Time) -> Result<Vec<DueEndpoint>, StoreError> {
     let now = moment(now);
     // Each step is one look into an index by status and endpoint.
     let sql = format!(
@@ -158,8 +101,8 @@ async fn waiting_endpoints(database: &DatabaseConnection, now: Time) -> Result<V
            SELECT (SELECT d.webhook_id FROM deliveries d WHERE d.status = '{PENDING}' \
                    AND d.webhook_id > due.webhook_id ORDER BY d.webhook_id LIMIT 1) \
            FROM due WHERE due.webhook_id IS NOT NULL) \
-         SELECT found.webhook_id, found.project_id FROM ( \
-           SELECT due.webhook_id AS webhook_id, w.project_id AS project_id, ( \
+         SELECT found.webhook_id, found.project_id, found.tenant_id FROM ( \
+           SELECT due.webhook_id AS webhook_id, w.project_id AS project_id, p.tenant_id AS tenant_id, ( \
              SELECT d.due_at FROM deliveries d WHERE d.status = '{PENDING}' \
              AND d.webhook_id = due.webhook_id ORDER BY d.due_at LIMIT 1) AS first \
            FROM due JOIN webhooks w ON w.id = due.webhook_id \
@@ -170,7 +113,11 @@ async fn waiting_endpoints(database: &DatabaseConnection, now: Time) -> Result<V
     let statement = Statement::from_string(database.get_database_backend(), sql);
     let rows = database.query_all_raw(statement).await?;
     let endpoint = |row: &QueryResult| {
-        Ok(Endpoint { webhook: row.try_get_by_index(0)?, project: row.try_get_by_index(1)? })
+        Ok(DueEndpoint {
+            webhook: row.try_get_by_index(0)?,
+            project: row.try_get_by_index(1)?,
+            tenant: row.try_get_by_index(2)?,
+        })
     };
     rows.iter().map(endpoint).collect()
 }
@@ -179,13 +126,15 @@ async fn waiting_endpoints(database: &DatabaseConnection, now: Time) -> Result<V
 async fn served_of(
     database: &DatabaseConnection,
     endpoints: HashSet<Uuid>,
-) -> Result<HashMap<Uuid, Endpoint>, StoreError> {
+) -> Result<HashMap<Uuid, DueEndpoint>, StoreError> {
     let found = served()
         .select_only()
         .columns([webhooks::Column::Id, webhooks::Column::ProjectId])
+        .column(projects::Column::TenantId)
         .filter(webhooks::Column::Id.is_in(endpoints));
-    let found: Vec<(Uuid, Uuid)> = found.into_tuple().all(database).await?;
-    Ok(found.into_iter().map(|(webhook, project)| (webhook, Endpoint { webhook, project })).collect())
+    let found: Vec<(Uuid, Uuid, Uuid)> = found.into_tuple().all(database).await?;
+    let endpoint = |(webhook, project, tenant)| (webhook, DueEndpoint { webhook, project, tenant });
+    Ok(found.into_iter().map(endpoint).collect())
 }
 
 /// The deliveries to claim.
@@ -204,7 +153,7 @@ async fn candidates(
     let oldest: Vec<(Uuid, Uuid)> = oldest.into_tuple().all(database).await?;
     let is_all = (oldest.len() as u64) < window;
     let endpoints = served_of(database, oldest.iter().map(|(_, webhook)| *webhook).collect()).await?;
-    let mut choice = Choice::new(room, most);
+    let mut choice = ClaimChoice::new(room, most);
     for (id, webhook) in oldest {
         if let Some(endpoint) = endpoints.get(&webhook) {
             choice.take(id, *endpoint);
@@ -213,7 +162,7 @@ async fn candidates(
     if is_all || choice.chosen.len() * 2 >= most {
         return Ok(choice.chosen);
     }
-    let mut choice = Choice::new(room, most);
+    let mut choice = ClaimChoice::new(room, most);
     let mut asked = 0;
     for endpoint in waiting_endpoints(database, now).await? {
         let left = choice.left(endpoint);
@@ -233,9 +182,61 @@ async fn candidates(
     Ok(choice.chosen)
 }
 
+/// The first of these deliveries whose bodies together have no more than so many bytes, each counted once: one at least.
+async fn fitting(
+    transaction: &DatabaseTransaction,
+    due: Vec<Model>,
+    bytes: usize,
+) -> Result<Vec<Model>, StoreError> {
+    let events: HashSet<Uuid> = due.iter().map(|row| row.event_id).collect();
+    // Neither database reads a body for its length.
+    let length = Expr::cust("CAST(length(body) AS bigint)");
+    let lengths = chain_events::Entity::find()
+        .select_only()
+        .column(chain_events::Column::Id)
+        .column_as(length, "length")
+        .filter(chain_events::Column::Id.is_in(events));
+    let lengths: Vec<(Uuid, i64)> = lengths.into_tuple().all(transaction).await?;
+    let lengths: HashMap<_, _> = lengths.into_iter().collect();
+    let (mut read, mut sum) = (HashSet::new(), 0_usize);
+    let fits = |row: &Model| {
+        if read.contains(&row.event_id) {
+            return true;
+        }
+        let length = lengths.get(&row.event_id).copied().unwrap_or_default();
+        let with = sum.saturating_add(usize::try_from(length).unwrap_or(usize::MAX));
+        let fits = read.is_empty() || with <= bytes;
+        if fits {
+            read.insert(row.event_id);
+            sum = with;
+        }
+        fits
+    };
+    Ok(due.into_iter().filter(fits).collect())
+}
+
+/// The next endpoints that get no deliveries, by identifier. A search for their deliveries has to begin with them: it would
+/// read all that wait otherwise.
+async fn unserved(database: &DatabaseConnection, after: Option<Uuid>) -> Result<Vec<Uuid>, StoreError> {
+    let is_off = webhooks::Column::Active.eq(false);
+    let mut next = webhooks::Entity::find()
+        .select_only()
+        .column(webhooks::Column::Id)
+        .join(JoinType::InnerJoin, webhooks::Relation::Project.def())
+        .join(JoinType::InnerJoin, projects::Relation::Tenant.def())
+        .filter(Condition::any().add(is_off).add(tenants::Column::Suspended.eq(true)))
+        .order_by_asc(webhooks::Column::Id)
+        .limit(UNSERVED as u64);
+    if let Some(after) = after {
+        next = next.filter(webhooks::Column::Id.gt(after));
+    }
+    Ok(next.into_tuple().all(database).await?)
+}
+
 async fn claim(
     transaction: &DatabaseTransaction,
     chosen: Vec<Uuid>,
+    bytes: usize,
     lease: Duration,
     now: Time,
 ) -> Result<Vec<DueDelivery>, StoreError> {
@@ -249,13 +250,18 @@ async fn claim(
         .lock_with_behavior(LockType::Update, LockBehavior::SkipLocked);
     let mut due = due.all(transaction).await?;
     let ids: HashSet<Uuid> = due.iter().map(|row| row.webhook_id).collect();
-    let endpoints = served().filter(webhooks::Column::Id.is_in(ids));
-    let endpoints: HashMap<Uuid, Arc<Webhook>> =
-        endpoints.all(transaction).await?.into_iter().map(|row| (row.id, Arc::new(row.into()))).collect();
+    let endpoints = served().filter(webhooks::Column::Id.is_in(ids)).select_also(projects::Entity);
+    let endpoint = |(row, project): (webhooks::Model, Option<projects::Model>)| {
+        let tenant = TenantId(project?.tenant_id.as_u128());
+        Some((row.id, (Arc::new(Webhook::from(row)), tenant)))
+    };
+    let endpoints: HashMap<Uuid, (Arc<Webhook>, TenantId)> =
+        endpoints.all(transaction).await?.into_iter().filter_map(endpoint).collect();
     due.retain(|row| endpoints.contains_key(&row.webhook_id));
     if due.is_empty() {
         return Ok(Vec::new());
     }
+    let due = fitting(transaction, due, bytes).await?;
     let leased_until = now.plus(lease);
     Entity::update_many()
         .col_expr(Column::DueAt, Expr::value(moment(leased_until)))
@@ -270,10 +276,13 @@ async fn claim(
     let bodies: Vec<(Uuid, Vec<u8>)> = bodies.into_tuple().all(transaction).await?;
     let bodies: HashMap<Uuid, Arc<[u8]>> = bodies.into_iter().map(|(id, body)| (id, body.into())).collect();
     let claimed = |row: Model| {
+        let endpoint = endpoints.get(&row.webhook_id).cloned();
+        let (webhook, tenant) = endpoint.ok_or(StoreError::NotFound("webhook"))?;
         let body = bodies.get(&row.event_id).cloned();
         Ok(DueDelivery {
             id: DeliveryId(row.id.as_u128()),
-            webhook: endpoints.get(&row.webhook_id).cloned().ok_or(StoreError::NotFound("webhook"))?,
+            webhook,
+            tenant,
             event: ChainEventId(row.event_id.as_u128()),
             body: body.ok_or(StoreError::NotFound("event"))?,
             replay: row.replay,
@@ -290,7 +299,7 @@ async fn claim(
 impl Store {
     /// Claims up to `most` of the deliveries that are due at `now`, to endpoints that are switched on and whose tenants are
     /// not suspended, as far as there is `room`: until
-    /// `lease` is over, no other dispatcher gets them.
+    /// `lease` is over, no other dispatcher gets them. It can be fewer although more are due, since their bodies are large.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -306,7 +315,9 @@ impl Store {
         if chosen.is_empty() {
             return Ok(Vec::new());
         }
-        let claim = async |transaction: &DatabaseTransaction| claim(transaction, chosen, lease, now).await;
+        let claim = async |transaction: &DatabaseTransaction| {
+            claim(transaction, chosen, room.bytes, lease, now).await
+        };
         self.database.transact_beside(claim).await
     }
 
@@ -352,25 +363,25 @@ impl Store {
         most: u64,
         now: Time,
     ) -> Result<u64, StoreError> {
-        let old = self.read(async |database| {
-            let old = Entity::find()
+        let (mut old, mut after) = (Vec::new(), None);
+        while (old.len() as u64) < most {
+            let page = self.read(async |database| unserved(database, after).await).await?;
+            let left = most - old.len() as u64;
+            let its = Entity::find()
                 .select_only()
                 .column(Column::Id)
-                .inner_join(webhooks::Entity)
-                .join(JoinType::InnerJoin, webhooks::Relation::Project.def())
-                .join(JoinType::InnerJoin, projects::Relation::Tenant.def())
-                .filter(
-                    Condition::any()
-                        .add(webhooks::Column::Active.eq(false))
-                        .add(tenants::Column::Suspended.eq(true)),
-                )
                 .filter(Column::Status.eq(PENDING))
-                .filter(Column::CreatedAt.lt(moment(made_before)))
+                .filter(Column::WebhookId.is_in(page.iter().copied()))
                 .filter(Column::DueAt.lte(moment(now)))
-                .limit(most);
-            Ok::<_, StoreError>(old.into_tuple::<Uuid>().all(database).await?)
-        });
-        let old = old.await?;
+                .filter(Column::CreatedAt.lt(moment(made_before)))
+                .limit(left);
+            let its = self.read(async |database| Ok(its.into_tuple::<Uuid>().all(database).await?));
+            old.extend(its.await?);
+            after = page.last().copied();
+            if page.len() < UNSERVED {
+                break;
+            }
+        }
         if old.is_empty() {
             return Ok(0);
         }
@@ -402,62 +413,5 @@ impl Store {
             .filter(Column::DueAt.lte(moment(now)))
             .order_by_asc(Column::DueAt);
         self.read(async |database| Ok(oldest.into_tuple::<i64>().one(database).await?.map(time))).await
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    proptest! {
-        #[test]
-        fn a_claim_takes_what_waited_longest_within_the_room_of_each_endpoint_and_project(
-            due in proptest::collection::vec(0_u128..5, 0..40),
-            each in 0_usize..4,
-            listed in proptest::collection::hash_map(0_u128..5, 0_usize..6, 0..4),
-            each_project in 0_usize..8,
-            projects in proptest::collection::hash_map(0_u128..2, 0_usize..10, 0..2),
-            most in 0_usize..20,
-        ) {
-            let endpoint = |webhook: u128| Endpoint {
-                webhook: Uuid::from_u128(webhook),
-                project: Uuid::from_u128(webhook % 2),
-            };
-            let rows: Vec<_> =
-                due.iter().enumerate().map(|(id, webhook)| (Uuid::from_u128(id as u128), *webhook)).collect();
-            let listed = listed.into_iter().map(|(id, room)| (WebhookId(id), room)).collect();
-            let projects = projects.into_iter().map(|(id, room)| (ProjectId(id), room)).collect();
-            let room = ClaimRoom { each, listed, each_project, projects };
-            let mut choice = Choice::new(&room, most);
-            for (id, webhook) in &rows {
-                choice.take(*id, endpoint(*webhook));
-            }
-            let chosen = choice.chosen;
-            prop_assert!(chosen.len() <= most && chosen.is_sorted());
-            let its = |so: &dyn Fn(u128) -> bool| -> Vec<Uuid> {
-                rows.iter().filter(|(_, of)| so(*of)).map(|(id, _)| *id).collect()
-            };
-            let taken = |all: &[Uuid]| all.iter().filter(|id| chosen.contains(id)).copied().collect::<Vec<_>>();
-            for webhook in 0..5 {
-                let all = its(&|of| of == webhook);
-                let taken = taken(&all);
-                prop_assert!(taken.len() <= room.of(endpoint(webhook)));
-                prop_assert_eq!(&taken, &all[..taken.len()], "its oldest");
-            }
-            let mut could = 0;
-            for project in 0..2 {
-                let most = room.of_project(endpoint(project));
-                prop_assert!(taken(&its(&|of| of % 2 == project)).len() <= most);
-                let its = (0..5).filter(|webhook| webhook % 2 == project);
-                let its = its.map(|webhook| its_count(&due, webhook).min(room.of(endpoint(webhook))));
-                could += its.sum::<usize>().min(most);
-            }
-            prop_assert_eq!(chosen.len(), could.min(most));
-        }
-    }
-
-    fn its_count(due: &[u128], webhook: u128) -> usize {
-        due.iter().filter(|of| **of == webhook).count()
     }
 }

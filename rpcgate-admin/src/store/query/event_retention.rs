@@ -1,13 +1,14 @@
-//! Removes old events, old deliveries, and what belongs to deleted webhooks.
+//! Removes old events, old deliveries, and what belongs to deleted webhooks and projects.
 
 use super::delivery_list::DeliveryStatus;
+use super::projects::HAS_LOG;
 use super::removal::{remove, remove_pairs};
 use super::value::moment;
-use crate::store::entity::{chain_events, deliveries, project_events, subscriptions, webhooks};
+use crate::store::entity::{chain_events, deliveries, project_events, projects, subscriptions, webhooks};
 use crate::store::error::RemovalStopped;
 use crate::store::{Store, StoreError};
 use rpcgate_core::clock::Time;
-use sea_orm::sea_query::{Condition, ExprTrait};
+use sea_orm::sea_query::{Condition, Expr, ExprTrait};
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use std::time::Duration;
 use uuid::Uuid;
@@ -15,8 +16,11 @@ use uuid::Uuid;
 /// Rows removed per transaction.
 const STEP: u64 = 500;
 
-/// Endpoints whose deliveries are counted at once.
-const COUNTED: u64 = 20;
+/// Endpoints whose deliveries are counted at once: the count has to end within the deadline of reads.
+const COUNTED: u64 = 5;
+
+/// Deleted projects whose logs are removed, until others are looked for.
+const LOGS: u64 = 100;
 
 /// Deliveries of an endpoint that are kept: the newest. Those that have not ended are kept as well.
 pub const DELIVERIES_KEPT: u64 = 100_000;
@@ -94,6 +98,14 @@ async fn remove_webhook(transaction: &DatabaseTransaction) -> Result<Step, Store
     Ok((swept, true))
 }
 
+/// Removes a part of the log of a project, and returns whether there is more of it.
+async fn remove_log(transaction: &DatabaseTransaction, project: Uuid) -> Result<bool, StoreError> {
+    use project_events::{Column, Entity};
+    let its = Condition::all().add(Column::ProjectId.eq(project));
+    let names = [Column::ProjectId, Column::EventId];
+    Ok(remove_pairs::<Entity>(transaction, names, its, STEP).await? == STEP)
+}
+
 /// Removes deliveries of an endpoint that have ended and were made before `oldest`.
 async fn remove_ended(
     transaction: &DatabaseTransaction,
@@ -111,7 +123,7 @@ async fn remove_ended(
 
 impl Store {
     /// Removes events that were stored longer than `kept` ago with their deliveries, deliveries that have ended beyond
-    /// the newest `DELIVERIES_KEPT` of an endpoint, and deleted endpoints. The work is done in small transactions, so that
+    /// the newest `DELIVERIES_KEPT` of an endpoint, deleted endpoints, and the logs of deleted projects. The work is done in small transactions, so that
     /// other writes hardly wait; after an error, the finished ones stay.
     ///
     /// Any program may call this at any time; while another program does the work, this one stops.
@@ -137,6 +149,7 @@ impl Store {
             swept.add(step.0);
             is_more = step.1;
         }
+        self.remove_logs().await?;
         is_more = true;
         while is_more {
             let step =
@@ -145,6 +158,31 @@ impl Store {
             is_more = step.1;
         }
         self.trim_deliveries(swept).await
+    }
+
+    /// Removes the logs of deleted projects, which nobody reads any more. They would go with their projects as well, but each
+    /// in one transaction.
+    async fn remove_logs(&self) -> Result<(), RemovalStopped> {
+        use projects::{Column, Entity};
+        loop {
+            let some = self.read(async |database| {
+                let logged = Entity::find()
+                    .select_only()
+                    .column(Column::Id)
+                    .filter(Column::DeletedAt.is_not_null())
+                    .filter(Expr::cust(HAS_LOG))
+                    .limit(LOGS);
+                Ok(logged.into_tuple::<Uuid>().all(database).await?)
+            });
+            let some = some.await?;
+            if some.is_empty() {
+                return Ok(());
+            }
+            for project in some {
+                while self.remove_expired(async |transaction| remove_log(transaction, project).await).await? {
+                }
+            }
+        }
     }
 
     /// Removes the deliveries that have ended beyond the newest of each endpoint.

@@ -1,5 +1,6 @@
 //! Subscriptions as watchers load them: those of active endpoints, of projects and tenants that get deliveries.
 
+use super::delivery_list::DeliveryStatus;
 use super::id::{SubscriptionId, WebhookId};
 use super::value::{count, unreadable};
 use crate::store::entity::{deliveries, projects, subscriptions, tenants, webhooks};
@@ -117,7 +118,10 @@ impl Store {
                         // The index has this column: no delivery is read.
                         .column_as(Column::WebhookId.count(), "waiting")
                         .filter(Column::WebhookId.is_in(ids))
-                        .filter(Column::Status.is_in(["held", "pending"]))
+                        .filter(
+                            Column::Status
+                                .is_in([DeliveryStatus::Held.name(), DeliveryStatus::Pending.name()]),
+                        )
                         .group_by(Column::WebhookId);
                     Ok(counted.into_tuple().all(database).await?)
                 })

@@ -3,6 +3,7 @@
 //! All identifiers are derived from what they identify, so that a row that is stored twice is stored once: what is too much
 //! for one transaction is stored in several, and after a crash anew from the first.
 
+use super::delivery_list::DeliveryStatus;
 use super::id::{ChainEventId, DeliveryId, SubscriptionId, WebhookId};
 use super::value::moment;
 use crate::store::StoreError;
@@ -29,9 +30,9 @@ pub(super) const BYTES_AT_ONCE: usize = 4 << 20;
 const ROWS: usize = 500;
 
 /// Waiting for confirmations.
-pub(super) const HELD: &str = "held";
+pub(super) const HELD: &str = DeliveryStatus::Held.name();
 /// Waiting for its next attempt.
-pub(super) const PENDING: &str = "pending";
+pub(super) const PENDING: &str = DeliveryStatus::Pending.name();
 
 /// An event with those who are told of it.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -13,6 +13,7 @@ mod chain_events;
 mod chains;
 pub(super) mod changes;
 mod checkouts;
+mod claim_room;
 mod confirmations;
 mod contracts;
 mod credit_notes;
@@ -28,12 +29,10 @@ mod event_retention;
 mod events;
 mod factors;
 mod figures;
-#[cfg(feature = "api")]
 mod followed_blocks;
 mod gateways;
 mod id;
 pub(super) mod idempotency;
-#[cfg(feature = "api")]
 mod indexed_subscriptions;
 mod invitations;
 mod invoice_notices;
@@ -46,7 +45,6 @@ mod limit_reviews;
 mod live_tenants;
 mod lookup;
 mod mail_tokens;
-#[cfg(feature = "api")]
 mod matched_events;
 mod members;
 mod named;
@@ -71,7 +69,6 @@ mod recovery_codes;
 mod refreshes;
 mod registrations;
 mod removal;
-#[cfg(feature = "api")]
 mod removed_events;
 mod resets;
 mod restore;
@@ -107,7 +104,6 @@ mod usage_rows;
 mod users;
 pub(super) mod value;
 pub(super) mod versions;
-#[cfg(feature = "api")]
 mod watched_chains;
 mod webhooks;
 mod weights;
@@ -124,18 +120,18 @@ pub use billing::{NewInvoice, PeriodClosed, SettledInvoice, UnclosedTenant};
 pub use callers::StoredKey;
 pub use chain_events::{ChainEventFilter, LogPage, LogPosition, LoggedEvent};
 pub use checkouts::{Checkout, CheckoutOutcome, CheckoutSubject};
+pub use claim_room::{ClaimRoom, TenantRoom};
 pub use contracts::{MAX_CONTRACTS, TenantContract};
 pub use credit_notes::{CreditNote, CreditNoteNumber, NewCreditNote};
 pub use custom_plans::{CustomPlan, CustomPlanChange, MAX_CUSTOM_PLANS};
-pub use delivery_ends::{AfterAttempt, EndedAttempt, EndpointTurns};
+pub use delivery_ends::{AfterAttempt, EndedAttempt, EndpointTurns, FailingEndpoint};
 pub use delivery_list::{Delivery, DeliveryAttempt, DeliveryStatus, WholeDelivery};
 pub use digest::Digest;
-pub use due_deliveries::{ClaimRoom, DueDelivery, ReleasedDelivery};
+pub use due_deliveries::{DueDelivery, ReleasedDelivery};
 pub use email_changes::{EmailChange, EmailChangeOutcome, EmailChanged};
 pub use event_retention::{DELIVERIES_KEPT, SweptEvents};
 pub use factors::{FactorUse, Factors, LogInMethod};
 pub use figures::{DefaultQuota, Figure, Figures};
-#[cfg(feature = "api")]
 pub use followed_blocks::{Followed, UnfinishedBlock};
 pub use gateways::{GatewayReport, NodeState};
 pub use id::{
@@ -154,7 +150,6 @@ pub use keys::Key;
 pub use known_devices::DeviceFamiliarity;
 pub use limit_requests::{LimitRequest, RequestStatus, Verdict};
 pub use mail_tokens::Purpose;
-#[cfg(feature = "api")]
 pub use matched_events::{MatchedEvent, MatchedSubscription};
 pub use members::{MemberChange, MemberChangeOutcome};
 pub use new_deliveries::{MAX_REPLAYED, MAX_WAITING};
@@ -182,7 +177,6 @@ pub use tier_changes::{TenantPlan, TierChange};
 pub use totp::StoredTotp;
 pub use users::{Role, UnknownName, User};
 pub use versions::{Expected, Version, Versioned};
-#[cfg(feature = "api")]
 pub use watched_chains::{WatchLease, WatchOutcome};
 pub use webhooks::{SealedSecrets, Webhook, WebhookChange};
 pub use whole_invoices::WholeInvoice;

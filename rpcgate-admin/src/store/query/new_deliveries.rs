@@ -12,9 +12,10 @@ use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
 use sea_orm::{
-    ActiveModelTrait, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel, PaginatorTrait,
-    QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    ActiveModelTrait, ColumnTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, IntoActiveModel,
+    PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
 };
+use std::collections::HashSet;
 use std::ops::Range;
 use uuid::Uuid;
 
@@ -26,6 +27,9 @@ pub const MAX_WAITING: u64 = 20_000;
 
 /// Rows of one insert.
 const ROWS: usize = 500;
+
+/// An event that was sent, and the subscription that it was sent for.
+type SentEvent = (Uuid, Option<Uuid>);
 
 /// Refuses more deliveries to an endpoint for which too many wait.
 async fn expect_room(transaction: &DatabaseTransaction, webhook: Uuid, new: u64) -> Result<(), StoreError> {
@@ -40,8 +44,27 @@ async fn expect_room(transaction: &DatabaseTransaction, webhook: Uuid, new: u64)
     )))
 }
 
+/// Those of these events that the sweep has not removed meanwhile.
+async fn still_stored(
+    transaction: &DatabaseTransaction,
+    sent: &[SentEvent],
+) -> Result<Vec<SentEvent>, StoreError> {
+    use chain_events::Column::Id;
+    let mut stored = Vec::with_capacity(sent.len());
+    for some in sent.chunks(ROWS) {
+        let found = chain_events::Entity::find()
+            .select_only()
+            .column(Id)
+            .filter(Id.is_in(some.iter().map(|(event, _)| *event)));
+        let found: Vec<Uuid> = found.into_tuple().all(transaction).await?;
+        let found: HashSet<Uuid> = found.into_iter().collect();
+        stored.extend(some.iter().filter(|(event, _)| found.contains(event)));
+    }
+    Ok(stored)
+}
+
 /// A delivery that is due now.
-fn due(id: u128, webhook: Uuid, event: Uuid, now: Time) -> Model {
+pub(super) fn due(id: u128, webhook: Uuid, event: Uuid, now: Time) -> Model {
     Model {
         id: Uuid::from_u128(id),
         webhook_id: webhook,
@@ -119,8 +142,9 @@ impl Store {
         now: Time,
     ) -> Result<u64, StoreError> {
         use project_events::Column::{CreatedAt, EventId, ProjectId};
-        self.write(async |transaction| {
-            let endpoint = expect_active(transaction, tenant, webhook).await?;
+        // Found before the transaction begins, which other writes wait for.
+        let found = async |database: &DatabaseConnection| -> Result<Vec<SentEvent>, StoreError> {
+            let endpoint = expect_active(database, tenant, webhook).await?;
             let in_log = project_events::Entity::find()
                 .select_only()
                 .column(EventId)
@@ -138,13 +162,17 @@ impl Store {
                 .order_by_asc(Column::CreatedAt)
                 .order_by_asc(Column::Id)
                 .limit(MAX_REPLAYED + 1);
-            let sent: Vec<(Uuid, Option<Uuid>)> = sent.into_tuple().all(transaction).await?;
+            Ok(sent.into_tuple().all(database).await?)
+        };
+        let sent = self.read(found).await?;
+        if sent.len() as u64 > MAX_REPLAYED {
+            let text = format!("more than {MAX_REPLAYED} deliveries are in this time: name a shorter one");
+            return Err(StoreError::TooWide(text));
+        }
+        self.write(async |transaction| {
+            let endpoint = expect_active(transaction, tenant, webhook).await?;
+            let sent = still_stored(transaction, &sent).await?;
             let many = sent.len() as u64;
-            if many > MAX_REPLAYED {
-                let text =
-                    format!("more than {MAX_REPLAYED} deliveries are in this time: name a shorter one");
-                return Err(StoreError::TooWide(text));
-            }
             expect_room(transaction, endpoint.id, many).await?;
             for some in sent.chunks(ROWS) {
                 let rows = some.iter().map(|(event, subscription)| {

@@ -10,7 +10,7 @@ use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::{NotSet, Set};
-use sea_orm::sea_query::{Condition, Expr};
+use sea_orm::sea_query::{Condition, Expr, ExprTrait};
 use sea_orm::{
     ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
     Select,
@@ -19,6 +19,12 @@ use uuid::Uuid;
 
 /// Deleted projects of a tenant whose rows are kept.
 const DELETED_KEPT: u64 = 1_000;
+
+/// Whether a project has a log of events.
+pub(super) const HAS_LOG: &str =
+    "EXISTS (SELECT 1 FROM project_events WHERE project_events.project_id = projects.id)";
+/// Whether a project has webhooks, deleted or not.
+const HAS_WEBHOOK: &str = "EXISTS (SELECT 1 FROM webhooks WHERE webhooks.project_id = projects.id)";
 
 /// A project, the unit of metering.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -119,6 +125,9 @@ impl Store {
                     .column(Column::Id)
                     .filter(its)
                     .filter(Column::DeletedAt.is_not_null())
+                    // What may be much is left to the sweep, which removes it in steps.
+                    .filter(Expr::cust(HAS_LOG).not())
+                    .filter(Expr::cust(HAS_WEBHOOK).not())
                     .order_by_desc(Column::DeletedAt)
                     .offset(DELETED_KEPT)
                     .limit(DELETED_KEPT);

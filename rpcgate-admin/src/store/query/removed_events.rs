@@ -1,7 +1,8 @@
 //! Taking back the events of a block that is no longer part of its chain, in transactions that each end within the deadline
 //! of writes, however many projects and endpoints were told.
 
-use super::matched_events::{BYTES_AT_ONCE, HELD, PENDING, insert_new, taking_back, told_of};
+use super::matched_events::{BYTES_AT_ONCE, HELD, insert_new, taking_back, told_of};
+use super::new_deliveries::due;
 use super::removal::remove;
 use super::value::moment;
 use crate::store::StoreError;
@@ -11,7 +12,10 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::event::{EventType, removed_body};
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::Condition;
-use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::{
+    ActiveModelTrait, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel, QueryFilter,
+    QueryOrder, QuerySelect,
+};
 use uuid::Uuid;
 
 /// Events that one transaction takes back.
@@ -161,21 +165,11 @@ async fn tell_removal(
     let last = made.last().map(|delivery| delivery.id).filter(|_| made.len() as u64 == most);
     let told_now = told_of(transaction, made.iter().map(|delivery| delivery.webhook_id).collect()).await?;
     let is_told = |delivery: &deliveries::Model| told_now.contains(&delivery.webhook_id);
-    let removal = |delivery: deliveries::Model| deliveries::ActiveModel {
-        id: Set(taking_back(delivery.id)),
-        webhook_id: Set(delivery.webhook_id),
-        subscription_id: Set(delivery.subscription_id),
-        event_id: Set(taking_back(delivery.event_id)),
-        status: Set(PENDING.to_owned()),
-        replay: Set(false),
-        attempts: Set(0),
-        due_at: Set(moment(now)),
-        held_chain: Set(None),
-        held_until: Set(None),
-        last_status: Set(None),
-        last_error: Set(None),
-        created_at: Set(moment(now)),
-        finished_at: Set(None),
+    let removal = |delivery: deliveries::Model| {
+        let id = taking_back(delivery.id).as_u128();
+        let removal = due(id, delivery.webhook_id, taking_back(delivery.event_id), now);
+        let subscription_id = delivery.subscription_id;
+        deliveries::Model { subscription_id, ..removal }.into_active_model().reset_all()
     };
     let removals = made.into_iter().filter(is_told).map(removal).collect();
     insert_new(transaction, removals, &[deliveries::Column::Id]).await?;

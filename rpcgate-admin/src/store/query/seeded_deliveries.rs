@@ -1,16 +1,19 @@
 //! Deliveries for tests, written as watchers write them.
 
-use super::due_deliveries::PENDING;
+use super::chain_events::LoggedEvent;
 use super::id::{ChainEventId, DeliveryId, WebhookId};
-use super::value::{moment, time};
+use super::new_deliveries::{due, insert_event};
+use super::value::time;
 use super::webhooks::Webhook;
-use crate::store::entity::{chain_events, deliveries, delivery_attempts, webhooks};
+use crate::store::entity::{deliveries, delivery_attempts, webhooks};
 use crate::store::{Store, fresh_id};
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
-use sea_orm::ActiveValue::Set;
+use rpcgate_core::event::EventType;
 use sea_orm::sea_query::Expr;
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
+use sea_orm::{
+    ActiveModelTrait, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder,
+};
 use uuid::Uuid;
 
 /// What is stored of a delivery.
@@ -54,34 +57,22 @@ impl Store {
         due_at: Time,
     ) -> ChainEventId {
         let event = ChainEventId(fresh_id(due_at));
-        let stored = chain_events::ActiveModel {
-            id: Set(Uuid::from_u128(event.0)),
-            chain: Set("eth".into()),
-            event_type: Set("new_block".into()),
-            block_num: Set(1),
-            block_hash: Set("h".into()),
-            removed: Set(false),
-            body: Set(body.to_vec()),
-            created_at: Set(moment(due_at)),
+        let stored = LoggedEvent {
+            id: event,
+            chain: "eth".into(),
+            kind: EventType::NewBlock,
+            block_num: 1,
+            block_hash: "h".into(),
+            removed: false,
+            body: body.to_vec(),
+            created_at: due_at,
         };
         self.transact(async |transaction| {
-            chain_events::Entity::insert(stored).exec_without_returning(transaction).await?;
+            insert_event(transaction, &stored).await?;
             for some in all.chunks(500) {
-                let rows = some.iter().map(|(webhook, id)| deliveries::ActiveModel {
-                    id: Set(Uuid::from_u128(id.0)),
-                    webhook_id: Set(Uuid::from_u128(webhook.0)),
-                    subscription_id: Set(None),
-                    event_id: Set(Uuid::from_u128(event.0)),
-                    status: Set(PENDING.into()),
-                    replay: Set(false),
-                    attempts: Set(0),
-                    due_at: Set(moment(due_at)),
-                    held_chain: Set(None),
-                    held_until: Set(None),
-                    last_status: Set(None),
-                    last_error: Set(None),
-                    created_at: Set(moment(due_at)),
-                    finished_at: Set(None),
+                let rows = some.iter().map(|(webhook, id)| {
+                    let row = due(id.0, Uuid::from_u128(webhook.0), Uuid::from_u128(event.0), due_at);
+                    row.into_active_model().reset_all()
                 });
                 deliveries::Entity::insert_many(rows).exec_without_returning(transaction).await?;
             }

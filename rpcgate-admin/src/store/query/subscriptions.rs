@@ -3,19 +3,16 @@
 use super::id::{SubscriptionId, WebhookId};
 use super::plans::{counts, full};
 use super::value::{insert_error, moment, time, unreadable};
-use super::webhooks::{expect, record_change};
+use super::webhooks::{expect, of_tenants_webhooks, record_change};
 use crate::store::entity::subscriptions::{ActiveModel, Column, Entity, Model};
-use crate::store::entity::{projects, webhooks};
+use crate::store::entity::webhooks;
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::event::EventType;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::Condition;
-use sea_orm::{
-    ColumnTrait, EntityTrait, JoinType, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, RelationTrait,
-    Select,
-};
+use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, Select};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -64,14 +61,23 @@ pub(super) fn kind(stored: &str) -> Result<EventType, StoreError> {
     stored.parse().map_err(|_| unreadable("event type", stored))
 }
 
+/// The columns of a new subscription.
+pub(super) fn row(subscription: &WebhookSubscription) -> ActiveModel {
+    ActiveModel {
+        id: Set(Uuid::from_u128(subscription.id.0)),
+        webhook_id: Set(Uuid::from_u128(subscription.webhook.0)),
+        chain: Set(subscription.chain.clone()),
+        event_type: Set(subscription.kind.name().into()),
+        filter: Set(subscription.filter.clone().map(|filter| Value::Object(filter).to_string())),
+        // No more than an `i32` holds are ever asked for.
+        confirmations: Set(i32::try_from(subscription.confirmations).unwrap_or(i32::MAX)),
+        created_at: Set(moment(subscription.created_at)),
+    }
+}
+
 /// The subscriptions of a tenant whose endpoints are not deleted.
 fn of_tenant(tenant: TenantId) -> Select<Entity> {
-    Entity::find()
-        .inner_join(webhooks::Entity)
-        .join(JoinType::InnerJoin, webhooks::Relation::Project.def())
-        .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
-        .filter(projects::Column::DeletedAt.is_null())
-        .filter(webhooks::Column::DeletedAt.is_null())
+    of_tenants_webhooks(Entity::find().inner_join(webhooks::Entity), tenant)
 }
 
 impl Store {
@@ -87,16 +93,7 @@ impl Store {
         now: Time,
     ) -> Result<(), StoreError> {
         let webhook = Uuid::from_u128(subscription.webhook.0);
-        let row = ActiveModel {
-            id: Set(Uuid::from_u128(subscription.id.0)),
-            webhook_id: Set(webhook),
-            chain: Set(subscription.chain.clone()),
-            event_type: Set(subscription.kind.name().into()),
-            filter: Set(subscription.filter.clone().map(|filter| Value::Object(filter).to_string())),
-            // No more than an `i32` holds are ever asked for.
-            confirmations: Set(i32::try_from(subscription.confirmations).unwrap_or(i32::MAX)),
-            created_at: Set(moment(subscription.created_at)),
-        };
+        let row = row(subscription);
         self.write(async |transaction| {
             let endpoint = expect(transaction, tenant, subscription.webhook).await?;
             let max = counts(transaction, &self.plans, tenant, now).await?.subscriptions_per_webhook;

@@ -6,13 +6,14 @@ use super::plans::{counts, full};
 use super::projects::expect_live;
 use super::value::{insert_error, moment, time};
 use crate::store::entity::projects;
-use crate::store::entity::webhooks::{ActiveModel, Column, Entity, Model};
+use crate::store::entity::webhooks::{ActiveModel, Column, Entity, Model, Relation};
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::{NotSet, Set};
 use sea_orm::{
-    ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, Select,
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, JoinType, PaginatorTrait, QueryFilter,
+    QueryOrder, QuerySelect, RelationTrait, Select,
 };
 use uuid::Uuid;
 
@@ -88,8 +89,12 @@ pub struct SealedSecrets {
 
 /// The endpoints of a tenant that are not deleted.
 pub(super) fn of_tenant(tenant: TenantId) -> Select<Entity> {
-    Entity::find()
-        .inner_join(projects::Entity)
+    of_tenants_webhooks(Entity::find(), tenant)
+}
+
+/// Those of some rows, joined with their endpoints, whose endpoints belong to a tenant and are not deleted.
+pub(super) fn of_tenants_webhooks<E: EntityTrait>(some: Select<E>, tenant: TenantId) -> Select<E> {
+    some.join(JoinType::InnerJoin, Relation::Project.def())
         .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
         .filter(projects::Column::DeletedAt.is_null())
         .filter(Column::DeletedAt.is_null())
@@ -97,21 +102,21 @@ pub(super) fn of_tenant(tenant: TenantId) -> Select<Entity> {
 
 /// The endpoint of a tenant with this id.
 pub(super) async fn expect(
-    transaction: &DatabaseTransaction,
+    database: &impl ConnectionTrait,
     tenant: TenantId,
     id: WebhookId,
 ) -> Result<Model, StoreError> {
-    let found = of_tenant(tenant).filter(Column::Id.eq(Uuid::from_u128(id.0))).one(transaction).await?;
+    let found = of_tenant(tenant).filter(Column::Id.eq(Uuid::from_u128(id.0))).one(database).await?;
     found.ok_or(UNKNOWN)
 }
 
 /// The endpoint of a tenant with this id, which must be switched on.
 pub(super) async fn expect_active(
-    transaction: &DatabaseTransaction,
+    database: &impl ConnectionTrait,
     tenant: TenantId,
     id: WebhookId,
 ) -> Result<Model, StoreError> {
-    let found = expect(transaction, tenant, id).await?;
+    let found = expect(database, tenant, id).await?;
     if found.active { Ok(found) } else { Err(SWITCHED_OFF) }
 }
 
@@ -122,6 +127,26 @@ pub(super) async fn record_change(
     now: Time,
 ) -> Result<(), StoreError> {
     record(transaction, NewChange::Project(ProjectId(project.as_u128())), now).await
+}
+
+/// The columns of a new endpoint.
+pub(super) fn row(webhook: &Webhook) -> ActiveModel {
+    let (next_secret, next_secret_at) = webhook.next_secret.clone().unzip();
+    ActiveModel {
+        id: Set(Uuid::from_u128(webhook.id.0)),
+        project_id: Set(Uuid::from_u128(webhook.project.0)),
+        url: Set(webhook.url.clone()),
+        secret: Set(webhook.secret.clone()),
+        next_secret: Set(next_secret),
+        next_secret_at: Set(next_secret_at.map(moment)),
+        active: Set(webhook.active),
+        standard_headers: Set(webhook.standard_headers),
+        failing_since: Set(webhook.failing_since.map(moment)),
+        disabled_at: Set(webhook.disabled_at.map(moment)),
+        created_at: Set(moment(webhook.created_at)),
+        updated_at: Set(moment(webhook.updated_at)),
+        deleted_at: Set(None),
+    }
 }
 
 /// Writes `columns` of an endpoint and returns what is stored then.
@@ -150,23 +175,7 @@ impl Store {
         webhook: &Webhook,
         now: Time,
     ) -> Result<(), StoreError> {
-        let project = Uuid::from_u128(webhook.project.0);
-        let (next_secret, next_secret_at) = webhook.next_secret.clone().unzip();
-        let row = ActiveModel {
-            id: Set(Uuid::from_u128(webhook.id.0)),
-            project_id: Set(project),
-            url: Set(webhook.url.clone()),
-            secret: Set(webhook.secret.clone()),
-            next_secret: Set(next_secret),
-            next_secret_at: Set(next_secret_at.map(moment)),
-            active: Set(webhook.active),
-            standard_headers: Set(webhook.standard_headers),
-            failing_since: Set(webhook.failing_since.map(moment)),
-            disabled_at: Set(webhook.disabled_at.map(moment)),
-            created_at: Set(moment(webhook.created_at)),
-            updated_at: Set(moment(webhook.updated_at)),
-            deleted_at: Set(None),
-        };
+        let (project, row) = (Uuid::from_u128(webhook.project.0), row(webhook));
         self.write(async |transaction| {
             if expect_live(transaction, webhook.project).await? != tenant {
                 return Err(StoreError::NotFound("project"));

@@ -11,7 +11,6 @@ use rpcgate_core::caller::CustomPlanId;
 use rpcgate_core::event::EventType;
 use sea_orm::ActiveValue::Set;
 use sea_orm::{DatabaseTransaction, EntityTrait};
-use std::collections::HashMap;
 use uuid::Uuid;
 
 /// Every table in which a tenant has rows, except those of users, which go at once.
@@ -214,7 +213,7 @@ async fn nothing_is_sent_for_a_deleted_tenant_and_the_sweep_removes_its_webhooks
     store.transact(log).await.unwrap();
 
     store.delete_tenant(TENANT, later(1)).await.unwrap();
-    let room = ClaimRoom { each: 9, listed: HashMap::new(), each_project: 9, projects: HashMap::new() };
+    let room = ClaimRoom::for_each(9);
     let claimed = store.claim_deliveries(9, &room, Duration::from_secs(30), later(2)).await.unwrap();
     assert_eq!(claimed, []);
     assert_eq!(store.sweep(later(3)).await.unwrap().tenants, 1);

@@ -1,7 +1,8 @@
 use super::*;
 use crate::store::query::seeded_deliveries::webhook;
 use crate::store::{
-    AfterAttempt, ClaimRoom, DeliveryId, DueDelivery, EndedAttempt, ReleasedDelivery, TenantChange, WebhookId,
+    AfterAttempt, ClaimRoom, DeliveryId, DueDelivery, EndedAttempt, FailingEndpoint, ReleasedDelivery,
+    TenantChange, TenantRoom, WebhookId,
 };
 use std::collections::HashMap;
 
@@ -10,7 +11,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 fn room(each: usize, listed: &[(u128, usize)]) -> ClaimRoom {
     let listed = listed.iter().map(|(id, room)| (WebhookId(*id), *room)).collect();
-    ClaimRoom { each, listed, each_project: usize::MAX, projects: HashMap::new() }
+    ClaimRoom { listed, ..ClaimRoom::for_each(each) }
 }
 
 /// A store with endpoints that have these numbers.
@@ -127,13 +128,62 @@ async fn no_project_gets_more_than_its_room_and_hides_no_other_however_many_endp
         due(&store, number, number * 10..number * 10 + 5, later(1)).await;
     }
     due(&store, 1, 1..4, later(2)).await;
-    let of_first = |most| ClaimRoom { projects: HashMap::from([(PROJECT, most)]), ..room(3, &[]) };
+    let of_first = |most| {
+        let each_tenant = TenantRoom { projects: [(PROJECT, most)].into(), ..room(3, &[]).each_tenant };
+        ClaimRoom { each_tenant, ..room(3, &[]) }
+    };
     // The first project alone has more that is due than a claim looks at.
     let mut claimed = claim(&store, 20, &of_first(5), later(10)).await;
     claimed.sort_unstable();
     assert_eq!((claimed.len(), &claimed[..3]), (8, &[1, 2, 3][..]));
     assert_eq!(claim(&store, 20, &of_first(0), later(10)).await, [0; 0]);
     assert_eq!(claim(&store, 20, &of_first(40), later(10)).await.len(), 20);
+}
+
+#[tokio::test]
+async fn no_tenant_gets_more_than_its_room_and_hides_no_other_however_many_projects_it_has() {
+    let (_dir, store) = with_endpoints(&[]).await;
+    for number in 10..30 {
+        let own = ProjectId(number);
+        store.create_project(&project(own)).await.unwrap();
+        let made = webhook(number, own, "https://first.example/", now());
+        store.create_webhook(TENANT, &made, now()).await.unwrap();
+        due(&store, number, number * 10..number * 10 + 5, later(1)).await;
+    }
+    let foreign = ProjectId(77);
+    store.create_project(&Project { tenant: OTHER, ..project(foreign) }).await.unwrap();
+    store.create_webhook(OTHER, &webhook(1, foreign, "https://other.example/", now()), now()).await.unwrap();
+    due(&store, 1, 1..4, later(2)).await;
+    let of_first = |all| {
+        let first = TenantRoom { all, each_project: 2, projects: HashMap::new() };
+        ClaimRoom { tenants: [(TENANT, first)].into(), ..room(3, &[]) }
+    };
+    // The first tenant alone has more that is due than a claim looks at.
+    let mut claimed = claim(&store, 20, &of_first(5), later(10)).await;
+    claimed.sort_unstable();
+    assert_eq!((claimed.len(), &claimed[..3]), (8, &[1, 2, 3][..]));
+    assert_eq!(claim(&store, 20, &of_first(0), later(10)).await, [0; 0]);
+    let some = store.claim_deliveries(99, &of_first(99), LEASE, later(10)).await.unwrap();
+    assert_eq!(some.len(), 40, "two of each project");
+    assert!(some.iter().all(|delivery| delivery.tenant == TENANT));
+}
+
+#[tokio::test]
+async fn a_claim_reads_no_more_bytes_of_bodies_than_there_is_room_for() {
+    let (_dir, store) = with_endpoints(&[1, 2]).await;
+    for (first, size) in [(1, 60), (11, 50), (21, 40), (31, 500)] {
+        let all: Vec<_> =
+            [(1, first), (2, first + 1)].map(|(webhook, id)| (WebhookId(webhook), DeliveryId(id))).into();
+        store.seed_deliveries(&vec![b'x'; size], &all, later(first as u64)).await;
+    }
+    let claimed = async |bytes| {
+        let within = ClaimRoom { bytes, ..room(9, &[]) };
+        claim(&store, 99, &within, later(100)).await
+    };
+    assert_eq!(claimed(100).await, [1, 2, 21, 22], "the body of two deliveries counts once");
+    assert_eq!(claimed(49).await, [11, 12], "one is always read, or it would wait for ever");
+    assert_eq!(claimed(0).await, [31, 32]);
+    assert_eq!(claimed(100).await, [0; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -249,9 +299,13 @@ async fn an_endpoint_fails_from_its_first_failure_until_a_success() {
     due(&store, 1, 1..9, later(1)).await;
     let again = AfterAttempt::Again(later(99));
     let turns = store.finish_attempts(&[ended(1, 1, 1, again)], later(2)).await.unwrap();
-    assert!(turns.failing.is_empty(), "nothing is given up yet");
+    assert_eq!(
+        turns.failing,
+        [FailingEndpoint { webhook: WebhookId(1), since: later(2), has_given_up: false }]
+    );
     let turns = store.finish_attempts(&[ended(1, 1, 2, AfterAttempt::Failed)], later(3)).await.unwrap();
-    assert_eq!(turns.failing, [(WebhookId(1), later(2))]);
+    let failing = |since, has_given_up| FailingEndpoint { webhook: WebhookId(1), since, has_given_up };
+    assert_eq!(turns.failing, [failing(later(2), true)]);
     assert_eq!(store.any_webhook(WebhookId(1)).await.failing_since, Some(later(2)));
     let both = [ended(2, 1, 1, AfterAttempt::Failed), ended(3, 1, 1, AfterAttempt::Delivered)];
     let turns = store.finish_attempts(&both, later(4)).await.unwrap();
@@ -329,6 +383,29 @@ async fn deliveries_wait_for_an_endpoint_that_is_off_for_a_day() {
     assert_eq!(found[&("pending".into(), None)], [4, 5, 6, 7]);
     assert_eq!(store.oldest_due_delivery(later(200)).await.unwrap(), Some(later(1)));
     assert_eq!(store.oldest_due_delivery(now()).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn old_deliveries_are_found_however_many_endpoints_are_off() {
+    let (_dir, store) = with_endpoints(&[]).await;
+    for number in 0..600 {
+        let own = ProjectId(1_000 + number / 200);
+        if number % 200 == 0 {
+            store.create_project(&project(own)).await.unwrap();
+        }
+        store
+            .create_webhook(TENANT, &webhook(number, own, "https://x.example/", now()), now())
+            .await
+            .unwrap();
+    }
+    store.execute("UPDATE webhooks SET active = false").await;
+    for number in [2, 520, 599] {
+        due(&store, number, number * 10..number * 10 + 3, later(1)).await;
+    }
+    let give_up = |most, at| store.give_up_waiting_deliveries(later(50), "too late", most, at);
+    assert_eq!(give_up(5, later(200)).await.unwrap(), 5);
+    assert_eq!(give_up(5, later(200)).await.unwrap(), 4);
+    assert_eq!(give_up(5, later(200)).await.unwrap(), 0);
 }
 
 #[tokio::test]

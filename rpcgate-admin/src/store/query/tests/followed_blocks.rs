@@ -175,15 +175,15 @@ async fn an_unfinished_block_that_is_gone_is_taken_back_as_far_as_it_was_told() 
 #[tokio::test]
 async fn nothing_is_told_to_endpoints_that_are_off_and_to_suspended_tenants_or_beyond_the_bound() {
     let (_dir, store) = watched().await;
-    store.set_sample_webhook_active(LATER, false).await;
+    store.switch_webhook(LATER, false).await;
     append(&store, &block(1, "a"), 1).await;
     assert_eq!(of(&store.sample_deliveries().await, LATER).len(), 0);
-    store.set_sample_webhook_active(LATER, true).await;
-    store.set_sample_webhook_active(SOON, false).await;
+    store.switch_webhook(LATER, true).await;
+    store.switch_webhook(SOON, false).await;
     store.take_back(&LEASE, &block(1, "a"), now()).await.map(drop).unwrap();
     let all = store.sample_deliveries().await;
     assert_eq!(of(&all, SOON), counted(&[("a", false, "pending", 1)]));
-    store.set_sample_webhook_active(SOON, true).await;
+    store.switch_webhook(SOON, true).await;
     let second = block(1, "b");
     let mut full = events(&second, 1);
     full[0].matched[0].is_delivered = false;
@@ -271,7 +271,7 @@ async fn watchers_load_the_subscriptions_of_active_endpoints_page_by_page() {
     assert_eq!(page(None).await.unwrap(), all[..2]);
     assert_eq!(page(Some(2)).await.unwrap(), all[2..4]);
     assert_eq!(page(Some(4)).await.unwrap(), all[4..]);
-    store.set_sample_webhook_active(LATER, false).await;
+    store.switch_webhook(LATER, false).await;
     assert_eq!(page(Some(2)).await.unwrap(), [all[3].clone(), all[4].clone()]);
     assert_eq!(store.indexed_subscriptions(Some(PROJECT), None, 9).await.unwrap().len(), 4);
     assert!(store.indexed_subscriptions(Some(ProjectId(99)), None, 9).await.unwrap().is_empty());

@@ -240,6 +240,33 @@ async fn the_newest_thousand_revoked_keys_and_deleted_projects_are_kept() {
 }
 
 #[tokio::test]
+async fn a_deleted_project_stays_until_the_sweep_has_removed_its_log() {
+    let (_dir, store) = seeded().await;
+    store.set_tier(TENANT, Tier::Enterprise, now()).await.unwrap();
+    store.create_project(&project(ProjectId(8))).await.unwrap();
+    store.delete_project(TENANT, ProjectId(8), now()).await.unwrap();
+    store.seed_deliveries(b"{}", &[], now()).await;
+    let log = "INSERT INTO project_events (project_id, event_id, created_at) \
+               SELECT projects.id, chain_events.id, 1 FROM projects, chain_events WHERE deleted_at IS NOT NULL";
+    fill(&store, log).await;
+    let moment = later(1).micros();
+    let newer = format!(
+        "{COUNT} INSERT INTO projects \
+         (id, tenant_id, name, allowed_methods, blocked_methods, created_at, deleted_at) \
+         SELECT randomblob(16), tenant_id, 'n', '[]', '[]', 1, n + {moment} FROM n, projects WHERE deleted_at IS NULL"
+    );
+    fill(&store, &newer).await;
+    let old = format!("projects WHERE deleted_at < {moment}");
+    store.create_project(&project(ProjectId(9))).await.unwrap();
+    assert_eq!((rows(&store, &old).await, rows(&store, "project_events").await), (1, 1), "it may be long");
+    store.sweep_events(Duration::from_secs(86_400), later(2)).await.unwrap();
+    assert_eq!((rows(&store, &old).await, rows(&store, "project_events").await), (1, 0));
+    assert_eq!(rows(&store, "chain_events").await, 1, "other projects may have it as well");
+    store.create_project(&project(ProjectId(10))).await.unwrap();
+    assert_eq!(rows(&store, &old).await, 0);
+}
+
+#[tokio::test]
 async fn revoked_deleted_and_decided_rows_are_removed_after_their_time() {
     const DAY: u64 = 86_400;
     let (_dir, store) = seeded().await;

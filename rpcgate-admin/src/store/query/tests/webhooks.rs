@@ -180,6 +180,20 @@ async fn more_than_ten_thousand_deliveries_are_not_replayed_at_once() {
 }
 
 #[tokio::test]
+async fn a_replay_looks_for_its_events_before_it_takes_the_lock_of_writes() {
+    let (_site, store, webhook) = listening().await;
+    let status = DeliveryStatus::Delivered;
+    store.log_event(&webhook, (DeliveryId(30), status), &event(40, now())).await.unwrap();
+    let statements: Arc<std::sync::Mutex<Vec<String>>> = Arc::default();
+    let observed = statements.clone();
+    store.database.observe_writes(move |sql| observed.lock().unwrap().push(sql.into()));
+    assert_eq!(store.replay(TENANT, WEBHOOK, now()..later(1), later(5)).await.unwrap(), 1);
+    let statements = statements.lock().unwrap();
+    assert!(statements.iter().any(|sql| sql.starts_with("INSERT INTO \"deliveries\"")), "{statements:?}");
+    assert!(statements.iter().all(|sql| !sql.contains("project_events")), "{statements:?}");
+}
+
+#[tokio::test]
 async fn old_events_are_removed_with_their_deliveries_and_new_ones_stay() {
     let (_site, store, webhook) = listening().await;
     let status = DeliveryStatus::Failed;

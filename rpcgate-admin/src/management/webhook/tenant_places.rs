@@ -1,0 +1,251 @@
+//! How many of the places that all share each tenant has, and each of its projects.
+//!
+//! The rule is that of the gateway's shares ([`Shares`](rpcgate_core::share::Shares)): a tenant may always take up to its
+//! share while any places are left, and more as long as a reserve stays free for tenants below their share. What a tenant
+//! may have in all is shared by its projects in the same way. So a tenant that is alone gets most of the places, however
+//! many projects with endpoints that hang it has, it keeps no other tenant waiting, and none of its projects the others. The
+//! number of places is given with each question, since it changes with the configuration.
+
+use crate::store::{DueDelivery, TenantRoom};
+use rpcgate_core::caller::{ProjectId, TenantId};
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// The part of the places that each may take: one of these.
+const SHARE: usize = 8;
+/// The part of the places that is kept for those below their share: one of these.
+const RESERVE: usize = 4;
+
+/// Places, each of which is taken by one or free.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Places<K: Eq + Hash> {
+    taken: HashMap<K, usize>,
+    all: usize,
+}
+
+impl<K: Eq + Hash> Default for Places<K> {
+    fn default() -> Self {
+        Places { taken: HashMap::new(), all: 0 }
+    }
+}
+
+impl<K: Copy + Eq + Hash> Places<K> {
+    fn take(&mut self, one: K) {
+        *self.taken.entry(one).or_default() += 1;
+        self.all += 1;
+    }
+
+    fn give(&mut self, one: K) {
+        let Some(its) = self.taken.get_mut(&one) else { return };
+        *its -= 1;
+        self.all -= 1;
+        if *its == 0 {
+            self.taken.remove(&one);
+        }
+    }
+
+    fn free(&self, places: usize) -> usize {
+        places.saturating_sub(self.all)
+    }
+
+    /// How many more one that has `its` may take within its share.
+    fn own_room(&self, its: usize, places: usize) -> usize {
+        (places / SHARE).max(1).saturating_sub(its).min(self.free(places))
+    }
+
+    /// How many more one that has `its` may take.
+    fn room(&self, its: usize, places: usize) -> usize {
+        let spare = self.free(places).saturating_sub(places / RESERVE);
+        self.own_room(its, places).max(spare)
+    }
+
+    fn of(&self, one: K) -> usize {
+        self.taken.get(&one).copied().unwrap_or_default()
+    }
+}
+
+/// The project that a place is for, with its tenant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PlaceOwner {
+    /// The tenant.
+    pub tenant: TenantId,
+    /// The project.
+    pub project: ProjectId,
+}
+
+impl From<&DueDelivery> for PlaceOwner {
+    fn from(delivery: &DueDelivery) -> Self {
+        PlaceOwner { tenant: delivery.tenant, project: delivery.webhook.project }
+    }
+}
+
+/// Which places may be taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PlaceRule {
+    /// Those of the project's share of its tenant's share.
+    OfProject,
+    /// Those of the tenant's share, as far as they need not stay free for its other projects.
+    OfTenant,
+    /// All that need not stay free for others.
+    Any,
+}
+
+impl PlaceRule {
+    /// All of them. By this order each gets its share before any gets more.
+    pub const ALL: [PlaceRule; 3] = [PlaceRule::OfProject, PlaceRule::OfTenant, PlaceRule::Any];
+}
+
+/// Places, each of which is taken by a project or free.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TenantPlaces {
+    tenants: Places<TenantId>,
+    projects: HashMap<TenantId, Places<ProjectId>>,
+}
+
+impl TenantPlaces {
+    /// Takes a place.
+    pub fn take(&mut self, owner: PlaceOwner) {
+        self.tenants.take(owner.tenant);
+        self.projects.entry(owner.tenant).or_default().take(owner.project);
+    }
+
+    /// Gives a place back that was taken for this project.
+    pub fn give(&mut self, owner: PlaceOwner) {
+        let Some(projects) = self.projects.get_mut(&owner.tenant) else { return };
+        let before = projects.all;
+        projects.give(owner.project);
+        let (is_given, is_last) = (projects.all < before, projects.all == 0);
+        if is_given {
+            self.tenants.give(owner.tenant);
+        }
+        if is_last {
+            self.projects.remove(&owner.tenant);
+        }
+    }
+
+    /// The places that are taken.
+    pub fn taken(&self) -> usize {
+        self.tenants.all
+    }
+
+    /// How many more of `places` a project may take by this rule.
+    pub fn room(&self, owner: PlaceOwner, rule: PlaceRule, places: usize) -> usize {
+        let its = self.tenants.of(owner.tenant);
+        let tenant = match rule {
+            PlaceRule::OfProject | PlaceRule::OfTenant => self.tenants.own_room(its, places),
+            PlaceRule::Any => self.tenants.room(its, places),
+        };
+        let none = Places::default();
+        let projects = self.projects.get(&owner.tenant).unwrap_or(&none);
+        let (its, all) = (projects.of(owner.project), its + tenant);
+        match rule {
+            PlaceRule::OfProject => projects.own_room(its, all),
+            PlaceRule::OfTenant | PlaceRule::Any => projects.room(its, all),
+        }
+    }
+
+    /// What each tenant that has places may take, and what one that has none.
+    pub fn rooms(&self, places: usize) -> (HashMap<TenantId, TenantRoom>, TenantRoom) {
+        let room = |projects: &Places<ProjectId>| {
+            let its = projects.all;
+            let more = self.tenants.room(its, places);
+            let of = |its_projects| projects.room(its_projects, its + more);
+            TenantRoom {
+                all: more,
+                each_project: of(0),
+                projects: projects.taken.iter().map(|(project, its)| (*project, of(*its))).collect(),
+            }
+        };
+        let all = self.projects.iter().map(|(tenant, projects)| (*tenant, room(projects)));
+        (all.collect(), room(&Places::default()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn owner(tenant: u128, project: u128) -> PlaceOwner {
+        PlaceOwner { tenant: TenantId(tenant), project: ProjectId(tenant * 100 + project) }
+    }
+
+    /// Takes all places that a project may take.
+    fn fill(places: &mut TenantPlaces, owner: PlaceOwner, all: usize) -> usize {
+        let mut count = 0;
+        while places.room(owner, PlaceRule::Any, all) > 0 {
+            places.take(owner);
+            count += 1;
+        }
+        count
+    }
+
+    #[test]
+    fn a_tenant_alone_gets_most_places_and_leaves_a_reserve_to_those_that_come_later() {
+        let mut places = TenantPlaces::default();
+        assert_eq!(fill(&mut places, owner(1, 1), 512), 288, "a quarter of 384 stays for its other projects");
+        assert_eq!(places.room(owner(1, 2), PlaceRule::Any, 512), 48);
+        let more: usize = (2..50).map(|project| fill(&mut places, owner(1, project), 512)).sum();
+        assert_eq!((more, places.taken()), (96, 384), "however many projects it has");
+        assert_eq!(places.room(owner(1, 99), PlaceRule::Any, 512), 0);
+        let other = owner(2, 1);
+        assert_eq!(places.room(other, PlaceRule::Any, 512), 48, "and a quarter of 64 for those of the other");
+        assert_eq!(places.room(other, PlaceRule::OfTenant, 512), 48);
+        assert_eq!(places.room(other, PlaceRule::OfProject, 512), 8);
+        places.give(owner(1, 1));
+        assert_eq!(places.room(owner(1, 60), PlaceRule::Any, 512), 1, "nobody else wants it");
+        places.take(other);
+        assert_eq!(places.room(owner(1, 60), PlaceRule::Any, 512), 0);
+        assert_eq!(places.room(other, PlaceRule::Any, 0), 0, "fewer places than are taken");
+        for few in [1, 2, 3] {
+            assert_eq!(TenantPlaces::default().room(other, PlaceRule::Any, few), few);
+        }
+        let before = places.clone();
+        places.give(owner(3, 1));
+        places.give(owner(1, 99));
+        assert_eq!(places, before, "they have none");
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_takes_more_than_there_is_and_whoever_is_below_the_share_gets_what_is_left(
+            steps in proptest::collection::vec((0_u128..4, 0_u128..3, any::<bool>()), 0..200),
+            most in 1_usize..64,
+        ) {
+            let mut places = TenantPlaces::default();
+            let mut model: HashMap<(u128, u128), usize> = HashMap::new();
+            for (tenant, project, gives) in steps {
+                let one = owner(tenant, project);
+                let its = model.entry((tenant, project)).or_default();
+                if gives {
+                    places.give(one);
+                    *its = its.saturating_sub(1);
+                } else if places.room(one, PlaceRule::Any, most) > 0 {
+                    places.take(one);
+                    *its += 1;
+                }
+                let all: usize = model.values().sum();
+                prop_assert!(places.taken() == all && all <= most);
+                let of = |tenant| -> usize {
+                    model.iter().filter(|((of, _), _)| *of == tenant).map(|(_, its)| its).sum()
+                };
+                let (rooms, other) = places.rooms(most);
+                prop_assert_eq!(other.each_project, places.room(owner(9, 1), PlaceRule::Any, most));
+                for tenant in 0..4 {
+                    let room = rooms.get(&TenantId(tenant)).unwrap_or(&other);
+                    let may = all < most && (of(tenant) < (most / 8).max(1) || most - all > most / 4);
+                    prop_assert_eq!(room.all > 0, may, "the tenant");
+                    let mut any = false;
+                    for project in 0..4 {
+                        let one = owner(tenant, project);
+                        let its = room.projects.get(&one.project).copied().unwrap_or(room.each_project);
+                        let rules = PlaceRule::ALL.map(|rule| places.room(one, rule, most));
+                        prop_assert!(rules.is_sorted() && rules[2] == its && its <= room.all);
+                        any |= its > 0;
+                    }
+                    prop_assert_eq!(any, may, "a project that has none gets what its tenant may take");
+                }
+            }
+        }
+    }
+}
