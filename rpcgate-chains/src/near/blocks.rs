@@ -3,6 +3,7 @@
 use super::standard::{LogPlace, LoggedEvent, account};
 use crate::activity::Activity;
 use crate::answer::read;
+use crate::following::at_height;
 use crate::kinds::{KINDS, wants_transactions};
 use futures_util::stream::{StreamExt, TryStreamExt, iter};
 use rpcgate_core::backend::BoxFuture;
@@ -226,10 +227,9 @@ async fn newest(node: &dyn NodeCalls) -> Result<Block, ReadError> {
 /// The block at a height; the refusal inside if the node says that it has none.
 async fn block_at(node: &dyn NodeCalls, height: u64) -> Result<Result<Block, ReadError>, ReadError> {
     match block(node, format!("{{\"block_id\":{height}}}")).await {
-        Ok(block) if block.reference.height != height => {
-            Err(ReadError::Unreadable("the node's block is at another height"))
+        Ok(Block { reference, previous, chunks }) => {
+            Ok(Ok(Block { reference: at_height(reference, height)?, previous, chunks }))
         }
-        Ok(block) => Ok(Ok(block)),
         // The code of every error of a handler: nothing else tells an unknown block from the others.
         Err(refusal @ ReadError::Refused { code: -32_000, .. }) => Ok(Err(refusal)),
         Err(error) => Err(error),
@@ -267,7 +267,16 @@ async fn statuses(node: &dyn NodeCalls, asked: &[Tx]) -> Result<Vec<TxStatus>, R
         let params = serde_json::json!({
             "tx_hash": tx.hash, "sender_account_id": tx.signer_id, "wait_until": "NONE",
         });
-        async move { read::<TxStatus>(&node.call("EXPERIMENTAL_tx_status", params.to_string()).await?, STATUS) }
+        async move {
+            let answer = node.call("EXPERIMENTAL_tx_status", params.to_string()).await?;
+            let status: TxStatus = read(&answer, STATUS)?;
+            let is_its = status.transaction.as_ref().is_none_or(|told| told.hash == tx.hash);
+            if is_its {
+                Ok(status)
+            } else {
+                Err(ReadError::Unreadable("the status is another transaction's"))
+            }
+        }
     };
     let calls: Vec<_> = asked.iter().map(status).collect();
     iter(calls).buffered(AT_ONCE).try_collect().await

@@ -292,6 +292,20 @@ fn a_block_waits_for_its_receipts_and_not_for_ever() {
 }
 
 #[test]
+fn the_status_of_another_transaction_is_no_answer() {
+    let (asked, mut other) = (called(json!({ "SuccessValue": "" }), "FINAL"), Value::Null);
+    other.clone_from(&asked);
+    other["transaction"]["hash"] = json!("other");
+    let usual = node(&[7, 8, 20], asked);
+    let mixed = ScriptedNode::new(move |method: &str, params: &str| match method {
+        "EXPERIMENTAL_tx_status" => Ok(other.clone()),
+        _ => usual.answer(method, params),
+    });
+    let told = Reader::of("near").after(&mixed, &at(7), &all());
+    assert_eq!(told, Err(ReadError::Unreadable("the status is another transaction's")));
+}
+
+#[test]
 fn an_answer_that_is_not_the_apis_is_unreadable() {
     let reader = Reader::of("near");
     let with = |pointer: &str, value: Value| {

@@ -1,6 +1,7 @@
 //! Following a chain: which block comes next, and which are no longer part of it. Everything is decided by what the nodes
 //! show and by the blocks that are known, so that it can be tested without sockets.
 
+use super::bounded_calls::BoundedCalls;
 use rpcgate_core::event::{BlockEvents, BlockReader, BlockRef, NodeCalls, ReadError, Wanted};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -56,18 +57,25 @@ pub(super) struct Follower {
     kept: usize,
     current: Option<usize>,
     diverged: u32,
+    /// Whether a node that has more than is known could not be read in the last round.
+    is_held_up: bool,
 }
 
 impl Follower {
     /// Follows from the last of these blocks on, and keeps the newest `kept` of those that are known.
     pub(super) fn new(blocks: Vec<BlockRef>, kept: u64) -> Self {
         let kept = usize::try_from(kept).unwrap_or(usize::MAX);
-        Follower { known: blocks.into(), kept, current: None, diverged: 0 }
+        Follower { known: blocks.into(), kept, current: None, diverged: 0, is_held_up: false }
     }
 
     /// The newest block that is known.
     pub(super) fn newest(&self) -> Option<&BlockRef> {
         self.known.back()
+    }
+
+    /// Whether a node that has more than is known could not be read in the last round, although another one was.
+    pub(super) fn is_held_up(&self) -> bool {
+        self.is_held_up
     }
 
     /// A block was appended.
@@ -108,6 +116,7 @@ impl Follower {
         let mut order: Vec<_> = nodes.iter().collect();
         order.sort_by_key(|node| (Some(node.index) != self.current, Reverse(node.height), node.index));
         let mut is_known = false;
+        self.is_held_up = false;
         let (mut diverged, mut failed) = (None, ReadError::Unreachable("it has no node".into()));
         let mut answers = 0;
         for node in order {
@@ -131,7 +140,10 @@ impl Follower {
                     (self.current, self.diverged) = (Some(node.index), 0);
                     return Ok(finding);
                 }
-                Err(error) => failed = error,
+                Err(error) => {
+                    self.is_held_up |= node.height.is_some_and(|height| height > newest);
+                    failed = error;
+                }
             }
         }
         if is_known {
@@ -157,7 +169,7 @@ impl Follower {
         let Some(newest) = self.newest() else {
             return Ok(View::Found(Finding::Start(reader.head(node).await?)));
         };
-        if let Some(next) = reader.after(node, newest, wanted).await? {
+        if let Some(next) = reader.after(&BoundedCalls::new(node), newest, wanted).await? {
             if next.block.height <= newest.height {
                 return Err(ReadError::Unreadable("the next block is not above the last one"));
             }

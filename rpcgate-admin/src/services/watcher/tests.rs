@@ -289,6 +289,74 @@ async fn blocks_are_skipped_up_to_the_next_one_if_there_is_none_at_the_bound() {
     assert_eq!(own.map(|(_, hash)| hash).collect::<Vec<_>>(), last[5..]);
 }
 
+/// Lets time pass, for which the watcher keeps its lease.
+async fn pass(site: &Site, seconds: u64) {
+    site.clock.advance(Duration::from_secs(seconds));
+    site.app.store.claim_chains(WATCHER, &["eth"], 1, LEASE, site.app.now()).await.unwrap();
+}
+
+/// The blocks that the first endpoint was told of.
+async fn hashes_told(site: &Site) -> Vec<String> {
+    let own = told(site).await.into_keys().filter(|(own, _)| *own == endpoint(0));
+    own.map(|(_, hash)| hash).collect()
+}
+
+fn subscribe_to_activity(chain: &WatchedChain) {
+    let activity = IndexedSubscription::new(0x40, "eth", EventType::AddressActivity)
+        .of_webhook(endpoint(0).0, PROJECT.0);
+    chain.index.insert(&activity, |_, _, value| Some(value.to_owned()));
+}
+
+#[tokio::test]
+async fn a_block_whose_events_no_node_shows_is_told_without_them_when_patience_ends() {
+    let site = site("").await;
+    let (_, node) = grown(1);
+    let chain = watched(&site, &node, true).await;
+    subscribe_to_activity(&chain);
+    let mut watch = BlockWatch::new(&chain, reader(&chain));
+    settle(&mut watch).await;
+    extend(&node, 0, 2);
+    node.hide_events(node.height() - 1);
+    assert!(watch.step().await.is_err());
+    pass(&site, 599).await;
+    assert!(watch.step().await.is_err(), "the nodes may lack them for a while");
+    // While no node answers, nothing is waited for.
+    node.set_down(true);
+    assert!(watch.step().await.is_err());
+    node.set_down(false);
+    pass(&site, 1).await;
+    assert!(watch.step().await.is_err());
+    assert_eq!(hashes_told(&site).await, [""; 0]);
+    pass(&site, 600).await;
+    settle(&mut watch).await;
+    assert_eq!(hashes_told(&site).await, ["b2", "b3"]);
+    let mut page = String::new();
+    let mut registry = prometheus_client::registry::Registry::default();
+    site.app.watch_metrics.register(&mut registry);
+    prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();
+    assert!(page.contains("unread_blocks_total{chain=\"eth\"} 1"), "{page}");
+}
+
+#[tokio::test]
+async fn a_node_that_has_stopped_does_not_hide_that_the_next_block_cannot_be_read() {
+    let site = site("").await;
+    let (tree, stopped) = grown(1);
+    let node = TreeNode::new(&tree);
+    node.set_head(stopped.head());
+    let mut chain = watched(&site, &node, true).await;
+    chain.nodes = Arc::new(TreeNodes(vec![stopped, node.clone()]));
+    subscribe_to_activity(&chain);
+    let mut watch = BlockWatch::new(&chain, reader(&chain));
+    settle(&mut watch).await;
+    extend(&node, 0, 2);
+    node.hide_events(node.height() - 1);
+    settle(&mut watch).await;
+    assert_eq!(hashes_told(&site).await, [""; 0]);
+    pass(&site, 600).await;
+    settle(&mut watch).await;
+    assert_eq!(hashes_told(&site).await, ["b2", "b3"]);
+}
+
 #[tokio::test]
 async fn a_chain_whose_nodes_cannot_be_used_is_not_claimed_again_and_again() {
     let site = site("").await;
