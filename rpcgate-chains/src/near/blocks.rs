@@ -24,6 +24,8 @@ const SKIPPED: u64 = 100;
 const CHUNKS: usize = 128;
 /// The most transactions of a block whose outcome is asked for.
 const STATUSES: usize = 1_000;
+/// The account that the system's own receipts come from.
+const SYSTEM: &str = "system";
 /// The most calls at a time.
 const AT_ONCE: usize = 16;
 /// The number of final blocks after a block at which its transactions are asked for: most receipts have run by then.
@@ -89,6 +91,14 @@ struct ActionBody {
     call: Option<Deposit>,
     #[serde(rename = "Delegate")]
     delegate: Option<IgnoredAny>,
+    #[serde(rename = "DeleteAccount")]
+    deletion: Option<Deletion>,
+}
+
+/// The coins of a deleted account go to a beneficiary.
+#[derive(Debug, Deserialize)]
+struct Deletion {
+    beneficiary_id: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -176,6 +186,11 @@ impl Action {
     /// Whether a contract may run.
     fn runs(&self) -> bool {
         matches!(self, Action::Body(body) if body.call.is_some() || body.delegate.is_some())
+    }
+
+    fn beneficiary(&self) -> Option<&str> {
+        let Action::Body(body) = self else { return None };
+        body.deletion.as_ref().map(|deletion| &*deletion.beneficiary_id)
     }
 
     /// The coins that it moves, in the smallest unit.
@@ -267,10 +282,11 @@ async fn statuses(node: &dyn NodeCalls, asked: &[Tx]) -> Result<Vec<TxStatus>, R
         let params = serde_json::json!({
             "tx_hash": tx.hash, "sender_account_id": tx.signer_id, "wait_until": "NONE",
         });
+        let hash = tx.hash.clone();
         async move {
             let answer = node.call("EXPERIMENTAL_tx_status", params.to_string()).await?;
             let status: TxStatus = read(&answer, STATUS)?;
-            let is_its = status.transaction.as_ref().is_none_or(|told| told.hash == tx.hash);
+            let is_its = status.transaction.as_ref().is_none_or(|told| told.hash == hash);
             if is_its {
                 Ok(status)
             } else {
@@ -287,6 +303,36 @@ impl TxStatus {
     fn is_complete(&self) -> bool {
         let stage = self.final_execution_status.as_deref();
         stage.is_none_or(|stage| matches!(stage, "EXECUTED_OPTIMISTIC" | "EXECUTED" | "FINAL"))
+    }
+
+    /// The deleted accounts whose coins receipts of the system move, by the ids of these receipts.
+    fn deleted(&self) -> HashMap<&str, &str> {
+        let mut deleted = HashMap::new();
+        let (Some(tx), Some(converted)) = (&self.transaction, &self.transaction_outcome) else {
+            return deleted;
+        };
+        let first = converted.outcome.receipt_ids.first();
+        let first = first.map(|id| (id.as_str(), tx.receiver_id.as_str(), tx.actions.as_slice()));
+        let listed = self.receipts.iter().filter_map(|receipt| {
+            let actions = receipt.receipt.action.as_ref()?.actions.as_slice();
+            Some((receipt.receipt_id.as_str(), receipt.receiver_id.as_str(), actions))
+        });
+        for (id, account, actions) in first.into_iter().chain(listed) {
+            let Some(beneficiary) = actions.iter().find_map(Action::beneficiary) else { continue };
+            let of_it = |of: &&OutcomeOf| of.id == id && of.outcome.status.is_success();
+            let made = self.receipts_outcome.iter().find(of_it);
+            let pays = |id: &&String| {
+                self.receipts.iter().any(|receipt| {
+                    receipt.receipt_id == **id
+                        && receipt.predecessor_id == SYSTEM
+                        && receipt.receiver_id == beneficiary
+                })
+            };
+            // Gas that is given back comes behind it.
+            let paid = made.and_then(|of| of.outcome.receipt_ids.iter().find(pays));
+            deleted.extend(paid.map(|id| (id.as_str(), account)));
+        }
+        deleted
     }
 
     /// Adds the events of the transaction.
@@ -316,12 +362,16 @@ impl TxStatus {
         if let Some(id) = first.filter(|id| self.receipts.iter().all(|receipt| receipt.receipt_id != **id)) {
             pay(&tx.signer_id, &tx.receiver_id, &tx.actions, id)?;
         }
+        let deleted = self.deleted();
         for receipt in &self.receipts {
-            // The system gives back what was not used.
-            if let Some(action) = receipt.receipt.action.as_ref()
-                && receipt.predecessor_id != "system"
-            {
-                pay(&receipt.predecessor_id, &receipt.receiver_id, &action.actions, &receipt.receipt_id)?;
+            let Some(action) = receipt.receipt.action.as_ref() else { continue };
+            let from = match receipt.predecessor_id.as_str() {
+                // The system gives back what was not used, and moves what a deleted account has left.
+                SYSTEM => deleted.get(receipt.receipt_id.as_str()).copied(),
+                from => Some(from),
+            };
+            if let Some(from) = from {
+                pay(from, &receipt.receiver_id, &action.actions, &receipt.receipt_id)?;
             }
         }
         let (mut transfers, mut logged) = (Vec::new(), Vec::new());
@@ -333,10 +383,14 @@ impl TxStatus {
                 let Some(event) = LoggedEvent::read(log) else { continue };
                 let place =
                     LogPlace { contract: &outcome.executor_id, tx_hash: &tx.hash, receipt: id, index };
-                for transfer in event.transfers() {
+                let told = event.transfers();
+                let is_one = told.len() == 1;
+                for (index, transfer) in told.into_iter().enumerate() {
                     transfer.from.iter().for_each(|from| activity.sends(from));
                     transfer.to.iter().for_each(|to| activity.receives(to));
-                    transfers.push(transfer.event(place));
+                    // A log may tell of two equal transfers.
+                    let event = transfer.event(place);
+                    transfers.push(if is_one { event } else { event.with("index", index) });
                 }
                 logged.push(event.shown(place));
             }
@@ -360,7 +414,8 @@ impl TxStatus {
 
 /// Whether the outcome of a transaction may have an event that is wanted.
 fn is_asked_for(tx: &Tx, wanted: &Wanted) -> bool {
-    tx.actions.iter().any(Action::runs) || wanted.watches(&tx.signer_id) || wanted.watches(&tx.receiver_id)
+    let concerns_others = |action: &Action| action.runs() || action.beneficiary().is_some();
+    tx.actions.iter().any(concerns_others) || wanted.watches(&tx.signer_id) || wanted.watches(&tx.receiver_id)
 }
 
 impl BlockReader for NearBlocks {

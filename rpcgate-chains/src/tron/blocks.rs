@@ -279,11 +279,14 @@ impl Made {
         self.activity.is_paid(to, "", Some(value.into()));
     }
 
+    /// Moves a TRC-10 token. `index` tells two equal transfers of a transaction apart.
     fn asset(&mut self, token: &str, from: &str, to: &str, value: u64, tx_hash: &str) {
         self.activity.pays(from, token, Some(value.into()));
         self.activity.is_paid(to, token, Some(value.into()));
+        let index = self.transfers.len();
         self.transfers.push(
             ChainEvent::new(EventType::TokenTransfer)
+                .with("index", index)
                 .with("token", token)
                 .with("standard", "trc10")
                 .with("from", from)

@@ -33,6 +33,7 @@ fn simulated_chains_tell_of_the_activity_of_addresses() {
         let events = events_of(chain, EventType::AddressActivity);
         let names = [
             "address",
+            "batch_index",
             "direction",
             "from",
             "index",

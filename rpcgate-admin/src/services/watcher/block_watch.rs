@@ -171,8 +171,11 @@ impl<'w> BlockWatch<'w> {
         if let Some(then) = self.skip(progress).await? {
             return Ok(then);
         }
-        let finding = self.look(&mut progress.follower).await?;
-        match finding {
+        let finding = self.look(&mut progress.follower).await;
+        if finding.is_err() {
+            self.measure(progress);
+        }
+        match finding? {
             Finding::Nothing => {
                 self.measure(progress);
                 let soon = std::mem::take(&mut self.is_active);
@@ -187,6 +190,7 @@ impl<'w> BlockWatch<'w> {
                 self.begin_at(progress, block).await
             }
             Finding::Next(next) => self.append(progress, next).await,
+            Finding::Gap(next) => self.cross(progress, next).await,
             Finding::Gone(blocks) => self.reorganise(progress, blocks).await,
             Finding::AllGone(block) => {
                 let (chain, known) =
@@ -220,6 +224,7 @@ impl<'w> BlockWatch<'w> {
                 self.patience.restore();
                 false
             }
+            Ok(Finding::Gap(_)) => return found,
             Ok(_) => false,
             Err(_) => true,
         };
@@ -230,8 +235,10 @@ impl<'w> BlockWatch<'w> {
             self.patience.forget();
             return found;
         }
-        // A stream that was lost on the way is opened anew.
-        self.chain.nodes.reset();
+        if found.is_err() {
+            // A stream that was lost on the way is opened anew.
+            self.chain.nodes.reset();
+        }
         let bare = Wanted::new(wanted.wants(EventType::NewBlock).then_some(EventType::NewBlock));
         match self.round(follower, &bare).await {
             Ok(Finding::Next(next)) => {
@@ -324,6 +331,21 @@ impl<'w> BlockWatch<'w> {
         progress.follower.append(block);
         self.measure(progress);
         Ok(Then::Again)
+    }
+
+    /// Goes on at a block behind others that no node has any more, when patience ends: a node may have lost them, and what a
+    /// node shows may be the work of several.
+    async fn cross(&mut self, progress: &mut Progress, next: BlockEvents) -> Result<Then, StepError> {
+        if !self.patience.has_ended(&next.block.hash, self.chain.now()) {
+            self.measure(progress);
+            return Err(ReadError::Unreadable("the nodes leave out blocks").into());
+        }
+        let (chain, to) = (self.chain.name, next.block.height);
+        let from = progress.follower.newest().map_or(to, |newest| newest.height);
+        tracing::error!(chain, from, to, "the nodes leave out blocks: their events are lost");
+        // At least one, however heights are counted.
+        self.chain.metrics.skipped(chain, to.saturating_sub(from + 1).max(1));
+        self.append(progress, next).await
     }
 
     async fn append(&mut self, progress: &mut Progress, next: BlockEvents) -> Result<Then, StepError> {

@@ -34,6 +34,8 @@ pub(super) enum Finding {
     Start(BlockRef),
     /// The block that follows the newest known one.
     Next(BlockEvents),
+    /// A block above the newest known one, which is still part of the chain: the node has none of those in between.
+    Gap(BlockEvents),
     /// These known blocks are no longer part of the chain, the newest first.
     Gone(Vec<BlockRef>),
     /// None of the known blocks is part of the chain any more. Following goes on at this one.
@@ -44,6 +46,8 @@ pub(super) enum Finding {
 enum View {
     /// Nothing but what is known, or a part of it.
     Known,
+    /// The newest known block, and one above it that does not follow it.
+    Gap(BlockEvents),
     /// Others than those that are known, and not more of them, or none in common.
     Diverged,
     Found(Finding),
@@ -117,6 +121,7 @@ impl Follower {
         order.sort_by_key(|node| (Some(node.index) != self.current, Reverse(node.height), node.index));
         let mut is_known = false;
         self.is_held_up = false;
+        let mut gap = None;
         let (mut diverged, mut failed) = (None, ReadError::Unreachable("it has no node".into()));
         let mut answers = 0;
         for node in order {
@@ -135,6 +140,7 @@ impl Follower {
                     }
                     is_known = true;
                 }
+                Ok(View::Gap(next)) => gap = gap.or(Some(next)),
                 Ok(View::Diverged) => diverged = diverged.or(Some(node)),
                 Ok(View::Found(finding)) => {
                     (self.current, self.diverged) = (Some(node.index), 0);
@@ -145,6 +151,10 @@ impl Follower {
                     failed = error;
                 }
             }
+        }
+        if let Some(next) = gap {
+            self.diverged = 0;
+            return Ok(Finding::Gap(next));
         }
         if is_known {
             self.diverged = 0;
@@ -182,7 +192,7 @@ impl Follower {
                 return Ok(View::Found(Finding::Next(next)));
             }
             return Ok(match self.gone(reader, node).await? {
-                Finding::Nothing => View::Known,
+                Finding::Nothing => View::Gap(next),
                 Finding::AllGone(_) => View::Diverged,
                 found => View::Found(found),
             });

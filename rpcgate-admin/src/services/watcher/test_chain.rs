@@ -86,11 +86,19 @@ pub(super) struct TreeNode {
     is_down: Arc<AtomicBool>,
     /// The heights of blocks of which it shows no events.
     hidden: Arc<Mutex<HashSet<u64>>>,
+    /// The heights of blocks that it has lost.
+    lost: Arc<Mutex<HashSet<u64>>>,
 }
 
 impl TreeNode {
     pub(super) fn new(tree: &Tree) -> Self {
-        TreeNode { tree: tree.clone(), head: Arc::default(), is_down: Arc::default(), hidden: Arc::default() }
+        TreeNode {
+            tree: tree.clone(),
+            head: Arc::default(),
+            is_down: Arc::default(),
+            hidden: Arc::default(),
+            lost: Arc::default(),
+        }
     }
 
     pub(super) fn head(&self) -> usize {
@@ -105,6 +113,11 @@ impl TreeNode {
         self.is_down.store(is_down, Ordering::Relaxed);
     }
 
+    /// The node loses the block at this height.
+    pub(super) fn lose(&self, height: u64) {
+        self.lost.lock().insert(height);
+    }
+
     /// The node shows the block at this height without its events.
     pub(super) fn hide_events(&self, height: u64) {
         self.hidden.lock().insert(height);
@@ -116,7 +129,8 @@ impl TreeNode {
 
     /// What the node answers.
     pub(super) fn answer(&self, method: &str, params: &str) -> Value {
-        let branch = self.tree.branch(self.head());
+        let mut branch = self.tree.branch(self.head());
+        branch.retain(|block| !self.lost.lock().contains(&block.height));
         let height: u64 = serde_json::from_str(params).unwrap_or_default();
         let found = match method {
             "test_head" => branch.last(),

@@ -262,11 +262,7 @@ async fn after_an_outage_blocks_are_read_in_order_and_those_beyond_the_bound_are
     let heights: Vec<_> = own.map(|(_, hash)| hash[1..].parse::<usize>().unwrap()).collect();
     let newest: Vec<_> = (0..4).rev().map(|depth| tree.below(tip, depth)).collect();
     assert!(newest.iter().all(|block| heights.contains(block)) && heights.len() == 7, "{heights:?}");
-    let mut page = String::new();
-    let mut registry = prometheus_client::registry::Registry::default();
-    site.app.watch_metrics.register(&mut registry);
-    prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();
-    assert!(page.contains("skipped_blocks_total{chain=\"eth\"} 5"), "{page}");
+    assert!(metrics(&site).contains("skipped_blocks_total{chain=\"eth\"} 5"), "{}", metrics(&site));
 }
 
 #[tokio::test]
@@ -287,6 +283,15 @@ async fn blocks_are_skipped_up_to_the_next_one_if_there_is_none_at_the_bound() {
     settle(&mut watch).await;
     let own = told(&site).await.into_keys().filter(|(own, _)| *own == endpoint(0));
     assert_eq!(own.map(|(_, hash)| hash).collect::<Vec<_>>(), last[5..]);
+}
+
+/// What the watcher's metrics show.
+fn metrics(site: &Site) -> String {
+    let mut page = String::new();
+    let mut registry = prometheus_client::registry::Registry::default();
+    site.app.watch_metrics.register(&mut registry);
+    prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();
+    page
 }
 
 /// Lets time pass, for which the watcher keeps its lease.
@@ -320,6 +325,7 @@ async fn a_block_whose_events_no_node_shows_is_told_without_them_when_patience_e
     assert!(watch.step().await.is_err());
     pass(&site, 599).await;
     assert!(watch.step().await.is_err(), "the nodes may lack them for a while");
+    assert!(metrics(&site).contains("watched_blocks_behind{chain=\"eth\"} 2"), "{}", metrics(&site));
     // While no node answers, nothing is waited for.
     node.set_down(true);
     assert!(watch.step().await.is_err());
@@ -330,11 +336,24 @@ async fn a_block_whose_events_no_node_shows_is_told_without_them_when_patience_e
     pass(&site, 600).await;
     settle(&mut watch).await;
     assert_eq!(hashes_told(&site).await, ["b2", "b3"]);
-    let mut page = String::new();
-    let mut registry = prometheus_client::registry::Registry::default();
-    site.app.watch_metrics.register(&mut registry);
-    prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();
-    assert!(page.contains("unread_blocks_total{chain=\"eth\"} 1"), "{page}");
+    assert!(metrics(&site).contains("unread_blocks_total{chain=\"eth\"} 1"), "{}", metrics(&site));
+}
+
+#[tokio::test]
+async fn blocks_that_the_nodes_have_lost_are_passed_over_when_patience_ends() {
+    let site = site("").await;
+    let (_, node) = grown(1);
+    let chain = watched(&site, &node, true).await;
+    let mut watch = BlockWatch::new(&chain, reader(&chain));
+    settle(&mut watch).await;
+    extend(&node, 0, 3);
+    node.lose(node.height() - 2);
+    assert!(watch.step().await.is_err());
+    pass(&site, 599).await;
+    assert!(watch.step().await.is_err());
+    pass(&site, 1).await;
+    settle(&mut watch).await;
+    assert_eq!(hashes_told(&site).await, ["b3", "b4"]);
 }
 
 #[tokio::test]
