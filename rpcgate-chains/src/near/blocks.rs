@@ -1,7 +1,7 @@
 //! Reads final blocks and the events of their transactions.
 
-use super::standard::{LogPlace, LoggedEvent, account};
-use crate::activity::Activity;
+use super::standard::account;
+use super::transaction::{STATUS, Tx, TxStatus};
 use crate::answer::read;
 use crate::following::at_height;
 use crate::kinds::{KINDS, wants_transactions};
@@ -11,12 +11,9 @@ use rpcgate_core::event::{
     BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, NodeCalls, ReadError, Wanted,
 };
 use serde::Deserialize;
-use serde::de::IgnoredAny;
-use std::collections::HashMap;
 
 const BLOCK: &str = "not a block of NEAR";
 const CHUNK: &str = "not a chunk of NEAR";
-const STATUS: &str = "not the status of a transaction of NEAR";
 
 /// The most heights in a row without a block that are searched.
 const SKIPPED: u64 = 100;
@@ -24,8 +21,6 @@ const SKIPPED: u64 = 100;
 const CHUNKS: usize = 128;
 /// The most transactions of a block whose outcome is asked for.
 const STATUSES: usize = 1_000;
-/// The account that the system's own receipts come from.
-const SYSTEM: &str = "system";
 /// The most calls at a time.
 const AT_ONCE: usize = 16;
 /// The number of final blocks after a block at which its transactions are asked for: most receipts have run by then.
@@ -67,106 +62,6 @@ struct ChunkAnswer {
     transactions: Vec<Tx>,
 }
 
-#[derive(Debug, Deserialize)]
-struct Tx {
-    hash: String,
-    signer_id: String,
-    receiver_id: String,
-    actions: Vec<Action>,
-}
-
-/// An action: its name alone, or an object with one member of its name.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Action {
-    Named(#[expect(dead_code, reason = "no such action moves or runs anything")] String),
-    Body(Box<ActionBody>),
-}
-
-#[derive(Debug, Deserialize)]
-struct ActionBody {
-    #[serde(rename = "Transfer")]
-    transfer: Option<Deposit>,
-    #[serde(rename = "FunctionCall")]
-    call: Option<Deposit>,
-    #[serde(rename = "Delegate")]
-    delegate: Option<IgnoredAny>,
-    #[serde(rename = "DeleteAccount")]
-    deletion: Option<Deletion>,
-}
-
-/// The coins of a deleted account go to a beneficiary.
-#[derive(Debug, Deserialize)]
-struct Deletion {
-    beneficiary_id: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Deposit {
-    deposit: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct TxStatus {
-    final_execution_status: Option<String>,
-    status: Option<Status>,
-    transaction: Option<Tx>,
-    transaction_outcome: Option<OutcomeOf>,
-    #[serde(default)]
-    receipts_outcome: Vec<OutcomeOf>,
-    #[serde(default)]
-    receipts: Vec<Receipt>,
-}
-
-#[derive(Debug, Deserialize)]
-struct OutcomeOf {
-    id: String,
-    outcome: Outcome,
-}
-
-#[derive(Debug, Deserialize)]
-struct Outcome {
-    executor_id: String,
-    logs: Vec<String>,
-    receipt_ids: Vec<String>,
-    status: Status,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Status {
-    /// `Unknown`, `NotStarted`, `Started`.
-    Named(#[expect(dead_code, reason = "each of these is no success")] String),
-    Ended(Ended),
-}
-
-#[derive(Debug, Deserialize)]
-struct Ended {
-    #[serde(rename = "SuccessValue")]
-    value: Option<IgnoredAny>,
-    #[serde(rename = "SuccessReceiptId")]
-    receipt: Option<IgnoredAny>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Receipt {
-    receipt_id: String,
-    predecessor_id: String,
-    receiver_id: String,
-    receipt: ReceiptBody,
-}
-
-#[derive(Debug, Deserialize)]
-struct ReceiptBody {
-    #[serde(rename = "Action")]
-    action: Option<ActionReceipt>,
-}
-
-#[derive(Debug, Deserialize)]
-struct ActionReceipt {
-    actions: Vec<Action>,
-}
-
 /// A block, and what its reader needs beside its reference.
 struct Block {
     reference: BlockRef,
@@ -174,43 +69,6 @@ struct Block {
     previous: Option<u64>,
     /// The hashes of its new chunks.
     chunks: Vec<String>,
-}
-
-impl Status {
-    fn is_success(&self) -> bool {
-        matches!(self, Status::Ended(ended) if ended.value.is_some() || ended.receipt.is_some())
-    }
-}
-
-impl Action {
-    /// Whether a contract may run.
-    fn runs(&self) -> bool {
-        matches!(self, Action::Body(body) if body.call.is_some() || body.delegate.is_some())
-    }
-
-    fn beneficiary(&self) -> Option<&str> {
-        let Action::Body(body) = self else { return None };
-        body.deletion.as_ref().map(|deletion| &*deletion.beneficiary_id)
-    }
-
-    /// The coins that it moves, in the smallest unit.
-    fn deposit(&self) -> Result<u128, ReadError> {
-        let Action::Body(body) = self else { return Ok(0) };
-        match body.transfer.as_ref().or(body.call.as_ref()) {
-            Some(Deposit { deposit }) => deposit.parse().map_err(|_| ReadError::Unreadable(STATUS)),
-            None => Ok(0),
-        }
-    }
-}
-
-/// The coins that actions move together; `None` for a sum that 128 bits do not hold.
-fn deposits(actions: &[Action]) -> Result<Option<u128>, ReadError> {
-    let mut sum = Some(0u128);
-    for action in actions {
-        let deposit = action.deposit()?;
-        sum = sum.and_then(|sum| sum.checked_add(deposit));
-    }
-    Ok(sum)
 }
 
 impl BlockAnswer {
@@ -298,126 +156,6 @@ async fn statuses(node: &dyn NodeCalls, asked: &[Tx]) -> Result<Vec<TxStatus>, R
     iter(calls).buffered(AT_ONCE).try_collect().await
 }
 
-impl TxStatus {
-    /// Whether all receipts have run. Nodes that do not say wait for that before they answer.
-    fn is_complete(&self) -> bool {
-        let stage = self.final_execution_status.as_deref();
-        stage.is_none_or(|stage| matches!(stage, "EXECUTED_OPTIMISTIC" | "EXECUTED" | "FINAL"))
-    }
-
-    /// The deleted accounts whose coins receipts of the system move, by the ids of these receipts.
-    fn deleted(&self) -> HashMap<&str, &str> {
-        let mut deleted = HashMap::new();
-        let (Some(tx), Some(converted)) = (&self.transaction, &self.transaction_outcome) else {
-            return deleted;
-        };
-        let first = converted.outcome.receipt_ids.first();
-        let first = first.map(|id| (id.as_str(), tx.receiver_id.as_str(), tx.actions.as_slice()));
-        let listed = self.receipts.iter().filter_map(|receipt| {
-            let actions = receipt.receipt.action.as_ref()?.actions.as_slice();
-            Some((receipt.receipt_id.as_str(), receipt.receiver_id.as_str(), actions))
-        });
-        for (id, account, actions) in first.into_iter().chain(listed) {
-            let Some(beneficiary) = actions.iter().find_map(Action::beneficiary) else { continue };
-            let of_it = |of: &&OutcomeOf| of.id == id && of.outcome.status.is_success();
-            let made = self.receipts_outcome.iter().find(of_it);
-            let pays = |id: &&String| {
-                self.receipts.iter().any(|receipt| {
-                    receipt.receipt_id == **id
-                        && receipt.predecessor_id == SYSTEM
-                        && receipt.receiver_id == beneficiary
-                })
-            };
-            // Gas that is given back comes behind it.
-            let paid = made.and_then(|of| of.outcome.receipt_ids.iter().find(pays));
-            deleted.extend(paid.map(|id| (id.as_str(), account)));
-        }
-        deleted
-    }
-
-    /// Adds the events of the transaction.
-    fn tell(&self, wanted: &Wanted, events: &mut Vec<ChainEvent>) -> Result<(), ReadError> {
-        // A transaction that no block had executed when patience ended tells nothing.
-        let (Some(tx), Some(converted)) = (&self.transaction, &self.transaction_outcome) else {
-            return if self.is_complete() { Err(ReadError::Unreadable(STATUS)) } else { Ok(()) };
-        };
-        let succeeded: HashMap<&str, bool> =
-            self.receipts_outcome.iter().map(|of| (of.id.as_str(), of.outcome.status.is_success())).collect();
-        let mut activity = Activity::default();
-        activity.sends(&tx.signer_id);
-        activity.receives(&tx.receiver_id);
-        let mut pay = |from: &str, to: &str, actions: &[Action], id: &str| -> Result<(), ReadError> {
-            if succeeded.get(id) == Some(&true) {
-                let value = deposits(actions)?;
-                activity.pays(from, "", value);
-                activity.is_paid(to, "", value);
-            } else {
-                activity.sends(from);
-                activity.receives(to);
-            }
-            Ok(())
-        };
-        // A receipt of an account to itself may not be listed.
-        let first = converted.outcome.receipt_ids.first();
-        if let Some(id) = first.filter(|id| self.receipts.iter().all(|receipt| receipt.receipt_id != **id)) {
-            pay(&tx.signer_id, &tx.receiver_id, &tx.actions, id)?;
-        }
-        let deleted = self.deleted();
-        for receipt in &self.receipts {
-            let Some(action) = receipt.receipt.action.as_ref() else { continue };
-            let from = match receipt.predecessor_id.as_str() {
-                // The system gives back what was not used, and moves what a deleted account has left.
-                SYSTEM => deleted.get(receipt.receipt_id.as_str()).copied(),
-                from => Some(from),
-            };
-            if let Some(from) = from {
-                pay(from, &receipt.receiver_id, &action.actions, &receipt.receipt_id)?;
-            }
-        }
-        let (mut transfers, mut logged) = (Vec::new(), Vec::new());
-        for OutcomeOf { id, outcome } in &self.receipts_outcome {
-            if !outcome.status.is_success() {
-                continue;
-            }
-            for (index, log) in outcome.logs.iter().enumerate() {
-                let Some(event) = LoggedEvent::read(log) else { continue };
-                let place =
-                    LogPlace { contract: &outcome.executor_id, tx_hash: &tx.hash, receipt: id, index };
-                let told = event.transfers();
-                let is_one = told.len() == 1;
-                for (index, transfer) in told.into_iter().enumerate() {
-                    transfer.from.iter().for_each(|from| activity.sends(from));
-                    transfer.to.iter().for_each(|to| activity.receives(to));
-                    // A log may tell of two equal transfers.
-                    let event = transfer.event(place);
-                    transfers.push(if is_one { event } else { event.with("index", index) });
-                }
-                logged.push(event.shown(place));
-            }
-        }
-        let success = self.status.as_ref().is_some_and(Status::is_success);
-        let event = ChainEvent::new(EventType::AddressActivity)
-            .with("tx_hash", tx.hash.as_str())
-            .with("success", success)
-            .with("from", tx.signer_id.as_str())
-            .with("to", tx.receiver_id.as_str());
-        activity.events(&event, wanted, events);
-        if wanted.wants(EventType::TokenTransfer) {
-            events.append(&mut transfers);
-        }
-        if wanted.wants(EventType::ContractEvent) {
-            events.append(&mut logged);
-        }
-        Ok(())
-    }
-}
-
-/// Whether the outcome of a transaction may have an event that is wanted.
-fn is_asked_for(tx: &Tx, wanted: &Wanted) -> bool {
-    let concerns_others = |action: &Action| action.runs() || action.beneficiary().is_some();
-    tx.actions.iter().any(concerns_others) || wanted.watches(&tx.signer_id) || wanted.watches(&tx.receiver_id)
-}
-
 impl BlockReader for NearBlocks {
     fn kinds(&self) -> &'static [EventType] {
         KINDS
@@ -479,7 +217,7 @@ impl BlockReader for NearBlocks {
             }
             if is_executed {
                 let mut asked = transactions(node, &block).await?;
-                asked.retain(|tx| is_asked_for(tx, wanted));
+                asked.retain(|tx| tx.is_asked_for(wanted));
                 asked.truncate(STATUSES);
                 let all = statuses(node, &asked).await?;
                 if head < height.saturating_add(PATIENCE) && !all.iter().all(TxStatus::is_complete) {
