@@ -9,6 +9,8 @@ mod activity;
 #[cfg(feature = "events")]
 mod answer;
 #[cfg(feature = "events")]
+mod following;
+#[cfg(feature = "events")]
 mod form;
 #[cfg(feature = "events")]
 mod kinds;

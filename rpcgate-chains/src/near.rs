@@ -4,6 +4,8 @@
 mod blocks;
 #[cfg(feature = "events")]
 mod standard;
+#[cfg(feature = "events")]
+mod transaction;
 
 use crate::family::params::{at, may_have, member, number};
 use crate::family::{Closing, listed, marks};

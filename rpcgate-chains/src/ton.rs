@@ -7,6 +7,10 @@ mod blocks;
 #[cfg(feature = "events")]
 mod body;
 #[cfg(feature = "events")]
+mod cells;
+#[cfg(feature = "events")]
+mod phases;
+#[cfg(feature = "events")]
 mod transaction;
 
 use crate::family::params::{at, may_have, member, number};

@@ -20,6 +20,7 @@ pub struct WatchMetrics {
     taken_back: Family<Labels, Counter>,
     lost: Family<Labels, Counter>,
     skipped: Family<Labels, Counter>,
+    unread: Family<Labels, Counter>,
 }
 
 fn labels(chain: &'static str) -> Labels {
@@ -46,6 +47,8 @@ impl WatchMetrics {
         let help = "Reorganisations that reached below every known block";
         r.register("lost_reorganisations", help, self.lost.clone());
         r.register("skipped_blocks", "Blocks that were skipped after an outage", self.skipped.clone());
+        let help = "Blocks that were told without their events, which no node showed";
+        r.register("unread_blocks", help, self.unread.clone());
     }
 
     /// The chain was followed up to this height.
@@ -88,6 +91,11 @@ impl WatchMetrics {
     /// No known block is part of the chain any more.
     pub(crate) fn lost(&self, chain: &'static str) {
         self.lost.get_or_create(&labels(chain)).inc();
+    }
+
+    /// A block was told without its events.
+    pub(crate) fn unread(&self, chain: &'static str) {
+        self.unread.get_or_create(&labels(chain)).inc();
     }
 
     /// This many blocks were skipped.

@@ -4,7 +4,9 @@
 //! chain's lease in the database. What is subscribed to is in an index, which follows the change feed.
 
 mod backlog;
+mod block_patience;
 mod block_watch;
+mod bounded_calls;
 mod chain_watch;
 mod failure_log;
 mod follow;

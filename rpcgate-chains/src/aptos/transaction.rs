@@ -187,22 +187,29 @@ impl MoveEvent {
     /// The event's data: scalar members as they are, any other as JSON, all behind `data_`.
     fn with_data(&self, mut event: ChainEvent) -> ChainEvent {
         let Value::Object(members) = &self.data else {
-            return event.with("data", scalar(&self.data));
+            return match scalar(&self.data) {
+                Some(data) => event.with("data", data),
+                None => event,
+            };
         };
         for (name, value) in members.iter().take(MEMBERS) {
-            event = event.with(&format!("data_{}", shortened(name)), scalar(value));
+            if let Some(value) = scalar(value) {
+                event = event.with(&format!("data_{}", shortened(name)), value);
+            }
         }
         event
     }
 }
 
-fn scalar(value: &Value) -> Value {
-    match value {
-        Value::Null | Value::Bool(_) => value.clone(),
+/// A value as events have it; nothing for one that is not there.
+fn scalar(value: &Value) -> Option<Value> {
+    Some(match value {
+        Value::Null => return None,
+        Value::Bool(_) => value.clone(),
         Value::Number(number) if !number.is_f64() => value.clone(),
         Value::String(text) => shortened(text).into(),
         other => shortened(&other.to_string()).into(),
-    }
+    })
 }
 
 impl Transaction {

@@ -21,11 +21,10 @@ use super::Cardano;
 use super::address::{canonical, token};
 use super::transaction::{Transaction, events};
 use crate::answer::read;
+use crate::following::new_block;
 use crate::kinds::KINDS;
 use rpcgate_core::backend::BoxFuture;
-use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, NodeCalls, ReadError, Wanted,
-};
+use rpcgate_core::event::{BlockEvents, BlockReader, BlockRef, EventType, NodeCalls, ReadError, Wanted};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -56,11 +55,21 @@ struct Intersection {
     tip: Tip,
 }
 
+/// The next block, or the point to which the chain goes back. An enum with the direction as its tag would hold the whole
+/// answer first, with everything that senders put into it, and fail on what is nested too deep, such as metadata.
 #[derive(Deserialize)]
-#[serde(tag = "direction", rename_all = "lowercase")]
-enum Next {
-    Forward { block: Block, tip: Tip },
-    Backward { point: Value, tip: Tip },
+struct Next {
+    direction: Direction,
+    block: Option<Block>,
+    point: Option<Value>,
+    tip: Tip,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Direction {
+    Forward,
+    Backward,
 }
 
 #[derive(Deserialize)]
@@ -177,16 +186,17 @@ async fn reach(
     let mut last = newest.checked_sub(from as u64).ok_or(WRONG)?;
     for _ in 0..ANSWERS {
         let answer = node.stream_call("nextBlock", "{}".into()).await?;
-        let tip = match read(&answer, "the next block")? {
-            Next::Backward { point, tip } => {
+        let Next { direction, block, point, tip } = read(&answer, "the next block")?;
+        match direction {
+            Direction::Backward => {
                 // The first answer goes back to the intersection. A later one is a fork that the node has just left.
-                let point = Point::deserialize(point).map_err(|_| WRONG)?;
+                let point = Point::deserialize(point.ok_or(WRONG)?).map_err(|_| WRONG)?;
                 let place = ancestors.iter().position(|known| *known == point).ok_or(WRONG)?;
                 ancestors.drain(..place);
                 last = last.checked_sub(place as u64).ok_or(WRONG)?;
-                tip
             }
-            Next::Forward { block, tip } => {
+            Direction::Forward => {
+                let block = block.ok_or(WRONG)?;
                 let is_next = ancestors.first().is_some_and(|parent| parent.id == block.ancestor);
                 if !is_next || last.checked_add(1) != Some(block.height) || block.height > height {
                     return Err(WRONG);
@@ -196,9 +206,8 @@ async fn reach(
                 }
                 last = block.height;
                 ancestors.insert(0, Point { slot: block.slot, id: block.id });
-                tip
             }
-        };
+        }
         // At the tip, the next answer would wait for a block.
         if tip.height < height || ancestors.first().is_some_and(|point| point.id == tip.id) {
             return Ok(None);
@@ -268,8 +277,7 @@ impl BlockReader for Cardano {
             let transactions = &reached.block.transactions;
             let mut told = Vec::new();
             if wanted.wants(EventType::NewBlock) {
-                let event = ChainEvent::new(EventType::NewBlock).with("parent_hash", &*at.parent);
-                told.push(event.with("slot", reached.block.slot).with("transactions", transactions.len()));
+                told.push(new_block(&at, transactions.len()).with("slot", reached.block.slot));
             }
             events(transactions, wanted, &mut told);
             Ok(Some(BlockEvents { block: at, events: told }))

@@ -3,6 +3,7 @@
 use super::event::{AbciEvent, address};
 use crate::activity::Activity;
 use crate::answer::read;
+use crate::following::{at_height, new_block, unless_above};
 use crate::form::is_hex;
 use crate::kinds::{KINDS, wants_transactions};
 use base64::Engine;
@@ -137,11 +138,8 @@ async fn block(node: &dyn NodeCalls, which: &str) -> Result<Block, ReadError> {
 }
 
 async fn block_at(node: &dyn NodeCalls, height: u64) -> Result<Block, ReadError> {
-    let block = block(node, &height.to_string()).await?;
-    if block.reference.height != height {
-        return Err(ReadError::Unreadable("the node's block is at another height"));
-    }
-    Ok(block)
+    let Block { reference, count } = block(node, &height.to_string()).await?;
+    Ok(Block { reference: at_height(reference, height)?, count })
 }
 
 /// The transactions of a block, in their order. `None` if the node has not indexed all of them.
@@ -206,15 +204,9 @@ impl BlockReader for CosmosBlocks {
         known: &'a BlockRef,
     ) -> BoxFuture<'a, Result<Option<BlockRef>, ReadError>> {
         Box::pin(async move {
-            match block_at(node, known.height).await {
-                Ok(block) => Ok(Some(block.reference)),
-                // A node refuses heights above its newest block, and those that it has pruned.
-                Err(refusal @ ReadError::Refused { .. }) => {
-                    let newest = block(node, "latest").await?.reference.height;
-                    if newest < known.height { Ok(None) } else { Err(refusal) }
-                }
-                Err(error) => Err(error),
-            }
+            let found = block_at(node, known.height).await.map(|block| block.reference);
+            let newest = async { Ok(block(node, "latest").await?.reference.height) };
+            unless_above(found, known.height, newest).await
         })
     }
 
@@ -233,11 +225,7 @@ impl BlockReader for CosmosBlocks {
             let block = if head == height { newest } else { block_at(node, height).await? };
             let mut events = Vec::new();
             if wanted.wants(EventType::NewBlock) {
-                events.push(
-                    ChainEvent::new(EventType::NewBlock)
-                        .with("transactions", block.count)
-                        .with("parent_hash", block.reference.parent.as_str()),
-                );
+                events.push(new_block(&block.reference, block.count));
             }
             if wants_transactions(wanted) {
                 let Some(all) = transactions(node, &block).await? else {

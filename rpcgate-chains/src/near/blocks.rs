@@ -1,8 +1,9 @@
 //! Reads final blocks and the events of their transactions.
 
-use super::standard::{LogPlace, LoggedEvent, account};
-use crate::activity::Activity;
+use super::standard::account;
+use super::transaction::{STATUS, Tx, TxStatus};
 use crate::answer::read;
+use crate::following::at_height;
 use crate::kinds::{KINDS, wants_transactions};
 use futures_util::stream::{StreamExt, TryStreamExt, iter};
 use rpcgate_core::backend::BoxFuture;
@@ -10,12 +11,9 @@ use rpcgate_core::event::{
     BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, NodeCalls, ReadError, Wanted,
 };
 use serde::Deserialize;
-use serde::de::IgnoredAny;
-use std::collections::HashMap;
 
 const BLOCK: &str = "not a block of NEAR";
 const CHUNK: &str = "not a chunk of NEAR";
-const STATUS: &str = "not the status of a transaction of NEAR";
 
 /// The most heights in a row without a block that are searched.
 const SKIPPED: u64 = 100;
@@ -64,98 +62,6 @@ struct ChunkAnswer {
     transactions: Vec<Tx>,
 }
 
-#[derive(Debug, Deserialize)]
-struct Tx {
-    hash: String,
-    signer_id: String,
-    receiver_id: String,
-    actions: Vec<Action>,
-}
-
-/// An action: its name alone, or an object with one member of its name.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Action {
-    Named(#[expect(dead_code, reason = "no such action moves or runs anything")] String),
-    Body(Box<ActionBody>),
-}
-
-#[derive(Debug, Deserialize)]
-struct ActionBody {
-    #[serde(rename = "Transfer")]
-    transfer: Option<Deposit>,
-    #[serde(rename = "FunctionCall")]
-    call: Option<Deposit>,
-    #[serde(rename = "Delegate")]
-    delegate: Option<IgnoredAny>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Deposit {
-    deposit: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct TxStatus {
-    final_execution_status: Option<String>,
-    status: Option<Status>,
-    transaction: Option<Tx>,
-    transaction_outcome: Option<OutcomeOf>,
-    #[serde(default)]
-    receipts_outcome: Vec<OutcomeOf>,
-    #[serde(default)]
-    receipts: Vec<Receipt>,
-}
-
-#[derive(Debug, Deserialize)]
-struct OutcomeOf {
-    id: String,
-    outcome: Outcome,
-}
-
-#[derive(Debug, Deserialize)]
-struct Outcome {
-    executor_id: String,
-    logs: Vec<String>,
-    receipt_ids: Vec<String>,
-    status: Status,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum Status {
-    /// `Unknown`, `NotStarted`, `Started`.
-    Named(#[expect(dead_code, reason = "each of these is no success")] String),
-    Ended(Ended),
-}
-
-#[derive(Debug, Deserialize)]
-struct Ended {
-    #[serde(rename = "SuccessValue")]
-    value: Option<IgnoredAny>,
-    #[serde(rename = "SuccessReceiptId")]
-    receipt: Option<IgnoredAny>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Receipt {
-    receipt_id: String,
-    predecessor_id: String,
-    receiver_id: String,
-    receipt: ReceiptBody,
-}
-
-#[derive(Debug, Deserialize)]
-struct ReceiptBody {
-    #[serde(rename = "Action")]
-    action: Option<ActionReceipt>,
-}
-
-#[derive(Debug, Deserialize)]
-struct ActionReceipt {
-    actions: Vec<Action>,
-}
-
 /// A block, and what its reader needs beside its reference.
 struct Block {
     reference: BlockRef,
@@ -163,38 +69,6 @@ struct Block {
     previous: Option<u64>,
     /// The hashes of its new chunks.
     chunks: Vec<String>,
-}
-
-impl Status {
-    fn is_success(&self) -> bool {
-        matches!(self, Status::Ended(ended) if ended.value.is_some() || ended.receipt.is_some())
-    }
-}
-
-impl Action {
-    /// Whether a contract may run.
-    fn runs(&self) -> bool {
-        matches!(self, Action::Body(body) if body.call.is_some() || body.delegate.is_some())
-    }
-
-    /// The coins that it moves, in the smallest unit.
-    fn deposit(&self) -> Result<u128, ReadError> {
-        let Action::Body(body) = self else { return Ok(0) };
-        match body.transfer.as_ref().or(body.call.as_ref()) {
-            Some(Deposit { deposit }) => deposit.parse().map_err(|_| ReadError::Unreadable(STATUS)),
-            None => Ok(0),
-        }
-    }
-}
-
-/// The coins that actions move together; `None` for a sum that 128 bits do not hold.
-fn deposits(actions: &[Action]) -> Result<Option<u128>, ReadError> {
-    let mut sum = Some(0u128);
-    for action in actions {
-        let deposit = action.deposit()?;
-        sum = sum.and_then(|sum| sum.checked_add(deposit));
-    }
-    Ok(sum)
 }
 
 impl BlockAnswer {
@@ -226,10 +100,9 @@ async fn newest(node: &dyn NodeCalls) -> Result<Block, ReadError> {
 /// The block at a height; the refusal inside if the node says that it has none.
 async fn block_at(node: &dyn NodeCalls, height: u64) -> Result<Result<Block, ReadError>, ReadError> {
     match block(node, format!("{{\"block_id\":{height}}}")).await {
-        Ok(block) if block.reference.height != height => {
-            Err(ReadError::Unreadable("the node's block is at another height"))
+        Ok(Block { reference, previous, chunks }) => {
+            Ok(Ok(Block { reference: at_height(reference, height)?, previous, chunks }))
         }
-        Ok(block) => Ok(Ok(block)),
         // The code of every error of a handler: nothing else tells an unknown block from the others.
         Err(refusal @ ReadError::Refused { code: -32_000, .. }) => Ok(Err(refusal)),
         Err(error) => Err(error),
@@ -267,91 +140,20 @@ async fn statuses(node: &dyn NodeCalls, asked: &[Tx]) -> Result<Vec<TxStatus>, R
         let params = serde_json::json!({
             "tx_hash": tx.hash, "sender_account_id": tx.signer_id, "wait_until": "NONE",
         });
-        async move { read::<TxStatus>(&node.call("EXPERIMENTAL_tx_status", params.to_string()).await?, STATUS) }
+        let hash = tx.hash.clone();
+        async move {
+            let answer = node.call("EXPERIMENTAL_tx_status", params.to_string()).await?;
+            let status: TxStatus = read(&answer, STATUS)?;
+            let is_its = status.transaction.as_ref().is_none_or(|told| told.hash == hash);
+            if is_its {
+                Ok(status)
+            } else {
+                Err(ReadError::Unreadable("the status is another transaction's"))
+            }
+        }
     };
     let calls: Vec<_> = asked.iter().map(status).collect();
     iter(calls).buffered(AT_ONCE).try_collect().await
-}
-
-impl TxStatus {
-    /// Whether all receipts have run. Nodes that do not say wait for that before they answer.
-    fn is_complete(&self) -> bool {
-        let stage = self.final_execution_status.as_deref();
-        stage.is_none_or(|stage| matches!(stage, "EXECUTED_OPTIMISTIC" | "EXECUTED" | "FINAL"))
-    }
-
-    /// Adds the events of the transaction.
-    fn tell(&self, wanted: &Wanted, events: &mut Vec<ChainEvent>) -> Result<(), ReadError> {
-        // A transaction that no block had executed when patience ended tells nothing.
-        let (Some(tx), Some(converted)) = (&self.transaction, &self.transaction_outcome) else {
-            return if self.is_complete() { Err(ReadError::Unreadable(STATUS)) } else { Ok(()) };
-        };
-        let succeeded: HashMap<&str, bool> =
-            self.receipts_outcome.iter().map(|of| (of.id.as_str(), of.outcome.status.is_success())).collect();
-        let mut activity = Activity::default();
-        activity.sends(&tx.signer_id);
-        activity.receives(&tx.receiver_id);
-        let mut pay = |from: &str, to: &str, actions: &[Action], id: &str| -> Result<(), ReadError> {
-            if succeeded.get(id) == Some(&true) {
-                let value = deposits(actions)?;
-                activity.pays(from, "", value);
-                activity.is_paid(to, "", value);
-            } else {
-                activity.sends(from);
-                activity.receives(to);
-            }
-            Ok(())
-        };
-        // A receipt of an account to itself may not be listed.
-        let first = converted.outcome.receipt_ids.first();
-        if let Some(id) = first.filter(|id| self.receipts.iter().all(|receipt| receipt.receipt_id != **id)) {
-            pay(&tx.signer_id, &tx.receiver_id, &tx.actions, id)?;
-        }
-        for receipt in &self.receipts {
-            // The system gives back what was not used.
-            if let Some(action) = receipt.receipt.action.as_ref()
-                && receipt.predecessor_id != "system"
-            {
-                pay(&receipt.predecessor_id, &receipt.receiver_id, &action.actions, &receipt.receipt_id)?;
-            }
-        }
-        let (mut transfers, mut logged) = (Vec::new(), Vec::new());
-        for OutcomeOf { id, outcome } in &self.receipts_outcome {
-            if !outcome.status.is_success() {
-                continue;
-            }
-            for (index, log) in outcome.logs.iter().enumerate() {
-                let Some(event) = LoggedEvent::read(log) else { continue };
-                let place =
-                    LogPlace { contract: &outcome.executor_id, tx_hash: &tx.hash, receipt: id, index };
-                for transfer in event.transfers() {
-                    transfer.from.iter().for_each(|from| activity.sends(from));
-                    transfer.to.iter().for_each(|to| activity.receives(to));
-                    transfers.push(transfer.event(place));
-                }
-                logged.push(event.shown(place));
-            }
-        }
-        let success = self.status.as_ref().is_some_and(Status::is_success);
-        let event = ChainEvent::new(EventType::AddressActivity)
-            .with("tx_hash", tx.hash.as_str())
-            .with("success", success)
-            .with("from", tx.signer_id.as_str())
-            .with("to", tx.receiver_id.as_str());
-        activity.events(&event, wanted, events);
-        if wanted.wants(EventType::TokenTransfer) {
-            events.append(&mut transfers);
-        }
-        if wanted.wants(EventType::ContractEvent) {
-            events.append(&mut logged);
-        }
-        Ok(())
-    }
-}
-
-/// Whether the outcome of a transaction may have an event that is wanted.
-fn is_asked_for(tx: &Tx, wanted: &Wanted) -> bool {
-    tx.actions.iter().any(Action::runs) || wanted.watches(&tx.signer_id) || wanted.watches(&tx.receiver_id)
 }
 
 impl BlockReader for NearBlocks {
@@ -415,7 +217,7 @@ impl BlockReader for NearBlocks {
             }
             if is_executed {
                 let mut asked = transactions(node, &block).await?;
-                asked.retain(|tx| is_asked_for(tx, wanted));
+                asked.retain(|tx| tx.is_asked_for(wanted));
                 asked.truncate(STATUSES);
                 let all = statuses(node, &asked).await?;
                 if head < height.saturating_add(PATIENCE) && !all.iter().all(TxStatus::is_complete) {

@@ -23,11 +23,12 @@ use super::Solana;
 use super::program::public_key;
 use super::transaction::Transaction;
 use crate::answer::read;
+use crate::following::new_block;
 use crate::kinds::{KINDS, wants_transactions};
 use bytes::Bytes;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, HeadSubscription, NodeCalls, ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, EventType, HeadSubscription, NodeCalls, ReadError, Wanted,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -174,10 +175,7 @@ fn events(block: Block, slot: u64, wanted: &Wanted, is_whole: bool) -> Result<Bl
     let transactions = if is_whole { block.transactions.ok_or(WRONG)? } else { Vec::new() };
     if wanted.wants(EventType::NewBlock) {
         let count = if is_whole { transactions.len() } else { block.signatures.ok_or(WRONG)?.len() };
-        let mut event = ChainEvent::new(EventType::NewBlock)
-            .with("parent_hash", &*at.parent)
-            .with("parent_slot", block.parent_slot)
-            .with("transactions", count);
+        let mut event = new_block(&at, count).with("parent_slot", block.parent_slot);
         if let Some(height) = block.block_height {
             event = event.with("block_height", height);
         }

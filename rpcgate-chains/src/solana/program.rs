@@ -8,8 +8,9 @@ pub(super) const SYSTEM: &str = "11111111111111111111111111111111";
 /// Programs of the validator itself that every block is full of and that are no contracts.
 const NATIVE: [&str; 3] =
     [SYSTEM, "Vote111111111111111111111111111111111111111", "ComputeBudget111111111111111111111111111111"];
-/// The longest data, in base58, of an instruction of the system program that moves coins.
-const DATA: usize = 256;
+/// The longest data, in base58, of an instruction that is read: what a transaction of 1,232 bytes can hold. Programs ignore
+/// what stands behind the data that they read, and a called one may get 10 KiB, which would take long to decode.
+const DATA: usize = 1_700;
 /// The most lines of a transaction's log that are read. Validators cut the log at 10 kB.
 const LINES: usize = 1_024;
 
@@ -124,6 +125,8 @@ mod tests {
             (with(0, &[&seven[..], &[0; 40]].concat()), &[0, 1], Some(("a", "b", 7))),
             (with(3, &seeded), &[0, 1, 2], Some(("a", "b", 7))),
             (with(11, &seven), &[0, 1, 2], Some(("a", "c", 7))),
+            (with(2, &[&seven[..], &[9; 1_000]].concat()), &[0, 1], Some(("a", "b", 7))),
+            (with(2, &[&seven[..], &[9; 2_000]].concat()), &[0, 1], None),
             (with(8, &seven), &[0, 1], None),
             (vec![1], &[0, 1], None),
         ] {

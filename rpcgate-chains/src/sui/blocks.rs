@@ -3,6 +3,7 @@
 use super::address::{address, type_name};
 use crate::activity::Activity;
 use crate::answer::read;
+use crate::following::{at_height, new_block, unless_above};
 use crate::kinds::{KINDS, wants_transactions};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
@@ -22,8 +23,8 @@ const SUI: &str = "0x2::sui::SUI";
 /// The most members of a Move event that its data has.
 const FIELDS: usize = 64;
 /// Names that mean something in every event, so that no Move event may have them.
-const RESERVED: [&str; 7] =
-    ["block_hash", "block_num", "chain", "event_type", "removed", "reorganized", "timestamp"];
+const RESERVED: [&str; 8] =
+    ["block_hash", "block_num", "chain", "event_type", "removed", "reorganized", "timestamp", "truncated"];
 
 /// Reads the checkpoints of Sui, which are final.
 ///
@@ -165,11 +166,8 @@ async fn newest(node: &dyn NodeCalls) -> Result<u64, ReadError> {
 async fn checkpoint(node: &dyn NodeCalls, number: u64) -> Result<Checkpoint, ReadError> {
     let answer = node.call("sui_getCheckpoint", format!("[\"{number}\"]")).await?;
     let found = read::<CheckpointAnswer>(&answer, CHECKPOINT)?.checked();
-    let found = found.ok_or(ReadError::Unreadable(CHECKPOINT))?;
-    if found.reference.height != number {
-        return Err(ReadError::Unreadable("the node's checkpoint has another number"));
-    }
-    Ok(found)
+    let Checkpoint { reference, transactions } = found.ok_or(ReadError::Unreadable(CHECKPOINT))?;
+    Ok(Checkpoint { reference: at_height(reference, number)?, transactions })
 }
 
 /// The transactions of a page, with what is wanted of them.
@@ -357,18 +355,8 @@ impl BlockReader for SuiBlocks {
         known: &'a BlockRef,
     ) -> BoxFuture<'a, Result<Option<BlockRef>, ReadError>> {
         Box::pin(async move {
-            match checkpoint(node, known.height).await {
-                Ok(found) => Ok(Some(found.reference)),
-                // A node refuses checkpoints above its newest one, and those that it has pruned.
-                Err(refusal @ ReadError::Refused { .. }) => {
-                    if newest(node).await? < known.height {
-                        Ok(None)
-                    } else {
-                        Err(refusal)
-                    }
-                }
-                Err(error) => Err(error),
-            }
+            let found = checkpoint(node, known.height).await.map(|found| found.reference);
+            unless_above(found, known.height, newest(node)).await
         })
     }
 
@@ -385,11 +373,7 @@ impl BlockReader for SuiBlocks {
             let found = checkpoint(node, known.height.saturating_add(1)).await?;
             let mut events = Vec::new();
             if wanted.wants(EventType::NewBlock) {
-                events.push(
-                    ChainEvent::new(EventType::NewBlock)
-                        .with("transactions", found.transactions.len())
-                        .with("parent_hash", found.reference.parent.as_str()),
-                );
+                events.push(new_block(&found.reference, found.transactions.len()));
             }
             if wants_transactions(wanted) {
                 for digests in found.transactions.chunks(PAGE) {

@@ -2,6 +2,7 @@
 
 use super::address::raw;
 use super::body::Body;
+use super::phases;
 use crate::activity::Activity;
 use crate::answer::{Amount, TEXT_BYTES, number};
 use base64::Engine;
@@ -69,6 +70,9 @@ pub(super) struct Transaction {
     #[serde(default)]
     address: Option<Address>,
     transaction_id: TransactionId,
+    /// The transaction itself, a bag of cells in Base64.
+    #[serde(default)]
+    data: Option<String>,
     #[serde(default)]
     in_msg: Option<Message>,
     #[serde(default)]
@@ -92,13 +96,22 @@ impl Transaction {
         self.transaction_id.lt
     }
 
+    /// Whether it did what it was sent for, as far as the node shows it.
+    fn succeeded(&self) -> Option<bool> {
+        phases::succeeded(&STANDARD.decode(self.data.as_deref()?).ok()?)
+    }
+
     /// Adds its events.
     pub(super) fn events(&self, wanted: &Wanted, out: &mut Vec<ChainEvent>) -> Result<(), ReadError> {
         let account = self.account()?;
         let event =
             |kind| ChainEvent::new(kind).with("tx_hash", &*self.transaction_id.hash).with("lt", self.lt());
         if wanted.wants(EventType::AddressActivity) {
-            self.activity(&account)?.events(&event(EventType::AddressActivity), wanted, out);
+            let mut event = event(EventType::AddressActivity);
+            if let Some(succeeded) = self.succeeded() {
+                event = event.with("success", succeeded);
+            }
+            self.activity(&account)?.events(&event, wanted, out);
         }
         if wanted.wants(EventType::TokenTransfer)
             && let Some(message) = &self.in_msg
@@ -130,7 +143,8 @@ impl Transaction {
         Ok(())
     }
 
-    /// The transfer of jettons that the incoming message makes. One that fails is returned to its sender, and makes none.
+    /// The transfer of jettons that the incoming message makes. One that fails makes none, and is returned to its sender if
+    /// that asked for it.
     fn jettons(
         &self,
         message: &Message,
@@ -138,6 +152,9 @@ impl Transaction {
         account: &str,
     ) -> Result<Option<ChainEvent>, ReadError> {
         let Body::JettonReceived { amount, from } = message.body() else { return Ok(None) };
+        if self.succeeded() == Some(false) {
+            return Ok(None);
+        }
         let mut event =
             event.with("token", JETTON).with("jetton_wallet", account).with("value", amount.to_string());
         if let Some(from) = from {

@@ -4,6 +4,7 @@ use super::address::{canonical, of_hex};
 use super::token::Log;
 use crate::activity::Activity;
 use crate::answer::{read, refused};
+use crate::following::{at_height, new_block};
 use crate::form::lower_hex;
 use crate::kinds::{KINDS, wants_transactions};
 use http::Method as Verb;
@@ -171,12 +172,8 @@ async fn block(node: &dyn NodeCalls, method: &str, body: String) -> Result<Optio
 
 async fn block_at(node: &dyn NodeCalls, height: u64) -> Result<Option<Block>, ReadError> {
     let found = block(node, "getblockbynum", format!("{{\"num\":{height}}}")).await?;
-    match found {
-        Some(block) if block.reference.height != height => {
-            Err(ReadError::Unreadable("the node's block is at another height"))
-        }
-        found => Ok(found),
-    }
+    let Some(Block { reference, transactions }) = found else { return Ok(None) };
+    Ok(Some(Block { reference: at_height(reference, height)?, transactions }))
 }
 
 /// The results of a block's transactions, in their order.
@@ -218,6 +215,12 @@ fn asset(value: &Map<String, Value>) -> Option<String> {
     String::from_utf8(hex::decode(value.get("asset_name")?.as_str()?).ok()?).ok()
 }
 
+/// The TRC-10 token that goes to a contract with a call, and its amount.
+fn call_asset(value: &Map<String, Value>) -> Result<Option<(String, u64)>, ReadError> {
+    let token = amount(value, "token_id")?;
+    Ok((token > 0).then_some((token.to_string(), amount(value, "call_token_value")?)))
+}
+
 /// What one transaction tells, whether it is wanted or not.
 struct Made {
     activity: Activity,
@@ -226,7 +229,14 @@ struct Made {
 }
 
 impl Made {
-    fn operation(&mut self, operation: &Operation, success: bool, tx_hash: &str) -> Result<(), ReadError> {
+    /// Adds what an operation does. `contract` is the one that ran, or that was made.
+    fn operation(
+        &mut self,
+        operation: &Operation,
+        contract: Option<&str>,
+        success: bool,
+        tx_hash: &str,
+    ) -> Result<(), ReadError> {
         let value = &operation.parameter.value;
         for (name, acts) in ADDRESSES {
             if let Some(address) = address(value, name)? {
@@ -237,20 +247,29 @@ impl Made {
             return Ok(());
         }
         let owner = address(value, "owner_address")?;
-        let (to, coins) = match operation.kind.as_str() {
-            "TransferContract" => (address(value, "to_address")?, amount(value, "amount")?),
-            "TriggerSmartContract" => (address(value, "contract_address")?, amount(value, "call_value")?),
+        let (to, coins, asset) = match operation.kind.as_str() {
+            "TransferContract" | "ParticipateAssetIssueContract" => {
+                (address(value, "to_address")?, amount(value, "amount")?, None)
+            }
             "TransferAssetContract" => {
-                let parts = owner.zip(address(value, "to_address")?).zip(asset(value));
-                if let Some(((from, to), token)) = parts {
-                    self.asset(&token, &from, &to, amount(value, "amount")?, tx_hash);
-                }
-                return Ok(());
+                let asset = asset(value).zip(Some(amount(value, "amount")?));
+                (address(value, "to_address")?, 0, asset)
+            }
+            "TriggerSmartContract" => {
+                (address(value, "contract_address")?, amount(value, "call_value")?, call_asset(value)?)
+            }
+            "CreateSmartContract" => {
+                let made = value.get("new_contract").and_then(Value::as_object);
+                let coins = made.map_or(Ok(0), |made| amount(made, "call_value"))?;
+                (contract.map(str::to_owned), coins, call_asset(value)?)
             }
             _ => return Ok(()),
         };
         if let Some((from, to)) = owner.zip(to) {
             self.coins(&from, &to, coins);
+            if let Some((token, value)) = asset.filter(|(_, value)| *value > 0) {
+                self.asset(&token, &from, &to, value, tx_hash);
+            }
         }
         Ok(())
     }
@@ -260,11 +279,14 @@ impl Made {
         self.activity.is_paid(to, "", Some(value.into()));
     }
 
+    /// Moves a TRC-10 token. `index` tells two equal transfers of a transaction apart.
     fn asset(&mut self, token: &str, from: &str, to: &str, value: u64, tx_hash: &str) {
         self.activity.pays(from, token, Some(value.into()));
         self.activity.is_paid(to, token, Some(value.into()));
+        let index = self.transfers.len();
         self.transfers.push(
             ChainEvent::new(EventType::TokenTransfer)
+                .with("index", index)
                 .with("token", token)
                 .with("standard", "trc10")
                 .with("from", from)
@@ -312,11 +334,12 @@ fn transaction(
     let returned = tx.ret.first().and_then(|ret| ret.contract.as_deref());
     let success = returned.is_none_or(|ret| ret == "SUCCESS") && result.result.as_deref() != Some("FAILED");
     let mut made = Made { activity: Activity::default(), transfers: Vec::new(), logged: Vec::new() };
+    let contract = result.contract_address.as_deref().and_then(of_hex);
     for operation in &tx.raw_data.contract {
-        made.operation(operation, success, &tx_hash)?;
+        made.operation(operation, contract.as_deref(), success, &tx_hash)?;
     }
-    if let Some(contract) = result.contract_address.as_deref().and_then(of_hex) {
-        made.activity.receives(&contract);
+    if let Some(contract) = &contract {
+        made.activity.receives(contract);
     }
     if success {
         for moved in result.internal_transactions.iter().filter(|moved| !moved.rejected) {
@@ -373,11 +396,7 @@ impl BlockReader for TronBlocks {
             };
             let mut events = Vec::new();
             if wanted.wants(EventType::NewBlock) {
-                events.push(
-                    ChainEvent::new(EventType::NewBlock)
-                        .with("transactions", block.transactions.len())
-                        .with("parent_hash", block.reference.parent.as_str()),
-                );
+                events.push(new_block(&block.reference, block.transactions.len()));
             }
             if wants_transactions(wanted) {
                 let results = results(node, &block).await?;

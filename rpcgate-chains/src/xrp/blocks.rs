@@ -4,12 +4,13 @@ use super::Xrp;
 use super::address;
 use super::transaction::Transaction;
 use crate::answer::read;
+use crate::following::{at_height, new_block};
 use crate::form::is_hex;
 use crate::kinds::{KINDS, wants_transactions};
 use bytes::Bytes;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, HeadSubscription, NodeCalls, ReadError, Wanted,
+    BlockEvents, BlockReader, BlockRef, EventType, HeadSubscription, NodeCalls, ReadError, Wanted,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -82,11 +83,8 @@ fn validated(answer: &[u8]) -> Result<Option<(BlockRef, Ledger<'_>)>, ReadError>
 
 /// The validated ledger with an index, if there is one.
 fn of_index(answer: &[u8], index: u64) -> Result<Option<(BlockRef, Ledger<'_>)>, ReadError> {
-    let found = validated(answer)?;
-    if found.as_ref().is_some_and(|(block, _)| block.height != index) {
-        return Err(ReadError::Unreadable("a ledger has another index than the one that was asked for"));
-    }
-    Ok(found)
+    let Some((block, ledger)) = validated(answer)? else { return Ok(None) };
+    Ok(Some((at_height(block, index)?, ledger)))
 }
 
 impl Xrp {
@@ -103,10 +101,7 @@ impl Xrp {
         let listed = ledger.transactions.ok_or(WRONG_LEDGER)?;
         let mut events = Vec::new();
         if wanted.wants(EventType::NewBlock) {
-            let event = ChainEvent::new(EventType::NewBlock)
-                .with("parent_hash", block.parent.as_str())
-                .with("transactions", listed.len());
-            events.push(event);
+            events.push(new_block(&block, listed.len()));
         }
         if with_transactions {
             for transaction in Transaction::in_order(&listed)? {

@@ -37,6 +37,8 @@ struct Fields {
     deliver_max: Option<Value>,
     flags: Option<u64>,
     fee: Option<String>,
+    /// The account that signs for the sender, and pays the fee.
+    delegate: Option<String>,
     #[serde(rename = "NFTokenID")]
     nftoken: Option<String>,
     #[serde(rename = "hash")]
@@ -230,6 +232,11 @@ impl Transaction {
         ChainEvent::new(kind).with("tx_hash", self.hash.as_str()).with("index", self.meta.transaction_index)
     }
 
+    /// The account that pays the fee.
+    fn payer(&self) -> &str {
+        self.fields.delegate.as_deref().unwrap_or(&self.fields.account)
+    }
+
     /// The change of the XRP balance of each account that the transaction concerns, without its fee.
     fn gains(&self) -> BTreeMap<&str, i128> {
         let mut gains: BTreeMap<&str, i128> = BTreeMap::new();
@@ -245,8 +252,9 @@ impl Transaction {
             }
         }
         let fee = self.fields.fee.as_ref().and_then(|fee| fee.parse::<i128>().ok()).unwrap_or(0);
-        let sender = gains.entry(&self.fields.account).or_default();
-        *sender = sender.saturating_add(fee);
+        gains.entry(&self.fields.account).or_default();
+        let payer = gains.entry(self.payer()).or_default();
+        *payer = payer.saturating_add(fee);
         if let Some(to) = &self.fields.destination {
             gains.entry(to).or_default();
         }
@@ -285,7 +293,7 @@ impl Transaction {
                     event = event.with("to", to);
                 }
             }
-            if address == sender
+            if address == self.payer()
                 && let Some(fee) = &self.fields.fee
             {
                 event = event.with("fee", fee.as_str());

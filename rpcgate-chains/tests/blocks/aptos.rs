@@ -324,6 +324,16 @@ fn what_an_event_of_aptos_can_hold_is_bounded() {
 }
 
 #[test]
+fn what_an_event_of_aptos_does_not_have_is_left_out() {
+    let events =
+        json!([event("0x7::m::E", json!({ "none": null, "one": 1 })), event("0x7::m::F", Value::Null),]);
+    let told =
+        node(vec![transaction(100, true, events, json!([]))], 9).events(&known(), EventType::ContractEvent);
+    assert_flat(&told);
+    assert_eq!((&told[0].data["data_one"], told[1].data.contains_key("data")), (&json!(1), false));
+}
+
+#[test]
 fn a_block_of_aptos_with_more_transactions_than_blocks_can_have_is_unreadable() {
     for (first, last) in [("1", "100001"), ("2", "1"), ("0", "18446744073709551615")] {
         let node = ScriptedNode::new(move |_, _| {

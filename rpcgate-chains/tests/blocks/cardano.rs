@@ -332,6 +332,22 @@ fn tokens_of_cardano_are_told_with_their_policy_and_name() {
 }
 
 #[test]
+fn what_a_sender_nests_in_its_metadata_does_not_stop_the_chain() {
+    let (ogmios, _) = reading(&["a0", "a1"]);
+    ogmios.lock().unwrap().transactions = vec![json!({
+        "id": "t1", "spends": "inputs", "inputs": [], "metadata": "deep",
+        "outputs": [output("addr1a", &json!({ "ada": { "lovelace": 2 } }))],
+    })];
+    let deep = format!("{}{}", "[".repeat(16_000), "]".repeat(16_000));
+    let node = ScriptedNode::of_texts(move |method, params| {
+        let answer = ogmios.lock().unwrap().answer(method, &serde_json::from_str(params).unwrap())?;
+        Ok(answer.to_string().replace("\"deep\"", &deep))
+    });
+    let told = Reading::new("cardano", node).events(&genesis(), EventType::TokenTransfer);
+    assert_eq!(told.len(), 1);
+}
+
+#[test]
 fn a_failed_transaction_of_cardano_spends_its_collateral_alone() {
     let ada = |lovelace: u64| json!({ "ada": { "lovelace": lovelace } });
     let reading = with(vec![

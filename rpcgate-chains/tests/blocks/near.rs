@@ -238,6 +238,20 @@ fn receipts_are_told_with_the_transaction_that_made_them() {
 }
 
 #[test]
+fn equal_transfers_in_one_log_are_told_apart() {
+    let item = json!({ "old_owner_id": "a.near", "new_owner_id": "d.near", "amount": "7" });
+    let log =
+        json!({ "standard": "nep141", "version": "1.0.0", "event": "ft_transfer", "data": [item, item] });
+    let mut status = called(json!({ "SuccessValue": "" }), "FINAL");
+    status["receipts_outcome"][0]["outcome"]["logs"] = json!([format!("EVENT_JSON:{log}")]);
+    let events =
+        Reader::of("near").after(&node(&[7, 8, 20], status), &at(7), &all()).unwrap().unwrap().events;
+    let indexes: Vec<_> =
+        data_of(&events, EventType::TokenTransfer).iter().map(|one| one["index"].clone()).collect();
+    assert_eq!(indexes, [json!(0), json!(1)]);
+}
+
+#[test]
 fn a_failed_receipt_moves_nothing() {
     let failure = json!({ "Failure": { "ActionError": { "index": 0, "kind": {} } } });
     let mut status = called(failure, "FINAL");
@@ -268,6 +282,26 @@ fn a_payment_to_oneself_whose_receipt_is_not_listed_is_told() {
 }
 
 #[test]
+fn the_coins_of_a_deleted_account_are_told() {
+    let mut status = called(json!({ "SuccessValue": "" }), "FINAL");
+    status["transaction"]["actions"] = json!([{ "DeleteAccount": { "beneficiary_id": "z.near" } }]);
+    status["transaction"]["receiver_id"] = json!("a.near");
+    status["receipts"] = json!([
+        receipt("r2", "system", "z.near", json!([{ "Transfer": { "deposit": "50" } }])),
+        receipt("r3", "system", "z.near", json!([{ "Transfer": { "deposit": "1" } }])),
+    ]);
+    status["receipts_outcome"][0]["outcome"]["receipt_ids"] = json!(["r2", "r3"]);
+    let told = |status: Value| {
+        rows(&Reader::of("near").after(&node(&[7, 8, 20], status), &at(7), &all()).unwrap().unwrap().events)
+    };
+    let sent = told(status.clone());
+    assert!(sent.contains(&("z.near".into(), "in".into(), json!("50"))), "{sent:?}");
+    assert!(sent.iter().any(|row| row.0 == "a.near"), "{sent:?}");
+    status["receipts_outcome"][0]["outcome"]["status"] = json!({ "Failure": {} });
+    assert!(told(status).iter().all(|row| row.0 != "z.near"), "it was not deleted");
+}
+
+#[test]
 fn a_block_waits_for_its_receipts_and_not_for_ever() {
     let reader = Reader::of("near");
     let after = |head: u64, stage: &str| {
@@ -289,6 +323,20 @@ fn a_block_waits_for_its_receipts_and_not_for_ever() {
         }),
     );
     assert_eq!(reader.after(&nothing, &at(7), &all()).unwrap().unwrap().events.len(), 1, "the block alone");
+}
+
+#[test]
+fn the_status_of_another_transaction_is_no_answer() {
+    let (asked, mut other) = (called(json!({ "SuccessValue": "" }), "FINAL"), Value::Null);
+    other.clone_from(&asked);
+    other["transaction"]["hash"] = json!("other");
+    let usual = node(&[7, 8, 20], asked);
+    let mixed = ScriptedNode::new(move |method: &str, params: &str| match method {
+        "EXPERIMENTAL_tx_status" => Ok(other.clone()),
+        _ => usual.answer(method, params),
+    });
+    let told = Reader::of("near").after(&mixed, &at(7), &all());
+    assert_eq!(told, Err(ReadError::Unreadable("the status is another transaction's")));
 }
 
 #[test]

@@ -174,7 +174,7 @@ fn coins_of_every_kind_of_owner_count() {
 #[test]
 fn a_move_event_cannot_pass_for_another() {
     let fields = json!({
-        "address": "0xbad", "removed": true, "chain": "eth", "tx_hash": "x", "pool": "0x7", "amount": "12",
+        "address": "0xbad", "removed": true, "truncated": true, "chain": "eth", "tx_hash": "x", "pool": "0x7", "amount": "12",
         "fee": 3, "large": 1e300, "flag": false, "nested": { "a": 1 }, "list": [1], "none": null,
     });
     let event = json!({

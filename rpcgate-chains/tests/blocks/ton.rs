@@ -54,6 +54,7 @@ fn activity_in_a_simulated_block_of_ton_is_told_for_both_sides_of_a_message() {
     let told = |tx: &Value| -> Vec<Value> {
         let hash = &tx["transaction_id"]["hash"];
         let own = block.events.iter().filter(|event| event.data["tx_hash"] == *hash);
+        assert!(own.clone().all(|event| event.data["success"] == true), "the node shows its phases");
         let names = ["address", "direction", "value"];
         own.map(|event| names.map(|name| event.data.get(name).cloned().unwrap_or_default()).to_vec().into())
             .collect()
@@ -337,6 +338,38 @@ fn jettons_are_told_where_they_arrive_unless_the_message_is_returned() {
     known["to"] = account(3).into();
     assert_eq!(told(json!([notified])), [known]);
     assert_eq!(told(json!([returned])), [Value::Null; 0]);
+}
+
+/// A transaction whose contract ran, in Base64: a cell with one of its messages and one of its description.
+fn phases(is_success: bool) -> Value {
+    let aborted = if is_success { 0x10 } else { 0x90 };
+    let cells = [2, 2, 0x70, 1, 2, 0, 0, 0, 5, 0x01, 0x00, aborted];
+    STANDARD.encode([&[0xb5, 0xee, 0x9c, 0x72, 1, 1, 3, 1, 0, 12, 0][..], &cells].concat()).into()
+}
+
+#[test]
+fn a_transaction_of_ton_says_whether_it_succeeded_and_a_failed_one_moves_no_jettons() {
+    for (data, success, jettons_told) in [
+        (phases(true), json!(true), 1),
+        (phases(false), json!(false), 0),
+        (json!("te6c"), Value::Null, 1),
+        (Value::Null, Value::Null, 1),
+    ] {
+        let reading = node(move |name| match name {
+            "w5" => {
+                let arrives = message(&account(2), &account(1), "0", &jettons(0x178d_4519));
+                let mut tx = transaction(1, 4, arrives, json!([]));
+                tx["data"] = data.clone();
+                vec![tx]
+            }
+            _ => Vec::new(),
+        });
+        let known = BlockRef::new(9, "m9", "", 0);
+        let activity = reading.events(&known, EventType::AddressActivity);
+        assert!(activity.iter().all(|event| event.data.get("success").unwrap_or(&Value::Null) == &success));
+        assert_eq!(activity.len(), 2);
+        assert_eq!(reading.events(&known, EventType::TokenTransfer).len(), jettons_told, "{success}");
+    }
 }
 
 #[test]

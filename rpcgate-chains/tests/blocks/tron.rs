@@ -208,7 +208,10 @@ fn coins_and_tokens_that_a_contract_moves_are_told() {
     let internal = json!([
         {
             "hash": hash(2), "caller_address": TOKEN, "transferTo_address": B, "note": "63616c6c",
-            "callValueInfo": [{ "callValue": 3 }, { "callValue": 9, "tokenId": "1002000" }, {}],
+            "callValueInfo": [
+                { "callValue": 3 }, { "callValue": 9, "tokenId": "1002000" }, {},
+                { "callValue": 9, "tokenId": "1002000" },
+            ],
         },
         {
             "hash": hash(3), "caller_address": TOKEN, "transferTo_address": B, "note": "63616c6c",
@@ -225,7 +228,7 @@ fn coins_and_tokens_that_a_contract_moves_are_told() {
         vec![result(1, json!({ "contract_address": TOKEN, "internal_transactions": internal }))],
     );
     let events = events.unwrap();
-    assert_eq!(events.iter().filter(|(kind, _)| kind == "token_transfer").count(), 1);
+    assert_eq!(events.iter().filter(|(kind, _)| kind == "token_transfer").count(), 2);
     let activity = |address: &str| {
         let found = events
             .iter()
@@ -242,7 +245,7 @@ fn coins_and_tokens_that_a_contract_moves_are_told() {
         &(
             "token_transfer".to_owned(),
             json!({
-                "token": "1002000", "standard": "trc10", "from": USDT, "to": shown(B), "value": "9",
+                "token": "1002000", "standard": "trc10", "index": 1, "from": USDT, "to": shown(B), "value": "9",
                 "tx_hash": hash(1),
             })
         )
@@ -260,12 +263,53 @@ fn a_transfer_of_a_trc10_token_is_a_token_transfer() {
     assert_eq!(
         events[2].1,
         json!({
-            "token": "1002000", "standard": "trc10", "from": shown(A), "to": shown(B), "value": "7",
+            "token": "1002000", "standard": "trc10", "index": 0, "from": shown(A), "to": shown(B), "value": "7",
             "tx_hash": hash(1),
         })
     );
     assert_eq!((&events[0].1["value"], &events[0].1["token"]), (&json!("7"), &json!("1002000")));
     assert_eq!(events.len(), 3);
+}
+
+#[test]
+fn coins_and_tokens_that_go_to_a_contract_with_its_call_are_told() {
+    let token = json!({
+        "token": "1002000", "standard": "trc10", "index": 0, "from": shown(A), "to": USDT, "value": "7", "tx_hash": hash(1),
+    });
+    let call = json!({
+        "owner_address": A, "contract_address": TOKEN, "token_id": 1_002_000, "call_token_value": 7,
+    });
+    let create = json!({
+        "owner_address": A, "new_contract": { "origin_address": A, "name": "x", "call_value": 5 },
+        "token_id": 1_002_000, "call_token_value": 7,
+    });
+    for (kind, value) in [("TriggerSmartContract", call), ("CreateSmartContract", create)] {
+        let made = |ret: &str| {
+            told(
+                vec![transaction(1, ret, operation(kind, value.clone()))],
+                vec![result(1, json!({ "contract_address": TOKEN }))],
+            )
+            .unwrap()
+        };
+        let of = |events: &[(String, Value)], name: &str| {
+            events.iter().filter(|(kind, _)| kind == name).map(|(_, data)| data.clone()).collect::<Vec<_>>()
+        };
+        let events = made("SUCCESS");
+        assert_eq!(of(&events, "token_transfer"), std::slice::from_ref(&token), "{kind}");
+        let directions: Vec<_> = of(&events, "address_activity")
+            .iter()
+            .map(|data| (data["address"].clone(), data["direction"].clone()))
+            .collect();
+        assert_eq!(directions, [(json!(shown(A)), json!("out")), (json!(USDT), json!("in"))], "{kind}");
+        assert_eq!(of(&made("REVERT"), "token_transfer"), [Value::Null; 0], "{kind}");
+    }
+    let create = json!({ "owner_address": A, "new_contract": { "call_value": 5 } });
+    let events = told(
+        vec![transaction(1, "SUCCESS", operation("CreateSmartContract", create))],
+        vec![result(1, json!({ "contract_address": TOKEN }))],
+    );
+    let values: Vec<_> = events.unwrap().into_iter().map(|(_, data)| data["value"].clone()).collect();
+    assert_eq!(values, ["5", "5"], "of the sender and of the contract");
 }
 
 #[test]

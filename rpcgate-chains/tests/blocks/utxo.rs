@@ -287,6 +287,21 @@ fn confidential_amounts_are_left_out() {
 }
 
 #[test]
+fn an_open_amount_of_a_hidden_asset_does_not_pass_for_the_coin() {
+    let mut output = pay(0, "1000.00000000", ALICE);
+    output["assetcommitment"] = format!("0a{}", id(7)).into();
+    let mut spent = spend(5, 0);
+    spent["prevout"] = output.clone();
+    spent["prevout"]["scriptPubKey"]["address"] = BOB.into();
+    let node = node_with(written_block(8, json!([tx(2, json!([spent]), json!([output]))])), missing);
+    let events = told("liquid", &node, &[EventType::TokenTransfer, EventType::AddressActivity]).unwrap();
+    assert_eq!(events.len(), 3);
+    for event in events {
+        assert!(!event.data.contains_key("token") && !event.data.contains_key("value"), "{event:?}");
+    }
+}
+
+#[test]
 fn tokens_of_bitcoin_cash_are_told_beside_the_coins_and_addresses_in_one_form() {
     let mut output = pay(0, "0.00001000", "1BpEi6DfDAUFd7GtittLSdBeYJvcoaVggu");
     output["tokenData"] = json!({"category": id(9), "amount": "12345678901234567890", "nft": {"capability": "none", "commitment": "00FF"}});

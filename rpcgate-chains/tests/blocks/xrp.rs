@@ -229,6 +229,29 @@ fn what_a_new_account_gets_and_what_a_check_pays_is_in() {
 }
 
 #[test]
+fn a_fee_that_a_delegate_pays_is_no_gain_of_the_sender() {
+    let mut tx = payment(
+        json!("100"),
+        meta(
+            "tesSUCCESS",
+            json!([root(ALICE, "500", "400"), root(BOB, "500", "600"), root(CAROL, "500", "488")]),
+            json!("100"),
+        ),
+    );
+    tx["TransactionType"] = "EscrowFinish".into();
+    tx["Delegate"] = CAROL.into();
+    let events = told(answer(json!([tx])), &[EventType::AddressActivity]).unwrap().unwrap();
+    let shown: Vec<_> = events
+        .iter()
+        .map(|event| {
+            let text = |name: &str| event.data.get(name).and_then(Value::as_str).unwrap_or("");
+            (text("address"), text("direction"), text("value"), text("fee"))
+        })
+        .collect();
+    assert_eq!(shown, [(BOB, "in", "100", ""), (ALICE, "out", "100", ""), (CAROL, "", "", "12")]);
+}
+
+#[test]
 fn transactions_are_told_in_the_order_in_which_they_changed_the_ledger() {
     let tx = |n: u64, place: u64| {
         let mut meta = meta("tesSUCCESS", json!([]), Value::Null);

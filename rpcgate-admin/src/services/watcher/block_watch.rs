@@ -1,5 +1,6 @@
 //! Following the blocks of a chain: what the nodes show is matched and stored, block by block.
 
+use super::block_patience::BlockPatience;
 use super::failure_log::FailureLog;
 use super::follow::{Finding, Follower, ReadNode};
 use super::watched_chain::WatchedChain;
@@ -59,6 +60,7 @@ pub(super) struct BlockWatch<'w> {
     is_active: bool,
     pace: Interval,
     failures: FailureLog,
+    patience: BlockPatience,
 }
 
 impl<'w> BlockWatch<'w> {
@@ -66,7 +68,16 @@ impl<'w> BlockWatch<'w> {
         let mut pace = interval(Duration::from_secs(1) / chain.settings.catch_up_per_second.max(1));
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let failures = FailureLog::new("the chain is followed").of_chain(chain.name);
-        BlockWatch { chain, reader, progress: None, forgotten: false, is_active: false, pace, failures }
+        BlockWatch {
+            chain,
+            reader,
+            progress: None,
+            forgotten: false,
+            is_active: false,
+            pace,
+            failures,
+            patience: BlockPatience::default(),
+        }
     }
 
     /// Follows until another watcher does.
@@ -160,8 +171,11 @@ impl<'w> BlockWatch<'w> {
         if let Some(then) = self.skip(progress).await? {
             return Ok(then);
         }
-        let finding = self.look(&mut progress.follower).await?;
-        match finding {
+        let finding = self.look(&mut progress.follower).await;
+        if finding.is_err() {
+            self.measure(progress);
+        }
+        match finding? {
             Finding::Nothing => {
                 self.measure(progress);
                 let soon = std::mem::take(&mut self.is_active);
@@ -176,6 +190,7 @@ impl<'w> BlockWatch<'w> {
                 self.begin_at(progress, block).await
             }
             Finding::Next(next) => self.append(progress, next).await,
+            Finding::Gap(next) => self.cross(progress, next).await,
             Finding::Gone(blocks) => self.reorganise(progress, blocks).await,
             Finding::AllGone(block) => {
                 let (chain, known) =
@@ -198,15 +213,65 @@ impl<'w> BlockWatch<'w> {
         }
     }
 
-    /// Asks the nodes what is new.
+    /// Asks the nodes what is new. A block of which no node shows the events, for as long as patience lasts, is told without
+    /// them: what a sender put into it, or a node that lacks an index, must not keep back all that follows.
     async fn look(&mut self, follower: &mut Follower) -> Result<Finding, ReadError> {
+        let wanted = self.chain.index.wanted(self.chain.name);
+        let found = self.round(follower, &wanted).await;
+        let is_stuck = match &found {
+            Ok(Finding::Nothing) => follower.is_held_up(),
+            Ok(Finding::Next(_)) => {
+                self.patience.restore();
+                false
+            }
+            Ok(Finding::Gap(_)) => return found,
+            Ok(_) => false,
+            Err(_) => true,
+        };
+        let is_bare = [EventType::AddressActivity, EventType::TokenTransfer, EventType::ContractEvent]
+            .into_iter()
+            .all(|kind| !wanted.wants(kind));
+        if !is_stuck || is_bare {
+            self.patience.forget();
+            return found;
+        }
+        if found.is_err() {
+            // A stream that was lost on the way is opened anew.
+            self.chain.nodes.reset();
+        }
+        let bare = Wanted::new(wanted.wants(EventType::NewBlock).then_some(EventType::NewBlock));
+        match self.round(follower, &bare).await {
+            Ok(Finding::Next(next)) => {
+                if !self.patience.has_ended(&next.block.hash, self.chain.now()) {
+                    return found;
+                }
+                let (chain, height) = (self.chain.name, next.block.height);
+                let error = found.err().map(|error| error.to_string()).unwrap_or_default();
+                tracing::error!(
+                    chain,
+                    height,
+                    error,
+                    "the events of a block cannot be read: it is told without them, and they are lost"
+                );
+                self.chain.metrics.unread(chain);
+                Ok(Finding::Next(next))
+            }
+            Ok(Finding::Nothing) | Err(_) => {
+                self.patience.forget();
+                found
+            }
+            // Another branch is seen by its blocks alone.
+            other => other,
+        }
+    }
+
+    async fn round(&self, follower: &mut Follower, wanted: &Wanted) -> Result<Finding, ReadError> {
         let usable = self.chain.nodes.usable();
         let nodes: Vec<_> = usable
             .iter()
             .map(|node| ReadNode { index: node.index, height: node.height, calls: &*node.calls })
             .collect();
-        let wanted = self.chain.index.wanted(self.chain.name);
-        follower.round(self.reader, &nodes, &wanted).await
+        follower.round(self.reader, &nodes, wanted).await
     }
 
     /// Leaves out the blocks that are too far behind. While it catches up, the chain may get ahead by as much again: blocks
@@ -266,6 +331,21 @@ impl<'w> BlockWatch<'w> {
         progress.follower.append(block);
         self.measure(progress);
         Ok(Then::Again)
+    }
+
+    /// Goes on at a block behind others that no node has any more, when patience ends: a node may have lost them, and what a
+    /// node shows may be the work of several.
+    async fn cross(&mut self, progress: &mut Progress, next: BlockEvents) -> Result<Then, StepError> {
+        if !self.patience.has_ended(&next.block.hash, self.chain.now()) {
+            self.measure(progress);
+            return Err(ReadError::Unreadable("the nodes leave out blocks").into());
+        }
+        let (chain, to) = (self.chain.name, next.block.height);
+        let from = progress.follower.newest().map_or(to, |newest| newest.height);
+        tracing::error!(chain, from, to, "the nodes leave out blocks: their events are lost");
+        // At least one, however heights are counted.
+        self.chain.metrics.skipped(chain, to.saturating_sub(from + 1).max(1));
+        self.append(progress, next).await
     }
 
     async fn append(&mut self, progress: &mut Progress, next: BlockEvents) -> Result<Then, StepError> {

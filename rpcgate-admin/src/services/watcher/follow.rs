@@ -1,6 +1,7 @@
 //! Following a chain: which block comes next, and which are no longer part of it. Everything is decided by what the nodes
 //! show and by the blocks that are known, so that it can be tested without sockets.
 
+use super::bounded_calls::BoundedCalls;
 use rpcgate_core::event::{BlockEvents, BlockReader, BlockRef, NodeCalls, ReadError, Wanted};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -33,6 +34,8 @@ pub(super) enum Finding {
     Start(BlockRef),
     /// The block that follows the newest known one.
     Next(BlockEvents),
+    /// A block above the newest known one, which is still part of the chain: the node has none of those in between.
+    Gap(BlockEvents),
     /// These known blocks are no longer part of the chain, the newest first.
     Gone(Vec<BlockRef>),
     /// None of the known blocks is part of the chain any more. Following goes on at this one.
@@ -43,6 +46,8 @@ pub(super) enum Finding {
 enum View {
     /// Nothing but what is known, or a part of it.
     Known,
+    /// The newest known block, and one above it that does not follow it.
+    Gap(BlockEvents),
     /// Others than those that are known, and not more of them, or none in common.
     Diverged,
     Found(Finding),
@@ -56,18 +61,25 @@ pub(super) struct Follower {
     kept: usize,
     current: Option<usize>,
     diverged: u32,
+    /// Whether a node that has more than is known could not be read in the last round.
+    is_held_up: bool,
 }
 
 impl Follower {
     /// Follows from the last of these blocks on, and keeps the newest `kept` of those that are known.
     pub(super) fn new(blocks: Vec<BlockRef>, kept: u64) -> Self {
         let kept = usize::try_from(kept).unwrap_or(usize::MAX);
-        Follower { known: blocks.into(), kept, current: None, diverged: 0 }
+        Follower { known: blocks.into(), kept, current: None, diverged: 0, is_held_up: false }
     }
 
     /// The newest block that is known.
     pub(super) fn newest(&self) -> Option<&BlockRef> {
         self.known.back()
+    }
+
+    /// Whether a node that has more than is known could not be read in the last round, although another one was.
+    pub(super) fn is_held_up(&self) -> bool {
+        self.is_held_up
     }
 
     /// A block was appended.
@@ -108,6 +120,8 @@ impl Follower {
         let mut order: Vec<_> = nodes.iter().collect();
         order.sort_by_key(|node| (Some(node.index) != self.current, Reverse(node.height), node.index));
         let mut is_known = false;
+        self.is_held_up = false;
+        let mut gap = None;
         let (mut diverged, mut failed) = (None, ReadError::Unreachable("it has no node".into()));
         let mut answers = 0;
         for node in order {
@@ -126,13 +140,21 @@ impl Follower {
                     }
                     is_known = true;
                 }
+                Ok(View::Gap(next)) => gap = gap.or(Some(next)),
                 Ok(View::Diverged) => diverged = diverged.or(Some(node)),
                 Ok(View::Found(finding)) => {
                     (self.current, self.diverged) = (Some(node.index), 0);
                     return Ok(finding);
                 }
-                Err(error) => failed = error,
+                Err(error) => {
+                    self.is_held_up |= node.height.is_some_and(|height| height > newest);
+                    failed = error;
+                }
             }
+        }
+        if let Some(next) = gap {
+            self.diverged = 0;
+            return Ok(Finding::Gap(next));
         }
         if is_known {
             self.diverged = 0;
@@ -157,7 +179,7 @@ impl Follower {
         let Some(newest) = self.newest() else {
             return Ok(View::Found(Finding::Start(reader.head(node).await?)));
         };
-        if let Some(next) = reader.after(node, newest, wanted).await? {
+        if let Some(next) = reader.after(&BoundedCalls::new(node), newest, wanted).await? {
             if next.block.height <= newest.height {
                 return Err(ReadError::Unreadable("the next block is not above the last one"));
             }
@@ -170,7 +192,7 @@ impl Follower {
                 return Ok(View::Found(Finding::Next(next)));
             }
             return Ok(match self.gone(reader, node).await? {
-                Finding::Nothing => View::Known,
+                Finding::Nothing => View::Gap(next),
                 Finding::AllGone(_) => View::Diverged,
                 found => View::Found(found),
             });

@@ -12,7 +12,9 @@ use rpcgate_core::json::DEEPEST;
 use rpcgate_layers::nodes::{NodeIndex, NodeRequestError, Pool};
 use rpcgate_layers::transport::h1::{AnswerBody, NodeRequest};
 use rpcgate_layers::transport::ws::NodeMessages;
+use serde::Deserialize;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -121,9 +123,15 @@ impl NodeSession {
         let expected = id.to_string();
         for _ in 0..PASSED_OVER {
             let message = messages.next().await.map_err(unreachable)?;
-            let Ok(Replies::Single(reply)) = replies(&message, DEEPEST) else { continue };
-            let is_answer = reply.id.map(|id| id.of(&message)) == Some(expected.as_bytes());
-            if is_answer && (reply.result.is_some() || reply.error.is_some()) {
+            let is_answer = match replies(&message, DEEPEST) {
+                Ok(Replies::Single(reply)) => {
+                    let is_its = reply.id.map(|id| id.of(&message)) == Some(expected.as_bytes());
+                    is_its && (reply.result.is_some() || reply.error.is_some())
+                }
+                Ok(Replies::Many(_)) => false,
+                Err(_) => DeepReply::read(&message).is_some_and(|reply| reply.id.get() == expected),
+            };
+            if is_answer {
                 return Ok(message);
             }
         }
@@ -133,6 +141,9 @@ impl NodeSession {
     /// The `result` in the body of an answer.
     fn result(&self, status: u16, body: &Bytes) -> Result<Bytes, ReadError> {
         let Ok(Replies::Single(reply)) = replies(body, DEEPEST) else {
+            if let Some(DeepReply { result, .. }) = DeepReply::read(body) {
+                return Ok(body.slice_ref(result.get().as_bytes()));
+            }
             return Err(match status {
                 200..300 => ReadError::Unreadable("the body is no JSON-RPC answer"),
                 _ => refused(status.into(), &String::from_utf8_lossy(body)),
@@ -149,6 +160,24 @@ impl NodeSession {
             return Err(node_error(bytes, status));
         }
         Ok(body.slice_ref(bytes))
+    }
+}
+
+/// An answer that is nested too deep for [`replies`]. A transaction of a few cents may make a block so, by its metadata on
+/// Cardano, and readers pass over that.
+#[derive(Deserialize)]
+struct DeepReply<'a> {
+    #[serde(borrow)]
+    id: &'a RawValue,
+    #[serde(borrow)]
+    result: &'a RawValue,
+}
+
+impl<'a> DeepReply<'a> {
+    fn read(message: &'a [u8]) -> Option<Self> {
+        // A list of two would be read as the two members.
+        let is_object = message.trim_ascii_start().starts_with(b"{");
+        is_object.then(|| serde_json::from_slice(message).ok()).flatten()
     }
 }
 

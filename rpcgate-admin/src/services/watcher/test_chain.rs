@@ -13,6 +13,7 @@ use rpcgate_core::event::{
     BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, NodeCalls, ReadError, Wanted,
 };
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -83,11 +84,21 @@ pub(super) struct TreeNode {
     pub(super) tree: Tree,
     head: Arc<Mutex<usize>>,
     is_down: Arc<AtomicBool>,
+    /// The heights of blocks of which it shows no events.
+    hidden: Arc<Mutex<HashSet<u64>>>,
+    /// The heights of blocks that it has lost.
+    lost: Arc<Mutex<HashSet<u64>>>,
 }
 
 impl TreeNode {
     pub(super) fn new(tree: &Tree) -> Self {
-        TreeNode { tree: tree.clone(), head: Arc::default(), is_down: Arc::default() }
+        TreeNode {
+            tree: tree.clone(),
+            head: Arc::default(),
+            is_down: Arc::default(),
+            hidden: Arc::default(),
+            lost: Arc::default(),
+        }
     }
 
     pub(super) fn head(&self) -> usize {
@@ -102,13 +113,24 @@ impl TreeNode {
         self.is_down.store(is_down, Ordering::Relaxed);
     }
 
+    /// The node loses the block at this height.
+    pub(super) fn lose(&self, height: u64) {
+        self.lost.lock().insert(height);
+    }
+
+    /// The node shows the block at this height without its events.
+    pub(super) fn hide_events(&self, height: u64) {
+        self.hidden.lock().insert(height);
+    }
+
     pub(super) fn height(&self) -> u64 {
         self.tree.block(self.head()).height
     }
 
     /// What the node answers.
     pub(super) fn answer(&self, method: &str, params: &str) -> Value {
-        let branch = self.tree.branch(self.head());
+        let mut branch = self.tree.branch(self.head());
+        branch.retain(|block| !self.lost.lock().contains(&block.height));
         let height: u64 = serde_json::from_str(params).unwrap_or_default();
         let found = match method {
             "test_head" => branch.last(),
@@ -129,6 +151,10 @@ impl NodeCalls for TreeNode {
         Box::pin(async move {
             if self.is_down.load(Ordering::Relaxed) {
                 return Err(ReadError::Unreachable("it is down".into()));
+            }
+            let is_hidden = params.parse().is_ok_and(|height: u64| self.hidden.lock().contains(&height));
+            if method == "test_events" && is_hidden {
+                return Err(ReadError::Unreadable("no events"));
             }
             Ok(self.answer(method, &params).to_string().into())
         })
@@ -227,6 +253,9 @@ impl BlockReader for TreeReader {
     ) -> BoxFuture<'a, Result<Option<BlockEvents>, ReadError>> {
         Box::pin(async move {
             let Some(block) = self.block(node, "test_after", known.height).await? else { return Ok(None) };
+            if wanted.wants(EventType::AddressActivity) {
+                node.call("test_events", block.height.to_string()).await?;
+            }
             let event = ChainEvent::new(EventType::NewBlock).with("parent_hash", block.parent.clone());
             let is_wanted = wanted.wants(EventType::NewBlock);
             Ok(Some(BlockEvents { block, events: is_wanted.then_some(event).into_iter().collect() }))

@@ -262,11 +262,7 @@ async fn after_an_outage_blocks_are_read_in_order_and_those_beyond_the_bound_are
     let heights: Vec<_> = own.map(|(_, hash)| hash[1..].parse::<usize>().unwrap()).collect();
     let newest: Vec<_> = (0..4).rev().map(|depth| tree.below(tip, depth)).collect();
     assert!(newest.iter().all(|block| heights.contains(block)) && heights.len() == 7, "{heights:?}");
-    let mut page = String::new();
-    let mut registry = prometheus_client::registry::Registry::default();
-    site.app.watch_metrics.register(&mut registry);
-    prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();
-    assert!(page.contains("skipped_blocks_total{chain=\"eth\"} 5"), "{page}");
+    assert!(metrics(&site).contains("skipped_blocks_total{chain=\"eth\"} 5"), "{}", metrics(&site));
 }
 
 #[tokio::test]
@@ -287,6 +283,97 @@ async fn blocks_are_skipped_up_to_the_next_one_if_there_is_none_at_the_bound() {
     settle(&mut watch).await;
     let own = told(&site).await.into_keys().filter(|(own, _)| *own == endpoint(0));
     assert_eq!(own.map(|(_, hash)| hash).collect::<Vec<_>>(), last[5..]);
+}
+
+/// What the watcher's metrics show.
+fn metrics(site: &Site) -> String {
+    let mut page = String::new();
+    let mut registry = prometheus_client::registry::Registry::default();
+    site.app.watch_metrics.register(&mut registry);
+    prometheus_client::encoding::text::encode(&mut page, &registry).unwrap();
+    page
+}
+
+/// Lets time pass, for which the watcher keeps its lease.
+async fn pass(site: &Site, seconds: u64) {
+    site.clock.advance(Duration::from_secs(seconds));
+    site.app.store.claim_chains(WATCHER, &["eth"], 1, LEASE, site.app.now()).await.unwrap();
+}
+
+/// The blocks that the first endpoint was told of.
+async fn hashes_told(site: &Site) -> Vec<String> {
+    let own = told(site).await.into_keys().filter(|(own, _)| *own == endpoint(0));
+    own.map(|(_, hash)| hash).collect()
+}
+
+fn subscribe_to_activity(chain: &WatchedChain) {
+    let activity = IndexedSubscription::new(0x40, "eth", EventType::AddressActivity)
+        .of_webhook(endpoint(0).0, PROJECT.0);
+    chain.index.insert(&activity, |_, _, value| Some(value.to_owned()));
+}
+
+#[tokio::test]
+async fn a_block_whose_events_no_node_shows_is_told_without_them_when_patience_ends() {
+    let site = site("").await;
+    let (_, node) = grown(1);
+    let chain = watched(&site, &node, true).await;
+    subscribe_to_activity(&chain);
+    let mut watch = BlockWatch::new(&chain, reader(&chain));
+    settle(&mut watch).await;
+    extend(&node, 0, 2);
+    node.hide_events(node.height() - 1);
+    assert!(watch.step().await.is_err());
+    pass(&site, 599).await;
+    assert!(watch.step().await.is_err(), "the nodes may lack them for a while");
+    assert!(metrics(&site).contains("watched_blocks_behind{chain=\"eth\"} 2"), "{}", metrics(&site));
+    // While no node answers, nothing is waited for.
+    node.set_down(true);
+    assert!(watch.step().await.is_err());
+    node.set_down(false);
+    pass(&site, 1).await;
+    assert!(watch.step().await.is_err());
+    assert_eq!(hashes_told(&site).await, [""; 0]);
+    pass(&site, 600).await;
+    settle(&mut watch).await;
+    assert_eq!(hashes_told(&site).await, ["b2", "b3"]);
+    assert!(metrics(&site).contains("unread_blocks_total{chain=\"eth\"} 1"), "{}", metrics(&site));
+}
+
+#[tokio::test]
+async fn blocks_that_the_nodes_have_lost_are_passed_over_when_patience_ends() {
+    let site = site("").await;
+    let (_, node) = grown(1);
+    let chain = watched(&site, &node, true).await;
+    let mut watch = BlockWatch::new(&chain, reader(&chain));
+    settle(&mut watch).await;
+    extend(&node, 0, 3);
+    node.lose(node.height() - 2);
+    assert!(watch.step().await.is_err());
+    pass(&site, 599).await;
+    assert!(watch.step().await.is_err());
+    pass(&site, 1).await;
+    settle(&mut watch).await;
+    assert_eq!(hashes_told(&site).await, ["b3", "b4"]);
+}
+
+#[tokio::test]
+async fn a_node_that_has_stopped_does_not_hide_that_the_next_block_cannot_be_read() {
+    let site = site("").await;
+    let (tree, stopped) = grown(1);
+    let node = TreeNode::new(&tree);
+    node.set_head(stopped.head());
+    let mut chain = watched(&site, &node, true).await;
+    chain.nodes = Arc::new(TreeNodes(vec![stopped, node.clone()]));
+    subscribe_to_activity(&chain);
+    let mut watch = BlockWatch::new(&chain, reader(&chain));
+    settle(&mut watch).await;
+    extend(&node, 0, 2);
+    node.hide_events(node.height() - 1);
+    settle(&mut watch).await;
+    assert_eq!(hashes_told(&site).await, [""; 0]);
+    pass(&site, 600).await;
+    settle(&mut watch).await;
+    assert_eq!(hashes_told(&site).await, ["b2", "b3"]);
 }
 
 #[tokio::test]

@@ -3,11 +3,15 @@
 //! A block comes from `eth_getBlockByNumber`. Its logs come from `eth_getLogs` by its hash, so that they are those of this
 //! block or an error. For the activity of addresses `eth_getBlockReceipts` replaces them where a node has it: receipts
 //! have the logs too, and say which transactions failed and moved nothing.
+//!
+//! A node may have a block before its receipts and logs. A list of receipts that lacks one, and no logs in a block whose
+//! bloom filter has some, are therefore no answer: the block is read again.
 
 use super::Evm;
 use super::logs::{Log, RawLog};
 use super::text;
 use crate::answer::read;
+use crate::following::{at_height, new_block};
 use crate::kinds::{KINDS, wants_transactions};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::event::{
@@ -21,6 +25,14 @@ const WRONG_BLOCK: ReadError = ReadError::Unreadable("a block is not as its API 
 const WRONG_TRANSACTION: ReadError = ReadError::Unreadable("a transaction is not as its API says");
 const WRONG_RECEIPT: ReadError = ReadError::Unreadable("a receipt is not as its API says");
 const OTHER_BLOCK: ReadError = ReadError::Unreadable("a receipt is of another block");
+const NO_RECEIPT: ReadError = ReadError::Unreadable("the node lacks a receipt of the block");
+const NO_LOGS: ReadError = ReadError::Unreadable("the node lacks the logs of the block");
+
+/// What nodes of Avalanche say of a block above the newest one, instead of `null`.
+const NOT_YET: &str = "cannot query unfinalized data";
+
+/// The sender of transactions that a chain makes itself.
+const NOBODY: &str = "0x0000000000000000000000000000000000000000";
 
 /// A block with its transactions, or their hashes.
 #[derive(Deserialize)]
@@ -32,6 +44,7 @@ struct Block<T> {
     timestamp: String,
     gas_used: Option<String>,
     miner: Option<String>,
+    logs_bloom: Option<String>,
     transactions: Vec<T>,
 }
 
@@ -70,10 +83,14 @@ impl<T> Block<T> {
         Ok(BlockRef::new(height, hash, parent, time.ok_or(WRONG_BLOCK)?))
     }
 
+    /// Whether its bloom filter says that it has logs.
+    fn has_logs(&self) -> bool {
+        let bloom = self.logs_bloom.as_deref().unwrap_or_default();
+        bloom.bytes().skip(2).any(|digit| digit != b'0')
+    }
+
     fn new_block(&self, block: &BlockRef) -> Result<ChainEvent, ReadError> {
-        let mut event = ChainEvent::new(EventType::NewBlock)
-            .with("parent_hash", block.parent.as_str())
-            .with("transactions", self.transactions.len());
+        let mut event = new_block(block, self.transactions.len());
         if let Some(gas) = &self.gas_used {
             event = event.with("gas_used", text::quantity(gas).ok_or(WRONG_BLOCK)?);
         }
@@ -85,6 +102,18 @@ impl<T> Block<T> {
 }
 
 impl Transaction {
+    /// Its result, which the receipts of the block must have: a list that is not complete would hide events. Nodes may leave
+    /// out those of transactions that the chain makes itself.
+    fn outcome<'o>(
+        &self,
+        outcomes: Option<&'o HashMap<String, Outcome>>,
+    ) -> Result<Option<&'o Outcome>, ReadError> {
+        let Some(outcomes) = outcomes else { return Ok(None) };
+        let outcome = text::hash(&self.hash).and_then(|hash| outcomes.get(&hash));
+        let is_somebodys = self.from.as_deref().is_some_and(|from| from != NOBODY);
+        if outcome.is_none() && is_somebodys { Err(NO_RECEIPT) } else { Ok(outcome) }
+    }
+
     /// Adds the activity of its sender and of its recipient, or of the contract that it created.
     fn tell(
         &self,
@@ -103,7 +132,7 @@ impl Transaction {
             None => None,
         };
         // What failed has moved nothing.
-        let value = value.map(|value| if succeeded == Some(false) { "0".to_owned() } else { value });
+        let value = value.filter(|_| succeeded != Some(false));
         let from = address(&self.from)?;
         let created = outcome.and_then(|outcome| outcome.created.clone());
         let to = match address(&self.to)? {
@@ -146,12 +175,15 @@ fn lacks_method(error: &ReadError) -> bool {
     }
 }
 
-/// The logs of a block, and the result of each of its transactions by its hash; no results if the node has no receipts.
+/// The results of a block's transactions by their hashes; `None` if the node has no receipts.
+type Outcomes = Option<HashMap<String, Outcome>>;
+
+/// The logs of a block, and the results of its transactions.
 async fn logs(
     node: &dyn NodeCalls,
     hash: &str,
     with_results: bool,
-) -> Result<(Vec<Log>, HashMap<String, Outcome>), ReadError> {
+) -> Result<(Vec<Log>, Outcomes), ReadError> {
     if with_results {
         match node.call("eth_getBlockReceipts", format!("[\"{hash}\"]")).await {
             Ok(answer) => return receipts(&answer, hash),
@@ -162,10 +194,10 @@ async fn logs(
     let answer = node.call("eth_getLogs", format!("[{{\"blockHash\":\"{hash}\"}}]")).await?;
     let logs: Vec<RawLog<'_>> = read(&answer, "logs are not as their API says")?;
     let logs = logs.into_iter().map(|log| log.of_block(hash)).collect::<Result<_, _>>()?;
-    Ok((logs, HashMap::new()))
+    Ok((logs, None))
 }
 
-fn receipts(answer: &[u8], hash: &str) -> Result<(Vec<Log>, HashMap<String, Outcome>), ReadError> {
+fn receipts(answer: &[u8], hash: &str) -> Result<(Vec<Log>, Outcomes), ReadError> {
     // `null` is the answer for a block that the node does not have: it was taken back since.
     let receipts: Vec<Receipt<'_>> = read(answer, "receipts are not as their API says")?;
     let (mut logs, mut outcomes) = (Vec::new(), HashMap::with_capacity(receipts.len()));
@@ -187,7 +219,7 @@ fn receipts(answer: &[u8], hash: &str) -> Result<(Vec<Log>, HashMap<String, Outc
         let tx_hash = text::hash(&receipt.transaction_hash).ok_or(WRONG_RECEIPT)?;
         outcomes.insert(tx_hash, Outcome { succeeded, created });
     }
-    Ok((logs, outcomes))
+    Ok((logs, Some(outcomes)))
 }
 
 /// The block at a height with its transactions, if there is one.
@@ -196,15 +228,14 @@ async fn block<T: for<'de> Deserialize<'de>>(
     height: u64,
     full: bool,
 ) -> Result<Option<(BlockRef, Block<T>)>, ReadError> {
-    let answer = node.call("eth_getBlockByNumber", format!("[\"{height:#x}\",{full}]")).await?;
+    let answer = match node.call("eth_getBlockByNumber", format!("[\"{height:#x}\",{full}]")).await {
+        Err(ReadError::Refused { message, .. }) if message.contains(NOT_YET) => return Ok(None),
+        answer => answer?,
+    };
     let Some(found): Option<Block<T>> = read(&answer, "a block is not as its API says")? else {
         return Ok(None);
     };
-    let block = found.reference()?;
-    if block.height != height {
-        return Err(ReadError::Unreadable("a block has another number than the one that was asked for"));
-    }
-    Ok(Some((block, found)))
+    Ok(Some((at_height(found.reference()?, height)?, found)))
 }
 
 impl Evm {
@@ -217,14 +248,15 @@ impl Evm {
         let Some(height) = known.height.checked_add(1) else { return Ok(None) };
         let with_activity = wanted.wants(EventType::AddressActivity);
         let mut events = Vec::new();
-        let (block, transactions) = if with_activity {
+        let (block, transactions, has_logs) = if with_activity {
             let Some((block, found)) = self::block::<Transaction>(node, height, true).await? else {
                 return Ok(None);
             };
             if wanted.wants(EventType::NewBlock) {
                 events.push(found.new_block(&block)?);
             }
-            (block, found.transactions)
+            let has_logs = found.has_logs();
+            (block, found.transactions, has_logs)
         } else {
             let Some((block, found)) = self::block::<IgnoredAny>(node, height, false).await? else {
                 return Ok(None);
@@ -232,15 +264,18 @@ impl Evm {
             if wanted.wants(EventType::NewBlock) {
                 events.push(found.new_block(&block)?);
             }
-            (block, Vec::new())
+            (block, Vec::new(), found.has_logs())
         };
         if !wants_transactions(wanted) {
             return Ok(Some(BlockEvents { block, events }));
         }
         let (logs, outcomes) = logs(node, &block.hash, with_activity).await?;
+        if logs.is_empty() && has_logs {
+            return Err(NO_LOGS);
+        }
         let mut logs = logs.iter().peekable();
         for (index, transaction) in transactions.iter().enumerate() {
-            let outcome = text::hash(&transaction.hash).and_then(|hash| outcomes.get(&hash));
+            let outcome = transaction.outcome(outcomes.as_ref())?;
             transaction.tell(index, outcome, wanted, &mut events)?;
             while let Some(log) = logs.next_if(|log| log.tx_index <= index as u64) {
                 log.tell(wanted, &mut events);

@@ -82,6 +82,8 @@ struct TokenTransfer {
     operator: Option<String>,
     value: String,
     token_id: Option<String>,
+    /// Its place in a batch, which may have the same id twice.
+    batch_index: Option<usize>,
 }
 
 impl RawLog<'_> {
@@ -172,6 +174,9 @@ impl Log {
         if let Some(id) = &transfer.token_id {
             event = event.with("token_id", id.as_str());
         }
+        if let Some(index) = transfer.batch_index {
+            event = event.with("batch_index", index);
+        }
         if let Some(operator) = &transfer.operator {
             event = event.with("operator", operator.as_str());
         }
@@ -214,7 +219,12 @@ impl Log {
             (Some(SINGLE), 4) => self.multiple(|log| {
                 log.is_of_words(2).then(|| Some(vec![(log.number(0)?, log.number(1)?)])).flatten()
             }),
-            (Some(BATCH), 4) => self.multiple(Log::batch),
+            (Some(BATCH), 4) => self.multiple(Log::batch).map(|mut transfers| {
+                for (index, transfer) in transfers.iter_mut().enumerate() {
+                    transfer.batch_index = Some(index);
+                }
+                transfers
+            }),
             _ => None,
         };
         transfers.unwrap_or_default()
@@ -230,6 +240,7 @@ impl Log {
             operator: None,
             value,
             token_id: None,
+            batch_index: None,
         })
     }
 
@@ -243,6 +254,7 @@ impl Log {
             operator: None,
             value: "1".to_owned(),
             token_id: Some(id),
+            batch_index: None,
         })
     }
 
@@ -256,6 +268,7 @@ impl Log {
             operator: Some(operator.clone()),
             value,
             token_id: Some(id),
+            batch_index: None,
         };
         Some(pairs(self)?.into_iter().map(transfer).collect())
     }
@@ -342,7 +355,7 @@ mod tests {
     #[test]
     fn a_batch_is_one_transfer_for_each_id() {
         let single = told(&log(&[&topic(SINGLE), OPERATOR, FROM, TO], &[9, 3]), EventType::TokenTransfer);
-        assert_eq!(single.len(), 1);
+        assert_eq!((single.len(), single[0].get("batch_index")), (1, None));
         assert_eq!(single[0]["operator"], "0x11111111111111111111111111111111111111aa");
         let words = [0x40, 0xa0, 2, 7, 8, 2, 100, 200];
         let batch = log(&[&topic(BATCH), OPERATOR, FROM, TO], &words);
@@ -354,6 +367,18 @@ mod tests {
             })
             .collect();
         assert_eq!(pairs, [("7".into(), "100".into()), ("8".into(), "200".into())]);
+    }
+
+    #[test]
+    fn no_two_transfers_of_a_batch_are_the_same_event() {
+        let words = [0x40, 0xa0, 2, 7, 7, 2, 100, 100];
+        let batch = log(&[&topic(BATCH), OPERATOR, FROM, TO], &words);
+        for kind in [EventType::TokenTransfer, EventType::AddressActivity] {
+            let events = told(&batch, kind);
+            for (place, event) in events.iter().enumerate() {
+                assert!(!events[place + 1..].contains(event), "{event}");
+            }
+        }
     }
 
     #[test]

@@ -8,13 +8,12 @@
 use super::Utxo;
 use super::transaction::{Place, Spent, Transaction};
 use crate::answer::read;
+use crate::following::{at_height, new_block};
 use crate::form::{direction, is_hex, lower_hex, whole_number};
 use crate::kinds::{KINDS, wants_transactions};
 use bytes::Bytes;
 use rpcgate_core::backend::BoxFuture;
-use rpcgate_core::event::{
-    BlockEvents, BlockReader, BlockRef, ChainEvent, EventType, NodeCalls, ReadError, Wanted,
-};
+use rpcgate_core::event::{BlockEvents, BlockReader, BlockRef, EventType, NodeCalls, ReadError, Wanted};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, HashMap};
@@ -50,14 +49,6 @@ impl Block<'_> {
             return Err(WRONG_HASH);
         }
         Ok(BlockRef::new(self.height, self.hash.to_ascii_lowercase(), parent, self.time))
-    }
-
-    fn new_block(&self, block: &BlockRef) -> ChainEvent {
-        let event = ChainEvent::new(EventType::NewBlock).with("parent_hash", block.parent.as_str());
-        match &self.tx {
-            Some(listed) => event.with("transactions", listed.len()),
-            None => event,
-        }
     }
 }
 
@@ -190,18 +181,15 @@ impl Utxo {
         };
         let answer = self::block(node, &hash, verbosities).await?;
         let found: Block<'_> = read(&answer, WRONG_BLOCK)?;
-        let block = of_hash(found.reference()?, &hash)?;
-        if block.height != height {
-            return Err(ReadError::Unreadable("a block has another height than the one that was asked for"));
-        }
+        let block = at_height(of_hash(found.reference()?, &hash)?, height)?;
+        let listed = found.tx.ok_or(ReadError::Unreadable(WRONG_BLOCK))?;
         let mut events = Vec::new();
         if wanted.wants(EventType::NewBlock) {
-            events.push(found.new_block(&block));
+            events.push(new_block(&block, listed.len()));
         }
         if !with_transactions {
             return Ok(Some(BlockEvents { block, events }));
         }
-        let listed = found.tx.ok_or(ReadError::Unreadable(WRONG_BLOCK))?;
         let apart = read_ids(node, &listed).await?;
         let mut ids = apart.iter();
         let mut transactions: Vec<Transaction<'_>> = Vec::with_capacity(listed.len());

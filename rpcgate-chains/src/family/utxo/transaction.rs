@@ -45,6 +45,7 @@ pub(super) struct Output<'a> {
     /// Liquid's asset, unless it is confidential.
     asset: Option<String>,
     valuecommitment: Option<IgnoredAny>,
+    assetcommitment: Option<IgnoredAny>,
     #[serde(rename = "scriptPubKey")]
     script: Option<Script>,
     ismweb: Option<bool>,
@@ -141,9 +142,11 @@ impl Output<'_> {
         Ok(address.map(|address| chain.addresses().of_node(address).into_owned()))
     }
 
-    /// In 10^-8 coins; `None` if it is confidential.
+    /// In 10^-8 coins; `None` if it is confidential. An amount that is open is worth nothing as long as its asset is hidden:
+    /// told without one, a worthless asset would pass for the chain's coin.
     fn value(&self) -> Result<Option<u64>, ReadError> {
         match self.value {
+            Some(_) if self.asset.is_none() && self.assetcommitment.is_some() => Ok(None),
             Some(value) => smallest_units(value.get()).map(Some).ok_or(WRONG_OUTPUT),
             None if self.valuecommitment.is_some() => Ok(None),
             None => Err(WRONG_OUTPUT),

@@ -131,3 +131,32 @@ async fn calls_on_a_stream_share_it_in_their_order_and_a_lost_one_ends_the_sessi
     assert!(session.stream_call("nextBlock", String::new()).await.is_err());
     assert!(session.is_lost());
 }
+
+#[tokio::test]
+async fn an_answer_that_is_nested_deeper_than_others_is_read_all_the_same() {
+    let deep = format!("{}{}", "[".repeat(5_000), "]".repeat(5_000));
+    let result = format!(r#"{{"block":{{"metadata":{deep}}}}}"#);
+    let answer = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);
+    assert_eq!(call("eth", 200, &answer).await.0.unwrap(), result);
+    for wrong in [format!("[1,{deep}]"), format!(r#"{{"id":1,"error":{deep}}}"#)] {
+        assert!(
+            matches!(call("eth", 200, &wrong).await.0, Err(ReadError::Unreadable(_))),
+            "{}",
+            &wrong[..20]
+        );
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let addr = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        let (socket, _) = listener.accept().await.unwrap();
+        let mut stream = tokio_tungstenite::accept_async(socket).await.unwrap();
+        while !matches!(stream.next().await, Some(Ok(Message::Text(_)))) {}
+        let other = answer.replace("\"id\":1", "\"id\":7");
+        for text in [other, answer] {
+            stream.send(Message::text(text)).await.unwrap();
+        }
+    });
+    let url = NodeUrl::parse(&format!("ws://{addr}"), Transport::Ws).unwrap();
+    let read = session("cardano", url).stream_call("nextBlock", String::new()).await;
+    assert_eq!(read.unwrap(), result);
+}
