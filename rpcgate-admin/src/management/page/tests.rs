@@ -958,7 +958,7 @@ async fn a_form_without_the_token_of_its_browser_does_nothing() {
 
     let visitor = format!("rpcgate-visitor={}", VISITOR.replace('0', "f"));
     let form = form_urlencoded::Serializer::new(String::new())
-        .extend_pairs([("email", EMAIL), ("password", PASSWORD), ("csrf", &visitors)])
+        .extend_pairs([("email", EMAIL), ("password", PASSWORD), ("csrf", visitors.as_str())])
         .finish();
     for cookies in [visitor.as_str(), "", "rpcgate-visitor=", "rpcgate-visitor=<script>"] {
         let request = http::Request::post("/login").header("sec-fetch-site", "same-origin");
@@ -976,7 +976,8 @@ async fn the_page_of_a_mails_link_is_sent_although_the_session_was_not_seen_when
     let [link] = &links(&site)[..] else { panic!("there must be one mail") };
     let opened = get(&site, link, "").await;
     assert!(opened.cookie().starts_with("rpcgate-visitor="), "{opened:?}");
-    let fields = [("token", token(link)), ("csrf", &form_token(&site, ""))];
+    let visitors = form_token(&site, "");
+    let fields = [("token", token(link)), ("csrf", visitors.as_str())];
     let page = sent(&site, "/confirm", &own, fields).await;
     assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "./?done=address-confirmed"), "{}", page.text);
 }
