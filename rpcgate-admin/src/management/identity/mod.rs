@@ -5,6 +5,7 @@ pub mod challenge;
 mod common;
 pub mod device;
 mod hashing;
+pub mod form_token;
 pub mod limit;
 #[cfg(feature = "passkeys")]
 pub mod passkey;
