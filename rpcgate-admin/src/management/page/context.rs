@@ -1,0 +1,194 @@
+//! The page that is asked for: who asks, and its frame. One extractor for each kind of page.
+
+use super::done::Done;
+use super::form::VisitorCookie;
+use super::frame::{Area, Frame, Place, Reader, Theme, WaitingWork, root_of};
+use super::session_cookie;
+use crate::management::access::AuthSession;
+use crate::management::action::actor::Actor;
+use crate::management::action::notifications;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Client;
+use crate::management::identity::form_token::FormHolder;
+use crate::store::OpenWork;
+use axum::extract::FromRequestParts;
+use axum::response::{IntoResponse, Redirect, Response};
+use http::request::Parts;
+use rpcgate_core::caller::{TenantId, Tier};
+use std::sync::Arc;
+
+/// The cookie with the theme. It says nothing about its reader, so it needs no protection.
+pub(super) const THEME: &str = "rpcgate-theme";
+
+/// The cookie with the language of code.
+const LANGUAGE: &str = "rpcgate-language";
+
+/// What a handler returns: an error is shown as a page in the frame.
+pub(crate) type PageResult = Result<Response, ActionError>;
+
+/// A page for a user who is logged in, of whatever role. Others are led to the log-in.
+#[derive(Clone, Debug)]
+pub(crate) struct PageContext {
+    /// The user, as actions want it.
+    pub(crate) actor: Actor,
+    pub(crate) session: AuthSession,
+    pub(crate) client: Client,
+    frame: Frame,
+}
+
+impl PageContext {
+    /// The frame of a page at `place`.
+    pub(crate) fn frame(&self, place: Place) -> Frame {
+        Frame { place, ..self.frame.clone() }
+    }
+
+    /// The user's tenant.
+    ///
+    /// # Errors
+    /// [`ActionError::NotFound`] for operators: the pages of members do not exist for them.
+    pub(crate) fn tenant(&self) -> Result<TenantId, ActionError> {
+        self.actor.user.tenant.ok_or(ActionError::NotFound("page"))
+    }
+
+    /// Leads to the page at `to`, below the root, which says what was done. A browser that loads it again does nothing
+    /// again.
+    pub(crate) fn done(&self, to: &str, done: Done) -> Response {
+        let joint = if to.contains('?') { '&' } else { '?' };
+        self.to(&format!("{to}{joint}done={}", done.code()))
+    }
+
+    /// Leads to the page at `to`, below the root.
+    pub(crate) fn to(&self, to: &str) -> Response {
+        redirect(&self.frame.root, to)
+    }
+}
+
+/// Leads to the page at `to` below the root that is `root` from here. The address stays relative.
+pub(super) fn redirect(root: &str, to: &str) -> Response {
+    let start = if root.is_empty() { "./" } else { root };
+    let place =
+        if to.is_empty() || to.starts_with('?') { format!("{start}{to}") } else { format!("{root}{to}") };
+    Redirect::to(&place).into_response()
+}
+
+impl FromRequestParts<Arc<AppState>> for PageContext {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<AppState>) -> Result<Self, Response> {
+        let Some(session) = parts.extensions.get::<AuthSession>().cloned() else {
+            return Err(redirect(&root_of(parts.uri.path()), "login"));
+        };
+        let found = async {
+            let client = Client::from_request_parts(parts, app).await?;
+            let actor = Actor::of_page(session.user.clone(), &client);
+            let frame = frame(app, parts, Some(&session), &client).await?;
+            Ok(PageContext { actor, session, client, frame })
+        };
+        found.await.map_err(ActionError::into_response)
+    }
+}
+
+/// A page for operators. For others it does not exist.
+#[derive(Clone, Debug)]
+pub(crate) struct OperatorPage(pub(crate) PageContext);
+
+impl FromRequestParts<Arc<AppState>> for OperatorPage {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<AppState>) -> Result<Self, Response> {
+        let page = PageContext::from_request_parts(parts, app).await?;
+        if page.actor.user.is_operator() {
+            return Ok(OperatorPage(page));
+        }
+        Err(ActionError::NotFound("page").into_response())
+    }
+}
+
+/// A page that needs no log-in.
+#[derive(Clone, Debug)]
+pub(crate) struct GatePage {
+    /// The session, if there is one nevertheless.
+    pub(crate) session: Option<AuthSession>,
+    pub(crate) client: Client,
+    pub(crate) frame: Frame,
+}
+
+impl FromRequestParts<Arc<AppState>> for GatePage {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<AppState>) -> Result<Self, Response> {
+        let session = parts.extensions.get::<AuthSession>().cloned();
+        let found = async {
+            let client = Client::from_request_parts(parts, app).await?;
+            let frame = gate_frame(app, parts, session.as_ref());
+            Ok(GatePage { session, client, frame })
+        };
+        found.await.map_err(ActionError::into_response)
+    }
+}
+
+/// The frame without navigation.
+pub(super) fn gate_frame(app: &AppState, parts: &Parts, session: Option<&AuthSession>) -> Frame {
+    let cookie = |name: &str| session_cookie::of_name(&parts.headers, name);
+    let holder = match (session, parts.extensions.get::<VisitorCookie>()) {
+        (Some(session), _) => FormHolder::Session(session.id),
+        (None, Some(VisitorCookie(value))) => FormHolder::Visitor(value),
+        (None, None) => FormHolder::Visitor(""),
+    };
+    let pairs = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
+    let done = pairs.filter(|(name, _)| name == "done").find_map(|(_, code)| Done::parse(&code));
+    Frame {
+        root: root_of(parts.uri.path()),
+        here: here(parts),
+        area: Area::Gate,
+        place: Place::Nowhere,
+        reader: session.map(|session| Reader::of(&session.user, None)),
+        theme: cookie(THEME).map(Theme::of).unwrap_or_default(),
+        language: cookie(LANGUAGE).map(str::to_owned),
+        csrf: app.form_tokens.issue(holder),
+        done,
+        waiting: WaitingWork::default(),
+        now: app.now(),
+    }
+}
+
+/// The address of the request below the root, without what the action before has done: that is said once.
+fn here(parts: &Parts) -> String {
+    let path = parts.uri.path().trim_start_matches('/');
+    let Some(query) = parts.uri.query() else { return path.to_owned() };
+    let kept: Vec<_> = query.split('&').filter(|pair| !pair.starts_with("done=")).collect();
+    if kept.is_empty() { path.to_owned() } else { format!("{path}?{}", kept.join("&")) }
+}
+
+/// The frame of a page for `session`, which is one without navigation if there is none.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub(super) async fn frame(
+    app: &AppState,
+    parts: &Parts,
+    session: Option<&AuthSession>,
+    client: &Client,
+) -> Result<Frame, ActionError> {
+    let frame = gate_frame(app, parts, session);
+    let Some(session) = session else { return Ok(frame) };
+    let user = &session.user;
+    let Some(id) = user.tenant else {
+        let OpenWork { limit_requests, tickets } = app.store.open_work().await?;
+        let waiting = WaitingWork { unread: 0, limit_requests, tickets };
+        return Ok(Frame { area: Area::Operator, waiting, ..frame });
+    };
+    let actor = Actor::of_page(user.clone(), client);
+    let unread = notifications::list(app, &actor).await?.iter().filter(|one| one.read_at.is_none()).count();
+    let tickets = app.store.answered_tickets(id).await?;
+    let waiting = WaitingWork { unread: unread as u64, limit_requests: 0, tickets };
+    let tenant = app.store.tenant(id).await?.map(|tenant| (tenant.name, plan_label(tenant.tier)));
+    Ok(Frame { area: Area::Customer, waiting, reader: Some(Reader::of(user, tenant)), ..frame })
+}
+
+/// The name of a plan as a label.
+pub(crate) fn plan_label(tier: Tier) -> String {
+    let mut letters = tier.name().chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
