@@ -1,78 +1,80 @@
-//! The user's home page.
+//! The first page: the first steps of a new member, or the overview of its tenant. Operators have one of their own.
 
-use super::notifications::Unread;
-use super::session_cookie::Visitor;
-use super::view::{refusal, refused, shown};
-use crate::management::access::AuthSession;
-use crate::management::action::actor::Actor;
-use crate::management::action::tenants;
+mod alert;
+mod first_steps;
+mod overview;
+
+use super::context::{PageContext, PageResult};
+use super::filters;
+use super::form::QueryFields;
+use super::frame::{Frame, Place};
+use super::view::ok;
+use crate::management::action;
+use crate::management::action::chains::chains;
+use crate::management::action::overview::first_run::{FirstRun, first_run};
 use crate::management::app_state::AppState;
-use crate::management::error::ActionError;
-use crate::management::extract::Client;
+use crate::management::identity::role::Permission;
+use alert::Alert;
 use askama::Template;
+use axum::Router;
 use axum::extract::State;
-use axum::response::Response;
-use http::StatusCode;
+use axum::routing::get;
+use first_steps::{StepList, Step};
+use overview::{ErrorStrip, Fact, FirstCallNote, OverviewView, PeriodLink, ProjectRow, QuotaMeter};
+use rpcgate_core::usage::Period;
 use std::sync::Arc;
 
+/// The page.
+pub(crate) fn routes() -> Router<Arc<AppState>> {
+    Router::new().route("/", get(show))
+}
+
 #[derive(Template)]
-#[template(path = "home.html")]
-struct HomePage {
-    name: String,
-    email: String,
-    role: &'static str,
-    organisation: Option<String>,
-    unread: Unread,
-    is_confirmed: bool,
+#[template(path = "overview.html")]
+struct OverviewPage {
+    frame: Frame,
+    view: OverviewView,
+}
+
+#[derive(Template)]
+#[template(path = "first_steps.html")]
+struct FirstStepsPage {
+    frame: Frame,
+    steps: StepList,
     has_factor: bool,
-    is_sent: bool,
-    problem: Option<String>,
+    /// The chains that are served, by their paths.
+    chains: Vec<&'static str>,
 }
 
-/// Shows the home page.
-pub(crate) async fn show(
+/// Shows the first page.
+async fn show(
     State(app): State<Arc<AppState>>,
-    Visitor(session): Visitor,
-    client: Client,
-) -> Response {
-    page(&app, session, &client, None).await
-}
-
-/// The home page, with the outcome of sending a mail if one was requested.
-pub(super) async fn page(
-    app: &AppState,
-    AuthSession { user, has_second_factor, .. }: AuthSession,
-    client: &Client,
-    sent: Option<Result<(), ActionError>>,
-) -> Response {
-    let is_operator = user.is_operator();
-    let actor = Actor::of_page(user, client);
-    let of_tenant = if is_operator { Ok((None, Unread::default())) } else { of_tenant(app, &actor).await };
-    let (organisation, unread) = match of_tenant {
-        Ok(found) => found,
-        Err(error) => return refusal(error),
-    };
-    let user = actor.user;
-    let home = HomePage {
-        name: user.name.clone(),
-        email: user.email.clone(),
-        role: user.role_name(),
-        organisation,
-        unread,
-        is_confirmed: user.confirmed_at.is_some(),
-        has_factor: has_second_factor,
-        is_sent: matches!(sent, Some(Ok(()))),
-        problem: None,
-    };
-    match sent {
-        Some(Err(error)) => refused(error, |problem| HomePage { problem: Some(problem), ..home }),
-        _ => shown(StatusCode::OK, &home),
+    page: PageContext,
+    QueryFields(fields): QueryFields,
+) -> PageResult {
+    if page.actor.user.is_operator() {
+        return Ok(page.to("operator"));
     }
+    let call = match first_run(&app, &page.actor).await? {
+        FirstRun::Steps(steps) => {
+            let served = chains(&app).await?.into_iter().filter(|entry| entry.served);
+            return Ok(ok(&FirstStepsPage {
+                frame: page.frame(Place::Overview),
+                steps: StepList::of(*steps, &page.actor.user.email),
+                has_factor: page.session.has_second_factor,
+                chains: served.map(|entry| entry.facts.name.as_str()).collect(),
+            }));
+        }
+        FirstRun::FirstCall(call) => Some(call),
+        FirstRun::Over => None,
+    };
+    // An unknown period is the default one: the page is for people, who did not write it.
+    let period = fields.one("period").parse().unwrap_or(Period::Day);
+    let found = action::overview::overview(&app, &page.actor, period).await?;
+    let frame = page.frame(Place::Overview);
+    let view = OverviewView::of(&found, period, call, &frame);
+    Ok(ok(&OverviewPage { frame, view }))
 }
 
-/// What a member sees of its tenant: its name and the unread notifications.
-async fn of_tenant(app: &AppState, actor: &Actor) -> Result<(Option<String>, Unread), ActionError> {
-    let tenants = tenants::list(app, actor).await?;
-    let name = tenants.into_iter().next().map(|tenant| tenant.name);
-    Ok((name, Unread::of(app, actor).await?))
-}
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@
 
 pub(crate) mod accounts;
 pub(crate) mod assets;
+mod chart;
 pub(crate) mod confirm;
 pub(crate) mod context;
 pub(crate) mod done;
@@ -27,6 +28,8 @@ mod session_cookie;
 pub(crate) mod sessions;
 pub(crate) mod theme;
 pub(crate) mod totp;
+pub(crate) mod usage;
+mod usage_parts;
 pub(crate) mod view;
 
 use crate::management::app_state::AppState;
@@ -48,6 +51,7 @@ fn pages() -> Router<Arc<AppState>> {
         .merge(sessions::routes())
         .merge(theme::routes())
         .merge(totp::routes())
+        .merge(usage::routes())
 }
 
 /// All pages, in the layers that every page has: what browsers may load, errors in the frame, the check of forms, and

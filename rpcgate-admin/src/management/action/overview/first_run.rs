@@ -4,6 +4,7 @@ use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{Project, Tenant};
+use rpcgate_core::caller::ProjectQuota;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Plan;
 use rpcgate_core::usage::{Cell, Group, Metrics, Period, UsageAsk, UsageWindow};
@@ -32,6 +33,8 @@ pub struct FirstSteps {
     pub tenant: Tenant,
     /// The plan in force.
     pub plan: Plan,
+    /// Compute Units that a project may use in 24 hours.
+    pub cu_per_day: u64,
     /// Whether the user's e-mail address is confirmed.
     pub is_confirmed: bool,
     /// The newest project.
@@ -71,10 +74,17 @@ pub async fn first_run(app: &AppState, actor: &Actor) -> Result<FirstRun, Action
         None => {
             let config = app.settings.overridden_by(&app.store.overlay().await?);
             let terms = app.store.terms(id, now).await?;
+            let project = app.store.projects(id).await?.pop();
+            // A quota of its own, or that of the tenant's contract.
+            let quota = match &project {
+                Some(project) => app.store.quota(id, project.id, now).await?.unwrap_or_default(),
+                None => terms.quota(ProjectQuota::default(), now),
+            };
             Ok(FirstRun::Steps(Box::new(FirstSteps {
+                cu_per_day: quota.cu_per_day,
                 plan: terms.plan(config.plans.of_tenant(tenant.tier), now),
                 is_confirmed: actor.user.confirmed_at.is_some(),
-                project: app.store.projects(id).await?.pop(),
+                project,
                 has_key: app.store.active_keys(id, None, now).await? > 0,
                 tenant,
             })))

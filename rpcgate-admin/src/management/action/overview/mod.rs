@@ -15,6 +15,7 @@ use crate::management::identity::role::Permission;
 use crate::store::{Project, ProjectCounts, Tenant};
 use attention::Attention;
 use rpcgate_core::caller::ProjectId;
+use rpcgate_core::clock::Time;
 use rpcgate_core::usage::ask::MOST_ROWS;
 use rpcgate_core::usage::{Cell, Group, Metrics, Params, Period, UsageAsk, UsageWindow};
 use std::collections::BTreeMap;
@@ -81,10 +82,7 @@ pub async fn overview(app: &AppState, actor: &Actor, period: Period) -> Result<O
     let all_projects = projects.len();
     let projects = project_uses(app, actor, &usage, projects, by_project).await?;
     let may_read_bills = Access::Member(Permission::ReadBilling).admit(&actor.user).is_ok();
-    let cost = match may_read_bills {
-        true => Some(billing::overview(app, actor, id).await?.amounts.total),
-        false => None,
-    };
+    let cost = if may_read_bills { Some(billing::overview(app, actor, id).await?.amounts.total) } else { None };
     Ok(Overview {
         before: before(app, &ask).await?,
         attention: attention::attention(app, actor, &tenant, &usage, &projects).await?,
@@ -101,9 +99,8 @@ pub async fn overview(app: &AppState, actor: &Actor, period: Period) -> Result<O
 async fn before(app: &AppState, ask: &UsageAsk) -> Result<Metrics, ActionError> {
     let (from, to) = (ask.window().from(), ask.window().to());
     let length = to.since(from);
-    let start = rpcgate_core::clock::Time::from_micros(
-        from.micros().saturating_sub(u64::try_from(length.as_micros()).unwrap_or(u64::MAX)),
-    );
+    let length = u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
+    let start = Time::from_micros(from.micros().saturating_sub(length));
     // There is no time before the epoch.
     let Ok(window) = UsageWindow::between(start, from) else { return Ok(Metrics::default()) };
     Ok(app.usage.usage(&UsageAsk::new(ask.tenant(), window)).await?.totals)

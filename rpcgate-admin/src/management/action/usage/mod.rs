@@ -2,6 +2,7 @@
 
 pub mod cooled;
 pub mod current;
+pub mod explore;
 pub mod project;
 pub mod series;
 

@@ -1,6 +1,6 @@
 //! Stacked areas: counts over time, the largest series at the bottom.
 
-use super::axis::{Layout, TimeAxis};
+use super::axis::{BucketLayout, TimeAxis};
 use super::number::coordinate;
 use super::plot::{Hit, Plot, Shape};
 use super::scale::Scale;
@@ -32,7 +32,7 @@ pub(in crate::management::page) fn area(
         format!("M{from} 0H{to}V100H{from}Z")
     });
     let hit = |bucket: usize| {
-        let (x, width) = axis.span(bucket, Layout::Points);
+        let (x, width) = axis.span(bucket, BucketLayout::Points);
         let title = format!("{}: {}", axis.name(bucket), stack.words(bucket, unit));
         Hit { x: coordinate(x), width: coordinate(width), title, is_veil: false }
     };
@@ -45,7 +45,7 @@ pub(in crate::management::page) fn area(
         shapes,
         columns: Vec::new(),
         y_labels: scale.labels(),
-        x_labels: axis.labels(Layout::Points),
+        x_labels: axis.labels(BucketLayout::Points),
         hits: (0..axis.len()).map(hit).collect(),
         legend: stack.legend(),
         table: stack.table(axis, format!("{what} by {named}")),

@@ -8,34 +8,34 @@ const HOUR: u64 = 3_600;
 
 /// What a bucket of the axis is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::management::page) enum Bucket {
+pub(in crate::management::page) enum BucketKind {
     /// A UTC hour.
     Hour,
     /// A UTC day.
     Day,
 }
 
-impl Bucket {
+impl BucketKind {
     /// Its name in sentences and as the head of a column.
     pub(in crate::management::page) const fn name(self) -> &'static str {
         match self {
-            Bucket::Hour => "hour",
-            Bucket::Day => "day",
+            BucketKind::Hour => "hour",
+            BucketKind::Day => "day",
         }
     }
 
     /// Its name at the beginning of a column.
     const fn head(self) -> &'static str {
         match self {
-            Bucket::Hour => "Hour, UTC",
-            Bucket::Day => "Day, UTC",
+            BucketKind::Hour => "Hour, UTC",
+            BucketKind::Day => "Day, UTC",
         }
     }
 }
 
 /// How buckets lie beside each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Layout {
+pub(super) enum BucketLayout {
     /// A point for each, the first at the left end and the last at the right one.
     Points,
     /// A column for each.
@@ -48,7 +48,7 @@ pub(in crate::management::page) struct TimeAxis {
     /// The beginning of each.
     pub(in crate::management::page) starts: Vec<Time>,
     /// What they are.
-    pub(in crate::management::page) bucket: Bucket,
+    pub(in crate::management::page) bucket: BucketKind,
     /// Whether the last one has not ended yet.
     pub(in crate::management::page) is_running: bool,
 }
@@ -79,8 +79,8 @@ impl TimeAxis {
     pub(in crate::management::page) fn name(&self, number: usize) -> String {
         let Some(start) = self.starts.get(number) else { return String::new() };
         match self.bucket {
-            Bucket::Hour => format!("{} UTC", hour(*start)),
-            Bucket::Day => day(*start),
+            BucketKind::Hour => format!("{} UTC", hour(*start)),
+            BucketKind::Day => day(*start),
         }
     }
 
@@ -88,26 +88,26 @@ impl TimeAxis {
     pub(super) fn row(&self, number: usize) -> String {
         let Some(start) = self.starts.get(number) else { return String::new() };
         match self.bucket {
-            Bucket::Hour if self.len() > 24 => format!("{}, {}", day(*start), hour(*start)),
-            Bucket::Hour => hour(*start),
-            Bucket::Day => day(*start),
+            BucketKind::Hour if self.len() > 24 => format!("{}, {}", day(*start), hour(*start)),
+            BucketKind::Hour => hour(*start),
+            BucketKind::Day => day(*start),
         }
     }
 
     /// The place of a bucket's middle, in percent of the width.
-    fn middle(&self, number: usize, layout: Layout) -> f64 {
+    fn middle(&self, number: usize, layout: BucketLayout) -> f64 {
         let count = self.len() as f64;
         match layout {
-            Layout::Points if self.len() > 1 => number as f64 / (count - 1.0) * 100.0,
-            Layout::Points => 50.0,
-            Layout::Columns => (number as f64 + 0.5) / count * 100.0,
+            BucketLayout::Points if self.len() > 1 => number as f64 / (count - 1.0) * 100.0,
+            BucketLayout::Points => 50.0,
+            BucketLayout::Columns => (number as f64 + 0.5) / count * 100.0,
         }
     }
 
     /// The place of a bucket's left end and its width, in percent, such that all of them fill the width.
-    pub(super) fn span(&self, number: usize, layout: Layout) -> (f64, f64) {
+    pub(super) fn span(&self, number: usize, layout: BucketLayout) -> (f64, f64) {
         let count = self.len() as f64;
-        if layout == Layout::Columns || self.len() == 1 {
+        if layout == BucketLayout::Columns || self.len() == 1 {
             return (number as f64 / count * 100.0, 100.0 / count);
         }
         let step = 100.0 / (count - 1.0);
@@ -117,20 +117,20 @@ impl TimeAxis {
     }
 
     /// The labels: every 4 hours or 5 days, or as far apart as the number of buckets demands.
-    pub(super) fn labels(&self, layout: Layout) -> Vec<XLabel> {
+    pub(super) fn labels(&self, layout: BucketLayout) -> Vec<XLabel> {
         let (length, every) = match (self.bucket, self.len()) {
-            (Bucket::Hour, ..=8) => (HOUR, 1),
-            (Bucket::Hour, ..=26) => (HOUR, 4),
-            (Bucket::Hour, _) => (HOUR, 12),
-            (Bucket::Day, ..=10) => (24 * HOUR, 1),
-            (Bucket::Day, ..=40) => (24 * HOUR, 5),
-            (Bucket::Day, _) => (24 * HOUR, 15),
+            (BucketKind::Hour, ..=8) => (HOUR, 1),
+            (BucketKind::Hour, ..=26) => (HOUR, 4),
+            (BucketKind::Hour, _) => (HOUR, 12),
+            (BucketKind::Day, ..=10) => (24 * HOUR, 1),
+            (BucketKind::Day, ..=40) => (24 * HOUR, 5),
+            (BucketKind::Day, _) => (24 * HOUR, 15),
         };
         let is_labelled = |start: Time| (start.secs() / length).is_multiple_of(every);
         let labelled = self.starts.iter().enumerate().filter(|(_, start)| is_labelled(**start));
         let label = |(place, (number, start)): (usize, (usize, &Time))| XLabel {
             x: coordinate(self.middle(number, layout)),
-            text: if self.bucket == Bucket::Hour { hour(*start) } else { day(*start) },
+            text: if self.bucket == BucketKind::Hour { hour(*start) } else { day(*start) },
             is_alternate: place % 2 == 1,
         };
         labelled.enumerate().map(label).collect()
@@ -166,13 +166,13 @@ pub(super) mod tests {
     /// An axis of this many hours, the last one running.
     pub(crate) fn hours(count: usize) -> TimeAxis {
         let starts = (0..count as u64).map(|number| Time::from_secs(START + number * HOUR)).collect();
-        TimeAxis { starts, bucket: Bucket::Hour, is_running: true }
+        TimeAxis { starts, bucket: BucketKind::Hour, is_running: true }
     }
 
     pub(crate) fn days(count: usize) -> TimeAxis {
         let first = START / (24 * HOUR);
         let starts = (first..first + count as u64).map(|day| Time::from_secs(day * 24 * HOUR)).collect();
-        TimeAxis { starts, bucket: Bucket::Day, is_running: false }
+        TimeAxis { starts, bucket: BucketKind::Day, is_running: false }
     }
 
     fn texts(labels: &[XLabel]) -> Vec<&str> {
@@ -181,21 +181,21 @@ pub(super) mod tests {
 
     #[test]
     fn hours_have_a_label_every_four() {
-        let labels = hours(24).labels(Layout::Points);
+        let labels = hours(24).labels(BucketLayout::Points);
         assert_eq!(texts(&labels), ["16:00", "20:00", "00:00", "04:00", "08:00", "12:00"]);
         assert_eq!((labels[0].x.as_str(), labels[1].x.as_str()), ("4.35", "21.74"));
         let alternate: Vec<_> = labels.iter().map(|label| label.is_alternate).collect();
         assert_eq!(alternate, [false, true, false, true, false, true]);
-        assert_eq!(hours(24).labels(Layout::Columns)[0].x, "6.25");
-        assert_eq!(texts(&hours(48).labels(Layout::Columns)), ["00:00", "12:00", "00:00", "12:00"]);
+        assert_eq!(hours(24).labels(BucketLayout::Columns)[0].x, "6.25");
+        assert_eq!(texts(&hours(48).labels(BucketLayout::Columns)), ["00:00", "12:00", "00:00", "12:00"]);
     }
 
     #[test]
     fn days_have_a_label_every_few() {
-        let few = days(3).labels(Layout::Columns);
+        let few = days(3).labels(BucketLayout::Columns);
         assert_eq!(texts(&few), ["18 Nov", "19 Nov", "20 Nov"]);
         for (count, least, most) in [(10, 10, 10), (31, 6, 7), (93, 6, 7)] {
-            let labels = days(count).labels(Layout::Columns).len();
+            let labels = days(count).labels(BucketLayout::Columns).len();
             assert!((least..=most).contains(&labels), "{labels} of {count}");
         }
     }
@@ -203,10 +203,10 @@ pub(super) mod tests {
     #[test]
     fn a_single_bucket_is_in_the_middle() {
         let one = days(1);
-        assert_eq!(one.labels(Layout::Points)[0].x, "50");
-        assert_eq!(one.span(0, Layout::Points), (0.0, 100.0));
+        assert_eq!(one.labels(BucketLayout::Points)[0].x, "50");
+        assert_eq!(one.span(0, BucketLayout::Points), (0.0, 100.0));
         let none = TimeAxis { starts: Vec::new(), ..one };
-        assert!(none.labels(Layout::Points).is_empty());
+        assert!(none.labels(BucketLayout::Points).is_empty());
         assert_eq!(none.name(0), "");
     }
 
@@ -221,7 +221,7 @@ pub(super) mod tests {
     proptest! {
         #[test]
         fn buckets_lie_side_by_side_and_fill_the_width(count in 1usize..200, columns: bool) {
-            let layout = if columns { Layout::Columns } else { Layout::Points };
+            let layout = if columns { BucketLayout::Columns } else { BucketLayout::Points };
             let axis = hours(count);
             let mut end = 0.0;
             for number in 0..count {

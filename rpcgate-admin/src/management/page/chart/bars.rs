@@ -1,8 +1,8 @@
 //! Stacked bars: counts over time, a column for each hour or day.
 
-use super::axis::{Layout, TimeAxis};
+use super::axis::{BucketLayout, TimeAxis};
 use super::number::coordinate;
-use super::plot::{Column, Hit, Plot};
+use super::plot::{BarPart, Hit, Plot};
 use super::scale::Scale;
 use super::stack::Stack;
 
@@ -23,11 +23,11 @@ pub(in crate::management::page) fn bars(
     let mut columns = Vec::new();
     for band in &stack.bands {
         for (bucket, value) in band.values.iter().enumerate().filter(|(_, value)| **value > 0) {
-            let (x, width) = axis.span(bucket, Layout::Columns);
+            let (x, width) = axis.span(bucket, BucketLayout::Columns);
             let above = below[bucket].saturating_add(*value);
             let (top, bottom) = (scale.y(above as f64), scale.y(below[bucket] as f64));
             below[bucket] = above;
-            columns.push(Column {
+            columns.push(BarPart {
                 class: band.class,
                 x: coordinate(x + width * (1.0 - FILLED) / 2.0),
                 width: coordinate(width * FILLED),
@@ -37,7 +37,7 @@ pub(in crate::management::page) fn bars(
         }
     }
     let hit = |bucket: usize| {
-        let (x, width) = axis.span(bucket, Layout::Columns);
+        let (x, width) = axis.span(bucket, BucketLayout::Columns);
         let title = format!("{}: {}", axis.name(bucket), stack.words(bucket, unit));
         let is_veil = axis.is_running && bucket + 1 == axis.len();
         Hit { x: coordinate(x), width: coordinate(width), title, is_veil }
@@ -51,7 +51,7 @@ pub(in crate::management::page) fn bars(
         running: None,
         columns,
         y_labels: scale.labels(),
-        x_labels: axis.labels(Layout::Columns),
+        x_labels: axis.labels(BucketLayout::Columns),
         hits: (0..axis.len()).map(hit).collect(),
         legend: stack.legend(),
         table: stack.table(axis, format!("{what} by {named}")),

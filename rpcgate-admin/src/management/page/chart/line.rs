@@ -1,6 +1,6 @@
 //! Lines: means over time. Where nothing was measured, a line has a gap.
 
-use super::axis::{Layout, TimeAxis};
+use super::axis::{BucketLayout, TimeAxis};
 use super::number::{coordinate, millis};
 use super::plot::{DataTable, Hit, LegendEntry, Plot, Shape};
 use super::scale::Scale;
@@ -28,7 +28,7 @@ pub(in crate::management::page) fn line(lines: &[LineSeries], axis: &TimeAxis, w
     let mut shapes = Vec::new();
     for (class, line) in CLASSES.into_iter().zip(lines) {
         let runs = runs(&line.values[..line.values.len().min(axis.len())]);
-        let drawn = |run: &Run| path(&scale, run, axis.len());
+        let drawn = |run: &LineRun| path(&scale, run, axis.len());
         if class == CLASSES[0] {
             let under: String = runs.iter().map(|run| under(&drawn(run), run, axis.len())).collect();
             shapes.push(Shape { class: format!("under {class}"), path: under });
@@ -38,7 +38,7 @@ pub(in crate::management::page) fn line(lines: &[LineSeries], axis: &TimeAxis, w
     shapes.retain(|shape| !shape.path.is_empty());
     let value = |line: &LineSeries, bucket: usize| line.values.get(bucket).copied().flatten();
     let hit = |bucket: usize| {
-        let (x, width) = axis.span(bucket, Layout::Points);
+        let (x, width) = axis.span(bucket, BucketLayout::Points);
         let words: Vec<_> = lines
             .iter()
             .enumerate()
@@ -61,7 +61,7 @@ pub(in crate::management::page) fn line(lines: &[LineSeries], axis: &TimeAxis, w
         running: None,
         columns: Vec::new(),
         y_labels: scale.labels(),
-        x_labels: axis.labels(Layout::Points),
+        x_labels: axis.labels(BucketLayout::Points),
         hits: (0..axis.len()).map(hit).collect(),
         legend: CLASSES.into_iter().zip(lines).map(entry).collect(),
         table: DataTable {
@@ -76,18 +76,18 @@ pub(in crate::management::page) fn line(lines: &[LineSeries], axis: &TimeAxis, w
 }
 
 /// Values without a gap between them, and the bucket of the first.
-struct Run {
+struct LineRun {
     first: usize,
     values: Vec<f64>,
 }
 
-fn runs(values: &[Option<f64>]) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+fn runs(values: &[Option<f64>]) -> Vec<LineRun> {
+    let mut runs: Vec<LineRun> = Vec::new();
     let mut is_open = false;
     for (bucket, value) in values.iter().enumerate() {
         match (value, runs.last_mut().filter(|_| is_open)) {
             (Some(value), Some(run)) => run.values.push(*value),
-            (Some(value), None) => runs.push(Run { first: bucket, values: vec![*value] }),
+            (Some(value), None) => runs.push(LineRun { first: bucket, values: vec![*value] }),
             (None, _) => {}
         }
         is_open = value.is_some();
@@ -96,7 +96,7 @@ fn runs(values: &[Option<f64>]) -> Vec<Run> {
 }
 
 /// The first and the last place of a run. A single value has some width too, so that it is seen.
-fn ends(run: &Run, buckets: usize) -> (f64, f64) {
+fn ends(run: &LineRun, buckets: usize) -> (f64, f64) {
     let (first, last) = (run.first as f64, (run.first + run.values.len()).saturating_sub(1) as f64);
     if run.values.len() > 1 {
         return (first, last);
@@ -107,7 +107,7 @@ fn ends(run: &Run, buckets: usize) -> (f64, f64) {
     ((first - 0.25).max(0.0), (last + 0.25).min(buckets as f64 - 1.0))
 }
 
-fn path(scale: &Scale, run: &Run, buckets: usize) -> String {
+fn path(scale: &Scale, run: &LineRun, buckets: usize) -> String {
     let (first, last) = ends(run, buckets);
     if let [value] = run.values[..] {
         let y = coordinate(scale.y(value));
@@ -119,7 +119,7 @@ fn path(scale: &Scale, run: &Run, buckets: usize) -> String {
     format!("M{}", points.join("L"))
 }
 
-fn under(path: &str, run: &Run, buckets: usize) -> String {
+fn under(path: &str, run: &LineRun, buckets: usize) -> String {
     let (first, last) = ends(run, buckets);
     format!("{path}L{} 100L{} 100Z", coordinate(last), coordinate(first))
 }

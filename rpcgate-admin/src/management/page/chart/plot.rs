@@ -23,7 +23,7 @@ pub(in crate::management::page) struct Plot {
     /// The path over the bucket that has not ended.
     pub(super) running: Option<String>,
     /// Columns.
-    pub(super) columns: Vec<Column>,
+    pub(super) columns: Vec<BarPart>,
     pub(super) y_labels: Vec<YLabel>,
     pub(super) x_labels: Vec<XLabel>,
     /// What each bucket holds.
@@ -46,7 +46,7 @@ pub(super) struct Shape {
 
 /// A part of a column, in percent.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Column {
+pub(super) struct BarPart {
     pub(super) class: &'static str,
     pub(super) x: String,
     pub(super) width: String,
