@@ -14,6 +14,7 @@ use crate::management::identity::form_token::FormHolder;
 use crate::store::OpenWork;
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Redirect, Response};
+use http::Method;
 use http::request::Parts;
 use rpcgate_core::caller::{TenantId, Tier};
 use std::sync::Arc;
@@ -54,14 +55,19 @@ impl PageContext {
     /// Leads to the page at `to`, below the root, which says what was done. A browser that loads it again does nothing
     /// again.
     pub(crate) fn done(&self, to: &str, done: Done) -> Response {
-        let joint = if to.contains('?') { '&' } else { '?' };
-        self.to(&format!("{to}{joint}done={}", done.code()))
+        self.to(&with_outcome(to, done))
     }
 
     /// Leads to the page at `to`, below the root.
     pub(crate) fn to(&self, to: &str) -> Response {
         redirect(&self.frame.root, to)
     }
+}
+
+/// The address of the page at `to` that says what was done.
+fn with_outcome(to: &str, done: Done) -> String {
+    let joint = if to.contains('?') { '&' } else { '?' };
+    format!("{to}{joint}done={}", done.code())
 }
 
 /// Leads to the page at `to` below the root that is `root` from here. The address stays relative.
@@ -72,12 +78,34 @@ pub(super) fn redirect(root: &str, to: &str) -> Response {
     Redirect::to(&place).into_response()
 }
 
+/// Leads to the log-in, which leads back here if nothing was to be changed.
+fn to_log_in(parts: &Parts) -> Response {
+    let (root, here) = (root_of(parts.uri.path()), here(parts));
+    let next = below_root(&here);
+    if next.is_empty() || !matches!(parts.method, Method::GET | Method::HEAD) {
+        return redirect(&root, "login");
+    }
+    let query = form_urlencoded::Serializer::new(String::new()).append_pair("next", next).finish();
+    redirect(&root, &format!("login?{query}"))
+}
+
+/// An address below the root that a browser has sent, or the root itself for one that leads elsewhere.
+pub(super) fn below_root(path: &str) -> &str {
+    let name = path.split(['?', '/']).next().unwrap_or_default();
+    let is_below = !name.is_empty() && !name.contains([':', '\\', '%']) && !path.contains("..");
+    let is_plain = path.bytes().all(|byte| byte.is_ascii_graphic()) && path.len() < MAX_WAY;
+    if is_plain && (is_below || path.starts_with('?')) { path } else { "" }
+}
+
+/// Bytes of an address that a form carries, at most.
+const MAX_WAY: usize = 2_000;
+
 impl FromRequestParts<Arc<AppState>> for PageContext {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<AppState>) -> Result<Self, Response> {
         let Some(session) = parts.extensions.get::<AuthSession>().cloned() else {
-            return Err(redirect(&root_of(parts.uri.path()), "login"));
+            return Err(to_log_in(parts));
         };
         let found = async {
             let client = Client::from_request_parts(parts, app).await?;
@@ -112,6 +140,13 @@ pub(crate) struct GatePage {
     pub(crate) session: Option<AuthSession>,
     pub(crate) client: Client,
     pub(crate) frame: Frame,
+}
+
+impl GatePage {
+    /// Leads to the page at `to`, below the root, which says what was done.
+    pub(crate) fn done(&self, to: &str, done: Done) -> Response {
+        redirect(&self.frame.root, &with_outcome(to, done))
+    }
 }
 
 impl FromRequestParts<Arc<AppState>> for GatePage {
@@ -191,4 +226,45 @@ pub(super) async fn frame(
 pub(crate) fn plan_label(tier: Tier) -> String {
     let mut letters = tier.name().chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_way_that_a_browser_sends_stays_below_the_root() {
+        for good in ["", "projects/7", "usage?period=7d&group=chain", "?period=7d", "explain?id=a:b"] {
+            assert_eq!(below_root(good), good);
+        }
+        let elsewhere = [
+            "/projects",
+            "//evil.example",
+            "https://evil.example",
+            "javascript:alert(1)",
+            "java%73cript:alert(1)",
+            "\\\\evil",
+            "a/../../..",
+            "a b",
+            "a\r\nb",
+            "é",
+        ];
+        for bad in elsewhere {
+            assert_eq!(below_root(bad), "", "{bad}");
+        }
+        assert_eq!(below_root(&"a".repeat(MAX_WAY)), "");
+    }
+
+    #[test]
+    fn a_redirect_stays_relative() {
+        for (root, to, place) in [
+            ("", "", "./"),
+            ("", "login", "login"),
+            ("../", "", "../"),
+            ("../", "projects/7?done=x", "../projects/7?done=x"),
+            ("", "?done=x", "./?done=x"),
+        ] {
+            assert_eq!(redirect(root, to).headers()[http::header::LOCATION], place);
+        }
+    }
 }

@@ -28,7 +28,11 @@ const FOREIGN: ActionError = ActionError::Forbidden("this form was not sent from
 
 /// Says what a browser may load for the answer, and that it keeps none.
 pub(super) async fn protect(request: Request, next: Next) -> Response {
-    let mut answer = next.run(request).await;
+    protected(next.run(request).await)
+}
+
+/// `answer` with what a browser may load for it.
+pub(super) fn protected(mut answer: Response) -> Response {
     let headers = answer.headers_mut();
     // A page that shows the widget of a provider has a policy of its own.
     headers.entry(CONTENT_SECURITY_POLICY).or_insert(POLICY);

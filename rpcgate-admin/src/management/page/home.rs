@@ -19,7 +19,7 @@ use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
-use first_steps::{StepList, Step};
+use first_steps::{Step, StepList};
 use overview::{ErrorStrip, Fact, FirstCallNote, OverviewView, PeriodLink, ProjectRow, QuotaMeter};
 use rpcgate_core::usage::Period;
 use std::sync::Arc;

@@ -104,6 +104,12 @@ pub(super) async fn authenticate(State(app): State<Arc<AppState>>, request: Requ
     answer
 }
 
+/// The session of a request that no page has answered, if it can be found.
+pub(super) async fn current(app: &AppState, headers: &HeaderMap) -> Option<AuthSession> {
+    let token = received(headers, &app.settings)?;
+    session_of(app, &app.page_tokens, token).await.ok().map(|(_, session)| session)
+}
+
 /// Tells the layer that shows errors whose page it is.
 fn with_session(session: AuthSession, mut answer: Response) -> Response {
     answer.extensions_mut().insert(session);
@@ -199,8 +205,13 @@ pub(super) fn of_name<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str>
         .find_map(|cookie| cookie.trim().strip_prefix(name)?.strip_prefix('='))
 }
 
-/// The answer that keeps a user logged in and leads to the first page, which is `root` from here.
-pub(super) fn logged_in(app: &AppState, tokens: &SessionTokens, root: &str) -> Result<Response, ActionError> {
+/// The answer that keeps a user logged in and leads to `next`, below the root that is `root` from here.
+pub(super) fn logged_in(
+    app: &AppState,
+    tokens: &SessionTokens,
+    root: &str,
+    next: &str,
+) -> Result<Response, ActionError> {
     let cookie = issued(app, &tokens.claims)?;
-    Ok(([(SET_COOKIE, cookie)], redirect(root, "")).into_response())
+    Ok(([(SET_COOKIE, cookie)], redirect(root, next)).into_response())
 }

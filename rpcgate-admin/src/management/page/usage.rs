@@ -90,10 +90,16 @@ async fn show(
     };
     let form = UsagePage {
         problems: Problems::default(),
-        projects: with_all("All projects", names.projects.iter().map(|(id, name)| Choice::new(id.to_string(), name))),
+        projects: with_all(
+            "All projects",
+            names.projects.iter().map(|(id, name)| Choice::new(id.to_string(), name)),
+        ),
         periods: periods(),
         chains: with_all("All chains", chains_of(&app, &choice).await?.into_iter()),
-        keys: with_all("All keys", names.choosable().map(|key| Choice::new(key.id.to_string(), names.key(key.id)))),
+        keys: with_all(
+            "All keys",
+            names.choosable().map(|key| Choice::new(key.id.to_string(), names.key(key.id))),
+        ),
         transports: with_all("All", ["http", "ws", "grpc"].into_iter().map(|name| Choice::new(name, name))),
         groups: Group::ALL.map(|group| Choice::new(group.name(), group.name())).into(),
         api_call: format!("{}/api/v1/usage?{}", app.settings.api_url, params.query()),

@@ -5,6 +5,7 @@ use super::filters;
 use super::form::VisitorCookie;
 use super::frame::{Area, Frame};
 use super::problems::{Labels, Problems};
+use super::{guard, session_cookie};
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorBody, ErrorCode};
@@ -20,7 +21,7 @@ use http::{HeaderMap, StatusCode};
 use std::sync::Arc;
 
 /// The page on which a second factor is added, below the root.
-pub(super) const ADD_FACTOR: &str = "account/security";
+pub(super) const ADD_FACTOR: &str = "totp";
 
 /// A page without navigation that has a message and a way on.
 #[derive(Template)]
@@ -112,6 +113,18 @@ pub(super) async fn present(State(app): State<Arc<AppState>>, request: Request, 
     problem(&app, head, answer).await
 }
 
+/// Answers a request for which there is no page, or none with its method: as a page to a browser, as JSON to others.
+pub(crate) async fn no_page(app: &Arc<AppState>, head: Parts, error: ActionError) -> Response {
+    let mut answer = error.into_response();
+    if !wants_page(&head) {
+        return answer;
+    }
+    if let Some(session) = session_cookie::current(app, &head.headers).await {
+        answer.extensions_mut().insert(session);
+    }
+    guard::protected(problem(app, head, answer).await)
+}
+
 /// The page for a response with an error.
 async fn problem(app: &Arc<AppState>, mut head: Parts, answer: Response) -> Response {
     let (mut parts, _) = answer.into_parts();
@@ -161,7 +174,7 @@ fn error_page(frame: Frame, error: &ErrorBody) -> Html<String> {
 }
 
 /// Whether the client is a browser that wants a page.
-pub(super) fn wants_page(head: &Parts) -> bool {
+fn wants_page(head: &Parts) -> bool {
     let accept =
         head.headers.get_all(ACCEPT).into_iter().filter_map(|value: &HeaderValue| value.to_str().ok());
     let path = head.uri.path();

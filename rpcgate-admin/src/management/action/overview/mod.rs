@@ -82,7 +82,8 @@ pub async fn overview(app: &AppState, actor: &Actor, period: Period) -> Result<O
     let all_projects = projects.len();
     let projects = project_uses(app, actor, &usage, projects, by_project).await?;
     let may_read_bills = Access::Member(Permission::ReadBilling).admit(&actor.user).is_ok();
-    let cost = if may_read_bills { Some(billing::overview(app, actor, id).await?.amounts.total) } else { None };
+    let cost =
+        if may_read_bills { Some(billing::overview(app, actor, id).await?.amounts.total) } else { None };
     Ok(Overview {
         before: before(app, &ask).await?,
         attention: attention::attention(app, actor, &tenant, &usage, &projects).await?,

@@ -20,8 +20,11 @@ pub(in crate::management::page) fn area(
     let width = axis.len().saturating_sub(1).max(1) as f64;
     let mut below = vec![0; axis.len()];
     let shapes = stack.bands.iter().map(|band| {
-        let above: Vec<u64> =
-            below.iter().zip(&band.values).map(|(below, value)| u64::saturating_add(*below, *value)).collect();
+        let above: Vec<u64> = below
+            .iter()
+            .zip(&band.values)
+            .map(|(below, value)| u64::saturating_add(*below, *value))
+            .collect();
         let shape = Shape { class: format!("area {}", band.class), path: closed(&scale, &above, &below) };
         below = above;
         shape
@@ -36,7 +39,8 @@ pub(in crate::management::page) fn area(
         let title = format!("{}: {}", axis.name(bucket), stack.words(bucket, unit));
         Hit { x: coordinate(x), width: coordinate(width), title, is_veil: false }
     };
-    let named = by.map_or_else(|| axis.bucket.name().to_owned(), |by| format!("{} and {by}", axis.bucket.name()));
+    let named =
+        by.map_or_else(|| axis.bucket.name().to_owned(), |by| format!("{} and {by}", axis.bucket.name()));
     Plot {
         sentence: stack.sentence(axis, what, by),
         width: coordinate(width),
@@ -83,7 +87,8 @@ mod tests {
     fn each_area_lies_on_the_one_below() {
         let stack = Stack::of(vec![series("eth", &[1_500, 3_000]), series("btc", &[1_500, 0])], 2);
         let plot = area(&stack, &hours(2), "Requests", "requests", Some("chain"));
-        let paths: Vec<_> = plot.shapes.iter().map(|shape| (shape.class.as_str(), shape.path.as_str())).collect();
+        let paths: Vec<_> =
+            plot.shapes.iter().map(|shape| (shape.class.as_str(), shape.path.as_str())).collect();
         assert_eq!(paths, [("area s1", "M0 50L1 0L1 100L0 100Z"), ("area s2", "M0 0L1 0L1 0L0 50Z")]);
         assert_eq!(plot.running.as_deref(), Some("M0 0H1V100H0Z"));
         assert_eq!(plot.table.name, "Requests by hour and chain");

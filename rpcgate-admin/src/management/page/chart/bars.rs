@@ -42,7 +42,8 @@ pub(in crate::management::page) fn bars(
         let is_veil = axis.is_running && bucket + 1 == axis.len();
         Hit { x: coordinate(x), width: coordinate(width), title, is_veil }
     };
-    let named = by.map_or_else(|| axis.bucket.name().to_owned(), |by| format!("{} and {by}", axis.bucket.name()));
+    let named =
+        by.map_or_else(|| axis.bucket.name().to_owned(), |by| format!("{} and {by}", axis.bucket.name()));
     Plot {
         sentence: stack.sentence(axis, what, by),
         width: "100".into(),

@@ -102,10 +102,18 @@ mod tests {
 
     #[test]
     fn each_bucket_has_a_cell_with_words() {
-        let heat = Heat::of("1 error in 2 hours".into(), vec![(HeatStep::None, "15:00 <".into()), (HeatStep::Most, "16:00".into())]);
+        let heat = Heat::of(
+            "1 error in 2 hours".into(),
+            vec![(HeatStep::None, "15:00 <".into()), (HeatStep::Most, "16:00".into())],
+        );
         let html = heat.render().unwrap();
         assert!(html.contains("aria-label=\"1 error in 2 hours\""), "{html}");
-        assert!(html.contains("<rect class=\"hn\" x=\"0%\" width=\"43%\" height=\"100%\"><title>15:00 &#60;</title>"), "{html}");
+        assert!(
+            html.contains(
+                "<rect class=\"hn\" x=\"0%\" width=\"43%\" height=\"100%\"><title>15:00 &#60;</title>"
+            ),
+            "{html}"
+        );
         assert!(html.contains("<rect class=\"h3\" x=\"50%\" width=\"43%\""), "{html}");
         assert!(Heat::of(String::new(), Vec::new()).cells.is_empty());
     }

@@ -48,11 +48,21 @@ pub(in crate::management::page) fn line(lines: &[LineSeries], axis: &TimeAxis, w
             })
             .collect();
         let words = if words.is_empty() { "nothing measured".to_owned() } else { words.join(", ") };
-        Hit { x: coordinate(x), width: coordinate(width), title: format!("{}: {words}", axis.name(bucket)), is_veil: false }
+        Hit {
+            x: coordinate(x),
+            width: coordinate(width),
+            title: format!("{}: {words}", axis.name(bucket)),
+            is_veil: false,
+        }
     };
     let cell = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), millis);
-    let row = |bucket: usize| (axis.row(bucket), lines.iter().map(|line| cell(value(line, bucket))).collect());
-    let entry = |(class, line): (_, &LineSeries)| LegendEntry { class, name: line.name.clone(), value: line.summary.clone() };
+    let row =
+        |bucket: usize| (axis.row(bucket), lines.iter().map(|line| cell(value(line, bucket))).collect());
+    let entry = |(class, line): (_, &LineSeries)| LegendEntry {
+        class,
+        name: line.name.clone(),
+        value: line.summary.clone(),
+    };
     Plot {
         sentence: sentence(lines.first(), axis, what),
         width: coordinate(width),
@@ -131,7 +141,9 @@ fn sentence(line: Option<&LineSeries>, axis: &TimeAxis, what: &str) -> String {
     };
     let lowest = measured().min_by(|(_, one), (_, other)| one.total_cmp(other));
     let highest = measured().max_by(|(_, one), (_, other)| one.total_cmp(other));
-    let (Some((low, least)), Some((high, most))) = (lowest, highest) else { return format!("{what}: no data.") };
+    let (Some((low, least)), Some((high, most))) = (lowest, highest) else {
+        return format!("{what}: no data.");
+    };
     format!(
         "{what} per {}. Lowest {} at {}, highest {} at {}.",
         axis.bucket.name(),
@@ -169,15 +181,25 @@ mod tests {
         );
         assert_eq!(plot.hits[2].title, "17:00 UTC: nothing measured");
         assert_eq!(plot.table.rows[2].1, ["–"]);
-        assert_eq!(plot.sentence, "Mean latency per hour. Lowest 25 ms at 18:00 UTC, highest 100 ms at 16:00 UTC.");
+        assert_eq!(
+            plot.sentence,
+            "Mean latency per hour. Lowest 25 ms at 18:00 UTC, highest 100 ms at 16:00 UTC."
+        );
     }
 
     #[test]
     fn a_second_line_is_named_and_has_no_area_below() {
-        let slow = LineSeries { name: "tron".into(), values: vec![Some(88.0), None], summary: "88 ms".into() };
+        let slow =
+            LineSeries { name: "tron".into(), values: vec![Some(88.0), None], summary: "88 ms".into() };
         let plot = line(&[all(&[Some(20.0), Some(30.0)]), slow], &hours(2), "Mean latency");
-        assert_eq!(plot.shapes.iter().map(|shape| shape.class.as_str()).collect::<Vec<_>>(), ["under s1", "line s1", "line s3"]);
-        assert_eq!((plot.hits[0].title.as_str(), plot.hits[1].title.as_str()), ("15:00 UTC: 20 ms, tron 88 ms", "16:00 UTC: 30 ms"));
+        assert_eq!(
+            plot.shapes.iter().map(|shape| shape.class.as_str()).collect::<Vec<_>>(),
+            ["under s1", "line s1", "line s3"]
+        );
+        assert_eq!(
+            (plot.hits[0].title.as_str(), plot.hits[1].title.as_str()),
+            ("15:00 UTC: 20 ms, tron 88 ms", "16:00 UTC: 30 ms")
+        );
         assert_eq!(plot.legend[1].class, "s3");
     }
 

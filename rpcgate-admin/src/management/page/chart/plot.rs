@@ -120,9 +120,15 @@ pub(super) mod tests {
         let html = area(&stack, &hours(2), "Requests", "requests", Some("chain")).render().unwrap();
         assert!(html.contains("role=\"img\" aria-label=\"Requests per hour, stacked by chain."), "{html}");
         assert!(html.contains("viewBox=\"0 0 1 100\" preserveAspectRatio=\"none\""), "{html}");
-        assert!(html.contains("<title>16:00 UTC: 2,951 requests (&#60;eth&#62; 2,945, btc 6)</title>"), "{html}");
+        assert!(
+            html.contains("<title>16:00 UTC: 2,951 requests (&#60;eth&#62; 2,945, btc 6)</title>"),
+            "{html}"
+        );
         assert!(html.contains("<summary>Show as a table</summary>"), "{html}");
-        assert!(html.contains("<th scope=\"row\">16:00</th><td class=\"num\">2,945</td><td class=\"num\">6</td>"), "{html}");
+        assert!(
+            html.contains("<th scope=\"row\">16:00</th><td class=\"num\">2,945</td><td class=\"num\">6</td>"),
+            "{html}"
+        );
         assert!(html.contains("&#60;eth&#62; <b>3,945</b>"), "{html}");
         assert!(!html.contains("style=") && !html.contains("<eth>"), "{html}");
     }
@@ -134,7 +140,8 @@ pub(super) mod tests {
         assert!(html.contains("class=\"grid\"") && html.contains(">No calls yet.</text>"), "{html}");
         assert!(!html.contains("class=\"legend\"") && !html.contains("<details"), "{html}");
         let drawn = Stack::of(vec![series("eth", &[1, 2])], 2);
-        let html = area(&drawn, &hours(2), "Requests", "requests", None).or_empty("No calls yet.").render().unwrap();
+        let html =
+            area(&drawn, &hours(2), "Requests", "requests", None).or_empty("No calls yet.").render().unwrap();
         assert!(!html.contains("No calls yet."));
     }
 }

@@ -78,14 +78,23 @@ mod tests {
 
     #[test]
     fn the_largest_is_first_and_the_rest_is_added_up() {
-        let rank = Rank::of(vec![ranked("c", 0), ranked("a", 5), ranked("b", 20), ranked("e", 1), ranked("d", 1)], 2);
+        let rank = Rank::of(
+            vec![ranked("c", 0), ranked("a", 5), ranked("b", 20), ranked("e", 1), ranked("d", 1)],
+            2,
+        );
         let bars: Vec<_> = rank.bars.iter().map(|bar| [&bar.name, &bar.width, &bar.value]).collect();
         assert_eq!(bars, [["b", "100", "20"], ["a", "25", "5"]]);
         assert_eq!(rank.others, Some(("2 others".into(), "2".into())));
         let html = rank.render().unwrap();
-        assert!(html.contains("<rect width=\"25%\" height=\"100%\"/>") && html.contains("<span>2 others</span>"), "{html}");
+        assert!(
+            html.contains("<rect width=\"25%\" height=\"100%\"/>") && html.contains("<span>2 others</span>"),
+            "{html}"
+        );
         assert!(Rank::of(vec![ranked("a", 0)], 3).is_empty());
-        assert_eq!(Rank::of(vec![ranked("a", 1), ranked("b", 1)], 1).others, Some(("1 other".into(), "1".into())));
+        assert_eq!(
+            Rank::of(vec![ranked("a", 1), ranked("b", 1)], 1).others,
+            Some(("1 other".into(), "1".into()))
+        );
     }
 
     #[test]

@@ -41,7 +41,9 @@ impl Scale {
         let exponent = (max / MAX_STEPS).log10().floor() as i32;
         // The next powers are needed where the first candidates do not fit.
         let candidates = (exponent..=exponent + 3).flat_map(|exponent| {
-            [1.0, 2.0, 2.5, 5.0].map(|digit| if exponent < 0 { digit / 10f64.powi(-exponent) } else { digit * 10f64.powi(exponent) })
+            [1.0, 2.0, 2.5, 5.0].map(|digit| {
+                if exponent < 0 { digit / 10f64.powi(-exponent) } else { digit * 10f64.powi(exponent) }
+            })
         });
         let step = candidates.into_iter().find(|step| is_fit(*step) && max <= step * MAX_STEPS);
         let step = step.unwrap_or(max / MIN_STEPS).max(f64::MIN_POSITIVE);

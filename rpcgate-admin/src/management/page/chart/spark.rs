@@ -22,7 +22,8 @@ pub(in crate::management::page) struct Spark {
 impl Spark {
     /// The trend of `values`, from 0 at the bottom. Values that are not numbers count as 0.
     pub(in crate::management::page) fn of(values: &[f64]) -> Self {
-        let values: Vec<_> = values.iter().map(|value| if value.is_finite() { value.max(0.0) } else { 0.0 }).collect();
+        let values: Vec<_> =
+            values.iter().map(|value| if value.is_finite() { value.max(0.0) } else { 0.0 }).collect();
         // A single value is a level line, and so is none at all.
         let values = match values[..] {
             [] => vec![0.0, 0.0],

@@ -52,7 +52,9 @@ impl Stack {
             })
             .filter(|(sum, ..)| *sum > 0)
             .collect();
-        all.sort_by(|(one, one_name, _), (other, other_name, _)| other.cmp(one).then(one_name.cmp(other_name)));
+        all.sort_by(|(one, one_name, _), (other, other_name, _)| {
+            other.cmp(one).then(one_name.cmp(other_name))
+        });
         let others = if all.len() > NAMED { all.split_off(NAMED) } else { Vec::new() };
         let mut bands: Vec<_> = CLASSES
             .into_iter()
@@ -61,7 +63,8 @@ impl Stack {
             .collect();
         if !others.is_empty() {
             let names: Vec<_> = others.iter().map(|(_, name, _)| name.as_str()).collect();
-            let name = if names.len() > LISTED { format!("{} others", names.len()) } else { names.join(", ") };
+            let name =
+                if names.len() > LISTED { format!("{} others", names.len()) } else { names.join(", ") };
             let mut values = vec![0; buckets];
             for (_, _, other) in &others {
                 add(&mut values, other);
@@ -106,8 +109,11 @@ impl Stack {
 
     /// The legend, in the order of the stack, with sums.
     pub(super) fn legend(&self) -> Vec<LegendEntry> {
-        let entry =
-            |band: &Band| LegendEntry { class: band.class, name: band.name.clone(), value: grouped(band.sum) };
+        let entry = |band: &Band| LegendEntry {
+            class: band.class,
+            name: band.name.clone(),
+            value: grouped(band.sum),
+        };
         self.bands.iter().map(entry).collect()
     }
 
@@ -133,8 +139,11 @@ impl Stack {
         let stacked = by.map_or_else(String::new, |by| format!(", stacked by {by}"));
         let ended = if axis.is_running && axis.len() > 1 { axis.len() - 1 } else { axis.len() };
         let ended = || self.totals.iter().enumerate().take(ended);
-        let (lowest, highest) = (ended().min_by_key(|(_, total)| **total), ended().rev().max_by_key(|(_, total)| **total));
-        let (Some((low, least)), Some((high, most))) = (lowest, highest) else { return format!("{what}: no data.") };
+        let (lowest, highest) =
+            (ended().min_by_key(|(_, total)| **total), ended().rev().max_by_key(|(_, total)| **total));
+        let (Some((low, least)), Some((high, most))) = (lowest, highest) else {
+            return format!("{what}: no data.");
+        };
         format!(
             "{what} per {}{stacked}. Lowest {} at {}, highest {} at {}.",
             axis.bucket.name(),
@@ -180,7 +189,14 @@ pub(super) mod tests {
         let stack = Stack::of(all.to_vec(), 2);
         assert_eq!(
             names(&stack),
-            [("s1", "b", 18), ("s2", "c", 10), ("s3", "d", 10), ("s4", "f", 6), ("s5", "e", 4), ("s7", "a, g", 4)]
+            [
+                ("s1", "b", 18),
+                ("s2", "c", 10),
+                ("s3", "d", 10),
+                ("s4", "f", 6),
+                ("s5", "e", 4),
+                ("s7", "a, g", 4)
+            ]
         );
         assert_eq!((stack.totals.as_slice(), stack.max(), stack.sum()), (&[26, 26][..], 26, 52));
         let many: Vec<_> = (1..=9).map(|number| series(&number.to_string(), &[number])).collect();
@@ -205,7 +221,9 @@ pub(super) mod tests {
             "Requests per hour, stacked by chain. Lowest 5 at 15:00 UTC, highest 1,500 at 16:00 UTC."
         );
         let ended = TimeAxis { is_running: false, ..axis };
-        assert!(stack.sentence(&ended, "Requests", None).starts_with("Requests per hour. Lowest 2 at 17:00 UTC,"));
+        assert!(
+            stack.sentence(&ended, "Requests", None).starts_with("Requests per hour. Lowest 2 at 17:00 UTC,")
+        );
         let none = TimeAxis { starts: Vec::new(), ..hours(0) };
         assert_eq!(Stack::of(Vec::new(), 0).sentence(&none, "Requests", None), "Requests: no data.");
     }

@@ -36,8 +36,11 @@ impl Alert {
         let reads_bills = frame.may(Permission::ReadBilling);
         match found {
             Attention::Suspended => {
-                let (label, path) =
-                    if reads_bills { ("See your bills", "billing") } else { ("Write to the support", "support/new") };
+                let (label, path) = if reads_bills {
+                    ("See your bills", "billing")
+                } else {
+                    ("Write to the support", "support/new")
+                };
                 let text = "Your organisation is suspended: every call is refused with status 402.";
                 bad(text, "", String::new()).links(vec![(label, path.to_owned())])
             }
@@ -70,7 +73,8 @@ impl Alert {
                 } else {
                     format!(" fail{since}.")
                 };
-                bad("Deliveries to ", host(url), after).links(vec![("Inspect them", format!("webhooks/{webhook}"))])
+                bad("Deliveries to ", host(url), after)
+                    .links(vec![("Inspect them", format!("webhooks/{webhook}"))])
             }
             Attention::TicketAnswered { ticket, subject } => {
                 let told = bad("Support has answered ", subject, ".".to_owned());

@@ -1,6 +1,5 @@
 //! The overview, as the page shows it.
 
-use super::alert::Alert;
 use super::super::chart::area::area;
 use super::super::chart::axis::TimeAxis;
 use super::super::chart::bars::bars;
@@ -14,6 +13,7 @@ use super::super::chart::stack::{Series, Stack};
 use super::super::frame::Frame;
 use super::super::parts::LimitMeter;
 use super::super::usage_parts::{axis_of, latency_of, mean};
+use super::alert::Alert;
 use crate::management::action::overview::first_run::FirstCall;
 use crate::management::action::overview::{Overview, ProjectUse};
 use crate::management::action::usage::series::UsageSeries;
@@ -116,7 +116,8 @@ impl OverviewView {
         let axis = axis_of(&found.chains);
         let totals = &found.usage.view.totals;
         let none = "No calls in this time. The chart begins with your next call.";
-        let of_chains = |value: fn(&Metrics) -> u64| Stack::of(by_chain(&found.chains, value), axis.starts.len());
+        let of_chains =
+            |value: fn(&Metrics) -> u64| Stack::of(by_chain(&found.chains, value), axis.starts.len());
         let requests = of_chains(|metrics| metrics.requests);
         let units = of_chains(|metrics| metrics.billable_units);
         OverviewView {
@@ -179,8 +180,11 @@ fn periods(current: Period) -> Vec<PeriodLink> {
         Period::Month => "Month",
     };
     let link = |period: Period| {
-        let path =
-            if period == Period::default() { "./".to_owned() } else { format!("./?period={}", period.name()) };
+        let path = if period == Period::default() {
+            "./".to_owned()
+        } else {
+            format!("./?period={}", period.name())
+        };
         PeriodLink { label: label(period), path, is_current: period == current }
     };
     Period::ALL.map(link).into()
@@ -313,7 +317,8 @@ fn meters(found: &Overview) -> Vec<QuotaMeter> {
         name: "Requests today".into(),
         path: None,
         unit: "",
-        meter: LimitMeter::new("Requests today", today.requests, Some(limit).filter(|limit| *limit > 0)).hint(hint),
+        meter: LimitMeter::new("Requests today", today.requests, Some(limit).filter(|limit| *limit > 0))
+            .hint(hint),
     });
     meters
 }
@@ -322,9 +327,17 @@ fn ranked(found: &Overview, period: Period) -> Vec<Ranked> {
     let ranked = found.usage.view.rows.iter().filter_map(|row| match &row.cells[..] {
         [Cell::Chain(chain), Cell::Method(method, _)] => {
             let mut query = form_urlencoded::Serializer::new(String::new());
-            query.append_pair("period", period.name()).append_pair("chain", chain).append_pair("method", method);
+            query
+                .append_pair("period", period.name())
+                .append_pair("chain", chain)
+                .append_pair("method", method);
             let href = Some(format!("usage?{}", query.finish()));
-            Some(Ranked { name: method.clone(), context: chain.clone(), href, value: row.metrics.billable_units })
+            Some(Ranked {
+                name: method.clone(),
+                context: chain.clone(),
+                href,
+                value: row.metrics.billable_units,
+            })
         }
         _ => None,
     });
@@ -423,6 +436,9 @@ mod tests {
     fn the_default_period_has_the_shortest_address() {
         let links = periods(Period::Week);
         assert_eq!((links[0].path.as_str(), links[1].path.as_str()), ("./", "./?period=7d"));
-        assert_eq!(links.iter().filter(|link| link.is_current).map(|link| link.label).collect::<Vec<_>>(), ["7 days"]);
+        assert_eq!(
+            links.iter().filter(|link| link.is_current).map(|link| link.label).collect::<Vec<_>>(),
+            ["7 days"]
+        );
     }
 }

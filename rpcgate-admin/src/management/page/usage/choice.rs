@@ -81,7 +81,8 @@ impl UsageChoice {
         let (from, to) = (text("from"), text("to"));
         let has_ends = !from.is_empty() || !to.is_empty();
         // The form always has a period, which is empty if the ends count; the API's parameters may have none.
-        let period = if !fields.has("period") && !has_ends { Period::default().name().into() } else { text("period") };
+        let period =
+            if !fields.has("period") && !has_ends { Period::default().name().into() } else { text("period") };
         let by_name = |name: &str| fields.one("measure") == name;
         UsageChoice {
             project_id: text("project_id"),
@@ -92,7 +93,11 @@ impl UsageChoice {
             method: text("method"),
             key: text("key"),
             transport: text("transport"),
-            group_by: if fields.has("group_by") { group_by } else { DEFAULT_GROUPS.map(str::to_owned).into() },
+            group_by: if fields.has("group_by") {
+                group_by
+            } else {
+                DEFAULT_GROUPS.map(str::to_owned).into()
+            },
             measure: MEASURES.into_iter().find(|measure| by_name(measure.name())).unwrap_or_default(),
             sort: UsageSort::parse(fields.one("sort")),
             page: fields.one("page").parse().unwrap_or(1).max(1),
@@ -142,7 +147,9 @@ impl UsageChoice {
 
     /// Whether anything narrows the usage down.
     pub(super) fn has_filter(&self) -> bool {
-        [&self.project_id, &self.chain, &self.method, &self.key, &self.transport].iter().any(|text| !text.is_empty())
+        [&self.project_id, &self.chain, &self.method, &self.key, &self.transport]
+            .iter()
+            .any(|text| !text.is_empty())
     }
 
     /// The address of the page with this choice, below the root.
@@ -261,7 +268,8 @@ mod tests {
 
     async fn choice(query: &str) -> UsageChoice {
         let request = http::Request::get(format!("/usage?{query}")).body(()).unwrap();
-        let QueryFields(fields) = QueryFields::from_request_parts(&mut request.into_parts().0, &()).await.unwrap();
+        let QueryFields(fields) =
+            QueryFields::from_request_parts(&mut request.into_parts().0, &()).await.unwrap();
         UsageChoice::of(&fields)
     }
 
@@ -289,14 +297,21 @@ mod tests {
 
     #[tokio::test]
     async fn the_parameters_are_those_of_the_api() {
-        let params = choice("period=&from=2026-11-19T14:00&to=2026-11-19T16:00:00%2B02:00").await.parameters();
+        let params =
+            choice("period=&from=2026-11-19T14:00&to=2026-11-19T16:00:00%2B02:00").await.parameters();
         let borrowed = params.borrowed();
         assert_eq!(borrowed.period, None);
-        assert_eq!((borrowed.from, borrowed.to), (Some("2026-11-19T14:00:00Z"), Some("2026-11-19T16:00:00+02:00")));
+        assert_eq!(
+            (borrowed.from, borrowed.to),
+            (Some("2026-11-19T14:00:00Z"), Some("2026-11-19T16:00:00+02:00"))
+        );
         assert_eq!((borrowed.group_by, borrowed.limit), (Some("chain,method"), Some("5000")));
         assert_eq!(choice("").await.parameters().query(), "period=24h&group_by=chain%2Cmethod");
         let ends_do_not_count = choice("period=7d&from=2026-11-19T14:00").await.parameters();
-        assert_eq!((ends_do_not_count.borrowed().from, ends_do_not_count.borrowed().period), (None, Some("7d")));
+        assert_eq!(
+            (ends_do_not_count.borrowed().from, ends_do_not_count.borrowed().period),
+            (None, Some("7d"))
+        );
     }
 
     #[tokio::test]
@@ -311,6 +326,9 @@ mod tests {
             assert_eq!(choice(query).await.dimension(), group, "{query}");
         }
         assert!(choice("chain=eth").await.has_filter() && !choice("period=7d").await.has_filter());
-        assert_eq!(choice("period=7d&sort=errors&page=2&measure=bytes").await.csv_path(), "usage.csv?period=7d");
+        assert_eq!(
+            choice("period=7d&sort=errors&page=2&measure=bytes").await.csv_path(),
+            "usage.csv?period=7d"
+        );
     }
 }

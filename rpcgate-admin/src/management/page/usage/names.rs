@@ -33,7 +33,11 @@ impl UsageNames {
     /// The name of a key: its description, or what may be shown of it.
     pub(super) fn key(&self, id: KeyId) -> String {
         let Some(known) = self.keys.iter().find(|known| known.id == id) else { return short(&id) };
-        let name = if known.description.is_empty() { format!("{}…", known.prefix) } else { known.description.clone() };
+        let name = if known.description.is_empty() {
+            format!("{}…", known.prefix)
+        } else {
+            known.description.clone()
+        };
         if known.is_revoked { format!("{name} (revoked)") } else { name }
     }
 
@@ -79,8 +83,15 @@ mod tests {
             prefix: "rpcg_0123456".into(),
             is_revoked: false,
         };
-        let names = UsageNames { projects: vec![(project, "Checkout".into())], keys: vec![named.clone()], choosable: 1 };
-        assert_eq!((names.cell(&Cell::Project(project)), names.cell(&Cell::Key(key))), ("Checkout".into(), "rpcg_0123456…".into()));
+        let names = UsageNames {
+            projects: vec![(project, "Checkout".into())],
+            keys: vec![named.clone()],
+            choosable: 1,
+        };
+        assert_eq!(
+            (names.cell(&Cell::Project(project)), names.cell(&Cell::Key(key))),
+            ("Checkout".into(), "rpcg_0123456…".into())
+        );
         assert_eq!(names.cell(&Cell::Project(ProjectId(3 << 120))), "deleted, 03000000…");
         assert_eq!(names.cell(&Cell::Key(KeyId(4 << 120))), "04000000…");
         let revoked = KeyName { description: "api".into(), is_revoked: true, ..named };

@@ -95,7 +95,10 @@ impl UsageResult {
         let is_split = series.is_some() && !is_merged;
         let chart_note = match series {
             None => Some("The chart would take too long. Choose a shorter period or a filter.".to_owned()),
-            Some(_) if is_merged => Some(format!("There are too many values of {} to draw each, so the chart has their sum.", by.name())),
+            Some(_) if is_merged => Some(format!(
+                "There are too many values of {} to draw each, so the chart has their sum.",
+                by.name()
+            )),
             Some(_) => None,
         };
         let grouped_by = words(&view.group_by);
@@ -103,10 +106,18 @@ impl UsageResult {
             scope: scope(usage, &grouped_by),
             stats: stats(usage),
             measures: MEASURES.map(link).into(),
-            chart_title: if is_split { format!("{} by {}", choice.measure.label(), label(by)) } else { choice.measure.label().to_owned() },
+            chart_title: if is_split {
+                format!("{} by {}", choice.measure.label(), label(by))
+            } else {
+                choice.measure.label().to_owned()
+            },
             chart: series.as_ref().map(|series| chart(series, choice.measure, by, names)),
             chart_note,
-            rows_title: if grouped_by.is_empty() { "All usage".to_owned() } else { format!("By {grouped_by}") },
+            rows_title: if grouped_by.is_empty() {
+                "All usage".to_owned()
+            } else {
+                format!("By {grouped_by}")
+            },
             rows: UsageRows::of(view, choice, names),
             is_truncated: view.truncated,
             is_empty: view.rows.is_empty(),
@@ -147,8 +158,13 @@ fn words(groups: &[Group]) -> String {
 
 fn scope(usage: &Usage, grouped_by: &str) -> String {
     let view = &usage.view;
-    let projects = if usage.projects == 1 { "1 project".to_owned() } else { format!("{} projects", grouped(usage.projects)) };
-    let grouped_by = if grouped_by.is_empty() { String::new() } else { format!(" · grouped by {grouped_by}") };
+    let projects = if usage.projects == 1 {
+        "1 project".to_owned()
+    } else {
+        format!("{} projects", grouped(usage.projects))
+    };
+    let grouped_by =
+        if grouped_by.is_empty() { String::new() } else { format!(" · grouped by {grouped_by}") };
     let at = |time: Time| format!("{}, {}", day(time), hour(time));
     format!("{} to {} UTC · {projects}{grouped_by}", at(view.from), at(view.to))
 }
@@ -191,7 +207,8 @@ fn chart(found: &UsageSeries, measure: Measure, by: Group, names: &UsageNames) -
         Measure::Latency => {
             let mut lines = vec![latency_of("all", &found.totals())];
             if !found.is_merged && found.parts.len() > 1 {
-                let calls = |part: &&Vec<Metrics>| part.iter().map(|metrics| metrics.latency_count).sum::<u64>();
+                let calls =
+                    |part: &&Vec<Metrics>| part.iter().map(|metrics| metrics.latency_count).sum::<u64>();
                 let mut parts: Vec<_> = found.parts.iter().collect();
                 parts.sort_by_key(|(_, part)| std::cmp::Reverse(calls(part)));
                 let most = parts.into_iter().take(2);
@@ -203,10 +220,10 @@ fn chart(found: &UsageSeries, measure: Measure, by: Group, names: &UsageNames) -
             return line(&lines, &axis, measure.label()).or_empty(none).tall();
         }
     };
-    let series = found.parts.iter().map(|(cell, part)| Series {
-        name: name(cell),
-        values: part.iter().map(value).collect(),
-    });
+    let series = found
+        .parts
+        .iter()
+        .map(|(cell, part)| Series { name: name(cell), values: part.iter().map(value).collect() });
     let stack = Stack::of(series.collect(), axis.starts.len());
     let by = (!found.is_merged).then(|| label(by));
     bars(&stack, &axis, measure.label(), unit, by).or_empty(none).tall()

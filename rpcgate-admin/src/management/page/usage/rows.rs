@@ -71,7 +71,8 @@ impl UsageRows {
         let count = rows.len().div_ceil(PAGE).max(1);
         let page = choice.page.min(count);
         let first = (page - 1) * PAGE;
-        let shown: Vec<_> = rows.iter().skip(first).take(PAGE).map(|row| row_view(row, choice, names)).collect();
+        let shown: Vec<_> =
+            rows.iter().skip(first).take(PAGE).map(|row| row_view(row, choice, names)).collect();
         UsageRows {
             heads: heads(&view.group_by, choice, sort),
             all: rows.len(),
@@ -140,7 +141,9 @@ fn group_cell(cell: &Cell, choice: &UsageChoice, names: &UsageNames) -> GroupCel
             .iter()
             .any(|(known, _)| known == id)
             .then(|| UsageChoice { project_id: id.to_string(), ..plain.clone() }),
-        Cell::Transport(transport) => Some(UsageChoice { transport: transport.name().into(), ..plain.clone() }),
+        Cell::Transport(transport) => {
+            Some(UsageChoice { transport: transport.name().into(), ..plain.clone() })
+        }
         Cell::Status(_) => None,
     };
     GroupCell {
@@ -165,7 +168,8 @@ fn pages(choice: &UsageChoice, page: usize, count: usize) -> Vec<PageLink> {
     };
     let mut links = vec![step("Previous", page - 1)];
     let mut last = 0;
-    for number in (1..=count).filter(|number| *number == 1 || *number == count || number.abs_diff(page) <= 2) {
+    for number in (1..=count).filter(|number| *number == 1 || *number == count || number.abs_diff(page) <= 2)
+    {
         if number > last + 1 {
             links.push(PageLink { label: "…".into(), path: None, is_current: false });
         }
@@ -214,7 +218,10 @@ mod tests {
     }
 
     fn texts(rows: &UsageRows) -> Vec<String> {
-        rows.rows.iter().map(|row| row.groups.iter().map(|cell| cell.text.as_str()).collect::<Vec<_>>().join(" ")).collect()
+        rows.rows
+            .iter()
+            .map(|row| row.groups.iter().map(|cell| cell.text.as_str()).collect::<Vec<_>>().join(" "))
+            .collect()
     }
 
     fn chain(name: &str) -> Vec<Cell> {

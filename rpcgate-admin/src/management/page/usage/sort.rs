@@ -109,11 +109,16 @@ mod tests {
 
     #[test]
     fn numbers_have_units() {
-        for (count, text) in [(999, "999 B"), (1_500, "1.5 kB"), (28_000_000, "28.0 MB"), (3_200_000_000, "3.2 GB")] {
+        for (count, text) in
+            [(999, "999 B"), (1_500, "1.5 kB"), (28_000_000, "28.0 MB"), (3_200_000_000, "3.2 GB")]
+        {
             assert_eq!(byte_text(count), text);
         }
         let metrics = Metrics { latency_us: 3_000_000, latency_count: 2, ..Metrics::default() };
-        assert_eq!((UsageSort::Latency.text(&metrics), UsageSort::Latency.value(&metrics)), ("1500 ms".into(), 1_500_000));
+        assert_eq!(
+            (UsageSort::Latency.text(&metrics), UsageSort::Latency.value(&metrics)),
+            ("1500 ms".into(), 1_500_000)
+        );
         assert_eq!(UsageSort::Latency.text(&Metrics::default()), "–");
         for sort in UsageSort::ALL {
             assert_eq!(UsageSort::parse(sort.name()), Some(sort));
