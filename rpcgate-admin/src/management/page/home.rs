@@ -1,4 +1,4 @@
-//! The first page: the first steps of a new member, or the overview of its tenant. Operators have one of their own.
+//! The first page: the first steps of a new member, or the overview of its tenant.
 
 mod alert;
 mod first_steps;
@@ -8,6 +8,7 @@ use super::context::{PageContext, PageResult};
 use super::filters;
 use super::form::QueryFields;
 use super::frame::{Frame, Place};
+use super::notifications::Unread;
 use super::view::ok;
 use crate::management::action;
 use crate::management::action::chains::chains;
@@ -29,10 +30,22 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/", get(show))
 }
 
+/// What an operator sees.
+#[derive(Template)]
+#[template(path = "home.html")]
+struct OperatorHomePage {
+    frame: Frame,
+    name: String,
+    email: String,
+    role: &'static str,
+    has_factor: bool,
+}
+
 #[derive(Template)]
 #[template(path = "overview.html")]
 struct OverviewPage {
     frame: Frame,
+    unread: Unread,
     view: OverviewView,
 }
 
@@ -40,6 +53,7 @@ struct OverviewPage {
 #[template(path = "first_steps.html")]
 struct FirstStepsPage {
     frame: Frame,
+    unread: Unread,
     steps: StepList,
     has_factor: bool,
     /// The chains that are served, by their paths.
@@ -52,14 +66,23 @@ async fn show(
     page: PageContext,
     QueryFields(fields): QueryFields,
 ) -> PageResult {
-    if page.actor.user.is_operator() {
-        return Ok(page.to("operator"));
+    let user = &page.actor.user;
+    if user.is_operator() {
+        return Ok(ok(&OperatorHomePage {
+            frame: page.frame(Place::OperatorOverview),
+            name: user.name.clone(),
+            email: user.email.clone(),
+            role: user.role_name(),
+            has_factor: page.session.has_second_factor,
+        }));
     }
+    let unread = Unread::of(&app, &page.actor).await?;
     let call = match first_run(&app, &page.actor).await? {
         FirstRun::Steps(steps) => {
             let served = chains(&app).await?.into_iter().filter(|entry| entry.served);
             return Ok(ok(&FirstStepsPage {
                 frame: page.frame(Place::Overview),
+                unread,
                 steps: StepList::of(*steps, &page.actor.user.email),
                 has_factor: page.session.has_second_factor,
                 chains: served.map(|entry| entry.facts.name.as_str()).collect(),
@@ -73,7 +96,7 @@ async fn show(
     let found = action::overview::overview(&app, &page.actor, period).await?;
     let frame = page.frame(Place::Overview);
     let view = OverviewView::of(&found, period, call, &frame);
-    Ok(ok(&OverviewPage { frame, view }))
+    Ok(ok(&OverviewPage { frame, unread, view }))
 }
 
 #[cfg(test)]

@@ -109,7 +109,21 @@ async fn show(
     };
     match refused {
         None => Ok(ok(&form)),
-        Some(error) => rejected(error, LABELS, |problems| UsagePage { problems, ..form }),
+        Some(error) => rejected(labelled(error), LABELS, |problems| UsagePage { problems, ..form }),
+    }
+}
+
+/// The same error with its parameter in backticks, where the form puts the label of the field.
+fn labelled(error: ActionError) -> ActionError {
+    match error {
+        ActionError::InvalidField { field, text } => {
+            let text = match text.strip_prefix(&*field) {
+                Some(rest) => format!("`{field}`{rest}"),
+                None => text,
+            };
+            ActionError::InvalidField { field, text }
+        }
+        other => other,
     }
 }
 
