@@ -54,6 +54,7 @@ struct OverviewPage {
 struct FirstStepsPage {
     frame: Frame,
     unread: Unread,
+    name: String,
     steps: StepList,
     has_factor: bool,
     /// The chains that are served, by their paths.
@@ -83,6 +84,7 @@ async fn show(
             return Ok(ok(&FirstStepsPage {
                 frame: page.frame(Place::Overview),
                 unread,
+                name: page.actor.user.name.clone(),
                 steps: StepList::of(*steps, &page.actor.user.email),
                 has_factor: page.session.has_second_factor,
                 chains: served.map(|entry| entry.facts.name.as_str()).collect(),
