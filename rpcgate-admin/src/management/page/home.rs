@@ -15,13 +15,12 @@ use crate::management::action::chains::chains;
 use crate::management::action::overview::first_run::{FirstRun, first_run};
 use crate::management::app_state::AppState;
 use crate::management::identity::role::Permission;
-use alert::Alert;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
-use first_steps::{Step, StepList};
-use overview::{ErrorStrip, Fact, FirstCallNote, OverviewView, PeriodLink, ProjectRow, QuotaMeter};
+use first_steps::StepList;
+use overview::OverviewView;
 use rpcgate_core::usage::Period;
 use std::sync::Arc;
 
