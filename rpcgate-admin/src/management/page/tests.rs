@@ -946,7 +946,7 @@ async fn a_form_without_the_token_of_its_browser_does_nothing() {
     let (theirs, visitors) = (form_token(&site, &other), form_token(&site, ""));
     for path in ["/logout", "/confirm-again", "/email", "/totp", "/totp-activate", "/read-notification"] {
         let forged: [&[(&str, &str)]; 4] =
-            [&[], &[("csrf", "")], &[("csrf", &theirs)], &[("csrf", &visitors)]];
+            [&[], &[("csrf", "")], &[("csrf", theirs.as_str())], &[("csrf", visitors.as_str())]];
         for fields in forged {
             let page = sent(&site, path, &own, fields.iter().copied()).await;
             assert_eq!(page.status, StatusCode::FORBIDDEN, "{path} {fields:?}");
