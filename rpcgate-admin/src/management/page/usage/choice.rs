@@ -155,13 +155,14 @@ impl UsageChoice {
 
     /// The questions that are asked most, in the same time and with the same filters.
     pub(super) fn presets(&self) -> Vec<Preset> {
-        let preset = |(label, groups, measure, sort): &(&'static str, &[&str], Measure, Option<UsageSort>)| {
-            let groups = groups.iter().map(|name| (*name).to_owned()).collect();
-            let choice =
-                UsageChoice { group_by: groups, measure: *measure, sort: *sort, page: 1, ..self.clone() };
-            let is_current = (&choice.group_by, choice.measure) == (&self.group_by, self.measure);
-            Preset { label: *label, path: choice.path(), is_current }
-        };
+        let preset =
+            |(label, groups, measure, sort): &(&'static str, &[&str], Measure, Option<UsageSort>)| {
+                let groups = groups.iter().map(|name| (*name).to_owned()).collect();
+                let choice =
+                    UsageChoice { group_by: groups, measure: *measure, sort: *sort, page: 1, ..self.clone() };
+                let is_current = (&choice.group_by, choice.measure) == (&self.group_by, self.measure);
+                Preset { label: *label, path: choice.path(), is_current }
+            };
         PRESETS.iter().map(preset).collect()
     }
 
@@ -368,7 +369,8 @@ mod tests {
         let paths: Vec<_> = presets.iter().map(|preset| preset.path.as_str()).collect();
         assert_eq!(paths[0], "usage?period=7d&chain=eth");
         assert_eq!(paths[4], "usage?period=7d&chain=eth&measure=errors&sort=errors&group_by=status%2Cchain");
-        let current: Vec<_> = presets.iter().filter(|preset| preset.is_current).map(|preset| preset.label).collect();
+        let current: Vec<_> =
+            presets.iter().filter(|preset| preset.is_current).map(|preset| preset.label).collect();
         assert_eq!(current, ["Methods"]);
     }
 }
