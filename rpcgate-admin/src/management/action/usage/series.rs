@@ -99,7 +99,7 @@ mod tests {
     const TENANT: TenantId = TenantId(7);
 
     fn called(chain: &'static str, back: u64, methods: &[&str]) -> SampleRecord {
-        let items = methods.iter().map(|method| item(method)).collect();
+        let items = methods.iter().map(item).collect();
         SampleRecord { tenant: TENANT, chain, ..deed(1, Time::from_secs(NOON.secs() - back * HOUR), items) }
     }
 

@@ -161,7 +161,7 @@ impl UsageChoice {
                 let choice =
                     UsageChoice { group_by: groups, measure: *measure, sort: *sort, page: 1, ..self.clone() };
                 let is_current = (&choice.group_by, choice.measure) == (&self.group_by, self.measure);
-                Preset { label: *label, path: choice.path(), is_current }
+                Preset { label, path: choice.path(), is_current }
             };
         PRESETS.iter().map(preset).collect()
     }
