@@ -126,7 +126,8 @@ impl RecentRequests {
         let fits = |chunk: &Chunk| chunk.has_room(self.rows, calls.len(), tries.len(), names);
         if !chunks.back().is_some_and(fits) {
             // The oldest becomes the newest, with its memory.
-            let mut next = if chunks.len() < self.chunks { None } else { chunks.pop_front() }.unwrap_or_default();
+            let mut next =
+                if chunks.len() < self.chunks { None } else { chunks.pop_front() }.unwrap_or_default();
             next.clear();
             if !fits(&next) {
                 self.dropped.fetch_add(1, Relaxed);
@@ -229,11 +230,7 @@ mod tests {
     fn put(recent: &RecentRequests, request: u128, names: &[&str], tries: usize) {
         let mut made = NodeTries::default();
         (0..tries).for_each(|node| made.push((1, node), NodeChoice::Turn));
-        recent.remember(
-            &facts(request),
-            names.iter().map(|name| (CALL, name.as_bytes())),
-            made.as_slice(),
-        );
+        recent.remember(&facts(request), names.iter().map(|name| (CALL, name.as_bytes())), made.as_slice());
     }
 
     fn names(recent: &RecentRequests, request: u128) -> Option<(Vec<String>, usize)> {

@@ -26,6 +26,8 @@ mod due_deliveries;
 mod email_changes;
 mod event_retention;
 mod events;
+mod explanation;
+mod explanations;
 mod factors;
 mod figures;
 #[cfg(feature = "api")]
@@ -133,6 +135,8 @@ pub use digest::Digest;
 pub use due_deliveries::{ClaimRoom, DueDelivery, ReleasedDelivery};
 pub use email_changes::{EmailChange, EmailChangeOutcome, EmailChanged};
 pub use event_retention::{DELIVERIES_KEPT, SweptEvents};
+pub use explanation::{ExplainedCall, ExplainedTry, Explanation, QuotaShown, RefusalShown, WindowUse};
+pub use explanations::{ASKED_KEPT, AskedRequest};
 pub use factors::{FactorUse, Factors, LogInMethod};
 pub use figures::{DefaultQuota, Figure, Figures};
 #[cfg(feature = "api")]
