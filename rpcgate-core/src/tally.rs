@@ -582,5 +582,48 @@ mod tests {
         assert!(fixture.tally.is_hit());
     }
 
+    #[test]
+    fn what_explains_a_request_is_remembered_when_it_is_settled() {
+        use CacheUse::{Hit, NotAsked, Uncacheable};
+        let mut fixture = fixture(BATCH);
+        let recent = Arc::new(RecentRequests::new(10, 1));
+        let accounting = Accounting::clone(&fixture.tally.accounting).remembering(recent.clone());
+        fixture.tally.accounting = Arc::new(accounting);
+        let now = fixture.clock.now();
+        for costs in [&[7][..], &[5, 5, 5, 5]] {
+            let Answer::Now((_, grant)) = fixture.counters.reserve(&fixture.tally.caller, costs, now) else {
+                panic!("memory does not wait")
+            };
+            fixture.tally.grant = Some(grant);
+        }
+        let Answer::Now(taken) = fixture.counters.take(&fixture.tally.caller, 1, now) else {
+            panic!("memory does not wait")
+        };
+        (fixture.tally.windows, fixture.tally.counted, fixture.tally.batch) = (Some(taken.windows), 1, true);
+        fixture.tally.entries[0].state = answered(Source::Node);
+        fixture.tally.entries[1].state = answered(Source::Stored);
+        fixture.tally.entries[2].state = CallState::Refused(Refusal::Quota);
+        fixture.tally.entries[3].state = CallState::Failed(Fault::unsent(Cause::NoNode));
+        fixture.clock.advance(Duration::from_millis(3));
+        drop(fixture.tally);
+        let request = recent.find(RequestId(9)).unwrap();
+        let facts = request.facts;
+        assert_eq!((facts.key, facts.tenant, facts.tier), (KeyId(1), TenantId(3), Tier::Standard));
+        assert_eq!((facts.latency, facts.counted, facts.is_batch), (Duration::from_millis(3), 1, true));
+        assert_eq!(facts.windows, Some(taken.windows));
+        let quota = facts.quota.unwrap();
+        assert_eq!((quota.before, quota.reserved, quota.charged), (7, 20, 10));
+        let calls: Vec<_> = request
+            .calls
+            .iter()
+            .map(|call| (call.method.as_str(), call.facts.weight, call.facts.cu))
+            .collect();
+        assert_eq!(calls, [("a", 5, 5), ("bb", 5, 5), ("c", 5, 0), ("d", 5, 0)]);
+        let uses: Vec<_> = request.calls.iter().map(|call| call.facts.cache).collect();
+        assert_eq!(uses, [Uncacheable, Hit, NotAsked, Uncacheable]);
+        assert_eq!(request.calls[2].facts.refusal, Some(Refusal::Quota));
+        assert_eq!(request.calls[3].facts.fault, Some(Fault::unsent(Cause::NoNode)));
+    }
+
     use crate::backend::Answer;
 }
