@@ -26,7 +26,7 @@ async fn explained(account: &ApiUser, reply: &TestReply) -> Value {
                 return answer.json();
             }
             assert_eq!(answer.status, 404, "{answer:?}");
-            sleep(Duration::from_millis(50)).await;
+            sleep(Duration::from_millis(200)).await;
         }
     };
     timeout(TIMEOUT, wait).await.unwrap()
@@ -74,8 +74,8 @@ async fn the_owner_sees_caller_limits_cache_and_cost_of_a_request() {
         (&json!("free"), &json!("http"), &json!("eth"))
     );
     assert_eq!((missed["batch"].as_bool(), missed["lasting"].as_bool()), (Some(false), Some(false)));
-    let minute = &missed["windows"]["minute"];
-    assert_eq!((&minute["limit"], &minute["before"], &minute["after"]), (&json!(10), &json!(0), &json!(1)));
+    let day = &missed["windows"]["day"];
+    assert_eq!((&day["limit"], &day["before"], &day["after"]), (&json!(10_000), &json!(0), &json!(1)));
     let cu = first.cu();
     assert_eq!(
         (&missed["cu"], &missed["quota"]["before"], &missed["quota"]["after"]),
@@ -96,10 +96,11 @@ async fn the_owner_sees_caller_limits_cache_and_cost_of_a_request() {
 
     let hit = explained(&scene.owner, &second).await;
     assert_eq!((&hit["calls"][0]["cache"], &hit["tries"]), (&json!("hit"), &json!([])));
-    assert_eq!((&hit["quota"]["before"], &hit["windows"]["minute"]["before"]), (&json!(cu), &json!(1)));
+    assert_eq!((&hit["quota"]["before"], &hit["windows"]["day"]["before"]), (&json!(cu), &json!(1)));
 
     let theirs = explained(&scene.service.operator().await, &first).await;
-    assert_eq!(theirs["tries"][0]["address"], format!("{}/", node.url()));
+    let address = theirs["tries"][0]["address"].as_str().unwrap();
+    assert!(address.starts_with(&node.url()), "{address}");
     assert_eq!(theirs["gateway"], missed["gateway"]);
 }
 
@@ -159,7 +160,7 @@ async fn a_call_that_another_node_answered_shows_both_tries() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_two_gateways_each_explains_what_it_served_and_strangers_learn_nothing() {
+async fn of_two_gateways_each_explains_what_it_served_and_others_learn_nothing() {
     let node = Node::evm().await;
     let scene = Scene::start(Setup::of("eth", &node.url())).await;
     let other = scene.service.gateway().await;
@@ -169,9 +170,9 @@ async fn of_two_gateways_each_explains_what_it_served_and_strangers_learn_nothin
     let (first, second) = (explained(&scene.owner, &one).await, explained(&scene.owner, &two).await);
     assert_ne!(first["gateway"], second["gateway"]);
 
-    let stranger = scene.service.owner("eve@example.com").await;
-    let foreign = stranger.ask("GET", &format!("/explain/{}", id(&one)), None).await;
-    let unknown = stranger.ask("GET", &format!("/explain/{}", stranger.tenant().await), None).await;
+    let outsider = scene.service.owner("eve@example.com").await;
+    let foreign = outsider.ask("GET", &format!("/explain/{}", id(&one)), None).await;
+    let unknown = outsider.ask("GET", &format!("/explain/{}", outsider.tenant().await), None).await;
     assert_eq!((foreign.status, foreign.json()), (404, unknown.json()));
     // Whoever has no key has no tenant that could ask.
     let nobody = TestClient::new(scene.gateway.addr(), None).call("eth", "eth_chainId", "[]").await;

@@ -96,12 +96,12 @@ async fn the_owner_and_operators_see_what_a_gateway_says() {
 #[tokio::test]
 async fn a_request_of_another_tenant_is_answered_like_one_that_nobody_remembers() {
     let site = Site::new().await;
-    let (owner, stranger) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
+    let (owner, outsider) = (site.member(Role::Owner).await, site.member(Role::Owner).await);
     let request = RequestId::new(site.app.now());
     let gateway = gateway(&site, request, owner.user.tenant.unwrap()).await;
     assert_eq!(get(&site, &owner, request).await.status, StatusCode::OK, "so that the answer is known");
-    let foreign = get(&site, &stranger, request).await;
-    let unknown = get(&site, &stranger, RequestId::new(site.app.now())).await;
+    let foreign = get(&site, &outsider, request).await;
+    let unknown = get(&site, &outsider, RequestId::new(site.app.now())).await;
     assert_eq!((foreign.status, unknown.status), (StatusCode::NOT_FOUND, StatusCode::NOT_FOUND));
     assert_eq!(foreign.body, unknown.body);
     assert_eq!(unknown.body["code"], "not_found");
