@@ -48,13 +48,14 @@ impl Gateway {
         let is_scraped = metrics_listener.is_some();
         let (sink, calls) = assemble::observed(sink, journal.as_ref(), is_scraped, safeguard.clone());
         let replies = Arc::new(BoundedReplies::new(config.cache.bytes));
+        let recent = state.as_ref().and_then(|state| remembering(&config, state, &pools));
         let backends = Backends {
             clock: clock.clone(),
             sink: sink.clone(),
             directory,
             counters: counting.backend(),
             replies: replies.clone(),
-            recent: state.as_ref().and_then(|state| remembering(&config, state, &pools)),
+            recent: recent.clone(),
         };
         let mut parts = assemble::parts(&config, backends, chains, pools, safeguard);
         let connections = Connections::new(sink, state.clone());
@@ -91,6 +92,7 @@ impl Gateway {
                 counting: counting.clone(),
                 reloads: reloads.clone(),
                 grpc: parts.grpc_counts.clone(),
+                recent: recent.clone(),
                 clock,
             };
             tracing::info!(%addr, "metrics at /metrics");
