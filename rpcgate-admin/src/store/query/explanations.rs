@@ -20,7 +20,7 @@ use uuid::Uuid;
 pub const ASKED_KEPT: Duration = Duration::from_secs(60);
 
 /// Rows of the users of one tenant, and of all operators together.
-pub const MAX_ASKED: u64 = 60;
+pub(super) const MAX_ASKED: u64 = 60;
 
 /// Rows of all together.
 const MAX_ROWS: u64 = 1_000;
