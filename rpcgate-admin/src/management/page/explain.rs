@@ -75,6 +75,10 @@ impl DecisionStep {
         let (name, answer) = (name.into(), answer.into());
         DecisionStep { name, tone, answer, change: String::new(), span: None, took: "–".into() }
     }
+
+    fn is_ok(&self) -> bool {
+        self.tone == "ok"
+    }
 }
 
 /// A call of an array.
