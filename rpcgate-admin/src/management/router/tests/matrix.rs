@@ -878,7 +878,8 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
     if words.contains(&Word::Request) {
         let asked = store.ask_explanation(request, Some(tenant), now).await.unwrap();
         let (tenant, project, key) = (tenant.to_string(), project.to_string(), key.to_string());
-        let answer = Explanation { tenant, project, key, ..Explanation::default() };
+        let (plan, transport, chain) = ("free".into(), "http".into(), "eth".into());
+        let answer = Explanation { tenant, project, key, plan, transport, chain, ..Explanation::default() };
         store.answer_asked(asked, organisation.id, &answer).await.unwrap();
     }
     let premises = Premises {
