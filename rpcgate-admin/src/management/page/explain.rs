@@ -128,7 +128,9 @@ async fn show(
     }
     let explained = match id.parse::<RequestId>() {
         Ok(request) => explain(app, &page.actor, request).await,
-        Err(_) => Err(ActionError::field("id", "this is no request id: it has 36 characters, such as 0199a3c4-…")),
+        Err(_) => {
+            Err(ActionError::field("id", "this is no request id: it has 36 characters, such as 0199a3c4-…"))
+        }
     };
     match explained {
         Ok(explained) => {
@@ -245,9 +247,10 @@ fn cache(word: &str) -> (&'static str, &'static str) {
 
 fn figures(explanation: &Explanation) -> [ShownFigure; 4] {
     let at_nodes: u64 = explanation.tries.iter().filter_map(|one| one.took).sum();
-    let (cu, weight) = explanation.calls.iter().fold((0, 0), |(cu, weight), call| {
-        (cu + u64::from(call.cu), weight + u64::from(call.weight))
-    });
+    let (cu, weight) = explanation
+        .calls
+        .iter()
+        .fold((0, 0), |(cu, weight), call| (cu + u64::from(call.cu), weight + u64::from(call.weight)));
     let (kept, meaning) = match &explanation.calls[..] {
         [only] => {
             let (kept, meaning) = cache(&only.cache);
@@ -285,11 +288,21 @@ fn figures(explanation: &Explanation) -> [ShownFigure; 4] {
 }
 
 fn steps(explanation: &Explanation, key: &str, tenant: &str) -> Vec<DecisionStep> {
-    let mut steps = vec![DecisionStep::new("Key", "ok", key), DecisionStep::new("Tenant", "ok", tenant)];
+    let status = refusal(explanation).map(|refusal| refusal.status);
+    // A request that is refused before its calls are read has one that is no call.
+    let is_unread = matches!(&explanation.calls[..], [only] if only.method == "-");
+    let (key_tone, tenant_tone) = match status {
+        Some(401 | 403) if is_unread => ("bad", ""),
+        Some(402) if is_unread => ("ok", "bad"),
+        _ => ("ok", "ok"),
+    };
+    let mut steps =
+        vec![DecisionStep::new("Key", key_tone, key), DecisionStep::new("Tenant", tenant_tone, tenant)];
     steps.push(windows(explanation));
     let mut quota = DecisionStep::new("CU quota", "", "not asked");
     if let Some(shown) = &explanation.quota {
-        let is_full = explanation.calls.iter().any(|call| call.refusal.is_some()) && shown.before >= shown.limit;
+        let is_full =
+            explanation.calls.iter().any(|call| call.refusal.is_some()) && shown.before >= shown.limit;
         (quota.tone, quota.answer) =
             if is_full { ("bad", "at the ceiling".into()) } else { ("ok", "under the ceiling".into()) };
         let (before, after) = (grouped(shown.before.into()), grouped((shown.before + shown.charged).into()));
@@ -306,7 +319,8 @@ fn steps(explanation: &Explanation, key: &str, tenant: &str) -> Vec<DecisionStep
         steps.push(DecisionStep::new("Nodes", "", text));
     }
     if let Some(refusal) = refusal(explanation) {
-        let retry = refusal.retry_after.map(|wait| format!(", possible again after {wait} s")).unwrap_or_default();
+        let retry =
+            refusal.retry_after.map(|wait| format!(", possible again after {wait} s")).unwrap_or_default();
         steps.push(DecisionStep::new("Refusal", "bad", format!("{}{retry}", refusal.message)));
     }
     let cu: u64 = explanation.calls.iter().map(|call| u64::from(call.cu)).sum();
@@ -402,11 +416,15 @@ fn advice(explanation: &Explanation) -> Option<&'static str> {
     let is_refused = |status| refusal(explanation).is_some_and(|refusal| refusal.status == status);
     let has_failed = |outcome| explanation.calls.iter().any(|call| call.outcome == outcome);
     if is_refused(429) {
-        Some("A limit was reached. Wait as long as Retry-After says, spread the calls, or ask for a higher limit.")
+        Some(
+            "A limit was reached. Wait as long as Retry-After says, spread the calls, or ask for a higher limit.",
+        )
     } else if is_refused(402) {
         Some("The organisation is suspended: see Billing.")
     } else if has_failed("failed") {
-        Some("No node answered. Reads can be sent again at once; this call was not charged unless a node had it.")
+        Some(
+            "No node answered. Reads can be sent again at once; this call was not charged unless a node had it.",
+        )
     } else if has_failed("abandoned") {
         Some("The client left before the answer. Let it wait longer: a call that a node has is charged.")
     } else {
@@ -458,7 +476,9 @@ mod tests {
             arrived: 1_790_000_000_123_456,
             took: 2_070_000,
             counted: 1,
-            windows: [10, 500, 10_000].map(|limit| WindowUse { limit, before: 3, after: 4, reset: 60 }).into(),
+            windows: [10, 500, 10_000]
+                .map(|limit| WindowUse { limit, before: 3, after: 4, reset: 60 })
+                .into(),
             quota: Some(QuotaShown { limit: 250_000, before: 198_412, reserved: 15, charged: 15 }),
             calls: vec![call("answered")],
             tries: vec![
@@ -507,8 +527,7 @@ mod tests {
     async fn a_batch_has_a_row_for_each_call() {
         let site = Site::new().await;
         let owner = site.member(Role::Owner).await;
-        let refusal =
-            RefusalShown { status: 403, message: "method not permitted".into(), retry_after: None };
+        let refusal = RefusalShown { status: 403, message: "method not permitted".into(), retry_after: None };
         let refused = ExplainedCall { refusal: Some(refusal), cu: 0, ..call("refused") };
         let batch =
             Explanation { is_batch: true, calls: vec![call("answered"), refused], ..explanation(&owner) };
@@ -516,6 +535,24 @@ mod tests {
         let page = get(&site, &format!("/explain?id={request}"), &cookie(&site, &owner)).await;
         for part in ["A batch of 2 calls on polygon", "1 of 2 answered", "refused: method not permitted"] {
             assert!(page.text.contains(part), "{part}: {}", page.text);
+        }
+    }
+
+    #[tokio::test]
+    async fn the_step_that_refused_is_marked() {
+        let site = Site::new().await;
+        let owner = site.member(Role::Owner).await;
+        for (status, tones) in [(402, ["ok", "bad"]), (403, ["bad", ""]), (429, ["ok", "ok"])] {
+            let refusal = RefusalShown { status, message: "no".into(), retry_after: Some(7) };
+            let calls =
+                vec![ExplainedCall { method: "-".into(), cache: "not_asked".into(), ..call("refused") }];
+            let refusal = Some(refusal);
+            let refused =
+                Explanation { refusal, calls, tries: Vec::new(), quota: None, ..explanation(&owner) };
+            let steps = steps(&refused, "a key", "a tenant");
+            assert_eq!([steps[0].tone, steps[1].tone], tones, "{status}");
+            assert!(steps.iter().any(|step| step.answer == "no, possible again after 7 s"), "{status}");
+            assert_eq!(result(&refused), ("bad", format!("{status}, refused: no")));
         }
     }
 
