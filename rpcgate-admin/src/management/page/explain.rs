@@ -305,7 +305,8 @@ fn steps(explanation: &Explanation, key: &str, tenant: &str) -> Vec<DecisionStep
             explanation.calls.iter().any(|call| call.refusal.is_some()) && shown.before >= shown.limit;
         (quota.tone, quota.answer) =
             if is_full { ("bad", "at the ceiling".into()) } else { ("ok", "under the ceiling".into()) };
-        let (before, after) = (grouped(shown.before.into()), grouped((shown.before + shown.charged).into()));
+        let (before, after) =
+            (grouped(shown.before.into()), grouped(shown.before.saturating_add(shown.charged).into()));
         quota.change = format!("{before} → {after} of {}", grouped(shown.limit.into()));
     }
     steps.push(quota);
