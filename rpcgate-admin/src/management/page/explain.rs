@@ -4,7 +4,7 @@ use super::context::{OperatorPage, PageContext, PageResult};
 use super::filters::{self, grouped};
 use super::form::QueryFields;
 use super::frame::{Frame, Place};
-use super::problems::Problems;
+use super::problems::{Problems, sentence};
 use super::view::{ok, shown};
 use crate::management::action::explain::{ExplainedRequest, explain};
 use crate::management::app_state::AppState;
@@ -138,7 +138,7 @@ async fn show(
             Ok(ok(&ExplainPage { explained, ..empty }))
         }
         Err(error) if error.code() == ErrorCode::NotFound => {
-            let missing = Some(super::view::sentence(&error.to_string()));
+            let missing = Some(sentence(&error.to_string()));
             Ok(shown(error.status(), &ExplainPage { missing, ..empty }))
         }
         Err(error) if error.code() == ErrorCode::Invalid => {
