@@ -175,7 +175,6 @@ impl From<RefusalShown> for RefusalJson {
 #[schema(as = CallExplanation)]
 pub struct CallExplanationJson {
     /// The method under which it is metered.
-    #[schema(example = "eth_call")]
     pub method: String,
     /// The outcome: `answered`, `node_error` for an error of the node's own, `refused` by the gateway, `failed` if no node
     /// answered, `abandoned` if the client left first.
