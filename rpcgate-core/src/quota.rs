@@ -25,6 +25,8 @@ pub struct Grant {
     pub hour: u64,
     /// Compute Units.
     pub units: u64,
+    /// Units of the 24 hours that were used before, as far as the counters know. It decides nothing: explanations show it.
+    pub used: u64,
 }
 
 /// Units by hour. An hour's units leave exactly 24 hours after it began.
@@ -58,7 +60,7 @@ impl Rolling {
         self.roll(now.hour());
         let mut used = self.used(now);
         let mut mask = Mask::default();
-        let mut grant = Grant { hour: now.hour(), units: 0 };
+        let mut grant = Grant { hour: now.hour(), units: 0, used };
         for (index, cost) in costs.iter().enumerate() {
             if *cost == 0 || used < ceiling {
                 mask.set(index);
@@ -127,17 +129,18 @@ mod tests {
         rolling.add(99, at(5));
         let (mask, grant) = rolling.reserve(&[75, 1, 0, 5], 100, at(5));
         assert!(mask.has(0) && !mask.has(1) && mask.has(2) && !mask.has(3));
-        assert_eq!(grant, Grant { hour: 5, units: 75 });
+        assert_eq!(grant, Grant { hour: 5, units: 75, used: 99 });
         assert_eq!(rolling.used(at(5)), 174);
     }
 
     #[test]
     fn the_largest_ceiling_is_never_reached() {
         let mut rolling = Rolling::default();
+        let units = 4 * u64::from(u32::MAX);
         for hour in 5..9 {
             let (mask, grant) = rolling.reserve(&[u32::MAX; 4], u64::MAX, at(hour));
             assert!((0..4).all(|index| mask.has(index)));
-            assert_eq!(grant, Grant { hour, units: 4 * u64::from(u32::MAX) });
+            assert_eq!(grant, Grant { hour, units, used: (hour - 5) * units });
         }
     }
 

@@ -31,6 +31,16 @@ impl RequestId {
         RequestId(time | version | variant)
     }
 
+    /// The time of its request, to the millisecond, if it [is one of version 7](RequestId::is_version_7).
+    pub const fn time(self) -> Time {
+        Time::from_millis((self.0 >> 80) as u64)
+    }
+
+    /// Whether it is a UUID of version 7.
+    pub const fn is_version_7(self) -> bool {
+        self.0 >> 76 & 0xf == 7 && self.0 >> 62 & 0b11 == 0b10
+    }
+
     /// Its 36 characters.
     pub fn text(self) -> [u8; 36] {
         crate::caller::uuid_text(self.0)
@@ -47,6 +57,16 @@ mod tests {
         let id = RequestId::new(Time::from_millis(0x0190_163d_8694)).to_string();
         assert!(id.starts_with("0190163d-8694-7"), "{id}");
         assert!(matches!(id.as_bytes()[19], b'8' | b'9' | b'a' | b'b'), "{id}");
+    }
+
+    #[test]
+    fn an_id_has_the_time_of_its_request() {
+        let arrival = Time::from_millis(0x0190_163d_8694);
+        let id = RequestId::new(arrival);
+        assert!(id.is_version_7());
+        assert_eq!(id.time(), arrival);
+        let random: RequestId = "b5e7c3f2-0d0a-4c5e-9a53-0f8f6a0c2d11".parse().unwrap();
+        assert!(!random.is_version_7() && !RequestId(0).is_version_7());
     }
 
     #[test]

@@ -193,7 +193,7 @@ impl StreamTally {
         let line = Line { cu: cost, ..stream.line(CONNECT, Outcome::Answered) };
         stream.record(Phase::Begin, stream.arrival, tally.counted, &[line]);
         // The cost is recorded: the tally returns the rest of its reservation, and records nothing more.
-        tally.settle_begun(cost.into());
+        tally.settle_begun(&line);
         Ok(stream)
     }
 

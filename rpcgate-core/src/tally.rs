@@ -7,11 +7,13 @@ use crate::backend::usage_observer::{ObservedSink, UsageObserver};
 use crate::backend::usage_sink::{Line, Outcome, Phase, Receipt, Record, UsageSink};
 use crate::call::{CallState, Entry};
 use crate::caller::{Caller, RequestId};
-use crate::chain::{Chain, Dialect};
+use crate::chain::{Chain, Dialect, Flags};
 use crate::clock::{Clock, Time};
 use crate::fault::{Cause, Fault};
 use crate::in_flight::InFlightCall;
+use crate::node_try::NodeTries;
 use crate::quota::Grant;
+use crate::recent::{CacheUse, CallFacts, QuotaUse, RecentRequests, RequestFacts};
 use crate::refusal::{BackendFailure, Refusal};
 use crate::reply::{Form, Source};
 use crate::window::Windows;
@@ -34,12 +36,21 @@ pub struct Accounting {
     pub counters: Arc<dyn Counters>,
     /// The sink that gets the record.
     pub sink: Arc<dyn UsageSink>,
+    /// The memory of the last requests, which explains them, if there is one.
+    pub recent: Option<Arc<RecentRequests>>,
 }
 
 impl Accounting {
     /// Accounting with these backends.
     pub fn new(clock: Arc<dyn Clock>, counters: Arc<dyn Counters>, sink: Arc<dyn UsageSink>) -> Self {
-        Accounting { clock, counters, sink }
+        Accounting { clock, counters, sink, recent: None }
+    }
+
+    /// The same, which remembers requests in `recent`.
+    #[must_use]
+    pub fn remembering(mut self, recent: Arc<RecentRequests>) -> Self {
+        self.recent = Some(recent);
+        self
     }
 
     /// The same with another sink.
@@ -94,6 +105,8 @@ pub struct Tally {
     pub room: crate::memory::MemoryPermit,
     /// The deadline of its calls, by [`Clock::elapsed`], if they have waited for others' calls before.
     pub deadline: Option<Duration>,
+    /// The tries of its calls at nodes.
+    pub tries: NodeTries,
     pub(crate) started: Duration,
     pub(crate) accounting: Arc<Accounting>,
     /// The part of a life that its record covers.
@@ -136,6 +149,7 @@ impl Tally {
             passing: HeaderMap::new(),
             room: crate::memory::MemoryPermit::default(),
             deadline: None,
+            tries: NodeTries::default(),
             started,
             accounting,
             phase: if transport == Transport::Ws { Phase::Begin } else { Phase::Whole },
@@ -193,11 +207,19 @@ impl Tally {
         self.settle(Receipt::hold).flatten()
     }
 
-    /// Settles the account of something that has begun and continues: all of its reservation except `cost` is returned. Its
-    /// begin is already recorded.
-    pub(crate) fn settle_begun(mut self: Box<Self>, cost: u64) {
+    /// Settles the account of something that has begun and continues: all of its reservation except the cost of `begin` is
+    /// returned. The begin is already recorded.
+    pub(crate) fn settle_begun(mut self: Box<Self>, begin: &Line<'_>) {
         self.is_closed = true;
-        self.refund(cost);
+        let charged = u64::from(begin.cu);
+        if self.accounting.recent.is_some() {
+            let latency = self.accounting.clock.elapsed().saturating_sub(self.started);
+            let (cu, status, outcome) = (begin.cu, begin.status, begin.outcome);
+            let call = |entry: &Entry| CallFacts { cu, status, outcome, ..self.call_facts(entry, 0) };
+            let calls = self.entries.iter().take(1).map(|entry| (call(entry), begin.method));
+            self.remember(calls, latency, (self.grant, charged), true);
+        }
+        self.refund(charged);
     }
 
     /// Closes the account of a message on a stream, whose counts `sum` takes over.
@@ -231,7 +253,8 @@ impl Tally {
     }
 
     fn settle<T>(&mut self, give: impl FnOnce(&Arc<dyn UsageSink>, &Record<'_>) -> T) -> Option<T> {
-        self.refund(self.charged());
+        let (charged, grant) = (self.charged(), self.grant);
+        self.refund(charged);
         if self.entries.is_empty() {
             return None;
         }
@@ -277,7 +300,102 @@ impl Tally {
             windowed: self.counted,
             lines: &lines,
         };
+        // A message of a stream has no id that its client knows.
+        if self.accounting.recent.is_some() && self.stream.is_none() {
+            let calls = lines.iter().zip(self.entries.iter()).enumerate().map(|(place, (line, entry))| {
+                let (cu, status, outcome) = (line.cu, line.status, line.outcome);
+                (CallFacts { cu, status, outcome, ..self.call_facts(entry, place) }, line.method)
+            });
+            self.remember(calls, record.latency, (grant, charged), false);
+        }
         Some(give(&self.accounting.sink, &record))
+    }
+
+    /// Keeps what explains this request.
+    fn remember<'m>(
+        &self,
+        calls: impl ExactSizeIterator<Item = (CallFacts, &'m [u8])> + Clone,
+        latency: Duration,
+        (grant, charged): (Option<Grant>, u64),
+        is_lasting: bool,
+    ) {
+        let Some(recent) = &self.accounting.recent else { return };
+        let caller = &self.caller;
+        let quota = grant.map(|grant| QuotaUse {
+            ceiling: caller.quota.cu_per_day,
+            before: grant.used,
+            reserved: grant.units,
+            charged,
+        });
+        let facts = RequestFacts {
+            request: self.request,
+            key: caller.key,
+            project: caller.project,
+            tenant: caller.tenant,
+            tier: caller.plan.tier,
+            transport: self.transport,
+            chain: self.chain.name(),
+            is_batch: self.batch,
+            is_lasting,
+            is_cooled: self.cooled.is_some(),
+            arrival: self.arrival,
+            started: self.started,
+            latency,
+            windows: self.windows,
+            counted: self.counted,
+            quota,
+            refused: self.refused,
+            tries_left_out: self.tries.left_out(),
+        };
+        recent.remember(&facts, calls, self.tries.as_slice());
+    }
+
+    /// What explains the call at `place`, except for what its line has.
+    fn call_facts(&self, entry: &Entry, place: usize) -> CallFacts {
+        let (refusal, fault) = match &entry.state {
+            CallState::Refused(refusal) => (Some(*refusal), None),
+            CallState::Failed(fault) => (None, Some(*fault)),
+            _ => (None, None),
+        };
+        CallFacts {
+            weight: entry.call.rule.cu,
+            cu: 0,
+            status: 0,
+            outcome: Outcome::Answered,
+            cache: self.cache_use(entry, place),
+            refusal,
+            fault,
+        }
+    }
+
+    fn cache_use(&self, entry: &Entry, place: usize) -> CacheUse {
+        let rule = &entry.call.rule;
+        let asked = || {
+            let is_cacheable = rule.cache.is_cached()
+                && !rule.flags.has(Flags::BROADCAST)
+                && !entry.call.is_notification(&self.body);
+            if is_cacheable { CacheUse::Miss } else { CacheUse::Uncacheable }
+        };
+        match &entry.state {
+            CallState::Answered(reply) => match reply.from {
+                Source::Stored => CacheUse::Hit,
+                Source::Shared => CacheUse::Joined,
+                Source::Own { .. } => CacheUse::NotAsked,
+                Source::Node | Source::NodeForAll => asked(),
+            },
+            CallState::Parked => CacheUse::Joined,
+            CallState::Open | CallState::Refused(_) => CacheUse::NotAsked,
+            CallState::Sent => asked(),
+            // A call that was not tried itself failed with the one that it had joined.
+            CallState::Failed(fault) => match asked() {
+                CacheUse::Miss if fault.cause != Cause::NoNode && !self.was_tried(place) => CacheUse::Joined,
+                other => other,
+            },
+        }
+    }
+
+    fn was_tried(&self, place: usize) -> bool {
+        self.tries.left_out() > 0 || self.tries.as_slice().iter().any(|one| one.calls.has(place))
     }
 }
 
@@ -357,7 +475,7 @@ mod tests {
     fn fixture(body: &'static [u8]) -> Fixture {
         let clock = Arc::new(ManualClock::at(Time::from_secs(1_000_000)));
         let (counters, sink) = (Arc::new(MemoryCounters::default()), Arc::new(MemoryUsageSink::default()));
-        let accounting = Accounting { clock: clock.clone(), counters: counters.clone(), sink: sink.clone() };
+        let accounting = Accounting::new(clock.clone(), counters.clone(), sink.clone());
         let chain = Arc::new(Chain::deployed(Arc::new(Toy)));
         let caller = Caller::new(KeyId(1), ProjectId(2), TenantId(3), Plan::of(Tier::Standard));
         let now = (clock.now(), clock.elapsed());
@@ -462,6 +580,49 @@ mod tests {
         assert!(!fixture.tally.is_hit());
         fixture.tally.entries[1].state = answered(Source::Stored);
         assert!(fixture.tally.is_hit());
+    }
+
+    #[test]
+    fn what_explains_a_request_is_remembered_when_it_is_settled() {
+        use CacheUse::{Hit, NotAsked, Uncacheable};
+        let mut fixture = fixture(BATCH);
+        let recent = Arc::new(RecentRequests::new(10, 1));
+        let accounting = Accounting::clone(&fixture.tally.accounting).remembering(recent.clone());
+        fixture.tally.accounting = Arc::new(accounting);
+        let now = fixture.clock.now();
+        for costs in [&[7][..], &[5, 5, 5, 5]] {
+            let Answer::Now((_, grant)) = fixture.counters.reserve(&fixture.tally.caller, costs, now) else {
+                panic!("memory does not wait")
+            };
+            fixture.tally.grant = Some(grant);
+        }
+        let Answer::Now(taken) = fixture.counters.take(&fixture.tally.caller, 1, now) else {
+            panic!("memory does not wait")
+        };
+        (fixture.tally.windows, fixture.tally.counted, fixture.tally.batch) = (Some(taken.windows), 1, true);
+        fixture.tally.entries[0].state = answered(Source::Node);
+        fixture.tally.entries[1].state = answered(Source::Stored);
+        fixture.tally.entries[2].state = CallState::Refused(Refusal::Quota);
+        fixture.tally.entries[3].state = CallState::Failed(Fault::unsent(Cause::NoNode));
+        fixture.clock.advance(Duration::from_millis(3));
+        drop(fixture.tally);
+        let request = recent.find(RequestId(9)).unwrap();
+        let facts = request.facts;
+        assert_eq!((facts.key, facts.tenant, facts.tier), (KeyId(1), TenantId(3), Tier::Standard));
+        assert_eq!((facts.latency, facts.counted, facts.is_batch), (Duration::from_millis(3), 1, true));
+        assert_eq!(facts.windows, Some(taken.windows));
+        let quota = facts.quota.unwrap();
+        assert_eq!((quota.before, quota.reserved, quota.charged), (7, 20, 10));
+        let calls: Vec<_> = request
+            .calls
+            .iter()
+            .map(|call| (call.method.as_str(), call.facts.weight, call.facts.cu))
+            .collect();
+        assert_eq!(calls, [("a", 5, 5), ("bb", 5, 5), ("c", 5, 0), ("d", 5, 0)]);
+        let uses: Vec<_> = request.calls.iter().map(|call| call.facts.cache).collect();
+        assert_eq!(uses, [Uncacheable, Hit, NotAsked, Uncacheable]);
+        assert_eq!(request.calls[2].facts.refusal, Some(Refusal::Quota));
+        assert_eq!(request.calls[3].facts.fault, Some(Fault::unsent(Cause::NoNode)));
     }
 
     use crate::backend::Answer;

@@ -16,6 +16,7 @@ use rpcgate_core::chain::{Chain, ChainHead, Chains};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config::Config;
 use rpcgate_core::memory::MemoryBudget;
+use rpcgate_core::recent::RecentRequests;
 use rpcgate_core::secret::KeyHash;
 use rpcgate_core::tally::{Accounting, Transports};
 use rpcgate_layers::call::body::BodyLimits;
@@ -54,6 +55,7 @@ pub(crate) struct Backends {
     pub(crate) directory: Arc<dyn Directory>,
     pub(crate) counters: Arc<dyn Counters>,
     pub(crate) replies: Arc<BoundedReplies>,
+    pub(crate) recent: Option<Arc<RecentRequests>>,
 }
 
 /// Puts every observer of records in front of the sink that keeps them: the safeguard, the access log and, if metrics
@@ -83,7 +85,8 @@ pub(crate) fn parts(
     safeguard: Arc<Safeguard>,
 ) -> Parts {
     let limits = &config.gateway.limits;
-    let accounting = Accounting::new(backends.clock, backends.counters, backends.sink);
+    let mut accounting = Accounting::new(backends.clock, backends.counters, backends.sink);
+    accounting.recent = backends.recent;
     let mut parts = Parts::new(chains, pools, backends.directory, Arc::new(accounting));
     parts.replies = backends.replies;
     parts.room = MemoryBudget::new(size(limits.bodies_total));

@@ -13,6 +13,7 @@ mod counting;
 #[cfg(feature = "demo")]
 pub mod demo;
 pub mod demo_options;
+mod explain;
 pub mod file_handles;
 pub mod gateway;
 mod grpc_health;

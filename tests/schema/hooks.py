@@ -29,6 +29,7 @@ if GROUP == "user":
 WEBHOOK = OWNER.webhook(PROJECT, receiver())
 #: Users alone can try it again.
 DELIVERY = OWNER.delivery(WEBHOOK) if GROUP == "user" else WEBHOOK
+REQUEST = OWNER.request(PROJECT)
 TICKET = OWNER.ticket()
 FILE = OWNER.attachment(TICKET)
 #: Somebody else, whose things may go.
@@ -216,6 +217,7 @@ VALUES = {
     "GET /projects/{id}/metrics": [in_project, query(period="today", chain="eth")],
     "GET /projects/{project_id}/keys": [path(project_id=PROJECT)],
     "POST /projects/{project_id}/keys": [path(project_id=PROJECT), body(description="of the tests", chains=["eth"])],
+    "GET /explain/{request_id}": [path(request_id=REQUEST)],
     "GET /projects/{id}/events": [in_project, query(chain="eth", limit=10)],
     "GET /projects/{project_id}/webhooks": [path(project_id=PROJECT)],
     "POST /projects/{project_id}/webhooks": [path(project_id=PROJECT), body(url="https://hooks.example/")],

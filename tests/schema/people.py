@@ -174,6 +174,17 @@ class Person:
                 raise Refused(f"of {2 * len(calls)} calls, usage reports {told}")
             time.sleep(0.1)
 
+    def request(self, project):
+        """The identifier of a request to the gateway."""
+        _, key = self.key(project)
+        body = b'{"jsonrpc":"2.0","id":1,"method":"eth_chainId"}'
+        request = urllib.request.Request(f"{self.site.sheet['gateway'].rstrip('/')}/eth", body, {"apikey": key})
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+                return answer.headers["x-request-id"]
+        except urllib.error.HTTPError as refused:
+            return refused.headers["x-request-id"]
+
     def notification(self):
         """The identifier of a notification, which a minute of refused calls causes."""
         if not (told := self.ask("GET", "/notifications")):

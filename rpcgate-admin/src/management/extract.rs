@@ -15,7 +15,7 @@ use http::header::USER_AGENT;
 use http::request::Parts;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use ring::digest::Context;
-use rpcgate_core::caller::{CustomPlanId, KeyId, ProjectId, TenantId};
+use rpcgate_core::caller::{CustomPlanId, KeyId, ProjectId, RequestId, TenantId};
 use serde::de::DeserializeOwned;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
@@ -137,6 +137,7 @@ named! {
     WebhookId: "webhook",
     SubscriptionId: "subscription",
     DeliveryId: "delivery",
+    RequestId: "request",
 }
 
 /// The identifier in a path. A text that is not a UUID identifies nothing, so it is answered like an unknown one.

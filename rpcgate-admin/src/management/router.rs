@@ -3,7 +3,7 @@
 use crate::management::access::RouteGuard;
 use crate::management::api::{
     access_tokens, accounts, audit, billing, chain_events, chains, checkouts, contracts, deliveries, emails,
-    factor_policy, factors, health, invitations, invoices, keys, limit_requests, me, members,
+    explain, factor_policy, factors, health, invitations, invoices, keys, limit_requests, me, members,
     notification_preferences, notifications, operator, plans, projects, quotas, recovery_codes, resets,
     roles, sessions, subscriptions, tenants, ticket_attachments, ticket_comments, tickets, totp, usage,
     webhooks,
@@ -180,6 +180,7 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
         .routes(guard.member(Permission::Read, routes!(usage::of_project)))
         .routes(guard.member(Permission::Read, routes!(usage::chart)))
         .routes(guard.member(Permission::Read, routes!(usage::metrics)))
+        .routes(guard.reader(routes!(explain::get)))
 }
 
 /// The routes of passkeys.

@@ -51,6 +51,10 @@ pub use query::{
     TenantRoom,
 };
 pub use query::{
+    ASKED_KEPT, AskedRequest, ExplainedCall, ExplainedTry, Explanation, QuotaShown, RefusalShown, WindowUse,
+};
+pub use query::{AfterAttempt, ClaimRoom, DueDelivery, EndedAttempt, EndpointTurns, ReleasedDelivery};
+pub use query::{
     ChainEventFilter, ChainEventId, DELIVERIES_KEPT, Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus,
     LogPage, LogPosition, LoggedEvent, MAX_REPLAYED, MAX_WAITING, SealedSecrets, SubscriptionId, SweptEvents,
     Webhook, WebhookChange, WebhookId, WebhookSubscription, WholeDelivery,

@@ -33,6 +33,8 @@ pub struct GatewaySettings {
     pub reply_buffer: u64,
     /// The size of all answers of one batch together, in bytes.
     pub reply_max: u64,
+    /// Requests that are remembered to be explained; 0 for none.
+    pub explain_requests: u32,
     /// Certificate and key.
     pub tls: Tls,
     /// Limits of requests.
@@ -53,6 +55,7 @@ impl Default for GatewaySettings {
             key_secret: None,
             reply_buffer: 256 * KIB,
             reply_max: 64 * MIB,
+            explain_requests: 65_536,
             tls: Tls::default(),
             limits: LimitSettings::default(),
             ws: WsSettings::default(),
@@ -71,6 +74,7 @@ impl Table for GatewaySettings {
         f.secret("key_secret", &mut self.key_secret, 16);
         f.size("reply_buffer", &mut self.reply_buffer, KIB..=GIB);
         f.size("reply_max", &mut self.reply_max, KIB..=16 * GIB);
+        f.number("explain_requests", &mut self.explain_requests, 0..=10_000_000);
         f.table("tls", &mut self.tls);
         f.table("limits", &mut self.limits);
         f.table("ws", &mut self.ws);

@@ -33,6 +33,7 @@ const CHANGED: &[(&str, &str)] = &[
     ("gateway.key_secret", "sixteen-bytes-or-more"),
     ("gateway.reply_buffer", "1MiB"),
     ("gateway.reply_max", "32MiB"),
+    ("gateway.explain_requests", "1000"),
     ("gateway.tls.cert", "b.pem"),
     ("gateway.tls.key", "b.key"),
     ("gateway.tls.grpc_only", "true"),

@@ -232,7 +232,8 @@ impl Shared {
     async fn ask(&self, tally: &mut Tally, exchange: &mut GrpcExchange<'_, '_>) -> Result<NodeReply, Ending> {
         let project = tally.caller.project;
         let chain = tally.chain.name();
-        let Some(entry) = tally.entries.first_mut() else { return Err(Ending::Failed) };
+        let Tally { entries, tries, .. } = tally;
+        let Some(entry) = entries.first_mut() else { return Err(Ending::Failed) };
         match &entry.state {
             CallState::Open => {}
             CallState::Refused(refusal) => return Err(Ending::Refused(*refusal)),
@@ -244,7 +245,8 @@ impl Shared {
         };
         let left = exchange.deadline.map(|deadline| deadline.saturating_sub(self.clock.elapsed()));
         let mut on_sent = |is_sent| entry.state = if is_sent { CallState::Sent } else { CallState::Open };
-        let answer = pool.ask_grpc(left, Some(project), &mut on_sent, exchange).await;
+        tries.set_calls([0]);
+        let answer = pool.ask_grpc(left, Some(project), (&mut on_sent, tries), exchange).await;
         let (state, ending) = match answer {
             Ok(reply) => return Ok(reply),
             Err(_) if let Some(refusal) = exchange.refusal => {

@@ -23,7 +23,10 @@ use rpcgate_core::backend::directory::MemoryDirectory;
 use rpcgate_core::backend::usage_sink::{Outcome, OwnedRecord, Phase};
 use rpcgate_core::caller::{Caller, Scope};
 use rpcgate_core::chain::{Chain, ChainName, ChainOverrides, Flags, Method};
+use rpcgate_core::fault::Cause;
+use rpcgate_core::node_try::TryEnd;
 use rpcgate_core::plan::{Plan, Tier};
+use rpcgate_core::recent::CacheUse;
 use rpcgate_core::secret::KeyHash;
 use rpcgate_core::tally::Transport;
 use rpcgate_core::toy::Toy;
@@ -324,6 +327,32 @@ async fn a_unary_call_passes_with_its_metadata_and_trailers_and_is_recorded_once
     assert_eq!(gateway.counts.ended(), [(gateway.fixture.chain.name(), "OK", 1)]);
     gateway.quiet().await;
     assert_eq!(gateway.room.held(), 0);
+}
+
+#[tokio::test]
+async fn a_call_is_remembered_with_its_tries_and_a_long_one_from_its_begin() {
+    let refusing = Refusing::new();
+    let node = Node::serve(|request| async move {
+        let is_long = request.uri().path().ends_with("Follow");
+        if is_long { frames(vec![data(b"1"), data(b"2"), trailers("0")]) } else { unary(b"answer") }
+    })
+    .await;
+    let gateway = Gateway::new(&[&refusing.url().replace("http", "grpc"), &node.url]);
+    for (method, is_lasting) in [("Toy_Read", false), ("Follow", true)] {
+        let answer = gateway.unary(method).await;
+        assert_eq!(answer.status(), "0");
+        let id = answer.headers["x-request-id"].to_str().unwrap().parse().unwrap();
+        let request = gateway.fixture.recent.find(id).unwrap();
+        assert_eq!((request.facts.transport, request.facts.is_lasting), (Transport::Grpc, is_lasting));
+        assert_eq!((request.facts.counted, request.calls[0].facts.cache), (1, CacheUse::Uncacheable));
+        assert_eq!(request.calls[0].facts.cu, request.calls[0].facts.weight);
+        assert_eq!(request.tries.last().unwrap().end, TryEnd::Answered);
+        if !is_lasting {
+            assert_eq!(request.calls[0].method, "toy_read");
+            assert_eq!(request.tries.len(), 2, "the first node takes no connection");
+            assert!(matches!(request.tries[0].end, TryEnd::Failed(fault) if fault.cause == Cause::Connect));
+        }
+    }
 }
 
 #[tokio::test]

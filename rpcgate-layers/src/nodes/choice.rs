@@ -2,6 +2,7 @@
 
 use super::health::Grade;
 use super::node::{Node, NodeIndex};
+use rpcgate_core::node_try::NodeChoice;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -14,16 +15,16 @@ impl Rotation {
     /// candidates, and of two of them, next in turn, the one that is likely to answer sooner is chosen. If none is healthy,
     /// the one that is least behind is; if all are backed off from, the one whose backoff ends first.
     ///
-    /// `nodes` are nodes, or a transport's state of each.
+    /// `nodes` are nodes, or a transport's state of each. The reason for the choice is for explanations.
     pub(super) fn choose<'a, N: AsRef<Node>>(
         &self,
         nodes: &'a [N],
         avoid: [Option<NodeIndex>; 2],
         now: impl Fn() -> Duration,
-    ) -> Option<&'a N> {
+    ) -> Option<(&'a N, NodeChoice)> {
         let allowed = |node: &&N| !avoid.contains(&Some(node.as_ref().index));
         if let [only] = nodes {
-            return Some(only).filter(allowed);
+            return Some(only).filter(allowed).map(|only| (only, NodeChoice::Only));
         }
         let grade = |node: &N| node.as_ref().health.grade(&now);
         let rank = |node: &N| (grade(node), node.as_ref().config.priority);
@@ -31,30 +32,34 @@ impl Rotation {
         match best {
             Grade::Healthy => self.of_healthy(nodes, |node| allowed(node) && rank(node) == (best, priority)),
             Grade::Unfit => {
-                nodes.iter().filter(|node| allowed(node) && grade(node) == best).min_by_key(|node| {
+                let unfit = nodes.iter().filter(|node| allowed(node) && grade(node) == best);
+                let least = unfit.min_by_key(|node| {
                     let node = node.as_ref();
                     (node.health.behind(), node.config.priority, expected_wait(node))
-                })
+                });
+                least.map(|least| (least, NodeChoice::LeastBehind))
             }
             Grade::BackedOff => {
                 let now = now();
-                nodes.iter().filter(allowed).min_by_key(|node| node.as_ref().health.remaining(now))
+                let first =
+                    nodes.iter().filter(allowed).min_by_key(|node| node.as_ref().health.remaining(now));
+                first.map(|first| (first, NodeChoice::FirstBack))
             }
         }
         // The health of a node may have changed in between.
-        .or_else(|| nodes.iter().find(allowed))
+        .or_else(|| nodes.iter().find(allowed).map(|node| (node, NodeChoice::Turn)))
     }
 
     fn of_healthy<'a, N: AsRef<Node>>(
         &self,
         nodes: &'a [N],
         usable: impl Fn(&&'a N) -> bool,
-    ) -> Option<&'a N> {
+    ) -> Option<(&'a N, NodeChoice)> {
         let turn = self.0.fetch_add(1, Relaxed);
         let nth = |n: usize| nodes.iter().filter(&usable).nth(n);
         let count = nodes.iter().filter(&usable).count();
         if count < 2 {
-            return nth(0);
+            return nth(0).map(|node| (node, NodeChoice::OnlyHealthy));
         }
         // With more than two, the second of the pair comes from a place that changes from turn to turn: if it were always
         // the same neighbour, that one would get the whole load of a node that falls behind.
@@ -64,9 +69,9 @@ impl Rotation {
             (Some(first), Some(second))
                 if is_clearly_less(expected_wait(second.as_ref()), expected_wait(first.as_ref())) =>
             {
-                Some(second)
+                Some((second, NodeChoice::Sooner))
             }
-            (first, second) => first.or(second),
+            (first, second) => first.or(second).map(|node| (node, NodeChoice::Turn)),
         }
     }
 }
@@ -100,7 +105,7 @@ mod tests {
     fn counts(rotation: &Rotation, nodes: &[Arc<Node>], turns: usize) -> Vec<usize> {
         let mut counts = vec![0; nodes.len()];
         for _ in 0..turns {
-            let node = rotation.choose(nodes, [None, None], || Duration::ZERO).unwrap();
+            let (node, _) = rotation.choose(nodes, [None, None], || Duration::ZERO).unwrap();
             counts[node.index.get()] += 1;
         }
         counts
@@ -129,7 +134,7 @@ mod tests {
         nodes[1].health.record_unreachable(Duration::ZERO);
         let rotation = Rotation::default();
         let asked =
-            |now| (0..30).any(|_| rotation.choose(&nodes, [None, None], || now).unwrap().index.get() == 1);
+            |now| (0..30).any(|_| rotation.choose(&nodes, [None, None], || now).unwrap().0.index.get() == 1);
         assert!(!asked(Duration::from_millis(999)));
         assert!(asked(Duration::from_secs(1)));
     }
@@ -143,7 +148,7 @@ mod tests {
         let choice = |avoid| {
             Rotation::default()
                 .choose(&nodes, avoid, || Duration::from_millis(30))
-                .map(|node| node.index.get())
+                .map(|(node, _)| node.index.get())
         };
         assert_eq!(choice([None, None]), Some(1));
         assert_eq!(choice([Some(NodeIndex(1)), None]), Some(2));
@@ -207,7 +212,7 @@ mod tests {
         let two = nodes(2);
         for _ in 0..10 {
             let choice = Rotation::default().choose(&two, [Some(NodeIndex(0)), None], || Duration::ZERO);
-            assert_eq!(choice.map(|node| node.index.get()), Some(1));
+            assert_eq!(choice.map(|(node, _)| node.index.get()), Some(1));
         }
         assert!(
             Rotation::default()
@@ -218,5 +223,28 @@ mod tests {
             Rotation::default().choose(&nodes(1), [None, Some(NodeIndex(0))], || Duration::ZERO).is_none()
         );
         assert!(Rotation::default().choose::<Arc<Node>>(&[], [None, None], || Duration::ZERO).is_none());
+    }
+
+    #[test]
+    fn the_reason_for_a_choice_is_the_one_that_decided() {
+        let why = |nodes: &[Arc<Node>]| {
+            Rotation::default().choose(nodes, [None, None], || Duration::ZERO).map(|(_, why)| why)
+        };
+        assert_eq!(why(&nodes(1)), Some(NodeChoice::Only));
+        let three = nodes(3);
+        assert_eq!(why(&three), Some(NodeChoice::Turn));
+        three[0].in_flight.store(9, Relaxed);
+        assert_eq!(why(&three), Some(NodeChoice::Sooner));
+        three[1].health.record_unreachable(Duration::ZERO);
+        three[2].health.record_unreachable(Duration::ZERO);
+        assert_eq!(why(&three), Some(NodeChoice::OnlyHealthy));
+        three[0].health.record_unreachable(Duration::ZERO);
+        assert_eq!(why(&three), Some(NodeChoice::FirstBack));
+        let late = nodes(2);
+        for node in &late {
+            node.health.record_probe(Some(NodeStatus::at(10)));
+            node.health.compare(100, 5);
+        }
+        assert_eq!(why(&late), Some(NodeChoice::LeastBehind));
     }
 }

@@ -19,7 +19,11 @@ use rpcgate_core::clock::Clock;
 use rpcgate_core::tally::{Transport, Transports};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
+
+/// The number of the next pool.
+static NUMBERS: AtomicU32 = AtomicU32::new(0);
 
 /// The nodes of one chain.
 ///
@@ -46,6 +50,8 @@ use std::time::Duration;
 /// # }
 /// ```
 pub struct Pool {
+    /// Its number among all pools of this process.
+    number: u32,
     chain: ChainName,
     nodes: Box<[Arc<Node>]>,
     /// A client of each node that takes HTTP.
@@ -96,6 +102,7 @@ impl Pool {
             Some(H2Client::new(node.clone(), url, limits.connect, clock.clone()))
         };
         Arc::new(Pool {
+            number: NUMBERS.fetch_add(1, Relaxed),
             chain: facts.name,
             ws: nodes.iter().filter_map(stream_client).collect(),
             http: nodes.iter().filter_map(client).collect(),
@@ -111,6 +118,11 @@ impl Pool {
             limits,
             clock,
         })
+    }
+
+    /// Its number, which no other pool of this process has: tries at its nodes are noted with it.
+    pub fn number(&self) -> u32 {
+        self.number
     }
 
     /// The chain whose nodes these are.

@@ -3,6 +3,7 @@
 use super::in_flight::InFlightPermit;
 use super::node::NodeIndex;
 use rpcgate_core::fault::Fault;
+use rpcgate_core::node_try::NodeTries;
 
 /// Is notified whether a byte of a call may have reached a node: `true` when the first byte is about to be written, and `false`
 /// if it turns out that none was.
@@ -18,12 +19,18 @@ pub(crate) struct CallProgress<'s> {
     pub(crate) permit: Option<InFlightPermit>,
     /// The error of the first answer that was unusable.
     pub(crate) bad_answer: Option<Fault>,
+    /// What explains its tries.
+    pub(crate) tries: &'s mut NodeTries,
     on_sent: &'s mut OnSent<'s>,
 }
 
 impl<'s> CallProgress<'s> {
-    pub(crate) fn new(permit: Option<InFlightPermit>, on_sent: &'s mut OnSent<'_>) -> Self {
-        CallProgress { sent: false, node: None, permit, bad_answer: None, on_sent }
+    pub(crate) fn new(
+        permit: Option<InFlightPermit>,
+        on_sent: &'s mut OnSent<'_>,
+        tries: &'s mut NodeTries,
+    ) -> Self {
+        CallProgress { sent: false, node: None, permit, bad_answer: None, tries, on_sent }
     }
 
     pub(crate) fn set_sent(&mut self, is_sent: bool) {

@@ -3,6 +3,7 @@
 use super::error::NodeRequestError;
 use super::retry_budget::RetryBudget;
 use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_core::node_try::TryEnd;
 use std::time::Duration;
 
 /// How often a call is tried, for how long, and how many retries the calls of a chain may cause altogether.
@@ -123,6 +124,16 @@ impl TryFailure {
             TryFailure::Transport(fault) | TryFailure::BadAnswer(fault) => fault,
             TryFailure::Busy => return NodeRequestError::Busy,
         })
+    }
+
+    /// The end of a try that failed like this, for explanations.
+    pub(super) fn end(self) -> TryEnd {
+        match self {
+            TryFailure::IdleConnectionClosed { .. } => TryEnd::IdleClosed,
+            TryFailure::TimedOut { sent } => TryEnd::Failed(Fault { cause: Cause::Timeout, sent }),
+            TryFailure::Transport(fault) | TryFailure::BadAnswer(fault) => TryEnd::Failed(fault),
+            TryFailure::Busy => TryEnd::Stopped,
+        }
     }
 
     /// Whether the same call may be sent again. `is_idempotent`: it only reads.

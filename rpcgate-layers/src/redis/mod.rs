@@ -250,11 +250,15 @@ impl RedisCounters {
         self.ask(command, move |answered| match answered.filter(|answered| answered.code == Code::Done) {
             None => shared.units.with(project, |units| units.unreported(want, hour)),
             Some(answered) => {
-                let (mask, grant) = reserved(&answered, &costs, hour);
+                let (mask, mut grant) = reserved(&answered, &costs, hour);
                 let mut numbers = answered.numbers(1);
                 let slice = numbers.next().unwrap_or(0);
                 let hours = std::iter::from_fn(|| Some((numbers.next()?, numbers.next()?))).collect();
-                shared.units.with(project, |units| units.reported(want, hour, slice, hours));
+                let spent = shared.units.with(project, |units| {
+                    units.reported(want, hour, slice, hours);
+                    units.spent(hour)
+                });
+                grant.used = spent.saturating_sub(grant.units);
                 // The caller may have gone, or go before it reads the answer.
                 let _ = sender.send(Unclaimed { shared, project, mask, grant });
             }
@@ -288,7 +292,7 @@ impl Drop for Unclaimed {
 
 /// The costs that were granted.
 fn reserved(answered: &Answered, costs: &[u32], hour: u64) -> (Mask, Grant) {
-    let (mut mask, mut grant) = (Mask::default(), Grant { hour, units: 0 });
+    let (mut mask, mut grant) = (Mask::default(), Grant { hour, units: 0, used: 0 });
     for (index, cost) in costs.iter().enumerate() {
         if answered.text(0).get(index) == Some(&b'1') {
             mask.set(index);
@@ -370,7 +374,9 @@ impl Counters for RedisCounters {
         };
         let total = costs.iter().map(|cost| u64::from(*cost)).sum();
         let slice = self.slice(ceiling);
-        let spent = shared.units.with(project, |units| units.spend(total, slice, ceiling, now));
+        let (spent, used) = shared.units.with(project, |units| {
+            (units.spend(total, slice, ceiling, now), units.spent(now.hour()).saturating_sub(total))
+        });
         if let Spent::No(want) = spent {
             let reported = self.ask_for_units(&digests, (project, ceiling, now), costs, want);
             let (shared, costs) = (shared.clone(), SmallVec::<[u32; 4]>::from_slice(costs));
@@ -387,7 +393,7 @@ impl Counters for RedisCounters {
         }
         let mut mask = Mask::default();
         (0..costs.len()).for_each(|index| mask.set(index));
-        Answer::Now((mask, Grant { hour: now.hour(), units: total }))
+        Answer::Now((mask, Grant { hour: now.hour(), units: total, used }))
     }
 
     fn refund(&self, project: ProjectId, hour: u64, units: u64) {

@@ -130,9 +130,11 @@ impl Units {
             self.rest -= total;
             self.touched = true;
             (0..costs.len()).for_each(|index| mask.set(index));
-            return (mask, Grant { hour, units: total });
+            let used = self.spent(hour).saturating_sub(total);
+            return (mask, Grant { hour, units: total, used });
         }
         let mut used = self.used(hour);
+        let before = used;
         let mut units = 0_u64;
         for (index, cost) in costs.iter().enumerate() {
             if *cost == 0 || used < ceiling {
@@ -143,7 +145,7 @@ impl Units {
         }
         self.shift(hour, signed(units));
         self.owe(hour, signed(units));
-        (mask, Grant { hour, units })
+        (mask, Grant { hour, units, used: before })
     }
 
     /// Returns `units` that were reserved in `hour` and are not used.
@@ -240,6 +242,11 @@ impl Units {
             .filter(|(at, _)| at + 23 >= hour)
             .map(|(_, units)| *units)
             .fold(0, u64::saturating_add)
+    }
+
+    /// The same without what is left of the slice, which Redis counts already and no call has used.
+    pub(super) fn spent(&self, hour: u64) -> u64 {
+        self.used(hour).saturating_sub(self.rest)
     }
 
     /// Whether it can be removed at `now`.

@@ -13,6 +13,7 @@ use rpcgate_core::caller::{Caller, RequestId};
 use rpcgate_core::chain::{Chain, ChainOverrides, Facts, Finality, Method, MethodRule};
 use rpcgate_core::clock::{Clock, ManualClock, Time};
 use rpcgate_core::envelope::{self, Limits};
+use rpcgate_core::recent::RecentRequests;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::reply::{Form, Reply, Source};
 use rpcgate_core::tally::{Accounting, Tally, Transport};
@@ -34,6 +35,7 @@ pub(crate) struct Fixture {
     pub(crate) sink: Arc<MemoryUsageSink>,
     pub(crate) chain: Arc<Chain>,
     pub(crate) caller: Arc<Caller>,
+    pub(crate) recent: Arc<RecentRequests>,
 }
 
 impl Fixture {
@@ -44,6 +46,7 @@ impl Fixture {
             sink: Arc::default(),
             chain: Arc::new(Chain::deployed(Arc::new(Toy))),
             caller: Arc::new(suite::caller(1)),
+            recent: Arc::new(RecentRequests::new(1_000, 1)),
         }
     }
 
@@ -63,7 +66,8 @@ impl Fixture {
     }
 
     pub(crate) fn accounting(&self) -> Arc<Accounting> {
-        Arc::new(Accounting::new(self.clock.clone(), self.counters.clone(), self.sink.clone()))
+        let accounting = Accounting::new(self.clock.clone(), self.counters.clone(), self.sink.clone());
+        Arc::new(accounting.remembering(self.recent.clone()))
     }
 
     pub(crate) fn tally(&self) -> Box<Tally> {

@@ -10,6 +10,7 @@ use crate::transport::h1::NodeRequest;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use rpcgate_core::call::CallState;
+use rpcgate_core::node_try::NodeTries;
 use rpcgate_core::reply::{Reply, Source};
 use rpcgate_core::tally::{Entries, Tally};
 use smallvec::SmallVec;
@@ -24,13 +25,20 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits)
             let (mut memory, expected) = (tally.room.sibling(), request.expected(tally));
             let OutgoingRequest { places, body, is_broadcast, is_array, is_held } = request;
             let request = node_request(body, is_broadcast, is_held, limits).posted_to(path);
-            let (deadline, entries) = (tally.deadline, &mut tally.entries);
+            tally.tries.set_calls(places.iter().copied());
+            let (deadline, entries, tries) = (tally.deadline, &mut tally.entries, &mut tally.tries);
             let answer = {
                 let mut unsettled = Unsettled::new(|| mark_sent(entries, &places));
                 let must_fit = request.buffer >= request.max;
                 let classify = |answer| Answer::classify(answer, expected, must_fit);
                 let answer = pool
-                    .ask_classified(&request, deadline, &mut memory, &mut unsettled.on_sent(), classify)
+                    .ask_classified(
+                        &request,
+                        deadline,
+                        &mut memory,
+                        (&mut unsettled.on_sent(), tries),
+                        classify,
+                    )
                     .await;
                 unsettled.end();
                 answer
@@ -62,18 +70,28 @@ async fn forward_all(
         async move {
             let OutgoingRequest { places, body, is_broadcast, is_array, is_held } = request;
             let request = node_request(body, is_broadcast, is_held, limits).posted_to(path);
+            let mut tries = NodeTries::default();
+            tries.set_calls(places.iter().copied());
             let answer = {
                 // Answered calls are unsettled until all are answered.
                 let mut unsettled = Unsettled::new(|| mark_sent(&mut entries.lock(), &places));
                 let must_fit = request.buffer >= request.max;
                 let classify = |answer| Answer::classify(answer, expected, must_fit);
-                pool.ask_classified(&request, deadline, &mut memory, &mut unsettled.on_sent(), classify).await
+                pool.ask_classified(
+                    &request,
+                    deadline,
+                    &mut memory,
+                    (&mut unsettled.on_sent(), &mut tries),
+                    classify,
+                )
+                .await
             };
-            (places, is_array, answer, memory)
+            (places, is_array, answer, (memory, tries))
         }
     });
-    for (places, is_array, answer, memory) in join_all(answers).await {
+    for (places, is_array, answer, (memory, tries)) in join_all(answers).await {
         tally.room.absorb(memory);
+        tally.tries.append(&tries);
         settle(tally, &places, is_array, answer);
     }
 }

@@ -38,7 +38,10 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits)
     let (mut memory, chain) = (tally.room.sibling(), tally.chain.clone());
     let mut on_sent = |is_sent| entry.state = if is_sent { CallState::Sent } else { CallState::Open };
     let classify = |answer| classify(answer, chain.adapter(), is_bodiless, is_held);
-    let answer = pool.ask_classified(&request, tally.deadline, &mut memory, &mut on_sent, classify).await;
+    tally.tries.set_calls([0]);
+    let answer = pool
+        .ask_classified(&request, tally.deadline, &mut memory, (&mut on_sent, &mut tally.tries), classify)
+        .await;
     tally.room.absorb(memory);
     if let Some(entry) = tally.entries.first_mut() {
         entry.state = match answer {

@@ -154,7 +154,11 @@ impl Opening {
         let pool = context.pools.load().get(chain).cloned();
         let opened = match &pool {
             // The node is asked before the client is answered, so that a dead one is an HTTP error.
-            Some(pool) => pool.open_stream(self.handshake.protocols(), Some(tally.caller.project)).await,
+            Some(pool) => {
+                let project = Some(tally.caller.project);
+                tally.tries.set_calls([0]);
+                pool.open_stream(self.handshake.protocols(), project, &mut tally.tries).await
+            }
             None => Err(NodeRequestError::Fault(Fault::unsent(Cause::NoNode))),
         };
         let node = match opened {

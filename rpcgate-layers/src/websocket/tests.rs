@@ -14,6 +14,7 @@ use rpcgate_core::backend::directory::MemoryDirectory;
 use rpcgate_core::backend::usage_sink::{Outcome, Phase};
 use rpcgate_core::caller::Caller;
 use rpcgate_core::chain::Chains;
+use rpcgate_core::node_try::{NodeChoice, TryEnd};
 use rpcgate_core::secret::KeyHash;
 use rpcgate_core::tally::Transport;
 use std::io::{self, IoSlice};
@@ -265,6 +266,39 @@ async fn messages_pass_unchanged_both_ways() {
         socket.send(message.clone()).await.unwrap();
         assert_eq!(next(&mut socket).await, message);
     }
+}
+
+#[tokio::test]
+async fn a_handshake_is_remembered_and_the_messages_of_its_stream_are_not() {
+    let node = Node::echo().await;
+    let gateway = Gateway::before(&[&node.url]).await;
+    let tcp = TcpStream::connect(gateway.address).await.unwrap();
+    let url = format!("ws://{}/ws/toy?apikey={KEY}", gateway.address);
+    let (mut socket, response) = client_async(url, tcp).await.unwrap();
+    socket.send(text(CALL)).await.unwrap();
+    assert_eq!(next(&mut socket).await, text(CALL));
+    let id = response.headers()["x-request-id"].to_str().unwrap().parse().unwrap();
+    let request = gateway.fixture.recent.find(id).unwrap();
+    assert_eq!((request.facts.transport, request.facts.is_lasting), (Transport::Ws, true));
+    assert_eq!((request.calls[0].method.as_str(), request.calls[0].facts.status), ("WS:connect", 101));
+    let windows = request.facts.windows.unwrap();
+    assert_eq!((request.facts.counted, windows.minute.limit - windows.minute.remaining), (1, 1));
+    let [only] = &request.tries[..] else { panic!("{:?}", request.tries) };
+    assert_eq!((only.choice, only.end), (NodeChoice::Only, TryEnd::Answered));
+    drop(socket);
+    gateway.all_closed().await;
+    assert_eq!(gateway.fixture.recent.len(), 1);
+}
+
+#[tokio::test]
+async fn a_handshake_that_no_node_takes_is_remembered_with_its_failure() {
+    let gateway = Gateway::before(&["ws://127.0.0.1:1"]).await;
+    let Err(Error::Http(response)) = gateway.connect().await else { panic!("it was opened") };
+    let id = response.headers()["x-request-id"].to_str().unwrap().parse().unwrap();
+    let request = gateway.fixture.recent.find(id).unwrap();
+    assert_eq!((request.calls[0].facts.outcome, request.facts.is_lasting), (Outcome::Failed, false));
+    assert!(!request.tries.is_empty());
+    assert!(request.tries.iter().all(|one| matches!(one.end, TryEnd::Failed(_))), "{:?}", request.tries);
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use super::options::Resolved;
 use super::unused::warn_of_unused;
 use super::{Gateway, StartOptions};
 use crate::assemble::{self, Backends};
+use crate::explain;
 use crate::grpc_reflection::GrpcReflection;
 use crate::listen::Connections;
 use crate::listen::http::{Bounds, Entry, Listener};
@@ -12,10 +13,13 @@ use crate::reload::Reloadable;
 use crate::start_error::StartError;
 use crate::state::State;
 use crate::transports::Transports;
+use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use rpcgate_core::config::Config;
+use rpcgate_core::recent::RecentRequests;
 use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::gateway::Housekeeping;
+use rpcgate_layers::nodes::Pools;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -44,12 +48,14 @@ impl Gateway {
         let is_scraped = metrics_listener.is_some();
         let (sink, calls) = assemble::observed(sink, journal.as_ref(), is_scraped, safeguard.clone());
         let replies = Arc::new(BoundedReplies::new(config.cache.bytes));
+        let recent = state.as_ref().and_then(|state| remembering(&config, state, &pools));
         let backends = Backends {
             clock: clock.clone(),
             sink: sink.clone(),
             directory,
             counters: counting.backend(),
             replies: replies.clone(),
+            recent: recent.clone(),
         };
         let mut parts = assemble::parts(&config, backends, chains, pools, safeguard);
         let connections = Connections::new(sink, state.clone());
@@ -86,6 +92,7 @@ impl Gateway {
                 counting: counting.clone(),
                 reloads: reloads.clone(),
                 grpc: parts.grpc_counts.clone(),
+                recent: recent.clone(),
                 clock,
             };
             tracing::info!(%addr, "metrics at /metrics");
@@ -133,6 +140,18 @@ fn connect(state: &State, reloadable: &Arc<Reloadable>) {
     let reported = reloadable.clone();
     state.attach(move |overlay| reloadable.upgrade().map_or(Ok(()), |live| live.overlay(overlay)));
     state.report_status(move || reported.upgrade().map(|live| live.status()).unwrap_or_default());
+}
+
+/// The memory of the last requests, from which the management side can have them explained. Without a database nobody could
+/// ask.
+fn remembering(config: &Config, state: &State, pools: &Arc<ArcSwap<Pools>>) -> Option<Arc<RecentRequests>> {
+    let recent = explain::memory(config)?;
+    let (memory, pools, gateway) = (recent.clone(), pools.clone(), state.journal().gateway());
+    state.explain_from(move |request| {
+        let found = memory.find(request)?;
+        Some((found.facts.tenant, explain::explanation(gateway, &found, &pools.load())))
+    });
+    Some(recent)
 }
 
 fn log_serving(addr: SocketAddr, reloadable: &Reloadable) {

@@ -10,6 +10,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Unit;
 use rpcgate_admin::store::NodeState;
 use rpcgate_core::clock::Clock;
+use rpcgate_core::recent::RecentRequests;
 use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::grpc::GrpcCounts;
 use rpcgate_layers::redis::Standing;
@@ -46,6 +47,7 @@ pub(crate) struct Watched {
     pub(crate) counting: Counting,
     pub(crate) reloads: Arc<Reloads>,
     pub(crate) grpc: Arc<GrpcCounts>,
+    pub(crate) recent: Option<Arc<RecentRequests>>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -90,6 +92,11 @@ impl Watched {
             "Storms of refused requests that had a key's limits scaled down.",
             safeguard.storms(),
         )?;
+        if let Some(recent) = &self.recent {
+            let remembered = recent.len() as u64;
+            page.gauge("explainable_requests", "Requests that can be explained.", None, remembered)?;
+            page.counter("unexplained_requests", "Requests that were not remembered.", recent.dropped())?;
+        }
         if let Some(standing) = self.counting.standing() {
             let all = [Standing::Together, Standing::Seeding, Standing::Alone];
             page.gauges(

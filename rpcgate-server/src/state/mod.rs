@@ -9,6 +9,7 @@
 mod allowances;
 mod batcher;
 pub mod directory;
+mod explain;
 mod feed;
 mod keys;
 mod overlay_watch;
@@ -28,13 +29,15 @@ use crate::counting::Counting;
 use crate::journal::{Journal, JournalOptions};
 use crate::start_error::StartError;
 use directory::StoreDirectory;
+use explain::ExplanationSource;
 use overlay_watch::OverlayWatch;
 use parking_lot::Mutex;
 use report::StatusSource;
 use restore::{Left, Work};
 use retain::Kept;
-use rpcgate_admin::store::check_url;
+use rpcgate_admin::store::{Explanation, check_url};
 use rpcgate_core::backend::usage_sink::UsageSink;
+use rpcgate_core::caller::{RequestId, TenantId};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config::{Config, Overlay, Retention};
 use rpcgate_core::secret::KeyForge;
@@ -56,6 +59,7 @@ pub struct State {
     overlay_watch: Arc<OverlayWatch>,
     kept: Arc<Kept>,
     status_source: Arc<StatusSource>,
+    explanation_source: Arc<ExplanationSource>,
     shipping: Arc<Shipping>,
     stage: watch::Receiver<Stage>,
     closing: CancellationToken,
@@ -100,6 +104,7 @@ impl State {
         let overlay_watch = Arc::<OverlayWatch>::default();
         let (counters, relay) = (Counting::open(config, seed.clone())?, Counting::relay(config)?);
         let (kept, status_source) = (Arc::new(Kept::new(&config.retention)), Arc::<StatusSource>::default());
+        let explanation_source = Arc::<ExplanationSource>::default();
         let (stage_sender, stage) = watch::channel(Stage::Starting);
         let closing = CancellationToken::new();
         let work = Work {
@@ -114,6 +119,7 @@ impl State {
             overlay_watch: overlay_watch.clone(),
             kept: kept.clone(),
             status_source: status_source.clone(),
+            explanation_source: explanation_source.clone(),
             shipping: shipping.clone(),
             stage: stage_sender,
             closing: closing.clone(),
@@ -126,6 +132,7 @@ impl State {
             overlay_watch,
             kept,
             status_source,
+            explanation_source,
             shipping,
             stage,
             closing,
@@ -200,6 +207,14 @@ impl State {
     /// Reports the gateway's status from `source` to the management side.
     pub(crate) fn report_status(&self, source: impl Fn() -> GatewayStatus + Send + Sync + 'static) {
         self.status_source.ask(source);
+    }
+
+    /// Explains requests to the management side from `source`, which has what is remembered of a request, and its tenant.
+    pub(crate) fn explain_from(
+        &self,
+        source: impl Fn(RequestId) -> Option<(TenantId, Explanation)> + Send + Sync + 'static,
+    ) {
+        self.explanation_source.attach(Arc::new(source));
     }
 
     /// Sets how long usage is stored from now on.

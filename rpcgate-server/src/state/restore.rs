@@ -4,6 +4,7 @@
 use super::Stage;
 use super::allowances::Stored;
 use super::directory::{KeySource, StoreDirectory};
+use super::explain::{self, ExplanationSource};
 use super::feed::{Feed, Management};
 use super::overlay_watch::OverlayWatch;
 use super::report::{self, StatusSource};
@@ -22,7 +23,7 @@ use rpcgate_layers::redis::ChangeRelay;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 /// Time between two attempts at something that a start needs.
@@ -48,6 +49,7 @@ pub(super) struct Work {
     pub(super) overlay_watch: Arc<OverlayWatch>,
     pub(super) kept: Arc<Kept>,
     pub(super) status_source: Arc<StatusSource>,
+    pub(super) explanation_source: Arc<ExplanationSource>,
     pub(super) shipping: Arc<Shipping>,
     pub(super) stage: watch::Sender<Stage>,
     pub(super) closing: CancellationToken,
@@ -73,8 +75,13 @@ impl Work {
         self.stage.send_replace(Stage::Ready);
         tracing::info!("ready: earlier records are shipped and counted again");
         let (notify, closing, telling) = (feed.notify(), self.closing.clone(), store.clone());
+        let asked = Arc::<Notify>::default();
+        let on_asked = asked.clone();
         let notifications = tokio::spawn(async move {
-            let on_change = || notify.notify_one();
+            let on_change = || {
+                notify.notify_one();
+                on_asked.notify_one();
+            };
             tokio::select! {
                 () = telling.notifications(&on_change) => {}
                 () = closing.cancelled() => {}
@@ -91,6 +98,9 @@ impl Work {
         tasks.push(tokio::spawn(feed.run(self.closing.clone())));
         let retention = retain::run(usage, self.kept.clone(), self.clock.clone(), self.closing.clone());
         tasks.push(tokio::spawn(retention));
+        let source = self.explanation_source.clone();
+        let explaining = explain::run(store.clone(), source, asked, self.clock.clone(), self.closing.clone());
+        tasks.push(tokio::spawn(explaining));
         let (gateway, status_source) = (self.journal.gateway(), self.status_source.clone());
         let report = report::run(store, gateway, status_source, self.clock.clone(), self.closing.clone());
         tasks.push(tokio::spawn(report));

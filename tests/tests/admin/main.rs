@@ -9,6 +9,7 @@ mod billing;
 mod command_line;
 mod contracts;
 mod custom_plans;
+mod explain;
 mod factors;
 #[cfg(have_postgres)]
 #[expect(clippy::duplicate_mod, reason = "the same tests, on the other database")]

@@ -13,6 +13,7 @@ pub(crate) mod csv;
 pub mod deliveries;
 pub mod emails;
 pub mod etag;
+pub mod explain;
 pub mod factor_policy;
 pub mod factors;
 pub mod figures;

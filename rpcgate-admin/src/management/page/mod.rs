@@ -13,6 +13,7 @@ pub(crate) mod context;
 mod cookies;
 pub(crate) mod done;
 pub(crate) mod emails;
+pub(crate) mod explain;
 pub(crate) mod factors;
 pub(crate) mod filters;
 pub(crate) mod form;
@@ -47,6 +48,7 @@ fn pages() -> Router<Arc<AppState>> {
     Router::new()
         .merge(accounts::routes())
         .merge(emails::routes())
+        .merge(explain::routes())
         .merge(factors::routes())
         .merge(home::routes())
         .merge(invitations::routes())

@@ -10,6 +10,7 @@ mod cooled_keys;
 mod counts;
 mod custom_plans;
 mod deleted_tenants;
+mod explanations;
 mod factors;
 mod gateways;
 mod idempotency;
@@ -67,6 +68,7 @@ impl MigratorTrait for Management {
             Box::new(checkout_plans::CheckoutPlans),
             Box::new(deleted_tenants::DeletedTenants),
             Box::new(webhooks::Webhooks),
+            Box::new(explanations::Explanations),
         ]
     }
 

@@ -4,16 +4,16 @@ use super::deleted_tenants::RemovalStep;
 use super::removal::{remove, remove_pairs};
 use super::value::moment;
 use super::{
-    access_tokens, attempts, checkouts, contracts, custom_plans, deleted_tenants, invitations, keys,
-    known_devices, outgoing_mails, projects, registrations, ticket_attachments,
+    access_tokens, attempts, checkouts, contracts, custom_plans, deleted_tenants, explanations, invitations,
+    keys, known_devices, outgoing_mails, projects, registrations, ticket_attachments,
 };
 use crate::store::entity::checkouts as begun;
 use crate::store::entity::invitations as invited;
 use crate::store::entity::{
     access_tokens as stored_tokens, attempts as tries, audit, changes, confirmations,
-    contracts as stored_contracts, custom_plans as stored_plans, idempotency, keys as stored_keys,
-    known_devices as devices, limit_requests, mail_tokens, mailed_notifications, notices, notification_reads,
-    pending_log_ins, projects as stored_projects, refreshes, sessions, solved,
+    contracts as stored_contracts, custom_plans as stored_plans, explanation_requests, idempotency,
+    keys as stored_keys, known_devices as devices, limit_requests, mail_tokens, mailed_notifications,
+    notices, notification_reads, pending_log_ins, projects as stored_projects, refreshes, sessions, solved,
     ticket_attachments as attached, tier_changes,
 };
 use crate::store::error::RemovalStopped;
@@ -81,6 +81,8 @@ pub struct Swept {
     pub checkouts: u64,
     /// Changes of plans that are too old to be billed.
     pub tier_changes: u64,
+    /// Explanations that were asked for.
+    pub explanations: u64,
     /// Devices from which nobody has logged in for long.
     pub devices: u64,
     /// Notifications that the management side has raised.
@@ -162,6 +164,8 @@ impl Store {
         let (mailed, id) = (&mut swept.mailed_notifications, mailed_notifications::Column::Notification);
         let long_ago = outgoing_mails::is_mailed_long_ago(now);
         self.remove_all::<mailed_notifications::Entity>(mailed, id, long_ago).await?;
+        let (asked, old) = (&mut swept.explanations, explanations::are_over(now));
+        self.remove_all::<explanation_requests::Entity>(asked, explanation_requests::Column::Id, old).await?;
         let forgotten = known_devices::is_forgotten(now);
         self.remove_all::<devices::Entity>(&mut swept.devices, devices::Column::Digest, forgotten).await?;
         let then = Time::from_micros(now.micros().saturating_sub(ENDED_KEPT.as_micros() as u64));

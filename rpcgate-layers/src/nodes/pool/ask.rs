@@ -13,6 +13,7 @@ use crate::transport::h2::client::H2Client;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::memory::MemoryPermit;
+use rpcgate_core::node_try::{NodeChoice, NodeTries, TryEnd};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,11 +31,13 @@ impl Pool {
         request: &NodeRequest,
         memory: &mut MemoryPermit,
     ) -> Result<NodeAnswer, NodeRequestError> {
-        self.ask_classified(request, None, memory, &mut |_| {}, Ok).await
+        let mut tries = NodeTries::default();
+        self.ask_classified(request, None, memory, (&mut |_| {}, &mut tries), Ok).await
     }
 
     /// Asks the nodes for an answer that `classify` accepts. All tries together take no longer than a call may, and no longer
-    /// than until `deadline` on the monotonic clock. `on_sent` is notified whether a byte may have reached a node.
+    /// than until `deadline` on the monotonic clock. `on_sent` is notified whether a byte may have reached a node, and each
+    /// try is noted in `tries`.
     ///
     /// Arguments are borrowed because a future is copied to where it is polled.
     ///
@@ -46,7 +49,7 @@ impl Pool {
         request: &NodeRequest,
         deadline: Option<Duration>,
         memory: &mut MemoryPermit,
-        on_sent: &mut OnSent<'_>,
+        noted: (&mut OnSent<'_>, &mut NodeTries),
         classify: impl Fn(NodeAnswer) -> Result<T, Fault> + Send,
     ) -> Result<T, NodeRequestError> {
         let limit = match deadline {
@@ -55,7 +58,7 @@ impl Pool {
         };
         let project = memory.project();
         let mut exchange = HttpExchange { request, memory, classify };
-        self.exchange((&self.http, &self.in_flight), Some(limit), project, on_sent, &mut exchange).await
+        self.exchange((&self.http, &self.in_flight), Some(limit), project, noted, &mut exchange).await
     }
 
     /// Sends a gRPC call to the nodes until one answers it, for at most `limit`, if it has one.
@@ -66,10 +69,10 @@ impl Pool {
         &self,
         limit: Option<Duration>,
         project: Option<ProjectId>,
-        on_sent: &mut OnSent<'_>,
+        noted: (&mut OnSent<'_>, &mut NodeTries),
         exchange: &mut E,
     ) -> Result<E::Answer, NodeRequestError> {
-        self.exchange((&self.grpc, &self.in_flight_grpc), limit, project, on_sent, exchange).await
+        self.exchange((&self.grpc, &self.in_flight_grpc), limit, project, noted, exchange).await
     }
 
     /// Makes an exchange with the nodes of `clients`, within `limit`, if there is one, as a call in flight.
@@ -78,7 +81,7 @@ impl Pool {
         (clients, in_flight): (&[E::Client], &Arc<InFlightLimit>),
         limit: Option<Duration>,
         project: Option<ProjectId>,
-        on_sent: &mut OnSent<'_>,
+        (on_sent, tries): (&mut OnSent<'_>, &mut NodeTries),
         exchange: &mut E,
     ) -> Result<E::Answer, NodeRequestError> {
         self.retries.deposit();
@@ -86,7 +89,7 @@ impl Pool {
             return Err(Fault::unsent(Cause::Timeout).into());
         }
         let permit = in_flight.acquire(project).map_err(|_| NodeRequestError::Busy)?;
-        let mut progress = CallProgress::new(Some(permit), on_sent);
+        let mut progress = CallProgress::new(Some(permit), on_sent, tries);
         let result = {
             // In a box of its own: two small boxes are allocated and filled sooner than one large one.
             let again = || in_flight.acquire(project).map_err(|_| NodeRequestError::Busy);
@@ -97,6 +100,7 @@ impl Pool {
             }
         };
         let result = result.unwrap_or_else(|| {
+            progress.tries.end(TryEnd::Failed(Fault::sent(Cause::Timeout)), self.clock.elapsed());
             if let Some(node) = progress.node.and_then(|index| self.nodes.get(index.0))
                 && !exchange.is_limited_by_client()
             {
@@ -124,18 +128,21 @@ impl Pool {
     ) -> Result<E::Answer, NodeRequestError> {
         let avoid = exchange.avoid();
         let choose = |failed| self.rotation.choose(clients, [avoid, failed], || self.clock.elapsed());
-        let mut client = choose(None).ok_or(Fault::unsent(Cause::NoNode))?;
+        let (mut client, mut choice) = choose(None).ok_or(Fault::unsent(Cause::NoNode))?;
         let mut tries = Tries::new();
         let mut reuse = Reuse::Idle;
         loop {
             let node = client.as_ref();
+            progress.tries.push((self.number, node.index.0), choice);
             let Rejected { failure, pause } = match self.try_once(client, reuse, exchange, progress).await {
                 Ok(accepted) => {
                     node.health.record_success();
+                    progress.tries.accept();
                     return Ok(accepted);
                 }
                 Err(rejected) => rejected,
             };
+            progress.tries.end(failure.end(), self.clock.elapsed());
             let error = failure.error();
             tracing::debug!(chain = %self.chain, node = %node.config.name(), ?failure, "a try at a node failed: {error}");
             let NodeRequestError::Fault(fault) = error else { return Err(error) };
@@ -147,11 +154,11 @@ impl Pool {
                 }
                 _ => node.health.record_failure(fault, None, self.clock.elapsed()),
             }
-            client = match tries.after(failure, exchange.may_repeat(), &self.limits.retry) {
+            (client, choice) = match tries.after(failure, exchange.may_repeat(), &self.limits.retry) {
                 NextTry::GiveUp => return Err(error),
-                NextTry::Reconnect => client,
+                NextTry::Reconnect => (client, NodeChoice::Again),
                 NextTry::MoveOn { or_same } => {
-                    let same = or_same.then_some(client);
+                    let same = or_same.then_some((client, NodeChoice::Again));
                     choose(Some(node.index)).or(same).ok_or(error)?
                 }
             };
@@ -199,7 +206,8 @@ impl Pool {
     ) -> Result<NodeAnswer, NodeRequestError> {
         let client = self.client(index).ok_or(Fault::unsent(Cause::NoNode))?;
         let mut ignored = |_| {};
-        let mut progress = CallProgress::new(None, &mut ignored);
+        let mut unexplained = NodeTries::default();
+        let mut progress = CallProgress::new(None, &mut ignored, &mut unexplained);
         let mut memory = MemoryPermit::default();
         let tries = async {
             match client.send(request, &mut memory, Reuse::Idle, &mut progress).await {

@@ -9,11 +9,12 @@ use crate::transport::ws::dial::NodeStream;
 use http::HeaderValue;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_core::node_try::{NodeChoice, NodeTries, TryEnd};
 
 impl Pool {
     /// Opens a stream to a node, on which these sub-protocols are offered. If a node does not take it, another one is asked,
     /// as often as a call that only reads would be tried. The opening counts among the calls in flight; an open stream does
-    /// not.
+    /// not. Each try is noted in `tries`.
     ///
     /// # Errors
     /// [`NodeRequestError::Busy`] if the chain or the project has as many calls in flight as it may have; otherwise the
@@ -22,11 +23,16 @@ impl Pool {
         &self,
         protocols: &[HeaderValue],
         project: Option<ProjectId>,
+        tries: &mut NodeTries,
     ) -> Result<NodeStream, NodeRequestError> {
         let _permit = self.in_flight.acquire(project).map_err(|_| NodeRequestError::Busy)?;
-        let opening = self.try_to_open(protocols);
+        let opening = self.try_to_open(protocols, tries);
         let opened = tokio::time::timeout(self.limits.retry.deadline, opening).await;
-        opened.unwrap_or(Err(Fault::sent(Cause::Timeout).into()))
+        opened.unwrap_or_else(|_| {
+            let late = Fault::sent(Cause::Timeout);
+            tries.end(TryEnd::Failed(late), self.clock.elapsed());
+            Err(late.into())
+        })
     }
 
     /// Opens a stream to one node and no other, regardless of its health, to read whole messages of up to `max` bytes. For a
@@ -53,26 +59,35 @@ impl Pool {
         Ok(NodeMessages::new(stream?, max))
     }
 
-    async fn try_to_open(&self, protocols: &[HeaderValue]) -> Result<NodeStream, NodeRequestError> {
+    async fn try_to_open(
+        &self,
+        protocols: &[HeaderValue],
+        noted: &mut NodeTries,
+    ) -> Result<NodeStream, NodeRequestError> {
         let choose = |failed| self.rotation.choose(&self.ws, [None, failed], || self.clock.elapsed());
-        let mut client = choose(None).ok_or(Fault::unsent(Cause::NoNode))?;
+        let (mut client, mut choice) = choose(None).ok_or(Fault::unsent(Cause::NoNode))?;
         let mut tries = Tries::new();
         loop {
             let node = client.as_ref();
+            noted.push((self.number, node.index.0), choice);
+            noted.begin(self.clock.elapsed());
             let fault = match client.open(protocols, self.limits.connect).await {
                 Ok(stream) => {
                     node.health.record_reachable();
+                    noted.arrive(self.clock.elapsed());
+                    noted.accept();
                     return Ok(stream);
                 }
                 Err(fault) => fault,
             };
+            noted.end(TryEnd::Failed(fault), self.clock.elapsed());
             match fault.cause {
                 Cause::Connect => node.health.record_unreachable(self.clock.elapsed()),
                 _ => node.health.record_failure(fault, None, self.clock.elapsed()),
             }
-            client = match tries.after(fault.into(), true, &self.limits.retry) {
+            (client, choice) = match tries.after(fault.into(), true, &self.limits.retry) {
                 NextTry::GiveUp => return Err(fault.into()),
-                NextTry::Reconnect => client,
+                NextTry::Reconnect => (client, NodeChoice::Again),
                 NextTry::MoveOn { .. } => choose(Some(node.index)).ok_or(fault)?,
             };
         }

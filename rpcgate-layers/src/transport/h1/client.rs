@@ -107,6 +107,7 @@ impl Client {
             Coalesce::default().await;
         }
         let began = self.clock.elapsed();
+        progress.tries.begin(began);
         let max_idle = if request.broadcast { MAX_IDLE_FOR_BROADCAST } else { Duration::MAX };
         let idle = if reuse == Reuse::Idle { self.idle.take(began, max_idle) } else { None };
         let was_idle = idle.is_some();
@@ -185,6 +186,7 @@ impl Client {
             Collected::Whole(body) => {
                 let now = self.clock.elapsed();
                 self.node.health.record_latency(now.saturating_sub(began));
+                progress.tries.arrive(now);
                 self.idle.put(connection, now);
                 AnswerBody::Whole(match coding {
                     Coding::Identity => body,
@@ -197,6 +199,7 @@ impl Client {
             }
             Collected::Prefix(_) if !framed => return Err(undecodable.into()),
             Collected::Prefix(prefix) => {
+                progress.tries.arrive(self.clock.elapsed());
                 let source = BodySource {
                     connection,
                     idle: self.idle.clone(),

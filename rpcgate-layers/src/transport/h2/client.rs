@@ -90,11 +90,14 @@ impl H2Client {
         };
         let sent_before = progress.sent;
         let began = self.clock.elapsed();
+        progress.tries.begin(began);
         progress.set_sent(true);
         match connection.send(head, call.messages).await {
             Ok(response) => {
                 self.node.health.record_reachable();
-                self.node.health.record_latency(self.clock.elapsed().saturating_sub(began));
+                let now = self.clock.elapsed();
+                self.node.health.record_latency(now.saturating_sub(began));
+                progress.tries.arrive(now);
                 Ok(H2Answer { response, place: H2Place { _stream: stream, _call: in_flight } })
             }
             Err(NoHead::Failed(error)) if is_processed(&error) => Err(Fault::sent(Cause::Broken).into()),

@@ -1,4 +1,5 @@
 mod dialects;
+mod explained;
 
 use super::{ReplyLimits, Upstream};
 use crate::call::batch::BatchLayer;

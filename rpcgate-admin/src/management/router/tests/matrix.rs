@@ -19,9 +19,9 @@ use crate::management::identity::totp::tests::code;
 use crate::management::payment::stripe::tests::StandIn;
 use crate::store::{
     AccessToken, AccessTokenId, AttachmentBounds, AttachmentKind, Audit, AuditSubject, ChainEventFilter,
-    ContractId, CustomPlan, DeliveryId, DeliveryStatus, Digest, Figures, Invitation, InvitationId,
-    InviteOutcome, InvoiceNumber, InvoiceStatus, Key, LimitRequest, LimitRequestId, LogInMethod,
-    NotificationId, PasskeyId, Project, RequestStatus, Role, Session, SessionId, StoredPasskey,
+    ContractId, CustomPlan, DeliveryId, DeliveryStatus, Digest, Explanation, Figures, Invitation,
+    InvitationId, InviteOutcome, InvoiceNumber, InvoiceStatus, Key, LimitRequest, LimitRequestId,
+    LogInMethod, NotificationId, PasskeyId, Project, RequestStatus, Role, Session, SessionId, StoredPasskey,
     SubscriptionId, SupportTicket, Tenant, TenantContract, TenantFilter, TicketAttachment,
     TicketAttachmentId, TicketCategory, TicketFilter, TicketId, TicketStatus, User, UserId, WebhookId,
     WebhookSubscription, fresh_id,
@@ -34,7 +34,7 @@ use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};
 use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use ring::hmac;
-use rpcgate_core::caller::{CustomPlanId, KeyId, ProjectId, ProjectQuota, Scope, TenantId};
+use rpcgate_core::caller::{CustomPlanId, KeyId, ProjectId, ProjectQuota, RequestId, Scope, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::event::EventType;
 use rpcgate_core::plan::Tier;
@@ -85,6 +85,8 @@ enum Word {
     Subscription,
     /// A delivery that has failed, of an event in the project's log.
     Delivery,
+    /// A request to a gateway, which was explained a moment ago.
+    Request,
     Chain,
     Method,
     Tier,
@@ -149,7 +151,7 @@ const KEY: &[(&str, Word)] = &[("key", Word::Key)];
 fn rows() -> Vec<Row> {
     use Word::{
     AccessToken, Attachment, Chain, Colleague, Invitation, Invoice, Key, LimitRequest, Method, Notification, Oneself, Project, Session, Tenant, Ticket, Tier, Passkey,
-    Contract, CustomPlan, Delivery, Subscription, Webhook,
+    Contract, CustomPlan, Delivery, Request, Subscription, Webhook,
     };
     vec![
         // account
@@ -352,6 +354,7 @@ fn rows() -> Vec<Row> {
         reads("show_project_usage", MEMBERS, &[Project]),
         reads("show_project_usage_chart", MEMBERS, &[Project]).asking(KEY),
         reads("show_project_metrics", MEMBERS, &[Project]).asking(KEY),
+        reads("explain_request", USERS, &[Request]),
     ]
 }
 
@@ -469,6 +472,7 @@ struct Premises {
     webhook: WebhookId,
     subscription: SubscriptionId,
     delivery: DeliveryId,
+    request: RequestId,
     /// The token that the mail of the invitation would contain.
     invited: Opaque,
     caller: Caller,
@@ -500,6 +504,7 @@ impl Premises {
             Word::Webhook => self.webhook.to_string(),
             Word::Subscription => self.subscription.to_string(),
             Word::Delivery => self.delivery.to_string(),
+            Word::Request => self.request.to_string(),
             Word::Chain => "eth".into(),
             Word::Method => format!("eth_{}", self.project.0),
             Word::Tier => "standard".into(),
@@ -559,7 +564,8 @@ impl Matrix {
         let router = router(&site.app, &CancellationToken::new());
         let document = site.ask(None, Method::GET, OPENAPI, Body::empty()).await.body;
         let hash = site.app.passwords.hash(Password::new(PASSWORD).unwrap()).await.unwrap();
-        let foreign = premises(&site, &hash, "owner", true, &[Word::LimitRequest, Word::Ticket]).await;
+        let foreign =
+            premises(&site, &hash, "owner", true, &[Word::LimitRequest, Word::Ticket, Word::Request]).await;
         Matrix { site, router, document, hash, foreign }
     }
 
@@ -873,6 +879,14 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
         store.create_custom_plan(&made).await.unwrap();
     }
     let (webhook, subscription, delivery) = listen(site, tenant, project).await;
+    let request = RequestId::new(now);
+    if words.contains(&Word::Request) {
+        let asked = store.ask_explanation(request, Some(tenant), now).await.unwrap();
+        let (tenant, project, key) = (tenant.to_string(), project.to_string(), key.to_string());
+        let (plan, transport, chain) = ("free".into(), "http".into(), "eth".into());
+        let answer = Explanation { tenant, project, key, plan, transport, chain, ..Explanation::default() };
+        store.answer_asked(asked, organisation.id, &answer).await.unwrap();
+    }
     let premises = Premises {
         tenant,
         project,
@@ -891,6 +905,7 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
         webhook,
         subscription,
         delivery,
+        request,
         invited,
         caller,
     };
@@ -1239,8 +1254,8 @@ async fn resources_of_another_tenant_are_answered_as_missing() {
     for operation in matrix.operations().iter().filter(|operation| operation.row.roles != OPERATORS) {
         let row = operation.row;
         for role in operation.admitted().iter().filter(|role| EVERY_ROLE.contains(role)) {
-            // Operators may read the usage of every tenant.
-            if *role == "operator" && row.id == "show_tenant_usage" {
+            // Operators may read the usage and the requests of every tenant.
+            if *role == "operator" && matches!(row.id, "show_tenant_usage" | "explain_request") {
                 continue;
             }
             if row.path.is_empty() && row.query.is_empty() {

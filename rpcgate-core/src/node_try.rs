@@ -1,0 +1,215 @@
+//! The tries of a set's calls at nodes: which node was chosen and why, and how the try ended. The node pool writes them
+//! into the set's [tally](crate::tally); they decide nothing, and [explanations](crate::recent) show them.
+//!
+//! ```
+//! use rpcgate_core::fault::{Cause, Fault};
+//! use rpcgate_core::node_try::{NodeChoice, NodeTries, TryEnd};
+//! use std::time::Duration;
+//!
+//! let mut tries = NodeTries::default();
+//! tries.set_calls([0]);
+//! tries.push((7, 2), NodeChoice::Turn);
+//! tries.begin(Duration::from_millis(10));
+//! tries.end(TryEnd::Failed(Fault::unsent(Cause::Connect)), Duration::from_millis(14));
+//! let [only] = tries.as_slice() else { panic!("one try") };
+//! assert_eq!((only.node, only.took), (2, Some(Duration::from_millis(4))));
+//! ```
+
+use crate::fault::Fault;
+use crate::quota::Mask;
+use smallvec::SmallVec;
+use std::time::Duration;
+
+/// The tries of one set that are kept. A set has more only if many of its calls were tried again.
+pub const MOST_TRIES: usize = 64;
+
+/// Why a node was chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum NodeChoice {
+    /// The pool has no other node.
+    Only,
+    /// No other node was healthy in its tier.
+    OnlyHealthy,
+    /// It was its turn.
+    Turn,
+    /// It was likely to answer sooner than the node whose turn it was.
+    Sooner,
+    /// No node was healthy, and this one was the least behind.
+    LeastBehind,
+    /// All nodes were backed off from, and the backoff of this one ended first.
+    FirstBack,
+    /// It was tried before, and its connection had broken.
+    Again,
+}
+
+/// How a try ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TryEnd {
+    /// It had not ended when its request did.
+    Running,
+    /// The node gave an answer that was accepted.
+    Answered,
+    /// The node had closed the idle connection.
+    IdleClosed,
+    /// The gateway stopped it.
+    Stopped,
+    /// The node failed.
+    Failed(Fault),
+}
+
+/// One try at one node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NodeTry {
+    /// The places, in their set, of the calls that were sent together.
+    pub calls: Mask,
+    /// The number of the pool.
+    pub pool: u32,
+    /// The place of the node in its pool.
+    pub node: u16,
+    /// Why this node.
+    pub choice: NodeChoice,
+    /// How it ended.
+    pub end: TryEnd,
+    /// When it began, by [`Clock::elapsed`](crate::clock::Clock::elapsed); `None` if it got no connection.
+    pub began: Option<Duration>,
+    /// How long it took; `None` if that was not measured.
+    pub took: Option<Duration>,
+}
+
+/// The tries of a set, the first [`MOST_TRIES`] of them.
+#[derive(Debug, Default)]
+pub struct NodeTries {
+    list: SmallVec<[NodeTry; 2]>,
+    calls: Mask,
+    left_out: u32,
+    /// Whether the last try that began is the last in the list.
+    is_listed: bool,
+}
+
+impl NodeTries {
+    /// Says for which calls of the set the next tries are.
+    pub fn set_calls(&mut self, places: impl IntoIterator<Item = usize>) {
+        self.calls = Mask::default();
+        places.into_iter().for_each(|place| self.calls.set(place));
+    }
+
+    /// A try at the node at `(pool, node)` is about to be made.
+    pub fn push(&mut self, (pool, node): (u32, usize), choice: NodeChoice) {
+        self.is_listed = self.list.len() < MOST_TRIES;
+        if !self.is_listed {
+            self.left_out = self.left_out.saturating_add(1);
+            return;
+        }
+        let node = u16::try_from(node).unwrap_or(u16::MAX);
+        let calls = self.calls;
+        self.list.push(NodeTry { calls, pool, node, choice, end: TryEnd::Running, began: None, took: None });
+    }
+
+    /// The last try begins now.
+    pub fn begin(&mut self, now: Duration) {
+        if let Some(last) = self.last() {
+            last.began = Some(now);
+        }
+    }
+
+    /// The answer to the last try has arrived now, and is still to be accepted.
+    pub fn arrive(&mut self, now: Duration) {
+        if let Some(last) = self.last() {
+            last.took = last.began.map(|began| now.saturating_sub(began));
+        }
+    }
+
+    /// The answer to the last try is accepted.
+    pub fn accept(&mut self) {
+        if let Some(last) = self.last() {
+            last.end = TryEnd::Answered;
+        }
+    }
+
+    /// The last try ends now without an answer that is accepted.
+    pub fn end(&mut self, end: TryEnd, now: Duration) {
+        if let Some(last) = self.last() {
+            last.end = end;
+            last.took = last.took.or(last.began.map(|began| now.saturating_sub(began)));
+        }
+    }
+
+    /// Appends the tries of other calls of the same set.
+    pub fn append(&mut self, other: &NodeTries) {
+        let room = MOST_TRIES.saturating_sub(self.list.len()).min(other.list.len());
+        let (kept, others) = other.list.split_at(room);
+        self.list.extend_from_slice(kept);
+        let others = u32::try_from(others.len()).unwrap_or(u32::MAX);
+        self.left_out = self.left_out.saturating_add(other.left_out).saturating_add(others);
+        self.is_listed = false;
+    }
+
+    /// The tries that are kept, in the order in which they were made; those of calls that were sent at the same time, one
+    /// call after another.
+    pub fn as_slice(&self) -> &[NodeTry] {
+        &self.list
+    }
+
+    /// How many were made beside those.
+    pub fn left_out(&self) -> u32 {
+        self.left_out
+    }
+
+    fn last(&mut self) -> Option<&mut NodeTry> {
+        if self.is_listed { self.list.last_mut() } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::Cause;
+
+    const MILLI: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_try_that_gets_no_connection_has_no_time() {
+        let mut tries = NodeTries::default();
+        tries.push((1, 0), NodeChoice::Only);
+        tries.end(TryEnd::Failed(Fault::unsent(Cause::Connect)), MILLI);
+        assert_eq!((tries.as_slice()[0].began, tries.as_slice()[0].took), (None, None));
+    }
+
+    #[test]
+    fn the_time_of_a_rejected_answer_is_that_of_its_arrival() {
+        let mut tries = NodeTries::default();
+        tries.push((1, 0), NodeChoice::Only);
+        tries.begin(MILLI);
+        tries.arrive(3 * MILLI);
+        tries.end(TryEnd::Failed(Fault::sent(Cause::Undecodable)), 9 * MILLI);
+        assert_eq!(tries.as_slice()[0].took, Some(2 * MILLI));
+    }
+
+    #[test]
+    fn a_set_keeps_its_first_tries_and_counts_the_others() {
+        let mut tries = NodeTries::default();
+        for node in 0..MOST_TRIES + 3 {
+            tries.push((1, node), NodeChoice::Turn);
+            tries.begin(MILLI);
+            tries.end(TryEnd::IdleClosed, 2 * MILLI);
+        }
+        assert_eq!((tries.as_slice().len(), tries.left_out()), (MOST_TRIES, 3));
+        let last = tries.as_slice()[MOST_TRIES - 1];
+        assert_eq!((usize::from(last.node), last.took), (MOST_TRIES - 1, Some(MILLI)));
+        let mut others = NodeTries::default();
+        others.push((1, 0), NodeChoice::Turn);
+        others.append(&tries);
+        assert_eq!((others.as_slice().len(), others.left_out()), (MOST_TRIES, 4));
+    }
+
+    #[test]
+    fn tries_say_which_calls_they_were_for() {
+        let mut tries = NodeTries::default();
+        tries.set_calls([1, 3]);
+        tries.push((1, 0), NodeChoice::Turn);
+        tries.set_calls([2]);
+        tries.push((1, 0), NodeChoice::Turn);
+        let of = |n: usize| (0..5).filter(|place| tries.as_slice()[n].calls.has(*place)).collect::<Vec<_>>();
+        assert_eq!((of(0), of(1)), (vec![1, 3], vec![2]));
+    }
+}

@@ -1,0 +1,42 @@
+//! The last requests of a gateway, kept in memory so that each can be explained: who asked, which plan and limits held, what
+//! came from the cache, which nodes were tried, and what it cost.
+//!
+//! A [tally](crate::tally) that settles writes what it knows into [`RecentRequests`], if its
+//! [`Accounting`](crate::tally::Accounting) has one. Nothing of a call is kept but the name of its method: no parameter, no
+//! body, no key.
+//!
+//! ```
+//! # use rpcgate_core::{adapter::*, call::CallView, chain::{Facts, Finality, Method}};
+//! # use rpcgate_core::backend::{counters::MemoryCounters, usage_sink::MemoryUsageSink};
+//! use rpcgate_core::call::{Call, Entry, Payload};
+//! use rpcgate_core::{caller::*, chain::Chain, clock::*, plan::{Plan, Tier}, refusal::Refusal, tally::*};
+//! use rpcgate_core::recent::RecentRequests;
+//! use std::sync::Arc;
+//!
+//! # #[derive(Debug)] struct Still(Facts);
+//! # impl Adapter for Still {
+//! #     fn facts(&self) -> &Facts { &self.0 }
+//! #     fn methods(&self) -> Vec<Method> { Vec::new() }
+//! #     fn settled(&self, _: CallView<'_>, _: &[u8], _: &Finality) -> Permanence { Permanence::Yes }
+//! #     fn probe(&self) -> Probe { Probe::Rest { target: "/head", body: None } }
+//! #     fn seen(&self, _: &[u8]) -> Option<NodeStatus> { None }
+//! # }
+//! # let clock = Arc::new(ManualClock::at(Time::from_secs(1_000)));
+//! # let chain = Arc::new(Chain::deployed(Arc::new(Still(Facts::json_rpc("still", "Still")))));
+//! # let caller = Arc::new(Caller::new(KeyId(1), ProjectId(2), TenantId(3), Plan::of(Tier::Free)));
+//! # let (counters, sink) = (Arc::<MemoryCounters>::default(), Arc::<MemoryUsageSink>::default());
+//! let recent = Arc::new(RecentRequests::new(1_000, 1));
+//! let accounting = Accounting::new(clock.clone(), counters, sink).remembering(recent.clone());
+//! # let now = (clock.now(), clock.elapsed());
+//! let mut tally = Tally::new(RequestId(7), Transport::Http, chain, caller, now, Arc::new(accounting));
+//! tally.entries.push(Entry::refused(Call::unread(Payload::Unread), Refusal::Suspended));
+//! drop(tally);
+//! let request = recent.find(RequestId(7)).unwrap();
+//! assert_eq!(request.calls[0].facts.refusal, Some(Refusal::Suspended));
+//! ```
+
+mod request;
+mod requests;
+
+pub use request::{CacheUse, CallFacts, QuotaUse, RecentCall, RecentRequest, RequestFacts};
+pub use requests::RecentRequests;

@@ -1,0 +1,183 @@
+//! Answers the management side when somebody asks for the explanation of a request that this gateway remembers.
+
+use parking_lot::Mutex;
+use rpcgate_admin::store::{AskedRequest, Explanation, Store, StoreError};
+use rpcgate_core::caller::{RequestId, TenantId};
+use rpcgate_core::clock::Clock;
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// Time between two looks at what is asked, if the database does not notify.
+const EVERY: Duration = Duration::from_millis(400);
+/// How long a look may take.
+const DEADLINE: Duration = Duration::from_secs(1);
+
+/// What is remembered of a request, and the tenant whose it is.
+type Source = dyn Fn(RequestId) -> Option<(TenantId, Explanation)> + Send + Sync;
+
+/// The memory of the gateway; there is none before it has started, or if it remembers nothing.
+#[derive(Default)]
+pub(super) struct ExplanationSource(Mutex<Option<Arc<Source>>>);
+
+impl fmt::Debug for ExplanationSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ExplanationSource")
+    }
+}
+
+impl ExplanationSource {
+    pub(super) fn attach(&self, source: Arc<Source>) {
+        *self.0.lock() = Some(source);
+    }
+
+    fn get(&self) -> Option<Arc<Source>> {
+        self.0.lock().clone()
+    }
+}
+
+/// Answers until `closing`. A notification of `notify` makes it look at once.
+pub(super) async fn run(
+    store: Store,
+    source: Arc<ExplanationSource>,
+    notify: Arc<Notify>,
+    clock: Arc<dyn Clock>,
+    closing: CancellationToken,
+) {
+    let mut looked_up = HashSet::new();
+    loop {
+        tokio::select! {
+            biased;
+            () = closing.cancelled() => return,
+            () = notify.notified() => {}
+            () = tokio::time::sleep(EVERY) => {}
+        }
+        let Some(source) = source.get() else { continue };
+        let answering = answer_all(&store, &source, &*clock, &mut looked_up);
+        match tokio::time::timeout(DEADLINE, answering).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "no request could be explained"),
+            Err(_) => tracing::debug!("no request could be explained: the database does not answer"),
+        }
+    }
+}
+
+/// Looks up what is asked and was not looked up before: `looked_up` has the open rows that were.
+async fn answer_all(
+    store: &Store,
+    source: &Arc<Source>,
+    clock: &dyn Clock,
+    looked_up: &mut HashSet<u128>,
+) -> Result<(), StoreError> {
+    let asked = store.asked_requests(clock.now()).await?;
+    let open: HashSet<u128> = asked.iter().map(|asked| asked.id).collect();
+    looked_up.retain(|id| open.contains(id));
+    for AskedRequest { id, request, tenant } in asked {
+        if looked_up.contains(&id) {
+            continue;
+        }
+        let source = source.clone();
+        // A search takes as long as many calls.
+        let found = tokio::task::spawn_blocking(move || source(request)).await.unwrap_or_default();
+        // To others it is as if there was no such request.
+        if let Some((owner, explanation)) = found
+            && tenant.is_none_or(|tenant| tenant == owner)
+        {
+            store.answer_asked(id, owner, &explanation).await?;
+        }
+        looked_up.insert(id);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_admin::store::url_of;
+    use rpcgate_core::clock::{ManualClock, Time};
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+    const OWNER: TenantId = TenantId(3);
+    const OTHER: TenantId = TenantId(4);
+
+    struct Fixture {
+        store: Store,
+        clock: ManualClock,
+        looks: Arc<AtomicU32>,
+        source: Arc<Source>,
+        looked_up: HashSet<u128>,
+        _dir: tempfile::TempDir,
+    }
+
+    impl Fixture {
+        /// A gateway that remembers `request` of [`OWNER`].
+        async fn new(request: RequestId) -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let store = Store::open(&url_of(&dir.path().join("rpcgate.db")), true).await.unwrap();
+            let looks = Arc::new(AtomicU32::new(0));
+            let counted = looks.clone();
+            let source: Arc<Source> = Arc::new(move |asked| {
+                counted.fetch_add(1, Relaxed);
+                let explanation = Explanation { chain: "eth".into(), ..Explanation::default() };
+                (asked == request).then_some((OWNER, explanation))
+            });
+            let clock = ManualClock::at(Time::from_secs(1_790_000_000));
+            Fixture { store, clock, looks, source, looked_up: HashSet::new(), _dir: dir }
+        }
+
+        async fn ask(&self, request: RequestId, tenant: Option<TenantId>) -> u128 {
+            self.store.ask_explanation(request, tenant, self.clock.now()).await.unwrap()
+        }
+
+        async fn answer(&mut self) {
+            answer_all(&self.store, &self.source, &self.clock, &mut self.looked_up).await.unwrap();
+        }
+
+        async fn is_answered(&self, asked: u128) -> bool {
+            self.store.explanation(asked).await.unwrap().is_some()
+        }
+    }
+
+    #[tokio::test]
+    async fn the_gateway_that_remembers_a_request_explains_it_to_its_owner_and_to_operators() {
+        let mut one = Fixture::new(RequestId(1)).await;
+        let mut asked = Vec::new();
+        for tenant in [Some(OWNER), None, Some(OTHER)] {
+            asked.push((one.ask(RequestId(1), tenant).await, tenant != Some(OTHER)));
+        }
+        let unknown = one.ask(RequestId(2), Some(OWNER)).await;
+        one.answer().await;
+        for (id, expected) in asked {
+            assert_eq!(one.is_answered(id).await, expected);
+        }
+        assert!(!one.is_answered(unknown).await);
+    }
+
+    #[tokio::test]
+    async fn of_two_gateways_the_one_that_remembers_answers() {
+        let mut one = Fixture::new(RequestId(1)).await;
+        let mut two = Fixture { store: one.store.clone(), ..Fixture::new(RequestId(2)).await };
+        let (first, second) =
+            (one.ask(RequestId(1), Some(OWNER)).await, one.ask(RequestId(2), Some(OWNER)).await);
+        two.answer().await;
+        assert_eq!((two.is_answered(first).await, two.is_answered(second).await), (false, true));
+        one.answer().await;
+        assert!(one.is_answered(first).await);
+    }
+
+    #[tokio::test]
+    async fn what_was_not_found_is_not_searched_again_and_is_forgotten_with_its_row() {
+        let mut one = Fixture::new(RequestId(1)).await;
+        let asked = one.ask(RequestId(2), Some(OWNER)).await;
+        for _ in 0..3 {
+            one.answer().await;
+        }
+        assert_eq!((one.looks.load(Relaxed), one.looked_up.len()), (1, 1));
+        one.store.end_asking(asked).await.unwrap();
+        one.answer().await;
+        assert_eq!((one.looks.load(Relaxed), one.looked_up.len()), (1, 0));
+    }
+}
