@@ -60,6 +60,7 @@ pub use query::{
 };
 #[cfg(feature = "api")]
 pub use query::{Followed, MatchedEvent, MatchedSubscription, UnfinishedBlock, WatchLease, WatchOutcome};
+pub use query::{KeyUse, MethodUse, ProjectUse, UsageOfAll, UsageOfAllAsk};
 pub use rpcgate_core::backend::counters::Restored;
 pub use rpcgate_core::usage::{Block, Mark, Shipment};
 pub use usage::{Removed, ShipError, UsageStore};

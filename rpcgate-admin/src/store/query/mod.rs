@@ -103,6 +103,7 @@ mod tickets;
 mod tier_changes;
 mod totp;
 mod usage;
+mod usage_of_all;
 mod usage_rows;
 mod users;
 pub(super) mod value;
@@ -180,6 +181,7 @@ pub use ticket_status::TicketStatus;
 pub use tickets::{Satisfaction, SupportTicket, TicketFilter, TicketLimitRequest};
 pub use tier_changes::{TenantPlan, TierChange};
 pub use totp::StoredTotp;
+pub use usage_of_all::{KeyUse, MethodUse, ProjectUse, UsageOfAll, UsageOfAllAsk};
 pub use users::{Role, UnknownName, User};
 pub use versions::{Expected, Version, Versioned};
 #[cfg(feature = "api")]

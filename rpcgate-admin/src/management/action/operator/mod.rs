@@ -14,3 +14,4 @@ pub mod tenants;
 pub mod tickets;
 pub mod users;
 pub mod weights;
+pub mod what_if;
