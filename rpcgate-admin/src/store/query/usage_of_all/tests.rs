@@ -27,7 +27,7 @@ fn at(hour: u64) -> Time {
     Time::from_secs(hour * HOUR)
 }
 
-/// The numbers of a row's cells, and the text of one that has a text.
+/// The first hour that a cell names.
 fn hour_of(cell: &Cell) -> u64 {
     match cell {
         Cell::Hour(time) | Cell::Day(time) => time.hour(),
@@ -93,7 +93,7 @@ async fn sums_are_those_of_a_count_one_by_one_however_far_rollups_are_summed() {
     let made = sample::deeds(HOURS, 300..301);
     let deeds = made.new_tree(&mut TestRunner::deterministic()).unwrap().current();
     let (_dir, store) = shipped(&deeds).await;
-    let methods = vec![("toy".to_owned(), "toy_read".to_owned()), ("btc".into(), "getblock".into())];
+    let methods = vec![("toy".to_owned(), "toy_read".to_owned()), ("btc".into(), "toy_scan".into())];
     let ask = UsageOfAllAsk { hours: HOURS, methods: methods.clone(), floors: Some((2, 9)) };
     let projects = [ProjectId(11), ProjectId(12), ProjectId(21)];
     let first = store.usage_of_all(&ask).await.unwrap();
