@@ -52,6 +52,7 @@ pub use query::{
     LogPage, LogPosition, LoggedEvent, MAX_REPLAYED, MAX_WAITING, SealedSecrets, SubscriptionId, SweptEvents,
     Webhook, WebhookChange, WebhookId, WebhookSubscription, WholeDelivery,
 };
+pub use query::{ChainUse, MethodTotal};
 pub use query::{
     Checkout, CheckoutId, CheckoutOutcome, CheckoutSubject, CreditNote, CreditNoteNumber, Invoice,
     InvoiceAmounts, InvoiceFilter, InvoiceLine, InvoiceNews, InvoiceNumber, InvoiceSeller, InvoiceStatus,

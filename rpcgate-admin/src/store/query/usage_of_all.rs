@@ -163,7 +163,7 @@ impl UsageStore {
     }
 
     /// Runs a large query of an operator, whose queries wait for each other like those of a tenant.
-    async fn for_operator<T>(
+    pub(super) async fn for_operator<T>(
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
@@ -174,15 +174,15 @@ impl UsageStore {
 }
 
 /// The queries of a snapshot.
-struct AllQuery {
-    summed: Summed,
-    hours: Range<u64>,
+pub(super) struct AllQuery {
+    pub(super) summed: Summed,
+    pub(super) hours: Range<u64>,
     /// Rows of an answer, at most.
-    most: u64,
+    pub(super) most: u64,
 }
 
 /// A named sum.
-type NamedSum = (&'static str, Expr);
+pub(super) type NamedSum = (&'static str, Expr);
 
 impl AllQuery {
     async fn projects(&self, database: &DatabaseTransaction) -> Result<Vec<ProjectUse>, StoreError> {
@@ -244,8 +244,12 @@ impl AllQuery {
     }
 
     /// The sums of a level, of hours that are summed for all tenants if the level is one of hours.
-    fn sums(&self, dimensions: Dimensions, hours: u64) -> SelectStatement {
-        let end = if hours == 1 { self.hours.end.min(self.summed.whole_until()) } else { self.hours.end };
+    pub(super) fn sums(&self, dimensions: Dimensions, hours: u64) -> SelectStatement {
+        let end = if hours == 1 {
+            std::cmp::min(self.hours.end, self.summed.whole_until())
+        } else {
+            self.hours.end
+        };
         let mut select = Query::select();
         select
             .from(sums::Entity)
@@ -258,8 +262,8 @@ impl AllQuery {
     }
 
     /// The rollups of hours that are not summed for all tenants.
-    fn unsummed_hours(&self) -> SelectStatement {
-        let first = self.hours.start.max(self.summed.whole_until());
+    pub(super) fn unsummed_hours(&self) -> SelectStatement {
+        let first = std::cmp::max(self.hours.start, self.summed.whole_until());
         let mut select = Query::select();
         select
             .from(rollups::Entity)
@@ -269,7 +273,7 @@ impl AllQuery {
     }
 
     /// By day, from the sums of days and the rollups that are not in them yet.
-    fn by_day(
+    pub(super) fn by_day(
         &self,
         dimensions: Dimensions,
         wanted: &Condition,
@@ -319,7 +323,7 @@ impl AllQuery {
             .into()
     }
 
-    async fn rows<T>(
+    pub(super) async fn rows<T>(
         &self,
         database: &DatabaseTransaction,
         mut select: SelectStatement,
@@ -332,6 +336,17 @@ impl AllQuery {
                 "this question needs more than {most} rows of usage: change fewer methods or plans at a time"
             )));
         }
+        rows.iter().map(read).collect()
+    }
+
+    /// The first rows, as many as there may be.
+    pub(super) async fn first_rows<T>(
+        &self,
+        database: &DatabaseTransaction,
+        mut select: SelectStatement,
+        read: impl Fn(&QueryResult) -> Result<T, StoreError>,
+    ) -> Result<Vec<T>, StoreError> {
+        let rows = database.query_all(select.limit(self.most)).await?;
         rows.iter().map(read).collect()
     }
 }
@@ -373,7 +388,7 @@ fn are_of(methods: &[(String, String)]) -> Condition {
 }
 
 /// The columns of a part: its first hour, in steps of so many hours, then `columns`, then the sums by their names.
-fn part_of(
+pub(super) fn part_of(
     mut select: SelectStatement,
     step: u64,
     columns: &[Column],
@@ -444,11 +459,11 @@ fn read_key(row: &QueryResult) -> Result<KeyUse, StoreError> {
     })
 }
 
-fn number(row: &QueryResult, at: usize) -> Result<u64, StoreError> {
+pub(super) fn number(row: &QueryResult, at: usize) -> Result<u64, StoreError> {
     count("sum of usage", row.try_get_by_index(at)?)
 }
 
-fn id(row: &QueryResult, at: usize) -> Result<u128, StoreError> {
+pub(super) fn id(row: &QueryResult, at: usize) -> Result<u128, StoreError> {
     Ok(row.try_get_by_index::<Uuid>(at)?.as_u128())
 }
 

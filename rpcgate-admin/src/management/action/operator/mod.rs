@@ -10,6 +10,7 @@ pub mod lookup;
 pub mod nodes;
 pub mod plans;
 pub mod quotas;
+mod recent_days;
 pub mod tenants;
 pub mod tickets;
 pub mod users;

@@ -5,6 +5,8 @@ mod quota;
 mod standing;
 mod windows;
 
+use super::recent_days;
+use super::weights::metered_weight;
 use crate::management::action::text;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -22,9 +24,6 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use windows::WindowUse;
-
-/// Days whose usage is read: that of the moment, as far as it goes, and those before it.
-pub const DAYS: u64 = 30;
 
 /// Weights that a question may change.
 pub const MAX_WEIGHTS: usize = 100;
@@ -218,8 +217,8 @@ fn changed_weights(config: &Config, asked: &[AskedWeight]) -> Result<Weights, Ac
             return Err(ActionError::Invalid(format!("`weights` has {name}/{method} twice")));
         }
         let changes = config.chains.get(name).map(config::ChainSettings::changes).unwrap_or_default();
-        let present = Chain::new(adapter, changes, true, Arc::default()).look_up(method).rule.cu;
-        if present != *cu {
+        let chain = Chain::new(adapter, changes, true, Arc::default());
+        if metered_weight(&chain, method) != *cu {
             changed.insert(key, *cu);
         }
     }
@@ -246,7 +245,7 @@ pub async fn ask(app: &AppState, question: &WhatIf) -> Result<WhatIfAnswer, Acti
     };
     let standings: BTreeMap<TenantId, TenantStanding> =
         app.store.terms_of_all(now).await?.iter().map(standing).collect();
-    let hours = (now.day() + 1).saturating_sub(DAYS) * HOURS_OF_DAY..now.hour() + 1;
+    let hours = recent_days::hours(now);
     let methods = weights.keys().cloned().collect();
     let floors = standing::floors(standings.values());
     let found = app.usage.usage_of_all(&UsageOfAllAsk { hours: hours.clone(), methods, floors }).await?;
