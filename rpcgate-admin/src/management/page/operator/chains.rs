@@ -13,6 +13,7 @@ use crate::management::page::frame::{Frame, Place};
 use crate::management::page::parts::TableHead;
 use crate::management::page::problems::Labels;
 use crate::management::page::view::{ok, rejected};
+use crate::store::ChainUse;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -97,18 +98,28 @@ async fn question(
     let (title, called) = (chain.entry.facts.title, chain.called);
     let (frame, back) = (page.frame(Place::OperatorChains), "operator/chains");
     let question = if chain.entry.enabled {
-        let question = ConfirmQuestion::new(frame, format!("Switch {title} off?"), "Switch the chain off", back)
-            .keep("Keep it on")
-            .hidden("to", "off")
-            .consequence(format!("Within a second, every gateway answers calls on /{name} that it is not served here."))
-            .consequence("Keys, quotas and webhooks stay as they are.");
-        if called.calls == 0 {
-            question.consequence("Nobody called it in the last 24 hours.")
-        } else {
-            let (tenants, calls) = (grouped(called.tenants.into()), grouped(called.calls.into()));
-            let noun = if called.tenants == 1 { "tenant" } else { "tenants" };
-            let warning = format!("This chain is in use: {tenants} {noun} made {calls} calls in the last 24 hours.");
-            question.warning(warning).typed(name.as_str())
+        let question =
+            ConfirmQuestion::new(frame, format!("Switch {title} off?"), "Switch the chain off", back)
+                .keep("Keep it on")
+                .hidden("to", "off")
+                .consequence(format!(
+                    "Within a second, every gateway answers calls on /{name} that it is not served here."
+                ))
+                .consequence("No stream is opened, and streams that are open carry no call.")
+                .consequence("Keys and quotas stay as they are.");
+        match called {
+            None => question
+                .warning("How much this chain is used cannot be read at the moment.")
+                .typed(name.as_str()),
+            Some(ChainUse { calls: 0, .. }) => question.consequence("Nobody called it in the last 24 hours."),
+            Some(called) => {
+                let (tenants, calls) = (grouped(called.tenants.into()), grouped(called.calls.into()));
+                let noun = if called.tenants == 1 { "tenant" } else { "tenants" };
+                let warning = format!(
+                    "This chain is in use: {tenants} {noun} made {calls} calls in the last 24 hours."
+                );
+                question.warning(warning).typed(name.as_str())
+            }
         }
     } else {
         let nodes = match chain.nodes {
@@ -144,13 +155,15 @@ async fn switch(
     // The form says what it was about: somebody else may have switched the chain meanwhile.
     let on = fields.one("to") == "on";
     let done = async {
-        if !on && found.entry.enabled && found.called.calls > 0 {
+        if !on && found.entry.enabled && found.called.is_none_or(|called| called.calls > 0) {
             fields.confirms(name)?;
         }
         chains::switch(&app, &page.actor, name, on).await
     };
     match done.await {
-        Ok(_) => Ok(page.done("operator/chains", if on { Done::ChainSwitchedOn } else { Done::ChainSwitchedOff })),
+        Ok(_) => {
+            Ok(page.done("operator/chains", if on { Done::ChainSwitchedOn } else { Done::ChainSwitchedOff }))
+        }
         Err(error) => rejected(error, LABELS, |problems| question.problems(problems)),
     }
 }

@@ -157,13 +157,22 @@ async fn question(
     let contract = contracts::get(app, tenant, id).await?;
     let Tenant { name, .. } = tenants::get(app, tenant).await?;
     let (frame, back) = (page.frame(Place::Tenants), format!("operator/tenants/{tenant}/contracts"));
-    let question = ConfirmQuestion::new(frame, format!("End this contract of {name}?"), "End the contract", back.clone())
-        .crumb("Tenants", "operator/tenants")
-        .crumb(name, format!("operator/tenants/{tenant}"))
-        .crumb("Contracts", back)
-        .consequence(format!("It says: {}.", figures::words(&contract.figures)));
+    let question = ConfirmQuestion::new(
+        frame,
+        format!("End this contract of {name}?"),
+        "End the contract",
+        back.clone(),
+    )
+    .crumb("Tenants", "operator/tenants")
+    .crumb(name, format!("operator/tenants/{tenant}"))
+    .crumb("Contracts", back)
+    .consequence(format!("It says: {}.", figures::words(&contract.figures)));
     Ok(if contract.is_in_force(app.now()) {
-        question.consequence("Within a second, every gateway applies the figures of the plan, or of an older contract.")
+        question.consequence(
+            "Within a second, every gateway applies the figures of the plan, or of an older contract.",
+        )
+    } else if contract.has_ended(app.now()) {
+        question.consequence("It has ended already.")
     } else {
         question.consequence(format!("It would begin on {}, and disappears.", minute_text(contract.from)))
     })

@@ -89,7 +89,8 @@ pub(super) fn fields(
     typed: Option<&FieldList>,
 ) -> Vec<FigureField> {
     let of = |(figure, below): (Figure, Figure)| {
-        let value = typed.filter(|typed| typed.has(figure.name)).map(|typed| typed.one(figure.name).to_owned());
+        let value =
+            typed.filter(|typed| typed.has(figure.name)).map(|typed| typed.one(figure.name).to_owned());
         let value = value.unwrap_or_else(|| plain(&figure));
         let is_other = below.value.is_some() && value != plain(&below);
         let hint = if is_other { format!("{before} {}", shown(&below)) } else { String::new() };
@@ -181,7 +182,9 @@ mod tests {
 
     #[test]
     fn prices_are_exact_and_short() {
-        for (price, text) in [(0, "0"), (500_000_000, "0.0005"), (1_000_000_000_000, "1"), (1, "0.000000000001")] {
+        for (price, text) in
+            [(0, "0"), (500_000_000, "0.0005"), (1_000_000_000_000, "1"), (1, "0.000000000001")]
+        {
             assert_eq!(decimal(Price(price)), text);
             assert_eq!(Price::from_usd(text.parse().unwrap()), Some(Price(price)));
         }

@@ -9,7 +9,7 @@ use crate::management::page::form::QueryFields;
 use crate::management::page::frame::{Frame, Place};
 use crate::management::page::parts::TableHead;
 use crate::management::page::view::ok;
-use crate::store::{GatewayReport, NodeState};
+use crate::store::{ChainUse, GatewayReport, NodeState};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -38,7 +38,7 @@ struct NodesPage {
     healthy: usize,
     served: usize,
     chains: usize,
-    calls: u64,
+    calls: String,
     /// Per cent of the calls that were not answered with success.
     errors: String,
     left_out: usize,
@@ -111,11 +111,11 @@ fn share(errors: u64, calls: u64) -> String {
 /// The line of a chain above its nodes.
 fn summary(chain: &OperatedChain, nodes: &[NodeRow]) -> String {
     let head = nodes.iter().filter_map(|node| node.state.height).max();
-    let head = head.map_or_else(|| "no height known".to_owned(), |head| format!("height {}", grouped(head.into())));
+    let head =
+        head.map_or_else(|| "no height known".to_owned(), |head| format!("height {}", grouped(head.into())));
     let off = if chain.entry.enabled { "" } else { ", switched off" };
-    let called = &chain.called;
-    let calls = grouped(called.calls.into());
-    format!("{head}, {calls} calls in 24 hours, {} errors{off}", share(called.errors, called.calls))
+    let Some(ChainUse { calls, errors, .. }) = chain.called else { return format!("{head}{off}") };
+    format!("{head}, {} calls in 24 hours, {} errors{off}", grouped(calls.into()), share(errors, calls))
 }
 
 fn problem(chain: &'static str, row: &NodeRow, is_last: bool) -> NodeProblem {
@@ -133,7 +133,9 @@ async fn list(
     let reports: Vec<GatewayReport> = nodes::list(&app).await?;
     let chains = chains::list(&app).await?;
     let gateways = reports.len();
-    let rows = reports.into_iter().flat_map(|report| report.nodes.into_iter().map(move |state| NodeRow::of(state, report.id)));
+    let rows = reports
+        .into_iter()
+        .flat_map(|report| report.nodes.into_iter().map(move |state| NodeRow::of(state, report.id)));
     let mut rows: Vec<NodeRow> = rows.collect();
     rows.sort_by(|one, other| one.state.node.cmp(&other.state.node));
     let (nodes, left_out) = (rows.len(), rows.len().saturating_sub(MAX_SHOWN));
@@ -156,8 +158,11 @@ async fn list(
             groups.push(NodeGroup { chain: name, summary, nodes });
         }
     }
-    let sum = |of: fn(&OperatedChain) -> u64| chains.iter().map(of).fold(0, u64::saturating_add);
-    let (calls, errors) = (sum(|chain| chain.called.calls), sum(|chain| chain.called.errors));
+    let sum = |of: fn(ChainUse) -> u64| {
+        let called = chains.iter().map(|chain| chain.called.map(of));
+        called.sum::<Option<u64>>()
+    };
+    let (calls, errors) = (sum(|called| called.calls), sum(|called| called.errors));
     Ok(ok(&NodesPage {
         frame: page.frame(Place::Nodes),
         heads: vec![
@@ -178,8 +183,8 @@ async fn list(
         healthy,
         served: chains.iter().filter(|chain| chain.entry.served).count(),
         chains: chains.len(),
-        calls,
-        errors: share(errors, calls),
+        calls: calls.map_or_else(|| "–".to_owned(), |calls| grouped(calls.into())),
+        errors: share(errors.unwrap_or_default(), calls.unwrap_or_default()),
         left_out,
     }))
 }
@@ -198,6 +203,9 @@ mod tests {
 
     #[test]
     fn errors_are_a_share_of_the_calls() {
-        assert_eq!((share(0, 0), share(1, 3), share(3, 3)), ("–".into(), "33.33 %".into(), "100.00 %".into()));
+        assert_eq!(
+            (share(0, 0), share(1, 3), share(3, 3)),
+            ("–".into(), "33.33 %".into(), "100.00 %".into())
+        );
     }
 }

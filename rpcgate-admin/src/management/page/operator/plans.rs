@@ -78,7 +78,9 @@ async fn plans_page(
     let row = |ListedPlan { of, name, plan, monthly_fee }: ListedPlan| PlanRow {
         key: of.custom.map_or_else(|| of.tier.name().to_owned(), |id| id.to_string()),
         base: of.custom.map(|_| of.tier.name()),
-        windows: [plan.per_minute, plan.per_hour, plan.per_day].map(|number| grouped(number.into())).join(" / "),
+        windows: [plan.per_minute, plan.per_hour, plan.per_day]
+            .map(|number| grouped(number.into()))
+            .join(" / "),
         price: figures::decimal(plan.price),
         tenants: tenants.get(&of).copied().unwrap_or_default(),
         name,
@@ -301,16 +303,18 @@ async fn question(
     let on_it = plans::tenants(app).await?.get(&plan.plan()).copied().unwrap_or_default();
     let back = format!("operator/plans/{id}");
     let frame = page.frame(Place::OperatorPlans);
-    let question = ConfirmQuestion::new(frame, format!("Delete {}?", plan.name), "Delete the plan", back.clone())
-        .crumb("Plans", "operator/plans")
-        .crumb(plan.name.clone(), back)
-        .consequence("Nobody can be moved to it any more.")
-        .consequence("Invoices of the months in which a tenant was on it keep its name.");
+    let question =
+        ConfirmQuestion::new(frame, format!("Delete {}?", plan.name), "Delete the plan", back.clone())
+            .crumb("Plans", "operator/plans")
+            .crumb(plan.name.clone(), back)
+            .consequence("Nobody can be moved to it any more.")
+            .consequence("Invoices of the months in which a tenant was on it keep its name.");
     let question = if on_it == 0 {
         question
     } else {
         let tenants = if on_it == 1 { "tenant is" } else { "tenants are" };
-        let warning = format!("{} {tenants} on this plan: move them to another one before.", grouped(on_it.into()));
+        let warning =
+            format!("{} {tenants} on this plan: move them to another one before.", grouped(on_it.into()));
         question.warning(warning)
     };
     Ok((plan, question))

@@ -127,7 +127,10 @@ fn changed(shown: &WeightsPage, fields: &FieldList) -> Result<Vec<AskedWeight>, 
     let weight = |method: &str, text: &str| {
         let cu = text.replace([',', ' '], "").parse().map_err(|_| {
             let most = grouped(u32::MAX.into());
-            ActionError::field("weights", format!("the weight of {method} must be a whole number from 0 to {most}"))
+            ActionError::field(
+                "weights",
+                format!("the weight of {method} must be a whole number from 0 to {most}"),
+            )
         })?;
         Ok::<_, ActionError>(AskedWeight { chain: shown.chain.to_owned(), method: method.to_owned(), cu })
     };
@@ -138,7 +141,9 @@ fn changed(shown: &WeightsPage, fields: &FieldList) -> Result<Vec<AskedWeight>, 
         }
     }
     if let Some(method) = fields.given("method") {
-        if asked.iter().any(|one| one.method == method) || shown.rows.iter().any(|row| row.weight.method == method) {
+        if asked.iter().any(|one| one.method == method)
+            || shown.rows.iter().any(|row| row.weight.method == method)
+        {
             return Err(ActionError::field("method", "this method is in the list: change its weight there"));
         }
         asked.push(weight(method, fields.one("cu"))?);
@@ -200,7 +205,11 @@ async fn ask_reset(
         .crumb(chain, back.clone())
         .target(format!("{back}/reset"))
         .hidden("method", method.clone())
-        .consequence(format!("A call costs {} CU again, and {} CU no longer.", grouped(deployed.into()), grouped(cu.into())))
+        .consequence(format!(
+            "A call costs {} CU again, and {} CU no longer.",
+            grouped(deployed.into()),
+            grouped(cu.into())
+        ))
         .consequence(format!("It was called {} times in the last 30 days.", grouped(calls.into())))
         .consequence("Every gateway applies it within a second.");
     Ok(ok(&question))

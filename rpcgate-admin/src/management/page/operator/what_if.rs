@@ -64,7 +64,10 @@ impl AnswerView {
             change: percent(&one.effect.amount),
         });
         AnswerView {
-            scope: format!("{} {noun}, applied to the use since {from}, today included.", grouped(changes as u128)),
+            scope: format!(
+                "{} {noun}, applied to the use since {from}, today included.",
+                grouped(changes as u128)
+            ),
             sums,
             rows: rows.collect(),
             rest: rest(answer),
@@ -137,7 +140,8 @@ fn percent(change: &impl Relative) -> String {
         return "new".to_owned();
     }
     let sign = if after > before { '+' } else { '−' };
-    let tenths = after.abs_diff(before).saturating_mul(2_000).saturating_add(before) / before.saturating_mul(2).max(1);
+    let tenths =
+        after.abs_diff(before).saturating_mul(2_000).saturating_add(before) / before.saturating_mul(2).max(1);
     match (tenths / 10, tenths % 10) {
         (0, 0) => format!("{sign}0.1 % or less"),
         (whole, tenth) => format!("{sign}{}.{tenth} %", grouped(whole)),
