@@ -5,6 +5,7 @@ use crate::management::egress::EgressClient;
 use crate::management::error::ActionError;
 use crate::management::identity::address::{AddressGroup, TrustedProxies};
 use crate::management::identity::challenge::Challenges;
+use crate::management::identity::form_token::FormTokens;
 #[cfg(feature = "passkeys")]
 use crate::management::identity::passkey::PasskeySite;
 use crate::management::identity::password::{Passwords, QUEUE};
@@ -46,6 +47,8 @@ pub struct AppState {
     pub tokens: Tokens,
     /// Issues and checks the tokens of pages.
     pub page_tokens: Tokens,
+    /// Issues and checks the tokens of forms.
+    pub form_tokens: FormTokens,
     /// Encrypts secrets before they are stored.
     pub sealing: Sealing,
     /// Makes recovery codes.
@@ -202,6 +205,7 @@ impl FromRef<Arc<AppState>> for TrustedProxies {
 struct Configured {
     tokens: Tokens,
     page_tokens: Tokens,
+    form_tokens: FormTokens,
     sealing: Sealing,
     recovery_codes: RecoveryCodes,
     challenges: Challenges,
@@ -229,6 +233,7 @@ impl Configured {
         Ok(Configured {
             tokens: Tokens::new(TokenKind::Access, jwt_secret.expose().as_bytes(), admin.jwt.access_ttl)?,
             page_tokens: Tokens::new(TokenKind::Page, jwt_secret.expose().as_bytes(), admin.jwt.access_ttl)?,
+            form_tokens: FormTokens::new(jwt_secret.expose().as_bytes()),
             sealing: Sealing::new(jwt_secret.expose().as_bytes()),
             recovery_codes: RecoveryCodes::new(jwt_secret.expose().as_bytes()),
             challenges: Challenges::new(secret, admin.challenge.difficulty),
@@ -255,6 +260,7 @@ impl Configured {
         let Configured {
             tokens,
             page_tokens,
+            form_tokens,
             sealing,
             recovery_codes,
             challenges,
@@ -279,6 +285,7 @@ impl Configured {
             passwords,
             tokens,
             page_tokens,
+            form_tokens,
             sealing,
             recovery_codes,
             #[cfg(feature = "passkeys")]

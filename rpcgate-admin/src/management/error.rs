@@ -249,7 +249,7 @@ impl ActionError {
     }
 
     /// The field or the parameter that is wrong, if it is one.
-    fn wrong_field(&self) -> Option<&str> {
+    pub(crate) fn wrong_field(&self) -> Option<&str> {
         match self {
             ActionError::Invalid(text) => text.split('`').nth(1),
             ActionError::InvalidField { field, .. } => Some(field),
@@ -414,7 +414,11 @@ impl From<&ActionError> for ErrorBody {
 impl IntoResponse for ActionError {
     fn into_response(self) -> Response {
         self.log();
-        (self.status(), self.headers(), Json(ErrorBody::from(&self))).into_response()
+        let body = ErrorBody::from(&self);
+        let mut answer = (self.status(), self.headers(), Json(&body)).into_response();
+        // A page shows it in its frame instead.
+        answer.extensions_mut().insert(body);
+        answer
     }
 }
 

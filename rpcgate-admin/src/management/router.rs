@@ -1,8 +1,6 @@
 //! All routes.
 
 use crate::management::access::RouteGuard;
-use crate::management::action::invitations::MAIL_PATH;
-use crate::management::action::resets::RESET_PATH;
 use crate::management::api::{
     access_tokens, accounts, audit, billing, chain_events, chains, checkouts, contracts, deliveries, emails,
     factor_policy, factors, health, invitations, invoices, keys, limit_requests, me, members,
@@ -15,7 +13,7 @@ use crate::management::error::ActionError;
 use crate::management::identity::role::Permission;
 use crate::management::strict_json::MAX_BODY;
 use crate::management::{middleware, openapi, page};
-use axum::extract::DefaultBodyLimit;
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::middleware::map_response;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -204,25 +202,14 @@ fn passkeys(_: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
     OpenApiRouter::default()
 }
 
-/// The HTML pages.
-fn pages(app: &Arc<AppState>) -> Router<Arc<AppState>> {
-    use page::{accounts, emails, factors, home, invitations, notifications, resets, sessions, totp};
-    let pages = Router::new()
-        .route("/", get(home::show))
-        .route("/register", get(accounts::application).post(accounts::register))
-        .route("/confirm", get(accounts::link).post(accounts::confirm))
-        .route("/confirm-again", post(accounts::confirm_again))
-        .route("/forgot", get(resets::form).post(resets::forgot))
-        .route(RESET_PATH, get(resets::link).post(resets::reset))
-        .route("/email", get(emails::form).post(emails::change))
-        .route(MAIL_PATH, get(invitations::link).post(invitations::accept))
-        .route("/read-notification", post(notifications::read))
-        .route("/login", get(sessions::form).post(sessions::login))
-        .route("/second-factor", get(factors::start).post(factors::verify))
-        .route("/totp", get(totp::show).post(totp::enroll))
-        .route("/totp-activate", post(totp::activate))
-        .route("/logout", post(sessions::logout));
-    page::wrap(pages, app).route("/static/{name}", get(page::assets::get))
+/// Answers a request that has no route.
+async fn no_route(State(app): State<Arc<AppState>>, request: Request) -> Response {
+    page::view::no_page(&app, request.into_parts().0, ActionError::NotFound("path")).await
+}
+
+/// Answers a request whose route has other methods.
+async fn no_method(State(app): State<Arc<AppState>>, request: Request) -> Response {
+    page::view::no_page(&app, request.into_parts().0, ActionError::NotAllowed).await
 }
 
 /// Everything that the management side serves. Cancelling `leaving` ends readiness.
@@ -249,9 +236,9 @@ pub fn router(app: &Arc<AppState>, leaving: &CancellationToken) -> Router {
         .route("/healthz", get(health::live))
         .route("/readyz", get(health::ready))
         .merge(swagger)
-        .merge(pages(app))
-        .fallback(async || ActionError::NotFound("path"))
-        .method_not_allowed_fallback(async || ActionError::NotAllowed)
+        .merge(page::routes(app))
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
         .layer(Extension(leaving.clone()))
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .with_state(app.clone());

@@ -38,7 +38,7 @@ pub use query::{
     Figure, Figures, GatewayReport, Invitation, InvitationAcceptance, InvitationId, InviteOutcome, Key,
     KeyedRequest, LOCK, LimitRequest, LimitRequestId, LogInMethod, MAX_CONTRACTS, MAX_CUSTOM_PLANS,
     MAX_PASSKEYS, MAX_PENDING_LOG_INS, MailRoom, MailedNotice, MemberChange, MemberChangeOutcome, NodeState,
-    Notification, NotificationId, NotificationKind, NotificationPreference, OutgoingMail,
+    Notification, NotificationId, NotificationKind, NotificationPreference, OpenWork, OutgoingMail,
     PENDING_LOG_IN_LIFE, PasskeyId, Project, ProjectChange, Purpose, Registered, Registration, RequestStatus,
     Role, Rotation, Run, RunOutcome, Satisfaction, Session, SessionId, SessionLifetimes, Spent, StoredKey,
     StoredPasskey, StoredTotp, SupportTicket, Swept, Tenant, TenantChange, TenantContract, TenantFilter,

@@ -19,7 +19,7 @@ use tracing::Instrument;
 pub const RESET_LIFE: Duration = Duration::from_secs(3_600);
 
 /// The page below the dashboard to which the mail's link leads; `?token=…` follows.
-pub const RESET_PATH: &str = "/reset";
+pub const RESET_PATH: &str = "/password/reset";
 
 fn entry(action: &str, client: &Client, at: Time) -> Audit {
     Audit {

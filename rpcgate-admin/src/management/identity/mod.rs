@@ -4,6 +4,7 @@ pub mod address;
 pub mod challenge;
 mod common;
 pub mod device;
+pub mod form_token;
 pub mod limit;
 #[cfg(feature = "passkeys")]
 pub mod passkey;

@@ -227,7 +227,7 @@ impl Mail {
                  Time: {}\nAddress: {address}\n\n\
                  If that was you, you need not do anything. If it was not you, set a new password, which ends all \
                  sessions:\n\n\
-                 {dash_url}/forgot\n",
+                 {dash_url}/password/forgot\n",
                 minute(at)
             );
         } else {
@@ -285,7 +285,7 @@ mod tests {
             );
             assert!(mail.text.contains("Time: 2026-12-31 12:00 UTC"), "{}", mail.text);
             assert_eq!(
-                mail.text.contains("\n\nhttps://dash.example/forgot\n"),
+                mail.text.contains("\n\nhttps://dash.example/password/forgot\n"),
                 event.is_by_user(),
                 "{}",
                 mail.text

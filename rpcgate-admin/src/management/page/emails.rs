@@ -1,59 +1,63 @@
 //! Change of the user's address.
 
+use super::context::{PageContext, PageResult};
+use super::done::Done;
+use super::filters;
 use super::form::Form;
-use super::session_cookie::Visitor;
-use super::view::{HOME, Notice, refused, shown};
+use super::frame::{Frame, Place};
+use super::problems::{Labels, Problems};
+use super::view::{ok, rejected};
 use crate::management::action::emails;
 use crate::management::app_state::AppState;
-use crate::management::extract::Client;
 use crate::management::identity::password::Typed;
 use askama::Template;
+use axum::Router;
 use axum::extract::State;
-use axum::response::Response;
-use http::StatusCode;
+use axum::routing::get;
 use serde::Deserialize;
 use std::sync::Arc;
+
+const LABELS: Labels = &[("email", "New e-mail address"), ("password", "Password")];
+
+/// The routes of this page.
+pub(crate) fn routes() -> Router<Arc<AppState>> {
+    Router::new().route("/email", get(form).post(change))
+}
 
 #[derive(Template)]
 #[template(path = "email.html")]
 struct EmailPage {
-    problem: Option<String>,
+    frame: Frame,
+    problems: Problems,
     before: String,
     email: String,
 }
 
 /// The fields of the form.
 #[derive(Deserialize)]
-pub(crate) struct Change {
+struct AddressForm {
     email: String,
     password: Typed,
 }
 
 /// The form to change the address.
-pub(crate) async fn form(Visitor(session): Visitor) -> Response {
-    let before = session.user.email.clone();
-    shown(StatusCode::OK, &EmailPage { problem: None, before, email: String::new() })
+async fn form(page: PageContext) -> PageResult {
+    let before = page.actor.user.email.clone();
+    let (frame, problems) = (page.frame(Place::Nowhere), Problems::default());
+    Ok(ok(&EmailPage { frame, problems, before, email: String::new() }))
 }
 
 /// Sends a mail to the new address.
-pub(crate) async fn change(
+async fn change(
     State(app): State<Arc<AppState>>,
-    Visitor(session): Visitor,
-    client: Client,
-    Form(Change { email, password }): Form<Change>,
-) -> Response {
-    match emails::request(&app, &session, &email, password, &client).await {
-        Ok(address) => {
-            let text = format!(
-                "A mail is on its way to {address}. Open the link in it, and that is your address. Until then nothing is \
-                 changed."
-            );
-            let link = Some((HOME, "Go on"));
-            shown(StatusCode::ACCEPTED, &Notice { title: "Look into your mail", text, link, is_good: true })
-        }
+    page: PageContext,
+    Form(AddressForm { email, password }): Form<AddressForm>,
+) -> PageResult {
+    match emails::request(&app, &page.session, &email, password, &page.client).await {
+        Ok(_) => Ok(page.done("", Done::AddressChangeSent)),
         Err(error) => {
-            let before = session.user.email.clone();
-            refused(error, |problem| EmailPage { problem: Some(problem), before, email })
+            let (frame, before) = (page.frame(Place::Nowhere), page.actor.user.email.clone());
+            rejected(error, LABELS, |problems| EmailPage { frame, problems, before, email })
         }
     }
 }

@@ -1,28 +1,211 @@
-//! The extractor of form fields.
+//! The extractors of form fields. Each refuses a form that is not one of ours: its hidden field must hold the token of
+//! the very browser that sends it.
 
-use super::view;
+use super::session_cookie::is_gate;
+use crate::management::access::AuthSession;
+use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::read_body;
+use crate::management::identity::form_token::{FormHolder, FormTokens};
 use crate::management::strict_json;
-use axum::extract::{FromRequest, Request};
-use axum::response::Response;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use http::request::Parts;
 use serde::de::DeserializeOwned;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+/// The name of the hidden field with the token.
+pub(crate) const TOKEN: &str = "csrf";
+
+const FOREIGN: ActionError = ActionError::Forbidden(
+    "this form is not from a page of yours, or you logged in or out meanwhile: load the page again",
+);
+
+const NO_TEXT: &str = "the form is no text";
+
+/// The cookie of a browser that is not logged in: a random value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct VisitorCookie(pub(super) String);
+
+/// Who may send a form.
+#[derive(Clone, Debug)]
+pub(crate) struct FormGuard {
+    tokens: FormTokens,
+    session: Option<AuthSession>,
+    visitor: Option<VisitorCookie>,
+}
+
+impl FormGuard {
+    fn of(parts: &Parts, app: &AppState) -> Self {
+        let session = parts.extensions.get::<AuthSession>().cloned();
+        // A page of a link in a mail is opened without the session's cookie, because the mail is another site.
+        let takes_visitors = session.is_none() || is_gate(parts.uri.path());
+        let visitor = parts.extensions.get::<VisitorCookie>().cloned();
+        FormGuard { tokens: app.form_tokens.clone(), session, visitor: visitor.filter(|_| takes_visitors) }
+    }
+
+    /// Checks the token of a form.
+    ///
+    /// # Errors
+    /// [`ActionError::Forbidden`].
+    pub(crate) fn check(&self, token: &str) -> Result<(), ActionError> {
+        let session = self.session.as_ref().map(|session| FormHolder::Session(session.id));
+        let visitor = self.visitor.as_ref().map(|VisitorCookie(value)| FormHolder::Visitor(value));
+        let is_ours = session.into_iter().chain(visitor).any(|holder| self.tokens.is_valid(token, holder));
+        if is_ours { Ok(()) } else { Err(FOREIGN) }
+    }
+}
+
+impl FromRequestParts<Arc<AppState>> for FormGuard {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<AppState>) -> Result<Self, Infallible> {
+        Ok(FormGuard::of(parts, app))
+    }
+}
+
+/// The fields of a form or the parameters of a query, of which one may occur several times, as chosen boxes do.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct FieldList(Vec<(String, String)>);
+
+impl FieldList {
+    fn of(text: &str) -> Result<Self, ActionError> {
+        let pairs: Vec<_> = form_urlencoded::parse(text.as_bytes()).into_owned().collect();
+        match pairs.iter().find(|(_, value)| value.contains('\0')) {
+            Some((name, _)) => {
+                let name = name.replace('\0', "");
+                Err(ActionError::Invalid(format!("`{name}` must not hold a NUL character")))
+            }
+            None => Ok(FieldList(pairs)),
+        }
+    }
+
+    /// The first value of a field, without space around it; empty if there is none.
+    pub(crate) fn one(&self, name: &str) -> &str {
+        self.all(name).next().unwrap_or_default()
+    }
+
+    /// The value of a field unless it is empty.
+    pub(crate) fn given(&self, name: &str) -> Option<&str> {
+        Some(self.one(name)).filter(|value| !value.is_empty())
+    }
+
+    /// All values of a field, without space around them.
+    pub(crate) fn all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.iter().filter(move |(own, _)| own == name).map(|(_, value)| value.trim())
+    }
+
+    /// Whether a box is chosen, or a button was pressed.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.all(name).next().is_some()
+    }
+
+    /// A number, or none if nothing is given.
+    ///
+    /// # Errors
+    /// [`ActionError::InvalidField`] for what is no number.
+    pub(crate) fn number<N: std::str::FromStr>(&self, name: &'static str) -> Result<Option<N>, ActionError> {
+        let Some(text) = self.given(name) else { return Ok(None) };
+        let plain: String = text.chars().filter(|c| !matches!(c, ',' | ' ' | '\u{a0}')).collect();
+        plain.parse().map(Some).map_err(|_| ActionError::field(name, "give a number, such as 1,000"))
+    }
+
+    /// Checks that the name of what is to be destroyed was typed.
+    ///
+    /// # Errors
+    /// [`ActionError::InvalidField`].
+    pub(crate) fn confirms(&self, name: &str) -> Result<(), ActionError> {
+        if self.one(super::confirm::TYPED) == name.trim() {
+            return Ok(());
+        }
+        Err(ActionError::field(super::confirm::TYPED, format!("type {name} to confirm")))
+    }
+
+    /// The fields as an address has them, those in `without` left out.
+    pub(crate) fn query_without(&self, without: &[&str]) -> String {
+        let kept = self.0.iter().filter(|(name, _)| !without.contains(&name.as_str()));
+        form_urlencoded::Serializer::new(String::new()).extend_pairs(kept).finish()
+    }
+}
+
+/// The text of a form of ours.
+async fn read(request: Request, app: &Arc<AppState>) -> Result<String, ActionError> {
+    let (parts, body) = request.into_parts();
+    let guard = FormGuard::of(&parts, app);
+    let bytes = read_body(Request::from_parts(parts, body), app).await?;
+    // Browsers escape all non-ASCII characters.
+    let text = str::from_utf8(&bytes).map_err(|_| ActionError::Invalid(NO_TEXT.into()))?;
+    let token = form_urlencoded::parse(text.as_bytes()).find(|(name, _)| name == TOKEN);
+    guard.check(token.as_ref().map_or("", |(_, token)| token))?;
+    Ok(text.to_owned())
+}
+
+impl FromRequest<Arc<AppState>> for FieldList {
+    type Rejection = ActionError;
+
+    async fn from_request(request: Request, app: &Arc<AppState>) -> Result<Self, ActionError> {
+        FieldList::of(&read(request, app).await?)
+    }
+}
+
+/// The parameters of a query, for the forms that filter.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct QueryFields(pub(crate) FieldList);
+
+impl<S: Send + Sync> FromRequestParts<S> for QueryFields {
+    type Rejection = ActionError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ActionError> {
+        FieldList::of(parts.uri.query().unwrap_or_default()).map(QueryFields)
+    }
+}
 
 /// The fields of a form. Fields that `T` does not name are ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Form<T>(pub(crate) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Form<T> {
-    type Rejection = Response;
+impl<T: DeserializeOwned> FromRequest<Arc<AppState>> for Form<T> {
+    type Rejection = ActionError;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
-        read(request, state).await.map(Form).map_err(view::refusal)
+    async fn from_request(request: Request, app: &Arc<AppState>) -> Result<Self, ActionError> {
+        let text = read(request, app).await?;
+        strict_json::of_query(&text).map(Form).map_err(ActionError::Invalid)
     }
 }
 
-async fn read<S: Send + Sync, T: DeserializeOwned>(request: Request, state: &S) -> Result<T, ActionError> {
-    let bytes = read_body(request, state).await?;
-    // Browsers escape all non-ASCII characters.
-    let text = str::from_utf8(&bytes).map_err(|_| ActionError::Invalid("the form is no text".into()))?;
-    strict_json::of_query(text).map_err(ActionError::Invalid)
+/// A form that has no field but the token, such as a button.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PlainForm;
+
+impl FromRequest<Arc<AppState>> for PlainForm {
+    type Rejection = ActionError;
+
+    async fn from_request(request: Request, app: &Arc<AppState>) -> Result<Self, ActionError> {
+        read(request, app).await.map(|_| PlainForm)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_field_has_one_value_or_many() {
+        let fields = FieldList::of("chains=eth&name=+A+%26+B+&chains=btc&empty=&cu=1%2C000&bad=x").unwrap();
+        assert_eq!((fields.one("name"), fields.one("none")), ("A & B", ""));
+        assert_eq!(fields.all("chains").collect::<Vec<_>>(), ["eth", "btc"]);
+        assert!(fields.has("empty") && !fields.has("none") && fields.given("empty").is_none());
+        assert_eq!(fields.number::<u64>("cu").unwrap(), Some(1_000));
+        assert_eq!(fields.number::<u64>("empty").unwrap(), None);
+        assert!(fields.number::<u64>("bad").is_err());
+        assert_eq!(fields.query_without(&["chains", "bad", "empty"]), "name=+A+%26+B+&cu=1%2C000");
+        assert!(FieldList::of("a=%00").is_err());
+    }
+
+    #[test]
+    fn a_name_is_typed_exactly() {
+        let fields = FieldList::of("confirm=+checkout-worker+").unwrap();
+        assert!(fields.confirms("checkout-worker").is_ok());
+        assert!(fields.confirms("Checkout-worker").is_err() && FieldList::default().confirms("x").is_err());
+    }
 }

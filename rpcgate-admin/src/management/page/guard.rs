@@ -1,11 +1,10 @@
 //! Protection of pages against other sites: which forms are accepted, and what a browser may load and store.
 
-use super::view;
 use crate::management::app_state::{AppState, Settings};
 use crate::management::error::ActionError;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, HeaderName, HeaderValue, ORIGIN, REFERRER_POLICY,
 };
@@ -15,8 +14,8 @@ use std::sync::Arc;
 
 /// Allows only our own files, and no inline scripts or styles.
 const POLICY: HeaderValue = HeaderValue::from_static(
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
-     form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
+     worker-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
 );
 
 /// With `no-referrer`, browsers would send no origin with forms either, and where they send no `Sec-Fetch-Site` (over
@@ -27,20 +26,28 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 const FOREIGN: ActionError = ActionError::Forbidden("this form was not sent from a page of ours");
 
-/// Answers a page's request, unless it changes something and was sent by a page of another site.
-pub(super) async fn check(State(app): State<Arc<AppState>>, request: Request, next: Next) -> Response {
-    let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
-    let mut answer = if changes && !is_own(request.headers(), request.uri(), &app.settings) {
-        view::refusal(FOREIGN)
-    } else {
-        next.run(request).await
-    };
+/// Says what a browser may load for the answer, and that it keeps none.
+pub(super) async fn protect(request: Request, next: Next) -> Response {
+    protected(next.run(request).await)
+}
+
+/// `answer` with what a browser may load for it.
+pub(super) fn protected(mut answer: Response) -> Response {
     let headers = answer.headers_mut();
     // A page that shows the widget of a provider has a policy of its own.
     headers.entry(CONTENT_SECURITY_POLICY).or_insert(POLICY);
     headers.insert(REFERRER_POLICY, REFERRER);
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     answer
+}
+
+/// Answers a page's request, unless it changes something and was sent by a page of another site.
+pub(super) async fn check(State(app): State<Arc<AppState>>, request: Request, next: Next) -> Response {
+    let changes = !matches!(*request.method(), Method::GET | Method::HEAD);
+    if changes && !is_own(request.headers(), request.uri(), &app.settings) {
+        return FOREIGN.into_response();
+    }
+    next.run(request).await
 }
 
 /// Whether the request was sent by one of our pages or entered by the user. A browser's form always sends one of

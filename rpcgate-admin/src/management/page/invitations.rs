@@ -1,37 +1,41 @@
 //! Accepting an invitation.
 
-use super::form::Form;
-use super::view::{self, LOGIN, Notice, refused, shown};
-use crate::management::action::invitations;
+use super::context::{GatePage, PageResult};
+use super::filters;
+use super::form::{Form, QueryFields};
+use super::frame::Frame;
+use super::problems::{Labels, Problems};
+use super::view::{Notice, ok, rejected, shown};
+use crate::management::action::invitations::{self, MAIL_PATH};
 use crate::management::app_state::AppState;
-use crate::management::error::ActionError;
-use crate::management::extract::{Client, Query};
 use crate::management::identity::password::{MIN_CHARACTERS, Typed};
 use askama::Template;
+use axum::Router;
 use axum::extract::State;
-use axum::response::Response;
+use axum::routing::get;
 use http::StatusCode;
 use serde::Deserialize;
 use std::sync::Arc;
 
+const LABELS: Labels = &[("name", "Name"), ("password", "Password")];
+
+/// The routes of this page.
+pub(crate) fn routes() -> Router<Arc<AppState>> {
+    Router::new().route(MAIL_PATH, get(link).post(accept))
+}
+
 #[derive(Template)]
 #[template(path = "invitation.html")]
 struct InvitationPage {
-    problem: Option<String>,
+    frame: Frame,
+    problems: Problems,
     token: String,
     name: String,
 }
 
-/// The parameters of the link in the mail.
-#[derive(Deserialize)]
-pub(crate) struct Link {
-    #[serde(default)]
-    token: String,
-}
-
 /// The fields of the form.
 #[derive(Deserialize)]
-pub(crate) struct Acceptance {
+struct Acceptance {
     token: String,
     #[serde(default)]
     name: String,
@@ -39,28 +43,27 @@ pub(crate) struct Acceptance {
 }
 
 /// The target of the link in the mail.
-pub(crate) async fn link(query: Result<Query<Link>, ActionError>) -> Response {
-    match query {
-        Ok(Query(Link { token })) => {
-            shown(StatusCode::OK, &InvitationPage { problem: None, token, name: String::new() })
-        }
-        Err(error) => view::refusal(error),
-    }
+async fn link(page: GatePage, QueryFields(query): QueryFields) -> PageResult {
+    let (token, name) = (query.one("token").to_owned(), String::new());
+    Ok(ok(&InvitationPage { frame: page.frame, problems: Problems::default(), token, name }))
 }
 
 /// Creates the account of the invited user.
-pub(crate) async fn accept(
+async fn accept(
     State(app): State<Arc<AppState>>,
-    client: Client,
+    page: GatePage,
     Form(Acceptance { token, name, password }): Form<Acceptance>,
-) -> Response {
-    match invitations::accept(&app, &token, name.clone(), password, &client).await {
+) -> PageResult {
+    match invitations::accept(&app, &token, name.clone(), password, &page.client).await {
         Ok(applicant) => {
             let text =
                 format!("You can log in with {} and the password that you have chosen.", applicant.email);
-            let link = Some((LOGIN, "Log in"));
-            shown(StatusCode::CREATED, &Notice { title: "Your account is ready", text, link, is_good: true })
+            let (title, path, label) = ("Your account is ready", "login", "Log in");
+            let notice = Notice { frame: page.frame, title, text, tone: "ok", path, label };
+            Ok(shown(StatusCode::CREATED, &notice))
         }
-        Err(error) => refused(error, |problem| InvitationPage { problem: Some(problem), token, name }),
+        Err(error) => {
+            rejected(error, LABELS, |problems| InvitationPage { frame: page.frame, problems, token, name })
+        }
     }
 }

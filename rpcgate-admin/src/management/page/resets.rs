@@ -1,96 +1,106 @@
 //! Resets of forgotten passwords.
 
-use super::form::Form;
-use super::view::{self, LOGIN, Notice, refused, shown};
-use crate::management::action::resets;
+use super::context::{GatePage, PageResult, redirect};
+use super::done::Done;
+use super::filters;
+use super::form::{Form, QueryFields};
+use super::frame::Frame;
+use super::problems::{Labels, Problems};
+use super::view::{Notice, ok, rejected, shown};
+use crate::management::action::resets::{self, RESET_PATH};
 use crate::management::app_state::AppState;
-use crate::management::error::ActionError;
-use crate::management::extract::{Client, Query};
 use crate::management::identity::password::{MIN_CHARACTERS, Typed};
 use askama::Template;
+use axum::Router;
 use axum::extract::State;
-use axum::response::Response;
+use axum::routing::get;
 use http::StatusCode;
 use serde::Deserialize;
 use std::sync::Arc;
 
-#[derive(Template, Default)]
+const LABELS: Labels = &[("email", "E-mail address"), ("password", "Password")];
+
+/// The routes of these pages. Mails of earlier versions lead to `/forgot` and `/reset`.
+pub(crate) fn routes() -> Router<Arc<AppState>> {
+    Router::new()
+        .route("/password/forgot", get(form).post(forgot))
+        .route(RESET_PATH, get(link).post(reset))
+        .route("/forgot", get(moved))
+        .route("/reset", get(moved))
+}
+
+#[derive(Template)]
 #[template(path = "forgot.html")]
 struct ForgotPage {
-    problem: Option<String>,
+    frame: Frame,
+    problems: Problems,
     email: String,
 }
 
 #[derive(Template)]
 #[template(path = "reset.html")]
 struct ResetPage {
-    problem: Option<String>,
+    frame: Frame,
+    problems: Problems,
     token: String,
 }
 
 /// The fields of the request form.
 #[derive(Deserialize)]
-pub(crate) struct Forgot {
+struct Forgot {
     email: String,
-}
-
-/// The parameters of the link in the mail.
-#[derive(Deserialize)]
-pub(crate) struct Link {
-    #[serde(default)]
-    token: String,
 }
 
 /// The fields of the reset form.
 #[derive(Deserialize)]
-pub(crate) struct Reset {
+struct Reset {
     token: String,
     password: Typed,
 }
 
+/// Leads to where the page is now, with the token of the link.
+async fn moved(page: GatePage) -> PageResult {
+    Ok(redirect(&page.frame.root, &format!("password/{}", page.frame.here)))
+}
+
 /// The form to request a mail.
-pub(crate) async fn form() -> Response {
-    shown(StatusCode::OK, &ForgotPage::default())
+async fn form(page: GatePage) -> PageResult {
+    Ok(ok(&ForgotPage { frame: page.frame, problems: Problems::default(), email: String::new() }))
 }
 
 /// Sends the mail, if the address has an account.
-pub(crate) async fn forgot(
+async fn forgot(
     State(app): State<Arc<AppState>>,
-    client: Client,
+    page: GatePage,
     Form(Forgot { email }): Form<Forgot>,
-) -> Response {
-    match resets::forgot(&app, &email, &client).await {
+) -> PageResult {
+    match resets::forgot(&app, &email, &page.client).await {
         Ok(()) => {
             let text = format!(
                 "If {email} has an account, a mail is on its way. Open the link in it to choose a new password."
             );
-            let link = Some((LOGIN, "Log in"));
-            shown(StatusCode::ACCEPTED, &Notice { title: "Look into your mail", text, link, is_good: true })
+            let (title, path, label) = ("Look into your mail", "login", "Log in");
+            let notice = Notice { frame: page.frame, title, text, tone: "ok", path, label };
+            Ok(shown(StatusCode::ACCEPTED, &notice))
         }
-        Err(error) => refused(error, |problem| ForgotPage { problem: Some(problem), email }),
+        Err(error) => rejected(error, LABELS, |problems| ForgotPage { frame: page.frame, problems, email }),
     }
 }
 
 /// The target of the link in the mail.
-pub(crate) async fn link(query: Result<Query<Link>, ActionError>) -> Response {
-    match query {
-        Ok(Query(Link { token })) => shown(StatusCode::OK, &ResetPage { problem: None, token }),
-        Err(error) => view::refusal(error),
-    }
+async fn link(page: GatePage, QueryFields(query): QueryFields) -> PageResult {
+    let token = query.one("token").to_owned();
+    Ok(ok(&ResetPage { frame: page.frame, problems: Problems::default(), token }))
 }
 
 /// Sets the password.
-pub(crate) async fn reset(
+async fn reset(
     State(app): State<Arc<AppState>>,
-    client: Client,
+    page: GatePage,
     Form(Reset { token, password }): Form<Reset>,
-) -> Response {
-    match resets::reset(&app, &token, password, &client).await {
-        Ok(()) => {
-            let text = "Log in with it. All earlier sessions of your account have ended.".into();
-            let link = Some((LOGIN, "Log in"));
-            shown(StatusCode::OK, &Notice { title: "Your password is changed", text, link, is_good: true })
-        }
-        Err(error) => refused(error, |problem| ResetPage { problem: Some(problem), token }),
+) -> PageResult {
+    match resets::reset(&app, &token, password, &page.client).await {
+        Ok(()) => Ok(page.done("login", Done::PasswordReset)),
+        Err(error) => rejected(error, LABELS, |problems| ResetPage { frame: page.frame, problems, token }),
     }
 }

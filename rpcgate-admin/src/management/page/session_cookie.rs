@@ -7,6 +7,9 @@
 //! lifetime of a token, and at the latest when the session itself expires. A valid token is not sufficient: the
 //! session is looked up for each page, so an ended session is over at once.
 
+use super::context::redirect;
+use super::form::VisitorCookie;
+use super::frame::root_of;
 use super::view;
 use crate::management::access::{AuthSession, session_of};
 use crate::management::action::sessions::SessionTokens;
@@ -14,61 +17,46 @@ use crate::management::app_state::{AppState, Settings};
 use crate::management::error::{ActionError, ErrorCode};
 use crate::management::extract::Client;
 use crate::management::identity::token::Claims;
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{FromRequestParts as _, Request, State};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
 use http::header::{COOKIE, HeaderValue, SET_COOKIE};
-use http::request::Parts;
+use ring::rand::{SecureRandom, SystemRandom};
+use rpcgate_core::secret::NoRandomness;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The pages for users who lack a second factor that is required, and those that need no session.
-const OPEN_WITHOUT_FACTOR: [&str; 11] = [
-    "/totp",
-    "/totp-activate",
-    "/logout",
+/// The pages that need no log-in, below the root.
+const GATES: [&str; 14] = [
     "/confirm",
     "/confirm-again",
-    "/login",
-    "/second-factor",
-    "/register",
     "/forgot",
-    "/reset",
     "/invitation",
+    "/login",
+    "/login/second-factor",
+    "/logout",
+    "/password/forgot",
+    "/password/reset",
+    "/register",
+    "/reset",
+    "/second-factor",
+    "/theme",
+    "/static",
 ];
 
-/// The session of a logged-in user. Other visitors are redirected to the log-in.
-pub(crate) struct Visitor(pub(super) AuthSession);
+/// The pages on which a user who lacks a second factor that is required adds one.
+const FACTOR_PAGES: [&str; 4] = ["/totp", "/totp-activate", "/account/security", "/account/security/"];
 
-impl<S: Send + Sync> FromRequestParts<S> for Visitor {
-    type Rejection = Redirect;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Redirect> {
-        parts.extensions.get().cloned().map(Visitor).ok_or_else(|| Redirect::to(view::LOGIN))
-    }
+/// Whether the page at `path` needs no log-in.
+pub(super) fn is_gate(path: &str) -> bool {
+    GATES.contains(&path)
 }
 
-/// Whether the visitor is logged in.
-pub(crate) struct IsLoggedIn(pub(super) bool);
-
-impl<S: Send + Sync> FromRequestParts<S> for IsLoggedIn {
-    type Rejection = std::convert::Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
-        Ok(IsLoggedIn(parts.extensions.get::<AuthSession>().is_some()))
-    }
-}
-
-/// The session of the visitor, if there is one.
-pub(crate) struct CurrentSession(pub(super) Option<AuthSession>);
-
-impl<S: Send + Sync> FromRequestParts<S> for CurrentSession {
-    type Rejection = std::convert::Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Self::Rejection> {
-        Ok(CurrentSession(parts.extensions.get::<AuthSession>().cloned()))
-    }
+/// Whether the page at `path` is for users who lack a second factor that is required.
+fn is_open_without_factor(path: &str) -> bool {
+    let is_below = |page: &&str| page.ends_with('/') && path.starts_with(**page);
+    is_gate(path) || FACTOR_PAGES.contains(&path) || FACTOR_PAGES.iter().any(|page| is_below(&page))
 }
 
 /// Looks up the session of the request and renews its cookie.
@@ -77,28 +65,35 @@ pub(super) async fn authenticate(State(app): State<Arc<AppState>>, request: Requ
         Some(token) => match session_of(&app, &app.page_tokens, token).await {
             Ok(authenticated) => Some(authenticated),
             Err(ActionError::Unauthenticated(_)) => None,
-            Err(error) => return view::refusal(error),
+            Err(error) => return error.into_response(),
         },
         None => None,
     };
-    let Some((claims, session)) = authenticated else { return next.run(request).await };
-    if !OPEN_WITHOUT_FACTOR.contains(&request.uri().path()) {
+    let visitor = visitor(request.headers(), &app.settings);
+    let Some((claims, session)) = authenticated else {
+        return for_visitor(&app, visitor, request, next).await;
+    };
+    let path = request.uri().path();
+    if !is_open_without_factor(path) {
         match session.demand_factor(&app, request.method()).await {
             Ok(()) => {}
             Err(ActionError::Refused(ErrorCode::FactorRequired, _)) => {
-                return Redirect::to(view::ADD_FACTOR).into_response();
+                return redirect(&root_of(path), view::ADD_FACTOR);
             }
-            Err(error) => return view::refusal(error),
+            Err(error) => return with_session(session, error.into_response()),
         }
     }
     let (mut parts, body) = request.into_parts();
     match Client::from_request_parts(&mut parts, &app).await {
         Ok(client) => session.note_use(&app, &client).await,
-        Err(error) => return view::refusal(error),
+        Err(error) => return with_session(session, error.into_response()),
     }
-    parts.extensions.insert(session);
+    parts.extensions.insert(session.clone());
+    if let Some(value) = visitor {
+        parts.extensions.insert(VisitorCookie(value.to_owned()));
+    }
     let request = Request::from_parts(parts, body);
-    let mut answer = next.run(request).await;
+    let mut answer = with_session(session, next.run(request).await);
     // A log-in or log-out sets the cookie itself.
     if !answer.headers().contains_key(SET_COOKIE) {
         match issued(&app, &claims) {
@@ -107,6 +102,60 @@ pub(super) async fn authenticate(State(app): State<Arc<AppState>>, request: Requ
         }
     }
     answer
+}
+
+/// The session of a request that no page has answered, if it can be found.
+pub(super) async fn current(app: &AppState, headers: &HeaderMap) -> Option<AuthSession> {
+    let token = received(headers, &app.settings)?;
+    session_of(app, &app.page_tokens, token).await.ok().map(|(_, session)| session)
+}
+
+/// Tells the layer that shows errors whose page it is.
+fn with_session(session: AuthSession, mut answer: Response) -> Response {
+    answer.extensions_mut().insert(session);
+    answer
+}
+
+/// Answers a browser that is not logged in, which has or gets a random cookie, so that its forms can be told from those of
+/// other sites.
+async fn for_visitor(app: &AppState, known: Option<String>, mut request: Request, next: Next) -> Response {
+    let value = match known.clone().map_or_else(fresh_visitor, Ok) {
+        Ok(value) => value,
+        Err(error) => return error.into_response(),
+    };
+    let visitor = VisitorCookie(value);
+    request.extensions_mut().insert(visitor.clone());
+    let mut answer = next.run(request).await;
+    answer.extensions_mut().insert(visitor.clone());
+    if known.is_none() && !answer.headers().contains_key(SET_COOKIE) {
+        let (name, secure) = visitor_name(&app.settings);
+        // Not `Strict`: the link in a mail is opened from another site, and would replace the cookie of open pages.
+        let cookie = format!("{name}={}; Path=/; HttpOnly; SameSite=Lax{secure}", visitor.0);
+        if let Ok(cookie) = HeaderValue::try_from(cookie) {
+            answer.headers_mut().insert(SET_COOKIE, cookie);
+        }
+    }
+    answer
+}
+
+/// Random bytes of a visitor's cookie.
+const VISITOR_BYTES: usize = 16;
+
+fn fresh_visitor() -> Result<String, ActionError> {
+    let mut bytes = [0; VISITOR_BYTES];
+    SystemRandom::new().fill(&mut bytes).map_err(|_| NoRandomness)?;
+    Ok(hex::encode(bytes))
+}
+
+/// The value of a visitor's cookie, if it is one of ours.
+fn visitor(headers: &HeaderMap, settings: &Settings) -> Option<String> {
+    let value = of_name(headers, visitor_name(settings).0)?;
+    let is_ours = value.len() == 2 * VISITOR_BYTES && value.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_ours.then(|| value.to_owned())
+}
+
+fn visitor_name(settings: &Settings) -> (&'static str, &'static str) {
+    if is_secure(settings) { ("__Host-rpcgate-visitor", "; Secure") } else { ("rpcgate-visitor", "") }
 }
 
 /// The `Set-Cookie` value that keeps a user logged in.
@@ -136,19 +185,33 @@ pub(super) fn removed(settings: &Settings) -> Result<HeaderValue, ActionError> {
 /// The cookie's name, and the attribute at its end. A browser accepts a name with `__Host-` only over TLS and only
 /// from this very host, so that no other host of the domain can set one.
 fn name(settings: &Settings) -> (&'static str, &'static str) {
-    if settings.dash_url.starts_with("https:") { ("__Host-rpcgate", "; Secure") } else { ("rpcgate", "") }
+    if is_secure(settings) { ("__Host-rpcgate", "; Secure") } else { ("rpcgate", "") }
+}
+
+/// Whether browsers reach the pages over TLS.
+pub(super) fn is_secure(settings: &Settings) -> bool {
+    settings.dash_url.starts_with("https:")
 }
 
 fn received<'h>(headers: &'h HeaderMap, settings: &Settings) -> Option<&'h str> {
-    let (name, _) = name(settings);
+    of_name(headers, name(settings).0)
+}
+
+/// The value of the cookie `name`.
+pub(super) fn of_name<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let cookies = headers.get_all(COOKIE).into_iter().filter_map(|header| header.to_str().ok());
     cookies
         .flat_map(|header| header.split(';'))
         .find_map(|cookie| cookie.trim().strip_prefix(name)?.strip_prefix('='))
 }
 
-/// The answer that keeps a user logged in and leads to the home page.
-pub(super) fn logged_in(app: &AppState, tokens: &SessionTokens) -> Result<Response, ActionError> {
+/// The answer that keeps a user logged in and leads to `next`, below the root that is `root` from here.
+pub(super) fn logged_in(
+    app: &AppState,
+    tokens: &SessionTokens,
+    root: &str,
+    next: &str,
+) -> Result<Response, ActionError> {
     let cookie = issued(app, &tokens.claims)?;
-    Ok(([(SET_COOKIE, cookie)], Redirect::to(view::HOME)).into_response())
+    Ok(([(SET_COOKIE, cookie)], redirect(root, next)).into_response())
 }

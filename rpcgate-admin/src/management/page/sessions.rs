@@ -1,77 +1,88 @@
 //! Logging in and out.
 
+use super::context::{GatePage, PageContext, PageResult, below_root, redirect};
 use super::factors::FactorPage;
-use super::form::Form;
-use super::session_cookie::{self, IsLoggedIn, Visitor, logged_in};
-use super::view::{self, LOGIN, refused, shown};
-use crate::management::access::AuthSession;
+use super::filters;
+use super::form::{FieldList, Form, PlainForm, QueryFields};
+use super::frame::Frame;
+use super::problems::{Labels, Problems};
+use super::session_cookie::{self, logged_in};
+use super::view::{ok, rejected};
 use crate::management::action::sessions::{self, LogIn};
 use crate::management::app_state::AppState;
-use crate::management::error::ActionError;
-use crate::management::extract::Client;
 use crate::management::identity::password::Typed;
 use askama::Template;
+use axum::Router;
 use axum::extract::State;
-use axum::response::{IntoResponse, Redirect, Response};
-use http::StatusCode;
+use axum::response::IntoResponse;
+use axum::routing::{get, post};
 use http::header::SET_COOKIE;
 use serde::Deserialize;
 use std::sync::Arc;
 
-#[derive(Template, Default)]
+const LABELS: Labels = &[("email", "E-mail address"), ("password", "Password")];
+
+/// The routes of these pages.
+pub(crate) fn routes() -> Router<Arc<AppState>> {
+    Router::new().route("/login", get(form).post(login)).route("/logout", post(logout))
+}
+
+#[derive(Template)]
 #[template(path = "login.html")]
 struct LoginPage {
-    problem: Option<String>,
+    frame: Frame,
+    problems: Problems,
     email: String,
+    /// Where the log-in leads, below the root.
+    next: String,
 }
 
 /// The fields of the log-in form.
 #[derive(Deserialize)]
-pub(crate) struct Login {
+struct Login {
     email: String,
     password: Typed,
+    #[serde(default)]
+    next: String,
 }
 
 /// The log-in form.
-pub(crate) async fn form(IsLoggedIn(is_logged_in): IsLoggedIn) -> Response {
-    if is_logged_in {
-        return Redirect::to(view::HOME).into_response();
+async fn form(page: GatePage, QueryFields(query): QueryFields) -> PageResult {
+    let next = next_of(&query);
+    if page.session.is_some() {
+        return Ok(redirect(&page.frame.root, &next));
     }
-    shown(StatusCode::OK, &LoginPage::default())
+    Ok(ok(&LoginPage { frame: page.frame, problems: Problems::default(), email: String::new(), next }))
+}
+
+fn next_of(query: &FieldList) -> String {
+    below_root(query.one("next")).to_owned()
 }
 
 /// Logs a user in. The refresh token is discarded: see [`session_cookie`].
-pub(crate) async fn login(
+async fn login(
     State(app): State<Arc<AppState>>,
-    client: Client,
-    Form(Login { email, password }): Form<Login>,
-) -> Response {
+    page: GatePage,
+    Form(Login { email, password, next }): Form<Login>,
+) -> PageResult {
+    let next = below_root(&next).to_owned();
     let begun = async {
-        match sessions::login(&app, &email, password, &client).await? {
-            LogIn::Opened(tokens) => logged_in(&app, &tokens),
-            LogIn::Pending(pending) => Ok(shown(StatusCode::OK, &FactorPage::of(&pending))),
+        match sessions::login(&app, &email, password, &page.client).await? {
+            LogIn::Opened(tokens) => logged_in(&app, &tokens, &page.frame.root, &next),
+            LogIn::Pending(pending) => Ok(ok(&FactorPage::of(page.frame.clone(), &pending, next.clone()))),
         }
     };
     match begun.await {
-        Ok(answer) => answer,
-        Err(error) => refused(error, |problem| LoginPage { problem: Some(problem), email }),
+        Ok(answer) => Ok(answer),
+        Err(error) => {
+            rejected(error, LABELS, |problems| LoginPage { frame: page.frame, problems, email, next })
+        }
     }
 }
 
 /// Logs the user out.
-pub(crate) async fn logout(
-    State(app): State<Arc<AppState>>,
-    Visitor(session): Visitor,
-    client: Client,
-) -> Response {
-    match ended(&app, &session, &client).await {
-        Ok(answer) => answer,
-        Err(error) => view::refusal(error),
-    }
-}
-
-async fn ended(app: &AppState, session: &AuthSession, client: &Client) -> Result<Response, ActionError> {
-    sessions::logout(app, session, client).await?;
+async fn logout(State(app): State<Arc<AppState>>, page: PageContext, _: PlainForm) -> PageResult {
+    sessions::logout(&app, &page.session, &page.client).await?;
     let cookie = session_cookie::removed(&app.settings)?;
-    Ok(([(SET_COOKIE, cookie)], Redirect::to(LOGIN)).into_response())
+    Ok(([(SET_COOKIE, cookie)], page.to("login")).into_response())
 }

@@ -1,62 +1,183 @@
 //! Rendering of pages and of errors on pages.
 
-use crate::management::error::ActionError;
+use super::context::{frame, gate_frame};
+use super::filters;
+use super::form::VisitorCookie;
+use super::frame::{Area, Frame};
+use super::problems::{Labels, Problems};
+use super::{guard, session_cookie};
+use crate::management::access::AuthSession;
+use crate::management::app_state::AppState;
+use crate::management::error::{ActionError, ErrorBody, ErrorCode};
+use crate::management::extract::Client;
 use askama::Template;
+use axum::body::Body;
+use axum::extract::{FromRequestParts as _, Request, State};
+use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
-use http::StatusCode;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use http::request::Parts;
+use http::{HeaderMap, StatusCode};
+use std::sync::Arc;
 
-/// The user's home page, relative to every other page.
-pub(super) const HOME: &str = "./";
-/// The log-in page.
-pub(super) const LOGIN: &str = "login";
-
-/// The page on which an authenticator app is added.
+/// The page on which a second factor is added, below the root.
 pub(super) const ADD_FACTOR: &str = "totp";
 
-/// A page with a message and a link.
+/// A page without navigation that has a message and a way on.
 #[derive(Template)]
 #[template(path = "notice.html")]
 pub(super) struct Notice<'a> {
-    /// The title.
+    pub(super) frame: Frame,
     pub(super) title: &'a str,
-    /// The message.
     pub(super) text: String,
-    /// The target and the text of the link.
-    pub(super) link: Option<(&'a str, &'a str)>,
-    /// Whether the message reports a success.
-    pub(super) is_good: bool,
+    /// The class of the message: `ok`, `info`, `bad`.
+    pub(super) tone: &'static str,
+    /// The target, below the root, and the text of the link.
+    pub(super) path: &'a str,
+    pub(super) label: &'a str,
+}
+
+/// The same inside the navigation.
+#[derive(Template)]
+#[template(path = "problem_page.html")]
+struct ProblemPage<'a> {
+    frame: Frame,
+    title: &'a str,
+    text: String,
+    tone: &'static str,
+    path: &'a str,
+    label: &'a str,
 }
 
 /// Renders a page.
-pub(super) fn shown(status: StatusCode, page: &impl Template) -> Response {
+pub(crate) fn shown(status: StatusCode, page: &impl Template) -> Response {
     match page.render() {
         Ok(html) => (status, Html(html)).into_response(),
         Err(error) => ActionError::Broken(format!("a page cannot be written: {error}")).into_response(),
     }
 }
 
-/// Renders `page` with the text of `error`, with the status and the headers of the API's response.
-pub(super) fn refused<P: Template>(error: ActionError, page: impl FnOnce(String) -> P) -> Response {
-    let shown = shown(error.status(), &page(sentence(&error)));
-    let (mut head, _) = error.into_response().into_parts();
-    // Headers of the API's body, and an authentication challenge that no browser can answer.
-    for name in [CONTENT_TYPE, CONTENT_LENGTH, WWW_AUTHENTICATE] {
-        head.headers.remove(name);
+/// Renders a page, which is what was asked for.
+pub(crate) fn ok(page: &impl Template) -> Response {
+    shown(StatusCode::OK, page)
+}
+
+/// Renders the page of a form again that an action has refused, with what is wrong at its fields, and with the status
+/// of the API's response. What was asked for and does not exist, and an error of ours, have pages of their own.
+///
+/// # Errors
+/// Those that are not about the form.
+pub(crate) fn rejected<P: Template>(
+    error: ActionError,
+    labels: Labels,
+    page: impl FnOnce(Problems) -> P,
+) -> Result<Response, ActionError> {
+    if matches!(error.code(), ErrorCode::NotFound | ErrorCode::Internal) {
+        return Err(error);
     }
-    (head.headers, shown).into_response()
+    let shown = shown(error.status(), &page(Problems::of(&error, labels)));
+    Ok((headers(error), shown).into_response())
 }
 
-/// Renders a page that shows only the text of `error`.
-pub(super) fn refusal(error: ActionError) -> Response {
-    let link = Some((HOME, "Go to the start"));
-    refused(error, |text| Notice { title: "That did not work", text, link, is_good: false })
+/// The headers of the response to `error`, without those of the API's body, and without an authentication challenge,
+/// which no browser can answer.
+fn headers(error: ActionError) -> HeaderMap {
+    let (mut head, _) = error.into_response().into_parts();
+    clear(&mut head.headers);
+    head.headers
 }
 
-/// The text of an error as a sentence, without the backticks that mark field names for programmers.
-fn sentence(error: &ActionError) -> String {
-    let text = error.to_string().replace('`', "");
+fn clear(headers: &mut HeaderMap) {
+    for name in [CONTENT_TYPE, CONTENT_LENGTH, WWW_AUTHENTICATE] {
+        headers.remove(name);
+    }
+}
+
+/// A text as a sentence, without the backticks that mark field names for programmers.
+pub(super) fn sentence(text: &str) -> String {
+    let text = text.replace('`', "");
     let mut letters = text.chars();
     let first = letters.next().map(|letter| letter.to_uppercase().to_string());
-    format!("{}{}.", first.unwrap_or_default(), letters.as_str())
+    let end = if text.ends_with(['.', '?', '…']) { "" } else { "." };
+    format!("{}{}{end}", first.unwrap_or_default(), letters.as_str())
+}
+
+/// Shows the errors of pages in the frame.
+pub(super) async fn present(State(app): State<Arc<AppState>>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    let head = parts.clone();
+    let answer = next.run(Request::from_parts(parts, body)).await;
+    if answer.extensions().get::<ErrorBody>().is_none() {
+        return answer;
+    }
+    problem(&app, head, answer).await
+}
+
+/// Answers a request for which there is no page, or none with its method: as a page to a browser, as JSON to others.
+pub(crate) async fn no_page(app: &Arc<AppState>, head: Parts, error: ActionError) -> Response {
+    let mut answer = error.into_response();
+    if !wants_page(&head) {
+        return answer;
+    }
+    if let Some(session) = session_cookie::current(app, &head.headers).await {
+        answer.extensions_mut().insert(session);
+    }
+    guard::protected(problem(app, head, answer).await)
+}
+
+/// The page for a response with an error.
+async fn problem(app: &Arc<AppState>, mut head: Parts, answer: Response) -> Response {
+    let (mut parts, _) = answer.into_parts();
+    let Some(error) = parts.extensions.remove::<ErrorBody>() else {
+        return Response::from_parts(parts, Body::empty());
+    };
+    let session = parts.extensions.get::<AuthSession>().cloned();
+    if let Some(visitor) = parts.extensions.get::<VisitorCookie>() {
+        head.extensions.insert(visitor.clone());
+    }
+    let framed = match Client::from_request_parts(&mut head, app).await {
+        Ok(client) => frame(app, &head, session.as_ref(), &client).await.ok(),
+        Err(_) => None,
+    };
+    let frame = framed.unwrap_or_else(|| gate_frame(app, &head, session.as_ref()));
+    clear(&mut parts.headers);
+    (parts.status, parts.headers, error_page(frame, &error)).into_response()
+}
+
+fn error_page(frame: Frame, error: &ErrorBody) -> Html<String> {
+    let title = match error.code {
+        ErrorCode::NotFound => "Not found",
+        ErrorCode::Forbidden | ErrorCode::ScopeMissing => "Not permitted",
+        ErrorCode::Unavailable => "Not available at the moment",
+        ErrorCode::TooManyRequests => "Too many attempts",
+        ErrorCode::Internal => "Something broke on our side",
+        _ => "That did not work",
+    };
+    let text = match error.code {
+        ErrorCode::NotFound => {
+            format!("{} It may have been deleted, or the address is not complete.", sentence(&error.error))
+        }
+        ErrorCode::Internal => {
+            "The error is noted. Try again; if it stays, write to the support with the time.".to_owned()
+        }
+        _ => sentence(&error.error),
+    };
+    let tone = if error.code == ErrorCode::NotFound { "info" } else { "bad" };
+    let (path, label) = ("./", "Go to the start");
+    let html = if frame.area == Area::Gate {
+        Notice { title, text, tone, path, label, frame }.render()
+    } else {
+        ProblemPage { title, text, tone, path, label, frame }.render()
+    };
+    // A page that cannot be written is noted where it is; here the words are enough.
+    Html(html.unwrap_or_else(|_| title.to_owned()))
+}
+
+/// Whether the client is a browser that wants a page.
+fn wants_page(head: &Parts) -> bool {
+    let accept =
+        head.headers.get_all(ACCEPT).into_iter().filter_map(|value: &HeaderValue| value.to_str().ok());
+    let path = head.uri.path();
+    accept.flat_map(|text| text.split(',')).any(|kind| kind.trim().starts_with("text/html"))
+        && !["/api/", "/swagger/"].iter().any(|other| path.starts_with(other))
 }

@@ -61,6 +61,7 @@ mod notifications;
 #[expect(clippy::duplicate_mod, reason = "the same tests, on the other database")]
 #[path = "tests/mod.rs"]
 mod on_postgres;
+mod open_work;
 mod outgoing_mails;
 mod overlay;
 mod passkeys;
@@ -164,6 +165,7 @@ pub use new_deliveries::{MAX_REPLAYED, MAX_WAITING};
 pub use notices::{AccountNotice, MailedNotice, NotificationKind};
 pub use notification_preferences::NotificationPreference;
 pub use notifications::Notification;
+pub use open_work::OpenWork;
 pub use outgoing_mails::{ClaimedMail, ClaimedMails, MailRoom, OutgoingMail};
 pub use passkeys::{MAX_PASSKEYS, StoredPasskey};
 pub use pending_log_ins::{FACTOR_TRIES, MAX_PENDING_LOG_INS, PENDING_LOG_IN_LIFE};

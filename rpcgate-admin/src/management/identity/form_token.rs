@@ -1,0 +1,99 @@
+//! The tokens of forms: only a page that we made for the same browser holds one, so that no other site can have a browser
+//! send one of our forms.
+//!
+//! ```
+//! use rpcgate_admin::management::identity::form_token::{FormHolder, FormTokens};
+//!
+//! let tokens = FormTokens::new(b"a secret of at least 32 bytes, for tests");
+//! let token = tokens.issue(FormHolder::Visitor("3f1a"));
+//! assert!(tokens.is_valid(&token, FormHolder::Visitor("3f1a")));
+//! assert!(!tokens.is_valid(&token, FormHolder::Visitor("3f1b")));
+//! ```
+
+use super::derive;
+use crate::store::SessionId;
+use ring::hmac;
+use std::fmt;
+
+/// The browser that a form belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FormHolder<'a> {
+    /// One that is logged in.
+    Session(SessionId),
+    /// One that is not: the random value of its cookie.
+    Visitor(&'a str),
+}
+
+impl FormHolder<'_> {
+    fn text(self) -> String {
+        match self {
+            FormHolder::Session(session) => format!("session {session}"),
+            FormHolder::Visitor(cookie) => format!("visitor {cookie}"),
+        }
+    }
+}
+
+/// Issues and checks tokens of forms. The token of a browser stays the same as long as its session, so that a page
+/// that was opened before another one can still be sent.
+#[derive(Clone)]
+pub struct FormTokens {
+    key: hmac::Key,
+}
+
+impl fmt::Debug for FormTokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FormTokens").finish_non_exhaustive()
+    }
+}
+
+impl FormTokens {
+    /// Signs with a key derived from `secret` (`admin.jwt.secret`, the same on all hosts).
+    #[must_use]
+    pub fn new(secret: &[u8]) -> Self {
+        FormTokens { key: hmac::Key::new(hmac::HMAC_SHA256, &derive(secret, "rpcgate form tokens")) }
+    }
+
+    /// The token of the forms of `holder`, in hexadecimal digits.
+    pub fn issue(&self, holder: FormHolder<'_>) -> String {
+        hex::encode(hmac::sign(&self.key, holder.text().as_bytes()))
+    }
+
+    /// Whether `token` is that of `holder`.
+    pub fn is_valid(&self, token: &str, holder: FormHolder<'_>) -> bool {
+        let Ok(tag) = hex::decode(token) else { return false };
+        hmac::verify(&self.key, holder.text().as_bytes(), &tag).is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_valid_for_its_browser_alone() {
+        let tokens = FormTokens::new(b"a secret of at least 32 bytes, for tests");
+        let (one, other) = (FormHolder::Session(SessionId(1)), FormHolder::Session(SessionId(2)));
+        let token = tokens.issue(one);
+        assert!(tokens.is_valid(&token, one));
+        for (token, holder) in [
+            (token.as_str(), other),
+            (token.as_str(), FormHolder::Visitor("1")),
+            (&token[1..], one),
+            (&token[..32], one),
+            ("", one),
+            ("no hexadecimal digits", one),
+        ] {
+            assert!(!tokens.is_valid(token, holder), "{token}");
+        }
+        let elsewhere = FormTokens::new(b"another secret of at least 32 bytes, for tests");
+        assert!(!elsewhere.is_valid(&token, one));
+    }
+
+    #[test]
+    fn a_visitor_cannot_choose_a_cookie_that_stands_for_a_session() {
+        let tokens = FormTokens::new(b"a secret of at least 32 bytes, for tests");
+        let session = FormHolder::Session(SessionId(7));
+        let forged = FormHolder::text(session);
+        assert!(!tokens.is_valid(&tokens.issue(FormHolder::Visitor(&forged)), session));
+    }
+}

@@ -1,0 +1,270 @@
+//! The page that is asked for: who asks, and its frame. One extractor for each kind of page.
+
+use super::done::Done;
+use super::form::VisitorCookie;
+use super::frame::{Area, Frame, Place, Reader, Theme, WaitingWork, root_of};
+use super::session_cookie;
+use crate::management::access::AuthSession;
+use crate::management::action::actor::Actor;
+use crate::management::action::notifications;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Client;
+use crate::management::identity::form_token::FormHolder;
+use crate::store::OpenWork;
+use axum::extract::FromRequestParts;
+use axum::response::{IntoResponse, Redirect, Response};
+use http::Method;
+use http::request::Parts;
+use rpcgate_core::caller::{TenantId, Tier};
+use std::sync::Arc;
+
+/// The cookie with the theme. It says nothing about its reader, so it needs no protection.
+pub(super) const THEME: &str = "rpcgate-theme";
+
+/// The cookie with the language of code.
+const LANGUAGE: &str = "rpcgate-language";
+
+/// What a handler returns: an error is shown as a page in the frame.
+pub(crate) type PageResult = Result<Response, ActionError>;
+
+/// A page for a user who is logged in, of whatever role. Others are led to the log-in.
+#[derive(Clone, Debug)]
+pub(crate) struct PageContext {
+    /// The user, as actions want it.
+    pub(crate) actor: Actor,
+    pub(crate) session: AuthSession,
+    pub(crate) client: Client,
+    frame: Frame,
+}
+
+impl PageContext {
+    /// The frame of a page at `place`.
+    pub(crate) fn frame(&self, place: Place) -> Frame {
+        Frame { place, ..self.frame.clone() }
+    }
+
+    /// The user's tenant.
+    ///
+    /// # Errors
+    /// [`ActionError::NotFound`] for operators: the pages of members do not exist for them.
+    pub(crate) fn tenant(&self) -> Result<TenantId, ActionError> {
+        self.actor.user.tenant.ok_or(ActionError::NotFound("page"))
+    }
+
+    /// Leads to the page at `to`, below the root, which says what was done. A browser that loads it again does nothing
+    /// again.
+    pub(crate) fn done(&self, to: &str, done: Done) -> Response {
+        self.to(&with_outcome(to, done))
+    }
+
+    /// Leads to the page at `to`, below the root.
+    pub(crate) fn to(&self, to: &str) -> Response {
+        redirect(&self.frame.root, to)
+    }
+}
+
+/// The address of the page at `to` that says what was done.
+fn with_outcome(to: &str, done: Done) -> String {
+    let joint = if to.contains('?') { '&' } else { '?' };
+    format!("{to}{joint}done={}", done.code())
+}
+
+/// Leads to the page at `to` below the root that is `root` from here. The address stays relative.
+pub(super) fn redirect(root: &str, to: &str) -> Response {
+    let start = if root.is_empty() { "./" } else { root };
+    let place =
+        if to.is_empty() || to.starts_with('?') { format!("{start}{to}") } else { format!("{root}{to}") };
+    Redirect::to(&place).into_response()
+}
+
+/// Leads to the log-in, which leads back here if nothing was to be changed.
+fn to_log_in(parts: &Parts) -> Response {
+    let (root, here) = (root_of(parts.uri.path()), here(parts));
+    let next = below_root(&here);
+    if next.is_empty() || !matches!(parts.method, Method::GET | Method::HEAD) {
+        return redirect(&root, "login");
+    }
+    let query = form_urlencoded::Serializer::new(String::new()).append_pair("next", next).finish();
+    redirect(&root, &format!("login?{query}"))
+}
+
+/// An address below the root that a browser has sent, or the root itself for one that leads elsewhere.
+pub(super) fn below_root(path: &str) -> &str {
+    let name = path.split(['?', '/']).next().unwrap_or_default();
+    let is_below = !name.is_empty() && !name.contains([':', '\\', '%']) && !path.contains("..");
+    let is_plain = path.bytes().all(|byte| byte.is_ascii_graphic()) && path.len() < MAX_WAY;
+    if is_plain && (is_below || path.starts_with('?')) { path } else { "" }
+}
+
+/// Bytes of an address that a form carries, at most.
+const MAX_WAY: usize = 2_000;
+
+impl FromRequestParts<Arc<AppState>> for PageContext {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<AppState>) -> Result<Self, Response> {
+        let Some(session) = parts.extensions.get::<AuthSession>().cloned() else {
+            return Err(to_log_in(parts));
+        };
+        let found = async {
+            let client = Client::from_request_parts(parts, app).await?;
+            let actor = Actor::of_page(session.user.clone(), &client);
+            let frame = frame(app, parts, Some(&session), &client).await?;
+            Ok(PageContext { actor, session, client, frame })
+        };
+        found.await.map_err(ActionError::into_response)
+    }
+}
+
+/// A page for operators. For others it does not exist.
+#[derive(Clone, Debug)]
+pub(crate) struct OperatorPage(pub(crate) PageContext);
+
+impl FromRequestParts<Arc<AppState>> for OperatorPage {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<AppState>) -> Result<Self, Response> {
+        let page = PageContext::from_request_parts(parts, app).await?;
+        if page.actor.user.is_operator() {
+            return Ok(OperatorPage(page));
+        }
+        Err(ActionError::NotFound("page").into_response())
+    }
+}
+
+/// A page that needs no log-in.
+#[derive(Clone, Debug)]
+pub(crate) struct GatePage {
+    /// The session, if there is one nevertheless.
+    pub(crate) session: Option<AuthSession>,
+    pub(crate) client: Client,
+    pub(crate) frame: Frame,
+}
+
+impl GatePage {
+    /// Leads to the page at `to`, below the root, which says what was done.
+    pub(crate) fn done(&self, to: &str, done: Done) -> Response {
+        redirect(&self.frame.root, &with_outcome(to, done))
+    }
+}
+
+impl FromRequestParts<Arc<AppState>> for GatePage {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<AppState>) -> Result<Self, Response> {
+        let session = parts.extensions.get::<AuthSession>().cloned();
+        let found = async {
+            let client = Client::from_request_parts(parts, app).await?;
+            let frame = gate_frame(app, parts, session.as_ref());
+            Ok(GatePage { session, client, frame })
+        };
+        found.await.map_err(ActionError::into_response)
+    }
+}
+
+/// The frame without navigation.
+pub(super) fn gate_frame(app: &AppState, parts: &Parts, session: Option<&AuthSession>) -> Frame {
+    let cookie = |name: &str| session_cookie::of_name(&parts.headers, name);
+    let holder = match (session, parts.extensions.get::<VisitorCookie>()) {
+        (Some(session), _) => FormHolder::Session(session.id),
+        (None, Some(VisitorCookie(value))) => FormHolder::Visitor(value),
+        (None, None) => FormHolder::Visitor(""),
+    };
+    let pairs = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes());
+    let done = pairs.filter(|(name, _)| name == "done").find_map(|(_, code)| Done::parse(&code));
+    Frame {
+        root: root_of(parts.uri.path()),
+        here: here(parts),
+        area: Area::Gate,
+        place: Place::Nowhere,
+        reader: session.map(|session| Reader::of(&session.user, None)),
+        theme: cookie(THEME).map(Theme::of).unwrap_or_default(),
+        language: cookie(LANGUAGE).map(str::to_owned),
+        csrf: app.form_tokens.issue(holder),
+        done,
+        waiting: WaitingWork::default(),
+        now: app.now(),
+    }
+}
+
+/// The address of the request below the root, without what the action before has done: that is said once.
+fn here(parts: &Parts) -> String {
+    let path = parts.uri.path().trim_start_matches('/');
+    let Some(query) = parts.uri.query() else { return path.to_owned() };
+    let kept: Vec<_> = query.split('&').filter(|pair| !pair.starts_with("done=")).collect();
+    if kept.is_empty() { path.to_owned() } else { format!("{path}?{}", kept.join("&")) }
+}
+
+/// The frame of a page for `session`, which is one without navigation if there is none.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub(super) async fn frame(
+    app: &AppState,
+    parts: &Parts,
+    session: Option<&AuthSession>,
+    client: &Client,
+) -> Result<Frame, ActionError> {
+    let frame = gate_frame(app, parts, session);
+    let Some(session) = session else { return Ok(frame) };
+    let user = &session.user;
+    let Some(id) = user.tenant else {
+        let OpenWork { limit_requests, tickets } = app.store.open_work().await?;
+        let waiting = WaitingWork { unread: 0, limit_requests, tickets };
+        return Ok(Frame { area: Area::Operator, waiting, ..frame });
+    };
+    let actor = Actor::of_page(user.clone(), client);
+    let unread = notifications::list(app, &actor).await?.iter().filter(|one| one.read_at.is_none()).count();
+    let tickets = app.store.answered_tickets(id).await?;
+    let waiting = WaitingWork { unread: unread as u64, limit_requests: 0, tickets };
+    let tenant = app.store.tenant(id).await?.map(|tenant| (tenant.name, plan_label(tenant.tier)));
+    Ok(Frame { area: Area::Customer, waiting, reader: Some(Reader::of(user, tenant)), ..frame })
+}
+
+/// The name of a plan as a label.
+pub(crate) fn plan_label(tier: Tier) -> String {
+    let mut letters = tier.name().chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_way_that_a_browser_sends_stays_below_the_root() {
+        for good in ["", "projects/7", "usage?period=7d&group=chain", "?period=7d", "explain?id=a:b"] {
+            assert_eq!(below_root(good), good);
+        }
+        let elsewhere = [
+            "/projects",
+            "//evil.example",
+            "https://evil.example",
+            "javascript:alert(1)",
+            "java%73cript:alert(1)",
+            "\\\\evil",
+            "a/../../..",
+            "a b",
+            "a\r\nb",
+            "é",
+        ];
+        for bad in elsewhere {
+            assert_eq!(below_root(bad), "", "{bad}");
+        }
+        assert_eq!(below_root(&"a".repeat(MAX_WAY)), "");
+    }
+
+    #[test]
+    fn a_redirect_stays_relative() {
+        for (root, to, place) in [
+            ("", "", "./"),
+            ("", "login", "login"),
+            ("../", "", "../"),
+            ("../", "projects/7?done=x", "../projects/7?done=x"),
+            ("", "?done=x", "./?done=x"),
+        ] {
+            assert_eq!(redirect(root, to).headers()[http::header::LOCATION], place);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What an action did, as the address of the next page names it: `?done=key-revoked`. A page shows the sentence of a
+//! code that it knows and nothing for another, so that a link cannot put words into our mouth.
+
+macro_rules! outcomes {
+    ($($outcome:ident = $code:literal: $sentence:literal,)*) => {
+        /// What an action did.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub(crate) enum Done {
+            $($outcome,)*
+        }
+
+        impl Done {
+            #[cfg(test)]
+            pub(crate) const ALL: &[Done] = &[$(Done::$outcome,)*];
+
+            /// Its code in an address.
+            pub(crate) const fn code(self) -> &'static str {
+                match self {
+                    $(Done::$outcome => $code,)*
+                }
+            }
+
+            /// What the next page says.
+            pub(crate) const fn sentence(self) -> &'static str {
+                match self {
+                    $(Done::$outcome => $sentence,)*
+                }
+            }
+
+            /// The outcome with this code.
+            pub(crate) fn parse(code: &str) -> Option<Self> {
+                match code {
+                    $($code => Some(Done::$outcome),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+outcomes! {
+    // account
+    AddressConfirmed = "address-confirmed": "Your e-mail address is confirmed. You can create API keys now.",
+    ConfirmationSent = "confirmation-sent": "A mail is on its way to you. Open the link in it.",
+    PasswordReset = "password-reset": "Your password is changed. Log in with it. All earlier sessions of your account have ended.",
+    AddressChangeSent = "address-change-sent": "A mail is on its way to the new address. Open the link in it. Until then nothing is changed.",
+    // projects, keys, chains
+    // webhooks
+    // plan, billing, team, notifications
+    NotificationRead = "notification-read": "The notification is marked as read.",
+    // security
+    // support
+    // operators
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_plain_and_differ_and_sentences_end() {
+        for (at, done) in Done::ALL.iter().enumerate() {
+            let code = done.code();
+            assert!(code.chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{code}");
+            assert_eq!(Done::parse(code), Some(*done));
+            assert!(Done::ALL[..at].iter().all(|other| other.code() != code), "{code}");
+            let sentence = done.sentence();
+            assert!(sentence.ends_with('.') && sentence.starts_with(char::is_uppercase), "{sentence}");
+        }
+        for unknown in ["", "nothing", "Key-Revoked", "<script>"] {
+            assert_eq!(Done::parse(unknown), None);
+        }
+    }
+}

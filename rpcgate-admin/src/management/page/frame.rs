@@ -1,0 +1,357 @@
+//! What the frame of every page shows: where the page is, who reads it, and the navigation.
+
+use super::done::Done;
+use crate::management::identity::role::{Permission, Role};
+use rpcgate_core::clock::Time;
+
+/// The colours that the reader has chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Theme {
+    /// Those of the reader's system.
+    #[default]
+    System,
+    Light,
+    Dark,
+}
+
+impl Theme {
+    /// The choices, with their labels.
+    pub(crate) const ALL: [Theme; 3] = [Theme::System, Theme::Light, Theme::Dark];
+
+    /// Its name in the form and the cookie.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Theme::System => "system",
+            Theme::Light => "light",
+            Theme::Dark => "dark",
+        }
+    }
+
+    /// Its label.
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Theme::System => "System",
+            Theme::Light => "Light",
+            Theme::Dark => "Dark",
+        }
+    }
+
+    /// The theme with this name; the system's for every other.
+    pub(crate) fn of(name: &str) -> Self {
+        Theme::ALL.into_iter().find(|theme| theme.name() == name).unwrap_or_default()
+    }
+
+    /// Whether it is not the system's.
+    pub(crate) fn is_chosen(self) -> bool {
+        self != Theme::System
+    }
+}
+
+/// The part of the dashboard that a page is in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Area {
+    /// Without navigation: for visitors who are not logged in yet.
+    Gate,
+    /// That of a tenant's members.
+    Customer,
+    /// That of operators.
+    Operator,
+}
+
+/// The entry of the navigation that a page belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// None: the account, an error, the notifications.
+    Nowhere,
+    Overview,
+    Projects,
+    Usage,
+    Explain,
+    Webhooks,
+    Chains,
+    Plan,
+    Billing,
+    Team,
+    Audit,
+    Support,
+    OperatorOverview,
+    Tenants,
+    LimitRequests,
+    OperatorTickets,
+    OperatorInvoices,
+    Nodes,
+    OperatorChains,
+    Weights,
+    OperatorPlans,
+    Users,
+    OperatorExplain,
+    OperatorAudit,
+}
+
+/// An entry of the navigation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct NavEntry {
+    pub(crate) place: Place,
+    /// The address, relative to the root of the pages.
+    pub(crate) path: &'static str,
+    pub(crate) icon: &'static str,
+    pub(crate) label: &'static str,
+    /// What a member needs to see it.
+    needs: Permission,
+}
+
+/// Entries of the navigation with a head.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct NavGroup {
+    /// The head and its `id`; the first group has none.
+    pub(crate) head: Option<(&'static str, &'static str)>,
+    pub(crate) entries: Vec<NavEntry>,
+}
+
+const fn entry(place: Place, path: &'static str, icon: &'static str, label: &'static str) -> NavEntry {
+    NavEntry { place, path, icon, label, needs: Permission::Read }
+}
+
+const CUSTOMER: &[(Option<(&str, &str)>, &[NavEntry])] = &[
+    (
+        None,
+        &[
+            entry(Place::Overview, "./", "grid", "Overview"),
+            entry(Place::Projects, "projects", "box", "Projects"),
+            entry(Place::Usage, "usage", "bars", "Usage"),
+            entry(Place::Explain, "explain", "search", "Explain a request"),
+            entry(Place::Webhooks, "webhooks", "send", "Webhooks"),
+            entry(Place::Chains, "chains", "link", "Chains"),
+        ],
+    ),
+    (
+        Some(("nav-org", "Organisation")),
+        &[
+            entry(Place::Plan, "plan", "gauge", "Plan and limits"),
+            NavEntry {
+                needs: Permission::ReadBilling,
+                ..entry(Place::Billing, "billing", "card", "Billing")
+            },
+            entry(Place::Team, "team", "people", "Team"),
+            entry(Place::Audit, "audit", "list", "Audit log"),
+        ],
+    ),
+    (
+        Some(("nav-help", "Help")),
+        &[
+            entry(Place::Support, "support", "chat", "Support"),
+            entry(Place::Nowhere, "swagger/", "code", "API reference"),
+        ],
+    ),
+];
+
+const OPERATOR: &[(Option<(&str, &str)>, &[NavEntry])] = &[
+    (
+        None,
+        &[
+            entry(Place::OperatorOverview, "operator", "grid", "Overview"),
+            entry(Place::Tenants, "operator/tenants", "org", "Tenants"),
+            entry(Place::LimitRequests, "operator/limit-requests", "inbox", "Limit requests"),
+            entry(Place::OperatorTickets, "operator/tickets", "chat", "Tickets"),
+            entry(Place::OperatorInvoices, "operator/invoices", "card", "Invoices"),
+        ],
+    ),
+    (
+        Some(("nav-gateway", "Gateway")),
+        &[
+            entry(Place::Nodes, "operator/nodes", "server", "Nodes"),
+            entry(Place::OperatorChains, "operator/chains", "link", "Chains"),
+            entry(Place::Weights, "operator/weights", "scale", "CU weights"),
+            entry(Place::OperatorPlans, "operator/plans", "layers", "Plans"),
+        ],
+    ),
+    (
+        Some(("nav-record", "Record")),
+        &[
+            entry(Place::Users, "operator/users", "people", "Users"),
+            entry(Place::OperatorExplain, "operator/explain", "search", "Explain a request"),
+            entry(Place::OperatorAudit, "operator/audit", "list", "Audit log"),
+        ],
+    ),
+];
+
+/// Work that waits, as the navigation counts it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct WaitingWork {
+    /// Notifications that the member has not read.
+    pub(crate) unread: u64,
+    /// Limit requests that no operator has decided.
+    pub(crate) limit_requests: u64,
+    /// Tickets that wait for an operator, or, for a member, for the tenant.
+    pub(crate) tickets: u64,
+}
+
+/// The reader of a page.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Reader {
+    pub(crate) name: String,
+    pub(crate) email: String,
+    /// The role as it is named to people: `owner`, `operator`.
+    pub(crate) role_name: &'static str,
+    role: Role,
+    pub(crate) is_operator: bool,
+    /// The name of the tenant and that of its plan.
+    pub(crate) tenant: Option<(String, String)>,
+    pub(crate) is_confirmed: bool,
+}
+
+impl Reader {
+    /// The reader that `user` is, a member of `tenant`.
+    pub(crate) fn of(user: &crate::store::User, tenant: Option<(String, String)>) -> Self {
+        Reader {
+            name: user.name.clone(),
+            email: user.email.clone(),
+            role_name: user.role_name(),
+            role: user.role,
+            is_operator: user.is_operator(),
+            tenant,
+            is_confirmed: user.confirmed_at.is_some(),
+        }
+    }
+
+    /// The name, or the address of those who gave none.
+    pub(crate) fn shown_name(&self) -> &str {
+        if self.name.trim().is_empty() { &self.email } else { &self.name }
+    }
+
+    /// Up to two letters that stand for the reader.
+    pub(crate) fn initials(&self) -> String {
+        initials(self.shown_name())
+    }
+}
+
+/// Up to two letters that stand for a person.
+pub(crate) fn initials(name: &str) -> String {
+    let words = name.split_whitespace().filter_map(|word| word.chars().find(|c| c.is_alphanumeric()));
+    let letters: String = words.take(2).collect();
+    letters.to_uppercase()
+}
+
+/// What the frame of a page needs. Every template has one in its field `frame`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Frame {
+    /// The way from the page to the root of all pages: `""`, `"../"`, `"../../"`. All links begin with it.
+    pub(crate) root: String,
+    /// The page's own address below the root, with its query.
+    pub(crate) here: String,
+    pub(crate) area: Area,
+    pub(crate) place: Place,
+    /// The reader, if logged in.
+    pub(crate) reader: Option<Reader>,
+    pub(crate) theme: Theme,
+    /// The language of code that the reader has chosen last.
+    pub(crate) language: Option<String>,
+    /// The value of the hidden field of every form that posts.
+    pub(crate) csrf: String,
+    /// What the action before has done.
+    pub(crate) done: Option<Done>,
+    pub(crate) waiting: WaitingWork,
+    /// When the page was made.
+    pub(crate) now: Time,
+}
+
+impl Frame {
+    /// The way to the first page.
+    pub(crate) fn home(&self) -> &str {
+        if self.root.is_empty() { "./" } else { &self.root }
+    }
+
+    /// The name of the tenant; operators have none.
+    pub(crate) fn tenant_name(&self) -> Option<&str> {
+        Some(self.reader.as_ref()?.tenant.as_ref()?.0.as_str())
+    }
+
+    /// Whether the reader is a member whose role has `permission`. Actions decide again.
+    pub(crate) fn may(&self, permission: Permission) -> bool {
+        self.reader.as_ref().is_some_and(|reader| !reader.is_operator && reader.role.allows(permission))
+    }
+
+    /// Whether the reader is an operator.
+    pub(crate) fn is_operator(&self) -> bool {
+        self.reader.as_ref().is_some_and(|reader| reader.is_operator)
+    }
+
+    /// The navigation, as far as it is for the reader.
+    pub(crate) fn navigation(&self) -> Vec<NavGroup> {
+        let groups = match self.area {
+            Area::Gate => &[],
+            Area::Customer => CUSTOMER,
+            Area::Operator => OPERATOR,
+        };
+        let is_shown = |entry: &&NavEntry| self.is_operator() || self.may(entry.needs);
+        let shown = groups.iter().map(|(head, entries)| NavGroup {
+            head: *head,
+            entries: entries.iter().filter(is_shown).copied().collect(),
+        });
+        shown.collect()
+    }
+
+    /// The way to an entry of the navigation.
+    pub(crate) fn way(&self, entry: &NavEntry) -> String {
+        if entry.path == "./" { self.home().to_owned() } else { format!("{}{}", self.root, entry.path) }
+    }
+
+    /// Whether the page belongs to an entry.
+    pub(crate) fn is_at(&self, entry: &NavEntry) -> bool {
+        entry.place == self.place && entry.place != Place::Nowhere
+    }
+
+    /// The page's own address, without what the action before has done.
+    pub(crate) fn refresh(&self) -> String {
+        if self.here.is_empty() { self.home().to_owned() } else { format!("{}{}", self.root, self.here) }
+    }
+
+    /// Work that waits beside an entry.
+    pub(crate) fn count(&self, place: &Place) -> Option<u64> {
+        let count = match place {
+            Place::LimitRequests => self.waiting.limit_requests,
+            Place::OperatorTickets | Place::Support => self.waiting.tickets,
+            _ => 0,
+        };
+        (count > 0).then_some(count)
+    }
+}
+
+/// The way from a page with this path to the root.
+pub(crate) fn root_of(path: &str) -> String {
+    "../".repeat(path.trim_start_matches('/').matches('/').count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_to_the_root_has_as_many_steps_as_the_path_has_folders() {
+        for (path, root) in
+            [("/", ""), ("/login", ""), ("/projects/7", "../"), ("/projects/7/keys/8/revoke", "../../../../")]
+        {
+            assert_eq!(root_of(path), root, "{path}");
+        }
+    }
+
+    #[test]
+    fn initials_are_two_letters_at_most() {
+        for (name, letters) in [
+            ("Demo User", "DU"),
+            ("ada", "A"),
+            ("ada@example.com", "A"),
+            ("Ada B. King", "AB"),
+            ("(é) x", "ÉX"),
+            ("", ""),
+        ] {
+            assert_eq!(initials(name), letters, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_theme_is_that_of_the_system() {
+        assert_eq!(Theme::ALL.map(|theme| Theme::of(theme.name())), Theme::ALL);
+        assert_eq!(Theme::of("\"><script>"), Theme::System);
+    }
+}

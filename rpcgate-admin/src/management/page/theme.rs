@@ -1,0 +1,34 @@
+//! The choice of colours.
+
+use super::context::{GatePage, PageResult, THEME, below_root, redirect};
+use super::form::FieldList;
+use super::frame::Theme;
+use super::session_cookie::is_secure;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use axum::Router;
+use axum::extract::State;
+use axum::response::IntoResponse;
+use axum::routing::post;
+use http::header::{HeaderValue, SET_COOKIE};
+use std::sync::Arc;
+
+/// How long the choice is kept: a year.
+const KEPT: u32 = 31_536_000;
+
+/// The routes of this page.
+pub(crate) fn routes() -> Router<Arc<AppState>> {
+    Router::new().route("/theme", post(choose))
+}
+
+/// Keeps the choice in a cookie and leads back to the page where it was made.
+async fn choose(State(app): State<Arc<AppState>>, page: GatePage, fields: FieldList) -> PageResult {
+    let theme = Theme::of(fields.one("theme"));
+    let life = if theme.is_chosen() { KEPT } else { 0 };
+    let secure = if is_secure(&app.settings) { "; Secure" } else { "" };
+    let cookie = format!("{THEME}={}; Path=/; Max-Age={life}; HttpOnly; SameSite=Lax{secure}", theme.name());
+    let cookie =
+        HeaderValue::try_from(cookie).map_err(|_| ActionError::Broken("a theme fits no cookie".into()))?;
+    let back = format!("{}./{}", page.frame.root, below_root(fields.one("back")));
+    Ok(([(SET_COOKIE, cookie)], redirect("", &back)).into_response())
+}
