@@ -18,7 +18,7 @@ use crate::management::page::frame::{Frame, Place};
 use crate::management::page::parts::{Choice, TableHead};
 use crate::management::page::problems::Problems;
 use crate::management::page::view::{ok, rejected};
-use crate::store::{CustomPlan, CustomPlanChange, Figures};
+use crate::store::{CustomPlan, CustomPlanChange, Figures, TenantPlan};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -204,7 +204,7 @@ async fn plan_page(
     };
     Ok(match named {
         Named::Tier(tier) => {
-            let on_it = tenants.get(&(*tier).into()).copied().unwrap_or_default();
+            let on_it = tenants.get(&TenantPlan::from(*tier)).copied().unwrap_or_default();
             let fields = figures::fields(&present, ("Was", &present), true, typed);
             common(tier.name().to_owned(), None, on_it, fields)
         }
@@ -212,7 +212,7 @@ async fn plan_page(
             let on_it = tenants.get(&plan.plan()).copied().unwrap_or_default();
             let below = figures::of_plan(&plans::get(app, plan.base.name()).await?);
             let before = format!("{} has", plan.base.name());
-            let fields = figures::fields(&present, (&before, &below), false, typed);
+            let fields = figures::fields(&present, (before.as_str(), &below), false, typed);
             let visibility = if plan.is_visible { VISIBLE } else { BY_INVITATION };
             let given = |name: &str, present: &str| {
                 let typed = typed.filter(|typed| typed.has(name)).map(|typed| typed.one(name).to_owned());
