@@ -92,7 +92,7 @@ pub(super) fn fields(
         let value =
             typed.filter(|typed| typed.has(figure.name)).map(|typed| typed.one(figure.name).to_owned());
         let value = value.unwrap_or_else(|| plain(&figure));
-        let is_other = below.value.is_some() && value != plain(&below);
+        let is_other = below.value.is_some() && value.replace(',', "") != plain(&below);
         let hint = if is_other { format!("{before} {}", shown(&below)) } else { String::new() };
         FigureField { name: figure.name, label: label(figure.name), value, hint }
     };
