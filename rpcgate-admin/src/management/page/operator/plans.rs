@@ -44,7 +44,7 @@ struct PlansPage {
     rows: Vec<PlanRow>,
     tiers: Vec<Choice>,
     visibilities: Vec<Choice>,
-    name: String,
+    new_name: String,
     base: String,
     visibility: String,
 }
@@ -99,7 +99,7 @@ async fn plans_page(
         rows: all_plans(app, &page.actor).await?.into_iter().map(row).collect(),
         tiers: Tier::ALL.map(|tier| Choice::new(tier.name(), tier.name())).into(),
         visibilities: visibilities(),
-        name: fields.one("name").to_owned(),
+        new_name: fields.one("name").to_owned(),
         base: fields.given("base").unwrap_or(Tier::Standard.name()).to_owned(),
         visibility: fields.given("visibility").unwrap_or(BY_INVITATION).to_owned(),
     })
@@ -136,7 +136,7 @@ async fn create(
 /// A plan that an address names.
 enum Named {
     Tier(Tier),
-    Own(CustomPlan),
+    Own(Box<CustomPlan>),
 }
 
 impl Named {
@@ -145,7 +145,7 @@ impl Named {
             return Ok(Named::Tier(tier));
         }
         let id: CustomPlanId = key.parse().map_err(|_| ActionError::NotFound("plan"))?;
-        Ok(Named::Own(custom_plans::get(app, id).await?))
+        Ok(Named::Own(Box::new(custom_plans::get(app, id).await?)))
     }
 
     fn key(&self) -> String {
@@ -174,7 +174,7 @@ struct PlanPage {
     /// The base of a plan of an operator's own.
     base: Option<&'static str>,
     tenants: u64,
-    name: String,
+    own_name: String,
     visibility: String,
     visibilities: Vec<Choice>,
     fields: Vec<FigureField>,
@@ -193,7 +193,7 @@ async fn plan_page(
         frame: page.frame(Place::OperatorPlans),
         problems: Problems::default(),
         key: named.key(),
-        name: title.clone(),
+        own_name: title.clone(),
         title,
         base,
         tenants,
@@ -219,7 +219,7 @@ async fn plan_page(
                 typed.unwrap_or_else(|| present.to_owned())
             };
             PlanPage {
-                name: given("name", &plan.name),
+                own_name: given("name", &plan.name),
                 visibility: given("visibility", visibility),
                 ..common(plan.name.clone(), Some(plan.base.name()), on_it, fields)
             }
