@@ -57,6 +57,7 @@ outcomes! {
     PlanSaved = "plan-saved": "The plan is saved. Every gateway applies it within a second.",
     PlanDeleted = "plan-deleted": "The plan is deleted.",
     ContractMade = "contract-made": "The contract is made.",
+    ContractChanged = "contract-changed": "The end of the contract is changed.",
     ContractEnded = "contract-ended": "The contract has ended.",
     ChainSwitchedOn = "chain-switched-on": "The chain is switched on.",
     ChainSwitchedOff = "chain-switched-off": "The chain is switched off.",

@@ -29,6 +29,7 @@ use std::sync::Arc;
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .route("/operator/tenants/{id}/contracts", get(list).post(create))
+        .route("/operator/tenants/{id}/contracts/{contract}", get(show).post(update))
         .route("/operator/tenants/{id}/contracts/{contract}/end", get(ask_end).post(end))
 }
 
@@ -96,7 +97,7 @@ async fn contracts_page(
             TableHead::new("From").class("p1"),
             TableHead::new("Until").class("p1"),
             TableHead::new("Note").class("p2"),
-            TableHead::hidden("End"),
+            TableHead::hidden("Change"),
         ],
         rows: rows.map(|contract| ContractRow::of(contract, now)).collect(),
         fields: figures::fields(&Figures::default(), (before.as_str(), &below), false, Some(typed)),
@@ -145,6 +146,66 @@ async fn create(
         Err(error) => {
             let shown = contracts_page(&app, &page, tenant, &fields).await?;
             rejected(error, LABELS, |problems| ContractsPage { problems, ..shown })
+        }
+    }
+}
+
+/// A contract, whose end can be changed.
+#[derive(Template)]
+#[template(path = "operator_contract.html")]
+struct ContractPage {
+    frame: Frame,
+    problems: Problems,
+    tenant: Tenant,
+    row: ContractRow,
+    until: String,
+}
+
+async fn contract_page(
+    app: &AppState,
+    page: &PageContext,
+    (tenant, id): (TenantId, ContractId),
+    typed: Option<&FieldList>,
+) -> Result<ContractPage, ActionError> {
+    let contract = contracts::get(app, tenant, id).await?;
+    // Browsers take the minute alone.
+    let minute = |until: Time| Moment(until).to_string().chars().take(16).collect();
+    let until = match typed {
+        Some(typed) => typed.one("until").to_owned(),
+        None => contract.until.map(minute).unwrap_or_default(),
+    };
+    Ok(ContractPage {
+        frame: page.frame(Place::Tenants),
+        problems: Problems::default(),
+        tenant: tenants::get(app, tenant).await?,
+        row: ContractRow::of(contract, app.now()),
+        until,
+    })
+}
+
+async fn show(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Ids(tenant, id): Ids<TenantId, ContractId>,
+) -> PageResult {
+    Ok(ok(&contract_page(&app, &page, (tenant, id), None).await?))
+}
+
+async fn update(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Ids(tenant, id): Ids<TenantId, ContractId>,
+    fields: FieldList,
+) -> PageResult {
+    let done = async {
+        let until = moment(&fields, "until")?;
+        contracts::update(&app, &page.actor, tenant, id, until).await
+    };
+    match done.await {
+        Ok(_) => Ok(page.done(&format!("operator/tenants/{tenant}/contracts"), Done::ContractChanged)),
+        Err(error) => {
+            let shown = contract_page(&app, &page, (tenant, id), Some(&fields)).await?;
+            rejected(error, LABELS, |problems| ContractPage { problems, ..shown })
         }
     }
 }

@@ -216,7 +216,15 @@ async fn a_contract_is_made_and_ended() {
             && shown.contains("In force")
     );
     assert!(!shown.contains(NASTY), "{shown}");
-    let end = format!("{path}/{id}/end");
+    let one = format!("{path}/{id}");
+    assert!(get(&site, &one, &operator).await.text.contains("value=\"2027-01-31T12:00\""));
+    let past = post(&site, &one, &operator, &[("until", "2020-01-31T12:00")]).await;
+    assert_eq!(past.status, StatusCode::BAD_REQUEST);
+    assert!(past.text.contains("End must be later than now"), "{}", past.text);
+    let open = post(&site, &one, &operator, &[("until", "")]).await;
+    assert_eq!(open.leads_to().1, format!("../{back}?done=contract-changed"));
+    assert_eq!(site.app.store.contract(TenantId(1), id).await.unwrap().unwrap().until, None);
+    let end = format!("{one}/end");
     assert!(get(&site, &end, &operator).await.text.contains("every gateway applies the figures of the plan"));
     let foreign = format!("/operator/tenants/{}/contracts/{id}/end", TenantId(2));
     let unknown = format!("{path}/{}/end", ContractId(fresh_id(NOON)));
