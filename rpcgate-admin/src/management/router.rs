@@ -158,6 +158,7 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
             operator::weights::put,
             operator::weights::delete
         )))
+        .routes(guard.operator(routes!(operator::what_if::ask)))
         .routes(guard.operator(routes!(operator::invoices::list)))
         .routes(guard.operator(routes!(operator::invoices::get, operator::invoices::settle)))
         .routes(guard.operator(routes!(operator::invoices::credit)))

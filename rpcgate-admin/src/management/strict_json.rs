@@ -85,6 +85,18 @@ pub(crate) fn optional_object<'de, T: DeserializeOwned, D: Deserializer<'de>>(
     serde_json::from_value(Value::Object(members)).map(Some).map_err(D::Error::custom)
 }
 
+/// The same for a member that is a list of objects.
+///
+/// # Errors
+/// Those of the objects' fields.
+pub(crate) fn objects<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    let list = Vec::<serde_json::Map<String, Value>>::deserialize(deserializer)?;
+    let one = |members| serde_json::from_value(Value::Object(members)).map_err(D::Error::custom);
+    list.into_iter().map(one).collect()
+}
+
 /// Members in their order, including duplicates, which the struct reports as errors.
 struct Object(Vec<(String, Value)>);
 

@@ -59,6 +59,7 @@ pub use query::{
     LogPage, LogPosition, LoggedEvent, MAX_REPLAYED, MAX_WAITING, SealedSecrets, SubscriptionId, SweptEvents,
     Webhook, WebhookChange, WebhookId, WebhookSubscription, WholeDelivery,
 };
+pub use query::{ChainUse, MethodTotal};
 pub use query::{
     Checkout, CheckoutId, CheckoutOutcome, CheckoutSubject, CreditNote, CreditNoteNumber, Invoice,
     InvoiceAmounts, InvoiceFilter, InvoiceLine, InvoiceNews, InvoiceNumber, InvoiceSeller, InvoiceStatus,
@@ -66,6 +67,7 @@ pub use query::{
     UnclosedTenant, WholeInvoice,
 };
 pub use query::{Followed, MatchedEvent, MatchedSubscription, UnfinishedBlock, WatchLease, WatchOutcome};
+pub use query::{KeyUse, MethodUse, ProjectUse, UsageOfAll, UsageOfAllAsk};
 pub use rpcgate_core::backend::counters::Restored;
 pub use rpcgate_core::usage::{Block, Mark, Shipment};
 pub use usage::{Removed, ShipError, UsageStore};

@@ -51,6 +51,16 @@ outcomes! {
     // security
     // support
     // operators
+    WeightsSaved = "weights-saved": "The weights are saved. Every gateway applies them within a second.",
+    WeightReset = "weight-reset": "The weight is the default again.",
+    PlanCreated = "plan-created": "The plan is created, with the figures of its base. Set its own here.",
+    PlanSaved = "plan-saved": "The plan is saved. Every gateway applies it within a second.",
+    PlanDeleted = "plan-deleted": "The plan is deleted.",
+    ContractMade = "contract-made": "The contract is made.",
+    ContractChanged = "contract-changed": "The end of the contract is changed.",
+    ContractEnded = "contract-ended": "The contract has ended.",
+    ChainSwitchedOn = "chain-switched-on": "The chain is switched on.",
+    ChainSwitchedOff = "chain-switched-off": "The chain is switched off.",
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@ pub(crate) mod invoices;
 pub(crate) mod missing;
 pub(crate) mod notifications;
 mod offer;
+pub(crate) mod operator;
 pub(crate) mod parts;
 pub(crate) mod problems;
 pub(crate) mod resets;
@@ -53,6 +54,7 @@ fn pages() -> Router<Arc<AppState>> {
         .merge(home::routes())
         .merge(invitations::routes())
         .merge(notifications::routes())
+        .merge(operator::routes())
         .merge(resets::routes())
         .merge(sessions::routes())
         .merge(theme::routes())

@@ -94,6 +94,16 @@ pub(super) async fn of_tenants(
     all.all(database).await?.into_iter().map(TenantContract::try_from).collect()
 }
 
+/// All contracts that have not ended, the oldest first.
+pub(super) async fn open(
+    database: &impl ConnectionTrait,
+    now: Time,
+) -> Result<Vec<TenantContract>, StoreError> {
+    let is_open = Condition::any().add(Column::EndsAt.is_null()).add(Column::EndsAt.gt(moment(now)));
+    let all = Entity::find().filter(is_open).order_by_asc(Column::Id).all(database).await?;
+    all.into_iter().map(TenantContract::try_from).collect()
+}
+
 /// A contract of this tenant that has not ended.
 async fn expect_open(
     transaction: &DatabaseTransaction,

@@ -7,11 +7,12 @@ use crate::store::{StoreError, UsageStore};
 use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Price;
-use rpcgate_core::usage::{Charge, Charged};
+use rpcgate_core::usage::{Amount, Charge, Charged};
 use sea_orm::sea_query::{Alias, Expr, ExprTrait, OnConflict, Query};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
 };
+use std::collections::BTreeMap;
 use std::ops::Range;
 use uuid::Uuid;
 
@@ -44,6 +45,31 @@ pub(super) async fn charge(transaction: &DatabaseTransaction, charges: &[Charge]
         transaction.execute(insert.on_conflict(upsert)).await?;
     }
     Ok(())
+}
+
+/// The amounts charged to all tenants in the UTC hours with these numbers.
+pub(super) async fn charged_to_all(
+    database: &impl ConnectionTrait,
+    hours: &Range<u64>,
+) -> Result<BTreeMap<TenantId, Amount>, StoreError> {
+    let sums = Entity::find()
+        .select_only()
+        .columns([Column::Tenant, Column::Price])
+        // PostgreSQL's sum of bigints is a numeric.
+        .column_as(Column::Units.sum().cast_as("bigint"), "all_units")
+        .filter(Column::Hour.gte(stored(hours.start)))
+        .filter(Column::Hour.lt(stored(hours.end)))
+        .group_by(Column::Tenant)
+        .group_by(Column::Price);
+    let rows: Vec<(Uuid, i64, i64)> = sums.into_tuple().all(database).await?;
+    let mut amounts: BTreeMap<TenantId, Amount> = BTreeMap::new();
+    for (tenant, price, units) in rows {
+        let price = count("price", price)?;
+        let units = count("number of Compute Units", units)?;
+        let amount = amounts.entry(TenantId(tenant.as_u128())).or_default();
+        amount.0 = amount.0.saturating_add(u128::from(price) * u128::from(units));
+    }
+    Ok(amounts)
 }
 
 impl UsageStore {

@@ -11,8 +11,12 @@ use rpcgate_core::caller::{ProjectId, ProjectQuota, TenantId};
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::OnConflict;
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use std::collections::BTreeMap;
 use uuid::Uuid;
+
+/// Quotas that one call returns at most.
+const MOST_QUOTAS: u64 = 200_000;
 
 /// The quota in a row; without a row the project has the default.
 ///
@@ -72,6 +76,21 @@ impl Store {
                 Ok((ProjectId(project.id.as_u128()), figures.quota(quota(row.as_ref()))))
             };
             rows.map(one).collect()
+        })
+        .await
+    }
+
+    /// The quotas that operators have set, by project.
+    ///
+    /// # Errors
+    /// [`StoreError::TooWide`] for more than 200,000, [`StoreError::Unavailable`].
+    pub async fn own_quotas(&self) -> Result<BTreeMap<ProjectId, ProjectQuota>, StoreError> {
+        self.read(async |database| {
+            let rows = Entity::find().limit(MOST_QUOTAS + 1).all(database).await?;
+            if rows.len() as u64 > MOST_QUOTAS {
+                return Err(StoreError::TooWide(format!("there are more than {MOST_QUOTAS} quotas")));
+            }
+            Ok(rows.iter().map(|row| (ProjectId(row.project_id.as_u128()), quota(Some(row)))).collect())
         })
         .await
     }

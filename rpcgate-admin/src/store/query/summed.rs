@@ -91,6 +91,11 @@ impl Summed {
         if tenant.0 < self.tenant.0 { self.hour.saturating_add(1) } else { self.hour }
     }
 
+    /// The first hour of which not all rollups of all tenants are summed.
+    pub(super) const fn whole_until(&self) -> u64 {
+        self.hour
+    }
+
     /// The first hour for which sums are kept. Some rollups before it may have been removed while the sums of their
     /// day still contain them.
     pub(super) const fn first(&self) -> u64 {

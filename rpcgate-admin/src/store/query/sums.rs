@@ -41,6 +41,7 @@ impl Dimensions {
 
     pub(super) const PROJECTS: Dimensions = Dimensions { project: true, key: false, call: false };
     pub(super) const KEYS: Dimensions = Dimensions { project: false, key: true, call: false };
+    pub(super) const ALL: Dimensions = Dimensions { project: true, key: true, call: true };
 
     const fn includes(self, other: Dimensions) -> bool {
         (self.project || !other.project) && (self.key || !other.key) && (self.call || !other.call)
@@ -67,7 +68,6 @@ pub(super) struct Level {
 }
 
 const CALLS: Dimensions = Dimensions { project: false, key: false, call: true };
-const ALL: Dimensions = Dimensions { project: true, key: true, call: true };
 
 /// The levels. Of several that can answer a query, the first has the fewest rows.
 pub(super) static LEVELS: [Level; 5] = [
@@ -75,7 +75,7 @@ pub(super) static LEVELS: [Level; 5] = [
     Level { code: 2, hours: DAY, dimensions: Dimensions::PROJECTS },
     Level { code: 3, hours: 1, dimensions: CALLS },
     Level { code: 4, hours: DAY, dimensions: CALLS },
-    Level { code: 5, hours: DAY, dimensions: ALL },
+    Level { code: 5, hours: DAY, dimensions: Dimensions::ALL },
 ];
 
 /// The alias of the computed hour, which must differ from all column names.

@@ -3,12 +3,14 @@
 use super::contracts::{self, TenantContract};
 use super::custom_plans::{self, CustomPlan};
 use super::figures::Figures;
+use super::live_tenants::live_tenants;
+use super::tenants::Tenant;
 use crate::store::entity::tenants;
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::{CustomPlanId, ProjectQuota, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Plan;
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
@@ -68,6 +70,12 @@ impl Terms {
     /// The plan of a tenant whose tier has the figures of `plan`.
     pub fn plan(&self, plan: Plan, now: Time) -> Plan {
         self.figures(now).plan(plan)
+    }
+
+    /// The same if the plan of an operator's own had these figures.
+    #[must_use]
+    pub fn with_plan_figures(&self, figures: Figures) -> Terms {
+        Terms { plan: self.plan.map(|(id, _)| (id, figures)), periods: self.periods.clone() }
     }
 
     /// The quota of a project for which an operator has set `own`, or nothing.
@@ -130,7 +138,44 @@ pub(super) async fn of_tenants(
     Ok(all.into_iter().map(of).collect())
 }
 
+/// Tenants that one call returns at most.
+const MOST_TENANTS: u64 = 100_000;
+
 impl Store {
+    /// All tenants by ascending identifier, and what each has in place of the figures of its tier.
+    ///
+    /// # Errors
+    /// [`StoreError::TooWide`] for more than 100,000, [`StoreError::Unavailable`].
+    pub async fn terms_of_all(&self, now: Time) -> Result<Vec<(Tenant, Terms)>, StoreError> {
+        let (rows, plans, contracts) = self
+            .database
+            .snapshot(async |database| {
+                let tenants = live_tenants().order_by_asc(tenants::Column::Id).limit(MOST_TENANTS + 1);
+                let tenants = tenants.all(database).await?;
+                Ok::<_, StoreError>((
+                    tenants,
+                    custom_plans::all(database).await?,
+                    contracts::open(database, now).await?,
+                ))
+            })
+            .await?;
+        if rows.len() as u64 > MOST_TENANTS {
+            return Err(StoreError::TooWide(format!("there are more than {MOST_TENANTS} tenants")));
+        }
+        let mut by_tenant: BTreeMap<TenantId, Vec<TenantContract>> = BTreeMap::new();
+        for contract in contracts {
+            by_tenant.entry(contract.tenant).or_default().push(contract);
+        }
+        let with_terms = |row: tenants::Model| {
+            let tenant = Tenant::try_from(row)?;
+            let plan = plans.iter().find(|plan| Some(plan.id) == tenant.custom_plan);
+            let contracts = by_tenant.remove(&tenant.id).unwrap_or_default();
+            let terms = Terms::of(plan, contracts, now);
+            Ok((tenant, terms))
+        };
+        rows.into_iter().map(with_terms).collect()
+    }
+
     /// What a tenant has in place of the figures of its tier.
     ///
     /// # Errors

@@ -4,8 +4,11 @@ use crate::management::action::actor::Actor;
 use crate::management::action::chains::{CatalogEntry, chains};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::Versioned;
+use crate::store::{ChainUse, StoreError, Versioned};
 use rpcgate_core::chain::ChainName;
+
+/// The hours whose calls are counted: the current one and those before it.
+const HOURS: u64 = 24;
 
 const UNKNOWN: ActionError = ActionError::NotFound("chain");
 
@@ -20,6 +23,44 @@ fn name(chain: &str) -> Result<ChainName, ActionError> {
 pub async fn get(app: &AppState, chain: &str) -> Result<CatalogEntry, ActionError> {
     let name = name(chain)?;
     chains(app).await?.into_iter().find(|entry| entry.facts.name == name).ok_or(UNKNOWN)
+}
+
+/// A chain as operators see it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OperatedChain {
+    /// The chain with its current state.
+    pub entry: CatalogEntry,
+    /// Whether the configuration enables it. Otherwise a switch has no effect.
+    pub is_configured: bool,
+    /// The number of its nodes.
+    pub nodes: usize,
+    /// What all tenants called on it in the last 24 hours, unless that cannot be read at the moment.
+    pub called: Option<ChainUse>,
+}
+
+/// The chains, in the order of the catalog.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn list(app: &AppState) -> Result<Vec<OperatedChain>, ActionError> {
+    let hour = app.now().hour();
+    let called = match app.usage.chain_use(hour.saturating_sub(HOURS - 1)..hour + 1).await {
+        Ok(called) => Some(called),
+        // Nodes and switches matter most when much else is busy.
+        Err(StoreError::Busy | StoreError::Unavailable(_) | StoreError::TooWide(_)) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let of = |entry: CatalogEntry| {
+        let name = entry.facts.name.as_str();
+        let configured = app.settings.config.chains.get(name);
+        OperatedChain {
+            entry,
+            is_configured: configured.is_some_and(|chain| chain.enabled),
+            nodes: configured.map_or(0, |chain| chain.nodes.len()),
+            called: called.as_ref().map(|called| called.get(name).copied().unwrap_or_default()),
+        }
+    };
+    Ok(chains(app).await?.into_iter().map(of).collect())
 }
 
 /// What the version of a switch belongs to.

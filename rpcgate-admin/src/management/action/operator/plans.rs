@@ -3,9 +3,10 @@
 use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Figure, Figures, Versioned};
+use crate::store::{Figure, Figures, TenantPlan, Versioned};
 use rpcgate_core::config::PlanChange;
 use rpcgate_core::plan::{Plan, Price, Tier};
+use std::collections::BTreeMap;
 
 /// The price of a Compute Unit, from US dollars.
 ///
@@ -25,6 +26,18 @@ pub async fn get(app: &AppState, tier: &str) -> Result<Plan, ActionError> {
     let tier: Tier = tier.parse().map_err(|_| ActionError::NotFound("plan"))?;
     let config = app.settings.overridden_by(&app.store.overlay().await?);
     Ok(config.plans.of(tier))
+}
+
+/// The number of tenants on each plan that has some.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn tenants(app: &AppState) -> Result<BTreeMap<TenantPlan, u64>, ActionError> {
+    let mut counts = BTreeMap::new();
+    for (tenant, _) in app.store.terms_of_all(app.now()).await? {
+        *counts.entry(tenant.plan()).or_default() += 1;
+    }
+    Ok(counts)
 }
 
 /// What the version of a plan belongs to.

@@ -1,14 +1,19 @@
 //! Weights of methods in Compute Units.
 
+use super::recent_days;
 use crate::management::action::actor::Actor;
 use crate::management::action::text;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::Versioned;
-use rpcgate_core::adapter::Adapter;
-use rpcgate_core::chain::Chain;
-use rpcgate_core::config;
+use crate::store::{MethodTotal, Versioned};
+use rpcgate_core::adapter::{Adapter, method_table};
+use rpcgate_core::chain::{Chain, Flags, Method};
+use rpcgate_core::config::{self, Config};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Called methods that a list of weights has, beside those of the chain's table.
+const MAX_LISTED: u64 = 200;
 
 /// The weight of a method.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,6 +48,74 @@ pub async fn get(app: &AppState, chain: &str, method: &str) -> Result<Weight, Ac
     let changes = config.chains.get(name).map(config::ChainSettings::changes).unwrap_or_default();
     let chain = Chain::new(adapter, changes, true, Arc::default());
     Ok(Weight { chain: name, method: method.to_owned(), cu: chain.look_up(method).rule.cu, is_set })
+}
+
+/// A method of a chain, its weight and its calls.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MethodWeight {
+    /// The method, as it is metered.
+    pub method: String,
+    /// Compute Units of a call, as in force.
+    pub cu: u32,
+    /// Compute Units of a call if no operator sets them.
+    pub deployed: u32,
+    /// Whether an operator has set it.
+    pub is_set: bool,
+    /// Calls in the last 30 UTC days, today included.
+    pub calls: u64,
+}
+
+/// The path of a chain.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for an unknown chain.
+pub fn path(chain: &str) -> Result<&'static str, ActionError> {
+    Ok(adapter(chain)?.facts().name.as_str())
+}
+
+/// The weight of a method that is named as it is metered, which may be another name than clients send.
+pub(super) fn metered_weight(chain: &Chain, method: &str) -> u32 {
+    let row = method_table(chain.adapter()).into_iter().find(|row| row.metered == method);
+    chain.look_up(row.map_or(method, |row| row.name)).rule.cu
+}
+
+/// The methods of a chain with their weights: those of its table that clients may call, those whose weight an operator has
+/// set, and those that were called most. The most called first.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for an unknown chain, [`ActionError::TooMany`] if other large questions are being answered,
+/// [`ActionError::Unavailable`].
+pub async fn of_chain(app: &AppState, chain: &str) -> Result<Vec<MethodWeight>, ActionError> {
+    let adapter = adapter(chain)?;
+    let name = adapter.facts().name.as_str();
+    let overlay = app.store.overlay().await?;
+    let with = |config: &Config| {
+        let changes = config.chains.get(name).map(config::ChainSettings::changes).unwrap_or_default();
+        Chain::new(adapter.clone(), changes, true, Arc::default())
+    };
+    let (deployed, present) = (with(&app.settings.config), with(&app.settings.overridden_by(&overlay)));
+    let called = app.usage.method_totals(name, recent_days::hours(app.now()), MAX_LISTED).await?;
+    let set = overlay.weights.get(name);
+    let is_open =
+        |method: &&Method| !method.rule.flags.has(Flags::CLOSED) && !method.rule.flags.has(Flags::FORBIDDEN);
+    let table = method_table(&*adapter);
+    let mut methods: BTreeMap<String, u64> =
+        table.iter().filter(is_open).map(|method| (method.metered.to_owned(), 0)).collect();
+    methods.extend(set.into_iter().flatten().map(|(method, _)| (method.clone(), 0)));
+    // Handshakes and their like have no weight.
+    let is_method =
+        |one: &&MethodTotal| text::method("method", &one.method).is_ok() && !one.method.starts_with("WS:");
+    methods.extend(called.iter().filter(is_method).map(|one| (one.method.clone(), one.calls)));
+    let weight = |(method, calls): (String, u64)| MethodWeight {
+        cu: metered_weight(&present, &method),
+        deployed: metered_weight(&deployed, &method),
+        is_set: set.is_some_and(|set| set.contains_key(&method)),
+        method,
+        calls,
+    };
+    let mut weights: Vec<_> = methods.into_iter().map(weight).collect();
+    weights.sort_by(|one, other| other.calls.cmp(&one.calls).then_with(|| one.method.cmp(&other.method)));
+    Ok(weights)
 }
 
 /// What the version of a weight belongs to.

@@ -13,6 +13,7 @@ pub mod tenants;
 pub mod tickets;
 pub mod users;
 pub mod weights;
+pub mod what_if;
 
 #[cfg(test)]
 mod tests;

@@ -344,6 +344,9 @@ fn rows() -> Vec<Row> {
             "name": format!("changed-{}", scene.own.tenant.0 % 1_000_000_007), "visibility": "by_invitation",
             "figures": {"monthly_fee_cents": 7}})),
         writes("operator_delete_custom_plan", OPERATORS, &[CustomPlan]),
+        reads("operator_what_if", OPERATORS, &[]).with(|_| json!({
+            "weights": [{"chain": "eth", "method": "eth_call", "cu": 20}],
+            "plans": [{"plan": "premium", "figures": {"limits": {"per_hour": 7, "price_per_cu": 0.5}}}]})),
         // catalog
         reads("list_plans", USERS, &[]),
         reads("list_chains", USERS, &[]),

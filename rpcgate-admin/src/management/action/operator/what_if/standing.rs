@@ -1,0 +1,117 @@
+//! What decides about a tenant: its price, its windows and the quota of its projects, as they are and as they would be.
+
+use super::windows::PlanWindows;
+use super::{AskedPlan, BeforeAfter, MAX_PLANS};
+use crate::management::action::operator::plans;
+use crate::management::error::ActionError;
+use crate::store::{CustomPlan, Figures, Tenant, Terms};
+use rpcgate_core::caller::CustomPlanId;
+use rpcgate_core::clock::Time;
+use rpcgate_core::config::{Config, Overlay, PlanChange};
+use rpcgate_core::plan::{Plan, Price, Tier};
+use std::collections::BTreeMap;
+
+/// The plans of a question.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct AskedPlans {
+    /// The changes to the four.
+    tiers: BTreeMap<Tier, PlanChange>,
+    /// The figures of operators' own.
+    custom: BTreeMap<CustomPlanId, Figures>,
+}
+
+impl AskedPlans {
+    /// Checks the plans of a question.
+    ///
+    /// # Errors
+    /// [`ActionError::Invalid`].
+    pub(super) fn of(plans: &[AskedPlan], custom_plans: &[CustomPlan]) -> Result<Self, ActionError> {
+        if plans.len() > MAX_PLANS {
+            return Err(ActionError::Invalid(format!("`plans` must be at most {MAX_PLANS}")));
+        }
+        let mut asked = AskedPlans::default();
+        for AskedPlan { plan, figures } in plans {
+            plans::check(figures)?;
+            let is_new = if let Ok(tier) = plan.parse::<Tier>() {
+                if *figures != (Figures { plan: figures.plan, ..Figures::default() }) {
+                    let why = "`plans`: only limits can be asked for one of the four plans".into();
+                    return Err(ActionError::Invalid(why));
+                }
+                asked.tiers.insert(tier, figures.plan).is_none()
+            } else {
+                let id = plan.parse::<CustomPlanId>().ok();
+                let is_it = |custom: &&CustomPlan| custom.name == *plan || Some(custom.id) == id;
+                let unknown = || ActionError::Invalid(format!("`plans`: there is no plan {plan:?}"));
+                let custom = custom_plans.iter().find(is_it).ok_or_else(unknown)?;
+                asked.custom.insert(custom.id, *figures).is_none()
+            };
+            if !is_new {
+                return Err(ActionError::Invalid(format!("`plans` has {plan:?} twice")));
+            }
+        }
+        Ok(asked)
+    }
+}
+
+impl AskedPlans {
+    /// The configuration with these plans.
+    pub(super) fn over(&self, config: &Config) -> Config {
+        Overlay { plans: self.tiers.clone(), ..Overlay::default() }.over(config)
+    }
+}
+
+/// What decides about a tenant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct TenantStanding {
+    /// Its name.
+    pub(super) name: String,
+    /// The name of its plan.
+    pub(super) plan: String,
+    /// The price of a Compute Unit.
+    pub(super) price: BeforeAfter<Price>,
+    /// The windows of its keys.
+    pub(super) windows: BeforeAfter<PlanWindows>,
+    /// The figures in place of those of its tier, with the quota of its projects.
+    pub(super) figures: BeforeAfter<Figures>,
+}
+
+impl TenantStanding {
+    /// The standing of a tenant. What a contract says, or a plan of an operator's own, prevails over the tier as ever.
+    pub(super) fn of(
+        tenant: &Tenant,
+        terms: &Terms,
+        (config, asked_config): (&Config, &Config),
+        custom_plans: &[CustomPlan],
+        asked: &AskedPlans,
+        now: Time,
+    ) -> Self {
+        let own = custom_plans.iter().find(|plan| Some(plan.id) == tenant.custom_plan);
+        let asked_figures = tenant.custom_plan.and_then(|id| asked.custom.get(&id));
+        let asked_terms = asked_figures.map(|figures| terms.with_plan_figures(*figures));
+        let before = terms.plan(config.plans.of_tenant(tenant.tier), now);
+        let figures_after = asked_terms.as_ref().unwrap_or(terms).figures(now);
+        let after = figures_after.plan(asked_config.plans.of_tenant(tenant.tier));
+        let windows = |plan: Plan| PlanWindows {
+            per_minute: plan.per_minute,
+            per_hour: plan.per_hour,
+            per_day: plan.per_day,
+        };
+        TenantStanding {
+            name: tenant.name.clone(),
+            plan: own.map_or_else(|| tenant.tier.name().to_owned(), |plan| plan.name.clone()),
+            price: BeforeAfter { before: before.price, after: after.price },
+            windows: BeforeAfter { before: windows(before), after: windows(after) },
+            figures: BeforeAfter { before: terms.figures(now), after: figures_after },
+        }
+    }
+}
+
+/// The requests of an hour and a day up to which no window refuses any, before or after. `None` if no window changes.
+pub(super) fn floors<'s>(standings: impl Iterator<Item = &'s TenantStanding>) -> Option<(u64, u64)> {
+    let changed = standings.filter(|standing| standing.windows.differs());
+    let floor = |standing: &TenantStanding| {
+        let BeforeAfter { before, after } = standing.windows;
+        (before.of_hour().min(after.of_hour()), before.per_day.min(after.per_day))
+    };
+    changed.map(floor).reduce(|one, other| (one.0.min(other.0), one.1.min(other.1)))
+}

@@ -1,0 +1,169 @@
+//! The chains: which are served, and their switches.
+
+use crate::management::action::operator::chains::{self, OperatedChain};
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::PathParams;
+use crate::management::page::confirm::ConfirmQuestion;
+use crate::management::page::context::{OperatorPage, PageContext, PageResult};
+use crate::management::page::done::Done;
+use crate::management::page::filters::{self, grouped};
+use crate::management::page::form::FieldList;
+use crate::management::page::frame::{Frame, Place};
+use crate::management::page::parts::TableHead;
+use crate::management::page::problems::Labels;
+use crate::management::page::view::{ok, rejected};
+use crate::store::ChainUse;
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use std::sync::Arc;
+
+const LABELS: Labels = &[("confirm", "Name")];
+
+/// The pages of this module.
+pub(super) fn routes() -> Router<Arc<AppState>> {
+    Router::new()
+        .route("/operator/chains", get(list))
+        .route("/operator/chains/{chain}/switch", get(ask).post(switch))
+}
+
+#[derive(Template)]
+#[template(path = "operator_chains.html")]
+struct ChainsPage {
+    frame: Frame,
+    heads: Vec<TableHead>,
+    rows: Vec<ChainRow>,
+    served: usize,
+}
+
+/// A chain.
+struct ChainRow {
+    name: &'static str,
+    title: &'static str,
+    tone: &'static str,
+    state: &'static str,
+    /// The words of the link to the switch, if it has an effect.
+    switch: Option<&'static str>,
+    chain: OperatedChain,
+}
+
+impl ChainRow {
+    fn of(chain: OperatedChain) -> Self {
+        let (tone, state) = match (chain.is_configured, chain.entry.enabled, chain.entry.served) {
+            (false, ..) => ("", "Off in the configuration"),
+            (true, false, _) => ("warn", "Switched off"),
+            (true, true, true) => ("ok", "Served"),
+            (true, true, false) => ("", "Without a node"),
+        };
+        let words = if chain.entry.enabled { "Switch off" } else { "Switch on" };
+        ChainRow {
+            name: chain.entry.facts.name.as_str(),
+            title: chain.entry.facts.title,
+            tone,
+            state,
+            switch: chain.is_configured.then_some(words),
+            chain,
+        }
+    }
+}
+
+async fn list(State(app): State<Arc<AppState>>, OperatorPage(page): OperatorPage) -> PageResult {
+    let rows: Vec<_> = chains::list(&app).await?.into_iter().map(ChainRow::of).collect();
+    Ok(ok(&ChainsPage {
+        frame: page.frame(Place::OperatorChains),
+        heads: vec![
+            TableHead::new("Chain"),
+            TableHead::new("State"),
+            TableHead::num("Nodes").class("num p2"),
+            TableHead::num("Tenants, 24 hours").class("num p1"),
+            TableHead::num("Calls, 24 hours"),
+            TableHead::num("Errors").class("num p2"),
+            TableHead::hidden("Switch"),
+        ],
+        served: rows.iter().filter(|row| row.chain.entry.served).count(),
+        rows,
+    }))
+}
+
+async fn question(
+    app: &AppState,
+    page: &PageContext,
+    chain: &str,
+) -> Result<(OperatedChain, ConfirmQuestion), ActionError> {
+    let name = chains::get(app, chain).await?.facts.name;
+    let found = chains::list(app).await?.into_iter().find(|one| one.entry.facts.name == name);
+    let chain = found.filter(|one| one.is_configured).ok_or(ActionError::NotFound("switch"))?;
+    let (title, called) = (chain.entry.facts.title, chain.called);
+    let (frame, back) = (page.frame(Place::OperatorChains), "operator/chains");
+    let question = if chain.entry.enabled {
+        let question =
+            ConfirmQuestion::new(frame, format!("Switch {title} off?"), "Switch the chain off", back)
+                .keep("Keep it on")
+                .hidden("to", "off")
+                .consequence(format!(
+                    "Within a second, every gateway answers calls on /{name} that it is not served here."
+                ))
+                .consequence("No stream is opened, and streams that are open carry no call.")
+                .consequence("Keys and quotas stay as they are.");
+        match called {
+            None => question
+                .warning("How much this chain is used cannot be read at the moment.")
+                .typed(name.as_str()),
+            Some(ChainUse { calls: 0, .. }) => question.consequence("Nobody called it in the last 24 hours."),
+            Some(called) => {
+                let (tenants, calls) = (grouped(called.tenants.into()), grouped(called.calls.into()));
+                let noun = if called.tenants == 1 { "tenant" } else { "tenants" };
+                let warning = format!(
+                    "This chain is in use: {tenants} {noun} made {calls} calls in the last 24 hours."
+                );
+                question.warning(warning).typed(name.as_str())
+            }
+        }
+    } else {
+        let nodes = match chain.nodes {
+            0 => "It has no node: until the configuration has one, it is not served.".to_owned(),
+            1 => "It has 1 node.".to_owned(),
+            many => format!("It has {many} nodes."),
+        };
+        ConfirmQuestion::new(frame, format!("Switch {title} on?"), "Switch the chain on", back)
+            .keep("Keep it off")
+            .hidden("to", "on")
+            .consequence(format!("Within a second, every gateway with a node serves /{name}."))
+            .consequence(nodes)
+    };
+    Ok((chain, question.crumb("Chains", back)))
+}
+
+async fn ask(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    PathParams(chain): PathParams<String>,
+) -> PageResult {
+    Ok(ok(&question(&app, &page, &chain).await?.1))
+}
+
+async fn switch(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    PathParams(chain): PathParams<String>,
+    fields: FieldList,
+) -> PageResult {
+    let (found, question) = question(&app, &page, &chain).await?;
+    let name = found.entry.facts.name.as_str();
+    // The form says what it was about: somebody else may have switched the chain meanwhile.
+    let on = fields.one("to") == "on";
+    let done = async {
+        if !on && found.entry.enabled && found.called.is_none_or(|called| called.calls > 0) {
+            fields.confirms(name)?;
+        }
+        chains::switch(&app, &page.actor, name, on).await
+    };
+    match done.await {
+        Ok(_) => {
+            Ok(page.done("operator/chains", if on { Done::ChainSwitchedOn } else { Done::ChainSwitchedOff }))
+        }
+        Err(error) => rejected(error, LABELS, |problems| question.problems(problems)),
+    }
+}

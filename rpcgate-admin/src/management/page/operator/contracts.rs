@@ -1,0 +1,261 @@
+//! The contracts of a tenant: figures that it has in place of its plan's.
+
+use super::figures::{self, FigureField, LABELS};
+use crate::management::action::operator::contracts::{self, NewContract};
+use crate::management::action::operator::{plans, tenants};
+use crate::management::api::moment::Moment;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Id, Ids};
+use crate::management::page::confirm::ConfirmQuestion;
+use crate::management::page::context::{OperatorPage, PageContext, PageResult};
+use crate::management::page::done::Done;
+use crate::management::page::filters::{self, minute_text};
+use crate::management::page::form::{FieldList, PlainForm};
+use crate::management::page::frame::{Frame, Place};
+use crate::management::page::parts::TableHead;
+use crate::management::page::problems::Problems;
+use crate::management::page::view::{ok, rejected};
+use crate::store::{ContractId, Figures, Tenant, TenantContract};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+use std::sync::Arc;
+
+/// The pages of this module.
+pub(super) fn routes() -> Router<Arc<AppState>> {
+    Router::new()
+        .route("/operator/tenants/{id}/contracts", get(list).post(create))
+        .route("/operator/tenants/{id}/contracts/{contract}", get(show).post(update))
+        .route("/operator/tenants/{id}/contracts/{contract}/end", get(ask_end).post(end))
+}
+
+#[derive(Template)]
+#[template(path = "operator_contracts.html")]
+struct ContractsPage {
+    frame: Frame,
+    problems: Problems,
+    tenant: Tenant,
+    heads: Vec<TableHead>,
+    rows: Vec<ContractRow>,
+    fields: Vec<FigureField>,
+    from: String,
+    until: String,
+    note: String,
+}
+
+/// A contract.
+struct ContractRow {
+    contract: TenantContract,
+    figures: String,
+    tone: &'static str,
+    state: &'static str,
+    is_open: bool,
+}
+
+impl ContractRow {
+    fn of(contract: TenantContract, now: Time) -> Self {
+        let (tone, state) = if contract.is_in_force(now) {
+            ("ok", "In force")
+        } else if contract.has_ended(now) {
+            ("", "Ended")
+        } else {
+            ("info", "Begins later")
+        };
+        ContractRow {
+            figures: figures::words(&contract.figures),
+            is_open: !contract.has_ended(now),
+            contract,
+            tone,
+            state,
+        }
+    }
+}
+
+async fn contracts_page(
+    app: &AppState,
+    page: &PageContext,
+    id: TenantId,
+    typed: &FieldList,
+) -> Result<ContractsPage, ActionError> {
+    let tenant = tenants::get(app, id).await?;
+    let below = figures::of_plan(&plans::get(app, tenant.tier.name()).await?);
+    let before = format!("{} has", tenant.tier.name());
+    let now = app.now();
+    // The newest first: it prevails.
+    let rows = contracts::list(app, id).await?.into_iter().rev();
+    Ok(ContractsPage {
+        frame: page.frame(Place::Tenants),
+        problems: Problems::default(),
+        tenant,
+        heads: vec![
+            TableHead::new("Figures"),
+            TableHead::new("State"),
+            TableHead::new("From").class("p1"),
+            TableHead::new("Until").class("p1"),
+            TableHead::new("Note").class("p2"),
+            TableHead::hidden("Change"),
+        ],
+        rows: rows.map(|contract| ContractRow::of(contract, now)).collect(),
+        fields: figures::fields(&Figures::default(), (before.as_str(), &below), false, Some(typed)),
+        from: typed.one("from").to_owned(),
+        until: typed.one("until").to_owned(),
+        note: typed.one("note").to_owned(),
+    })
+}
+
+/// A time of a form, in UTC: browsers send `2027-01-31T12:00`.
+fn moment(fields: &FieldList, name: &'static str) -> Result<Option<Time>, ActionError> {
+    let Some(text) = fields.given(name) else { return Ok(None) };
+    let parsed = Moment::parse(text).or_else(|| Moment::parse(&format!("{text}:00Z")));
+    let parsed = parsed.or_else(|| Moment::parse(&format!("{text}Z")));
+    match parsed {
+        Some(Moment(time)) => Ok(Some(time)),
+        None => Err(ActionError::field(name, "give a day and a time, such as 2027-01-31T12:00")),
+    }
+}
+
+async fn list(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(tenant): Id<TenantId>,
+) -> PageResult {
+    Ok(ok(&contracts_page(&app, &page, tenant, &FieldList::default()).await?))
+}
+
+async fn create(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(tenant): Id<TenantId>,
+    fields: FieldList,
+) -> PageResult {
+    let made = async {
+        let new = NewContract {
+            figures: figures::typed(&fields)?,
+            from: moment(&fields, "from")?,
+            until: moment(&fields, "until")?,
+            note: fields.one("note").to_owned(),
+        };
+        contracts::create(&app, &page.actor, tenant, new).await
+    };
+    match made.await {
+        Ok(_) => Ok(page.done(&format!("operator/tenants/{tenant}/contracts"), Done::ContractMade)),
+        Err(error) => {
+            let shown = contracts_page(&app, &page, tenant, &fields).await?;
+            rejected(error, LABELS, |problems| ContractsPage { problems, ..shown })
+        }
+    }
+}
+
+/// A contract, whose end can be changed.
+#[derive(Template)]
+#[template(path = "operator_contract.html")]
+struct ContractPage {
+    frame: Frame,
+    problems: Problems,
+    tenant: Tenant,
+    row: ContractRow,
+    until: String,
+}
+
+async fn contract_page(
+    app: &AppState,
+    page: &PageContext,
+    (tenant, id): (TenantId, ContractId),
+    typed: Option<&FieldList>,
+) -> Result<ContractPage, ActionError> {
+    let contract = contracts::get(app, tenant, id).await?;
+    // Browsers take the minute alone.
+    let minute = |until: Time| Moment(until).to_string().chars().take(16).collect();
+    let until = match typed {
+        Some(typed) => typed.one("until").to_owned(),
+        None => contract.until.map(minute).unwrap_or_default(),
+    };
+    Ok(ContractPage {
+        frame: page.frame(Place::Tenants),
+        problems: Problems::default(),
+        tenant: tenants::get(app, tenant).await?,
+        row: ContractRow::of(contract, app.now()),
+        until,
+    })
+}
+
+async fn show(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Ids(tenant, id): Ids<TenantId, ContractId>,
+) -> PageResult {
+    Ok(ok(&contract_page(&app, &page, (tenant, id), None).await?))
+}
+
+async fn update(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Ids(tenant, id): Ids<TenantId, ContractId>,
+    fields: FieldList,
+) -> PageResult {
+    let done = async {
+        let until = moment(&fields, "until")?;
+        contracts::update(&app, &page.actor, tenant, id, until).await
+    };
+    match done.await {
+        Ok(_) => Ok(page.done(&format!("operator/tenants/{tenant}/contracts"), Done::ContractChanged)),
+        Err(error) => {
+            let shown = contract_page(&app, &page, (tenant, id), Some(&fields)).await?;
+            rejected(error, LABELS, |problems| ContractPage { problems, ..shown })
+        }
+    }
+}
+
+async fn question(
+    app: &AppState,
+    page: &PageContext,
+    (tenant, id): (TenantId, ContractId),
+) -> Result<ConfirmQuestion, ActionError> {
+    let contract = contracts::get(app, tenant, id).await?;
+    let Tenant { name, .. } = tenants::get(app, tenant).await?;
+    let (frame, back) = (page.frame(Place::Tenants), format!("operator/tenants/{tenant}/contracts"));
+    let question = ConfirmQuestion::new(
+        frame,
+        format!("End this contract of {name}?"),
+        "End the contract",
+        back.clone(),
+    )
+    .crumb("Tenants", "operator/tenants")
+    .crumb(name, format!("operator/tenants/{tenant}"))
+    .crumb("Contracts", back)
+    .consequence(format!("It says: {}.", figures::words(&contract.figures)));
+    Ok(if contract.is_in_force(app.now()) {
+        question.consequence(
+            "Within a second, every gateway applies the figures of the plan, or of an older contract.",
+        )
+    } else if contract.has_ended(app.now()) {
+        question.consequence("It has ended already.")
+    } else {
+        question.consequence(format!("It would begin on {}, and disappears.", minute_text(contract.from)))
+    })
+}
+
+async fn ask_end(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Ids(tenant, id): Ids<TenantId, ContractId>,
+) -> PageResult {
+    Ok(ok(&question(&app, &page, (tenant, id)).await?))
+}
+
+async fn end(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Ids(tenant, id): Ids<TenantId, ContractId>,
+    PlainForm: PlainForm,
+) -> PageResult {
+    let question = question(&app, &page, (tenant, id)).await?;
+    match contracts::end(&app, &page.actor, tenant, id).await {
+        Ok(()) => Ok(page.done(&format!("operator/tenants/{tenant}/contracts"), Done::ContractEnded)),
+        Err(error) => rejected(error, LABELS, |problems| question.problems(problems)),
+    }
+}

@@ -1,0 +1,210 @@
+//! The fields of figures in forms: of the four plans, of operators' own, and of contracts.
+
+use crate::management::action::operator::plans;
+use crate::management::error::ActionError;
+use crate::management::page::filters::grouped;
+use crate::management::page::form::FieldList;
+use crate::management::page::problems::Labels;
+use crate::store::{Figure, Figures};
+use rpcgate_core::config::{CountsChange, PlanChange};
+use rpcgate_core::plan::{Plan, Price};
+
+/// The name of the price.
+const PRICE: &str = "price_per_cu";
+
+/// Figures that only a plan of an operator's own or a contract can have.
+const OWN: [&str; 4] = ["cu_per_day", "cu_per_month", "rps_limit", "monthly_fee_cents"];
+
+/// The figures by their names, with the other fields of the forms that have them.
+pub(super) const LABELS: Labels = &[
+    ("per_minute", "Requests a minute"),
+    ("per_hour", "Requests an hour"),
+    ("per_day", "Requests a day"),
+    ("heavy_per_minute", "Heavy calls a minute"),
+    ("price_per_cu", "Price of a CU in US dollars"),
+    ("ws_connections", "Streams of a project"),
+    ("ws_connections_per_key", "Streams of a key"),
+    ("projects", "Projects"),
+    ("keys_per_project", "Keys of a project"),
+    ("members", "Members"),
+    ("webhooks_per_project", "Webhooks of a project"),
+    ("subscriptions_per_webhook", "Subscriptions of a webhook"),
+    ("cu_per_day", "Quota: CU in 24 hours"),
+    ("cu_per_month", "CU a month"),
+    ("rps_limit", "Requests a second of a project"),
+    ("monthly_fee_cents", "Monthly fee in cents"),
+    ("name", "Name"),
+    ("figures", "Figures"),
+    ("plans", "Plan"),
+    ("from", "Begin"),
+    ("until", "End"),
+    ("note", "Note"),
+];
+
+/// The label of a figure.
+fn label(name: &str) -> &'static str {
+    LABELS.iter().find(|(known, _)| *known == name).map_or("", |(_, label)| label)
+}
+
+/// A field of a form.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct FigureField {
+    pub(super) name: &'static str,
+    pub(super) label: &'static str,
+    pub(super) value: String,
+    pub(super) hint: String,
+}
+
+/// A figure as it is typed.
+fn plain(figure: &Figure) -> String {
+    match figure.value {
+        Some(value) if figure.name == PRICE => decimal(Price(value)),
+        Some(value) => value.to_string(),
+        None => String::new(),
+    }
+}
+
+/// A figure as it is read.
+fn shown(figure: &Figure) -> String {
+    match figure.value {
+        Some(value) if figure.name == PRICE => format!("${}", decimal(Price(value))),
+        Some(value) => grouped(value.into()),
+        None => "–".to_owned(),
+    }
+}
+
+/// A price in US dollars with no needless zeros.
+pub(super) fn decimal(Price(price): Price) -> String {
+    const DOLLAR: u64 = 1_000_000_000_000;
+    let text = format!("{}.{:012}", price / DOLLAR, price % DOLLAR);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// The fields for `figures`, or for what was typed. `before` says what is in force where a field says something else or
+/// nothing: its name, and the figures.
+pub(super) fn fields(
+    figures: &Figures,
+    (before, below): (&str, &Figures),
+    is_of_four: bool,
+    typed: Option<&FieldList>,
+) -> Vec<FigureField> {
+    let of = |(figure, below): (Figure, Figure)| {
+        let value =
+            typed.filter(|typed| typed.has(figure.name)).map(|typed| typed.one(figure.name).to_owned());
+        let value = value.unwrap_or_else(|| plain(&figure));
+        let is_other = below.value.is_some() && value.replace(',', "") != plain(&below);
+        let hint = if is_other { format!("{before} {}", shown(&below)) } else { String::new() };
+        FigureField { name: figure.name, label: label(figure.name), value, hint }
+    };
+    let pairs = figures.list().into_iter().zip(below.list());
+    pairs.filter(|(figure, _)| !is_of_four || !OWN.contains(&figure.name)).map(of).collect()
+}
+
+/// The figures of a plan, all of them.
+pub(super) fn of_plan(plan: &Plan) -> Figures {
+    let counts = &plan.counts;
+    let change = PlanChange {
+        per_minute: Some(plan.per_minute),
+        per_hour: Some(plan.per_hour),
+        per_day: Some(plan.per_day),
+        heavy_per_minute: Some(plan.heavy_per_minute),
+        price: Some(plan.price),
+        ws_connections: Some(plan.ws_connections),
+        ws_connections_per_key: Some(plan.ws_connections_per_key),
+        counts: CountsChange {
+            projects: Some(counts.projects),
+            keys_per_project: Some(counts.keys_per_project),
+            members: Some(counts.members),
+            webhooks_per_project: Some(counts.webhooks_per_project),
+            subscriptions_per_webhook: Some(counts.subscriptions_per_webhook),
+        },
+    };
+    Figures { plan: change, ..Figures::default() }
+}
+
+/// The figures that a form gives.
+///
+/// # Errors
+/// [`ActionError::InvalidField`] for what is no number, or none that the figure can be.
+pub(super) fn typed(fields: &FieldList) -> Result<Figures, ActionError> {
+    let mut figures = Figures::default();
+    for Figure { name, .. } in Figures::default().list() {
+        let value = match fields.given(name) {
+            None => continue,
+            Some(text) if name == PRICE => {
+                let no_price = || ActionError::field(PRICE, "give a price, such as 0.0005");
+                let usd = text.trim_start_matches('$').parse().map_err(|_| no_price())?;
+                plans::price(usd)?.0
+            }
+            Some(_) => fields.number::<u64>(name)?.unwrap_or_default(),
+        };
+        if !figures.set(name, value) {
+            return Err(ActionError::field(name, format!("{} cannot be as large as that", label(name))));
+        }
+    }
+    Ok(figures)
+}
+
+/// Those of `figures` that differ from `present`.
+pub(super) fn changed(figures: &Figures, present: &Figures) -> Figures {
+    let mut changes = Figures::default();
+    for (figure, present) in figures.list().into_iter().zip(present.list()) {
+        if let Some(value) = figure.value.filter(|value| present.value != Some(*value)) {
+            changes.set(figure.name, value);
+        }
+    }
+    changes
+}
+
+/// The number of figures in which two differ.
+pub(super) fn difference(one: &Figures, other: &Figures) -> usize {
+    one.list().iter().zip(other.list()).filter(|(one, other)| one.value != other.value).count()
+}
+
+/// Figures in words, for a list.
+pub(super) fn words(figures: &Figures) -> String {
+    let given = figures.list().into_iter().filter(|figure| figure.value.is_some());
+    let words: Vec<_> = given.map(|figure| format!("{} {}", label(figure.name), shown(&figure))).collect();
+    words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::plan::Tier;
+
+    #[test]
+    fn every_figure_has_a_label() {
+        for figure in Figures::default().list() {
+            assert!(!label(figure.name).is_empty(), "{}", figure.name);
+        }
+    }
+
+    #[test]
+    fn prices_are_exact_and_short() {
+        for (price, text) in
+            [(0, "0"), (500_000_000, "0.0005"), (1_000_000_000_000, "1"), (1, "0.000000000001")]
+        {
+            assert_eq!(decimal(Price(price)), text);
+            assert_eq!(Price::from_usd(text.parse().unwrap()), Some(Price(price)));
+        }
+    }
+
+    #[test]
+    fn only_what_differs_is_a_change() {
+        let present = of_plan(&Plan::of(Tier::Standard));
+        let mut asked = present;
+        asked.set("per_hour", 7);
+        let changes = changed(&asked, &present);
+        assert_eq!((difference(&asked, &present), difference(&changes, &Figures::default())), (1, 1));
+        assert_eq!(words(&changes), "Requests an hour 7");
+        assert!(changed(&present, &present).is_empty());
+        let of_hour = |figures: &Figures, is_of_four| {
+            let all = fields(figures, ("Was", &present), is_of_four, None);
+            let one = all.iter().find(|field| field.name == "per_hour").unwrap();
+            (all.len(), one.value.clone(), one.hint.clone())
+        };
+        assert_eq!(of_hour(&asked, true), (12, "7".into(), "Was 2,500".into()));
+        assert_eq!(of_hour(&Figures::default(), false), (16, String::new(), "Was 2,500".into()));
+    }
+}

@@ -1,0 +1,211 @@
+//! The nodes as the running gateways see them.
+
+use crate::management::action::operator::chains::{self, OperatedChain};
+use crate::management::action::operator::nodes;
+use crate::management::app_state::AppState;
+use crate::management::page::context::{OperatorPage, PageResult};
+use crate::management::page::filters::{self, grouped};
+use crate::management::page::form::QueryFields;
+use crate::management::page::frame::{Frame, Place};
+use crate::management::page::parts::TableHead;
+use crate::management::page::view::ok;
+use crate::store::{ChainUse, GatewayReport, NodeState};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use rpcgate_core::caller::RequestId;
+use std::sync::Arc;
+
+/// The page of this module.
+pub(super) fn routes() -> Router<Arc<AppState>> {
+    Router::new().route("/operator/nodes", get(list))
+}
+
+/// Nodes that the page lists at most.
+const MAX_SHOWN: usize = 500;
+
+#[derive(Template)]
+#[template(path = "operator_nodes.html")]
+struct NodesPage {
+    frame: Frame,
+    heads: Vec<TableHead>,
+    groups: Vec<NodeGroup>,
+    problems: Vec<NodeProblem>,
+    only_problems: bool,
+    gateways: usize,
+    nodes: usize,
+    healthy: usize,
+    served: usize,
+    chains: usize,
+    calls: String,
+    /// Per cent of the calls that were not answered with success.
+    errors: String,
+    left_out: usize,
+}
+
+/// The nodes of a chain.
+struct NodeGroup {
+    chain: &'static str,
+    summary: String,
+    nodes: Vec<NodeRow>,
+}
+
+/// A node as one gateway sees it.
+struct NodeRow {
+    state: NodeState,
+    tone: &'static str,
+    label: &'static str,
+    /// The beginning of the gateway's identifier.
+    gateway: String,
+    latency: String,
+}
+
+/// What needs somebody.
+struct NodeProblem {
+    tone: &'static str,
+    chain: &'static str,
+    node: String,
+    text: String,
+}
+
+/// The state of a node for people: tone and word.
+fn standing(state: &NodeState) -> (&'static str, &'static str) {
+    match state.standing.as_str() {
+        "well" => ("ok", "Healthy"),
+        "syncing" => ("warn", "Syncing"),
+        "behind" => ("warn", "Behind"),
+        "silent" => ("bad", "Not answering"),
+        "ejected" => ("bad", "Set aside"),
+        "unreachable" => ("bad", "Not reached"),
+        _ => ("", "Unknown"),
+    }
+}
+
+impl NodeRow {
+    fn of(state: NodeState, gateway: u128) -> Self {
+        let (tone, label) = standing(&state);
+        let latency = match state.latency_micros {
+            0 => "–".to_owned(),
+            1..1_000 => "under 1 ms".to_owned(),
+            micros => format!("{} ms", grouped((micros / 1_000).into())),
+        };
+        let gateway = RequestId(gateway).to_string().chars().take(8).collect();
+        NodeRow { tone, label, latency, gateway, state }
+    }
+
+    fn is_healthy(&self) -> bool {
+        self.tone == "ok"
+    }
+}
+
+/// Errors in per cent of calls, in hundredths.
+fn share(errors: u64, calls: u64) -> String {
+    if calls == 0 {
+        return "–".to_owned();
+    }
+    let hundredths = u128::from(errors) * 10_000 / u128::from(calls);
+    format!("{}.{:02} %", hundredths / 100, hundredths % 100)
+}
+
+/// The line of a chain above its nodes.
+fn summary(chain: &OperatedChain, nodes: &[NodeRow]) -> String {
+    let head = nodes.iter().filter_map(|node| node.state.height).max();
+    let head =
+        head.map_or_else(|| "no height known".to_owned(), |head| format!("height {}", grouped(head.into())));
+    let off = if chain.entry.enabled { "" } else { ", switched off" };
+    let Some(ChainUse { calls, errors, .. }) = chain.called else { return format!("{head}{off}") };
+    format!("{head}, {} calls in 24 hours, {} errors{off}", grouped(calls.into()), share(errors, calls))
+}
+
+fn problem(chain: &'static str, row: &NodeRow, is_last: bool) -> NodeProblem {
+    let NodeState { node, reason, .. } = &row.state;
+    let alone = if is_last { format!(" No other node serves {chain}.") } else { String::new() };
+    let tone = if is_last || row.tone == "bad" { "bad" } else { "warn" };
+    NodeProblem { tone, chain, node: node.clone(), text: format!("{}: {reason}.{alone}", row.label) }
+}
+
+async fn list(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    QueryFields(fields): QueryFields,
+) -> PageResult {
+    let reports: Vec<GatewayReport> = nodes::list(&app).await?;
+    let chains = chains::list(&app).await?;
+    let gateways = reports.len();
+    let rows = reports
+        .into_iter()
+        .flat_map(|report| report.nodes.into_iter().map(move |state| NodeRow::of(state, report.id)));
+    let mut rows: Vec<NodeRow> = rows.collect();
+    rows.sort_by(|one, other| one.state.node.cmp(&other.state.node));
+    let (nodes, left_out) = (rows.len(), rows.len().saturating_sub(MAX_SHOWN));
+    let healthy = rows.iter().filter(|row| row.is_healthy()).count();
+    // The whole of a long list would make a page that nobody reads: those with problems stay.
+    rows.sort_by_key(NodeRow::is_healthy);
+    rows.truncate(MAX_SHOWN);
+    let only_problems = fields.one("show") == "problems";
+    let (mut groups, mut problems) = (Vec::new(), Vec::new());
+    for chain in &chains {
+        let name = chain.entry.facts.name.as_str();
+        let (its, others): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.state.chain == name);
+        rows = others;
+        let is_served = its.iter().any(NodeRow::is_healthy);
+        let wrong = its.iter().filter(|row| !row.is_healthy());
+        problems.extend(wrong.map(|row| problem(name, row, !is_served)));
+        let summary = summary(chain, &its);
+        let nodes: Vec<_> = its.into_iter().filter(|row| !only_problems || !row.is_healthy()).collect();
+        if !nodes.is_empty() {
+            groups.push(NodeGroup { chain: name, summary, nodes });
+        }
+    }
+    let sum = |of: fn(ChainUse) -> u64| {
+        let called = chains.iter().map(|chain| chain.called.map(of));
+        called.sum::<Option<u64>>()
+    };
+    let (calls, errors) = (sum(|called| called.calls), sum(|called| called.errors));
+    Ok(ok(&NodesPage {
+        frame: page.frame(Place::Nodes),
+        heads: vec![
+            TableHead::new("Node"),
+            TableHead::new("State"),
+            TableHead::num("Height"),
+            TableHead::num("Lag"),
+            TableHead::num("Latency").class("num p2"),
+            TableHead::num("In flight").class("num p2"),
+            TableHead::num("Priority").class("num p3"),
+            TableHead::new("Gateway").class("p3"),
+        ],
+        groups,
+        problems,
+        only_problems,
+        gateways,
+        nodes,
+        healthy,
+        served: chains.iter().filter(|chain| chain.entry.served).count(),
+        chains: chains.len(),
+        calls: calls.map_or_else(|| "–".to_owned(), |calls| grouped(calls.into())),
+        errors: share(errors.unwrap_or_default(), calls.unwrap_or_default()),
+        left_out,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_health_that_a_gateway_reports_has_a_word() {
+        for name in ["well", "syncing", "behind", "silent", "ejected", "unreachable"] {
+            let state = NodeState { standing: name.into(), ..NodeState::default() };
+            assert_ne!(standing(&state).1, "Unknown", "{name}");
+        }
+    }
+
+    #[test]
+    fn errors_are_a_share_of_the_calls() {
+        assert_eq!(
+            (share(0, 0), share(1, 3), share(3, 3)),
+            ("–".into(), "33.33 %".into(), "100.00 %".into())
+        );
+    }
+}

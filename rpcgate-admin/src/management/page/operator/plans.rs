@@ -1,0 +1,342 @@
+//! The plans: the four and those of operators' own, and what if they were others.
+
+use super::figures::{self, FigureField, LABELS};
+use super::what_if::AnswerView;
+use crate::management::action::operator::custom_plans::{self, NewCustomPlan};
+use crate::management::action::operator::plans;
+use crate::management::action::operator::what_if::{self, AskedPlan, WhatIf};
+use crate::management::action::plans::{ListedPlan, plans as all_plans};
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Id, PathParams};
+use crate::management::page::confirm::ConfirmQuestion;
+use crate::management::page::context::{OperatorPage, PageContext, PageResult};
+use crate::management::page::done::Done;
+use crate::management::page::filters::{self, grouped};
+use crate::management::page::form::{FieldList, PlainForm};
+use crate::management::page::frame::{Frame, Place};
+use crate::management::page::parts::{Choice, TableHead};
+use crate::management::page::problems::Problems;
+use crate::management::page::view::{ok, rejected};
+use crate::store::{CustomPlan, CustomPlanChange, Figures, TenantPlan};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use rpcgate_core::caller::CustomPlanId;
+use rpcgate_core::plan::Tier;
+use std::sync::Arc;
+
+/// The pages of this module.
+pub(super) fn routes() -> Router<Arc<AppState>> {
+    Router::new()
+        .route("/operator/plans", get(list).post(create))
+        .route("/operator/plans/{plan}", get(show).post(ask_or_save))
+        .route("/operator/plans/{plan}/delete", get(ask_delete).post(delete))
+}
+
+#[derive(Template)]
+#[template(path = "operator_plans.html")]
+struct PlansPage {
+    frame: Frame,
+    problems: Problems,
+    heads: Vec<TableHead>,
+    rows: Vec<PlanRow>,
+    tiers: Vec<Choice>,
+    visibilities: Vec<Choice>,
+    new_name: String,
+    base: String,
+    visibility: String,
+}
+
+/// A plan of the list.
+struct PlanRow {
+    name: String,
+    /// The last part of its address.
+    key: String,
+    /// The plan below one of an operator's own.
+    base: Option<&'static str>,
+    windows: String,
+    price: String,
+    monthly_fee: u64,
+    tenants: u64,
+}
+
+const VISIBLE: &str = "visible";
+const BY_INVITATION: &str = "by_invitation";
+
+fn visibilities() -> Vec<Choice> {
+    vec![Choice::new(VISIBLE, "All tenants"), Choice::new(BY_INVITATION, "Those that you move to it")]
+}
+
+async fn plans_page(
+    app: &AppState,
+    page: &PageContext,
+    fields: &FieldList,
+) -> Result<PlansPage, ActionError> {
+    let tenants = plans::tenants(app).await?;
+    let row = |ListedPlan { of, name, plan, monthly_fee }: ListedPlan| PlanRow {
+        key: of.custom.map_or_else(|| of.tier.name().to_owned(), |id| id.to_string()),
+        base: of.custom.map(|_| of.tier.name()),
+        windows: [plan.per_minute, plan.per_hour, plan.per_day]
+            .map(|number| grouped(number.into()))
+            .join(" / "),
+        price: figures::decimal(plan.price),
+        tenants: tenants.get(&of).copied().unwrap_or_default(),
+        name,
+        monthly_fee,
+    };
+    Ok(PlansPage {
+        frame: page.frame(Place::OperatorPlans),
+        problems: Problems::default(),
+        heads: vec![
+            TableHead::new("Plan"),
+            TableHead::num("Requests a minute / hour / day").class("num p1"),
+            TableHead::num("Price of a CU"),
+            TableHead::num("Monthly fee").class("num p2"),
+            TableHead::num("Tenants"),
+        ],
+        rows: all_plans(app, &page.actor).await?.into_iter().map(row).collect(),
+        tiers: Tier::ALL.map(|tier| Choice::new(tier.name(), tier.name())).into(),
+        visibilities: visibilities(),
+        new_name: fields.one("name").to_owned(),
+        base: fields.given("base").unwrap_or(Tier::Standard.name()).to_owned(),
+        visibility: fields.given("visibility").unwrap_or(BY_INVITATION).to_owned(),
+    })
+}
+
+async fn list(State(app): State<Arc<AppState>>, OperatorPage(page): OperatorPage) -> PageResult {
+    Ok(ok(&plans_page(&app, &page, &FieldList::default()).await?))
+}
+
+async fn create(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    fields: FieldList,
+) -> PageResult {
+    let made = async {
+        let base = fields.one("base").parse().map_err(|_| ActionError::field("base", "choose a plan"))?;
+        let new = NewCustomPlan {
+            name: fields.one("name").to_owned(),
+            base,
+            is_visible: fields.one("visibility") == VISIBLE,
+            figures: Figures::default(),
+        };
+        custom_plans::create(&app, &page.actor, new).await
+    };
+    match made.await {
+        Ok(plan) => Ok(page.done(&format!("operator/plans/{}", plan.id), Done::PlanCreated)),
+        Err(error) => {
+            let shown = plans_page(&app, &page, &fields).await?;
+            rejected(error, LABELS, |problems| PlansPage { problems, ..shown })
+        }
+    }
+}
+
+/// A plan that an address names.
+enum Named {
+    Tier(Tier),
+    Own(Box<CustomPlan>),
+}
+
+impl Named {
+    async fn find(app: &AppState, key: &str) -> Result<Self, ActionError> {
+        if let Ok(tier) = key.parse() {
+            return Ok(Named::Tier(tier));
+        }
+        let id: CustomPlanId = key.parse().map_err(|_| ActionError::NotFound("plan"))?;
+        Ok(Named::Own(Box::new(custom_plans::get(app, id).await?)))
+    }
+
+    fn key(&self) -> String {
+        match self {
+            Named::Tier(tier) => tier.name().to_owned(),
+            Named::Own(plan) => plan.id.to_string(),
+        }
+    }
+
+    /// The figures that it has now, as the form shows them.
+    async fn figures(&self, app: &AppState) -> Result<Figures, ActionError> {
+        match self {
+            Named::Tier(tier) => Ok(figures::of_plan(&plans::get(app, tier.name()).await?)),
+            Named::Own(plan) => Ok(plan.figures),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "operator_plan.html")]
+struct PlanPage {
+    frame: Frame,
+    problems: Problems,
+    title: String,
+    key: String,
+    /// The base of a plan of an operator's own.
+    base: Option<&'static str>,
+    tenants: u64,
+    own_name: String,
+    visibility: String,
+    visibilities: Vec<Choice>,
+    fields: Vec<FigureField>,
+    answer: Option<AnswerView>,
+}
+
+async fn plan_page(
+    app: &AppState,
+    page: &PageContext,
+    named: &Named,
+    typed: Option<&FieldList>,
+) -> Result<PlanPage, ActionError> {
+    let tenants = plans::tenants(app).await?;
+    let present = named.figures(app).await?;
+    let common = |title: String, base, tenants, fields| PlanPage {
+        frame: page.frame(Place::OperatorPlans),
+        problems: Problems::default(),
+        key: named.key(),
+        own_name: title.clone(),
+        title,
+        base,
+        tenants,
+        visibility: String::new(),
+        visibilities: visibilities(),
+        fields,
+        answer: None,
+    };
+    Ok(match named {
+        Named::Tier(tier) => {
+            let on_it = tenants.get(&TenantPlan::from(*tier)).copied().unwrap_or_default();
+            let fields = figures::fields(&present, ("Was", &present), true, typed);
+            common(tier.name().to_owned(), None, on_it, fields)
+        }
+        Named::Own(plan) => {
+            let on_it = tenants.get(&plan.plan()).copied().unwrap_or_default();
+            let below = figures::of_plan(&plans::get(app, plan.base.name()).await?);
+            let before = format!("{} has", plan.base.name());
+            let fields = figures::fields(&present, (before.as_str(), &below), false, typed);
+            let visibility = if plan.is_visible { VISIBLE } else { BY_INVITATION };
+            let given = |name: &str, present: &str| {
+                let typed = typed.filter(|typed| typed.has(name)).map(|typed| typed.one(name).to_owned());
+                typed.unwrap_or_else(|| present.to_owned())
+            };
+            PlanPage {
+                own_name: given("name", &plan.name),
+                visibility: given("visibility", visibility),
+                ..common(plan.name.clone(), Some(plan.base.name()), on_it, fields)
+            }
+        }
+    })
+}
+
+async fn show(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    PathParams(plan): PathParams<String>,
+) -> PageResult {
+    let named = Named::find(&app, &plan).await?;
+    Ok(ok(&plan_page(&app, &page, &named, None).await?))
+}
+
+/// What the form asks: the figures for the question and for the action, and how many differ.
+async fn asked(app: &AppState, named: &Named, fields: &FieldList) -> Result<(Figures, usize), ActionError> {
+    let (typed, present) = (figures::typed(fields)?, named.figures(app).await?);
+    match named {
+        Named::Tier(_) => {
+            let changes = figures::changed(&typed, &present);
+            Ok((changes, figures::difference(&changes, &Figures::default())))
+        }
+        Named::Own(_) => Ok((typed, figures::difference(&typed, &present))),
+    }
+}
+
+async fn save(
+    app: &AppState,
+    page: &PageContext,
+    named: &Named,
+    figures: Figures,
+    fields: &FieldList,
+) -> Result<(), ActionError> {
+    match named {
+        Named::Tier(tier) => plans::update(app, &page.actor, tier.name(), figures.plan).await.map(drop),
+        Named::Own(plan) => {
+            let (name, is_visible) = (fields.one("name"), fields.one("visibility") == VISIBLE);
+            let change = CustomPlanChange {
+                name: (name != plan.name).then(|| name.to_owned()),
+                is_visible: (is_visible != plan.is_visible).then_some(is_visible),
+                figures: (figures != plan.figures).then_some(figures),
+            };
+            custom_plans::update(app, &page.actor, plan.id, change).await.map(drop)
+        }
+    }
+}
+
+async fn ask_or_save(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    PathParams(plan): PathParams<String>,
+    fields: FieldList,
+) -> PageResult {
+    let named = Named::find(&app, &plan).await?;
+    let done = async {
+        let (figures, changes) = asked(&app, &named, &fields).await?;
+        if fields.one("do") == "save" {
+            return save(&app, &page, &named, figures, &fields).await.map(|()| None);
+        }
+        let question = WhatIf { weights: Vec::new(), plans: vec![AskedPlan { plan: named.key(), figures }] };
+        Ok(Some(AnswerView::of(changes, &what_if::ask(&app, &question).await?)))
+    };
+    match done.await {
+        Ok(None) => Ok(page.done(&format!("operator/plans/{}", named.key()), Done::PlanSaved)),
+        Ok(answer) => Ok(ok(&PlanPage { answer, ..plan_page(&app, &page, &named, Some(&fields)).await? })),
+        Err(error) => {
+            let shown = plan_page(&app, &page, &named, Some(&fields)).await?;
+            rejected(error, LABELS, |problems| PlanPage { problems, ..shown })
+        }
+    }
+}
+
+async fn question(
+    app: &AppState,
+    page: &PageContext,
+    id: CustomPlanId,
+) -> Result<(CustomPlan, ConfirmQuestion), ActionError> {
+    let plan = custom_plans::get(app, id).await?;
+    let on_it = plans::tenants(app).await?.get(&plan.plan()).copied().unwrap_or_default();
+    let back = format!("operator/plans/{id}");
+    let frame = page.frame(Place::OperatorPlans);
+    let question =
+        ConfirmQuestion::new(frame, format!("Delete {}?", plan.name), "Delete the plan", back.clone())
+            .crumb("Plans", "operator/plans")
+            .crumb(plan.name.clone(), back)
+            .consequence("Nobody can be moved to it any more.")
+            .consequence("Invoices of the months in which a tenant was on it keep its name.");
+    let question = if on_it == 0 {
+        question
+    } else {
+        let tenants = if on_it == 1 { "tenant is" } else { "tenants are" };
+        let warning =
+            format!("{} {tenants} on this plan: move them to another one before.", grouped(on_it.into()));
+        question.warning(warning)
+    };
+    Ok((plan, question))
+}
+
+async fn ask_delete(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(id): Id<CustomPlanId>,
+) -> PageResult {
+    Ok(ok(&question(&app, &page, id).await?.1))
+}
+
+async fn delete(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(id): Id<CustomPlanId>,
+    PlainForm: PlainForm,
+) -> PageResult {
+    let (plan, question) = question(&app, &page, id).await?;
+    match custom_plans::delete(&app, &page.actor, plan.id).await {
+        Ok(()) => Ok(page.done("operator/plans", Done::PlanDeleted)),
+        Err(error) => rejected(error, LABELS, |problems| question.problems(problems)),
+    }
+}

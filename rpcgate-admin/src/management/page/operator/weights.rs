@@ -1,0 +1,227 @@
+//! The weights of methods: what a call costs, and what if it cost something else.
+
+use super::what_if::AnswerView;
+use crate::management::action::operator::weights::{self, MethodWeight};
+use crate::management::action::operator::what_if::{self, AskedWeight, WhatIf};
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::PathParams;
+use crate::management::page::confirm::ConfirmQuestion;
+use crate::management::page::context::{OperatorPage, PageContext, PageResult};
+use crate::management::page::done::Done;
+use crate::management::page::filters::{self, grouped};
+use crate::management::page::form::{FieldList, QueryFields};
+use crate::management::page::frame::{Frame, Place};
+use crate::management::page::parts::TableHead;
+use crate::management::page::problems::{Labels, Problems};
+use crate::management::page::view::{ok, rejected};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use std::sync::Arc;
+
+const LABELS: Labels = &[("method", "Method"), ("cu", "Weight"), ("weights", "Weights")];
+
+/// The pages of this module.
+pub(super) fn routes() -> Router<Arc<AppState>> {
+    Router::new()
+        .route("/operator/weights", get(first))
+        .route("/operator/weights/{chain}", get(show).post(ask_or_save))
+        .route("/operator/weights/{chain}/reset", get(ask_reset).post(reset))
+}
+
+#[derive(Template)]
+#[template(path = "operator_weights.html")]
+struct WeightsPage {
+    frame: Frame,
+    problems: Problems,
+    chain: &'static str,
+    /// All chains: label, address, and whether it is this one.
+    chains: Vec<(&'static str, String, bool)>,
+    heads: Vec<TableHead>,
+    rows: Vec<WeightRow>,
+    set: usize,
+    /// The fields of a method that is not in the list.
+    method: String,
+    cu: String,
+    answer: Option<AnswerView>,
+}
+
+/// A method.
+struct WeightRow {
+    weight: MethodWeight,
+    /// The name of its field.
+    field: String,
+    /// What stands in the field.
+    value: String,
+    /// The address of the page that resets it, below the root.
+    reset: String,
+}
+
+impl WeightRow {
+    fn of(chain: &str, weight: MethodWeight, fields: Option<&FieldList>) -> Self {
+        let field = format!("cu-{}", weight.method);
+        let value = fields.filter(|fields| fields.has(&field)).map(|fields| fields.one(&field).to_owned());
+        let query =
+            form_urlencoded::Serializer::new(String::new()).append_pair("method", &weight.method).finish();
+        WeightRow {
+            value: value.unwrap_or_else(|| weight.cu.to_string()),
+            reset: format!("operator/weights/{chain}/reset?{query}"),
+            field,
+            weight,
+        }
+    }
+
+    fn is_changed(&self) -> bool {
+        self.value != self.weight.cu.to_string()
+    }
+}
+
+/// The page of a chain, with what was typed.
+async fn page(
+    app: &AppState,
+    page: &PageContext,
+    chain: &'static str,
+    fields: Option<&FieldList>,
+) -> Result<WeightsPage, ActionError> {
+    let weights = weights::of_chain(app, chain).await?;
+    let names = rpcgate_chains::catalog().map(|adapter| adapter.facts().name.as_str());
+    let chains = names.map(|name| (name, format!("operator/weights/{name}"), name == chain));
+    let typed = |name| fields.map(|fields| fields.one(name).to_owned()).unwrap_or_default();
+    Ok(WeightsPage {
+        frame: page.frame(Place::Weights),
+        problems: Problems::default(),
+        chain,
+        chains: chains.collect(),
+        heads: vec![
+            TableHead::new("Method"),
+            TableHead::num("Calls, 30 days").class("num p1"),
+            TableHead::new("Weight"),
+            TableHead::hidden("Reset"),
+        ],
+        set: weights.iter().filter(|weight| weight.is_set).count(),
+        rows: weights.into_iter().map(|weight| WeightRow::of(chain, weight, fields)).collect(),
+        method: typed("method"),
+        cu: typed("cu"),
+        answer: None,
+    })
+}
+
+async fn first(OperatorPage(page): OperatorPage) -> PageResult {
+    let first = rpcgate_chains::catalog().next().ok_or(ActionError::NotFound("chain"))?;
+    Ok(page.to(&format!("operator/weights/{}", first.facts().name)))
+}
+
+async fn show(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(context): OperatorPage,
+    PathParams(chain): PathParams<String>,
+) -> PageResult {
+    Ok(ok(&page(&app, &context, weights::path(&chain)?, None).await?))
+}
+
+/// The weights that differ from those in force.
+fn changed(shown: &WeightsPage, fields: &FieldList) -> Result<Vec<AskedWeight>, ActionError> {
+    let mut asked = Vec::new();
+    let weight = |method: &str, text: &str| {
+        let cu = text.replace([',', ' '], "").parse().map_err(|_| {
+            let most = grouped(u32::MAX.into());
+            ActionError::field(
+                "weights",
+                format!("the weight of {method} must be a whole number from 0 to {most}"),
+            )
+        })?;
+        Ok::<_, ActionError>(AskedWeight { chain: shown.chain.to_owned(), method: method.to_owned(), cu })
+    };
+    for row in shown.rows.iter().filter(|row| row.is_changed()) {
+        let one = weight(&row.weight.method, &row.value)?;
+        if one.cu != row.weight.cu {
+            asked.push(one);
+        }
+    }
+    if let Some(method) = fields.given("method") {
+        if asked.iter().any(|one| one.method == method)
+            || shown.rows.iter().any(|row| row.weight.method == method)
+        {
+            return Err(ActionError::field("method", "this method is in the list: change its weight there"));
+        }
+        asked.push(weight(method, fields.one("cu"))?);
+    }
+    Ok(asked)
+}
+
+async fn ask_or_save(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(context): OperatorPage,
+    PathParams(chain): PathParams<String>,
+    fields: FieldList,
+) -> PageResult {
+    let chain = weights::path(&chain)?;
+    let shown = page(&app, &context, chain, Some(&fields)).await?;
+    let done = async {
+        let asked = changed(&shown, &fields)?;
+        if fields.one("do") != "save" {
+            let question = WhatIf { weights: asked.clone(), plans: Vec::new() };
+            let answer = what_if::ask(&app, &question).await?;
+            return Ok(Some(AnswerView::of(asked.len(), &answer)));
+        }
+        for AskedWeight { chain, method, cu } in &asked {
+            weights::put(&app, &context.actor, chain, method, *cu).await?;
+        }
+        Ok(None)
+    };
+    match done.await {
+        Ok(None) => Ok(context.done(&format!("operator/weights/{chain}"), Done::WeightsSaved)),
+        Ok(answer) => Ok(ok(&WeightsPage { answer, ..shown })),
+        Err(error) => rejected(error, LABELS, |problems| WeightsPage { problems, ..shown }),
+    }
+}
+
+/// The method that a query or a form names.
+async fn named(app: &AppState, chain: &str, method: &str) -> Result<MethodWeight, ActionError> {
+    let weights = weights::of_chain(app, chain).await?;
+    let found = weights.into_iter().find(|weight| weight.method == method && weight.is_set);
+    found.ok_or(ActionError::NotFound("weight"))
+}
+
+async fn ask_reset(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(context): OperatorPage,
+    PathParams(chain): PathParams<String>,
+    QueryFields(fields): QueryFields,
+) -> PageResult {
+    let chain = weights::path(&chain)?;
+    let MethodWeight { method, cu, deployed, calls, .. } = named(&app, chain, fields.one("method")).await?;
+    let back = format!("operator/weights/{chain}");
+    let question = ConfirmQuestion::new(
+        context.frame(Place::Weights),
+        format!("Reset the weight of {method}?"),
+        "Reset the weight",
+        back.clone(),
+    );
+    let question = question
+        .crumb("CU weights", "operator/weights")
+        .crumb(chain, back.clone())
+        .target(format!("{back}/reset"))
+        .hidden("method", method.clone())
+        .consequence(format!(
+            "A call costs {} CU again, and {} CU no longer.",
+            grouped(deployed.into()),
+            grouped(cu.into())
+        ))
+        .consequence(format!("It was called {} times in the last 30 days.", grouped(calls.into())))
+        .consequence("Every gateway applies it within a second.");
+    Ok(ok(&question))
+}
+
+async fn reset(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(context): OperatorPage,
+    PathParams(chain): PathParams<String>,
+    fields: FieldList,
+) -> PageResult {
+    let chain = weights::path(&chain)?;
+    weights::delete(&app, &context.actor, chain, fields.one("method")).await?;
+    Ok(context.done(&format!("operator/weights/{chain}"), Done::WeightReset))
+}
