@@ -3,6 +3,7 @@
 pub mod cooled;
 pub mod current;
 pub mod project;
+pub mod recent;
 
 use crate::management::access::Access;
 use crate::management::app_state::AppState;

@@ -1,0 +1,59 @@
+//! Lists that are read whole and shown in parts: `?page=2`.
+
+use super::filters::grouped;
+use super::form::FieldList;
+use super::parts::PageLinks;
+
+/// Entries of a part.
+pub(crate) const ENTRIES: usize = 100;
+
+/// The part of `all` that the query asks for, and the links to the parts beside it. `path` is the page's address below
+/// the root, without a query.
+pub(crate) fn cut<T>(all: Vec<T>, query: &FieldList, path: &str) -> (Vec<T>, PageLinks) {
+    let number = all.len();
+    if number <= ENTRIES {
+        return (all, PageLinks::default());
+    }
+    let last = number.div_ceil(ENTRIES);
+    let asked = query.one("page").parse::<usize>().unwrap_or(1).clamp(1, last);
+    let first = (asked - 1) * ENTRIES;
+    let rest = query.query_without(&["page", "done"]);
+    let link = |page: usize| {
+        let joint = if rest.is_empty() { "" } else { "&" };
+        format!("{path}?{rest}{joint}page={page}")
+    };
+    let end = number.min(first + ENTRIES);
+    let text = |number: usize| grouped(number as u128);
+    let links = PageLinks {
+        summary: format!("{} to {} of {}", text(first + 1), text(end), text(number)),
+        newer: (asked > 1).then(|| link(asked - 1)),
+        older: (asked < last).then(|| link(asked + 1)),
+    };
+    (all.into_iter().skip(first).take(ENTRIES).collect(), links)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(number: usize, query: &str) -> (Option<usize>, usize, PageLinks) {
+        let fields = FieldList::of(query).unwrap();
+        let (part, links) = cut((0..number).collect(), &fields, "projects");
+        (part.first().copied(), part.len(), links)
+    }
+
+    #[test]
+    fn a_short_list_is_whole_and_a_long_one_has_links_to_its_parts() {
+        assert_eq!(shown(0, ""), (None, 0, PageLinks::default()));
+        assert_eq!(shown(100, "page=7"), (Some(0), 100, PageLinks::default()));
+        let (first, entries, links) = shown(1_250, "show=ended&page=2&done=x");
+        assert_eq!((first, entries, links.summary.as_str()), (Some(100), 100, "101 to 200 of 1,250"));
+        assert_eq!(links.newer.as_deref(), Some("projects?show=ended&page=1"));
+        assert_eq!(links.older.as_deref(), Some("projects?show=ended&page=3"));
+        let (first, entries, links) = shown(1_250, "page=99");
+        assert_eq!((first, entries, links.older), (Some(1_200), 50, None));
+        for wrong in ["page=0", "page=-1", "page=x", ""] {
+            assert_eq!(shown(101, wrong).0, Some(0), "{wrong}");
+        }
+    }
+}
