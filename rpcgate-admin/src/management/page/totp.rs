@@ -64,9 +64,7 @@ async fn show(page: PageContext) -> PageResult {
 async fn enroll(State(app): State<Arc<AppState>>, page: PageContext, _: PlainForm) -> PageResult {
     let frame = page.frame(Place::Nowhere);
     match totp::enroll(&app, &page.session, &page.client).await {
-        Ok(offered) => {
-            Ok(ok(&ActivatePage { frame, problems: Problems::default(), offered: Some(offered) }))
-        }
+        Ok(offered) => Ok(ok(&ActivatePage { frame, problems: Problems::default(), offered: Some(offered) })),
         Err(error) => rejected(error, LABELS, |problems| TotpPage { frame, problems }),
     }
 }
