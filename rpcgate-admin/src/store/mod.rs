@@ -36,15 +36,15 @@ pub use query::{
     ClaimedMail, ClaimedMails, ContractId, CustomPlan, CustomPlanChange, DefaultQuota, DeviceFamiliarity,
     Digest, EmailChange, EmailChangeOutcome, EmailChanged, Expected, FACTOR_TRIES, FactorUse, Factors,
     Figure, Figures, GatewayReport, Invitation, InvitationAcceptance, InvitationId, InviteOutcome, Key,
-    KeyedRequest, LOCK, LimitRequest, LimitRequestId, LogInMethod, MAX_CONTRACTS, MAX_CUSTOM_PLANS,
+    KeyName, KeyedRequest, LOCK, LimitRequest, LimitRequestId, LogInMethod, MAX_CONTRACTS, MAX_CUSTOM_PLANS,
     MAX_PASSKEYS, MAX_PENDING_LOG_INS, MailRoom, MailedNotice, MemberChange, MemberChangeOutcome, NodeState,
     Notification, NotificationId, NotificationKind, NotificationPreference, OpenWork, OutgoingMail,
-    PENDING_LOG_IN_LIFE, PasskeyId, Project, ProjectChange, Purpose, Registered, Registration, RequestStatus,
-    Role, Rotation, Run, RunOutcome, Satisfaction, Session, SessionId, SessionLifetimes, Spent, StoredKey,
-    StoredPasskey, StoredTotp, SupportTicket, Swept, Tenant, TenantChange, TenantContract, TenantFilter,
-    TenantPlan, Terms, TicketAttachment, TicketAttachmentId, TicketCategory, TicketComment, TicketCommentId,
-    TicketFilter, TicketId, TicketLimitRequest, TicketStatus, UnknownName, User, UserId, Verdict, Version,
-    Versioned,
+    PENDING_LOG_IN_LIFE, PasskeyId, Project, ProjectChange, ProjectCounts, Purpose, Registered, Registration,
+    RequestStatus, Role, Rotation, Run, RunOutcome, Satisfaction, Session, SessionId, SessionLifetimes,
+    Spent, StoredKey, StoredPasskey, StoredTotp, SupportTicket, Swept, Tenant, TenantChange, TenantContract,
+    TenantFilter, TenantPlan, Terms, TicketAttachment, TicketAttachmentId, TicketCategory, TicketComment,
+    TicketCommentId, TicketFilter, TicketId, TicketLimitRequest, TicketStatus, UnknownName, User, UserId,
+    Verdict, Version, Versioned,
 };
 pub use query::{AfterAttempt, ClaimRoom, DueDelivery, EndedAttempt, EndpointTurns, ReleasedDelivery};
 pub use query::{AttemptsOfHour, DeliveryFilter, EndpointHealth};

@@ -10,6 +10,7 @@ pub(crate) mod assets;
 pub(crate) mod call_snippet;
 pub(crate) mod chain_events;
 pub(crate) mod chains;
+mod chart;
 pub(crate) mod confirm;
 pub(crate) mod context;
 pub(crate) mod cut_list;
@@ -39,6 +40,8 @@ pub(crate) mod subscriptions;
 pub(crate) mod theme;
 pub(crate) mod totp;
 pub(crate) mod verifying;
+pub(crate) mod usage;
+mod usage_parts;
 pub(crate) mod view;
 pub(crate) mod webhooks;
 
@@ -69,6 +72,7 @@ fn pages() -> Router<Arc<AppState>> {
         .merge(theme::routes())
         .merge(totp::routes())
         .merge(webhooks::routes())
+        .merge(usage::routes())
 }
 
 /// All pages, in the layers that every page has: what browsers may load, errors in the frame, the check of forms, and

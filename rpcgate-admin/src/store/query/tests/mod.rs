@@ -23,6 +23,7 @@ mod members;
 mod notices;
 mod notifications;
 mod outgoing_mails;
+mod overview;
 mod projects;
 mod sessions;
 mod sweep;
