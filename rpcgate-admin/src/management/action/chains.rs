@@ -1,10 +1,10 @@
 //! The catalog of chains.
 
+use super::operator::nodes::at_work;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use super::operator::nodes::at_work;
-use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::adapter::method_table;
+use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::chain::{Chain, Facts, Flags, MethodRule};
 use rpcgate_core::config;
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,7 +84,8 @@ pub struct ListedMethod {
 
 impl ListedMethod {
     fn of(name: String, MethodRule { cu, cache, flags, .. }: MethodRule) -> Self {
-        let is_closed = [Flags::CLOSED, Flags::BLOCKED, Flags::FORBIDDEN].into_iter().any(|mark| flags.has(mark));
+        let is_closed =
+            [Flags::CLOSED, Flags::BLOCKED, Flags::FORBIDDEN].into_iter().any(|mark| flags.has(mark));
         ListedMethod {
             name,
             cu,
@@ -179,7 +180,10 @@ mod tests {
         assert!(of("eth_sign").is_closed && of("eth_sendRawTransaction").is_broadcast);
         assert!(listed.is_sorted_by(|one, other| one.name < other.name), "each once, by name");
         for unknown in ["ethereum", "", "x"] {
-            assert!(matches!(methods(&site.app, unknown).await, Err(ActionError::NotFound("chain"))), "{unknown}");
+            assert!(
+                matches!(methods(&site.app, unknown).await, Err(ActionError::NotFound("chain"))),
+                "{unknown}"
+            );
         }
     }
 }

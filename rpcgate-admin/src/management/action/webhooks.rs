@@ -7,8 +7,8 @@ use crate::management::egress::{EgressError, EgressTarget};
 use crate::management::error::{ActionError, ErrorCode};
 use crate::management::identity::webhook_secret::{SecretUse, WebhookSecret};
 use crate::store::{
-    ChainEventId, Delivery, DeliveryId, EndpointHealth, LoggedEvent, SealedSecrets, Versioned, Webhook, WebhookChange,
-    WebhookId, fresh_id,
+    ChainEventId, Delivery, DeliveryId, EndpointHealth, LoggedEvent, SealedSecrets, Versioned, Webhook,
+    WebhookChange, WebhookId, fresh_id,
 };
 use http::Uri;
 use rpcgate_core::caller::ProjectId;

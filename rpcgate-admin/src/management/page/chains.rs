@@ -8,7 +8,9 @@ use super::form::QueryFields;
 use super::frame::{Frame, Place};
 use super::parts::CodeSnippet;
 use super::view::ok;
-use crate::management::action::chains::{CatalogEntry, ChainCondition, ListedMethod, chains, conditions, methods};
+use crate::management::action::chains::{
+    CatalogEntry, ChainCondition, ListedMethod, chains, conditions, methods,
+};
 use crate::management::action::usage::usage;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -106,7 +108,11 @@ fn line(entry: &CatalogEntry, condition: Option<ChainCondition>, urls: &GatewayU
     }
 }
 
-async fn list(State(app): State<Arc<AppState>>, page: PageContext, QueryFields(query): QueryFields) -> PageResult {
+async fn list(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    QueryFields(query): QueryFields,
+) -> PageResult {
     page.permitted(Permission::Read)?;
     let config = app.settings.overridden_by(&app.store.overlay().await?);
     let urls = GatewayUrls::of(&config);
@@ -143,7 +149,8 @@ async fn show(
     let adapter = rpcgate_chains::by_path(&path).ok_or(ActionError::NotFound("chain"))?;
     let name = adapter.facts().name;
     let entries = chains(&app).await?;
-    let entry = entries.iter().find(|entry| entry.facts.name == name).ok_or(ActionError::NotFound("chain"))?;
+    let entry =
+        entries.iter().find(|entry| entry.facts.name == name).ok_or(ActionError::NotFound("chain"))?;
     let config = app.settings.overridden_by(&app.store.overlay().await?);
     let urls = GatewayUrls::of(&config);
     let condition = conditions(&app).await?.get(name.as_str()).copied();

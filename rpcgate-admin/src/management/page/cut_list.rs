@@ -1,8 +1,13 @@
-//! Lists that are read whole and shown in parts: `?page=2`.
+//! Lists in parts: those that are read whole (`?page=2`), and those that the database cuts (`?cursor=…`).
 
 use super::filters::grouped;
 use super::form::FieldList;
 use super::parts::PageLinks;
+use crate::management::api::list::{PageRequest, time_cursor};
+use crate::management::error::ActionError;
+use rpcgate_core::clock::Time;
+use std::fmt::Display;
+use std::str::FromStr;
 
 /// Entries of a part.
 pub(crate) const ENTRIES: usize = 100;
@@ -32,9 +37,48 @@ pub(crate) fn cut<T>(all: Vec<T>, query: &FieldList, path: &str) -> (Vec<T>, Pag
     (all.into_iter().skip(first).take(ENTRIES).collect(), links)
 }
 
+/// The place behind which a part begins that the database cuts.
+///
+/// # Errors
+/// [`ActionError::Invalid`] for a cursor that no list has issued.
+pub(crate) fn cursor<I: FromStr>(query: &FieldList) -> Result<Option<(Time, I)>, ActionError> {
+    let Some(text) = query.given("cursor") else { return Ok(None) };
+    let place = text
+        .split_once('-')
+        .and_then(|(at, id)| Some((Time::from_micros(at.parse().ok()?), id.parse().ok()?)));
+    place.map(Some).ok_or_else(PageRequest::bad_cursor)
+}
+
+/// The links of a part that the database has cut. `next` is the last entry of the part, if others follow.
+pub(crate) fn cursor_links(query: &FieldList, path: &str, next: Option<(Time, impl Display)>) -> PageLinks {
+    let rest = query.query_without(&["cursor", "done"]);
+    let first = if rest.is_empty() { path.to_owned() } else { format!("{path}?{rest}") };
+    let joint = if rest.is_empty() { '?' } else { '&' };
+    PageLinks {
+        summary: String::new(),
+        older: next.map(|(at, id)| format!("{first}{joint}cursor={}", time_cursor(at, id))),
+        newer: query.given("cursor").map(|_| first),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cursor_continues_a_list_and_the_first_part_is_one_step_away() {
+        let query = FieldList::of("status=failed&cursor=7-9&done=x").unwrap();
+        assert_eq!(cursor::<u64>(&query).unwrap(), Some((Time::from_micros(7), 9)));
+        let links = cursor_links(&query, "webhooks/1", Some((Time::from_micros(5), 6)));
+        assert_eq!(links.older.as_deref(), Some("webhooks/1?status=failed&cursor=5-6"));
+        assert_eq!(links.newer.as_deref(), Some("webhooks/1?status=failed"));
+        let links = cursor_links(&FieldList::default(), "webhooks/1", Some((Time::from_micros(5), 6)));
+        assert_eq!((links.older.as_deref(), links.newer), (Some("webhooks/1?cursor=5-6"), None));
+        assert_eq!(cursor::<u64>(&FieldList::default()).unwrap(), None);
+        for wrong in ["cursor=x", "cursor=7", "cursor=7-x", "cursor=-7-9"] {
+            assert!(cursor::<u64>(&FieldList::of(wrong).unwrap()).is_err(), "{wrong}");
+        }
+    }
 
     fn shown(number: usize, query: &str) -> (Option<usize>, usize, PageLinks) {
         let fields = FieldList::of(query).unwrap();

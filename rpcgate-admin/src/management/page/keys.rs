@@ -224,7 +224,9 @@ async fn project_page(
         allowed: used.limits.plan.counts.keys_per_project,
         is_confirmed: page.actor.user.confirmed_at.is_some(),
         form: KeyForm::default(),
-        chains: served.map(|entry| Choice::new(entry.facts.name.as_str(), entry.facts.name.as_str())).collect(),
+        chains: served
+            .map(|entry| Choice::new(entry.facts.name.as_str(), entry.facts.name.as_str()))
+            .collect(),
         expiries: expiries(),
         https: urls.http(FIRST_CHAIN),
         ws: urls.ws(FIRST_CHAIN),
@@ -301,7 +303,8 @@ async fn created_page(
     let project = projects::get(app, &page.actor, project).await?;
     let config = app.settings.overridden_by(&app.store.overlay().await?);
     let served = chains(app).await?.into_iter().filter(|entry| entry.served);
-    let served: Vec<_> = served.map(|entry| entry.facts.name).filter(|name| key.scope.allows(*name)).collect();
+    let served: Vec<_> =
+        served.map(|entry| entry.facts.name).filter(|name| key.scope.allows(*name)).collect();
     let of_scope = || match &key.scope {
         Scope::All => None,
         Scope::Only(chains) => chains.iter().next().map(|chain| chain.to_string()),
@@ -380,9 +383,10 @@ async fn question(
     let recent = recent_use(app, project.tenant, Only { key: Some(key.id), ..Only::default() }).await?;
     let (name, back) = (name_of(key), format!("projects/{}", project.id));
     let frame = page.frame(Place::Projects);
-    let mut question = ConfirmQuestion::new(frame, format!("Revoke {name}?"), "Revoke the key", back.as_str())
-        .crumb("Projects", "projects")
-        .crumb(&project.name, back.as_str());
+    let mut question =
+        ConfirmQuestion::new(frame, format!("Revoke {name}?"), "Revoke the key", back.as_str())
+            .crumb("Projects", "projects")
+            .crumb(&project.name, back.as_str());
     if let Some(warning) = warning("key", &recent) {
         question = question.warning(warning);
     }

@@ -39,9 +39,10 @@ pub(crate) mod sessions;
 pub(crate) mod subscriptions;
 pub(crate) mod theme;
 pub(crate) mod totp;
-pub(crate) mod verifying;
 pub(crate) mod usage;
 mod usage_parts;
+mod utc_field;
+pub(crate) mod verifying;
 pub(crate) mod view;
 pub(crate) mod webhooks;
 
@@ -71,8 +72,8 @@ fn pages() -> Router<Arc<AppState>> {
         .merge(subscriptions::routes())
         .merge(theme::routes())
         .merge(totp::routes())
-        .merge(webhooks::routes())
         .merge(usage::routes())
+        .merge(webhooks::routes())
 }
 
 /// All pages, in the layers that every page has: what browsers may load, errors in the frame, the check of forms, and

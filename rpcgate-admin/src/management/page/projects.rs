@@ -1,5 +1,6 @@
 //! Projects: the list, the name, and the end of one.
 
+use super::confirm::{ConfirmQuestion, TYPED};
 use super::context::{PageContext, PageResult};
 use super::cut_list::cut;
 use super::done::Done;
@@ -7,7 +8,6 @@ use super::filters;
 use super::filters::{grouped, minute_text};
 use super::form::{FieldList, Form, QueryFields};
 use super::frame::{Frame, Place};
-use super::confirm::{ConfirmQuestion, TYPED};
 use super::parts::{LimitMeter, PageLinks};
 use super::problems::{Labels, Problems};
 use super::view::{ok, rejected};
@@ -80,7 +80,11 @@ struct ProjectNameForm {
     name: String,
 }
 
-async fn list(State(app): State<Arc<AppState>>, page: PageContext, QueryFields(query): QueryFields) -> PageResult {
+async fn list(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    QueryFields(query): QueryFields,
+) -> PageResult {
     page.permitted(Permission::Read)?;
     let shown = projects_page(&app, &page, &query).await?;
     Ok(ok(&shown))
@@ -101,7 +105,11 @@ async fn create(
     }
 }
 
-async fn projects_page(app: &AppState, page: &PageContext, query: &FieldList) -> Result<ProjectsPage, ActionError> {
+async fn projects_page(
+    app: &AppState,
+    page: &PageContext,
+    query: &FieldList,
+) -> Result<ProjectsPage, ActionError> {
     let tenant = page.tenant()?;
     let params = Params { group_by: Some("project"), limit: Some("5000"), ..Params::default() };
     let used = usage(app, tenant, &params).await?;
@@ -224,7 +232,10 @@ async fn question(
         .consequence(match usable {
             0 => "It has no usable API key.".to_owned(),
             1 => "Its API key is revoked: within a second, calls with it get 401.".to_owned(),
-            _ => format!("Its {} API keys are revoked: within a second, calls with them get 401.", grouped(usable as u128)),
+            _ => format!(
+                "Its {} API keys are revoked: within a second, calls with them get 401.",
+                grouped(usable as u128)
+            ),
         })
         .consequence(match endpoints {
             0 => "It has no webhook.".to_owned(),

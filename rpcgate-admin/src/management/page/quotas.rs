@@ -88,7 +88,12 @@ async fn save(
         Ok(_) => Ok(page.done(&format!("projects/{id}/limits"), Done::MethodListsSaved)),
         Err(error) => {
             let shown = limits_page(&app, &page, id).await?;
-            rejected(error, LABELS, |problems| LimitsPage { problems, allowed_methods, blocked_methods, ..shown })
+            rejected(error, LABELS, |problems| LimitsPage {
+                problems,
+                allowed_methods,
+                blocked_methods,
+                ..shown
+            })
         }
     }
 }
@@ -98,9 +103,15 @@ async fn limits_page(app: &AppState, page: &PageContext, id: ProjectId) -> Resul
     let name = id.to_string();
     let used = usage(app, project.tenant, &Params { project_id: Some(&name), ..Params::default() }).await?;
     let quota = used.quotas.first().map(|quota| quota.quota).unwrap_or_default();
-    let rolling = LimitMeter::new("Compute Units in 24 hours", used.current.rolling.billable_units, Some(quota.cu_per_day));
-    let rolling = rolling.hint("Enforced: calls that cost CU are refused at the limit, until old hours have left the window.");
-    let month = LimitMeter::new("Compute Units this month", used.current.month.billable_units, quota.cu_per_month);
+    let rolling = LimitMeter::new(
+        "Compute Units in 24 hours",
+        used.current.rolling.billable_units,
+        Some(quota.cu_per_day),
+    );
+    let rolling = rolling
+        .hint("Enforced: calls that cost CU are refused at the limit, until old hours have left the window.");
+    let month =
+        LimitMeter::new("Compute Units this month", used.current.month.billable_units, quota.cu_per_month);
     Ok(LimitsPage {
         frame: page.frame(Place::Projects),
         problems: Problems::default(),

@@ -29,9 +29,12 @@ mod tests {
         let snippet = snippet();
         let languages: Vec<_> = snippet.variants.iter().map(|variant| variant.language).collect();
         assert_eq!(languages, ["Python", "JavaScript", "Go", "Rust"]);
-        for (variant, part) in
-            snippet.variants.iter().zip(["def is_genuine(", "function isGenuine(", "func IsGenuine(", "pub fn is_genuine("])
-        {
+        for (variant, part) in snippet.variants.iter().zip([
+            "def is_genuine(",
+            "function isGenuine(",
+            "func IsGenuine(",
+            "pub fn is_genuine(",
+        ]) {
             assert!(variant.code.contains(part) && !variant.code.contains("```"), "{}", variant.code);
             assert!(variant.code.contains("sha256="), "{}", variant.code);
         }

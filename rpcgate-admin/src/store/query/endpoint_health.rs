@@ -9,7 +9,10 @@ use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use sea_orm::sea_query::Expr;
-use sea_orm::{ColumnTrait, DatabaseConnection, EntityTrait, JoinType, QueryFilter, QueryOrder, QuerySelect, RelationTrait};
+use sea_orm::{
+    ColumnTrait, DatabaseConnection, EntityTrait, JoinType, QueryFilter, QueryOrder, QuerySelect,
+    RelationTrait,
+};
 use std::time::Duration;
 use uuid::Uuid;
 

@@ -50,7 +50,8 @@ async fn the_health_of_an_endpoint_counts_deliveries_and_attempts_by_hour() {
     assert_eq!((all.delivered, all.failed, all.pending, all.held), (1, 2, 1, 1));
     assert!(all.next_due.is_some());
     let hour = |secs: u64| Time::from_secs(later(secs).hour() * 3_600);
-    let attempts: Vec<_> = all.hours.iter().map(|AttemptsOfHour { hour, made, failed, .. }| (*hour, *made, *failed)).collect();
+    let attempts: Vec<_> =
+        all.hours.iter().map(|AttemptsOfHour { hour, made, failed, .. }| (*hour, *made, *failed)).collect();
     assert_eq!(attempts, [(hour(2), 1, 1), (hour(4_000), 1, 1)]);
     let late = of(TENANT, later(3_000)).await;
     assert_eq!((late.delivered, late.failed, late.hours.len()), (0, 1, 1));
@@ -74,7 +75,8 @@ async fn deliveries_are_listed_by_state_type_and_chain() {
     assert_eq!(ids(DeliveryFilter { chain: Some("btc".into()), ..none.clone() }).await, [2]);
     let both = DeliveryFilter { status: failed, kind: Some(EventType::NewBlock), chain: Some("eth".into()) };
     assert_eq!(ids(both).await, [0; 0]);
-    let page = store.filtered_deliveries(TENANT, WEBHOOK, &none, Some((later(4_000), DeliveryId(3))), 1).await;
+    let page =
+        store.filtered_deliveries(TENANT, WEBHOOK, &none, Some((later(4_000), DeliveryId(3))), 1).await;
     assert_eq!(page.unwrap()[0].id, DeliveryId(2));
     assert!(store.filtered_deliveries(OTHER, WEBHOOK, &none, None, 9).await.unwrap().is_empty());
 }
