@@ -16,7 +16,8 @@ use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Redirect, Response};
 use http::Method;
 use http::request::Parts;
-use rpcgate_core::caller::{TenantId, Tier};
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::plan::Tier;
 use std::sync::Arc;
 
 /// The cookie with the theme. It says nothing about its reader, so it needs no protection.

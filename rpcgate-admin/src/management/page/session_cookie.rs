@@ -55,8 +55,8 @@ pub(super) fn is_gate(path: &str) -> bool {
 
 /// Whether the page at `path` is for users who lack a second factor that is required.
 fn is_open_without_factor(path: &str) -> bool {
-    let is_below = |page: &&str| page.ends_with('/') && path.starts_with(**page);
-    is_gate(path) || FACTOR_PAGES.contains(&path) || FACTOR_PAGES.iter().any(|page| is_below(&page))
+    let is_below = |page: &str| page.ends_with('/') && path.starts_with(page);
+    is_gate(path) || FACTOR_PAGES.into_iter().any(|page| page == path || is_below(page))
 }
 
 /// Looks up the session of the request and renews its cookie.
