@@ -277,4 +277,4 @@ pub(super) fn warning(thing: &str, RecentUse { week, month, newest }: &RecentUse
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
