@@ -71,10 +71,8 @@ impl From<WebhookSubscription> for SubscriptionLine {
 
 /// Whether a text stays a text without quotes.
 fn is_plain(text: &str) -> bool {
-    !text.is_empty()
-        && text.trim() == text
-        && !matches!(read_value(text), Value::Number(_) | Value::Bool(_))
-        && !text.starts_with('"')
+    let is_kept = !text.is_empty() && text.trim() == text && !text.chars().any(char::is_control);
+    is_kept && read_value(text) == Value::String(text.to_owned())
 }
 
 /// A value of a filter: a number, `true` or `false`, and everything else is a text, which may stand in quotes.
