@@ -1,6 +1,7 @@
 //! API keys: those of a project and who uses them, a new one, which is shown once, and the end of one.
 
 use super::call_snippet::ExampleCall;
+use super::chart::spark::Spark;
 use super::confirm::{ConfirmQuestion, TYPED};
 use super::context::{PageContext, PageResult};
 use super::cut_list::cut;
@@ -13,7 +14,7 @@ use super::problems::{Labels, Problems};
 use super::projects::{is_usable, warning};
 use super::view::{ok, rejected, shown};
 use crate::management::action::chains::chains;
-use crate::management::action::usage::recent::{SeenCall, by_key, recent_use, seen_call};
+use crate::management::action::usage::recent::{KeyUsage, SeenCall, by_key, recent_use, seen_call};
 use crate::management::action::usage::usage;
 use crate::management::action::{keys, projects};
 use crate::management::api::moment::Moment;
@@ -31,7 +32,7 @@ use axum::routing::get;
 use http::StatusCode;
 use rpcgate_core::caller::{KeyId, ProjectId, Scope};
 use rpcgate_core::clock::Time;
-use rpcgate_core::usage::{Metrics, Only, Params, Period};
+use rpcgate_core::usage::{Metrics, Only, Params};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,6 +69,8 @@ struct KeyLine {
     expires_at: Option<Time>,
     revoked_at: Option<Time>,
     metrics: Metrics,
+    /// The requests in each of the last 24 hours.
+    spark: Option<Spark>,
 }
 
 /// What was written into the form for a new key.
@@ -181,7 +184,7 @@ async fn project_page(
     let (project, now) = (projects::get(app, &page.actor, id).await?, app.now());
     let text = id.to_string();
     let used = usage(app, project.tenant, &Params { project_id: Some(&text), ..Params::default() }).await?;
-    let by_key = by_key(app, project.tenant, id, Period::Day).await?;
+    let mut by_key = by_key(app, project.tenant, id).await?;
     let (usable, ended): (Vec<_>, Vec<_>) =
         keys::list(app, &page.actor, id).await?.into_iter().partition(|key| is_usable(key, now));
     let (usable_number, ended_number) = (usable.len(), ended.len());
@@ -191,15 +194,19 @@ async fn project_page(
         of_kind.reverse();
     }
     let (part, links) = cut(of_kind, query, &format!("projects/{id}"));
-    let line = |key: Key| KeyLine {
-        id: key.id,
-        name: name_of(&key),
-        chains: chains_of(&key.scope),
-        metrics: by_key.get(&key.id).copied().unwrap_or_default(),
-        created_at: key.created_at,
-        expires_at: key.expires_at,
-        revoked_at: key.revoked_at,
-        prefix: key.prefix,
+    let line = |key: Key| {
+        let KeyUsage { totals, hours } = by_key.remove(&key.id).unwrap_or_default();
+        KeyLine {
+            id: key.id,
+            name: name_of(&key),
+            chains: chains_of(&key.scope),
+            metrics: totals,
+            spark: hours.map(|hours| Spark::of_counts(&hours)),
+            created_at: key.created_at,
+            expires_at: key.expires_at,
+            revoked_at: key.revoked_at,
+            prefix: key.prefix,
+        }
     };
     let (spent, limit) =
         used.quotas.first().map_or((0, None), |quota| (quota.used, Some(quota.quota.cu_per_day)));

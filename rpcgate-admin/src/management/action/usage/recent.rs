@@ -1,5 +1,6 @@
 //! What keys and projects were used for lately: what somebody wants to know before one of them ends.
 
+use super::series::series;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
@@ -51,7 +52,16 @@ pub async fn recent_use(app: &AppState, tenant: TenantId, only: Only) -> Result<
     Ok(RecentUse { week: week.totals.requests, month: month.totals.requests, newest })
 }
 
-/// The usage of each key of a project in `period`; keys without any are left out.
+/// What a key was used for in the last 24 hours.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct KeyUsage {
+    /// All of it.
+    pub totals: Metrics,
+    /// The requests in each of the hours; `None` if the project has too many keys.
+    pub hours: Option<Vec<u64>>,
+}
+
+/// The usage of each key of a project in the last 24 hours; keys without any are left out.
 ///
 /// # Errors
 /// [`ActionError::TooMany`], [`ActionError::Unavailable`].
@@ -59,16 +69,28 @@ pub async fn by_key(
     app: &AppState,
     tenant: TenantId,
     project: ProjectId,
-    period: Period,
-) -> Result<BTreeMap<KeyId, Metrics>, ActionError> {
+) -> Result<BTreeMap<KeyId, KeyUsage>, ActionError> {
     let only = Only { project: Some(project), ..Only::default() };
-    let asked = UsageAsk::new(tenant, UsageWindow::of(period, app.now())).only(only);
+    let asked = UsageAsk::new(tenant, UsageWindow::of(Period::Day, app.now())).only(only);
+    let mut keys = BTreeMap::new();
+    let by_hour = series(app, &asked, Some(Group::Key)).await?;
+    if !by_hour.is_merged {
+        for (cell, part) in by_hour.parts {
+            let Some(Cell::Key(key)) = cell else { continue };
+            let mut totals = Metrics::default();
+            part.iter().for_each(|metrics| totals.add(metrics));
+            let hours = part.iter().map(|metrics| metrics.requests).collect();
+            keys.insert(key, KeyUsage { totals, hours: Some(hours) });
+        }
+        return Ok(keys);
+    }
     let view = app.usage.usage(&asked.grouped(&[Group::Key])?.limited(ask::MOST_ROWS)?).await?;
-    let of_key = view.rows.into_iter().filter_map(|row| match row.cells[..] {
-        [Cell::Key(key)] => Some((key, row.metrics)),
-        _ => None,
-    });
-    Ok(of_key.collect())
+    for row in view.rows {
+        if let [Cell::Key(key)] = row.cells[..] {
+            keys.insert(key, KeyUsage { totals: row.metrics, hours: None });
+        }
+    }
+    Ok(keys)
 }
 
 /// A call that a key has made in the last 24 hours, if it has made any.
@@ -134,13 +156,34 @@ mod tests {
     #[tokio::test]
     async fn the_keys_of_a_project_and_the_first_call_of_one_are_told() {
         let site = used().await;
-        let day = by_key(&site.app, TenantId(7), ProjectId(5), Period::Day).await.unwrap();
-        let requests: Vec<_> = day.iter().map(|(key, metrics)| (*key, metrics.requests)).collect();
+        let day = by_key(&site.app, TenantId(7), ProjectId(5)).await.unwrap();
+        let requests: Vec<_> = day.iter().map(|(key, usage)| (*key, usage.totals.requests)).collect();
         assert_eq!(requests, [(KeyId(2), 2)]);
+        let hours = day[&KeyId(2)].hours.as_ref().unwrap();
+        assert_eq!((hours.len(), hours[20], hours.iter().sum::<u64>()), (24, 2, 2));
         assert_eq!(seen_call(&site.app, TenantId(7), KeyId(1)).await.unwrap(), None, "too long ago");
         let seen = seen_call(&site.app, TenantId(7), KeyId(2)).await.unwrap().unwrap();
         assert_eq!((seen.chain.as_str(), seen.method.as_str(), seen.status), ("toy", "m", 200));
         assert_eq!(seen.metrics.requests, 2);
         assert_eq!(seen_call(&site.app, TenantId(8), KeyId(2)).await.unwrap(), None);
+    }
+
+    #[tokio::test]
+    async fn of_too_many_keys_no_hours_are_told() {
+        let site = Site::new().await;
+        let mut sender = SampleShipper::new(1);
+        for hours in 0..18 {
+            let call = |key: u128| SampleRecord {
+                tenant: TenantId(7),
+                project: ProjectId(5),
+                key: KeyId(key),
+                ..deed(1, Time::from_secs(NOON.secs() - hours * HOUR.as_secs()), vec![item("m")])
+            };
+            let calls: Vec<_> = (0..300).map(call).collect();
+            site.app.usage.ship(&sender.pack(&calls)).await.unwrap();
+        }
+        let keys = by_key(&site.app, TenantId(7), ProjectId(5)).await.unwrap();
+        assert_eq!(keys.len(), 300);
+        assert!(keys.values().all(|usage| usage.hours.is_none() && usage.totals.requests == 18));
     }
 }
