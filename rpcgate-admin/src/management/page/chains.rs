@@ -22,7 +22,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use rpcgate_core::cache_rule::CacheRule;
-use rpcgate_core::transport::Transport;
+use rpcgate_core::tally::Transport;
 use rpcgate_core::usage::{Amount, Params};
 use std::sync::Arc;
 

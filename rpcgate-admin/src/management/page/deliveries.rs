@@ -17,7 +17,6 @@ use crate::management::action::webhooks::HEALTH_HOURS;
 use crate::management::action::{deliveries, projects, subscriptions, webhooks};
 use crate::management::api::deliveries::WholeDeliveryJson;
 use crate::management::app_state::AppState;
-use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::identity::role::Permission;
 use crate::store::{

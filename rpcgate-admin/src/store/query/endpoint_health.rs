@@ -8,7 +8,7 @@ use crate::store::entity::{deliveries, delivery_attempts, webhooks};
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
-use sea_orm::sea_query::Expr;
+use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
     ColumnTrait, DatabaseConnection, EntityTrait, JoinType, QueryFilter, QueryOrder, QuerySelect,
     RelationTrait,
