@@ -1,12 +1,13 @@
 //! The second step of a log-in.
 
-use super::context::{GatePage, PageResult, below_root, redirect};
+use super::context::{GatePage, PageResult};
 use super::filters;
 use super::form::Form;
 use super::frame::Frame;
 use super::problems::{Labels, Problems};
 use super::session_cookie::logged_in;
 use super::view::rejected;
+use super::way::{below_root, redirect};
 use crate::management::action::factors::{self, GivenFactor};
 use crate::management::action::sessions::PendingLogIn;
 use crate::management::app_state::AppState;
