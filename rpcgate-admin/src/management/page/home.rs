@@ -15,13 +15,12 @@ use crate::management::action::chains::chains;
 use crate::management::action::overview::first_run::{FirstRun, first_run};
 use crate::management::app_state::AppState;
 use crate::management::identity::role::Permission;
-use alert::Alert;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
-use first_steps::{Step, StepList};
-use overview::{ErrorStrip, Fact, FirstCallNote, OverviewView, PeriodLink, ProjectRow, QuotaMeter};
+use first_steps::StepList;
+use overview::OverviewView;
 use rpcgate_core::usage::Period;
 use std::sync::Arc;
 
@@ -54,6 +53,7 @@ struct OverviewPage {
 struct FirstStepsPage {
     frame: Frame,
     unread: Unread,
+    name: String,
     steps: StepList,
     has_factor: bool,
     /// The chains that are served, by their paths.
@@ -83,6 +83,7 @@ async fn show(
             return Ok(ok(&FirstStepsPage {
                 frame: page.frame(Place::Overview),
                 unread,
+                name: page.actor.user.name.clone(),
                 steps: StepList::of(*steps, &page.actor.user.email),
                 has_factor: page.session.has_second_factor,
                 chains: served.map(|entry| entry.facts.name.as_str()).collect(),

@@ -28,7 +28,7 @@ use axum::routing::get;
 use choice::UsageChoice;
 use names::UsageNames;
 use result::UsageResult;
-use rpcgate_core::caller::{ProjectId, TenantId};
+use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use rpcgate_core::usage::{Group, Period};
 use std::sync::Arc;
 
@@ -150,7 +150,7 @@ async fn names(
     let mut keys = app.store.newest_key_names(tenant, project, MAX_KEYS).await?;
     let choosable = keys.len();
     let mut missing = found.map(|found| choice.keys_shown(&found.usage.view)).unwrap_or_default();
-    missing.extend(choice.key.parse());
+    missing.extend(choice.key.parse::<KeyId>());
     missing.retain(|key| keys.iter().all(|known: &KeyName| known.id != *key));
     keys.extend(app.store.key_names(tenant, &missing).await?);
     let projects = projects::list(app, &page.actor, tenant).await?;

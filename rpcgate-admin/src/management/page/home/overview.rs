@@ -353,7 +353,7 @@ fn latency_chart(found: &UsageSeries, axis: &TimeAxis) -> Plot {
     });
     let slowest = slowest.max_by(|(one, ..), (other, ..)| one.total_cmp(other));
     let mut lines = vec![all];
-    if let Some((peak, cell @ Some(_), part)) = slowest
+    if let Some((peak, cell, part)) = slowest
         && found.parts.len() > 1
     {
         let summary = format!("{} in the slowest {}", millis(peak), axis.bucket.name());

@@ -51,6 +51,24 @@ impl Measure {
     }
 }
 
+/// The questions that are asked most: a label, the grouping, the chart, the order.
+const PRESETS: [(&str, &[&str], Measure, Option<UsageSort>); 6] = [
+    ("Methods", &DEFAULT_GROUPS, Measure::Units, None),
+    ("Days", &["day"], Measure::Units, None),
+    ("Projects", &["project"], Measure::Units, None),
+    ("API keys", &["key"], Measure::Units, None),
+    ("Errors", &["status", "chain"], Measure::Errors, Some(UsageSort::Errors)),
+    ("Slowest", &["chain", "method"], Measure::Latency, Some(UsageSort::Latency)),
+];
+
+/// A link to one of them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Preset {
+    pub(super) label: &'static str,
+    pub(super) path: String,
+    pub(super) is_current: bool,
+}
+
 /// The parameters of the page. Those of `GET /usage` are kept as they were given, so that a refused one is shown again.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct UsageChoice {
@@ -133,6 +151,19 @@ impl UsageChoice {
         keys.sort_unstable();
         keys.dedup();
         keys
+    }
+
+    /// The questions that are asked most, in the same time and with the same filters.
+    pub(super) fn presets(&self) -> Vec<Preset> {
+        let preset =
+            |(label, groups, measure, sort): &(&'static str, &[&str], Measure, Option<UsageSort>)| {
+                let groups = groups.iter().map(|name| (*name).to_owned()).collect();
+                let choice =
+                    UsageChoice { group_by: groups, measure: *measure, sort: *sort, page: 1, ..self.clone() };
+                let is_current = (&choice.group_by, choice.measure) == (&self.group_by, self.measure);
+                Preset { label: *label, path: choice.path(), is_current }
+            };
+        PRESETS.iter().map(preset).collect()
     }
 
     /// Whether the chart shows what it shows if nothing is chosen.
@@ -330,5 +361,16 @@ mod tests {
             choice("period=7d&sort=errors&page=2&measure=bytes").await.csv_path(),
             "usage.csv?period=7d"
         );
+    }
+
+    #[tokio::test]
+    async fn presets_keep_time_and_filters() {
+        let presets = choice("period=7d&chain=eth&page=3&sort=in").await.presets();
+        let paths: Vec<_> = presets.iter().map(|preset| preset.path.as_str()).collect();
+        assert_eq!(paths[0], "usage?period=7d&chain=eth");
+        assert_eq!(paths[4], "usage?period=7d&chain=eth&measure=errors&sort=errors&group_by=status%2Cchain");
+        let current: Vec<_> =
+            presets.iter().filter(|preset| preset.is_current).map(|preset| preset.label).collect();
+        assert_eq!(current, ["Methods"]);
     }
 }

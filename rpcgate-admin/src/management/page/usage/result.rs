@@ -19,6 +19,7 @@ use crate::management::action::usage::series::UsageSeries;
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::Retention;
 use rpcgate_core::usage::{Amount, Cell, Group, Metrics, UsageView};
+use std::time::Duration;
 
 /// Methods that the field of the form offers.
 const OFFERED: usize = 50;
@@ -270,12 +271,17 @@ fn windows(usage: &Usage) -> Vec<WindowRow> {
 }
 
 fn kept_text(view: &UsageView, kept: &Retention) -> String {
-    let since = view.history_from.map_or_else(
-        || "No single request is kept yet".to_owned(),
-        |since| format!("Single requests are kept since {}", day_text(since)),
-    );
-    let days = |length: std::time::Duration| grouped(length.as_secs() / DAY);
-    format!("{since}, for {} days; the billing ledger for {} days.", days(kept.events), days(kept.ledger))
+    let days = |length: Duration| grouped(length.as_secs() / DAY);
+    let (events, ledger) = (days(kept.events), days(kept.ledger));
+    match view.history_from {
+        Some(since) => {
+            let since = day_text(since);
+            format!(
+                "Single requests are kept since {since}, for {events} days; the billing ledger for {ledger} days."
+            )
+        }
+        None => format!("Single requests are kept for {events} days, the billing ledger for {ledger} days."),
+    }
 }
 
 fn methods(view: &UsageView) -> Vec<String> {

@@ -60,7 +60,7 @@ async fn what_is_chosen_is_shown_and_the_sums_are_those_of_the_api() {
         "<td><a href=\"usage?chain=eth\">eth</a></td><td class=\"id\"><a href=\"usage?method=a\">a</a></td>",
         "<th scope=\"row\" colspan=\"2\">All 3 rows</th><td class=\"num\">3</td>",
         "<h2>Compute Units by chain</h2>",
-        "<title>11:00 UTC: 16 CU</title>",
+        "<title>11:00 UTC: 16 CU (eth 16)</title>",
         "<option value=\"a\"></option>",
         "href=\"usage.csv\"",
         "/api/v1/usage?period=24h&#38;group_by=chain%2Cmethod",
@@ -132,7 +132,8 @@ async fn without_usage_the_page_says_what_to_do() {
     let mut fixture = Fixture::new().await;
     let page = fixture.page("/usage").await;
     assert!(
-        page.text.contains("No calls in this time") && page.text.contains("No single request is kept yet"),
+        page.text.contains("No calls in this time")
+            && page.text.contains("Single requests are kept for 90 days"),
         "{}",
         page.text
     );
@@ -162,7 +163,7 @@ async fn the_rows_are_a_file_that_no_spreadsheet_runs() {
     assert!(lines[0].starts_with("method,requests,"), "{}", file.text);
     assert!(lines[1].starts_with("'=1+1,1,") && lines[2].starts_with("a,1,"), "{}", file.text);
     let nobody = get(&fixture.site, "/usage.csv", "").await;
-    assert_eq!(nobody.leads_to(), (StatusCode::SEE_OTHER, "login"));
+    assert_eq!(nobody.leads_to(), (StatusCode::SEE_OTHER, "login?next=usage.csv"));
     let page = fixture.page("/usage?method=%3Cscript%3E&sort=%22%3E&page=x").await;
     assert!(
         page.text.contains("value=\"&#60;script&#62;\"") && !page.text.contains("<script>"),
