@@ -12,6 +12,7 @@ pub mod egress;
 mod empty_body;
 pub mod error;
 pub mod extract;
+pub mod gateway_urls;
 pub(crate) mod idempotency;
 pub mod identity;
 pub mod mail;

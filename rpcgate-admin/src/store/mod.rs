@@ -54,6 +54,7 @@ pub use query::{
     ASKED_KEPT, AskedRequest, ExplainedCall, ExplainedTry, Explanation, QuotaShown, RefusalShown, WindowUse,
 };
 pub use query::{AfterAttempt, ClaimRoom, DueDelivery, EndedAttempt, EndpointTurns, ReleasedDelivery};
+pub use query::{AttemptsOfHour, DeliveryFilter, EndpointHealth};
 pub use query::{
     ChainEventFilter, ChainEventId, DELIVERIES_KEPT, Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus,
     LogPage, LogPosition, LoggedEvent, MAX_REPLAYED, MAX_WAITING, SealedSecrets, SubscriptionId, SweptEvents,

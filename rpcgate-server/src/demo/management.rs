@@ -24,13 +24,34 @@ pub(super) struct Management {
     watcher: Watcher,
     /// The requested listen address.
     asked: SocketAddr,
+    gateway: GatewayPlace,
+}
+
+/// Where the gateway listens: the pages show it to users.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct GatewayPlace {
+    pub(super) http: SocketAddr,
+    pub(super) grpc: Option<SocketAddr>,
+}
+
+impl GatewayPlace {
+    /// `config` with these addresses in place of those that were asked for.
+    fn of(self, mut config: Config) -> Config {
+        config.gateway.listen = self.http;
+        config.gateway.grpc_listen = self.grpc;
+        config
+    }
 }
 
 impl Management {
     /// Opens the databases of `config` and serves at `admin.listen`; port 0 picks a free one.
-    pub(super) async fn start(config: &Config, clock: Arc<dyn Clock>) -> Result<Management, DemoError> {
+    pub(super) async fn start(
+        config: &Config,
+        gateway: GatewayPlace,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Management, DemoError> {
         let asked = config.admin.listen;
-        let app = Arc::new(open(config, &clock).await?);
+        let app = Arc::new(open(&gateway.of(config.clone()), &clock).await?);
         let api = match Api::start(&app, asked) {
             Ok(api) => api,
             Err(source) => {
@@ -40,7 +61,7 @@ impl Management {
         };
         let (janitor, dispatcher, watcher) =
             (Janitor::start(&app), Dispatcher::start(&app), Watcher::start(&app));
-        let management = Management { app, api, janitor, dispatcher, watcher, asked };
+        let management = Management { app, api, janitor, dispatcher, watcher, asked, gateway };
         if reachable(management.addr()) != asked {
             // Its URLs contain the address, which is known only now.
             let settled = management.reload(config.clone())?;
@@ -60,7 +81,8 @@ impl Management {
     }
 
     /// The state of the API for `config`, on the databases that are open.
-    pub(super) fn reload(&self, mut config: Config) -> Result<Arc<AppState>, DemoError> {
+    pub(super) fn reload(&self, config: Config) -> Result<Arc<AppState>, DemoError> {
+        let mut config = self.gateway.of(config);
         config.admin.listen = reachable(self.addr());
         Ok(Arc::new(self.app.reload(config)?))
     }

@@ -38,7 +38,7 @@ use crate::start_error::StartError;
 use chosen::ChosenNode;
 use echo::{Echo, Print};
 use enrolment::Enrolment;
-use management::Management;
+use management::{GatewayPlace, Management};
 use rpcgate_admin::management::app_state::AppStateError;
 use rpcgate_admin::management::identity::password::PasswordError;
 use rpcgate_admin::process::Failure;
@@ -258,7 +258,8 @@ impl Prepared {
         let gateway = serve(&config, options).await?;
         step.send_replace("starting the management side");
         // The gateway is ready, so it does not create or migrate the databases that are opened here at the same time.
-        let management = match Management::start(&config, clock).await {
+        let place = GatewayPlace { http: gateway.addr(), grpc: gateway.grpc_addr() };
+        let management = match Management::start(&config, place, clock).await {
             Ok(management) => management,
             Err(error) => {
                 gateway.drain().await;

@@ -1,8 +1,14 @@
 //! The catalog of chains.
 
+use super::operator::nodes::at_work;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use rpcgate_core::chain::Facts;
+use rpcgate_core::adapter::method_table;
+use rpcgate_core::cache_rule::CacheRule;
+use rpcgate_core::chain::{Chain, Facts, Flags, MethodRule};
+use rpcgate_core::config;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// A chain of the catalog, with its current state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,10 +35,97 @@ pub async fn chains(app: &AppState) -> Result<Vec<CatalogEntry>, ActionError> {
     Ok(rpcgate_chains::catalog().map(|adapter| entry(*adapter.facts())).collect())
 }
 
+/// How well the nodes of a chain are, as the running gateways see them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ChainCondition {
+    /// Whether one of them is fit.
+    pub is_well: bool,
+    /// The newest height that one has reported.
+    pub height: Option<u64>,
+}
+
+/// The word of gateways for a node that is fit.
+const WELL: &str = "well";
+
+/// The conditions of the chains that a running gateway has reported on, by path.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn conditions(app: &AppState) -> Result<BTreeMap<String, ChainCondition>, ActionError> {
+    let mut conditions: BTreeMap<String, ChainCondition> = BTreeMap::new();
+    for report in app.store.reports(at_work(app.now())).await? {
+        for node in report.nodes {
+            let condition = conditions.entry(node.chain).or_default();
+            condition.is_well |= node.standing == WELL;
+            condition.height = condition.height.max(node.height);
+        }
+    }
+    Ok(conditions)
+}
+
+/// A method of a chain, as callers have it now.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListedMethod {
+    /// Its name, as callers send it.
+    pub name: String,
+    /// Its weight in Compute Units.
+    pub cu: u32,
+    /// Its cache class.
+    pub cache: CacheRule,
+    /// Whether it is closed to callers.
+    pub is_closed: bool,
+    /// Whether it counts in the heavy budget.
+    pub is_heavy: bool,
+    /// Whether a key may make one call a minute.
+    pub is_paced: bool,
+    /// Whether it submits something.
+    pub is_broadcast: bool,
+}
+
+impl ListedMethod {
+    fn of(name: String, MethodRule { cu, cache, flags, .. }: MethodRule) -> Self {
+        let is_closed =
+            [Flags::CLOSED, Flags::BLOCKED, Flags::FORBIDDEN].into_iter().any(|mark| flags.has(mark));
+        ListedMethod {
+            name,
+            cu,
+            cache,
+            is_closed,
+            is_heavy: flags.has(Flags::HEAVY),
+            is_paced: flags.has(Flags::PACED),
+            is_broadcast: flags.has(Flags::BROADCAST),
+        }
+    }
+}
+
+/// The methods of a chain that have rules of their own, by name, with the settings of operators over the configuration.
+/// Any other method costs 1 Compute Unit.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for an unknown chain, [`ActionError::Unavailable`].
+pub async fn methods(app: &AppState, chain: &str) -> Result<Vec<ListedMethod>, ActionError> {
+    let adapter = rpcgate_chains::by_path(chain).ok_or(ActionError::NotFound("chain"))?;
+    let config = app.settings.overridden_by(&app.store.overlay().await?);
+    let settings = config.chains.get(adapter.facts().name.as_str());
+    let changes = settings.map(config::ChainSettings::changes).unwrap_or_default();
+    let mut names: BTreeSet<String> =
+        method_table(&*adapter).iter().map(|method| method.name.to_owned()).collect();
+    names.extend(changes.cu.iter().map(|(name, _)| name.clone()));
+    names.extend(changes.blocked.iter().cloned());
+    let chain = Chain::new(adapter, changes, true, Arc::default());
+    let listed = names.into_iter().map(|name| {
+        let rule = chain.look_up(&name).rule;
+        ListedMethod::of(name, rule)
+    });
+    Ok(listed.collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::management::app_state::tests::{NOON, Site};
+    use crate::store::{GatewayReport, NodeState};
+    use std::time::Duration;
 
     #[tokio::test]
     async fn a_chain_is_served_if_file_and_operator_say_so_and_it_has_a_node() {
@@ -48,6 +141,49 @@ mod tests {
         {
             let entry = all.iter().find(|entry| entry.facts.name.as_str() == name).unwrap();
             assert_eq!((entry.enabled, entry.served), expected, "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_chain_is_well_if_a_gateway_has_a_node_that_is_and_silent_gateways_say_nothing() {
+        let site = Site::new().await;
+        let node = |chain: &str, standing: &str, height| NodeState {
+            chain: chain.into(),
+            standing: standing.into(),
+            height,
+            ..NodeState::default()
+        };
+        for (id, nodes) in [
+            (1, vec![node("eth", "behind", Some(7)), node("btc", "unreachable", None)]),
+            (2, vec![node("eth", "well", Some(9)), node("eth", "ejected", Some(8))]),
+        ] {
+            let report = GatewayReport { id, at: NOON, nodes };
+            site.app.store.put_report(&report, &[]).await.unwrap();
+        }
+        let all = conditions(&site.app).await.unwrap();
+        assert_eq!(all.len(), 2);
+        assert_eq!(all["eth"], ChainCondition { is_well: true, height: Some(9) });
+        assert_eq!(all["btc"], ChainCondition { is_well: false, height: None });
+        site.clock.advance(Duration::from_secs(61));
+        assert!(conditions(&site.app).await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn methods_cost_what_operators_say() {
+        let site = Site::of("[chains.eth]\nblocked_methods = [\"eth_sign\"]\n").await;
+        site.app.store.put_weight("eth", "eth_call", 77, NOON).await.unwrap();
+        site.app.store.put_weight("eth", "eth_ofOurOwn", 5, NOON).await.unwrap();
+        let listed = methods(&site.app, "eth").await.unwrap();
+        let of = |name: &str| listed.iter().find(|method| method.name == name).unwrap();
+        assert_eq!((of("eth_call").cu, of("eth_call").is_closed), (77, false));
+        assert_eq!(of("eth_ofOurOwn").cu, 5);
+        assert!(of("eth_sign").is_closed && of("eth_sendRawTransaction").is_broadcast);
+        assert!(listed.is_sorted_by(|one, other| one.name < other.name), "each once, by name");
+        for unknown in ["ethereum", "", "x"] {
+            assert!(
+                matches!(methods(&site.app, unknown).await, Err(ActionError::NotFound("chain"))),
+                "{unknown}"
+            );
         }
     }
 }

@@ -4,7 +4,7 @@ use super::actor::Actor;
 use super::webhooks;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Delivery, DeliveryId, DeliveryStatus, WebhookId, WholeDelivery};
+use crate::store::{Delivery, DeliveryFilter, DeliveryId, DeliveryStatus, WebhookId, WholeDelivery};
 use rpcgate_core::clock::Time;
 
 /// The deliveries of an endpoint, of one state or of all, the newest first, behind `before`: at most `limit`.
@@ -19,8 +19,24 @@ pub async fn list(
     before: Option<(Time, DeliveryId)>,
     limit: u64,
 ) -> Result<Vec<Delivery>, ActionError> {
+    let filter = DeliveryFilter { status, ..DeliveryFilter::default() };
+    filtered(app, actor, webhook, &filter, before, limit).await
+}
+
+/// The same of those that `filter` selects, which names a chain by its path.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for an endpoint that is not the tenant's.
+pub async fn filtered(
+    app: &AppState,
+    actor: &Actor,
+    webhook: WebhookId,
+    filter: &DeliveryFilter,
+    before: Option<(Time, DeliveryId)>,
+    limit: u64,
+) -> Result<Vec<Delivery>, ActionError> {
     let webhook = webhooks::get(app, actor, webhook).await?;
-    Ok(app.store.deliveries(actor.tenant()?, webhook.id, status, before, limit).await?)
+    Ok(app.store.filtered_deliveries(actor.tenant()?, webhook.id, filter, before, limit).await?)
 }
 
 /// A delivery of the caller's tenant with all that belongs to it.

@@ -170,6 +170,20 @@ pub async fn list(
     Ok(app.store.subscriptions(actor.tenant()?, webhook.id, after, limit).await?)
 }
 
+/// A subscription of an endpoint of the caller's tenant.
+///
+/// # Errors
+/// [`ActionError::NotFound`].
+pub async fn get(
+    app: &AppState,
+    actor: &Actor,
+    webhook: WebhookId,
+    id: SubscriptionId,
+) -> Result<WebhookSubscription, ActionError> {
+    let found = app.store.subscription(actor.tenant()?, id).await?;
+    found.filter(|found| found.webhook == webhook).ok_or(ActionError::NotFound("subscription"))
+}
+
 /// Deletes a subscription. Deliveries that it has caused are still made.
 ///
 /// # Errors

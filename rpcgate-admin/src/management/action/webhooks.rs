@@ -7,8 +7,8 @@ use crate::management::egress::{EgressError, EgressTarget};
 use crate::management::error::{ActionError, ErrorCode};
 use crate::management::identity::webhook_secret::{SecretUse, WebhookSecret};
 use crate::store::{
-    ChainEventId, Delivery, DeliveryId, LoggedEvent, SealedSecrets, Versioned, Webhook, WebhookChange,
-    WebhookId, fresh_id,
+    ChainEventId, Delivery, DeliveryId, EndpointHealth, LoggedEvent, SealedSecrets, Versioned, Webhook,
+    WebhookChange, WebhookId, fresh_id,
 };
 use http::Uri;
 use rpcgate_core::caller::ProjectId;
@@ -24,6 +24,12 @@ pub const MAX_URL: usize = 2_048;
 
 /// Hours during which an old secret may sign beside a new one, at most.
 pub const MAX_OVERLAP_HOURS: u32 = 72;
+
+/// Endpoints of a tenant that are listed at once.
+pub const MAX_LISTED: u64 = 1_000;
+
+/// Hours of deliveries that the health of an endpoint is told of.
+pub const HEALTH_HOURS: u64 = 24;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -116,6 +122,25 @@ pub async fn create(
 pub async fn list(app: &AppState, actor: &Actor, project: ProjectId) -> Result<Vec<Webhook>, ActionError> {
     let project = projects::get(app, actor, project).await?;
     Ok(app.store.webhooks(project.tenant, project.id).await?)
+}
+
+/// The endpoints of all projects of the caller's tenant, the oldest first: at most [`MAX_LISTED`].
+///
+/// # Errors
+/// [`ActionError::Forbidden`] for an operator.
+pub async fn all(app: &AppState, actor: &Actor) -> Result<Vec<Webhook>, ActionError> {
+    Ok(app.store.tenant_webhooks(actor.tenant()?, MAX_LISTED).await?)
+}
+
+/// How well an endpoint gets its deliveries: those that were made in the current hour and the 23 before.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for an endpoint that is not the tenant's.
+pub async fn health(app: &AppState, actor: &Actor, id: WebhookId) -> Result<EndpointHealth, ActionError> {
+    let webhook = get(app, actor, id).await?;
+    let first = app.now().hour().saturating_sub(HEALTH_HOURS - 1);
+    let since = Time::from_secs(first.saturating_mul(HOUR.as_secs()));
+    Ok(app.store.endpoint_health(actor.tenant()?, webhook.id, since).await?)
 }
 
 /// An endpoint of the caller's tenant.

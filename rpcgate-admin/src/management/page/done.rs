@@ -45,7 +45,19 @@ outcomes! {
     PasswordReset = "password-reset": "Your password is changed. Log in with it. All earlier sessions of your account have ended.",
     AddressChangeSent = "address-change-sent": "A mail is on its way to the new address. Open the link in it. Until then nothing is changed.",
     // projects, keys, chains
+    ProjectCreated = "project-created": "The project is created. Create an API key for it next.",
+    ProjectRenamed = "project-renamed": "The project has its new name.",
+    ProjectDeleted = "project-deleted": "The project is deleted, and its API keys are revoked.",
+    MethodListsSaved = "method-lists-saved": "The method lists are saved. Gateways apply them within a second.",
+    KeyRevoked = "key-revoked": "The API key is revoked. Gateways refuse it within a second.",
     // webhooks
+    WebhookSaved = "webhook-saved": "The endpoint is saved.",
+    WebhookDeleted = "webhook-deleted": "The endpoint is deleted. Nothing is sent to it any more.",
+    SubscriptionCreated = "subscription-created": "The subscription is added. It is in force within a second.",
+    SubscriptionDeleted = "subscription-deleted": "The subscription is deleted. Deliveries that it has caused are still made.",
+    TestEventSent = "test-event-sent": "A test event is on its way to the endpoint.",
+    DeliveryDueAgain = "delivery-due-again": "The delivery is sent again now.",
+    ReplayBegun = "replay-begun": "The deliveries of that time are sent again now.",
     // plan, billing, team, notifications
     NotificationRead = "notification-read": "The notification is marked as read.",
     // security

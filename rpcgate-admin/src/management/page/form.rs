@@ -66,7 +66,7 @@ impl FromRequestParts<Arc<AppState>> for FormGuard {
 pub(crate) struct FieldList(Vec<(String, String)>);
 
 impl FieldList {
-    fn of(text: &str) -> Result<Self, ActionError> {
+    pub(super) fn of(text: &str) -> Result<Self, ActionError> {
         let pairs: Vec<_> = form_urlencoded::parse(text.as_bytes()).into_owned().collect();
         match pairs.iter().find(|(_, value)| value.contains('\0')) {
             Some((name, _)) => {

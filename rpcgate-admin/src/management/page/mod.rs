@@ -7,9 +7,14 @@
 
 pub(crate) mod accounts;
 pub(crate) mod assets;
+pub(crate) mod call_snippet;
+pub(crate) mod chain_events;
+pub(crate) mod chains;
 mod chart;
 pub(crate) mod confirm;
 pub(crate) mod context;
+pub(crate) mod cut_list;
+pub(crate) mod deliveries;
 mod cookies;
 pub(crate) mod done;
 pub(crate) mod emails;
@@ -22,20 +27,28 @@ mod guard;
 pub(crate) mod home;
 pub(crate) mod invitations;
 pub(crate) mod invoices;
+pub(crate) mod keys;
 pub(crate) mod missing;
 pub(crate) mod notifications;
 mod offer;
 pub(crate) mod operator;
 pub(crate) mod parts;
+mod permit;
 pub(crate) mod problems;
+pub(crate) mod projects;
+pub(crate) mod quotas;
 pub(crate) mod resets;
 mod session_cookie;
 pub(crate) mod sessions;
+pub(crate) mod subscriptions;
 pub(crate) mod theme;
 pub(crate) mod totp;
 pub(crate) mod usage;
 mod usage_parts;
+mod utc_field;
+pub(crate) mod verifying;
 pub(crate) mod view;
+pub(crate) mod webhooks;
 mod way;
 
 use crate::management::app_state::AppState;
@@ -48,18 +61,26 @@ use std::sync::Arc;
 fn pages() -> Router<Arc<AppState>> {
     Router::new()
         .merge(accounts::routes())
+        .merge(chain_events::routes())
+        .merge(chains::routes())
+        .merge(deliveries::routes())
         .merge(emails::routes())
         .merge(explain::routes())
         .merge(factors::routes())
         .merge(home::routes())
         .merge(invitations::routes())
+        .merge(keys::routes())
         .merge(notifications::routes())
         .merge(operator::routes())
+        .merge(projects::routes())
+        .merge(quotas::routes())
         .merge(resets::routes())
         .merge(sessions::routes())
+        .merge(subscriptions::routes())
         .merge(theme::routes())
         .merge(totp::routes())
         .merge(usage::routes())
+        .merge(webhooks::routes())
 }
 
 /// All pages, in the layers that every page has: what browsers may load, errors in the frame, the check of forms, and

@@ -56,7 +56,7 @@ impl Page {
     }
 }
 
-async fn site() -> Site {
+pub(crate) async fn site() -> Site {
     Site::of("[admin]\nauth_per_minute = 1000\n[admin.challenge]\ndifficulty = 50\n").await
 }
 
@@ -90,7 +90,7 @@ pub(crate) async fn post(site: &Site, path: &str, cookie: &str, fields: &[(&str,
 }
 
 /// Sends these fields and no more.
-async fn sent<'f>(
+pub(crate) async fn sent<'f>(
     site: &Site,
     path: &str,
     cookie: &str,
@@ -114,7 +114,7 @@ async fn login(site: &Site) -> Page {
 }
 
 /// The cookie of a user who has just registered and logged in.
-async fn newcomer(site: &Site) -> String {
+pub(crate) async fn newcomer(site: &Site) -> String {
     assert_eq!(register(site, "Ada", EMAIL).await.status, StatusCode::CREATED);
     login(site).await.cookie()
 }
@@ -143,7 +143,7 @@ fn token(link: &str) -> &str {
 }
 
 /// The values of the attributes `name` in `text`.
-fn attributes<'t>(text: &'t str, name: &str) -> Vec<&'t str> {
+pub(crate) fn attributes<'t>(text: &'t str, name: &str) -> Vec<&'t str> {
     let opening = format!(" {name}=\"");
     text.split(&opening).skip(1).map(|rest| rest.split('"').next().unwrap()).collect()
 }

@@ -7,6 +7,9 @@ use super::value::{moment, time, unreadable};
 use super::webhooks::{Webhook, expect_active, of_tenants_webhooks};
 use crate::store::entity::deliveries::{ActiveModel, Column, Entity, Model};
 use crate::store::entity::{chain_events, delivery_attempts, webhooks};
+use super::webhooks::{Webhook, expect_active};
+use crate::store::entity::deliveries::{ActiveModel, Column, Entity, Model, Relation};
+use crate::store::entity::{chain_events, delivery_attempts, projects, webhooks};
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
@@ -73,6 +76,17 @@ impl FromStr for DeliveryStatus {
         let found = DeliveryStatus::ALL.into_iter().find(|status| status.name() == name);
         found.ok_or_else(|| unreadable("status of a delivery", name))
     }
+}
+
+/// Which deliveries of an endpoint are asked for; a field that is `None` restricts nothing.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DeliveryFilter {
+    /// Those of this state.
+    pub status: Option<DeliveryStatus>,
+    /// Those of events of this type.
+    pub kind: Option<EventType>,
+    /// Those of events of the chain with this path.
+    pub chain: Option<String>,
 }
 
 /// A delivery of an event to an endpoint.
@@ -212,9 +226,35 @@ impl Store {
         before: Option<(Time, DeliveryId)>,
         limit: u64,
     ) -> Result<Vec<Delivery>, StoreError> {
+        let filter = DeliveryFilter { status, ..DeliveryFilter::default() };
+        self.filtered_deliveries(tenant, webhook, &filter, before, limit).await
+    }
+
+    /// The same of the deliveries that `filter` selects. An endpoint has a bounded number of deliveries, so a filter that
+    /// hardly matches any costs no more than reading those.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn filtered_deliveries(
+        &self,
+        tenant: TenantId,
+        webhook: WebhookId,
+        filter: &DeliveryFilter,
+        before: Option<(Time, DeliveryId)>,
+        limit: u64,
+    ) -> Result<Vec<Delivery>, StoreError> {
         let mut its = of_tenant(tenant).filter(Column::WebhookId.eq(Uuid::from_u128(webhook.0)));
-        if let Some(status) = status {
+        if let Some(status) = filter.status {
             its = its.filter(Column::Status.eq(status.name()));
+        }
+        if filter.kind.is_some() || filter.chain.is_some() {
+            its = its.join(JoinType::InnerJoin, Relation::Event.def());
+        }
+        if let Some(kind) = filter.kind {
+            its = its.filter(chain_events::Column::EventType.eq(kind.name()));
+        }
+        if let Some(chain) = &filter.chain {
+            its = its.filter(chain_events::Column::Chain.eq(chain.as_str()));
         }
         if let Some((at, id)) = before {
             let (at, id) = (moment(at), Uuid::from_u128(id.0));

@@ -3,6 +3,7 @@
 use super::account::{remembered, store};
 use super::*;
 use crate::captured_log::CapturedLog;
+use rpcgate_admin::management::gateway_urls::GatewayUrls;
 use rpcgate_admin::management::identity::password::{Password, Passwords};
 use rpcgate_admin::store::{Key, Project, Role, Store, Tenant, User, UserId, url_of};
 use rpcgate_core::caller::Scope;
@@ -61,6 +62,9 @@ async fn the_management_api_is_served_where_demo_json_says() {
     let (status, document) = get_admin(&demo, "/openapi.json").await;
     assert_eq!(status, 200);
     assert!(document.contains(sheet["admin"].as_str().unwrap()), "the port that was picked is in its URLs");
+    let urls = GatewayUrls::of(&demo.management.app().settings.config);
+    let gateway = sheet["gateway"].as_str().unwrap();
+    assert_eq!(urls.http("eth"), format!("{gateway}/eth"), "its pages lead to the port that was picked");
     assert_eq!(get_admin(&demo, "/swagger/").await.0, 200);
     assert_eq!(get_admin(&demo, "/api/v1/plans").await.0, 401, "no user is logged in");
     let welcome = demo.welcome();

@@ -4,6 +4,7 @@ pub mod cooled;
 pub mod current;
 pub mod explore;
 pub mod project;
+pub mod recent;
 pub mod series;
 
 use crate::management::access::Access;

@@ -8,6 +8,7 @@ mod contracts;
 mod custom_plans;
 mod deleted_tenants;
 mod due_deliveries;
+mod endpoint_health;
 mod explanations;
 mod factors;
 #[cfg(feature = "api")]

@@ -1,0 +1,412 @@
+//! API keys: those of a project and who uses them, a new one, which is shown once, and the end of one.
+
+use super::call_snippet::ExampleCall;
+use super::chart::spark::Spark;
+use super::confirm::{ConfirmQuestion, TYPED};
+use super::context::{PageContext, PageResult};
+use super::cut_list::cut;
+use super::done::Done;
+use super::filters;
+use super::form::{FieldList, QueryFields};
+use super::frame::{Frame, Place};
+use super::parts::{Choice, CodeSnippet, LimitMeter, PageLinks};
+use super::problems::{Labels, Problems};
+use super::projects::{is_usable, warning};
+use super::view::{ok, rejected, shown};
+use crate::management::action::chains::chains;
+use crate::management::action::usage::recent::{KeyUsage, SeenCall, by_key, recent_use, seen_call};
+use crate::management::action::usage::usage;
+use crate::management::action::{keys, projects};
+use crate::management::api::moment::Moment;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Id, Ids};
+use crate::management::gateway_urls::GatewayUrls;
+use crate::management::identity::role::Permission;
+use crate::store::{Key, Project};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::get;
+use http::StatusCode;
+use rpcgate_core::caller::{KeyId, ProjectId, Scope};
+use rpcgate_core::clock::Time;
+use rpcgate_core::usage::{Metrics, Only, Params};
+use std::sync::Arc;
+use std::time::Duration;
+
+const LABELS: Labels = &[("description", "Description"), ("chains", "Chains"), ("expires_at", "Date")];
+const CONFIRM: Labels = &[(TYPED, "Name")];
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// The choice of a date of one's own.
+const ON_A_DATE: &str = "date";
+
+/// The chain of the first call, if the key may use it.
+const FIRST_CHAIN: &str = "eth";
+
+/// What stands for a key that cannot be shown any more.
+const PLACEHOLDER: &str = "YOUR_API_KEY";
+
+/// The routes of these pages.
+pub(crate) fn routes() -> Router<Arc<AppState>> {
+    Router::new()
+        .route("/projects/{id}", get(project))
+        .route("/projects/{id}/keys", get(newest).post(create))
+        .route("/projects/{id}/keys/{key}/revoke", get(ask).post(revoke))
+}
+
+/// A key as a line of the list.
+struct KeyLine {
+    id: KeyId,
+    name: String,
+    prefix: String,
+    /// The chains it may use; `None` for all.
+    chains: Option<Vec<String>>,
+    created_at: Time,
+    expires_at: Option<Time>,
+    revoked_at: Option<Time>,
+    metrics: Metrics,
+    /// The requests in each of the last 24 hours.
+    spark: Option<Spark>,
+}
+
+/// What was written into the form for a new key.
+#[derive(Clone, Debug, Default)]
+struct KeyForm {
+    description: String,
+    chains: Vec<String>,
+    /// Days, nothing for never, or a date of one's own.
+    expires_in: String,
+    expires_at: String,
+}
+
+#[derive(Template)]
+#[template(path = "project.html")]
+struct ProjectPage {
+    frame: Frame,
+    problems: Problems,
+    project: Project,
+    tab: &'static str,
+    /// Usage of the last 24 hours.
+    totals: Metrics,
+    errors: String,
+    cache_hits: String,
+    latency_ms: u64,
+    quota: LimitMeter,
+    keys: Vec<KeyLine>,
+    links: PageLinks,
+    /// Whether the list has the keys that cannot be used any more.
+    is_ended: bool,
+    usable: usize,
+    ended: usize,
+    allowed: u32,
+    is_confirmed: bool,
+    form: KeyForm,
+    chains: Vec<Choice>,
+    expiries: Vec<Choice>,
+    https: String,
+    ws: String,
+    grpc: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "key_created.html")]
+struct KeyCreatedPage {
+    frame: Frame,
+    project: Project,
+    key: Key,
+    name: String,
+    /// The chains it may use; `None` for all.
+    chains: Option<Vec<String>>,
+    /// The key itself, if it was made just now.
+    text: Option<String>,
+    call: ExampleCall,
+    snippet: CodeSnippet,
+    seen: Option<SeenCall>,
+}
+
+/// What people call a key: its description, or the beginning of one without.
+fn name_of(key: &Key) -> String {
+    if key.description.is_empty() { format!("{}…", key.prefix) } else { key.description.clone() }
+}
+
+/// The chains of a scope; `None` for all.
+fn chains_of(scope: &Scope) -> Option<Vec<String>> {
+    match scope {
+        Scope::All => None,
+        Scope::Only(chains) => Some(chains.iter().map(|chain| chain.to_string()).collect()),
+    }
+}
+
+/// A share as `29.9 %`.
+fn share(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "0 %".to_owned();
+    }
+    let hundredths = u128::from(part) * 10_000 / u128::from(whole);
+    match hundredths {
+        0 if part > 0 => "under 0.01 %".to_owned(),
+        0..100 => format!("0.{hundredths:02} %"),
+        _ => format!("{}.{} %", hundredths / 100, hundredths % 100 / 10),
+    }
+}
+
+fn expiries() -> Vec<Choice> {
+    let choices = [
+        ("", "Never"),
+        ("30", "In 30 days"),
+        ("90", "In 90 days"),
+        ("365", "In a year"),
+        (ON_A_DATE, "On the date below"),
+    ];
+    choices.map(|(value, label)| Choice::new(value, label)).into()
+}
+
+async fn project(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    Id(id): Id<ProjectId>,
+    QueryFields(query): QueryFields,
+) -> PageResult {
+    page.permitted(Permission::Read)?;
+    Ok(ok(&project_page(&app, &page, id, &query).await?))
+}
+
+async fn project_page(
+    app: &AppState,
+    page: &PageContext,
+    id: ProjectId,
+    query: &FieldList,
+) -> Result<ProjectPage, ActionError> {
+    let (project, now) = (projects::get(app, &page.actor, id).await?, app.now());
+    let text = id.to_string();
+    let used = usage(app, project.tenant, &Params { project_id: Some(&text), ..Params::default() }).await?;
+    let mut by_key = by_key(app, project.tenant, id).await?;
+    let (usable, ended): (Vec<_>, Vec<_>) =
+        keys::list(app, &page.actor, id).await?.into_iter().partition(|key| is_usable(key, now));
+    let (usable_number, ended_number) = (usable.len(), ended.len());
+    let is_ended = query.one("show") == "ended";
+    let mut of_kind = if is_ended { ended } else { usable };
+    if is_ended {
+        of_kind.reverse();
+    }
+    let (part, links) = cut(of_kind, query, &format!("projects/{id}"));
+    let line = |key: Key| {
+        let KeyUsage { totals, hours } = by_key.remove(&key.id).unwrap_or_default();
+        KeyLine {
+            id: key.id,
+            name: name_of(&key),
+            chains: chains_of(&key.scope),
+            metrics: totals,
+            spark: hours.map(|hours| Spark::of_counts(&hours)),
+            created_at: key.created_at,
+            expires_at: key.expires_at,
+            revoked_at: key.revoked_at,
+            prefix: key.prefix,
+        }
+    };
+    let (spent, limit) =
+        used.quotas.first().map_or((0, None), |quota| (quota.used, Some(quota.quota.cu_per_day)));
+    let config = app.settings.overridden_by(&app.store.overlay().await?);
+    let urls = GatewayUrls::of(&config);
+    let served = chains(app).await?.into_iter().filter(|entry| entry.enabled);
+    let totals = used.view.totals;
+    Ok(ProjectPage {
+        frame: page.frame(Place::Projects),
+        problems: Problems::default(),
+        tab: "keys",
+        errors: share(totals.errors, totals.requests),
+        cache_hits: share(totals.cache_hits, totals.requests),
+        latency_ms: totals.avg_latency_ms().round() as u64,
+        totals,
+        quota: LimitMeter::new("Compute Units in 24 hours", spent, limit),
+        keys: part.into_iter().map(line).collect(),
+        links,
+        is_ended,
+        usable: usable_number,
+        ended: ended_number,
+        allowed: used.limits.plan.counts.keys_per_project,
+        is_confirmed: page.actor.user.confirmed_at.is_some(),
+        form: KeyForm::default(),
+        chains: served
+            .map(|entry| Choice::new(entry.facts.name.as_str(), entry.facts.name.as_str()))
+            .collect(),
+        expiries: expiries(),
+        https: urls.http(FIRST_CHAIN),
+        ws: urls.ws(FIRST_CHAIN),
+        grpc: urls.grpc().map(str::to_owned),
+        project,
+    })
+}
+
+impl KeyForm {
+    fn of(fields: &FieldList) -> Self {
+        KeyForm {
+            description: fields.one("description").to_owned(),
+            chains: fields.all("chains").map(str::to_owned).collect(),
+            expires_in: fields.one("expires_in").to_owned(),
+            expires_at: fields.one("expires_at").to_owned(),
+        }
+    }
+
+    /// The key that it asks for.
+    fn read(&self, now: Time) -> Result<keys::NewKey, ActionError> {
+        let wrong = || ActionError::field("expires_at", "give a date, such as 2027-01-31");
+        let expires_at = match self.expires_in.as_str() {
+            "" => None,
+            ON_A_DATE => {
+                let begin = Moment::parse(&format!("{}T00:00:00Z", self.expires_at));
+                Some(begin.map(|Moment(time)| time).ok_or_else(wrong)?)
+            }
+            days => Some(now.plus(DAY * days.parse::<u16>().map_err(|_| wrong())?.into())),
+        };
+        let chains = Some(self.chains.clone()).filter(|chains| !chains.is_empty());
+        Ok(keys::NewKey { description: self.description.clone(), chains, expires_at })
+    }
+}
+
+/// Makes a key and shows it, once. A browser that keeps the page open asks for the address again, which then shows the
+/// first call of the newest key, and never a key.
+async fn create(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    Id(id): Id<ProjectId>,
+    fields: FieldList,
+) -> PageResult {
+    page.permitted(Permission::ManageKeys)?;
+    let form = KeyForm::of(&fields);
+    let made = async { keys::create(&app, &page.actor, id, form.read(app.now())?).await };
+    match made.await {
+        Ok((key, text)) => created_page(&app, &page, id, key, Some(text), StatusCode::CREATED).await,
+        Err(error) => {
+            let again = project_page(&app, &page, id, &FieldList::default()).await?;
+            rejected(error, LABELS, |problems| ProjectPage { problems, form, ..again })
+        }
+    }
+}
+
+/// Shows how the newest key is used first.
+async fn newest(State(app): State<Arc<AppState>>, page: PageContext, Id(id): Id<ProjectId>) -> PageResult {
+    page.permitted(Permission::Read)?;
+    let now = app.now();
+    let all = keys::list(&app, &page.actor, id).await?;
+    match all.into_iter().rfind(|key| is_usable(key, now)) {
+        Some(key) => created_page(&app, &page, id, key, None, StatusCode::OK).await,
+        None => Ok(page.to(&format!("projects/{id}"))),
+    }
+}
+
+async fn created_page(
+    app: &AppState,
+    page: &PageContext,
+    project: ProjectId,
+    key: Key,
+    text: Option<String>,
+    status: StatusCode,
+) -> Result<Response, ActionError> {
+    let project = projects::get(app, &page.actor, project).await?;
+    let config = app.settings.overridden_by(&app.store.overlay().await?);
+    let served = chains(app).await?.into_iter().filter(|entry| entry.served);
+    let served: Vec<_> =
+        served.map(|entry| entry.facts.name).filter(|name| key.scope.allows(*name)).collect();
+    let of_scope = || match &key.scope {
+        Scope::All => None,
+        Scope::Only(chains) => chains.iter().next().map(|chain| chain.to_string()),
+    };
+    let chain = match served.iter().find(|name| name.as_str() == FIRST_CHAIN).or_else(|| served.first()) {
+        Some(name) => name.as_str().to_owned(),
+        None => of_scope().unwrap_or_else(|| FIRST_CHAIN.to_owned()),
+    };
+    let adapter = rpcgate_chains::by_path(&chain).ok_or(ActionError::NotFound("chain"))?;
+    let call = ExampleCall::of(&*adapter, &GatewayUrls::of(&config));
+    let created = KeyCreatedPage {
+        frame: page.frame(Place::Projects),
+        name: name_of(&key),
+        chains: chains_of(&key.scope),
+        snippet: call.snippet(text.as_deref().unwrap_or(PLACEHOLDER)),
+        seen: seen_call(app, project.tenant, key.id).await?,
+        call,
+        project,
+        key,
+        text,
+    };
+    Ok(shown(status, &created))
+}
+
+async fn ask(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    Ids(project, key): Ids<ProjectId, KeyId>,
+) -> PageResult {
+    page.permitted(Permission::ManageKeys)?;
+    let (project, key) = found(&app, &page, project, key).await?;
+    Ok(ok(&question(&app, &page, &project, &key).await?.0))
+}
+
+async fn revoke(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    Ids(project, key): Ids<ProjectId, KeyId>,
+    fields: FieldList,
+) -> PageResult {
+    page.permitted(Permission::ManageKeys)?;
+    let (project, key) = found(&app, &page, project, key).await?;
+    let (question, is_typed) = question(&app, &page, &project, &key).await?;
+    let done = async {
+        if is_typed {
+            fields.confirms(&name_of(&key))?;
+        }
+        keys::revoke(&app, &page.actor, key.id).await
+    };
+    match done.await {
+        Ok(()) => Ok(page.done(&format!("projects/{}", project.id), Done::KeyRevoked)),
+        Err(error) => rejected(error, CONFIRM, |problems| question.problems(problems)),
+    }
+}
+
+/// A usable key of a project of the user's tenant.
+async fn found(
+    app: &AppState,
+    page: &PageContext,
+    project: ProjectId,
+    key: KeyId,
+) -> Result<(Project, Key), ActionError> {
+    let project = projects::get(app, &page.actor, project).await?;
+    let keys = keys::list(app, &page.actor, project.id).await?;
+    let key = keys.into_iter().find(|one| one.id == key).ok_or(ActionError::NotFound("key"))?;
+    Ok((project, key))
+}
+
+/// Whether to revoke a key, with what that would end; and whether its name is to be typed, since it is in use.
+async fn question(
+    app: &AppState,
+    page: &PageContext,
+    project: &Project,
+    key: &Key,
+) -> Result<(ConfirmQuestion, bool), ActionError> {
+    let recent = recent_use(app, project.tenant, Only { key: Some(key.id), ..Only::default() }).await?;
+    let (name, back) = (name_of(key), format!("projects/{}", project.id));
+    let frame = page.frame(Place::Projects);
+    let mut question =
+        ConfirmQuestion::new(frame, format!("Revoke {name}?"), "Revoke the key", back.as_str())
+            .crumb("Projects", "projects")
+            .crumb(&project.name, back.as_str());
+    if let Some(warning) = warning("key", &recent) {
+        question = question.warning(warning);
+    }
+    question = question
+        .consequence(format!(
+            "Within a second, calls with {}… get 401, and its open streams are closed.",
+            key.prefix
+        ))
+        .consequence(format!("Other keys of {} go on working.", project.name))
+        .consequence("A revoked key cannot be brought back.");
+    let is_typed = recent.month > 0;
+    Ok((if is_typed { question.typed(name) } else { question }, is_typed))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,280 @@
+//! Projects: the list, the name, and the end of one.
+
+use super::confirm::{ConfirmQuestion, TYPED};
+use super::context::{PageContext, PageResult};
+use super::cut_list::cut;
+use super::done::Done;
+use super::filters;
+use super::filters::{grouped, minute_text};
+use super::form::{FieldList, Form, QueryFields};
+use super::frame::{Frame, Place};
+use super::parts::{LimitMeter, PageLinks};
+use super::problems::{Labels, Problems};
+use super::view::{ok, rejected};
+use crate::management::action::usage::recent::{RecentUse, recent_use};
+use crate::management::action::usage::usage;
+use crate::management::action::{keys, projects, webhooks};
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Id;
+use crate::management::identity::role::Permission;
+use crate::store::{Key, Project, ProjectChange};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use rpcgate_core::caller::ProjectId;
+use rpcgate_core::clock::Time;
+use rpcgate_core::usage::{Cell, Metrics, Only, Params};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const LABELS: Labels = &[("name", "Name")];
+
+/// The field in which a name is typed before a project is deleted.
+const CONFIRM: Labels = &[(TYPED, "Name")];
+
+/// The routes of these pages.
+pub(crate) fn routes() -> Router<Arc<AppState>> {
+    Router::new()
+        .route("/projects", get(list).post(create))
+        .route("/projects/{id}/settings", get(settings).post(rename))
+        .route("/projects/{id}/delete", get(ask).post(delete))
+}
+
+/// A project and what it has used in 24 hours.
+struct ProjectLine {
+    project: Project,
+    quota: LimitMeter,
+    metrics: Metrics,
+}
+
+#[derive(Template)]
+#[template(path = "projects.html")]
+struct ProjectsPage {
+    frame: Frame,
+    problems: Problems,
+    projects: Vec<ProjectLine>,
+    links: PageLinks,
+    /// How many projects the plan allows.
+    allowed: u32,
+    /// How many there are.
+    number: usize,
+    name: String,
+}
+
+#[derive(Template)]
+#[template(path = "project_settings.html")]
+struct ProjectSettingsPage {
+    frame: Frame,
+    problems: Problems,
+    project: Project,
+    tab: &'static str,
+    name: String,
+}
+
+/// The fields of the forms for a name.
+#[derive(Deserialize)]
+struct ProjectNameForm {
+    name: String,
+}
+
+async fn list(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    QueryFields(query): QueryFields,
+) -> PageResult {
+    page.permitted(Permission::Read)?;
+    let shown = projects_page(&app, &page, &query).await?;
+    Ok(ok(&shown))
+}
+
+async fn create(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    Form(ProjectNameForm { name }): Form<ProjectNameForm>,
+) -> PageResult {
+    let tenant = page.permitted(Permission::ManageProjects)?;
+    match projects::create(&app, &page.actor, tenant, &name).await {
+        Ok(made) => Ok(page.done(&format!("projects/{}", made.id), Done::ProjectCreated)),
+        Err(error) => {
+            let shown = projects_page(&app, &page, &FieldList::default()).await?;
+            rejected(error, LABELS, |problems| ProjectsPage { problems, name, ..shown })
+        }
+    }
+}
+
+async fn projects_page(
+    app: &AppState,
+    page: &PageContext,
+    query: &FieldList,
+) -> Result<ProjectsPage, ActionError> {
+    let tenant = page.tenant()?;
+    let params = Params { group_by: Some("project"), limit: Some("5000"), ..Params::default() };
+    let used = usage(app, tenant, &params).await?;
+    let all = projects::list(app, &page.actor, tenant).await?;
+    let number = all.len();
+    let (part, links) = cut(all, query, "projects");
+    let mut metrics = BTreeMap::new();
+    for row in used.view.rows {
+        if let [Cell::Project(project)] = row.cells[..] {
+            metrics.insert(project, row.metrics);
+        }
+    }
+    let line = |project: Project| {
+        let quota = used.quotas.iter().find(|quota| quota.project == project.id);
+        let (spent, limit) = quota.map_or((0, None), |quota| (quota.used, Some(quota.quota.cu_per_day)));
+        ProjectLine {
+            quota: LimitMeter::new(format!("Compute Units of {} in 24 hours", project.name), spent, limit),
+            metrics: metrics.remove(&project.id).unwrap_or_default(),
+            project,
+        }
+    };
+    Ok(ProjectsPage {
+        frame: page.frame(Place::Projects),
+        problems: Problems::default(),
+        projects: part.into_iter().map(line).collect(),
+        links,
+        allowed: used.limits.plan.counts.projects,
+        number,
+        name: String::new(),
+    })
+}
+
+async fn settings(State(app): State<Arc<AppState>>, page: PageContext, Id(id): Id<ProjectId>) -> PageResult {
+    page.permitted(Permission::Read)?;
+    let project = projects::get(&app, &page.actor, id).await?;
+    let name = project.name.clone();
+    Ok(ok(&settings_page(&page, project, name)))
+}
+
+fn settings_page(page: &PageContext, project: Project, name: String) -> ProjectSettingsPage {
+    ProjectSettingsPage {
+        frame: page.frame(Place::Projects),
+        problems: Problems::default(),
+        project,
+        tab: "settings",
+        name,
+    }
+}
+
+async fn rename(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    Id(id): Id<ProjectId>,
+    Form(ProjectNameForm { name }): Form<ProjectNameForm>,
+) -> PageResult {
+    page.permitted(Permission::ManageProjects)?;
+    let change = ProjectChange { name: Some(name.clone()), ..ProjectChange::default() };
+    match projects::update(&app, &page.actor, id, change).await {
+        Ok(_) => Ok(page.done(&format!("projects/{id}/settings"), Done::ProjectRenamed)),
+        Err(error) => {
+            let project = projects::get(&app, &page.actor, id).await?;
+            let shown = settings_page(&page, project, name);
+            rejected(error, LABELS, |problems| ProjectSettingsPage { problems, ..shown })
+        }
+    }
+}
+
+async fn ask(State(app): State<Arc<AppState>>, page: PageContext, Id(id): Id<ProjectId>) -> PageResult {
+    page.permitted(Permission::ManageProjects)?;
+    let project = projects::get(&app, &page.actor, id).await?;
+    Ok(ok(&question(&app, &page, &project).await?.0))
+}
+
+async fn delete(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    Id(id): Id<ProjectId>,
+    fields: FieldList,
+) -> PageResult {
+    page.permitted(Permission::ManageProjects)?;
+    let project = projects::get(&app, &page.actor, id).await?;
+    let (question, is_typed) = question(&app, &page, &project).await?;
+    let done = async {
+        if is_typed {
+            fields.confirms(&project.name)?;
+        }
+        projects::delete(&app, &page.actor, id).await
+    };
+    match done.await {
+        Ok(()) => Ok(page.done("projects", Done::ProjectDeleted)),
+        Err(error) => rejected(error, CONFIRM, |problems| question.problems(problems)),
+    }
+}
+
+/// Whether to delete a project, with what that would end; and whether its name is to be typed, since it is in use.
+async fn question(
+    app: &AppState,
+    page: &PageContext,
+    project: &Project,
+) -> Result<(ConfirmQuestion, bool), ActionError> {
+    let now = app.now();
+    let only = Only { project: Some(project.id), ..Only::default() };
+    let recent = recent_use(app, project.tenant, only).await?;
+    let keys = keys::list(app, &page.actor, project.id).await?;
+    let usable = keys.iter().filter(|key| is_usable(key, now)).count();
+    let endpoints = webhooks::list(app, &page.actor, project.id).await?.len();
+    let back = format!("projects/{}/settings", project.id);
+    let mut question = ConfirmQuestion::new(
+        page.frame(Place::Projects),
+        format!("Delete {}?", project.name),
+        "Delete the project",
+        back,
+    )
+    .crumb("Projects", "projects")
+    .crumb(&project.name, format!("projects/{}", project.id));
+    if let Some(warning) = warning("project", &recent) {
+        question = question.warning(warning);
+    }
+    question = question
+        .consequence(match usable {
+            0 => "It has no usable API key.".to_owned(),
+            1 => "Its API key is revoked: within a second, calls with it get 401.".to_owned(),
+            _ => format!(
+                "Its {} API keys are revoked: within a second, calls with them get 401.",
+                grouped(usable as u128)
+            ),
+        })
+        .consequence(match endpoints {
+            0 => "It has no webhook.".to_owned(),
+            1 => "Its webhook is deleted, with its subscriptions and deliveries.".to_owned(),
+            _ => format!(
+                "Its {} webhooks are deleted, with their subscriptions and deliveries.",
+                grouped(endpoints as u128)
+            ),
+        })
+        .consequence("Its usage stays, and is billed.")
+        .consequence("A deleted project cannot be brought back.");
+    let is_typed = usable > 0 || recent.month > 0;
+    Ok((if is_typed { question.typed(&project.name) } else { question }, is_typed))
+}
+
+/// Whether a key can be used at `now`.
+pub(super) fn is_usable(key: &Key, now: Time) -> bool {
+    key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now)
+}
+
+/// What speaks against ending a `thing` that is in use.
+pub(super) fn warning(thing: &str, RecentUse { week, month, newest }: &RecentUse) -> Option<String> {
+    if *month == 0 {
+        return None;
+    }
+    let requests = |number: u64| match number {
+        1 => "1 request".to_owned(),
+        _ => format!("{} requests", grouped(number.into())),
+    };
+    let newest = match newest {
+        Some(hour) => format!(", the newest in the hour from {}", minute_text(*hour)),
+        None => String::new(),
+    };
+    Some(format!(
+        "This {thing} is in use: {} in the last 7 days, {} in the last 30{newest}.",
+        requests(*week),
+        requests(*month)
+    ))
+}
+
+#[cfg(test)]
+pub(super) mod tests;

@@ -1,0 +1,131 @@
+//! The quota of a project, the windows of its keys, and its lists of methods.
+
+use super::context::{PageContext, PageResult};
+use super::done::Done;
+use super::filters;
+use super::form::Form;
+use super::frame::{Frame, Place};
+use super::parts::LimitMeter;
+use super::problems::{Labels, Problems};
+use super::view::{ok, rejected};
+use crate::management::action::projects;
+use crate::management::action::usage::cooled::CooledKey;
+use crate::management::action::usage::usage;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Id;
+use crate::management::identity::role::Permission;
+use crate::store::{Project, ProjectChange};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use rpcgate_core::caller::{ProjectId, ProjectQuota};
+use rpcgate_core::plan::Plan;
+use rpcgate_core::usage::Params;
+use serde::Deserialize;
+use std::sync::Arc;
+
+const LABELS: Labels = &[("allowed_methods", "Allowed methods"), ("blocked_methods", "Blocked methods")];
+
+/// The routes of this page.
+pub(crate) fn routes() -> Router<Arc<AppState>> {
+    Router::new().route("/projects/{id}/limits", get(show).post(save))
+}
+
+#[derive(Template)]
+#[template(path = "project_limits.html")]
+struct LimitsPage {
+    frame: Frame,
+    problems: Problems,
+    project: Project,
+    tab: &'static str,
+    quota: ProjectQuota,
+    /// Compute Units in 24 hours.
+    rolling: LimitMeter,
+    /// Compute Units of the current month.
+    month: LimitMeter,
+    plan: Plan,
+    cooled: Vec<CooledKey>,
+    /// A method on each line.
+    allowed_methods: String,
+    blocked_methods: String,
+}
+
+/// The fields of the form: lists with a method on each line.
+#[derive(Deserialize)]
+struct MethodListsForm {
+    #[serde(default)]
+    allowed_methods: String,
+    #[serde(default)]
+    blocked_methods: String,
+}
+
+/// The names in a field, which blanks, commas or line breaks separate.
+fn names(text: &str) -> Vec<String> {
+    let separated = text.split(|c: char| c.is_whitespace() || c == ',');
+    separated.filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+async fn show(State(app): State<Arc<AppState>>, page: PageContext, Id(id): Id<ProjectId>) -> PageResult {
+    page.permitted(Permission::Read)?;
+    Ok(ok(&limits_page(&app, &page, id).await?))
+}
+
+async fn save(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    Id(id): Id<ProjectId>,
+    Form(MethodListsForm { allowed_methods, blocked_methods }): Form<MethodListsForm>,
+) -> PageResult {
+    page.permitted(Permission::ManageProjects)?;
+    let change = ProjectChange {
+        allowed_methods: Some(names(&allowed_methods)),
+        blocked_methods: Some(names(&blocked_methods)),
+        ..ProjectChange::default()
+    };
+    match projects::update(&app, &page.actor, id, change).await {
+        Ok(_) => Ok(page.done(&format!("projects/{id}/limits"), Done::MethodListsSaved)),
+        Err(error) => {
+            let shown = limits_page(&app, &page, id).await?;
+            rejected(error, LABELS, |problems| LimitsPage {
+                problems,
+                allowed_methods,
+                blocked_methods,
+                ..shown
+            })
+        }
+    }
+}
+
+async fn limits_page(app: &AppState, page: &PageContext, id: ProjectId) -> Result<LimitsPage, ActionError> {
+    let project = projects::get(app, &page.actor, id).await?;
+    let name = id.to_string();
+    let used = usage(app, project.tenant, &Params { project_id: Some(&name), ..Params::default() }).await?;
+    let quota = used.quotas.first().map(|quota| quota.quota).unwrap_or_default();
+    let rolling = LimitMeter::new(
+        "Compute Units in 24 hours",
+        used.current.rolling.billable_units,
+        Some(quota.cu_per_day),
+    );
+    let rolling = rolling
+        .hint("Enforced: calls that cost CU are refused at the limit, until old hours have left the window.");
+    let month =
+        LimitMeter::new("Compute Units this month", used.current.month.billable_units, quota.cu_per_month);
+    Ok(LimitsPage {
+        frame: page.frame(Place::Projects),
+        problems: Problems::default(),
+        tab: "limits",
+        quota,
+        rolling,
+        month: month.hint("Recorded, not enforced. The month is that of UTC."),
+        plan: used.limits.plan,
+        cooled: used.limits.cooled,
+        allowed_methods: project.allowed_methods.join("\n"),
+        blocked_methods: project.blocked_methods.join("\n"),
+        project,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,262 @@
+//! What an endpoint is told of.
+
+use super::confirm::ConfirmQuestion;
+use super::context::{PageContext, PageResult};
+use super::cut_list::{cursor, cursor_links};
+use super::done::Done;
+use super::filters;
+use super::form::{FieldList, PlainForm, QueryFields};
+use super::frame::{Frame, Place};
+use super::parts::{Choice, PageLinks};
+use super::problems::{Labels, Problems};
+use super::view::{ok, rejected};
+use super::webhooks::{EndpointState, address};
+use crate::management::action::chains::chains;
+use crate::management::action::subscriptions::{self, NewSubscription};
+use crate::management::action::webhooks;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Id, Ids};
+use crate::management::identity::role::Permission;
+use crate::store::{SubscriptionId, Webhook, WebhookId, WebhookSubscription};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use rpcgate_core::clock::Time;
+use rpcgate_core::event::EventType;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+const LABELS: Labels =
+    &[("chain", "Chain"), ("event_type", "Event"), ("filter", "Filter"), ("confirmations", "Confirmations")];
+
+/// Subscriptions of one part of the list.
+const ENTRIES: usize = 50;
+
+/// The routes of these pages.
+pub(crate) fn routes() -> Router<Arc<AppState>> {
+    Router::new()
+        .route("/webhooks/{id}/subscriptions", get(list).post(create))
+        .route("/webhooks/{id}/subscriptions/{subscription}/delete", get(ask).post(delete))
+}
+
+/// A subscription as a line of the list.
+pub(super) struct SubscriptionLine {
+    pub(super) id: SubscriptionId,
+    pub(super) kind: &'static str,
+    pub(super) chain: String,
+    /// The members of the filter, as they are written into the form.
+    pub(super) filter: Vec<String>,
+    pub(super) confirmations: u32,
+    pub(super) created_at: Time,
+}
+
+impl From<WebhookSubscription> for SubscriptionLine {
+    fn from(subscription: WebhookSubscription) -> Self {
+        let member = |(name, value): (String, Value)| match value {
+            Value::String(text) if is_plain(&text) => format!("{name} = {text}"),
+            value => format!("{name} = {value}"),
+        };
+        SubscriptionLine {
+            id: subscription.id,
+            kind: subscription.kind.name(),
+            chain: subscription.chain,
+            filter: subscription.filter.unwrap_or_default().into_iter().map(member).collect(),
+            confirmations: subscription.confirmations,
+            created_at: subscription.created_at,
+        }
+    }
+}
+
+/// Whether a text stays a text without quotes.
+fn is_plain(text: &str) -> bool {
+    let is_kept = !text.is_empty() && text.trim() == text && !text.chars().any(char::is_control);
+    is_kept && read_value(text) == Value::String(text.to_owned())
+}
+
+/// A value of a filter: a number, `true` or `false`, and everything else is a text, which may stand in quotes.
+fn read_value(text: &str) -> Value {
+    match serde_json::from_str::<Value>(text) {
+        Ok(value @ (Value::Number(_) | Value::Bool(_) | Value::String(_))) => value,
+        _ => Value::String(text.to_owned()),
+    }
+}
+
+/// The filter in a field: a member on each line, `to = 0x71c7…`. None if there is no line.
+fn read_filter(text: &str) -> Result<Option<Map<String, Value>>, ActionError> {
+    let mut filter = Map::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let Some((name, value)) = line.split_once('=') else {
+            return Err(ActionError::field(
+                "filter",
+                "write a name, = and a value on each line, such as to = 0x71c7…",
+            ));
+        };
+        if filter.insert(name.trim().to_owned(), read_value(value.trim())).is_some() {
+            return Err(ActionError::field("filter", "name each member once"));
+        }
+    }
+    Ok((!filter.is_empty()).then_some(filter))
+}
+
+/// What was written into the form.
+#[derive(Clone, Debug, Default)]
+struct SubscriptionForm {
+    chain: String,
+    event_type: String,
+    filter: String,
+    confirmations: String,
+}
+
+impl SubscriptionForm {
+    fn of(fields: &FieldList) -> Self {
+        let text = |name| fields.one(name).to_owned();
+        SubscriptionForm {
+            chain: text("chain"),
+            event_type: text("event_type"),
+            filter: text("filter"),
+            confirmations: text("confirmations"),
+        }
+    }
+}
+
+#[derive(Template)]
+#[template(path = "subscriptions.html")]
+struct SubscriptionsPage {
+    frame: Frame,
+    problems: Problems,
+    webhook: Webhook,
+    state: EndpointState,
+    address: String,
+    tab: &'static str,
+    subscriptions: Vec<SubscriptionLine>,
+    links: PageLinks,
+    chains: Vec<Choice>,
+    kinds: Vec<Choice>,
+    form: SubscriptionForm,
+}
+
+/// The types of events, for a choice.
+pub(super) fn kinds() -> Vec<Choice> {
+    let label = |kind: EventType| match kind {
+        EventType::NewBlock => "new_block: a new block",
+        EventType::AddressActivity => "address_activity: something that involves an address",
+        EventType::TokenTransfer => "token_transfer: a transfer of a token",
+        EventType::ContractEvent => "contract_event: an event of a smart contract",
+        EventType::Health => "health: the nodes of the chain are fit again, or no longer",
+    };
+    EventType::ALL.map(|kind| Choice::new(kind.name(), label(kind))).into()
+}
+
+async fn list(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    Id(id): Id<WebhookId>,
+    QueryFields(query): QueryFields,
+) -> PageResult {
+    page.permitted(Permission::Read)?;
+    Ok(ok(&list_page(&app, &page, id, &query).await?))
+}
+
+async fn list_page(
+    app: &AppState,
+    page: &PageContext,
+    id: WebhookId,
+    query: &FieldList,
+) -> Result<SubscriptionsPage, ActionError> {
+    let webhook = webhooks::get(app, &page.actor, id).await?;
+    let mut some = subscriptions::list(app, &page.actor, id, cursor(query)?, ENTRIES as u64 + 1).await?;
+    let has_more = some.len() > ENTRIES;
+    some.truncate(ENTRIES);
+    let next = some.last().filter(|_| has_more).map(|last| (last.created_at, last.id));
+    let enabled = chains(app).await?.into_iter().filter(|entry| entry.enabled);
+    Ok(SubscriptionsPage {
+        frame: page.frame(Place::Webhooks),
+        problems: Problems::default(),
+        state: EndpointState::of(&webhook),
+        address: address(&webhook),
+        webhook,
+        tab: "subscriptions",
+        subscriptions: some.into_iter().map(SubscriptionLine::from).collect(),
+        links: cursor_links(query, &format!("webhooks/{id}/subscriptions"), next),
+        chains: enabled
+            .map(|entry| {
+                Choice::new(
+                    entry.facts.name.as_str(),
+                    format!("{} ({})", entry.facts.name, entry.facts.title),
+                )
+            })
+            .collect(),
+        kinds: kinds(),
+        form: SubscriptionForm::default(),
+    })
+}
+
+async fn create(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    Id(id): Id<WebhookId>,
+    fields: FieldList,
+) -> PageResult {
+    page.permitted(Permission::ManageWebhooks)?;
+    let made = async {
+        let kind = fields.one("event_type").parse::<EventType>();
+        let new = NewSubscription {
+            chain: fields.one("chain").to_owned(),
+            kind: kind.map_err(|_| ActionError::field("event_type", "choose an event"))?,
+            filter: read_filter(fields.one("filter"))?,
+            confirmations: fields.number::<u32>("confirmations")?.unwrap_or_default(),
+        };
+        subscriptions::create(&app, &page.actor, id, new).await
+    };
+    match made.await {
+        Ok(_) => Ok(page.done(&format!("webhooks/{id}/subscriptions"), Done::SubscriptionCreated)),
+        Err(error) => {
+            let again = list_page(&app, &page, id, &FieldList::default()).await?;
+            let form = SubscriptionForm::of(&fields);
+            rejected(error, LABELS, |problems| SubscriptionsPage { problems, form, ..again })
+        }
+    }
+}
+
+async fn ask(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    Ids(webhook, id): Ids<WebhookId, SubscriptionId>,
+) -> PageResult {
+    page.permitted(Permission::ManageWebhooks)?;
+    let endpoint = webhooks::get(&app, &page.actor, webhook).await?;
+    let line = SubscriptionLine::from(subscriptions::get(&app, &page.actor, webhook, id).await?);
+    let name = address(&endpoint);
+    let of = match line.filter.is_empty() {
+        true => String::new(),
+        false => format!(" where {}", line.filter.join(" and ")),
+    };
+    let question = ConfirmQuestion::new(
+        page.frame(Place::Webhooks),
+        format!("Delete the subscription to {} on {}?", line.kind, line.chain),
+        "Delete the subscription",
+        format!("webhooks/{webhook}/subscriptions"),
+    )
+    .crumb("Webhooks", "webhooks")
+    .crumb(&name, format!("webhooks/{webhook}"))
+    .consequence(format!("Within a second, {name} is no longer told of {} on {}{of}.", line.kind, line.chain))
+    .consequence("Deliveries that it has caused are still made.");
+    Ok(ok(&question))
+}
+
+async fn delete(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    Ids(webhook, id): Ids<WebhookId, SubscriptionId>,
+    _: PlainForm,
+) -> PageResult {
+    page.permitted(Permission::ManageWebhooks)?;
+    let found = subscriptions::get(&app, &page.actor, webhook, id).await?;
+    subscriptions::delete(&app, &page.actor, found.id).await?;
+    Ok(page.done(&format!("webhooks/{webhook}/subscriptions"), Done::SubscriptionDeleted))
+}
+
+#[cfg(test)]
+mod tests;
