@@ -3,7 +3,7 @@
 #[cfg(feature = "passkeys")]
 use super::ceremonies;
 use super::sessions::{SessionTokens, begin_password_attempt, new_session, note_failure, opened, user_entry};
-use super::{audit, security};
+use super::{audit, security, step_up};
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
@@ -31,6 +31,8 @@ pub enum GivenFactor {
     Code(String),
     /// A recovery code.
     RecoveryCode(String),
+    /// None: one was given in the session a short time ago, for which [`step_up`](super::step_up) asks.
+    Recent,
     /// A passkey.
     #[cfg(feature = "passkeys")]
     Passkey {
@@ -47,6 +49,7 @@ impl fmt::Debug for GivenFactor {
         f.write_str(match self {
             GivenFactor::Code(_) => "Code",
             GivenFactor::RecoveryCode(_) => "RecoveryCode",
+            GivenFactor::Recent => "Recent",
             #[cfg(feature = "passkeys")]
             GivenFactor::Passkey { .. } => "Passkey",
         })
@@ -110,6 +113,8 @@ async fn verified(
         GivenFactor::RecoveryCode(code) => {
             Ok(app.recovery_codes.hash(user.id, code).map(FactorUse::RecoveryCode))
         }
+        // It is used up by nothing that wants a factor of its own.
+        GivenFactor::Recent => Ok(None),
         #[cfg(feature = "passkeys")]
         GivenFactor::Passkey { ceremony, answer } => {
             let whose = (CeremonyPurpose::Factor, Some(user.id));
@@ -170,6 +175,10 @@ pub(super) async fn prove_for_another(
         return Ok(());
     }
     let given = given.ok_or(ActionError::Refused(ErrorCode::FactorRequired, missing))?;
+    if matches!(given, GivenFactor::Recent) {
+        let is_recent = step_up::is_recent(session, now);
+        return if is_recent { Ok(()) } else { Err(ActionError::Refused(ErrorCode::FactorRequired, missing)) };
+    }
     let proof = prove(app, session, &given, client, now).await?;
     let entry = audit::entry(session, client, "factor.given", user.to_string(), now);
     let is_done = app.store.use_factor(user, &proof.used, &entry).await?;
