@@ -136,7 +136,7 @@ async fn a_contract_begins_and_ends_at_its_time_and_is_on_the_invoice_with_its_p
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_free_plan_bills_nothing_whatever_its_price_but_a_contract_does_and_lines_name_an_operators_own_plan()
-{
+ {
     let node = Node::evm().await;
     let clock = Arc::new(ManualClock::at(START));
     let service = TestService::start(Setup::of("eth", &node.url()), clock.clone()).await;

@@ -1,30 +1,46 @@
 //! Registration and confirmation of the address.
 
-use super::form::Form;
-use super::home;
-use super::session_cookie::{CurrentSession, IsLoggedIn, Visitor};
-use super::view::{self, LOGIN, Notice, refused, shown};
+use super::context::{GatePage, PageContext, PageResult, redirect};
+use super::done::Done;
+use super::filters;
+use super::form::{Form, PlainForm, QueryFields};
+use super::frame::Frame;
+use super::offer::Offer;
+use super::problems::{Labels, Problems};
+use super::view::{Notice, ok, rejected, shown};
 use crate::management::action::accounts::{self, Application};
 use crate::management::app_state::AppState;
-use crate::management::error::ActionError;
-use crate::management::extract::{Client, Query};
 use crate::management::identity::password::{MIN_CHARACTERS, Typed};
 use crate::management::identity::verifier::{ACTION, Provider};
 use askama::Template;
+use axum::Router;
 use axum::extract::State;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::Response;
+use axum::routing::{get, post};
 use http::StatusCode;
 use http::header::{CONTENT_SECURITY_POLICY, HeaderValue};
 use serde::Deserialize;
 use std::sync::Arc;
 
+const LABELS: Labels = &[("name", "Name"), ("email", "E-mail address"), ("password", "Password")];
+
+/// The routes of these pages.
+pub(crate) fn routes() -> Router<Arc<AppState>> {
+    Router::new()
+        .route("/register", get(application).post(register))
+        .route("/confirm", get(link).post(confirm))
+        .route("/confirm-again", post(confirm_again))
+}
+
 #[derive(Template)]
 #[template(path = "register.html")]
 struct RegisterPage {
-    problem: Option<String>,
+    frame: Frame,
+    problems: Problems,
     name: String,
     email: String,
     widget: Option<Widget>,
+    offer: Offer,
 }
 
 /// The widget of a provider of challenges.
@@ -88,7 +104,7 @@ fn with_policy(app: &AppState, mut answer: Response) -> Response {
 
 /// The fields of the registration form.
 #[derive(Deserialize)]
-pub(crate) struct Register {
+struct Register {
     #[serde(default)]
     name: String,
     email: String,
@@ -104,62 +120,55 @@ pub(crate) struct Register {
 }
 
 /// The registration form.
-pub(crate) async fn application(
-    State(app): State<Arc<AppState>>,
-    IsLoggedIn(is_logged_in): IsLoggedIn,
-) -> Response {
-    if is_logged_in {
-        return Redirect::to(view::HOME).into_response();
+async fn application(State(app): State<Arc<AppState>>, page: GatePage) -> PageResult {
+    if page.session.is_some() {
+        return Ok(redirect(&page.frame.root, ""));
     }
-    let (name, email) = (String::new(), String::new());
-    let page = RegisterPage { problem: None, name, email, widget: Widget::of(&app) };
-    with_policy(&app, shown(StatusCode::OK, &page))
+    let (name, email, widget) = (String::new(), String::new(), Widget::of(&app));
+    let (frame, problems, offer) = (page.frame, Problems::default(), Offer::of(&app).await?);
+    let page = RegisterPage { frame, problems, name, email, widget, offer };
+    Ok(with_policy(&app, ok(&page)))
 }
 
 /// Registers a user.
-pub(crate) async fn register(
+async fn register(
     State(app): State<Arc<AppState>>,
-    client: Client,
+    page: GatePage,
     Form(Register { name, email, password, challenge, hcaptcha, turnstile }): Form<Register>,
-) -> Response {
+) -> PageResult {
     let challenge = [challenge, hcaptcha, turnstile].into_iter().find(|solution| !solution.is_empty());
     let challenge = challenge.unwrap_or_default();
     let application = Application { email: email.clone(), password, name: name.clone(), challenge };
-    match accounts::register(&app, application, &client).await {
+    match accounts::register(&app, application, &page.client).await {
         Ok(applicant) => {
             let text = format!(
                 "A mail is on its way to {}. Open the link in it to confirm that the address is yours.",
                 applicant.email
             );
-            let link = Some((LOGIN, "Log in"));
-            shown(StatusCode::CREATED, &Notice { title: "Look into your mail", text, link, is_good: true })
+            let (title, path, label) = ("Look into your mail", "login", "Log in");
+            let notice = Notice { frame: page.frame, title, text, tone: "ok", path, label };
+            Ok(shown(StatusCode::CREATED, &notice))
         }
         Err(error) => {
-            let widget = Widget::of(&app);
-            let page = |problem| RegisterPage { problem: Some(problem), name, email, widget };
-            with_policy(&app, refused(error, page))
+            let (frame, widget, offer) = (page.frame, Widget::of(&app), Offer::of(&app).await?);
+            let form = |problems| RegisterPage { frame, problems, name, email, widget, offer };
+            rejected(error, LABELS, form).map(|answer| with_policy(&app, answer))
         }
     }
 }
 
 #[derive(Template)]
-#[template(path = "confirm.html")]
+#[template(path = "confirm_address.html")]
 struct ConfirmPage {
-    problem: Option<String>,
+    frame: Frame,
+    problems: Problems,
     token: String,
     needs_password: bool,
 }
 
-/// The parameters of the link in the mail.
-#[derive(Deserialize)]
-pub(crate) struct Link {
-    #[serde(default)]
-    token: String,
-}
-
 /// The fields of the confirmation form.
 #[derive(Deserialize)]
-pub(crate) struct Confirmation {
+struct Confirmation {
     #[serde(default)]
     token: String,
     #[serde(default)]
@@ -167,60 +176,54 @@ pub(crate) struct Confirmation {
 }
 
 /// The target of the link in the mail. Opening it confirms nothing yet, because mail scanners open links as well.
-pub(crate) async fn link(
+async fn link(
     State(app): State<Arc<AppState>>,
-    CurrentSession(session): CurrentSession,
-    query: Result<Query<Link>, ActionError>,
-) -> Response {
-    let page = async {
-        let Query(Link { token }) = query?;
-        let needs_password = accounts::needs_password(&app, &token, session.as_ref()).await?;
-        Ok(ConfirmPage { problem: None, token, needs_password })
-    };
-    match page.await {
-        Ok(page) => shown(StatusCode::OK, &page),
-        Err(error) => view::refusal(error),
-    }
+    page: GatePage,
+    QueryFields(query): QueryFields,
+) -> PageResult {
+    let token = query.one("token").to_owned();
+    let needs_password = accounts::needs_password(&app, &token, page.session.as_ref()).await?;
+    Ok(ok(&ConfirmPage { frame: page.frame, problems: Problems::default(), token, needs_password }))
 }
 
 /// Confirms the address.
-pub(crate) async fn confirm(
+async fn confirm(
     State(app): State<Arc<AppState>>,
-    CurrentSession(session): CurrentSession,
-    client: Client,
+    page: GatePage,
     Form(Confirmation { token, password }): Form<Confirmation>,
-) -> Response {
-    let link = Some(if session.is_some() { (view::HOME, "Go on") } else { (LOGIN, "Log in") });
+) -> PageResult {
     let mut lacks_password = false;
     let confirmed = async {
-        app.limits.anonymous.admit(client.address)?;
-        let needs_password = accounts::needs_password(&app, &token, session.as_ref()).await?;
+        app.limits.anonymous.admit(page.client.address)?;
+        let needs_password = accounts::needs_password(&app, &token, page.session.as_ref()).await?;
         let typed = password.unwrap_or_else(|| "".into());
         lacks_password = needs_password && typed.clone().choose().is_err();
         let password = needs_password.then_some(typed);
-        accounts::confirm(&app, &token, password, &client).await
+        accounts::confirm(&app, &token, password, &page.client).await
     };
+    let (path, label) = if page.session.is_some() { ("./", "Go on") } else { ("login", "Log in") };
     match confirmed.await {
-        Ok(()) => {
-            let text = "Thank you. From now on you can create API keys.".into();
-            shown(StatusCode::OK, &Notice { title: "Your address is confirmed", text, link, is_good: true })
-        }
-        Err(error) if lacks_password => {
-            refused(error, |problem| ConfirmPage { problem: Some(problem), token, needs_password: true })
-        }
-        Err(error) => refused(error, |mut text| {
-            text.push_str(" If your address is not confirmed yet, log in to have another mail sent.");
-            Notice { title: "The address was not confirmed", text, link, is_good: false }
+        Ok(()) => Ok(page.done(path.trim_start_matches("./"), Done::AddressConfirmed)),
+        Err(error) if lacks_password => rejected(error, LABELS, |problems| ConfirmPage {
+            frame: page.frame,
+            problems,
+            token,
+            needs_password: true,
+        }),
+        Err(error) => rejected(error, LABELS, |problems| Notice {
+            frame: page.frame,
+            title: "The address was not confirmed",
+            text: problems.all().iter().map(|problem| problem.text.as_str()).collect::<String>()
+                + " If your address is not confirmed yet, log in to have another mail sent.",
+            tone: "bad",
+            path,
+            label,
         }),
     }
 }
 
 /// Sends the mail again.
-pub(crate) async fn confirm_again(
-    State(app): State<Arc<AppState>>,
-    Visitor(session): Visitor,
-    client: Client,
-) -> Response {
-    let sent = accounts::confirm_again(&app, &session, &client).await;
-    home::page(&app, session, &client, Some(sent)).await
+async fn confirm_again(State(app): State<Arc<AppState>>, page: PageContext, _: PlainForm) -> PageResult {
+    accounts::confirm_again(&app, &page.session, &page.client).await?;
+    Ok(page.done("", Done::ConfirmationSent))
 }

@@ -55,8 +55,7 @@ impl PageContext {
     /// Leads to the page at `to`, below the root, which says what was done. A browser that loads it again does nothing
     /// again.
     pub(crate) fn done(&self, to: &str, done: Done) -> Response {
-        let joint = if to.contains('?') { '&' } else { '?' };
-        self.to(&format!("{to}{joint}done={}", done.code()))
+        self.to(&with_outcome(to, done))
     }
 
     /// Leads to the page at `to`, below the root.
@@ -65,10 +64,17 @@ impl PageContext {
     }
 }
 
+/// The address of the page at `to` that says what was done.
+fn with_outcome(to: &str, done: Done) -> String {
+    let joint = if to.contains('?') { '&' } else { '?' };
+    format!("{to}{joint}done={}", done.code())
+}
+
 /// Leads to the page at `to` below the root that is `root` from here. The address stays relative.
 pub(super) fn redirect(root: &str, to: &str) -> Response {
     let start = if root.is_empty() { "./" } else { root };
-    let place = if to.is_empty() || to.starts_with('?') { format!("{start}{to}") } else { format!("{root}{to}") };
+    let place =
+        if to.is_empty() || to.starts_with('?') { format!("{start}{to}") } else { format!("{root}{to}") };
     Redirect::to(&place).into_response()
 }
 
@@ -134,6 +140,13 @@ pub(crate) struct GatePage {
     pub(crate) session: Option<AuthSession>,
     pub(crate) client: Client,
     pub(crate) frame: Frame,
+}
+
+impl GatePage {
+    /// Leads to the page at `to`, below the root, which says what was done.
+    pub(crate) fn done(&self, to: &str, done: Done) -> Response {
+        redirect(&self.frame.root, &with_outcome(to, done))
+    }
 }
 
 impl FromRequestParts<Arc<AppState>> for GatePage {

@@ -42,6 +42,7 @@ outcomes! {
     // account
     AddressConfirmed = "address-confirmed": "Your e-mail address is confirmed. You can create API keys now.",
     ConfirmationSent = "confirmation-sent": "A mail is on its way to you. Open the link in it.",
+    PasswordReset = "password-reset": "Your password is changed. Log in with it. All earlier sessions of your account have ended.",
     AddressChangeSent = "address-change-sent": "A mail is on its way to the new address. Open the link in it. Until then nothing is changed.",
     // projects, keys, chains
     // webhooks

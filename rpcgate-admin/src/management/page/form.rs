@@ -17,8 +17,9 @@ use std::sync::Arc;
 /// The name of the hidden field with the token.
 pub(crate) const TOKEN: &str = "csrf";
 
-const FOREIGN: ActionError =
-    ActionError::Forbidden("this form is not from a page of yours, or you logged in or out meanwhile: load the page again");
+const FOREIGN: ActionError = ActionError::Forbidden(
+    "this form is not from a page of yours, or you logged in or out meanwhile: load the page again",
+);
 
 const NO_TEXT: &str = "the form is no text";
 

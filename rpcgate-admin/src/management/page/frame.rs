@@ -128,7 +128,10 @@ const CUSTOMER: &[(Option<(&str, &str)>, &[NavEntry])] = &[
         Some(("nav-org", "Organisation")),
         &[
             entry(Place::Plan, "plan", "gauge", "Plan and limits"),
-            NavEntry { needs: Permission::ReadBilling, ..entry(Place::Billing, "billing", "card", "Billing") },
+            NavEntry {
+                needs: Permission::ReadBilling,
+                ..entry(Place::Billing, "billing", "card", "Billing")
+            },
             entry(Place::Team, "team", "people", "Team"),
             entry(Place::Audit, "audit", "list", "Audit log"),
         ],
@@ -334,9 +337,14 @@ mod tests {
 
     #[test]
     fn initials_are_two_letters_at_most() {
-        for (name, letters) in
-            [("Demo User", "DU"), ("ada", "A"), ("ada@example.com", "A"), ("Ada B. King", "AB"), ("(é) x", "ÉX"), ("", "")]
-        {
+        for (name, letters) in [
+            ("Demo User", "DU"),
+            ("ada", "A"),
+            ("ada@example.com", "A"),
+            ("Ada B. King", "AB"),
+            ("(é) x", "ÉX"),
+            ("", ""),
+        ] {
             assert_eq!(initials(name), letters, "{name}");
         }
     }

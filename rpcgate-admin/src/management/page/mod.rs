@@ -20,6 +20,7 @@ pub(crate) mod home;
 pub(crate) mod invitations;
 pub(crate) mod invoices;
 pub(crate) mod notifications;
+mod offer;
 pub(crate) mod parts;
 pub(crate) mod problems;
 pub(crate) mod resets;

@@ -1,42 +1,33 @@
 //! Unread notifications on the home page.
 
-use super::form::Form;
-use super::session_cookie::Visitor;
-use super::view;
+use super::context::{PageContext, PageResult};
+use super::done::Done;
+use super::form::FieldList;
 use crate::management::action::actor::Actor;
-use crate::management::action::notifications;
-use crate::management::api::moment::Moment;
+use crate::management::action::notifications::{self, UserNotification};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::management::extract::Client;
 use crate::store::NotificationId;
+use axum::Router;
 use axum::extract::State;
-use axum::response::{IntoResponse, Redirect, Response};
-use serde::Deserialize;
+use axum::routing::post;
 use std::sync::Arc;
 
 /// Notifications that are shown at most.
 const MAX_SHOWN: usize = 10;
 
+/// The routes of this page.
+pub(crate) fn routes() -> Router<Arc<AppState>> {
+    Router::new().route("/read-notification", post(read))
+}
+
 /// The unread notifications, the newest first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Unread {
     /// Those that are shown.
-    pub(super) newest: Vec<UnreadNotification>,
+    pub(super) newest: Vec<UserNotification>,
     /// The number of older ones.
     pub(super) older: usize,
-}
-
-/// A notification.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct UnreadNotification {
-    /// Its identifier.
-    pub(super) id: NotificationId,
-    /// Its text.
-    pub(super) text: String,
-    /// When it was raised, for programs and for people.
-    pub(super) moment: String,
-    pub(super) minute: String,
 }
 
 impl Unread {
@@ -46,37 +37,16 @@ impl Unread {
     /// Those of [`notifications::list`].
     pub(super) async fn of(app: &AppState, actor: &Actor) -> Result<Self, ActionError> {
         let all = notifications::list(app, actor).await?;
-        let unread: Vec<_> = all.into_iter().filter(|notification| notification.read_at.is_none()).collect();
-        let newest = unread.iter().take(MAX_SHOWN).map(|notification| {
-            let moment = Moment(notification.at).to_string();
-            let minute = moment.get(..16).unwrap_or(&moment).replace('T', " ");
-            UnreadNotification { id: notification.id, text: notification.text.clone(), moment, minute }
-        });
-        Ok(Unread { newest: newest.collect(), older: unread.len().saturating_sub(MAX_SHOWN) })
+        let mut newest: Vec<_> = all.into_iter().filter(|one| one.read_at.is_none()).collect();
+        let older = newest.len().saturating_sub(MAX_SHOWN);
+        newest.truncate(MAX_SHOWN);
+        Ok(Unread { newest, older })
     }
-}
-
-/// The fields of the form.
-#[derive(Deserialize)]
-pub(crate) struct Read {
-    id: String,
 }
 
 /// Marks a notification as read.
-pub(crate) async fn read(
-    State(app): State<Arc<AppState>>,
-    Visitor(session): Visitor,
-    client: Client,
-    Form(Read { id }): Form<Read>,
-) -> Response {
-    let actor = Actor::of_page(session.user, &client);
-    match mark_read(&app, &actor, &id).await {
-        Ok(()) => Redirect::to(view::HOME).into_response(),
-        Err(error) => view::refusal(error),
-    }
-}
-
-async fn mark_read(app: &AppState, actor: &Actor, id: &str) -> Result<(), ActionError> {
-    let id: NotificationId = id.parse().map_err(|_| ActionError::NotFound("notification"))?;
-    notifications::read(app, actor, id).await.map(drop)
+async fn read(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
+    let id: NotificationId = fields.one("id").parse().map_err(|_| ActionError::NotFound("notification"))?;
+    notifications::read(&app, &page.actor, id).await?;
+    Ok(page.done("", Done::NotificationRead))
 }

@@ -74,7 +74,11 @@ mod tests {
     #[test]
     fn the_error_of_an_action_stands_at_its_field() {
         for (error, field, text) in [
-            (ActionError::Invalid("`url` must be an https URL".into()), Some("url"), "Address must be an https URL."),
+            (
+                ActionError::Invalid("`url` must be an https URL".into()),
+                Some("url"),
+                "Address must be an https URL.",
+            ),
             (ActionError::field("name", "give it a name"), Some("name"), "Give it a name."),
             (ActionError::Invalid("`other` is wrong".into()), None, "Other is wrong."),
             (ActionError::Conflict("it is over"), None, "It is over."),

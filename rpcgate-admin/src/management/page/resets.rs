@@ -1,6 +1,7 @@
 //! Resets of forgotten passwords.
 
 use super::context::{GatePage, PageResult, redirect};
+use super::done::Done;
 use super::filters;
 use super::form::{Form, QueryFields};
 use super::frame::Frame;
@@ -99,11 +100,7 @@ async fn reset(
     Form(Reset { token, password }): Form<Reset>,
 ) -> PageResult {
     match resets::reset(&app, &token, password, &page.client).await {
-        Ok(()) => {
-            let text = "Log in with it. All earlier sessions of your account have ended.".into();
-            let (title, path, label) = ("Your password is changed", "login", "Log in");
-            Ok(ok(&Notice { frame: page.frame, title, text, tone: "ok", path, label }))
-        }
+        Ok(()) => Ok(page.done("login", Done::PasswordReset)),
         Err(error) => rejected(error, LABELS, |problems| ResetPage { frame: page.frame, problems, token }),
     }
 }

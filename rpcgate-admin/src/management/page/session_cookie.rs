@@ -72,7 +72,9 @@ pub(super) async fn authenticate(State(app): State<Arc<AppState>>, request: Requ
         None => None,
     };
     let visitor = visitor(request.headers(), &app.settings);
-    let Some((claims, session)) = authenticated else { return for_visitor(&app, visitor, request, next).await };
+    let Some((claims, session)) = authenticated else {
+        return for_visitor(&app, visitor, request, next).await;
+    };
     let path = request.uri().path();
     if !is_open_without_factor(path) {
         match session.demand_factor(&app, request.method()).await {

@@ -27,7 +27,8 @@ async fn choose(State(app): State<Arc<AppState>>, page: GatePage, fields: FieldL
     let life = if theme.is_chosen() { KEPT } else { 0 };
     let secure = if is_secure(&app.settings) { "; Secure" } else { "" };
     let cookie = format!("{THEME}={}; Path=/; Max-Age={life}; HttpOnly; SameSite=Lax{secure}", theme.name());
-    let cookie = HeaderValue::try_from(cookie).map_err(|_| ActionError::Broken("a theme fits no cookie".into()))?;
+    let cookie =
+        HeaderValue::try_from(cookie).map_err(|_| ActionError::Broken("a theme fits no cookie".into()))?;
     let back = format!("{}./{}", page.frame.root, below_root(fields.one("back")));
     Ok(([(SET_COOKIE, cookie)], redirect("", &back)).into_response())
 }

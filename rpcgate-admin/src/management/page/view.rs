@@ -154,8 +154,12 @@ fn error_page(frame: Frame, error: &ErrorBody) -> Html<String> {
         _ => "That did not work",
     };
     let text = match error.code {
-        ErrorCode::NotFound => format!("{} It may have been deleted, or the address is not complete.", sentence(&error.error)),
-        ErrorCode::Internal => "The error is noted. Try again; if it stays, write to the support with the time.".to_owned(),
+        ErrorCode::NotFound => {
+            format!("{} It may have been deleted, or the address is not complete.", sentence(&error.error))
+        }
+        ErrorCode::Internal => {
+            "The error is noted. Try again; if it stays, write to the support with the time.".to_owned()
+        }
         _ => sentence(&error.error),
     };
     let tone = if error.code == ErrorCode::NotFound { "info" } else { "bad" };
@@ -171,7 +175,8 @@ fn error_page(frame: Frame, error: &ErrorBody) -> Html<String> {
 
 /// Whether the client is a browser that wants a page.
 fn wants_page(head: &Parts) -> bool {
-    let accept = head.headers.get_all(ACCEPT).into_iter().filter_map(|value: &HeaderValue| value.to_str().ok());
+    let accept =
+        head.headers.get_all(ACCEPT).into_iter().filter_map(|value: &HeaderValue| value.to_str().ok());
     let path = head.uri.path();
     accept.flat_map(|text| text.split(',')).any(|kind| kind.trim().starts_with("text/html"))
         && !["/api/", "/swagger/"].iter().any(|other| path.starts_with(other))

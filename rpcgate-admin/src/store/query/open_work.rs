@@ -26,9 +26,11 @@ impl Store {
         self.read(async |database| {
             let pending = limit_requests::Entity::find()
                 .filter(limit_requests::Column::Status.eq(RequestStatus::Pending.name()));
-            let open =
-                tickets::Entity::find().filter(tickets::Column::Status.eq(TicketStatus::Open.name()));
-            Ok(OpenWork { limit_requests: pending.count(database).await?, tickets: open.count(database).await? })
+            let open = tickets::Entity::find().filter(tickets::Column::Status.eq(TicketStatus::Open.name()));
+            Ok(OpenWork {
+                limit_requests: pending.count(database).await?,
+                tickets: open.count(database).await?,
+            })
         })
         .await
     }

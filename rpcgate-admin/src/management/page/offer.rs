@@ -1,0 +1,69 @@
+//! What a new account has, beside the form that makes one.
+
+use super::filters::grouped;
+use crate::management::action::chains;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use rpcgate_core::plan::Tier;
+
+/// Chains that are named.
+const NAMED: usize = 5;
+
+/// What the smallest plan offers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Offer {
+    pub(super) title: &'static str,
+    pub(super) facts: Vec<String>,
+}
+
+impl Offer {
+    /// The offer of this site, with the settings of operators.
+    ///
+    /// # Errors
+    /// [`ActionError::Unavailable`].
+    pub(super) async fn of(app: &AppState) -> Result<Self, ActionError> {
+        let config = app.settings.overridden_by(&app.store.overlay().await?);
+        let plan = config.plans.of_tenant(Tier::Free);
+        let is_free = plan.price.0 == 0 && config.billing.fees.of(Tier::Free) == 0;
+        let mut facts = Vec::new();
+        facts.extend(chains_text(app).await?);
+        facts.push(format!(
+            "{} requests a minute and {} a day for each key",
+            grouped(plan.per_minute.into()),
+            grouped(plan.per_day.into())
+        ));
+        facts.push("HTTPS, WebSocket and gRPC, your client library as it is".into());
+        facts.push("Signed webhooks with retries that you can inspect".into());
+        if is_free {
+            facts.push("No card needed".into());
+        }
+        let title = if is_free { "Free, for as long as you like" } else { "What you get" };
+        Ok(Offer { title, facts })
+    }
+}
+
+/// The chains that are served, the first by name.
+async fn chains_text(app: &AppState) -> Result<Option<String>, ActionError> {
+    let served: Vec<_> = chains::chains(app).await?.into_iter().filter(|chain| chain.served).collect();
+    let names: Vec<_> = served.iter().take(NAMED).map(|chain| chain.facts.name.as_str()).collect();
+    let names = names.join(", ");
+    Ok(match served.len() {
+        0 => None,
+        1 => Some(format!("{names} behind one key")),
+        more if more > NAMED => Some(format!("{more} chains behind one key: {names} and more")),
+        more => Some(format!("{more} chains behind one key: {names}")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::management::app_state::tests::Site;
+
+    #[tokio::test]
+    async fn the_offer_is_that_of_the_configuration() {
+        let site = Site::of("[plans.free]\nper_minute = 7\nper_hour = 400\nper_day = 4321\n[chains.eth]\nnodes = [\"http://127.0.0.1:1/\"]\n").await;
+        let Offer { facts, .. } = Offer::of(&site.app).await.unwrap();
+        assert_eq!(facts[..2], ["eth behind one key", "7 requests a minute and 4,321 a day for each key"]);
+    }
+}
