@@ -177,7 +177,11 @@ pub(super) async fn prove_for_another(
     let given = given.ok_or(ActionError::Refused(ErrorCode::FactorRequired, missing))?;
     if matches!(given, GivenFactor::Recent) {
         let is_recent = step_up::is_recent(session, now);
-        return if is_recent { Ok(()) } else { Err(ActionError::Refused(ErrorCode::FactorRequired, missing)) };
+        return if is_recent {
+            Ok(())
+        } else {
+            Err(ActionError::Refused(ErrorCode::FactorRequired, missing))
+        };
     }
     let proof = prove(app, session, &given, client, now).await?;
     let entry = audit::entry(session, client, "factor.given", user.to_string(), now);

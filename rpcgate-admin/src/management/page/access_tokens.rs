@@ -82,7 +82,11 @@ struct AccessTokenCreatedPage {
     text: Secret,
 }
 
-async fn form(app: &AppState, page: &PageContext, filled: FilledToken) -> Result<AccessTokensPage, ActionError> {
+async fn form(
+    app: &AppState,
+    page: &PageContext,
+    filled: FilledToken,
+) -> Result<AccessTokensPage, ActionError> {
     let role = page.actor.user.tenant.map(|_| page.actor.user.role);
     let scopes = TokenScope::all().filter(|scope| scope.is_of(role));
     let days = |days: u64| Choice::new(days.to_string(), format!("{days} days"));
@@ -104,7 +108,11 @@ async fn list(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult
 }
 
 /// Creates a token and shows it once.
-async fn create(State(app): State<Arc<AppState>>, SteppedUp(page): SteppedUp, fields: FieldList) -> PageResult {
+async fn create(
+    State(app): State<Arc<AppState>>,
+    SteppedUp(page): SteppedUp,
+    fields: FieldList,
+) -> PageResult {
     let filled = FilledToken {
         name: fields.one("name").to_owned(),
         scopes: fields.all("scopes").map(str::to_owned).collect(),
@@ -135,11 +143,7 @@ async fn create(State(app): State<Arc<AppState>>, SteppedUp(page): SteppedUp, fi
 }
 
 /// Asks whether to revoke a token of the user.
-async fn ask(
-    State(app): State<Arc<AppState>>,
-    page: PageContext,
-    Id(id): Id<AccessTokenId>,
-) -> PageResult {
+async fn ask(State(app): State<Arc<AppState>>, page: PageContext, Id(id): Id<AccessTokenId>) -> PageResult {
     let mut its = access_tokens::list(&app, &page.actor).await?.into_iter();
     let token = its.find(|token| token.id == id).ok_or(ActionError::NotFound("personal access token"))?;
     let question = format!("Revoke {}?", token.name);
@@ -148,7 +152,9 @@ async fn ask(
         .consequence("Programs that use it are refused from now on.")
         .consequence("It cannot be brought back. A new token has another text.");
     let question = match &token.used {
-        Some((at, from)) => question.warning(format!("It was last used at {}, from {from}.", filters::minute_text(*at))),
+        Some((at, from)) => {
+            question.warning(format!("It was last used at {}, from {from}.", filters::minute_text(*at)))
+        }
         None => question,
     };
     Ok(ok(&question))

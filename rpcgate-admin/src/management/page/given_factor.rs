@@ -90,7 +90,8 @@ pub(super) fn of_form(fields: &FieldList, name: &'static str) -> Result<GivenFac
 #[cfg(feature = "passkeys")]
 pub(super) fn credential(fields: &FieldList) -> Result<serde_json::Value, ActionError> {
     let text = fields.one("credential");
-    serde_json::from_str(text).map_err(|_| ActionError::Invalid("`credential` is not what a browser returns".into()))
+    serde_json::from_str(text)
+        .map_err(|_| ActionError::Invalid("`credential` is not what a browser returns".into()))
 }
 
 #[cfg(test)]
@@ -99,7 +100,9 @@ mod tests {
 
     #[test]
     fn six_digits_are_of_an_app_and_the_rest_are_recovery_codes() {
-        for (text, is_of_app) in [("123456", true), ("123 456", true), ("12345", false), ("0123-4567-89ab-cdef", false)] {
+        for (text, is_of_app) in
+            [("123456", true), ("123 456", true), ("12345", false), ("0123-4567-89ab-cdef", false)]
+        {
             assert_eq!(matches!(code(text), GivenFactor::Code(_)), is_of_app, "{text}");
         }
     }
@@ -108,6 +111,9 @@ mod tests {
     fn a_form_asks_for_what_the_user_has() {
         let choice = |app, recovery_code| FactorChoice { app, recovery_code, passkey: true };
         assert!(choice(true, false).code() && choice(false, true).code() && !choice(false, false).code());
-        assert!(choice(true, true).hint().contains("recovery") && !choice(true, false).hint().contains("recovery"));
+        assert!(
+            choice(true, true).hint().contains("recovery")
+                && !choice(true, false).hint().contains("recovery")
+        );
     }
 }

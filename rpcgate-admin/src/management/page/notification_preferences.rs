@@ -38,7 +38,9 @@ struct PreferenceRow {
 }
 
 impl From<(NotificationKind, NotificationPreference)> for PreferenceRow {
-    fn from((kind, NotificationPreference { shown, mail }): (NotificationKind, NotificationPreference)) -> Self {
+    fn from(
+        (kind, NotificationPreference { shown, mail }): (NotificationKind, NotificationPreference),
+    ) -> Self {
         let is_always_mailed = kind == NotificationKind::Security;
         PreferenceRow { name: kind.name(), label: kind_text(kind), shown, mail, is_always_mailed }
     }

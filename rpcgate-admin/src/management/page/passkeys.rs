@@ -117,11 +117,7 @@ async fn question(
     })
 }
 
-async fn ask(
-    State(app): State<Arc<AppState>>,
-    page: PageContext,
-    Id(id): Id<PasskeyId>,
-) -> PageResult {
+async fn ask(State(app): State<Arc<AppState>>, page: PageContext, Id(id): Id<PasskeyId>) -> PageResult {
     Ok(ok(&question(&app, &page, id).await?))
 }
 

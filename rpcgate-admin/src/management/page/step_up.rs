@@ -44,7 +44,8 @@ impl FromRequestParts<Arc<AppState>> for SteppedUp {
             Ok(false) => Ok(SteppedUp(page)),
             Ok(true) => {
                 let next = way_back(&page, parts, app);
-                let query = form_urlencoded::Serializer::new(String::new()).append_pair("next", &next).finish();
+                let query =
+                    form_urlencoded::Serializer::new(String::new()).append_pair("next", &next).finish();
                 Err(page.to(&format!("step-up?{query}")))
             }
             Err(error) => Err(error.into_response()),
@@ -72,7 +73,11 @@ struct StepUpPage {
     next: String,
 }
 
-async fn form(State(app): State<Arc<AppState>>, page: PageContext, QueryFields(query): QueryFields) -> PageResult {
+async fn form(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    QueryFields(query): QueryFields,
+) -> PageResult {
     let next = below_root(query.one("next"));
     if !step_up::is_needed(&app, &page.session).await? {
         return Ok(page.to(next));
@@ -80,9 +85,15 @@ async fn form(State(app): State<Arc<AppState>>, page: PageContext, QueryFields(q
     shown(&app, &page, next, None).await
 }
 
-async fn shown(app: &Arc<AppState>, page: &PageContext, next: &str, error: Option<ActionError>) -> PageResult {
+async fn shown(
+    app: &Arc<AppState>,
+    page: &PageContext,
+    next: &str,
+    error: Option<ActionError>,
+) -> PageResult {
     let choice = FactorChoice::of(app, factors::overview(app, &page.session).await?);
-    let form = |problems| StepUpPage { frame: page.frame(Place::Nowhere), problems, choice, next: next.to_owned() };
+    let form =
+        |problems| StepUpPage { frame: page.frame(Place::Nowhere), problems, choice, next: next.to_owned() };
     match error {
         None => Ok(ok(&form(Problems::default()))),
         Some(error) => rejected(error, LABELS, form),
