@@ -104,4 +104,6 @@ pub(crate) fn routes(app: &Arc<AppState>) -> Router<Arc<AppState>> {
 }
 
 #[cfg(test)]
+pub(crate) mod hostile;
+#[cfg(test)]
 pub(crate) mod tests;

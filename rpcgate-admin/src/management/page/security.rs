@@ -141,3 +141,6 @@ async fn end_others(State(app): State<Arc<AppState>>, page: PageContext, _: Plai
     sessions::end_others(&app, &page.session, &page.client).await?;
     Ok(page.done(SECURITY, Done::OtherSessionsEnded))
 }
+
+#[cfg(test)]
+mod tests;

@@ -272,3 +272,6 @@ async fn rate(
         Err(error) => shown(&app, &page, id, fields.one("text"), Some(error)).await,
     }
 }
+
+#[cfg(test)]
+mod tests;
