@@ -203,12 +203,12 @@ fn passkeys(_: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
 
 /// Answers a request that has no route.
 async fn no_route(State(app): State<Arc<AppState>>, request: Request) -> Response {
-    page::view::no_page(&app, request.into_parts().0, ActionError::NotFound("path")).await
+    page::missing::no_page(&app, request.into_parts().0, ActionError::NotFound("path")).await
 }
 
 /// Answers a request whose route has other methods.
 async fn no_method(State(app): State<Arc<AppState>>, request: Request) -> Response {
-    page::view::no_page(&app, request.into_parts().0, ActionError::NotAllowed).await
+    page::missing::no_page(&app, request.into_parts().0, ActionError::NotAllowed).await
 }
 
 /// Everything that the management side serves. Cancelling `leaving` ends readiness.

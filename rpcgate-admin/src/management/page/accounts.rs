@@ -1,6 +1,6 @@
 //! Registration and confirmation of the address.
 
-use super::context::{GatePage, PageContext, PageResult, redirect};
+use super::context::{GatePage, PageContext, PageResult};
 use super::done::Done;
 use super::filters;
 use super::form::{Form, PlainForm, QueryFields};
@@ -8,6 +8,7 @@ use super::frame::Frame;
 use super::offer::Offer;
 use super::problems::{Labels, Problems};
 use super::view::{Notice, ok, rejected, shown};
+use super::way::redirect;
 use crate::management::action::accounts::{self, Application};
 use crate::management::app_state::AppState;
 use crate::management::identity::password::{MIN_CHARACTERS, Typed};

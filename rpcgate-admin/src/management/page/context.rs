@@ -1,9 +1,9 @@
 //! The page that is asked for: who asks, and its frame. One extractor for each kind of page.
 
+use super::cookies::{self, VisitorCookie};
 use super::done::Done;
-use super::form::VisitorCookie;
 use super::frame::{Area, Frame, Place, Reader, Theme, WaitingWork, root_of};
-use super::session_cookie;
+pub(super) use super::way::{below_root, redirect};
 use crate::management::access::AuthSession;
 use crate::management::action::actor::Actor;
 use crate::management::action::notifications;
@@ -13,10 +13,11 @@ use crate::management::extract::Client;
 use crate::management::identity::form_token::FormHolder;
 use crate::store::OpenWork;
 use axum::extract::FromRequestParts;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Response};
 use http::Method;
 use http::request::Parts;
-use rpcgate_core::caller::{TenantId, Tier};
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::plan::Tier;
 use std::sync::Arc;
 
 /// The cookie with the theme. It says nothing about its reader, so it needs no protection.
@@ -70,14 +71,6 @@ fn with_outcome(to: &str, done: Done) -> String {
     format!("{to}{joint}done={}", done.code())
 }
 
-/// Leads to the page at `to` below the root that is `root` from here. The address stays relative.
-pub(super) fn redirect(root: &str, to: &str) -> Response {
-    let start = if root.is_empty() { "./" } else { root };
-    let place =
-        if to.is_empty() || to.starts_with('?') { format!("{start}{to}") } else { format!("{root}{to}") };
-    Redirect::to(&place).into_response()
-}
-
 /// Leads to the log-in, which leads back here if nothing was to be changed.
 fn to_log_in(parts: &Parts) -> Response {
     let (root, here) = (root_of(parts.uri.path()), here(parts));
@@ -88,17 +81,6 @@ fn to_log_in(parts: &Parts) -> Response {
     let query = form_urlencoded::Serializer::new(String::new()).append_pair("next", next).finish();
     redirect(&root, &format!("login?{query}"))
 }
-
-/// An address below the root that a browser has sent, or the root itself for one that leads elsewhere.
-pub(super) fn below_root(path: &str) -> &str {
-    let name = path.split(['?', '/']).next().unwrap_or_default();
-    let is_below = !name.is_empty() && !name.contains([':', '\\', '%']) && !path.contains("..");
-    let is_plain = path.bytes().all(|byte| byte.is_ascii_graphic()) && path.len() < MAX_WAY;
-    if is_plain && (is_below || path.starts_with('?')) { path } else { "" }
-}
-
-/// Bytes of an address that a form carries, at most.
-const MAX_WAY: usize = 2_000;
 
 impl FromRequestParts<Arc<AppState>> for PageContext {
     type Rejection = Response;
@@ -165,7 +147,7 @@ impl FromRequestParts<Arc<AppState>> for GatePage {
 
 /// The frame without navigation.
 pub(super) fn gate_frame(app: &AppState, parts: &Parts, session: Option<&AuthSession>) -> Frame {
-    let cookie = |name: &str| session_cookie::of_name(&parts.headers, name);
+    let cookie = |name: &str| cookies::of_name(&parts.headers, name);
     let holder = match (session, parts.extensions.get::<VisitorCookie>()) {
         (Some(session), _) => FormHolder::Session(session.id),
         (None, Some(VisitorCookie(value))) => FormHolder::Visitor(value),
@@ -226,45 +208,4 @@ pub(super) async fn frame(
 pub(crate) fn plan_label(tier: Tier) -> String {
     let mut letters = tier.name().chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_way_that_a_browser_sends_stays_below_the_root() {
-        for good in ["", "projects/7", "usage?period=7d&group=chain", "?period=7d", "explain?id=a:b"] {
-            assert_eq!(below_root(good), good);
-        }
-        let elsewhere = [
-            "/projects",
-            "//evil.example",
-            "https://evil.example",
-            "javascript:alert(1)",
-            "java%73cript:alert(1)",
-            "\\\\evil",
-            "a/../../..",
-            "a b",
-            "a\r\nb",
-            "é",
-        ];
-        for bad in elsewhere {
-            assert_eq!(below_root(bad), "", "{bad}");
-        }
-        assert_eq!(below_root(&"a".repeat(MAX_WAY)), "");
-    }
-
-    #[test]
-    fn a_redirect_stays_relative() {
-        for (root, to, place) in [
-            ("", "", "./"),
-            ("", "login", "login"),
-            ("../", "", "../"),
-            ("../", "projects/7?done=x", "../projects/7?done=x"),
-            ("", "?done=x", "./?done=x"),
-        ] {
-            assert_eq!(redirect(root, to).headers()[http::header::LOCATION], place);
-        }
-    }
 }

@@ -1,6 +1,6 @@
 //! The second step of a log-in.
 
-use super::context::{GatePage, PageResult, below_root, redirect};
+use super::context::{GatePage, PageResult};
 use super::filters;
 use super::form::FieldList;
 use super::frame::Frame;
@@ -8,6 +8,7 @@ use super::given_factor::{self, FactorChoice};
 use super::problems::{Labels, Problems};
 use super::session_cookie::logged_in;
 use super::view::rejected;
+use super::way::{below_root, redirect};
 use crate::management::action::factors;
 use crate::management::action::sessions::PendingLogIn;
 use crate::management::app_state::AppState;

@@ -1,7 +1,8 @@
 //! The extractors of form fields. Each refuses a form that is not one of ours: its hidden field must hold the token of
 //! the very browser that sends it.
 
-use super::session_cookie::is_gate;
+use super::cookies::VisitorCookie;
+use super::session_cookie::takes_visitors;
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -23,10 +24,6 @@ const FOREIGN: ActionError = ActionError::Forbidden(
 
 const NO_TEXT: &str = "the form is no text";
 
-/// The cookie of a browser that is not logged in: a random value.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct VisitorCookie(pub(super) String);
-
 /// Who may send a form.
 #[derive(Clone, Debug)]
 pub(crate) struct FormGuard {
@@ -39,9 +36,9 @@ impl FormGuard {
     fn of(parts: &Parts, app: &AppState) -> Self {
         let session = parts.extensions.get::<AuthSession>().cloned();
         // A page of a link in a mail is opened without the session's cookie, because the mail is another site.
-        let takes_visitors = session.is_none() || is_gate(parts.uri.path());
+        let is_visitors = session.is_none() || takes_visitors(parts.uri.path());
         let visitor = parts.extensions.get::<VisitorCookie>().cloned();
-        FormGuard { tokens: app.form_tokens.clone(), session, visitor: visitor.filter(|_| takes_visitors) }
+        FormGuard { tokens: app.form_tokens.clone(), session, visitor: visitor.filter(|_| is_visitors) }
     }
 
     /// Checks the token of a form.

@@ -90,23 +90,23 @@ pub(crate) struct TableHead {
 
 impl TableHead {
     /// A column with a label.
-    pub(crate) const fn new(label: &'static str) -> Self {
+    pub(crate) fn new(label: &'static str) -> Self {
         TableHead { label, class: "", is_hidden: false, sort: None, sorted: None }
     }
 
     /// A column of numbers.
-    pub(crate) const fn num(label: &'static str) -> Self {
+    pub(crate) fn num(label: &'static str) -> Self {
         TableHead { class: "num", ..TableHead::new(label) }
     }
 
     /// A column whose label is for screen readers alone.
-    pub(crate) const fn hidden(label: &'static str) -> Self {
+    pub(crate) fn hidden(label: &'static str) -> Self {
         TableHead { is_hidden: true, ..TableHead::new(label) }
     }
 
     /// The same with these classes.
     #[must_use]
-    pub(crate) const fn class(mut self, class: &'static str) -> Self {
+    pub(crate) fn class(mut self, class: &'static str) -> Self {
         self.class = class;
         self
     }

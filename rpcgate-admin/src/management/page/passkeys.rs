@@ -1,8 +1,9 @@
 //! Passkeys: adding, removing and using them. A script runs the browser's part: it asks for a ceremony, and puts what
 //! the browser returns into the form of the page (`static/passkeys.js`).
 
-use super::context::{GatePage, PageContext, PageResult, below_root};
+use super::context::{GatePage, PageContext, PageResult};
 use super::done::Done;
+use super::factor_confirm::FactorConfirmPage;
 use super::filters;
 use super::form::FieldList;
 use super::frame::{Frame, Place};
@@ -12,8 +13,8 @@ use super::recovery_codes::RecoveryCodesPage;
 use super::security::SECURITY;
 use super::session_cookie::logged_in;
 use super::step_up::SteppedUp;
-use super::totp::FactorConfirmPage;
 use super::view::{Notice, ok, rejected, sentence};
+use super::way::below_root;
 use crate::management::action::factors::{self, GivenFactor};
 use crate::management::action::passkeys::{self, RegisteredPasskey};
 use crate::management::app_state::AppState;

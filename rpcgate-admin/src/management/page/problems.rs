@@ -1,6 +1,5 @@
 //! What is wrong with a form, below its fields and together at its head.
 
-use super::view::sentence;
 use crate::management::error::ActionError;
 
 /// What is wrong with a form. The default is nothing.
@@ -63,6 +62,15 @@ impl Problems {
     pub(crate) fn title<'t>(&self, not_done: &'t str) -> &'t str {
         if self.any() { not_done } else { "" }
     }
+}
+
+/// A text as a sentence, without the backticks that mark field names for programmers.
+pub(super) fn sentence(text: &str) -> String {
+    let text = text.replace('`', "");
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_uppercase().to_string());
+    let end = if text.ends_with(['.', '?', '…']) { "" } else { "." };
+    format!("{}{}{end}", first.unwrap_or_default(), letters.as_str())
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! Recovery codes: shown once, and made anew.
 
 use super::context::{PageContext, PageResult};
+use super::factor_confirm::FactorConfirmPage;
 use super::filters;
 use super::form::FieldList;
 use super::frame::{Frame, Place};
 use super::given_factor::{self, FactorChoice};
 use super::problems::{Labels, Problems};
-use super::totp::FactorConfirmPage;
 use super::view::{ok, rejected};
 use crate::management::action::{factors, recovery_codes};
 use crate::management::app_state::AppState;

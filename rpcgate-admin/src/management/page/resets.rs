@@ -1,12 +1,13 @@
 //! Resets of forgotten passwords.
 
-use super::context::{GatePage, PageResult, redirect};
+use super::context::{GatePage, PageResult};
 use super::done::Done;
 use super::filters;
 use super::form::{Form, QueryFields};
 use super::frame::Frame;
 use super::problems::{Labels, Problems};
 use super::view::{Notice, ok, rejected, shown};
+use super::way::redirect;
 use crate::management::action::resets::{self, RESET_PATH};
 use crate::management::app_state::AppState;
 use crate::management::identity::password::{MIN_CHARACTERS, Typed};

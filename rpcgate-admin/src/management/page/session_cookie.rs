@@ -7,10 +7,10 @@
 //! lifetime of a token, and at the latest when the session itself expires. A valid token is not sufficient: the
 //! session is looked up for each page, so an ended session is over at once.
 
-use super::context::redirect;
-use super::form::VisitorCookie;
+use super::cookies::{VisitorCookie, is_secure, of_name};
 use super::frame::root_of;
 use super::view;
+use super::way::redirect;
 use crate::management::access::{AuthSession, session_of};
 use crate::management::action::sessions::SessionTokens;
 use crate::management::app_state::{AppState, Settings};
@@ -21,7 +21,7 @@ use axum::extract::{FromRequestParts as _, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
-use http::header::{COOKIE, HeaderValue, SET_COOKIE};
+use http::header::{HeaderValue, SET_COOKIE};
 use ring::rand::{SecureRandom, SystemRandom};
 use rpcgate_core::secret::NoRandomness;
 use std::sync::Arc;
@@ -55,10 +55,15 @@ pub(super) fn is_gate(path: &str) -> bool {
     GATES.contains(&path)
 }
 
+/// Whether the page at `path` is one that a visitor may have opened before the session's cookie was sent.
+pub(super) fn takes_visitors(path: &str) -> bool {
+    is_gate(path) && !["/confirm-again", "/logout", "/theme"].contains(&path)
+}
+
 /// Whether the page at `path` is for users who lack a second factor that is required.
 fn is_open_without_factor(path: &str) -> bool {
-    let is_below = |page: &&str| page.ends_with('/') && path.starts_with(**page);
-    is_gate(path) || FACTOR_PAGES.contains(&path) || FACTOR_PAGES.iter().any(|page| is_below(&page))
+    let is_below = |page: &str| page.ends_with('/') && path.starts_with(page);
+    is_gate(path) || FACTOR_PAGES.into_iter().any(|page| page == path || is_below(page))
 }
 
 /// Looks up the session of the request and renews its cookie.
@@ -190,21 +195,8 @@ fn name(settings: &Settings) -> (&'static str, &'static str) {
     if is_secure(settings) { ("__Host-rpcgate", "; Secure") } else { ("rpcgate", "") }
 }
 
-/// Whether browsers reach the pages over TLS.
-pub(super) fn is_secure(settings: &Settings) -> bool {
-    settings.dash_url.starts_with("https:")
-}
-
 fn received<'h>(headers: &'h HeaderMap, settings: &Settings) -> Option<&'h str> {
     of_name(headers, name(settings).0)
-}
-
-/// The value of the cookie `name`.
-pub(super) fn of_name<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
-    let cookies = headers.get_all(COOKIE).into_iter().filter_map(|header| header.to_str().ok());
-    cookies
-        .flat_map(|header| header.split(';'))
-        .find_map(|cookie| cookie.trim().strip_prefix(name)?.strip_prefix('='))
 }
 
 /// The answer that keeps a user logged in and leads to `next`, below the root that is `root` from here.

@@ -1,6 +1,6 @@
 //! Logging in and out.
 
-use super::context::{GatePage, PageContext, PageResult, below_root, redirect};
+use super::context::{GatePage, PageContext, PageResult};
 use super::factors::FactorPage;
 use super::filters;
 use super::form::{FieldList, Form, PlainForm, QueryFields};
@@ -9,6 +9,7 @@ use super::given_factor::takes_passkeys;
 use super::problems::{Labels, Problems};
 use super::session_cookie::{self, logged_in};
 use super::view::{ok, rejected};
+use super::way::{below_root, redirect};
 use crate::management::action::sessions::{self, LogIn};
 use crate::management::app_state::AppState;
 use crate::management::identity::password::Typed;

@@ -3,13 +3,14 @@
 //! A page that needs it has [`SteppedUp`] in place of [`PageContext`]. A user who has a factor and has not given it for a
 //! while is led to the page of this module, and back after success.
 
-use super::context::{PageContext, PageResult, below_root};
+use super::context::{PageContext, PageResult};
 use super::filters;
 use super::form::{FieldList, QueryFields};
 use super::frame::{Frame, Place};
 use super::given_factor::{self, FactorChoice};
 use super::problems::{Labels, Problems};
 use super::view::{ok, rejected};
+use super::way::below_root;
 use crate::management::action::{factors, step_up};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;

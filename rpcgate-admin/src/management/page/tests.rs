@@ -1,21 +1,28 @@
 //! Tests of the pages as a browser uses them.
 
+use super::done::Done;
+use super::frame::root_of;
+use super::session_cookie::is_gate;
 use crate::management::action::actor::Actor;
 use crate::management::action::invitations::invite;
 use crate::management::api::factors::tests::{Authenticator, account_with_app};
 use crate::management::api::notifications::tests::use_up;
 use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::management::identity::challenge::solve;
+use crate::management::identity::form_token::FormHolder;
 use crate::management::outgoing::tests::{json, service};
 use crate::store::Role;
+use crate::store::SessionId;
 use axum::body::Body;
 use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, ETAG, IF_NONE_MATCH, LOCATION, ORIGIN,
-    REFERRER_POLICY, RETRY_AFTER, SET_COOKIE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT, ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
+    COOKIE, ETAG, IF_NONE_MATCH, LOCATION, ORIGIN, REFERRER_POLICY, RETRY_AFTER, SET_COOKIE,
+    STRICT_TRANSPORT_SECURITY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use http::{HeaderMap, Method, StatusCode};
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
+use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,15 +31,16 @@ const PASSWORD: &str = "correct horse battery staple";
 const NASTY: &str = "<script>alert(1)</script>\"'&";
 const SHOWN: &str = "&#60;script&#62;alert(1)&#60;/script&#62;&#34;&#39;&#38;";
 
+/// An answer to a browser.
 #[derive(Debug)]
-struct Page {
-    status: StatusCode,
-    headers: HeaderMap,
-    text: String,
+pub(crate) struct Page {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
 }
 
 impl Page {
-    fn header(&self, name: http::HeaderName) -> &str {
+    pub(crate) fn header(&self, name: http::HeaderName) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
@@ -41,7 +49,8 @@ impl Page {
         self.header(SET_COOKIE).split(';').next().unwrap().to_owned()
     }
 
-    fn leads_to(&self) -> (StatusCode, &str) {
+    /// The status and where it leads.
+    pub(crate) fn leads_to(&self) -> (StatusCode, &str) {
         (self.status, self.header(LOCATION))
     }
 }
@@ -55,13 +64,40 @@ async fn answered(site: &Site, request: http::request::Builder, body: impl Into<
     Page { status: head.status, headers: head.headers, text: String::from_utf8(body.to_vec()).unwrap() }
 }
 
-async fn get(site: &Site, path: &str, cookie: &str) -> Page {
+/// Opens a page.
+pub(crate) async fn get(site: &Site, path: &str, cookie: &str) -> Page {
     answered(site, http::Request::get(path).header(COOKIE, cookie), Body::empty()).await
 }
 
-async fn post(site: &Site, path: &str, cookie: &str, fields: &[(&str, &str)]) -> Page {
+/// The cookie of a browser that is not logged in.
+const VISITOR: &str = "00112233445566778899aabbccddeeff";
+
+/// The token that the forms of a browser with this cookie have.
+pub(crate) fn form_token(site: &Site, cookie: &str) -> String {
+    let session = cookie.split("rpcgate=").nth(1).map(|token| token.split(';').next().unwrap_or_default());
+    let claims = session.and_then(|token| site.app.page_tokens.check(token, site.app.now()).ok());
+    let holder =
+        claims.map_or(FormHolder::Visitor(VISITOR), |claims| FormHolder::Session(SessionId(claims.sid)));
+    site.app.form_tokens.issue(holder)
+}
+
+/// Sends a form as a page of ours does, with its token.
+pub(crate) async fn post(site: &Site, path: &str, cookie: &str, fields: &[(&str, &str)]) -> Page {
+    let token = form_token(site, cookie);
+    let fields = fields.iter().copied().chain([("csrf", token.as_str())]);
+    sent(site, path, cookie, fields).await
+}
+
+/// Sends these fields and no more.
+async fn sent<'f>(
+    site: &Site,
+    path: &str,
+    cookie: &str,
+    fields: impl IntoIterator<Item = (&'f str, &'f str)>,
+) -> Page {
     let form = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
-    let request = http::Request::post(path).header("sec-fetch-site", "same-origin").header(COOKIE, cookie);
+    let cookies = format!("{cookie}; rpcgate-visitor={VISITOR}");
+    let request = http::Request::post(path).header("sec-fetch-site", "same-origin").header(COOKIE, cookies);
     answered(site, request.header(CONTENT_TYPE, "application/x-www-form-urlencoded"), form).await
 }
 
@@ -83,7 +119,7 @@ async fn newcomer(site: &Site) -> String {
 }
 
 /// The cookie of a user with the session of an access token.
-fn cookie(site: &Site, visitor: &Visitor) -> String {
+pub(crate) fn cookie(site: &Site, visitor: &Visitor) -> String {
     let now = site.app.now();
     let claims = site.app.tokens.check(&visitor.token, now).unwrap();
     format!("rpcgate={}", site.app.page_tokens.issue(&claims, now).unwrap())
@@ -115,47 +151,113 @@ async fn confirmed(site: &Site) -> bool {
     site.app.store.user_by_email(EMAIL).await.unwrap().unwrap().confirmed_at.is_some()
 }
 
+/// The path to which `link` leads from the page at `path`, as a browser finds it.
+fn followed(path: &str, link: &str) -> String {
+    let mut folders: Vec<_> = path.split('?').next().unwrap().trim_start_matches('/').split('/').collect();
+    folders.pop();
+    for step in link.split('/') {
+        match step {
+            "." => {}
+            ".." => assert!(folders.pop().is_some(), "{path}: {link} leads above the root"),
+            step => folders.push(step),
+        }
+    }
+    format!("/{}", folders.join("/")).replace("//", "/")
+}
+
 #[tokio::test]
 async fn a_page_loads_only_its_own_files_and_leaks_no_referrer() {
     let site = site().await;
     let newcomer = newcomer(&site).await;
-    for (path, cookie) in [
-        ("/", newcomer.as_str()),
-        ("/login", ""),
-        ("/register", ""),
-        ("/email", newcomer.as_str()),
-        ("/totp", newcomer.as_str()),
-        ("/confirm?token=x", ""),
-        ("/forgot", ""),
-        ("/reset?token=x", ""),
-        ("/invitation?token=x", ""),
+    let operator = cookie(&site, &site.operator().await);
+    for (path, cookie, status) in [
+        ("/", newcomer.as_str(), StatusCode::OK),
+        ("/", operator.as_str(), StatusCode::OK),
+        ("/login", "", StatusCode::OK),
+        ("/register", "", StatusCode::OK),
+        ("/email", newcomer.as_str(), StatusCode::OK),
+        ("/totp", newcomer.as_str(), StatusCode::OK),
+        ("/confirm?token=x", "", StatusCode::OK),
+        ("/password/forgot", "", StatusCode::OK),
+        ("/password/reset?token=x", "", StatusCode::OK),
+        ("/invitation?token=x", "", StatusCode::OK),
+        ("/no/such/page", newcomer.as_str(), StatusCode::NOT_FOUND),
+        ("/no/such/page", "", StatusCode::NOT_FOUND),
     ] {
-        let page = get(&site, path, cookie).await;
-        assert_eq!((page.status, page.header(CONTENT_TYPE)), (StatusCode::OK, "text/html; charset=utf-8"));
-        let policy = page.header(CONTENT_SECURITY_POLICY);
-        for part in
-            ["default-src 'none'", "script-src 'self'", "form-action 'self'", "frame-ancestors 'none'"]
-        {
-            assert!(policy.split("; ").any(|own| own == part), "{path}: {policy}");
-        }
-        assert!(!policy.contains("unsafe"), "{path}: {policy}");
+        let request = http::Request::get(path).header(COOKIE, cookie).header(ACCEPT, "text/html,*/*;q=0.8");
+        let page = answered(&site, request, Body::empty()).await;
+        assert_eq!((page.status, page.header(CONTENT_TYPE)), (status, "text/html; charset=utf-8"), "{path}");
+        assert_eq!(
+            page.header(CONTENT_SECURITY_POLICY),
+            "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
+             worker-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+            "{path}"
+        );
         assert_eq!(page.header(REFERRER_POLICY), "same-origin", "{path}");
         assert_eq!(page.header(CACHE_CONTROL), "no-store", "{path}");
+        assert_eq!(page.header(X_CONTENT_TYPE_OPTIONS), "nosniff", "{path}");
         for stray in [" style=", " onclick=", " onload=", "<style", "javascript:"] {
             assert!(!page.text.contains(stray), "{path}: {stray}");
         }
-        assert_eq!(page.text.matches("<script").count(), page.text.matches("<script src=\"static/").count());
-        assert!(page.text.contains("<html lang=\"en\">") && page.text.contains("<h1>"), "{path}");
-        let linked = ["href", "src", "action"].map(|name| attributes(&page.text, name)).concat();
-        for link in linked {
+        let root = root_of(path.split('?').next().unwrap());
+        let own = format!("<script src=\"{root}static/");
+        assert_eq!(page.text.matches("<script").count(), page.text.matches(&own).count(), "{path}");
+        assert!(page.text.contains("<html lang=\"en\"") && page.text.contains("<h1>"), "{path}");
+        assert_eq!(page.text.matches("<h1").count(), 1, "{path}");
+        for form in page.text.split("<form method=\"post\"").skip(1) {
+            let form = form.split("</form>").next().unwrap();
+            let token = format!("name=\"csrf\" value=\"{}\"", form_token_of(&page, &site, cookie));
+            assert!(form.contains(&token), "{path}: {form}");
+        }
+        let linked = ["href", "src", "action", "data-challenge", "data-solver"];
+        for link in linked.map(|name| attributes(&page.text, name)).concat() {
+            let link = link.split('#').next().unwrap();
             assert!(!link.starts_with('/') && !link.contains(':'), "{path}: {link} does not stay below us");
-            let method = if link == "logout" || link == "confirm-again" { Method::POST } else { Method::GET };
-            let link = format!("/{}", link.trim_start_matches("./"));
-            let answer = answered(&site, http::Request::builder().method(method).uri(&link), "").await;
-            assert_ne!(answer.status, StatusCode::NOT_FOUND, "{path}: {link} leads nowhere");
+            if link.is_empty() {
+                continue;
+            }
+            let target = followed(path, link);
+            let is_act = ["/logout", "/confirm-again", "/theme"].contains(&target.as_str());
+            let method = if is_act { Method::POST } else { Method::GET };
+            let request = http::Request::builder().method(method).uri(&target).header(COOKIE, cookie);
+            let answer = answered(&site, request, "").await;
+            // The pages of this list alone are declared here; the others are tested where they are.
+            let is_page =
+                target.starts_with("/static/") || is_act || is_gate(target.split('?').next().unwrap());
+            assert!(!is_page || answer.status != StatusCode::NOT_FOUND, "{path}: {link} leads nowhere");
         }
         for field in attributes(&page.text, "for") {
             assert!(attributes(&page.text, "id").contains(&field), "{path}: {field}");
+        }
+    }
+}
+
+/// The token that the forms of a page must have: a visitor's is for the cookie that came with the page.
+fn form_token_of(page: &Page, site: &Site, cookie: &str) -> String {
+    match page.cookie().strip_prefix("rpcgate-visitor=") {
+        Some(visitor) => site.app.form_tokens.issue(FormHolder::Visitor(visitor)),
+        None => form_token(site, cookie),
+    }
+}
+
+#[tokio::test]
+async fn every_entry_of_the_navigation_leads_to_a_page() {
+    let site = site().await;
+    let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
+    for visitor in [&owner, &operator] {
+        let own = cookie(&site, visitor);
+        let start = get(&site, "/", &own).await;
+        let start = if start.status == StatusCode::SEE_OTHER {
+            get(&site, &followed("/", start.header(LOCATION)), &own).await
+        } else {
+            start
+        };
+        let menu = start.text.split("<nav aria-label=\"Main\">").nth(1).unwrap();
+        let menu = menu.split("</nav>").next().unwrap();
+        assert!(attributes(menu, "href").len() >= 10, "{menu}");
+        for link in attributes(menu, "href") {
+            let page = get(&site, &followed("/x", link), &own).await;
+            assert_ne!(page.status, StatusCode::NOT_FOUND, "{link}");
         }
     }
 }
@@ -182,7 +284,8 @@ async fn a_user_registers_confirms_and_logs_in_and_out() {
     assert!(page.text.contains(&format!("value=\"{}\"", token(link))), "{}", page.text);
     assert!(!confirmed(&site).await, "to open the link is not to confirm");
     let page = post(&site, "/confirm", &cookie, &[("token", token(link))]).await;
-    assert_eq!(page.status, StatusCode::OK);
+    assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "./?done=address-confirmed"));
+    assert!(get(&site, "/?done=address-confirmed", &cookie).await.text.contains("address is confirmed."));
     assert!(confirmed(&site).await);
     let home = get(&site, "/", &cookie).await;
     assert!(home.text.contains(">confirmed<") && !home.text.contains("confirm-again"), "{}", home.text);
@@ -214,7 +317,7 @@ async fn a_visitor_with_the_link_chooses_the_password_without_being_logged_in() 
     }
     let new = "the password of the reader";
     let page = post(&site, "/confirm", "", &[("token", token(link)), ("password", new)]).await;
-    assert_eq!(page.status, StatusCode::OK);
+    assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "login?done=address-confirmed"));
     assert!(confirmed(&site).await);
     assert_eq!(get(&site, "/", &squatter).await.leads_to(), (StatusCode::SEE_OTHER, "login"));
     assert_eq!(
@@ -230,21 +333,24 @@ async fn a_visitor_with_the_link_chooses_the_password_without_being_logged_in() 
 async fn a_forgotten_password_is_chosen_anew_by_mail() {
     let site = site().await;
     let cookie = newcomer(&site).await;
-    assert!(get(&site, "/login", "").await.text.contains("href=\"forgot\""));
-    let page = post(&site, "/forgot", "", &[("email", EMAIL)]).await;
+    assert!(get(&site, "/login", "").await.text.contains("href=\"password/forgot\""));
+    let page = post(&site, "/password/forgot", "", &[("email", EMAIL)]).await;
     assert_eq!(page.status, StatusCode::ACCEPTED);
-    let unknown = post(&site, "/forgot", "", &[("email", "unknown@example.com")]).await;
+    let unknown = post(&site, "/password/forgot", "", &[("email", "unknown@example.com")]).await;
     assert_eq!(unknown.text, page.text.replace(EMAIL, "unknown@example.com"));
     crate::management::api::accounts::tests::mailed(&site, 2, "").await;
     let links = links(&site);
-    let link = links.iter().find(|link| link.starts_with("/reset?")).unwrap();
+    let link = links.iter().find(|link| link.starts_with("/password/reset?")).unwrap();
+    let earlier = get(&site, &link.replace("/password", ""), "").await;
+    assert_eq!(earlier.leads_to(), (StatusCode::SEE_OTHER, &link[1..]), "links of earlier mails");
+    assert_eq!(get(&site, "/forgot", "").await.leads_to(), (StatusCode::SEE_OTHER, "password/forgot"));
     assert!(get(&site, link, "").await.text.contains(&format!("value=\"{}\"", token(link))));
-    let weak = post(&site, "/reset", "", &[("token", token(link)), ("password", "short")]).await;
+    let weak = post(&site, "/password/reset", "", &[("token", token(link)), ("password", "short")]).await;
     assert_eq!(weak.status, StatusCode::BAD_REQUEST);
     assert!(weak.text.contains(token(link)) && weak.text.contains("at least 10 characters"), "{}", weak.text);
     let new = "another horse, another staple";
-    let page = post(&site, "/reset", "", &[("token", token(link)), ("password", new)]).await;
-    assert_eq!(page.status, StatusCode::OK);
+    let page = post(&site, "/password/reset", "", &[("token", token(link)), ("password", new)]).await;
+    assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "../login?done=password-reset"));
     assert_eq!(get(&site, "/", &cookie).await.leads_to(), (StatusCode::SEE_OTHER, "login"));
     let page = post(&site, "/login", "", &[("email", EMAIL), ("password", new)]).await;
     assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "./"));
@@ -256,7 +362,7 @@ async fn an_address_is_changed_by_the_mail_to_the_new_one() {
     let owner = site.member(Role::Owner).await;
     let cookie = cookie(&site, &owner);
     assert!(get(&site, "/", &cookie).await.text.contains("href=\"email\""));
-    assert_eq!(get(&site, "/email", "").await.leads_to(), (StatusCode::SEE_OTHER, "login"));
+    assert_eq!(get(&site, "/email", "").await.leads_to(), (StatusCode::SEE_OTHER, "login?next=email"));
     let stored = site
         .app
         .passwords
@@ -274,12 +380,13 @@ async fn an_address_is_changed_by_the_mail_to_the_new_one() {
         "{}",
         wrong.text
     );
-    assert_eq!(change(PASSWORD).await.status, StatusCode::ACCEPTED);
+    let page = change(PASSWORD).await;
+    assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "./?done=address-change-sent"));
     let [link] = &links(&site)[..] else { panic!("there must be one link") };
     let page = get(&site, link, "").await;
     assert!(!page.text.contains("name=\"password\""), "{}", page.text);
     let page = post(&site, "/confirm", "", &[("token", token(link))]).await;
-    assert_eq!(page.status, StatusCode::OK);
+    assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "login?done=address-confirmed"));
     assert!(get(&site, "/", &cookie).await.text.contains("new@example.com"));
 }
 
@@ -289,12 +396,14 @@ async fn the_mail_can_be_sent_again() {
     let cookie = newcomer(&site).await;
     site.clock.advance(Duration::from_secs(1));
     let page = post(&site, "/confirm-again", &cookie, &[]).await;
-    assert_eq!(page.status, StatusCode::OK);
+    assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "./?done=confirmation-sent"));
+    let page = get(&site, "/?done=confirmation-sent", &cookie).await;
     assert!(page.text.contains("A mail is on its way"), "{}", page.text);
     let [old, new] = &links(&site)[..] else { panic!("there must be two mails") };
     let page = post(&site, "/confirm", &cookie, &[("token", token(old))]).await;
     assert_eq!(page.status, StatusCode::BAD_REQUEST);
-    assert_eq!(post(&site, "/confirm", &cookie, &[("token", token(new))]).await.status, StatusCode::OK);
+    let page = post(&site, "/confirm", &cookie, &[("token", token(new))]).await;
+    assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "./?done=address-confirmed"));
     let page = post(&site, "/confirm-again", &cookie, &[]).await;
     assert_eq!(page.status, StatusCode::CONFLICT);
     assert!(page.text.contains("The e-mail address is confirmed already."), "{}", page.text);
@@ -333,7 +442,7 @@ async fn the_widget_of_a_provider_is_shown_and_nothing_else_may_be_loaded_for_it
         for page in [get(&site, "/register", "").await, refused] {
             assert!(page.text.contains(element), "{}", page.text);
             assert!(page.text.contains(&format!("<script src=\"{script}\" async defer></script>")));
-            assert!(!page.text.contains("static/register.js"), "our own puzzle is not solved as well");
+            assert!(!page.text.contains("static/register."), "our own puzzle is not solved as well");
             let policy = page.header(CONTENT_SECURITY_POLICY);
             assert!(policy.starts_with("default-src 'none'; script-src 'self' https://"), "{policy}");
             assert!(!policy.contains("unsafe") && policy.contains(origin), "{policy}");
@@ -396,16 +505,16 @@ async fn user_input_is_text_and_never_markup() {
     assert!(page.text.contains(&format!("value=\"{SHOWN}\"")), "{}", page.text);
     let page = post(&site, "/register", "", &[("name", NASTY), ("email", NASTY), ("password", "x")]).await;
     assert_eq!(page.text.matches(SHOWN).count(), 2, "{}", page.text);
-    for path in ["/confirm", "/invitation", "/reset"] {
+    for path in ["/confirm", "/invitation", "/password/reset"] {
         let query = form_urlencoded::Serializer::new(String::new()).append_pair("token", NASTY).finish();
         let page = get(&site, &format!("{path}?{query}"), "").await;
         assert!(page.text.contains(&format!("value=\"{SHOWN}\"")), "{}", page.text);
     }
     assert_eq!(register(&site, NASTY, EMAIL).await.status, StatusCode::CREATED);
     let page = get(&site, "/", &login(&site).await.cookie()).await;
-    // The title, the greeting, the organisation.
-    assert_eq!(page.text.matches(SHOWN).count(), 3, "{}", page.text);
-    assert!(!page.text.contains("<script"));
+    // The title, the greeting, the organisation in the frame and in the panel, the account menu.
+    assert_eq!(page.text.matches(SHOWN).count(), 5, "{}", page.text);
+    assert!(!page.text.contains("<script>"));
 }
 
 /// The identifiers of the notifications on a page, in its order.
@@ -422,15 +531,17 @@ async fn unread_notifications_are_on_the_home_page_until_they_are_marked() {
     let viewer = site.visitor(Some(tenant), Role::Viewer).await;
     let outsider = site.member(Role::Owner).await;
     let own = async |visitor: &Visitor| get(&site, "/", &cookie(&site, visitor)).await;
-    assert!(!own(&owner).await.text.contains("Notifications"));
+    let head = "<h2 id=\"notifications\">Notifications</h2>";
+    assert!(!own(&owner).await.text.contains(head));
     use_up(&site, tenant).await;
     let page = own(&owner).await;
     let [spike, used] = &unread(&page)[..] else { panic!("{}", page.text) };
     for text in [
-        "<h2 id=\"notifications\">Notifications</h2>",
+        head,
+        "aria-label=\"Notifications, 2 unread\"",
         "60 calls were refused with 429 within a minute",
         "80 percent of the day&#39;s requests are used: 90 of 100",
-        "<time datetime=\"2026-12-31T12:00:05Z\">2026-12-31 12:00 UTC</time>",
+        "<time datetime=\"2026-12-31T12:00:05Z\">31 Dec 2026, 12:00 UTC</time>",
     ] {
         assert!(page.text.contains(text), "{text}: {}", page.text);
     }
@@ -444,12 +555,13 @@ async fn unread_notifications_are_on_the_home_page_until_they_are_marked() {
     let read = async |visitor: &Visitor, id: &str| {
         post(&site, "/read-notification", &cookie(&site, visitor), &[("id", id)]).await
     };
-    assert_eq!(read(&owner, spike).await.leads_to(), (StatusCode::SEE_OTHER, "./"));
+    let read_it = (StatusCode::SEE_OTHER, "./?done=notification-read");
+    assert_eq!(read(&owner, spike).await.leads_to(), read_it);
     assert_eq!(unread(&own(&owner).await), [used.as_str()]);
     assert_eq!(unread(&own(&viewer).await), [spike.as_str(), used], "others have not read it");
-    assert_eq!(read(&owner, spike).await.leads_to(), (StatusCode::SEE_OTHER, "./"), "twice is once");
-    assert_eq!(read(&owner, used).await.leads_to(), (StatusCode::SEE_OTHER, "./"));
-    assert!(!own(&owner).await.text.contains("Notifications"));
+    assert_eq!(read(&owner, spike).await.leads_to(), read_it, "twice is once");
+    assert_eq!(read(&owner, used).await.leads_to(), read_it);
+    assert!(!own(&owner).await.text.contains(head));
 
     for id in ["", "1", "00000000-0000-7000-8000-000000000000"] {
         let page = read(&owner, id).await;
@@ -506,10 +618,11 @@ async fn a_form_of_another_site_changes_nothing() {
             "/register",
             "/confirm",
             "/invitation",
-            "/forgot",
-            "/reset",
+            "/password/forgot",
+            "/password/reset",
+            "/theme",
             "/email",
-            "/second-factor",
+            "/login/second-factor",
             "/totp",
             "/totp-activate",
         ] {
@@ -528,7 +641,8 @@ async fn a_form_of_another_site_changes_nothing() {
     assert_eq!(links(&site).len(), 1, "no mail was sent");
     let request =
         http::Request::post("/logout").header(COOKIE, &cookie).header(ORIGIN, "http://127.0.0.1:8081");
-    assert_eq!(answered(&site, request, "").await.status, StatusCode::SEE_OTHER);
+    let form = format!("csrf={}", form_token(&site, &cookie));
+    assert_eq!(answered(&site, request, form).await.status, StatusCode::SEE_OTHER);
 }
 
 #[tokio::test]
@@ -631,7 +745,11 @@ async fn operators_and_users_without_a_name_have_a_page_too() {
     let site = site().await;
     let operator = site.operator().await;
     let page = get(&site, "/", &cookie(&site, &operator)).await;
-    assert!(page.text.contains("<dd>operator</dd>") && !page.text.contains("Organisation"), "{}", page.text);
+    assert!(
+        page.text.contains("<dd>operator</dd>") && !page.text.contains("<dt>Organisation"),
+        "{}",
+        page.text
+    );
     register(&site, "", EMAIL).await;
     let page = get(&site, "/", &login(&site).await.cookie()).await;
     assert!(page.text.contains("<h1>Welcome</h1>"), "{}", page.text);
@@ -688,18 +806,29 @@ async fn without_the_database_a_page_says_that_it_is_away() {
 }
 
 #[tokio::test]
-async fn files_of_pages_are_asked_for_again_only_when_they_change() {
+async fn files_of_pages_are_kept_for_a_year_under_the_name_of_what_is_in_them() {
     let site = site().await;
+    let page = get(&site, "/register", "").await;
+    let linked = ["href", "src", "data-solver"].map(|name| attributes(&page.text, name)).concat();
+    let mut files: Vec<_> = linked.iter().filter(|link| link.starts_with("static/")).collect();
+    files.sort();
+    files.dedup();
     for (name, kind) in [
-        ("page.css", "text/css; charset=utf-8"),
-        ("register.js", "text/javascript; charset=utf-8"),
-        ("icon.svg", "image/svg+xml"),
+        ("app.", "text/css; charset=utf-8"),
+        ("register.", "text/javascript; charset=utf-8"),
+        ("solver.", "text/javascript; charset=utf-8"),
+        ("icon.", "image/svg+xml"),
+        ("icons.", "image/svg+xml"),
     ] {
-        let path = format!("/static/{name}");
+        let start = format!("static/{name}");
+        let of_kind =
+            |link: &&&&str| link.starts_with(&start) && (!kind.contains("css") || link.ends_with(".css"));
+        let path = files.iter().find(of_kind).unwrap_or_else(|| panic!("{name}: {files:?}"));
+        let path = format!("/{}", path.split('#').next().unwrap());
         let file = get(&site, &path, "").await;
-        assert_eq!((file.status, file.header(CONTENT_TYPE)), (StatusCode::OK, kind));
+        assert_eq!((file.status, file.header(CONTENT_TYPE)), (StatusCode::OK, kind), "{path}");
         assert_eq!(file.header(X_CONTENT_TYPE_OPTIONS), "nosniff");
-        assert_eq!(file.header(CACHE_CONTROL), "no-cache");
+        assert_eq!(file.header(CACHE_CONTROL), "public, max-age=31536000, immutable");
         let asked = async |tag: &str| {
             let request = http::Request::get(&path).header(IF_NONE_MATCH, tag);
             let answer = answered(&site, request, Body::empty()).await;
@@ -709,10 +838,33 @@ async fn files_of_pages_are_asked_for_again_only_when_they_change() {
         assert_eq!(asked(tag).await, (StatusCode::NOT_MODIFIED, true));
         assert_eq!(asked(&format!("\"x\", W/{tag}")).await, (StatusCode::NOT_MODIFIED, true));
         assert_eq!(asked("\"x\"").await, (StatusCode::OK, false));
+        let request = http::Request::get(&path).header(ACCEPT_ENCODING, "gzip").body(Body::empty()).unwrap();
+        let (head, body) = site.raw(request).await;
+        assert_eq!(head.headers[CONTENT_ENCODING], "gzip");
+        let mut whole = String::new();
+        flate2::read::GzDecoder::new(&body[..]).read_to_string(&mut whole).unwrap();
+        assert_eq!(whole, file.text);
+        assert!(body.len() < whole.len(), "{path}");
     }
-    for strange in ["/static/page.html", "/static/..%2FCargo.toml", "/static/"] {
+    let strange = [
+        "/static/page.html",
+        "/static/app.css",
+        "/static/app.0000000000000000.css",
+        "/static/..%2FCargo.toml",
+        "/static/",
+    ];
+    for strange in strange {
         assert_eq!(get(&site, strange, "").await.status, StatusCode::NOT_FOUND, "{strange}");
     }
+    let vectors = get(&site, "/static/webhook-vectors.json", "").await;
+    assert_eq!((vectors.status, vectors.header(CACHE_CONTROL)), (StatusCode::OK, "no-cache"));
+}
+
+/// The token of the log-in that waits for a factor.
+fn pending(page: &Page) -> String {
+    let (_, rest) =
+        page.text.split_once("name=\"token\" value=\"").unwrap_or_else(|| panic!("{}", page.text));
+    rest.split('"').next().unwrap().to_owned()
 }
 
 #[tokio::test]
@@ -722,31 +874,32 @@ async fn a_log_in_on_the_page_asks_for_the_second_factor_too() {
     let begun = login(&site).await;
     assert_eq!((begun.status, begun.header(SET_COOKIE)), (StatusCode::OK, ""));
     assert!(begun.text.contains("<h1>Second factor</h1>"), "{}", begun.text);
-    let token = attributes(&begun.text, "value")[0].to_owned();
+    let token = pending(&begun);
     assert!(token.starts_with("rpcgm_"), "{token}");
     assert_eq!(
         get(&site, "/", &format!("rpcgate={token}")).await.leads_to(),
         (StatusCode::SEE_OTHER, "login")
     );
-    assert_eq!(get(&site, "/second-factor", "").await.leads_to(), (StatusCode::SEE_OTHER, "login"));
+    assert_eq!(get(&site, "/login/second-factor", "").await.leads_to(), (StatusCode::SEE_OTHER, "../login"));
 
     let verify = async |token: &str, code: &str| {
-        post(&site, "/second-factor", "", &[("token", token), ("code", code)]).await
+        post(&site, "/login/second-factor", "", &[("token", token), ("code", code)]).await
     };
     for wrong in [app.wrong(&site), String::new(), NASTY.to_owned()] {
         let page = verify(&token, &wrong).await;
         assert_eq!((page.status, page.header(SET_COOKIE)), (StatusCode::UNAUTHORIZED, ""));
         assert!(page.text.contains("The code is wrong or was used before."), "{}", page.text);
-        assert_eq!(attributes(&page.text, "value"), [token.as_str()]);
+        assert_eq!(pending(&page), token);
+        assert!(wrong.is_empty() || !page.text.contains(&wrong), "the code is not kept");
     }
     let spaced = app.shows(&site);
     let page = verify(&token, &format!("{} {}", &spaced[..3], &spaced[3..])).await;
-    assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "./"), "{}", page.text);
+    assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "../"), "{}", page.text);
     assert_eq!(get(&site, "/", &page.cookie()).await.status, StatusCode::OK);
     assert_eq!(verify(&token, &recovery[0]).await.status, StatusCode::UNAUTHORIZED, "a token works once");
 
-    let token = attributes(&login(&site).await.text, "value")[0].to_owned();
-    assert_eq!(verify(&token, &recovery[0]).await.leads_to(), (StatusCode::SEE_OTHER, "./"));
+    let token = pending(&login(&site).await);
+    assert_eq!(verify(&token, &recovery[0]).await.leads_to(), (StatusCode::SEE_OTHER, "../"));
     let page = verify(NASTY, &recovery[1]).await;
     assert!(page.text.contains(SHOWN) && !page.text.contains(NASTY), "{}", page.text);
 }
@@ -764,14 +917,14 @@ async fn an_app_is_added_on_the_pages_and_a_required_factor_closes_the_others_un
     }
     let read = post(&site, "/read-notification", &own, &[("id", "x")]).await;
     assert_eq!(read.leads_to(), (StatusCode::SEE_OTHER, "totp"));
-    assert_eq!(get(&site, "/totp", "").await.leads_to(), (StatusCode::SEE_OTHER, "login"));
+    assert_eq!(get(&site, "/totp", "").await.leads_to(), (StatusCode::SEE_OTHER, "login?next=totp"));
     let page = get(&site, "/totp", &own).await;
     assert!(page.text.contains("<h1>Add an authenticator app</h1>"), "{}", page.text);
 
     let offered = post(&site, "/totp", &own, &[]).await;
     assert_eq!(offered.status, StatusCode::OK, "{}", offered.text);
     assert!(offered.text.contains("<svg ") && !offered.text.contains("&#60;svg"), "{}", offered.text);
-    let secret = offered.text.split("<code>").nth(1).unwrap().split('<').next().unwrap();
+    let secret = offered.text.split("<code class=\"id\">").nth(1).unwrap().split('<').next().unwrap();
     let app = Authenticator::of(secret);
     let wrong = post(&site, "/totp-activate", &own, &[("code", &app.wrong(&site))]).await;
     assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
@@ -783,4 +936,165 @@ async fn an_app_is_added_on_the_pages_and_a_required_factor_closes_the_others_un
     assert_eq!(home.status, StatusCode::OK);
     assert!(!home.text.contains("href=\"totp\""), "{}", home.text);
     assert_eq!(post(&site, "/totp", &own, &[]).await.status, StatusCode::CONFLICT);
+}
+
+#[tokio::test]
+async fn a_form_without_the_token_of_its_browser_does_nothing() {
+    let site = site().await;
+    let own = newcomer(&site).await;
+    let other = cookie(&site, &site.member(Role::Owner).await);
+    let (theirs, visitors) = (form_token(&site, &other), form_token(&site, ""));
+    for path in ["/logout", "/confirm-again", "/email", "/totp", "/totp-activate", "/read-notification"] {
+        let forged: [&[(&str, &str)]; 4] =
+            [&[], &[("csrf", "")], &[("csrf", theirs.as_str())], &[("csrf", visitors.as_str())]];
+        for fields in forged {
+            let page = sent(&site, path, &own, fields.iter().copied()).await;
+            assert_eq!(page.status, StatusCode::FORBIDDEN, "{path} {fields:?}");
+            assert!(page.text.contains("not from a page of yours"), "{}", page.text);
+        }
+    }
+    assert_eq!(get(&site, "/", &own).await.status, StatusCode::OK, "the session has not ended");
+    assert_eq!(links(&site).len(), 1, "no mail was sent");
+
+    let visitor = format!("rpcgate-visitor={}", VISITOR.replace('0', "f"));
+    let form = form_urlencoded::Serializer::new(String::new())
+        .extend_pairs([("email", EMAIL), ("password", PASSWORD), ("csrf", &visitors)])
+        .finish();
+    for cookies in [visitor.as_str(), "", "rpcgate-visitor=", "rpcgate-visitor=<script>"] {
+        let request = http::Request::post("/login").header("sec-fetch-site", "same-origin");
+        let page = answered(&site, request.header(COOKIE, cookies), form.clone()).await;
+        assert_eq!(page.status, StatusCode::FORBIDDEN, "{cookies}");
+    }
+    let page = post(&site, "/login", "", &[("email", EMAIL), ("password", PASSWORD)]).await;
+    assert_eq!(page.status, StatusCode::SEE_OTHER, "{}", page.text);
+}
+
+#[tokio::test]
+async fn the_page_of_a_mails_link_is_sent_although_the_session_was_not_seen_when_it_was_opened() {
+    let site = site().await;
+    let own = newcomer(&site).await;
+    let [link] = &links(&site)[..] else { panic!("there must be one mail") };
+    let opened = get(&site, link, "").await;
+    assert!(opened.cookie().starts_with("rpcgate-visitor="), "{opened:?}");
+    let fields = [("token", token(link)), ("csrf", &form_token(&site, ""))];
+    let page = sent(&site, "/confirm", &own, fields).await;
+    assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "./?done=address-confirmed"), "{}", page.text);
+}
+
+#[tokio::test]
+async fn a_log_in_leads_to_the_page_that_was_asked_for_and_to_no_other_site() {
+    let site = site().await;
+    newcomer(&site).await;
+    let asked = get(&site, "/email?x=1", "").await;
+    assert_eq!(asked.leads_to(), (StatusCode::SEE_OTHER, "login?next=email%3Fx%3D1"));
+    let form = get(&site, &format!("/{}", asked.header(LOCATION)), "").await;
+    assert!(form.text.contains("name=\"next\" value=\"email?x=1\""), "{}", form.text);
+    for (next, place) in [
+        ("email?x=1", "email?x=1"),
+        ("", "./"),
+        ("//evil.example", "./"),
+        ("https://evil.example", "./"),
+        ("/\\evil.example", "./"),
+        ("javascript:alert(1)", "./"),
+    ] {
+        let fields = [("email", EMAIL), ("password", PASSWORD), ("next", next)];
+        let page = post(&site, "/login", "", &fields).await;
+        assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, place), "{next}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_says_what_was_done_and_nothing_that_a_link_invents() {
+    let site = site().await;
+    let own = newcomer(&site).await;
+    for done in Done::ALL {
+        let page = get(&site, &format!("/?done={}", done.code()), &own).await;
+        let note = page.text.split("role=\"status\"").nth(1).unwrap_or_default();
+        assert!(note.contains(done.sentence().split('\'').next().unwrap()), "{}", done.code());
+        assert!(!page.text.contains("done="), "{}: said once", done.code());
+    }
+    for invented in ["x", "%3Cscript%3Ealert(1)%3C/script%3E", ""] {
+        let page = get(&site, &format!("/?done={invented}"), &own).await;
+        assert!(!page.text.contains("role=\"status\"") && !page.text.contains("alert(1)"), "{invented}");
+    }
+}
+
+#[tokio::test]
+async fn the_colours_are_kept_in_a_cookie_and_lead_back_to_the_page() {
+    let site = site().await;
+    let own = newcomer(&site).await;
+    let page = post(&site, "/theme", &own, &[("theme", "dark"), ("back", "email?x=1")]).await;
+    assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "./email?x=1"));
+    assert_eq!(
+        page.header(SET_COOKIE),
+        "rpcgate-theme=dark; Path=/; Max-Age=31536000; HttpOnly; SameSite=Lax"
+    );
+    for (cookie, shown) in [("dark", Some("dark")), ("light", Some("light")), ("system", None), (NASTY, None)]
+    {
+        let page = get(&site, "/", &format!("{own}; rpcgate-theme={cookie}")).await;
+        assert_eq!(attributes(&page.text, "data-theme").first().copied(), shown, "{cookie}");
+    }
+    let page = post(&site, "/theme", &own, &[("theme", "system")]).await;
+    assert!(page.header(SET_COOKIE).contains("Max-Age=0"), "{page:?}");
+    for elsewhere in
+        ["//evil.example", "https://evil.example", "javascript:alert(1)", "../x", "a\r\nset-cookie: x"]
+    {
+        let page = post(&site, "/theme", &own, &[("theme", "dark"), ("back", elsewhere)]).await;
+        assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "./"), "{elsewhere}");
+    }
+}
+
+#[tokio::test]
+async fn every_value_of_the_frame_is_text_and_never_markup() {
+    let site = site().await;
+    assert_eq!(register(&site, NASTY, EMAIL).await.status, StatusCode::CREATED);
+    let own = login(&site).await.cookie();
+    let query = form_urlencoded::Serializer::new(String::new()).append_pair("q", NASTY).finish();
+    let cookies = format!("{own}; rpcgate-theme=\"><script>; rpcgate-language=\"><script>");
+    for path in [format!("/?{query}"), format!("/?\"><script>&{query}"), format!("/no/{query}/page")] {
+        let Ok(request) =
+            http::Request::get(&path).header(COOKIE, &cookies).header(ACCEPT, "text/html").body(())
+        else {
+            continue;
+        };
+        let (parts, ()) = request.into_parts();
+        let (head, body) = site.raw(http::Request::from_parts(parts, Body::empty())).await;
+        let text = String::from_utf8(body.to_vec()).unwrap();
+        assert!(head.status == StatusCode::OK || head.status == StatusCode::NOT_FOUND);
+        assert!(!text.contains("<script>") && !text.contains("alert(1)</script>"), "{path}: {text}");
+        assert!(text.contains(SHOWN), "{path}: the name is shown as text");
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_exist_is_a_page_for_browsers_and_json_for_programs() {
+    let site = site().await;
+    let own = newcomer(&site).await;
+    let ask = async |method: Method, path: &str, accept: &str| {
+        let request = http::Request::builder().method(method).uri(path).header(COOKIE, &own);
+        answered(&site, request.header(ACCEPT, accept), Body::empty()).await
+    };
+    let html = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.8";
+    let page = ask(Method::GET, "/a/b/c", html).await;
+    assert_eq!((page.status, page.header(CONTENT_TYPE)), (StatusCode::NOT_FOUND, "text/html; charset=utf-8"));
+    assert!(page.text.contains("href=\"../../projects\"") && page.text.contains("<h1>Not found</h1>"));
+    let page = ask(Method::GET, "/logout", html).await;
+    assert_eq!((page.status, page.header(ALLOW)), (StatusCode::METHOD_NOT_ALLOWED, "POST"));
+    assert!(page.text.contains("Method not allowed."), "{}", page.text);
+    for (path, accept) in [("/a/b/c", "application/json"), ("/a/b/c", "*/*"), ("/api/v1/nothing", html)] {
+        let answer = ask(Method::GET, path, accept).await;
+        assert_eq!((answer.status, answer.header(CONTENT_TYPE)), (StatusCode::NOT_FOUND, "application/json"));
+    }
+}
+
+#[tokio::test]
+async fn over_tls_browsers_are_told_to_stay_there_for_a_year() {
+    let site = Site::of("[admin]\ndash_url = \"https://dash.example.com\"\n").await;
+    let page = get(&site, "/login", "").await;
+    assert_eq!(page.header(STRICT_TRANSPORT_SECURITY), "max-age=31536000");
+    let cookie = page.header(SET_COOKIE);
+    assert!(cookie.starts_with("__Host-rpcgate-visitor="), "{cookie}");
+    assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Lax; Secure"), "{cookie}");
+    let plain = get(&self::site().await, "/login", "").await;
+    assert!(!plain.headers.contains_key(STRICT_TRANSPORT_SECURITY));
 }

@@ -1,9 +1,10 @@
 //! The choice of colours.
 
-use super::context::{GatePage, PageResult, THEME, below_root, redirect};
+use super::context::{GatePage, PageResult, THEME};
+use super::cookies::is_secure;
 use super::form::FieldList;
 use super::frame::Theme;
-use super::session_cookie::is_secure;
+use super::way::{below_root, redirect};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use axum::Router;

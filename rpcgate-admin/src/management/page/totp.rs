@@ -2,6 +2,7 @@
 
 use super::context::{PageContext, PageResult};
 use super::done::Done;
+use super::factor_confirm::FactorConfirmPage;
 use super::filters;
 use super::form::{FieldList, Form, PlainForm};
 use super::frame::{Frame, Place};
@@ -43,21 +44,6 @@ struct TotpPage {
     offered: Option<OfferedTotp>,
     /// Whether there is a secret for which a code is asked.
     is_begun: bool,
-}
-
-/// The page that asks for a factor before something about factors is done.
-#[derive(Template)]
-#[template(path = "factor_confirm.html")]
-pub(super) struct FactorConfirmPage {
-    pub(super) frame: Frame,
-    pub(super) problems: Problems,
-    pub(super) choice: FactorChoice,
-    pub(super) question: String,
-    pub(super) consequences: Vec<&'static str>,
-    /// The name of the act, on its button.
-    pub(super) act: &'static str,
-    /// Whether it destroys something.
-    pub(super) is_dangerous: bool,
 }
 
 /// The field of the form.

@@ -1,11 +1,11 @@
 //! Rendering of pages and of errors on pages.
 
 use super::context::{frame, gate_frame};
+use super::cookies::VisitorCookie;
 use super::filters;
-use super::form::VisitorCookie;
 use super::frame::{Area, Frame};
+pub(super) use super::problems::sentence;
 use super::problems::{Labels, Problems};
-use super::{guard, session_cookie};
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorBody, ErrorCode};
@@ -15,7 +15,7 @@ use axum::body::Body;
 use axum::extract::{FromRequestParts as _, Request, State};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
-use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 use std::sync::Arc;
@@ -93,15 +93,6 @@ fn clear(headers: &mut HeaderMap) {
     }
 }
 
-/// A text as a sentence, without the backticks that mark field names for programmers.
-pub(super) fn sentence(text: &str) -> String {
-    let text = text.replace('`', "");
-    let mut letters = text.chars();
-    let first = letters.next().map(|letter| letter.to_uppercase().to_string());
-    let end = if text.ends_with(['.', '?', '…']) { "" } else { "." };
-    format!("{}{}{end}", first.unwrap_or_default(), letters.as_str())
-}
-
 /// Shows the errors of pages in the frame.
 pub(super) async fn present(State(app): State<Arc<AppState>>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
@@ -113,20 +104,8 @@ pub(super) async fn present(State(app): State<Arc<AppState>>, request: Request, 
     problem(&app, head, answer).await
 }
 
-/// Answers a request for which there is no page, or none with its method: as a page to a browser, as JSON to others.
-pub(crate) async fn no_page(app: &Arc<AppState>, head: Parts, error: ActionError) -> Response {
-    let mut answer = error.into_response();
-    if !wants_page(&head) {
-        return answer;
-    }
-    if let Some(session) = session_cookie::current(app, &head.headers).await {
-        answer.extensions_mut().insert(session);
-    }
-    guard::protected(problem(app, head, answer).await)
-}
-
 /// The page for a response with an error.
-async fn problem(app: &Arc<AppState>, mut head: Parts, answer: Response) -> Response {
+pub(super) async fn problem(app: &Arc<AppState>, mut head: Parts, answer: Response) -> Response {
     let (mut parts, _) = answer.into_parts();
     let Some(error) = parts.extensions.remove::<ErrorBody>() else {
         return Response::from_parts(parts, Body::empty());
@@ -171,13 +150,4 @@ fn error_page(frame: Frame, error: &ErrorBody) -> Html<String> {
     };
     // A page that cannot be written is noted where it is; here the words are enough.
     Html(html.unwrap_or_else(|_| title.to_owned()))
-}
-
-/// Whether the client is a browser that wants a page.
-fn wants_page(head: &Parts) -> bool {
-    let accept =
-        head.headers.get_all(ACCEPT).into_iter().filter_map(|value: &HeaderValue| value.to_str().ok());
-    let path = head.uri.path();
-    accept.flat_map(|text| text.split(',')).any(|kind| kind.trim().starts_with("text/html"))
-        && !["/api/", "/swagger/"].iter().any(|other| path.starts_with(other))
 }

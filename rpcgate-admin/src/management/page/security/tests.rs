@@ -37,12 +37,20 @@ async fn an_app_is_added_by_a_picture_and_its_codes_are_shown_once() {
     let visitor = site.member(Role::Viewer).await;
     let own = cookie(&site, &visitor);
     let before = get(&site, "/account/security", &own).await;
-    assert!(before.text.contains("Set up an app") && !before.text.contains("Recovery codes"), "{}", before.text);
+    assert!(
+        before.text.contains("Set up an app") && !before.text.contains("Recovery codes"),
+        "{}",
+        before.text
+    );
     assert_eq!(get(&site, "/totp", &own).await.leads_to(), (StatusCode::SEE_OTHER, "account/security"));
 
     let begun = post(&site, "/account/security/totp", &own, &[]).await;
     assert_eq!(begun.header(CACHE_CONTROL), "no-store");
-    assert!(begun.text.contains("<svg ") && begun.text.contains("role=\"img\" aria-label=\"QR code"), "{}", begun.text);
+    assert!(
+        begun.text.contains("<svg ") && begun.text.contains("role=\"img\" aria-label=\"QR code"),
+        "{}",
+        begun.text
+    );
     assert!(!begun.text.contains(" style="), "the policy forbids it");
     let app = Authenticator::of(between(&begun.text, "<code class=\"id\">", "<"));
     let wrong = post(&site, "/account/security/totp/activate", &own, &[("code", &app.wrong(&site))]).await;
@@ -65,12 +73,19 @@ async fn an_app_is_switched_off_and_codes_are_renewed_by_a_factor_alone() {
     let (app, codes) = with_app(&site, &own).await;
     for path in ["/account/security/totp/off", "/account/security/recovery-codes"] {
         let asked = get(&site, path, &own).await;
-        assert!(asked.text.contains("id=\"factor\"") && asked.text.contains("or a recovery code"), "{}", asked.text);
+        assert!(
+            asked.text.contains("id=\"factor\"") && asked.text.contains("or a recovery code"),
+            "{}",
+            asked.text
+        );
         post(&site, path, &own, &[]).await.assert_wrong("factor", "Not done: ");
         let wrong = post(&site, path, &own, &[("factor", &app.wrong(&site))]).await;
         assert_eq!(wrong.status, StatusCode::FORBIDDEN, "{}", wrong.text);
         assert!(wrong.text.contains("The code is wrong or was used before."), "{}", wrong.text);
-        assert_eq!(forged(&site, path, &own, &[("factor", &app.shows(&site))]).await.status, StatusCode::FORBIDDEN);
+        assert_eq!(
+            forged(&site, path, &own, &[("factor", &app.shows(&site))]).await.status,
+            StatusCode::FORBIDDEN
+        );
     }
     let code = app.shows(&site);
     let renewed = post(&site, "/account/security/recovery-codes", &own, &[("factor", &code)]).await;
@@ -97,7 +112,11 @@ async fn a_factor_is_given_again_after_ten_minutes_and_the_user_is_led_back() {
         "a user without a factor has none to give"
     );
     let (app, _) = with_app(&site, &own).await;
-    assert_eq!(post(&site, "/account/tokens", &own, &token).await.status, StatusCode::CREATED, "one was just given");
+    assert_eq!(
+        post(&site, "/account/tokens", &own, &token).await.status,
+        StatusCode::CREATED,
+        "one was just given"
+    );
 
     site.clock.advance(step_up::LIFE);
     let led = post(&site, "/account/tokens", &own, &token).await;
@@ -236,13 +255,17 @@ async fn preferences_are_saved_together_and_mails_about_safety_stay() {
     let visitor = site.member(Role::Developer).await;
     let own = cookie(&site, &visitor);
     let page = get(&site, "/account/notifications", &own).await;
-    assert!(page.text.contains("name=\"shown.account.security\"") && !page.text.contains("mail.account.security"));
+    assert!(
+        page.text.contains("name=\"shown.account.security\"") && !page.text.contains("mail.account.security")
+    );
     assert!(!page.text.contains("billing.invoice"), "developers do not read bills");
     let form = [("shown.usage.daily_requests_80", "yes"), ("mail.usage.daily_requests_80", "yes")];
     let saved = post(&site, "/account/notifications", &own, &form).await;
     assert_eq!(saved.leads_to(), (StatusCode::SEE_OTHER, "../account/notifications?done=preferences-saved"));
     let chosen = site.app.store.notification_preferences(visitor.user.id).await.unwrap();
-    let of = |name: &str| chosen.iter().find(|(kind, _)| kind.name() == name).map(|(_, one)| (one.shown, one.mail));
+    let of = |name: &str| {
+        chosen.iter().find(|(kind, _)| kind.name() == name).map(|(_, one)| (one.shown, one.mail))
+    };
     assert_eq!(of("usage.daily_requests_80"), Some((true, true)));
     assert_eq!(of("account.security"), Some((false, true)), "not listed, but mailed");
     assert_eq!(of("webhook.health"), Some((false, false)));
@@ -294,9 +317,18 @@ mod with_passkeys {
         let visitor = site.member(Role::Viewer).await;
         let (own, mut key) = (secure(&site, &visitor), SoftwareKey::new());
         let form = get(&site, "/account/security/passkeys/new", &own).await;
-        assert!(form.text.contains("data-passkey=\"create\"") && form.text.contains("static/passkeys."), "{}", form.text);
+        assert!(
+            form.text.contains("data-passkey=\"create\"") && form.text.contains("static/passkeys."),
+            "{}",
+            form.text
+        );
         let first = added(&site, &own, &mut key, HOSTILE[0]).await;
-        assert_eq!((first.status, first.header(CACHE_CONTROL)), (StatusCode::OK, "no-store"), "{}", first.text);
+        assert_eq!(
+            (first.status, first.header(CACHE_CONTROL)),
+            (StatusCode::OK, "no-store"),
+            "{}",
+            first.text
+        );
         assert_eq!(first.text.matches("<li><code>").count(), RECOVERY_CODES);
         assert_shown(&get(&site, "/account/security", &own).await, HOSTILE[0]);
 
@@ -329,7 +361,8 @@ mod with_passkeys {
 
         let (ceremony, options) = begun(&site, "/account/security/factor/start", &own, &[]).await;
         let credential = key.use_here(&options).await.to_string();
-        let form = [("ceremony", ceremony.as_str()), ("credential", &credential), ("next", "account/security")];
+        let form =
+            [("ceremony", ceremony.as_str()), ("credential", &credential), ("next", "account/security")];
         let given = post(&site, "/step-up", &own, &form).await;
         assert_eq!(given.leads_to(), (StatusCode::SEE_OTHER, "account/security"), "{}", given.text);
         assert_eq!(get(&site, "/account/security/passkeys/new", &own).await.status, StatusCode::OK);

@@ -50,7 +50,10 @@ async fn a_ticket_is_written_answered_closed_rated_and_reopened() {
     assert!(page.text.contains("<p>First line<br>second line</p>") && page.text.contains("Waiting for us"));
 
     let comment = post(&site, &format!("{path}/comments"), &own, &[("text", "More")]).await;
-    assert_eq!(comment.leads_to(), (StatusCode::SEE_OTHER, format!("../../support/{id}?done=comment-added").as_str()));
+    assert_eq!(
+        comment.leads_to(),
+        (StatusCode::SEE_OTHER, format!("../../support/{id}?done=comment-added").as_str())
+    );
     let closed = post(&site, &format!("{path}/close"), &own, &[]).await;
     assert_eq!(closed.leads_to().1, format!("../../support/{id}?done=ticket-closed"));
     let again = post(&site, &format!("{path}/close"), &own, &[]).await;
@@ -81,7 +84,10 @@ async fn every_text_of_a_ticket_is_shown_and_none_is_run() {
     for text in HOSTILE {
         let id = written(&site, &own, text, text).await;
         let path = format!("/support/{id}");
-        assert_eq!(post(&site, &format!("{path}/comments"), &own, &[("text", text)]).await.status, StatusCode::SEE_OTHER);
+        assert_eq!(
+            post(&site, &format!("{path}/comments"), &own, &[("text", text)]).await.status,
+            StatusCode::SEE_OTHER
+        );
         let page = get(&site, &path, &own).await;
         assert_shown(&page, text);
         assert_eq!(page.text.matches("<p>").count(), page.text.matches("</p>").count());
@@ -92,9 +98,14 @@ async fn every_text_of_a_ticket_is_shown_and_none_is_run() {
         assert_eq!(rated.status, StatusCode::SEE_OTHER, "{}", rated.text);
         assert_shown(&get(&site, &path, &own).await, text);
         // What a form keeps is in fields.
-        let kept = post(&site, "/support/new", &own, &[("category", text), ("subject", text), ("text", text)]).await;
+        let kept =
+            post(&site, "/support/new", &own, &[("category", text), ("subject", text), ("text", text)]).await;
         assert_eq!(kept.status, StatusCode::BAD_REQUEST);
-        assert!(!kept.text.contains("alert(1)</script>") && !kept.text.contains("onerror=alert(1)>"), "{}", kept.text);
+        assert!(
+            !kept.text.contains("alert(1)</script>") && !kept.text.contains("onerror=alert(1)>"),
+            "{}",
+            kept.text
+        );
     }
 }
 
@@ -110,7 +121,12 @@ async fn files_go_up_and_come_down_as_files() {
     let forged = attached(&site, &path, &own, ("a.txt", script), "0123").await;
     assert_eq!(forged.status, StatusCode::FORBIDDEN, "{}", forged.text);
     let up = attached(&site, &path, &own, ("a%22><img src=x onerror=alert(1)>.html", script), &token).await;
-    assert_eq!(up.leads_to(), (StatusCode::SEE_OTHER, format!("../../support/{id}?done=file-attached").as_str()), "{}", up.text);
+    assert_eq!(
+        up.leads_to(),
+        (StatusCode::SEE_OTHER, format!("../../support/{id}?done=file-attached").as_str()),
+        "{}",
+        up.text
+    );
     let page = get(&site, &format!("/support/{id}"), &own).await;
     assert!(page.text.contains("1 of 10") && !page.text.contains("onerror=alert(1)>"), "{}", page.text);
     let (_, rest) = page.text.split_once("/files/").unwrap();
@@ -145,7 +161,8 @@ async fn forms_say_what_is_wrong_and_keep_what_was_written() {
     let site = Site::new().await;
     let own = cookie(&site, &site.member(Role::Developer).await);
     let new = async |category: &str, subject: &str, text: &str| {
-        post(&site, "/support/new", &own, &[("category", category), ("subject", subject), ("text", text)]).await
+        post(&site, "/support/new", &own, &[("category", category), ("subject", subject), ("text", text)])
+            .await
     };
     new("nothing", "Kept", "Text").await.assert_wrong("category", "Not sent: ");
     let wrong = new("problem", "", "Kept text").await;
@@ -155,7 +172,9 @@ async fn forms_say_what_is_wrong_and_keep_what_was_written() {
     let long = "x".repeat(5_001);
     new("problem", "Kept", &long).await.assert_wrong("text", "Not sent: ");
     let id = written(&site, &own, "One", "Text").await;
-    post(&site, &format!("/support/{id}/comments"), &own, &[("text", " ")]).await.assert_wrong("text", "Not sent: ");
+    post(&site, &format!("/support/{id}/comments"), &own, &[("text", " ")])
+        .await
+        .assert_wrong("text", "Not sent: ");
 }
 
 #[tokio::test]
@@ -165,12 +184,17 @@ async fn a_ticket_for_a_higher_limit_is_linked_to_its_request() {
     let own = cookie(&site, &visitor);
     let filled = get(&site, "/support/new?category=limit_increase", &own).await;
     assert!(filled.text.contains("value=\"limit_increase\" selected"), "{}", filled.text);
-    let form = [("category", "limit_increase"), ("subject", "More"), ("text", "We grow"), ("plan", "standard")];
+    let form =
+        [("category", "limit_increase"), ("subject", "More"), ("text", "We grow"), ("plan", "standard")];
     let id = led_id(&post(&site, "/support/new", &own, &form).await);
     let page = get(&site, &format!("/support/{id}"), &own).await;
     assert!(page.text.contains("href=\"../plan/request\""), "{}", page.text);
     let requests = get(&site, "/plan/request", &own).await;
-    assert!(requests.text.contains("We grow") && requests.text.contains("Waiting for our decision"), "{}", requests.text);
+    assert!(
+        requests.text.contains("We grow") && requests.text.contains("Waiting for our decision"),
+        "{}",
+        requests.text
+    );
 }
 
 #[tokio::test]
@@ -216,7 +240,11 @@ async fn the_list_is_filtered_and_goes_on() {
         written(&site, &own, &format!("Ticket {number}."), "Text").await;
     }
     let first = get(&site, "/support?status=open", &own).await;
-    assert!(first.text.contains(&format!("Ticket {SHOWN}.")) && !first.text.contains("Ticket 0."), "{}", first.text);
+    assert!(
+        first.text.contains(&format!("Ticket {SHOWN}.")) && !first.text.contains("Ticket 0."),
+        "{}",
+        first.text
+    );
     let (_, rest) = first.text.split_once("href=\"support?status=open&#38;before=").unwrap();
     let next = format!("/support?status=open&before={}", rest.split('"').next().unwrap());
     let second = get(&site, &next, &own).await;
