@@ -129,21 +129,4 @@ async fn show(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_month_at_this_pace_is_never_less_than_what_is_owed_already() {
-        let period = Time::from_secs(0)..Time::from_secs(30 * 86_400);
-        for (total, day, expected) in
-            [(100, 15, 200), (100, 30, 100), (100, 40, 100), (0, 1, 0), (u64::MAX, 1, u64::MAX)]
-        {
-            assert_eq!(
-                at_this_pace(total, &period, Time::from_secs(day * 86_400)),
-                expected,
-                "{total} at day {day}"
-            );
-        }
-        assert_eq!(at_this_pace(1, &period, Time::from_secs(0)), 30 * 86_400, "the first second");
-    }
-}
+mod tests;

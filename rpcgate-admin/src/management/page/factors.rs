@@ -55,7 +55,12 @@ async fn verify(State(app): State<Arc<AppState>>, page: GatePage, fields: FieldL
     let (token, next) = (fields.one("token").to_owned(), below_root(fields.one("next")).to_owned());
     let completed = async {
         app.limits.anonymous.admit(page.client.address)?;
-        let given = given_factor::of_form(&fields, "code")?;
+        let is_passkey = fields.has("ceremony");
+        let given = if is_passkey {
+            given_factor::of_form(&fields, "code")?
+        } else {
+            given_factor::code(fields.one("code"))
+        };
         let tokens = factors::verify(&app, &token, &given, &page.client).await?;
         logged_in(&app, &tokens, &page.frame.root, &next)
     };

@@ -232,3 +232,6 @@ async fn rename(State(app): State<Arc<AppState>>, page: PageContext, fields: Fie
         Err(error) => again(&app, &page, error, &FieldList::default()).await,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,7 @@ use super::problems::{Labels, Problems};
 use super::ticket_thread::{ThreadItem, thread};
 use super::view::{ok, rejected};
 use crate::management::action::plans::{self, RequestedPlan};
+use crate::management::action::ticket_attachments::MAX_PER_TICKET;
 use crate::management::action::tickets::{self, NewTicket};
 use crate::management::api::list::time_cursor;
 use crate::management::app_state::AppState;
@@ -199,6 +200,11 @@ impl TicketPage {
 
     fn category(&self) -> &'static str {
         category_text(self.ticket.category)
+    }
+
+    /// Files that a ticket can have.
+    fn max_files(&self) -> u64 {
+        MAX_PER_TICKET
     }
 
     fn is_closed(&self) -> bool {
