@@ -3,7 +3,7 @@
 #[cfg(feature = "passkeys")]
 use super::ceremonies;
 use super::sessions::{SessionTokens, begin_password_attempt, new_session, note_failure, opened, user_entry};
-use super::{audit, security, step_up};
+use super::{audit, security};
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
@@ -19,10 +19,14 @@ use rpcgate_core::clock::Time;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 use tracing::Instrument;
 
 const NOT_PENDING: &str = "the log-in has expired or was finished: log in again";
 const WRONG: &str = "the code is wrong or was used before";
+
+/// How long a factor that was given in a session is enough for what [`step_up`](super::step_up) protects.
+pub const RECENT: Duration = Duration::from_secs(600);
 
 /// A factor as a user gives it.
 #[derive(Clone)]
@@ -67,6 +71,11 @@ pub(super) async fn to_the_end<T: Send + 'static>(
 ) -> Result<T, ActionError> {
     let done = tokio::spawn(work.in_current_span()).await;
     done.map_err(|error| ActionError::Broken(format!("a change of factors ended early: {error}")))?
+}
+
+/// Whether the user of a session has given a factor in it so recently that it is enough at `now`.
+pub(super) fn is_recent(session: &AuthSession, now: Time) -> bool {
+    session.factor_at.is_some_and(|at| now.since(at) < RECENT)
 }
 
 /// What a user whose factors this attempt has locked is told.
@@ -176,7 +185,7 @@ pub(super) async fn prove_for_another(
     }
     let given = given.ok_or(ActionError::Refused(ErrorCode::FactorRequired, missing))?;
     if matches!(given, GivenFactor::Recent) {
-        let is_recent = step_up::is_recent(session, now);
+        let is_recent = is_recent(session, now);
         return if is_recent {
             Ok(())
         } else {

@@ -2,22 +2,12 @@
 //! was left open is not enough.
 
 use super::audit;
-use super::factors::{GivenFactor, accept, prove, to_the_end};
+use super::factors::{GivenFactor, accept, is_recent, prove, to_the_end};
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Client;
-use rpcgate_core::clock::Time;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How long a factor that was given is enough.
-pub const LIFE: Duration = Duration::from_secs(600);
-
-/// Whether the user of a session has given a factor in it so recently that it is enough at `now`.
-pub(super) fn is_recent(session: &AuthSession, now: Time) -> bool {
-    session.factor_at.is_some_and(|at| now.since(at) < LIFE)
-}
 
 /// Whether the user of a session has to give a factor again. A user without one has none to give.
 ///

@@ -79,11 +79,11 @@ async fn bills_are_for_those_who_may_read_them() {
     assert_protected(&site, &format!("{invoice}/pay"), of("billing"), of("developer")).await;
     assert_protected(&site, "/plan/checkout", of("billing"), of("developer")).await;
     assert_protected(&site, "/plan/request", of("developer"), of("viewer")).await;
-    let stranger = cookie(&site, &site.member(Role::Owner).await);
+    let outsider = cookie(&site, &site.member(Role::Owner).await);
     for path in [invoice.as_str(), &format!("{invoice}/pay"), "/invoices/2026-000099", "/invoices/x"] {
-        assert_eq!(get(&site, path, &stranger).await.status, StatusCode::NOT_FOUND, "{path}");
+        assert_eq!(get(&site, path, &outsider).await.status, StatusCode::NOT_FOUND, "{path}");
     }
-    assert_eq!(post(&site, &format!("{invoice}/pay"), &stranger, &[]).await.status, StatusCode::NOT_FOUND);
+    assert_eq!(post(&site, &format!("{invoice}/pay"), &outsider, &[]).await.status, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Tests of the account: factors, sessions, tokens, and the factor that is given again.
 
 use super::*;
-use crate::management::action::step_up;
+use crate::management::action::factors::RECENT;
 use crate::management::api::factors::tests::Authenticator;
 use crate::management::app_state::tests::{Site, Visitor};
 use crate::management::page::hostile::{HOSTILE, assert_shown, forged};
@@ -118,7 +118,7 @@ async fn a_factor_is_given_again_after_ten_minutes_and_the_user_is_led_back() {
         "one was just given"
     );
 
-    site.clock.advance(step_up::LIFE);
+    site.clock.advance(RECENT);
     let led = post(&site, "/account/tokens", &own, &token).await;
     assert_eq!(led.leads_to(), (StatusCode::SEE_OTHER, "../step-up?next="));
     assert!(get(&site, "/account/tokens", &own).await.text.contains("step-up?next=account/tokens"));
@@ -223,14 +223,14 @@ async fn second_session(site: &Site, visitor: &Visitor, agent: &str) -> SessionI
 #[tokio::test]
 async fn sessions_are_ended_one_by_one_or_all_others() {
     let site = Site::new().await;
-    let (visitor, stranger) = (site.member(Role::Viewer).await, site.member(Role::Viewer).await);
+    let (visitor, outsider) = (site.member(Role::Viewer).await, site.member(Role::Viewer).await);
     let own = cookie(&site, &visitor);
     let phone = second_session(&site, &visitor, "Mozilla/5.0 (iPhone) Version/1 Safari/1").await;
     let list = get(&site, "/account/security", &own).await;
     assert!(list.text.contains("Safari on iPhone") && list.text.contains("198.51.100.7"), "{}", list.text);
     assert_eq!(list.text.matches("This one").count(), 1);
     let path = format!("/account/security/sessions/{phone}/end");
-    let foreign = post(&site, &path, &cookie(&site, &stranger), &[]).await;
+    let foreign = post(&site, &path, &cookie(&site, &outsider), &[]).await;
     assert_eq!(foreign.status, StatusCode::NOT_FOUND);
     assert_eq!(forged(&site, &path, &own, &[]).await.status, StatusCode::FORBIDDEN);
     let ended = post(&site, &path, &own, &[]).await;
@@ -351,7 +351,7 @@ mod with_passkeys {
         let visitor = site.member(Role::Viewer).await;
         let (own, mut key) = (secure(&site, &visitor), SoftwareKey::new());
         assert_eq!(added(&site, &own, &mut key, "Telephone").await.status, StatusCode::OK);
-        site.clock.advance(step_up::LIFE);
+        site.clock.advance(RECENT);
         let led = get(&site, "/account/security/passkeys/new", &own).await;
         let next = "account%2Fsecurity%2Fpasskeys%2Fnew";
         assert_eq!(led.leads_to(), (StatusCode::SEE_OTHER, format!("../../../step-up?next={next}").as_str()));
@@ -370,8 +370,8 @@ mod with_passkeys {
         let list = get(&site, "/account/security", &own).await;
         let id = between(&list.text, "account/security/passkeys/", "/remove\"").rsplit('/').next().unwrap();
         let path = format!("/account/security/passkeys/{id}/remove");
-        let stranger = secure(&site, &site.member(Role::Viewer).await);
-        assert_eq!(get(&site, &path, &stranger).await.status, StatusCode::NOT_FOUND);
+        let outsider = secure(&site, &site.member(Role::Viewer).await);
+        assert_eq!(get(&site, &path, &outsider).await.status, StatusCode::NOT_FOUND);
         assert!(get(&site, &path, &own).await.text.contains("Remove Telephone?"));
         let (ceremony, options) = begun(&site, "/account/security/factor/start", &own, &[]).await;
         let credential = key.use_here(&options).await.to_string();

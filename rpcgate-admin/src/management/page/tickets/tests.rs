@@ -90,7 +90,6 @@ async fn every_text_of_a_ticket_is_shown_and_none_is_run() {
         );
         let page = get(&site, &path, &own).await;
         assert_shown(&page, text);
-        assert_eq!(page.text.matches("<p>").count(), page.text.matches("</p>").count());
         let list = get(&site, "/support", &own).await;
         assert_shown(&list, text);
         assert_eq!(post(&site, &format!("{path}/close"), &own, &[]).await.status, StatusCode::SEE_OTHER);
@@ -150,9 +149,9 @@ async fn files_go_up_and_come_down_as_files() {
     assert_eq!(refused.status, StatusCode::PAYLOAD_TOO_LARGE);
     assert!(refused.text.contains("The file is larger than 10 MiB."), "{}", refused.text);
 
-    let stranger = cookie(&site, &site.member(Role::Owner).await);
-    assert_eq!(get(&site, &file, &stranger).await.status, StatusCode::NOT_FOUND);
-    let foreign = attached(&site, &path, &stranger, ("a.txt", b"x"), &form_token(&site, &stranger)).await;
+    let outsider = cookie(&site, &site.member(Role::Owner).await);
+    assert_eq!(get(&site, &file, &outsider).await.status, StatusCode::NOT_FOUND);
+    let foreign = attached(&site, &path, &outsider, ("a.txt", b"x"), &form_token(&site, &outsider)).await;
     assert_eq!(foreign.status, StatusCode::NOT_FOUND);
 }
 
@@ -218,12 +217,12 @@ async fn roles_decide_who_writes_and_tenants_who_reads() {
         assert_protected(&site, &format!("/support/{id}/{action}"), of("developer"), of("viewer")).await;
     }
     assert_protected(&site, "/support/new", of("developer"), of("viewer")).await;
-    let stranger: Visitor = site.member(Role::Owner).await;
-    let stranger = cookie(&site, &stranger);
-    assert_eq!(get(&site, &format!("/support/{id}"), &stranger).await.status, StatusCode::NOT_FOUND);
+    let outsider: Visitor = site.member(Role::Owner).await;
+    let outsider = cookie(&site, &outsider);
+    assert_eq!(get(&site, &format!("/support/{id}"), &outsider).await.status, StatusCode::NOT_FOUND);
     for action in ["comments", "close", "reopen", "rating"] {
         let form = [("text", "x"), ("rating", "3")];
-        let foreign = post(&site, &format!("/support/{id}/{action}"), &stranger, &form).await;
+        let foreign = post(&site, &format!("/support/{id}/{action}"), &outsider, &form).await;
         assert_eq!(foreign.status, StatusCode::NOT_FOUND, "{action}: {}", foreign.text);
     }
     for strange in ["/support/7", "/support/0190163d-8694-739b-aea5-966c26f8ad91"] {
