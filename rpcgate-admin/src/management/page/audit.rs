@@ -92,7 +92,7 @@ fn day(fields: &FieldList, name: &'static str) -> Result<Option<Time>, ActionErr
 }
 
 fn filter_of(fields: &FieldList) -> Result<AuditFilter, ActionError> {
-    let user = fields.given("user").map(|id| id.parse::<UserId>()).transpose();
+    let user = fields.given("user").map(str::parse::<UserId>).transpose();
     Ok(AuditFilter {
         user: user.map_err(|_| ActionError::field("user", "choose a member"))?,
         action: fields.given("action").map(str::to_owned),

@@ -106,7 +106,7 @@ async fn show(
     QueryFields(query): QueryFields,
 ) -> PageResult {
     let tenant = page.permitted(Permission::ReadBilling)?;
-    let before = query.given("before").map(|number| number.parse::<InvoiceNumber>()).transpose();
+    let before = query.given("before").map(str::parse::<InvoiceNumber>).transpose();
     let before = before.map_err(|_| ActionError::Invalid("this is no place in this list".into()))?;
     let overview = billing::overview(&app, &page.actor, tenant).await?;
     let invoices = invoices::list(&app, &page.actor, tenant, before, SHOWN).await?;

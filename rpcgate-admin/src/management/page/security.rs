@@ -50,7 +50,7 @@ struct SecurityPage {
 impl SecurityPage {
     /// For each recovery code, whether it is left.
     fn pips(&self) -> impl Iterator<Item = bool> {
-        (0..RECOVERY_CODES as u64).map(|code| code < self.factors.recovery_codes)
+        (0..RECOVERY_CODES as u64).map(move |code| code < self.factors.recovery_codes)
     }
 
     /// The recovery codes that a user gets.

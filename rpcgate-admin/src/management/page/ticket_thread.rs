@@ -67,7 +67,7 @@ pub(super) async fn thread(
     let item = |user: UserId, is_ours: bool, at: Time| {
         let author = match names.get(&user) {
             _ if is_ours => "Support",
-            Some(name) => name,
+            Some(name) => name.as_str(),
             None => "A former member",
         };
         let (author, initials) = (author.to_owned(), initials(author));

@@ -281,6 +281,7 @@ async fn preferences_are_saved_together_and_mails_about_safety_stay() {
 mod with_passkeys {
     use super::*;
     use crate::management::api::passkeys::tests::{ORIGIN, SoftwareKey};
+    use crate::management::identity::password::Typed;
     use crate::management::page::tests::Page;
     use http::header::SET_COOKIE;
     use serde_json::Value;
@@ -379,5 +380,54 @@ mod with_passkeys {
         let removed = post(&site, &path, &own, &form).await;
         assert_eq!(removed.status, StatusCode::SEE_OTHER, "{}", removed.text);
         assert!(get(&site, "/account/security", &own).await.text.contains("You have no second factor"));
+    }
+
+    /// Gives a user a password.
+    async fn choose_password(site: &Site, visitor: &Visitor, password: &str) {
+        let new = site.app.passwords.hash(Typed::from(password).choose().unwrap()).await.unwrap();
+        let entry = Audit {
+            tenant: visitor.user.tenant,
+            user: Some(visitor.user.id),
+            action: "password.changed".into(),
+            subject: String::new(),
+            address: String::new(),
+            at: site.app.now(),
+            detail: String::new(),
+        };
+        let (user, before, keep) = (visitor.user.id, visitor.user.password.clone().unwrap(), visitor.session);
+        assert!(site.app.store.change_password(user, &before, &new, Some(keep), &entry).await.unwrap());
+    }
+
+    #[tokio::test]
+    async fn a_passkey_is_the_second_factor_of_a_log_in() {
+        const PASSWORD: &str = "correct horse battery staple";
+        let site = site().await;
+        let visitor = site.member(Role::Viewer).await;
+        let (own, mut key) = (secure(&site, &visitor), SoftwareKey::new());
+        choose_password(&site, &visitor, PASSWORD).await;
+        assert_eq!(added(&site, &own, &mut key, "Telephone").await.status, StatusCode::OK);
+        let login = [("email", visitor.user.email.as_str()), ("password", PASSWORD), ("next", "account")];
+        let asked = post(&site, "/login", VISITOR, &login).await;
+        assert!(asked.text.contains("data-passkey=\"get\""), "{}", asked.text);
+        let token = between(&asked.text, "name=\"token\" value=\"", "\"").to_owned();
+        let wrong = post(
+            &site,
+            "/login/second-factor",
+            VISITOR,
+            &[("token", &token), ("code", "x"), ("passkey", "yes")],
+        )
+        .await;
+        assert_eq!(wrong.status, StatusCode::UNAUTHORIZED);
+        assert!(wrong.text.contains("data-passkey=\"get\""), "it is offered again: {}", wrong.text);
+        let (ceremony, options) = begun(&site, "/login/passkey/start", VISITOR, &[("token", &token)]).await;
+        let credential = key.use_here(&options).await.to_string();
+        let form = [
+            ("token", token.as_str()),
+            ("next", "account"),
+            ("ceremony", &ceremony),
+            ("credential", &credential),
+        ];
+        let opened = post(&site, "/login/second-factor", VISITOR, &form).await;
+        assert_eq!(opened.leads_to(), (StatusCode::SEE_OTHER, "../account"), "{}", opened.text);
     }
 }
