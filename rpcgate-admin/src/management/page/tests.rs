@@ -7,6 +7,7 @@ use crate::management::action::actor::Actor;
 use crate::management::action::invitations::invite;
 use crate::management::api::factors::tests::{Authenticator, account_with_app};
 use crate::management::api::notifications::tests::use_up;
+use crate::management::api::tickets::tests::ticket;
 use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::management::identity::challenge::solve;
 use crate::management::identity::form_token::FormHolder;
@@ -975,7 +976,7 @@ async fn a_form_without_the_token_of_its_browser_does_nothing() {
 
     let visitor = format!("rpcgate-visitor={}", VISITOR.replace('0', "f"));
     let form = form_urlencoded::Serializer::new(String::new())
-        .extend_pairs([("email", EMAIL), ("password", PASSWORD), ("csrf", &visitors)])
+        .extend_pairs([("email", EMAIL), ("password", PASSWORD), ("csrf", visitors.as_str())])
         .finish();
     for cookies in [visitor.as_str(), "", "rpcgate-visitor=", "rpcgate-visitor=<script>"] {
         let request = http::Request::post("/login").header("sec-fetch-site", "same-origin");
@@ -993,7 +994,8 @@ async fn the_page_of_a_mails_link_is_sent_although_the_session_was_not_seen_when
     let [link] = &links(&site)[..] else { panic!("there must be one mail") };
     let opened = get(&site, link, "").await;
     assert!(opened.cookie().starts_with("rpcgate-visitor="), "{opened:?}");
-    let fields = [("token", token(link)), ("csrf", &form_token(&site, ""))];
+    let visitors = form_token(&site, "");
+    let fields = [("token", token(link)), ("csrf", visitors.as_str())];
     let page = sent(&site, "/confirm", &own, fields).await;
     assert_eq!(page.leads_to(), (StatusCode::SEE_OTHER, "./?done=address-confirmed"), "{}", page.text);
 }
@@ -1114,4 +1116,38 @@ async fn over_tls_browsers_are_told_to_stay_there_for_a_year() {
     assert!(cookie.ends_with("; Path=/; HttpOnly; SameSite=Lax; Secure"), "{cookie}");
     let plain = get(&self::site().await, "/login", "").await;
     assert!(!plain.headers.contains_key(STRICT_TRANSPORT_SECURITY));
+}
+
+#[tokio::test]
+async fn work_that_waits_is_counted_beside_the_entries_of_those_who_do_it() {
+    let site = Site::new().await;
+    let (owner, operator) = (site.member(Role::Owner).await, site.operator().await);
+    let outsider = site.member(Role::Owner).await;
+    // An error has the frame too, whatever the first page of the reader is.
+    let menu = async |visitor: &Visitor| {
+        let request = http::Request::get("/no/page").header(COOKIE, cookie(&site, visitor));
+        let page = answered(&site, request.header(ACCEPT, "text/html"), Body::empty()).await;
+        let (_, menu) = page.text.split_once("<nav aria-label=\"Main\">").unwrap();
+        menu.split("</nav>").next().unwrap().to_owned()
+    };
+    for visitor in [&owner, &operator] {
+        assert!(!menu(visitor).await.contains("class=\"count"), "nothing waits");
+    }
+    let made = ticket(&site, &owner).await;
+    let wish = serde_json::json!({"requested_tier": "premium", "reason": "More calls"});
+    let asked = site.ask(Some(&owner), Method::POST, "/api/v1/limit-requests", wish.to_string()).await;
+    assert_eq!(asked.status, StatusCode::CREATED);
+    let waits = menu(&operator).await;
+    for entry in ["Limit requests", "Tickets"] {
+        assert!(waits.contains(&format!("{entry} <span class=\"count plain\">1</span>")), "{waits}");
+    }
+    assert!(!menu(&owner).await.contains("class=\"count"), "it waits for the operators");
+    let answer = serde_json::json!({"text": "Below the table."}).to_string();
+    let path = format!("/api/v1/operator{}/comments", made.trim_start_matches("/support"));
+    let answered = site.ask(Some(&operator), Method::POST, &path, answer).await;
+    assert_eq!(answered.status, StatusCode::CREATED);
+    let waits = menu(&owner).await;
+    assert!(waits.contains("Support <span class=\"count plain\">1</span>"), "{waits}");
+    assert!(!menu(&operator).await.contains("Tickets <span"));
+    assert!(!menu(&outsider).await.contains("class=\"count"), "that of another tenant");
 }
