@@ -36,7 +36,8 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
 struct ProfilePage {
     frame: Frame,
     problems: Problems,
-    name: String,
+    /// Not `name`, as the macro for a field calls its own.
+    own_name: String,
     email: String,
     is_confirmed: bool,
     role: &'static str,
@@ -48,7 +49,7 @@ impl ProfilePage {
         ProfilePage {
             frame: page.frame(Place::Nowhere),
             problems,
-            name: user.name.clone(),
+            own_name: user.name.clone(),
             email: user.email.clone(),
             is_confirmed: user.confirmed_at.is_some(),
             role: user.role_name(),
@@ -65,7 +66,7 @@ async fn rename(State(app): State<Arc<AppState>>, page: PageContext, fields: Fie
     match me::rename(&app, &page.session, name, &page.client).await {
         Ok(_) => Ok(page.done(PROFILE, Done::ProfileSaved)),
         Err(error) => rejected(error, LABELS, |problems| ProfilePage {
-            name: name.to_owned(),
+            own_name: name.to_owned(),
             ..ProfilePage::of(&page, problems)
         }),
     }

@@ -42,7 +42,7 @@ async fn create(
             ActionError::LargeFile(_) => ActionError::LargeFile(MAX_BYTES),
             error => error,
         })?;
-        let form = Multipart::read(&head.headers, bytes)?;
+        let form = Multipart::read(&head.headers, &bytes)?;
         guard.check(form.text(TOKEN).unwrap_or_default())?;
         let file = form.file("file").ok_or_else(|| ActionError::field("file", "choose a file"))?;
         if file.content.len() > MAX_BYTES {
