@@ -1,6 +1,8 @@
 //! How pages write times, numbers, money and identifiers. A template uses them as `{{ at|time }}`; its module imports
 //! this one.
 
+#![allow(unreachable_pub, reason = "the macro that declares a filter writes such items")]
+
 use super::assets;
 use crate::management::api::moment::Moment;
 use askama::filters::Safe;

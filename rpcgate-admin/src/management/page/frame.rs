@@ -112,7 +112,10 @@ const fn entry(place: Place, path: &'static str, icon: &'static str, label: &'st
     NavEntry { place, path, icon, label, needs: Permission::Read }
 }
 
-const CUSTOMER: &[(Option<(&str, &str)>, &[NavEntry])] = &[
+/// Entries, each list with the `id` and the words of its head.
+type NavTable = &'static [(Option<(&'static str, &'static str)>, &'static [NavEntry])];
+
+const CUSTOMER: NavTable = &[
     (
         None,
         &[
@@ -145,7 +148,7 @@ const CUSTOMER: &[(Option<(&str, &str)>, &[NavEntry])] = &[
     ),
 ];
 
-const OPERATOR: &[(Option<(&str, &str)>, &[NavEntry])] = &[
+const OPERATOR: NavTable = &[
     (
         None,
         &[
