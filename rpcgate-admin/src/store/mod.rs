@@ -47,11 +47,11 @@ pub use query::{
     Verdict, Version, Versioned,
 };
 pub use query::{
-    AfterAttempt, ClaimRoom, DueDelivery, EndedAttempt, EndpointTurns, FailingEndpoint, ReleasedDelivery,
-    TenantRoom,
+    ASKED_KEPT, AskedRequest, ExplainedCall, ExplainedTry, Explanation, QuotaShown, RefusalShown, WindowUse,
 };
 pub use query::{
-    ASKED_KEPT, AskedRequest, ExplainedCall, ExplainedTry, Explanation, QuotaShown, RefusalShown, WindowUse,
+    AfterAttempt, ClaimRoom, DueDelivery, EndedAttempt, EndpointTurns, FailingEndpoint, ReleasedDelivery,
+    TenantRoom,
 };
 pub use query::{AfterAttempt, ClaimRoom, DueDelivery, EndedAttempt, EndpointTurns, ReleasedDelivery};
 pub use query::{AttemptsOfHour, DeliveryFilter, EndpointHealth};

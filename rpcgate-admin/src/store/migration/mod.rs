@@ -69,8 +69,8 @@ impl MigratorTrait for Management {
             Box::new(checkout_plans::CheckoutPlans),
             Box::new(deleted_tenants::DeletedTenants),
             Box::new(webhooks::Webhooks),
-            Box::new(session_factors::SessionFactors),
             Box::new(explanations::Explanations),
+            Box::new(session_factors::SessionFactors),
         ]
     }
 
