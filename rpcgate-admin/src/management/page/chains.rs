@@ -73,7 +73,6 @@ struct MethodLine {
 struct ChainPage {
     frame: Frame,
     chain: ChainLine,
-    is_enabled: bool,
     https: Option<String>,
     ws: Option<String>,
     grpc: Option<String>,
@@ -174,7 +173,6 @@ async fn show(
     let has = |transport: &str| chain.transports.contains(&transport);
     Ok(ok(&ChainPage {
         frame: page.frame(Place::Chains),
-        is_enabled: entry.enabled,
         https: has("HTTP").then(|| urls.http(name.as_str())),
         ws: has("WebSocket").then(|| urls.ws(name.as_str())),
         grpc: if has("gRPC") { urls.grpc().map(str::to_owned) } else { None },

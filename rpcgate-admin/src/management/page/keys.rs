@@ -137,7 +137,7 @@ fn name_of(key: &Key) -> String {
 fn chains_of(scope: &Scope) -> Option<Vec<String>> {
     match scope {
         Scope::All => None,
-        Scope::Only(chains) => Some(chains.iter().map(|chain| chain.to_string()).collect()),
+        Scope::Only(chains) => Some(chains.iter().map(ToString::to_string).collect()),
     }
 }
 
@@ -314,7 +314,7 @@ async fn created_page(
         served.map(|entry| entry.facts.name).filter(|name| key.scope.allows(*name)).collect();
     let of_scope = || match &key.scope {
         Scope::All => None,
-        Scope::Only(chains) => chains.iter().next().map(|chain| chain.to_string()),
+        Scope::Only(chains) => chains.iter().next().map(ToString::to_string),
     };
     let chain = match served.iter().find(|name| name.as_str() == FIRST_CHAIN).or_else(|| served.first()) {
         Some(name) => name.as_str().to_owned(),

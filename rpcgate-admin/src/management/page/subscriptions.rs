@@ -171,6 +171,9 @@ async fn list_page(
     some.truncate(ENTRIES);
     let next = some.last().filter(|_| has_more).map(|last| (last.created_at, last.id));
     let enabled = chains(app).await?.into_iter().filter(|entry| entry.enabled);
+    // The list begins with the oldest.
+    let PageLinks { summary, newer, older } =
+        cursor_links(query, &format!("webhooks/{id}/subscriptions"), next);
     Ok(SubscriptionsPage {
         frame: page.frame(Place::Webhooks),
         problems: Problems::default(),
@@ -179,7 +182,7 @@ async fn list_page(
         webhook,
         tab: "subscriptions",
         subscriptions: some.into_iter().map(SubscriptionLine::from).collect(),
-        links: cursor_links(query, &format!("webhooks/{id}/subscriptions"), next),
+        links: PageLinks { summary, newer: older, older: newer },
         chains: enabled
             .map(|entry| {
                 Choice::new(

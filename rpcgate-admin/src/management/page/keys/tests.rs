@@ -8,6 +8,7 @@ use crate::store::Key;
 use http::StatusCode;
 use http::header::CACHE_CONTROL;
 use rpcgate_core::caller::{KeyId, Scope};
+use rpcgate_core::clock::Time;
 use rpcgate_core::secret::KeyHash;
 use std::time::Duration;
 
@@ -95,7 +96,7 @@ async fn the_end_of_a_key_is_chosen() {
     ] {
         let made = fixture.make(&[("description", "x"), fields[0], fields[1]]).await;
         assert_eq!(made.status, StatusCode::CREATED, "{}", made.text);
-        let end = fixture.newest_key().await.expires_at.map(|at| at.secs());
+        let end = fixture.newest_key().await.expires_at.map(Time::secs);
         assert_eq!(end, expected, "{fields:?}");
     }
     let number = fixture.keys().await.len();

@@ -158,9 +158,9 @@ async fn a_long_list_is_continued() {
     let path = format!("/webhooks/{}/subscriptions", fixture.webhook.id);
     let first = fixture.get(&path).await;
     assert!(first.text.contains(">chain40<") && !first.text.contains(">chain55<"), "{}", first.text);
-    let older = first.text.split("rel=\"next\"").next().unwrap().rsplit("href=\"").next().unwrap();
+    let newer = first.text.split("rel=\"prev\"").next().unwrap().rsplit("href=\"").next().unwrap();
     let second =
-        fixture.get(&older.split('"').next().unwrap().replace("../../", "/").replace("&#38;", "&")).await;
+        fixture.get(&newer.split('"').next().unwrap().replace("../../", "/").replace("&#38;", "&")).await;
     assert!(second.text.contains(">chain55<") && !second.text.contains(">chain40<"), "{}", second.text);
-    assert!(second.text.contains("rel=\"prev\"") && !second.text.contains("rel=\"next\""));
+    assert!(second.text.contains("rel=\"next\"") && !second.text.contains("rel=\"prev\""));
 }
