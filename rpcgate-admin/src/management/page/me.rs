@@ -36,8 +36,7 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
 struct ProfilePage {
     frame: Frame,
     problems: Problems,
-    /// Not `name`, as the macro for a field calls its own.
-    own_name: String,
+    name: String,
     email: String,
     is_confirmed: bool,
     role: &'static str,
@@ -49,7 +48,7 @@ impl ProfilePage {
         ProfilePage {
             frame: page.frame(Place::Nowhere),
             problems,
-            own_name: user.name.clone(),
+            name: user.name.clone(),
             email: user.email.clone(),
             is_confirmed: user.confirmed_at.is_some(),
             role: user.role_name(),
@@ -66,7 +65,7 @@ async fn rename(State(app): State<Arc<AppState>>, page: PageContext, fields: Fie
     match me::rename(&app, &page.session, name, &page.client).await {
         Ok(_) => Ok(page.done(PROFILE, Done::ProfileSaved)),
         Err(error) => rejected(error, LABELS, |problems| ProfilePage {
-            own_name: name.to_owned(),
+            name: name.to_owned(),
             ..ProfilePage::of(&page, problems)
         }),
     }

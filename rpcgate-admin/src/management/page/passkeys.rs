@@ -50,8 +50,7 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
 struct NewPasskeyPage {
     frame: Frame,
     problems: Problems,
-    /// Not `name`, as the macro for a field calls its own.
-    key_name: String,
+    name: String,
 }
 
 /// What the script gets: a ceremony, or why there is none.
@@ -69,7 +68,7 @@ fn begun(started: Result<StartedCeremony, ActionError>) -> Response {
 
 async fn form(SteppedUp(page): SteppedUp) -> PageResult {
     let (frame, problems) = (page.frame(Place::Nowhere), Problems::default());
-    Ok(ok(&NewPasskeyPage { frame, problems, key_name: String::new() }))
+    Ok(ok(&NewPasskeyPage { frame, problems, name: String::new() }))
 }
 
 /// Begins to add a passkey.
@@ -91,7 +90,7 @@ async fn finish(State(app): State<Arc<AppState>>, page: PageContext, fields: Fie
             Ok(ok(&RecoveryCodesPage { frame, what: "Your passkey is added.", codes }))
         }
         Ok(RegisteredPasskey { recovery_codes: None, .. }) => Ok(page.done(SECURITY, Done::PasskeyAdded)),
-        Err(error) => rejected(error, LABELS, |problems| NewPasskeyPage { frame, problems, key_name: name }),
+        Err(error) => rejected(error, LABELS, |problems| NewPasskeyPage { frame, problems, name }),
     }
 }
 
