@@ -53,7 +53,6 @@ pub use query::{
     AfterAttempt, ClaimRoom, DueDelivery, EndedAttempt, EndpointTurns, FailingEndpoint, ReleasedDelivery,
     TenantRoom,
 };
-pub use query::{AfterAttempt, ClaimRoom, DueDelivery, EndedAttempt, EndpointTurns, ReleasedDelivery};
 pub use query::{AttemptsOfHour, DeliveryFilter, EndpointHealth};
 pub use query::{
     ChainEventFilter, ChainEventId, DELIVERIES_KEPT, Delivery, DeliveryAttempt, DeliveryId, DeliveryStatus,

@@ -48,9 +48,7 @@ pub(crate) mod parts;
 #[cfg(feature = "passkeys")]
 pub(crate) mod passkeys;
 mod permit;
-mod permit;
 pub(crate) mod plans;
-pub(crate) mod problems;
 pub(crate) mod problems;
 pub(crate) mod projects;
 pub(crate) mod quotas;
@@ -86,44 +84,41 @@ fn pages() -> Router<Arc<AppState>> {
     let pages = Router::new()
         .merge(access_tokens::routes())
         .merge(accounts::routes())
-        .merge(chain_events::routes())
-        .merge(chains::routes())
-        .merge(deliveries::routes())
         .merge(audit::routes())
         .merge(billing::routes())
+        .merge(chain_events::routes())
+        .merge(chains::routes())
         .merge(checkouts::routes())
+        .merge(deliveries::routes())
         .merge(emails::routes())
         .merge(explain::routes())
         .merge(factors::routes())
         .merge(home::routes())
         .merge(invitations::routes())
-        .merge(keys::routes())
-        .merge(notifications::routes())
-        .merge(operator::routes())
-        .merge(projects::routes())
-        .merge(quotas::routes())
         .merge(invoices::routes())
+        .merge(keys::routes())
         .merge(limit_requests::routes())
         .merge(me::routes())
         .merge(members::routes())
         .merge(notification_preferences::routes())
         .merge(notifications::routes())
+        .merge(operator::routes())
         .merge(plans::routes())
+        .merge(projects::routes())
+        .merge(quotas::routes())
         .merge(recovery_codes::routes())
         .merge(resets::routes())
         .merge(security::routes())
         .merge(sessions::routes())
-        .merge(subscriptions::routes())
-        .merge(theme::routes())
-        .merge(totp::routes())
-        .merge(usage::routes())
-        .merge(webhooks::routes())
         .merge(step_up::routes())
+        .merge(subscriptions::routes())
         .merge(theme::routes())
         .merge(ticket_attachments::routes())
         .merge(ticket_comments::routes())
         .merge(tickets::routes())
-        .merge(totp::routes());
+        .merge(totp::routes())
+        .merge(usage::routes())
+        .merge(webhooks::routes());
     #[cfg(feature = "passkeys")]
     let pages = pages.merge(passkeys::routes());
     pages

@@ -13,7 +13,10 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::event::EventType;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::Condition;
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Select};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, EntityTrait, JoinType, QueryFilter, QueryOrder, QuerySelect, RelationTrait,
+    Select,
+};
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
