@@ -195,6 +195,7 @@ async fn fill(app: &AppState) {
         agent: "a benchmark".into(),
         method: LogInMethod::Password,
         seen_address: "192.0.2.1".into(),
+        factor_at: None,
     };
     let entry = Audit {
         tenant: Some(TENANT),
