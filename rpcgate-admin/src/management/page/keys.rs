@@ -12,6 +12,7 @@ use super::frame::{Frame, Place};
 use super::parts::{Choice, CodeSnippet, LimitMeter, PageLinks};
 use super::problems::{Labels, Problems};
 use super::projects::{is_usable, warning};
+use super::step_up::SteppedUp;
 use super::view::{ok, rejected, shown};
 use crate::management::action::chains::chains;
 use crate::management::action::usage::recent::{KeyUsage, SeenCall, by_key, recent_use, seen_call};
@@ -272,7 +273,7 @@ impl KeyForm {
 /// first call of the newest key, and never a key.
 async fn create(
     State(app): State<Arc<AppState>>,
-    page: PageContext,
+    SteppedUp(page): SteppedUp,
     Id(id): Id<ProjectId>,
     fields: FieldList,
 ) -> PageResult {

@@ -10,6 +10,7 @@ use super::form::{FieldList, PlainForm, QueryFields};
 use super::frame::{Frame, Place};
 use super::parts::{Choice, CodeSnippet, PageLinks};
 use super::problems::{Labels, Problems};
+use super::step_up::SteppedUp;
 use super::utc_field::time_field;
 use super::verifying;
 use super::view::{ok, rejected, shown};
@@ -205,7 +206,11 @@ async fn list_page(
     })
 }
 
-async fn create(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
+async fn create(
+    State(app): State<Arc<AppState>>,
+    SteppedUp(page): SteppedUp,
+    fields: FieldList,
+) -> PageResult {
     page.permitted(Permission::ManageWebhooks)?;
     let (url, standard_headers) = (fields.one("url").to_owned(), fields.has("standard_headers"));
     let made = async {
@@ -320,7 +325,7 @@ async fn secret(page: PageContext, Id(id): Id<WebhookId>) -> PageResult {
 
 async fn replace_secret(
     State(app): State<Arc<AppState>>,
-    page: PageContext,
+    SteppedUp(page): SteppedUp,
     Id(id): Id<WebhookId>,
     fields: FieldList,
 ) -> PageResult {
