@@ -98,7 +98,7 @@ impl Sheet {
             "grpc": self.grpc,
             "grpc_ca": self.grpc_ca,
             "admin": self.admin,
-            "dashboard": null,
+            "dashboard": format!("{}/", self.admin),
             "email": self.owner.email,
             "password": self.owner.password,
             "tenant_id": self.tenant_id,
@@ -234,7 +234,7 @@ mod tests {
             (&sheet["grpc"], &sheet["grpc_ca"]),
             (&json!("https://127.0.0.1:82"), &json!("/d/ca.pem"))
         );
-        assert_eq!((&sheet["ws"], &sheet["dashboard"]), (&json!("ws://127.0.0.1:80"), &Value::Null));
+        assert_eq!((&sheet["ws"], &sheet["dashboard"]), (&json!("ws://127.0.0.1:80"), &json!("http://[::1]:81/")));
         let without = Sheet::new(&config, Addresses { grpc: None, ..addresses }, &account).json();
         assert!(without["grpc"].is_null() && without["grpc_ca"].is_null());
     }

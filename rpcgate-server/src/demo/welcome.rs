@@ -40,6 +40,7 @@ pub(super) fn text(sheet: &Sheet, plan: &str, file: &Path) -> String {
             "The management API is at {admin}, a browser of it at {admin}/swagger/.",
             admin = sheet.admin
         ),
+        format!("The dashboard is at {}/: log in as the user in {}.", sheet.admin, file.display()),
     ];
     let mut section = |title: &str, commands: Vec<String>| {
         if !commands.is_empty() {
@@ -186,7 +187,8 @@ mod tests {
         assert!(!text.contains("secret"), "{text}");
         assert!(
             text.contains(
-                "API is at http://127.0.0.1:8081, a browser of it at http://127.0.0.1:8081/swagger/."
+                "API is at http://127.0.0.1:8081, a browser of it at http://127.0.0.1:8081/swagger/.\n\
+                 The dashboard is at http://127.0.0.1:8081/: log in as the user in d/demo.json."
             )
         );
         let text = super::text(&sheet(&["btc"]), "free", Path::new("d"));
