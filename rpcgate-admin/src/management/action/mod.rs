@@ -25,6 +25,7 @@ pub mod members;
 pub mod notification_preferences;
 pub mod notifications;
 pub mod operator;
+pub mod overview;
 #[cfg(feature = "passkeys")]
 pub mod passkeys;
 pub mod plans;

@@ -1,49 +1,104 @@
-//! The user's home page.
+//! The first page: the first steps of a new member, or the overview of its tenant.
+
+mod alert;
+mod first_steps;
+mod overview;
 
 use super::context::{PageContext, PageResult};
 use super::filters;
+use super::form::QueryFields;
 use super::frame::{Frame, Place};
 use super::notifications::Unread;
 use super::view::ok;
+use crate::management::action;
+use crate::management::action::chains::chains;
+use crate::management::action::overview::first_run::{FirstRun, first_run};
 use crate::management::app_state::AppState;
+use crate::management::identity::role::Permission;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
+use first_steps::StepList;
+use overview::OverviewView;
+use rpcgate_core::usage::Period;
 use std::sync::Arc;
 
-/// The routes of this page.
+/// The page.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/", get(show))
 }
 
+/// What an operator sees.
 #[derive(Template)]
 #[template(path = "home.html")]
-struct HomePage {
+struct OperatorHomePage {
     frame: Frame,
     name: String,
     email: String,
     role: &'static str,
-    unread: Unread,
-    is_confirmed: bool,
     has_factor: bool,
 }
 
-/// Shows the home page.
-async fn show(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult {
-    let user = &page.actor.user;
-    let (place, unread) = if user.is_operator() {
-        (Place::OperatorOverview, Unread::default())
-    } else {
-        (Place::Overview, Unread::of(&app, &page.actor).await?)
-    };
-    Ok(ok(&HomePage {
-        frame: page.frame(place),
-        name: user.name.clone(),
-        email: user.email.clone(),
-        role: user.role_name(),
-        unread,
-        is_confirmed: user.confirmed_at.is_some(),
-        has_factor: page.session.has_second_factor,
-    }))
+#[derive(Template)]
+#[template(path = "overview.html")]
+struct OverviewPage {
+    frame: Frame,
+    unread: Unread,
+    view: OverviewView,
 }
+
+#[derive(Template)]
+#[template(path = "first_steps.html")]
+struct FirstStepsPage {
+    frame: Frame,
+    unread: Unread,
+    name: String,
+    steps: StepList,
+    has_factor: bool,
+    /// The chains that are served, by their paths.
+    chains: Vec<&'static str>,
+}
+
+/// Shows the first page.
+async fn show(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    QueryFields(fields): QueryFields,
+) -> PageResult {
+    let user = &page.actor.user;
+    if user.is_operator() {
+        return Ok(ok(&OperatorHomePage {
+            frame: page.frame(Place::OperatorOverview),
+            name: user.name.clone(),
+            email: user.email.clone(),
+            role: user.role_name(),
+            has_factor: page.session.has_second_factor,
+        }));
+    }
+    let unread = Unread::of(&app, &page.actor).await?;
+    let call = match first_run(&app, &page.actor).await? {
+        FirstRun::Steps(steps) => {
+            let served = chains(&app).await?.into_iter().filter(|entry| entry.served);
+            return Ok(ok(&FirstStepsPage {
+                frame: page.frame(Place::Overview),
+                unread,
+                name: page.actor.user.name.clone(),
+                steps: StepList::of(*steps, &page.actor.user.email),
+                has_factor: page.session.has_second_factor,
+                chains: served.map(|entry| entry.facts.name.as_str()).collect(),
+            }));
+        }
+        FirstRun::FirstCall(call) => Some(call),
+        FirstRun::Over => None,
+    };
+    // An unknown period is the default one: the page is for people, who did not write it.
+    let period = fields.one("period").parse().unwrap_or(Period::Day);
+    let found = action::overview::overview(&app, &page.actor, period).await?;
+    let frame = page.frame(Place::Overview);
+    let view = OverviewView::of(&found, period, call, &frame);
+    Ok(ok(&OverviewPage { frame, unread, view }))
+}
+
+#[cfg(test)]
+mod tests;

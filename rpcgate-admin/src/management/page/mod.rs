@@ -7,6 +7,7 @@
 
 pub(crate) mod accounts;
 pub(crate) mod assets;
+mod chart;
 pub(crate) mod confirm;
 pub(crate) mod context;
 mod cookies;
@@ -30,6 +31,8 @@ mod session_cookie;
 pub(crate) mod sessions;
 pub(crate) mod theme;
 pub(crate) mod totp;
+pub(crate) mod usage;
+mod usage_parts;
 pub(crate) mod view;
 mod way;
 
@@ -52,6 +55,7 @@ fn pages() -> Router<Arc<AppState>> {
         .merge(sessions::routes())
         .merge(theme::routes())
         .merge(totp::routes())
+        .merge(usage::routes())
 }
 
 /// All pages, in the layers that every page has: what browsers may load, errors in the frame, the check of forms, and

@@ -28,7 +28,10 @@ mod email_changes;
 mod event_retention;
 mod events;
 mod factors;
+mod failing_webhooks;
 mod figures;
+mod first_use;
+#[cfg(feature = "api")]
 mod followed_blocks;
 mod gateways;
 mod id;
@@ -37,6 +40,7 @@ mod indexed_subscriptions;
 mod invitations;
 mod invoice_notices;
 mod invoices;
+mod key_names;
 mod keys;
 mod known_devices;
 mod ledger;
@@ -64,6 +68,7 @@ mod overlay;
 mod passkeys;
 mod pending_log_ins;
 mod plans;
+mod project_counts;
 mod projects;
 mod quotas;
 mod recovery_codes;
@@ -147,6 +152,7 @@ pub use invoices::{
     Invoice, InvoiceAmounts, InvoiceFilter, InvoiceLine, InvoiceNumber, InvoiceSeller, InvoiceStatus,
     LineKind, NotInvoiceNumber,
 };
+pub use key_names::KeyName;
 pub use keys::Key;
 pub use known_devices::DeviceFamiliarity;
 pub use limit_requests::{LimitRequest, RequestStatus, Verdict};
@@ -161,6 +167,7 @@ pub use open_work::OpenWork;
 pub use outgoing_mails::{ClaimedMail, ClaimedMails, MailRoom, OutgoingMail};
 pub use passkeys::{MAX_PASSKEYS, StoredPasskey};
 pub use pending_log_ins::{FACTOR_TRIES, MAX_PENDING_LOG_INS, PENDING_LOG_IN_LIFE};
+pub use project_counts::ProjectCounts;
 pub use projects::{Project, ProjectChange};
 pub use refreshes::{Rotation, SessionLifetimes};
 pub use registrations::{Registered, Registration};

@@ -289,7 +289,7 @@ fn read(ask: &UsageAsk, row: &QueryResult) -> Result<UsageRow, StoreError> {
 }
 
 /// The arrival of the oldest event that is kept of a tenant, or of one of its projects.
-async fn history_from(
+pub(super) async fn history_from(
     database: &DatabaseTransaction,
     tenant: TenantId,
     project: Option<ProjectId>,

@@ -2,7 +2,9 @@
 
 pub mod cooled;
 pub mod current;
+pub mod explore;
 pub mod project;
+pub mod series;
 
 use crate::management::access::Access;
 use crate::management::app_state::AppState;

@@ -267,8 +267,8 @@ fn shown(usage: Usage, headers: &HeaderMap) -> Response {
     answer
 }
 
-/// The rows as a file, named after its window.
-fn table(usage: &Usage) -> Response {
+/// The rows as a file of CSV, named after its window.
+pub(crate) fn table(usage: &Usage) -> Response {
     let view = &usage.view;
     let hour = |time| moment(time).get(..13).unwrap_or_default().to_owned();
     let name = format!("attachment; filename=\"usage-{}-{}.csv\"", hour(view.from), hour(view.to));

@@ -22,6 +22,7 @@ mod members;
 mod notices;
 mod notifications;
 mod outgoing_mails;
+mod overview;
 mod projects;
 mod sessions;
 mod sweep;

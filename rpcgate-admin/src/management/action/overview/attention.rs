@@ -1,0 +1,207 @@
+//! What waits for a member: the worst first, at most three.
+
+use super::ProjectUse;
+use super::pace::reached;
+use crate::management::access::Access;
+use crate::management::action::actor::Actor;
+use crate::management::action::usage::Usage;
+use crate::management::action::usage::series::series;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::identity::role::Permission;
+use crate::store::{
+    Invoice, InvoiceFilter, InvoiceNumber, InvoiceStatus, Tenant, TicketFilter, TicketId, TicketStatus,
+    WebhookId,
+};
+use rpcgate_core::caller::ProjectId;
+use rpcgate_core::clock::Time;
+use rpcgate_core::usage::{Only, Period, UsageAsk, UsageWindow};
+
+/// The most that is shown.
+pub const MAX_ATTENTION: usize = 3;
+/// The percentage of a quota from which on it is mentioned.
+const NEAR: f64 = 80.0;
+/// Unpaid invoices that are read.
+const MAX_INVOICES: u64 = 100;
+
+/// Something that waits for a member.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Attention {
+    /// The tenant is suspended.
+    Suspended,
+    /// A project has used its quota.
+    QuotaReached {
+        /// The project.
+        project: ProjectId,
+        /// Its name.
+        name: String,
+    },
+    /// An invoice is overdue.
+    InvoiceOverdue {
+        /// Its number.
+        number: InvoiceNumber,
+        /// The beginning of its month.
+        month: Time,
+        /// What is to be paid, in cents.
+        cents: u64,
+        /// When it was due.
+        due_at: Time,
+    },
+    /// Deliveries to an endpoint fail.
+    WebhookFails {
+        /// The endpoint.
+        webhook: WebhookId,
+        /// Its URL.
+        url: String,
+        /// Since when nothing was delivered.
+        since: Option<Time>,
+        /// Whether it was switched off because of that.
+        is_disabled: bool,
+    },
+    /// A project has used most of its quota.
+    QuotaNear {
+        /// The project.
+        project: ProjectId,
+        /// Its name.
+        name: String,
+        /// The used part in percent.
+        percent: f64,
+        /// When it is reached if the project goes on as in the last hours.
+        until: Option<Time>,
+    },
+    /// Support has answered a ticket and waits for the tenant.
+    TicketAnswered {
+        /// The ticket.
+        ticket: TicketId,
+        /// Its subject.
+        subject: String,
+    },
+    /// An invoice waits to be paid.
+    InvoiceOpen {
+        /// Its number.
+        number: InvoiceNumber,
+        /// The beginning of its month.
+        month: Time,
+        /// What is to be paid, in cents.
+        cents: u64,
+        /// When it is due.
+        due_at: Time,
+    },
+}
+
+/// What waits for the member.
+///
+/// # Errors
+/// [`ActionError::TooMany`], [`ActionError::Unavailable`].
+pub(super) async fn attention(
+    app: &AppState,
+    actor: &Actor,
+    tenant: &Tenant,
+    usage: &Usage,
+    projects: &[ProjectUse],
+) -> Result<Vec<Attention>, ActionError> {
+    let now = app.now();
+    let [invoice, webhook, ticket] =
+        [invoice(app, actor, tenant, now).await?, webhook(app, tenant).await?, ticket(app, tenant).await?];
+    let mut found: Vec<_> = tenant.suspended.then_some(Attention::Suspended).into_iter().collect();
+    found.extend(quota(app, tenant, usage, projects, now).await?);
+    found.extend(invoice);
+    found.extend(webhook);
+    found.extend(ticket);
+    found.sort_by_key(rank);
+    found.truncate(MAX_ATTENTION);
+    Ok(found)
+}
+
+/// The place in the order: what stops calls first, then what has failed, then what will.
+fn rank(one: &Attention) -> u8 {
+    match one {
+        Attention::Suspended => 0,
+        Attention::QuotaReached { .. } => 1,
+        Attention::InvoiceOverdue { .. } => 2,
+        Attention::WebhookFails { .. } => 3,
+        Attention::QuotaNear { .. } => 4,
+        Attention::TicketAnswered { .. } => 5,
+        Attention::InvoiceOpen { .. } => 6,
+    }
+}
+
+/// The project with the largest part of its quota used, if that is much.
+async fn quota(
+    app: &AppState,
+    tenant: &Tenant,
+    usage: &Usage,
+    projects: &[ProjectUse],
+    now: Time,
+) -> Result<Option<Attention>, ActionError> {
+    let percent = |used: &super::UsedQuota| used.budget.percent.unwrap_or_default();
+    let fullest = usage.quotas.iter().max_by(|one, other| percent(one).total_cmp(&percent(other)));
+    let Some(fullest) = fullest.filter(|fullest| percent(fullest) >= NEAR) else { return Ok(None) };
+    let project = fullest.project;
+    let shown = projects.iter().find(|shown| shown.project.id == project);
+    let name = match shown {
+        Some(shown) => shown.project.name.clone(),
+        None => match app.store.project(tenant.id, project).await? {
+            Some(found) => found.name,
+            // It has just been deleted.
+            None => return Ok(None),
+        },
+    };
+    if fullest.budget.over {
+        return Ok(Some(Attention::QuotaReached { project, name }));
+    }
+    let only = Only { project: Some(project), ..Only::default() };
+    let ask = UsageAsk::new(tenant.id, UsageWindow::of(Period::Day, now)).only(only);
+    let hours: Vec<_> =
+        series(app, &ask, None).await?.totals().iter().map(|metrics| metrics.billable_units).collect();
+    let until = reached(&hours, fullest.quota.cu_per_day, now);
+    Ok(Some(Attention::QuotaNear { project, name, percent: percent(fullest), until }))
+}
+
+/// The unpaid invoice that is due first, for those who may read bills.
+async fn invoice(
+    app: &AppState,
+    actor: &Actor,
+    tenant: &Tenant,
+    now: Time,
+) -> Result<Option<Attention>, ActionError> {
+    if Access::Member(Permission::ReadBilling).admit(&actor.user).is_err() {
+        return Ok(None);
+    }
+    let filter = InvoiceFilter {
+        tenant: Some(tenant.id),
+        status: Some(InvoiceStatus::Open),
+        ..InvoiceFilter::default()
+    };
+    let open = app.store.invoices(filter, None, MAX_INVOICES).await?;
+    let first =
+        open.into_iter().filter(|invoice| invoice.due_cents() > 0).min_by_key(|invoice| invoice.due_at);
+    let told = |invoice: Invoice| {
+        let (number, month, cents, due_at) =
+            (invoice.number, invoice.period.start, invoice.due_cents(), invoice.due_at);
+        if invoice.is_overdue(now) {
+            Attention::InvoiceOverdue { number, month, cents, due_at }
+        } else {
+            Attention::InvoiceOpen { number, month, cents, due_at }
+        }
+    };
+    Ok(first.map(told))
+}
+
+/// The endpoint that has failed longest.
+async fn webhook(app: &AppState, tenant: &Tenant) -> Result<Option<Attention>, ActionError> {
+    let first = app.store.failing_webhooks(tenant.id, 1).await?.into_iter().next();
+    Ok(first.map(|webhook| Attention::WebhookFails {
+        webhook: webhook.id,
+        url: webhook.url,
+        since: webhook.failing_since,
+        is_disabled: webhook.disabled_at.is_some(),
+    }))
+}
+
+/// The newest ticket that waits for the tenant.
+async fn ticket(app: &AppState, tenant: &Tenant) -> Result<Option<Attention>, ActionError> {
+    let filter = TicketFilter { status: Some(TicketStatus::Answered), ..TicketFilter::default() };
+    let newest = app.store.tickets(tenant.id, filter, None, 1).await?.into_iter().next();
+    Ok(newest.map(|ticket| Attention::TicketAnswered { ticket: ticket.id, subject: ticket.subject }))
+}

@@ -1,0 +1,108 @@
+//! The first steps of a new tenant, up to its first call.
+
+use crate::management::action::actor::Actor;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::store::{Project, Tenant};
+use rpcgate_core::caller::ProjectQuota;
+use rpcgate_core::clock::Time;
+use rpcgate_core::plan::Plan;
+use rpcgate_core::usage::{Cell, Group, Metrics, Period, UsageAsk, UsageWindow};
+use std::time::Duration;
+
+/// How long the first call is shown.
+const SHOWN: Duration = Duration::from_secs(3_600);
+/// Rows of usage that are read to show it.
+const MAX_ROWS: u32 = 10;
+
+/// How far a tenant has come.
+#[derive(Clone, PartialEq, Debug)]
+pub enum FirstRun {
+    /// It has made no call yet.
+    Steps(Box<FirstSteps>),
+    /// It has just made its first call.
+    FirstCall(FirstCall),
+    /// It has used the gateway for a while.
+    Over,
+}
+
+/// The steps before the first call.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FirstSteps {
+    /// The tenant.
+    pub tenant: Tenant,
+    /// The plan in force.
+    pub plan: Plan,
+    /// Compute Units that a project may use in 24 hours.
+    pub cu_per_day: u64,
+    /// Whether the user's e-mail address is confirmed.
+    pub is_confirmed: bool,
+    /// The newest project.
+    pub project: Option<Project>,
+    /// Whether there is a key that can be used.
+    pub has_key: bool,
+}
+
+/// A first call.
+#[derive(Clone, PartialEq, Debug)]
+pub struct FirstCall {
+    /// When it arrived.
+    pub at: Time,
+    /// Its chain.
+    pub chain: String,
+    /// Its method.
+    pub method: String,
+    /// Its HTTP status.
+    pub status: u16,
+    /// Its counters, and those of calls like it that followed.
+    pub metrics: Metrics,
+}
+
+/// How far the actor's tenant has come.
+///
+/// # Errors
+/// [`ActionError::Forbidden`] for an operator, [`ActionError::TooMany`], [`ActionError::Unavailable`].
+pub async fn first_run(app: &AppState, actor: &Actor) -> Result<FirstRun, ActionError> {
+    let (id, now) = (actor.tenant()?, app.now());
+    let tenant = app.store.tenant(id).await?.ok_or(ActionError::NotFound("tenant"))?;
+    let kept = app.settings.config.retention.ledger;
+    match app.usage.first_use(id, tenant.created_at, kept, now).await? {
+        Some(at) if now.since(at) < SHOWN => {
+            Ok(first_call(app, &tenant, at).await?.map_or(FirstRun::Over, FirstRun::FirstCall))
+        }
+        Some(_) => Ok(FirstRun::Over),
+        None => {
+            let config = app.settings.overridden_by(&app.store.overlay().await?);
+            let terms = app.store.terms(id, now).await?;
+            let project = app.store.projects(id).await?.pop();
+            // A quota of its own, or that of the tenant's contract.
+            let quota = match &project {
+                Some(project) => app.store.quota(id, project.id, now).await?.unwrap_or_default(),
+                None => terms.quota(ProjectQuota::default(), now),
+            };
+            Ok(FirstRun::Steps(Box::new(FirstSteps {
+                cu_per_day: quota.cu_per_day,
+                plan: terms.plan(config.plans.of_tenant(tenant.tier), now),
+                is_confirmed: actor.user.confirmed_at.is_some(),
+                project,
+                has_key: app.store.active_keys(id, None, now).await? > 0,
+                tenant,
+            })))
+        }
+    }
+}
+
+/// What the tenant has called since `at`: the first of it that is a call.
+async fn first_call(app: &AppState, tenant: &Tenant, at: Time) -> Result<Option<FirstCall>, ActionError> {
+    let ask = UsageAsk::new(tenant.id, UsageWindow::of(Period::Day, app.now()))
+        .grouped(&[Group::Chain, Group::Method, Group::Status])?
+        .limited(MAX_ROWS)?;
+    let rows = app.usage.usage(&ask).await?.rows;
+    let called = rows.into_iter().find(|row| row.metrics.requests > 0);
+    Ok(called.and_then(|row| match <[Cell; 3]>::try_from(row.cells) {
+        Ok([Cell::Chain(chain), Cell::Method(method, _), Cell::Status(status)]) => {
+            Some(FirstCall { at, chain, method, status, metrics: row.metrics })
+        }
+        _ => None,
+    }))
+}

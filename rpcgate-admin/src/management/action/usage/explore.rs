@@ -1,0 +1,38 @@
+//! Usage as the explorer shows it: the view of `GET /usage`, and the same usage over time.
+
+use super::series::{UsageSeries, series};
+use super::{Usage, usage};
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::usage::{Group, Params, UsageAsk};
+
+/// A view, and its chart.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Explored {
+    /// The view.
+    pub usage: Usage,
+    /// The same usage over time; `None` if it would take too long to tell so much apart.
+    pub series: Option<UsageSeries>,
+}
+
+/// The usage of `tenant` that `params` request, and over time by `dimension`.
+///
+/// # Errors
+/// Those of [`usage`].
+pub async fn explore(
+    app: &AppState,
+    tenant: TenantId,
+    params: &Params<'_>,
+    dimension: Group,
+) -> Result<Explored, ActionError> {
+    let usage = usage(app, tenant, params).await?;
+    let ask = UsageAsk::parse(tenant, params, app.now())?;
+    let series = match series(app, &ask, Some(dimension)).await {
+        Ok(found) => Some(found),
+        // The view was answered; only the chart asks for too much.
+        Err(ActionError::Invalid(_)) => None,
+        Err(error) => return Err(error),
+    };
+    Ok(Explored { usage, series })
+}

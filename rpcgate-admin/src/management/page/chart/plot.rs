@@ -1,0 +1,147 @@
+//! A chart over time as it is drawn: the parts that stacked areas, stacked bars and lines have in common, and their
+//! template.
+//!
+//! Shapes are in an inner SVG that is stretched to the width of the page, and words are outside of it, at places in
+//! percent, so that no word is distorted. Colours are classes: the pages' policy allows no style in attributes.
+
+use super::axis::XLabel;
+use super::scale::YLabel;
+use askama::Template;
+
+/// A chart over time.
+#[derive(Clone, PartialEq, Eq, Debug, Template)]
+#[template(path = "chart/plot.html")]
+pub(in crate::management::page) struct Plot {
+    /// A sentence with its shape, its lowest and its highest value.
+    pub(super) sentence: String,
+    /// The width of the inner SVG's coordinates.
+    pub(super) width: String,
+    /// The path of the lines above 0.
+    pub(super) grid: String,
+    /// Areas and lines.
+    pub(super) shapes: Vec<Shape>,
+    /// The path over the bucket that has not ended.
+    pub(super) running: Option<String>,
+    /// Columns.
+    pub(super) columns: Vec<BarPart>,
+    pub(super) y_labels: Vec<YLabel>,
+    pub(super) x_labels: Vec<XLabel>,
+    /// What each bucket holds.
+    pub(super) hits: Vec<Hit>,
+    pub(super) legend: Vec<LegendEntry>,
+    pub(super) table: DataTable,
+    pub(super) is_tall: bool,
+    /// A sentence in place of the shapes, if there is no data.
+    pub(super) empty: Option<String>,
+}
+
+/// An area or a line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Shape {
+    /// What it is, and its colour.
+    pub(super) class: String,
+    /// Its path.
+    pub(super) path: String,
+}
+
+/// A part of a column, in percent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct BarPart {
+    pub(super) class: &'static str,
+    pub(super) x: String,
+    pub(super) width: String,
+    pub(super) y: String,
+    pub(super) height: String,
+}
+
+/// The full height of a bucket, with what it holds in words.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Hit {
+    pub(super) x: String,
+    pub(super) width: String,
+    pub(super) title: String,
+    /// Whether it veils a column that has not ended.
+    pub(super) is_veil: bool,
+}
+
+/// A series in the legend.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct LegendEntry {
+    pub(super) class: &'static str,
+    pub(super) name: String,
+    pub(super) value: String,
+}
+
+/// The numbers of a chart.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct DataTable {
+    /// Its name.
+    pub(super) name: String,
+    /// The head of the rows' heads.
+    pub(super) first: &'static str,
+    /// The heads of the numbers.
+    pub(super) heads: Vec<String>,
+    /// The rows: their heads and their numbers.
+    pub(super) rows: Vec<(String, Vec<String>)>,
+}
+
+impl Plot {
+    /// The same, with a sentence in its middle if there is nothing to draw.
+    #[must_use]
+    pub(in crate::management::page) fn or_empty(self, sentence: &str) -> Self {
+        let is_empty = self.shapes.is_empty() && self.columns.is_empty();
+        Plot { empty: is_empty.then(|| sentence.to_owned()), ..self }
+    }
+
+    /// The same, somewhat higher.
+    #[must_use]
+    pub(in crate::management::page) fn tall(self) -> Self {
+        Plot { is_tall: true, ..self }
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::area::area;
+    use super::super::axis::tests::hours;
+    use super::super::stack::Stack;
+    use super::super::stack::tests::series;
+    use super::*;
+
+    /// The numbers in a path, in pairs: all commands here have a place, or go to a height or a place.
+    pub(crate) fn places(path: &str) -> Vec<f64> {
+        let numbers = path.split(|letter: char| letter.is_ascii_alphabetic() || letter == ' ');
+        numbers.filter(|number| !number.is_empty()).map(|number| number.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn the_page_has_the_shapes_the_words_and_the_same_numbers_as_a_table() {
+        let stack = Stack::of(vec![series("<eth>", &[1_000, 2_945]), series("btc", &[5, 6])], 2);
+        let html = area(&stack, &hours(2), "Requests", "requests", Some("chain")).render().unwrap();
+        assert!(html.contains("role=\"img\" aria-label=\"Requests per hour, stacked by chain."), "{html}");
+        assert!(html.contains("viewBox=\"0 0 1 100\" preserveAspectRatio=\"none\""), "{html}");
+        assert!(
+            html.contains("<title>16:00 UTC: 2,951 requests (&#60;eth&#62; 2,945, btc 6)</title>"),
+            "{html}"
+        );
+        assert!(html.contains("<summary>Show as a table</summary>"), "{html}");
+        assert!(
+            html.contains("<th scope=\"row\">16:00</th><td class=\"num\">2,945</td><td class=\"num\">6</td>"),
+            "{html}"
+        );
+        assert!(html.contains("&#60;eth&#62; <b>3,945</b>"), "{html}");
+        assert!(!html.contains("style=") && !html.contains("<eth>"), "{html}");
+    }
+
+    #[test]
+    fn without_data_the_frame_stays_and_a_sentence_says_why() {
+        let plot = area(&Stack::of(Vec::new(), 2), &hours(2), "Requests", "requests", Some("chain"));
+        let html = plot.or_empty("No calls yet.").render().unwrap();
+        assert!(html.contains("class=\"grid\"") && html.contains(">No calls yet.</text>"), "{html}");
+        assert!(!html.contains("class=\"legend\"") && !html.contains("<details"), "{html}");
+        let drawn = Stack::of(vec![series("eth", &[1, 2])], 2);
+        let html =
+            area(&drawn, &hours(2), "Requests", "requests", None).or_empty("No calls yet.").render().unwrap();
+        assert!(!html.contains("No calls yet."));
+    }
+}

@@ -1,0 +1,444 @@
+//! The overview, as the page shows it.
+
+use super::super::chart::area::area;
+use super::super::chart::axis::TimeAxis;
+use super::super::chart::bars::bars;
+use super::super::chart::heat::{Heat, HeatStep};
+use super::super::chart::line::{LineSeries, line};
+use super::super::chart::number::{grouped, millis, share};
+use super::super::chart::plot::Plot;
+use super::super::chart::rank::{Rank, Ranked};
+use super::super::chart::spark::Spark;
+use super::super::chart::stack::{Series, Stack};
+use super::super::frame::Frame;
+use super::super::parts::LimitMeter;
+use super::super::usage_parts::{axis_of, latency_of, mean};
+use super::alert::Alert;
+use crate::management::action::overview::first_run::FirstCall;
+use crate::management::action::overview::{Overview, ProjectUse};
+use crate::management::action::usage::series::UsageSeries;
+use rpcgate_core::usage::{Cell, Group, Metrics, Period};
+
+/// Methods that are ranked.
+const RANKED: usize = 10;
+/// Projects whose quotas have a bar.
+const METERS: usize = 5;
+
+/// A choice of the period.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct PeriodLink {
+    pub(super) label: &'static str,
+    pub(super) path: String,
+    pub(super) is_current: bool,
+}
+
+/// A figure beside the chart.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Fact {
+    pub(super) label: String,
+    pub(super) value: String,
+    /// What gives it scale.
+    pub(super) small: String,
+    pub(super) spark: Option<Spark>,
+}
+
+/// The quota of a project.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct QuotaMeter {
+    /// The project's name, and its address below the root; none for what is no project's.
+    pub(super) name: String,
+    pub(super) path: Option<String>,
+    pub(super) unit: &'static str,
+    pub(super) meter: LimitMeter,
+}
+
+/// The errors of a chain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct ErrorStrip {
+    pub(super) chain: String,
+    pub(super) heat: Heat,
+    pub(super) errors: String,
+    pub(super) share: String,
+}
+
+/// A row of the projects.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct ProjectRow {
+    pub(super) name: String,
+    pub(super) path: String,
+    pub(super) keys: u64,
+    pub(super) webhooks: u64,
+    pub(super) requests: u64,
+    pub(super) errors: u64,
+    pub(super) used: u64,
+    pub(super) meter: LimitMeter,
+    pub(super) spark: Option<Spark>,
+}
+
+/// The first call of a tenant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct FirstCallNote {
+    pub(super) method: String,
+    pub(super) chain: String,
+    pub(super) status: u16,
+    pub(super) latency: String,
+    pub(super) units: u64,
+}
+
+/// Everything that the page shows.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct OverviewView {
+    pub(super) periods: Vec<PeriodLink>,
+    /// The period in words.
+    pub(super) period: &'static str,
+    pub(super) first_call: Option<FirstCallNote>,
+    pub(super) alerts: Vec<Alert>,
+    pub(super) requests: String,
+    /// How much more or less than before.
+    pub(super) change: Option<(String, &'static str)>,
+    pub(super) requests_chart: Plot,
+    pub(super) facts: Vec<Fact>,
+    pub(super) meters: Vec<QuotaMeter>,
+    pub(super) methods: Rank,
+    pub(super) units_chart: Plot,
+    pub(super) latency_chart: Plot,
+    pub(super) errors: Vec<ErrorStrip>,
+    /// What a cell of the strips is.
+    pub(super) step: &'static str,
+    pub(super) projects: Vec<ProjectRow>,
+    /// Projects that are not shown.
+    pub(super) hidden_projects: usize,
+}
+
+impl OverviewView {
+    /// The view of `found`.
+    pub(super) fn of(found: &Overview, period: Period, call: Option<FirstCall>, frame: &Frame) -> Self {
+        let axis = axis_of(&found.chains);
+        let totals = &found.usage.view.totals;
+        let none = "No calls in this time. The chart begins with your next call.";
+        let of_chains =
+            |value: fn(&Metrics) -> u64| Stack::of(by_chain(&found.chains, value), axis.starts.len());
+        let requests = of_chains(|metrics| metrics.requests);
+        let units = of_chains(|metrics| metrics.billable_units);
+        OverviewView {
+            periods: periods(period),
+            period: words(period),
+            first_call: call.map(FirstCallNote::of),
+            alerts: found.attention.iter().map(|one| Alert::of(one, frame, frame.now)).collect(),
+            requests: grouped(totals.requests),
+            change: change(totals.requests, found.before.requests).map(|change| (change, before(period))),
+            requests_chart: area(&requests, &axis, "Requests", "requests", Some("chain")).or_empty(none),
+            facts: facts(found, &axis),
+            meters: meters(found),
+            methods: Rank::of(ranked(found, period), RANKED),
+            units_chart: bars(&units, &axis, "Compute Units", "CU", Some("chain")).or_empty(none),
+            latency_chart: latency_chart(&found.chains, &axis).or_empty("No call was answered in this time."),
+            errors: strips(&found.chains, &axis),
+            step: axis.bucket.name(),
+            projects: found.projects.iter().map(|project| ProjectRow::of(project, &axis)).collect(),
+            hidden_projects: found.all_projects.saturating_sub(found.projects.len()),
+        }
+    }
+}
+
+impl FirstCallNote {
+    fn of(call: FirstCall) -> Self {
+        FirstCallNote {
+            latency: millis(call.metrics.avg_latency_ms()),
+            units: call.metrics.billable_units,
+            method: call.method,
+            chain: call.chain,
+            status: call.status,
+        }
+    }
+}
+
+impl ProjectRow {
+    fn of(found: &ProjectUse, axis: &TimeAxis) -> Self {
+        let name = found.project.name.clone();
+        let label = format!("{name}, quota used");
+        ProjectRow {
+            path: format!("projects/{}", found.project.id),
+            keys: found.counts.keys,
+            webhooks: found.counts.webhooks,
+            requests: found.totals.requests,
+            errors: found.totals.errors,
+            used: found.quota.used,
+            meter: LimitMeter::new(label, found.quota.used, Some(found.quota.quota.cu_per_day)),
+            spark: found.requests.as_ref().map(|requests| Spark::of_counts(ended(requests, axis))),
+            name,
+        }
+    }
+}
+
+fn periods(current: Period) -> Vec<PeriodLink> {
+    let label = |period| match period {
+        Period::Day => "24 hours",
+        Period::Week => "7 days",
+        Period::ThirtyDays => "30 days",
+        Period::Today => "Today",
+        Period::Month => "Month",
+    };
+    let link = |period: Period| {
+        let path = if period == Period::default() {
+            "./".to_owned()
+        } else {
+            format!("./?period={}", period.name())
+        };
+        PeriodLink { label: label(period), path, is_current: period == current }
+    };
+    Period::ALL.map(link).into()
+}
+
+const fn words(period: Period) -> &'static str {
+    match period {
+        Period::Day => "last 24 hours",
+        Period::Week => "last 7 days",
+        Period::ThirtyDays => "last 30 days",
+        Period::Today => "today since 00:00 UTC",
+        Period::Month => "this month in UTC",
+    }
+}
+
+const fn before(period: Period) -> &'static str {
+    match period {
+        Period::Day => "than the 24 hours before",
+        Period::Week => "than the 7 days before",
+        Period::ThirtyDays => "than the 30 days before",
+        Period::Today | Period::Month => "than in the same time before",
+    }
+}
+
+/// `▲ 6.4 %`, if there was anything before.
+fn change(now: u64, before: u64) -> Option<String> {
+    if before == 0 {
+        return None;
+    }
+    let sign = if now >= before { '▲' } else { '▼' };
+    Some(format!("{sign} {}", share(now.abs_diff(before), before)))
+}
+
+/// The values without that of a bucket that has not ended: a trend must not end with a fall that is none.
+fn ended<'v, T>(values: &'v [T], axis: &TimeAxis) -> &'v [T] {
+    let count = if axis.is_running && values.len() > 2 { values.len() - 1 } else { values.len() };
+    &values[..count]
+}
+
+fn chain(cell: &Option<Cell>) -> String {
+    match cell {
+        Some(Cell::Chain(name)) => name.clone(),
+        _ => "all chains".to_owned(),
+    }
+}
+
+fn by_chain(found: &UsageSeries, value: fn(&Metrics) -> u64) -> Vec<Series> {
+    let series = |(cell, part): (&Option<Cell>, &Vec<Metrics>)| Series {
+        name: chain(cell),
+        values: part.iter().map(value).collect(),
+    };
+    found.parts.iter().map(series).collect()
+}
+
+fn facts(found: &Overview, axis: &TimeAxis) -> Vec<Fact> {
+    let totals = &found.usage.view.totals;
+    let over_time = found.chains.totals();
+    let over_time = ended(&over_time, axis);
+    let trend = |value: fn(&Metrics) -> f64| Spark::of(&over_time.iter().map(value).collect::<Vec<_>>());
+    let part = |part: u64, all: u64| if all == 0 { 0.0 } else { part as f64 / all as f64 };
+    let mut facts = vec![
+        Fact {
+            label: "Compute Units".into(),
+            value: grouped(totals.billable_units),
+            small: String::new(),
+            spark: Some(trend(|metrics| metrics.billable_units as f64)),
+        },
+        Fact {
+            label: "Cache hits".into(),
+            value: share(totals.cache_hits, totals.requests),
+            small: grouped(totals.cache_hits),
+            spark: Some(Spark::of(
+                &over_time.iter().map(|at| part(at.cache_hits, at.requests)).collect::<Vec<_>>(),
+            )),
+        },
+        Fact {
+            label: "Errors".into(),
+            value: share(totals.errors, totals.requests),
+            small: grouped(totals.errors),
+            spark: Some(trend(|metrics| metrics.errors as f64).bad()),
+        },
+        Fact {
+            label: "Mean latency".into(),
+            value: millis(totals.avg_latency_ms()),
+            small: String::new(),
+            spark: Some(trend(Metrics::avg_latency_ms)),
+        },
+    ];
+    if let Some(cents) = found.cost {
+        facts.push(Fact {
+            label: "Cost this month".into(),
+            value: format!("${}.{:02}", grouped(cents / 100), cents % 100),
+            small: "so far".into(),
+            spark: None,
+        });
+    }
+    facts
+}
+
+/// The fullest quotas, and the requests of the day.
+fn meters(found: &Overview) -> Vec<QuotaMeter> {
+    let percent = |project: &ProjectUse| project.quota.budget.percent.unwrap_or_default();
+    let mut fullest: Vec<&ProjectUse> = found.projects.iter().collect();
+    fullest.sort_by(|one, other| percent(other).total_cmp(&percent(one)));
+    let quota = |project: &&ProjectUse| {
+        let (used, budget) = (project.quota.used, &project.quota.budget);
+        let left = grouped(budget.remaining.unwrap_or_default());
+        let hint = if budget.over {
+            "Calls that cost CU are refused until the oldest hours leave the window.".to_owned()
+        } else {
+            format!("{:.0} % of the rolling 24 hours, {left} CU left", percent(project))
+        };
+        let label = format!("{}, Compute Units in 24 hours", project.project.name);
+        QuotaMeter {
+            name: project.project.name.clone(),
+            path: Some(format!("projects/{}", project.project.id)),
+            unit: "CU",
+            meter: LimitMeter::new(label, used, Some(project.quota.quota.cu_per_day)).hint(hint),
+        }
+    };
+    let mut meters: Vec<_> = fullest.iter().take(METERS).map(quota).collect();
+    let (today, limit) = (&found.usage.current.today, found.usage.current.requests_limit);
+    let per_day = found.usage.limits.plan.per_day;
+    let hint = if limit == 0 {
+        "There is no API key that can be used.".to_owned()
+    } else {
+        format!("{} a day for each API key; counts anew at 00:00 UTC", grouped(per_day))
+    };
+    meters.push(QuotaMeter {
+        name: "Requests today".into(),
+        path: None,
+        unit: "",
+        meter: LimitMeter::new("Requests today", today.requests, Some(limit).filter(|limit| *limit > 0))
+            .hint(hint),
+    });
+    meters
+}
+
+fn ranked(found: &Overview, period: Period) -> Vec<Ranked> {
+    let ranked = found.usage.view.rows.iter().filter_map(|row| match &row.cells[..] {
+        [Cell::Chain(chain), Cell::Method(method, _)] => {
+            let mut query = form_urlencoded::Serializer::new(String::new());
+            query
+                .append_pair("period", period.name())
+                .append_pair("chain", chain)
+                .append_pair("method", method);
+            let href = Some(format!("usage?{}", query.finish()));
+            Some(Ranked {
+                name: method.clone(),
+                context: chain.clone(),
+                href,
+                value: row.metrics.billable_units,
+            })
+        }
+        _ => None,
+    });
+    ranked.collect()
+}
+
+/// The mean of all chains, and the chain with the slowest hour.
+fn latency_chart(found: &UsageSeries, axis: &TimeAxis) -> Plot {
+    let all = latency_of("all chains", &found.totals());
+    let slowest = found.parts.iter().filter_map(|(cell, part)| {
+        let peak = part.iter().filter_map(mean).fold(0.0, f64::max);
+        (peak > 0.0).then_some((peak, cell, part))
+    });
+    let slowest = slowest.max_by(|(one, ..), (other, ..)| one.total_cmp(other));
+    let mut lines = vec![all];
+    if let Some((peak, cell, part)) = slowest
+        && found.parts.len() > 1
+    {
+        let summary = format!("{} in the slowest {}", millis(peak), axis.bucket.name());
+        lines.push(LineSeries { name: chain(cell), values: part.iter().map(mean).collect(), summary });
+    }
+    line(&lines, axis, "Mean latency").tall()
+}
+
+/// The errors of each chain, the chains with the most requests first.
+fn strips(found: &UsageSeries, axis: &TimeAxis) -> Vec<ErrorStrip> {
+    let sums = |part: &[Metrics]| {
+        let mut sums = Metrics::default();
+        part.iter().for_each(|metrics| sums.add(metrics));
+        sums
+    };
+    let mut chains: Vec<_> = found.parts.iter().map(|(cell, part)| (chain(cell), part, sums(part))).collect();
+    chains.retain(|(.., sums)| sums.requests > 0);
+    chains.sort_by(|(one, _, of_one), (other, _, of_other)| {
+        of_other.requests.cmp(&of_one.requests).then_with(|| one.cmp(other))
+    });
+    let strip = |(chain, part, sums): (String, &Vec<Metrics>, Metrics)| {
+        let cells = part.iter().enumerate().map(|(number, metrics)| {
+            let words = format!(
+                "{}: {} of {} failed",
+                axis.name(number),
+                grouped(metrics.errors),
+                grouped(metrics.requests)
+            );
+            (HeatStep::of(metrics.errors, metrics.requests), words)
+        });
+        let noun = if sums.errors == 1 { "error" } else { "errors" };
+        let step = if found.step == Group::Hour { "hours" } else { "days" };
+        let sentence = format!("{}: {} {noun} in {} {step}", chain, grouped(sums.errors), part.len());
+        ErrorStrip {
+            heat: Heat::of(sentence, cells.collect()),
+            errors: grouped(sums.errors),
+            share: share(sums.errors, sums.requests),
+            chain,
+        }
+    };
+    chains.into_iter().map(strip).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_a_share_of_what_was_before() {
+        for (now, before, text) in [
+            (106, 100, Some("▲ 6 %")),
+            (100, 100, Some("▲ 0 %")),
+            (50, 100, Some("▼ 50 %")),
+            (0, 8, Some("▼ 100 %")),
+            (5, 0, None),
+        ] {
+            assert_eq!(change(now, before).as_deref(), text, "{now} after {before}");
+        }
+    }
+
+    #[test]
+    fn a_trend_ends_with_the_last_bucket_that_has_ended() {
+        let axis = |is_running| TimeAxis { is_running, ..axis_of(&none()) };
+        assert_eq!(ended(&[1, 2, 3], &axis(true)), [1, 2]);
+        assert_eq!(ended(&[1, 2, 3], &axis(false)), [1, 2, 3]);
+        assert_eq!(ended(&[1, 2], &axis(true)), [1, 2], "two values are needed for a line");
+    }
+
+    fn none() -> UsageSeries {
+        UsageSeries {
+            step: Group::Hour,
+            starts: Vec::new(),
+            is_running: false,
+            parts: Default::default(),
+            is_merged: false,
+        }
+    }
+
+    #[test]
+    fn the_default_period_has_the_shortest_address() {
+        let links = periods(Period::Week);
+        assert_eq!((links[0].path.as_str(), links[1].path.as_str()), ("./", "./?period=7d"));
+        assert_eq!(
+            links.iter().filter(|link| link.is_current).map(|link| link.label).collect::<Vec<_>>(),
+            ["7 days"]
+        );
+    }
+}

@@ -1,0 +1,101 @@
+//! What people call what rows are grouped by.
+
+use super::super::chart::axis::{day, hour};
+use crate::store::KeyName;
+use rpcgate_core::caller::{KeyId, ProjectId};
+use rpcgate_core::usage::Cell;
+
+/// Letters of an identifier without a name.
+const SHORT: usize = 8;
+
+/// The names of projects and keys.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct UsageNames {
+    /// The projects that are not deleted.
+    pub(super) projects: Vec<(ProjectId, String)>,
+    /// Keys that can be chosen, and behind them others that are shown.
+    pub(super) keys: Vec<KeyName>,
+    /// How many can be chosen.
+    pub(super) choosable: usize,
+}
+
+impl UsageNames {
+    /// The keys that can be chosen.
+    pub(super) fn choosable(&self) -> impl Iterator<Item = &KeyName> {
+        self.keys.iter().take(self.choosable)
+    }
+
+    fn project(&self, id: ProjectId) -> String {
+        let known = self.projects.iter().find(|(known, _)| *known == id);
+        known.map_or_else(|| format!("deleted, {}", short(&id)), |(_, name)| name.clone())
+    }
+
+    /// The name of a key: its description, or what may be shown of it.
+    pub(super) fn key(&self, id: KeyId) -> String {
+        let Some(known) = self.keys.iter().find(|known| known.id == id) else { return short(&id) };
+        let name = if known.description.is_empty() {
+            format!("{}…", known.prefix)
+        } else {
+            known.description.clone()
+        };
+        if known.is_revoked { format!("{name} (revoked)") } else { name }
+    }
+
+    /// The text of a cell.
+    pub(super) fn cell(&self, cell: &Cell) -> String {
+        match cell {
+            Cell::Hour(_) | Cell::Day(_) => time_text(cell).unwrap_or_default(),
+            Cell::Chain(name) if name.is_empty() => "–".to_owned(),
+            Cell::Chain(name) | Cell::Method(name, _) => name.clone(),
+            Cell::Key(id) => self.key(*id),
+            Cell::Project(id) => self.project(*id),
+            Cell::Transport(transport) => transport.name().to_owned(),
+            Cell::Status(status) => status.to_string(),
+        }
+    }
+}
+
+fn short(id: &impl ToString) -> String {
+    let text = id.to_string();
+    text.get(..SHORT).map_or(text.clone(), |start| format!("{start}…"))
+}
+
+/// An hour or a day as a cell: `19 Nov, 14:00`.
+fn time_text(cell: &Cell) -> Option<String> {
+    match cell {
+        Cell::Hour(begin) => Some(format!("{}, {}", day(*begin), hour(*begin))),
+        Cell::Day(begin) => Some(day(*begin)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_name_is_shown_by_its_identifier() {
+        let (project, key) = (ProjectId(1 << 120), KeyId(2 << 120));
+        let named = KeyName {
+            id: key,
+            project,
+            description: String::new(),
+            prefix: "rpcg_0123456".into(),
+            is_revoked: false,
+        };
+        let names = UsageNames {
+            projects: vec![(project, "Checkout".into())],
+            keys: vec![named.clone()],
+            choosable: 1,
+        };
+        assert_eq!(
+            (names.cell(&Cell::Project(project)), names.cell(&Cell::Key(key))),
+            ("Checkout".into(), "rpcg_0123456…".into())
+        );
+        assert_eq!(names.cell(&Cell::Project(ProjectId(3 << 120))), "deleted, 03000000…");
+        assert_eq!(names.cell(&Cell::Key(KeyId(4 << 120))), "04000000…");
+        let revoked = KeyName { description: "api".into(), is_revoked: true, ..named };
+        let names = UsageNames { keys: vec![revoked], ..UsageNames::default() };
+        assert_eq!((names.key(key), names.choosable().count()), ("api (revoked)".into(), 0));
+    }
+}
