@@ -136,6 +136,8 @@ pub struct AuthSession {
     /// When and from which address it was used before this request, as far as it was noted. A request with a personal
     /// access token has no session that is used.
     pub seen: Option<(Time, Arc<str>)>,
+    /// When the user has last given a second factor in it.
+    pub factor_at: Option<Time>,
 }
 
 /// How long the uses of a session from one address are not noted again: a note is a write.
@@ -149,12 +151,13 @@ impl AuthSession {
             user: Arc::new(user),
             has_second_factor: session.method.has_second_factor(),
             seen: Some((session.seen_at, session.seen_address.into())),
+            factor_at: session.factor_at,
         }
     }
 
     /// What stands for a session in a request with a personal access token of `user`.
     fn of_token(id: SessionId, user: User) -> Self {
-        AuthSession { id, user: Arc::new(user), has_second_factor: false, seen: None }
+        AuthSession { id, user: Arc::new(user), has_second_factor: false, seen: None, factor_at: None }
     }
 
     /// Notes that the session is used by `client`, so that its user can recognise it. A request does not fail because of

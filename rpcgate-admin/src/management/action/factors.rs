@@ -19,10 +19,14 @@ use rpcgate_core::clock::Time;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 use tracing::Instrument;
 
 const NOT_PENDING: &str = "the log-in has expired or was finished: log in again";
 const WRONG: &str = "the code is wrong or was used before";
+
+/// How long a factor that was given in a session is enough for what [`step_up`](super::step_up) protects.
+pub const RECENT: Duration = Duration::from_secs(600);
 
 /// A factor as a user gives it.
 #[derive(Clone)]
@@ -31,6 +35,8 @@ pub enum GivenFactor {
     Code(String),
     /// A recovery code.
     RecoveryCode(String),
+    /// None: one was given in the session a short time ago, for which [`step_up`](super::step_up) asks.
+    Recent,
     /// A passkey.
     #[cfg(feature = "passkeys")]
     Passkey {
@@ -47,6 +53,7 @@ impl fmt::Debug for GivenFactor {
         f.write_str(match self {
             GivenFactor::Code(_) => "Code",
             GivenFactor::RecoveryCode(_) => "RecoveryCode",
+            GivenFactor::Recent => "Recent",
             #[cfg(feature = "passkeys")]
             GivenFactor::Passkey { .. } => "Passkey",
         })
@@ -64,6 +71,11 @@ pub(super) async fn to_the_end<T: Send + 'static>(
 ) -> Result<T, ActionError> {
     let done = tokio::spawn(work.in_current_span()).await;
     done.map_err(|error| ActionError::Broken(format!("a change of factors ended early: {error}")))?
+}
+
+/// Whether the user of a session has given a factor in it so recently that it is enough at `now`.
+pub(super) fn is_recent(session: &AuthSession, now: Time) -> bool {
+    session.factor_at.is_some_and(|at| now.since(at) < RECENT)
 }
 
 /// What a user whose factors this attempt has locked is told.
@@ -110,6 +122,8 @@ async fn verified(
         GivenFactor::RecoveryCode(code) => {
             Ok(app.recovery_codes.hash(user.id, code).map(FactorUse::RecoveryCode))
         }
+        // It is used up by nothing that wants a factor of its own.
+        GivenFactor::Recent => Ok(None),
         #[cfg(feature = "passkeys")]
         GivenFactor::Passkey { ceremony, answer } => {
             let whose = (CeremonyPurpose::Factor, Some(user.id));
@@ -170,6 +184,14 @@ pub(super) async fn prove_for_another(
         return Ok(());
     }
     let given = given.ok_or(ActionError::Refused(ErrorCode::FactorRequired, missing))?;
+    if matches!(given, GivenFactor::Recent) {
+        let is_recent = is_recent(session, now);
+        return if is_recent {
+            Ok(())
+        } else {
+            Err(ActionError::Refused(ErrorCode::FactorRequired, missing))
+        };
+    }
     let proof = prove(app, session, &given, client, now).await?;
     let entry = audit::entry(session, client, "factor.given", user.to_string(), now);
     let is_done = app.store.use_factor(user, &proof.used, &entry).await?;

@@ -19,7 +19,7 @@ pub(super) const REFUSED: ActionError = ActionError::Forbidden("your role does n
 
 /// Whether a member with the role `by` may change a user's role from `before` to `after`, where `None` stands for no
 /// membership.
-pub(super) fn may_change(by: Role, before: Option<Role>, after: Option<Role>) -> bool {
+pub fn may_change(by: Role, before: Option<Role>, after: Option<Role>) -> bool {
     by.allows(needed(before, after))
 }
 

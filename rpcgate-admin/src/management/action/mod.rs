@@ -35,6 +35,7 @@ pub mod recovery_codes;
 pub mod resets;
 pub mod security;
 pub mod sessions;
+pub mod step_up;
 pub mod subscriptions;
 mod suspensions;
 pub mod tenants;

@@ -124,6 +124,17 @@ pub async fn read(
     Ok(UserNotification { read_at: Some(read_at), ..notification })
 }
 
+/// Marks all notifications that are listed as read by the user, and returns how many were not.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn read_all(app: &AppState, actor: &Actor) -> Result<usize, ActionError> {
+    let unread = list(app, actor).await?.into_iter().filter(|one| one.read_at.is_none());
+    let unread: Vec<_> = unread.map(|one| one.id).collect();
+    app.store.read_these_notifications(actor.user.id, &unread, app.now()).await?;
+    Ok(unread.len())
+}
+
 /// Raises a notification for the members of a tenant, and mails it to those who want that.
 ///
 /// # Errors

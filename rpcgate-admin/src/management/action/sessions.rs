@@ -280,6 +280,7 @@ pub(super) fn new_session(
         agent: client.agent.clone(),
         method,
         seen_address: client.address.to_string(),
+        factor_at: method.has_second_factor().then_some(now),
     }
 }
 
@@ -405,6 +406,18 @@ pub async fn logout_all(app: &AppState, session: &AuthSession, client: &Client) 
     let entry = audit::entry(session, client, "session.all_ended", session.user.id.to_string(), app.now());
     app.store.with_audit_entry(entry).end_sessions(session.user.id, None).await?;
     security::tell(app, &session.user, SecurityEvent::SessionsEnded, client.address).await;
+    Ok(())
+}
+
+/// Ends all sessions of the user but the current one.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn end_others(app: &AppState, session: &AuthSession, client: &Client) -> Result<(), ActionError> {
+    let entry = audit::entry(session, client, "session.others_ended", session.user.id.to_string(), app.now());
+    if app.store.with_audit_entry(entry).end_sessions(session.user.id, Some(session.id)).await? > 0 {
+        security::tell(app, &session.user, SecurityEvent::SessionsEnded, client.address).await;
+    }
     Ok(())
 }
 

@@ -104,6 +104,11 @@ pub(super) fn shown(page: PageRequest, entries: Vec<(i64, Audit)>, headers: &Hea
     answer
 }
 
+/// Entries as a CSV file.
+pub(crate) fn csv_file(entries: Vec<(i64, Audit)>) -> Response {
+    table(ListPage::whole(entries).map(|(_, entry)| EntryJson::from(entry)))
+}
+
 fn table(page: ListPage<EntryJson>) -> Response {
     let columns = ["at", "tenant_id", "user_id", "action", "subject", "address", "detail"];
     page.csv("audit", columns, |entry| {

@@ -143,6 +143,11 @@ pub struct ListPage<T> {
 }
 
 impl<T> ListPage<T> {
+    /// All entries that there are to show.
+    pub fn whole(entries: Vec<T>) -> Self {
+        ListPage { entries, next: None }
+    }
+
     /// The same page with other entries.
     pub fn map<U>(self, entry: impl FnMut(T) -> U) -> ListPage<U> {
         ListPage { entries: self.entries.into_iter().map(entry).collect(), next: self.next }

@@ -190,10 +190,7 @@ pub async fn get(
 
 /// The response that makes a client save `file`. The content follows in parts as the client takes it, so that few of
 /// its bytes are in memory at a time. A part that cannot be read breaks the response off.
-pub(in crate::management::api) async fn download(
-    app: Arc<AppState>,
-    file: TicketAttachment,
-) -> Result<Response, ActionError> {
+pub(crate) async fn download(app: Arc<AppState>, file: TicketAttachment) -> Result<Response, ActionError> {
     let disposition = HeaderValue::try_from(disposition(&file.name))
         .map_err(|_| ActionError::Broken("the name of a file is no header".into()))?;
     let headers = [

@@ -121,6 +121,7 @@ impl Site {
             address: "192.0.2.1".into(),
             agent: "a test".into(),
             method: LogInMethod::Password,
+            factor_at: None,
             seen_address: "192.0.2.1".into(),
         };
         let refresh = Digest::of(&session.id.to_string());

@@ -45,6 +45,7 @@ const ASSETS: &[Asset] = &[
     of("icon.svg", SVG, include_str!("../../../static/icon.svg")),
     of("icons.svg", SVG, include_str!("../../../static/icons.svg")),
     of("live.js", SCRIPT, include_str!("../../../static/live.js")),
+    of("passkeys.js", SCRIPT, include_str!("../../../static/passkeys.js")),
     of("register.js", SCRIPT, include_str!("../../../static/register.js")),
     of("solver.js", SCRIPT, include_str!("../../../static/solver.js")),
     Asset {

@@ -44,12 +44,36 @@ outcomes! {
     ConfirmationSent = "confirmation-sent": "A mail is on its way to you. Open the link in it.",
     PasswordReset = "password-reset": "Your password is changed. Log in with it. All earlier sessions of your account have ended.",
     AddressChangeSent = "address-change-sent": "A mail is on its way to the new address. Open the link in it. Until then nothing is changed.",
+    ProfileSaved = "profile-saved": "Your name is saved.",
+    PasswordChanged = "password-changed": "Your password is changed. All your other sessions have ended.",
+    PreferencesSaved = "preferences-saved": "Your choice is saved.",
+    TokenRevoked = "token-revoked": "The access token is revoked. Programs that use it are refused from now on.",
     // projects, keys, chains
     // webhooks
     // plan, billing, team, notifications
+    AllRead = "all-read": "All notifications are marked as read.",
+    MemberInvited = "member-invited": "The invitation is on its way by mail. It is valid for seven days.",
+    InvitationWithdrawn = "invitation-withdrawn": "The invitation is withdrawn. Its link works no more.",
+    RoleChanged = "role-changed": "The role is changed. It counts from now on.",
+    MemberRemoved = "member-removed": "The member is removed, and can no longer log in.",
+    FactorRequired = "factor-required": "Every member needs a second factor from now on.",
+    FactorOptional = "factor-optional": "Members decide for themselves whether they have a second factor.",
+    TenantRenamed = "tenant-renamed": "The organisation has its new name.",
+    LimitRequested = "limit-requested": "Your request is sent. Its state stands below.",
     NotificationRead = "notification-read": "The notification is marked as read.",
     // security
+    AppRemoved = "app-removed": "The authenticator app is off. All your other sessions have ended.",
+    PasskeyAdded = "passkey-added": "The passkey is added.",
+    PasskeyRemoved = "passkey-removed": "The passkey is removed. All your other sessions have ended.",
+    SessionEnded = "session-ended": "The session is ended.",
+    OtherSessionsEnded = "other-sessions-ended": "All your other sessions are ended.",
     // support
+    TicketWritten = "ticket-written": "Your ticket is with us. We answer here, and tell you by mail.",
+    CommentAdded = "comment-added": "Your comment is added.",
+    FileAttached = "file-attached": "The file is attached.",
+    TicketClosed = "ticket-closed": "The ticket is closed. You can reopen it.",
+    TicketReopened = "ticket-reopened": "The ticket is open again.",
+    TicketRated = "ticket-rated": "Thank you for your rating.",
     // operators
 }
 

@@ -2,24 +2,21 @@
 
 use super::context::{GatePage, PageResult};
 use super::filters;
-use super::form::Form;
+use super::form::FieldList;
 use super::frame::Frame;
+use super::given_factor::{self, FactorChoice};
 use super::problems::{Labels, Problems};
 use super::session_cookie::logged_in;
 use super::view::rejected;
 use super::way::{below_root, redirect};
-use crate::management::action::factors::{self, GivenFactor};
+use crate::management::action::factors;
 use crate::management::action::sessions::PendingLogIn;
 use crate::management::app_state::AppState;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
-use serde::Deserialize;
 use std::sync::Arc;
-
-/// Digits of the code that an app shows. A recovery code is longer.
-const APP_DIGITS: usize = 6;
 
 const LABELS: Labels = &[("code", "Code")];
 
@@ -36,22 +33,16 @@ pub(super) struct FactorPage {
     problems: Problems,
     token: String,
     next: String,
+    has_passkey: bool,
 }
 
 impl FactorPage {
     /// The page for a log-in that waits for a factor and then leads to `next`.
-    pub(super) fn of(frame: Frame, pending: &PendingLogIn, next: String) -> Self {
-        FactorPage { frame, problems: Problems::default(), token: pending.token.expose().to_owned(), next }
+    pub(super) fn of(app: &AppState, frame: Frame, pending: &PendingLogIn, next: String) -> Self {
+        let token = pending.token.expose().to_owned();
+        let has_passkey = FactorChoice::of(app, pending.factors).passkey;
+        FactorPage { frame, problems: Problems::default(), token, next, has_passkey }
     }
-}
-
-/// The fields of the form.
-#[derive(Deserialize)]
-struct SecondFactor {
-    token: String,
-    code: String,
-    #[serde(default)]
-    next: String,
 }
 
 /// The page without a log-in that waits: it begins with the password.
@@ -59,29 +50,25 @@ async fn start(page: GatePage) -> PageResult {
     Ok(redirect(&page.frame.root, "login"))
 }
 
-/// Completes the log-in by a code of an app or a recovery code.
-async fn verify(
-    State(app): State<Arc<AppState>>,
-    page: GatePage,
-    Form(SecondFactor { token, code, next }): Form<SecondFactor>,
-) -> PageResult {
-    let next = below_root(&next).to_owned();
+/// Completes the log-in by a code of an app, a recovery code or a passkey.
+async fn verify(State(app): State<Arc<AppState>>, page: GatePage, fields: FieldList) -> PageResult {
+    let (token, next) = (fields.one("token").to_owned(), below_root(fields.one("next")).to_owned());
     let completed = async {
         app.limits.anonymous.admit(page.client.address)?;
-        let tokens = factors::verify(&app, &token, &given(code), &page.client).await?;
+        let is_passkey = fields.has("ceremony");
+        let given = if is_passkey {
+            given_factor::of_form(&fields, "code")?
+        } else {
+            given_factor::code(fields.one("code"))
+        };
+        let tokens = factors::verify(&app, &token, &given, &page.client).await?;
         logged_in(&app, &tokens, &page.frame.root, &next)
     };
     match completed.await {
         Ok(answer) => Ok(answer),
         Err(error) => {
-            rejected(error, LABELS, |problems| FactorPage { frame: page.frame, problems, token, next })
+            let (frame, has_passkey) = (page.frame, fields.has("passkey"));
+            rejected(error, LABELS, |problems| FactorPage { frame, problems, token, next, has_passkey })
         }
     }
-}
-
-/// A code of an app consists of as many digits; everything else is taken for a recovery code.
-fn given(code: String) -> GivenFactor {
-    let plain = code.chars().filter(|c| !c.is_whitespace());
-    let is_of_app = plain.clone().count() == APP_DIGITS && plain.clone().all(|c| c.is_ascii_digit());
-    if is_of_app { GivenFactor::Code(plain.collect()) } else { GivenFactor::RecoveryCode(code) }
 }

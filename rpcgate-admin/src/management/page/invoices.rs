@@ -1,12 +1,24 @@
-//! An invoice as a page made for printing. It loads nothing and runs nothing: its only style is part of it.
+//! An invoice as a page: in the frame of the pages, and for clients of the API as one made for printing, which loads
+//! nothing and runs nothing: its only style is part of it.
 
-use super::view::shown;
+use super::context::{PageContext, PageResult};
+use super::filters;
+use super::frame::{Frame, Place};
+use super::problems::Problems;
+use super::view::{ok, shown};
 use crate::management::action::billing::month::BillingMonth;
-use crate::management::action::invoices::InvoiceState;
+use crate::management::action::invoices::{self, InvoiceState};
 use crate::management::api::moment::Moment;
-use crate::store::{InvoiceLine, InvoiceSeller, LineKind, WholeInvoice};
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Id;
+use crate::management::identity::role::Permission;
+use crate::store::{Invoice, InvoiceLine, InvoiceNumber, InvoiceSeller, LineKind, WholeInvoice};
 use askama::Template;
+use axum::Router;
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use axum::routing::get;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{CONTENT_SECURITY_POLICY, HeaderValue};
@@ -14,7 +26,7 @@ use http::{HeaderMap, StatusCode};
 use ring::digest::{SHA256, digest};
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::Amount;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 const STYLE: &str = include_str!("../../../templates/invoice.css");
 
@@ -110,6 +122,75 @@ fn sums(whole: &WholeInvoice) -> Vec<Sum> {
         sums.push(sum("To be paid in USD", cents(invoice.due_cents())));
     }
     sums
+}
+
+/// The state of an invoice: the tone and the words of its badge.
+pub(super) fn state_badge(invoice: &Invoice, now: Time) -> (&'static str, String) {
+    let settled = |word: &str| match invoice.settled_at {
+        Some(at) => format!("{word} {}", filters::day_text(at)),
+        None => word.to_owned(),
+    };
+    match InvoiceState::of(invoice, now) {
+        InvoiceState::Open => ("info", format!("Open, due {}", filters::day_text(invoice.due_at))),
+        InvoiceState::Overdue => ("bad", format!("Overdue since {}", filters::day_text(invoice.due_at))),
+        InvoiceState::Paid => ("ok", settled("Paid")),
+        InvoiceState::Void => ("", settled("Cancelled")),
+    }
+}
+
+/// An invoice in the frame, which prints as a sheet.
+#[derive(Template)]
+#[template(path = "invoice_sheet.html")]
+pub(super) struct SheetPage {
+    frame: Frame,
+    problems: Problems,
+    whole: WholeInvoice,
+    period: String,
+    lines: Vec<Row>,
+    sums: Vec<Sum>,
+    badge: (&'static str, String),
+    takes_payments: bool,
+}
+
+impl SheetPage {
+    /// An invoice of the user's tenant.
+    pub(super) async fn of(
+        app: &AppState,
+        page: &PageContext,
+        number: InvoiceNumber,
+    ) -> Result<Self, ActionError> {
+        let tenant = page.permitted(Permission::ReadBilling)?;
+        let whole = invoices::get(app, &page.actor, tenant, number).await?;
+        let period = BillingMonth::of(whole.invoice.period.start);
+        Ok(SheetPage {
+            frame: page.frame(Place::Billing),
+            problems: Problems::default(),
+            period: period.to_string(),
+            lines: whole.lines.iter().map(|line| row(line, period)).collect(),
+            sums: sums(&whole),
+            badge: state_badge(&whole.invoice, app.now()),
+            takes_payments: app.payments.is_some() && whole.invoice.due_cents() > 0,
+            whole,
+        })
+    }
+
+    /// The same with what was wrong.
+    pub(super) fn problems(self, problems: Problems) -> Self {
+        SheetPage { problems, ..self }
+    }
+}
+
+/// The routes of this page.
+pub(crate) fn routes() -> Router<Arc<AppState>> {
+    Router::new().route("/invoices/{number}", get(show))
+}
+
+async fn show(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    Id(number): Id<InvoiceNumber>,
+) -> PageResult {
+    Ok(ok(&SheetPage::of(&app, &page, number).await?))
 }
 
 /// The page of an invoice, with its state at `now`.

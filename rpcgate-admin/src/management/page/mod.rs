@@ -5,31 +5,54 @@
 //! the registration page needs a script, because the browser has to solve its challenge. How a page is written stands in
 //! `docs/dashboard.md`.
 
+pub(crate) mod access_tokens;
 pub(crate) mod accounts;
 pub(crate) mod assets;
+pub(crate) mod audit;
+pub(crate) mod billing;
 mod chart;
+pub(crate) mod checkouts;
 pub(crate) mod confirm;
 pub(crate) mod context;
 mod cookies;
+mod cursor;
 pub(crate) mod done;
 pub(crate) mod emails;
+mod factor_confirm;
 pub(crate) mod factors;
 pub(crate) mod filters;
 pub(crate) mod form;
 pub(crate) mod frame;
+mod given_factor;
 mod guard;
 pub(crate) mod home;
 pub(crate) mod invitations;
 pub(crate) mod invoices;
+pub(crate) mod limit_requests;
+pub(crate) mod me;
+pub(crate) mod members;
 pub(crate) mod missing;
+mod multipart;
+pub(crate) mod notification_preferences;
 pub(crate) mod notifications;
 mod offer;
 pub(crate) mod parts;
+#[cfg(feature = "passkeys")]
+pub(crate) mod passkeys;
+mod permit;
+pub(crate) mod plans;
 pub(crate) mod problems;
+pub(crate) mod recovery_codes;
 pub(crate) mod resets;
+pub(crate) mod security;
 mod session_cookie;
 pub(crate) mod sessions;
+pub(crate) mod step_up;
 pub(crate) mod theme;
+pub(crate) mod ticket_attachments;
+pub(crate) mod ticket_comments;
+mod ticket_thread;
+pub(crate) mod tickets;
 pub(crate) mod totp;
 pub(crate) mod usage;
 mod usage_parts;
@@ -44,18 +67,37 @@ use std::sync::Arc;
 
 /// All pages. Each module declares its own.
 fn pages() -> Router<Arc<AppState>> {
-    Router::new()
+    let pages = Router::new()
+        .merge(access_tokens::routes())
         .merge(accounts::routes())
+        .merge(audit::routes())
+        .merge(billing::routes())
+        .merge(checkouts::routes())
         .merge(emails::routes())
         .merge(factors::routes())
         .merge(home::routes())
         .merge(invitations::routes())
+        .merge(invoices::routes())
+        .merge(limit_requests::routes())
+        .merge(me::routes())
+        .merge(members::routes())
+        .merge(notification_preferences::routes())
         .merge(notifications::routes())
+        .merge(plans::routes())
+        .merge(recovery_codes::routes())
         .merge(resets::routes())
+        .merge(security::routes())
         .merge(sessions::routes())
+        .merge(step_up::routes())
         .merge(theme::routes())
+        .merge(ticket_attachments::routes())
+        .merge(ticket_comments::routes())
+        .merge(tickets::routes())
         .merge(totp::routes())
-        .merge(usage::routes())
+        .merge(usage::routes());
+    #[cfg(feature = "passkeys")]
+    let pages = pages.merge(passkeys::routes());
+    pages
 }
 
 /// All pages, in the layers that every page has: what browsers may load, errors in the frame, the check of forms, and
@@ -69,5 +111,7 @@ pub(crate) fn routes(app: &Arc<AppState>) -> Router<Arc<AppState>> {
         .route("/static/{name}", get(assets::get))
 }
 
+#[cfg(test)]
+pub(crate) mod hostile;
 #[cfg(test)]
 pub(crate) mod tests;

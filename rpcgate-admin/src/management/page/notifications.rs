@@ -1,24 +1,41 @@
-//! Unread notifications on the home page.
+//! The notifications of a user.
 
 use super::context::{PageContext, PageResult};
 use super::done::Done;
-use super::form::FieldList;
+use super::filters;
+use super::form::{FieldList, PlainForm, QueryFields};
+use super::frame::{Frame, Place};
+use super::notification_preferences::kind_text;
+use super::parts::PageLinks;
+use super::view::ok;
 use crate::management::action::actor::Actor;
 use crate::management::action::notifications::{self, UserNotification};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::NotificationId;
+use crate::management::extract::Id;
+use crate::store::{NotificationId, NotificationKind};
+use askama::Template;
 use axum::Router;
 use axum::extract::State;
-use axum::routing::post;
+use axum::routing::{get, post};
 use std::sync::Arc;
 
-/// Notifications that are shown at most.
+/// Notifications that are shown on the first page, at most.
 const MAX_SHOWN: usize = 10;
 
-/// The routes of this page.
+/// Notifications of a page of the list.
+const ON_PAGE: usize = 50;
+
+/// The list, below the root.
+const LIST: &str = "notifications";
+
+/// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
-    Router::new().route("/read-notification", post(read))
+    Router::new()
+        .route("/notifications", get(list))
+        .route("/notifications/read", post(read_all))
+        .route("/notifications/{id}/read", post(read_one))
+        .route("/read-notification", post(read))
 }
 
 /// The unread notifications, the newest first.
@@ -44,7 +61,88 @@ impl Unread {
     }
 }
 
+#[derive(Template)]
+#[template(path = "notifications.html")]
+struct NotificationsPage {
+    frame: Frame,
+    shown: Vec<UserNotification>,
+    /// Whether only those are shown that are not read.
+    is_unread: bool,
+    unread: usize,
+    links: PageLinks,
+}
+
+impl NotificationsPage {
+    fn kind(&self, one: &UserNotification) -> &'static str {
+        kind_text(one.kind)
+    }
+
+    fn icon(&self, one: &UserNotification) -> &'static str {
+        match one.kind {
+            NotificationKind::DailyRequests80
+            | NotificationKind::DailyRequests95
+            | NotificationKind::DailyRequests100
+            | NotificationKind::RateLimitedSpike => "gauge",
+            NotificationKind::Invoice => "card",
+            NotificationKind::Suspension => "warn",
+            NotificationKind::Security => "shield",
+            NotificationKind::WebhookHealth => "send",
+        }
+    }
+}
+
+async fn list(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    QueryFields(query): QueryFields,
+) -> PageResult {
+    page.tenant()?;
+    let mut all = notifications::list(&app, &page.actor).await?;
+    let unread = all.iter().filter(|one| one.read_at.is_none()).count();
+    let is_unread = query.one("show") == "unread";
+    all.retain(|one| !is_unread || one.read_at.is_none());
+    let number = query.number::<usize>("page")?.unwrap_or(1).max(1);
+    let from = (number - 1).saturating_mul(ON_PAGE).min(all.len());
+    let until = from.saturating_add(ON_PAGE).min(all.len());
+    let rest = query.query_without(&["page", "done"]);
+    let to = |number: usize| {
+        let joint = if rest.is_empty() { "" } else { "&" };
+        format!("{LIST}?{rest}{joint}page={number}")
+    };
+    let summary = if from < until && all.len() > ON_PAGE {
+        format!("{} to {until} of {}", from + 1, all.len())
+    } else {
+        String::new()
+    };
+    let links = PageLinks {
+        summary,
+        newer: (number > 1).then(|| to(number - 1)),
+        older: (until < all.len()).then(|| to(number + 1)),
+    };
+    let shown = all.drain(from..until).collect();
+    Ok(ok(&NotificationsPage { frame: page.frame(Place::Nowhere), shown, is_unread, unread, links }))
+}
+
 /// Marks a notification as read.
+async fn read_one(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    Id(id): Id<NotificationId>,
+    _: PlainForm,
+) -> PageResult {
+    page.tenant()?;
+    notifications::read(&app, &page.actor, id).await?;
+    Ok(page.done(LIST, Done::NotificationRead))
+}
+
+/// Marks all as read.
+async fn read_all(State(app): State<Arc<AppState>>, page: PageContext, _: PlainForm) -> PageResult {
+    page.tenant()?;
+    notifications::read_all(&app, &page.actor).await?;
+    Ok(page.done(LIST, Done::AllRead))
+}
+
+/// Marks a notification on the first page as read.
 async fn read(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
     let id: NotificationId = fields.one("id").parse().map_err(|_| ActionError::NotFound("notification"))?;
     notifications::read(&app, &page.actor, id).await?;

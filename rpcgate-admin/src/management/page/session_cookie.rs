@@ -28,12 +28,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The pages that need no log-in, below the root.
-const GATES: [&str; 14] = [
+const GATES: [&str; 16] = [
     "/confirm",
     "/confirm-again",
     "/forgot",
     "/invitation",
     "/login",
+    "/login/passkey",
+    "/login/passkey/start",
     "/login/second-factor",
     "/logout",
     "/password/forgot",
@@ -46,7 +48,7 @@ const GATES: [&str; 14] = [
 ];
 
 /// The pages on which a user who lacks a second factor that is required adds one.
-const FACTOR_PAGES: [&str; 4] = ["/totp", "/totp-activate", "/account/security", "/account/security/"];
+const FACTOR_PAGES: [&str; 3] = ["/totp", "/account/security", "/account/security/"];
 
 /// Whether the page at `path` needs no log-in.
 pub(super) fn is_gate(path: &str) -> bool {

@@ -5,6 +5,7 @@ use super::factors::FactorPage;
 use super::filters;
 use super::form::{FieldList, Form, PlainForm, QueryFields};
 use super::frame::Frame;
+use super::given_factor::takes_passkeys;
 use super::problems::{Labels, Problems};
 use super::session_cookie::{self, logged_in};
 use super::view::{ok, rejected};
@@ -36,6 +37,7 @@ struct LoginPage {
     email: String,
     /// Where the log-in leads, below the root.
     next: String,
+    takes_passkeys: bool,
 }
 
 /// The fields of the log-in form.
@@ -48,12 +50,17 @@ struct Login {
 }
 
 /// The log-in form.
-async fn form(page: GatePage, QueryFields(query): QueryFields) -> PageResult {
+async fn form(
+    State(app): State<Arc<AppState>>,
+    page: GatePage,
+    QueryFields(query): QueryFields,
+) -> PageResult {
     let next = next_of(&query);
     if page.session.is_some() {
         return Ok(redirect(&page.frame.root, &next));
     }
-    Ok(ok(&LoginPage { frame: page.frame, problems: Problems::default(), email: String::new(), next }))
+    let (problems, email, takes_passkeys) = (Problems::default(), String::new(), takes_passkeys(&app));
+    Ok(ok(&LoginPage { frame: page.frame, problems, email, next, takes_passkeys }))
 }
 
 fn next_of(query: &FieldList) -> String {
@@ -70,13 +77,16 @@ async fn login(
     let begun = async {
         match sessions::login(&app, &email, password, &page.client).await? {
             LogIn::Opened(tokens) => logged_in(&app, &tokens, &page.frame.root, &next),
-            LogIn::Pending(pending) => Ok(ok(&FactorPage::of(page.frame.clone(), &pending, next.clone()))),
+            LogIn::Pending(pending) => {
+                Ok(ok(&FactorPage::of(&app, page.frame.clone(), &pending, next.clone())))
+            }
         }
     };
     match begun.await {
         Ok(answer) => Ok(answer),
         Err(error) => {
-            rejected(error, LABELS, |problems| LoginPage { frame: page.frame, problems, email, next })
+            let (frame, takes_passkeys) = (page.frame, takes_passkeys(&app));
+            rejected(error, LABELS, |problems| LoginPage { frame, problems, email, next, takes_passkeys })
         }
     }
 }

@@ -177,7 +177,22 @@ async fn a_page_loads_only_its_own_files_and_leaks_no_referrer() {
         ("/login", "", StatusCode::OK),
         ("/register", "", StatusCode::OK),
         ("/email", newcomer.as_str(), StatusCode::OK),
-        ("/totp", newcomer.as_str(), StatusCode::OK),
+        ("/account", newcomer.as_str(), StatusCode::OK),
+        ("/account", operator.as_str(), StatusCode::OK),
+        ("/account/security", newcomer.as_str(), StatusCode::OK),
+        ("/account/security/totp", newcomer.as_str(), StatusCode::OK),
+        ("/account/security/recovery-codes", newcomer.as_str(), StatusCode::OK),
+        ("/account/notifications", newcomer.as_str(), StatusCode::OK),
+        ("/account/tokens", newcomer.as_str(), StatusCode::OK),
+        ("/notifications", newcomer.as_str(), StatusCode::OK),
+        ("/team", newcomer.as_str(), StatusCode::OK),
+        ("/audit", newcomer.as_str(), StatusCode::OK),
+        ("/audit?from=never", newcomer.as_str(), StatusCode::BAD_REQUEST),
+        ("/plan", newcomer.as_str(), StatusCode::OK),
+        ("/plan/request", newcomer.as_str(), StatusCode::OK),
+        ("/billing", newcomer.as_str(), StatusCode::OK),
+        ("/support", newcomer.as_str(), StatusCode::OK),
+        ("/support/new", newcomer.as_str(), StatusCode::OK),
         ("/confirm?token=x", "", StatusCode::OK),
         ("/password/forgot", "", StatusCode::OK),
         ("/password/reset?token=x", "", StatusCode::OK),
@@ -623,8 +638,8 @@ async fn a_form_of_another_site_changes_nothing() {
             "/theme",
             "/email",
             "/login/second-factor",
-            "/totp",
-            "/totp-activate",
+            "/account/security/totp",
+            "/account/security/totp/activate",
         ] {
             let mut request = http::Request::post(path).header(COOKIE, &cookie);
             for (name, value) in headers {
@@ -914,29 +929,33 @@ async fn an_app_is_added_on_the_pages_and_a_required_factor_closes_the_others_un
     assert!(get(&site, "/", &own).await.text.contains("Protect your account"));
     site.app.store.set_requires_factor(tenant, true).await.unwrap();
     for path in ["/", "/email"] {
-        assert_eq!(get(&site, path, &own).await.leads_to(), (StatusCode::SEE_OTHER, "totp"), "{path}");
+        let (status, place) = (StatusCode::SEE_OTHER, "account/security");
+        assert_eq!(get(&site, path, &own).await.leads_to(), (status, place), "{path}");
     }
     let read = post(&site, "/read-notification", &own, &[("id", "x")]).await;
-    assert_eq!(read.leads_to(), (StatusCode::SEE_OTHER, "totp"));
+    assert_eq!(read.leads_to(), (StatusCode::SEE_OTHER, "account/security"));
     assert_eq!(get(&site, "/totp", "").await.leads_to(), (StatusCode::SEE_OTHER, "login?next=totp"));
-    let page = get(&site, "/totp", &own).await;
+    assert_eq!(get(&site, "/totp", &own).await.leads_to(), (StatusCode::SEE_OTHER, "account/security"));
+    let page = get(&site, "/account/security/totp", &own).await;
     assert!(page.text.contains("<h1>Add an authenticator app</h1>"), "{}", page.text);
 
-    let offered = post(&site, "/totp", &own, &[]).await;
+    let offered = post(&site, "/account/security/totp", &own, &[]).await;
     assert_eq!(offered.status, StatusCode::OK, "{}", offered.text);
     assert!(offered.text.contains("<svg ") && !offered.text.contains("&#60;svg"), "{}", offered.text);
     let secret = offered.text.split("<code class=\"id\">").nth(1).unwrap().split('<').next().unwrap();
     let app = Authenticator::of(secret);
-    let wrong = post(&site, "/totp-activate", &own, &[("code", &app.wrong(&site))]).await;
+    let wrong = post(&site, "/account/security/totp/activate", &own, &[("code", &app.wrong(&site))]).await;
     assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
     assert!(wrong.text.contains("Code is not the one that the app shows."), "{}", wrong.text);
-    let added = post(&site, "/totp-activate", &own, &[("code", &app.shows(&site))]).await;
+    let added = post(&site, "/account/security/totp/activate", &own, &[("code", &app.shows(&site))]).await;
     assert_eq!(added.status, StatusCode::OK, "{}", added.text);
-    assert_eq!(added.text.matches("<code>").count(), 10, "{}", added.text);
+    assert_eq!(added.text.matches("<li><code>").count(), 10, "{}", added.text);
     let home = get(&site, "/", &own).await;
     assert_eq!(home.status, StatusCode::OK);
     assert!(!home.text.contains("Protect your account"), "{}", home.text);
     assert_eq!(post(&site, "/totp", &own, &[]).await.status, StatusCode::CONFLICT);
+    assert!(!home.text.contains("href=\"totp\""), "{}", home.text);
+    assert_eq!(post(&site, "/account/security/totp", &own, &[]).await.status, StatusCode::CONFLICT);
 }
 
 #[tokio::test]
@@ -945,7 +964,7 @@ async fn a_form_without_the_token_of_its_browser_does_nothing() {
     let own = newcomer(&site).await;
     let other = cookie(&site, &site.member(Role::Owner).await);
     let (theirs, visitors) = (form_token(&site, &other), form_token(&site, ""));
-    for path in ["/logout", "/confirm-again", "/email", "/totp", "/totp-activate", "/read-notification"] {
+    for path in ["/logout", "/confirm-again", "/email", "/account/security/totp", "/read-notification"] {
         let forged: [&[(&str, &str)]; 4] =
             [&[], &[("csrf", "")], &[("csrf", theirs.as_str())], &[("csrf", visitors.as_str())]];
         for fields in forged {

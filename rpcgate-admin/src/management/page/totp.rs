@@ -1,52 +1,49 @@
-//! Adding an authenticator app.
+//! The authenticator app of a user: adding and switching it off.
 
 use super::context::{PageContext, PageResult};
+use super::done::Done;
+use super::factor_confirm::FactorConfirmPage;
 use super::filters;
-use super::form::{Form, PlainForm};
+use super::form::{FieldList, Form, PlainForm};
 use super::frame::{Frame, Place};
+use super::given_factor::{self, FactorChoice};
 use super::problems::{Labels, Problems};
+use super::recovery_codes::RecoveryCodesPage;
+use super::security::SECURITY;
+use super::step_up::SteppedUp;
 use super::view::{ok, rejected};
+use crate::management::action::factors::{self, GivenFactor};
 use crate::management::action::totp::{self, OfferedTotp};
 use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::{get, post};
-use rpcgate_core::config::Secret;
 use serde::Deserialize;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("code", "Code")];
+const LABELS: Labels = &[("code", "Code"), (given_factor::CODE, "Code")];
 
 /// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
-    Router::new().route("/totp", get(show).post(enroll)).route("/totp-activate", post(activate))
+    Router::new()
+        .route("/account/security/totp", get(show).post(enroll))
+        .route("/account/security/totp/activate", post(activate))
+        .route("/account/security/totp/off", get(ask).post(disable))
+        .route("/totp", get(moved))
 }
 
-/// The page that offers to add an app.
+/// The page that offers to add an app, and asks for its first code.
 #[derive(Template)]
 #[template(path = "totp.html")]
 struct TotpPage {
     frame: Frame,
     problems: Problems,
-}
-
-/// The page that asks for the first code.
-#[derive(Template)]
-#[template(path = "totp_activate.html")]
-struct ActivatePage {
-    frame: Frame,
-    problems: Problems,
     /// The secret, which is shown once.
     offered: Option<OfferedTotp>,
-}
-
-/// The page with the recovery codes.
-#[derive(Template)]
-#[template(path = "recovery_codes.html")]
-struct RecoveryCodesPage {
-    frame: Frame,
-    codes: Vec<Secret>,
+    /// Whether there is a secret for which a code is asked.
+    is_begun: bool,
 }
 
 /// The field of the form.
@@ -55,29 +52,78 @@ struct FirstCode {
     code: String,
 }
 
+/// Where this page was before.
+async fn moved(page: PageContext) -> PageResult {
+    Ok(page.to(SECURITY))
+}
+
 /// Offers to add an app.
-async fn show(page: PageContext) -> PageResult {
-    Ok(ok(&TotpPage { frame: page.frame(Place::Nowhere), problems: Problems::default() }))
+async fn show(SteppedUp(page): SteppedUp) -> PageResult {
+    let (frame, problems) = (page.frame(Place::Nowhere), Problems::default());
+    Ok(ok(&TotpPage { frame, problems, offered: None, is_begun: false }))
 }
 
 /// Makes a secret and shows it.
-async fn enroll(State(app): State<Arc<AppState>>, page: PageContext, _: PlainForm) -> PageResult {
-    let frame = page.frame(Place::Nowhere);
+async fn enroll(State(app): State<Arc<AppState>>, SteppedUp(page): SteppedUp, _: PlainForm) -> PageResult {
+    let form = |problems, offered, is_begun| TotpPage {
+        frame: page.frame(Place::Nowhere),
+        problems,
+        offered,
+        is_begun,
+    };
     match totp::enroll(&app, &page.session, &page.client).await {
-        Ok(offered) => Ok(ok(&ActivatePage { frame, problems: Problems::default(), offered: Some(offered) })),
-        Err(error) => rejected(error, LABELS, |problems| TotpPage { frame, problems }),
+        Ok(offered) => Ok(ok(&form(Problems::default(), Some(offered), true))),
+        Err(error) => rejected(error, LABELS, |problems| form(problems, None, false)),
     }
 }
 
 /// Activates the app and shows the recovery codes.
 async fn activate(
     State(app): State<Arc<AppState>>,
-    page: PageContext,
+    SteppedUp(page): SteppedUp,
     Form(FirstCode { code }): Form<FirstCode>,
 ) -> PageResult {
     let frame = page.frame(Place::Nowhere);
-    match totp::activate(&app, &page.session, &code, None, &page.client).await {
-        Ok(codes) => Ok(ok(&RecoveryCodesPage { frame, codes })),
-        Err(error) => rejected(error, LABELS, |problems| ActivatePage { frame, problems, offered: None }),
+    match totp::activate(&app, &page.session, &code, Some(GivenFactor::Recent), &page.client).await {
+        Ok(codes) => Ok(ok(&RecoveryCodesPage { frame, what: "Your app is added.", codes })),
+        Err(error) => {
+            rejected(error, LABELS, |problems| TotpPage { frame, problems, offered: None, is_begun: true })
+        }
+    }
+}
+
+/// The question whether to switch the app off.
+async fn question(app: &AppState, page: &PageContext) -> Result<FactorConfirmPage, ActionError> {
+    let choice = FactorChoice::of(app, factors::overview(app, &page.session).await?);
+    Ok(FactorConfirmPage {
+        frame: page.frame(Place::Nowhere),
+        problems: Problems::default(),
+        choice,
+        question: "Turn the authenticator app off?".into(),
+        consequences: vec![
+            "All your other sessions end.",
+            "Without another factor, your password alone logs you in, and your recovery codes are invalid.",
+        ],
+        act: "Turn the app off",
+        is_dangerous: true,
+    })
+}
+
+async fn ask(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult {
+    Ok(ok(&question(&app, &page).await?))
+}
+
+/// Switches the app off.
+async fn disable(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
+    let done = async {
+        let given = given_factor::of_form(&fields, given_factor::CODE)?;
+        totp::disable(&app, &page.session, &given, &page.client).await
+    };
+    match done.await {
+        Ok(()) => Ok(page.done(SECURITY, Done::AppRemoved)),
+        Err(error) => {
+            let form = question(&app, &page).await?;
+            rejected(error, LABELS, |problems| FactorConfirmPage { problems, ..form })
+        }
     }
 }

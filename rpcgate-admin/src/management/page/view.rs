@@ -21,7 +21,7 @@ use http::{HeaderMap, StatusCode};
 use std::sync::Arc;
 
 /// The page on which a second factor is added, below the root.
-pub(super) const ADD_FACTOR: &str = "totp";
+pub(super) const ADD_FACTOR: &str = "account/security";
 
 /// A page without navigation that has a message and a way on.
 #[derive(Template)]

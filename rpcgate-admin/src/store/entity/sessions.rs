@@ -17,6 +17,8 @@ pub(crate) struct Model {
     pub(crate) method: String,
     /// The client's address at the last use.
     pub(crate) seen_address: String,
+    /// When the user has last given a second factor in it.
+    pub(crate) factor_at: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]

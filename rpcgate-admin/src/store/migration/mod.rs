@@ -24,6 +24,7 @@ mod names;
 mod notices;
 mod notifications;
 mod outgoing_mails;
+mod session_factors;
 mod summed_place;
 mod sums;
 mod ticket_bytes;
@@ -67,6 +68,7 @@ impl MigratorTrait for Management {
             Box::new(checkout_plans::CheckoutPlans),
             Box::new(deleted_tenants::DeletedTenants),
             Box::new(webhooks::Webhooks),
+            Box::new(session_factors::SessionFactors),
         ]
     }
 

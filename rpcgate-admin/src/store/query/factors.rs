@@ -1,5 +1,6 @@
 //! Second factors of users: which ones a user has, and how a factor is used up.
 
+use super::audit::{Audit, append};
 use super::digest::Digest;
 use super::id::{PasskeyId, SessionId, UserId};
 use super::session_rows;
@@ -217,6 +218,19 @@ pub(super) async fn consume(
     Ok(rows > 0)
 }
 
+/// Notes that the user of a session has given a second factor in it.
+async fn note_given(
+    transaction: &DatabaseTransaction,
+    (user, session): (UserId, SessionId),
+    at: Time,
+) -> Result<bool, StoreError> {
+    let update = sessions::Entity::update_many()
+        .col_expr(sessions::Column::FactorAt, Expr::value(moment(at)))
+        .filter(sessions::Column::Id.eq(Uuid::from_u128(session.0)))
+        .filter(sessions::Column::UserId.eq(Uuid::from_u128(user.0)));
+    Ok(update.exec(transaction).await?.rows_affected > 0)
+}
+
 /// Sets what the user of a session has logged in with.
 async fn set_method(
     transaction: &DatabaseTransaction,
@@ -230,15 +244,17 @@ async fn set_method(
     Ok(())
 }
 
-/// What follows from a new factor, which the user has proven in the session `keep`: a session that was opened by a
+/// What follows from a new factor, which the user has proven in the session `keep` at `now`: a session that was opened by a
 /// password alone counts as opened by `method`. All other sessions and the personal access tokens end, since they may be
 /// older than the factor.
 pub(super) async fn added(
     transaction: &DatabaseTransaction,
     (user, keep): (UserId, SessionId),
     method: LogInMethod,
+    now: Time,
 ) -> Result<(), StoreError> {
     end_all(transaction, user, Some(keep)).await?;
+    note_given(transaction, (user, keep), now).await?;
     session_rows::end_access_tokens(transaction, user).await?;
     let session = sessions::Entity::find_by_id(Uuid::from_u128(keep.0));
     let by_password = session.filter(sessions::Column::Method.eq(LogInMethod::Password.as_str()));
@@ -265,6 +281,34 @@ pub(super) async fn removed(
 }
 
 impl Store {
+    /// Uses up a factor that a user has given again in a session, and notes when. Returns false, and does nothing, if
+    /// it was used before, or the session has ended.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn give_factor(
+        &self,
+        whose: (UserId, SessionId),
+        used: &FactorUse,
+        entry: &Audit,
+    ) -> Result<bool, StoreError> {
+        let done = self.transact(async |transaction| {
+            if !consume(transaction, Uuid::from_u128(whose.0.0), used).await? {
+                return Ok(false);
+            }
+            if !note_given(transaction, whose, entry.at).await? {
+                return Err(StoreError::NotFound("session"));
+            }
+            append(transaction, entry).await?;
+            Ok(true)
+        });
+        match done.await {
+            // The factor of a session that has ended is not used up.
+            Err(StoreError::NotFound(_)) => Ok(false),
+            done => done,
+        }
+    }
+
     /// The factors of a user.
     ///
     /// # Errors

@@ -11,6 +11,9 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
+/// Rows of a statement, at most.
+const ROWS: usize = 200;
+
 impl Store {
     /// The notifications that a user has read, and when.
     ///
@@ -52,6 +55,35 @@ impl Store {
             done.map_err(|error| insert_error(error, "notification that was read", "user", None))?;
             let row = Entity::find_by_id((key[0], key[1])).one(transaction).await?;
             Ok(row.map_or(now, |row| time(row.read_at)))
+        })
+        .await
+    }
+
+    /// Marks these notifications as read, all or none. Those that were read before stay as they are.
+    ///
+    /// # Errors
+    /// [`StoreError::NotFound`] if the user does not exist, [`StoreError::Unavailable`].
+    pub async fn read_these_notifications(
+        &self,
+        user: UserId,
+        notifications: &[NotificationId],
+        now: Time,
+    ) -> Result<(), StoreError> {
+        self.transact(async |transaction| {
+            for some in notifications.chunks(ROWS) {
+                let mut insert = Query::insert();
+                insert.into_table(Entity).columns([Column::UserId, Column::Notification, Column::ReadAt]);
+                for one in some {
+                    let row: [Expr; 3] =
+                        [Uuid::from_u128(user.0).into(), Uuid::from_u128(one.0).into(), moment(now).into()];
+                    insert.values(row).map_err(statement_error)?;
+                }
+                let once =
+                    OnConflict::columns([Column::UserId, Column::Notification]).do_nothing().to_owned();
+                let done = transaction.execute(insert.on_conflict(once)).await;
+                done.map_err(|error| insert_error(error, "notification that was read", "user", None))?;
+            }
+            Ok(())
         })
         .await
     }

@@ -152,7 +152,8 @@ impl Store {
             done.map_err(|error| insert_error(error, "passkey", "user", Some(("credential", "credential"))))?;
             if is_first {
                 recovery_codes::replace(transaction, passkey.user, codes).await?;
-                added(transaction, (passkey.user, keep), LogInMethod::PasswordAndPasskey).await?;
+                let method = LogInMethod::PasswordAndPasskey;
+                added(transaction, (passkey.user, keep), method, entry.at).await?;
             }
             append(transaction, entry).await?;
             Ok(Some(is_first))

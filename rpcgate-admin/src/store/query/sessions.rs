@@ -42,6 +42,8 @@ pub struct Session {
     pub method: LogInMethod,
     /// The client's address at the last use.
     pub seen_address: String,
+    /// When the user has last given a second factor in it.
+    pub factor_at: Option<Time>,
 }
 
 impl TryFrom<Model> for Session {
@@ -58,6 +60,7 @@ impl TryFrom<Model> for Session {
             seen_address: if row.seen_address.is_empty() { row.address.clone() } else { row.seen_address },
             address: row.address,
             agent: row.agent,
+            factor_at: row.factor_at.map(time),
             method: row.method.parse().map_err(|_| unreadable("log-in method", row.method))?,
         })
     }
@@ -94,6 +97,7 @@ pub(super) async fn insert(
         agent: Set(session.agent.clone()),
         method: Set(session.method.as_str().into()),
         seen_address: Set(session.seen_address.clone()),
+        factor_at: Set(session.factor_at.map(moment)),
     };
     let done = Entity::insert(row).exec_without_returning(transaction).await;
     done.map_err(|error| insert_error(error, "session", "user", None))?;

@@ -107,7 +107,7 @@ impl Store {
                 return Ok(false);
             }
             recovery_codes::replace(transaction, user, codes).await?;
-            added(transaction, (user, keep), LogInMethod::PasswordAndCode).await?;
+            added(transaction, (user, keep), LogInMethod::PasswordAndCode, entry.at).await?;
             append(transaction, entry).await?;
             Ok(true)
         })

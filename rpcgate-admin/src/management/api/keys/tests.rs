@@ -133,6 +133,7 @@ async fn logged_in(site: &Site, user: User) -> Visitor {
         address,
         agent,
         method: LogInMethod::Password,
+        factor_at: None,
     };
     let entry = Audit {
         tenant: user.tenant,

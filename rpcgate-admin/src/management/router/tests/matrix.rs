@@ -1121,6 +1121,7 @@ async fn open(site: &Site, user: &User, hash: &str, refresh: &Opaque) -> Session
         address: "192.0.2.1".into(),
         agent: "a test".into(),
         method: LogInMethod::Password,
+        factor_at: None,
         seen_address: "192.0.2.1".into(),
     };
     let entry = Audit {

@@ -154,6 +154,7 @@ async fn an_unconfirmed_account_does_not_reserve_its_address() {
         address: "192.0.2.1".into(),
         agent: "curl".into(),
         method: crate::store::LogInMethod::Password,
+        factor_at: None,
         seen_address: "192.0.2.1".into(),
     };
     let password = squatter.password.clone().unwrap();

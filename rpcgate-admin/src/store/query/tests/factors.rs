@@ -1,7 +1,7 @@
 use super::*;
 use crate::store::{
-    FACTOR_TRIES, FactorUse, Factors, LogInMethod, MAX_PENDING_LOG_INS, PENDING_LOG_IN_LIFE, Session,
-    SessionId,
+    AuditSubject, FACTOR_TRIES, FactorUse, Factors, LogInMethod, MAX_PENDING_LOG_INS, PENDING_LOG_IN_LIFE,
+    Session, SessionId,
 };
 use std::borrow::Borrow;
 
@@ -19,6 +19,7 @@ fn session(id: u128) -> Session {
         address: "192.0.2.1".into(),
         agent: "curl".into(),
         method: LogInMethod::Password,
+        factor_at: None,
         seen_address: "192.0.2.1".into(),
     }
 }
@@ -245,4 +246,26 @@ async fn the_factors_of_a_removed_user_are_removed() {
     for table in ["totp", "recovery_codes", "pending_log_ins", "sessions"] {
         assert_eq!(rows(&store, table).await, 0, "{table}");
     }
+}
+
+#[tokio::test]
+async fn a_factor_that_is_given_again_is_kept_with_its_session() {
+    let (_dir, store) = with_app().await;
+    let given_at = async |id: u128| {
+        let found = store.session(SessionId(id), later(30)).await.unwrap();
+        found.map(|(session, _)| session.factor_at)
+    };
+    assert_eq!(given_at(1).await, Some(Some(now())), "the app was proven there");
+    let again = Audit { at: later(20), ..entry("factor.given") };
+    let used = FactorUse::Code { step: 11 };
+    assert!(!store.give_factor((ADA, SessionId(99)), &used, &again).await.unwrap(), "no such session");
+    assert!(!store.give_factor((BOB, SessionId(1)), &used, &again).await.unwrap(), "no factor of this user");
+    assert!(
+        store.give_factor((ADA, SessionId(1)), &used, &again).await.unwrap(),
+        "a refusal uses up nothing"
+    );
+    assert_eq!(given_at(1).await, Some(Some(later(20))));
+    assert!(!store.give_factor((ADA, SessionId(1)), &used, &again).await.unwrap(), "the code is used up");
+    let entries = store.audit(AuditSubject::Tenant(TENANT), 99).await.unwrap();
+    assert_eq!(entries.iter().filter(|one| one.action == "factor.given").count(), 1);
 }

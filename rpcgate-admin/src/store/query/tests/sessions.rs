@@ -20,6 +20,7 @@ fn session(id: u128, at: Time) -> Session {
         address: "192.0.2.1".into(),
         agent: "curl".into(),
         method: LogInMethod::Password,
+        factor_at: None,
         seen_address: "192.0.2.1".into(),
     }
 }

@@ -1,0 +1,171 @@
+//! The personal access tokens of a user.
+
+use super::confirm::ConfirmQuestion;
+use super::context::{PageContext, PageResult};
+use super::done::Done;
+use super::filters;
+use super::form::{FieldList, PlainForm};
+use super::frame::{Frame, Place};
+use super::parts::Choice;
+use super::problems::{Labels, Problems};
+use super::step_up::SteppedUp;
+use super::view::{ok, rejected, shown};
+use crate::management::action::access_tokens::{self, NewAccessToken};
+use crate::management::action::step_up;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Id;
+use crate::management::identity::token_scope::TokenScope;
+use crate::store::{AccessToken, AccessTokenId};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use http::StatusCode;
+use rpcgate_core::clock::Time;
+use rpcgate_core::config::Secret;
+use std::sync::Arc;
+use std::time::Duration;
+
+const LABELS: Labels = &[("name", "Name"), ("scopes", "What it may do"), ("days", "Valid for")];
+
+/// The list, below the root.
+const TOKENS: &str = "account/tokens";
+
+/// The lives of tokens that can be chosen, in days.
+const DAYS: [u64; 4] = [7, 30, 90, 366];
+
+/// The life that is chosen at first.
+const USUAL_DAYS: u64 = 90;
+
+/// The routes of these pages.
+pub(crate) fn routes() -> Router<Arc<AppState>> {
+    Router::new()
+        .route("/account/tokens", get(list).post(create))
+        .route("/account/tokens/{id}/revoke", get(ask).post(revoke))
+}
+
+#[derive(Template)]
+#[template(path = "access_tokens.html")]
+struct AccessTokensPage {
+    frame: Frame,
+    problems: Problems,
+    tokens: Vec<AccessToken>,
+    /// What the user can grant.
+    scopes: Vec<Choice>,
+    days: Vec<Choice>,
+    filled: FilledToken,
+    /// Whether the user has to give a factor before.
+    needs_factor: bool,
+}
+
+/// What was filled in.
+struct FilledToken {
+    name: String,
+    scopes: Vec<String>,
+    days: String,
+}
+
+impl AccessTokensPage {
+    fn is_over(&self, token: &AccessToken) -> bool {
+        token.expires_at <= self.frame.now
+    }
+}
+
+/// The page with the text of a new token.
+#[derive(Template)]
+#[template(path = "access_token_created.html")]
+struct AccessTokenCreatedPage {
+    frame: Frame,
+    name: String,
+    expires_at: Time,
+    text: Secret,
+}
+
+async fn form(
+    app: &AppState,
+    page: &PageContext,
+    filled: FilledToken,
+) -> Result<AccessTokensPage, ActionError> {
+    let role = page.actor.user.tenant.map(|_| page.actor.user.role);
+    let scopes = TokenScope::all().filter(|scope| scope.is_of(role));
+    let days = |days: u64| Choice::new(days.to_string(), format!("{days} days"));
+    Ok(AccessTokensPage {
+        frame: page.frame(Place::Nowhere),
+        problems: Problems::default(),
+        tokens: access_tokens::list(app, &page.actor).await?,
+        scopes: scopes.map(|scope| Choice::new(scope.as_str(), scope.as_str().replace('_', " "))).collect(),
+        days: DAYS.map(days).into(),
+        filled,
+        needs_factor: step_up::is_needed(app, &page.session).await?,
+    })
+}
+
+/// The tokens, and the form for a new one.
+async fn list(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult {
+    let filled = FilledToken { name: String::new(), scopes: Vec::new(), days: USUAL_DAYS.to_string() };
+    Ok(ok(&form(&app, &page, filled).await?))
+}
+
+/// Creates a token and shows it once.
+async fn create(
+    State(app): State<Arc<AppState>>,
+    SteppedUp(page): SteppedUp,
+    fields: FieldList,
+) -> PageResult {
+    let filled = FilledToken {
+        name: fields.one("name").to_owned(),
+        scopes: fields.all("scopes").map(str::to_owned).collect(),
+        days: fields.one("days").to_owned(),
+    };
+    let made = async {
+        let days = fields.number::<u64>("days")?.unwrap_or(USUAL_DAYS);
+        let life = Duration::from_secs(days.saturating_mul(86_400));
+        let new = NewAccessToken {
+            name: filled.name.clone(),
+            scopes: filled.scopes.clone(),
+            expires_at: Some(app.now().plus(life)),
+        };
+        access_tokens::create(&app, &page.actor, new).await
+    };
+    match made.await {
+        Ok((token, text)) => {
+            let (frame, text) = (page.frame(Place::Nowhere), Secret::new(text.expose()));
+            let (name, expires_at) = (token.name, token.expires_at);
+            let created = AccessTokenCreatedPage { frame, name, expires_at, text };
+            Ok(shown(StatusCode::CREATED, &created))
+        }
+        Err(error) => {
+            let form = form(&app, &page, filled).await?;
+            rejected(error, LABELS, |problems| AccessTokensPage { problems, ..form })
+        }
+    }
+}
+
+/// Asks whether to revoke a token of the user.
+async fn ask(State(app): State<Arc<AppState>>, page: PageContext, Id(id): Id<AccessTokenId>) -> PageResult {
+    let mut its = access_tokens::list(&app, &page.actor).await?.into_iter();
+    let token = its.find(|token| token.id == id).ok_or(ActionError::NotFound("personal access token"))?;
+    let question = format!("Revoke {}?", token.name);
+    let question = ConfirmQuestion::new(page.frame(Place::Nowhere), question, "Revoke the token", TOKENS)
+        .crumb("Access tokens", TOKENS)
+        .consequence("Programs that use it are refused from now on.")
+        .consequence("It cannot be brought back. A new token has another text.");
+    let question = match &token.used {
+        Some((at, from)) => {
+            question.warning(format!("It was last used at {}, from {from}.", filters::minute_text(*at)))
+        }
+        None => question,
+    };
+    Ok(ok(&question))
+}
+
+async fn revoke(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    Id(id): Id<AccessTokenId>,
+    _: PlainForm,
+) -> PageResult {
+    access_tokens::revoke(&app, &page.actor, id).await?;
+    Ok(page.done(TOKENS, Done::TokenRevoked))
+}

@@ -1,0 +1,153 @@
+//! The audit log of the tenant, or of the user's own actions.
+
+use super::context::{PageContext, PageResult};
+use super::cursor;
+use super::filters;
+use super::form::{FieldList, QueryFields};
+use super::frame::{Frame, Place};
+use super::parts::{Choice, PageLinks};
+use super::problems::{Labels, Problems};
+use super::view::{ok, rejected};
+use crate::management::action::{audit, members};
+use crate::management::api::audit::csv_file;
+use crate::management::api::list::time_cursor;
+use crate::management::api::moment::Moment;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::identity::role::Permission;
+use crate::store::{Audit, AuditFilter, User, UserId};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use rpcgate_core::clock::Time;
+use std::sync::Arc;
+use std::time::Duration;
+
+const LABELS: Labels = &[("from", "From"), ("to", "Until"), ("user", "Who")];
+
+/// Entries of a page.
+const SHOWN: u64 = 50;
+
+/// Entries of a file.
+const IN_FILE: u64 = 1_000;
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// The routes of these pages.
+pub(crate) fn routes() -> Router<Arc<AppState>> {
+    Router::new().route("/audit", get(list)).route("/audit.csv", get(file))
+}
+
+#[derive(Template)]
+#[template(path = "audit.html")]
+struct AuditPage {
+    frame: Frame,
+    problems: Problems,
+    /// Whether the entries are those of the whole tenant.
+    reads_all: bool,
+    rows: Vec<AuditRow>,
+    users: Vec<Choice>,
+    action: String,
+    user: String,
+    subject: String,
+    from: String,
+    to: String,
+    /// The filters, as the address has them.
+    query: String,
+    links: PageLinks,
+}
+
+/// An entry for people.
+struct AuditRow {
+    at: Time,
+    who: String,
+    action: String,
+    subject: String,
+    detail: String,
+    address: String,
+}
+
+impl AuditRow {
+    fn of(entry: Audit, members: &[User]) -> Self {
+        let who = match entry.user {
+            Some(id) => members.iter().find(|member| member.id == id).map_or_else(
+                || format!("former member {id}"),
+                |member| if member.name.is_empty() { member.email.clone() } else { member.name.clone() },
+            ),
+            None if entry.address.is_empty() => "our support".to_owned(),
+            None => "nobody logged in".to_owned(),
+        };
+        let Audit { at, action, subject, detail, address, .. } = entry;
+        AuditRow { at, who, action, subject, detail, address }
+    }
+}
+
+/// The beginning of a day, as the field of a form has it.
+fn day(fields: &FieldList, name: &'static str) -> Result<Option<Time>, ActionError> {
+    let Some(text) = fields.given(name) else { return Ok(None) };
+    let moment = Moment::parse(&format!("{text}T00:00:00Z"));
+    let Moment(at) = moment.ok_or_else(|| ActionError::field(name, "give a day, such as 2026-11-19"))?;
+    Ok(Some(at))
+}
+
+fn filter_of(fields: &FieldList) -> Result<AuditFilter, ActionError> {
+    let user = fields.given("user").map(str::parse::<UserId>).transpose();
+    Ok(AuditFilter {
+        user: user.map_err(|_| ActionError::field("user", "choose a member"))?,
+        action: fields.given("action").map(str::to_owned),
+        subject: fields.given("subject").map(str::to_owned),
+        from: day(fields, "from")?,
+        until: day(fields, "to")?.map(|at| at.plus(DAY)),
+    })
+}
+
+async fn list(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    QueryFields(query): QueryFields,
+) -> PageResult {
+    let tenant = page.permitted(Permission::Read)?;
+    let members = members::list(&app, &page.actor, tenant).await?;
+    let choice = |member: &User| Choice::new(member.id.to_string(), member.email.clone());
+    let rest = query.query_without(&[cursor::BEFORE, "done"]);
+    let mut shown = AuditPage {
+        frame: page.frame(Place::Audit),
+        problems: Problems::default(),
+        reads_all: page.actor.user.role.allows(Permission::ReadAudit),
+        rows: Vec::new(),
+        users: [Choice::new("", "Everybody")].into_iter().chain(members.iter().map(choice)).collect(),
+        action: query.one("action").to_owned(),
+        user: query.one("user").to_owned(),
+        subject: query.one("subject").to_owned(),
+        from: query.one("from").to_owned(),
+        to: query.one("to").to_owned(),
+        query: rest.clone(),
+        links: PageLinks::default(),
+    };
+    let found = async {
+        let before = cursor::read(query.one(cursor::BEFORE))?;
+        audit::list(&app, &page.actor, &filter_of(&query)?, before, SHOWN).await
+    };
+    match found.await {
+        Ok(entries) => {
+            let last = entries.last().filter(|_| entries.len() as u64 == SHOWN);
+            shown.links.older =
+                last.map(|(number, last)| cursor::older("audit", &rest, &time_cursor(last.at, number)));
+            shown.rows = entries.into_iter().map(|(_, entry)| AuditRow::of(entry, &members)).collect();
+            Ok(ok(&shown))
+        }
+        Err(error) => rejected(error, LABELS, |problems| AuditPage { problems, ..shown }),
+    }
+}
+
+/// The newest entries that match the filters, as a file.
+async fn file(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    QueryFields(query): QueryFields,
+) -> PageResult {
+    page.permitted(Permission::Read)?;
+    let entries = audit::list(&app, &page.actor, &filter_of(&query)?, None, IN_FILE).await?;
+    Ok(csv_file(entries))
+}

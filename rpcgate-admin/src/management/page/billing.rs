@@ -1,0 +1,132 @@
+//! The bill of the running month, and the invoices.
+
+use super::context::{PageContext, PageResult, plan_label};
+use super::filters;
+use super::form::QueryFields;
+use super::frame::{Frame, Place};
+use super::invoices::state_badge;
+use super::parts::PageLinks;
+use super::view::ok;
+use crate::management::action::billing::{self, BillingOverview};
+use crate::management::action::invoices;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::identity::role::Permission;
+use crate::store::{Invoice, InvoiceLine, InvoiceNumber, LineKind};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use rpcgate_core::clock::Time;
+use rpcgate_core::usage::Amount;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Invoices of a page.
+const SHOWN: u64 = 24;
+
+/// The routes of this page.
+pub(crate) fn routes() -> Router<Arc<AppState>> {
+    Router::new().route("/billing", get(show))
+}
+
+#[derive(Template)]
+#[template(path = "billing.html")]
+struct BillingPage {
+    frame: Frame,
+    overview: BillingOverview,
+    plan: String,
+    units: u64,
+    /// What a month at this pace will cost, in cents.
+    expected: u64,
+    chains: Vec<ChainCost>,
+    invoices: Vec<Invoice>,
+    /// The oldest invoice that is to be paid.
+    to_pay: Option<Invoice>,
+    takes_payments: bool,
+    links: PageLinks,
+}
+
+impl BillingPage {
+    fn badge(&self, invoice: &Invoice) -> (&'static str, String) {
+        state_badge(invoice, self.frame.now)
+    }
+
+    /// The last moment of the month.
+    fn last_day(&self) -> Time {
+        Time::from_micros(self.overview.period.end.micros().saturating_sub(1))
+    }
+
+    fn may_pay(&self, invoice: &Invoice) -> bool {
+        self.takes_payments && invoice.due_cents() > 0
+    }
+}
+
+/// What the calls of a chain cost.
+struct ChainCost {
+    chain: String,
+    amount: Amount,
+    /// The width of its bar, as in `86.2%`.
+    width: String,
+}
+
+/// What each chain costs, the dearest first.
+fn by_chain(lines: &[InvoiceLine]) -> Vec<ChainCost> {
+    let mut sums: BTreeMap<&str, u128> = BTreeMap::new();
+    for line in lines.iter().filter(|line| line.kind == LineKind::Usage) {
+        let sum = sums.entry(line.chain.as_str()).or_default();
+        *sum = sum.saturating_add(line.amount.0);
+    }
+    let most = sums.values().copied().max().unwrap_or_default().max(1);
+    let mut chains: Vec<_> = sums.into_iter().collect();
+    chains.sort_by(|one, other| other.1.cmp(&one.1));
+    let cost = |(chain, sum): (&str, u128)| {
+        let permille = sum.saturating_mul(1_000) / most;
+        let chain = if chain.is_empty() { "all chains" } else { chain };
+        ChainCost {
+            chain: chain.to_owned(),
+            amount: Amount(sum),
+            width: format!("{}.{}%", permille / 10, permille % 10),
+        }
+    };
+    chains.into_iter().map(cost).collect()
+}
+
+/// The total at the end of a period if it goes on as until `now`.
+fn at_this_pace(total: u64, period: &std::ops::Range<Time>, now: Time) -> u64 {
+    let (passed, whole) =
+        (now.since(period.start).as_secs().max(1), period.end.since(period.start).as_secs());
+    let expected = u128::from(total) * u128::from(whole.max(passed)) / u128::from(passed);
+    u64::try_from(expected).unwrap_or(u64::MAX)
+}
+
+async fn show(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    QueryFields(query): QueryFields,
+) -> PageResult {
+    let tenant = page.permitted(Permission::ReadBilling)?;
+    let before = query.given("before").map(str::parse::<InvoiceNumber>).transpose();
+    let before = before.map_err(|_| ActionError::Invalid("this is no place in this list".into()))?;
+    let overview = billing::overview(&app, &page.actor, tenant).await?;
+    let invoices = invoices::list(&app, &page.actor, tenant, before, SHOWN).await?;
+    let last = invoices.last().filter(|_| invoices.len() as u64 == SHOWN);
+    let older = last.map(|last| format!("billing?before={}", last.number));
+    let usage = overview.lines.iter().filter(|line| line.kind == LineKind::Usage);
+    let is_tier = overview.plan.tier.name() == overview.plan_name;
+    Ok(ok(&BillingPage {
+        frame: page.frame(Place::Billing),
+        plan: if is_tier { plan_label(overview.plan.tier) } else { overview.plan_name.clone() },
+        units: usage.map(|line| line.units).fold(0, u64::saturating_add),
+        expected: at_this_pace(overview.amounts.total, &overview.period, app.now()),
+        chains: by_chain(&overview.lines),
+        to_pay: overview.invoices.iter().rev().find(|invoice| invoice.due_cents() > 0).cloned(),
+        overview,
+        invoices,
+        takes_payments: app.payments.is_some(),
+        links: PageLinks { older, ..PageLinks::default() },
+    }))
+}
+
+#[cfg(test)]
+mod tests;

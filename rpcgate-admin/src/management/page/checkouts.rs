@@ -1,0 +1,119 @@
+//! Paying through the payment provider. The browser is led by a link on a page of ours, and not by a redirect: browsers
+//! apply the policy for forms, which admits our own pages alone, to redirects as well.
+
+use super::confirm::ConfirmQuestion;
+use super::context::{PageContext, PageResult};
+use super::filters;
+use super::form::{FieldList, PlainForm};
+use super::frame::{Frame, Place};
+use super::invoices::SheetPage;
+use super::view::{ok, rejected};
+use crate::management::action::checkouts::{self, CheckoutWish};
+use crate::management::action::plans::RequestedPlan;
+use crate::management::app_state::AppState;
+use crate::management::extract::Id;
+use crate::management::identity::role::Permission;
+use crate::store::InvoiceNumber;
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::{get, post};
+use std::sync::Arc;
+
+/// The routes of these pages.
+pub(crate) fn routes() -> Router<Arc<AppState>> {
+    Router::new()
+        .route("/invoices/{number}/pay", get(show).post(pay))
+        .route("/plan/checkout", post(change_plan))
+}
+
+/// The page that links to the provider's.
+#[derive(Template)]
+#[template(path = "checkout.html")]
+struct CheckoutPage {
+    frame: Frame,
+    /// What is paid for.
+    what: String,
+    /// The provider's page.
+    url: String,
+    /// The host of that page, which the reader will see.
+    host: String,
+    /// The way back, below the root.
+    back: String,
+}
+
+impl CheckoutPage {
+    fn of(frame: Frame, what: String, url: String, back: String) -> Self {
+        let host = host(&url).to_owned();
+        CheckoutPage { frame, what, url, host, back }
+    }
+}
+
+/// The host of an address.
+fn host(url: &str) -> &str {
+    let (_, rest) = url.split_once("://").unwrap_or_default();
+    rest.split(['/', '?', '#']).next().unwrap_or_default()
+}
+
+/// The invoice, which has the button.
+async fn show(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    Id(number): Id<InvoiceNumber>,
+) -> PageResult {
+    page.permitted(Permission::ManageBilling)?;
+    Ok(ok(&SheetPage::of(&app, &page, number).await?))
+}
+
+/// Begins the payment of an invoice.
+async fn pay(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    Id(number): Id<InvoiceNumber>,
+    _: PlainForm,
+) -> PageResult {
+    let tenant = page.permitted(Permission::ManageBilling)?;
+    match checkouts::begin(&app, &page.actor, tenant, &CheckoutWish::Invoice(number)).await {
+        Ok(url) => {
+            let (frame, back) = (page.frame(Place::Billing), format!("invoices/{number}"));
+            Ok(ok(&CheckoutPage::of(frame, format!("Invoice {number}"), url, back)))
+        }
+        Err(error) => {
+            let sheet = SheetPage::of(&app, &page, number).await?;
+            rejected(error, &[], |problems| sheet.problems(problems))
+        }
+    }
+}
+
+/// Begins the move to another plan.
+async fn change_plan(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
+    let tenant = page.permitted(Permission::ManageBilling)?;
+    let name = fields.one("plan").to_owned();
+    let wish = CheckoutWish::Plan(RequestedPlan::of(name.clone()));
+    match checkouts::begin(&app, &page.actor, tenant, &wish).await {
+        Ok(url) => {
+            let what = format!("Plan {name}");
+            Ok(ok(&CheckoutPage::of(page.frame(Place::Plan), what, url, "plan".into())))
+        }
+        Err(error) => {
+            // The question again: the reason stands above its button, which tries once more.
+            let question =
+                ConfirmQuestion::new(page.frame(Place::Plan), "Move to another plan?", "Try again", "plan")
+                    .crumb("Plan and limits", "plan")
+                    .hidden("plan", name)
+                    .keep("Keep the plan");
+            rejected(error, &[("tier", "Plan")], |problems| question.problems(problems))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reader_is_told_the_host() {
+        assert_eq!(host("https://checkout.stripe.com/c/pay/cs_1#x"), "checkout.stripe.com");
+        assert_eq!(host("no address"), "");
+    }
+}

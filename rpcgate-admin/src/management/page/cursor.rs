@@ -1,0 +1,51 @@
+//! The place in a list that is ordered by time, as the address of the next page names it.
+
+use crate::management::error::ActionError;
+use rpcgate_core::clock::Time;
+use std::str::FromStr;
+
+/// The parameter of the place behind which a page begins.
+pub(super) const BEFORE: &str = "before";
+
+/// Reads what [`time_cursor`](crate::management::api::list::time_cursor) has written; nothing is the beginning.
+///
+/// # Errors
+/// [`ActionError::Invalid`] for a text of others.
+pub(super) fn read<I: FromStr>(text: &str) -> Result<Option<(Time, I)>, ActionError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let read = || {
+        let (at, id) = text.split_once('-')?;
+        Some((Time::from_micros(at.parse().ok()?), id.parse().ok()?))
+    };
+    read().map(Some).ok_or_else(|| ActionError::Invalid("this is no place in this list".into()))
+}
+
+/// The address of the next page of the list at `path`, with `query`, the filters.
+pub(super) fn older(path: &str, query: &str, cursor: &str) -> String {
+    let joint = if query.is_empty() { "" } else { "&" };
+    format!("{path}?{query}{joint}{BEFORE}={cursor}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::management::api::list::time_cursor;
+
+    #[test]
+    fn a_place_is_read_as_it_was_written() {
+        let at = Time::from_micros(7);
+        assert_eq!(read::<i64>(&time_cursor(at, 9)).unwrap(), Some((at, 9)));
+        assert_eq!(read::<i64>("").unwrap(), None);
+        for wrong in ["7", "7-x", "x-7", "-", "<script>"] {
+            assert!(read::<i64>(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_next_page_keeps_the_filters() {
+        assert_eq!(older("support", "", "7-9"), "support?before=7-9");
+        assert_eq!(older("support", "status=open", "7-9"), "support?status=open&before=7-9");
+    }
+}

@@ -1,0 +1,119 @@
+//! How a form asks for a second factor: by a field for a code, and by a button for a passkey, which a script reveals.
+
+use super::form::FieldList;
+use crate::management::action::factors::GivenFactor;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+#[cfg(feature = "passkeys")]
+use crate::management::identity::passkey::PasskeyAnswer;
+use crate::store::Factors;
+
+/// The field for a code.
+pub(super) const CODE: &str = "factor";
+
+/// Digits of the code that an app shows. A recovery code is longer.
+const APP_DIGITS: usize = 6;
+
+/// What a user can give a factor with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FactorChoice {
+    /// A code of an app.
+    pub(crate) app: bool,
+    /// A recovery code.
+    pub(crate) recovery_code: bool,
+    /// A passkey.
+    pub(crate) passkey: bool,
+}
+
+impl FactorChoice {
+    /// What a user with these factors can give.
+    pub(crate) fn of(app: &AppState, factors: Factors) -> Self {
+        FactorChoice {
+            app: factors.totp,
+            recovery_code: factors.recovery_codes > 0,
+            passkey: factors.passkeys > 0 && takes_passkeys(app),
+        }
+    }
+
+    /// Whether the form has a field for a code.
+    pub(crate) fn code(self) -> bool {
+        self.app || self.recovery_code
+    }
+
+    /// What belongs into the field.
+    pub(crate) fn hint(self) -> &'static str {
+        match (self.app, self.recovery_code) {
+            (true, true) => "The six digits that your authenticator app shows, or a recovery code.",
+            (true, false) => "The six digits that your authenticator app shows.",
+            (false, _) => "One of your recovery codes.",
+        }
+    }
+}
+
+/// Whether browsers make passkeys for the address of the dashboard.
+#[cfg(feature = "passkeys")]
+pub(crate) fn takes_passkeys(app: &AppState) -> bool {
+    app.passkeys.is_some()
+}
+
+/// Whether browsers make passkeys for the address of the dashboard: this program has no passkeys.
+#[cfg(not(feature = "passkeys"))]
+pub(crate) fn takes_passkeys(_: &AppState) -> bool {
+    false
+}
+
+/// A code of an app consists of as many digits; everything else is taken for a recovery code.
+pub(super) fn code(text: &str) -> GivenFactor {
+    let plain = text.chars().filter(|c| !c.is_whitespace());
+    let is_of_app = plain.clone().count() == APP_DIGITS && plain.clone().all(|c| c.is_ascii_digit());
+    if is_of_app { GivenFactor::Code(plain.collect()) } else { GivenFactor::RecoveryCode(text.to_owned()) }
+}
+
+/// The factor that a form holds: a passkey if its script has put one there, or what is in the field `name`.
+///
+/// # Errors
+/// [`ActionError::InvalidField`] if there is none, [`ActionError::Invalid`] for what no browser returns.
+pub(super) fn of_form(fields: &FieldList, name: &'static str) -> Result<GivenFactor, ActionError> {
+    #[cfg(feature = "passkeys")]
+    if let Some(ceremony) = fields.given("ceremony") {
+        let answer = Box::new(PasskeyAnswer::read(credential(fields)?)?);
+        return Ok(GivenFactor::Passkey { ceremony: ceremony.to_owned(), answer });
+    }
+    let given = fields.given(name).ok_or_else(|| ActionError::field(name, "give a code"))?;
+    Ok(code(given))
+}
+
+/// What the browser has returned for a ceremony, as a script puts it into a form.
+///
+/// # Errors
+/// [`ActionError::Invalid`].
+#[cfg(feature = "passkeys")]
+pub(super) fn credential(fields: &FieldList) -> Result<serde_json::Value, ActionError> {
+    let text = fields.one("credential");
+    serde_json::from_str(text)
+        .map_err(|_| ActionError::Invalid("`credential` is not what a browser returns".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn six_digits_are_of_an_app_and_the_rest_are_recovery_codes() {
+        for (text, is_of_app) in
+            [("123456", true), ("123 456", true), ("12345", false), ("0123-4567-89ab-cdef", false)]
+        {
+            assert_eq!(matches!(code(text), GivenFactor::Code(_)), is_of_app, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_form_asks_for_what_the_user_has() {
+        let choice = |app, recovery_code| FactorChoice { app, recovery_code, passkey: true };
+        assert!(choice(true, false).code() && choice(false, true).code() && !choice(false, false).code());
+        assert!(
+            choice(true, true).hint().contains("recovery")
+                && !choice(true, false).hint().contains("recovery")
+        );
+    }
+}

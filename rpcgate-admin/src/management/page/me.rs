@@ -1,0 +1,90 @@
+//! The profile of a user: name, address, password.
+
+use super::context::{PageContext, PageResult};
+use super::done::Done;
+use super::filters;
+use super::form::{FieldList, Form};
+use super::frame::{Frame, Place};
+use super::problems::{Labels, Problems};
+use super::view::{ok, rejected};
+use crate::management::action::me;
+use crate::management::app_state::AppState;
+use crate::management::identity::password::{MIN_CHARACTERS, Typed};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::{get, post};
+use serde::Deserialize;
+use std::sync::Arc;
+
+const LABELS: Labels =
+    &[("name", "Name"), ("current_password", "Current password"), ("new_password", "New password")];
+
+/// The page, below the root.
+const PROFILE: &str = "account";
+
+/// The routes of these pages.
+pub(crate) fn routes() -> Router<Arc<AppState>> {
+    Router::new()
+        .route("/account", get(show))
+        .route("/account/name", post(rename))
+        .route("/account/password", post(change_password))
+}
+
+#[derive(Template)]
+#[template(path = "profile.html")]
+struct ProfilePage {
+    frame: Frame,
+    problems: Problems,
+    name: String,
+    email: String,
+    is_confirmed: bool,
+    role: &'static str,
+}
+
+impl ProfilePage {
+    fn of(page: &PageContext, problems: Problems) -> Self {
+        let user = &page.actor.user;
+        ProfilePage {
+            frame: page.frame(Place::Nowhere),
+            problems,
+            name: user.name.clone(),
+            email: user.email.clone(),
+            is_confirmed: user.confirmed_at.is_some(),
+            role: user.role_name(),
+        }
+    }
+}
+
+async fn show(page: PageContext) -> PageResult {
+    Ok(ok(&ProfilePage::of(&page, Problems::default())))
+}
+
+async fn rename(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
+    let name = fields.one("name");
+    match me::rename(&app, &page.session, name, &page.client).await {
+        Ok(_) => Ok(page.done(PROFILE, Done::ProfileSaved)),
+        Err(error) => rejected(error, LABELS, |problems| ProfilePage {
+            name: name.to_owned(),
+            ..ProfilePage::of(&page, problems)
+        }),
+    }
+}
+
+/// The fields of the form.
+#[derive(Deserialize)]
+struct PasswordForm {
+    current_password: Typed,
+    new_password: Typed,
+}
+
+async fn change_password(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    Form(PasswordForm { current_password, new_password }): Form<PasswordForm>,
+) -> PageResult {
+    match me::change_password(&app, &page.session, current_password, new_password, &page.client).await {
+        Ok(()) => Ok(page.done(PROFILE, Done::PasswordChanged)),
+        Err(error) => rejected(error, LABELS, |problems| ProfilePage::of(&page, problems)),
+    }
+}

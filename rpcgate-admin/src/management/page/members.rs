@@ -1,0 +1,237 @@
+//! The team: the members of the tenant, their roles, and who is invited.
+
+use super::confirm::ConfirmQuestion;
+use super::context::{PageContext, PageResult};
+use super::done::Done;
+use super::filters;
+use super::form::{FieldList, PlainForm};
+use super::frame::{Frame, Place};
+use super::parts::Choice;
+use super::problems::{Labels, Problems};
+use super::view::{ok, rejected};
+use crate::management::action::{factor_policy, invitations, members, tenants};
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Id;
+use crate::management::identity::role::{Permission, Role};
+use crate::store::{Invitation, InvitationId, User, UserId};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::{get, post};
+use std::sync::Arc;
+
+const LABELS: Labels = &[("email", "E-mail address"), ("role", "Role"), ("tenant_name", "Name")];
+
+/// The page, below the root.
+const TEAM: &str = "team";
+
+/// The routes of these pages.
+pub(crate) fn routes() -> Router<Arc<AppState>> {
+    Router::new()
+        .route("/team", get(show))
+        .route("/team/invitations", post(invite))
+        .route("/team/invitations/{id}/withdraw", post(withdraw))
+        .route("/team/members/{id}/role", post(set_role))
+        .route("/team/members/{id}/remove", get(ask).post(remove))
+        .route("/team/second-factor", post(require_factor))
+        .route("/team/name", post(rename))
+}
+
+#[derive(Template)]
+#[template(path = "team.html")]
+struct TeamPage {
+    frame: Frame,
+    problems: Problems,
+    me: UserId,
+    my_role: Role,
+    members: Vec<User>,
+    /// The open invitations, for those who manage members.
+    invitations: Vec<Invitation>,
+    requires_factor: bool,
+    tenant_name: String,
+    email: String,
+    role: String,
+}
+
+impl TeamPage {
+    /// The roles that the reader may give to a member with the role `before`; none if the reader may not change it.
+    fn roles(&self, before: &Role) -> Vec<Choice> {
+        let may = |role| members::may_change(self.my_role, Some(*before), Some(role));
+        let given = Role::ALL.into_iter().filter(|role| may(*role));
+        given.map(|role| Choice::new(role.as_str(), role.as_str())).collect()
+    }
+
+    /// The roles that the reader may invite to.
+    fn invitable(&self) -> Vec<Choice> {
+        let may = |role| members::may_change(self.my_role, None, Some(role));
+        let given = Role::ALL.into_iter().filter(|role| may(*role));
+        given.map(|role| Choice::new(role.as_str(), role.as_str())).collect()
+    }
+
+    fn may_remove(&self, member: &User) -> bool {
+        member.id == self.me || members::may_change(self.my_role, Some(member.role), None)
+    }
+
+    /// All roles, for their description.
+    fn all_roles(&self) -> [Role; 5] {
+        Role::ALL
+    }
+}
+
+async fn team(app: &AppState, page: &PageContext) -> Result<TeamPage, ActionError> {
+    let tenant = page.permitted(Permission::Read)?;
+    let user = &page.actor.user;
+    let invitations = if user.role.allows(Permission::ManageMembers) {
+        invitations::list(app, &page.actor, tenant).await?
+    } else {
+        Vec::new()
+    };
+    Ok(TeamPage {
+        frame: page.frame(Place::Team),
+        problems: Problems::default(),
+        me: user.id,
+        my_role: user.role,
+        members: members::list(app, &page.actor, tenant).await?,
+        invitations,
+        requires_factor: factor_policy::get(app, &page.actor, tenant).await?,
+        tenant_name: tenants::get(app, &page.actor, tenant).await?.name,
+        email: String::new(),
+        role: Role::Developer.as_str().to_owned(),
+    })
+}
+
+async fn show(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult {
+    Ok(ok(&team(&app, &page).await?))
+}
+
+/// The page again, with what was wrong.
+async fn again(app: &AppState, page: &PageContext, error: ActionError, fields: &FieldList) -> PageResult {
+    let team = team(app, page).await?;
+    let (email, role) =
+        (fields.one("email").to_owned(), fields.given("role").unwrap_or(&team.role).to_owned());
+    rejected(error, LABELS, |problems| TeamPage { problems, email, role, ..team })
+}
+
+fn role_of(fields: &FieldList) -> Result<Role, ActionError> {
+    fields.one("role").parse().map_err(|_| ActionError::field("role", "choose a role"))
+}
+
+async fn invite(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
+    let tenant = page.permitted(Permission::ManageMembers)?;
+    let invited = async {
+        let role = role_of(&fields)?;
+        invitations::invite(&app, &page.actor, tenant, fields.one("email"), role).await
+    };
+    match invited.await {
+        Ok(_) => Ok(page.done(TEAM, Done::MemberInvited)),
+        Err(error) => again(&app, &page, error, &fields).await,
+    }
+}
+
+async fn withdraw(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    Id(id): Id<InvitationId>,
+    _: PlainForm,
+) -> PageResult {
+    let tenant = page.permitted(Permission::ManageMembers)?;
+    invitations::withdraw(&app, &page.actor, tenant, id).await?;
+    Ok(page.done(TEAM, Done::InvitationWithdrawn))
+}
+
+async fn set_role(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    Id(id): Id<UserId>,
+    fields: FieldList,
+) -> PageResult {
+    let tenant = page.permitted(Permission::ManageMembers)?;
+    let changed = async {
+        let role = role_of(&fields)?;
+        members::set_role(&app, &page.actor, tenant, id, role).await
+    };
+    match changed.await {
+        Ok(_) => Ok(page.done(TEAM, Done::RoleChanged)),
+        Err(error) => again(&app, &page, error, &FieldList::default()).await,
+    }
+}
+
+/// The question whether to remove a member, or to leave.
+async fn question(
+    app: &AppState,
+    page: &PageContext,
+    id: UserId,
+) -> Result<(ConfirmQuestion, String), ActionError> {
+    let tenant = page.permitted(Permission::Read)?;
+    let member = members::get(app, &page.actor, tenant, id).await?;
+    let is_me = id == page.actor.user.id;
+    let (asked, act) = if is_me {
+        ("Leave this organisation?".to_owned(), "Leave and delete my account")
+    } else {
+        (format!("Remove {}?", member.email), "Remove the member")
+    };
+    let question = ConfirmQuestion::new(page.frame(Place::Team), asked, act, TEAM)
+        .crumb("Team", TEAM)
+        .consequence("The account is deleted, with its sessions, its access tokens and its open invitations.")
+        .consequence("Projects, API keys and webhooks belong to the organisation and go on working.")
+        .consequence("To come back, somebody has to be invited again.")
+        .typed(member.email.clone());
+    Ok((question, member.email))
+}
+
+async fn ask(State(app): State<Arc<AppState>>, page: PageContext, Id(id): Id<UserId>) -> PageResult {
+    Ok(ok(&question(&app, &page, id).await?.0))
+}
+
+async fn remove(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    Id(id): Id<UserId>,
+    fields: FieldList,
+) -> PageResult {
+    let tenant = page.permitted(Permission::Read)?;
+    let (question, email) = question(&app, &page, id).await?;
+    let removed = async {
+        fields.confirms(&email)?;
+        members::remove(&app, &page.actor, tenant, id).await
+    };
+    match removed.await {
+        Ok(()) if id == page.actor.user.id => Ok(page.to("login")),
+        Ok(()) => Ok(page.done(TEAM, Done::MemberRemoved)),
+        Err(error) => {
+            rejected(error, &[("confirm", "E-mail address")], |problems| question.problems(problems))
+        }
+    }
+}
+
+/// Sets whether every member needs a second factor.
+async fn require_factor(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    fields: FieldList,
+) -> PageResult {
+    let tenant = page.permitted(Permission::ManageOwners)?;
+    let is_required = fields.one("required") == "yes";
+    match factor_policy::put(&app, &page.session, &page.client, tenant, is_required).await {
+        Ok(true) => Ok(page.done(TEAM, Done::FactorRequired)),
+        Ok(false) => Ok(page.done(TEAM, Done::FactorOptional)),
+        Err(error) => again(&app, &page, error, &FieldList::default()).await,
+    }
+}
+
+/// Renames the tenant.
+async fn rename(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
+    let tenant = page.permitted(Permission::ManageTenant)?;
+    match tenants::rename(&app, &page.actor, tenant, fields.one("tenant_name")).await {
+        Ok(_) => Ok(page.done(TEAM, Done::TenantRenamed)),
+        Err(ActionError::Invalid(text)) => {
+            let error = ActionError::Invalid(text.replace("`name`", "`tenant_name`"));
+            again(&app, &page, error, &FieldList::default()).await
+        }
+        Err(error) => again(&app, &page, error, &FieldList::default()).await,
+    }
+}
+
+#[cfg(test)]
+mod tests;

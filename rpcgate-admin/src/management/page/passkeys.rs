@@ -1,0 +1,172 @@
+//! Passkeys: adding, removing and using them. A script runs the browser's part: it asks for a ceremony, and puts what
+//! the browser returns into the form of the page (`static/passkeys.js`).
+
+use super::context::{GatePage, PageContext, PageResult};
+use super::done::Done;
+use super::factor_confirm::FactorConfirmPage;
+use super::filters;
+use super::form::FieldList;
+use super::frame::{Frame, Place};
+use super::given_factor::{self, FactorChoice, credential};
+use super::problems::{Labels, Problems};
+use super::recovery_codes::RecoveryCodesPage;
+use super::security::SECURITY;
+use super::session_cookie::logged_in;
+use super::step_up::SteppedUp;
+use super::view::{Notice, ok, rejected, sentence};
+use super::way::below_root;
+use crate::management::action::factors::{self, GivenFactor};
+use crate::management::action::passkeys::{self, RegisteredPasskey};
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Id;
+use crate::management::identity::passkey::{PasskeyAnswer, RegistrationAnswer, StartedCeremony};
+use crate::store::{PasskeyId, StoredPasskey};
+use askama::Template;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::json;
+use std::sync::Arc;
+
+const LABELS: Labels = &[("name", "Name"), (given_factor::CODE, "Code")];
+
+/// The routes of these pages.
+pub(crate) fn routes() -> Router<Arc<AppState>> {
+    Router::new()
+        .route("/account/security/passkeys", post(finish))
+        .route("/account/security/passkeys/new", get(form))
+        .route("/account/security/passkeys/start", post(start))
+        .route("/account/security/passkeys/{id}/remove", get(ask).post(remove))
+        .route("/account/security/factor/start", post(start_factor))
+        .route("/login/passkey/start", post(start_log_in))
+        .route("/login/passkey", post(log_in))
+}
+
+/// The page that asks for the name of a new passkey.
+#[derive(Template)]
+#[template(path = "passkey_new.html")]
+struct NewPasskeyPage {
+    frame: Frame,
+    problems: Problems,
+    name: String,
+}
+
+/// What the script gets: a ceremony, or why there is none.
+fn begun(started: Result<StartedCeremony, ActionError>) -> Response {
+    match started {
+        Ok(StartedCeremony { token, options }) => {
+            Json(json!({"ceremony": token, "options": options})).into_response()
+        }
+        Err(error) => {
+            let told = json!({"error": sentence(&error.to_string())});
+            (error.status(), Json(told)).into_response()
+        }
+    }
+}
+
+async fn form(SteppedUp(page): SteppedUp) -> PageResult {
+    let (frame, problems) = (page.frame(Place::Nowhere), Problems::default());
+    Ok(ok(&NewPasskeyPage { frame, problems, name: String::new() }))
+}
+
+/// Begins to add a passkey.
+async fn start(State(app): State<Arc<AppState>>, page: PageContext, _: FieldList) -> Response {
+    let recent = Some(GivenFactor::Recent);
+    begun(passkeys::start_registration(&app, &page.session, recent, &page.client).await)
+}
+
+/// Adds a passkey. With the first factor the recovery codes are shown.
+async fn finish(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
+    let (ceremony, name) = (fields.one("ceremony"), fields.one("name").to_owned());
+    let added = async {
+        let answer = RegistrationAnswer::read(credential(&fields)?)?;
+        passkeys::finish_registration(&app, &page.session, &page.actor, (ceremony, &answer), &name).await
+    };
+    let frame = page.frame(Place::Nowhere);
+    match added.await {
+        Ok(RegisteredPasskey { recovery_codes: Some(codes), .. }) => {
+            Ok(ok(&RecoveryCodesPage { frame, what: "Your passkey is added.", codes }))
+        }
+        Ok(RegisteredPasskey { recovery_codes: None, .. }) => Ok(page.done(SECURITY, Done::PasskeyAdded)),
+        Err(error) => rejected(error, LABELS, |problems| NewPasskeyPage { frame, problems, name }),
+    }
+}
+
+/// The question whether to remove a passkey of the user.
+async fn question(
+    app: &AppState,
+    page: &PageContext,
+    id: PasskeyId,
+) -> Result<FactorConfirmPage, ActionError> {
+    let mut its = passkeys::list(app, &page.session).await?.into_iter();
+    let StoredPasskey { name, .. } =
+        its.find(|passkey| passkey.id == id).ok_or(ActionError::NotFound("passkey"))?;
+    Ok(FactorConfirmPage {
+        frame: page.frame(Place::Nowhere),
+        problems: Problems::default(),
+        choice: FactorChoice::of(app, factors::overview(app, &page.session).await?),
+        question: format!("Remove {name}?"),
+        consequences: vec![
+            "It logs you in no more. Delete it on the device as well.",
+            "All your other sessions end.",
+            "Without another factor, your password alone logs you in, and your recovery codes are invalid.",
+        ],
+        act: "Remove the passkey",
+        is_dangerous: true,
+    })
+}
+
+async fn ask(State(app): State<Arc<AppState>>, page: PageContext, Id(id): Id<PasskeyId>) -> PageResult {
+    Ok(ok(&question(&app, &page, id).await?))
+}
+
+async fn remove(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    Id(id): Id<PasskeyId>,
+    fields: FieldList,
+) -> PageResult {
+    let removed = async {
+        let given = given_factor::of_form(&fields, given_factor::CODE)?;
+        passkeys::remove(&app, &page.session, id, &given, &page.client).await
+    };
+    match removed.await {
+        Ok(()) => Ok(page.done(SECURITY, Done::PasskeyRemoved)),
+        Err(error) => {
+            let form = question(&app, &page, id).await?;
+            rejected(error, LABELS, |problems| FactorConfirmPage { problems, ..form })
+        }
+    }
+}
+
+/// Asks for a passkey where a factor is asked for.
+async fn start_factor(State(app): State<Arc<AppState>>, page: PageContext, _: FieldList) -> Response {
+    begun(passkeys::start_factor(&app, &page.session).await)
+}
+
+/// Asks for a passkey at a log-in: for one of the user whose log-in waits, or for any.
+async fn start_log_in(State(app): State<Arc<AppState>>, page: GatePage, fields: FieldList) -> Response {
+    if let Err(error) = app.limits.anonymous.admit(page.client.address) {
+        return begun(Err(error.into()));
+    }
+    begun(passkeys::start_log_in(&app, fields.given("token")).await)
+}
+
+/// Logs a user in by a passkey alone.
+async fn log_in(State(app): State<Arc<AppState>>, page: GatePage, fields: FieldList) -> PageResult {
+    let opened = async {
+        let answer = PasskeyAnswer::read(credential(&fields)?)?;
+        let tokens = passkeys::finish_log_in(&app, fields.one("ceremony"), &answer, &page.client).await?;
+        logged_in(&app, &tokens, &page.frame.root, below_root(fields.one("next")))
+    };
+    match opened.await {
+        Ok(answer) => Ok(answer),
+        Err(error) => rejected(error, &[], |problems| {
+            let text = problems.all().first().map(|problem| problem.text.clone()).unwrap_or_default();
+            let (title, path, label) = ("Not logged in", "login", "Log in another way");
+            Notice { frame: page.frame, title, text, tone: "bad", path, label }
+        }),
+    }
+}

@@ -1,0 +1,19 @@
+//! What a member's role permits on a page: the pages' counterpart of the access that the router of the API declares.
+
+use super::context::PageContext;
+use crate::management::access::Access;
+use crate::management::error::ActionError;
+use crate::management::identity::role::Permission;
+use rpcgate_core::caller::TenantId;
+
+impl PageContext {
+    /// The user's tenant, in which the user's role must have `permission`.
+    ///
+    /// # Errors
+    /// [`ActionError::NotFound`] for operators, [`ActionError::Forbidden`] for another role.
+    pub(crate) fn permitted(&self, permission: Permission) -> Result<TenantId, ActionError> {
+        let tenant = self.tenant()?;
+        Access::Member(permission).admit(&self.actor.user)?;
+        Ok(tenant)
+    }
+}

@@ -1,0 +1,128 @@
+//! The plans side by side, and the one in force.
+
+use super::context::{PageContext, PageResult, plan_label};
+use super::filters;
+use super::frame::{Frame, Place};
+use super::view::ok;
+use crate::management::action::plans::{self, ListedPlan};
+use crate::management::action::{contracts, limit_requests, tenants};
+use crate::management::app_state::AppState;
+use crate::management::identity::role::Permission;
+use crate::store::{LimitRequest, RequestStatus};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use rpcgate_core::clock::Time;
+use rpcgate_core::usage::Amount;
+use std::sync::Arc;
+
+/// The routes of this page.
+pub(crate) fn routes() -> Router<Arc<AppState>> {
+    Router::new().route("/plan", get(show))
+}
+
+#[derive(Template)]
+#[template(path = "plan.html")]
+struct PlanPage {
+    frame: Frame,
+    /// The name of the plan in force.
+    current: String,
+    columns: Vec<PlanColumn>,
+    rows: Vec<PlanRow>,
+    contracts: Vec<ContractNote>,
+    pending: Option<LimitRequest>,
+    /// Whether a plan can be paid for at once.
+    takes_payments: bool,
+}
+
+/// A plan of the table.
+struct PlanColumn {
+    name: String,
+    label: String,
+    is_current: bool,
+    /// Whether it costs something.
+    is_paid: bool,
+}
+
+/// A figure of all plans.
+struct PlanRow {
+    label: &'static str,
+    values: Vec<String>,
+}
+
+/// What was agreed with the tenant.
+struct ContractNote {
+    from: Time,
+    until: Option<Time>,
+    is_in_force: bool,
+}
+
+/// The name of a plan, for people.
+pub(super) fn label(plan: &ListedPlan) -> String {
+    if plan.of.custom.is_some() { plan.name.clone() } else { plan_label(plan.of.tier) }
+}
+
+/// A price for people.
+fn price(picos: u64) -> String {
+    if picos == 0 { "none".to_owned() } else { format!("${}", filters::dollars(Amount(picos.into()))) }
+}
+
+/// Cents for people.
+fn fee(cents: u64) -> String {
+    if cents == 0 { "none".to_owned() } else { price(cents.saturating_mul(10_000_000_000)) }
+}
+
+type PlanFigure = (&'static str, fn(&ListedPlan) -> String);
+
+const FIGURES: [PlanFigure; 11] = [
+    ("Requests a minute, each key", |one| filters::grouped(one.plan.per_minute.into())),
+    ("Requests an hour, each key", |one| filters::grouped(one.plan.per_hour.into())),
+    ("Requests a day, each key", |one| filters::grouped(one.plan.per_day.into())),
+    ("Heavy calls a minute, each project", |one| filters::grouped(one.plan.heavy_per_minute.into())),
+    ("Open streams, each project", |one| filters::grouped(one.plan.ws_connections.into())),
+    ("Open streams, each key", |one| filters::grouped(one.plan.ws_connections_per_key.into())),
+    ("Projects", |one| filters::grouped(one.plan.counts.projects.into())),
+    ("API keys, each project", |one| filters::grouped(one.plan.counts.keys_per_project.into())),
+    ("Members", |one| filters::grouped(one.plan.counts.members.into())),
+    ("Price of a Compute Unit", |one| price(one.plan.price.0)),
+    ("Fee a month", |one| fee(one.monthly_fee)),
+];
+
+async fn show(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult {
+    let tenant = page.permitted(Permission::Read)?;
+    let own = tenants::get(&app, &page.actor, tenant).await?.plan();
+    let all = plans::plans(&app, &page.actor).await?;
+    let column = |one: &ListedPlan| PlanColumn {
+        name: one.name.clone(),
+        label: label(one),
+        is_current: one.of == own,
+        is_paid: one.plan.price.0 > 0 || one.monthly_fee > 0,
+    };
+    let rows = FIGURES.map(|(label, value)| PlanRow { label, values: all.iter().map(value).collect() });
+    let contracts = contracts::list(&app, &page.actor, tenant).await?.into_iter();
+    let requests = limit_requests::list(&app, &page.actor).await?.into_iter();
+    let now = app.now();
+    Ok(ok(&PlanPage {
+        frame: page.frame(Place::Plan),
+        current: all.iter().find(|one| one.of == own).map(label).unwrap_or_default(),
+        columns: all.iter().map(column).collect(),
+        rows: rows.into(),
+        contracts: contracts
+            .map(|one| ContractNote { is_in_force: one.is_in_force(now), from: one.from, until: one.until })
+            .collect(),
+        pending: requests.into_iter().find(|one| one.status == RequestStatus::Pending),
+        takes_payments: app.payments.is_some(),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_and_fees_are_written_exactly() {
+        assert_eq!((price(0).as_str(), price(500_000_000).as_str()), ("none", "$0.0005"));
+        assert_eq!((fee(0).as_str(), fee(3_100).as_str()), ("none", "$31.00"));
+    }
+}

@@ -1,0 +1,70 @@
+//! Recovery codes: shown once, and made anew.
+
+use super::context::{PageContext, PageResult};
+use super::factor_confirm::FactorConfirmPage;
+use super::filters;
+use super::form::FieldList;
+use super::frame::{Frame, Place};
+use super::given_factor::{self, FactorChoice};
+use super::problems::{Labels, Problems};
+use super::view::{ok, rejected};
+use crate::management::action::{factors, recovery_codes};
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use rpcgate_core::config::Secret;
+use std::sync::Arc;
+
+const LABELS: Labels = &[(given_factor::CODE, "Code")];
+
+/// The routes of this page.
+pub(crate) fn routes() -> Router<Arc<AppState>> {
+    Router::new().route("/account/security/recovery-codes", get(ask).post(renew))
+}
+
+/// The page with the recovery codes.
+#[derive(Template)]
+#[template(path = "recovery_codes.html")]
+pub(super) struct RecoveryCodesPage {
+    pub(super) frame: Frame,
+    /// What was done.
+    pub(super) what: &'static str,
+    pub(super) codes: Vec<Secret>,
+}
+
+async fn question(app: &AppState, page: &PageContext) -> Result<FactorConfirmPage, ActionError> {
+    Ok(FactorConfirmPage {
+        frame: page.frame(Place::Nowhere),
+        problems: Problems::default(),
+        choice: FactorChoice::of(app, factors::overview(app, &page.session).await?),
+        question: "Make ten new recovery codes?".into(),
+        consequences: vec!["All earlier codes are invalid from then on.", "The new ones are shown once."],
+        act: "Make new codes",
+        is_dangerous: false,
+    })
+}
+
+async fn ask(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult {
+    Ok(ok(&question(&app, &page).await?))
+}
+
+/// Makes new codes and shows them.
+async fn renew(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
+    let made = async {
+        let given = given_factor::of_form(&fields, given_factor::CODE)?;
+        recovery_codes::renew(&app, &page.session, &given, &page.client).await
+    };
+    match made.await {
+        Ok(codes) => {
+            let what = "Your earlier codes are invalid now.";
+            Ok(ok(&RecoveryCodesPage { frame: page.frame(Place::Nowhere), what, codes }))
+        }
+        Err(error) => {
+            let form = question(&app, &page).await?;
+            rejected(error, LABELS, |problems| FactorConfirmPage { problems, ..form })
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! How a user logs in, and from where: factors and sessions.
+
+use super::context::{PageContext, PageResult};
+use super::done::Done;
+use super::filters;
+use super::form::PlainForm;
+use super::frame::{Frame, Place};
+use super::given_factor::takes_passkeys;
+use super::view::ok;
+#[cfg(feature = "passkeys")]
+use crate::management::action::passkeys;
+use crate::management::action::{factors, sessions};
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Id;
+use crate::management::identity::device::device;
+use crate::management::identity::recovery_code::RECOVERY_CODES;
+use crate::store::{Factors, LogInMethod, Session, SessionId, StoredPasskey};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::{get, post};
+use rpcgate_core::clock::Time;
+use std::sync::Arc;
+
+/// The page, below the root.
+pub(super) const SECURITY: &str = "account/security";
+
+/// The routes of these pages.
+pub(crate) fn routes() -> Router<Arc<AppState>> {
+    Router::new()
+        .route("/account/security", get(show))
+        .route("/account/security/sessions/end-others", post(end_others))
+        .route("/account/security/sessions/{id}/end", post(end))
+}
+
+#[derive(Template)]
+#[template(path = "security.html")]
+struct SecurityPage {
+    frame: Frame,
+    email: String,
+    is_confirmed: bool,
+    factors: Factors,
+    /// Whether browsers make passkeys for the dashboard's address.
+    takes_passkeys: bool,
+    passkeys: Vec<StoredPasskey>,
+    sessions: Vec<SessionRow>,
+}
+
+impl SecurityPage {
+    /// For each recovery code, whether it is left.
+    fn pips(&self) -> impl Iterator<Item = bool> {
+        (0..RECOVERY_CODES as u64).map(move |code| code < self.factors.recovery_codes)
+    }
+
+    /// The recovery codes that a user gets.
+    fn codes(&self) -> usize {
+        RECOVERY_CODES
+    }
+}
+
+/// A session as people recognise it.
+struct SessionRow {
+    id: SessionId,
+    device: String,
+    icon: &'static str,
+    address: String,
+    method: &'static str,
+    since: Time,
+    seen_at: Time,
+    /// Whether it is the one of this page.
+    is_this: bool,
+}
+
+impl SessionRow {
+    fn of(session: Session, this: SessionId) -> Self {
+        let device = device(&session.agent);
+        let is_phone = ["iPhone", "Android"].iter().any(|name| device.contains(name));
+        SessionRow {
+            id: session.id,
+            icon: if is_phone { "phone" } else { "laptop" },
+            device,
+            address: session.seen_address,
+            method: method_text(session.method),
+            since: session.created_at,
+            seen_at: session.seen_at,
+            is_this: session.id == this,
+        }
+    }
+}
+
+/// What a user has logged in with.
+fn method_text(method: LogInMethod) -> &'static str {
+    match method {
+        LogInMethod::Password => "Password",
+        LogInMethod::PasswordAndCode => "Password, app",
+        LogInMethod::PasswordAndRecoveryCode => "Password, recovery code",
+        LogInMethod::PasswordAndPasskey => "Password, passkey",
+        LogInMethod::Passkey => "Passkey",
+    }
+}
+
+#[cfg(feature = "passkeys")]
+async fn passkeys_of(app: &AppState, page: &PageContext) -> Result<Vec<StoredPasskey>, ActionError> {
+    passkeys::list(app, &page.session).await
+}
+
+/// This program has no passkeys.
+#[cfg(not(feature = "passkeys"))]
+async fn passkeys_of(_: &AppState, _: &PageContext) -> Result<Vec<StoredPasskey>, ActionError> {
+    Ok(Vec::new())
+}
+
+async fn show(State(app): State<Arc<AppState>>, page: PageContext) -> PageResult {
+    let user = &page.actor.user;
+    let sessions = sessions::list(&app, &page.session).await?.into_iter();
+    Ok(ok(&SecurityPage {
+        frame: page.frame(Place::Nowhere),
+        email: user.email.clone(),
+        is_confirmed: user.confirmed_at.is_some(),
+        factors: factors::overview(&app, &page.session).await?,
+        takes_passkeys: takes_passkeys(&app),
+        passkeys: passkeys_of(&app, &page).await?,
+        sessions: sessions.map(|session| SessionRow::of(session, page.session.id)).collect(),
+    }))
+}
+
+/// Ends one session. To end this one is to log out, for which there is a button elsewhere.
+async fn end(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    Id(id): Id<SessionId>,
+    _: PlainForm,
+) -> PageResult {
+    sessions::end(&app, &page.session, id, &page.client).await?;
+    Ok(page.done(SECURITY, Done::SessionEnded))
+}
+
+/// Ends all sessions but this one.
+async fn end_others(State(app): State<Arc<AppState>>, page: PageContext, _: PlainForm) -> PageResult {
+    sessions::end_others(&app, &page.session, &page.client).await?;
+    Ok(page.done(SECURITY, Done::OtherSessionsEnded))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,33 @@
+//! Comments on a ticket.
+
+use super::context::{PageContext, PageResult};
+use super::done::Done;
+use super::form::FieldList;
+use super::tickets::shown;
+use crate::management::action::ticket_comments;
+use crate::management::app_state::AppState;
+use crate::management::extract::Id;
+use crate::management::identity::role::Permission;
+use crate::store::TicketId;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::post;
+use std::sync::Arc;
+
+/// The route of this page.
+pub(crate) fn routes() -> Router<Arc<AppState>> {
+    Router::new().route("/support/{id}/comments", post(create))
+}
+
+async fn create(
+    State(app): State<Arc<AppState>>,
+    page: PageContext,
+    Id(id): Id<TicketId>,
+    fields: FieldList,
+) -> PageResult {
+    page.permitted(Permission::ManageTickets)?;
+    match ticket_comments::create(&app, &page.actor, id, fields.one("text")).await {
+        Ok(_) => Ok(page.done(&format!("support/{id}"), Done::CommentAdded)),
+        Err(error) => shown(&app, &page, id, fields.one("text"), Some(error)).await,
+    }
+}
