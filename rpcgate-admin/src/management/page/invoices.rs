@@ -55,16 +55,18 @@ struct InvoicePage<'a> {
     note: Option<&'a str>,
 }
 
-struct Row {
-    item: String,
-    quantity: String,
-    price: String,
-    amount: String,
+/// A line of an invoice, as text.
+pub(super) struct Row {
+    pub(super) item: String,
+    pub(super) quantity: String,
+    pub(super) price: String,
+    pub(super) amount: String,
 }
 
-struct Sum {
-    name: String,
-    amount: String,
+/// A sum of an invoice, as text.
+pub(super) struct Sum {
+    pub(super) name: String,
+    pub(super) amount: String,
 }
 
 /// An exact amount in US dollars without needless zeros: at least two decimals, at most twelve.
@@ -85,7 +87,8 @@ fn day(at: Time) -> String {
     Moment(at).to_string().chars().take(10).collect()
 }
 
-fn row(line: &InvoiceLine, period: BillingMonth) -> Row {
+/// A line, on the invoice of `period`.
+pub(super) fn row(line: &InvoiceLine, period: BillingMonth) -> Row {
     let month = BillingMonth::of(line.month);
     let late = if month == period { String::new() } else { format!(", {month}") };
     let plan = line.custom_plan.as_deref().unwrap_or(line.tier.name());
@@ -101,7 +104,8 @@ fn row(line: &InvoiceLine, period: BillingMonth) -> Row {
     Row { item, quantity, price: dollars(Amount(line.price.0.into())), amount: dollars(line.amount) }
 }
 
-fn sums(whole: &WholeInvoice) -> Vec<Sum> {
+/// The sums below the lines.
+pub(super) fn sums(whole: &WholeInvoice) -> Vec<Sum> {
     let sum = |name: &str, amount: String| Sum { name: name.to_owned(), amount };
     let (invoice, amounts) = (&whole.invoice, &whole.invoice.amounts);
     let mut sums = Vec::new();

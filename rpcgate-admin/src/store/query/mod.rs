@@ -3,6 +3,7 @@
 mod access_tokens;
 mod accounts;
 mod allowances;
+mod any_names;
 mod attempt_batch;
 mod attempts;
 pub(super) mod audit;
@@ -62,6 +63,7 @@ mod notifications;
 #[expect(clippy::duplicate_mod, reason = "the same tests, on the other database")]
 #[path = "tests/mod.rs"]
 mod on_postgres;
+mod oldest_work;
 mod open_work;
 mod outgoing_mails;
 mod overlay;
@@ -85,6 +87,7 @@ pub(crate) mod sample_webhooks;
 #[cfg(test)]
 pub(crate) mod seeded_deliveries;
 mod session_rows;
+mod served_hours;
 mod sessions;
 mod shipment;
 mod source;
