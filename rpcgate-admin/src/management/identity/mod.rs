@@ -4,8 +4,8 @@ pub mod address;
 pub mod challenge;
 mod common;
 pub mod device;
-mod hashing;
 pub mod form_token;
+mod hashing;
 pub mod limit;
 #[cfg(feature = "passkeys")]
 pub mod passkey;

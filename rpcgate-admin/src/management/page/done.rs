@@ -75,6 +75,25 @@ outcomes! {
     TicketReopened = "ticket-reopened": "The ticket is open again.",
     TicketRated = "ticket-rated": "Thank you for your rating.",
     // operators
+    TenantMoved = "tenant-moved": "The tenant is on the plan. Every gateway applies it within a second.",
+    TenantSuspended = "tenant-suspended": "The tenant is suspended. Every gateway refuses its calls within a second.",
+    TenantReactivated = "tenant-reactivated": "The tenant is served again, within a second.",
+    TenantDeleted = "tenant-deleted": "The tenant is deleted.",
+    QuotaSaved = "quota-saved": "The quota is saved. Every gateway applies it within a second.",
+    QuotaRemoved = "quota-removed": "The project has the default quota again.",
+    RequestApproved = "request-approved": "The request is approved: the tenant is on the plan, and is told.",
+    RequestRejected = "request-rejected": "The request is rejected, and the tenant is told why.",
+    TicketAnswered = "ticket-answered": "The answer is sent. The author is told by mail.",
+    NoteLeft = "note-left": "The note is kept. Only operators see it.",
+    TicketStatusSet = "ticket-status-set": "The status of the ticket is changed.",
+    InvoicePaid = "invoice-paid": "The invoice is marked as paid.",
+    InvoiceCancelled = "invoice-cancelled": "The invoice is cancelled.",
+    InvoiceCredited = "invoice-credited": "The credit note is issued.",
+    UserUnlocked = "user-unlocked": "The user is unlocked.",
+    UserReset = "user-reset": "The password is removed, and a mail with a link to set another is on its way.",
+    FactorsRemoved = "factors-removed": "The second factors are removed, and the user is told.",
+    UserDisabled = "user-disabled": "The user is disabled, and all sessions have ended.",
+    UserEnabled = "user-enabled": "The user is enabled again.",
 }
 
 #[cfg(test)]

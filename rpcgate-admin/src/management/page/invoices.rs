@@ -50,13 +50,13 @@ struct InvoicePage<'a> {
     period: BillingMonth,
     due: String,
     status: &'static str,
-    lines: Vec<Row>,
-    sums: Vec<Sum>,
+    lines: Vec<SheetLine>,
+    sums: Vec<SheetSum>,
     note: Option<&'a str>,
 }
 
 /// A line of an invoice, as text.
-pub(super) struct Row {
+pub(super) struct SheetLine {
     pub(super) item: String,
     pub(super) quantity: String,
     pub(super) price: String,
@@ -64,7 +64,7 @@ pub(super) struct Row {
 }
 
 /// A sum of an invoice, as text.
-pub(super) struct Sum {
+pub(super) struct SheetSum {
     pub(super) name: String,
     pub(super) amount: String,
 }
@@ -88,7 +88,7 @@ fn day(at: Time) -> String {
 }
 
 /// A line, on the invoice of `period`.
-pub(super) fn row(line: &InvoiceLine, period: BillingMonth) -> Row {
+pub(super) fn row(line: &InvoiceLine, period: BillingMonth) -> SheetLine {
     let month = BillingMonth::of(line.month);
     let late = if month == period { String::new() } else { format!(", {month}") };
     let plan = line.custom_plan.as_deref().unwrap_or(line.tier.name());
@@ -101,12 +101,12 @@ pub(super) fn row(line: &InvoiceLine, period: BillingMonth) -> Row {
             (format!("Compute Units on {}, plan {plan}{late}", line.chain), line.units.to_string())
         }
     };
-    Row { item, quantity, price: dollars(Amount(line.price.0.into())), amount: dollars(line.amount) }
+    SheetLine { item, quantity, price: dollars(Amount(line.price.0.into())), amount: dollars(line.amount) }
 }
 
 /// The sums below the lines.
-pub(super) fn sums(whole: &WholeInvoice) -> Vec<Sum> {
-    let sum = |name: &str, amount: String| Sum { name: name.to_owned(), amount };
+pub(super) fn sums(whole: &WholeInvoice) -> Vec<SheetSum> {
+    let sum = |name: &str, amount: String| SheetSum { name: name.to_owned(), amount };
     let (invoice, amounts) = (&whole.invoice, &whole.invoice.amounts);
     let mut sums = Vec::new();
     if amounts.tax_basis_points > 0 {
@@ -150,8 +150,8 @@ pub(super) struct SheetPage {
     problems: Problems,
     whole: WholeInvoice,
     period: String,
-    lines: Vec<Row>,
-    sums: Vec<Sum>,
+    lines: Vec<SheetLine>,
+    sums: Vec<SheetSum>,
     badge: (&'static str, String),
     takes_payments: bool,
 }

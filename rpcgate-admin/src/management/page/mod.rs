@@ -36,6 +36,7 @@ mod multipart;
 pub(crate) mod notification_preferences;
 pub(crate) mod notifications;
 mod offer;
+pub(crate) mod operator;
 pub(crate) mod parts;
 #[cfg(feature = "passkeys")]
 pub(crate) mod passkeys;
@@ -83,6 +84,7 @@ fn pages() -> Router<Arc<AppState>> {
         .merge(members::routes())
         .merge(notification_preferences::routes())
         .merge(notifications::routes())
+        .merge(operator::routes())
         .merge(plans::routes())
         .merge(recovery_codes::routes())
         .merge(resets::routes())

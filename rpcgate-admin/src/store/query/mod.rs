@@ -58,12 +58,12 @@ mod notices;
 mod notification_preferences;
 mod notification_reads;
 mod notifications;
+mod oldest_work;
 #[cfg(test)]
 #[cfg(have_postgres)]
 #[expect(clippy::duplicate_mod, reason = "the same tests, on the other database")]
 #[path = "tests/mod.rs"]
 mod on_postgres;
-mod oldest_work;
 mod open_work;
 mod outgoing_mails;
 mod overlay;
@@ -86,8 +86,8 @@ mod retention;
 pub(crate) mod sample_webhooks;
 #[cfg(test)]
 pub(crate) mod seeded_deliveries;
-mod session_rows;
 mod served_hours;
+mod session_rows;
 mod sessions;
 mod shipment;
 mod source;

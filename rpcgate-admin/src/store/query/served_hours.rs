@@ -37,7 +37,8 @@ impl UsageStore {
             let mut found: BTreeMap<(u64, String), Metrics> = BTreeMap::new();
             for select in statements(&summed, &hours) {
                 for row in database.query_all(&select).await? {
-                    let number = |place| Ok::<_, StoreError>(row.try_get_by_index::<i64>(place)?.unsigned_abs());
+                    let number =
+                        |place| Ok::<_, StoreError>(row.try_get_by_index::<i64>(place)?.unsigned_abs());
                     let chain: String = row.try_get_by_index(1)?;
                     let part = Metrics {
                         requests: number(2)?,

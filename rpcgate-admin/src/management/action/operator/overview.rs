@@ -70,7 +70,8 @@ async fn served(app: &AppState) -> Result<Option<UsageSeries>, ActionError> {
     let starts: Vec<_> = hours.clone().map(|hour| Time::from_secs(hour.saturating_mul(SECONDS))).collect();
     let mut parts: BTreeMap<Option<Cell>, Vec<Metrics>> = BTreeMap::new();
     for ((hour, chain), metrics) in found {
-        let part = parts.entry(Some(Cell::Chain(chain))).or_insert_with(|| vec![Metrics::default(); starts.len()]);
+        let part =
+            parts.entry(Some(Cell::Chain(chain))).or_insert_with(|| vec![Metrics::default(); starts.len()]);
         let place = usize::try_from(hour.saturating_sub(hours.start)).unwrap_or(usize::MAX);
         if let Some(sum) = part.get_mut(place) {
             sum.add(&metrics);

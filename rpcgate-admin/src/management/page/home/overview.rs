@@ -340,6 +340,7 @@ fn latency_chart(found: &UsageSeries, axis: &TimeAxis) -> Plot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rpcgate_core::usage::Group;
 
     #[test]
     fn a_change_is_a_share_of_what_was_before() {

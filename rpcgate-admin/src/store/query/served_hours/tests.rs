@@ -18,10 +18,7 @@ async fn the_calls_of_all_tenants_are_added_up_whether_they_are_summed_or_not() 
     let store = site.usage_within(Duration::from_secs(60)).await.unwrap();
     let requests = async |hours: Range<u64>| -> Vec<(u64, String, u64)> {
         let found = store.served_hours(hours).await.unwrap();
-        found
-            .into_iter()
-            .map(|((hour, chain), metrics)| (hour - MIDNIGHT, chain, metrics.requests))
-            .collect()
+        found.into_iter().map(|((hour, chain), metrics)| (hour - MIDNIGHT, chain, metrics.requests)).collect()
     };
     assert!(requests(MIDNIGHT..MIDNIGHT + 3).await.is_empty());
     let calls = [

@@ -49,5 +49,7 @@ async fn names_are_those_of_what_exists() {
     store.create_user(&bob).await.unwrap();
     let names = store.user_names(&[ada.id, bob.id, UserId(99)]).await.unwrap();
     assert_eq!(names, [(ada.id, "ada@example.com".to_owned()), (bob.id, "Bob".to_owned())].into());
-    assert!(store.tenant_names(&[]).await.unwrap().is_empty() && store.user_names(&[]).await.unwrap().is_empty());
+    assert!(
+        store.tenant_names(&[]).await.unwrap().is_empty() && store.user_names(&[]).await.unwrap().is_empty()
+    );
 }
