@@ -36,3 +36,6 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
         .merge(user::routes())
         .merge(users::routes())
 }
+
+#[cfg(test)]
+mod desk;
