@@ -1,6 +1,6 @@
 //! The quotas of projects, which are set on the page of their tenant.
 
-use super::tenant::refused;
+use super::tenant::refused_quota;
 use crate::management::action::operator::{lookup, quotas};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -46,6 +46,6 @@ async fn put(
     };
     match saved.await {
         Ok(done) => Ok(page.done(&place, done)),
-        Err(error) => refused(&app, &page, tenant, error).await,
+        Err(error) => refused_quota(&app, &page, (tenant, project), &fields, error).await,
     }
 }

@@ -93,6 +93,8 @@ struct QuotaRow {
     rps: String,
     /// Whether an operator has set it.
     is_set: bool,
+    /// Whether what was typed for it was refused.
+    is_wrong: bool,
 }
 
 /// What the tenant asks for.
@@ -125,6 +127,7 @@ impl QuotaRow {
             per_month: text(quota.cu_per_month),
             rps: text(quota.rps_limit),
             is_set: quota.has_row,
+            is_wrong: false,
         }
     }
 }
@@ -195,8 +198,25 @@ async fn tenant_page(app: &AppState, page: &PageContext, id: TenantId) -> Result
     })
 }
 
+/// Shows the tenant again, with what was wrong with the quota of a project, as it was typed.
+pub(super) async fn refused_quota(
+    app: &AppState,
+    page: &PageContext,
+    (id, project): (TenantId, ProjectId),
+    typed: &FieldList,
+    error: ActionError,
+) -> PageResult {
+    let mut shown = tenant_page(app, page, id).await?;
+    for row in shown.projects.iter_mut().filter(|row| row.id == project) {
+        let text = |name: &str| typed.one(name).to_owned();
+        (row.per_day, row.per_month, row.rps) = (text("cu_per_day"), text("cu_per_month"), text("rps_limit"));
+        row.is_wrong = true;
+    }
+    rejected(error, LABELS, |problems| TenantPage { problems, ..shown })
+}
+
 /// Shows the tenant again, with what was wrong with a form of its page.
-pub(super) async fn refused(
+async fn refused(
     app: &AppState,
     page: &PageContext,
     id: TenantId,
