@@ -12,8 +12,7 @@ use crate::store::{
     RequestStatus, Tenant,
 };
 use rpcgate_core::caller::{ProjectId, ProjectQuota, TenantId};
-use rpcgate_core::usage::ask::Params;
-use rpcgate_core::usage::{Amount, Group, Period, UsageAsk, UsageWindow};
+use rpcgate_core::usage::{Amount, Group, Params, Period, UsageAsk, UsageWindow};
 use std::collections::BTreeMap;
 
 /// Members that are shown, at most.

@@ -106,14 +106,11 @@ async fn list(
             let last = entries.last().filter(|_| entries.len() as u64 == SHOWN);
             shown.links.older = last
                 .map(|(number, last)| cursor::older("operator/audit", &rest, &time_cursor(last.at, number)));
-            let tenants = entries.iter().filter_map(|(_, entry)| entry.tenant);
-            let users = entries.iter().filter_map(|(_, entry)| entry.user);
+            let tenants = entries.iter().filter_map(|(_, entry)| entry.tenant).collect();
+            let users = entries.iter().filter_map(|(_, entry)| entry.user).collect();
             let names = NamesOfAll::read(&app, tenants, users).await?;
             let row = |(_, entry): (i64, Audit)| EntryRow {
-                who: match entry.user {
-                    Some(user) => names.user(user),
-                    None => "nobody logged in".to_owned(),
-                },
+                who: names.who(&entry),
                 tenant: entry.tenant.map(|tenant| (tenant, names.tenant(tenant))),
                 at: entry.at,
                 action: entry.action,

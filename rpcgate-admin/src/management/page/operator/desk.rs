@@ -25,7 +25,7 @@ pub(super) struct Desk {
 impl Desk {
     /// A desk whose tenant and project have this name.
     pub(super) async fn named(name: &str) -> Self {
-        let site = Site::of("[admin]\nauth_per_minute = 1000\n").await;
+        let site = Site::of("[admin]\nauth_per_minute = 1000\n[admin.challenge]\ndifficulty = 50\n").await;
         let (operator, owner) = (site.operator().await, site.member(Role::Owner).await);
         let (own, tenant) = (cookie(&site, &operator), owner.user.tenant.unwrap());
         let change = TenantChange { name: Some(name.to_owned()), ..TenantChange::default() };
@@ -53,7 +53,7 @@ impl Desk {
         page
     }
 
-    /// Calls of the tenant, that cost so many units each.
+    /// Calls of the tenant, which cost so many units together.
     pub(super) async fn calls(&self, calls: u32, cu: u32) {
         let line = SampleLine { calls, cu, ..item("eth_call") };
         let record = SampleRecord {

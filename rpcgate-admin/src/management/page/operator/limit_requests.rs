@@ -97,7 +97,8 @@ async fn list(
     } else {
         links.older = last.map(|last| cursor::older(LIST, &rest, &last));
     }
-    let (tenants, users) = (requests.iter().map(|one| one.tenant), requests.iter().map(|one| one.user));
+    let tenants = requests.iter().map(|one| one.tenant).collect();
+    let users = requests.iter().map(|one| one.user).collect();
     let names = NamesOfAll::read(&app, tenants, users).await?;
     let plan_names = PlanNames::read(&app).await?;
     let row = |request: LimitRequest| LimitRequestRow {
@@ -167,7 +168,8 @@ async fn request_page(
     let all = plans::plans(app, &page.actor).await?;
     let plan_names = PlanNames::read(app).await?;
     let own = tenant.as_ref().map(Tenant::plan);
-    let names = NamesOfAll::read(app, [], [request.user].into_iter().chain(request.reviewer)).await?;
+    let users = [request.user].into_iter().chain(request.reviewer).collect();
+    let names = NamesOfAll::read(app, Vec::new(), users).await?;
     let listed = |wanted| all.iter().find(|plan| Some(plan.of) == wanted);
     Ok(LimitRequestPage {
         frame: page.frame(Place::LimitRequests),

@@ -3,7 +3,7 @@
 use crate::management::action::operator::lookup;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::UserId;
+use crate::store::{Audit, UserId};
 use rpcgate_core::caller::TenantId;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,8 +17,8 @@ impl NamesOfAll {
     /// Reads the names of these.
     pub(super) async fn read(
         app: &AppState,
-        tenants: impl IntoIterator<Item = TenantId>,
-        users: impl IntoIterator<Item = UserId>,
+        tenants: Vec<TenantId>,
+        users: Vec<UserId>,
     ) -> Result<Self, ActionError> {
         // Each of them once.
         let tenants: Vec<_> = tenants.into_iter().collect::<BTreeSet<_>>().into_iter().collect();
@@ -37,5 +37,15 @@ impl NamesOfAll {
     /// The name of a user.
     pub(super) fn user(&self, id: UserId) -> String {
         self.users.get(&id).cloned().unwrap_or_else(|| "former user".to_owned())
+    }
+
+    /// Who made an entry of the audit.
+    pub(super) fn who(&self, entry: &Audit) -> String {
+        match entry.user {
+            Some(user) => self.user(user),
+            None if entry.address.is_empty() => "the service".to_owned(),
+            None if entry.address.starts_with("command line") => "command line".to_owned(),
+            None => "nobody logged in".to_owned(),
+        }
     }
 }

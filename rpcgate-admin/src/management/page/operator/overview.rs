@@ -160,7 +160,7 @@ fn alerts(found: &ServiceOverview) -> Vec<ServiceAlert> {
 async fn work(app: &AppState, found: &ServiceOverview) -> Result<Vec<WaitingRow>, ActionError> {
     let of_requests = found.limit_requests.iter().map(|one| one.tenant);
     let tenants = of_requests.chain(found.tickets.iter().map(|ticket| ticket.tenant));
-    let names = NamesOfAll::read(app, tenants, []).await?;
+    let names = NamesOfAll::read(app, tenants.collect(), Vec::new()).await?;
     let mut rows: Vec<_> = found
         .limit_requests
         .iter()

@@ -157,7 +157,7 @@ async fn tenant_page(app: &AppState, page: &PageContext, id: TenantId) -> Result
     let own = all_plans.iter().find(|plan| plan.of == found.tenant.plan()).map(plan_value);
     let authors = found.changes.iter().filter_map(|entry| entry.user);
     let authors = authors.chain(found.request.iter().map(|request| request.user));
-    let names = NamesOfAll::read(app, [], authors).await?;
+    let names = NamesOfAll::read(app, Vec::new(), authors.collect()).await?;
     let plan_names = PlanNames::read(app).await?;
     let (chart, now) = (chart(&found), app.now());
     let pending = |request: LimitRequest| PendingRequest {
@@ -167,7 +167,7 @@ async fn tenant_page(app: &AppState, page: &PageContext, id: TenantId) -> Result
         request,
     };
     let change = |entry: Audit| ChangeRow {
-        who: entry.user.map_or_else(|| "command line or nobody".to_owned(), |user| names.user(user)),
+        who: names.who(&entry),
         at: entry.at,
         action: entry.action,
         detail: entry.detail,
@@ -216,12 +216,7 @@ pub(super) async fn refused_quota(
 }
 
 /// Shows the tenant again, with what was wrong with a form of its page.
-async fn refused(
-    app: &AppState,
-    page: &PageContext,
-    id: TenantId,
-    error: ActionError,
-) -> PageResult {
+async fn refused(app: &AppState, page: &PageContext, id: TenantId, error: ActionError) -> PageResult {
     let shown = tenant_page(app, page, id).await?;
     rejected(error, LABELS, |problems| TenantPage { problems, ..shown })
 }

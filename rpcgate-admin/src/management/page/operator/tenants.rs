@@ -51,6 +51,7 @@ struct TenantsPage {
 struct TenantRow {
     tenant: Tenant,
     plan: String,
+    state: &'static str,
 }
 
 /// The state of a tenant: the tone and the word of its badge.
@@ -109,20 +110,18 @@ async fn list(
     match found.await {
         Ok((found, is_in_parts)) => {
             let last = found.last().filter(|_| is_in_parts && found.len() as u64 == SHOWN);
-            shown.links.older =
+            shown.links.newer =
                 last.map(|last| cursor::newer("operator/tenants", &rest, &last.id.to_string()));
             let names = PlanNames::read(&app).await?;
-            let row = |tenant: Tenant| TenantRow { plan: names.of(tenant.plan()).to_owned(), tenant };
+            let row = |tenant: Tenant| TenantRow {
+                plan: names.of(tenant.plan()).to_owned(),
+                state: state_badge(&tenant).1,
+                tenant,
+            };
             shown.rows = found.into_iter().map(row).collect();
             Ok(ok(&shown))
         }
         Err(error) => rejected(error, LABELS, |problems| TenantsPage { problems, ..shown }),
-    }
-}
-
-impl TenantsPage {
-    fn badge(&self, tenant: &Tenant) -> (&'static str, &'static str) {
-        state_badge(tenant)
     }
 }
 

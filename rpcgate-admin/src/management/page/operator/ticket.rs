@@ -83,7 +83,7 @@ async fn conversation(
     let comments = tickets::comments(app, ticket.id, None, MAX_COMMENTS).await?;
     let files = tickets::attachments(app, ticket.id).await?;
     let authors = comments.iter().map(|comment| comment.user).chain(files.iter().map(|file| file.user));
-    let names = NamesOfAll::read(app, [], authors.chain([ticket.user])).await?;
+    let names = NamesOfAll::read(app, Vec::new(), authors.chain([ticket.user]).collect()).await?;
     let item = |user: UserId, is_ours: bool, at: Time| {
         let author = names.user(user);
         ThreadItem { initials: initials(&author), author, is_ours, at, paragraphs: Vec::new(), file: None }
@@ -119,7 +119,7 @@ async fn ticket_page(
 ) -> Result<OperatorTicketPage, ActionError> {
     let ticket = tickets::get(app, id).await?;
     let (thread, files) = conversation(app, &ticket).await?;
-    let names = NamesOfAll::read(app, [ticket.tenant], [ticket.user]).await?;
+    let names = NamesOfAll::read(app, vec![ticket.tenant], vec![ticket.user]).await?;
     let statuses = TicketStatus::ALL.map(|status| Choice::new(status.name(), status_badge(status).1));
     Ok(OperatorTicketPage {
         frame: page.frame(Place::OperatorTickets),

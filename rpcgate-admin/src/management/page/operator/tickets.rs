@@ -121,7 +121,8 @@ async fn list(
             } else {
                 shown.links.older = last.map(|last| cursor::older(LIST, &rest, &last));
             }
-            let names = NamesOfAll::read(&app, tickets.iter().map(|ticket| ticket.tenant), []).await?;
+            let tenants = tickets.iter().map(|ticket| ticket.tenant).collect();
+            let names = NamesOfAll::read(&app, tenants, Vec::new()).await?;
             let row = |ticket: SupportTicket| TicketRow {
                 tenant: names.tenant(ticket.tenant),
                 category: category_text(ticket.category),

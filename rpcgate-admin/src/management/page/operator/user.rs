@@ -83,7 +83,7 @@ async fn account_page(
     reason: &str,
 ) -> Result<AccountPage, ActionError> {
     let account = users::get(app, id).await?;
-    let names = NamesOfAll::read(app, account.user.tenant, []).await?;
+    let names = NamesOfAll::read(app, account.user.tenant.into_iter().collect(), Vec::new()).await?;
     Ok(AccountPage {
         frame: page.frame(Place::Users),
         problems: Problems::default(),

@@ -77,9 +77,10 @@ async fn list(
     match found.await {
         Ok(found) => {
             let last = found.last().filter(|_| found.len() as u64 == SHOWN);
-            shown.links.older =
+            shown.links.newer =
                 last.map(|last| cursor::newer("operator/users", &rest, &last.user.id.to_string()));
-            let names = NamesOfAll::read(&app, found.iter().filter_map(|one| one.user.tenant), []).await?;
+            let tenants = found.iter().filter_map(|one| one.user.tenant).collect();
+            let names = NamesOfAll::read(&app, tenants, Vec::new()).await?;
             let row = |account: Account| AccountRow {
                 tenant: account.user.tenant.map(|tenant| names.tenant(tenant)),
                 badges: account_badges(&account),

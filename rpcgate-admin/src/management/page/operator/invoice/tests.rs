@@ -3,6 +3,7 @@
 use super::super::desk::Desk;
 use super::*;
 use crate::management::api::invoices::tests::issue;
+use crate::management::page::tests::{cookie, get};
 use http::StatusCode;
 use std::time::Duration;
 
@@ -53,10 +54,26 @@ async fn invoices_are_for_operators_alone_and_the_overdue_ones_are_listed_first(
     assert!(!has(&format!("?state=all&tenant={}", desk.site.tenant().await)).await);
     desk.get("/operator/invoices?tenant=x").await.assert_wrong("tenant", "Not shown: ");
     assert_eq!(desk.get("/operator/invoices?after=x").await.status, StatusCode::BAD_REQUEST);
-    desk.site.clock.advance(Duration::from_secs(15 * 86_400));
-    assert!(has("").await && !has("?state=open").await, "it is overdue");
     let page = desk.get(&path).await.text;
     assert!(page.contains("Bank &#38; Söhne &#60;b&#62;") && !page.contains("Söhne <b>"), "{page}");
+}
+
+#[tokio::test]
+async fn an_invoice_that_was_not_paid_in_time_waits_for_operators() {
+    let desk = Desk::named("Acme").await;
+    let number = issue(&desk.site, desk.tenant).await;
+    desk.site.clock.advance(Duration::from_secs(15 * 86_400));
+    // Their sessions have ended meanwhile.
+    let own = cookie(&desk.site, &desk.site.operator().await);
+    let has = async |query: &str| {
+        let page = get(&desk.site, &format!("/operator/invoices{query}"), &own).await;
+        assert_eq!(page.status, StatusCode::OK, "{query}");
+        page.text.contains(&format!("operator/invoices/{number}\""))
+    };
+    assert!(has("").await && !has("?state=open").await && has("?state=all").await);
+    assert!(!has(&format!("?after={number}")).await, "it is behind this place");
+    let first = get(&desk.site, "/operator", &own).await.text;
+    assert!(first.contains(&format!("{number} of Bank &#38; Söhne &#60;b&#62; is overdue since")), "{first}");
 }
 
 #[tokio::test]
@@ -98,7 +115,7 @@ async fn an_invoice_is_credited_and_cancelled() {
     }
     let done = desk.post(&act, &credit).await;
     assert!(done.leads_to().1.ends_with("?done=invoice-credited"), "{}", done.text);
-    assert!(desk.get(&path).await.text.contains("Credit note"));
+    assert!(desk.get(&path).await.text.contains("To be paid in USD"));
     let more = desk.post(&act, &[("act", "credit"), ("amount", "100"), ("reason", "Too much")]).await;
     assert_eq!(more.status, StatusCode::CONFLICT, "{}", more.text);
     assert!(desk.post(&ask, &[("act", "void")]).await.text.contains("owes nothing of the $10.00"));

@@ -116,7 +116,11 @@ async fn a_quota_is_set_and_removed() {
     assert!(page.contains("value=\"300000\"") && page.contains("value=\"default\""), "{page}");
     let wrong = desk.post(&quota, &[("cu_per_day", "many"), ("do", "save")]).await;
     assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
-    assert!(wrong.text.contains("<a href=\"#cu_per_day\">Give a number, such as 1,000.</a>"), "{}", wrong.text);
+    assert!(
+        wrong.text.contains("<a href=\"#cu_per_day\">Give a number, such as 1,000.</a>"),
+        "{}",
+        wrong.text
+    );
     assert!(wrong.text.contains("id=\"cu_per_day\" aria-invalid=\"true\""), "{}", wrong.text);
     assert!(wrong.text.contains("value=\"many\""), "what was typed is kept: {}", wrong.text);
     let removed = desk.post(&quota, &[("do", "default")]).await;

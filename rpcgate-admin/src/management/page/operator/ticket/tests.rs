@@ -8,27 +8,30 @@ use axum::body::Body;
 use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, COOKIE};
 
+/// The badge of a ticket that waits for an operator.
+const WAITING: &str = "<span class=\"badge warn\">Waiting for us</span>";
+
 #[tokio::test]
 async fn a_ticket_is_answered_noted_closed_and_reopened() {
     let desk = Desk::named("Acme").await;
     let id = desk.ticket("Null receipts", "One\ntwo\n\nthree").await;
     let (path, theirs) = (format!("/operator/tickets/{id}"), format!("/support/{id}"));
     let page = desk.get(&path).await.text;
-    assert!(page.contains("<p>One<br>two</p>") && page.contains("Waiting for us"), "{page}");
+    assert!(page.contains("<p>One<br>two</p>") && page.contains(WAITING), "{page}");
     let comments = format!("{path}/comments");
     let noted =
         desk.post(&comments, &[("text", "He owes us"), ("internal", "yes"), ("status", "closed")]).await;
     assert!(noted.leads_to().1.ends_with("?done=note-left"), "{}", noted.text);
     let page = desk.get(&path).await.text;
     assert!(
-        page.contains("Internal note") && page.contains("Waiting for us"),
+        page.contains("Internal note</span>") && page.contains(WAITING),
         "a note changes no status: {page}"
     );
     let answered = desk.post(&comments, &[("text", "Mended"), ("status", "answered")]).await;
     assert!(answered.leads_to().1.ends_with("?done=ticket-answered"), "{}", answered.text);
     let customer = get(&desk.site, &theirs, &cookie(&desk.site, &desk.owner)).await.text;
     assert!(customer.contains("Mended") && !customer.contains("He owes us"), "{customer}");
-    assert!(desk.get(&path).await.text.contains("Waiting for the tenant"));
+    assert!(desk.get(&path).await.text.contains("<span class=\"badge info\">Waiting for the tenant</span>"));
     desk.post(&comments, &[("text", " "), ("status", "answered")]).await.assert_wrong("text", "Not sent: ");
     desk.post(&comments, &[("text", "Kept"), ("status", "odd")]).await.assert_wrong("status", "Not sent: ");
     let status = format!("{path}/status");

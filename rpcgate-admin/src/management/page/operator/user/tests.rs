@@ -19,8 +19,8 @@ async fn users_are_for_operators_alone_and_found_by_address_and_tenant() {
         assert_eq!(unknown.status, StatusCode::NOT_FOUND, "{act}");
     }
     assert_eq!(desk.get(&format!("/operator/users/{}", UserId(7))).await.status, StatusCode::NOT_FOUND);
-    let email = desk.owner.user.email.clone();
-    let has = async |query: &str| desk.get(&format!("/operator/users?{query}")).await.text.contains(&email);
+    let (email, link) = (&desk.owner.user.email, format!("operator/users/{}\"", desk.owner.user.id));
+    let has = async |query: &str| desk.get(&format!("/operator/users?{query}")).await.text.contains(&link);
     assert!(has("").await && has(&format!("email={email}")).await && !has("email=nobody@example.com").await);
     assert!(has(&format!("tenant={}", desk.tenant)).await);
     assert!(!has(&format!("tenant={}", desk.site.tenant().await)).await);
