@@ -18,7 +18,7 @@ use crate::management::page::plans::FIGURES;
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::ticket_thread::paragraphs;
 use crate::management::page::view::{ok, rejected};
-use crate::store::{LimitRequest, LimitRequestId, RequestStatus, Tenant, Verdict};
+use crate::store::{LimitRequest, LimitRequestId, RequestStatus, Tenant, TenantPlan, Verdict};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -170,7 +170,7 @@ async fn request_page(
     let own = tenant.as_ref().map(Tenant::plan);
     let users = [request.user].into_iter().chain(request.reviewer).collect();
     let names = NamesOfAll::read(app, Vec::new(), users).await?;
-    let listed = |wanted| all.iter().find(|plan| Some(plan.of) == wanted);
+    let listed = |wanted: Option<TenantPlan>| all.iter().find(|plan| Some(plan.of) == wanted);
     Ok(LimitRequestPage {
         frame: page.frame(Place::LimitRequests),
         problems: Problems::default(),
