@@ -19,6 +19,7 @@ use axum::extract::State;
 use axum::routing::get;
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::Amount;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -79,7 +80,7 @@ fn by_chain(lines: &[InvoiceLine]) -> Vec<ChainCost> {
     }
     let most = sums.values().copied().max().unwrap_or_default().max(1);
     let mut chains: Vec<_> = sums.into_iter().collect();
-    chains.sort_by(|one, other| other.1.cmp(&one.1));
+    chains.sort_by_key(|(_, sum)| Reverse(*sum));
     let cost = |(chain, sum): (&str, u128)| {
         let permille = sum.saturating_mul(1_000) / most;
         let chain = if chain.is_empty() { "all chains" } else { chain };

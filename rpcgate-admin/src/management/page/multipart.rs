@@ -42,7 +42,7 @@ impl Multipart {
     ///
     /// # Errors
     /// [`ActionError::Invalid`] for what is none.
-    pub(super) fn read(headers: &HeaderMap, body: Bytes) -> Result<Self, ActionError> {
+    pub(super) fn read(headers: &HeaderMap, body: &Bytes) -> Result<Self, ActionError> {
         let boundary = headers.get(CONTENT_TYPE).and_then(|kind| boundary(kind.to_str().ok()?));
         let delimiter = format!("\r\n--{}", boundary.ok_or_else(malformed)?);
         // The first delimiter has no line before it.
@@ -139,7 +139,7 @@ mod tests {
 
     fn read(kind: &'static str, body: &str) -> Result<Multipart, ActionError> {
         let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))]);
-        Multipart::read(&headers, Bytes::copy_from_slice(body.as_bytes()))
+        Multipart::read(&headers, &Bytes::copy_from_slice(body.as_bytes()))
     }
 
     const FORM: &str = "------x7\r\nContent-Disposition: form-data; name=\"csrf\"\r\n\r\ntoken\r\n\

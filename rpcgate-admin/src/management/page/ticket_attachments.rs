@@ -38,7 +38,7 @@ pub(super) async fn sent_file(guard: &FormGuard, request: Request) -> Result<(St
         ActionError::LargeFile(_) => ActionError::LargeFile(MAX_BYTES),
         error => error,
     })?;
-    let form = Multipart::read(&head.headers, bytes)?;
+    let form = Multipart::read(&head.headers, &bytes)?;
     guard.check(form.text(TOKEN).unwrap_or_default())?;
     let file = form.file("file").ok_or_else(|| ActionError::field("file", "choose a file"))?;
     if file.content.len() > MAX_BYTES {
