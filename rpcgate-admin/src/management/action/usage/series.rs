@@ -147,7 +147,9 @@ mod tests {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let mut sender = SampleShipper::new(1);
         for back in 0..18 {
-            site.app.usage.ship(&sender.pack(&[called("eth", back, &names)])).await.unwrap();
+            // A batch has at most 100 calls.
+            let calls: Vec<_> = names.chunks(100).map(|part| called("eth", back, part)).collect();
+            site.app.usage.ship(&sender.pack(&calls)).await.unwrap();
         }
         let found = series(&site.app, &ask(Period::Day), Some(Group::Method)).await.unwrap();
         assert!(found.is_merged);
