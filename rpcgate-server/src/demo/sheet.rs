@@ -234,7 +234,10 @@ mod tests {
             (&sheet["grpc"], &sheet["grpc_ca"]),
             (&json!("https://127.0.0.1:82"), &json!("/d/ca.pem"))
         );
-        assert_eq!((&sheet["ws"], &sheet["dashboard"]), (&json!("ws://127.0.0.1:80"), &json!("http://[::1]:81/")));
+        assert_eq!(
+            (&sheet["ws"], &sheet["dashboard"]),
+            (&json!("ws://127.0.0.1:80"), &json!("http://[::1]:81/"))
+        );
         let without = Sheet::new(&config, Addresses { grpc: None, ..addresses }, &account).json();
         assert!(without["grpc"].is_null() && without["grpc_ca"].is_null());
     }

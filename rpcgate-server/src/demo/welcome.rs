@@ -185,12 +185,10 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("secret"), "{text}");
-        assert!(
-            text.contains(
-                "API is at http://127.0.0.1:8081, a browser of it at http://127.0.0.1:8081/swagger/.\n\
+        assert!(text.contains(
+            "API is at http://127.0.0.1:8081, a browser of it at http://127.0.0.1:8081/swagger/.\n\
                  The dashboard is at http://127.0.0.1:8081/: log in as the user in d/demo.json."
-            )
-        );
+        ));
         let text = super::text(&sheet(&["btc"]), "free", Path::new("d"));
         assert!(
             text.contains("8080/btc") && !text.contains("8080/eth") && text.contains("serves 1 chain at"),

@@ -30,9 +30,9 @@ const LABELS: Labels = &[("from", "From"), ("to", "Until"), ("user", "Who")];
 const SHOWN: u64 = 50;
 
 /// Entries of a file.
-const IN_FILE: u64 = 1_000;
+pub(super) const IN_FILE: u64 = 1_000;
 
-const DAY: Duration = Duration::from_secs(86_400);
+pub(super) const DAY: Duration = Duration::from_secs(86_400);
 
 /// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
@@ -84,7 +84,7 @@ impl AuditRow {
 }
 
 /// The beginning of a day, as the field of a form has it.
-fn day(fields: &FieldList, name: &'static str) -> Result<Option<Time>, ActionError> {
+pub(super) fn day(fields: &FieldList, name: &'static str) -> Result<Option<Time>, ActionError> {
     let Some(text) = fields.given(name) else { return Ok(None) };
     let moment = Moment::parse(&format!("{text}T00:00:00Z"));
     let Moment(at) = moment.ok_or_else(|| ActionError::field(name, "give a day, such as 2026-11-19"))?;

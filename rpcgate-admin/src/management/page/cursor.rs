@@ -7,6 +7,9 @@ use std::str::FromStr;
 /// The parameter of the place behind which a page begins.
 pub(super) const BEFORE: &str = "before";
 
+/// The parameter of the place behind which a page of a list begins that has the oldest first.
+pub(super) const AFTER: &str = "after";
+
 /// Reads what [`time_cursor`](crate::management::api::list::time_cursor) has written; nothing is the beginning.
 ///
 /// # Errors
@@ -28,6 +31,12 @@ pub(super) fn older(path: &str, query: &str, cursor: &str) -> String {
     format!("{path}?{query}{joint}{BEFORE}={cursor}")
 }
 
+/// The same for a list that has the oldest first.
+pub(super) fn newer(path: &str, query: &str, cursor: &str) -> String {
+    let joint = if query.is_empty() { "" } else { "&" };
+    format!("{path}?{query}{joint}{AFTER}={cursor}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,5 +56,7 @@ mod tests {
     fn the_next_page_keeps_the_filters() {
         assert_eq!(older("support", "", "7-9"), "support?before=7-9");
         assert_eq!(older("support", "status=open", "7-9"), "support?status=open&before=7-9");
+        assert_eq!(newer("operator/tenants", "", "7"), "operator/tenants?after=7");
+        assert_eq!(newer("operator/tenants", "plan=free", "7"), "operator/tenants?plan=free&after=7");
     }
 }

@@ -29,17 +29,6 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/", get(show))
 }
 
-/// What an operator sees.
-#[derive(Template)]
-#[template(path = "home.html")]
-struct OperatorHomePage {
-    frame: Frame,
-    name: String,
-    email: String,
-    role: &'static str,
-    has_factor: bool,
-}
-
 #[derive(Template)]
 #[template(path = "overview.html")]
 struct OverviewPage {
@@ -60,7 +49,7 @@ struct FirstStepsPage {
     chains: Vec<&'static str>,
 }
 
-/// Shows the first page.
+/// Shows the first page; operators have their own.
 async fn show(
     State(app): State<Arc<AppState>>,
     page: PageContext,
@@ -68,12 +57,11 @@ async fn show(
 ) -> PageResult {
     let user = &page.actor.user;
     if user.is_operator() {
-        return Ok(ok(&OperatorHomePage {
-            frame: page.frame(Place::OperatorOverview),
-            name: user.name.clone(),
-            email: user.email.clone(),
-            role: user.role_name(),
-            has_factor: page.session.has_second_factor,
+        let query = fields.query_without(&[]);
+        return Ok(page.to(&if query.is_empty() {
+            "operator".to_owned()
+        } else {
+            format!("operator?{query}")
         }));
     }
     let unread = Unread::of(&app, &page.actor).await?;

@@ -50,21 +50,23 @@ struct InvoicePage<'a> {
     period: BillingMonth,
     due: String,
     status: &'static str,
-    lines: Vec<Row>,
-    sums: Vec<Sum>,
+    lines: Vec<SheetLine>,
+    sums: Vec<SheetSum>,
     note: Option<&'a str>,
 }
 
-struct Row {
-    item: String,
-    quantity: String,
-    price: String,
-    amount: String,
+/// A line of an invoice, as text.
+pub(super) struct SheetLine {
+    pub(super) item: String,
+    pub(super) quantity: String,
+    pub(super) price: String,
+    pub(super) amount: String,
 }
 
-struct Sum {
-    name: String,
-    amount: String,
+/// A sum of an invoice, as text.
+pub(super) struct SheetSum {
+    pub(super) name: String,
+    pub(super) amount: String,
 }
 
 /// An exact amount in US dollars without needless zeros: at least two decimals, at most twelve.
@@ -85,7 +87,8 @@ fn day(at: Time) -> String {
     Moment(at).to_string().chars().take(10).collect()
 }
 
-fn row(line: &InvoiceLine, period: BillingMonth) -> Row {
+/// A line, on the invoice of `period`.
+pub(super) fn row(line: &InvoiceLine, period: BillingMonth) -> SheetLine {
     let month = BillingMonth::of(line.month);
     let late = if month == period { String::new() } else { format!(", {month}") };
     let plan = line.custom_plan.as_deref().unwrap_or(line.tier.name());
@@ -98,11 +101,12 @@ fn row(line: &InvoiceLine, period: BillingMonth) -> Row {
             (format!("Compute Units on {}, plan {plan}{late}", line.chain), line.units.to_string())
         }
     };
-    Row { item, quantity, price: dollars(Amount(line.price.0.into())), amount: dollars(line.amount) }
+    SheetLine { item, quantity, price: dollars(Amount(line.price.0.into())), amount: dollars(line.amount) }
 }
 
-fn sums(whole: &WholeInvoice) -> Vec<Sum> {
-    let sum = |name: &str, amount: String| Sum { name: name.to_owned(), amount };
+/// The sums below the lines.
+pub(super) fn sums(whole: &WholeInvoice) -> Vec<SheetSum> {
+    let sum = |name: &str, amount: String| SheetSum { name: name.to_owned(), amount };
     let (invoice, amounts) = (&whole.invoice, &whole.invoice.amounts);
     let mut sums = Vec::new();
     if amounts.tax_basis_points > 0 {
@@ -146,8 +150,8 @@ pub(super) struct SheetPage {
     problems: Problems,
     whole: WholeInvoice,
     period: String,
-    lines: Vec<Row>,
-    sums: Vec<Sum>,
+    lines: Vec<SheetLine>,
+    sums: Vec<SheetSum>,
     badge: (&'static str, String),
     takes_payments: bool,
 }

@@ -73,9 +73,11 @@ fn fee(cents: u64) -> String {
     if cents == 0 { "none".to_owned() } else { price(cents.saturating_mul(10_000_000_000)) }
 }
 
-type PlanFigure = (&'static str, fn(&ListedPlan) -> String);
+/// The label of a figure, and its value.
+pub(super) type PlanFigure = (&'static str, fn(&ListedPlan) -> String);
 
-const FIGURES: [PlanFigure; 11] = [
+/// The figures of plans, for people.
+pub(super) const FIGURES: [PlanFigure; 11] = [
     ("Requests a minute, each key", |one| filters::grouped(one.plan.per_minute.into())),
     ("Requests an hour, each key", |one| filters::grouped(one.plan.per_hour.into())),
     ("Requests a day, each key", |one| filters::grouped(one.plan.per_day.into())),

@@ -173,7 +173,7 @@ async fn a_page_loads_only_its_own_files_and_leaks_no_referrer() {
     let operator = cookie(&site, &site.operator().await);
     for (path, cookie, status) in [
         ("/", newcomer.as_str(), StatusCode::OK),
-        ("/", operator.as_str(), StatusCode::OK),
+        ("/operator", operator.as_str(), StatusCode::OK),
         ("/login", "", StatusCode::OK),
         ("/register", "", StatusCode::OK),
         ("/email", newcomer.as_str(), StatusCode::OK),

@@ -16,6 +16,7 @@ use crate::store::{TicketAttachmentId, TicketId};
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::routing::{get, post};
+use bytes::Bytes;
 use std::sync::Arc;
 
 /// Bytes of a form around its file, at most.
@@ -24,6 +25,26 @@ const FRAME_BYTES: usize = 16 << 10;
 /// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new().route("/support/{id}/files", post(create)).route("/support/{id}/files/{file}", get(read))
+}
+
+/// The file of a form of ours: its name and its content.
+///
+/// # Errors
+/// [`ActionError::Forbidden`] for a form of others, [`ActionError::InvalidField`] if no file was chosen, and those of
+/// [`read_file`].
+pub(super) async fn sent_file(guard: &FormGuard, request: Request) -> Result<(String, Bytes), ActionError> {
+    let (head, body) = request.into_parts();
+    let bytes = read_file(body, MAX_BYTES + FRAME_BYTES, None).await.map_err(|error| match error {
+        ActionError::LargeFile(_) => ActionError::LargeFile(MAX_BYTES),
+        error => error,
+    })?;
+    let form = Multipart::read(&head.headers, &bytes)?;
+    guard.check(form.text(TOKEN).unwrap_or_default())?;
+    let file = form.file("file").ok_or_else(|| ActionError::field("file", "choose a file"))?;
+    if file.content.len() > MAX_BYTES {
+        return Err(ActionError::LargeFile(MAX_BYTES));
+    }
+    Ok((file.name.to_owned(), file.content.clone()))
 }
 
 /// Attaches the file of a form.
@@ -37,18 +58,8 @@ async fn create(
     page.permitted(Permission::ManageTickets)?;
     let attached = async {
         let permit = ticket_attachments::begin(&app, &page.actor, id, false).await?;
-        let (head, body) = request.into_parts();
-        let bytes = read_file(body, MAX_BYTES + FRAME_BYTES, None).await.map_err(|error| match error {
-            ActionError::LargeFile(_) => ActionError::LargeFile(MAX_BYTES),
-            error => error,
-        })?;
-        let form = Multipart::read(&head.headers, &bytes)?;
-        guard.check(form.text(TOKEN).unwrap_or_default())?;
-        let file = form.file("file").ok_or_else(|| ActionError::field("file", "choose a file"))?;
-        if file.content.len() > MAX_BYTES {
-            return Err(ActionError::LargeFile(MAX_BYTES));
-        }
-        ticket_attachments::create(&app, &page.actor, id, file.name, file.content.clone()).await?;
+        let (name, content) = sent_file(&guard, request).await?;
+        ticket_attachments::create(&app, &page.actor, id, &name, content).await?;
         drop(permit);
         Ok(())
     };

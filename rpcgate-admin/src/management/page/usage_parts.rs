@@ -1,10 +1,12 @@
-//! What the overview and the usage explorer draw alike.
+//! What overviews and the usage explorer draw alike.
 
 use super::chart::axis::{BucketKind, TimeAxis};
+use super::chart::heat::{Heat, HeatStep};
 use super::chart::line::LineSeries;
-use super::chart::number::millis;
+use super::chart::number::{grouped, millis, share};
+use super::chart::stack::Series;
 use crate::management::action::usage::series::UsageSeries;
-use rpcgate_core::usage::{Group, Metrics};
+use rpcgate_core::usage::{Cell, Group, Metrics};
 
 /// The horizontal axis of charts of this usage.
 pub(super) fn axis_of(found: &UsageSeries) -> TimeAxis {
@@ -26,4 +28,65 @@ pub(super) fn latency_of(name: &str, over_time: &[Metrics]) -> LineSeries {
         values: over_time.iter().map(mean).collect(),
         summary: mean(&sums).map_or_else(|| "–".to_owned(), millis),
     }
+}
+
+/// The errors of a chain.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct ErrorStrip {
+    pub(super) chain: String,
+    pub(super) heat: Heat,
+    pub(super) errors: String,
+    pub(super) share: String,
+}
+
+/// The name of a chain, as charts show it.
+pub(super) fn chain(cell: &Option<Cell>) -> String {
+    match cell {
+        Some(Cell::Chain(name)) => name.clone(),
+        _ => "all chains".to_owned(),
+    }
+}
+
+/// The values of each chain over time.
+pub(super) fn by_chain(found: &UsageSeries, value: fn(&Metrics) -> u64) -> Vec<Series> {
+    let series = |(cell, part): (&Option<Cell>, &Vec<Metrics>)| Series {
+        name: chain(cell),
+        values: part.iter().map(value).collect(),
+    };
+    found.parts.iter().map(series).collect()
+}
+
+/// The errors of each chain, the chains with the most requests first.
+pub(super) fn strips(found: &UsageSeries, axis: &TimeAxis) -> Vec<ErrorStrip> {
+    let sums = |part: &[Metrics]| {
+        let mut sums = Metrics::default();
+        part.iter().for_each(|metrics| sums.add(metrics));
+        sums
+    };
+    let mut chains: Vec<_> = found.parts.iter().map(|(cell, part)| (chain(cell), part, sums(part))).collect();
+    chains.retain(|(.., sums)| sums.requests > 0);
+    chains.sort_by(|(one, _, of_one), (other, _, of_other)| {
+        of_other.requests.cmp(&of_one.requests).then_with(|| one.cmp(other))
+    });
+    let strip = |(chain, part, sums): (String, &Vec<Metrics>, Metrics)| {
+        let cells = part.iter().enumerate().map(|(number, metrics)| {
+            let words = format!(
+                "{}: {} of {} failed",
+                axis.name(number),
+                grouped(metrics.errors),
+                grouped(metrics.requests)
+            );
+            (HeatStep::of(metrics.errors, metrics.requests), words)
+        });
+        let noun = if sums.errors == 1 { "error" } else { "errors" };
+        let step = if found.step == Group::Hour { "hours" } else { "days" };
+        let sentence = format!("{}: {} {noun} in {} {step}", chain, grouped(sums.errors), part.len());
+        ErrorStrip {
+            heat: Heat::of(sentence, cells.collect()),
+            errors: grouped(sums.errors),
+            share: share(sums.errors, sums.requests),
+            chain,
+        }
+    };
+    chains.into_iter().map(strip).collect()
 }

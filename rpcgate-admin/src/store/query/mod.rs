@@ -3,6 +3,7 @@
 mod access_tokens;
 mod accounts;
 mod allowances;
+mod any_names;
 mod attempt_batch;
 mod attempts;
 pub(super) mod audit;
@@ -61,6 +62,7 @@ mod notices;
 mod notification_preferences;
 mod notification_reads;
 mod notifications;
+mod oldest_work;
 #[cfg(test)]
 #[cfg(have_postgres)]
 #[expect(clippy::duplicate_mod, reason = "the same tests, on the other database")]
@@ -88,6 +90,7 @@ mod retention;
 pub(crate) mod sample_webhooks;
 #[cfg(test)]
 pub(crate) mod seeded_deliveries;
+mod served_hours;
 mod session_rows;
 mod sessions;
 mod shipment;
@@ -193,7 +196,7 @@ pub use ticket_status::TicketStatus;
 pub use tickets::{Satisfaction, SupportTicket, TicketFilter, TicketLimitRequest};
 pub use tier_changes::{TenantPlan, TierChange};
 pub use totp::StoredTotp;
-pub use usage_of_all::{KeyUse, MethodUse, ProjectUse, UsageOfAll, UsageOfAllAsk};
+pub use usage_of_all::{KeyUse, MethodUse, ProjectUnits, UsageOfAll, UsageOfAllAsk};
 pub use users::{Role, UnknownName, User};
 pub use versions::{Expected, Version, Versioned};
 pub use watched_chains::{WatchLease, WatchOutcome};

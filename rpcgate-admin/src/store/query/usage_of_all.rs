@@ -50,7 +50,7 @@ pub struct UsageOfAllAsk {
 
 /// The units of a project in a day or an hour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ProjectUse {
+pub struct ProjectUnits {
     /// The first hour.
     pub hour: u64,
     /// The project's tenant.
@@ -99,7 +99,7 @@ pub struct KeyUse {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct UsageOfAll {
     /// The units of the projects, by day.
-    pub projects: Vec<ProjectUse>,
+    pub projects: Vec<ProjectUnits>,
     /// The calls of the methods, by day.
     pub methods: Vec<MethodUse>,
     /// The keys above the floor of the hour, by hour.
@@ -145,7 +145,7 @@ impl UsageStore {
         projects: &[ProjectId],
         hours: Range<u64>,
         methods: &[(String, String)],
-    ) -> Result<(Vec<ProjectUse>, Vec<MethodUse>), StoreError> {
+    ) -> Result<(Vec<ProjectUnits>, Vec<MethodUse>), StoreError> {
         let most = self.bounds.max;
         self.for_operator(async |database| {
             let query = AllQuery { summed: Summed::read(database).await?, hours, most };
@@ -185,7 +185,7 @@ pub(super) struct AllQuery {
 pub(super) type NamedSum = (&'static str, Expr);
 
 impl AllQuery {
-    async fn projects(&self, database: &DatabaseTransaction) -> Result<Vec<ProjectUse>, StoreError> {
+    async fn projects(&self, database: &DatabaseTransaction) -> Result<Vec<ProjectUnits>, StoreError> {
         let columns = [Column::Tenant, Column::Project];
         let sums = [("all_units", Expr::col(Column::BillableUnits))];
         let parts = self.by_day(Dimensions::PROJECTS, &Condition::all(), &columns, &sums);
@@ -219,7 +219,7 @@ impl AllQuery {
         &self,
         database: &DatabaseTransaction,
         its: &Condition,
-    ) -> Result<Vec<ProjectUse>, StoreError> {
+    ) -> Result<Vec<ProjectUnits>, StoreError> {
         let columns = [Column::Tenant, Column::Project];
         let sums = [("all_units", Expr::col(Column::BillableUnits))];
         let [mut summed, mut rest] = [self.sums(Dimensions::PROJECTS, 1), self.unsummed_hours()];
@@ -428,8 +428,8 @@ fn above(mut select: SelectStatement, floor: u64) -> SelectStatement {
     select
 }
 
-fn read_project(row: &QueryResult) -> Result<ProjectUse, StoreError> {
-    Ok(ProjectUse {
+fn read_project(row: &QueryResult) -> Result<ProjectUnits, StoreError> {
+    Ok(ProjectUnits {
         hour: number(row, 0)?,
         tenant: TenantId(id(row, 1)?),
         project: ProjectId(id(row, 2)?),

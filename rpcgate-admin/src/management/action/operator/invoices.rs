@@ -25,6 +25,19 @@ pub async fn list(
     Ok(app.store.invoices(filter, before, limit).await?)
 }
 
+/// The invoices that are not paid although they are due, the oldest first, starting behind `after` in this order: at most
+/// `limit`.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn overdue(
+    app: &AppState,
+    after: Option<InvoiceNumber>,
+    limit: u64,
+) -> Result<Vec<Invoice>, ActionError> {
+    Ok(app.store.oldest_overdue(after, limit, app.now()).await?)
+}
+
 /// An invoice of any tenant.
 ///
 /// # Errors

@@ -21,6 +21,26 @@ pub async fn list(
     Ok(app.store.all_limit_requests(status, before, limit).await?)
 }
 
+/// The requests that nobody has decided, the oldest first, starting behind `after` in this order: at most `limit`.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn waiting(
+    app: &AppState,
+    after: Option<(Time, LimitRequestId)>,
+    limit: u64,
+) -> Result<Vec<LimitRequest>, ActionError> {
+    Ok(app.store.oldest_limit_requests(after, limit).await?)
+}
+
+/// A request of any tenant.
+///
+/// # Errors
+/// [`ActionError::NotFound`], [`ActionError::Unavailable`].
+pub async fn get(app: &AppState, id: LimitRequestId) -> Result<LimitRequest, ActionError> {
+    app.store.limit_request(id).await?.ok_or(ActionError::NotFound("limit request"))
+}
+
 /// Decides a request. Approval moves the tenant to the plan, of which gateways are notified. Tickets that are linked to
 /// the request are answered with the decision, and their authors told by mail.
 ///

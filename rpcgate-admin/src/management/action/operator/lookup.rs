@@ -2,8 +2,9 @@
 
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Key, Project, Tenant};
+use crate::store::{Key, Project, Tenant, UserId};
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
+use std::collections::BTreeMap;
 
 /// Things of the same name that are returned, at most. Names are not unique.
 pub const MAX_FOUND: u64 = 10;
@@ -52,4 +53,23 @@ pub async fn key(app: &AppState, id: KeyId) -> Result<(TenantId, Key), ActionErr
 /// [`ActionError::Unavailable`].
 pub async fn keys_with_prefix(app: &AppState, prefix: &str) -> Result<Vec<(TenantId, Key)>, ActionError> {
     Ok(app.store.keys_with_prefix(prefix, MAX_FOUND).await?)
+}
+
+/// The names of those of `ids` that exist.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn tenant_names(
+    app: &AppState,
+    ids: &[TenantId],
+) -> Result<BTreeMap<TenantId, String>, ActionError> {
+    Ok(app.store.tenant_names(ids).await?)
+}
+
+/// The names of those of `ids` that exist, and the addresses of those who gave no name.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn user_names(app: &AppState, ids: &[UserId]) -> Result<BTreeMap<UserId, String>, ActionError> {
+    Ok(app.store.user_names(ids).await?)
 }

@@ -39,6 +39,18 @@ pub async fn list(
     Ok(app.store.all_tickets(tenant, filter, before, limit).await?)
 }
 
+/// The tickets that wait for an operator, the oldest first, starting behind `after` in this order: at most `limit`.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn waiting(
+    app: &AppState,
+    after: Option<(Time, TicketId)>,
+    limit: u64,
+) -> Result<Vec<SupportTicket>, ActionError> {
+    Ok(app.store.oldest_tickets(after, limit).await?)
+}
+
 /// A ticket.
 ///
 /// # Errors

@@ -26,7 +26,6 @@ pub struct AskedWeightJson {
     #[schema(example = "eth")]
     pub chain: String,
     /// The method.
-    #[schema(example = "eth_getLogs")]
     pub method: String,
     /// Compute Units of a call.
     pub cu: u32,

@@ -3,21 +3,20 @@
 use super::super::chart::area::area;
 use super::super::chart::axis::TimeAxis;
 use super::super::chart::bars::bars;
-use super::super::chart::heat::{Heat, HeatStep};
 use super::super::chart::line::{LineSeries, line};
 use super::super::chart::number::{grouped, millis, share};
 use super::super::chart::plot::Plot;
 use super::super::chart::rank::{Rank, Ranked};
 use super::super::chart::spark::Spark;
-use super::super::chart::stack::{Series, Stack};
+use super::super::chart::stack::Stack;
 use super::super::frame::Frame;
 use super::super::parts::LimitMeter;
-use super::super::usage_parts::{axis_of, latency_of, mean};
+use super::super::usage_parts::{ErrorStrip, axis_of, by_chain, chain, latency_of, mean, strips};
 use super::alert::Alert;
 use crate::management::action::overview::first_run::FirstCall;
 use crate::management::action::overview::{Overview, ProjectUse};
 use crate::management::action::usage::series::UsageSeries;
-use rpcgate_core::usage::{Cell, Group, Metrics, Period};
+use rpcgate_core::usage::{Cell, Metrics, Period};
 
 /// Methods that are ranked.
 const RANKED: usize = 10;
@@ -50,15 +49,6 @@ pub(super) struct QuotaMeter {
     pub(super) path: Option<String>,
     pub(super) unit: &'static str,
     pub(super) meter: LimitMeter,
-}
-
-/// The errors of a chain.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct ErrorStrip {
-    pub(super) chain: String,
-    pub(super) heat: Heat,
-    pub(super) errors: String,
-    pub(super) share: String,
 }
 
 /// A row of the projects.
@@ -224,21 +214,6 @@ fn ended<'v, T>(values: &'v [T], axis: &TimeAxis) -> &'v [T] {
     &values[..count]
 }
 
-fn chain(cell: &Option<Cell>) -> String {
-    match cell {
-        Some(Cell::Chain(name)) => name.clone(),
-        _ => "all chains".to_owned(),
-    }
-}
-
-fn by_chain(found: &UsageSeries, value: fn(&Metrics) -> u64) -> Vec<Series> {
-    let series = |(cell, part): (&Option<Cell>, &Vec<Metrics>)| Series {
-        name: chain(cell),
-        values: part.iter().map(value).collect(),
-    };
-    found.parts.iter().map(series).collect()
-}
-
 fn facts(found: &Overview, axis: &TimeAxis) -> Vec<Fact> {
     let totals = &found.usage.view.totals;
     let over_time = found.chains.totals();
@@ -362,44 +337,10 @@ fn latency_chart(found: &UsageSeries, axis: &TimeAxis) -> Plot {
     line(&lines, axis, "Mean latency").tall()
 }
 
-/// The errors of each chain, the chains with the most requests first.
-fn strips(found: &UsageSeries, axis: &TimeAxis) -> Vec<ErrorStrip> {
-    let sums = |part: &[Metrics]| {
-        let mut sums = Metrics::default();
-        part.iter().for_each(|metrics| sums.add(metrics));
-        sums
-    };
-    let mut chains: Vec<_> = found.parts.iter().map(|(cell, part)| (chain(cell), part, sums(part))).collect();
-    chains.retain(|(.., sums)| sums.requests > 0);
-    chains.sort_by(|(one, _, of_one), (other, _, of_other)| {
-        of_other.requests.cmp(&of_one.requests).then_with(|| one.cmp(other))
-    });
-    let strip = |(chain, part, sums): (String, &Vec<Metrics>, Metrics)| {
-        let cells = part.iter().enumerate().map(|(number, metrics)| {
-            let words = format!(
-                "{}: {} of {} failed",
-                axis.name(number),
-                grouped(metrics.errors),
-                grouped(metrics.requests)
-            );
-            (HeatStep::of(metrics.errors, metrics.requests), words)
-        });
-        let noun = if sums.errors == 1 { "error" } else { "errors" };
-        let step = if found.step == Group::Hour { "hours" } else { "days" };
-        let sentence = format!("{}: {} {noun} in {} {step}", chain, grouped(sums.errors), part.len());
-        ErrorStrip {
-            heat: Heat::of(sentence, cells.collect()),
-            errors: grouped(sums.errors),
-            share: share(sums.errors, sums.requests),
-            chain,
-        }
-    };
-    chains.into_iter().map(strip).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rpcgate_core::usage::Group;
 
     #[test]
     fn a_change_is_a_share_of_what_was_before() {

@@ -1,10 +1,24 @@
-//! The pages of operators about the gateway: weights, plans, contracts, chains and nodes.
+//! The pages of operators.
 
+mod audit;
 mod chains;
 mod contracts;
 mod figures;
+mod invoice;
+mod invoices;
+mod limit_requests;
+mod names;
 mod nodes;
+mod overview;
 mod plans;
+mod quotas;
+mod tenant;
+mod tenant_state;
+mod tenants;
+mod ticket;
+mod tickets;
+mod user;
+mod users;
 mod weights;
 mod what_if;
 
@@ -15,12 +29,27 @@ use std::sync::Arc;
 /// The pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
+        .merge(audit::routes())
         .merge(chains::routes())
         .merge(contracts::routes())
+        .merge(invoice::routes())
+        .merge(invoices::routes())
+        .merge(limit_requests::routes())
         .merge(nodes::routes())
+        .merge(overview::routes())
         .merge(plans::routes())
+        .merge(quotas::routes())
+        .merge(tenant::routes())
+        .merge(tenant_state::routes())
+        .merge(tenants::routes())
+        .merge(ticket::routes())
+        .merge(tickets::routes())
+        .merge(user::routes())
+        .merge(users::routes())
         .merge(weights::routes())
 }
 
+#[cfg(test)]
+mod desk;
 #[cfg(test)]
 mod tests;

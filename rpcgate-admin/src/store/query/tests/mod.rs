@@ -23,6 +23,7 @@ mod lookup;
 mod members;
 mod notices;
 mod notifications;
+mod oldest_work;
 mod outgoing_mails;
 mod overview;
 mod projects;

@@ -48,7 +48,7 @@ fn expected_units(deeds: &[SampleRecord], by: Group) -> BTreeMap<(u64, ProjectId
     all
 }
 
-fn found_units(rows: &[ProjectUse]) -> BTreeMap<(u64, ProjectId), u64> {
+fn found_units(rows: &[ProjectUnits]) -> BTreeMap<(u64, ProjectId), u64> {
     let rows = rows.iter().filter(|row| row.units > 0);
     let mut all = BTreeMap::new();
     for row in rows {

@@ -1,0 +1,139 @@
+//! The audit log of all tenants.
+
+use super::names::NamesOfAll;
+use crate::management::action::operator::audit;
+use crate::management::api::audit::csv_file;
+use crate::management::api::list::time_cursor;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::page::audit::{DAY, IN_FILE, day};
+use crate::management::page::context::{OperatorPage, PageResult};
+use crate::management::page::cursor;
+use crate::management::page::filters;
+use crate::management::page::form::{FieldList, QueryFields};
+use crate::management::page::frame::{Frame, Place};
+use crate::management::page::parts::PageLinks;
+use crate::management::page::problems::{Labels, Problems};
+use crate::management::page::view::{ok, rejected};
+use crate::store::{Audit, AuditFilter, UserId};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+use std::sync::Arc;
+
+const LABELS: Labels = &[("from", "From"), ("to", "Until"), ("user", "Who"), ("tenant", "Tenant")];
+
+/// Entries of a page.
+const SHOWN: u64 = 50;
+
+/// The pages of this module.
+pub(super) fn routes() -> Router<Arc<AppState>> {
+    Router::new().route("/operator/audit", get(list)).route("/operator/audit.csv", get(file))
+}
+
+#[derive(Template)]
+#[template(path = "operator_audit.html")]
+struct WholeAuditPage {
+    frame: Frame,
+    problems: Problems,
+    rows: Vec<EntryRow>,
+    action: String,
+    tenant: String,
+    user: String,
+    subject: String,
+    from: String,
+    to: String,
+    /// The filters, as the address has them.
+    query: String,
+    links: PageLinks,
+}
+
+/// An entry for people.
+struct EntryRow {
+    at: Time,
+    who: String,
+    /// The tenant's identifier and its name.
+    tenant: Option<(TenantId, String)>,
+    action: String,
+    subject: String,
+    detail: String,
+    address: String,
+}
+
+fn filter_of(fields: &FieldList) -> Result<(Option<TenantId>, AuditFilter), ActionError> {
+    let tenant = fields.given("tenant").map(str::parse::<TenantId>).transpose();
+    let tenant = tenant.map_err(|_| ActionError::field("tenant", "give the identifier of a tenant"))?;
+    let user = fields.given("user").map(str::parse::<UserId>).transpose();
+    let filter = AuditFilter {
+        user: user.map_err(|_| ActionError::field("user", "give the identifier of a user"))?,
+        action: fields.given("action").map(str::to_owned),
+        subject: fields.given("subject").map(str::to_owned),
+        from: day(fields, "from")?,
+        until: day(fields, "to")?.map(|at| at.plus(DAY)),
+    };
+    Ok((tenant, filter))
+}
+
+async fn list(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    QueryFields(query): QueryFields,
+) -> PageResult {
+    let rest = query.query_without(&[cursor::BEFORE, "done"]);
+    let mut shown = WholeAuditPage {
+        frame: page.frame(Place::OperatorAudit),
+        problems: Problems::default(),
+        rows: Vec::new(),
+        action: query.one("action").to_owned(),
+        tenant: query.one("tenant").to_owned(),
+        user: query.one("user").to_owned(),
+        subject: query.one("subject").to_owned(),
+        from: query.one("from").to_owned(),
+        to: query.one("to").to_owned(),
+        query: rest.clone(),
+        links: PageLinks::default(),
+    };
+    let found = async {
+        let before = cursor::read(query.one(cursor::BEFORE))?;
+        let (tenant, filter) = filter_of(&query)?;
+        audit::list(&app, tenant, &filter, before, SHOWN).await
+    };
+    match found.await {
+        Ok(entries) => {
+            let last = entries.last().filter(|_| entries.len() as u64 == SHOWN);
+            shown.links.older = last
+                .map(|(number, last)| cursor::older("operator/audit", &rest, &time_cursor(last.at, number)));
+            let tenants = entries.iter().filter_map(|(_, entry)| entry.tenant).collect();
+            let users = entries.iter().filter_map(|(_, entry)| entry.user).collect();
+            let names = NamesOfAll::read(&app, tenants, users).await?;
+            let row = |(_, entry): (i64, Audit)| EntryRow {
+                who: names.who(&entry),
+                tenant: entry.tenant.map(|tenant| (tenant, names.tenant(tenant))),
+                at: entry.at,
+                action: entry.action,
+                subject: entry.subject,
+                detail: entry.detail,
+                address: entry.address,
+            };
+            shown.rows = entries.into_iter().map(row).collect();
+            Ok(ok(&shown))
+        }
+        Err(error) => rejected(error, LABELS, |problems| WholeAuditPage { problems, ..shown }),
+    }
+}
+
+/// The newest entries that match the filters, as a file.
+async fn file(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(_): OperatorPage,
+    QueryFields(query): QueryFields,
+) -> PageResult {
+    let (tenant, filter) = filter_of(&query)?;
+    Ok(csv_file(audit::list(&app, tenant, &filter, None, IN_FILE).await?))
+}
+
+#[cfg(test)]
+mod tests;

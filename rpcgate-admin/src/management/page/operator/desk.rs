@@ -1,0 +1,108 @@
+//! A site with an operator and a tenant, for the tests of these pages.
+
+use crate::management::app_state::tests::{NOON, Site, Visitor};
+use crate::management::page::hostile::forged;
+use crate::management::page::tests::{Page, cookie, get, post};
+use crate::store::{Project, Role, TenantChange, fresh_id};
+use axum::body::Body;
+use http::{Method, StatusCode};
+use rpcgate_core::caller::{ProjectId, TenantId};
+use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// An operator with a tenant to look after.
+pub(super) struct Desk {
+    pub(super) site: Site,
+    pub(super) operator: Visitor,
+    /// The cookie of the operator.
+    pub(super) own: String,
+    pub(super) owner: Visitor,
+    pub(super) tenant: TenantId,
+    pub(super) project: ProjectId,
+}
+
+impl Desk {
+    /// A desk whose tenant and project have this name.
+    pub(super) async fn named(name: &str) -> Self {
+        let site = Site::of("[admin]\nauth_per_minute = 1000\n[admin.challenge]\ndifficulty = 50\n").await;
+        let (operator, owner) = (site.operator().await, site.member(Role::Owner).await);
+        let (own, tenant) = (cookie(&site, &operator), owner.user.tenant.unwrap());
+        let change = TenantChange { name: Some(name.to_owned()), ..TenantChange::default() };
+        site.app.store.update_tenant(tenant, &change, NOON).await.unwrap();
+        let project = Project {
+            id: ProjectId(fresh_id(NOON)),
+            tenant,
+            name: name.to_owned(),
+            allowed_methods: Vec::new(),
+            blocked_methods: Vec::new(),
+            created_at: NOON,
+        };
+        site.app.store.create_project(&project).await.unwrap();
+        Desk { own, tenant, project: project.id, site, operator, owner }
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Page {
+        get(&self.site, path, &self.own).await
+    }
+
+    /// Sends a form as the operator. What is written at one moment has no order.
+    pub(super) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Page {
+        let page = post(&self.site, path, &self.own, fields).await;
+        self.site.clock.advance(Duration::from_millis(1));
+        page
+    }
+
+    /// Calls of the tenant, which cost so many units together.
+    pub(super) async fn calls(&self, calls: u32, cu: u32) {
+        let line = SampleLine { calls, cu, ..item("eth_call") };
+        let record = SampleRecord {
+            tenant: self.tenant,
+            project: self.project,
+            chain: "eth",
+            ..deed(1, self.site.app.now(), vec![line])
+        };
+        self.site.app.usage.ship(&SampleShipper::new(self.tenant.0).pack(&[record])).await.unwrap();
+    }
+
+    /// The identifier of what the tenant's owner has made by the API.
+    pub(super) async fn made(&self, path: &str, body: Value) -> String {
+        let path = format!("/api/v1{path}");
+        let answer =
+            self.site.ask(Some(&self.owner), Method::POST, &path, Body::from(body.to_string())).await;
+        assert_eq!(answer.status, StatusCode::CREATED, "{}", answer.body);
+        self.site.clock.advance(Duration::from_millis(1));
+        answer.body["id"].as_str().unwrap().to_owned()
+    }
+
+    /// A ticket of the tenant.
+    pub(super) async fn ticket(&self, subject: &str, text: &str) -> String {
+        self.made("/support/tickets", json!({"category": "problem", "subject": subject, "text": text})).await
+    }
+
+    /// A request of the tenant for the premium plan.
+    pub(super) async fn request(&self, reason: &str) -> String {
+        self.made("/limit-requests", json!({"requested_tier": "premium", "reason": reason})).await
+    }
+
+    /// Checks that a page is for operators alone.
+    pub(super) async fn assert_operators(&self, path: &str) {
+        let shown = self.get(path).await;
+        assert_eq!(shown.status, StatusCode::OK, "{path}: {}", shown.text);
+        let member = get(&self.site, path, &cookie(&self.site, &self.owner)).await;
+        assert_eq!(member.status, StatusCode::NOT_FOUND, "{path}: {}", member.text);
+        let (status, place) = {
+            let page = get(&self.site, path, "").await;
+            (page.status, page.leads_to().1.to_owned())
+        };
+        assert!(status == StatusCode::SEE_OTHER && place.contains("login"), "{path}: {status} {place}");
+    }
+
+    /// Checks that a form is taken from operators alone, and only with its token.
+    pub(super) async fn assert_guarded(&self, path: &str) {
+        let bare = forged(&self.site, path, &self.own, &[]).await;
+        assert_eq!(bare.status, StatusCode::FORBIDDEN, "{path} without a token: {}", bare.text);
+        let member = post(&self.site, path, &cookie(&self.site, &self.owner), &[]).await;
+        assert_eq!(member.status, StatusCode::NOT_FOUND, "{path}: {}", member.text);
+    }
+}

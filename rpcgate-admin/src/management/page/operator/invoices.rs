@@ -1,0 +1,134 @@
+//! The invoices of all tenants.
+
+use crate::management::action::invoices::InvoiceState;
+use crate::management::action::operator::invoices;
+use crate::management::api::invoices::InvoiceStateJson;
+use crate::management::api::operator::invoices::filter_of;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::page::context::{OperatorPage, PageResult};
+use crate::management::page::cursor;
+use crate::management::page::filters;
+use crate::management::page::form::QueryFields;
+use crate::management::page::frame::{Frame, Place};
+use crate::management::page::invoices::state_badge;
+use crate::management::page::parts::PageLinks;
+use crate::management::page::problems::{Labels, Problems};
+use crate::management::page::view::{ok, rejected};
+use crate::store::{Invoice, InvoiceFilter, InvoiceNumber};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
+use std::sync::Arc;
+
+const LABELS: Labels = &[("tenant", "Tenant")];
+
+/// Invoices of a page.
+const SHOWN: u64 = 50;
+
+/// The list, below the root.
+const LIST: &str = "operator/invoices";
+
+/// The page of this module.
+pub(super) fn routes() -> Router<Arc<AppState>> {
+    Router::new().route("/operator/invoices", get(list))
+}
+
+#[derive(Template)]
+#[template(path = "operator_invoices.html")]
+struct AllInvoicesPage {
+    frame: Frame,
+    problems: Problems,
+    state: String,
+    tenant: String,
+    rows: Vec<InvoiceRow>,
+    links: PageLinks,
+}
+
+impl AllInvoicesPage {
+    fn is_state(&self, name: &str) -> bool {
+        self.state == name
+    }
+}
+
+/// An invoice of a list.
+pub(super) struct InvoiceRow {
+    pub(super) invoice: Invoice,
+    pub(super) badge: (&'static str, String),
+    pub(super) is_open: bool,
+}
+
+impl InvoiceRow {
+    /// The row of an invoice at `now`.
+    pub(super) fn of(invoice: Invoice, now: Time) -> Self {
+        let state = InvoiceState::of(&invoice, now);
+        InvoiceRow {
+            badge: state_badge(&invoice, now),
+            is_open: matches!(state, InvoiceState::Open | InvoiceState::Overdue),
+            invoice,
+        }
+    }
+}
+
+/// The state of a filter; none for all.
+fn state_of(name: &str) -> Option<InvoiceStateJson> {
+    match name {
+        "open" => Some(InvoiceStateJson::Open),
+        "overdue" => Some(InvoiceStateJson::Overdue),
+        "paid" => Some(InvoiceStateJson::Paid),
+        "void" => Some(InvoiceStateJson::Void),
+        _ => None,
+    }
+}
+
+async fn list(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    QueryFields(query): QueryFields,
+) -> PageResult {
+    let name = query.given("state").unwrap_or("overdue");
+    let (state, now) = (state_of(name), app.now());
+    let mut shown = AllInvoicesPage {
+        frame: page.frame(Place::OperatorInvoices),
+        problems: Problems::default(),
+        state: state.map_or("all", |_| name).to_owned(),
+        tenant: query.one("tenant").to_owned(),
+        rows: Vec::new(),
+        links: PageLinks::default(),
+    };
+    let rest = query.query_without(&[cursor::BEFORE, cursor::AFTER, "done"]);
+    let place = |name: &str| {
+        let place = query.given(name).map(str::parse::<InvoiceNumber>).transpose();
+        place.map_err(|_| ActionError::Invalid("this is no place in this list".into()))
+    };
+    let found = async {
+        let tenant = query.given("tenant").map(str::parse::<TenantId>).transpose();
+        let tenant = tenant.map_err(|_| ActionError::field("tenant", "give the identifier of a tenant"))?;
+        // What waits is there with the oldest first, and the others with the newest first.
+        let is_waiting = state == Some(InvoiceStateJson::Overdue) && tenant.is_none();
+        let found = if is_waiting {
+            invoices::overdue(&app, place(cursor::AFTER)?, SHOWN).await?
+        } else {
+            let filter = InvoiceFilter { tenant, ..filter_of(state, now) };
+            invoices::list(&app, filter, place(cursor::BEFORE)?, SHOWN).await?
+        };
+        Ok((found, is_waiting))
+    };
+    match found.await {
+        Ok((found, is_waiting)) => {
+            let last = found.last().filter(|_| found.len() as u64 == SHOWN);
+            let last = last.map(|last| last.number.to_string());
+            if is_waiting {
+                shown.links.newer = last.map(|last| cursor::newer(LIST, &rest, &last));
+            } else {
+                shown.links.older = last.map(|last| cursor::older(LIST, &rest, &last));
+            }
+            shown.rows = found.into_iter().map(|invoice| InvoiceRow::of(invoice, now)).collect();
+            Ok(ok(&shown))
+        }
+        Err(error) => rejected(error, LABELS, |problems| AllInvoicesPage { problems, ..shown }),
+    }
+}

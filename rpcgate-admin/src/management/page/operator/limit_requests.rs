@@ -1,0 +1,226 @@
+//! Requests of tenants for another plan.
+
+use super::names::NamesOfAll;
+use crate::management::action::operator::{limit_requests, tenants};
+use crate::management::action::plans::{self, ListedPlan, PlanNames};
+use crate::management::api::list::time_cursor;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Id;
+use crate::management::page::context::{OperatorPage, PageContext, PageResult};
+use crate::management::page::cursor;
+use crate::management::page::done::Done;
+use crate::management::page::filters;
+use crate::management::page::form::{FieldList, QueryFields};
+use crate::management::page::frame::{Frame, Place};
+use crate::management::page::parts::PageLinks;
+use crate::management::page::plans::FIGURES;
+use crate::management::page::problems::{Labels, Problems};
+use crate::management::page::ticket_thread::paragraphs;
+use crate::management::page::view::{ok, rejected};
+use crate::store::{LimitRequest, LimitRequestId, RequestStatus, Tenant, TenantPlan, Verdict};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use std::sync::Arc;
+
+const LABELS: Labels = &[("note", "Note"), ("status", "Decision")];
+
+/// Requests of a page.
+const SHOWN: u64 = 50;
+
+/// The list, below the root.
+const LIST: &str = "operator/limit-requests";
+
+/// The pages of this module.
+pub(super) fn routes() -> Router<Arc<AppState>> {
+    Router::new()
+        .route("/operator/limit-requests", get(list))
+        .route("/operator/limit-requests/{id}", get(show).post(review))
+}
+
+/// The state of a request: the tone and the word of its badge.
+const fn status_badge(status: RequestStatus) -> (&'static str, &'static str) {
+    match status {
+        RequestStatus::Pending => ("info", "Pending"),
+        RequestStatus::Approved => ("ok", "Approved"),
+        RequestStatus::Rejected => ("bad", "Rejected"),
+    }
+}
+
+#[derive(Template)]
+#[template(path = "operator_limit_requests.html")]
+struct LimitRequestsPage {
+    frame: Frame,
+    /// The chosen status: its name, or `all`.
+    status: String,
+    rows: Vec<LimitRequestRow>,
+    links: PageLinks,
+}
+
+impl LimitRequestsPage {
+    fn is_status(&self, name: &str) -> bool {
+        self.status == name
+    }
+}
+
+/// A request of the list.
+struct LimitRequestRow {
+    request: LimitRequest,
+    tenant: String,
+    author: String,
+    plan: String,
+    badge: (&'static str, &'static str),
+}
+
+async fn list(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    QueryFields(query): QueryFields,
+) -> PageResult {
+    let status = query.given("status").unwrap_or(RequestStatus::Pending.name());
+    let known = RequestStatus::ALL.into_iter().find(|known| known.name() == status);
+    // What waits is there with the oldest first, and what is done with the newest first.
+    let is_waiting = known == Some(RequestStatus::Pending);
+    let rest = query.query_without(&[cursor::BEFORE, cursor::AFTER, "done"]);
+    let requests = if is_waiting {
+        limit_requests::waiting(&app, cursor::read(query.one(cursor::AFTER))?, SHOWN).await?
+    } else {
+        limit_requests::list(&app, known, cursor::read(query.one(cursor::BEFORE))?, SHOWN).await?
+    };
+    let last = requests.last().filter(|_| requests.len() as u64 == SHOWN);
+    let last = last.map(|last| time_cursor(last.created_at, last.id));
+    let mut links = PageLinks::default();
+    if is_waiting {
+        links.newer = last.map(|last| cursor::newer(LIST, &rest, &last));
+    } else {
+        links.older = last.map(|last| cursor::older(LIST, &rest, &last));
+    }
+    let tenants = requests.iter().map(|one| one.tenant).collect();
+    let users = requests.iter().map(|one| one.user).collect();
+    let names = NamesOfAll::read(&app, tenants, users).await?;
+    let plan_names = PlanNames::read(&app).await?;
+    let row = |request: LimitRequest| LimitRequestRow {
+        tenant: names.tenant(request.tenant),
+        author: names.user(request.user),
+        plan: plan_names.of(request.plan()).to_owned(),
+        badge: status_badge(request.status),
+        request,
+    };
+    Ok(ok(&LimitRequestsPage {
+        frame: page.frame(Place::LimitRequests),
+        status: known.map_or("all", RequestStatus::name).to_owned(),
+        rows: requests.into_iter().map(row).collect(),
+        links,
+    }))
+}
+
+#[derive(Template)]
+#[template(path = "operator_limit_request.html")]
+struct LimitRequestPage {
+    frame: Frame,
+    problems: Problems,
+    request: LimitRequest,
+    tenant: Option<Tenant>,
+    author: String,
+    reviewer: Option<String>,
+    from: String,
+    to: String,
+    badge: (&'static str, &'static str),
+    reason: Vec<Vec<String>>,
+    figures: Vec<FigureChange>,
+    note: String,
+}
+
+impl LimitRequestPage {
+    fn is_pending(&self) -> bool {
+        self.request.status == RequestStatus::Pending
+    }
+}
+
+/// A figure that the requested plan has otherwise.
+struct FigureChange {
+    label: &'static str,
+    before: String,
+    after: String,
+}
+
+/// The figures that differ.
+fn changes(from: Option<&ListedPlan>, to: Option<&ListedPlan>) -> Vec<FigureChange> {
+    let (Some(from), Some(to)) = (from, to) else { return Vec::new() };
+    let all = FIGURES.map(|(label, value)| FigureChange { label, before: value(from), after: value(to) });
+    all.into_iter().filter(|one| one.before != one.after).collect()
+}
+
+async fn request_page(
+    app: &AppState,
+    page: &PageContext,
+    id: LimitRequestId,
+    note: &str,
+) -> Result<LimitRequestPage, ActionError> {
+    let request = limit_requests::get(app, id).await?;
+    let tenant = match tenants::get(app, request.tenant).await {
+        Ok(tenant) => Some(tenant),
+        Err(ActionError::NotFound(_)) => None,
+        Err(error) => return Err(error),
+    };
+    let all = plans::plans(app, &page.actor).await?;
+    let plan_names = PlanNames::read(app).await?;
+    let own = tenant.as_ref().map(Tenant::plan);
+    let users = [request.user].into_iter().chain(request.reviewer).collect();
+    let names = NamesOfAll::read(app, Vec::new(), users).await?;
+    let listed = |wanted: Option<TenantPlan>| all.iter().find(|plan| Some(plan.of) == wanted);
+    Ok(LimitRequestPage {
+        frame: page.frame(Place::LimitRequests),
+        problems: Problems::default(),
+        author: names.user(request.user),
+        reviewer: request.reviewer.map(|user| names.user(user)),
+        from: own.map(|plan| plan_names.of(plan).to_owned()).unwrap_or_default(),
+        to: plan_names.of(request.plan()).to_owned(),
+        badge: status_badge(request.status),
+        reason: paragraphs(&request.reason),
+        figures: changes(listed(own), listed(Some(request.plan()))),
+        note: note.to_owned(),
+        tenant,
+        request,
+    })
+}
+
+async fn show(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(id): Id<LimitRequestId>,
+) -> PageResult {
+    Ok(ok(&request_page(&app, &page, id, "").await?))
+}
+
+async fn review(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(id): Id<LimitRequestId>,
+    fields: FieldList,
+) -> PageResult {
+    let decided = async {
+        let (verdict, done) = match fields.one("status") {
+            "approved" => (Verdict::Approved, Done::RequestApproved),
+            "rejected" => (Verdict::Rejected, Done::RequestRejected),
+            _ => return Err(ActionError::field("status", "approve or reject the request")),
+        };
+        if verdict == Verdict::Rejected && fields.given("note").is_none() {
+            return Err(ActionError::field("note", "say why, so that the tenant knows what to change"));
+        }
+        limit_requests::review(&app, &page.actor, id, verdict, fields.given("note")).await?;
+        Ok(done)
+    };
+    match decided.await {
+        Ok(done) => Ok(page.done(LIST, done)),
+        Err(error) => {
+            let shown = request_page(&app, &page, id, fields.one("note")).await?;
+            rejected(error, LABELS, |problems| LimitRequestPage { problems, ..shown })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

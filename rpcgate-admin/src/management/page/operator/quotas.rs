@@ -1,0 +1,51 @@
+//! The quotas of projects, which are set on the page of their tenant.
+
+use super::tenant::refused_quota;
+use crate::management::action::operator::{lookup, quotas};
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Ids;
+use crate::management::page::context::{OperatorPage, PageResult};
+use crate::management::page::done::Done;
+use crate::management::page::form::FieldList;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::post;
+use rpcgate_core::caller::{ProjectId, ProjectQuota, TenantId};
+use std::sync::Arc;
+
+/// The address of this module.
+pub(super) fn routes() -> Router<Arc<AppState>> {
+    Router::new().route("/operator/tenants/{id}/projects/{project}/quota", post(put))
+}
+
+async fn put(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Ids(tenant, project): Ids<TenantId, ProjectId>,
+    fields: FieldList,
+) -> PageResult {
+    if lookup::project(&app, project).await?.tenant != tenant {
+        return Err(ActionError::NotFound("project"));
+    }
+    let place = format!("operator/tenants/{tenant}");
+    let saved = async {
+        if fields.one("do") == "default" {
+            quotas::delete(&app, &page.actor, project).await?;
+            return Ok(Done::QuotaRemoved);
+        }
+        let default = ProjectQuota::default();
+        let quota = ProjectQuota {
+            cu_per_day: fields.number("cu_per_day")?.unwrap_or(default.cu_per_day),
+            cu_per_month: fields.number("cu_per_month")?,
+            rps_limit: fields.number("rps_limit")?,
+            ..default
+        };
+        quotas::put(&app, &page.actor, project, quota).await?;
+        Ok(Done::QuotaSaved)
+    };
+    match saved.await {
+        Ok(done) => Ok(page.done(&place, done)),
+        Err(error) => refused_quota(&app, &page, (tenant, project), &fields, error).await,
+    }
+}

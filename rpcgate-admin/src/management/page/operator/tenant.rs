@@ -1,0 +1,254 @@
+//! A tenant: who it is, what it uses, and what it asks for.
+
+use super::invoices::InvoiceRow;
+use super::names::NamesOfAll;
+use super::tenants::{plan_value, state_badge};
+use super::user::{AccountBadge, account_badges};
+use crate::management::action::operator::tenant_profile::{
+    MAX_MEMBERS_SHOWN, QuotaOfProject, TenantProfile, profile,
+};
+use crate::management::action::operator::tenants;
+use crate::management::action::plans::{self, PlanNames};
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Id;
+use crate::management::page::chart::bars::bars;
+use crate::management::page::chart::plot::Plot;
+use crate::management::page::chart::stack::{Series, Stack};
+use crate::management::page::context::{OperatorPage, PageContext, PageResult};
+use crate::management::page::done::Done;
+use crate::management::page::filters;
+use crate::management::page::form::FieldList;
+use crate::management::page::frame::{Frame, Place};
+use crate::management::page::parts::{Choice, LimitMeter};
+use crate::management::page::plans::label;
+use crate::management::page::problems::{Labels, Problems};
+use crate::management::page::ticket_thread::paragraphs;
+use crate::management::page::usage_parts::axis_of;
+use crate::management::page::view::{ok, rejected};
+use crate::store::{Account, Audit, LimitRequest, Tenant, TenantChange};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::{get, post};
+use rpcgate_core::caller::{ProjectId, TenantId};
+use rpcgate_core::clock::Time;
+use rpcgate_core::plan::Tier;
+use rpcgate_core::usage::{Amount, Cell, Metrics};
+use std::sync::Arc;
+
+const LABELS: Labels = &[
+    ("plan", "Plan"),
+    ("custom_plan_id", "Plan"),
+    ("cu_per_day", "CU per day"),
+    ("cu_per_month", "CU per month"),
+    ("rps_limit", "Requests a second"),
+];
+
+/// The pages of this module.
+pub(super) fn routes() -> Router<Arc<AppState>> {
+    Router::new()
+        .route("/operator/tenants/{id}", get(show))
+        .route("/operator/tenants/{id}/plan", post(change_plan))
+}
+
+#[derive(Template)]
+#[template(path = "operator_tenant.html")]
+struct TenantPage {
+    frame: Frame,
+    problems: Problems,
+    tenant: Tenant,
+    badge: (&'static str, &'static str),
+    plan_name: String,
+    plans: Vec<Choice>,
+    plan: String,
+    members: Vec<MemberRow>,
+    has_more_members: bool,
+    projects: Vec<QuotaRow>,
+    all_projects: usize,
+    keys: u64,
+    chart: Plot,
+    totals: Metrics,
+    unbilled: Amount,
+    invoices: Vec<InvoiceRow>,
+    request: Option<PendingRequest>,
+    changes: Vec<ChangeRow>,
+}
+
+/// A member.
+struct MemberRow {
+    account: Account,
+    badges: Vec<AccountBadge>,
+}
+
+/// A project with the form of its quota.
+struct QuotaRow {
+    id: ProjectId,
+    name: String,
+    keys: u64,
+    used: u64,
+    meter: LimitMeter,
+    per_day: String,
+    per_month: String,
+    rps: String,
+    /// Whether an operator has set it.
+    is_set: bool,
+    /// Whether what was typed for it was refused.
+    is_wrong: bool,
+}
+
+/// What the tenant asks for.
+struct PendingRequest {
+    request: LimitRequest,
+    plan: String,
+    author: String,
+    reason: Vec<Vec<String>>,
+}
+
+/// An entry of the audit.
+struct ChangeRow {
+    at: Time,
+    who: String,
+    action: String,
+    detail: String,
+}
+
+impl QuotaRow {
+    fn of(found: QuotaOfProject) -> Self {
+        let QuotaOfProject { project, counts, cu_used, quota } = found;
+        let text = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
+        QuotaRow {
+            meter: LimitMeter::new(format!("{}, quota used", project.name), cu_used, Some(quota.cu_per_day)),
+            id: project.id,
+            name: project.name,
+            keys: counts.keys,
+            used: cu_used,
+            per_day: quota.cu_per_day.to_string(),
+            per_month: text(quota.cu_per_month),
+            rps: text(quota.rps_limit),
+            is_set: quota.has_row,
+            is_wrong: false,
+        }
+    }
+}
+
+/// The Compute Units of each day by project.
+fn chart(found: &TenantProfile) -> Plot {
+    let name = |cell: &Option<Cell>| match cell {
+        Some(Cell::Project(id)) => {
+            let known = found.projects.iter().find(|one| one.project.id == *id);
+            known.map_or_else(|| "a deleted project".to_owned(), |one| one.project.name.clone())
+        }
+        _ => "all projects".to_owned(),
+    };
+    let series = found.days.parts.iter().map(|(cell, part)| Series {
+        name: name(cell),
+        values: part.iter().map(|metrics| metrics.billable_units).collect(),
+    });
+    let axis = axis_of(&found.days);
+    let stack = Stack::of(series.collect(), axis.starts.len());
+    bars(&stack, &axis, "Compute Units", "CU", Some("project"))
+        .or_empty("No call cost Compute Units in this time.")
+}
+
+async fn tenant_page(app: &AppState, page: &PageContext, id: TenantId) -> Result<TenantPage, ActionError> {
+    let found = profile(app, id).await?;
+    let all_plans = plans::plans(app, &page.actor).await?;
+    let own = all_plans.iter().find(|plan| plan.of == found.tenant.plan()).map(plan_value);
+    let authors = found.changes.iter().filter_map(|entry| entry.user);
+    let authors = authors.chain(found.request.iter().map(|request| request.user));
+    let names = NamesOfAll::read(app, Vec::new(), authors.collect()).await?;
+    let plan_names = PlanNames::read(app).await?;
+    let (chart, now) = (chart(&found), app.now());
+    let pending = |request: LimitRequest| PendingRequest {
+        plan: plan_names.of(request.plan()).to_owned(),
+        author: names.user(request.user),
+        reason: paragraphs(&request.reason),
+        request,
+    };
+    let change = |entry: Audit| ChangeRow {
+        who: names.who(&entry),
+        at: entry.at,
+        action: entry.action,
+        detail: entry.detail,
+    };
+    Ok(TenantPage {
+        frame: page.frame(Place::Tenants),
+        problems: Problems::default(),
+        badge: state_badge(&found.tenant),
+        plan_name: found.plan_name,
+        plans: all_plans.iter().map(|plan| Choice::new(plan_value(plan), label(plan))).collect(),
+        plan: own.unwrap_or_default(),
+        has_more_members: found.members.len() as u64 == MAX_MEMBERS_SHOWN,
+        members: found
+            .members
+            .into_iter()
+            .map(|account| MemberRow { badges: account_badges(&account), account })
+            .collect(),
+        projects: found.projects.into_iter().map(QuotaRow::of).collect(),
+        all_projects: found.all_projects,
+        keys: found.keys,
+        chart,
+        totals: found.usage.view.totals,
+        unbilled: found.unbilled,
+        invoices: found.invoices.into_iter().map(|invoice| InvoiceRow::of(invoice, now)).collect(),
+        request: found.request.map(pending),
+        changes: found.changes.into_iter().map(change).collect(),
+        tenant: found.tenant,
+    })
+}
+
+/// Shows the tenant again, with what was wrong with the quota of a project, as it was typed.
+pub(super) async fn refused_quota(
+    app: &AppState,
+    page: &PageContext,
+    (id, project): (TenantId, ProjectId),
+    typed: &FieldList,
+    error: ActionError,
+) -> PageResult {
+    let mut shown = tenant_page(app, page, id).await?;
+    for row in shown.projects.iter_mut().filter(|row| row.id == project) {
+        let text = |name: &str| typed.one(name).to_owned();
+        (row.per_day, row.per_month, row.rps) = (text("cu_per_day"), text("cu_per_month"), text("rps_limit"));
+        row.is_wrong = true;
+    }
+    rejected(error, LABELS, |problems| TenantPage { problems, ..shown })
+}
+
+/// Shows the tenant again, with what was wrong with a form of its page.
+async fn refused(app: &AppState, page: &PageContext, id: TenantId, error: ActionError) -> PageResult {
+    let shown = tenant_page(app, page, id).await?;
+    rejected(error, LABELS, |problems| TenantPage { problems, ..shown })
+}
+
+async fn show(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(id): Id<TenantId>,
+) -> PageResult {
+    Ok(ok(&tenant_page(&app, &page, id).await?))
+}
+
+async fn change_plan(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(id): Id<TenantId>,
+    fields: FieldList,
+) -> PageResult {
+    let moved = async {
+        let value = fields.one("plan");
+        let change = match value.parse::<Tier>() {
+            Ok(tier) => TenantChange { tier: Some(tier), ..TenantChange::default() },
+            Err(_) => {
+                let custom =
+                    value.parse().map_err(|_| ActionError::field("plan", "choose a plan of the list"))?;
+                TenantChange { custom_plan: Some(custom), ..TenantChange::default() }
+            }
+        };
+        tenants::update(&app, &page.actor, id, change).await
+    };
+    match moved.await {
+        Ok(_) => Ok(page.done(&format!("operator/tenants/{id}"), Done::TenantMoved)),
+        Err(error) => refused(&app, &page, id, error).await,
+    }
+}

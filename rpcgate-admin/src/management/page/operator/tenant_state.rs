@@ -1,0 +1,190 @@
+//! Suspending, reactivating and deleting a tenant: pages that ask with real numbers.
+
+use crate::management::action::operator::tenant_profile::{TenantProfile, profile};
+use crate::management::action::operator::tenants;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Id;
+use crate::management::page::confirm::ConfirmQuestion;
+use crate::management::page::context::{OperatorPage, PageContext, PageResult};
+use crate::management::page::done::Done;
+use crate::management::page::filters::grouped;
+use crate::management::page::form::{FieldList, PlainForm};
+use crate::management::page::frame::Place;
+use crate::management::page::problems::Labels;
+use crate::management::page::view::{ok, rejected};
+use crate::store::{InvoiceStatus, TenantChange};
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use rpcgate_core::caller::TenantId;
+use std::sync::Arc;
+
+const LABELS: Labels = &[("confirm", "Name")];
+
+/// The pages of this module.
+pub(super) fn routes() -> Router<Arc<AppState>> {
+    Router::new()
+        .route("/operator/tenants/{id}/suspend", get(ask_suspend).post(suspend))
+        .route("/operator/tenants/{id}/reactivate", get(ask_reactivate).post(reactivate))
+        .route("/operator/tenants/{id}/delete", get(ask_delete).post(delete))
+}
+
+/// `1 member`, `1,204 keys`.
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{} {}", grouped(count.into()), if count == 1 { one } else { many })
+}
+
+fn question(page: &PageContext, found: &TenantProfile, question: &str, act: &str) -> ConfirmQuestion {
+    let tenant = &found.tenant;
+    let path = format!("operator/tenants/{}", tenant.id);
+    let frame = page.frame(Place::Tenants);
+    let title = format!("{question} {}?", tenant.name);
+    let asked = ConfirmQuestion::new(frame, title, act, path.clone())
+        .crumb("Tenants", "operator/tenants")
+        .crumb(tenant.name.clone(), path);
+    let requests = found.usage.view.totals.requests;
+    if requests == 0 {
+        return asked;
+    }
+    let in_use = format!(
+        "This tenant is in use: {} in the last 24 hours, with {} on {}.",
+        counted(requests, "request", "requests"),
+        counted(found.keys, "key", "keys"),
+        counted(found.all_projects as u64, "project", "projects"),
+    );
+    asked.warning(in_use)
+}
+
+fn is_in_use(found: &TenantProfile) -> bool {
+    found.usage.view.totals.requests > 0
+}
+
+async fn suspension(
+    app: &AppState,
+    page: &PageContext,
+    id: TenantId,
+) -> Result<(ConfirmQuestion, TenantProfile), ActionError> {
+    let found = profile(app, id).await?;
+    let asked = question(page, &found, "Suspend", "Suspend the tenant")
+        .consequence(format!(
+            "Within a second, calls with its {} are refused with 402.",
+            counted(found.keys, "key", "keys"),
+        ))
+        .consequence(format!(
+            "Its {} told of it. They can still log in, read and pay.",
+            counted(found.members.len() as u64, "member is", "members are"),
+        ))
+        .consequence("Its fee goes on. You can reactivate it at any time.");
+    let asked = if is_in_use(&found) { asked.typed(found.tenant.name.clone()) } else { asked };
+    Ok((asked, found))
+}
+
+async fn ask_suspend(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(id): Id<TenantId>,
+) -> PageResult {
+    Ok(ok(&suspension(&app, &page, id).await?.0))
+}
+
+async fn set(app: &AppState, page: &PageContext, id: TenantId, suspended: bool) -> Result<(), ActionError> {
+    let change = TenantChange { suspended: Some(suspended), ..TenantChange::default() };
+    tenants::update(app, &page.actor, id, change).await.map(drop)
+}
+
+async fn suspend(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(id): Id<TenantId>,
+    fields: FieldList,
+) -> PageResult {
+    let (asked, found) = suspension(&app, &page, id).await?;
+    let done = async {
+        if is_in_use(&found) {
+            fields.confirms(&found.tenant.name)?;
+        }
+        set(&app, &page, id, true).await
+    };
+    match done.await {
+        Ok(()) => Ok(page.done(&format!("operator/tenants/{id}"), Done::TenantSuspended)),
+        Err(error) => rejected(error, LABELS, |problems| asked.problems(problems)),
+    }
+}
+
+async fn ask_reactivate(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(id): Id<TenantId>,
+) -> PageResult {
+    let found = profile(&app, id).await?;
+    let asked = question(&page, &found, "Reactivate", "Reactivate the tenant")
+        .consequence(format!(
+            "Within a second, calls with {} are served again.",
+            counted(found.keys, "key", "keys")
+        ))
+        .consequence("An invoice that stays overdue suspends it again.")
+        .keep("Leave it suspended");
+    Ok(ok(&asked))
+}
+
+async fn reactivate(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(id): Id<TenantId>,
+    _: PlainForm,
+) -> PageResult {
+    set(&app, &page, id, false).await?;
+    Ok(page.done(&format!("operator/tenants/{id}"), Done::TenantReactivated))
+}
+
+async fn deletion(
+    app: &AppState,
+    page: &PageContext,
+    id: TenantId,
+) -> Result<(ConfirmQuestion, TenantProfile), ActionError> {
+    let found = profile(app, id).await?;
+    let open = found.invoices.iter().filter(|invoice| invoice.status == InvoiceStatus::Open).count();
+    let mut asked = question(page, &found, "Delete", "Delete the tenant")
+        .consequence(format!(
+            "{}, {} and {} are deleted, with their webhooks and tickets. That cannot be undone.",
+            counted(found.members.len() as u64, "member", "members"),
+            counted(found.all_projects as u64, "project", "projects"),
+            counted(found.keys, "key that can be used", "keys that can be used"),
+        ))
+        .consequence("Within a second, its keys are refused. Nobody of it can log in.")
+        .consequence("Its usage and its audit entries expire as always, and its invoices stay.")
+        .typed(found.tenant.name.clone());
+    if open > 0 || found.unbilled.0 > 0 {
+        asked = asked.consequence(
+            "It owes something. A tenant is deleted only when its invoices are settled and its months are closed: until then, \
+             suspend it and move it to a plan without a fee.",
+        );
+    }
+    Ok((asked, found))
+}
+
+async fn ask_delete(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(id): Id<TenantId>,
+) -> PageResult {
+    Ok(ok(&deletion(&app, &page, id).await?.0))
+}
+
+async fn delete(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(id): Id<TenantId>,
+    fields: FieldList,
+) -> PageResult {
+    let (asked, found) = deletion(&app, &page, id).await?;
+    let done = async {
+        fields.confirms(&found.tenant.name)?;
+        tenants::delete(&app, &page.actor, id).await
+    };
+    match done.await {
+        Ok(()) => Ok(page.done("operator/tenants", Done::TenantDeleted)),
+        Err(error) => rejected(error, LABELS, |problems| asked.problems(problems)),
+    }
+}

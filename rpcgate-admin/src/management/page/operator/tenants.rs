@@ -1,0 +1,129 @@
+//! The list of tenants.
+
+use crate::management::action::operator::{lookup, tenants};
+use crate::management::action::plans::{self, ListedPlan, PlanNames};
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::page::context::{OperatorPage, PageResult};
+use crate::management::page::cursor;
+use crate::management::page::filters;
+use crate::management::page::form::QueryFields;
+use crate::management::page::frame::{Frame, Place};
+use crate::management::page::parts::{Choice, PageLinks};
+use crate::management::page::plans::label;
+use crate::management::page::problems::{Labels, Problems};
+use crate::management::page::view::{ok, rejected};
+use crate::store::{Tenant, TenantFilter};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use rpcgate_core::caller::TenantId;
+use std::sync::Arc;
+
+const LABELS: Labels = &[("name", "Name"), ("plan", "Plan"), ("state", "State")];
+
+/// Tenants of a page.
+const SHOWN: u64 = 50;
+
+/// The page of this module.
+pub(super) fn routes() -> Router<Arc<AppState>> {
+    Router::new().route("/operator/tenants", get(list))
+}
+
+#[derive(Template)]
+#[template(path = "operator_tenants.html")]
+struct TenantsPage {
+    frame: Frame,
+    problems: Problems,
+    rows: Vec<TenantRow>,
+    plans: Vec<Choice>,
+    states: Vec<Choice>,
+    name: String,
+    plan: String,
+    state: String,
+    /// Whether a filter is set.
+    is_filtered: bool,
+    links: PageLinks,
+}
+
+/// A tenant of the list.
+struct TenantRow {
+    tenant: Tenant,
+    plan: String,
+    state: &'static str,
+}
+
+/// The state of a tenant: the tone and the word of its badge.
+pub(super) const fn state_badge(tenant: &Tenant) -> (&'static str, &'static str) {
+    if tenant.suspended { ("bad", "Suspended") } else { ("ok", "Active") }
+}
+
+/// A plan in a form: the name of one of the four, or the identifier of another.
+pub(super) fn plan_value(plan: &ListedPlan) -> String {
+    plan.of.custom.map_or_else(|| plan.of.tier.name().to_owned(), |id| id.to_string())
+}
+
+async fn list(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    QueryFields(query): QueryFields,
+) -> PageResult {
+    let all_plans = plans::plans(&app, &page.actor).await?;
+    let choices = all_plans.iter().map(|plan| Choice::new(plan_value(plan), label(plan)));
+    let rest = query.query_without(&[cursor::AFTER, "done"]);
+    let mut shown = TenantsPage {
+        frame: page.frame(Place::Tenants),
+        problems: Problems::default(),
+        rows: Vec::new(),
+        plans: [Choice::new("", "All plans")].into_iter().chain(choices).collect(),
+        states: vec![
+            Choice::new("", "All"),
+            Choice::new("active", "Active"),
+            Choice::new("suspended", "Suspended"),
+        ],
+        name: query.one("name").to_owned(),
+        plan: query.one("plan").to_owned(),
+        state: query.one("state").to_owned(),
+        is_filtered: ["name", "plan", "state"].into_iter().any(|name| query.given(name).is_some()),
+        links: PageLinks::default(),
+    };
+    let found = async {
+        if let Some(name) = query.given("name") {
+            return lookup::tenants_named(&app, name).await.map(|found| (found, false));
+        }
+        let plan = query.given("plan").map(|value| {
+            let known = all_plans.iter().find(|plan| plan_value(plan) == value);
+            known.map(|plan| plan.of).ok_or_else(|| ActionError::field("plan", "choose a plan of the list"))
+        });
+        let suspended = match query.one("state") {
+            "" => None,
+            "active" => Some(false),
+            "suspended" => Some(true),
+            _ => return Err(ActionError::field("state", "choose a state of the list")),
+        };
+        let after = query.given(cursor::AFTER).map(str::parse::<TenantId>).transpose();
+        let after = after.map_err(|_| ActionError::Invalid("this is no place in this list".into()))?;
+        let filter = TenantFilter { plan: plan.transpose()?, suspended };
+        tenants::list(&app, filter, after, SHOWN).await.map(|found| (found, true))
+    };
+    match found.await {
+        Ok((found, is_in_parts)) => {
+            let last = found.last().filter(|_| is_in_parts && found.len() as u64 == SHOWN);
+            shown.links.newer =
+                last.map(|last| cursor::newer("operator/tenants", &rest, &last.id.to_string()));
+            let names = PlanNames::read(&app).await?;
+            let row = |tenant: Tenant| TenantRow {
+                plan: names.of(tenant.plan()).to_owned(),
+                state: state_badge(&tenant).1,
+                tenant,
+            };
+            shown.rows = found.into_iter().map(row).collect();
+            Ok(ok(&shown))
+        }
+        Err(error) => rejected(error, LABELS, |problems| TenantsPage { problems, ..shown }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! A ticket of any tenant: what was written, and the answer.
+
+use super::names::NamesOfAll;
+use super::tickets::status_badge;
+use crate::management::action::operator::tickets::{self, TicketAnswer};
+use crate::management::action::ticket_attachments::MAX_PER_TICKET;
+use crate::management::api::ticket_attachments::download;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{Id, Ids};
+use crate::management::page::context::{OperatorPage, PageContext, PageResult};
+use crate::management::page::done::Done;
+use crate::management::page::filters;
+use crate::management::page::form::{FieldList, FormGuard};
+use crate::management::page::frame::{Frame, Place, initials};
+use crate::management::page::parts::Choice;
+use crate::management::page::problems::{Labels, Problems};
+use crate::management::page::ticket_attachments::sent_file;
+use crate::management::page::ticket_thread::{ThreadFile, ThreadItem, paragraphs};
+use crate::management::page::tickets::category_text;
+use crate::management::page::view::{ok, rejected};
+use crate::store::{SupportTicket, TicketAttachmentId, TicketId, TicketStatus, UserId};
+use askama::Template;
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::routing::{get, post};
+use rpcgate_core::clock::Time;
+use std::sync::Arc;
+
+const LABELS: Labels = &[("text", "Text"), ("status", "Status"), ("file", "File")];
+
+/// Comments that are shown. A ticket can have fewer.
+const MAX_COMMENTS: u64 = 1_000;
+
+/// The pages of this module.
+pub(super) fn routes() -> Router<Arc<AppState>> {
+    Router::new()
+        .route("/operator/tickets/{id}", get(show))
+        .route("/operator/tickets/{id}/comments", post(answer))
+        .route("/operator/tickets/{id}/status", post(set_status))
+        .route("/operator/tickets/{id}/files", post(attach))
+        .route("/operator/tickets/{id}/files/{file}", get(read))
+}
+
+/// A text or a file of the conversation.
+struct NotedItem {
+    item: ThreadItem,
+    /// Whether only operators see it.
+    is_internal: bool,
+}
+
+#[derive(Template)]
+#[template(path = "operator_ticket.html")]
+struct OperatorTicketPage {
+    frame: Frame,
+    problems: Problems,
+    ticket: SupportTicket,
+    tenant: String,
+    author: String,
+    badge: (&'static str, &'static str),
+    category: &'static str,
+    thread: Vec<NotedItem>,
+    files: usize,
+    max_files: u64,
+    statuses: Vec<Choice>,
+    status: String,
+    /// What was written and not taken.
+    text: String,
+    is_internal: bool,
+}
+
+impl OperatorTicketPage {
+    fn is_closed(&self) -> bool {
+        self.ticket.status == TicketStatus::Closed
+    }
+}
+
+/// What was written and attached, the oldest first, and the number of files.
+async fn conversation(
+    app: &AppState,
+    ticket: &SupportTicket,
+) -> Result<(Vec<NotedItem>, usize), ActionError> {
+    let comments = tickets::comments(app, ticket.id, None, MAX_COMMENTS).await?;
+    let files = tickets::attachments(app, ticket.id).await?;
+    let authors = comments.iter().map(|comment| comment.user).chain(files.iter().map(|file| file.user));
+    let names = NamesOfAll::read(app, Vec::new(), authors.chain([ticket.user]).collect()).await?;
+    let item = |user: UserId, is_ours: bool, at: Time| {
+        let author = names.user(user);
+        ThreadItem { initials: initials(&author), author, is_ours, at, paragraphs: Vec::new(), file: None }
+    };
+    let seen = |item| NotedItem { item, is_internal: false };
+    let first =
+        ThreadItem { paragraphs: paragraphs(&ticket.text), ..item(ticket.user, false, ticket.created_at) };
+    let mut all = vec![seen(first)];
+    all.extend(comments.into_iter().map(|comment| NotedItem {
+        is_internal: comment.internal,
+        item: ThreadItem {
+            paragraphs: paragraphs(&comment.text),
+            ..item(comment.user, comment.by_operator, comment.created_at)
+        },
+    }));
+    let count = files.len();
+    all.extend(files.into_iter().map(|file| {
+        let from = item(file.user, file.by_operator, file.created_at);
+        seen(ThreadItem {
+            file: Some(ThreadFile { id: file.id, name: file.name, bytes: file.bytes }),
+            ..from
+        })
+    }));
+    all.sort_by_key(|one| one.item.at);
+    Ok((all, count))
+}
+
+async fn ticket_page(
+    app: &AppState,
+    page: &PageContext,
+    id: TicketId,
+    filled: &FieldList,
+) -> Result<OperatorTicketPage, ActionError> {
+    let ticket = tickets::get(app, id).await?;
+    let (thread, files) = conversation(app, &ticket).await?;
+    let names = NamesOfAll::read(app, vec![ticket.tenant], vec![ticket.user]).await?;
+    let statuses = TicketStatus::ALL.map(|status| Choice::new(status.name(), status_badge(status).1));
+    Ok(OperatorTicketPage {
+        frame: page.frame(Place::OperatorTickets),
+        problems: Problems::default(),
+        tenant: names.tenant(ticket.tenant),
+        author: names.user(ticket.user),
+        badge: status_badge(ticket.status),
+        category: category_text(ticket.category),
+        thread,
+        files,
+        max_files: MAX_PER_TICKET,
+        statuses: statuses.into(),
+        status: filled.given("status").unwrap_or(TicketStatus::Answered.name()).to_owned(),
+        text: filled.one("text").to_owned(),
+        is_internal: filled.has("internal"),
+        ticket,
+    })
+}
+
+async fn refused(
+    app: &AppState,
+    page: &PageContext,
+    id: TicketId,
+    filled: &FieldList,
+    error: ActionError,
+) -> PageResult {
+    let shown = ticket_page(app, page, id, filled).await?;
+    rejected(error, LABELS, |problems| OperatorTicketPage { problems, ..shown })
+}
+
+/// The status that a form has chosen.
+fn status_of(fields: &FieldList) -> Result<TicketStatus, ActionError> {
+    let chosen = TicketStatus::ALL.into_iter().find(|status| status.name() == fields.one("status"));
+    chosen.ok_or_else(|| ActionError::field("status", "choose a status of the list"))
+}
+
+async fn show(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(id): Id<TicketId>,
+) -> PageResult {
+    Ok(ok(&ticket_page(&app, &page, id, &FieldList::default()).await?))
+}
+
+async fn answer(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(id): Id<TicketId>,
+    fields: FieldList,
+) -> PageResult {
+    let answered = async {
+        let internal = fields.has("internal");
+        // A note changes no status, whatever the form has chosen for an answer.
+        let status = if internal { None } else { Some(status_of(&fields)?) };
+        let answer = TicketAnswer { text: fields.one("text").to_owned(), internal, status };
+        tickets::answer(&app, &page.actor, id, answer).await?;
+        Ok(if internal { Done::NoteLeft } else { Done::TicketAnswered })
+    };
+    match answered.await {
+        Ok(done) => Ok(page.done(&format!("operator/tickets/{id}"), done)),
+        Err(error) => refused(&app, &page, id, &fields, error).await,
+    }
+}
+
+async fn set_status(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(id): Id<TicketId>,
+    fields: FieldList,
+) -> PageResult {
+    let set = async { tickets::update(&app, &page.actor, id, status_of(&fields)?).await };
+    match set.await {
+        Ok(_) => Ok(page.done(&format!("operator/tickets/{id}"), Done::TicketStatusSet)),
+        Err(error) => refused(&app, &page, id, &FieldList::default(), error).await,
+    }
+}
+
+async fn attach(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(id): Id<TicketId>,
+    guard: FormGuard,
+    request: Request,
+) -> PageResult {
+    let attached = async {
+        let permit = tickets::begin_upload(&app, id, false).await?;
+        let (name, content) = sent_file(&guard, request).await?;
+        tickets::attach(&app, &page.actor, id, &name, content).await?;
+        drop(permit);
+        Ok(())
+    };
+    match attached.await {
+        Ok(()) => Ok(page.done(&format!("operator/tickets/{id}"), Done::FileAttached)),
+        // A form of another site gets no page of ours with the ticket in it.
+        Err(error @ ActionError::Forbidden(_)) => Err(error),
+        Err(error) => refused(&app, &page, id, &FieldList::default(), error).await,
+    }
+}
+
+async fn read(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(_): OperatorPage,
+    Ids(ticket, id): Ids<TicketId, TicketAttachmentId>,
+) -> PageResult {
+    let file = tickets::attachment(&app, ticket, id).await?;
+    download(app, file).await
+}
+
+#[cfg(test)]
+mod tests;

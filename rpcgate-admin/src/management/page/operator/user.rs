@@ -1,0 +1,246 @@
+//! A user: unlocking, resetting, disabling.
+
+use super::names::NamesOfAll;
+use crate::management::action::operator::users;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::Id;
+use crate::management::page::confirm::ConfirmQuestion;
+use crate::management::page::context::{OperatorPage, PageContext, PageResult};
+use crate::management::page::done::Done;
+use crate::management::page::filters;
+use crate::management::page::form::{FieldList, PlainForm};
+use crate::management::page::frame::{Frame, Place};
+use crate::management::page::problems::{Labels, Problems};
+use crate::management::page::view::{ok, rejected};
+use crate::store::{Account, UserId};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::{get, post};
+use std::sync::Arc;
+
+const LABELS: Labels = &[("reason", "Reason")];
+
+/// The pages of this module.
+pub(super) fn routes() -> Router<Arc<AppState>> {
+    Router::new()
+        .route("/operator/users/{id}", get(show))
+        .route("/operator/users/{id}/unlock", post(unlock))
+        .route("/operator/users/{id}/reset", get(ask_reset).post(reset))
+        .route("/operator/users/{id}/factors", post(ask_factors))
+        .route("/operator/users/{id}/remove-factors", post(remove_factors))
+        .route("/operator/users/{id}/disable", get(ask_disable).post(disable))
+        .route("/operator/users/{id}/enable", post(enable))
+}
+
+/// What is unusual about a user: the tone and the words of a badge.
+pub(super) type AccountBadge = (&'static str, String);
+
+/// The badges of a user; none if all is as usual.
+pub(super) fn account_badges(account: &Account) -> Vec<AccountBadge> {
+    let mut badges = Vec::new();
+    if account.disabled_at.is_some() {
+        badges.push(("bad", "Disabled".to_owned()));
+    }
+    if let Some(until) = account.locked_until {
+        badges.push(("warn", format!("Locked until {}", filters::minute_text(until))));
+    }
+    if account.user.confirmed_at.is_none() {
+        badges.push(("warn", "Not confirmed".to_owned()));
+    }
+    badges
+}
+
+#[derive(Template)]
+#[template(path = "operator_user.html")]
+struct AccountPage {
+    frame: Frame,
+    problems: Problems,
+    account: Account,
+    tenant: Option<String>,
+    badges: Vec<AccountBadge>,
+    /// Whether it is the reader.
+    is_own: bool,
+    reason: String,
+}
+
+impl AccountPage {
+    fn name(&self) -> &str {
+        shown_name(&self.account)
+    }
+}
+
+/// The name, or the address of those who gave none.
+fn shown_name(account: &Account) -> &str {
+    if account.user.name.trim().is_empty() { &account.user.email } else { &account.user.name }
+}
+
+async fn account_page(
+    app: &AppState,
+    page: &PageContext,
+    id: UserId,
+    reason: &str,
+) -> Result<AccountPage, ActionError> {
+    let account = users::get(app, id).await?;
+    let names = NamesOfAll::read(app, account.user.tenant.into_iter().collect(), Vec::new()).await?;
+    Ok(AccountPage {
+        frame: page.frame(Place::Users),
+        problems: Problems::default(),
+        tenant: account.user.tenant.map(|tenant| names.tenant(tenant)),
+        badges: account_badges(&account),
+        is_own: page.actor.user.id == id,
+        reason: reason.to_owned(),
+        account,
+    })
+}
+
+async fn refused(
+    app: &AppState,
+    page: &PageContext,
+    id: UserId,
+    reason: &str,
+    error: ActionError,
+) -> PageResult {
+    let shown = account_page(app, page, id, reason).await?;
+    rejected(error, LABELS, |problems| AccountPage { problems, ..shown })
+}
+
+fn question(page: &PageContext, account: &Account, question: &str, act: &str) -> ConfirmQuestion {
+    let path = format!("operator/users/{}", account.user.id);
+    let name = shown_name(account);
+    ConfirmQuestion::new(page.frame(Place::Users), format!("{question} {name}?"), act, path.clone())
+        .crumb("Users", "operator/users")
+        .crumb(name, path)
+}
+
+async fn show(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(id): Id<UserId>,
+) -> PageResult {
+    Ok(ok(&account_page(&app, &page, id, "").await?))
+}
+
+async fn unlock(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(id): Id<UserId>,
+    _: PlainForm,
+) -> PageResult {
+    users::unlock(&app, &page.actor, id).await?;
+    Ok(page.done(&format!("operator/users/{id}"), Done::UserUnlocked))
+}
+
+async fn ask_reset(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(id): Id<UserId>,
+) -> PageResult {
+    let account = users::get(&app, id).await?;
+    let asked = question(&page, &account, "Reset the password of", "Reset the password")
+        .consequence("The password is removed at once, and all sessions of the user end.")
+        .consequence(format!(
+            "A mail goes to {}: its link sets another password within an hour.",
+            account.user.email
+        ))
+        .keep("Keep the password");
+    Ok(ok(&asked))
+}
+
+async fn reset(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(id): Id<UserId>,
+    _: PlainForm,
+) -> PageResult {
+    match users::reset(&app, &page.actor, id).await {
+        Ok(_) => Ok(page.done(&format!("operator/users/{id}"), Done::UserReset)),
+        Err(error) => refused(&app, &page, id, "", error).await,
+    }
+}
+
+/// Asks before the second factors are removed, with the reason that was given.
+async fn ask_factors(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(id): Id<UserId>,
+    fields: FieldList,
+) -> PageResult {
+    let account = users::get(&app, id).await?;
+    let Some(reason) = fields.given("reason") else {
+        let error = ActionError::field("reason", "say why: the user is told");
+        return refused(&app, &page, id, "", error).await;
+    };
+    let asked = question(&page, &account, "Remove the second factors of", "Remove the second factors")
+        .consequence(
+            "The authenticator app, all passkeys and the recovery codes are removed, and all sessions end.",
+        )
+        .consequence("The password alone logs the user in until a factor is added again.")
+        .consequence(format!("{} is told by mail, with the reason: {reason}", account.user.email))
+        .hidden("reason", reason)
+        .target(format!("operator/users/{id}/remove-factors"))
+        .keep("Keep them");
+    Ok(ok(&asked))
+}
+
+async fn remove_factors(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(id): Id<UserId>,
+    fields: FieldList,
+) -> PageResult {
+    let reason = fields.one("reason");
+    match users::remove_factors(&app, &page.actor, id, reason).await {
+        Ok(_) => Ok(page.done(&format!("operator/users/{id}"), Done::FactorsRemoved)),
+        Err(error) => refused(&app, &page, id, reason, error).await,
+    }
+}
+
+async fn ask_disable(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(id): Id<UserId>,
+) -> PageResult {
+    let account = users::get(&app, id).await?;
+    let asked = question(&page, &account, "Disable", "Disable the user")
+        .consequence("All sessions of the user end, and neither a log-in nor a password reset works.")
+        .consequence("The keys of the tenant keep working: suspend the tenant to stop them.")
+        .consequence("The user is told by mail. You can enable the user again.")
+        .keep("Leave the user enabled");
+    Ok(ok(&asked))
+}
+
+async fn set_disabled(
+    app: &AppState,
+    page: &PageContext,
+    id: UserId,
+    is_disabled: bool,
+    done: Done,
+) -> PageResult {
+    match users::disable(app, &page.actor, id, is_disabled).await {
+        Ok(_) => Ok(page.done(&format!("operator/users/{id}"), done)),
+        Err(error) => refused(app, page, id, "", error).await,
+    }
+}
+
+async fn disable(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(id): Id<UserId>,
+    _: PlainForm,
+) -> PageResult {
+    set_disabled(&app, &page, id, true, Done::UserDisabled).await
+}
+
+async fn enable(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    Id(id): Id<UserId>,
+    _: PlainForm,
+) -> PageResult {
+    set_disabled(&app, &page, id, false, Done::UserEnabled).await
+}
+
+#[cfg(test)]
+mod tests;

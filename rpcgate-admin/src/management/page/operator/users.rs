@@ -1,0 +1,94 @@
+//! The users of all tenants, and operators.
+
+use super::names::NamesOfAll;
+use super::user::{AccountBadge, account_badges};
+use crate::management::action::operator::users;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::page::context::{OperatorPage, PageResult};
+use crate::management::page::cursor;
+use crate::management::page::filters;
+use crate::management::page::form::QueryFields;
+use crate::management::page::frame::{Frame, Place};
+use crate::management::page::parts::PageLinks;
+use crate::management::page::problems::{Labels, Problems};
+use crate::management::page::view::{ok, rejected};
+use crate::store::{Account, AccountFilter, UserId};
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use rpcgate_core::caller::TenantId;
+use std::sync::Arc;
+
+const LABELS: Labels = &[("email", "E-mail address"), ("tenant", "Tenant")];
+
+/// Users of a page.
+const SHOWN: u64 = 50;
+
+/// The page of this module.
+pub(super) fn routes() -> Router<Arc<AppState>> {
+    Router::new().route("/operator/users", get(list))
+}
+
+#[derive(Template)]
+#[template(path = "operator_users.html")]
+struct AccountsPage {
+    frame: Frame,
+    problems: Problems,
+    rows: Vec<AccountRow>,
+    email: String,
+    tenant: String,
+    /// Whether a filter is set.
+    is_filtered: bool,
+    links: PageLinks,
+}
+
+/// A user of the list.
+struct AccountRow {
+    account: Account,
+    tenant: Option<String>,
+    badges: Vec<AccountBadge>,
+}
+
+async fn list(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    QueryFields(query): QueryFields,
+) -> PageResult {
+    let rest = query.query_without(&[cursor::AFTER, "done"]);
+    let mut shown = AccountsPage {
+        frame: page.frame(Place::Users),
+        problems: Problems::default(),
+        rows: Vec::new(),
+        email: query.one("email").to_owned(),
+        tenant: query.one("tenant").to_owned(),
+        is_filtered: query.given("email").is_some() || query.given("tenant").is_some(),
+        links: PageLinks::default(),
+    };
+    let found = async {
+        let tenant = query.given("tenant").map(str::parse::<TenantId>).transpose();
+        let tenant = tenant.map_err(|_| ActionError::field("tenant", "give the identifier of a tenant"))?;
+        let after = query.given(cursor::AFTER).map(str::parse::<UserId>).transpose();
+        let after = after.map_err(|_| ActionError::Invalid("this is no place in this list".into()))?;
+        let filter = AccountFilter { email: query.given("email").map(str::to_owned), tenant };
+        users::list(&app, &filter, after, SHOWN).await
+    };
+    match found.await {
+        Ok(found) => {
+            let last = found.last().filter(|_| found.len() as u64 == SHOWN);
+            shown.links.newer =
+                last.map(|last| cursor::newer("operator/users", &rest, &last.user.id.to_string()));
+            let tenants = found.iter().filter_map(|one| one.user.tenant).collect();
+            let names = NamesOfAll::read(&app, tenants, Vec::new()).await?;
+            let row = |account: Account| AccountRow {
+                tenant: account.user.tenant.map(|tenant| names.tenant(tenant)),
+                badges: account_badges(&account),
+                account,
+            };
+            shown.rows = found.into_iter().map(row).collect();
+            Ok(ok(&shown))
+        }
+        Err(error) => rejected(error, LABELS, |problems| AccountsPage { problems, ..shown }),
+    }
+}
