@@ -119,7 +119,6 @@ fn pages() -> Router<Arc<AppState>> {
         .merge(totp::routes())
         .merge(usage::routes())
         .merge(webhooks::routes());
-        .merge(usage::routes());
     #[cfg(feature = "passkeys")]
     let pages = pages.merge(passkeys::routes());
     pages
