@@ -65,8 +65,8 @@ fn statements(summed: &Summed, hours: &Range<u64>) -> [SelectStatement; 2] {
     of_sums
         .from(sums::Entity)
         .and_where(Expr::col(sums::Column::Level).eq(code))
-        .and_where(Expr::col(Column::Hour).gte(stored(hours.start.max(first))))
-        .and_where(Expr::col(Column::Hour).lt(stored(hours.end.min(end))));
+        .and_where(Expr::col(Column::Hour).gte(stored(Ord::max(hours.start, first))))
+        .and_where(Expr::col(Column::Hour).lt(stored(Ord::min(hours.end, end))));
     let unsummed = Condition::any()
         .add(Expr::col(Column::Hour).lt(stored(first)))
         .add(Expr::col(Column::Hour).gte(stored(end)));
