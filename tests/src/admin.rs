@@ -132,6 +132,11 @@ impl TestService {
         &self.clock
     }
 
+    /// The state of the management side.
+    pub fn app(&self) -> &Arc<AppState> {
+        &self.app
+    }
+
     /// A user who is not logged in.
     pub fn anonymous(&self) -> ApiUser {
         ApiUser::at(self.addr())

@@ -8,6 +8,8 @@
 //! what it was answered, and [`StoredUsage`](stored_usage::StoredUsage) read the content of its databases.
 
 pub mod admin;
+pub mod authenticator_app;
+pub mod browser;
 pub mod certificate;
 pub mod client;
 pub mod fault;

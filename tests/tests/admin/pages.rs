@@ -1,10 +1,8 @@
 //! The pages in a real browser.
 
-mod browser;
-
-use browser::{Browser, ELSEWHERE, Reader};
 use rpcgate_core::clock::SystemClock;
 use rpcgate_tests::admin::{PASSWORD, TestService};
+use rpcgate_tests::browser::{self, Browser, ELSEWHERE, Reader};
 use rpcgate_tests::gateway::Setup;
 use serde_json::{Value, json};
 use std::panic::resume_unwind;
@@ -23,7 +21,7 @@ async fn in_browser<F: Future<Output = ()> + Send + 'static>(
     let Some(browser) = Browser::start(is_narrow).await else { return };
     let service = Arc::new(TestService::start(Setup::new(), Arc::new(SystemClock::new())).await);
     let base = format!("http://{host}:{}", service.addr().port());
-    let reader = Reader { client: browser.client.clone(), base };
+    let reader = browser.reader(&base);
     let outcome = tokio::spawn(read(service.clone(), reader)).await;
     browser.stop().await;
     if let Err(error) = outcome {

@@ -1,12 +1,11 @@
 //! Second factors over real connections: authenticator apps, recovery codes, passkeys, and rules that require a factor.
 
-mod app;
 mod key;
 
-use app::{App, STEP};
 use key::{Browser, ORIGIN};
 use rpcgate_core::clock::{Clock, ManualClock};
 use rpcgate_tests::admin::{ApiUser, PASSWORD, TestService};
+use rpcgate_tests::authenticator_app::{AuthenticatorApp, STEP};
 use rpcgate_tests::client::TestReply;
 use rpcgate_tests::gateway::{START, Setup};
 use serde_json::{Value, json};
@@ -52,9 +51,9 @@ async fn done(user: &ApiUser, path: &str, form: &Value) -> Value {
 
 /// Adds an authenticator app to a user's account, and returns the app and the recovery codes. The code that it shows
 /// has not been used.
-async fn enrolled(user: &ApiUser, clock: &ManualClock) -> (App, Vec<String>) {
+async fn enrolled(user: &ApiUser, clock: &ManualClock) -> (AuthenticatorApp, Vec<String>) {
     let offered = done(user, "/auth/mfa/totp/enroll", &Value::Null).await;
-    let app = App::scanned(offered["uri"].as_str().unwrap());
+    let app = AuthenticatorApp::scanned(offered["uri"].as_str().unwrap());
     let wrong = post(user, "/auth/mfa/totp/activate", &json!({ "code": app.wrong(clock.now()) })).await;
     assert_eq!(wrong.status, 400, "{wrong:?}");
     let form = json!({ "code": app.shows(clock.now()) });
@@ -77,7 +76,12 @@ async fn verify(service: &TestService, token: &Value, factor: &str, text: &str) 
 }
 
 /// A user who logs in with the password and a code.
-async fn logged_in(service: &TestService, clock: &ManualClock, email: &str, app: &App) -> ApiUser {
+async fn logged_in(
+    service: &TestService,
+    clock: &ManualClock,
+    email: &str,
+    app: &AuthenticatorApp,
+) -> ApiUser {
     clock.advance(STEP);
     let token = begun(service, email, PASSWORD).await;
     let answer = verify(service, &token, "code", &app.shows(clock.now())).await;
@@ -100,8 +104,8 @@ async fn a_log_in_asks_for_the_app_and_each_code_works_once_even_in_parallel() {
     let (service, clock) = service(Setup::new()).await;
     let ada = service.owner(ADA).await;
     let offered = done(&ada, "/auth/mfa/totp/enroll", &Value::Null).await;
-    let typed = App::typed(offered["secret"].as_str().unwrap());
-    let scanned = App::scanned(offered["uri"].as_str().unwrap());
+    let typed = AuthenticatorApp::typed(offered["secret"].as_str().unwrap());
+    let scanned = AuthenticatorApp::scanned(offered["uri"].as_str().unwrap());
     assert_eq!(typed.shows(clock.now()), scanned.shows(clock.now()));
     let (app, recovery) = enrolled(&ada, &clock).await;
     assert_eq!(recovery.len(), 10);

@@ -1,27 +1,35 @@
 //! An authenticator app, written after RFC 6238 (TOTP), RFC 4226 (HOTP) and RFC 4648 (base32), not after the service.
 
+#![expect(clippy::unwrap_used, reason = "an app of the tests that gets no secret fails its test")]
+
 use ring::hmac::{HMAC_SHA1_FOR_LEGACY_USE_ONLY, Key, sign};
 use rpcgate_core::clock::Time;
 use std::time::Duration;
 
 /// How long a code is shown.
-pub(crate) const STEP: Duration = Duration::from_secs(30);
+pub const STEP: Duration = Duration::from_secs(30);
 
 /// An app that holds one secret.
 #[derive(Clone, Debug)]
-pub(crate) struct App(Vec<u8>);
+pub struct AuthenticatorApp(Vec<u8>);
 
-impl App {
+impl AuthenticatorApp {
     /// The app that has scanned an `otpauth` URI.
-    pub(crate) fn scanned(uri: &str) -> Self {
+    ///
+    /// # Panics
+    /// When it is none.
+    pub fn scanned(uri: &str) -> Self {
         let (kind, parameters) = uri.split_once('?').unwrap();
         assert!(kind.starts_with("otpauth://totp/"), "{uri}");
         let secret = parameters.split('&').find_map(|parameter| parameter.strip_prefix("secret="));
-        App::typed(secret.unwrap())
+        AuthenticatorApp::typed(secret.unwrap())
     }
 
     /// The app into which a secret was typed.
-    pub(crate) fn typed(secret: &str) -> Self {
+    ///
+    /// # Panics
+    /// When it is not base32.
+    pub fn typed(secret: &str) -> Self {
         const ALPHABET: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
         let (mut bytes, mut held, mut bits) = (Vec::new(), 0_u32, 0);
         for letter in secret.trim_end_matches('=').chars() {
@@ -32,11 +40,14 @@ impl App {
                 bytes.push((held >> bits) as u8);
             }
         }
-        App(bytes)
+        AuthenticatorApp(bytes)
     }
 
     /// The code of six digits that it shows at `now`.
-    pub(crate) fn shows(&self, now: Time) -> String {
+    ///
+    /// # Panics
+    /// Never.
+    pub fn shows(&self, now: Time) -> String {
         let counter = now.secs() / STEP.as_secs();
         let tag = sign(&Key::new(HMAC_SHA1_FOR_LEGACY_USE_ONLY, &self.0), &counter.to_be_bytes());
         let tag = tag.as_ref();
@@ -46,20 +57,28 @@ impl App {
     }
 
     /// A code that it does not show around `now`.
-    pub(crate) fn wrong(&self, now: Time) -> String {
+    ///
+    /// # Panics
+    /// Never.
+    pub fn wrong(&self, now: Time) -> String {
         let around = (0..5).map(|steps| self.shows(Time::from_secs(now.secs() + steps * 30 - 60)));
         let around: Vec<_> = around.collect();
         (0..).map(|number| format!("{number:06}")).find(|code| !around.contains(code)).unwrap()
     }
 }
 
-#[test]
-fn the_app_shows_the_codes_of_the_standards_appendix() {
-    let app = App(b"12345678901234567890".to_vec());
-    for (at, code) in
-        [(59, "287082"), (1_111_111_109, "081804"), (1_234_567_890, "005924"), (20_000_000_000, "353130")]
-    {
-        assert_eq!(app.shows(Time::from_secs(at)), code);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_app_shows_the_codes_of_the_standards_appendix() {
+        let app = AuthenticatorApp(b"12345678901234567890".to_vec());
+        for (at, code) in
+            [(59, "287082"), (1_111_111_109, "081804"), (1_234_567_890, "005924"), (20_000_000_000, "353130")]
+        {
+            assert_eq!(app.shows(Time::from_secs(at)), code);
+        }
+        assert_eq!(AuthenticatorApp::typed("GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ").0, app.0);
     }
-    assert_eq!(App::typed("GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ").0, app.0);
 }

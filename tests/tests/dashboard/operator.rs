@@ -1,0 +1,120 @@
+//! What an operator does.
+
+use crate::customer::reload_until;
+use crate::month::{Words, two_months};
+use crate::site::{Dashboard, OPERATOR, in_browser, is_content, log_in, log_out};
+use rpcgate_tests::TIMEOUT;
+use rpcgate_tests::browser::{BrowserKind, NARROW, Reader};
+use rpcgate_tests::client::TestClient;
+use rpcgate_tests::until_within;
+use std::sync::Arc;
+
+/// Waits until calls with a key are answered with this status.
+async fn answered(dashboard: &Dashboard, key: &str, status: u16) {
+    let client = TestClient::new(dashboard.gateway(), Some(key));
+    let is_so = async || client.call("eth", "eth_blockNumber", "[]").await.status == status;
+    until_within(TIMEOUT, &format!("calls are answered with {status}"), is_so).await;
+}
+
+/// The whole of it, on the pages alone.
+pub(crate) async fn works(dashboard: &Dashboard, reader: &Reader) {
+    let words = Words::usual();
+    let (owner, _) = two_months(dashboard, &words).await;
+    answered(dashboard, &owner.text, 200).await;
+    log_in(reader, OPERATOR).await;
+
+    // The node that is behind is told of, with its lag.
+    reader.go("Nodes").await;
+    reader.reads("Nodes").await;
+    reload_until(reader, "999,940").await;
+    reader.sees("1,000,000").await;
+    reader.sees("Behind").await;
+    is_content(reader).await;
+
+    // A weight is asked about, then saved.
+    reader.go("CU weights").await;
+    reader.reads("CU weights").await;
+    reader.open("/operator/weights/eth").await;
+    let weight = reader.find("input[aria-label='Weight of eth_call']").await;
+    weight.clear().await.unwrap();
+    weight.send_keys("77").await.unwrap();
+    reader.press_named("What if?").await;
+    reader.sees("Not saved").await;
+    reader.sees(&words.tenant).await;
+    reader.press_named("Save").await;
+    assert!(reader.done().await.starts_with("The weights are saved."));
+    is_content(reader).await;
+
+    // A chain is switched off and on again.
+    reader.go("Chains").await;
+    reader.reads("Chains").await;
+    reader.press("a[href$='operator/chains/eth/switch']").await;
+    reader.reads("Switch Ethereum off?").await;
+    reader.write("confirm", "eth").await;
+    reader.press_named("Switch the chain off").await;
+    assert_eq!(reader.done().await, "The chain is switched off.");
+    answered(dashboard, &owner.text, 404).await;
+    reader.press("a[href$='operator/chains/eth/switch']").await;
+    reader.press_named("Switch the chain on").await;
+    assert_eq!(reader.done().await, "The chain is switched on.");
+    answered(dashboard, &owner.text, 200).await;
+    is_content(reader).await;
+
+    // The request for a higher limit is granted.
+    reader.go("Limit requests").await;
+    reader.reads("Limit requests").await;
+    reader.sees("two million requests a day").await;
+    reader.press("main button[name=status][value=approved]").await;
+    reader.done().await;
+    is_content(reader).await;
+
+    // The tenant is suspended, refused, and served again.
+    reader.go("Tenants").await;
+    reader.reads("Tenants").await;
+    reader.press_named(&words.tenant).await;
+    reader.reads(&words.tenant).await;
+    reader.sees("Standard").await;
+    reader.press("main a[href$='/suspend']").await;
+    if reader.run("return document.querySelector('#confirm') !== null").await == serde_json::json!(true) {
+        reader.write("confirm", &words.tenant).await;
+    }
+    reader.press("main button.destroy").await;
+    reader.done().await;
+    answered(dashboard, &owner.text, 403).await;
+    reader.press("main [href$='/reactivate'], main form[action$='/reactivate'] button").await;
+    if reader.run("return document.querySelector('main form[action$=\"/reactivate\"] button') !== null").await
+        == serde_json::json!(true)
+    {
+        reader.press("main form[action$='/reactivate'] button").await;
+    }
+    answered(dashboard, &owner.text, 200).await;
+
+    // A ticket is answered.
+    reader.go("Tickets").await;
+    reader.reads("Tickets").await;
+    reader.press_named(&words.subjects[0]).await;
+    reader.reads(&words.subjects[0]).await;
+    reader.write("text", "It is free again at 18:00 UTC.").await;
+    reader.press_named("Send the answer").await;
+    reader.sees("It is free again at 18:00 UTC.").await;
+    is_content(reader).await;
+    log_out(reader).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_tunes_switches_grants_suspends_and_answers() {
+    in_browser(BrowserKind::default(), async |dashboard: Arc<Dashboard>, reader: Reader| {
+        works(&dashboard, &reader).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_does_the_same_on_a_phone_at_night() {
+    let phone = BrowserKind { width: NARROW, ..BrowserKind::default() };
+    in_browser(phone, async |dashboard: Arc<Dashboard>, reader: Reader| {
+        reader.prefer_dark(true).await;
+        works(&dashboard, &reader).await;
+    })
+    .await;
+}

@@ -1,0 +1,183 @@
+//! The whole service with its nodes and a receiver of webhooks, and a browser that reads its pages.
+
+use crate::front::{Front, FrontCertificate};
+use rpcgate_core::clock::{Clock, SystemClock, Time};
+use rpcgate_server::Gateway;
+use rpcgate_tests::admin::{ApiUser, PASSWORD, TestService};
+use rpcgate_tests::browser::{Browser, BrowserKind, Reader};
+use rpcgate_tests::gateway::Setup;
+use rpcgate_tests::node::Node;
+use rpcgate_tests::receiver::WebhookReceiver;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+pub(crate) const EMAIL: &str = "ada@example.com";
+/// The name of the user with that address.
+pub(crate) const NAME: &str = "Ada Lovelace";
+pub(crate) const OPERATOR: &str = "operator@example.com";
+
+/// The system's clock, which tests put ahead.
+#[derive(Debug, Default)]
+pub(crate) struct AheadClock {
+    real: SystemClock,
+    /// Seconds.
+    ahead: AtomicU64,
+}
+
+impl AheadClock {
+    pub(crate) fn jump(&self, by: Duration) {
+        self.ahead.fetch_add(by.as_secs(), Relaxed);
+    }
+
+    fn ahead(&self) -> Duration {
+        Duration::from_secs(self.ahead.load(Relaxed))
+    }
+}
+
+impl Clock for AheadClock {
+    fn now(&self) -> Time {
+        self.real.now().plus(self.ahead())
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.real.elapsed() + self.ahead()
+    }
+}
+
+/// The service, with two nodes of Ethereum, of which one is behind, and one of Bitcoin.
+#[derive(Debug)]
+pub(crate) struct Dashboard {
+    pub(crate) service: TestService,
+    pub(crate) clock: Arc<AheadClock>,
+    pub(crate) receiver: WebhookReceiver,
+    /// The URL of the pages, without a slash at the end.
+    pub(crate) base: String,
+    gateway: Gateway,
+    _nodes: [Node; 3],
+    _fronts: [Front; 2],
+}
+
+impl Dashboard {
+    /// Starts it; its pages are read over TLS if there is a certificate.
+    pub(crate) async fn start(certificate: Option<&FrontCertificate>) -> Self {
+        let nodes = [Node::evm().await, Node::evm().await, Node::utxo().await];
+        nodes[0].height(1_000_000);
+        nodes[1].height(999_940);
+        let (mut pages, mut calls) = (Front::bind().await, Front::bind().await);
+        let scheme = if certificate.is_some() { "https" } else { "http" };
+        let base = format!("{scheme}://localhost:{}", pages.port());
+        let setup = Setup::new()
+            .node("eth", &nodes[0].url())
+            .node("eth", &nodes[1].url())
+            .node("btc", &nodes[2].url())
+            .set("chains.eth", "probe_interval = \"1s\"")
+            .set("chains.btc", "probe_interval = \"1s\"")
+            .set("webhooks", "allow_private_targets = true")
+            .set("plans.free", "price_per_cu = 0.0123")
+            .set("admin", "auth_per_minute = 1000")
+            .set("admin", &format!("dash_url = \"{base}\""))
+            .set("admin", &format!("gateway_url = \"http://127.0.0.1:{}\"", calls.port()))
+            .set("admin.challenge", "difficulty = 1000");
+        let clock = Arc::new(AheadClock::default());
+        let service = TestService::start(setup, clock.clone()).await.with_webhooks();
+        let gateway = service.gateway().await;
+        pages.lead(service.addr(), certificate);
+        calls.lead(gateway.addr(), None);
+        let receiver = WebhookReceiver::start().await;
+        Dashboard { service, clock, receiver, base, gateway, _nodes: nodes, _fronts: [pages, calls] }
+    }
+
+    /// An owner whose account was made over the API, and the one project and key of the tenant.
+    pub(crate) async fn owner(&self) -> Owner {
+        let user = self.service.owner(EMAIL).await;
+        let project = user.project("Wallet backend").await;
+        let (key, text) = user.key(&project).await;
+        Owner { user, project, key, text }
+    }
+
+    /// The address of the gateway.
+    pub(crate) fn gateway(&self) -> std::net::SocketAddr {
+        self.gateway.addr()
+    }
+}
+
+/// The owner of a tenant with a project and a key.
+#[derive(Debug)]
+pub(crate) struct Owner {
+    pub(crate) user: ApiUser,
+    pub(crate) project: String,
+    pub(crate) key: String,
+    /// The key itself.
+    pub(crate) text: String,
+}
+
+/// Runs a test with a browser, which is closed in any case.
+pub(crate) async fn in_browser<F: Future<Output = ()> + Send + 'static>(
+    kind: BrowserKind,
+    read: impl FnOnce(Arc<Dashboard>, Reader) -> F,
+) {
+    in_browser_at(kind, None, read).await;
+}
+
+/// Runs a test with a browser that reads the pages over TLS.
+pub(crate) async fn in_browser_over_tls<F: Future<Output = ()> + Send + 'static>(
+    read: impl FnOnce(Arc<Dashboard>, Reader) -> F,
+) {
+    let certificate = FrontCertificate::new();
+    let kind = BrowserKind { trusted: Some(certificate.hash()), ..BrowserKind::default() };
+    in_browser_at(kind, Some(&certificate), read).await;
+}
+
+async fn in_browser_at<F: Future<Output = ()> + Send + 'static>(
+    kind: BrowserKind,
+    certificate: Option<&FrontCertificate>,
+    read: impl FnOnce(Arc<Dashboard>, Reader) -> F,
+) {
+    let Some(browser) = Browser::of(&kind).await else { return };
+    let dashboard = Arc::new(Dashboard::start(certificate).await);
+    let reader = browser.reader(&dashboard.base);
+    let outcome = tokio::spawn(read(dashboard.clone(), reader)).await;
+    browser.stop().await;
+    if let Err(error) = outcome {
+        resume_unwind(error.into_panic());
+    }
+    Arc::into_inner(dashboard).unwrap().service.stop().await;
+}
+
+/// Logs a user in who has no second factor.
+pub(crate) async fn log_in(reader: &Reader, email: &str) {
+    reader.open("/login").await;
+    give_password(reader, email).await;
+    reader.find("body.app").await;
+}
+
+/// Sends the form of the log-in.
+pub(crate) async fn give_password(reader: &Reader, email: &str) {
+    reader.reads("Log in").await;
+    reader.write("email", email).await;
+    reader.write("password", PASSWORD).await;
+    reader.press("main form[action$=login] button").await;
+}
+
+/// Ends the session by the menu of the account.
+pub(crate) async fn log_out(reader: &Reader) {
+    open_menu(reader).await;
+    reader.press("form[action$=logout] button").await;
+    reader.reads("Log in").await;
+}
+
+/// Opens the menu of the account, which a narrow window has behind a button.
+pub(crate) async fn open_menu(reader: &Reader) {
+    if reader.run("return innerWidth < 960").await == serde_json::json!(true) {
+        reader.press(".burger").await;
+    }
+    reader.press("button.account").await;
+}
+
+/// Checks that the browser had nothing to complain about.
+pub(crate) async fn is_content(reader: &Reader) {
+    let complaints = reader.complaints().await;
+    assert!(complaints.is_empty(), "{}\n{complaints:#?}", reader.path().await);
+}
