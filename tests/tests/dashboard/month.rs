@@ -138,7 +138,7 @@ async fn ship(dashboard: &Dashboard, caller: (TenantId, ProjectId, KeyId), from:
 /// of `words`.
 pub(crate) async fn two_months(dashboard: &Dashboard, words: &Words) -> (Owner, ApiUser) {
     let mut owner = dashboard.owner().await;
-    let operator = dashboard.service.operator().await;
+    let mut operator = dashboard.service.operator().await;
     let user = &owner.user;
     let tenant = user.tenant().await;
     user.put("/auth/me", &json!({ "name": words.name })).await;
@@ -147,7 +147,7 @@ pub(crate) async fn two_months(dashboard: &Dashboard, words: &Words) -> (Owner, 
     for key in &words.keys {
         user.key_with(&owner.project, &json!({ "description": key })).await;
     }
-    user.made("/auth/tokens", &json!({ "name": words.token, "expires_in_days": 90 })).await;
+    user.made("/auth/tokens", &json!({ "name": words.token, "scopes": ["read"] })).await;
     let invitation = json!({ "email": "grace@example.com", "role": "developer" });
     user.made(&format!("/tenants/{tenant}/invitations"), &invitation).await;
 
@@ -166,6 +166,7 @@ pub(crate) async fn two_months(dashboard: &Dashboard, words: &Words) -> (Owner, 
 
     dashboard.clock.jump(Duration::from_secs((DAYS - 2) * 24 * HOUR));
     owner.user.log_in_again().await;
+    operator.log_in_again().await;
     dashboard.service.bill().await;
     let user = &owner.user;
     for subject in &words.subjects {
@@ -173,9 +174,7 @@ pub(crate) async fn two_months(dashboard: &Dashboard, words: &Words) -> (Owner, 
         let ticket = user.made("/support/tickets", &form).await;
         let id = ticket["id"].as_str().unwrap();
         attach(dashboard, user, id, &words.file).await;
-        let mut again = dashboard.service.anonymous();
-        again.log_in(crate::site::OPERATOR).await;
-        again.made(&format!("/operator/tickets/{id}/comments"), &json!({ "text": words.answer })).await;
+        operator.made(&format!("/operator/tickets/{id}/comments"), &json!({ "text": words.answer })).await;
     }
     let request = json!({ "requested_plan": "standard", "reason": words.reason });
     user.made("/limit-requests", &request).await;

@@ -82,6 +82,8 @@ impl Dashboard {
             .set("admin.challenge", "difficulty = 1000");
         let clock = Arc::new(AheadClock::default());
         let service = TestService::start(setup, clock.clone()).await.with_webhooks();
+        // Months are billed from this one on.
+        service.bill().await;
         let gateway = service.gateway().await;
         pages.lead(service.addr(), certificate);
         calls.lead(gateway.addr(), None);
