@@ -56,14 +56,19 @@ const OF_CUSTOMERS: [&str; 38] = [
 ];
 
 /// Likewise, of operators.
-const OF_OPERATORS: [&str; 17] = [
+const OF_OPERATORS: [&str; 24] = [
     "/operator",
     "/operator/tenants",
     "/operator/tenants/*",
+    "/operator/tenants/*/suspend",
+    "/operator/tenants/*/delete",
+    "/operator/tenants/*/contracts",
     "/operator/limit-requests",
+    "/operator/limit-requests/*",
     "/operator/tickets",
     "/operator/tickets/*",
     "/operator/invoices",
+    "/operator/invoices/*",
     "/operator/nodes",
     "/operator/chains",
     "/operator/chains/*/switch",
@@ -72,6 +77,8 @@ const OF_OPERATORS: [&str; 17] = [
     "/operator/plans",
     "/operator/plans/*",
     "/operator/users",
+    "/operator/users/*",
+    "/operator/users/*/disable",
     "/operator/explain",
     "/operator/audit",
 ];
