@@ -203,7 +203,6 @@ pub struct Reader {
     link: DriverLink,
 }
 
-#[expect(clippy::missing_panics_doc, reason = "the head of the type says it")]
 impl Reader {
     /// Opens a page.
     pub async fn open(&self, path: &str) {

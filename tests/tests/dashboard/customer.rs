@@ -3,7 +3,7 @@
 use crate::site::{
     Dashboard, EMAIL, NAME, give_password, in_browser, is_content, log_in, log_out, open_menu,
 };
-use rpcgate_core::clock::{Clock, Time};
+use rpcgate_core::clock::Clock;
 use rpcgate_tests::TIMEOUT;
 use rpcgate_tests::admin::PASSWORD;
 use rpcgate_tests::authenticator_app::{AuthenticatorApp, STEP};
@@ -184,8 +184,8 @@ async fn open_security(reader: &Reader) {
     reader.reads("Security").await;
 }
 
-/// An authenticator app is added, with a mistake at first. Returns it and the time at which its code was used.
-pub(crate) async fn add_app(dashboard: &Dashboard, reader: &Reader) -> (AuthenticatorApp, Time) {
+/// An authenticator app is added, with a mistake at first.
+pub(crate) async fn add_app(dashboard: &Dashboard, reader: &Reader) -> AuthenticatorApp {
     open_security(reader).await;
     reader.press_named("Set up an app").await;
     reader.reads("Add an authenticator app").await;
@@ -197,15 +197,14 @@ pub(crate) async fn add_app(dashboard: &Dashboard, reader: &Reader) -> (Authenti
     reader.find("main [role=alert]").await;
     // A browser reports that a form was refused.
     assert!(reader.complaints().await.iter().all(|complaint| complaint.contains("status of 4")));
-    let used = dashboard.clock.now();
-    reader.write("code", &app.shows(used)).await;
+    reader.write("code", &app.shows(dashboard.clock.now())).await;
     reader.press_named("Turn on").await;
     reader.reads("Keep these recovery codes").await;
     let codes = reader.run("return document.querySelectorAll('main ol code').length").await;
     assert_eq!(codes, json!(10));
     reader.press_named("I have stored them").await;
     reader.reads("Security").await;
-    (app, used)
+    app
 }
 
 /// A passkey is added.
@@ -265,7 +264,7 @@ async fn lives(dashboard: Arc<Dashboard>, reader: Reader, is_dark: bool) {
     add_webhook(&dashboard, &reader, true).await;
     ask_for_more(&reader).await;
     ask_for_help(&reader).await;
-    let (app, _) = add_app(&dashboard, &reader).await;
+    let app = add_app(&dashboard, &reader).await;
     add_passkey(&reader).await;
     is_content(&reader).await;
     log_out(&reader).await;

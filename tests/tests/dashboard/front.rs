@@ -1,9 +1,9 @@
 //! What stands in front of a server: an address that is known before the server listens, with TLS if a test needs it.
 
+use ::ring::digest::{SHA256, digest};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use rcgen::{CertificateParams, KeyPair, PublicKeyData};
-use ring::digest::{SHA256, digest};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use tokio::io::copy_bidirectional;
@@ -11,6 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
 /// An address whose connections go to a server that is named later. It closes when dropped.
@@ -87,7 +88,8 @@ impl FrontCertificate {
         let params = CertificateParams::new(vec!["localhost".into()]).unwrap();
         let certificate = params.self_signed(&self.private).unwrap();
         let private = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(self.private.serialize_der()));
-        let config = ServerConfig::builder().with_no_client_auth();
+        let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let config = config.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
         let config = config.with_single_cert(vec![certificate.der().clone()], private).unwrap();
         TlsAcceptor::from(Arc::new(config))
     }

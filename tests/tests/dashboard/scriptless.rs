@@ -44,7 +44,7 @@ async fn lives(dashboard: Arc<Dashboard>, reader: Reader) {
     add_webhook(&dashboard, &reader, false).await;
     ask_for_more(&reader).await;
     ask_for_help(&reader).await;
-    let (app, _) = add_app(&dashboard, &reader).await;
+    let app = add_app(&dashboard, &reader).await;
     log_out(&reader).await;
     log_in_by_code(&dashboard, &reader, &app).await;
     is_content(&reader).await;

@@ -1,6 +1,7 @@
 //! The whole service with its nodes and a receiver of webhooks, and a browser that reads its pages.
 
 use crate::front::{Front, FrontCertificate};
+use futures_util::FutureExt as _;
 use rpcgate_core::clock::{Clock, SystemClock, Time};
 use rpcgate_server::Gateway;
 use rpcgate_tests::admin::{ApiUser, PASSWORD, TestService};
@@ -8,7 +9,7 @@ use rpcgate_tests::browser::{Browser, BrowserKind, Reader};
 use rpcgate_tests::gateway::Setup;
 use rpcgate_tests::node::Node;
 use rpcgate_tests::receiver::WebhookReceiver;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -116,34 +117,29 @@ pub(crate) struct Owner {
 }
 
 /// Runs a test with a browser, which is closed in any case.
-pub(crate) async fn in_browser<F: Future<Output = ()> + Send + 'static>(
-    kind: BrowserKind,
-    read: impl FnOnce(Arc<Dashboard>, Reader) -> F,
-) {
+pub(crate) async fn in_browser(kind: BrowserKind, read: impl AsyncFnOnce(Arc<Dashboard>, Reader)) {
     in_browser_at(kind, None, read).await;
 }
 
 /// Runs a test with a browser that reads the pages over TLS.
-pub(crate) async fn in_browser_over_tls<F: Future<Output = ()> + Send + 'static>(
-    read: impl FnOnce(Arc<Dashboard>, Reader) -> F,
-) {
+pub(crate) async fn in_browser_over_tls(read: impl AsyncFnOnce(Arc<Dashboard>, Reader)) {
     let certificate = FrontCertificate::new();
     let kind = BrowserKind { trusted: Some(certificate.hash()), ..BrowserKind::default() };
     in_browser_at(kind, Some(&certificate), read).await;
 }
 
-async fn in_browser_at<F: Future<Output = ()> + Send + 'static>(
+async fn in_browser_at(
     kind: BrowserKind,
     certificate: Option<&FrontCertificate>,
-    read: impl FnOnce(Arc<Dashboard>, Reader) -> F,
+    read: impl AsyncFnOnce(Arc<Dashboard>, Reader),
 ) {
     let Some(browser) = Browser::of(&kind).await else { return };
     let dashboard = Arc::new(Dashboard::start(certificate).await);
     let reader = browser.reader(&dashboard.base);
-    let outcome = tokio::spawn(read(dashboard.clone(), reader)).await;
+    let outcome = AssertUnwindSafe(read(dashboard.clone(), reader)).catch_unwind().await;
     browser.stop().await;
-    if let Err(error) = outcome {
-        resume_unwind(error.into_panic());
+    if let Err(panic) = outcome {
+        resume_unwind(panic);
     }
     Arc::into_inner(dashboard).unwrap().service.stop().await;
 }
