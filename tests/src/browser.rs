@@ -348,8 +348,11 @@ impl Reader {
     /// Whether the browser prefers dark pages from now on.
     pub async fn prefer_dark(&self, is_dark: bool) {
         let value = if is_dark { "dark" } else { "light" };
-        let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": value }] });
-        self.devtools("Emulation.setEmulatedMedia", &features).await;
+        // Without motion, colours do not pass slowly from one theme to the other while they are looked at.
+        let features = json!([
+            { "name": "prefers-color-scheme", "value": value }, { "name": "prefers-reduced-motion", "value": "reduce" },
+        ]);
+        self.devtools("Emulation.setEmulatedMedia", &json!({ "features": features })).await;
     }
 
     /// Plugs an authenticator for passkeys in, whose user is always there.
