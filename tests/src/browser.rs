@@ -246,8 +246,9 @@ impl Reader {
     /// The elements that reach beyond the window, if the page is wider than it.
     pub async fn overflow(&self) -> Value {
         let script = "
-            const wide = document.documentElement.clientWidth;
-            if (document.documentElement.scrollWidth <= Math.max(wide, innerWidth)) return [];
+            // A phone zooms out for a page that is too wide, and its window grows; its screen does not.
+            const wide = Math.min(innerWidth, screen.width);
+            if (document.documentElement.scrollWidth <= wide) return [];
             const out = [...document.querySelectorAll('body *')].filter((one) => {
               const box = one.getBoundingClientRect();
               if (box.width === 0 || box.right <= wide + 1) return false;
