@@ -84,6 +84,7 @@ pub struct Browser {
     pub client: Client,
     driver: Driver,
     link: DriverLink,
+    width: u64,
     _profile: TempDir,
 }
 
@@ -148,12 +149,17 @@ impl Browser {
         let client = builder.capabilities(capabilities).connect(&url).await.unwrap();
         let session = format!("{url}/session/{}", client.session_id().await.unwrap().unwrap());
         let link = DriverLink { session, http: HttpClient::builder(TokioExecutor::new()).build_http() };
-        Some(Browser { client, driver, link, _profile: profile })
+        Some(Browser { client, driver, link, width: kind.width, _profile: profile })
     }
 
     /// A user of it who reads the pages at `base`, a URL without a slash at the end.
     pub fn reader(&self, base: &str) -> Reader {
-        Reader { client: self.client.clone(), base: base.to_owned(), link: self.link.clone() }
+        Reader {
+            client: self.client.clone(),
+            base: base.to_owned(),
+            width: self.width,
+            link: self.link.clone(),
+        }
     }
 
     /// Closes it. A browser whose driver is killed first would keep running.
@@ -200,6 +206,8 @@ pub struct Reader {
     pub client: Client,
     /// The URL of the pages, without a slash at the end.
     pub base: String,
+    /// The width of the screen in CSS pixels.
+    width: u64,
     link: DriverLink,
 }
 
@@ -247,7 +255,7 @@ impl Reader {
     pub async fn overflow(&self) -> Value {
         let script = "
             // A phone zooms out for a page that is too wide, and its window grows; its screen does not.
-            const wide = Math.min(innerWidth, screen.width);
+            const wide = Math.min(innerWidth, arguments[0]);
             if (document.documentElement.scrollWidth <= wide) return [];
             const out = [...document.querySelectorAll('body *')].filter((one) => {
               const box = one.getBoundingClientRect();
@@ -258,7 +266,7 @@ impl Reader {
             });
             return ['wider by ' + (document.documentElement.scrollWidth - wide), ...out.slice(0, 5).map((one) =>
               `<${one.localName} class='${one.getAttribute('class') || ''}'> ${one.innerText || ''}`.slice(0, 100))];";
-        self.run(script).await
+        self.client.execute(script, vec![json!(self.width)]).await.unwrap()
     }
 
     /// The path of the page that is open, with its query.
@@ -366,7 +374,8 @@ impl Reader {
     }
 
     /// A picture of the whole page, as a PNG file.
-    pub async fn picture(&self, width: u64) -> Vec<u8> {
+    pub async fn picture(&self) -> Vec<u8> {
+        let width = self.width;
         let height = self.run("return Math.max(innerHeight, document.documentElement.scrollHeight)").await;
         let whole =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width <= 600 });

@@ -20,7 +20,7 @@ async fn take(reader: &Reader, path: &str, folder: &Path, width: u64) {
     for is_dark in [false, true] {
         reader.prefer_dark(is_dark).await;
         let theme = if is_dark { "dark" } else { "light" };
-        fs::write(folder.join(format!("{name}-{width}-{theme}.png")), reader.picture(width).await).unwrap();
+        fs::write(folder.join(format!("{name}-{width}-{theme}.png")), reader.picture().await).unwrap();
     }
 }
 
