@@ -60,6 +60,23 @@ impl Words {
             token: "deploy script".into(),
         }
     }
+
+    /// What nobody can read, and yet fits the fields: words without an end.
+    pub(crate) fn endless() -> Self {
+        let word = "Taumatawhakatangihangakoauau".repeat(7);
+        Words {
+            name: word.clone(),
+            tenant: word.clone(),
+            project: word.clone(),
+            keys: vec![word.clone()],
+            subjects: vec![word.clone(), word.clone()],
+            text: word.clone(),
+            answer: word.clone(),
+            file: format!("{word}.log"),
+            reason: word.clone(),
+            token: word,
+        }
+    }
 }
 
 /// Deterministic pseudo-random numbers.
