@@ -153,8 +153,8 @@ impl Browser {
     }
 
     /// A user of it who reads the pages at `base`, a URL without a slash at the end.
-    pub fn reader(&self, base: &str) -> Reader {
-        Reader {
+    pub fn reader(&self, base: &str) -> PageReader {
+        PageReader {
             client: self.client.clone(),
             base: base.to_owned(),
             width: self.width,
@@ -201,7 +201,7 @@ fn port(driver: &mut Child) -> u16 {
 
 /// The actions of a user on the pages. All of them fail the test when they do not succeed.
 #[derive(Clone, Debug)]
-pub struct Reader {
+pub struct PageReader {
     /// Drives the browser.
     pub client: Client,
     /// The URL of the pages, without a slash at the end.
@@ -211,7 +211,7 @@ pub struct Reader {
     link: DriverLink,
 }
 
-impl Reader {
+impl PageReader {
     /// Opens a page.
     pub async fn open(&self, path: &str) {
         self.client.goto(&format!("{}{path}", self.base)).await.unwrap();

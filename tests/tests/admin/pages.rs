@@ -2,7 +2,7 @@
 
 use rpcgate_core::clock::SystemClock;
 use rpcgate_tests::admin::{PASSWORD, TestService};
-use rpcgate_tests::browser::{self, Browser, ELSEWHERE, Reader};
+use rpcgate_tests::browser::{self, Browser, ELSEWHERE, PageReader};
 use rpcgate_tests::gateway::Setup;
 use serde_json::{Value, json};
 use std::panic::resume_unwind;
@@ -16,7 +16,7 @@ const NASTY: &str = "<script>window.owned=1</script><img src=x onerror=\"window.
 async fn in_browser<F: Future<Output = ()> + Send + 'static>(
     host: &str,
     is_narrow: bool,
-    read: impl FnOnce(Arc<TestService>, Reader) -> F,
+    read: impl FnOnce(Arc<TestService>, PageReader) -> F,
 ) {
     let Some(browser) = Browser::start(is_narrow).await else { return };
     let service = Arc::new(TestService::start(Setup::new(), Arc::new(SystemClock::new())).await);
@@ -31,7 +31,7 @@ async fn in_browser<F: Future<Output = ()> + Send + 'static>(
 }
 
 /// From registration to a log-in, with the pages alone.
-async fn come_in(service: &TestService, reader: &Reader) {
+async fn come_in(service: &TestService, reader: &PageReader) {
     reader.open("/").await;
     reader.reads("Log in").await;
     reader.press("a[href=register]").await;
@@ -53,7 +53,7 @@ async fn come_in(service: &TestService, reader: &Reader) {
     log_in(reader).await;
 }
 
-async fn log_in(reader: &Reader) {
+async fn log_in(reader: &PageReader) {
     reader.reads("Log in").await;
     reader.write("email", EMAIL).await;
     reader.write("password", PASSWORD).await;
@@ -62,7 +62,7 @@ async fn log_in(reader: &Reader) {
     assert_eq!(reader.path().await, "/");
 }
 
-async fn log_out(reader: &Reader) {
+async fn log_out(reader: &PageReader) {
     if reader.run("return innerWidth").await == json!(browser::NARROW) {
         reader.press(".burger").await;
     }
@@ -76,7 +76,7 @@ async fn log_out(reader: &Reader) {
 }
 
 /// Whether a foreign script has run, and how many foreign scripts and images the page has.
-async fn strange(reader: &Reader) -> Value {
+async fn strange(reader: &PageReader) -> Value {
     let script = "return [window.owned === undefined, \
                   document.querySelectorAll('script:not([src^=\"static/\"]), img').length]";
     reader.run(script).await
@@ -84,7 +84,7 @@ async fn strange(reader: &Reader) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_registers_confirms_and_logs_in_and_out() {
-    in_browser("127.0.0.1", false, async |service: Arc<TestService>, reader: Reader| {
+    in_browser("127.0.0.1", false, async |service: Arc<TestService>, reader: PageReader| {
         come_in(&service, &reader).await;
         assert!(reader.find("dd .badge").await.text().await.unwrap() == "confirmed");
         assert_eq!(strange(&reader).await, json!([true, 0]));
@@ -103,7 +103,7 @@ async fn a_user_registers_confirms_and_logs_in_and_out() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_pages_work_over_plain_http_and_on_a_phone() {
-    in_browser(ELSEWHERE, true, async |service: Arc<TestService>, reader: Reader| {
+    in_browser(ELSEWHERE, true, async |service: Arc<TestService>, reader: PageReader| {
         reader.open("/register").await;
         assert_eq!(reader.run("return [isSecureContext, innerWidth]").await, json!([false, browser::NARROW]));
         come_in(&service, &reader).await;
@@ -114,7 +114,7 @@ async fn the_pages_work_over_plain_http_and_on_a_phone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_form_that_was_refused_can_be_sent_again() {
-    in_browser("127.0.0.1", false, async |_: Arc<TestService>, reader: Reader| {
+    in_browser("127.0.0.1", false, async |_: Arc<TestService>, reader: PageReader| {
         reader.open("/register").await;
         // Input that the browser would reject.
         reader.run("document.querySelector('form').noValidate = true").await;
@@ -147,7 +147,7 @@ async fn a_form_that_was_refused_can_be_sent_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_form_on_another_site_cannot_log_a_user_out() {
-    in_browser("127.0.0.1", false, async |service: Arc<TestService>, reader: Reader| {
+    in_browser("127.0.0.1", false, async |service: Arc<TestService>, reader: PageReader| {
         come_in(&service, &reader).await;
         let target = format!("{}/logout", reader.base);
         let page =

@@ -7,7 +7,7 @@
 use crate::month::{Words, two_months};
 use crate::site::{Dashboard, EMAIL, OPERATOR, in_browser, log_in, log_out};
 use crate::visited::{GATES, every_page, flaws, shape};
-use rpcgate_tests::browser::{BrowserKind, NARROW, Reader, WIDE, skipped};
+use rpcgate_tests::browser::{BrowserKind, NARROW, PageReader, WIDE, skipped};
 use serde_json::{Value, json};
 use std::env;
 use std::fs;
@@ -93,7 +93,7 @@ const ASK_AXE: &str = "
         ).join(' and '))),
       (error) => done([String(error)]));";
 
-async fn axe_findings(reader: &Reader, axe: &str) -> Vec<String> {
+async fn axe_findings(reader: &PageReader, axe: &str) -> Vec<String> {
     reader.run(axe).await;
     let found = reader.client.execute_async(ASK_AXE, Vec::new()).await.unwrap();
     found.as_array().unwrap().iter().map(|one| one.as_str().unwrap_or_default().to_owned()).collect()
@@ -104,7 +104,7 @@ async fn axe_findings(reader: &Reader, axe: &str) -> Vec<String> {
 struct Findings(Vec<String>);
 
 impl Findings {
-    async fn look(&mut self, reader: &Reader, path: &str, axe: Option<&str>) {
+    async fn look(&mut self, reader: &PageReader, path: &str, axe: Option<&str>) {
         for is_dark in [false, true] {
             reader.prefer_dark(is_dark).await;
             let found = match axe {
@@ -119,7 +119,7 @@ impl Findings {
 }
 
 /// Looks at all pages: of visitors, customers and operators.
-async fn look_at_all(dashboard: &Dashboard, reader: &Reader, axe: Option<&str>) {
+async fn look_at_all(dashboard: &Dashboard, reader: &PageReader, axe: Option<&str>) {
     // axe looks at what people write, and the width is tried with what they hardly write.
     let words = if axe.is_some() { Words::usual() } else { Words::endless() };
     two_months(dashboard, &words).await;
@@ -134,7 +134,7 @@ async fn look_at_all(dashboard: &Dashboard, reader: &Reader, axe: Option<&str>) 
         log_in(reader, email).await;
         reader.complaints().await;
         let first = if email == EMAIL { ["/"] } else { ["/operator"] };
-        let look = async |reader: &Reader, path: &str| findings.look(reader, path, axe).await;
+        let look = async |reader: &PageReader, path: &str| findings.look(reader, path, axe).await;
         let seen = every_page(reader, &first, look).await;
         missing.extend(expected.iter().filter(|page| !seen.contains(**page)).copied());
         reader.open("/").await;
@@ -162,7 +162,7 @@ async fn check(width: u64, with_axe: bool) {
         return;
     }
     let kind = BrowserKind { width, ..BrowserKind::default() };
-    in_browser(kind, async move |dashboard: Arc<Dashboard>, reader: Reader| {
+    in_browser(kind, async move |dashboard: Arc<Dashboard>, reader: PageReader| {
         look_at_all(&dashboard, &reader, axe.as_deref()).await;
     })
     .await;
@@ -191,7 +191,7 @@ async fn axe_finds_nothing_serious_on_a_phone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn axe_would_find_what_is_wrong() {
     let Some(axe) = axe() else { return };
-    in_browser(BrowserKind::default(), async move |_: Arc<Dashboard>, reader: Reader| {
+    in_browser(BrowserKind::default(), async move |_: Arc<Dashboard>, reader: PageReader| {
         reader.open("/login").await;
         assert_eq!(axe_findings(&reader, &axe).await, Vec::<String>::new());
         let spoilt = "document.querySelector('label').remove(); return true";

@@ -7,7 +7,7 @@ use rpcgate_core::clock::Clock;
 use rpcgate_tests::TIMEOUT;
 use rpcgate_tests::admin::PASSWORD;
 use rpcgate_tests::authenticator_app::{AuthenticatorApp, STEP};
-use rpcgate_tests::browser::{BrowserKind, NARROW, Reader, is_installed, skipped};
+use rpcgate_tests::browser::{BrowserKind, NARROW, PageReader, is_installed, skipped};
 use rpcgate_tests::until;
 use serde_json::json;
 use std::process::Command;
@@ -21,7 +21,7 @@ const PROJECT: &str = "Wallet backend";
 const MONTH: Duration = Duration::from_secs(32 * 86_400);
 
 /// From the first page to an account whose address is confirmed.
-async fn register(dashboard: &Dashboard, reader: &Reader) {
+async fn register(dashboard: &Dashboard, reader: &PageReader) {
     reader.open("/").await;
     reader.reads("Log in").await;
     reader.press("main a[href$=register]").await;
@@ -40,7 +40,7 @@ async fn register(dashboard: &Dashboard, reader: &Reader) {
 }
 
 /// From the first page after the log-in to a key, which is returned with the command that makes a first call with it.
-pub(crate) async fn create_key(reader: &Reader) -> (String, String) {
+pub(crate) async fn create_key(reader: &PageReader) -> (String, String) {
     reader.open("/").await;
     reader.reads(&format!("Welcome, {NAME}")).await;
     reader.write("name", PROJECT).await;
@@ -79,7 +79,7 @@ async fn run(command: String) {
 }
 
 /// Loads the page again until it has this text, as a reader without scripts does.
-pub(crate) async fn reload_until(reader: &Reader, text: &str) {
+pub(crate) async fn reload_until(reader: &PageReader, text: &str) {
     let is_there = async {
         loop {
             if reader.told().await.contains(text) {
@@ -95,7 +95,7 @@ pub(crate) async fn reload_until(reader: &Reader, text: &str) {
 }
 
 /// The first call is made as the page says, and seen.
-async fn make_first_call(reader: &Reader, command: String, is_live: bool) {
+async fn make_first_call(reader: &PageReader, command: String, is_live: bool) {
     reader.sees("Waiting for the first call").await;
     run(command).await;
     if is_live {
@@ -115,7 +115,7 @@ async fn make_first_call(reader: &Reader, command: String, is_live: bool) {
 }
 
 /// An endpoint is added, and a test event arrives at it.
-pub(crate) async fn add_webhook(dashboard: &Dashboard, reader: &Reader, is_live: bool) {
+pub(crate) async fn add_webhook(dashboard: &Dashboard, reader: &PageReader, is_live: bool) {
     reader.go("Webhooks").await;
     reader.reads("Webhooks").await;
     reader.write("url", &dashboard.receiver.url("/hook")).await;
@@ -144,7 +144,7 @@ pub(crate) async fn add_webhook(dashboard: &Dashboard, reader: &Reader, is_live:
 }
 
 /// A higher limit is asked for.
-pub(crate) async fn ask_for_more(reader: &Reader) {
+pub(crate) async fn ask_for_more(reader: &PageReader) {
     reader.go("Plan and limits").await;
     reader.reads("Plan and limits").await;
     reader.press_named("Ask for a higher limit").await;
@@ -157,7 +157,7 @@ pub(crate) async fn ask_for_more(reader: &Reader) {
 }
 
 /// A ticket is written, with a file.
-pub(crate) async fn ask_for_help(reader: &Reader) {
+pub(crate) async fn ask_for_help(reader: &PageReader) {
     reader.go("Support").await;
     reader.reads("Support").await;
     reader.press_named("New ticket").await;
@@ -178,14 +178,14 @@ pub(crate) async fn ask_for_help(reader: &Reader) {
 }
 
 /// The security page, by the menu of the account.
-async fn open_security(reader: &Reader) {
+async fn open_security(reader: &PageReader) {
     open_menu(reader).await;
     reader.press("#account a[href$='account/security']").await;
     reader.reads("Security").await;
 }
 
 /// An authenticator app is added, with a mistake at first.
-pub(crate) async fn add_app(dashboard: &Dashboard, reader: &Reader) -> AuthenticatorApp {
+pub(crate) async fn add_app(dashboard: &Dashboard, reader: &PageReader) -> AuthenticatorApp {
     open_security(reader).await;
     reader.press_named("Set up an app").await;
     reader.reads("Add an authenticator app").await;
@@ -208,7 +208,7 @@ pub(crate) async fn add_app(dashboard: &Dashboard, reader: &Reader) -> Authentic
 }
 
 /// A passkey is added.
-async fn add_passkey(reader: &Reader) {
+async fn add_passkey(reader: &PageReader) {
     reader.plug_authenticator().await;
     open_security(reader).await;
     reader.press_named("Add a passkey").await;
@@ -220,7 +220,7 @@ async fn add_passkey(reader: &Reader) {
 }
 
 /// Logs in with the password and a code of the app. A code works once, so another one must be shown by now.
-pub(crate) async fn log_in_by_code(dashboard: &Dashboard, reader: &Reader, app: &AuthenticatorApp) {
+pub(crate) async fn log_in_by_code(dashboard: &Dashboard, reader: &PageReader, app: &AuthenticatorApp) {
     dashboard.clock.jump(2 * STEP);
     reader.open("/login").await;
     give_password(reader, EMAIL).await;
@@ -230,14 +230,14 @@ pub(crate) async fn log_in_by_code(dashboard: &Dashboard, reader: &Reader, app: 
     reader.find("body.app").await;
 }
 
-async fn log_in_by_passkey(reader: &Reader) {
+async fn log_in_by_passkey(reader: &PageReader) {
     reader.open("/login").await;
     reader.press("main [data-use]:not([hidden])").await;
     reader.find("body.app").await;
 }
 
 /// The invoice of the month in which the first call was made.
-pub(crate) async fn read_invoice(reader: &Reader) {
+pub(crate) async fn read_invoice(reader: &PageReader) {
     reader.go("Billing").await;
     reader.reads("Billing").await;
     reader.press("section:has(#invoices) tbody a[href*='invoices/']").await;
@@ -250,7 +250,7 @@ pub(crate) async fn read_invoice(reader: &Reader) {
 /// The name of a tenant that has no other: the address of its owner.
 const NAME_OF_TENANT: &str = EMAIL;
 
-async fn lives(dashboard: Arc<Dashboard>, reader: Reader, is_dark: bool) {
+async fn lives(dashboard: Arc<Dashboard>, reader: PageReader, is_dark: bool) {
     if !is_installed("curl") {
         return skipped("curl is missing, install curl");
     }
@@ -283,7 +283,7 @@ async fn lives(dashboard: Arc<Dashboard>, reader: Reader, is_dark: bool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_customer_comes_calls_asks_and_reads_an_invoice() {
-    in_browser(BrowserKind::default(), async |dashboard: Arc<Dashboard>, reader: Reader| {
+    in_browser(BrowserKind::default(), async |dashboard: Arc<Dashboard>, reader: PageReader| {
         lives(dashboard, reader, false).await;
     })
     .await;
@@ -292,7 +292,7 @@ async fn a_customer_comes_calls_asks_and_reads_an_invoice() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_customer_does_the_same_on_a_phone_at_night() {
     let phone = BrowserKind { width: NARROW, ..BrowserKind::default() };
-    in_browser(phone, async |dashboard: Arc<Dashboard>, reader: Reader| {
+    in_browser(phone, async |dashboard: Arc<Dashboard>, reader: PageReader| {
         lives(dashboard, reader, true).await;
     })
     .await;
@@ -304,7 +304,7 @@ const COLOURS: &str = "const style = getComputedStyle(document.body); \
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn colours_follow_the_browser_until_somebody_chooses() {
-    in_browser(BrowserKind::default(), async |dashboard: Arc<Dashboard>, reader: Reader| {
+    in_browser(BrowserKind::default(), async |dashboard: Arc<Dashboard>, reader: PageReader| {
         dashboard.owner().await;
         log_in(&reader, EMAIL).await;
         let light = reader.run(COLOURS).await;

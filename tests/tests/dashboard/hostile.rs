@@ -3,7 +3,7 @@
 use crate::month::{Words, two_months};
 use crate::site::{Dashboard, EMAIL, OPERATOR, in_browser_over_tls, log_in, log_out};
 use crate::visited::{every_page, shape};
-use rpcgate_tests::browser::Reader;
+use rpcgate_tests::browser::PageReader;
 use rpcgate_tests::client::TestClient;
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -53,7 +53,7 @@ fn words() -> Words {
 }
 
 /// Nothing of a text has become a script or an element of its own, and the policy had nothing to refuse.
-async fn is_harmless(reader: &Reader, path: &str) {
+async fn is_harmless(reader: &PageReader, path: &str) {
     let script = "return [window.owned === undefined,
       document.querySelectorAll('main img, main script, main iframe, [onerror], [onload], [onclick], [style]').length,
       [...document.querySelectorAll('a[href], form[action], button[formaction]')].filter((one) =>
@@ -67,13 +67,13 @@ async fn is_harmless(reader: &Reader, path: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_script_runs_from_a_stored_text_or_an_address() {
-    in_browser_over_tls(async |dashboard: Arc<Dashboard>, reader: Reader| {
+    in_browser_over_tls(async |dashboard: Arc<Dashboard>, reader: PageReader| {
         let written = words();
         two_months(&dashboard, &written).await;
         let mut shown = BTreeSet::new();
         for (email, first) in [(EMAIL, "/"), (OPERATOR, "/operator")] {
             log_in(&reader, email).await;
-            let look = async |reader: &Reader, path: &str| {
+            let look = async |reader: &PageReader, path: &str| {
                 is_harmless(reader, path).await;
                 let text = reader.run("return document.body.textContent").await;
                 if HOSTILE.iter().any(|hostile| text.as_str().unwrap().contains(hostile)) {
@@ -106,7 +106,7 @@ async fn no_script_runs_from_a_stored_text_or_an_address() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn browsers_are_told_to_run_and_send_nothing_foreign() {
-    in_browser_over_tls(async |dashboard: Arc<Dashboard>, reader: Reader| {
+    in_browser_over_tls(async |dashboard: Arc<Dashboard>, reader: PageReader| {
         dashboard.owner().await;
         let client = TestClient::new(dashboard.service.addr(), None);
         for path in ["/login", "/register", "/nothing", "/projects"] {

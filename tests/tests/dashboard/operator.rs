@@ -5,7 +5,7 @@ use crate::month::{Words, two_months};
 use crate::site::{Dashboard, OPERATOR, in_browser, is_content, log_in, log_out};
 use crate::visited::headline;
 use rpcgate_tests::TIMEOUT;
-use rpcgate_tests::browser::{BrowserKind, NARROW, Reader};
+use rpcgate_tests::browser::{BrowserKind, NARROW, PageReader};
 use rpcgate_tests::client::TestClient;
 use rpcgate_tests::until_within;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ async fn answered(dashboard: &Dashboard, key: &str, part: &str) {
 const SERVED: &str = "\"result\"";
 
 /// The whole of it, on the pages alone.
-pub(crate) async fn works(dashboard: &Dashboard, reader: &Reader) {
+pub(crate) async fn works(dashboard: &Dashboard, reader: &PageReader) {
     let words = Words::usual();
     let (owner, _) = two_months(dashboard, &words).await;
     answered(dashboard, &owner.text, SERVED).await;
@@ -106,7 +106,7 @@ pub(crate) async fn works(dashboard: &Dashboard, reader: &Reader) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_tunes_switches_grants_suspends_and_answers() {
-    in_browser(BrowserKind::default(), async |dashboard: Arc<Dashboard>, reader: Reader| {
+    in_browser(BrowserKind::default(), async |dashboard: Arc<Dashboard>, reader: PageReader| {
         works(&dashboard, &reader).await;
     })
     .await;
@@ -115,7 +115,7 @@ async fn an_operator_tunes_switches_grants_suspends_and_answers() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_does_the_same_on_a_phone_at_night() {
     let phone = BrowserKind { width: NARROW, ..BrowserKind::default() };
-    in_browser(phone, async |dashboard: Arc<Dashboard>, reader: Reader| {
+    in_browser(phone, async |dashboard: Arc<Dashboard>, reader: PageReader| {
         reader.prefer_dark(true).await;
         works(&dashboard, &reader).await;
     })

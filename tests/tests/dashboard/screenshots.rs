@@ -8,13 +8,13 @@
 use crate::month::{Words, two_months};
 use crate::site::{Dashboard, EMAIL, OPERATOR, in_browser, log_in, log_out};
 use crate::visited::{GATES, every_page, shape};
-use rpcgate_tests::browser::{BrowserKind, NARROW, Reader, WIDE};
+use rpcgate_tests::browser::{BrowserKind, NARROW, PageReader, WIDE};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::{env, fs};
 
 /// Takes a picture in each theme.
-async fn take(reader: &Reader, path: &str, folder: &Path, width: u64) {
+async fn take(reader: &PageReader, path: &str, folder: &Path, width: u64) {
     let name = shape(path).replace('*', "id").trim_matches('/').replace('/', "-");
     let name = if name.is_empty() { "overview".to_owned() } else { name };
     for is_dark in [false, true] {
@@ -26,7 +26,7 @@ async fn take(reader: &Reader, path: &str, folder: &Path, width: u64) {
 
 async fn take_all(folder: PathBuf, width: u64) {
     let kind = BrowserKind { width, ..BrowserKind::default() };
-    in_browser(kind, async move |dashboard: Arc<Dashboard>, reader: Reader| {
+    in_browser(kind, async move |dashboard: Arc<Dashboard>, reader: PageReader| {
         for path in GATES {
             reader.open(path).await;
             take(&reader, path, &folder, width).await;
@@ -34,7 +34,7 @@ async fn take_all(folder: PathBuf, width: u64) {
         two_months(&dashboard, &Words::usual()).await;
         for (email, first) in [(EMAIL, "/"), (OPERATOR, "/operator")] {
             log_in(&reader, email).await;
-            let look = async |reader: &Reader, path: &str| take(reader, path, &folder, width).await;
+            let look = async |reader: &PageReader, path: &str| take(reader, path, &folder, width).await;
             every_page(&reader, &[first], look).await;
             reader.open("/").await;
             log_out(&reader).await;

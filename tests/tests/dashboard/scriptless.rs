@@ -6,7 +6,7 @@ use crate::customer::{
 use crate::operator;
 use crate::site::{Dashboard, EMAIL, NAME, OPERATOR, in_browser, is_content, log_in, log_out};
 use rpcgate_tests::TIMEOUT;
-use rpcgate_tests::browser::{BrowserKind, NARROW, Reader};
+use rpcgate_tests::browser::{BrowserKind, NARROW, PageReader};
 use rpcgate_tests::client::TestClient;
 use serde_json::json;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ async fn call(dashboard: &Dashboard, key: &str) {
     timeout(TIMEOUT, answered).await.unwrap();
 }
 
-async fn lives(dashboard: Arc<Dashboard>, reader: Reader) {
+async fn lives(dashboard: Arc<Dashboard>, reader: PageReader) {
     let user = dashboard.service.owner(EMAIL).await;
     let renamed = user.ask("PUT", "/auth/me", Some(&json!({ "name": NAME }))).await;
     assert!(renamed.status < 300, "{renamed:?}");
@@ -67,7 +67,7 @@ async fn a_customer_needs_no_scripts_on_a_phone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operator_needs_no_scripts() {
-    in_browser(without_scripts(1440), async |dashboard: Arc<Dashboard>, reader: Reader| {
+    in_browser(without_scripts(1440), async |dashboard: Arc<Dashboard>, reader: PageReader| {
         operator::works(&dashboard, &reader).await;
     })
     .await;
@@ -75,7 +75,7 @@ async fn an_operator_needs_no_scripts() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_registration_without_scripts_says_what_it_needs() {
-    in_browser(without_scripts(1440), async |dashboard: Arc<Dashboard>, reader: Reader| {
+    in_browser(without_scripts(1440), async |dashboard: Arc<Dashboard>, reader: PageReader| {
         reader.open("/register").await;
         reader.reads("Create an account").await;
         reader.sees("Registering needs JavaScript").await;

@@ -5,7 +5,7 @@ use futures_util::FutureExt as _;
 use rpcgate_core::clock::{Clock, SystemClock, Time};
 use rpcgate_server::Gateway;
 use rpcgate_tests::admin::{ApiUser, PASSWORD, TestService};
-use rpcgate_tests::browser::{Browser, BrowserKind, Reader};
+use rpcgate_tests::browser::{Browser, BrowserKind, PageReader};
 use rpcgate_tests::gateway::Setup;
 use rpcgate_tests::node::Node;
 use rpcgate_tests::receiver::WebhookReceiver;
@@ -117,12 +117,12 @@ pub(crate) struct Owner {
 }
 
 /// Runs a test with a browser, which is closed in any case.
-pub(crate) async fn in_browser(kind: BrowserKind, read: impl AsyncFnOnce(Arc<Dashboard>, Reader)) {
+pub(crate) async fn in_browser(kind: BrowserKind, read: impl AsyncFnOnce(Arc<Dashboard>, PageReader)) {
     in_browser_at(kind, None, read).await;
 }
 
 /// Runs a test with a browser that reads the pages over TLS.
-pub(crate) async fn in_browser_over_tls(read: impl AsyncFnOnce(Arc<Dashboard>, Reader)) {
+pub(crate) async fn in_browser_over_tls(read: impl AsyncFnOnce(Arc<Dashboard>, PageReader)) {
     let certificate = FrontCertificate::new();
     let kind = BrowserKind { trusted: Some(certificate.hash()), ..BrowserKind::default() };
     in_browser_at(kind, Some(&certificate), read).await;
@@ -131,7 +131,7 @@ pub(crate) async fn in_browser_over_tls(read: impl AsyncFnOnce(Arc<Dashboard>, R
 async fn in_browser_at(
     kind: BrowserKind,
     certificate: Option<&FrontCertificate>,
-    read: impl AsyncFnOnce(Arc<Dashboard>, Reader),
+    read: impl AsyncFnOnce(Arc<Dashboard>, PageReader),
 ) {
     let Some(browser) = Browser::of(&kind).await else { return };
     let dashboard = Arc::new(Dashboard::start(certificate).await);
@@ -145,14 +145,14 @@ async fn in_browser_at(
 }
 
 /// Logs a user in who has no second factor.
-pub(crate) async fn log_in(reader: &Reader, email: &str) {
+pub(crate) async fn log_in(reader: &PageReader, email: &str) {
     reader.open("/login").await;
     give_password(reader, email).await;
     reader.find("body.app").await;
 }
 
 /// Sends the form of the log-in.
-pub(crate) async fn give_password(reader: &Reader, email: &str) {
+pub(crate) async fn give_password(reader: &PageReader, email: &str) {
     reader.reads("Log in").await;
     reader.write("email", email).await;
     reader.write("password", PASSWORD).await;
@@ -160,14 +160,14 @@ pub(crate) async fn give_password(reader: &Reader, email: &str) {
 }
 
 /// Ends the session by the menu of the account.
-pub(crate) async fn log_out(reader: &Reader) {
+pub(crate) async fn log_out(reader: &PageReader) {
     open_menu(reader).await;
     reader.press("form[action$=logout] button").await;
     reader.reads("Log in").await;
 }
 
 /// Opens the menu of the account, which a narrow window has behind a button.
-pub(crate) async fn open_menu(reader: &Reader) {
+pub(crate) async fn open_menu(reader: &PageReader) {
     if reader.run("return innerWidth < 960").await == serde_json::json!(true) {
         reader.press(".burger").await;
     }
@@ -175,7 +175,7 @@ pub(crate) async fn open_menu(reader: &Reader) {
 }
 
 /// Checks that the browser had nothing to complain about.
-pub(crate) async fn is_content(reader: &Reader) {
+pub(crate) async fn is_content(reader: &PageReader) {
     let complaints = reader.complaints().await;
     assert!(complaints.is_empty(), "{}\n{complaints:#?}", reader.path().await);
 }

@@ -1,6 +1,6 @@
 //! Every page, found as a reader finds it: by the links of the pages before.
 
-use rpcgate_tests::browser::Reader;
+use rpcgate_tests::browser::PageReader;
 use serde_json::json;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -45,9 +45,9 @@ fn is_page(path: &str) -> bool {
 
 /// Opens one page of each kind that links lead to, `first` at first, and looks at it. Returns the kinds.
 pub(crate) async fn every_page(
-    reader: &Reader,
+    reader: &PageReader,
     first: &[&str],
-    mut look: impl AsyncFnMut(&Reader, &str),
+    mut look: impl AsyncFnMut(&PageReader, &str),
 ) -> BTreeSet<String> {
     let mut waiting: VecDeque<String> = first.iter().map(|path| (*path).to_owned()).collect();
     let mut known: BTreeSet<String> = waiting.iter().map(|path| shape(path)).collect();
@@ -72,13 +72,13 @@ pub(crate) async fn every_page(
 }
 
 /// The headline of the page.
-pub(crate) async fn headline(reader: &Reader) -> String {
+pub(crate) async fn headline(reader: &PageReader) -> String {
     reader.run("return document.querySelector('h1').innerText").await.as_str().unwrap().to_owned()
 }
 
 /// What is wrong with the page whatever it says: it is wider than the window, the browser complains of it, or it has no
 /// title of its own.
-pub(crate) async fn flaws(reader: &Reader) -> Vec<String> {
+pub(crate) async fn flaws(reader: &PageReader) -> Vec<String> {
     let mut flaws = Vec::new();
     let overflow = reader.overflow().await;
     if overflow != json!([]) {

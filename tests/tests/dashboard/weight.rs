@@ -3,7 +3,7 @@
 use crate::month::{Words, two_months};
 use crate::site::{Dashboard, EMAIL, OPERATOR, in_browser, log_in, log_out};
 use crate::visited::{GATES, every_page};
-use rpcgate_tests::browser::{BrowserKind, Reader};
+use rpcgate_tests::browser::{BrowserKind, PageReader};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ struct Weights {
 }
 
 impl Weights {
-    async fn weigh(&mut self, reader: &Reader, path: &str) {
+    async fn weigh(&mut self, reader: &PageReader, path: &str) {
         reader.run("return document.readyState").await;
         let files = reader.run(FILES).await;
         let mut sum = 0;
@@ -44,7 +44,7 @@ impl Weights {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_page_weighs_more_than_150_kilobytes_and_its_files_are_kept() {
-    in_browser(BrowserKind::default(), async |dashboard: Arc<Dashboard>, reader: Reader| {
+    in_browser(BrowserKind::default(), async |dashboard: Arc<Dashboard>, reader: PageReader| {
         two_months(&dashboard, &Words::usual()).await;
         let mut weights = Weights::default();
         for path in GATES {
@@ -53,7 +53,7 @@ async fn no_page_weighs_more_than_150_kilobytes_and_its_files_are_kept() {
         }
         for (email, first) in [(EMAIL, "/"), (OPERATOR, "/operator")] {
             log_in(&reader, email).await;
-            let look = async |reader: &Reader, path: &str| weights.weigh(reader, path).await;
+            let look = async |reader: &PageReader, path: &str| weights.weigh(reader, path).await;
             every_page(&reader, &[first], look).await;
             reader.open("/").await;
             log_out(&reader).await;
