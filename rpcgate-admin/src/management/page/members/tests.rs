@@ -15,7 +15,7 @@ const MEMBERS: [&str; 5] = ["owner", "admin", "billing", "developer", "viewer"];
 
 #[tokio::test]
 async fn a_member_is_invited_changed_and_removed_by_its_name() {
-    let site = Site::of("[admin]\nauth_per_minute = 1000\n").await;
+    let site = Site::of("[admin]\nauth_per_minute = 1000\n[plans.free]\nmembers = 20\n").await;
     let all = everybody(&site).await;
     let visitors = cookies(&all);
     let of = |name: &str| visitors.iter().find(|(own, _)| *own == name).unwrap().1;

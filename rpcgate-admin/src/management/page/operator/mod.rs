@@ -50,6 +50,6 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
 }
 
 #[cfg(test)]
-mod desk;
+mod fixture;
 #[cfg(test)]
 mod tests;

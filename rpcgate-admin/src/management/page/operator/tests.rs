@@ -8,6 +8,7 @@ use rpcgate_core::caller::{CustomPlanId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::{Price, Tier};
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
+use std::time::Duration;
 
 /// A name that must be escaped wherever it is shown.
 const NASTY: &str = "<script>alert(1)</script>";
@@ -232,6 +233,7 @@ async fn a_contract_is_made_and_ended() {
         assert_eq!(get(&site, &path, &operator).await.status, StatusCode::NOT_FOUND);
         assert_eq!(post(&site, &path, &operator, &[]).await.status, StatusCode::NOT_FOUND);
     }
+    site.clock.advance(Duration::from_secs(60));
     let ended = post(&site, &end, &operator, &[]).await;
     assert_eq!(ended.leads_to().1, format!("../../{back}?done=contract-ended"));
     assert!(get(&site, &path, &operator).await.text.contains("Ended"));

@@ -67,10 +67,11 @@ mod tests {
         assert_eq!(refused(20, 100), 25);
         assert_eq!(refused(20, 60), 25 + 5, "of the 90, the hours admit 65, and the day 60 of them");
         assert_eq!(refused(100, 60), 30);
+        let whole = WindowUse { hours: vec![(40, 0), (25, 0), (25, 0)], ..day };
         assert_eq!(
-            day.refused(&WIDE, &PlanWindows { per_minute: 0, ..WIDE }),
+            whole.refused(&WIDE, &PlanWindows { per_minute: 0, ..WIDE }),
             90,
-            "the day is known in whole"
+            "once, not by the day too"
         );
     }
 

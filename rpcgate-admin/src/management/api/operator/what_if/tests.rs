@@ -29,7 +29,7 @@ async fn an_answer_has_whole_numbers_and_changes_nothing() {
     let record = SampleRecord { chain: "eth", windowed: 9, ..deed(110, NOON, vec![line]) };
     site.app.usage.ship(&SampleShipper::new(1).pack(&[record])).await.unwrap();
     let before = site.app.store.overlay().await.unwrap();
-    let question = json!({"weights": [{"chain": "ethereum", "method": "eth_getLogs", "cu": 100}],
+    let question = json!({"weights": [{"chain": "eth", "method": "eth_getLogs", "cu": 100}],
         "plans": [{"plan": "standard", "figures": {"limits": {"per_hour": 4, "price_per_cu": 0.002}}}]});
     let (status, body) = ask(&site, &question).await;
     assert_eq!(status, StatusCode::OK, "{body}");

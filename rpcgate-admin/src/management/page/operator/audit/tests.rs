@@ -1,6 +1,6 @@
 //! Tests of the audit log of all tenants.
 
-use super::super::desk::Desk;
+use super::super::fixture::OperatorFixture;
 use crate::management::page::hostile::{HOSTILE, assert_shown};
 use crate::store::Audit;
 use http::StatusCode;
@@ -8,16 +8,16 @@ use http::header::CONTENT_TYPE;
 
 #[tokio::test]
 async fn entries_are_filtered_and_come_as_a_file() {
-    let desk = Desk::named("Acme").await;
-    desk.assert_operators("/operator/audit").await;
-    desk.assert_operators("/operator/audit.csv").await;
-    desk.post(&format!("/operator/tenants/{}/plan", desk.tenant), &[("plan", "premium")]).await;
+    let fixture = OperatorFixture::named("Acme").await;
+    fixture.assert_operators("/operator/audit").await;
+    fixture.assert_operators("/operator/audit.csv").await;
+    fixture.post(&format!("/operator/tenants/{}/plan", fixture.tenant), &[("plan", "premium")]).await;
     let has = async |query: &str| {
-        let page = desk.get(&format!("/operator/audit?{query}")).await;
+        let page = fixture.get(&format!("/operator/audit?{query}")).await;
         assert_eq!(page.status, StatusCode::OK, "{query}: {}", page.text);
         page.text.contains("<code>tenant.changed</code>")
     };
-    let (tenant, operator) = (desk.tenant, desk.operator.user.id);
+    let (tenant, operator) = (fixture.tenant, fixture.operator.user.id);
     for found in [
         String::new(),
         "action=tenant".into(),
@@ -28,42 +28,44 @@ async fn entries_are_filtered_and_come_as_a_file() {
     ] {
         assert!(has(&found).await, "{found}");
     }
-    for other in ["action=key".into(), format!("user={}", desk.owner.user.id), "from=2027-01-02".to_owned()] {
+    for other in
+        ["action=key".into(), format!("user={}", fixture.owner.user.id), "from=2027-01-02".to_owned()]
+    {
         assert!(!has(&other).await, "{other}");
     }
     for field in ["tenant", "user", "from", "to"] {
-        let page = desk.get(&format!("/operator/audit?{field}=x")).await;
+        let page = fixture.get(&format!("/operator/audit?{field}=x")).await;
         page.assert_wrong(field, "Not shown: ");
     }
-    assert_eq!(desk.get("/operator/audit?before=x").await.status, StatusCode::BAD_REQUEST);
-    let file = desk.get(&format!("/operator/audit.csv?tenant={tenant}&action=tenant")).await;
+    assert_eq!(fixture.get("/operator/audit?before=x").await.status, StatusCode::BAD_REQUEST);
+    let file = fixture.get(&format!("/operator/audit.csv?tenant={tenant}&action=tenant")).await;
     assert!(file.header(CONTENT_TYPE).starts_with("text/csv"), "{file:?}");
     assert!(file.text.contains("tenant.changed") && !file.text.contains("session.opened"), "{}", file.text);
-    assert_eq!(desk.get("/operator/audit.csv?user=x").await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(fixture.get("/operator/audit.csv?user=x").await.status, StatusCode::BAD_REQUEST);
 }
 
 #[tokio::test]
 async fn no_entry_is_markup() {
     for hostile in HOSTILE {
-        let desk = Desk::named(hostile).await;
+        let fixture = OperatorFixture::named(hostile).await;
         let entry = Audit {
-            tenant: Some(desk.tenant),
+            tenant: Some(fixture.tenant),
             user: None,
             action: hostile.into(),
             subject: hostile.into(),
             address: hostile.into(),
-            at: desk.site.app.now(),
+            at: fixture.site.app.now(),
             detail: hostile.into(),
         };
-        desk.site.app.store.note(&entry).await.unwrap();
-        assert_shown(&desk.get("/operator/audit").await, hostile);
-        assert_shown(&desk.get(&format!("/operator/tenants/{}", desk.tenant)).await, hostile);
+        fixture.site.app.store.note(&entry).await.unwrap();
+        assert_shown(&fixture.get("/operator/audit").await, hostile);
+        assert_shown(&fixture.get(&format!("/operator/tenants/{}", fixture.tenant)).await, hostile);
     }
 }
 
 #[tokio::test]
 async fn many_entries_are_listed_in_parts() {
-    let desk = Desk::named("Acme").await;
+    let fixture = OperatorFixture::named("Acme").await;
     for number in 0..60 {
         let entry = Audit {
             tenant: None,
@@ -71,17 +73,17 @@ async fn many_entries_are_listed_in_parts() {
             action: "sample.made".into(),
             subject: format!("number-{number}."),
             address: String::new(),
-            at: desk.site.app.now(),
+            at: fixture.site.app.now(),
             detail: String::new(),
         };
-        desk.site.app.store.note(&entry).await.unwrap();
+        fixture.site.app.store.note(&entry).await.unwrap();
     }
-    let first = desk.get("/operator/audit?action=sample").await.text;
+    let first = fixture.get("/operator/audit?action=sample").await.text;
     assert!(
         first.contains("number-59.") && first.contains("number-10.") && !first.contains("number-9."),
         "{first}"
     );
     let next = first.split("before=").nth(1).unwrap().split('"').next().unwrap();
-    let second = desk.get(&format!("/operator/audit?action=sample&before={next}")).await.text;
+    let second = fixture.get(&format!("/operator/audit?action=sample&before={next}")).await.text;
     assert!(second.contains("number-9.") && !second.contains("number-10."), "{second}");
 }

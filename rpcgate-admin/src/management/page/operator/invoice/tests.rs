@@ -1,6 +1,6 @@
 //! Tests of invoices as operators settle them, and of their list.
 
-use super::super::desk::Desk;
+use super::super::fixture::OperatorFixture;
 use super::*;
 use crate::management::api::invoices::tests::issue;
 use crate::management::page::tests::{cookie, get};
@@ -28,60 +28,61 @@ fn an_amount_is_read_as_people_write_it() {
 
 #[tokio::test]
 async fn invoices_are_for_operators_alone_and_the_overdue_ones_are_listed_first() {
-    let desk = Desk::named("Acme").await;
-    let number = issue(&desk.site, desk.tenant).await;
+    let fixture = OperatorFixture::named("Acme").await;
+    let number = issue(&fixture.site, fixture.tenant).await;
     let path = format!("/operator/invoices/{number}");
-    desk.assert_operators("/operator/invoices").await;
-    desk.assert_operators(&path).await;
+    fixture.assert_operators("/operator/invoices").await;
+    fixture.assert_operators(&path).await;
     for form in ["ask", "do"] {
-        desk.assert_guarded(&format!("{path}/{form}")).await;
-        let unknown = desk.post(&format!("/operator/invoices/2026-999999/{form}"), &[("act", "paid")]).await;
+        fixture.assert_guarded(&format!("{path}/{form}")).await;
+        let unknown =
+            fixture.post(&format!("/operator/invoices/2026-999999/{form}"), &[("act", "paid")]).await;
         assert_eq!(unknown.status, StatusCode::NOT_FOUND, "{form}");
     }
     for unknown in ["2026-999999", "x"] {
-        let page = desk.get(&format!("/operator/invoices/{unknown}")).await;
+        let page = fixture.get(&format!("/operator/invoices/{unknown}")).await;
         assert_eq!(page.status, StatusCode::NOT_FOUND, "{unknown}");
     }
     let has = async |query: &str| {
-        let page = desk.get(&format!("/operator/invoices{query}")).await;
+        let page = fixture.get(&format!("/operator/invoices{query}")).await;
         assert_eq!(page.status, StatusCode::OK, "{query}");
         page.text.contains(&format!("operator/invoices/{number}\""))
     };
     assert!(
         !has("").await && has("?state=open").await && has("?state=all").await && !has("?state=paid").await
     );
-    assert!(has(&format!("?state=all&tenant={}", desk.tenant)).await);
-    assert!(!has(&format!("?state=all&tenant={}", desk.site.tenant().await)).await);
-    desk.get("/operator/invoices?tenant=x").await.assert_wrong("tenant", "Not shown: ");
-    assert_eq!(desk.get("/operator/invoices?after=x").await.status, StatusCode::BAD_REQUEST);
-    let page = desk.get(&path).await.text;
+    assert!(has(&format!("?state=all&tenant={}", fixture.tenant)).await);
+    assert!(!has(&format!("?state=all&tenant={}", fixture.site.tenant().await)).await);
+    fixture.get("/operator/invoices?tenant=x").await.assert_wrong("tenant", "Not shown: ");
+    assert_eq!(fixture.get("/operator/invoices?after=x").await.status, StatusCode::BAD_REQUEST);
+    let page = fixture.get(&path).await.text;
     assert!(page.contains("Bank &#38; Söhne &#60;b&#62;") && !page.contains("Söhne <b>"), "{page}");
 }
 
 #[tokio::test]
 async fn an_invoice_that_was_not_paid_in_time_waits_for_operators() {
-    let desk = Desk::named("Acme").await;
-    let number = issue(&desk.site, desk.tenant).await;
-    desk.site.clock.advance(Duration::from_secs(15 * 86_400));
+    let fixture = OperatorFixture::named("Acme").await;
+    let number = issue(&fixture.site, fixture.tenant).await;
+    fixture.site.clock.advance(Duration::from_secs(15 * 86_400));
     // Their sessions have ended meanwhile.
-    let own = cookie(&desk.site, &desk.site.operator().await);
+    let own = cookie(&fixture.site, &fixture.site.operator().await);
     let has = async |query: &str| {
-        let page = get(&desk.site, &format!("/operator/invoices{query}"), &own).await;
+        let page = get(&fixture.site, &format!("/operator/invoices{query}"), &own).await;
         assert_eq!(page.status, StatusCode::OK, "{query}");
         page.text.contains(&format!("operator/invoices/{number}\""))
     };
     assert!(has("").await && !has("?state=open").await && has("?state=all").await);
     assert!(!has(&format!("?after={number}")).await, "it is behind this place");
-    let first = get(&desk.site, "/operator", &own).await.text;
+    let first = get(&fixture.site, "/operator", &own).await.text;
     assert!(first.contains(&format!("{number} of Bank &#38; Söhne &#60;b&#62; is overdue since")), "{first}");
 }
 
 #[tokio::test]
 async fn an_invoice_is_asked_about_and_then_paid() {
-    let desk = Desk::named("Acme").await;
-    let path = format!("/operator/invoices/{}", issue(&desk.site, desk.tenant).await);
+    let fixture = OperatorFixture::named("Acme").await;
+    let path = format!("/operator/invoices/{}", issue(&fixture.site, fixture.tenant).await);
     let note = "Wire <b> of today";
-    let asked = desk.post(&format!("{path}/ask"), &[("act", "paid"), ("note", note)]).await;
+    let asked = fixture.post(&format!("{path}/ask"), &[("act", "paid"), ("note", note)]).await;
     assert_eq!(asked.status, StatusCode::OK, "{}", asked.text);
     assert!(
         asked.text.contains("$11.90") && asked.text.contains("name=\"act\" value=\"paid\""),
@@ -89,38 +90,38 @@ async fn an_invoice_is_asked_about_and_then_paid() {
         asked.text
     );
     assert!(!asked.text.contains(note), "{}", asked.text);
-    assert!(desk.get(&path).await.text.contains("Mark as paid…"), "asking changes nothing");
-    let done = desk.post(&format!("{path}/do"), &[("act", "paid"), ("note", note)]).await;
+    assert!(fixture.get(&path).await.text.contains("Mark as paid…"), "asking changes nothing");
+    let done = fixture.post(&format!("{path}/do"), &[("act", "paid"), ("note", note)]).await;
     assert!(done.leads_to().1.ends_with("?done=invoice-paid"), "{}", done.text);
-    let page = desk.get(&path).await.text;
+    let page = fixture.get(&path).await.text;
     assert!(!page.contains("Mark as paid…") && page.contains("Wire &#60;b&#62; of today"), "{page}");
-    let other = desk.post(&format!("{path}/do"), &[("act", "void")]).await;
+    let other = fixture.post(&format!("{path}/do"), &[("act", "void")]).await;
     assert_eq!(other.status, StatusCode::CONFLICT, "{}", other.text);
-    let none = desk.post(&format!("{path}/ask"), &[("act", "burn")]).await;
+    let none = fixture.post(&format!("{path}/ask"), &[("act", "burn")]).await;
     assert_eq!(none.status, StatusCode::BAD_REQUEST);
     assert!(none.text.contains("Choose what to do with the invoice."), "{}", none.text);
 }
 
 #[tokio::test]
 async fn an_invoice_is_credited_and_cancelled() {
-    let desk = Desk::named("Acme").await;
-    let path = format!("/operator/invoices/{}", issue(&desk.site, desk.tenant).await);
+    let fixture = OperatorFixture::named("Acme").await;
+    let path = format!("/operator/invoices/{}", issue(&fixture.site, fixture.tenant).await);
     let (ask, act) = (format!("{path}/ask"), format!("{path}/do"));
     let credit = [("act", "credit"), ("amount", "1.90"), ("reason", "A bad day")];
-    let asked = desk.post(&ask, &credit).await.text;
+    let asked = fixture.post(&ask, &credit).await.text;
     assert!(asked.contains("Credit $1.90 of") && asked.contains("$10.00 in place of $11.90"), "{asked}");
     for (amount, reason, field) in [("x", "why", "amount"), ("0", "why", "amount"), ("1", " ", "reason")] {
         let wrong = [("act", "credit"), ("amount", amount), ("reason", reason)];
-        desk.post(&ask, &wrong).await.assert_wrong(field, "Not done: ");
+        fixture.post(&ask, &wrong).await.assert_wrong(field, "Not done: ");
     }
-    let done = desk.post(&act, &credit).await;
+    let done = fixture.post(&act, &credit).await;
     assert!(done.leads_to().1.ends_with("?done=invoice-credited"), "{}", done.text);
-    assert!(desk.get(&path).await.text.contains("To be paid in USD"));
-    let more = desk.post(&act, &[("act", "credit"), ("amount", "100"), ("reason", "Too much")]).await;
+    assert!(fixture.get(&path).await.text.contains("To be paid in USD"));
+    let more = fixture.post(&act, &[("act", "credit"), ("amount", "100"), ("reason", "Too much")]).await;
     assert_eq!(more.status, StatusCode::CONFLICT, "{}", more.text);
-    assert!(desk.post(&ask, &[("act", "void")]).await.text.contains("owes nothing of the $10.00"));
-    let done = desk.post(&act, &[("act", "void")]).await;
+    assert!(fixture.post(&ask, &[("act", "void")]).await.text.contains("owes nothing of the $10.00"));
+    let done = fixture.post(&act, &[("act", "void")]).await;
     assert!(done.leads_to().1.ends_with("?done=invoice-cancelled"), "{}", done.text);
-    let page = desk.get(&path).await.text;
+    let page = fixture.get(&path).await.text;
     assert!(!page.contains("Issue a credit note…") && page.contains("Cancelled"), "{page}");
 }

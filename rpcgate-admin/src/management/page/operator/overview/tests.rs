@@ -1,6 +1,6 @@
 //! Tests of the first page of operators.
 
-use super::super::desk::Desk;
+use super::super::fixture::OperatorFixture;
 use crate::management::page::hostile::{HOSTILE, assert_shown};
 use crate::management::page::tests::get;
 use crate::store::{GatewayReport, NodeState};
@@ -16,28 +16,28 @@ fn node(standing: &str, reason: &str) -> NodeState {
     }
 }
 
-async fn report(desk: &Desk, nodes: Vec<NodeState>) {
-    let report = GatewayReport { id: 1, at: desk.site.app.now(), nodes };
-    desk.site.app.store.put_report(&report, &[]).await.unwrap();
+async fn report(fixture: &OperatorFixture, nodes: Vec<NodeState>) {
+    let report = GatewayReport { id: 1, at: fixture.site.app.now(), nodes };
+    fixture.site.app.store.put_report(&report, &[]).await.unwrap();
 }
 
 #[tokio::test]
 async fn the_first_page_of_an_operator_says_whether_all_is_well() {
-    let desk = Desk::named("Acme").await;
-    desk.assert_operators("/operator").await;
-    assert_eq!(get(&desk.site, "/", &desk.own).await.leads_to(), (StatusCode::SEE_OTHER, "operator"));
-    let empty = desk.get("/operator").await.text;
+    let fixture = OperatorFixture::named("Acme").await;
+    fixture.assert_operators("/operator").await;
+    assert_eq!(get(&fixture.site, "/", &fixture.own).await.leads_to(), (StatusCode::SEE_OTHER, "operator"));
+    let empty = fixture.get("/operator").await.text;
     for part in ["No gateway has reported", "Nothing waits", "No node is reported", "No calls in this time."]
     {
         assert!(empty.contains(part), "{part}: {empty}");
     }
-    desk.calls(1_204, 2_408).await;
-    report(&desk, vec![node("well", "")]).await;
-    assert!(desk.get("/operator").await.text.contains("All nodes are well"));
-    report(&desk, vec![node("well", ""), node("behind", "7 blocks behind; 3 are allowed")]).await;
-    desk.request("More").await;
-    desk.ticket("Null receipts", "Text").await;
-    let page = desk.get("/operator").await.text;
+    fixture.calls(1_204, 2_408).await;
+    report(&fixture, vec![node("well", "")]).await;
+    assert!(fixture.get("/operator").await.text.contains("All nodes are well"));
+    report(&fixture, vec![node("well", ""), node("behind", "7 blocks behind; 3 are allowed")]).await;
+    fixture.request("More").await;
+    fixture.ticket("Null receipts", "Text").await;
+    let page = fixture.get("/operator").await.text;
     for part in [
         "<b>1,204</b>",
         "<dd>2,408</dd>",
@@ -55,9 +55,9 @@ async fn the_first_page_of_an_operator_says_whether_all_is_well() {
 #[tokio::test]
 async fn no_text_of_a_node_or_a_tenant_is_markup() {
     for hostile in HOSTILE {
-        let desk = Desk::named(hostile).await;
-        desk.ticket(hostile, "Text").await;
-        report(&desk, vec![NodeState { node: hostile.into(), ..node("silent", hostile) }]).await;
-        assert_shown(&desk.get("/operator").await, hostile);
+        let fixture = OperatorFixture::named(hostile).await;
+        fixture.ticket(hostile, "Text").await;
+        report(&fixture, vec![NodeState { node: hostile.into(), ..node("silent", hostile) }]).await;
+        assert_shown(&fixture.get("/operator").await, hostile);
     }
 }

@@ -1,6 +1,6 @@
 //! Tests of the list of tenants, of a tenant, its quotas and its state.
 
-use super::super::desk::Desk;
+use super::super::fixture::OperatorFixture;
 use crate::management::app_state::tests::NOON;
 use crate::management::page::hostile::{HOSTILE, assert_shown};
 use crate::store::{Tenant, fresh_id};
@@ -10,67 +10,67 @@ use rpcgate_core::plan::Tier;
 
 #[tokio::test]
 async fn pages_of_tenants_are_for_operators_alone() {
-    let desk = Desk::named("Acme").await;
-    let path = format!("/operator/tenants/{}", desk.tenant);
-    desk.assert_operators("/operator/tenants").await;
-    desk.assert_operators(&path).await;
+    let fixture = OperatorFixture::named("Acme").await;
+    let path = format!("/operator/tenants/{}", fixture.tenant);
+    fixture.assert_operators("/operator/tenants").await;
+    fixture.assert_operators(&path).await;
     for act in ["suspend", "reactivate", "delete"] {
-        desk.assert_operators(&format!("{path}/{act}")).await;
-        desk.assert_guarded(&format!("{path}/{act}")).await;
-        let unknown = desk.get(&format!("/operator/tenants/{}/{act}", TenantId(7))).await;
+        fixture.assert_operators(&format!("{path}/{act}")).await;
+        fixture.assert_guarded(&format!("{path}/{act}")).await;
+        let unknown = fixture.get(&format!("/operator/tenants/{}/{act}", TenantId(7))).await;
         assert_eq!(unknown.status, StatusCode::NOT_FOUND, "{act}");
     }
-    desk.assert_guarded(&format!("{path}/plan")).await;
-    desk.assert_guarded(&format!("{path}/projects/{}/quota", desk.project)).await;
+    fixture.assert_guarded(&format!("{path}/plan")).await;
+    fixture.assert_guarded(&format!("{path}/projects/{}/quota", fixture.project)).await;
     for unknown in ["/operator/tenants/x".to_owned(), format!("/operator/tenants/{}", TenantId(7))] {
-        assert_eq!(desk.get(&unknown).await.status, StatusCode::NOT_FOUND, "{unknown}");
+        assert_eq!(fixture.get(&unknown).await.status, StatusCode::NOT_FOUND, "{unknown}");
     }
-    assert_eq!(desk.site.app.store.tenant(desk.tenant).await.unwrap().unwrap().name, "Acme");
+    assert_eq!(fixture.site.app.store.tenant(fixture.tenant).await.unwrap().unwrap().name, "Acme");
 }
 
 #[tokio::test]
 async fn no_name_is_markup() {
     for hostile in HOSTILE {
-        let desk = Desk::named(hostile).await;
-        desk.request(hostile).await;
-        let path = format!("/operator/tenants/{}", desk.tenant);
-        assert_shown(&desk.get("/operator/tenants").await, hostile);
-        assert_shown(&desk.get(&path).await, hostile);
+        let fixture = OperatorFixture::named(hostile).await;
+        fixture.request(hostile).await;
+        let path = format!("/operator/tenants/{}", fixture.tenant);
+        assert_shown(&fixture.get("/operator/tenants").await, hostile);
+        assert_shown(&fixture.get(&path).await, hostile);
         for act in ["suspend", "reactivate", "delete"] {
-            assert_shown(&desk.get(&format!("{path}/{act}")).await, hostile);
+            assert_shown(&fixture.get(&format!("{path}/{act}")).await, hostile);
         }
         let query = form_urlencoded::Serializer::new(String::new()).append_pair("name", hostile).finish();
-        assert_shown(&desk.get(&format!("/operator/tenants?{query}")).await, hostile);
+        assert_shown(&fixture.get(&format!("/operator/tenants?{query}")).await, hostile);
     }
 }
 
 #[tokio::test]
 async fn tenants_are_filtered_and_listed_in_parts() {
-    let desk = Desk::named("Acme").await;
+    let fixture = OperatorFixture::named("Acme").await;
     let mut last = String::new();
     for number in 0..50 {
         let tenant = Tenant {
-            id: TenantId(fresh_id(desk.site.app.now())),
+            id: TenantId(fresh_id(fixture.site.app.now())),
             name: format!("Bank {number}."),
             tier: Tier::Premium,
             custom_plan: None,
             suspended: number == 3,
             created_at: NOON,
         };
-        desk.site.app.store.create_tenant(&tenant).await.unwrap();
+        fixture.site.app.store.create_tenant(&tenant).await.unwrap();
         last = tenant.id.to_string();
-        desk.site.clock.advance(std::time::Duration::from_millis(1));
+        fixture.site.clock.advance(std::time::Duration::from_millis(1));
     }
-    let first = desk.get("/operator/tenants").await.text;
+    let first = fixture.get("/operator/tenants").await.text;
     assert!(first.contains("Acme") && first.contains("Bank 48.") && !first.contains("Bank 49."), "{first}");
     let next = first.split("operator/tenants?after=").nth(1).unwrap().split('"').next().unwrap();
-    let second = desk.get(&format!("/operator/tenants?after={next}")).await.text;
+    let second = fixture.get(&format!("/operator/tenants?after={next}")).await.text;
     assert!(
         second.contains("Bank 49.") && second.contains(&last) && !second.contains("Bank 48."),
         "{second}"
     );
     let has = async |query: &str, shown: &str, hidden: &str| {
-        let page = desk.get(&format!("/operator/tenants?{query}")).await;
+        let page = fixture.get(&format!("/operator/tenants?{query}")).await;
         assert_eq!(page.status, StatusCode::OK, "{query}: {}", page.text);
         assert!(page.text.contains(shown) && !page.text.contains(hidden), "{query}: {}", page.text);
     };
@@ -81,40 +81,40 @@ async fn tenants_are_filtered_and_listed_in_parts() {
     has("name=Acme", ">Acme<", "Bank 0.").await;
     has("name=Nobody", "No tenant matches", ">Acme<").await;
     for (wrong, field) in [("plan=gold", "plan"), ("state=odd", "state")] {
-        desk.get(&format!("/operator/tenants?{wrong}")).await.assert_wrong(field, "Not shown: ");
+        fixture.get(&format!("/operator/tenants?{wrong}")).await.assert_wrong(field, "Not shown: ");
     }
-    assert_eq!(desk.get("/operator/tenants?after=x").await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(fixture.get("/operator/tenants?after=x").await.status, StatusCode::BAD_REQUEST);
 }
 
 #[tokio::test]
 async fn a_tenant_is_moved_to_another_plan() {
-    let desk = Desk::named("Acme").await;
-    let path = format!("/operator/tenants/{}", desk.tenant);
-    let moved = desk.post(&format!("{path}/plan"), &[("plan", "premium")]).await;
+    let fixture = OperatorFixture::named("Acme").await;
+    let path = format!("/operator/tenants/{}", fixture.tenant);
+    let moved = fixture.post(&format!("{path}/plan"), &[("plan", "premium")]).await;
     assert_eq!(moved.status, StatusCode::SEE_OTHER, "{}", moved.text);
-    assert!(moved.leads_to().1.ends_with(&format!("operator/tenants/{}?done=tenant-moved", desk.tenant)));
-    assert_eq!(desk.site.app.store.tenant(desk.tenant).await.unwrap().unwrap().tier, Tier::Premium);
-    let page = desk.get(&format!("{path}?done=tenant-moved")).await.text;
+    assert!(moved.leads_to().1.ends_with(&format!("operator/tenants/{}?done=tenant-moved", fixture.tenant)));
+    assert_eq!(fixture.site.app.store.tenant(fixture.tenant).await.unwrap().unwrap().tier, Tier::Premium);
+    let page = fixture.get(&format!("{path}?done=tenant-moved")).await.text;
     assert!(page.contains("The tenant is on the plan.") && page.contains("tenant.changed"), "{page}");
-    desk.post(&format!("{path}/plan"), &[("plan", "<b>")]).await.assert_wrong("plan", "Not saved: ");
-    let unknown = desk.post(&format!("/operator/tenants/{}/plan", TenantId(7)), &[("plan", "free")]).await;
+    fixture.post(&format!("{path}/plan"), &[("plan", "<b>")]).await.assert_wrong("plan", "Not saved: ");
+    let unknown = fixture.post(&format!("/operator/tenants/{}/plan", TenantId(7)), &[("plan", "free")]).await;
     assert_eq!(unknown.status, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]
 async fn a_quota_is_set_and_removed() {
-    let desk = Desk::named("Acme").await;
-    desk.calls(2, 30).await;
-    let path = format!("/operator/tenants/{}", desk.tenant);
-    let quota = format!("{path}/projects/{}/quota", desk.project);
+    let fixture = OperatorFixture::named("Acme").await;
+    fixture.calls(2, 30).await;
+    let path = format!("/operator/tenants/{}", fixture.tenant);
+    let quota = format!("{path}/projects/{}/quota", fixture.project);
     let set = [("cu_per_day", "300,000"), ("cu_per_month", ""), ("rps_limit", "5"), ("do", "save")];
-    let saved = desk.post(&quota, &set).await;
+    let saved = fixture.post(&quota, &set).await;
     assert!(saved.leads_to().1.ends_with("?done=quota-saved"), "{}", saved.text);
-    let stored = desk.site.app.store.quota(desk.tenant, desk.project, NOON).await.unwrap().unwrap();
+    let stored = fixture.site.app.store.quota(fixture.tenant, fixture.project, NOON).await.unwrap().unwrap();
     assert_eq!((stored.cu_per_day, stored.cu_per_month, stored.rps_limit), (300_000, None, Some(5)));
-    let page = desk.get(&path).await.text;
+    let page = fixture.get(&path).await.text;
     assert!(page.contains("value=\"300000\"") && page.contains("value=\"default\""), "{page}");
-    let wrong = desk.post(&quota, &[("cu_per_day", "many"), ("do", "save")]).await;
+    let wrong = fixture.post(&quota, &[("cu_per_day", "many"), ("do", "save")]).await;
     assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
     assert!(
         wrong.text.contains("<a href=\"#cu_per_day\">Give a number, such as 1,000.</a>"),
@@ -123,55 +123,56 @@ async fn a_quota_is_set_and_removed() {
     );
     assert!(wrong.text.contains("id=\"cu_per_day\" aria-invalid=\"true\""), "{}", wrong.text);
     assert!(wrong.text.contains("value=\"many\""), "what was typed is kept: {}", wrong.text);
-    let removed = desk.post(&quota, &[("do", "default")]).await;
+    let removed = fixture.post(&quota, &[("do", "default")]).await;
     assert!(removed.leads_to().1.ends_with("?done=quota-removed"), "{}", removed.text);
-    let stored = desk.site.app.store.quota(desk.tenant, desk.project, NOON).await.unwrap().unwrap();
+    let stored = fixture.site.app.store.quota(fixture.tenant, fixture.project, NOON).await.unwrap().unwrap();
     assert!(!stored.has_row);
-    let other = desk.site.tenant().await;
-    for (tenant, project) in [(desk.tenant, ProjectId(7)), (other, desk.project)] {
+    let other = fixture.site.tenant().await;
+    for (tenant, project) in [(fixture.tenant, ProjectId(7)), (other, fixture.project)] {
         let path = format!("/operator/tenants/{tenant}/projects/{project}/quota");
-        assert_eq!(desk.post(&path, &set).await.status, StatusCode::NOT_FOUND, "{path}");
+        assert_eq!(fixture.post(&path, &set).await.status, StatusCode::NOT_FOUND, "{path}");
     }
 }
 
 #[tokio::test]
 async fn a_tenant_in_use_is_suspended_only_under_its_name_and_reactivated() {
-    let desk = Desk::named("Acme").await;
-    let path = format!("/operator/tenants/{}", desk.tenant);
-    let quiet = desk.get(&format!("{path}/suspend")).await.text;
+    let fixture = OperatorFixture::named("Acme").await;
+    let path = format!("/operator/tenants/{}", fixture.tenant);
+    let quiet = fixture.get(&format!("{path}/suspend")).await.text;
     assert!(!quiet.contains("name=\"confirm\"") && !quiet.contains("is in use"), "{quiet}");
-    desk.calls(1_204, 1).await;
-    let asked = desk.get(&format!("{path}/suspend")).await.text;
+    fixture.calls(1_204, 1).await;
+    let asked = fixture.get(&format!("{path}/suspend")).await.text;
     assert!(asked.contains("1,204 requests in the last 24 hours, with 0 keys on 1 project."), "{asked}");
     assert!(asked.contains("name=\"confirm\""), "{asked}");
-    let is_suspended = async || desk.site.app.store.tenant(desk.tenant).await.unwrap().unwrap().suspended;
+    let is_suspended =
+        async || fixture.site.app.store.tenant(fixture.tenant).await.unwrap().unwrap().suspended;
     for wrong in ["", "acme"] {
-        let refused = desk.post(&format!("{path}/suspend"), &[("confirm", wrong)]).await;
+        let refused = fixture.post(&format!("{path}/suspend"), &[("confirm", wrong)]).await;
         refused.assert_wrong("confirm", "Not done: ");
         assert!(!is_suspended().await);
     }
-    let done = desk.post(&format!("{path}/suspend"), &[("confirm", "Acme")]).await;
+    let done = fixture.post(&format!("{path}/suspend"), &[("confirm", "Acme")]).await;
     assert!(done.leads_to().1.ends_with("?done=tenant-suspended"), "{}", done.text);
     assert!(is_suspended().await);
-    let page = desk.get(&path).await.text;
+    let page = fixture.get(&path).await.text;
     assert!(page.contains("Reactivate…") && !page.contains("Suspend…"), "{page}");
-    let done = desk.post(&format!("{path}/reactivate"), &[]).await;
+    let done = fixture.post(&format!("{path}/reactivate"), &[]).await;
     assert!(done.leads_to().1.ends_with("?done=tenant-reactivated"), "{}", done.text);
     assert!(!is_suspended().await);
 }
 
 #[tokio::test]
 async fn a_tenant_is_deleted_only_under_its_name_and_not_while_it_owes_something() {
-    let desk = Desk::named("Acme").await;
-    let path = format!("/operator/tenants/{}/delete", desk.tenant);
-    let asked = desk.get(&path).await.text;
+    let fixture = OperatorFixture::named("Acme").await;
+    let path = format!("/operator/tenants/{}/delete", fixture.tenant);
+    let asked = fixture.get(&path).await.text;
     assert!(asked.contains("1 member, 1 project and 0 keys that can be used are deleted"), "{asked}");
-    desk.post(&path, &[("confirm", "Acne")]).await.assert_wrong("confirm", "Not done: ");
-    crate::management::api::invoices::tests::issue(&desk.site, desk.tenant).await;
-    assert!(desk.get(&path).await.text.contains("It owes something."));
-    let refused = desk.post(&path, &[("confirm", "Acme")]).await;
+    fixture.post(&path, &[("confirm", "Acne")]).await.assert_wrong("confirm", "Not done: ");
+    crate::management::api::invoices::tests::issue(&fixture.site, fixture.tenant).await;
+    assert!(fixture.get(&path).await.text.contains("It owes something."));
+    let refused = fixture.post(&path, &[("confirm", "Acme")]).await;
     assert_eq!(refused.status, StatusCode::CONFLICT, "{}", refused.text);
-    let other = Desk::named("Other").await;
+    let other = OperatorFixture::named("Other").await;
     let path = format!("/operator/tenants/{}/delete", other.tenant);
     let done = other.post(&path, &[("confirm", "Other")]).await;
     assert!(done.leads_to().1.ends_with("operator/tenants?done=tenant-deleted"), "{}", done.text);

@@ -1,43 +1,43 @@
 //! Tests of the list of tickets.
 
-use super::super::desk::Desk;
+use super::super::fixture::OperatorFixture;
 use crate::management::page::hostile::{HOSTILE, assert_shown};
 use http::StatusCode;
 
 #[tokio::test]
 async fn what_waits_is_listed_with_the_oldest_first() {
-    let desk = Desk::named("Acme").await;
-    desk.assert_operators("/operator/tickets").await;
-    assert!(desk.get("/operator/tickets").await.text.contains("Nothing waits"));
-    let first = desk.ticket("First one", "a").await;
-    desk.ticket("Second one", "b").await;
+    let fixture = OperatorFixture::named("Acme").await;
+    fixture.assert_operators("/operator/tickets").await;
+    assert!(fixture.get("/operator/tickets").await.text.contains("Nothing waits"));
+    let first = fixture.ticket("First one", "a").await;
+    fixture.ticket("Second one", "b").await;
     let order = |text: &str| text.find("First one").unwrap() < text.find("Second one").unwrap();
-    assert!(order(&desk.get("/operator/tickets").await.text), "the oldest first");
-    assert!(!order(&desk.get("/operator/tickets?status=all").await.text), "the newest first");
+    assert!(order(&fixture.get("/operator/tickets").await.text), "the oldest first");
+    assert!(!order(&fixture.get("/operator/tickets?status=all").await.text), "the newest first");
     let answer = [("text", "Here"), ("status", "answered")];
-    desk.post(&format!("/operator/tickets/{first}/comments"), &answer).await;
-    let waiting = desk.get("/operator/tickets").await.text;
+    fixture.post(&format!("/operator/tickets/{first}/comments"), &answer).await;
+    let waiting = fixture.get("/operator/tickets").await.text;
     assert!(!waiting.contains("First one") && waiting.contains("Second one"), "{waiting}");
-    assert!(desk.get("/operator/tickets?status=answered").await.text.contains("First one"));
-    let of_tenant = format!("/operator/tickets?status=all&category=problem&tenant={}", desk.tenant);
-    assert!(desk.get(&of_tenant).await.text.contains("First one"));
+    assert!(fixture.get("/operator/tickets?status=answered").await.text.contains("First one"));
+    let of_tenant = format!("/operator/tickets?status=all&category=problem&tenant={}", fixture.tenant);
+    assert!(fixture.get(&of_tenant).await.text.contains("First one"));
     assert!(
-        desk.get("/operator/tickets?status=all&category=billing").await.text.contains("No ticket matches")
+        fixture.get("/operator/tickets?status=all&category=billing").await.text.contains("No ticket matches")
     );
     for (wrong, field) in [("tenant=x", "tenant"), ("category=odd", "category")] {
-        desk.get(&format!("/operator/tickets?{wrong}")).await.assert_wrong(field, "Not shown: ");
+        fixture.get(&format!("/operator/tickets?{wrong}")).await.assert_wrong(field, "Not shown: ");
     }
-    assert_eq!(desk.get("/operator/tickets?after=x").await.status, StatusCode::BAD_REQUEST);
+    assert_eq!(fixture.get("/operator/tickets?after=x").await.status, StatusCode::BAD_REQUEST);
 }
 
 #[tokio::test]
 async fn no_subject_is_markup() {
     for hostile in HOSTILE {
-        let desk = Desk::named(hostile).await;
-        desk.ticket(hostile, hostile).await;
-        assert_shown(&desk.get("/operator/tickets").await, hostile);
+        let fixture = OperatorFixture::named(hostile).await;
+        fixture.ticket(hostile, hostile).await;
+        assert_shown(&fixture.get("/operator/tickets").await, hostile);
         let query = form_urlencoded::Serializer::new(String::new()).append_pair("tenant", hostile).finish();
-        let refused = desk.get(&format!("/operator/tickets?{query}")).await;
+        let refused = fixture.get(&format!("/operator/tickets?{query}")).await;
         assert!(!refused.text.contains("alert(1)</script>"), "{}", refused.text);
     }
 }

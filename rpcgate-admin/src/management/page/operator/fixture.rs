@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 /// An operator with a tenant to look after.
-pub(super) struct Desk {
+pub(super) struct OperatorFixture {
     pub(super) site: Site,
     pub(super) operator: Visitor,
     /// The cookie of the operator.
@@ -22,8 +22,8 @@ pub(super) struct Desk {
     pub(super) project: ProjectId,
 }
 
-impl Desk {
-    /// A desk whose tenant and project have this name.
+impl OperatorFixture {
+    /// A fixture whose tenant and project have this name.
     pub(super) async fn named(name: &str) -> Self {
         let site = Site::of("[admin]\nauth_per_minute = 1000\n[admin.challenge]\ndifficulty = 50\n").await;
         let (operator, owner) = (site.operator().await, site.member(Role::Owner).await);
@@ -39,7 +39,7 @@ impl Desk {
             created_at: NOON,
         };
         site.app.store.create_project(&project).await.unwrap();
-        Desk { own, tenant, project: project.id, site, operator, owner }
+        OperatorFixture { own, tenant, project: project.id, site, operator, owner }
     }
 
     pub(super) async fn get(&self, path: &str) -> Page {
