@@ -35,13 +35,6 @@ impl Problems {
         Problems(vec![FormProblem { field: Some(field), text: text.into() }])
     }
 
-    /// These and `more`.
-    #[must_use]
-    pub(crate) fn and(mut self, more: Problems) -> Self {
-        self.0.extend(more.0);
-        self
-    }
-
     /// Whether something is wrong.
     pub(crate) fn any(&self) -> bool {
         !self.0.is_empty()

@@ -759,12 +759,11 @@ async fn a_session_that_was_ended_elsewhere_is_over_here() {
 async fn operators_and_users_without_a_name_have_a_page_too() {
     let site = site().await;
     let operator = site.operator().await;
-    let page = get(&site, "/", &cookie(&site, &operator)).await;
-    assert!(
-        page.text.contains("<dd>operator</dd>") && !page.text.contains("<dt>Organisation"),
-        "{}",
-        page.text
-    );
+    let own = cookie(&site, &operator);
+    assert_eq!(get(&site, "/", &own).await.leads_to(), (StatusCode::SEE_OTHER, "operator"));
+    let page = get(&site, "/operator", &own).await;
+    assert_eq!(page.status, StatusCode::OK, "{}", page.text);
+    assert!(!page.text.contains("Organisation"), "{}", page.text);
     register(&site, "", EMAIL).await;
     let page = get(&site, "/", &login(&site).await.cookie()).await;
     assert!(page.text.contains("<h1>Welcome</h1>"), "{}", page.text);

@@ -55,7 +55,7 @@ impl OperatorFixture {
 
     /// Calls of the tenant, which cost so many units together.
     pub(super) async fn calls(&self, calls: u32, cu: u32) {
-        let line = SampleLine { calls, cu, ..item("eth_call") };
+        let line = SampleLine { calls, cu, ..item("a") };
         let record = SampleRecord {
             tenant: self.tenant,
             project: self.project,
