@@ -70,7 +70,8 @@ pub struct NodeTry {
     pub choice: NodeChoice,
     /// How it ended.
     pub end: TryEnd,
-    /// When it began, by [`Clock::elapsed`](crate::clock::Clock::elapsed); `None` if it got no connection.
+    /// When it began, by [`Clock::elapsed`](crate::clock::Clock::elapsed): over HTTP/1.1 and WebSocket before it had a connection,
+    /// over HTTP/2 with one. `None` if it did not come so far.
     pub began: Option<Duration>,
     /// How long it took; `None` if that was not measured.
     pub took: Option<Duration>,

@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Time between two looks at what is asked, if the database does not notify.
 const EVERY: Duration = Duration::from_millis(400);
-/// How long a look may take.
-const DEADLINE: Duration = Duration::from_secs(1);
+/// After this time a look goes no further: what is left may be no longer asked, and is found by the next look otherwise.
+const LONG: Duration = Duration::from_secs(1);
 
 /// What is remembered of a request, and the tenant whose it is.
 type Source = dyn Fn(RequestId) -> Option<(TenantId, Explanation)> + Send + Sync;
@@ -56,11 +56,13 @@ pub(super) async fn run(
             () = tokio::time::sleep(EVERY) => {}
         }
         let Some(source) = source.get() else { continue };
-        let answering = answer_all(&store, &source, &*clock, &mut looked_up);
-        match tokio::time::timeout(DEADLINE, answering).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "no request could be explained"),
-            Err(_) => tracing::debug!("no request could be explained: the database does not answer"),
+        // Each call of the store has its own deadline. A write that is cut off earlier would break its connection to a file.
+        let done = tokio::select! {
+            done = answer_all(&store, &source, &*clock, &mut looked_up) => done,
+            () = closing.cancelled() => return,
+        };
+        if let Err(error) = done {
+            tracing::debug!(%error, "no request could be explained");
         }
     }
 }
@@ -75,6 +77,7 @@ async fn answer_all(
     let asked = store.asked_requests(clock.now()).await?;
     let open: HashSet<u128> = asked.iter().map(|asked| asked.id).collect();
     looked_up.retain(|id| open.contains(id));
+    let end = clock.elapsed().saturating_add(LONG);
     for AskedRequest { id, request, tenant } in asked {
         if looked_up.contains(&id) {
             continue;
@@ -89,6 +92,9 @@ async fn answer_all(
             store.answer_asked(id, owner, &explanation).await?;
         }
         looked_up.insert(id);
+        if clock.elapsed() > end {
+            break;
+        }
     }
     Ok(())
 }
@@ -105,7 +111,7 @@ mod tests {
 
     struct Fixture {
         store: Store,
-        clock: ManualClock,
+        clock: Arc<ManualClock>,
         looks: Arc<AtomicU32>,
         source: Arc<Source>,
         looked_up: HashSet<u128>,
@@ -124,7 +130,7 @@ mod tests {
                 let explanation = Explanation { chain: "eth".into(), ..Explanation::default() };
                 (asked == request).then_some((OWNER, explanation))
             });
-            let clock = ManualClock::at(Time::from_secs(1_790_000_000));
+            let clock = Arc::new(ManualClock::at(Time::from_secs(1_790_000_000)));
             Fixture { store, clock, looks, source, looked_up: HashSet::new(), _dir: dir }
         }
 
@@ -133,7 +139,7 @@ mod tests {
         }
 
         async fn answer(&mut self) {
-            answer_all(&self.store, &self.source, &self.clock, &mut self.looked_up).await.unwrap();
+            answer_all(&self.store, &self.source, &*self.clock, &mut self.looked_up).await.unwrap();
         }
 
         async fn is_answered(&self, asked: u128) -> bool {
@@ -166,6 +172,23 @@ mod tests {
         assert_eq!((two.is_answered(first).await, two.is_answered(second).await), (false, true));
         one.answer().await;
         assert!(one.is_answered(first).await);
+    }
+
+    #[tokio::test]
+    async fn a_look_that_takes_long_leaves_the_rest_to_the_next() {
+        let mut one = Fixture::new(RequestId(2)).await;
+        let (clock, search) = (one.clock.clone(), one.source.clone());
+        one.source = Arc::new(move |asked: RequestId| {
+            clock.advance(2 * LONG);
+            search(asked)
+        });
+        one.ask(RequestId(1), None).await;
+        one.clock.advance(LONG);
+        let second = one.ask(RequestId(2), None).await;
+        one.answer().await;
+        assert_eq!((one.looks.load(Relaxed), one.is_answered(second).await), (1, false));
+        one.answer().await;
+        assert_eq!((one.looks.load(Relaxed), one.is_answered(second).await), (2, true));
     }
 
     #[tokio::test]

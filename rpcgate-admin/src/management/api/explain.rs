@@ -226,7 +226,7 @@ pub struct NodeTryJson {
     /// Why it failed; null if it did not.
     #[schema(example = "no answer in time")]
     pub failure: Option<String>,
-    /// Milliseconds from the arrival of the request to its begin; null if it got no connection.
+    /// Milliseconds from the arrival of the request to its begin; null if a gRPC call got no connection.
     pub began_ms: Option<f64>,
     /// Milliseconds that it took; null if that was not measured.
     pub took_ms: Option<f64>,

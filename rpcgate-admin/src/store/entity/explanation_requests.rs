@@ -14,7 +14,7 @@ pub(crate) struct Model {
     pub(crate) asked_at: i64,
     /// The tenant whose request it is, once a gateway has answered.
     pub(crate) owner_id: Option<Uuid>,
-    /// A JSON object, once a gateway has answered.
+    /// A JSON object, once a gateway has answered; nothing, if there is no owner and nobody waits any more.
     pub(crate) answer: Option<String>,
 }
 

@@ -1,5 +1,6 @@
 //! Requests whose explanation somebody has asked for. The management side writes a row, the gateway that remembers the request
-//! writes its answer into it, and the row is forgotten after a minute.
+//! writes its answer into it, and the row is forgotten after a minute. What no gateway could explain has a row without an owner
+//! until then, so that it counts like everything that was asked.
 
 use super::explanation::Explanation;
 use super::removal::remove;
@@ -22,7 +23,7 @@ pub const ASKED_KEPT: Duration = Duration::from_secs(60);
 /// Rows of the users of one tenant, and of all operators together.
 pub(super) const MAX_ASKED: u64 = 60;
 
-/// Rows of all together.
+/// Rows with which tenants may ask no more. Operators still may, so that tenants cannot keep them from asking.
 const MAX_ROWS: u64 = 1_000;
 
 /// Expired rows that one write removes.
@@ -66,8 +67,10 @@ impl Store {
                 Some(tenant) => Column::TenantId.eq(Uuid::from_u128(tenant.0)),
                 None => Column::TenantId.is_null(),
             };
-            if Entity::find().filter(own).count(transaction).await? >= MAX_ASKED
-                || Entity::find().count(transaction).await? >= MAX_ROWS
+            // One write may leave some expired rows.
+            let own = Entity::find().filter(own).filter(Column::AskedAt.gt(oldest(now)));
+            if own.count(transaction).await? >= MAX_ASKED
+                || (tenant.is_some() && Entity::find().count(transaction).await? >= MAX_ROWS)
             {
                 return Err(StoreError::Busy);
             }
@@ -85,7 +88,8 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn explanation(&self, asked: u128) -> Result<Option<Explanation>, StoreError> {
         self.read(async |database| {
-            let row = Entity::find_by_id(Uuid::from_u128(asked)).one(database).await?;
+            let row = Entity::find_by_id(Uuid::from_u128(asked)).filter(Column::OwnerId.is_not_null());
+            let row = row.one(database).await?;
             row.and_then(|row| row.answer).map(read).transpose()
         })
         .await
@@ -106,7 +110,7 @@ impl Store {
             let mut rows = Entity::find()
                 .filter(Column::AskedAt.gt(oldest(now)))
                 .filter(Column::Request.eq(Uuid::from_u128(request.0)))
-                .filter(Column::Answer.is_not_null());
+                .filter(Column::OwnerId.is_not_null());
             if let Some(tenant) = tenant {
                 rows = rows.filter(Column::OwnerId.eq(Uuid::from_u128(tenant.0)));
             }
@@ -116,13 +120,18 @@ impl Store {
         .await
     }
 
-    /// Asks no longer for what no gateway could explain.
+    /// Asks no longer for what no gateway could explain. It still counts among what was asked within the last minute.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn end_asking(&self, asked: u128) -> Result<(), StoreError> {
         self.write(async |transaction| {
-            Entity::delete_by_id(Uuid::from_u128(asked)).exec(transaction).await?;
+            Entity::update_many()
+                .col_expr(Column::Answer, Expr::value(String::new()))
+                .filter(Column::Id.eq(Uuid::from_u128(asked)))
+                .filter(Column::Answer.is_null())
+                .exec(transaction)
+                .await?;
             Ok(())
         })
         .await
@@ -151,7 +160,7 @@ impl Store {
                     .filter(Column::AskedAt.gt(oldest(now)))
                     .filter(Column::Answer.is_null())
                     .order_by_asc(Column::AskedAt)
-                    .limit(MAX_ROWS);
+                    .limit(MAX_ROWS + MAX_ASKED);
                 let asked = |row: Model| AskedRequest {
                     id: row.id.as_u128(),
                     request: RequestId(row.request.as_u128()),
@@ -163,8 +172,8 @@ impl Store {
         })
     }
 
-    /// The answer of a gateway that remembers the request of `owner`. It is ignored if nobody waits for it any more, or may
-    /// not see it.
+    /// The answer of a gateway that remembers the request of `owner`. It is ignored if its row is gone, or whoever asked may not
+    /// see it.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].

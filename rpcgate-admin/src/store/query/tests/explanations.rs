@@ -41,9 +41,30 @@ async fn a_gateway_cannot_answer_to_another_tenant_than_the_owner() {
     store.answer_asked(asked, TENANT, &explanation()).await.unwrap();
     assert_eq!(store.explanation(asked).await.unwrap(), None);
     store.end_asking(asked).await.unwrap();
-    assert_eq!(rows(&store, "explanation_requests").await, 0);
     store.answer_asked(asked, TENANT, &explanation()).await.unwrap();
-    assert_eq!(store.explanation(asked).await.unwrap(), None, "nobody waits any more");
+    assert_eq!(store.explanation(asked).await.unwrap(), None);
+    for asker in [None, Some(TENANT), Some(OTHER)] {
+        assert_eq!(store.known_explanation(REQUEST, asker, later(1)).await.unwrap(), None, "{asker:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_no_gateway_could_explain_counts_like_what_was_explained() {
+    let (_dir, store) = empty().await;
+    let mut asked = 0;
+    for _ in 0..MAX_ASKED {
+        asked = store.ask_explanation(REQUEST, Some(TENANT), now()).await.unwrap();
+        store.end_asking(asked).await.unwrap();
+        assert_eq!(store.explanation(asked).await.unwrap(), None);
+    }
+    assert_eq!(store.asked_requests(later(1)).await.unwrap(), [], "gateways search for it no more");
+    assert_eq!(store.known_explanation(REQUEST, None, later(1)).await.unwrap(), None);
+    let refused = store.ask_explanation(REQUEST, Some(TENANT), later(59)).await;
+    assert!(matches!(refused, Err(StoreError::Busy)), "{refused:?}");
+    store.answer_asked(asked, TENANT, &explanation()).await.unwrap();
+    let late = store.known_explanation(REQUEST, Some(TENANT), later(59)).await.unwrap();
+    assert_eq!(late, Some(explanation()), "an answer that came late is given to the next who asks");
+    store.ask_explanation(REQUEST, Some(TENANT), later(60)).await.unwrap();
 }
 
 #[tokio::test]
@@ -62,15 +83,34 @@ async fn a_tenant_may_ask_so_often_in_a_minute_and_takes_nothing_from_others() {
 }
 
 #[tokio::test]
-async fn all_together_are_bounded() {
+async fn expired_rows_that_are_not_removed_yet_do_not_count_for_their_tenant() {
+    let (_dir, store) = empty().await;
+    let sql = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) \
+               INSERT INTO explanation_requests (id, request, tenant_id, asked_at) \
+               SELECT randomblob(16), randomblob(16), (SELECT id FROM tenants ORDER BY id LIMIT 1), \
+               1790000000123456 FROM n";
+    fill(&store, sql).await;
+    store.ask_explanation(REQUEST, Some(TENANT), later(60)).await.unwrap();
+    assert_eq!(rows(&store, "explanation_requests").await, 901, "one write removes some");
+}
+
+#[tokio::test]
+async fn all_tenants_together_are_bounded_and_keep_no_operator_from_asking() {
     let (_dir, store) = empty().await;
     let sql = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) \
                INSERT INTO explanation_requests (id, request, tenant_id, asked_at) \
                SELECT randomblob(16), randomblob(16), randomblob(16), 1790000000123456 FROM n";
     fill(&store, sql).await;
-    assert!(matches!(store.ask_explanation(REQUEST, None, later(1)).await, Err(StoreError::Busy)));
+    let refused = store.ask_explanation(REQUEST, Some(TENANT), later(1)).await;
+    assert!(matches!(refused, Err(StoreError::Busy)), "{refused:?}");
+    for _ in 0..MAX_ASKED {
+        store.ask_explanation(REQUEST, None, later(1)).await.unwrap();
+    }
+    let refused = store.ask_explanation(REQUEST, None, later(1)).await;
+    assert!(matches!(refused, Err(StoreError::Busy)), "{refused:?}");
+    assert_eq!(store.asked_requests(later(1)).await.unwrap().len() as u64, 1_000 + MAX_ASKED);
     assert_eq!(store.sweep(later(60)).await.unwrap().explanations, 1_000);
-    store.ask_explanation(REQUEST, None, later(60)).await.unwrap();
+    store.ask_explanation(REQUEST, Some(TENANT), later(60)).await.unwrap();
 }
 
 #[tokio::test]
