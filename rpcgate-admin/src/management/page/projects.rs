@@ -225,7 +225,7 @@ async fn question(
     )
     .crumb("Projects", "projects")
     .crumb(&project.name, format!("projects/{}", project.id));
-    if let Some(warning) = warning("project", &recent) {
+    if let Some(warning) = warning("project", recent) {
         question = question.warning(warning);
     }
     question = question
@@ -247,7 +247,7 @@ async fn question(
         })
         .consequence("Its usage stays, and is billed.")
         .consequence("A deleted project cannot be brought back.");
-    let is_typed = usable > 0 || recent.month > 0;
+    let is_typed = usable > 0 || recent.is_none_or(|recent| recent.month > 0);
     Ok((if is_typed { question.typed(&project.name) } else { question }, is_typed))
 }
 
@@ -256,9 +256,12 @@ pub(super) fn is_usable(key: &Key, now: Time) -> bool {
     key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now)
 }
 
-/// What speaks against ending a `thing` that is in use.
-pub(super) fn warning(thing: &str, RecentUse { week, month, newest }: &RecentUse) -> Option<String> {
-    if *month == 0 {
+/// What speaks against ending a `thing` that is in use, or may be.
+pub(super) fn warning(thing: &str, recent: Option<RecentUse>) -> Option<String> {
+    let Some(RecentUse { week, month, newest }) = recent else {
+        return Some(format!("How much this {thing} is used cannot be read at the moment."));
+    };
+    if month == 0 {
         return None;
     }
     let requests = |number: u64| match number {
@@ -266,13 +269,13 @@ pub(super) fn warning(thing: &str, RecentUse { week, month, newest }: &RecentUse
         _ => format!("{} requests", grouped(number.into())),
     };
     let newest = match newest {
-        Some(hour) => format!(", the newest in the hour from {}", minute_text(*hour)),
+        Some(hour) => format!(", the newest in the hour from {}", minute_text(hour)),
         None => String::new(),
     };
     Some(format!(
         "This {thing} is in use: {} in the last 7 days, {} in the last 30{newest}.",
-        requests(*week),
-        requests(*month)
+        requests(week),
+        requests(month)
     ))
 }
 
