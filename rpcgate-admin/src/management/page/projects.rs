@@ -12,8 +12,8 @@ use super::parts::{LimitMeter, PageLinks};
 use super::problems::{Labels, Problems};
 use super::view::{ok, rejected};
 use crate::management::action::usage::recent::{RecentUse, recent_use};
-use crate::management::action::usage::usage;
-use crate::management::action::{keys, projects, webhooks};
+use crate::management::action::usage::{if_readable, plan, usage};
+use crate::management::action::{keys, projects, tenants, webhooks};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
@@ -57,6 +57,8 @@ struct ProjectsPage {
     problems: Problems,
     projects: Vec<ProjectLine>,
     links: PageLinks,
+    /// Whether usage can be read at the moment.
+    is_use_known: bool,
     /// How many projects the plan allows.
     allowed: u32,
     /// How many there are.
@@ -112,18 +114,26 @@ async fn projects_page(
 ) -> Result<ProjectsPage, ActionError> {
     let tenant = page.tenant()?;
     let params = Params { group_by: Some("project"), limit: Some("5000"), ..Params::default() };
-    let used = usage(app, tenant, &params).await?;
+    let used = if_readable(usage(app, tenant, &params).await)?;
+    let is_use_known = used.is_some();
+    let (rows, quotas, plan) = match used {
+        Some(used) => (used.view.rows, used.quotas, used.limits.plan),
+        None => {
+            let tenant = tenants::get(app, &page.actor, tenant).await?;
+            (Vec::new(), Vec::new(), plan(app, &tenant).await?)
+        }
+    };
     let all = projects::list(app, &page.actor, tenant).await?;
     let number = all.len();
     let (part, links) = cut(all, query, "projects");
     let mut metrics = BTreeMap::new();
-    for row in used.view.rows {
+    for row in rows {
         if let [Cell::Project(project)] = row.cells[..] {
             metrics.insert(project, row.metrics);
         }
     }
     let line = |project: Project| {
-        let quota = used.quotas.iter().find(|quota| quota.project == project.id);
+        let quota = quotas.iter().find(|quota| quota.project == project.id);
         let (spent, limit) = quota.map_or((0, None), |quota| (quota.used, Some(quota.quota.cu_per_day)));
         ProjectLine {
             quota: LimitMeter::new(format!("Compute Units of {} in 24 hours", project.name), spent, limit),
@@ -136,7 +146,8 @@ async fn projects_page(
         problems: Problems::default(),
         projects: part.into_iter().map(line).collect(),
         links,
-        allowed: used.limits.plan.counts.projects,
+        is_use_known,
+        allowed: plan.counts.projects,
         number,
         name: String::new(),
     })

@@ -202,6 +202,10 @@ async fn a_key_is_made_and_revoked_while_its_use_cannot_be_read() {
     assert_eq!(made.status, StatusCode::CREATED, "{}", made.text);
     assert_eq!(shown_keys(&made).len(), 6, "{}", made.text);
 
+    let projects = fixture.get("/projects").await;
+    for part in ["Usage cannot be read at the moment", "1 of 30 that your plan allows"] {
+        assert!(projects.text.contains(part), "{part}: {}", projects.text);
+    }
     let list = fixture.get(&format!("/projects/{}", fixture.project)).await;
     for part in ["Usage cannot be read at the moment", "refund-service", "2 usable, 30 allowed", "/revoke\""]
     {
