@@ -29,8 +29,8 @@ const REQUEST_TIME: Duration = Duration::from_secs(30);
 /// Deadline of a request that uploads a file: for the file to arrive, to be checked and to be stored.
 const UPLOAD_TIME: Duration = Duration::from_secs(180);
 
-/// The end of the routes to which files are uploaded.
-const UPLOADS: &str = "/attachments";
+/// The ends of the routes to which files are uploaded: those of the API, and those of the pages.
+const UPLOADS: [&str; 2] = ["/attachments", "/files"];
 
 /// Identifies a request in logs.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -88,7 +88,8 @@ async fn handle(State(middleware): State<Arc<Middleware>>, request: Request, nex
         preflight()
     } else {
         let span = tracing::info_span!("request", request_id = %id);
-        let uploads = route.as_ref().is_some_and(|route| route.as_str().ends_with(UPLOADS));
+        let uploads =
+            route.as_ref().is_some_and(|route| UPLOADS.iter().any(|end| route.as_str().ends_with(end)));
         let deadline = if uploads && method == Method::POST { UPLOAD_TIME } else { REQUEST_TIME };
         match tokio::time::timeout(deadline, next.run(request).instrument(span)).await {
             Ok(answer) => answer,
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
     use crate::management::app_state::tests::Site;
     use axum::body::Body;
-    use axum::routing::get;
+    use axum::routing::{get, post};
     use http_body_util::BodyExt;
     use tower::ServiceExt;
 
@@ -162,6 +163,9 @@ mod tests {
             .route("/api/v1/plain", get(async || "plain"))
             .route("/page", get(async || "page"))
             .route("/never", get(never))
+            .route("/form", post(async || std::future::pending::<()>().await))
+            .route("/api/v1/tickets/{id}/attachments", post(async || std::future::pending::<()>().await))
+            .route("/support/{id}/files", post(async || std::future::pending::<()>().await))
             .route("/falls", get(falls));
         wrap(router, &site.app)
     }
@@ -206,6 +210,22 @@ mod tests {
         assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(body, "{\"error\":\"service temporarily unavailable\",\"code\":\"unavailable\"}");
         assert!(headers.contains_key(http::header::RETRY_AFTER));
+    }
+
+    #[tokio::test]
+    async fn a_file_has_more_time_to_arrive_by_the_api_and_by_a_form() {
+        let site = site().await;
+        tokio::time::pause();
+        for (path, time) in [
+            ("/form", REQUEST_TIME),
+            ("/api/v1/tickets/7/attachments", UPLOAD_TIME),
+            ("/support/7/files", UPLOAD_TIME),
+        ] {
+            let began = tokio::time::Instant::now();
+            let (status, ..) = call(&site, http::Request::post(path)).await;
+            let took = began.elapsed().as_secs();
+            assert_eq!((status, took), (StatusCode::SERVICE_UNAVAILABLE, time.as_secs()), "{path}");
+        }
     }
 
     #[tokio::test]

@@ -125,6 +125,8 @@ async fn application(State(app): State<Arc<AppState>>, page: GatePage) -> PageRe
     if page.session.is_some() {
         return Ok(redirect(&page.frame.root, ""));
     }
+    // What a new account has is read from the database, for anyone: as rarely as the API reads for anyone.
+    app.limits.anonymous.admit(page.client.address)?;
     let (name, email, widget) = (String::new(), String::new(), Widget::of(&app));
     let (frame, problems, offer) = (page.frame, Problems::default(), Offer::of(&app).await?);
     let page = RegisterPage { frame, problems, name, email, widget, offer };

@@ -11,7 +11,7 @@ use super::view::ok;
 use crate::management::action::chains::{
     CatalogEntry, ChainCondition, ListedMethod, chains, conditions, methods,
 };
-use crate::management::action::usage::usage;
+use crate::management::action::{tenants, usage};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::PathParams;
@@ -23,7 +23,7 @@ use axum::extract::State;
 use axum::routing::get;
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::tally::Transport;
-use rpcgate_core::usage::{Amount, Params};
+use rpcgate_core::usage::Amount;
 use std::sync::Arc;
 
 /// The key in the example.
@@ -166,8 +166,8 @@ async fn show(
         // Stable: methods that cost the same stay in the order of their names.
         lines.sort_by_key(|method| std::cmp::Reverse(method.cu));
     }
-    let used = usage(&app, tenant, &Params::default()).await?;
-    let price = u128::from(used.limits.plan.price.0) * 1_000_000;
+    let plan = usage::plan(&app, &tenants::get(&app, &page.actor, tenant).await?).await?;
+    let price = u128::from(plan.price.0) * 1_000_000;
     let chain = line(entry, condition, &urls);
     let call = ExampleCall::of(&*adapter, &urls);
     let has = |transport: &str| chain.transports.contains(&transport);

@@ -197,7 +197,15 @@ pub(super) async fn frame(
         return Ok(Frame { area: Area::Operator, waiting, ..frame });
     };
     let actor = Actor::of_page(user.clone(), client);
-    let unread = notifications::list(app, &actor).await?.iter().filter(|one| one.read_at.is_none()).count();
+    // Some of them are in the usage database. While that is away, every page that needs none of it still opens.
+    let unread = match notifications::list(app, &actor).await {
+        Ok(all) => all.iter().filter(|one| one.read_at.is_none()).count(),
+        Err(ActionError::Unavailable(why)) => {
+            tracing::debug!(why, "unread notifications could not be counted");
+            0
+        }
+        Err(error) => return Err(error),
+    };
     let tickets = app.store.answered_tickets(id).await?;
     let waiting = WaitingWork { unread: unread as u64, limit_requests: 0, tickets };
     let tenant = app.store.tenant(id).await?.map(|tenant| (tenant.name, plan_label(tenant.tier)));

@@ -304,9 +304,10 @@ impl Frame {
         entry.place == self.place && entry.place != Place::Nowhere
     }
 
-    /// The page's own address, without what the action before has done.
+    /// The page's own address, without what the action before has done. It always begins with a way, because a visitor
+    /// chooses the address of a page that does not exist: `javascript:…` alone would lead elsewhere.
     pub(crate) fn refresh(&self) -> String {
-        if self.here.is_empty() { self.home().to_owned() } else { format!("{}{}", self.root, self.here) }
+        format!("{}{}", self.home(), self.here)
     }
 
     /// Work that waits beside an entry.

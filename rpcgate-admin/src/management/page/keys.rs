@@ -16,8 +16,8 @@ use super::step_up::SteppedUp;
 use super::view::{ok, rejected, shown};
 use crate::management::action::chains::chains;
 use crate::management::action::usage::recent::{KeyUsage, SeenCall, by_key, recent_use, seen_call};
-use crate::management::action::usage::usage;
-use crate::management::action::{keys, projects};
+use crate::management::action::usage::{if_readable, plan, usage};
+use crate::management::action::{keys, projects, tenants};
 use crate::management::api::moment::Moment;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -91,6 +91,8 @@ struct ProjectPage {
     problems: Problems,
     project: Project,
     tab: &'static str,
+    /// Whether usage can be read at the moment.
+    is_use_known: bool,
     /// Usage of the last 24 hours.
     totals: Metrics,
     errors: String,
@@ -184,8 +186,10 @@ async fn project_page(
 ) -> Result<ProjectPage, ActionError> {
     let (project, now) = (projects::get(app, &page.actor, id).await?, app.now());
     let text = id.to_string();
-    let used = usage(app, project.tenant, &Params { project_id: Some(&text), ..Params::default() }).await?;
-    let mut by_key = by_key(app, project.tenant, id).await?;
+    let params = Params { project_id: Some(&text), ..Params::default() };
+    // Keys can be made and revoked while nobody can say how much they are used.
+    let used = if_readable(usage(app, project.tenant, &params).await)?;
+    let mut by_key = if_readable(by_key(app, project.tenant, id).await)?.unwrap_or_default();
     let (usable, ended): (Vec<_>, Vec<_>) =
         keys::list(app, &page.actor, id).await?.into_iter().partition(|key| is_usable(key, now));
     let (usable_number, ended_number) = (usable.len(), ended.len());
@@ -209,12 +213,21 @@ async fn project_page(
             prefix: key.prefix,
         }
     };
-    let (spent, limit) =
-        used.quotas.first().map_or((0, None), |quota| (quota.used, Some(quota.quota.cu_per_day)));
+    let is_use_known = used.is_some();
+    let (totals, (spent, limit), plan) = match used {
+        Some(used) => {
+            let quota =
+                used.quotas.first().map_or((0, None), |quota| (quota.used, Some(quota.quota.cu_per_day)));
+            (used.view.totals, quota, used.limits.plan)
+        }
+        None => {
+            let tenant = tenants::get(app, &page.actor, project.tenant).await?;
+            (Metrics::default(), (0, None), plan(app, &tenant).await?)
+        }
+    };
     let config = app.settings.overridden_by(&app.store.overlay().await?);
     let urls = GatewayUrls::of(&config);
     let served = chains(app).await?.into_iter().filter(|entry| entry.enabled);
-    let totals = used.view.totals;
     Ok(ProjectPage {
         frame: page.frame(Place::Projects),
         problems: Problems::default(),
@@ -222,6 +235,7 @@ async fn project_page(
         errors: share(totals.errors, totals.requests),
         cache_hits: share(totals.cache_hits, totals.requests),
         latency_ms: totals.avg_latency_ms().round() as u64,
+        is_use_known,
         totals,
         quota: LimitMeter::new("Compute Units in 24 hours", spent, limit),
         keys: part.into_iter().map(line).collect(),
@@ -229,7 +243,7 @@ async fn project_page(
         is_ended,
         usable: usable_number,
         ended: ended_number,
-        allowed: used.limits.plan.counts.keys_per_project,
+        allowed: plan.counts.keys_per_project,
         is_confirmed: page.actor.user.confirmed_at.is_some(),
         form: KeyForm::default(),
         chains: served
@@ -328,7 +342,12 @@ async fn created_page(
         name: name_of(&key),
         chains: chains_of(&key.scope),
         snippet: call.snippet(text.as_deref().unwrap_or(PLACEHOLDER)),
-        seen: seen_call(app, project.tenant, key.id).await?,
+        // A key that was made just now was never called, and its text, which is shown only here, must not be lost
+        // because usage cannot be read.
+        seen: match &text {
+            Some(_) => None,
+            None => seen_call(app, project.tenant, key.id).await?,
+        },
         call,
         project,
         key,
@@ -395,7 +414,7 @@ async fn question(
         ConfirmQuestion::new(frame, format!("Revoke {name}?"), "Revoke the key", back.as_str())
             .crumb("Projects", "projects")
             .crumb(&project.name, back.as_str());
-    if let Some(warning) = warning("key", &recent) {
+    if let Some(warning) = warning("key", recent) {
         question = question.warning(warning);
     }
     question = question
@@ -405,7 +424,7 @@ async fn question(
         ))
         .consequence(format!("Other keys of {} go on working.", project.name))
         .consequence("A revoked key cannot be brought back.");
-    let is_typed = recent.month > 0;
+    let is_typed = recent.is_none_or(|recent| recent.month > 0);
     Ok((if is_typed { question.typed(name) } else { question }, is_typed))
 }
 

@@ -12,8 +12,8 @@ use super::parts::{LimitMeter, PageLinks};
 use super::problems::{Labels, Problems};
 use super::view::{ok, rejected};
 use crate::management::action::usage::recent::{RecentUse, recent_use};
-use crate::management::action::usage::usage;
-use crate::management::action::{keys, projects, webhooks};
+use crate::management::action::usage::{if_readable, plan, usage};
+use crate::management::action::{keys, projects, tenants, webhooks};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
@@ -57,6 +57,8 @@ struct ProjectsPage {
     problems: Problems,
     projects: Vec<ProjectLine>,
     links: PageLinks,
+    /// Whether usage can be read at the moment.
+    is_use_known: bool,
     /// How many projects the plan allows.
     allowed: u32,
     /// How many there are.
@@ -112,18 +114,26 @@ async fn projects_page(
 ) -> Result<ProjectsPage, ActionError> {
     let tenant = page.tenant()?;
     let params = Params { group_by: Some("project"), limit: Some("5000"), ..Params::default() };
-    let used = usage(app, tenant, &params).await?;
+    let used = if_readable(usage(app, tenant, &params).await)?;
+    let is_use_known = used.is_some();
+    let (rows, quotas, plan) = match used {
+        Some(used) => (used.view.rows, used.quotas, used.limits.plan),
+        None => {
+            let tenant = tenants::get(app, &page.actor, tenant).await?;
+            (Vec::new(), Vec::new(), plan(app, &tenant).await?)
+        }
+    };
     let all = projects::list(app, &page.actor, tenant).await?;
     let number = all.len();
     let (part, links) = cut(all, query, "projects");
     let mut metrics = BTreeMap::new();
-    for row in used.view.rows {
+    for row in rows {
         if let [Cell::Project(project)] = row.cells[..] {
             metrics.insert(project, row.metrics);
         }
     }
     let line = |project: Project| {
-        let quota = used.quotas.iter().find(|quota| quota.project == project.id);
+        let quota = quotas.iter().find(|quota| quota.project == project.id);
         let (spent, limit) = quota.map_or((0, None), |quota| (quota.used, Some(quota.quota.cu_per_day)));
         ProjectLine {
             quota: LimitMeter::new(format!("Compute Units of {} in 24 hours", project.name), spent, limit),
@@ -136,7 +146,8 @@ async fn projects_page(
         problems: Problems::default(),
         projects: part.into_iter().map(line).collect(),
         links,
-        allowed: used.limits.plan.counts.projects,
+        is_use_known,
+        allowed: plan.counts.projects,
         number,
         name: String::new(),
     })
@@ -225,7 +236,7 @@ async fn question(
     )
     .crumb("Projects", "projects")
     .crumb(&project.name, format!("projects/{}", project.id));
-    if let Some(warning) = warning("project", &recent) {
+    if let Some(warning) = warning("project", recent) {
         question = question.warning(warning);
     }
     question = question
@@ -247,7 +258,7 @@ async fn question(
         })
         .consequence("Its usage stays, and is billed.")
         .consequence("A deleted project cannot be brought back.");
-    let is_typed = usable > 0 || recent.month > 0;
+    let is_typed = usable > 0 || recent.is_none_or(|recent| recent.month > 0);
     Ok((if is_typed { question.typed(&project.name) } else { question }, is_typed))
 }
 
@@ -256,9 +267,12 @@ pub(super) fn is_usable(key: &Key, now: Time) -> bool {
     key.revoked_at.is_none() && key.expires_at.is_none_or(|end| end > now)
 }
 
-/// What speaks against ending a `thing` that is in use.
-pub(super) fn warning(thing: &str, RecentUse { week, month, newest }: &RecentUse) -> Option<String> {
-    if *month == 0 {
+/// What speaks against ending a `thing` that is in use, or may be.
+pub(super) fn warning(thing: &str, recent: Option<RecentUse>) -> Option<String> {
+    let Some(RecentUse { week, month, newest }) = recent else {
+        return Some(format!("How much this {thing} is used cannot be read at the moment."));
+    };
+    if month == 0 {
         return None;
     }
     let requests = |number: u64| match number {
@@ -266,13 +280,13 @@ pub(super) fn warning(thing: &str, RecentUse { week, month, newest }: &RecentUse
         _ => format!("{} requests", grouped(number.into())),
     };
     let newest = match newest {
-        Some(hour) => format!(", the newest in the hour from {}", minute_text(*hour)),
+        Some(hour) => format!(", the newest in the hour from {}", minute_text(hour)),
         None => String::new(),
     };
     Some(format!(
         "This {thing} is in use: {} in the last 7 days, {} in the last 30{newest}.",
-        requests(*week),
-        requests(*month)
+        requests(week),
+        requests(month)
     ))
 }
 

@@ -248,6 +248,48 @@ async fn a_page_loads_only_its_own_files_and_leaks_no_referrer() {
     }
 }
 
+#[tokio::test]
+async fn the_address_of_a_page_that_does_not_exist_is_no_link_to_elsewhere() {
+    let site = site().await;
+    let own = cookie(&site, &site.member(Role::Owner).await);
+    for path in ["/javascript:alert(1)", "/http:evil.example"] {
+        let request = http::Request::get(path).header(COOKIE, &own).header(ACCEPT, "text/html");
+        let page = answered(&site, request, Body::empty()).await;
+        assert_eq!(page.status, StatusCode::NOT_FOUND, "{path}");
+        let links = attributes(&page.text, "href");
+        assert!(links.contains(&format!(".{path}").as_str()), "{links:?}");
+        assert!(links.iter().all(|link| !link.starts_with(&path[1..])), "{links:?}");
+    }
+}
+
+#[tokio::test]
+async fn pages_that_need_no_usage_open_while_its_database_is_away() {
+    let site = site().await;
+    let own = cookie(&site, &site.member(Role::Owner).await);
+    site.app.usage.close().await;
+    for path in
+        ["/account", "/account/security", "/account/tokens", "/team", "/webhooks", "/plan", "/chains/eth"]
+    {
+        let page = get(&site, path, &own).await;
+        assert_eq!(page.status, StatusCode::OK, "{path}: {}", page.text);
+    }
+    let page = get(&site, "/usage", &own).await;
+    assert_eq!(page.status, StatusCode::SERVICE_UNAVAILABLE, "{}", page.text);
+}
+
+#[tokio::test]
+async fn the_registration_form_is_limited_as_the_api_is_for_anyone() {
+    let site = Site::new().await;
+    let mut status = StatusCode::OK;
+    for _ in 0..100 {
+        status = get(&site, "/register", "").await.status;
+        if status != StatusCode::OK {
+            break;
+        }
+    }
+    assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
+}
+
 /// The token that the forms of a page must have: a visitor's is for the cookie that came with the page.
 fn form_token_of(page: &Page, site: &Site, cookie: &str) -> String {
     match page.cookie().strip_prefix("rpcgate-visitor=") {

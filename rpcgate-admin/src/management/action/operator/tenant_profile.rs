@@ -4,7 +4,7 @@ use super::{audit, invoices, tenants, users};
 use crate::management::action::billing::closing::unbilled;
 use crate::management::action::plans::PlanNames;
 use crate::management::action::usage::series::{UsageSeries, series};
-use crate::management::action::usage::{Usage, UsedQuota, usage};
+use crate::management::action::usage::{Usage, UsedQuota, if_readable, usage};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{
@@ -44,8 +44,8 @@ pub struct TenantProfile {
     pub keys: u64,
     /// What it used in the last 24 hours.
     pub usage: Usage,
-    /// What it used in the last 30 days, by project.
-    pub days: UsageSeries,
+    /// What it used in the last 30 days, by project, unless that cannot be read at the moment.
+    pub days: Option<UsageSeries>,
     /// What it owes for the months that are not closed.
     pub unbilled: Amount,
     /// Its last invoices, the newest first.
@@ -77,7 +77,8 @@ pub async fn profile(app: &AppState, id: TenantId) -> Result<TenantProfile, Acti
     let (tenant, now) = (tenants::get(app, id).await?, app.now());
     let used = usage(app, id, &Params { period: Some(Period::Day.name()), ..Params::default() }).await?;
     let month = UsageAsk::new(id, UsageWindow::of(Period::ThirtyDays, now));
-    let days = series(app, &month, Some(Group::Project)).await?;
+    // The tenant that uses the most must not be the one that nobody can look at.
+    let days = if_readable(series(app, &month, Some(Group::Project)).await)?;
     let (projects, all_projects) = projects(app, id, &used).await?;
     let members = AccountFilter { tenant: Some(id), ..AccountFilter::default() };
     let invoices_of = InvoiceFilter { tenant: Some(id), ..InvoiceFilter::default() };

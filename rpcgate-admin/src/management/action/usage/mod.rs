@@ -179,12 +179,30 @@ pub async fn usage_of(
     usage(app, of, params).await
 }
 
+/// What was read, or nothing if usage cannot be read at the moment: for what is about something else, such as revoking a
+/// key that leaked.
+///
+/// # Errors
+/// All that say something else.
+pub fn if_readable<T>(read: Result<T, ActionError>) -> Result<Option<T>, ActionError> {
+    match read {
+        Ok(read) => Ok(Some(read)),
+        // Too many queries, no database, or more rows than are added up for one answer.
+        Err(ActionError::TooMany { .. } | ActionError::Unavailable(_) | ActionError::Invalid(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 async fn check_key(app: &AppState, ask: &UsageAsk) -> Result<(), ActionError> {
     let Some(key) = ask.part().key else { return Ok(()) };
     app.store.key(ask.tenant(), key).await?.map(drop).ok_or(ActionError::NotFound("key"))
 }
 
-async fn plan(app: &AppState, tenant: &Tenant) -> Result<Plan, ActionError> {
+/// The plan of a tenant with the limits in force.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn plan(app: &AppState, tenant: &Tenant) -> Result<Plan, ActionError> {
     let config = app.settings.overridden_by(&app.store.overlay().await?);
     let now = app.now();
     Ok(app.store.terms(tenant.id, now).await?.plan(config.plans.of_tenant(tenant.tier), now))

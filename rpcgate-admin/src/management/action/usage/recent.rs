@@ -1,5 +1,6 @@
 //! What keys and projects were used for lately: what somebody wants to know before one of them ends.
 
+use super::if_readable;
 use super::series::series;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -35,11 +36,19 @@ pub struct SeenCall {
     pub metrics: Metrics,
 }
 
-/// Recent requests of what `only` selects.
+/// Recent requests of what `only` selects, unless that cannot be read at the moment.
 ///
 /// # Errors
-/// [`ActionError::TooMany`], [`ActionError::Unavailable`].
-pub async fn recent_use(app: &AppState, tenant: TenantId, only: Only) -> Result<RecentUse, ActionError> {
+/// Those that [`if_readable`] returns.
+pub async fn recent_use(
+    app: &AppState,
+    tenant: TenantId,
+    only: Only,
+) -> Result<Option<RecentUse>, ActionError> {
+    if_readable(read(app, tenant, only).await)
+}
+
+async fn read(app: &AppState, tenant: TenantId, only: Only) -> Result<RecentUse, ActionError> {
     let now = app.now();
     let asked = |period| UsageAsk::new(tenant, UsageWindow::of(period, now)).only(only.clone());
     let week = app.usage.usage(&asked(Period::Week).grouped(&[Group::Hour])?).await?;
@@ -141,7 +150,7 @@ mod tests {
     #[tokio::test]
     async fn recent_use_is_that_of_a_week_and_a_month_and_of_one_key_or_project() {
         let site = used().await;
-        let of = async |only| recent_use(&site.app, TenantId(7), only).await.unwrap();
+        let of = async |only| recent_use(&site.app, TenantId(7), only).await.unwrap().unwrap();
         let at = |hours: u64| Some(Time::from_secs(NOON.secs() - hours * 3_600));
         let one = of(Only { key: Some(KeyId(1)), ..Only::default() }).await;
         assert_eq!(one, RecentUse { week: 2, month: 3, newest: at(30) });
@@ -150,7 +159,11 @@ mod tests {
         let none = of(Only { key: Some(KeyId(3)), ..Only::default() }).await;
         assert_eq!(none, RecentUse::default());
         let other = recent_use(&site.app, TenantId(8), Only { key: Some(KeyId(1)), ..Only::default() }).await;
-        assert_eq!(other.unwrap(), RecentUse::default(), "of another tenant nothing is told");
+        assert_eq!(other.unwrap(), Some(RecentUse::default()), "of another tenant nothing is told");
+        site.app.usage.close().await;
+        let unread =
+            recent_use(&site.app, TenantId(7), Only { key: Some(KeyId(1)), ..Only::default() }).await;
+        assert_eq!(unread.unwrap(), None);
     }
 
     #[tokio::test]

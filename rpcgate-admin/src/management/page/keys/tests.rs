@@ -195,6 +195,36 @@ async fn a_key_is_revoked_and_its_name_is_typed_if_it_is_in_use() {
 }
 
 #[tokio::test]
+async fn a_key_is_made_and_revoked_while_its_use_cannot_be_read() {
+    let fixture = ProjectFixture::of("checkout-worker").await;
+    fixture.site.app.usage.close().await;
+    let made = fixture.make(&[("description", "refund-service")]).await;
+    assert_eq!(made.status, StatusCode::CREATED, "{}", made.text);
+    assert_eq!(shown_keys(&made).len(), 6, "{}", made.text);
+
+    let projects = fixture.get("/projects").await;
+    for part in ["Usage cannot be read at the moment", "1 of 30 that your plan allows"] {
+        assert!(projects.text.contains(part), "{part}: {}", projects.text);
+    }
+    let list = fixture.get(&format!("/projects/{}", fixture.project)).await;
+    for part in ["Usage cannot be read at the moment", "refund-service", "2 usable, 30 allowed", "/revoke\""]
+    {
+        assert!(list.text.contains(part), "{part}: {}", list.text);
+    }
+    expect_sound(&list, "the keys");
+    let path = format!("/projects/{}/keys/{}/revoke", fixture.project, fixture.key);
+    let question = fixture.get(&path).await;
+    for part in ["How much this key is used cannot be read at the moment.", "Type <b>checkout-worker</b>"] {
+        assert!(question.text.contains(part), "{part}: {}", question.text);
+    }
+    assert_eq!(fixture.post(&path, &[]).await.status, StatusCode::BAD_REQUEST);
+    let done = fixture.post(&path, &[("confirm", "checkout-worker")]).await;
+    assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
+    let kept = fixture.site.app.store.key(fixture.tenant(), fixture.key).await.unwrap().unwrap();
+    assert_eq!(kept.revoked_at, Some(fixture.site.app.now()));
+}
+
+#[tokio::test]
 async fn the_page_of_a_project_says_who_uses_which_key() {
     let fixture = ProjectFixture::new().await;
     fixture.call(1, 1_234).await;

@@ -30,6 +30,9 @@ const LABELS: Labels = &[
     ("reason", "Reason"),
 ];
 
+/// The field of a question that says what had been credited when it was asked.
+const CREDITED: &str = "credited";
+
 /// The pages of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
     Router::new()
@@ -116,7 +119,8 @@ impl Settlement {
             .keep("Go back");
         let asked = ["act", "note", "amount", "reason"]
             .into_iter()
-            .fold(asked, |asked, name| asked.hidden(name, fields.one(name)));
+            .fold(asked, |asked, name| asked.hidden(name, fields.one(name)))
+            .hidden(CREDITED, invoice.credited.to_string());
         let asked =
             match self {
                 Settlement::Paid => asked
@@ -226,7 +230,17 @@ async fn act(
     Id(number): Id<InvoiceNumber>,
     fields: FieldList,
 ) -> PageResult {
-    let done = async { Settlement::of(&fields)?.run(&app, &page, number, &fields).await };
+    let done = async {
+        let settlement = Settlement::of(&fields)?;
+        // A form that is sent twice must not credit twice.
+        let credited = invoices::get(&app, number).await?.invoice.credited.to_string();
+        if fields.given(CREDITED).is_some_and(|asked| asked != credited) {
+            return Err(ActionError::Conflict(
+                "the invoice was credited after you were asked: look at it again",
+            ));
+        }
+        settlement.run(&app, &page, number, &fields).await
+    };
     match done.await {
         Ok(done) => Ok(page.done(&format!("operator/invoices/{number}"), done)),
         Err(error) => refused(&app, &page, number, &fields, error).await,

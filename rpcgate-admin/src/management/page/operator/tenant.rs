@@ -67,7 +67,7 @@ struct TenantPage {
     projects: Vec<QuotaRow>,
     all_projects: usize,
     keys: u64,
-    chart: Plot,
+    chart: Option<Plot>,
     totals: Metrics,
     unbilled: Amount,
     invoices: Vec<InvoiceRow>,
@@ -133,7 +133,8 @@ impl QuotaRow {
 }
 
 /// The Compute Units of each day by project.
-fn chart(found: &TenantProfile) -> Plot {
+fn chart(found: &TenantProfile) -> Option<Plot> {
+    let days = found.days.as_ref()?;
     let name = |cell: &Option<Cell>| match cell {
         Some(Cell::Project(id)) => {
             let known = found.projects.iter().find(|one| one.project.id == *id);
@@ -141,14 +142,14 @@ fn chart(found: &TenantProfile) -> Plot {
         }
         _ => "all projects".to_owned(),
     };
-    let series = found.days.parts.iter().map(|(cell, part)| Series {
+    let series = days.parts.iter().map(|(cell, part)| Series {
         name: name(cell),
         values: part.iter().map(|metrics| metrics.billable_units).collect(),
     });
-    let axis = axis_of(&found.days);
+    let axis = axis_of(days);
     let stack = Stack::of(series.collect(), axis.starts.len());
-    bars(&stack, &axis, "Compute Units", "CU", Some("project"))
-        .or_empty("No call cost Compute Units in this time.")
+    let plot = bars(&stack, &axis, "Compute Units", "CU", Some("project"));
+    Some(plot.or_empty("No call cost Compute Units in this time."))
 }
 
 async fn tenant_page(app: &AppState, page: &PageContext, id: TenantId) -> Result<TenantPage, ActionError> {

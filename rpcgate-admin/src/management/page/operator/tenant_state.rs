@@ -2,6 +2,7 @@
 
 use crate::management::action::operator::tenant_profile::{TenantProfile, profile};
 use crate::management::action::operator::tenants;
+use crate::management::action::usage::if_readable;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
@@ -13,7 +14,7 @@ use crate::management::page::form::{FieldList, PlainForm};
 use crate::management::page::frame::Place;
 use crate::management::page::problems::Labels;
 use crate::management::page::view::{ok, rejected};
-use crate::store::{InvoiceStatus, TenantChange};
+use crate::store::{InvoiceStatus, Tenant, TenantChange};
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
@@ -35,14 +36,27 @@ fn counted(count: u64, one: &str, many: &str) -> String {
     format!("{} {}", grouped(count.into()), if count == 1 { one } else { many })
 }
 
-fn question(page: &PageContext, found: &TenantProfile, question: &str, act: &str) -> ConfirmQuestion {
-    let tenant = &found.tenant;
+/// A tenant, and what is known of it unless its use cannot be read at the moment: it is suspended all the same.
+async fn asked_about(app: &AppState, id: TenantId) -> Result<(Tenant, Option<TenantProfile>), ActionError> {
+    let tenant = tenants::get(app, id).await?;
+    Ok((tenant, if_readable(profile(app, id).await)?))
+}
+
+fn question(
+    page: &PageContext,
+    (tenant, found): (&Tenant, Option<&TenantProfile>),
+    question: &str,
+    act: &str,
+) -> ConfirmQuestion {
     let path = format!("operator/tenants/{}", tenant.id);
     let frame = page.frame(Place::Tenants);
     let title = format!("{question} {}?", tenant.name);
     let asked = ConfirmQuestion::new(frame, title, act, path.clone())
         .crumb("Tenants", "operator/tenants")
         .crumb(tenant.name.clone(), path);
+    let Some(found) = found else {
+        return asked.warning("How much this tenant uses cannot be read at the moment.");
+    };
     let requests = found.usage.view.totals.requests;
     if requests == 0 {
         return asked;
@@ -56,28 +70,27 @@ fn question(page: &PageContext, found: &TenantProfile, question: &str, act: &str
     asked.warning(in_use)
 }
 
-fn is_in_use(found: &TenantProfile) -> bool {
-    found.usage.view.totals.requests > 0
-}
-
+/// The question, the tenant, and whether its name is to be typed, since it is in use or may be.
 async fn suspension(
     app: &AppState,
     page: &PageContext,
     id: TenantId,
-) -> Result<(ConfirmQuestion, TenantProfile), ActionError> {
-    let found = profile(app, id).await?;
-    let asked = question(page, &found, "Suspend", "Suspend the tenant")
-        .consequence(format!(
-            "Within a second, calls with its {} are refused with 402.",
+) -> Result<(ConfirmQuestion, Tenant, bool), ActionError> {
+    let (tenant, found) = asked_about(app, id).await?;
+    let (keys, members) = match &found {
+        Some(found) => (
             counted(found.keys, "key", "keys"),
-        ))
-        .consequence(format!(
-            "Its {} told of it. They can still log in, read and pay.",
             counted(found.members.len() as u64, "member is", "members are"),
-        ))
+        ),
+        None => ("keys".to_owned(), "members are".to_owned()),
+    };
+    let asked = question(page, (&tenant, found.as_ref()), "Suspend", "Suspend the tenant")
+        .consequence(format!("Within a second, calls with its {keys} are refused with 402."))
+        .consequence(format!("Its {members} told of it. They can still log in, read and pay."))
         .consequence("Its fee goes on. You can reactivate it at any time.");
-    let asked = if is_in_use(&found) { asked.typed(found.tenant.name.clone()) } else { asked };
-    Ok((asked, found))
+    let is_typed = found.is_none_or(|found| found.usage.view.totals.requests > 0);
+    let asked = if is_typed { asked.typed(tenant.name.clone()) } else { asked };
+    Ok((asked, tenant, is_typed))
 }
 
 async fn ask_suspend(
@@ -99,10 +112,10 @@ async fn suspend(
     Id(id): Id<TenantId>,
     fields: FieldList,
 ) -> PageResult {
-    let (asked, found) = suspension(&app, &page, id).await?;
+    let (asked, tenant, is_typed) = suspension(&app, &page, id).await?;
     let done = async {
-        if is_in_use(&found) {
-            fields.confirms(&found.tenant.name)?;
+        if is_typed {
+            fields.confirms(&tenant.name)?;
         }
         set(&app, &page, id, true).await
     };
@@ -117,12 +130,11 @@ async fn ask_reactivate(
     OperatorPage(page): OperatorPage,
     Id(id): Id<TenantId>,
 ) -> PageResult {
-    let found = profile(&app, id).await?;
-    let asked = question(&page, &found, "Reactivate", "Reactivate the tenant")
-        .consequence(format!(
-            "Within a second, calls with {} are served again.",
-            counted(found.keys, "key", "keys")
-        ))
+    let (tenant, found) = asked_about(&app, id).await?;
+    let keys =
+        found.as_ref().map_or_else(|| "its keys".to_owned(), |found| counted(found.keys, "key", "keys"));
+    let asked = question(&page, (&tenant, found.as_ref()), "Reactivate", "Reactivate the tenant")
+        .consequence(format!("Within a second, calls with {keys} are served again."))
         .consequence("An invoice that stays overdue suspends it again.")
         .keep("Leave it suspended");
     Ok(ok(&asked))
@@ -145,7 +157,7 @@ async fn deletion(
 ) -> Result<(ConfirmQuestion, TenantProfile), ActionError> {
     let found = profile(app, id).await?;
     let open = found.invoices.iter().filter(|invoice| invoice.status == InvoiceStatus::Open).count();
-    let mut asked = question(page, &found, "Delete", "Delete the tenant")
+    let mut asked = question(page, (&found.tenant, Some(&found)), "Delete", "Delete the tenant")
         .consequence(format!(
             "{}, {} and {} are deleted, with their webhooks and tickets. That cannot be undone.",
             counted(found.members.len() as u64, "member", "members"),

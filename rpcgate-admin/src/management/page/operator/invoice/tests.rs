@@ -114,8 +114,13 @@ async fn an_invoice_is_credited_and_cancelled() {
         let wrong = [("act", "credit"), ("amount", amount), ("reason", reason)];
         fixture.post(&ask, &wrong).await.assert_wrong(field, "Not done: ");
     }
-    let done = fixture.post(&act, &credit).await;
+    assert!(asked.contains("name=\"credited\" value=\"0\""), "{asked}");
+    let sent = [credit[0], credit[1], credit[2], ("credited", "0")];
+    let done = fixture.post(&act, &sent).await;
     assert!(done.leads_to().1.ends_with("?done=invoice-credited"), "{}", done.text);
+    let again = fixture.post(&act, &sent).await;
+    assert_eq!(again.status, StatusCode::CONFLICT, "{}", again.text);
+    assert!(again.text.contains("was credited after you were asked"), "{}", again.text);
     assert!(fixture.get(&path).await.text.contains("To be paid in USD"));
     let more = fixture.post(&act, &[("act", "credit"), ("amount", "100"), ("reason", "Too much")]).await;
     assert_eq!(more.status, StatusCode::CONFLICT, "{}", more.text);

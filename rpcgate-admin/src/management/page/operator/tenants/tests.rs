@@ -162,6 +162,25 @@ async fn a_tenant_in_use_is_suspended_only_under_its_name_and_reactivated() {
 }
 
 #[tokio::test]
+async fn a_tenant_is_suspended_while_its_use_cannot_be_read() {
+    let fixture = OperatorFixture::named("Acme").await;
+    let path = format!("/operator/tenants/{}/suspend", fixture.tenant);
+    fixture.site.app.usage.close().await;
+    let asked = fixture.get(&path).await;
+    assert_eq!(asked.status, StatusCode::OK, "{}", asked.text);
+    assert!(
+        asked.text.contains("How much this tenant uses cannot be read at the moment.")
+            && asked.text.contains("name=\"confirm\""),
+        "{}",
+        asked.text
+    );
+    fixture.post(&path, &[]).await.assert_wrong("confirm", "Not done: ");
+    let done = fixture.post(&path, &[("confirm", "Acme")]).await;
+    assert!(done.leads_to().1.ends_with("?done=tenant-suspended"), "{}", done.text);
+    assert!(fixture.site.app.store.tenant(fixture.tenant).await.unwrap().unwrap().suspended);
+}
+
+#[tokio::test]
 async fn a_tenant_is_deleted_only_under_its_name_and_not_while_it_owes_something() {
     let fixture = OperatorFixture::named("Acme").await;
     let path = format!("/operator/tenants/{}/delete", fixture.tenant);
