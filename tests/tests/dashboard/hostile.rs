@@ -110,7 +110,7 @@ async fn browsers_are_told_to_run_and_send_nothing_foreign() {
         dashboard.owner().await;
         let client = TestClient::new(dashboard.service.addr(), None);
         for path in ["/login", "/register", "/nothing", "/projects"] {
-            let page = client.send("GET", path, &[], b"").await;
+            let page = client.send("GET", path, &[("accept", "text/html")], b"").await;
             let policy = page.header("content-security-policy").unwrap();
             for part in ["default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'"] {
                 assert!(policy.contains(part), "{path}: {policy}");

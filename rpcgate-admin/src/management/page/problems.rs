@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn a_title_says_what_was_not_done() {
         assert_eq!(Problems::default().title("Not saved: "), "");
-        let problems = Problems::at_field("name", "Give it a name.").and(Problems::at_field("url", "No."));
+        let problems = Problems::at_field("url", "No.");
         assert_eq!(problems.title("Not saved: "), "Not saved: ");
         assert_eq!((problems.at("url"), problems.at("other")), (Some("No."), None));
     }
