@@ -112,9 +112,12 @@ pub async fn methods(app: &AppState, chain: &str) -> Result<Vec<ListedMethod>, A
         method_table(&*adapter).iter().map(|method| method.name.to_owned()).collect();
     names.extend(changes.cu.iter().map(|(name, _)| name.clone()));
     names.extend(changes.blocked.iter().cloned());
+    // Names and prefixes of names; those of which only some calls are closed stand in the table.
+    let closed = adapter.closed().into_iter().filter(|row| row.only.is_empty());
+    names.extend(closed.flat_map(|row| row.methods));
     let chain = Chain::new(adapter, changes, true, Arc::default());
     let listed = names.into_iter().map(|name| {
-        let rule = chain.look_up(&name).rule;
+        let rule = chain.look_up(&name.replace('*', "x")).rule;
         ListedMethod::of(name, rule)
     });
     Ok(listed.collect())
@@ -178,6 +181,7 @@ mod tests {
         assert_eq!((of("eth_call").cu, of("eth_call").is_closed), (77, false));
         assert_eq!(of("eth_ofOurOwn").cu, 5);
         assert!(of("eth_sign").is_closed && of("eth_sendRawTransaction").is_broadcast);
+        assert!(of("debug_*").is_closed, "{listed:?}");
         assert!(listed.is_sorted_by(|one, other| one.name < other.name), "each once, by name");
         for unknown in ["ethereum", "", "x"] {
             assert!(
