@@ -20,7 +20,6 @@ pub(super) mod daily_requests;
 pub(super) mod deliveries;
 pub(super) mod delivery_attempts;
 pub(super) mod explanation_requests;
-#[cfg(feature = "api")]
 pub(super) mod followed_blocks;
 pub(super) mod gateways;
 pub(super) mod idempotency;

@@ -36,7 +36,6 @@ mod factors;
 mod failing_webhooks;
 mod figures;
 mod first_use;
-#[cfg(feature = "api")]
 mod followed_blocks;
 mod gateways;
 mod id;
