@@ -1,7 +1,7 @@
 //! What every page is checked for: it fits the window, the browser has nothing to complain about, and axe finds nothing
 //! serious, in both themes, on a phone and on a wide screen.
 //!
-//! `RPCGATE_AXE` names a file with the script of axe-core, which `.ci/run` downloads. Without it axe is not asked, and
+//! `AXE_SCRIPT` names a file with the script of axe-core, which `.ci/run` downloads. Without it axe is not asked, and
 //! tests that need it fail if services are required.
 
 use crate::month::{Words, two_months};
@@ -149,8 +149,8 @@ async fn look_at_all(dashboard: &Dashboard, reader: &PageReader, axe: Option<&st
 
 /// The script of axe.
 fn axe() -> Option<String> {
-    let Some(file) = env::var_os("RPCGATE_AXE") else {
-        skipped("RPCGATE_AXE names no file with the script of axe-core");
+    let Some(file) = env::var_os("AXE_SCRIPT") else {
+        skipped("AXE_SCRIPT names no file with the script of axe-core");
         return None;
     };
     Some(fs::read_to_string(file).unwrap())

@@ -2,7 +2,7 @@
 //! customer behind them.
 //!
 //! ```sh
-//! RPCGATE_SCREENSHOTS=/tmp/pictures cargo test --workspace --test dashboard -- --ignored pictures
+//! SCREENSHOTS_DIR=/tmp/pictures cargo test --workspace --test dashboard -- --ignored pictures
 //! ```
 
 use crate::month::{Words, two_months};
@@ -46,7 +46,7 @@ async fn take_all(folder: PathBuf, width: u64) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "it makes pictures for people"]
 async fn pictures_of_every_page() {
-    let folder = PathBuf::from(env::var_os("RPCGATE_SCREENSHOTS").unwrap_or_else(|| "screenshots".into()));
+    let folder = PathBuf::from(env::var_os("SCREENSHOTS_DIR").unwrap_or_else(|| "screenshots".into()));
     fs::create_dir_all(&folder).unwrap();
     take_all(folder.clone(), WIDE).await;
     take_all(folder.clone(), NARROW).await;
