@@ -173,7 +173,7 @@ pub(crate) async fn ask_for_help(reader: &PageReader) {
     std::fs::write(&file, "429 Too Many Requests\n").unwrap();
     reader.attach("file", file.to_str().unwrap()).await;
     reader.press_named("Attach the file").await;
-    assert_eq!(reader.done().await, "The file is attached.");
+    reader.sees("The file is attached.").await;
     reader.sees("answer.log").await;
 }
 
