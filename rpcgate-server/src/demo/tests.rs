@@ -193,7 +193,7 @@ async fn a_second_start_has_the_same_key_ids_and_blocks() {
         let file = demo.file();
         demo.stop().await;
         assert!(file.exists());
-        for changing in ["gateway", "ws", "grpc", "admin", "nodes"] {
+        for changing in ["gateway", "ws", "grpc", "admin", "dashboard", "nodes"] {
             sheet[changing] = Value::Null;
         }
         seen.push((sheet, blocks));
