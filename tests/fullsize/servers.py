@@ -31,7 +31,7 @@ class Database:
         """Creates a tenant on this plan, with this text as the key of its project."""
         tenant, project, key = (uuid.uuid4().bytes for _ in range(3))
         digest = hashlib.sha256(text.encode()).digest()
-        self.change(f"INSERT INTO tenants VALUES ({self.id(tenant)}, 't', '{tier}', false, 0)")
+        self.change(f"INSERT INTO tenants (id, name, tier, suspended, created_at) VALUES ({self.id(tenant)}, 't', '{tier}', false, 0)")
         columns = "id, tenant_id, name, allowed_methods, blocked_methods, created_at"
         self.change(f"INSERT INTO projects ({columns}) VALUES ({self.id(project)}, {self.id(tenant)}, 'p', '[]', '[]', 0)")
         if ceiling is not None:
