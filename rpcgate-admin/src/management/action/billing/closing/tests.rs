@@ -325,7 +325,7 @@ async fn usage_that_arrives_after_its_month_was_closed_is_on_the_next_invoice() 
 }
 
 #[tokio::test]
-async fn lines_name_the_plan_that_the_tenant_had_and_a_price_on_the_free_plan_is_owed() {
+async fn lines_name_the_plan_that_the_tenant_had_and_a_contracts_price_is_owed_on_the_free_plan() {
     let site = site().await;
     let (store, mut shipper) = (&site.app.store, SampleShipper::new(1));
     let ((first, _), (second, _), (third, length)) = (MONTHS[0], MONTHS[1], MONTHS[2]);
