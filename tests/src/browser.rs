@@ -68,7 +68,9 @@ impl BrowserKind {
         }
         let is_phone = self.width <= 600;
         let height = if is_phone { 640 } else { 900 };
-        let metrics = json!({ "width": self.width, "height": height, "pixelRatio": 1, "mobile": is_phone, "touch": is_phone });
+        // Where the pages' scripts are off, the driver waits for ever for the end of a touch.
+        let is_touched = is_phone && self.runs_scripts;
+        let metrics = json!({ "width": self.width, "height": height, "pixelRatio": 1, "mobile": is_touched, "touch": is_touched });
         let mut options = json!({ "args": args, "mobileEmulation": { "deviceMetrics": metrics } });
         if !self.runs_scripts {
             options["prefs"] = json!({ "profile.managed_default_content_settings.javascript": 2 });

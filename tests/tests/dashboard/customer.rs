@@ -99,11 +99,11 @@ async fn make_first_call(reader: &PageReader, command: String, is_live: bool) {
     reader.sees("Waiting for the first call").await;
     run(command).await;
     if is_live {
-        reader.sees("It works").await;
+        reader.sees("See it in the usage view").await;
     } else {
         // Loading the answer to a form again would send it again.
         reader.press_named("Check again").await;
-        reload_until(reader, "It works").await;
+        reload_until(reader, "See it in the usage view").await;
     }
     reader.press_named("See it in the usage view").await;
     reader.reads("Usage").await;

@@ -38,7 +38,7 @@ async fn lives(dashboard: Arc<Dashboard>, reader: PageReader) {
     assert_eq!(reader.run(has_scripts).await, json!(false), "no script of the page runs");
     call(&dashboard, &key).await;
     reader.press_named("Check again").await;
-    reload_until(&reader, "It works").await;
+    reload_until(&reader, "See it in the usage view").await;
     reader.press_named("See it in the usage view").await;
     reader.reads("Usage").await;
     add_webhook(&dashboard, &reader, false).await;

@@ -194,6 +194,10 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             Payload::Bytes(bytes) => bytes,
             other => BytesMut::from(&*other),
         };
+        // The library, which reads frames that come in pieces, refuses their size before their mask and their place.
+        if payload.len() > self.max_message {
+            return Err(ReadError::TooLarge);
+        }
         // The library reads frames with and without a mask from either side (RFC 6455, section 5.1).
         if is_masked == self.role.masks() {
             return Err(ReadError::Protocol);

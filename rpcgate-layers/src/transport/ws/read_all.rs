@@ -209,6 +209,18 @@ mod tests {
         pieces
     }
 
+    #[test]
+    fn a_frame_that_is_too_large_is_refused_for_that_in_whatever_pieces_it_comes() {
+        let unbegun = frame(0x80, None, 1, &[b'x'; MOST + 1]);
+        let unmasked = frame(0x82, None, 1, &[b'x'; MOST + 1]);
+        for (role, bytes) in [(Role::Client, &unbegun), (Role::Server, &unmasked)] {
+            for size in [1, 100, bytes.len()] {
+                let read = read_all(&cut(bytes, &[size]), role, MOST, 1 << 20);
+                assert_eq!((read.end, read.frames.len()), (ReadError::TooLarge, 0), "{size}");
+            }
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
 
