@@ -113,6 +113,25 @@ async fn a_weight_is_asked_about_saved_and_reset() {
 }
 
 #[tokio::test]
+async fn weights_are_saved_while_usage_cannot_be_read() {
+    let (site, operator) = busy_site().await;
+    let path = "/operator/weights/eth";
+    site.app.usage.close().await;
+    let shown = get(&site, path, &operator).await;
+    assert_eq!(shown.status, StatusCode::OK, "{}", shown.text);
+    assert!(shown.text.contains("Usage cannot be read at the moment"), "{}", shown.text);
+    assert!(shown.text.contains("<td class=\"num p1\">–</td>"), "{}", shown.text);
+    let saved = post(&site, path, &operator, &[("cu-eth_getLogs", "100"), ("do", "save")]).await;
+    assert_eq!(saved.leads_to().1, "../../operator/weights/eth?done=weights-saved");
+    let question = get(&site, "/operator/weights/eth/reset?method=eth_getLogs", &operator).await;
+    assert!(
+        question.text.contains("How often it was called cannot be read at the moment."),
+        "{}",
+        question.text
+    );
+}
+
+#[tokio::test]
 async fn a_plan_is_asked_about_and_only_what_differs_is_saved() {
     let (site, operator) = busy_site().await;
     let path = "/operator/plans/standard";

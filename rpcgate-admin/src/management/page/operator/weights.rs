@@ -41,6 +41,8 @@ struct WeightsPage {
     chains: Vec<(&'static str, String, bool)>,
     heads: Vec<TableHead>,
     rows: Vec<WeightRow>,
+    /// Whether it is known what was called.
+    is_use_known: bool,
     set: usize,
     /// The fields of a method that is not in the list.
     method: String,
@@ -100,6 +102,7 @@ async fn page(
             TableHead::new("Weight"),
             TableHead::hidden("Reset"),
         ],
+        is_use_known: weights.iter().all(|weight| weight.calls.is_some()),
         set: weights.iter().filter(|weight| weight.is_set).count(),
         rows: weights.into_iter().map(|weight| WeightRow::of(chain, weight, fields)).collect(),
         method: typed("method"),
@@ -200,6 +203,10 @@ async fn ask_reset(
         "Reset the weight",
         back.clone(),
     );
+    let called = match calls {
+        Some(calls) => format!("It was called {} times in the last 30 days.", grouped(calls.into())),
+        None => "How often it was called cannot be read at the moment.".to_owned(),
+    };
     let question = question
         .crumb("CU weights", "operator/weights")
         .crumb(chain, back.clone())
@@ -210,7 +217,7 @@ async fn ask_reset(
             grouped(deployed.into()),
             grouped(cu.into())
         ))
-        .consequence(format!("It was called {} times in the last 30 days.", grouped(calls.into())))
+        .consequence(called)
         .consequence("Every gateway applies it within a second.");
     Ok(ok(&question))
 }
