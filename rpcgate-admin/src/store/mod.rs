@@ -67,7 +67,7 @@ pub use query::{
     UnclosedTenant, WholeInvoice,
 };
 pub use query::{Followed, MatchedEvent, MatchedSubscription, UnfinishedBlock, WatchLease, WatchOutcome};
-pub use query::{KeyUse, MethodUse, ProjectUnits, UsageOfAll, UsageOfAllAsk};
+pub use query::{KeyUse, KeysAsk, MethodUse, ProjectUnits, TenantSet, UsageOfAll, UsageOfAllAsk};
 pub use rpcgate_core::backend::counters::Restored;
 pub use rpcgate_core::usage::{Block, Mark, Shipment};
 pub use usage::{Removed, ShipError, UsageStore};

@@ -7,7 +7,8 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::mail::{self, Address, Mail};
 use crate::store::{
-    AccountNotice, MailedNotice, Notification, NotificationId, NotificationKind, OutgoingMail, User, fresh_id,
+    AccountNotice, Audit, MailedNotice, Notification, NotificationId, NotificationKind, OutgoingMail, User,
+    fresh_id,
 };
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
@@ -196,6 +197,27 @@ pub(super) async fn raise_with(
     let rooms = app.store.put_mailed_notice(prepared.told()).await?;
     app.mails.stored(rooms);
     Ok(())
+}
+
+/// Raises a notification like [`raise_with`] under an identifier of the caller's, and adds `entry` to the audit with it, unless
+/// there is one with this identifier already. Returns whether it was raised.
+///
+/// # Errors
+/// Those of [`raise`].
+pub(super) async fn raise_once(
+    app: &AppState,
+    entry: Audit,
+    notice: AccountNotice,
+    mail: impl Fn(&User, Address) -> Mail,
+) -> Result<bool, ActionError> {
+    let mails = mails_to_members(app, notice.tenant, notice.kind, mail).await?;
+    let mails = app.mails.sealed_all(&mails, notice.at)?;
+    let told = MailedNotice { notice: &notice, mails: &mails };
+    let Some(rooms) = app.store.with_audit_entry(entry).put_mailed_notice_once(told).await? else {
+        return Ok(false);
+    };
+    app.mails.stored(rooms);
+    Ok(true)
 }
 
 /// A notification with its mails that is not stored yet, so that it can be stored in the transaction that claims its cause.

@@ -87,7 +87,7 @@ impl NotificationsPage {
             | NotificationKind::DailyRequests95
             | NotificationKind::DailyRequests100
             | NotificationKind::RateLimitedSpike => "gauge",
-            NotificationKind::Invoice => "card",
+            NotificationKind::Invoice | NotificationKind::Prices => "card",
             NotificationKind::Suspension => "warn",
             NotificationKind::Security => "shield",
             NotificationKind::WebhookHealth => "send",

@@ -195,7 +195,7 @@ pub use ticket_status::TicketStatus;
 pub use tickets::{Satisfaction, SupportTicket, TicketFilter, TicketLimitRequest};
 pub use tier_changes::{TenantPlan, TierChange};
 pub use totp::StoredTotp;
-pub use usage_of_all::{KeyUse, MethodUse, ProjectUnits, UsageOfAll, UsageOfAllAsk};
+pub use usage_of_all::{KeyUse, KeysAsk, MethodUse, ProjectUnits, TenantSet, UsageOfAll, UsageOfAllAsk};
 pub use users::{Role, UnknownName, User};
 pub use versions::{Expected, Version, Versioned};
 pub use watched_chains::{WatchLease, WatchOutcome};

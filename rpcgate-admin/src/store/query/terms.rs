@@ -78,6 +78,12 @@ impl Terms {
         Terms { plan: self.plan.map(|(id, _)| (id, figures)), periods: self.periods.clone() }
     }
 
+    /// The same on another plan: one of operators' own, or one of the four.
+    #[must_use]
+    pub fn on_plan(&self, plan: Option<&CustomPlan>) -> Terms {
+        Terms { plan: plan.map(|plan| (plan.id, plan.figures)), periods: self.periods.clone() }
+    }
+
     /// The quota of a project for which an operator has set `own`, or nothing.
     pub fn quota(&self, own: ProjectQuota, now: Time) -> ProjectQuota {
         self.figures(now).quota(own)

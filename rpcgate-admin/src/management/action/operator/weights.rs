@@ -75,9 +75,16 @@ pub fn path(chain: &str) -> Result<&'static str, ActionError> {
 }
 
 /// The weight of a method that is named as it is metered, which may be another name than clients send.
-pub(super) fn metered_weight(chain: &Chain, method: &str) -> u32 {
+fn metered_weight(chain: &Chain, method: &str) -> u32 {
     let row = method_table(chain.adapter()).into_iter().find(|row| row.metered == method);
     chain.look_up(row.map_or(method, |row| row.name)).rule.cu
+}
+
+/// The weight of a method that is named as it is metered, by this configuration.
+pub(super) fn weight_by(config: &Config, adapter: Arc<dyn Adapter>, method: &str) -> u32 {
+    let name = adapter.facts().name.as_str();
+    let changes = config.chains.get(name).map(config::ChainSettings::changes).unwrap_or_default();
+    metered_weight(&Chain::new(adapter, changes, true, Arc::default()), method)
 }
 
 /// The methods of a chain with their weights: those of its table that clients may call, those whose weight an operator has

@@ -1,6 +1,7 @@
 //! The weights of methods: what a call costs, and what if it cost something else.
 
-use super::what_if::AnswerView;
+use super::what_if::{AnswerView, Asked, done, unanswered};
+use crate::management::action::operator::price_notices;
 use crate::management::action::operator::weights::{self, MethodWeight};
 use crate::management::action::operator::what_if::{self, AskedWeight, WhatIf};
 use crate::management::app_state::AppState;
@@ -21,7 +22,8 @@ use axum::extract::State;
 use axum::routing::get;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("method", "Method"), ("cu", "Weight"), ("weights", "Weights")];
+const LABELS: Labels =
+    &[("method", "Method"), ("cu", "Weight"), ("weights", "Weights"), ("notify", "Tell them")];
 
 /// The pages of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
@@ -48,6 +50,10 @@ struct WeightsPage {
     method: String,
     cu: String,
     answer: Option<AnswerView>,
+    /// Why there is no answer.
+    unanswered: Option<&'static str>,
+    /// Whether those who would have paid more are to be told.
+    notify: bool,
 }
 
 /// A method.
@@ -108,6 +114,8 @@ async fn page(
         method: typed("method"),
         cu: typed("cu"),
         answer: None,
+        unanswered: None,
+        notify: fields.is_some_and(|fields| fields.has("notify")),
     })
 }
 
@@ -162,22 +170,35 @@ async fn ask_or_save(
 ) -> PageResult {
     let chain = weights::path(&chain)?;
     let shown = page(&app, &context, chain, Some(&fields)).await?;
-    let done = async {
-        let asked = changed(&shown, &fields)?;
+    let asked = async {
+        let weights = changed(&shown, &fields)?;
+        let question = WhatIf { weights, plans: Vec::new() };
         if fields.one("do") != "save" {
-            let question = WhatIf { weights: asked.clone(), plans: Vec::new() };
-            let answer = what_if::ask(&app, &question).await?;
-            return Ok(Some(AnswerView::of(asked.len(), &answer)));
+            let answer = what_if::ask(&app, &context.actor, &question).await?;
+            return Ok(Asked::Answered(AnswerView::of(question.weights.len(), &answer)));
         }
-        for AskedWeight { chain, method, cu } in &asked {
+        // Whom it concerns is known only before it is saved.
+        let notice = match shown.notify {
+            true => Some(price_notices::prepare(&app, &context.actor, &question).await?),
+            false => None,
+        };
+        for AskedWeight { chain, method, cu } in &question.weights {
             weights::put(&app, &context.actor, chain, method, *cu).await?;
         }
-        Ok(None)
+        Ok(Asked::Saved(match notice {
+            Some(notice) => Some(price_notices::tell(&app, &context.actor, &notice).await),
+            None => None,
+        }))
     };
-    match done.await {
-        Ok(None) => Ok(context.done(&format!("operator/weights/{chain}"), Done::WeightsSaved)),
-        Ok(answer) => Ok(ok(&WeightsPage { answer, ..shown })),
-        Err(error) => rejected(error, LABELS, |problems| WeightsPage { problems, ..shown }),
+    match asked.await {
+        Ok(Asked::Saved(told)) => {
+            Ok(context.done(&format!("operator/weights/{chain}"), done(Done::WeightsSaved, told)))
+        }
+        Ok(Asked::Answered(answer)) => Ok(ok(&WeightsPage { answer: Some(answer), ..shown })),
+        Err(error) => match unanswered(&error) {
+            Some(why) => rejected(error, LABELS, |_| WeightsPage { unanswered: Some(why), ..shown }),
+            None => rejected(error, LABELS, |problems| WeightsPage { problems, ..shown }),
+        },
     }
 }
 
