@@ -28,6 +28,7 @@ mod usage;
 
 pub use database_location::{check_url, url_of};
 pub use error::StoreError;
+pub use query::FoundTenants;
 #[cfg(test)]
 pub(crate) use query::seeded_deliveries;
 pub use query::{

@@ -99,6 +99,7 @@ mod subscriptions;
 mod summed;
 mod sums;
 mod sweep;
+mod tenant_search;
 mod tenants;
 mod terms;
 #[cfg(test)]
@@ -186,6 +187,7 @@ pub use sessions::Session;
 pub use spent::Spent;
 pub use subscriptions::WebhookSubscription;
 pub use sweep::Swept;
+pub use tenant_search::FoundTenants;
 pub use tenants::{Tenant, TenantChange, TenantFilter};
 pub use terms::Terms;
 pub use ticket_attachments::{AttachmentBounds, AttachmentKind, TicketAttachment};
