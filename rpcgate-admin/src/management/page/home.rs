@@ -66,8 +66,12 @@ async fn show(
         }));
     }
     let unread = Unread::of(&app, &page.actor).await?;
-    // Whether the first call was made is asked of usage. While it cannot be read, the overview leads to the keys.
-    let first_run = if_readable(first_run(&app, &page.actor).await)?;
+    // Whether the first call was made is asked of usage. While it cannot be read, the overview leads to the keys; each further
+    // question would only take its time.
+    let first_run = match unread.is_complete {
+        true => if_readable(first_run(&app, &page.actor).await)?,
+        false => None,
+    };
     let is_use_readable = first_run.is_some();
     let call = match first_run.unwrap_or(FirstRun::Over) {
         FirstRun::Steps(steps) => {
