@@ -1,5 +1,6 @@
 //! The state that all actions share.
 
+use crate::management::action::operator::what_if::WhatIfs;
 use crate::management::attachment::{AttachmentScanner, CommandScanner, Uploads};
 use crate::management::egress::EgressClient;
 use crate::management::error::ActionError;
@@ -82,6 +83,8 @@ pub struct AppState {
     pub scanner: Option<Arc<dyn AttachmentScanner>>,
     /// The uploads that are running.
     pub uploads: Uploads,
+    /// The what-ifs of operators that are being answered.
+    pub what_ifs: WhatIfs,
 }
 
 /// Passwords that are hashed at once: a flood of log-ins may use no more than one core.
@@ -159,6 +162,7 @@ impl AppState {
         Ok(AppState {
             requests: self.requests.clone(),
             uploads: self.uploads.clone(),
+            what_ifs: self.what_ifs.clone(),
             mails,
             deliveries,
             watch_metrics,
@@ -303,6 +307,7 @@ impl Configured {
             watch_metrics: WatchMetrics::default(),
             scanner,
             uploads: Uploads::default(),
+            what_ifs: WhatIfs::default(),
         }
     }
 }

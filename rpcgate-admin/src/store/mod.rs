@@ -28,6 +28,7 @@ mod usage;
 
 pub use database_location::{check_url, url_of};
 pub use error::StoreError;
+pub use query::FoundTenants;
 #[cfg(test)]
 pub(crate) use query::seeded_deliveries;
 pub use query::{
@@ -67,7 +68,7 @@ pub use query::{
     UnclosedTenant, WholeInvoice,
 };
 pub use query::{Followed, MatchedEvent, MatchedSubscription, UnfinishedBlock, WatchLease, WatchOutcome};
-pub use query::{KeyUse, MethodUse, ProjectUnits, UsageOfAll, UsageOfAllAsk};
+pub use query::{KeyUse, KeysAsk, MethodUse, ProjectUnits, TenantSet, UsageOfAll, UsageOfAllAsk};
 pub use rpcgate_core::backend::counters::Restored;
 pub use rpcgate_core::usage::{Block, Mark, Shipment};
 pub use usage::{Removed, ShipError, UsageStore};

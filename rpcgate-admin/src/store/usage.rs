@@ -117,6 +117,12 @@ impl UsageStore {
         })
     }
 
+    /// The same store with other bounds on the rows of a query.
+    #[cfg(test)]
+    pub(crate) fn bounded_by(self, large: u64, max: u64) -> Self {
+        UsageStore { bounds: Bounds { large, max }, ..self }
+    }
+
     /// Closes all connections of this store and its clones, which checkpoints SQLite's log into the file.
     pub fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async move {

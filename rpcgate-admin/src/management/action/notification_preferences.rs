@@ -10,7 +10,7 @@ use crate::store::{NotificationKind, NotificationPreference, Role};
 /// What members must be allowed to do so that notifications of this kind are for them.
 pub(super) const fn needed(kind: NotificationKind) -> Option<Permission> {
     match kind {
-        NotificationKind::Invoice => Some(Permission::ReadBilling),
+        NotificationKind::Invoice | NotificationKind::Prices => Some(Permission::ReadBilling),
         _ => None,
     }
 }
@@ -20,12 +20,12 @@ pub(super) fn is_for(kind: NotificationKind, role: Role) -> bool {
     needed(kind).is_none_or(|permission| role.allows(permission))
 }
 
-/// How a user is told of this kind who has chosen nothing: by mail only of invoices, if the user pays them, of suspensions
+/// How a user is told of this kind who has chosen nothing: by mail only of invoices and prices, if the user pays them, of suspensions
 /// and failing webhooks, if the user can do something about them, and of the safety of the account.
 pub(super) fn default_preference(kind: NotificationKind, role: Role) -> NotificationPreference {
     let mail = match kind {
         NotificationKind::Security => true,
-        NotificationKind::Invoice => matches!(role, Role::Owner | Role::Billing),
+        NotificationKind::Invoice | NotificationKind::Prices => matches!(role, Role::Owner | Role::Billing),
         NotificationKind::Suspension => role.allows(Permission::ManageBilling),
         NotificationKind::WebhookHealth => role.allows(Permission::ManageWebhooks),
         _ => false,

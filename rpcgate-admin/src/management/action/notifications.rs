@@ -2,11 +2,13 @@
 
 use super::actor::Actor;
 use super::notification_preferences::{default_preference, is_for, needed};
+use super::usage::if_readable;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::mail::{self, Address, Mail};
 use crate::store::{
-    AccountNotice, MailedNotice, Notification, NotificationId, NotificationKind, OutgoingMail, User, fresh_id,
+    AccountNotice, Audit, MailedNotice, Notification, NotificationId, NotificationKind, OutgoingMail, User,
+    fresh_id,
 };
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
@@ -74,13 +76,43 @@ impl From<AccountNotice> for UserNotification {
     }
 }
 
+/// Notifications of a user, as many as can be read.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ReadableNotifications {
+    /// Them, the newest first.
+    pub all: Vec<UserNotification>,
+    /// Whether those about usage are among them.
+    pub is_complete: bool,
+}
+
 /// The notifications of the tenant and of the user that the user wants to see, the newest first: the last 1,000.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
 pub async fn list(app: &AppState, actor: &Actor) -> Result<Vec<UserNotification>, ActionError> {
+    let about_usage = app.usage.notifications(actor.tenant()?).await?;
+    listed(app, actor, about_usage).await
+}
+
+/// The same, without those about usage while usage cannot be read: invoices and warnings are to be seen nevertheless.
+///
+/// # Errors
+/// Those of [`list`] that are not about usage.
+pub async fn readable(app: &AppState, actor: &Actor) -> Result<ReadableNotifications, ActionError> {
+    let about_usage = app.usage.notifications(actor.tenant()?).await.map_err(ActionError::from);
+    let about_usage = if_readable(about_usage)?;
+    let is_complete = about_usage.is_some();
+    let all = listed(app, actor, about_usage.unwrap_or_default()).await?;
+    Ok(ReadableNotifications { all, is_complete })
+}
+
+async fn listed(
+    app: &AppState,
+    actor: &Actor,
+    about_usage: Vec<Notification>,
+) -> Result<Vec<UserNotification>, ActionError> {
     let (tenant, user) = (actor.tenant()?, &actor.user);
-    let about_usage = app.usage.notifications(tenant).await?.into_iter().map(UserNotification::from);
+    let about_usage = about_usage.into_iter().map(UserNotification::from);
     let notices = app.store.notices(tenant, user.id).await?.into_iter().map(UserNotification::from);
     let mut all: Vec<_> = about_usage.chain(notices).collect();
     if all.is_empty() {
@@ -114,9 +146,10 @@ pub async fn read(
     id: NotificationId,
 ) -> Result<UserNotification, ActionError> {
     let (tenant, user) = (actor.tenant()?, &actor.user);
-    let found = match app.usage.notification(tenant, id).await? {
+    // Usage, which may be away, is asked last.
+    let found = match app.store.notice(tenant, user.id, id).await? {
         Some(found) => Some(found.into()),
-        None => app.store.notice(tenant, user.id, id).await?.map(UserNotification::from),
+        None => app.usage.notification(tenant, id).await?.map(UserNotification::from),
     };
     let found = found.filter(|one| may_read(actor, one.kind));
     let notification = found.ok_or(ActionError::NotFound("notification"))?;
@@ -124,12 +157,12 @@ pub async fn read(
     Ok(UserNotification { read_at: Some(read_at), ..notification })
 }
 
-/// Marks all notifications that are listed as read by the user, and returns how many were not.
+/// Marks all notifications that are [readable] as read by the user, and returns how many were not.
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
 pub async fn read_all(app: &AppState, actor: &Actor) -> Result<usize, ActionError> {
-    let unread = list(app, actor).await?.into_iter().filter(|one| one.read_at.is_none());
+    let unread = readable(app, actor).await?.all.into_iter().filter(|one| one.read_at.is_none());
     let unread: Vec<_> = unread.map(|one| one.id).collect();
     app.store.read_these_notifications(actor.user.id, &unread, app.now()).await?;
     Ok(unread.len())
@@ -164,6 +197,27 @@ pub(super) async fn raise_with(
     let rooms = app.store.put_mailed_notice(prepared.told()).await?;
     app.mails.stored(rooms);
     Ok(())
+}
+
+/// Raises a notification like [`raise_with`] under an identifier of the caller's, and adds `entry` to the audit with it, unless
+/// there is one with this identifier already. Returns whether it was raised.
+///
+/// # Errors
+/// Those of [`raise`].
+pub(super) async fn raise_once(
+    app: &AppState,
+    entry: Audit,
+    notice: AccountNotice,
+    mail: impl Fn(&User, Address) -> Mail,
+) -> Result<bool, ActionError> {
+    let mails = mails_to_members(app, notice.tenant, notice.kind, mail).await?;
+    let mails = app.mails.sealed_all(&mails, notice.at)?;
+    let told = MailedNotice { notice: &notice, mails: &mails };
+    let Some(rooms) = app.store.with_audit_entry(entry).put_mailed_notice_once(told).await? else {
+        return Ok(false);
+    };
+    app.mails.stored(rooms);
+    Ok(true)
 }
 
 /// A notification with its mails that is not stored yet, so that it can be stored in the transaction that claims its cause.

@@ -4,6 +4,7 @@ use super::invoices::{CURRENCY, InvoiceLineJson, InvoiceSummaryJson, PeriodJson,
 use super::tenants::TierJson;
 use crate::management::action;
 use crate::management::action::actor::Actor;
+use crate::management::action::billing::MonthSoFar;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
@@ -63,21 +64,22 @@ pub async fn show(
     actor: Actor,
     Id(id): Id<TenantId>,
 ) -> Result<Json<Billing>, ActionError> {
-    let overview = action::billing::overview(&app, &actor, id).await?;
+    let MonthSoFar { lines, amounts } = action::billing::month_so_far(&app, &actor, id).await?;
+    let terms = action::billing::terms(&app, &actor, id).await?;
     let now = app.now();
     Ok(Json(Billing {
-        period: overview.period.into(),
+        period: terms.period.into(),
         plan: BilledPlan {
-            name: overview.plan_name,
-            tier: overview.plan.tier.into(),
-            monthly_fee_cents: overview.monthly_fee,
-            price_per_cu: overview.plan.price.usd(),
+            name: terms.plan_name,
+            tier: terms.plan.tier.into(),
+            monthly_fee_cents: terms.monthly_fee,
+            price_per_cu: terms.plan.price.usd(),
         },
-        lines: overview.lines.into_iter().map(InvoiceLineJson::from).collect(),
-        subtotal_cents: overview.amounts.subtotal,
-        taxes: taxes(&overview.amounts),
-        total_cents: overview.amounts.total,
+        lines: lines.into_iter().map(InvoiceLineJson::from).collect(),
+        subtotal_cents: amounts.subtotal,
+        taxes: taxes(&amounts),
+        total_cents: amounts.total,
         currency: CURRENCY,
-        invoices: overview.invoices.iter().map(|one| InvoiceSummaryJson::of(one, now)).collect(),
+        invoices: terms.invoices.iter().map(|one| InvoiceSummaryJson::of(one, now)).collect(),
     }))
 }

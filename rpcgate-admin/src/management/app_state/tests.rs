@@ -71,6 +71,12 @@ impl Site {
         Site::of("").await
     }
 
+    /// Makes usage queries that read more rows than these large, or refuses them. The state must not be shared yet.
+    pub(crate) fn bound_usage(&mut self, large: u64, max: u64) {
+        let app = Arc::get_mut(&mut self.app).unwrap();
+        app.usage = app.usage.clone().bounded_by(large, max);
+    }
+
     /// A tenant on the free plan.
     pub(crate) async fn tenant(&self) -> TenantId {
         let (id, created_at) = (TenantId(fresh_id(NOON)), NOON);

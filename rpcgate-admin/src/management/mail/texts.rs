@@ -155,6 +155,21 @@ impl Mail {
         Mail::new(to, "Your support ticket was closed", text)
     }
 
+    /// The mail about calls that cost more from `day` on: `changes` has a line for each. The user can switch it off.
+    pub fn prices_changed(to: Address, day: &str, changes: &[String], dash_url: &str) -> Self {
+        let dash_url = dash_url.trim_end_matches('/');
+        let changes = changes.join("\n");
+        let text = format!(
+            "From {day} (UTC) on, some calls at rpcgate cost more. With its calls of the last 30 days, your organisation would \
+             have paid more.\n\n\
+             {changes}\n\n\
+             What every method costs is in your dashboard:\n\n\
+             {dash_url}/chains\n\n\
+             You get this mail because mails of this kind are switched on in your preferences for notifications.\n"
+        );
+        Mail::new(to, format!("What calls cost changes on {day}"), text)
+    }
+
     /// The mail with the text of a notification, which the user can switch off.
     pub fn notification(to: Address, text: &str, dash_url: &str) -> Self {
         let home = format!("{}/", dash_url.trim_end_matches('/'));

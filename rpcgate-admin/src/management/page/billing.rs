@@ -7,12 +7,13 @@ use super::frame::{Frame, Place};
 use super::invoices::state_badge;
 use super::parts::PageLinks;
 use super::view::ok;
-use crate::management::action::billing::{self, BillingOverview};
+use crate::management::action::billing::{self, BillingTerms, MonthSoFar};
 use crate::management::action::invoices;
+use crate::management::action::usage::if_readable;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::identity::role::Permission;
-use crate::store::{Invoice, InvoiceLine, InvoiceNumber, LineKind};
+use crate::store::{Invoice, InvoiceAmounts, InvoiceLine, InvoiceNumber, LineKind};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -21,6 +22,7 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::usage::Amount;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Invoices of a page.
@@ -35,12 +37,10 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
 #[template(path = "billing.html")]
 struct BillingPage {
     frame: Frame,
-    overview: BillingOverview,
+    terms: BillingTerms,
     plan: String,
-    units: u64,
-    /// What a month at this pace will cost, in cents.
-    expected: u64,
-    chains: Vec<ChainCost>,
+    /// The month so far, unless usage cannot be read at the moment.
+    month: Option<RunningMonth>,
     invoices: Vec<Invoice>,
     /// The oldest invoice that is to be paid.
     to_pay: Option<Invoice>,
@@ -55,11 +55,32 @@ impl BillingPage {
 
     /// The last moment of the month.
     fn last_day(&self) -> Time {
-        Time::from_micros(self.overview.period.end.micros().saturating_sub(1))
+        Time::from_micros(self.terms.period.end.micros().saturating_sub(1))
     }
 
     fn may_pay(&self, invoice: &Invoice) -> bool {
         self.takes_payments && invoice.due_cents() > 0
+    }
+}
+
+/// The month so far.
+struct RunningMonth {
+    amounts: InvoiceAmounts,
+    units: u64,
+    /// What a month at this pace will cost, in cents.
+    expected: u64,
+    chains: Vec<ChainCost>,
+}
+
+impl RunningMonth {
+    fn of(MonthSoFar { lines, amounts }: MonthSoFar, period: &Range<Time>, now: Time) -> Self {
+        let usage = lines.iter().filter(|line| line.kind == LineKind::Usage);
+        RunningMonth {
+            units: usage.map(|line| line.units).fold(0, u64::saturating_add),
+            expected: at_this_pace(amounts.total, period, now),
+            chains: by_chain(&lines),
+            amounts,
+        }
     }
 }
 
@@ -94,7 +115,7 @@ fn by_chain(lines: &[InvoiceLine]) -> Vec<ChainCost> {
 }
 
 /// The total at the end of a period if it goes on as until `now`.
-fn at_this_pace(total: u64, period: &std::ops::Range<Time>, now: Time) -> u64 {
+fn at_this_pace(total: u64, period: &Range<Time>, now: Time) -> u64 {
     let (passed, whole) =
         (now.since(period.start).as_secs().max(1), period.end.since(period.start).as_secs());
     let expected = u128::from(total) * u128::from(whole.max(passed)) / u128::from(passed);
@@ -109,20 +130,18 @@ async fn show(
     let tenant = page.permitted(Permission::ReadBilling)?;
     let before = query.given("before").map(str::parse::<InvoiceNumber>).transpose();
     let before = before.map_err(|_| ActionError::Invalid("this is no place in this list".into()))?;
-    let overview = billing::overview(&app, &page.actor, tenant).await?;
+    let terms = billing::terms(&app, &page.actor, tenant).await?;
+    let month = if_readable(billing::month_so_far(&app, &page.actor, tenant).await)?;
     let invoices = invoices::list(&app, &page.actor, tenant, before, SHOWN).await?;
     let last = invoices.last().filter(|_| invoices.len() as u64 == SHOWN);
     let older = last.map(|last| format!("billing?before={}", last.number));
-    let usage = overview.lines.iter().filter(|line| line.kind == LineKind::Usage);
-    let is_tier = overview.plan.tier.name() == overview.plan_name;
+    let is_tier = terms.plan.tier.name() == terms.plan_name;
     Ok(ok(&BillingPage {
         frame: page.frame(Place::Billing),
-        plan: if is_tier { plan_label(overview.plan.tier) } else { overview.plan_name.clone() },
-        units: usage.map(|line| line.units).fold(0, u64::saturating_add),
-        expected: at_this_pace(overview.amounts.total, &overview.period, app.now()),
-        chains: by_chain(&overview.lines),
-        to_pay: overview.invoices.iter().rev().find(|invoice| invoice.due_cents() > 0).cloned(),
-        overview,
+        plan: if is_tier { plan_label(terms.plan.tier) } else { terms.plan_name.clone() },
+        month: month.map(|month| RunningMonth::of(month, &terms.period, app.now())),
+        to_pay: terms.invoices.iter().rev().find(|invoice| invoice.due_cents() > 0).cloned(),
+        terms,
         invoices,
         takes_payments: app.payments.is_some(),
         links: PageLinks { older, ..PageLinks::default() },

@@ -197,15 +197,8 @@ pub(super) async fn frame(
         return Ok(Frame { area: Area::Operator, waiting, ..frame });
     };
     let actor = Actor::of_page(user.clone(), client);
-    // Some of them are in the usage database. While that is away, every page that needs none of it still opens.
-    let unread = match notifications::list(app, &actor).await {
-        Ok(all) => all.iter().filter(|one| one.read_at.is_none()).count(),
-        Err(ActionError::Unavailable(why)) => {
-            tracing::debug!(why, "unread notifications could not be counted");
-            0
-        }
-        Err(error) => return Err(error),
-    };
+    let unread = notifications::readable(app, &actor).await?.all;
+    let unread = unread.iter().filter(|one| one.read_at.is_none()).count();
     let tickets = app.store.answered_tickets(id).await?;
     let waiting = WaitingWork { unread: unread as u64, limit_requests: 0, tickets };
     let tenant = app.store.tenant(id).await?.map(|tenant| (tenant.name, plan_label(tenant.tier)));

@@ -88,6 +88,8 @@ outcomes! {
     TicketRated = "ticket-rated": "Thank you for your rating.",
     // operators
     WeightsSaved = "weights-saved": "The weights are saved. Every gateway applies them within a second.",
+    SavedAndTold = "saved-and-told": "It is saved, every gateway applies it within a second, and the tenants that would have paid more are told.",
+    NotAllTold = "not-all-told": "It is saved, but not all tenants that would have paid more could be told. The log names them.",
     WeightReset = "weight-reset": "The weight is the default again.",
     PlanCreated = "plan-created": "The plan is created, with the figures of its base. Set its own here.",
     PlanSaved = "plan-saved": "The plan is saved. Every gateway applies it within a second.",

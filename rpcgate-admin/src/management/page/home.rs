@@ -10,9 +10,10 @@ use super::form::QueryFields;
 use super::frame::{Frame, Place};
 use super::notifications::Unread;
 use super::view::ok;
-use crate::management::action;
 use crate::management::action::chains::chains;
 use crate::management::action::overview::first_run::{FirstRun, first_run};
+use crate::management::action::overview::{overview, overview_without_usage};
+use crate::management::action::usage::if_readable;
 use crate::management::app_state::AppState;
 use crate::management::identity::role::Permission;
 use askama::Template;
@@ -65,7 +66,14 @@ async fn show(
         }));
     }
     let unread = Unread::of(&app, &page.actor).await?;
-    let call = match first_run(&app, &page.actor).await? {
+    // Whether the first call was made is asked of usage. While it cannot be read, the overview leads to the keys; each further
+    // question would only take its time.
+    let first_run = match unread.is_complete {
+        true => if_readable(first_run(&app, &page.actor).await)?,
+        false => None,
+    };
+    let is_use_readable = first_run.is_some();
+    let call = match first_run.unwrap_or(FirstRun::Over) {
         FirstRun::Steps(steps) => {
             let served = chains(&app).await?.into_iter().filter(|entry| entry.served);
             return Ok(ok(&FirstStepsPage {
@@ -82,7 +90,11 @@ async fn show(
     };
     // An unknown period is the default one: the page is for people, who did not write it.
     let period = fields.one("period").parse().unwrap_or(Period::Day);
-    let found = action::overview::overview(&app, &page.actor, period).await?;
+    let found = if is_use_readable {
+        overview(&app, &page.actor, period).await?
+    } else {
+        overview_without_usage(&app, &page.actor).await?
+    };
     let frame = page.frame(Place::Overview);
     let view = OverviewView::of(&found, period, call, &frame);
     Ok(ok(&OverviewPage { frame, unread, view }))

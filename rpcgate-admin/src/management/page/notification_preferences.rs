@@ -57,6 +57,7 @@ pub(super) fn kind_text(kind: NotificationKind) -> &'static str {
         NotificationKind::Suspension => "Suspension of the organisation, and its end",
         NotificationKind::Security => "The safety of your account",
         NotificationKind::WebhookHealth => "Webhook endpoints that fail",
+        NotificationKind::Prices => "Calls that cost more",
     }
 }
 

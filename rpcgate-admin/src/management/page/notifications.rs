@@ -9,7 +9,7 @@ use super::notification_preferences::kind_text;
 use super::parts::PageLinks;
 use super::view::ok;
 use crate::management::action::actor::Actor;
-use crate::management::action::notifications::{self, UserNotification};
+use crate::management::action::notifications::{self, ReadableNotifications, UserNotification};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
@@ -45,19 +45,21 @@ pub(super) struct Unread {
     pub(super) newest: Vec<UserNotification>,
     /// The number of older ones.
     pub(super) older: usize,
+    /// Whether those about usage are among them.
+    pub(super) is_complete: bool,
 }
 
 impl Unread {
     /// The unread notifications of a member.
     ///
     /// # Errors
-    /// Those of [`notifications::list`].
+    /// Those of [`notifications::readable`].
     pub(super) async fn of(app: &AppState, actor: &Actor) -> Result<Self, ActionError> {
-        let all = notifications::list(app, actor).await?;
+        let ReadableNotifications { all, is_complete } = notifications::readable(app, actor).await?;
         let mut newest: Vec<_> = all.into_iter().filter(|one| one.read_at.is_none()).collect();
         let older = newest.len().saturating_sub(MAX_SHOWN);
         newest.truncate(MAX_SHOWN);
-        Ok(Unread { newest, older })
+        Ok(Unread { newest, older, is_complete })
     }
 }
 
@@ -66,6 +68,8 @@ impl Unread {
 struct NotificationsPage {
     frame: Frame,
     shown: Vec<UserNotification>,
+    /// Whether those about usage are among them.
+    is_complete: bool,
     /// Whether only those are shown that are not read.
     is_unread: bool,
     unread: usize,
@@ -83,7 +87,7 @@ impl NotificationsPage {
             | NotificationKind::DailyRequests95
             | NotificationKind::DailyRequests100
             | NotificationKind::RateLimitedSpike => "gauge",
-            NotificationKind::Invoice => "card",
+            NotificationKind::Invoice | NotificationKind::Prices => "card",
             NotificationKind::Suspension => "warn",
             NotificationKind::Security => "shield",
             NotificationKind::WebhookHealth => "send",
@@ -97,7 +101,7 @@ async fn list(
     QueryFields(query): QueryFields,
 ) -> PageResult {
     page.tenant()?;
-    let mut all = notifications::list(&app, &page.actor).await?;
+    let ReadableNotifications { mut all, is_complete } = notifications::readable(&app, &page.actor).await?;
     let unread = all.iter().filter(|one| one.read_at.is_none()).count();
     let is_unread = query.one("show") == "unread";
     all.retain(|one| !is_unread || one.read_at.is_none());
@@ -120,7 +124,8 @@ async fn list(
         older: (until < all.len()).then(|| to(number + 1)),
     };
     let shown = all.drain(from..until).collect();
-    Ok(ok(&NotificationsPage { frame: page.frame(Place::Nowhere), shown, is_unread, unread, links }))
+    let frame = page.frame(Place::Nowhere);
+    Ok(ok(&NotificationsPage { frame, shown, is_complete, is_unread, unread, links }))
 }
 
 /// Marks a notification as read.

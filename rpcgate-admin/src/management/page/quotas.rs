@@ -8,9 +8,10 @@ use super::frame::{Frame, Place};
 use super::parts::LimitMeter;
 use super::problems::{Labels, Problems};
 use super::view::{ok, rejected};
-use crate::management::action::projects;
 use crate::management::action::usage::cooled::CooledKey;
-use crate::management::action::usage::usage;
+use crate::management::action::usage::current::CurrentUsage;
+use crate::management::action::usage::{if_readable, plan, usage};
+use crate::management::action::{projects, tenants};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
@@ -41,15 +42,35 @@ struct LimitsPage {
     project: Project,
     tab: &'static str,
     quota: ProjectQuota,
-    /// Compute Units in 24 hours.
-    rolling: LimitMeter,
-    /// Compute Units of the current month.
-    month: LimitMeter,
+    /// What is used of the quota, unless that cannot be read at the moment.
+    meters: Option<QuotaMeters>,
     plan: Plan,
     cooled: Vec<CooledKey>,
     /// A method on each line.
     allowed_methods: String,
     blocked_methods: String,
+}
+
+/// What is used of a quota.
+struct QuotaMeters {
+    /// Compute Units in 24 hours.
+    rolling: LimitMeter,
+    /// Compute Units of the current month.
+    month: LimitMeter,
+}
+
+impl QuotaMeters {
+    fn of(current: &CurrentUsage, quota: &ProjectQuota) -> Self {
+        let (rolling, month) = (current.rolling.billable_units, current.month.billable_units);
+        let rolling = LimitMeter::new("Compute Units in 24 hours", rolling, Some(quota.cu_per_day));
+        let month = LimitMeter::new("Compute Units this month", month, quota.cu_per_month);
+        QuotaMeters {
+            rolling: rolling.hint(
+                "Enforced: calls that cost CU are refused at the limit, until old hours have left the window.",
+            ),
+            month: month.hint("Recorded, not enforced. The month is that of UTC."),
+        }
+    }
 }
 
 /// The fields of the form: lists with a method on each line.
@@ -101,26 +122,28 @@ async fn save(
 async fn limits_page(app: &AppState, page: &PageContext, id: ProjectId) -> Result<LimitsPage, ActionError> {
     let project = projects::get(app, &page.actor, id).await?;
     let name = id.to_string();
-    let used = usage(app, project.tenant, &Params { project_id: Some(&name), ..Params::default() }).await?;
-    let quota = used.quotas.first().map(|quota| quota.quota).unwrap_or_default();
-    let rolling = LimitMeter::new(
-        "Compute Units in 24 hours",
-        used.current.rolling.billable_units,
-        Some(quota.cu_per_day),
-    );
-    let rolling = rolling
-        .hint("Enforced: calls that cost CU are refused at the limit, until old hours have left the window.");
-    let month =
-        LimitMeter::new("Compute Units this month", used.current.month.billable_units, quota.cu_per_month);
+    let params = Params { project_id: Some(&name), ..Params::default() };
+    // Lists of methods are changed while nobody can say how much is used.
+    let used = if_readable(usage(app, project.tenant, &params).await)?;
+    let (quota, meters, plan, cooled) = match used {
+        Some(used) => {
+            let quota = used.quotas.first().map(|quota| quota.quota).unwrap_or_default();
+            (quota, Some(QuotaMeters::of(&used.current, &quota)), used.limits.plan, used.limits.cooled)
+        }
+        None => {
+            let tenant = tenants::get(app, &page.actor, project.tenant).await?;
+            let quota = app.store.quota(project.tenant, id, app.now()).await?;
+            (quota.unwrap_or_default(), None, plan(app, &tenant).await?, Vec::new())
+        }
+    };
     Ok(LimitsPage {
         frame: page.frame(Place::Projects),
         problems: Problems::default(),
         tab: "limits",
         quota,
-        rolling,
-        month: month.hint("Recorded, not enforced. The month is that of UTC."),
-        plan: used.limits.plan,
-        cooled: used.limits.cooled,
+        meters,
+        plan,
+        cooled,
         allowed_methods: project.allowed_methods.join("\n"),
         blocked_methods: project.blocked_methods.join("\n"),
         project,

@@ -5,6 +5,7 @@ use super::frame::root_of;
 use super::session_cookie::is_gate;
 use crate::management::action::actor::Actor;
 use crate::management::action::invitations::invite;
+use crate::management::action::notifications::raise;
 use crate::management::api::factors::tests::{Authenticator, account_with_app};
 use crate::management::api::notifications::tests::use_up;
 use crate::management::api::tickets::tests::ticket;
@@ -12,8 +13,7 @@ use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::management::identity::challenge::solve;
 use crate::management::identity::form_token::FormHolder;
 use crate::management::outgoing::tests::{json, service};
-use crate::store::Role;
-use crate::store::SessionId;
+use crate::store::{NotificationKind, Role, SessionId};
 use axum::body::Body;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
@@ -267,9 +267,18 @@ async fn pages_that_need_no_usage_open_while_its_database_is_away() {
     let site = site().await;
     let own = cookie(&site, &site.member(Role::Owner).await);
     site.app.usage.close().await;
-    for path in
-        ["/account", "/account/security", "/account/tokens", "/team", "/webhooks", "/plan", "/chains/eth"]
-    {
+    for path in [
+        "/",
+        "/account",
+        "/account/security",
+        "/account/tokens",
+        "/billing",
+        "/notifications",
+        "/team",
+        "/webhooks",
+        "/plan",
+        "/chains/eth",
+    ] {
         let page = get(&site, path, &own).await;
         assert_eq!(page.status, StatusCode::OK, "{path}: {}", page.text);
     }
@@ -633,6 +642,31 @@ async fn unread_notifications_are_on_the_home_page_until_they_are_marked() {
     let page = answered(&site, foreign, format!("id={spike}")).await;
     assert_eq!(page.status, StatusCode::FORBIDDEN);
     assert_eq!(unread(&own(&viewer).await), [spike.as_str(), used], "a form of another site marks nothing");
+}
+
+#[tokio::test]
+async fn notifications_that_are_not_about_usage_are_read_while_usage_cannot_be() {
+    let site = site().await;
+    let owner = site.member(Role::Owner).await;
+    let (tenant, own) = (owner.user.tenant.unwrap(), cookie(&site, &owner));
+    use_up(&site, tenant).await;
+    raise(&site.app, tenant, NotificationKind::Suspension, "Your organisation is suspended").await.unwrap();
+    assert_eq!(unread(&get(&site, "/", &own).await).len(), 3);
+    site.app.usage.close().await;
+    let page = get(&site, "/notifications", &own).await;
+    for text in ["notifications about it are missing", "Your organisation is suspended"] {
+        assert!(page.text.contains(text), "{text}: {}", page.text);
+    }
+    assert!(!page.text.contains("80 percent"), "{}", page.text);
+    let home = get(&site, "/", &own).await;
+    let [suspended] = &unread(&home)[..] else { panic!("{}", home.text) };
+    let read = post(&site, "/read-notification", &own, &[("id", suspended)]).await;
+    assert_eq!(read.leads_to().1, "./?done=notification-read");
+    assert_eq!(unread(&get(&site, "/", &own).await), [""; 0]);
+    let all = post(&site, "/notifications/read", &own, &[]).await;
+    assert_eq!(all.status, StatusCode::SEE_OTHER, "{}", all.text);
+    let told = site.ask(Some(&owner), Method::GET, "/api/v1/notifications", Body::empty()).await;
+    assert_eq!(told.status, StatusCode::SERVICE_UNAVAILABLE, "programs are not told half of it");
 }
 
 #[tokio::test]

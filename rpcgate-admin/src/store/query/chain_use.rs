@@ -47,7 +47,7 @@ impl UsageStore {
         let named = [("all_calls", Expr::col(Column::Requests)), ("all_errors", Expr::col(Column::Errors))];
         let rows = self
             .for_operator(async |database| {
-                let query = AllQuery { summed: Summed::read(database).await?, hours, most };
+                let query = AllQuery { summed: Summed::read(database).await?, hours, only: None, most };
                 let parts = [query.sums(CALLS, 1), query.unsummed_hours()]
                     .map(|part| part_of(part, 1, &columns, &named));
                 let select = total(parts.into(), &columns, &named);
@@ -85,7 +85,8 @@ impl UsageStore {
         let wanted = Condition::all().add(Expr::col(Column::Chain).eq(chain));
         let mut found = self
             .for_operator(async |database| {
-                let query = AllQuery { summed: Summed::read(database).await?, hours, most: limit };
+                let summed = Summed::read(database).await?;
+                let query = AllQuery { summed, hours, only: None, most: limit };
                 let mut select = total(query.by_day(CALLS, &wanted, &columns, &named), &columns, &named);
                 select
                     .order_by_expr(Expr::col(Alias::new("all_calls")).sum(), Order::Desc)

@@ -8,7 +8,7 @@ use rpcgate_core::caller::{ProjectId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Price;
 use rpcgate_core::usage::{Amount, Charge, Charged};
-use sea_orm::sea_query::{Alias, Expr, ExprTrait, OnConflict, Query};
+use sea_orm::sea_query::{Alias, Condition, Expr, ExprTrait, OnConflict, Query};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
 };
@@ -47,10 +47,11 @@ pub(super) async fn charge(transaction: &DatabaseTransaction, charges: &[Charge]
     Ok(())
 }
 
-/// The amounts charged to all tenants in the UTC hours with these numbers.
+/// The amounts charged to all tenants, or to one, in the UTC hours with these numbers.
 pub(super) async fn charged_to_all(
     database: &impl ConnectionTrait,
     hours: &Range<u64>,
+    only: Option<TenantId>,
 ) -> Result<BTreeMap<TenantId, Amount>, StoreError> {
     let sums = Entity::find()
         .select_only()
@@ -59,6 +60,7 @@ pub(super) async fn charged_to_all(
         .column_as(Column::Units.sum().cast_as("bigint"), "all_units")
         .filter(Column::Hour.gte(stored(hours.start)))
         .filter(Column::Hour.lt(stored(hours.end)))
+        .filter(Condition::all().add_option(only.map(|tenant| Column::Tenant.eq(Uuid::from_u128(tenant.0)))))
         .group_by(Column::Tenant)
         .group_by(Column::Price);
     let rows: Vec<(Uuid, i64, i64)> = sums.into_tuple().all(database).await?;

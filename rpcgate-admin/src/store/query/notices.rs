@@ -52,11 +52,14 @@ pub enum NotificationKind {
     /// A webhook's deliveries fail, or succeed again.
     #[serde(rename = "webhook.health")]
     WebhookHealth,
+    /// Calls cost more.
+    #[serde(rename = "billing.prices")]
+    Prices,
 }
 
 impl NotificationKind {
     /// All of them.
-    pub const ALL: [NotificationKind; 8] = [
+    pub const ALL: [NotificationKind; 9] = [
         NotificationKind::DailyRequests80,
         NotificationKind::DailyRequests95,
         NotificationKind::DailyRequests100,
@@ -65,6 +68,7 @@ impl NotificationKind {
         NotificationKind::Suspension,
         NotificationKind::Security,
         NotificationKind::WebhookHealth,
+        NotificationKind::Prices,
     ];
 
     /// Its name in the API and in the database.
@@ -78,6 +82,7 @@ impl NotificationKind {
             NotificationKind::Suspension => "account.suspension",
             NotificationKind::Security => "account.security",
             NotificationKind::WebhookHealth => "webhook.health",
+            NotificationKind::Prices => "billing.prices",
         }
     }
 }
@@ -210,6 +215,27 @@ impl Store {
     /// Those of [`put_notice`](Store::put_notice).
     pub async fn put_mailed_notice(&self, told: MailedNotice<'_>) -> Result<Vec<MailRoom>, StoreError> {
         self.transact(async |transaction| put_mailed(transaction, told).await).await
+    }
+
+    /// Stores a notice and its mails like [`put_mailed_notice`](Store::put_mailed_notice), with the audit entry that this store
+    /// carries, unless there is a notice with this identifier already: then nothing is stored, and nothing returned.
+    ///
+    /// # Errors
+    /// Those of [`put_notice`](Store::put_notice).
+    pub async fn put_mailed_notice_once(
+        &self,
+        told: MailedNotice<'_>,
+    ) -> Result<Option<Vec<MailRoom>>, StoreError> {
+        const TAKEN: StoreError = StoreError::Taken { what: "notification", value: "id" };
+        let id = Uuid::from_u128(told.notice.id.0);
+        let stored = self.write(async |transaction| match Entity::find_by_id(id).one(transaction).await? {
+            Some(_) => Err(TAKEN),
+            None => put_mailed(transaction, told).await,
+        });
+        match stored.await {
+            Err(StoreError::Taken { .. }) => Ok(None),
+            done => done.map(Some),
+        }
     }
 
     /// The notices of a tenant that a user may see, the newest first.

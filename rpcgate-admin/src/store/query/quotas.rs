@@ -95,6 +95,25 @@ impl Store {
         .await
     }
 
+    /// The quotas that operators have set for the projects of a tenant.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn own_quotas_of(
+        &self,
+        tenant: TenantId,
+    ) -> Result<BTreeMap<ProjectId, ProjectQuota>, StoreError> {
+        self.read(async |database| {
+            let its = live().filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)));
+            let rows = its.find_also_related(Entity).all(database).await?;
+            let own = rows
+                .into_iter()
+                .filter_map(|(project, row)| Some((ProjectId(project.id.as_u128()), quota(Some(&row?)))));
+            Ok(own.collect())
+        })
+        .await
+    }
+
     /// Sets all limits of a project's quota. [`ProjectQuota::has_row`] is ignored.
     ///
     /// # Errors

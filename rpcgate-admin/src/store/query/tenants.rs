@@ -106,7 +106,7 @@ pub(super) async fn insert_all(
 }
 
 /// Tenants on `plan`.
-fn on_plan(plan: TenantPlan) -> Condition {
+pub(super) fn on_plan(plan: TenantPlan) -> Condition {
     match plan.custom_column() {
         Some(custom) => Condition::all().add(Column::CustomPlanId.eq(custom)),
         None => Condition::all().add(Column::Tier.eq(plan.tier.name())).add(Column::CustomPlanId.is_null()),

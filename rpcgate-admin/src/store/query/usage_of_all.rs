@@ -4,6 +4,8 @@
 //! The time of a query depends on the number of tenants, projects and keys and hardly on their requests: days come from
 //! the sums of days, hours from the sums of hours, and rollups are read for the hours that these point to.
 
+mod rows;
+
 use super::ledger;
 use super::source::union_all;
 use super::summed::Summed;
@@ -13,17 +15,19 @@ use super::value::count;
 use crate::store::entity::rollups::{self, Column};
 use crate::store::entity::sums;
 use crate::store::{StoreError, UsageStore};
+pub use rows::{KeyUse, KeysAsk, MethodUse, ProjectUnits, TenantSet, UsageOfAll, UsageOfAllAsk};
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
-use rpcgate_core::usage::Amount;
 use sea_orm::sea_query::{Alias, Condition, Expr, ExprTrait, Func, JoinType, Query, SelectStatement};
 use sea_orm::{ConnectionTrait, DatabaseTransaction, QueryResult};
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 use uuid::Uuid;
 
 /// Deadline of a query: an operator waits for it, and nothing else does.
 const QUERY_DEADLINE: Duration = Duration::from_secs(15);
+
+/// Rows that are read before other tasks have their turn: less than a millisecond.
+const ROWS_AT_ONCE: usize = 4_096;
 
 /// The alias of the first hour of a row, which must differ from all column names.
 const FIRST: &str = "first_hour";
@@ -37,79 +41,6 @@ const RATE_LIMITED: i32 = 429;
 /// The status of a call whose client left. It was charged if it had been sent to a node.
 const LEFT: i32 = 499;
 
-/// What to read.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct UsageOfAllAsk {
-    /// The hours by their numbers. The first is that of a UTC midnight.
-    pub hours: Range<u64>,
-    /// The methods whose calls are counted, each with its chain.
-    pub methods: Vec<(String, String)>,
-    /// The requests in an hour and in a day above which a key is listed; without it, no key is.
-    pub floors: Option<(u64, u64)>,
-}
-
-/// The units of a project in a day or an hour.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ProjectUnits {
-    /// The first hour.
-    pub hour: u64,
-    /// The project's tenant.
-    pub tenant: TenantId,
-    /// The project.
-    pub project: ProjectId,
-    /// Compute Units charged.
-    pub units: u64,
-}
-
-/// The calls of a method by a project in a day or an hour.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct MethodUse {
-    /// The first hour.
-    pub hour: u64,
-    /// The project's tenant.
-    pub tenant: TenantId,
-    /// The project.
-    pub project: ProjectId,
-    /// The path of the chain.
-    pub chain: String,
-    /// The method.
-    pub method: String,
-    /// Calls that were charged, and those that would have been if the method had not been free.
-    pub calls: u64,
-    /// Compute Units charged.
-    pub units: u64,
-}
-
-/// The requests of a key in a day or an hour.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct KeyUse {
-    /// The first hour.
-    pub hour: u64,
-    /// The key's tenant.
-    pub tenant: TenantId,
-    /// The key.
-    pub key: KeyId,
-    /// Requests that its windows have counted.
-    pub admitted: u64,
-    /// Calls that were refused with 429.
-    pub refused: u64,
-}
-
-/// The usage of all tenants.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct UsageOfAll {
-    /// The units of the projects, by day.
-    pub projects: Vec<ProjectUnits>,
-    /// The calls of the methods, by day.
-    pub methods: Vec<MethodUse>,
-    /// The keys above the floor of the hour, by hour.
-    pub key_hours: Vec<KeyUse>,
-    /// The keys above the floor of the day, by day.
-    pub key_days: Vec<KeyUse>,
-    /// What was charged to the tenants, at the prices of the time.
-    pub charged: BTreeMap<TenantId, Amount>,
-}
-
 impl UsageStore {
     /// Reads the usage of all tenants from one snapshot.
     ///
@@ -118,18 +49,19 @@ impl UsageStore {
     pub async fn usage_of_all(&self, ask: &UsageOfAllAsk) -> Result<UsageOfAll, StoreError> {
         let most = self.bounds.max;
         self.for_operator(async |database| {
-            let query = AllQuery { summed: Summed::read(database).await?, hours: ask.hours.clone(), most };
+            let (summed, hours) = (Summed::read(database).await?, ask.hours.clone());
+            let query = AllQuery { summed, hours, only: ask.only, most };
             let mut found = UsageOfAll {
                 projects: query.projects(database).await?,
-                charged: ledger::charged_to_all(database, &ask.hours).await?,
+                charged: ledger::charged_to_all(database, &ask.hours, ask.only).await?,
                 ..UsageOfAll::default()
             };
             if !ask.methods.is_empty() {
                 found.methods = query.methods_by_day(database, &ask.methods).await?;
             }
-            if let Some((of_hour, of_day)) = ask.floors {
-                found.key_hours = query.key_hours(database, of_hour).await?;
-                found.key_days = query.key_days(database, of_day).await?;
+            if let Some(keys) = &ask.keys {
+                found.key_hours = query.key_hours(database, keys).await?;
+                found.key_days = query.key_days(database, keys).await?;
             }
             Ok(found)
         })
@@ -148,7 +80,7 @@ impl UsageStore {
     ) -> Result<(Vec<ProjectUnits>, Vec<MethodUse>), StoreError> {
         let most = self.bounds.max;
         self.for_operator(async |database| {
-            let query = AllQuery { summed: Summed::read(database).await?, hours, most };
+            let query = AllQuery { summed: Summed::read(database).await?, hours, only: None, most };
             let its = projects.iter().map(|project| Uuid::from_u128(project.0));
             let its = Condition::all().add(Expr::col(Column::Project).is_in(its));
             let of_projects = query.project_hours(database, &its).await?;
@@ -177,6 +109,8 @@ impl UsageStore {
 pub(super) struct AllQuery {
     pub(super) summed: Summed,
     pub(super) hours: Range<u64>,
+    /// The tenant, if only one is asked about.
+    pub(super) only: Option<TenantId>,
     /// Rows of an answer, at most.
     pub(super) most: u64,
 }
@@ -201,18 +135,31 @@ impl AllQuery {
         self.rows(database, whole(parts, &METHOD_COLUMNS, &method_sums()), read_method).await
     }
 
-    async fn key_days(&self, database: &DatabaseTransaction, floor: u64) -> Result<Vec<KeyUse>, StoreError> {
-        let parts = self.by_day(Dimensions::ALL, &Condition::all(), &KEY_COLUMNS, &key_sums());
-        self.rows(database, above(whole(parts, &KEY_COLUMNS, &key_sums()), floor), read_key).await
+    async fn key_days(
+        &self,
+        database: &DatabaseTransaction,
+        keys: &KeysAsk,
+    ) -> Result<Vec<KeyUse>, StoreError> {
+        let parts = self.by_day(Dimensions::ALL, &keys.of.condition(), &KEY_COLUMNS, &key_sums());
+        let select = above(whole(parts, &KEY_COLUMNS, &key_sums()), keys.above_in_day);
+        self.rows(database, select, read_key).await
     }
 
     /// A key's hour is above the floor only if its project's is, which the sums of hours know.
-    async fn key_hours(&self, database: &DatabaseTransaction, floor: u64) -> Result<Vec<KeyUse>, StoreError> {
+    async fn key_hours(
+        &self,
+        database: &DatabaseTransaction,
+        keys: &KeysAsk,
+    ) -> Result<Vec<KeyUse>, StoreError> {
+        let its = keys.of.condition();
         let mut busy = self.summed_hours();
+        busy.cond_where(its.clone());
         let all = Expr::col(Column::WindowRequests).add(Expr::col(Column::Rejected));
-        busy.and_having(Func::sum(all).gt(stored(floor)));
-        let parts = self.by_hour(busy, &Condition::all(), &KEY_COLUMNS, &key_sums());
-        self.rows(database, above(whole(parts, &KEY_COLUMNS, &key_sums()), floor), read_key).await
+        busy.and_having(Func::sum(all).gt(stored(keys.above_in_hour)));
+        // The hours to which these rows point are of these tenants alone.
+        let parts = self.by_hour(busy, &Condition::all(), &its, &KEY_COLUMNS, &key_sums());
+        let select = above(whole(parts, &KEY_COLUMNS, &key_sums()), keys.above_in_hour);
+        self.rows(database, select, read_key).await
     }
 
     async fn project_hours(
@@ -239,7 +186,7 @@ impl AllQuery {
         let mut busy = self.summed_hours();
         busy.cond_where(its.clone());
         let wanted = are_of(methods).add(its.clone());
-        let parts = self.by_hour(busy, &wanted, &METHOD_COLUMNS, &method_sums());
+        let parts = self.by_hour(busy, &wanted, &wanted, &METHOD_COLUMNS, &method_sums());
         self.rows(database, whole(parts, &METHOD_COLUMNS, &method_sums()), read_method).await
     }
 
@@ -256,19 +203,29 @@ impl AllQuery {
             .and_where(
                 Expr::col(sums::Column::Level).eq(Level::of(dimensions, hours).map_or(0, |level| level.code)),
             )
-            .and_where(Expr::col(Column::Hour).gte(stored(self.hours.start)))
-            .and_where(Expr::col(Column::Hour).lt(stored(end)));
+            .cond_where(self.within(self.hours.start..end, hours));
         select
+    }
+
+    /// Rows whose first hour is in `hours`, which go in steps of so many. Of one tenant they are listed one by one: each of
+    /// them, together with the tenant, is one range of the table, while a range of hours has the rows of all tenants.
+    fn within(&self, hours: Range<u64>, step: u64) -> Condition {
+        let Some(only) = self.only else {
+            return Condition::all()
+                .add(Expr::col(Column::Hour).gte(stored(hours.start)))
+                .add(Expr::col(Column::Hour).lt(stored(hours.end)));
+        };
+        let listed = hours.filter(|hour| hour.is_multiple_of(step)).map(stored);
+        Condition::all()
+            .add(Expr::col(Column::Hour).is_in(listed))
+            .add(Expr::col(Column::Tenant).eq(Uuid::from_u128(only.0)))
     }
 
     /// The rollups of hours that are not summed for all tenants.
     pub(super) fn unsummed_hours(&self) -> SelectStatement {
         let first = std::cmp::max(self.hours.start, self.summed.whole_until());
         let mut select = Query::select();
-        select
-            .from(rollups::Entity)
-            .and_where(Expr::col(Column::Hour).gte(stored(first)))
-            .and_where(Expr::col(Column::Hour).lt(stored(self.hours.end)));
+        select.from(rollups::Entity).cond_where(self.within(first..self.hours.end, 1));
         select
     }
 
@@ -283,8 +240,7 @@ impl AllQuery {
         let mut rest = Query::select();
         rest.from(rollups::Entity)
             .cond_where(self.summed.rest())
-            .and_where(Expr::col(Column::Hour).gte(stored(self.hours.start)))
-            .and_where(Expr::col(Column::Hour).lt(stored(self.hours.end)));
+            .cond_where(self.within(self.hours.clone(), 1));
         [self.sums(dimensions, DAY), rest]
             .map(|mut part| part_of(part.cond_where(wanted.clone()).take(), DAY, columns, named))
             .into()
@@ -299,11 +255,12 @@ impl AllQuery {
         busy
     }
 
-    /// By hour, from the rollups to which `busy` points and those of hours that are not summed yet.
+    /// By hour, from the rollups to which `busy` points and those of hours that are not summed yet, with a condition for each.
     fn by_hour(
         &self,
         busy: SelectStatement,
-        wanted: &Condition,
+        of_summed: &Condition,
+        of_others: &Condition,
         columns: &[Column],
         named: &[NamedSum],
     ) -> Vec<SelectStatement> {
@@ -318,8 +275,8 @@ impl AllQuery {
         for (column, alias) in BUSY_COLUMNS {
             pointed.and_where(Expr::col(column).equals(Alias::new(alias)));
         }
-        [pointed, self.unsummed_hours()]
-            .map(|mut part| part_of(part.cond_where(wanted.clone()).take(), 1, columns, named))
+        [(pointed, of_summed), (self.unsummed_hours(), of_others)]
+            .map(|(mut part, wanted)| part_of(part.cond_where(wanted.clone()).take(), 1, columns, named))
             .into()
     }
 
@@ -336,7 +293,14 @@ impl AllQuery {
                 "this question needs more than {most} rows of usage: change fewer methods or plans at a time"
             )));
         }
-        rows.iter().map(read).collect()
+        let mut all = Vec::with_capacity(rows.len());
+        for (number, row) in rows.into_iter().enumerate() {
+            all.push(read(&row)?);
+            if number % ROWS_AT_ONCE == ROWS_AT_ONCE - 1 {
+                tokio::task::yield_now().await;
+            }
+        }
+        Ok(all)
     }
 
     /// The first rows, as many as there may be.

@@ -26,9 +26,9 @@ use std::ops::Range;
 /// Invoices that the overview shows.
 const RECENT: u64 = 12;
 
-/// What a tenant owes for the current month so far, and its last invoices.
+/// The plan of a tenant, and its last invoices.
 #[derive(Clone, PartialEq, Debug)]
-pub struct BillingOverview {
+pub struct BillingTerms {
     /// The current month.
     pub period: Range<Time>,
     /// The plan in force, with the figures of the tenant's contracts.
@@ -37,12 +37,17 @@ pub struct BillingOverview {
     pub plan_name: String,
     /// Its fee for a month, in cents.
     pub monthly_fee: u64,
+    /// The last invoices, the newest first.
+    pub invoices: Vec<Invoice>,
+}
+
+/// What a tenant owes for the current month so far.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MonthSoFar {
     /// The lines that an invoice would have if the month ended now.
     pub lines: Vec<InvoiceLine>,
     /// The amounts that it would have.
     pub amounts: InvoiceAmounts,
-    /// The last invoices, the newest first.
-    pub invoices: Vec<Invoice>,
 }
 
 /// The lines of a tenant for the part of `month` until `until`, without those that are in `invoiced`.
@@ -66,32 +71,42 @@ async fn lines_of(
     Ok(lines)
 }
 
-/// What the caller's tenant owes for the current month so far, and its last invoices.
+/// What the caller's tenant owes for the current month so far.
 ///
 /// # Errors
 /// [`ActionError::NotFound`] for another tenant, [`ActionError::Unavailable`].
-pub async fn overview(
+pub async fn month_so_far(
     app: &AppState,
     actor: &Actor,
     tenant: TenantId,
-) -> Result<BillingOverview, ActionError> {
+) -> Result<MonthSoFar, ActionError> {
     let id = own_tenant(actor, tenant)?;
     let now = app.now();
     let tenant = app.store.tenant(id).await?.ok_or(ActionError::NotFound("tenant"))?;
     let month = BillingMonth::of(now);
     let lines = lines_of(app, &tenant, month, (month.start(), now), &[]).await?;
     let config = app.settings.overridden_by(&app.store.overlay().await?);
+    Ok(MonthSoFar { amounts: amounts(&lines, &config.billing), lines })
+}
+
+/// The plan of the caller's tenant, and its last invoices: all that does not depend on usage.
+///
+/// # Errors
+/// Those of [`month_so_far`].
+pub async fn terms(app: &AppState, actor: &Actor, tenant: TenantId) -> Result<BillingTerms, ActionError> {
+    let id = own_tenant(actor, tenant)?;
+    let now = app.now();
+    let tenant = app.store.tenant(id).await?.ok_or(ActionError::NotFound("tenant"))?;
+    let config = app.settings.overridden_by(&app.store.overlay().await?);
     let plan_name = PlanNames::read(app).await?.of(tenant.plan()).to_owned();
     let terms = app.store.terms(id, now).await?;
     let agreed_fee = terms.figures(now).monthly_fee;
     let filter = InvoiceFilter { tenant: Some(id), ..InvoiceFilter::default() };
-    Ok(BillingOverview {
-        period: month.span(),
+    Ok(BillingTerms {
+        period: BillingMonth::of(now).span(),
         plan_name,
         plan: terms.plan(config.plans.of_tenant(tenant.tier), now),
         monthly_fee: agreed_fee.unwrap_or(config.billing.fees.of(tenant.tier)),
-        amounts: amounts(&lines, &config.billing),
-        lines,
         invoices: app.store.invoices(filter, None, RECENT).await?,
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Key, Project, Tenant, UserId};
+use crate::store::{FoundTenants, Key, Project, Tenant, TenantFilter, UserId};
 use rpcgate_core::caller::{KeyId, ProjectId, TenantId};
 use std::collections::BTreeMap;
 
@@ -15,6 +15,22 @@ pub const MAX_FOUND: u64 = 10;
 /// [`ActionError::Unavailable`].
 pub async fn tenants_named(app: &AppState, name: &str) -> Result<Vec<Tenant>, ActionError> {
     Ok(app.store.tenants_named(name, MAX_FOUND).await?)
+}
+
+/// Finds tenants that match `filter`, by a part of the name, by the address of an owner, or by the beginning of the identifier,
+/// in any case: by ascending identifier from behind `after` on, at most `limit`. There may be more to find behind
+/// [`FoundTenants::next`].
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn search_tenants(
+    app: &AppState,
+    text: &str,
+    filter: TenantFilter,
+    after: Option<TenantId>,
+    limit: u64,
+) -> Result<FoundTenants, ActionError> {
+    Ok(app.store.search_tenants(text, filter, after, limit).await?)
 }
 
 /// The projects with exactly this name, of one tenant or of all, the oldest first.

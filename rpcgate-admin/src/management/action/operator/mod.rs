@@ -10,6 +10,7 @@ pub mod lookup;
 pub mod nodes;
 pub mod overview;
 pub mod plans;
+pub mod price_notices;
 pub mod quotas;
 mod recent_days;
 pub mod tenant_profile;

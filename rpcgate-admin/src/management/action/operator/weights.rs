@@ -3,6 +3,7 @@
 use super::recent_days;
 use crate::management::action::actor::Actor;
 use crate::management::action::text;
+use crate::management::action::usage::if_readable;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{MethodTotal, Versioned};
@@ -61,8 +62,8 @@ pub struct MethodWeight {
     pub deployed: u32,
     /// Whether an operator has set it.
     pub is_set: bool,
-    /// Calls in the last 30 UTC days, today included.
-    pub calls: u64,
+    /// Calls in the last 30 UTC days, today included, unless usage cannot be read at the moment.
+    pub calls: Option<u64>,
 }
 
 /// The path of a chain.
@@ -74,17 +75,24 @@ pub fn path(chain: &str) -> Result<&'static str, ActionError> {
 }
 
 /// The weight of a method that is named as it is metered, which may be another name than clients send.
-pub(super) fn metered_weight(chain: &Chain, method: &str) -> u32 {
+fn metered_weight(chain: &Chain, method: &str) -> u32 {
     let row = method_table(chain.adapter()).into_iter().find(|row| row.metered == method);
     chain.look_up(row.map_or(method, |row| row.name)).rule.cu
 }
 
+/// The weight of a method that is named as it is metered, by this configuration.
+pub(super) fn weight_by(config: &Config, adapter: Arc<dyn Adapter>, method: &str) -> u32 {
+    let name = adapter.facts().name.as_str();
+    let changes = config.chains.get(name).map(config::ChainSettings::changes).unwrap_or_default();
+    metered_weight(&Chain::new(adapter, changes, true, Arc::default()), method)
+}
+
 /// The methods of a chain with their weights: those of its table that clients may call, those whose weight an operator has
-/// set, and those that were called most. The most called first.
+/// set, and those that were called most. The most called first. While usage cannot be read, or other large questions are
+/// being answered, those that were called are left out.
 ///
 /// # Errors
-/// [`ActionError::NotFound`] for an unknown chain, [`ActionError::TooMany`] if other large questions are being answered,
-/// [`ActionError::Unavailable`].
+/// [`ActionError::NotFound`] for an unknown chain, [`ActionError::Unavailable`].
 pub async fn of_chain(app: &AppState, chain: &str) -> Result<Vec<MethodWeight>, ActionError> {
     let adapter = adapter(chain)?;
     let name = adapter.facts().name.as_str();
@@ -94,7 +102,10 @@ pub async fn of_chain(app: &AppState, chain: &str) -> Result<Vec<MethodWeight>, 
         Chain::new(adapter.clone(), changes, true, Arc::default())
     };
     let (deployed, present) = (with(&app.settings.config), with(&app.settings.overridden_by(&overlay)));
-    let called = app.usage.method_totals(name, recent_days::hours(app.now()), MAX_LISTED).await?;
+    let called = app.usage.method_totals(name, recent_days::hours(app.now()), MAX_LISTED).await;
+    let called = if_readable(called.map_err(ActionError::from))?;
+    let is_use_known = called.is_some();
+    let called = called.unwrap_or_default();
     let set = overlay.weights.get(name);
     let is_open =
         |method: &&Method| !method.rule.flags.has(Flags::CLOSED) && !method.rule.flags.has(Flags::FORBIDDEN);
@@ -111,7 +122,7 @@ pub async fn of_chain(app: &AppState, chain: &str) -> Result<Vec<MethodWeight>, 
         deployed: metered_weight(&deployed, &method),
         is_set: set.is_some_and(|set| set.contains_key(&method)),
         method,
-        calls,
+        calls: is_use_known.then_some(calls),
     };
     let mut weights: Vec<_> = methods.into_iter().map(weight).collect();
     weights.sort_by(|one, other| other.calls.cmp(&one.calls).then_with(|| one.method.cmp(&other.method)));

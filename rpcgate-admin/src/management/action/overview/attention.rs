@@ -1,11 +1,11 @@
 //! What waits for a member: the worst first, at most three.
 
-use super::ProjectUse;
 use super::pace::reached;
+use super::{PeriodUse, ProjectUse};
 use crate::management::access::Access;
 use crate::management::action::actor::Actor;
-use crate::management::action::usage::Usage;
 use crate::management::action::usage::series::series;
+use crate::management::action::usage::{Usage, if_readable};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::identity::role::Permission;
@@ -89,22 +89,24 @@ pub enum Attention {
     },
 }
 
-/// What waits for the member.
+/// What waits for the member. Nothing is said of quotas while usage cannot be read.
 ///
 /// # Errors
-/// [`ActionError::TooMany`], [`ActionError::Unavailable`].
+/// [`ActionError::Unavailable`].
 pub(super) async fn attention(
     app: &AppState,
     actor: &Actor,
     tenant: &Tenant,
-    usage: &Usage,
+    used: Option<&PeriodUse>,
     projects: &[ProjectUse],
 ) -> Result<Vec<Attention>, ActionError> {
     let now = app.now();
     let [invoice, webhook, ticket] =
         [invoice(app, actor, tenant, now).await?, webhook(app, tenant).await?, ticket(app, tenant).await?];
     let mut found: Vec<_> = tenant.suspended.then_some(Attention::Suspended).into_iter().collect();
-    found.extend(quota(app, tenant, usage, projects, now).await?);
+    if let Some(used) = used {
+        found.extend(quota(app, tenant, &used.usage, projects, now).await?);
+    }
     found.extend(invoice);
     found.extend(webhook);
     found.extend(ticket);
@@ -152,9 +154,10 @@ async fn quota(
     }
     let only = Only { project: Some(project), ..Only::default() };
     let ask = UsageAsk::new(tenant.id, UsageWindow::of(Period::Day, now)).only(only);
-    let hours: Vec<_> =
-        series(app, &ask, None).await?.totals().iter().map(|metrics| metrics.billable_units).collect();
-    let until = reached(&hours, fullest.quota.cu_per_day, now);
+    let until = if_readable(series(app, &ask, None).await)?.and_then(|series| {
+        let hours: Vec<_> = series.totals().iter().map(|metrics| metrics.billable_units).collect();
+        reached(&hours, fullest.quota.cu_per_day, now)
+    });
     Ok(Some(Attention::QuotaNear { project, name, percent: percent(fullest), until }))
 }
 

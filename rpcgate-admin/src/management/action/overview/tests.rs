@@ -72,6 +72,15 @@ impl Fixture {
         self.site.app.usage.ship(&self.sender.pack(&[call])).await.unwrap();
     }
 
+    /// A call of `method` now.
+    async fn call_of(&mut self, cu: u32, method: &str) {
+        let line = SampleLine { cu, ..item(method) };
+        let tenant = self.owner.user.tenant.unwrap();
+        let now = self.site.app.now();
+        let call = SampleRecord { tenant, project: self.project, chain: "eth", ..deed(1, now, vec![line]) };
+        self.site.app.usage.ship(&self.sender.pack(&[call])).await.unwrap();
+    }
+
     async fn quota(&self, cu_per_day: u64) {
         let quota = ProjectQuota { cu_per_day, ..ProjectQuota::default() };
         self.site.app.store.put_quota(self.project, &quota, NOON).await.unwrap();
@@ -91,21 +100,24 @@ async fn the_overview_counts_the_period_and_the_one_before() {
     let second = ProjectId(fresh_id(NOON));
     fixture.add_project(second, "Staging").await;
     let found = fixture.overview().await;
-    assert_eq!((found.usage.view.totals.requests, found.usage.view.totals.billable_units), (2, 30));
-    assert_eq!((found.before.requests, found.before.billable_units), (1, 40));
-    assert_eq!((found.chains.starts.len(), found.chains.totals()[23].billable_units), (24, 10));
+    let used = found.used.as_ref().unwrap();
+    assert_eq!((used.usage.view.totals.requests, used.usage.view.totals.billable_units), (2, 30));
+    assert_eq!((used.before.requests, used.before.billable_units), (1, 40));
+    assert_eq!((used.chains.starts.len(), used.chains.totals()[23].billable_units), (24, 10));
     let projects: Vec<_> =
-        found.projects.iter().map(|one| (one.project.name.as_str(), one.quota.used)).collect();
+        found.projects.iter().map(|one| (one.project.name.as_str(), one.quota.unwrap().used)).collect();
     assert_eq!(projects, [("Checkout", 30), ("Staging", 0)]);
     let first = &found.projects[0];
     assert_eq!((first.totals.requests, first.requests.as_ref().unwrap()[20]), (2, 1));
     assert_eq!(found.projects[1].requests.as_deref(), Some(&[][..]));
-    assert!(found.cost.is_some() && found.attention.is_empty(), "{:?}", found.attention);
+    assert!(matches!(found.cost, MonthCost::Cents(_)) && found.attention.is_empty(), "{:?}", found.attention);
     let developer =
         overview(&fixture.site.app, &fixture.actor_with(Role::Developer), Period::Day).await.unwrap();
-    assert_eq!(developer.cost, None, "developers read no bills");
+    assert_eq!(developer.cost, MonthCost::Hidden, "developers read no bills");
     let month = overview(&fixture.site.app, &fixture.actor(), Period::ThirtyDays).await.unwrap();
-    assert_eq!((month.usage.view.totals.requests, month.chains.step), (3, Group::Day));
+    let used = month.used.unwrap();
+    assert!(used.is_by_method);
+    assert_eq!((used.usage.view.totals.requests, used.chains.step), (3, Group::Day));
 }
 
 #[tokio::test]
@@ -210,4 +222,42 @@ async fn the_first_steps_end_with_the_first_call() {
     assert_eq!(steps(&fixture).await, FirstRun::Over);
     let operator = Actor { user: Arc::new(fixture.site.operator().await.user), ..fixture.actor() };
     assert!(matches!(first_run(&fixture.site.app, &operator).await, Err(ActionError::Forbidden(_))));
+}
+
+#[tokio::test]
+async fn a_tenant_with_too_many_rows_to_tell_apart_gets_its_sums() {
+    let mut fixture = Fixture::new().await;
+    // Two names to group by: more than 3 rows are refused. One name: more than 4. None: more than 9.
+    fixture.site.bound_usage(3, 9);
+    for cu in [1, 2, 3, 4] {
+        fixture.call_of(cu, &format!("m{cu}")).await;
+    }
+    let found = overview(&fixture.site.app, &fixture.actor(), Period::ThirtyDays).await.unwrap();
+    let used = found.used.unwrap();
+    assert!(!used.is_by_method && used.chains.is_merged);
+    assert_eq!((used.usage.view.totals.requests, used.usage.view.totals.billable_units), (4, 10));
+    let over_time: u64 = used.chains.totals().iter().map(|day| day.billable_units).sum();
+    assert_eq!((over_time, found.projects[0].quota.unwrap().used), (10, 10));
+    assert_eq!(found.projects[0].requests, None, "projects are not told apart over time");
+}
+
+#[tokio::test]
+async fn while_usage_cannot_be_read_the_overview_has_everything_else() {
+    let mut fixture = Fixture::new().await;
+    fixture.call(0, 10).await;
+    let (app, actor) = (fixture.site.app.clone(), fixture.actor());
+    let change = crate::store::TenantChange { suspended: Some(true), ..Default::default() };
+    app.store.update_tenant(fixture.owner.user.tenant.unwrap(), &change, NOON).await.unwrap();
+    app.usage.close().await;
+    let found = overview(&app, &actor, Period::Day).await.unwrap();
+    assert!(found.used.is_none());
+    assert_eq!((found.cost, found.all_projects), (MonthCost::Unknown, 1));
+    assert_eq!(found.attention, [Attention::Suspended]);
+    let [ProjectUse { project, quota: None, requests: None, .. }] = &found.projects[..] else {
+        panic!("{:?}", found.projects);
+    };
+    assert_eq!(project.id, fixture.project);
+    assert_eq!(overview_without_usage(&app, &actor).await.unwrap(), found);
+    let developer = overview(&app, &fixture.actor_with(Role::Developer), Period::Day).await.unwrap();
+    assert_eq!(developer.cost, MonthCost::Hidden);
 }

@@ -2,6 +2,7 @@
 
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
+use crate::store::StoreError;
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::ask::MOST_ROWS;
 use rpcgate_core::usage::{Cell, Group, Metrics, UsageAsk};
@@ -25,7 +26,7 @@ pub struct UsageSeries {
     /// The usage in each of them, by the value of the dimension; by nothing if there is no dimension, or if it has too many
     /// values.
     pub parts: BTreeMap<Option<Cell>, Vec<Metrics>>,
-    /// Whether the dimension had too many values, so that they are added up.
+    /// Whether the dimension had too many values, or too many rows to read, so that they are added up.
     pub is_merged: bool,
 }
 
@@ -47,7 +48,8 @@ pub fn step(hours: usize) -> Group {
     if hours <= MAX_HOURLY { Group::Hour } else { Group::Day }
 }
 
-/// The usage that `ask` describes over time, whatever it groups by, told apart by `dimension`.
+/// The usage that `ask` describes over time, whatever it groups by, told apart by `dimension`. A tenant that has used so much
+/// that its rows cannot be told apart in time gets their sums: those of its projects are few.
 ///
 /// # Errors
 /// [`ActionError::Invalid`] says how to narrow the query; [`ActionError::TooMany`], [`ActionError::Unavailable`].
@@ -60,12 +62,17 @@ pub async fn series(
     let step = step(window.hours().count());
     let length = if step == Group::Day { DAY } else { HOUR };
     let groups: Vec<_> = [Some(step), dimension].into_iter().flatten().collect();
-    let mut view = app.usage.usage(&ask.clone().grouped(&groups)?.limited(MOST_ROWS)?).await?;
-    let is_merged = view.truncated;
-    if is_merged {
+    let by_dimension = match app.usage.usage(&ask.clone().grouped(&groups)?.limited(MOST_ROWS)?).await {
+        Ok(view) => Some(view).filter(|view| !view.truncated),
+        Err(StoreError::TooWide(_)) if dimension.is_some() => None,
+        Err(error) => return Err(error.into()),
+    };
+    let is_merged = by_dimension.is_none();
+    let view = match by_dimension {
+        Some(view) => view,
         // The longest window has fewer hours than an answer may have rows.
-        view = app.usage.usage(&ask.clone().grouped(&[step])?.limited(MOST_ROWS)?).await?;
-    }
+        None => app.usage.usage(&ask.clone().grouped(&[step])?.limited(MOST_ROWS)?).await?,
+    };
     let (from, to) = (window.from().secs() / length, window.to().secs().div_ceil(length));
     let starts: Vec<_> = (from..to).map(|number| Time::from_secs(number.saturating_mul(length))).collect();
     let mut parts: BTreeMap<Option<Cell>, Vec<Metrics>> = BTreeMap::new();
@@ -155,5 +162,21 @@ mod tests {
         assert!(found.is_merged);
         assert_eq!(found.parts.keys().collect::<Vec<_>>(), [&None]);
         assert_eq!(requests(&found.totals()).iter().sum::<u64>(), 18 * 300);
+    }
+
+    #[tokio::test]
+    async fn rows_that_cannot_be_told_apart_in_time_are_added_up() {
+        // By two names more than 8 rows are refused, and by one name more than 13.
+        let mut site = Site::new().await;
+        site.bound_usage(9, 26);
+        let methods = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+        site.app.usage.ship(&SampleShipper::new(1).pack(&[called("eth", 0, &methods)])).await.unwrap();
+        let found = series(&site.app, &ask(Period::Day), Some(Group::Method)).await.unwrap();
+        assert!(found.is_merged);
+        assert_eq!(found.parts.keys().collect::<Vec<_>>(), [&None]);
+        assert_eq!(requests(&found.totals()).iter().sum::<u64>(), 10);
+        site.bound_usage(1, 2);
+        let refused = series(&site.app, &ask(Period::Day), Some(Group::Method)).await.unwrap_err();
+        assert!(matches!(refused, ActionError::Invalid(_)), "{refused}");
     }
 }

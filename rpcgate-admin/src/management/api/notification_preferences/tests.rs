@@ -53,6 +53,7 @@ async fn each_user_has_preferences_for_the_kinds_of_its_role() {
         one("account.suspension", true),
         one("account.security", true),
         one("webhook.health", true),
+        one("billing.prices", true),
     ];
     assert_eq!(get(&site, &owner, "/notifications/preferences").await, (200, json!(expected)));
     let kind = "webhook.health";

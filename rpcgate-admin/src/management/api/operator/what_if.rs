@@ -1,6 +1,7 @@
 //! What-if: weights and plans as they might be.
 
 use crate::management::action;
+use crate::management::action::actor::Actor;
 use crate::management::action::operator::what_if::{
     AffectedTenants, AskedPlan, AskedWeight, BeforeAfter, TenantEffect, UsageEffect, WhatIf, WhatIfAnswer,
 };
@@ -222,15 +223,17 @@ impl From<WhatIfAnswer> for WhatIfAnswerJson {
 /// Ask what other weights or plans would have meant
 ///
 /// Computes from the usage of the last 30 days what each tenant would have paid, and what would have been refused to it.
-/// Changes nothing.
+/// Changes nothing. One question of an operator is answered at a time, and an answer that would take longer than 30 seconds is
+/// given up with 503: ask about less.
 #[utoipa::path(post, path = "/operator/what-if", operation_id = "operator_what_if", tag = "operator",
     request_body = WhatIfJson,
     responses((status = 200, description = "The answer.", body = WhatIfAnswerJson)))]
 pub async fn ask(
     State(app): State<Arc<AppState>>,
+    actor: Actor,
     Body(question): Body<WhatIfJson>,
 ) -> Result<Json<WhatIfAnswerJson>, ActionError> {
-    Ok(Json(action::operator::what_if::ask(&app, &question.question()?).await?.into()))
+    Ok(Json(action::operator::what_if::ask(&app, &actor, &question.question()?).await?.into()))
 }
 
 #[cfg(test)]

@@ -177,3 +177,23 @@ async fn plans_stand_side_by_side_with_the_one_in_force() {
     }
     assert!(!page.text.contains("Ask for a higher limit"), "a viewer cannot");
 }
+
+#[tokio::test]
+async fn invoices_are_read_while_usage_cannot_be() {
+    let site = Site::new().await;
+    let owner = site.member(Role::Billing).await;
+    let own = cookie(&site, &owner);
+    let number = issue(&site, owner.user.tenant.unwrap()).await;
+    site.app.usage.close().await;
+    let bill = get(&site, "/billing", &own).await;
+    assert_eq!(bill.status, StatusCode::OK, "{}", bill.text);
+    for text in [
+        "Usage cannot be read at the moment, so what this month has cost so far is missing.",
+        &format!("href=\"invoices/{number}\""),
+        "<dt>Fee of the plan</dt>",
+        "$11.90",
+    ] {
+        assert!(bill.text.contains(text), "{text}: {}", bill.text);
+    }
+    assert!(!bill.text.contains("at this pace"), "{}", bill.text);
+}

@@ -14,8 +14,10 @@ use super::super::parts::LimitMeter;
 use super::super::usage_parts::{ErrorStrip, axis_of, by_chain, chain, latency_of, mean, strips};
 use super::alert::Alert;
 use crate::management::action::overview::first_run::FirstCall;
-use crate::management::action::overview::{Overview, ProjectUse};
+use crate::management::action::overview::{MonthCost, Overview, PeriodUse, ProjectUse};
+use crate::management::action::usage::UsedQuota;
 use crate::management::action::usage::series::UsageSeries;
+use crate::store::Project;
 use rpcgate_core::usage::{Cell, Metrics, Period};
 
 /// Methods that are ranked.
@@ -58,9 +60,16 @@ pub(super) struct ProjectRow {
     pub(super) path: String,
     pub(super) keys: u64,
     pub(super) webhooks: u64,
+    /// What it used, if that can be read.
+    pub(super) used: Option<ProjectUseRow>,
+}
+
+/// What a project used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct ProjectUseRow {
     pub(super) requests: u64,
     pub(super) errors: u64,
-    pub(super) used: u64,
+    pub(super) units: u64,
     pub(super) meter: LimitMeter,
     pub(super) spark: Option<Spark>,
 }
@@ -83,50 +92,71 @@ pub(super) struct OverviewView {
     pub(super) period: &'static str,
     pub(super) first_call: Option<FirstCallNote>,
     pub(super) alerts: Vec<Alert>,
-    pub(super) requests: String,
-    /// How much more or less than before.
-    pub(super) change: Option<(String, &'static str)>,
-    pub(super) requests_chart: Plot,
-    pub(super) facts: Vec<Fact>,
-    pub(super) meters: Vec<QuotaMeter>,
-    pub(super) methods: Rank,
-    pub(super) units_chart: Plot,
-    pub(super) latency_chart: Plot,
-    pub(super) errors: Vec<ErrorStrip>,
-    /// What a cell of the strips is.
-    pub(super) step: &'static str,
+    /// What was used, if that can be read.
+    pub(super) used: Option<UseView>,
     pub(super) projects: Vec<ProjectRow>,
     /// Projects that are not shown.
     pub(super) hidden_projects: usize,
 }
 
+/// What was used in the period.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct UseView {
+    pub(super) requests: String,
+    /// How much more or less than before.
+    pub(super) change: Option<(String, &'static str)>,
+    pub(super) requests_chart: Plot,
+    /// Whether the charts have the sum of all chains, since there are too many rows to tell them apart.
+    pub(super) is_merged: bool,
+    pub(super) facts: Vec<Fact>,
+    pub(super) meters: Vec<QuotaMeter>,
+    /// The methods, unless there are too many rows to tell them apart.
+    pub(super) methods: Option<Rank>,
+    pub(super) units_chart: Plot,
+    pub(super) latency_chart: Plot,
+    pub(super) errors: Vec<ErrorStrip>,
+    /// What a cell of the strips is.
+    pub(super) step: &'static str,
+}
+
 impl OverviewView {
     /// The view of `found`.
     pub(super) fn of(found: &Overview, period: Period, call: Option<FirstCall>, frame: &Frame) -> Self {
-        let axis = axis_of(&found.chains);
-        let totals = &found.usage.view.totals;
-        let none = "No calls in this time. The chart begins with your next call.";
-        let of_chains =
-            |value: fn(&Metrics) -> u64| Stack::of(by_chain(&found.chains, value), axis.starts.len());
-        let requests = of_chains(|metrics| metrics.requests);
-        let units = of_chains(|metrics| metrics.billable_units);
+        let axis = found.used.as_ref().map(|used| axis_of(&used.chains));
         OverviewView {
             periods: periods(period),
             period: words(period),
             first_call: call.map(FirstCallNote::of),
             alerts: found.attention.iter().map(|one| Alert::of(one, frame, frame.now)).collect(),
-            requests: grouped(totals.requests),
-            change: change(totals.requests, found.before.requests).map(|change| (change, before(period))),
-            requests_chart: area(&requests, &axis, "Requests", "requests", Some("chain")).or_empty(none),
-            facts: facts(found, &axis),
-            meters: meters(found),
-            methods: Rank::of(ranked(found, period), RANKED),
-            units_chart: bars(&units, &axis, "Compute Units", "CU", Some("chain")).or_empty(none),
-            latency_chart: latency_chart(&found.chains, &axis).or_empty("No call was answered in this time."),
-            errors: strips(&found.chains, &axis),
-            step: axis.bucket.name(),
-            projects: found.projects.iter().map(|project| ProjectRow::of(project, &axis)).collect(),
+            used: found.used.as_ref().map(|used| UseView::of(found, used, period)),
+            projects: found.projects.iter().map(|project| ProjectRow::of(project, axis.as_ref())).collect(),
             hidden_projects: found.all_projects.saturating_sub(found.projects.len()),
+        }
+    }
+}
+
+impl UseView {
+    fn of(found: &Overview, used: &PeriodUse, period: Period) -> Self {
+        let axis = axis_of(&used.chains);
+        let totals = &used.usage.view.totals;
+        let none = "No calls in this time. The chart begins with your next call.";
+        let of_chains =
+            |value: fn(&Metrics) -> u64| Stack::of(by_chain(&used.chains, value), axis.starts.len());
+        let requests = of_chains(|metrics| metrics.requests);
+        let units = of_chains(|metrics| metrics.billable_units);
+        let by = (!used.chains.is_merged).then_some("chain");
+        UseView {
+            requests: grouped(totals.requests),
+            change: change(totals.requests, used.before.requests).map(|change| (change, before(period))),
+            requests_chart: area(&requests, &axis, "Requests", "requests", by).or_empty(none),
+            is_merged: used.chains.is_merged,
+            facts: facts(used, found.cost, &axis),
+            meters: meters(found, used),
+            methods: used.is_by_method.then(|| Rank::of(ranked(used, period), RANKED)),
+            units_chart: bars(&units, &axis, "Compute Units", "CU", by).or_empty(none),
+            latency_chart: latency_chart(&used.chains, &axis).or_empty("No call was answered in this time."),
+            errors: strips(&used.chains, &axis),
+            step: axis.bucket.name(),
         }
     }
 }
@@ -144,18 +174,20 @@ impl FirstCallNote {
 }
 
 impl ProjectRow {
-    fn of(found: &ProjectUse, axis: &TimeAxis) -> Self {
+    fn of(found: &ProjectUse, axis: Option<&TimeAxis>) -> Self {
         let name = found.project.name.clone();
-        let label = format!("{name}, quota used");
+        let used = |(axis, quota): (&TimeAxis, UsedQuota)| ProjectUseRow {
+            requests: found.totals.requests,
+            errors: found.totals.errors,
+            units: quota.used,
+            meter: LimitMeter::new(format!("{name}, quota used"), quota.used, Some(quota.quota.cu_per_day)),
+            spark: found.requests.as_ref().map(|requests| Spark::of_counts(ended(requests, axis))),
+        };
         ProjectRow {
             path: format!("projects/{}", found.project.id),
             keys: found.counts.keys,
             webhooks: found.counts.webhooks,
-            requests: found.totals.requests,
-            errors: found.totals.errors,
-            used: found.quota.used,
-            meter: LimitMeter::new(label, found.quota.used, Some(found.quota.quota.cu_per_day)),
-            spark: found.requests.as_ref().map(|requests| Spark::of_counts(ended(requests, axis))),
+            used: axis.zip(found.quota).map(used),
             name,
         }
     }
@@ -214,9 +246,9 @@ fn ended<'v, T>(values: &'v [T], axis: &TimeAxis) -> &'v [T] {
     &values[..count]
 }
 
-fn facts(found: &Overview, axis: &TimeAxis) -> Vec<Fact> {
-    let totals = &found.usage.view.totals;
-    let over_time = found.chains.totals();
+fn facts(used: &PeriodUse, cost: MonthCost, axis: &TimeAxis) -> Vec<Fact> {
+    let totals = &used.usage.view.totals;
+    let over_time = used.chains.totals();
     let over_time = ended(&over_time, axis);
     let trend = |value: fn(&Metrics) -> f64| Spark::of(&over_time.iter().map(value).collect::<Vec<_>>());
     let part = |part: u64, all: u64| if all == 0 { 0.0 } else { part as f64 / all as f64 };
@@ -248,41 +280,39 @@ fn facts(found: &Overview, axis: &TimeAxis) -> Vec<Fact> {
             spark: Some(trend(Metrics::avg_latency_ms)),
         },
     ];
-    if let Some(cents) = found.cost {
-        facts.push(Fact {
-            label: "Cost this month".into(),
-            value: format!("${}.{:02}", grouped(cents / 100), cents % 100),
-            small: "so far".into(),
-            spark: None,
-        });
-    }
+    let (value, small) = match cost {
+        MonthCost::Hidden => return facts,
+        MonthCost::Cents(cents) => (format!("${}.{:02}", grouped(cents / 100), cents % 100), "so far"),
+        MonthCost::Unknown => ("–".to_owned(), "cannot be read at the moment"),
+    };
+    facts.push(Fact { label: "Cost this month".into(), value, small: small.into(), spark: None });
     facts
 }
 
 /// The fullest quotas, and the requests of the day.
-fn meters(found: &Overview) -> Vec<QuotaMeter> {
-    let percent = |project: &ProjectUse| project.quota.budget.percent.unwrap_or_default();
-    let mut fullest: Vec<&ProjectUse> = found.projects.iter().collect();
-    fullest.sort_by(|one, other| percent(other).total_cmp(&percent(one)));
-    let quota = |project: &&ProjectUse| {
-        let (used, budget) = (project.quota.used, &project.quota.budget);
-        let left = grouped(budget.remaining.unwrap_or_default());
-        let hint = if budget.over {
+fn meters(found: &Overview, used: &PeriodUse) -> Vec<QuotaMeter> {
+    let percent = |quota: &UsedQuota| quota.budget.percent.unwrap_or_default();
+    let mut fullest: Vec<_> =
+        found.projects.iter().filter_map(|one| Some((&one.project, one.quota.as_ref()?))).collect();
+    fullest.sort_by(|(_, one), (_, other)| percent(other).total_cmp(&percent(one)));
+    let quota = |(project, quota): &(&Project, &UsedQuota)| {
+        let left = grouped(quota.budget.remaining.unwrap_or_default());
+        let hint = if quota.budget.over {
             "Calls that cost CU are refused until the oldest hours leave the window.".to_owned()
         } else {
-            format!("{:.0} % of the rolling 24 hours, {left} CU left", percent(project))
+            format!("{:.0} % of the rolling 24 hours, {left} CU left", percent(quota))
         };
-        let label = format!("{}, Compute Units in 24 hours", project.project.name);
+        let label = format!("{}, Compute Units in 24 hours", project.name);
         QuotaMeter {
-            name: project.project.name.clone(),
-            path: Some(format!("projects/{}", project.project.id)),
+            name: project.name.clone(),
+            path: Some(format!("projects/{}", project.id)),
             unit: "CU",
-            meter: LimitMeter::new(label, used, Some(project.quota.quota.cu_per_day)).hint(hint),
+            meter: LimitMeter::new(label, quota.used, Some(quota.quota.cu_per_day)).hint(hint),
         }
     };
     let mut meters: Vec<_> = fullest.iter().take(METERS).map(quota).collect();
-    let (today, limit) = (&found.usage.current.today, found.usage.current.requests_limit);
-    let per_day = found.usage.limits.plan.per_day;
+    let (today, limit) = (&used.usage.current.today, used.usage.current.requests_limit);
+    let per_day = used.usage.limits.plan.per_day;
     let hint = if limit == 0 {
         "There is no API key that can be used.".to_owned()
     } else {
@@ -298,8 +328,8 @@ fn meters(found: &Overview) -> Vec<QuotaMeter> {
     meters
 }
 
-fn ranked(found: &Overview, period: Period) -> Vec<Ranked> {
-    let ranked = found.usage.view.rows.iter().filter_map(|row| match &row.cells[..] {
+fn ranked(used: &PeriodUse, period: Period) -> Vec<Ranked> {
+    let ranked = used.usage.view.rows.iter().filter_map(|row| match &row.cells[..] {
         [Cell::Chain(chain), Cell::Method(method, _)] => {
             let mut query = form_urlencoded::Serializer::new(String::new());
             query

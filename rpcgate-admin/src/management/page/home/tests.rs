@@ -1,8 +1,9 @@
 //! Tests of the first page as a browser sees it.
 
+use crate::management::action::notifications::raise;
 use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::management::page::tests::{Page, cookie, get};
-use crate::store::{Key, Project, Role, fresh_id};
+use crate::store::{Key, NotificationKind, Project, Role, fresh_id};
 use http::StatusCode;
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::caller::{KeyId, ProjectId, Scope};
@@ -164,4 +165,54 @@ async fn those_who_may_read_no_bills_see_no_cost() {
         "{}",
         page.text
     );
+}
+
+#[tokio::test]
+async fn the_first_page_leads_to_the_keys_while_usage_cannot_be_read() {
+    let mut fixture = Fixture::new().await;
+    let project = fixture.project(NASTY).await;
+    fixture.key(project).await;
+    fixture.call(project, 2, vec![item("a")]).await;
+    let tenant = fixture.owner.user.tenant.unwrap();
+    raise(&fixture.site.app, tenant, NotificationKind::Suspension, "Your organisation is active again")
+        .await
+        .unwrap();
+    fixture.site.app.usage.close().await;
+    for path in ["/", "/?period=30d"] {
+        let page = fixture.page(path).await;
+        for text in [
+            "Usage cannot be read at the moment, so its numbers and charts are missing.",
+            &format!("<a href=\"projects/{project}\">{SHOWN}</a></th><td class=\"num p2\">1</td>"),
+            "href=\"projects\"",
+            "Your organisation is active again",
+        ] {
+            assert!(page.text.contains(text), "{path}: {text}: {}", page.text);
+        }
+        for text in ["<figure", "class=\"hero\"", "Requests per", "Cost this month"] {
+            assert!(!page.text.contains(text), "{path}: {text}: {}", page.text);
+        }
+    }
+    let key =
+        get(&fixture.site, &format!("/projects/{project}"), &cookie(&fixture.site, &fixture.owner)).await;
+    assert_eq!(key.status, StatusCode::OK, "{}", key.text);
+}
+
+#[tokio::test]
+async fn a_month_of_very_much_usage_is_shown_in_sums() {
+    let mut fixture = Fixture::new().await;
+    fixture.site.bound_usage(3, 9);
+    let project = fixture.project("Checkout").await;
+    for method in ["a", "b", "c", "d"] {
+        fixture.call(project, 2, vec![SampleLine { cu: 5, ..item(method) }]).await;
+    }
+    let page = fixture.page("/?period=30d").await;
+    for text in [
+        "<p class=\"hero\"><b>4</b></p>",
+        "<dt>Compute Units</dt><dd>20</dd>",
+        "There are too many calls in this time to tell their methods apart.",
+        "<figcaption><h2>Requests</h2></figcaption>",
+    ] {
+        assert!(page.text.contains(text), "{text}: {}", page.text);
+    }
+    assert!(!page.text.contains("by chain"), "{}", page.text);
 }

@@ -39,6 +39,7 @@ pub(super) const LABELS: Labels = &[
     ("from", "Begin"),
     ("until", "End"),
     ("note", "Note"),
+    ("notify", "Tell them"),
 ];
 
 /// The label of a figure.

@@ -1,6 +1,8 @@
 //! Requests of tenants for another plan.
 
 use super::names::NamesOfAll;
+use super::what_if::{MoveView, unanswered};
+use crate::management::action::operator::what_if::moved;
 use crate::management::action::operator::{limit_requests, tenants};
 use crate::management::action::plans::{self, ListedPlan, PlanNames};
 use crate::management::api::list::time_cursor;
@@ -130,7 +132,20 @@ struct LimitRequestPage {
     badge: (&'static str, &'static str),
     reason: Vec<Vec<String>>,
     figures: Vec<FigureChange>,
+    what_if: MoveAnswer,
     note: String,
+}
+
+/// What the requested plan would have meant in the last 30 days.
+enum MoveAnswer {
+    /// This.
+    Known(MoveView),
+    /// It cannot be said at the moment, for this reason.
+    Unknown(&'static str),
+    /// The tenant would stay on its plan, which is as large.
+    Stays,
+    /// Nobody asks any more: it is decided, or the tenant is deleted.
+    Settled,
 }
 
 impl LimitRequestPage {
@@ -151,6 +166,33 @@ fn changes(from: Option<&ListedPlan>, to: Option<&ListedPlan>) -> Vec<FigureChan
     let (Some(from), Some(to)) = (from, to) else { return Vec::new() };
     let all = FIGURES.map(|(label, value)| FigureChange { label, before: value(from), after: value(to) });
     all.into_iter().filter(|one| one.before != one.after).collect()
+}
+
+/// What the requested plan would have meant. A request can be decided without it.
+async fn move_answer(
+    app: &AppState,
+    page: &PageContext,
+    request: &LimitRequest,
+    tenant: Option<&Tenant>,
+) -> Result<MoveAnswer, ActionError> {
+    let Some(tenant) = tenant.filter(|_| request.status == RequestStatus::Pending) else {
+        return Ok(MoveAnswer::Settled);
+    };
+    // As an approval does it: a tenant that has a larger plan by now keeps it.
+    if request.custom_plan.is_none() && tenant.tier >= request.requested_tier {
+        return Ok(MoveAnswer::Stays);
+    }
+    match moved(app, &page.actor, tenant.id, request.plan()).await {
+        Ok(answer) => Ok(MoveAnswer::Known(MoveView::of(&answer))),
+        // A plan of an operator's own that was deleted.
+        Err(ActionError::NotFound(_)) => {
+            Ok(MoveAnswer::Unknown("The requested plan does not exist any more."))
+        }
+        Err(ActionError::Invalid(_)) => {
+            Ok(MoveAnswer::Unknown("The tenant has used too much to add it up for this plan."))
+        }
+        Err(error) => unanswered(&error).map(MoveAnswer::Unknown).ok_or(error),
+    }
 }
 
 async fn request_page(
@@ -181,6 +223,7 @@ async fn request_page(
         badge: status_badge(request.status),
         reason: paragraphs(&request.reason),
         figures: changes(listed(own), listed(Some(request.plan()))),
+        what_if: move_answer(app, page, &request, tenant.as_ref()).await?,
         note: note.to_owned(),
         tenant,
         request,

@@ -1,9 +1,10 @@
 //! The plans: the four and those of operators' own, and what if they were others.
 
 use super::figures::{self, FigureField, LABELS};
-use super::what_if::AnswerView;
+use super::what_if::{AnswerView, Asked, done, unanswered};
 use crate::management::action::operator::custom_plans::{self, NewCustomPlan};
 use crate::management::action::operator::plans;
+use crate::management::action::operator::price_notices;
 use crate::management::action::operator::what_if::{self, AskedPlan, WhatIf};
 use crate::management::action::plans::{ListedPlan, plans as all_plans};
 use crate::management::app_state::AppState;
@@ -179,6 +180,10 @@ struct PlanPage {
     visibilities: Vec<Choice>,
     fields: Vec<FigureField>,
     answer: Option<AnswerView>,
+    /// Why there is no answer.
+    unanswered: Option<&'static str>,
+    /// Whether those who would have paid more are to be told.
+    notify: bool,
 }
 
 async fn plan_page(
@@ -201,6 +206,8 @@ async fn plan_page(
         visibilities: visibilities(),
         fields,
         answer: None,
+        unanswered: None,
+        notify: typed.is_some_and(|fields| fields.has("notify")),
     };
     Ok(match named {
         Named::Tier(tier) => {
@@ -276,20 +283,38 @@ async fn ask_or_save(
     fields: FieldList,
 ) -> PageResult {
     let named = Named::find(&app, &plan).await?;
-    let done = async {
+    let work = async {
         let (figures, changes) = asked(&app, &named, &fields).await?;
-        if fields.one("do") == "save" {
-            return save(&app, &page, &named, figures, &fields).await.map(|()| None);
-        }
         let question = WhatIf { weights: Vec::new(), plans: vec![AskedPlan { plan: named.key(), figures }] };
-        Ok(Some(AnswerView::of(changes, &what_if::ask(&app, &question).await?)))
+        if fields.one("do") != "save" {
+            let answer = what_if::ask(&app, &page.actor, &question).await?;
+            return Ok(Asked::Answered(AnswerView::of(changes, &answer)));
+        }
+        // Whom it concerns is known only before it is saved.
+        let notice = match fields.has("notify") {
+            true => Some(price_notices::prepare(&app, &page.actor, &question).await?),
+            false => None,
+        };
+        save(&app, &page, &named, figures, &fields).await?;
+        Ok(Asked::Saved(match notice {
+            Some(notice) => Some(price_notices::tell(&app, &page.actor, &notice).await),
+            None => None,
+        }))
     };
-    match done.await {
-        Ok(None) => Ok(page.done(&format!("operator/plans/{}", named.key()), Done::PlanSaved)),
-        Ok(answer) => Ok(ok(&PlanPage { answer, ..plan_page(&app, &page, &named, Some(&fields)).await? })),
+    match work.await {
+        Ok(Asked::Saved(told)) => {
+            Ok(page.done(&format!("operator/plans/{}", named.key()), done(Done::PlanSaved, told)))
+        }
+        Ok(Asked::Answered(answer)) => {
+            let shown = plan_page(&app, &page, &named, Some(&fields)).await?;
+            Ok(ok(&PlanPage { answer: Some(answer), ..shown }))
+        }
         Err(error) => {
             let shown = plan_page(&app, &page, &named, Some(&fields)).await?;
-            rejected(error, LABELS, |problems| PlanPage { problems, ..shown })
+            match unanswered(&error) {
+                Some(why) => rejected(error, LABELS, |_| PlanPage { unanswered: Some(why), ..shown }),
+                None => rejected(error, LABELS, |problems| PlanPage { problems, ..shown }),
+            }
         }
     }
 }

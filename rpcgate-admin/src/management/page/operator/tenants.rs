@@ -13,7 +13,7 @@ use crate::management::page::parts::{Choice, PageLinks};
 use crate::management::page::plans::label;
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::view::{ok, rejected};
-use crate::store::{Tenant, TenantFilter};
+use crate::store::{FoundTenants, Tenant, TenantFilter};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -21,10 +21,13 @@ use axum::routing::get;
 use rpcgate_core::caller::TenantId;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("name", "Name"), ("plan", "Plan"), ("state", "State")];
+const LABELS: Labels = &[("name", "Name, address or identifier"), ("plan", "Plan"), ("state", "State")];
 
 /// Tenants of a page.
 const SHOWN: u64 = 50;
+
+/// Characters of what is searched for: as many as an address may have.
+const MAX_SEARCHED: usize = 254;
 
 /// The page of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
@@ -89,9 +92,6 @@ async fn list(
         links: PageLinks::default(),
     };
     let found = async {
-        if let Some(name) = query.given("name") {
-            return lookup::tenants_named(&app, name).await.map(|found| (found, false));
-        }
         let plan = query.given("plan").map(|value| {
             let known = all_plans.iter().find(|plan| plan_value(plan) == value);
             known.map(|plan| plan.of).ok_or_else(|| ActionError::field("plan", "choose a plan of the list"))
@@ -105,20 +105,29 @@ async fn list(
         let after = query.given(cursor::AFTER).map(str::parse::<TenantId>).transpose();
         let after = after.map_err(|_| ActionError::Invalid("this is no place in this list".into()))?;
         let filter = TenantFilter { plan: plan.transpose()?, suspended };
-        tenants::list(&app, filter, after, SHOWN).await.map(|found| (found, true))
+        match query.given("name") {
+            Some(text) if text.chars().count() > MAX_SEARCHED => {
+                Err(ActionError::field("name", format!("write at most {MAX_SEARCHED} characters")))
+            }
+            Some(text) => lookup::search_tenants(&app, text, filter, after, SHOWN).await,
+            None => {
+                let tenants = tenants::list(&app, filter, after, SHOWN).await?;
+                let next = tenants.last().filter(|_| tenants.len() as u64 == SHOWN).map(|last| last.id);
+                Ok(FoundTenants { tenants, next })
+            }
+        }
     };
     match found.await {
-        Ok((found, is_in_parts)) => {
-            let last = found.last().filter(|_| is_in_parts && found.len() as u64 == SHOWN);
-            shown.links.newer =
-                last.map(|last| cursor::newer("operator/tenants", &rest, &last.id.to_string()));
+        Ok(FoundTenants { tenants, next }) => {
+            let path = |last: TenantId| cursor::newer("operator/tenants", &rest, &last.to_string());
+            shown.links.newer = next.map(path);
             let names = PlanNames::read(&app).await?;
             let row = |tenant: Tenant| TenantRow {
                 plan: names.of(tenant.plan()).to_owned(),
                 state: state_badge(&tenant).1,
                 tenant,
             };
-            shown.rows = found.into_iter().map(row).collect();
+            shown.rows = tenants.into_iter().map(row).collect();
             Ok(ok(&shown))
         }
         Err(error) => rejected(error, LABELS, |problems| TenantsPage { problems, ..shown }),

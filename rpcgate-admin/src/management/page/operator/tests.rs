@@ -1,4 +1,7 @@
+use super::what_if::unanswered;
+use crate::management::action::operator::what_if::TOO_SLOW;
 use crate::management::app_state::tests::{NOON, Site};
+use crate::management::error::ActionError;
 use crate::management::page::tests::{cookie, get, post};
 use crate::store::{
     ContractId, CustomPlan, Figures, GatewayReport, NodeState, Role, Tenant, TenantContract, fresh_id,
@@ -110,6 +113,86 @@ async fn a_weight_is_asked_about_saved_and_reset() {
     let reset = post(&site, "/operator/weights/eth/reset", &operator, &[("method", "eth_getLogs")]).await;
     assert_eq!(reset.leads_to().1, "../../../operator/weights/eth?done=weight-reset");
     assert_eq!(site.app.store.overlay().await.unwrap().weights["eth"].len(), 1);
+}
+
+#[tokio::test]
+async fn weights_are_saved_while_usage_cannot_be_read() {
+    let (site, operator) = busy_site().await;
+    let path = "/operator/weights/eth";
+    site.app.usage.close().await;
+    let shown = get(&site, path, &operator).await;
+    assert_eq!(shown.status, StatusCode::OK, "{}", shown.text);
+    assert!(shown.text.contains("Usage cannot be read at the moment"), "{}", shown.text);
+    assert!(shown.text.contains("<td class=\"num p1\">–</td>"), "{}", shown.text);
+    let saved = post(&site, path, &operator, &[("cu-eth_getLogs", "100"), ("do", "save")]).await;
+    assert_eq!(saved.leads_to().1, "../../operator/weights/eth?done=weights-saved");
+    let question = get(&site, "/operator/weights/eth/reset?method=eth_getLogs", &operator).await;
+    assert!(
+        question.text.contains("How often it was called cannot be read at the moment."),
+        "{}",
+        question.text
+    );
+}
+
+#[tokio::test]
+async fn a_question_without_an_answer_says_why_and_keeps_what_was_typed() {
+    let (site, _) = busy_site().await;
+    let operator = site.operator().await;
+    let own = cookie(&site, &operator);
+    let running = site.app.what_ifs.begin(operator.user.id).unwrap();
+    for (path, field) in
+        [("/operator/weights/eth", "cu-eth_getLogs"), ("/operator/plans/standard", "per_hour")]
+    {
+        let busy = post(&site, path, &own, &[(field, "4321"), ("do", "ask")]).await;
+        assert_eq!(busy.status, StatusCode::TOO_MANY_REQUESTS, "{path}: {}", busy.text);
+        for part in ["Other questions are being answered", "value=\"4321\""] {
+            assert!(busy.text.contains(part), "{path}: {part}: {}", busy.text);
+        }
+    }
+    drop(running);
+    site.app.usage.close().await;
+    let away = post(&site, "/operator/weights/eth", &own, &[("cu-eth_getLogs", "4321"), ("do", "ask")]).await;
+    assert_eq!(away.status, StatusCode::SERVICE_UNAVAILABLE, "{}", away.text);
+    assert!(away.text.contains("so there is no answer, and nothing is changed."), "{}", away.text);
+    let late = ActionError::Unavailable(TOO_SLOW.to_owned());
+    assert!(unanswered(&late).is_some_and(|why| why.contains("the weights of fewer methods")));
+    assert_eq!(unanswered(&ActionError::NotFound("plan")), None);
+}
+
+#[tokio::test]
+async fn those_who_would_have_paid_more_are_told_if_the_operator_wants_that() {
+    let (site, operator) = busy_site().await;
+    let owner = site.visitor(Some(TenantId(1)), Role::Owner).await;
+    let notices = async || site.app.store.notices(TenantId(1), owner.user.id).await.unwrap();
+    let path = "/operator/weights/eth";
+    let shown = get(&site, path, &operator).await.text;
+    assert!(shown.contains("name=\"notify\" value=\"yes\">"), "the box is not ticked: {shown}");
+    let quiet = post(&site, path, &operator, &[("cu-eth_getLogs", "80"), ("do", "save")]).await;
+    assert_eq!(quiet.leads_to().1, "../../operator/weights/eth?done=weights-saved");
+    assert!(notices().await.is_empty(), "nobody asked for it");
+    let fields = [("cu-eth_getLogs", "100"), ("notify", "yes"), ("do", "save")];
+    let told = post(&site, path, &operator, &fields).await;
+    assert_eq!(told.leads_to().1, "../../operator/weights/eth?done=saved-and-told");
+    let [one] = &notices().await[..] else { panic!("one notice") };
+    assert!(one.text.ends_with("eth_getLogs on eth costs 100 Compute Units instead of 80"), "{}", one.text);
+    let mails = site.handed_over_mails().await;
+    assert!(mails.iter().any(|(to, _)| *to == owner.user.email), "{mails:?}");
+    let again = post(&site, path, &operator, &fields).await;
+    assert_eq!(again.leads_to().1, "../../operator/weights/eth?done=weights-saved", "it is in force already");
+    assert_eq!(notices().await.len(), 1);
+    let cheaper = [("cu-eth_getLogs", "60"), ("notify", "yes"), ("do", "save")];
+    let saved = post(&site, path, &operator, &cheaper).await;
+    assert_eq!(saved.leads_to().1, "../../operator/weights/eth?done=weights-saved");
+    let asked =
+        post(&site, path, &operator, &[("cu-eth_getLogs", "70"), ("notify", "yes"), ("do", "ask")]).await;
+    assert!(asked.text.contains("name=\"notify\" value=\"yes\" checked>"), "it stays ticked: {}", asked.text);
+    assert_eq!(notices().await.len(), 1, "asking tells nobody");
+
+    let plan = "/operator/plans/standard";
+    let fields = [("price_per_cu", "0.01"), ("notify", "yes"), ("do", "save")];
+    let told = post(&site, plan, &operator, &fields).await;
+    assert_eq!(told.leads_to().1, "../../operator/plans/standard?done=saved-and-told", "{}", told.text);
+    assert_eq!(notices().await.len(), 2);
 }
 
 #[tokio::test]

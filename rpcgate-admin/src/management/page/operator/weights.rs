@@ -1,6 +1,7 @@
 //! The weights of methods: what a call costs, and what if it cost something else.
 
-use super::what_if::AnswerView;
+use super::what_if::{AnswerView, Asked, done, unanswered};
+use crate::management::action::operator::price_notices;
 use crate::management::action::operator::weights::{self, MethodWeight};
 use crate::management::action::operator::what_if::{self, AskedWeight, WhatIf};
 use crate::management::app_state::AppState;
@@ -21,7 +22,8 @@ use axum::extract::State;
 use axum::routing::get;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("method", "Method"), ("cu", "Weight"), ("weights", "Weights")];
+const LABELS: Labels =
+    &[("method", "Method"), ("cu", "Weight"), ("weights", "Weights"), ("notify", "Tell them")];
 
 /// The pages of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
@@ -41,11 +43,17 @@ struct WeightsPage {
     chains: Vec<(&'static str, String, bool)>,
     heads: Vec<TableHead>,
     rows: Vec<WeightRow>,
+    /// Whether it is known what was called.
+    is_use_known: bool,
     set: usize,
     /// The fields of a method that is not in the list.
     method: String,
     cu: String,
     answer: Option<AnswerView>,
+    /// Why there is no answer.
+    unanswered: Option<&'static str>,
+    /// Whether those who would have paid more are to be told.
+    notify: bool,
 }
 
 /// A method.
@@ -100,11 +108,14 @@ async fn page(
             TableHead::new("Weight"),
             TableHead::hidden("Reset"),
         ],
+        is_use_known: weights.iter().all(|weight| weight.calls.is_some()),
         set: weights.iter().filter(|weight| weight.is_set).count(),
         rows: weights.into_iter().map(|weight| WeightRow::of(chain, weight, fields)).collect(),
         method: typed("method"),
         cu: typed("cu"),
         answer: None,
+        unanswered: None,
+        notify: fields.is_some_and(|fields| fields.has("notify")),
     })
 }
 
@@ -159,22 +170,35 @@ async fn ask_or_save(
 ) -> PageResult {
     let chain = weights::path(&chain)?;
     let shown = page(&app, &context, chain, Some(&fields)).await?;
-    let done = async {
-        let asked = changed(&shown, &fields)?;
+    let asked = async {
+        let weights = changed(&shown, &fields)?;
+        let question = WhatIf { weights, plans: Vec::new() };
         if fields.one("do") != "save" {
-            let question = WhatIf { weights: asked.clone(), plans: Vec::new() };
-            let answer = what_if::ask(&app, &question).await?;
-            return Ok(Some(AnswerView::of(asked.len(), &answer)));
+            let answer = what_if::ask(&app, &context.actor, &question).await?;
+            return Ok(Asked::Answered(AnswerView::of(question.weights.len(), &answer)));
         }
-        for AskedWeight { chain, method, cu } in &asked {
+        // Whom it concerns is known only before it is saved.
+        let notice = match shown.notify {
+            true => Some(price_notices::prepare(&app, &context.actor, &question).await?),
+            false => None,
+        };
+        for AskedWeight { chain, method, cu } in &question.weights {
             weights::put(&app, &context.actor, chain, method, *cu).await?;
         }
-        Ok(None)
+        Ok(Asked::Saved(match notice {
+            Some(notice) => Some(price_notices::tell(&app, &context.actor, &notice).await),
+            None => None,
+        }))
     };
-    match done.await {
-        Ok(None) => Ok(context.done(&format!("operator/weights/{chain}"), Done::WeightsSaved)),
-        Ok(answer) => Ok(ok(&WeightsPage { answer, ..shown })),
-        Err(error) => rejected(error, LABELS, |problems| WeightsPage { problems, ..shown }),
+    match asked.await {
+        Ok(Asked::Saved(told)) => {
+            Ok(context.done(&format!("operator/weights/{chain}"), done(Done::WeightsSaved, told)))
+        }
+        Ok(Asked::Answered(answer)) => Ok(ok(&WeightsPage { answer: Some(answer), ..shown })),
+        Err(error) => match unanswered(&error) {
+            Some(why) => rejected(error, LABELS, |_| WeightsPage { unanswered: Some(why), ..shown }),
+            None => rejected(error, LABELS, |problems| WeightsPage { problems, ..shown }),
+        },
     }
 }
 
@@ -200,6 +224,10 @@ async fn ask_reset(
         "Reset the weight",
         back.clone(),
     );
+    let called = match calls {
+        Some(calls) => format!("It was called {} times in the last 30 days.", grouped(calls.into())),
+        None => "How often it was called cannot be read at the moment.".to_owned(),
+    };
     let question = question
         .crumb("CU weights", "operator/weights")
         .crumb(chain, back.clone())
@@ -210,7 +238,7 @@ async fn ask_reset(
             grouped(deployed.into()),
             grouped(cu.into())
         ))
-        .consequence(format!("It was called {} times in the last 30 days.", grouped(calls.into())))
+        .consequence(called)
         .consequence("Every gateway applies it within a second.");
     Ok(ok(&question))
 }

@@ -1,6 +1,9 @@
 //! The answer to a what-if, beside the form that asked.
 
-use crate::management::action::operator::what_if::{BeforeAfter, WhatIfAnswer};
+use crate::management::action::operator::price_notices::ToldTenants;
+use crate::management::action::operator::what_if::{BeforeAfter, PlanMove, TOO_SLOW, WhatIfAnswer};
+use crate::management::error::ActionError;
+use crate::management::page::done::Done;
 use crate::management::page::filters::{day_text, dollars, grouped};
 use rpcgate_core::usage::Amount;
 
@@ -71,6 +74,89 @@ impl AnswerView {
             sums,
             rows: rows.collect(),
             rest: rest(answer),
+        }
+    }
+}
+
+/// What became of a form that asks or saves.
+pub(super) enum Asked {
+    /// The answer.
+    Answered(AnswerView),
+    /// It is saved, and some are told of it if that was asked for.
+    Saved(Option<ToldTenants>),
+}
+
+/// What is said after saving: `saved` if nobody had to be told.
+pub(super) fn done(saved: Done, told: Option<ToldTenants>) -> Done {
+    match told {
+        Some(ToldTenants { left: 1.., .. }) => Done::NotAllTold,
+        Some(ToldTenants { told: 1.., .. }) => Done::SavedAndTold,
+        _ => saved,
+    }
+}
+
+/// Why a question has no answer at the moment, and what to do, if that is what is wrong.
+pub(super) fn unanswered(error: &ActionError) -> Option<&'static str> {
+    match error {
+        ActionError::Unavailable(why) if why == TOO_SLOW => Some(
+            "The answer would have taken longer than 30 seconds, so it was given up, and nothing is changed. Ask about less at \
+             a time: the weights of fewer methods, or the price of a plan apart from its windows.",
+        ),
+        ActionError::Unavailable(_) => {
+            Some("Usage cannot be read at the moment, so there is no answer, and nothing is changed.")
+        }
+        ActionError::TooMany { .. } => Some(
+            "Other questions are being answered: one at a time for each operator, and few in all. Nothing is changed. Ask again \
+             in some seconds.",
+        ),
+        _ => None,
+    }
+}
+
+/// What another plan would have meant for a tenant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct MoveView {
+    /// The days.
+    pub(super) scope: String,
+    /// What, now and then.
+    pub(super) rows: Vec<MoveRow>,
+    /// What is not in the rows.
+    pub(super) rest: String,
+}
+
+/// A number, now and then.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct MoveRow {
+    pub(super) label: &'static str,
+    pub(super) now: String,
+    pub(super) then: String,
+}
+
+impl MoveView {
+    pub(super) fn of(answer: &PlanMove) -> Self {
+        fn row<T: Copy>(label: &'static str, change: &BeforeAfter<T>, text: impl Fn(T) -> String) -> MoveRow {
+            MoveRow { label, now: text(change.before), then: text(change.after) }
+        }
+        const CENT: u128 = 10_000_000_000;
+        let count = |number: u64| grouped(number.into());
+        let effect = &answer.effect;
+        let fee = |cents: u64| money(Amount(u128::from(cents).saturating_mul(CENT)));
+        let rest = match answer.unfollowed_projects {
+            0 => String::new(),
+            many => {
+                format!("The quotas of {} projects with fewer units were not followed.", grouped(many.into()))
+            }
+        };
+        MoveView {
+            scope: format!("Applied to the use since {}, today included.", day_text(answer.from)),
+            rows: vec![
+                row("Fee of a month", &answer.fee, fee),
+                row("Compute Units", &effect.units, count),
+                row("Amount for them", &effect.amount, money),
+                row("Requests that windows refuse, at the least", &effect.refused, count),
+                row("Hours of projects at their quota", &effect.quota_hours, count),
+            ],
+            rest,
         }
     }
 }

@@ -74,3 +74,25 @@ async fn keys_that_are_slowed_down_are_named() {
     let page = fixture.get(&format!("/projects/{}/limits", fixture.project)).await;
     assert!(!page.text.contains("Keys that are slowed down"), "{}", page.text);
 }
+
+#[tokio::test]
+async fn lists_of_methods_are_saved_while_usage_cannot_be_read() {
+    let fixture = ProjectFixture::new().await;
+    let path = format!("/projects/{}/limits", fixture.project);
+    let quota = ProjectQuota { cu_per_day: 250, cu_per_month: None, rps_limit: None, has_row: true };
+    fixture.site.app.store.put_quota(fixture.project, &quota, fixture.site.app.now()).await.unwrap();
+    fixture.site.app.usage.close().await;
+    let page = fixture.get(&path).await;
+    for part in [
+        "Usage cannot be read at the moment, so what is used of the quota is missing.",
+        "<dt>Compute Units in 24 hours</dt><dd>250</dd>",
+        "<dt>Compute Units a month</dt><dd>no limit</dd>",
+        "Requests a minute",
+    ] {
+        assert!(page.text.contains(part), "{part}: {}", page.text);
+    }
+    let saved = fixture.post(&path, &[("allowed_methods", "eth_call"), ("blocked_methods", "")]).await;
+    assert_eq!(saved.status, StatusCode::SEE_OTHER, "{}", saved.text);
+    let wrong = fixture.post(&path, &[("blocked_methods", "debug_*")]).await;
+    assert_eq!(wrong.status, StatusCode::BAD_REQUEST, "{}", wrong.text);
+}

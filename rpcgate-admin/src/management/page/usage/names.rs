@@ -8,6 +8,11 @@ use rpcgate_core::usage::Cell;
 /// Letters of an identifier without a name.
 const SHORT: usize = 8;
 
+/// Letters of a text that a cell or a legend shows whole.
+const LONGEST: usize = 48;
+/// Letters at the end of a shortened text.
+const END: usize = 15;
+
 /// The names of projects and keys.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct UsageNames {
@@ -55,6 +60,22 @@ impl UsageNames {
     }
 }
 
+/// Whether a text is too long for a cell or a legend. Methods may have 256 letters.
+pub(super) fn is_long(text: &str) -> bool {
+    text.chars().count() > LONGEST
+}
+
+/// A text that fits into a legend: of a long one, its beginning and its end.
+pub(super) fn shortened(text: String) -> String {
+    let count = text.chars().count();
+    if count <= LONGEST {
+        return text;
+    }
+    let begin: String = text.chars().take(LONGEST - END - 1).collect();
+    let end: String = text.chars().skip(count - END).collect();
+    format!("{begin}…{end}")
+}
+
 fn short(id: &impl ToString) -> String {
     let text = id.to_string();
     text.get(..SHORT).map_or(text.clone(), |start| format!("{start}…"))
@@ -72,6 +93,18 @@ fn time_text(cell: &Cell) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_text_is_shortened_in_its_middle() {
+        let whole = "ü".repeat(LONGEST);
+        assert_eq!(shortened(whole.clone()), whole);
+        assert!(!is_long(&whole));
+        let long = format!("eth_{}_end_of_the_name", "x".repeat(300));
+        let short = shortened(long.clone());
+        assert!(is_long(&long) && !is_long(&short), "{short}");
+        assert!(short.starts_with("eth_xxx") && short.ends_with("…end_of_the_name"), "{short}");
+        assert_eq!(short.chars().count(), LONGEST);
+    }
 
     #[test]
     fn what_has_no_name_is_shown_by_its_identifier() {

@@ -10,7 +10,7 @@ use super::super::filters::{day_text, dollars};
 use super::super::parts::LimitMeter;
 use super::super::usage_parts::{axis_of, latency_of, mean};
 use super::choice::{MEASURES, Measure, UsageChoice};
-use super::names::UsageNames;
+use super::names::{UsageNames, is_long, shortened};
 use super::rows::UsageRows;
 use crate::management::action::usage::Usage;
 use crate::management::action::usage::current::CurrentWindow;
@@ -100,6 +100,9 @@ impl UsageResult {
                 "There are too many values of {} to draw each, so the chart has their sum.",
                 by.name()
             )),
+            Some(found) if has_long_names(found, names) => {
+                Some("Long names are shortened here. The rows below have them whole.".to_owned())
+            }
             Some(_) => None,
         };
         let grouped_by = words(&view.group_by);
@@ -137,6 +140,11 @@ impl UsageResult {
             .path(),
         }
     }
+}
+
+/// Whether the chart has names that are too long for its legend.
+fn has_long_names(found: &UsageSeries, names: &UsageNames) -> bool {
+    found.parts.keys().flatten().any(|cell| is_long(&names.cell(cell)))
 }
 
 /// A dimension for people.
@@ -198,7 +206,9 @@ fn stats(usage: &Usage) -> Vec<Stat> {
 /// The chart of a measure, by the values of a dimension.
 fn chart(found: &UsageSeries, measure: Measure, by: Group, names: &UsageNames) -> Plot {
     let axis = axis_of(found);
-    let name = |cell: &Option<Cell>| cell.as_ref().map_or_else(|| "all".to_owned(), |cell| names.cell(cell));
+    let name = |cell: &Option<Cell>| {
+        cell.as_ref().map_or_else(|| "all".to_owned(), |cell| shortened(names.cell(cell)))
+    };
     let none = "Nothing to draw for this choice.";
     let (value, unit): (fn(&Metrics) -> u64, _) = match measure {
         Measure::Requests => (|metrics| metrics.requests, "requests"),

@@ -3,7 +3,7 @@
 use super::super::chart::number::grouped;
 use super::super::parts::TableHead;
 use super::choice::{PAGE, UsageChoice};
-use super::names::UsageNames;
+use super::names::{UsageNames, is_long};
 use super::sort::UsageSort;
 use crate::management::api::moment::Moment;
 use rpcgate_core::clock::Time;
@@ -19,6 +19,8 @@ pub(super) struct GroupCell {
     pub(super) path: Option<String>,
     /// Whether it is something that is copied.
     pub(super) is_id: bool,
+    /// Whether it is too long for its column, which then shows it whole to those who point at it or come to it by keyboard.
+    pub(super) is_long: bool,
 }
 
 /// A cell with a number.
@@ -146,8 +148,10 @@ fn group_cell(cell: &Cell, choice: &UsageChoice, names: &UsageNames) -> GroupCel
         }
         Cell::Status(_) => None,
     };
+    let text = names.cell(cell);
     GroupCell {
-        text: names.cell(cell),
+        is_long: is_long(&text),
+        text,
         is_id: matches!(cell, Cell::Method(..)),
         path: narrowed.filter(|narrowed| *narrowed != plain).map(|narrowed| narrowed.path()),
     }

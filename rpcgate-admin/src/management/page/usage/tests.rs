@@ -183,3 +183,31 @@ async fn another_tenants_usage_is_not_shown() {
     let page = get(&fixture.site, "/usage", &cookie(&fixture.site, &operator)).await;
     assert_eq!(page.status, StatusCode::NOT_FOUND, "operators have no usage of their own");
 }
+
+#[tokio::test]
+async fn a_long_name_is_cut_where_it_is_shown_and_stays_whole_for_those_who_need_it() {
+    let mut fixture = Fixture::new().await;
+    let long = format!("eth_{}_end_of_the_name", "x".repeat(230));
+    fixture.call("eth", 1, vec![item(&long), item("eth_call")]).await;
+    let page = fixture.page("/usage?group_by=method").await;
+    assert_eq!(page.status, StatusCode::OK, "{}", page.text);
+    for text in [
+        &format!(
+            "<td class=\"id\"><a class=\"cut\" href=\"usage?method={long}&#38;group_by=method\">{long}</a></td>"
+        ),
+        "<td class=\"id\"><a href=\"usage?method=eth_call&#38;group_by=method\">eth_call</a></td>",
+        "…end_of_the_name",
+        "Long names are shortened here. The rows below have them whole.",
+    ] {
+        assert!(page.text.contains(text), "{text}: {}", page.text);
+    }
+    // The row with its link, and the list of methods that the form offers.
+    assert_eq!(page.text.matches(&long).count(), 3, "{}", page.text);
+    let filtered = fixture.page(&format!("/usage?group_by=method&method={long}")).await;
+    let whole = format!("<span class=\"cut\" tabindex=\"0\">{long}</span>");
+    assert!(filtered.text.contains(&whole), "{}", filtered.text);
+    let call = "<code class=\"id grow cut\" tabindex=\"0\">http://127.0.0.1:8081/api/v1/usage?";
+    assert!(filtered.text.contains(call), "{}", filtered.text);
+    let short = fixture.page("/usage?group_by=chain").await;
+    assert!(!short.text.contains("Long names") && !short.text.contains("<a class=\"cut\""), "{}", short.text);
+}

@@ -7,7 +7,8 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Price;
 use rpcgate_core::usage::ask::Only;
 use rpcgate_core::usage::sample::{self, HOUR, SampleLine, SampleRecord, SampleShipper, deed, item, recount};
-use rpcgate_core::usage::{Cell, Group};
+use rpcgate_core::usage::{Amount, Cell, Group};
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 /// The first hour of a UTC day.
@@ -88,13 +89,121 @@ fn found_keys(rows: &[KeyUse]) -> BTreeMap<(u64, KeyId), (u64, u64)> {
     all
 }
 
+/// Keys with more than 2 requests in an hour or 9 in a day.
+fn keys_of(of: TenantSet) -> KeysAsk {
+    KeysAsk { above_in_hour: 2, above_in_day: 9, of }
+}
+
+/// The rows of one tenant.
+fn part_of_answer(found: &UsageOfAll, tenant: TenantId) -> UsageOfAll {
+    let mut part = found.clone();
+    part.projects.retain(|row| row.tenant == tenant);
+    part.methods.retain(|row| row.tenant == tenant);
+    part.key_hours.retain(|row| row.tenant == tenant);
+    part.key_days.retain(|row| row.tenant == tenant);
+    part.charged.retain(|of, _| *of == tenant);
+    sorted(part)
+}
+
+fn sorted(mut found: UsageOfAll) -> UsageOfAll {
+    found.projects.sort_unstable_by_key(|row| (row.hour, row.project));
+    found.methods.sort_unstable_by(|one, other| {
+        (one.hour, one.project, &one.chain, &one.method).cmp(&(
+            other.hour,
+            other.project,
+            &other.chain,
+            &other.method,
+        ))
+    });
+    found.key_hours.sort_unstable_by_key(|row| (row.hour, row.key));
+    found.key_days.sort_unstable_by_key(|row| (row.hour, row.key));
+    found
+}
+
+#[tokio::test]
+async fn the_answer_about_one_tenant_is_its_part_of_that_about_all() {
+    let made = sample::deeds(HOURS, 300..301);
+    let deeds = made.new_tree(&mut TestRunner::deterministic()).unwrap().current();
+    let (_dir, store) = shipped(&deeds).await;
+    let methods = vec![("toy".to_owned(), "toy_read".to_owned()), ("btc".into(), "toy_scan".into())];
+    let ask = |only| UsageOfAllAsk {
+        hours: HOURS,
+        methods: methods.clone(),
+        keys: Some(keys_of(TenantSet::All)),
+        only,
+    };
+    loop {
+        let all = store.usage_of_all(&ask(None)).await.unwrap();
+        for tenant in [TenantId(1), TenantId(2), TenantId(3)] {
+            let found = store.usage_of_all(&ask(Some(tenant))).await.unwrap();
+            assert_eq!(sorted(found), part_of_answer(&all, tenant), "{tenant}");
+        }
+        if !store.sum(HOURS.end, 57).await.unwrap() {
+            break;
+        }
+    }
+}
+
+#[tokio::test]
+async fn keys_are_read_of_the_tenants_whose_windows_are_in_question() {
+    let made = sample::deeds(HOURS, 300..301);
+    let deeds = made.new_tree(&mut TestRunner::deterministic()).unwrap().current();
+    let (_dir, store) = shipped(&deeds).await;
+    let asked = async |of| {
+        let keys = Some(keys_of(of));
+        let ask = UsageOfAllAsk { hours: HOURS, keys, ..UsageOfAllAsk::default() };
+        sorted(store.usage_of_all(&ask).await.unwrap())
+    };
+    for _ in 0..2 {
+        let all = asked(TenantSet::All).await;
+        let first = part_of_answer(&all, TenantId(1));
+        assert!(first.key_hours.len() > 1 && first.key_hours.len() < all.key_hours.len());
+        for of in [TenantSet::Only(vec![TenantId(1)]), TenantSet::Except(vec![TenantId(2), TenantId(9)])] {
+            let found = asked(of.clone()).await;
+            assert_eq!((&found.key_hours, &found.key_days), (&first.key_hours, &first.key_days), "{of:?}");
+            assert_eq!(found.projects, all.projects, "units are those of all");
+        }
+        while store.sum(HOURS.end, 100).await.unwrap() {}
+    }
+}
+
+#[test]
+fn a_set_of_tenants_is_listed_if_it_or_its_rest_is_short() {
+    let many = |count: usize| (0..count as u128).map(TenantId).collect::<Vec<_>>();
+    let (max, more) = (many(TenantSet::MAX), many(TenantSet::MAX + 1));
+    assert_eq!(TenantSet::of(max.clone(), more.clone()), TenantSet::Only(max.clone()));
+    assert_eq!(TenantSet::of(more.clone(), max.clone()), TenantSet::Except(max));
+    assert_eq!(TenantSet::of(more.clone(), more), TenantSet::All);
+}
+
+#[tokio::test]
+async fn a_list_of_as_many_tenants_as_there_may_be_is_read() {
+    let (_dir, store) = shipped(&[deed(110, at(MIDNIGHT), vec![item("a")])]).await;
+    for tenants in [1..=TenantSet::MAX as u128, 2..=1 + TenantSet::MAX as u128] {
+        let is_in = tenants.contains(&1);
+        let keys = KeysAsk {
+            above_in_hour: 0,
+            above_in_day: 0,
+            of: TenantSet::Only(tenants.map(TenantId).collect()),
+        };
+        let ask = UsageOfAllAsk { hours: HOURS, keys: Some(keys), ..UsageOfAllAsk::default() };
+        let found = store.usage_of_all(&ask).await.unwrap();
+        assert_eq!((found.key_hours.len(), found.key_days.len()), (usize::from(is_in), usize::from(is_in)));
+    }
+}
+
 #[tokio::test]
 async fn sums_are_those_of_a_count_one_by_one_however_far_rollups_are_summed() {
     let made = sample::deeds(HOURS, 300..301);
     let deeds = made.new_tree(&mut TestRunner::deterministic()).unwrap().current();
     let (_dir, store) = shipped(&deeds).await;
     let methods = vec![("toy".to_owned(), "toy_read".to_owned()), ("btc".into(), "toy_scan".into())];
-    let ask = UsageOfAllAsk { hours: HOURS, methods: methods.clone(), floors: Some((2, 9)) };
+    let ask = UsageOfAllAsk {
+        hours: HOURS,
+        methods: methods.clone(),
+        keys: Some(keys_of(TenantSet::All)),
+        only: None,
+    };
     let projects = [ProjectId(11), ProjectId(12), ProjectId(21)];
     let first = store.usage_of_all(&ask).await.unwrap();
     assert!(first.key_hours.len() > 3 && first.key_days.len() > 3, "{first:?}");
@@ -145,7 +254,7 @@ async fn calls_of_a_free_method_are_those_that_would_be_charged() {
     ];
     let (_dir, store) = shipped(&deeds).await;
     let methods = vec![("toy".to_owned(), "toy_read".to_owned())];
-    let ask = UsageOfAllAsk { hours: HOURS, methods: methods.clone(), floors: None };
+    let ask = UsageOfAllAsk { hours: HOURS, methods: methods.clone(), ..UsageOfAllAsk::default() };
     let expected = [
         (MIDNIGHT, ProjectId(11), 5, 0),
         (MIDNIGHT, ProjectId(12), 5, 20),

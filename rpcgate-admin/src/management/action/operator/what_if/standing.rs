@@ -85,12 +85,28 @@ impl TenantStanding {
         asked: &AskedPlans,
         now: Time,
     ) -> Self {
-        let own = custom_plans.iter().find(|plan| Some(plan.id) == tenant.custom_plan);
         let asked_figures = tenant.custom_plan.and_then(|id| asked.custom.get(&id));
         let asked_terms = asked_figures.map(|figures| terms.with_plan_figures(*figures));
-        let before = terms.plan(config.plans.of_tenant(tenant.tier), now);
-        let figures_after = asked_terms.as_ref().unwrap_or(terms).figures(now);
-        let after = figures_after.plan(asked_config.plans.of_tenant(tenant.tier));
+        let figures = BeforeAfter {
+            before: terms.figures(now),
+            after: asked_terms.as_ref().unwrap_or(terms).figures(now),
+        };
+        let plans = BeforeAfter {
+            before: config.plans.of_tenant(tenant.tier),
+            after: asked_config.plans.of_tenant(tenant.tier),
+        };
+        TenantStanding::between(tenant, custom_plans, figures, plans)
+    }
+
+    /// The standing of a tenant with these figures in place of those of its tier.
+    pub(super) fn between(
+        tenant: &Tenant,
+        custom_plans: &[CustomPlan],
+        figures: BeforeAfter<Figures>,
+        tiers: BeforeAfter<Plan>,
+    ) -> Self {
+        let own = custom_plans.iter().find(|plan| Some(plan.id) == tenant.custom_plan);
+        let (before, after) = (figures.before.plan(tiers.before), figures.after.plan(tiers.after));
         let windows = |plan: Plan| PlanWindows {
             per_minute: plan.per_minute,
             per_hour: plan.per_hour,
@@ -101,17 +117,7 @@ impl TenantStanding {
             plan: own.map_or_else(|| tenant.tier.name().to_owned(), |plan| plan.name.clone()),
             price: BeforeAfter { before: before.price, after: after.price },
             windows: BeforeAfter { before: windows(before), after: windows(after) },
-            figures: BeforeAfter { before: terms.figures(now), after: figures_after },
+            figures,
         }
     }
-}
-
-/// The requests of an hour and a day up to which no window refuses any, before or after. `None` if no window changes.
-pub(super) fn floors<'s>(standings: impl Iterator<Item = &'s TenantStanding>) -> Option<(u64, u64)> {
-    let changed = standings.filter(|standing| standing.windows.differs());
-    let floor = |standing: &TenantStanding| {
-        let BeforeAfter { before, after } = standing.windows;
-        (before.of_hour().min(after.of_hour()), before.per_day.min(after.per_day))
-    };
-    changed.map(floor).reduce(|one, other| (one.0.min(other.0), one.1.min(other.1)))
 }

@@ -1,17 +1,45 @@
 use super::*;
 use crate::management::app_state::tests::{NOON, Site};
-use crate::store::{ContractId, CustomPlan, Project, TenantContract, fresh_id};
+use crate::management::error::ErrorCode;
+use crate::store::{
+    ContractId, CustomPlan, KeysAsk, Project, Role, TenantContract, TenantSet, User, UserId, fresh_id,
+};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use rpcgate_core::backend::usage_sink::Outcome;
-use rpcgate_core::caller::{CustomPlanId, ProjectQuota};
+use rpcgate_core::caller::{CustomPlanId, ProjectId, ProjectQuota};
+use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Tier;
+use rpcgate_core::usage::Amount;
 use rpcgate_core::usage::sample::{self, SampleLine, SampleRecord, SampleShipper, deed, item};
+use std::net::Ipv4Addr;
+
+/// An operator.
+pub(in super::super) fn operator() -> Actor {
+    let user = User {
+        id: UserId(7),
+        tenant: None,
+        email: "operator@example.com".into(),
+        name: String::new(),
+        role: Role::Viewer,
+        password: None,
+        confirmed_at: Some(NOON),
+        created_at: NOON,
+    };
+    Actor {
+        user: Arc::new(user),
+        address: Ipv4Addr::LOCALHOST.into(),
+        run: None,
+        scopes: None,
+        if_match: None,
+        command_line: None,
+    }
+}
 
 /// What a Compute Unit costs on the standard plan.
 const STANDARD: u128 = 1_000_000_000;
 
-async fn tenant(site: &Site, id: u128, tier: Tier, custom_plan: Option<CustomPlanId>) {
+pub(in super::super) async fn tenant(site: &Site, id: u128, tier: Tier, custom_plan: Option<CustomPlanId>) {
     let tenant = Tenant {
         id: TenantId(id),
         name: format!("tenant {id}"),
@@ -23,7 +51,7 @@ async fn tenant(site: &Site, id: u128, tier: Tier, custom_plan: Option<CustomPla
     site.app.store.create_tenant(&tenant).await.unwrap();
 }
 
-async fn contract(site: &Site, id: u128, figures: Figures) {
+pub(in super::super) async fn contract(site: &Site, id: u128, figures: Figures) {
     let contract = TenantContract {
         id: ContractId(fresh_id(NOON)),
         tenant: TenantId(id),
@@ -36,7 +64,7 @@ async fn contract(site: &Site, id: u128, figures: Figures) {
     site.app.store.create_contract(&contract, NOON).await.unwrap();
 }
 
-fn figures(given: &[(&str, u64)]) -> Figures {
+pub(in super::super) fn figures(given: &[(&str, u64)]) -> Figures {
     let mut figures = Figures::default();
     for (name, value) in given {
         assert!(figures.set(name, *value), "{name}");
@@ -44,36 +72,45 @@ fn figures(given: &[(&str, u64)]) -> Figures {
     figures
 }
 
-async fn ship(site: &Site, deeds: &[SampleRecord]) {
+pub(in super::super) async fn ship(site: &Site, deeds: &[SampleRecord]) {
     site.app.usage.ship(&SampleShipper::new(1).pack(deeds)).await.unwrap();
 }
 
+/// Usage that another gateway ships.
+async fn ship_more(site: &Site, deeds: &[SampleRecord]) {
+    site.app.usage.ship(&SampleShipper::new(2).pack(deeds)).await.unwrap();
+}
+
 /// Calls of a method by a key some hours before noon.
-fn calls(key: u128, hours_ago: u64, (method, calls, cu): (&str, u32, u32)) -> SampleRecord {
+pub(in super::super) fn calls(
+    key: u128,
+    hours_ago: u64,
+    (method, calls, cu): (&str, u32, u32),
+) -> SampleRecord {
     let line = SampleLine { calls, cu: calls * cu, ..item(method) };
     let arrival = Time::from_secs(NOON.secs() - hours_ago * SECONDS_OF_HOUR);
     SampleRecord { chain: "eth", ..deed(key, arrival, vec![line]) }
 }
 
 /// Requests of a key some hours before noon, and calls that its windows refused.
-fn requests(key: u128, hours_ago: u64, (admitted, refused): (u32, u32)) -> SampleRecord {
+pub(in super::super) fn requests(key: u128, hours_ago: u64, (admitted, refused): (u32, u32)) -> SampleRecord {
     let line =
         SampleLine { calls: refused, cu: 0, status: 429, outcome: Outcome::Refused, ..item("eth_chainId") };
     let items = if refused == 0 { Vec::new() } else { vec![line] };
     SampleRecord { windowed: admitted, items, ..calls(key, hours_ago, ("eth_chainId", 1, 0)) }
 }
 
-fn weight(method: &str, cu: u32) -> AskedWeight {
+pub(in super::super) fn weight(method: &str, cu: u32) -> AskedWeight {
     AskedWeight { chain: "eth".into(), method: method.into(), cu }
 }
 
-fn plan(name: &str, given: &[(&str, u64)]) -> AskedPlan {
+pub(in super::super) fn plan(name: &str, given: &[(&str, u64)]) -> AskedPlan {
     AskedPlan { plan: name.into(), figures: figures(given) }
 }
 
 async fn asked(site: &Site, weights: &[AskedWeight], plans: &[AskedPlan]) -> WhatIfAnswer {
     let question = WhatIf { weights: weights.to_vec(), plans: plans.to_vec() };
-    ask(&site.app, &question).await.unwrap()
+    ask(&site.app, &operator(), &question).await.unwrap()
 }
 
 fn units_of(answer: &WhatIfAnswer) -> Vec<(u128, u64, u64)> {
@@ -323,7 +360,7 @@ async fn a_question_about_what_is_in_force_has_an_answer_in_which_nothing_change
 async fn questions_that_make_no_sense_are_refused() {
     let site = Site::new().await;
     let refused = async |weights: Vec<AskedWeight>, plans: Vec<AskedPlan>| {
-        ask(&site.app, &WhatIf { weights, plans }).await.unwrap_err().to_string()
+        ask(&site.app, &operator(), &WhatIf { weights, plans }).await.unwrap_err().to_string()
     };
     let strange = AskedWeight { chain: "gold".into(), ..weight("eth_call", 1) };
     assert_eq!(refused(vec![strange], vec![]).await, "`weights`: there is no chain \"gold\"");
@@ -332,7 +369,7 @@ async fn questions_that_make_no_sense_are_refused() {
     assert!(refused(vec![weight("a b", 1)], vec![]).await.starts_with("`weights`"));
     let many = |count| (0..count).map(|n| weight(&format!("m{n}"), 7)).collect::<Vec<_>>();
     assert_eq!(refused(many(MAX_WEIGHTS + 1), vec![]).await, "`weights` must be at most 100");
-    assert!(ask(&site.app, &WhatIf { weights: many(MAX_WEIGHTS), plans: vec![] }).await.is_ok());
+    assert!(ask(&site.app, &operator(), &WhatIf { weights: many(MAX_WEIGHTS), plans: vec![] }).await.is_ok());
     let twice = vec![plan("free", &[]), plan("free", &[("per_day", 3)])];
     assert_eq!(refused(vec![], twice).await, "`plans` has \"free\" twice");
     assert_eq!(refused(vec![], vec![plan("gold", &[])]).await, "`plans`: there is no plan \"gold\"");
@@ -343,4 +380,70 @@ async fn questions_that_make_no_sense_are_refused() {
     );
     let many = (0..=MAX_PLANS).map(|n| plan(&format!("p{n}"), &[])).collect();
     assert_eq!(refused(vec![], many).await, "`plans` must be at most 20");
+}
+
+#[tokio::test]
+async fn those_who_would_pay_more_are_known_by_name() {
+    let site = Site::new().await;
+    for (id, tier) in [(1, Tier::Standard), (2, Tier::Standard), (3, Tier::Free), (4, Tier::Standard)] {
+        tenant(&site, id, tier, None).await;
+    }
+    ship(&site, &[1, 2, 3].map(|id| calls(id * 100 + 10, 1, ("eth_getLogs", 2, 75)))).await;
+    ship_more(&site, &[calls(410, 1, ("eth_call", 2, 15))]).await;
+    let found = async |cu| {
+        let question = WhatIf { weights: vec![weight("eth_getLogs", cu)], plans: vec![] };
+        payers(&site.app, &operator(), &question).await.unwrap()
+    };
+    assert_eq!(
+        found(90).await,
+        [TenantId(1), TenantId(2)],
+        "the free plan bills nothing, and the fourth calls it not"
+    );
+    assert_eq!(found(75).await, []);
+    assert_eq!(found(60).await, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_takes_too_long_is_given_up() {
+    let late = within_deadline(std::future::pending::<Result<(), ActionError>>()).await.unwrap_err();
+    assert!(matches!(&late, ActionError::Unavailable(why) if why == TOO_SLOW), "{late:?}");
+    assert_eq!(late.code(), ErrorCode::Unavailable);
+    assert_eq!(within_deadline(async { Ok(7) }).await.unwrap(), 7);
+}
+
+#[tokio::test]
+async fn an_operator_with_a_running_what_if_is_refused_and_others_are_not() {
+    let site = Site::new().await;
+    let running = site.app.what_ifs.begin(operator().user.id).unwrap();
+    let refused = ask(&site.app, &operator(), &WhatIf::default()).await.unwrap_err();
+    assert!(matches!(refused, ActionError::TooMany { .. }), "{refused}");
+    let other = Actor { user: Arc::new(User { id: UserId(8), ..(*operator().user).clone() }), ..operator() };
+    assert!(ask(&site.app, &other, &WhatIf::default()).await.is_ok());
+    drop(running);
+    assert!(ask(&site.app, &operator(), &WhatIf::default()).await.is_ok());
+    let reloaded = site.app.reload(site.app.settings.config.clone()).unwrap();
+    let _running = site.app.what_ifs.begin(operator().user.id).unwrap();
+    assert!(ask(&reloaded, &operator(), &WhatIf::default()).await.is_err(), "they are counted together");
+}
+
+#[test]
+fn keys_are_asked_for_only_of_tenants_whose_windows_change() {
+    let windows = |per_hour| windows::PlanWindows { per_minute: 1_000, per_hour, per_day: 500 };
+    let standing = |before, after| TenantStanding {
+        name: String::new(),
+        plan: String::new(),
+        price: BeforeAfter::default(),
+        windows: BeforeAfter { before: windows(before), after: windows(after) },
+        figures: BeforeAfter::default(),
+    };
+    let basis = |standings: &[(u128, TenantStanding)]| Basis {
+        hours: 0..24,
+        weights: Weights::new(),
+        standings: standings.iter().map(|(id, standing)| (TenantId(*id), standing.clone())).collect(),
+        only: None,
+    };
+    let asked = basis(&[(1, standing(9, 9)), (2, standing(40, 30)), (3, standing(20, 50))]).ask();
+    let of = TenantSet::Only(vec![TenantId(2), TenantId(3)]);
+    assert_eq!(asked.keys, Some(KeysAsk { above_in_hour: 20, above_in_day: 500, of }));
+    assert_eq!(basis(&[(1, standing(9, 9))]).ask().keys, None);
 }

@@ -1,6 +1,7 @@
 //! Tests of the requests for another plan.
 
 use super::super::fixture::OperatorFixture;
+use crate::management::app_state::tests::NOON;
 use crate::management::page::hostile::{HOSTILE, assert_shown};
 use crate::store::LimitRequestId;
 use http::StatusCode;
@@ -61,4 +62,46 @@ async fn a_request_is_approved_once_and_rejected_with_a_reason() {
     let rows = rejected.split("<tbody>").nth(1).unwrap();
     assert_eq!(rows.matches("<tr>").count(), 1, "{rejected}");
     assert_eq!(fixture.get("/operator/limit-requests?after=x").await.status, StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn beside_a_request_stands_what_the_plan_would_have_meant() {
+    let fixture = OperatorFixture::named("Acme").await;
+    fixture.calls(2, 30).await;
+    let path = format!("/operator/limit-requests/{}", fixture.request("We grow").await);
+    let page = fixture.get(&path).await.text;
+    for part in [
+        "<h2 id=\"what-if\">What if it had been premium</h2>",
+        "Applied to the use since 2 Dec 2026, today included.",
+        "<th scope=\"row\">Fee of a month</th>",
+        "<th scope=\"row\">Compute Units</th><td class=\"num\">30</td><td class=\"num\">30</td>",
+        "<th scope=\"row\">Amount for them</th><td class=\"num\">$0.00</td><td class=\"num\">$0.015</td>",
+        "Requests that windows refuse, at the least",
+    ] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let store = &fixture.site.app.store;
+    store.set_tier(fixture.tenant, Tier::Enterprise, NOON).await.unwrap();
+    let page = fixture.get(&path).await.text;
+    assert!(page.contains("which is as large: if you approve, it stays there."), "{page}");
+    fixture.post(&path, &[("status", "approved")]).await;
+    assert_eq!(store.tenant(fixture.tenant).await.unwrap().unwrap().tier, Tier::Enterprise, "it does");
+    let page = fixture.get(&path).await.text;
+    assert!(!page.contains("What if it had been"), "it is decided: {page}");
+}
+
+#[tokio::test]
+async fn a_request_is_decided_while_usage_cannot_be_read() {
+    let fixture = OperatorFixture::named("Acme").await;
+    let path = format!("/operator/limit-requests/{}", fixture.request("We grow").await);
+    let running = fixture.site.app.what_ifs.begin(fixture.operator.user.id).unwrap();
+    let busy = fixture.get(&path).await.text;
+    assert!(busy.contains("Other questions are being answered"), "{busy}");
+    drop(running);
+    fixture.site.app.usage.close().await;
+    let page = fixture.get(&path).await;
+    assert_eq!(page.status, StatusCode::OK, "{}", page.text);
+    assert!(page.text.contains("Usage cannot be read at the moment"), "{}", page.text);
+    let done = fixture.post(&path, &[("status", "approved")]).await;
+    assert!(done.leads_to().1.ends_with("?done=request-approved"), "{}", done.text);
 }

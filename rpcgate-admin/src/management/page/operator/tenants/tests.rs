@@ -80,6 +80,16 @@ async fn tenants_are_filtered_and_listed_in_parts() {
     has("state=active&plan=premium", "Bank 4.", "Bank 3.").await;
     has("name=Acme", ">Acme<", "Bank 0.").await;
     has("name=Nobody", "No tenant matches", ">Acme<").await;
+    has("name=CM", ">Acme<", "Bank 0.").await;
+    has("name=bank+3.&state=suspended", "Bank 3.", "Bank 30.").await;
+    has("name=bank&plan=free", "No tenant matches", "Bank 0.").await;
+    has(&format!("name={}", fixture.owner.user.email.to_uppercase()), ">Acme<", "Bank 0.").await;
+    has(&format!("name={last}"), "Bank 49.", "Bank 48.").await;
+    has("name=%25", "No tenant matches", "Bank 0.").await;
+    let first = fixture.get("/operator/tenants?name=BANK").await.text;
+    assert!(first.contains("Bank 49.") && !first.contains("rel=\"prev\""), "fifty of fifty: {first}");
+    let long = format!("/operator/tenants?name={}", "a".repeat(255));
+    fixture.get(&long).await.assert_wrong("name", "Not shown: ");
     for (wrong, field) in [("plan=gold", "plan"), ("state=odd", "state")] {
         fixture.get(&format!("/operator/tenants?{wrong}")).await.assert_wrong(field, "Not shown: ");
     }

@@ -1,0 +1,242 @@
+//! Making effects of the usage that was read. This may take seconds for many tenants, so it is done where it keeps no request
+//! waiting.
+
+use super::effect::{AffectedTenants, BeforeAfter, MAX_LISTED, TenantEffect, UsageEffect, WhatIfAnswer};
+use super::quota::{self, ProjectDays};
+use super::standing::TenantStanding;
+use super::windows::WindowUse;
+use super::{HOURS_OF_DAY, SECONDS_OF_HOUR, Weights};
+use crate::store::{Figures, KeysAsk, MethodUse, ProjectUnits, TenantSet, UsageOfAll, UsageOfAllAsk};
+use rpcgate_core::caller::{ProjectId, ProjectQuota, TenantId};
+use rpcgate_core::clock::Time;
+use rpcgate_core::usage::Amount;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// The effects by tenant.
+pub(super) type Effects = BTreeMap<TenantId, UsageEffect>;
+
+/// What a question changes, and for whom.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Basis {
+    /// The hours whose usage is read.
+    pub(super) hours: Range<u64>,
+    /// The weights that differ from those in force.
+    pub(super) weights: Weights,
+    /// What decides about each tenant.
+    pub(super) standings: BTreeMap<TenantId, TenantStanding>,
+    /// The tenant, if the question is about one.
+    pub(super) only: Option<TenantId>,
+}
+
+impl Basis {
+    /// The usage that the answer is made of. Keys are read of the tenants whose windows change.
+    pub(super) fn ask(&self) -> UsageOfAllAsk {
+        let (changed, others): (Vec<_>, Vec<_>) =
+            self.standings.iter().partition(|(_, standing)| standing.windows.differs());
+        let floor = |(_, standing): &(&TenantId, &TenantStanding)| {
+            let BeforeAfter { before, after } = standing.windows;
+            (before.of_hour().min(after.of_hour()), before.per_day.min(after.per_day))
+        };
+        // Up to these, no window refuses anything, before or after.
+        let floors = changed.iter().map(floor).reduce(|one, other| (one.0.min(other.0), one.1.min(other.1)));
+        let ids = |of: Vec<(&TenantId, &TenantStanding)>| of.into_iter().map(|(id, _)| *id).collect();
+        let of = TenantSet::of(ids(changed), ids(others));
+        let keys = floors.map(|(above_in_hour, above_in_day)| KeysAsk { above_in_hour, above_in_day, of });
+        let methods = self.weights.keys().cloned().collect();
+        UsageOfAllAsk { hours: self.hours.clone(), methods, keys, only: self.only }
+    }
+
+    /// Whether quotas may be used up in other hours than before.
+    pub(super) fn may_change_quotas(&self) -> bool {
+        !self.weights.is_empty() || self.standings.values().any(|standing| standing.figures.differs())
+    }
+}
+
+/// A project that comes near its quota.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct NearProject {
+    /// The project.
+    pub(super) id: ProjectId,
+    tenant: TenantId,
+    ceilings: BeforeAfter<u64>,
+}
+
+/// The effects of a first pass, and the projects that a second one follows hour by hour.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct FirstPass {
+    /// The effects.
+    pub(super) effects: Effects,
+    /// The projects.
+    pub(super) near: Vec<NearProject>,
+    /// Projects that come near their quota and are too many to be followed.
+    pub(super) unfollowed: u64,
+}
+
+impl FirstPass {
+    /// The effects of `found`. Projects are followed if `own`, the quotas that operators have set, are given.
+    pub(super) fn of(
+        basis: &Basis,
+        found: &UsageOfAll,
+        own: Option<&BTreeMap<ProjectId, ProjectQuota>>,
+    ) -> Self {
+        let mut effects = Effects::new();
+        let projects = units(basis, found, &mut effects);
+        refusals(basis, found, &mut effects);
+        for (tenant, amount) in &found.charged {
+            if basis.standings.contains_key(tenant) {
+                effects.entry(*tenant).or_default().charged = *amount;
+            }
+        }
+        let mut near = own.map(|own| near(basis, &projects, own)).unwrap_or_default();
+        let followed = near.len().min(quota::MAX_FOLLOWED);
+        // Those with most units come first: they are at their quota for longer.
+        near.sort_by_cached_key(|one| Reverse(projects.get(&one.id).map(ProjectDays::most)));
+        let unfollowed = (near.len() - followed) as u64;
+        near.truncate(followed);
+        FirstPass { effects, near, unfollowed }
+    }
+}
+
+/// The projects whose quota may be used up in other hours.
+fn near(
+    basis: &Basis,
+    projects: &BTreeMap<ProjectId, ProjectDays>,
+    own: &BTreeMap<ProjectId, ProjectQuota>,
+) -> Vec<NearProject> {
+    let one = |(project, days): (&ProjectId, &ProjectDays)| {
+        let quota = own.get(project).copied().unwrap_or_default();
+        let figures = &basis.standings.get(&days.tenant)?.figures;
+        let of = |figures: &Figures| figures.quota(quota).cu_per_day;
+        let ceilings = BeforeAfter { before: of(&figures.before), after: of(&figures.after) };
+        let near = NearProject { id: *project, tenant: days.tenant, ceilings };
+        days.may_differ(&ceilings).then_some(near)
+    };
+    projects.iter().filter_map(one).collect()
+}
+
+/// The units of a day, and of its calls of methods whose weight changes, with the weights in question.
+fn reweighed(units: u64, calls: &[&MethodUse], weights: &Weights) -> u64 {
+    let mut after = u128::from(units);
+    for call in calls {
+        let weight = weights.get(&(call.chain.clone(), call.method.clone())).copied().unwrap_or_default();
+        after = after.saturating_sub(u128::from(call.units)) + u128::from(call.calls) * u128::from(weight);
+    }
+    u64::try_from(after).unwrap_or(u64::MAX)
+}
+
+/// Adds the units and the amounts of tenants to `effects`, and returns the units of projects by day.
+fn units(
+    Basis { weights, standings, .. }: &Basis,
+    found: &UsageOfAll,
+    effects: &mut Effects,
+) -> BTreeMap<ProjectId, ProjectDays> {
+    let mut calls: BTreeMap<(ProjectId, u64), Vec<&MethodUse>> = BTreeMap::new();
+    for one in &found.methods {
+        calls.entry((one.project, one.hour)).or_default().push(one);
+    }
+    let mut projects: BTreeMap<ProjectId, ProjectDays> = BTreeMap::new();
+    for one in &found.projects {
+        if !standings.contains_key(&one.tenant) {
+            continue;
+        }
+        let its = calls.get(&(one.project, one.hour)).map(Vec::as_slice).unwrap_or_default();
+        let units = BeforeAfter { before: one.units, after: reweighed(one.units, its, weights) };
+        effects.entry(one.tenant).or_default().units.add(&units);
+        let days = projects.entry(one.project).or_insert_with(|| ProjectDays::of(one.tenant));
+        days.units.insert(one.hour / HOURS_OF_DAY, units);
+    }
+    for (tenant, effect) in effects {
+        let Some(TenantStanding { price, .. }) = standings.get(tenant) else { continue };
+        let amount = |units: u64, price: u64| Amount(u128::from(units) * u128::from(price));
+        effect.amount.before = amount(effect.units.before, price.before.0);
+        effect.amount.after = amount(effect.units.after, price.after.0);
+    }
+    projects
+}
+
+/// Adds the refusals of the windows to `effects`.
+fn refusals(Basis { standings, .. }: &Basis, found: &UsageOfAll, effects: &mut Effects) {
+    let mut keys: BTreeMap<_, WindowUse> = BTreeMap::new();
+    for one in &found.key_hours {
+        let day = keys.entry((one.tenant, one.key, one.hour / HOURS_OF_DAY)).or_default();
+        day.hours.push((one.admitted, one.refused));
+    }
+    for one in &found.key_days {
+        let day = keys.entry((one.tenant, one.key, one.hour / HOURS_OF_DAY)).or_default();
+        day.day = Some((one.admitted, one.refused));
+    }
+    for ((tenant, ..), day) in keys {
+        let Some(TenantStanding { windows, .. }) = standings.get(&tenant) else { continue };
+        if windows.differs() {
+            let before = day.refused(&windows.before, &windows.before);
+            let after = day.refused(&windows.before, &windows.after);
+            effects.entry(tenant).or_default().refused.add(&BeforeAfter { before, after });
+        }
+    }
+}
+
+/// Adds the hours in which the quotas of `near` are used up to `effects`.
+pub(super) fn quota_hours(
+    Basis { hours, weights, .. }: &Basis,
+    near: &[NearProject],
+    (of_projects, of_methods): (&[ProjectUnits], &[MethodUse]),
+    effects: &mut Effects,
+) {
+    let mut calls: BTreeMap<(ProjectId, u64), Vec<&MethodUse>> = BTreeMap::new();
+    for one in of_methods {
+        calls.entry((one.project, one.hour)).or_default().push(one);
+    }
+    let mut by_project: BTreeMap<ProjectId, BTreeMap<u64, BeforeAfter<u64>>> = BTreeMap::new();
+    for one in of_projects {
+        let its = calls.get(&(one.project, one.hour)).map(Vec::as_slice).unwrap_or_default();
+        let units = BeforeAfter { before: one.units, after: reweighed(one.units, its, weights) };
+        by_project.entry(one.project).or_default().insert(one.hour, units);
+    }
+    for NearProject { id, tenant, ceilings } in near {
+        let Some(units) = by_project.get(id) else { continue };
+        let before = units.iter().map(|(hour, units)| (*hour, units.before));
+        let after = units.iter().map(|(hour, units)| (*hour, units.after));
+        let hours = BeforeAfter {
+            before: quota::hours_used_up(before, ceilings.before, hours),
+            after: quota::hours_used_up(after, ceilings.after, hours),
+        };
+        effects.entry(*tenant).or_default().quota_hours.add(&hours);
+    }
+}
+
+/// The answer about all tenants.
+pub(super) fn answer(
+    Basis { hours, standings, .. }: &Basis,
+    effects: Effects,
+    unfollowed_projects: u64,
+) -> WhatIfAnswer {
+    let time = |hour: u64| Time::from_secs(hour.saturating_mul(SECONDS_OF_HOUR));
+    let (mut total, mut affected) = (UsageEffect::default(), AffectedTenants::default());
+    for effect in effects.values() {
+        total.add(effect);
+        affected.count(effect);
+    }
+    let (mut changed, unchanged): (Vec<_>, Vec<_>) =
+        effects.into_iter().partition(|(_, effect)| effect.differs());
+    changed.sort_by_key(|(tenant, effect)| (Reverse(effect.weight()), *tenant));
+    let rest = changed.split_off(changed.len().min(MAX_LISTED));
+    let mut of_others = UsageEffect::default();
+    let others = (rest.len() + unchanged.len()) as u64;
+    rest.iter().chain(&unchanged).for_each(|(_, effect)| of_others.add(effect));
+    let listed = |(tenant, effect): (TenantId, UsageEffect)| {
+        let standing = standings.get(&tenant)?;
+        Some(TenantEffect { tenant, name: standing.name.clone(), plan: standing.plan.clone(), effect })
+    };
+    WhatIfAnswer {
+        from: time(hours.start),
+        to: time(hours.end),
+        tenants: changed.into_iter().filter_map(listed).collect(),
+        others,
+        of_others,
+        total,
+        affected,
+        unfollowed_projects,
+    }
+}
