@@ -60,6 +60,7 @@ pub use query::{
     Webhook, WebhookChange, WebhookId, WebhookSubscription, WholeDelivery,
 };
 pub use query::{ChainUse, MethodTotal};
+pub use query::{SecretPlace, StoredSecret};
 pub use query::{
     Checkout, CheckoutId, CheckoutOutcome, CheckoutSubject, CreditNote, CreditNoteNumber, Invoice,
     InvoiceAmounts, InvoiceFilter, InvoiceLine, InvoiceNews, InvoiceNumber, InvoiceSeller, InvoiceStatus,

@@ -40,7 +40,6 @@ use rpcgate_core::backend::usage_sink::UsageSink;
 use rpcgate_core::caller::{RequestId, TenantId};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config::{Config, Overlay, Retention};
-use rpcgate_core::secret::KeyForge;
 use seed::UsageSeed;
 use shipping::Shipping;
 use std::fmt;
@@ -96,8 +95,7 @@ impl State {
             ..JournalOptions::new(&config.journal, clock.clone())
         };
         let journal = Journal::open(options)?;
-        let secret = config.gateway.key_secret.as_ref();
-        let forge = secret.map(|secret| KeyForge::new(secret.expose().as_bytes()));
+        let forge = config.gateway.key_forge();
         let directory = Arc::new(StoreDirectory::new(forge, config.plans.clone(), clock.clone()));
         let shipping = Arc::<Shipping>::default();
         let seed = Arc::new(UsageSeed::new(clock.clone(), shipping.clone()));
