@@ -205,7 +205,10 @@ mod tests {
         for key in [first.make().unwrap(), second.make().unwrap(), new.clone()] {
             assert!(both.is_genuine(&key));
         }
-        assert!(!second.is_genuine(&new) && KeyForge::new(b"third").is_genuine(&new), "the current one signs");
+        assert!(
+            !second.is_genuine(&new) && KeyForge::new(b"third").is_genuine(&new),
+            "the current one signs"
+        );
         assert!(!both.is_genuine(&KeyForge::new(b"another").make().unwrap()));
     }
 

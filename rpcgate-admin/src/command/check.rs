@@ -1,7 +1,9 @@
-//! `rpcgate-admin check`: prints the effective configuration.
+//! `rpcgate-admin check`: prints the effective configuration, or what a reload would change.
 
 use super::configuration;
-use crate::process::Failure;
+use crate::process::against::{ReloadPlan, against_running};
+use crate::process::{Failure, host_name, origin};
+use rpcgate_core::config::ConfigProgram;
 use std::io::Write;
 use std::path::Path;
 
@@ -14,6 +16,16 @@ pub fn execute(file: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     let config = configuration(file)?;
     out.write_all(config.to_toml_masked().as_bytes())?;
     Ok(out.flush()?)
+}
+
+/// Prints what a reload of the management side on this machine with the configuration in `file` would change.
+///
+/// # Errors
+/// [`Failure::Configuration`], and those of [`against_running`].
+pub async fn against(file: &Path, out: &mut dyn Write) -> Result<ReloadPlan, Failure> {
+    let (config, host) = (configuration(file)?, host_name());
+    let place = origin(&host, Some(file));
+    against_running(ConfigProgram::Management, &config, Some(&place), &host, out).await
 }
 
 #[cfg(test)]

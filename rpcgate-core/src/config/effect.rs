@@ -1,8 +1,8 @@
 //! What a reload does with a changed setting: the one list of what needs a restart.
 
 use super::Config;
-use ReloadEffect::{Live, Restart, Unused};
 use super::lines::ChangedSetting;
+use ReloadEffect::{Live, Restart, Unused};
 
 /// A program that reads the configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -99,8 +99,9 @@ mod tests {
             SecretFingerprints::of(&config(text)).iter().map(|one| one.id().to_owned()).collect()
         };
         let before = ids("[gateway]\nkey_secret = \"the former secret\"\n");
-        let rotated =
-            ids("[gateway]\nkey_secret = \"the current secret\"\nformer_key_secrets = [\"the former secret\"]\n");
+        let rotated = ids(
+            "[gateway]\nkey_secret = \"the current secret\"\nformer_key_secrets = [\"the former secret\"]\n",
+        );
         assert_eq!((before.len(), rotated.len(), &rotated[1]), (1, 2, &before[0]));
         assert!(ids("").is_empty(), "without a secret there is no key");
         let jwt = ids("[admin.jwt]\nsecret = \"0123456789abcdef0123456789abcdef\"\n");

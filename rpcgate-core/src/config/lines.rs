@@ -43,6 +43,13 @@ impl ChangedSetting {
         let plain = |value: &Option<String>| value.as_deref().map(without_fingerprints);
         self.before.is_some() && plain(&self.before) == plain(&self.after)
     }
+
+    /// Whether both values have fingerprints of their secrets.
+    pub fn has_fingerprints(&self) -> bool {
+        let has =
+            |value: &Option<String>| value.as_deref().is_some_and(|value| fingerprint_at(value).is_some());
+        has(&self.before) && has(&self.after)
+    }
 }
 
 impl fmt::Display for ChangedSetting {
@@ -105,6 +112,12 @@ impl ConfigLines {
         self.0.iter().filter(|(key, _)| is_wanted(key)).cloned().collect()
     }
 
+    /// The same without fingerprints, for a comparison with a text whose fingerprints were made with another key.
+    #[must_use]
+    pub fn without_fingerprints(&self) -> Self {
+        self.iter().map(|(key, value)| (key.to_owned(), without_fingerprints(value))).collect()
+    }
+
     /// The settings in which `other` differs from this, by key.
     pub fn changes(&self, other: &ConfigLines) -> Vec<ChangedSetting> {
         let mut both: BTreeMap<&str, [Option<&str>; 2]> = BTreeMap::new();
@@ -140,7 +153,8 @@ impl ConfigLines {
             }
             text.push_str(&format!("{name} = {}", without_fingerprints(value)));
             if value.contains(MASK) {
-                let known = fingerprint_at(value).map(|tag| format!(" (fingerprint {tag})")).unwrap_or_default();
+                let known =
+                    fingerprint_at(value).map(|tag| format!(" (fingerprint {tag})")).unwrap_or_default();
                 text.push_str(&format!("  # put the secret here{known}"));
             }
             text.push('\n');

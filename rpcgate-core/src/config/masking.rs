@@ -66,14 +66,17 @@ mod tests {
         for mask in ["***", "***-0123456789ab"] {
             assert!(is_mask(mask), "{mask}");
         }
-        for other in ["", "**", "****", "***-", "***-0123456789a", "***-0123456789abc", "***-0123456789AB", "x***"] {
+        for other in
+            ["", "**", "****", "***-", "***-0123456789a", "***-0123456789abc", "***-0123456789AB", "x***"]
+        {
             assert!(!is_mask(other), "{other}");
         }
     }
 
     #[test]
     fn fingerprints_are_removed_wherever_they_occur() {
-        let (marked, plain) = ("http://u:***-0123456789ab@h/?key=***-fedcba987654", "http://u:***@h/?key=***");
+        let (marked, plain) =
+            ("http://u:***-0123456789ab@h/?key=***-fedcba987654", "http://u:***@h/?key=***");
         assert_eq!(without_fingerprints(marked), plain);
         assert_eq!(without_fingerprints(plain), plain);
         assert_eq!(without_fingerprints("***-ü"), "***-ü");

@@ -80,6 +80,7 @@ pub use journal::{JournalSettings, OnFull};
 pub use key::KeySettings;
 pub use lines::{ChangedSetting, ConfigLines};
 pub use load::{LoadError, Sources};
+pub use moment::{parse as parse_moment, text as moment_text};
 pub use node::NodeSettings;
 pub use overlay::{CountsChange, Overlay, PlanChange};
 pub use plans::Plans;

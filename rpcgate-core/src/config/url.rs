@@ -79,7 +79,10 @@ impl Url {
         };
         let path = match path.split_once('?') {
             Some((path, query)) => {
-                format!("{path}?{}", query.split('&').map(|pair| parameter(pair, mask)).collect::<Vec<_>>().join("&"))
+                format!(
+                    "{path}?{}",
+                    query.split('&').map(|pair| parameter(pair, mask)).collect::<Vec<_>>().join("&")
+                )
             }
             None => path.to_owned(),
         };

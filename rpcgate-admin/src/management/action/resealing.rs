@@ -59,6 +59,7 @@ pub async fn reseal(app: &AppState) -> Result<Resealed, ActionError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::management::api::accounts::tests::site;
     use crate::management::api::factors::tests::{account_with_app, begun, verify};
     use crate::management::api::webhooks::tests::{project, webhook};
     use crate::management::app_state::tests::{Site, rotation};
@@ -69,7 +70,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_a_former_secret_has_sealed_outlives_it() {
-        let site = Site::of("[admin.challenge]\ndifficulty = 1\n").await;
+        let site = site().await;
         let (_, authenticator, recovery) = account_with_app(&site).await;
         let owner = site.member(Role::Owner).await;
         let listening = webhook(&site, owner.user.tenant.unwrap(), project(&site, &owner).await).await;

@@ -334,7 +334,7 @@ pub(crate) fn rotation(site: &Site) -> [Config; 3] {
 
 #[tokio::test]
 async fn secrets_are_rotated_over_two_reloads_and_nobody_is_logged_out_in_between() {
-    let site = Site::new().await;
+    let site = Site::of("[admin.challenge]\ndifficulty = 50\n").await;
     let visitor = site.member(Role::Owner).await;
     let holder = FormHolder::Session(visitor.session);
     let [_, during, after] = rotation(&site);

@@ -93,10 +93,10 @@ impl RecoveryCodes {
 
 /// The characters of a typed code, or `None` if it does not have the form of one.
 fn plain(typed: &str) -> Option<String> {
-        let plain = typed.chars().filter(|c| !matches!(c, '-' | ' ')).map(|c| c.to_ascii_lowercase());
-        let plain: String = plain.take(CHARACTERS + 1).collect();
-        let is_code = plain.len() == CHARACTERS && plain.bytes().all(|byte| ALPHABET.contains(&byte));
-        is_code.then_some(plain)
+    let plain = typed.chars().filter(|c| !matches!(c, '-' | ' ')).map(|c| c.to_ascii_lowercase());
+    let plain: String = plain.take(CHARACTERS + 1).collect();
+    let is_code = plain.len() == CHARACTERS && plain.bytes().all(|byte| ALPHABET.contains(&byte));
+    is_code.then_some(plain)
 }
 
 fn tag(key: &hmac::Key, user: UserId, plain: &str) -> Digest {

@@ -203,9 +203,8 @@ impl Tokens {
         if token.len() > MAX_LEN {
             return Err(BadToken::Malformed);
         }
-        let decode = |key| {
-            jsonwebtoken::decode::<RawClaims>(token, key, &self.rules).map_err(|error| bad(&error))
-        };
+        let decode =
+            |key| jsonwebtoken::decode::<RawClaims>(token, key, &self.rules).map_err(|error| bad(&error));
         let mut decoded = decode(&self.verify);
         for key in &self.former {
             if !matches!(decoded, Err(BadToken::Signature)) {

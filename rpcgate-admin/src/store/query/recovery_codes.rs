@@ -40,9 +40,8 @@ impl Store {
             return Ok(None);
         }
         let any = hashes.iter().map(Digest::bytes);
-        let its = Entity::find()
-            .filter(Column::UserId.eq(Uuid::from_u128(user.0)))
-            .filter(Column::Hash.is_in(any));
+        let its =
+            Entity::find().filter(Column::UserId.eq(Uuid::from_u128(user.0))).filter(Column::Hash.is_in(any));
         let found = self.read(async |database| Ok(its.one(database).await?)).await?;
         Ok(found.and_then(|row| hashes.iter().find(|hash| hash.bytes() == row.hash).copied()))
     }

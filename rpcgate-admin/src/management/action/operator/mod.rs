@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod chains;
+pub mod config_versions;
 pub mod contracts;
 pub mod custom_plans;
 pub mod invoices;
@@ -11,6 +12,7 @@ pub mod nodes;
 pub mod overview;
 pub mod plans;
 pub mod quotas;
+pub mod rollback;
 mod recent_days;
 pub mod tenant_profile;
 pub mod tenants;
