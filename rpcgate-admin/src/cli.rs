@@ -228,7 +228,9 @@ mod tests {
         for (path, argument) in &all {
             assert!(argument.get_help().is_some(), "{path}: {}", argument.get_id());
         }
-        for resource in ["tenant", "project", "key", "plan", "custom-plan", "contract", "invoice", "user", "config"] {
+        for resource in
+            ["tenant", "project", "key", "plan", "custom-plan", "contract", "invoice", "user", "config"]
+        {
             let of = |id: &str| {
                 let start = format!(" rpcgate-admin {resource} ");
                 all.iter()

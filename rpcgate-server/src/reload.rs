@@ -15,6 +15,7 @@ use rpcgate_core::config::{Config, ConfigProgram, Overlay};
 use rpcgate_layers::nodes::{Pools, watch_head};
 use rpcgate_layers::request::safeguard::Safeguard;
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::AbortHandle;
@@ -98,6 +99,14 @@ impl Reloadable {
         self.certificate.as_ref().filter(|_| self.http_over_tls)
     }
 
+    /// The certificate in use, and the files that it comes from.
+    pub(crate) fn certificate_files(&self) -> Option<(&Arc<Certificate>, PathBuf, PathBuf)> {
+        let certificate = self.certificate.as_ref()?;
+        let in_force = self.in_force.lock();
+        let (cert, key) = in_force.base.gateway.tls.pair()?;
+        Some((certificate, cert.to_owned(), key.to_owned()))
+    }
+
     /// How long a drain may take.
     pub(crate) fn grace(&self) -> Duration {
         self.in_force.lock().config.shutdown.grace
@@ -108,13 +117,13 @@ impl Reloadable {
     pub(crate) fn replace(&self, config: Config) -> Result<Vec<&'static str>, StartError> {
         let mut in_force = self.in_force.lock();
         let renewed = match (&self.certificate, config.gateway.tls.pair()) {
-            (Some(current), Some(pair)) => Some((current, tls::config(pair)?)),
+            (Some(current), Some(pair)) => Some((current, tls::load(pair)?)),
             _ => None,
         };
         let whole = in_force.overlay.over(&config);
         self.put(&mut in_force, whole)?;
-        if let Some((certificate, config)) = renewed {
-            certificate.replace(config);
+        if let Some((certificate, loaded)) = renewed {
+            certificate.replace(loaded);
         }
         let asleep = ConfigProgram::Gateway.needs_restart(&in_force.started, &config);
         in_force.base = config;

@@ -15,6 +15,7 @@ mod invoice;
 mod key;
 pub mod migrate;
 pub mod operator;
+mod out_file;
 mod plan;
 mod printer;
 mod project;

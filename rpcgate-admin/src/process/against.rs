@@ -70,7 +70,12 @@ impl RunningComparison {
     fn write(&self, program: ConfigProgram, running: &RunningConfig, out: &mut dyn Write) -> io::Result<()> {
         let version = &running.version;
         let (number, since) = (version.number, moment_text(version.at));
-        writeln!(out, "compared with version {number}, accepted by {} at {since} ({})", program.name(), version.who)?;
+        writeln!(
+            out,
+            "compared with version {number}, accepted by {} at {since} ({})",
+            program.name(),
+            version.who
+        )?;
         if !running.waiting.is_empty() {
             writeln!(out, "it waits for a restart with: {}", running.waiting.join(", "))?;
         }
@@ -82,8 +87,8 @@ impl RunningComparison {
             };
             writeln!(out, "{effect}  {change}")?;
         }
-        let [live, restart, unused] =
-            [ReloadEffect::Live, ReloadEffect::Restart, ReloadEffect::Unused].map(|effect| self.count(effect));
+        let [live, restart, unused] = [ReloadEffect::Live, ReloadEffect::Restart, ReloadEffect::Unused]
+            .map(|effect| self.count(effect));
         match self.plan() {
             ReloadPlan::Nothing => writeln!(out, "a reload would change nothing")?,
             _ => writeln!(out, "settings that a reload applies: {live}; that need a restart: {restart}")?,
@@ -174,12 +179,14 @@ mod tests {
         }
 
         fn config(&self, text: &str) -> Config {
-            let text = format!("[database]\nurl = \"{}\"\n{text}", url_of(&self.dir.path().join("rpcgate.db")));
+            let text =
+                format!("[database]\nurl = \"{}\"\n{text}", url_of(&self.dir.path().join("rpcgate.db")));
             Config::read(&Input { chains: &["eth"], file: Some(("f", &text)), ..Input::default() }).unwrap()
         }
 
         async fn accept(&self, place: &str, text: &str, is_start: bool) {
-            let (scope, origin) = (ConfigScope::Gateway(place.into()), ("web-1".into(), "web-1: a.toml".into()));
+            let (scope, origin) =
+                (ConfigScope::Gateway(place.into()), ("web-1".into(), "web-1: a.toml".into()));
             let accepted = AcceptedConfig::new(&self.config(text), scope, origin, is_start, START);
             self.store.record_config(&accepted, START).await.unwrap();
         }
@@ -204,7 +211,8 @@ mod tests {
         let (plan, shown) = fixture.check(Some("one"), KEY).await;
         assert_eq!(plan, Ok(ReloadPlan::Nothing), "{shown}");
         assert!(shown.ends_with("a reload would change nothing\n"), "{shown}");
-        let (plan, shown) = fixture.check(Some("one"), &format!("{KEY}[plans.free]\nper_minute = 20\n")).await;
+        let (plan, shown) =
+            fixture.check(Some("one"), &format!("{KEY}[plans.free]\nper_minute = 20\n")).await;
         assert_eq!(plan, Ok(ReloadPlan::Reload));
         assert!(shown.contains("reload   plans.free.per_minute: 10 -> 20\n"), "{shown}");
         let changed = format!("{KEY}listen = \"0.0.0.0:80\"\n[admin]\nauth_per_minute = 9\n");
@@ -233,7 +241,9 @@ mod tests {
     #[tokio::test]
     async fn a_changed_secret_is_seen_and_not_shown_also_in_a_rotation() {
         let fixture = Fixture::new().await;
-        let node = |secret: &str| format!("[[chains.eth.nodes]]\nurl = \"http://h\"\nheaders = {{ x = \"{secret}\" }}\n");
+        let node = |secret: &str| {
+            format!("[[chains.eth.nodes]]\nurl = \"http://h\"\nheaders = {{ x = \"{secret}\" }}\n")
+        };
         fixture.accept("one", &format!("{KEY}{}", node("hunter2")), true).await;
         let (plan, shown) = fixture.check(Some("one"), &format!("{KEY}{}", node("hunter3"))).await;
         assert_eq!(plan, Ok(ReloadPlan::Reload), "{shown}");

@@ -23,9 +23,8 @@ pub fn origin(host: &str, file: Option<&Path>) -> String {
 }
 
 fn of(kernel: Option<String>, variable: Option<String>) -> String {
-    let plain = |name: String| -> String {
-        name.trim().chars().filter(|c| !c.is_control()).take(MAX_NAME).collect()
-    };
+    let plain =
+        |name: String| -> String { name.trim().chars().filter(|c| !c.is_control()).take(MAX_NAME).collect() };
     let mut names = kernel.into_iter().chain(variable).map(plain);
     names.find(|name| !name.is_empty()).unwrap_or_else(|| "unknown".into())
 }

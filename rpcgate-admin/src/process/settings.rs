@@ -23,9 +23,11 @@ pub enum CheckedAgainst {
 
 /// The options of `check`.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
-#[command(after_help = "Exit codes: 0 the configuration can be used, and with --against nothing would change; 10 a \
+#[command(
+    after_help = "Exit codes: 0 the configuration can be used, and with --against nothing would change; 10 a \
     reload would apply all changes; 11 a change needs a restart; 2 the configuration cannot be used; 3 nothing is \
-    known of a process on this machine; 5 the database cannot be reached now; 1 anything else.")]
+    known of a process on this machine; 5 the database cannot be reached now; 1 anything else."
+)]
 pub struct CheckArgs {
     /// The configuration file.
     #[command(flatten)]

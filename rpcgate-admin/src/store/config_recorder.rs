@@ -33,7 +33,9 @@ impl ConfigRecorder {
     /// Takes a configuration. It never waits.
     pub fn record(&self, accepted: AcceptedConfig) {
         if let Err(mpsc::error::TrySendError::Full(_)) = self.0.try_send(accepted) {
-            tracing::warn!("an accepted configuration is not stored as a version: {WAITING} others wait already");
+            tracing::warn!(
+                "an accepted configuration is not stored as a version: {WAITING} others wait already"
+            );
         }
     }
 }

@@ -71,8 +71,8 @@ pub use query::{
 };
 pub use query::{Followed, MatchedEvent, MatchedSubscription, UnfinishedBlock, WatchLease, WatchOutcome};
 pub use query::{KeyUse, MethodUse, ProjectUnits, UsageOfAll, UsageOfAllAsk};
-pub use query::{SecretPlace, StoredSecret};
 pub use query::{RunningConfig, ServiceSettings, TenantAgreements, source_of};
+pub use query::{SecretPlace, StoredSecret};
 pub use rpcgate_core::backend::counters::Restored;
 pub use rpcgate_core::usage::{Block, Mark, Shipment};
 pub use usage::{Removed, ShipError, UsageStore};

@@ -295,8 +295,7 @@ pub(super) fn are_old(now: Time) -> Condition {
     let is_gone = Condition::all()
         .add(Column::SeenAt.lte(then))
         .add(Column::Source.is_in(programs.map(|scope| scope.source())));
-    let is_followed =
-        Condition::all().add(Column::At.lte(then)).add(Column::Number.not_in_subquery(newest));
+    let is_followed = Condition::all().add(Column::At.lte(then)).add(Column::Number.not_in_subquery(newest));
     Condition::all()
         .add(Condition::any().add(is_followed).add(is_gone))
         .add(Column::Number.not_in_subquery(started))

@@ -71,10 +71,7 @@ impl ListedVersion {
     }
 }
 
-async fn names(
-    app: &AppState,
-    versions: &[ConfigVersion],
-) -> Result<BTreeMap<UserId, String>, ActionError> {
+async fn names(app: &AppState, versions: &[ConfigVersion]) -> Result<BTreeMap<UserId, String>, ActionError> {
     let mut ids: Vec<UserId> = versions.iter().filter_map(|version| version.user).collect();
     ids.sort_unstable();
     ids.dedup();
@@ -126,9 +123,7 @@ pub async fn get(app: &AppState, number: u64) -> Result<ListedVersion, ActionErr
 /// [`ActionError::NotFound`], [`ActionError::Invalid`] for versions that are about different things,
 /// [`ActionError::Unavailable`].
 pub async fn compare(app: &AppState, from: u64, to: u64) -> Result<VersionChanges, ActionError> {
-    let find = async |number| {
-        app.store.config_version(number).await?.ok_or(ActionError::NotFound("version"))
-    };
+    let find = async |number| app.store.config_version(number).await?.ok_or(ActionError::NotFound("version"));
     let (from, to) = (find(from).await?, find(to).await?);
     expect_comparable(&from, &to)?;
     Ok(VersionChanges::between(&(&from).into(), &(&to).into()))
@@ -152,9 +147,9 @@ pub fn expect_comparable(from: &ConfigVersion, to: &ConfigVersion) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::management::action::actor::Actor;
     use crate::management::action::operator::weights;
     use crate::management::app_state::tests::{NOON, Site};
-    use crate::management::action::actor::Actor;
     use crate::process::LocalAccount;
     use crate::store::{AcceptedConfig, ConfigScope};
     use rpcgate_core::config::Secret;

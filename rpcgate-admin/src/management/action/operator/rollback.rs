@@ -75,7 +75,8 @@ async fn roll_service_back(
     }
     for (chain, methods) in &current.overlay.weights {
         for method in methods.keys() {
-            let is_wanted = target.overlay.weights.get(chain).is_some_and(|wanted| wanted.contains_key(method));
+            let is_wanted =
+                target.overlay.weights.get(chain).is_some_and(|wanted| wanted.contains_key(method));
             if !is_wanted {
                 let done = weights::delete(app, actor, chain, method).await;
                 outcome.take(format!("weight {chain}/{method}: as configured"), done)?;
@@ -257,7 +258,10 @@ mod tests {
         assert!(again.done.is_empty(), "{again:?}");
         let audit = app.store.audit(AuditSubject::Everyone, 99).await.unwrap();
         assert!(audit.iter().any(|entry| entry.action == "config.rolled_back"));
-        assert!(audit.iter().filter(|entry| entry.action == "weight.set").count() >= 3, "by the same actions");
+        assert!(
+            audit.iter().filter(|entry| entry.action == "weight.set").count() >= 3,
+            "by the same actions"
+        );
     }
 
     #[tokio::test]
@@ -298,8 +302,11 @@ mod tests {
         assert!(rolled.left.is_empty(), "{rolled:?}");
         let agreements = app.store.tenant_agreements(tenant, app.now()).await.unwrap();
         assert_eq!(agreements.contracts[&kept.id], kept);
-        assert!(!agreements.contracts.contains_key(&wrong.id) && !agreements.contracts.contains_key(&short.id));
-        let again: Vec<_> = agreements.contracts.values().filter(|one| one.figures == ended.figures).collect();
+        assert!(
+            !agreements.contracts.contains_key(&wrong.id) && !agreements.contracts.contains_key(&short.id)
+        );
+        let again: Vec<_> =
+            agreements.contracts.values().filter(|one| one.figures == ended.figures).collect();
         let [again] = again[..] else { panic!("{agreements:?}") };
         assert_eq!((again.from, again.until, again.note.as_str()), (app.now(), None, "2027-1"));
         assert_eq!(agreements.quotas[&project.id].cu_per_day, 5);
@@ -319,8 +326,10 @@ mod tests {
             figures: figures(7),
         };
         let used = custom_plans::create(app, &actor, new).await.unwrap();
-        let moved =
-            crate::store::TenantChange { custom_plan: Some(used.id), ..crate::store::TenantChange::default() };
+        let moved = crate::store::TenantChange {
+            custom_plan: Some(used.id),
+            ..crate::store::TenantChange::default()
+        };
         app.store.update_tenant(tenant, &moved, NOON).await.unwrap();
         weights::put(app, &actor, "eth", "eth_call", 1).await.unwrap();
         let rolled = roll_back(app, &actor, good.number).await.unwrap();
