@@ -81,8 +81,8 @@ impl ConfigProgram {
         };
         let is_first_or_last = change.before.is_none() || change.after.is_none();
         match effect {
-            Live if is_first_or_last && CERTIFICATE.contains(&change.key.as_str()) => (name, Restart),
-            effect => (name, effect),
+            Live if is_first_or_last && CERTIFICATE.contains(&change.key.as_str()) => (*name, Restart),
+            effect => (*name, effect),
         }
     }
 

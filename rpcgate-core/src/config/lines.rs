@@ -74,7 +74,10 @@ impl FromIterator<(String, String)> for ConfigLines {
 impl Config {
     /// The configuration as lines, with `fingerprints` of the secrets, or with `***` in their places.
     pub fn lines(&self, fingerprints: Option<&SecretFingerprints>) -> ConfigLines {
-        self.written(fingerprints.map_or(Masking::Plain, Masking::Fingerprint))
+        match fingerprints {
+            Some(fingerprints) => self.written(Masking::Fingerprint(&|secret| fingerprints.tag(secret))),
+            None => self.written(Masking::Plain),
+        }
     }
 
     /// The settings in which `other` differs, also in secrets. They must not be shown.

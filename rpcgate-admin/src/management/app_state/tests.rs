@@ -239,6 +239,9 @@ fn the_management_side_behaves_the_same_on_postgresql_and_sqlite() {
             "billing::",
             "mail::queue",
             "action::security",
+            "action::resealing",
+            "operator::rollback",
+            "operator::config_versions",
             "dispatcher::",
         ])
         .env(ON_POSTGRES, "1")

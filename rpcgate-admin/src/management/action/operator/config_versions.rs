@@ -2,7 +2,7 @@
 
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{ConfigVersion, ConfigVersionFilter, UserId};
+use crate::store::{ConfigScope, ConfigVersion, ConfigVersionFilter, UserId};
 use rpcgate_core::config::{ChangedSetting, ConfigLines};
 use std::collections::BTreeMap;
 
@@ -117,6 +117,29 @@ pub async fn get(app: &AppState, number: u64) -> Result<ListedVersion, ActionErr
     Ok(ListedVersion { version, user, changes })
 }
 
+/// A version of operators' settings, and what a return to it would change now.
+///
+/// # Errors
+/// [`ActionError::NotFound`], [`ActionError::Conflict`] for the configuration of a program, [`ActionError::Unavailable`].
+pub async fn from_running(
+    app: &AppState,
+    number: u64,
+) -> Result<(ListedVersion, VersionChanges), ActionError> {
+    let listed = get(app, number).await?;
+    let lines = match listed.version.scope {
+        ConfigScope::Service => app.store.service_settings().await?.lines(),
+        ConfigScope::Tenant(tenant) => app.store.tenant_agreements(tenant, app.now()).await?.lines(),
+        ConfigScope::Gateway(_) | ConfigScope::Management(_) => {
+            return Err(ActionError::Conflict(
+                "this is the configuration of a program, which only its host can change",
+            ));
+        }
+    };
+    let running = ComparableLines { lines, fingerprint_key: String::new() };
+    let changes = VersionChanges::between(&running, &(&listed.version).into());
+    Ok((listed, changes))
+}
+
 /// The changes from one version to another.
 ///
 /// # Errors
@@ -151,7 +174,7 @@ mod tests {
     use crate::management::action::operator::weights;
     use crate::management::app_state::tests::{NOON, Site};
     use crate::process::LocalAccount;
-    use crate::store::{AcceptedConfig, ConfigScope};
+    use crate::store::AcceptedConfig;
     use rpcgate_core::config::Secret;
 
     #[tokio::test]
