@@ -257,6 +257,10 @@ mod tests {
             "invoice list --month 2026-12 --status overdue",
             "invoice credit 2026-000001 --cents 5 --reason x --yes",
             "user reset ada@example.com -y",
+            "config history --of settings --limit 3 --json",
+            "config diff 41 running",
+            "config diff running other.toml --program gateway",
+            "config rollback 38 --out former.toml --yes",
         ] {
             assert!(exit_code(line).is_ok(), "{line}");
         }
@@ -276,6 +280,9 @@ mod tests {
             "invoice list --month 2026-13",
             "invoice credit 2026-000001 --cents 5",
             "key create one --key rpcg_0123456",
+            "config diff",
+            "config history --of plans",
+            "config rollback x",
         ] {
             assert_eq!(exit_code(line), Err(2), "{line}");
         }

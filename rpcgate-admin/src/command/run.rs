@@ -152,6 +152,7 @@ impl RunningServices {
 mod tests {
     use super::*;
     use crate::management::app_state::tests::Site;
+    use crate::store::ConfigVersionFilter;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
 
@@ -233,6 +234,30 @@ mod tests {
         let failure =
             RunningServices::start(config, &[Service::Janitor], site.clock.clone()).await.err().unwrap();
         assert!(failure.code() == 1 && failure.to_string().starts_with("telemetry.listen: 127"), "{failure}");
+        assert_eq!(service.stop().await, 0);
+    }
+
+    #[tokio::test]
+    async fn the_configuration_that_is_served_is_a_version() {
+        let site = Site::new().await;
+        let config = free(&site);
+        let service =
+            RunningServices::start(config.clone(), &[Service::Janitor], site.clock.clone()).await.unwrap();
+        service.record(Path::new("/none/rpcgate.toml"), &config, true);
+        let filter = ConfigVersionFilter::default();
+        let stored = async {
+            loop {
+                let stored = site.app.store.config_versions(&filter, None, 9).await.unwrap();
+                if !stored.is_empty() {
+                    break stored;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let stored = tokio::time::timeout(std::time::Duration::from_secs(60), stored).await.unwrap();
+        assert_eq!(stored[0].scope.source(), "management");
+        assert_eq!(stored[0].who, format!("{}: /none/rpcgate.toml", host_name()));
+        assert_eq!(stored[0].started, Some(stored[0].number));
         assert_eq!(service.stop().await, 0);
     }
 
