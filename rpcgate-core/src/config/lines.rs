@@ -75,7 +75,9 @@ impl Config {
     /// The configuration as lines, with `fingerprints` of the secrets, or with `***` in their places.
     pub fn lines(&self, fingerprints: Option<&SecretFingerprints>) -> ConfigLines {
         match fingerprints {
-            Some(fingerprints) => self.written(Masking::Fingerprint(&|secret| fingerprints.tag(secret))),
+            Some(fingerprints) => {
+                self.written(Masking::Fingerprint(&|secret: &str| fingerprints.tag(secret)))
+            }
             None => self.written(Masking::Plain),
         }
     }
