@@ -112,10 +112,10 @@ pub fn exit_planned(done: Result<ReloadPlan, Failure>) -> ExitCode {
     }
 }
 
-fn failed(error: StoreError) -> Failure {
+fn failed(error: &StoreError) -> Failure {
     match error {
         StoreError::Unavailable(_) => Failure::Unavailable(error.to_string()),
-        error => Failure::new(matches!(error, StoreError::Url(_)), &error),
+        error => Failure::new(matches!(error, StoreError::Url(_)), error),
     }
 }
 
@@ -131,10 +131,10 @@ pub async fn against_running(
     host: &str,
     out: &mut dyn Write,
 ) -> Result<ReloadPlan, Failure> {
-    let store = Store::open(config.database.url(), false).await.map_err(failed)?;
+    let store = Store::open(config.database.url(), false).await.map_err(|error| failed(&error))?;
     let found = store.running_configs(program, place, host).await;
     store.close().await;
-    let found = found.map_err(failed)?;
+    let found = found.map_err(|error| failed(&error))?;
     let running = match &found[..] {
         [running] => running,
         [] => {
