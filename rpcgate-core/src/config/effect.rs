@@ -113,7 +113,7 @@ impl ConfigProgram {
     pub fn needs_restart(self, old: &Config, new: &Config) -> Vec<&'static str> {
         let changes = old.exact_changes(new);
         let rows: Vec<_> = changes.iter().map(|change| self.row(change)).collect();
-        let differs = |name: &&str| rows.iter().any(|row| *row == (*name, Restart));
+        let differs = |name: &&'static str| rows.contains(&(*name, Restart));
         EFFECTS.iter().map(|(name, ..)| *name).filter(differs).collect()
     }
 }

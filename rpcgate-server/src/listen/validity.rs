@@ -16,7 +16,7 @@ fn element(input: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (tag, rest) = input.split_first()?;
     let (first, rest) = rest.split_first()?;
     let (length, rest) = match first {
-        0..0x80 => (usize::from(*first), rest),
+        0..=0x7f => (usize::from(*first), rest),
         0x81..=0x84 => {
             let (bytes, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
             (

@@ -26,8 +26,8 @@ async fn texts(store: &Store) -> Vec<String> {
 async fn a_configuration_that_has_not_changed_is_no_new_version() {
     let (_dir, store) = empty().await;
     let record = async |bytes, is_start, second| {
-        let done = store.record_config(&accepted("one", bytes, is_start, later(second)), later(second));
-        done.await.unwrap()
+        let config = accepted("one", bytes, is_start, later(second));
+        store.record_config(&config, later(second)).await.unwrap()
     };
     let first = record(1, true, 1).await;
     assert_eq!(record(1, false, 2).await, first);
