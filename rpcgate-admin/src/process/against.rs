@@ -1,7 +1,7 @@
 //! `check --against running`: what a reload would change.
 
 use super::failure::{Failure, exit};
-use crate::store::{RunningConfig, Store, StoreError, source_of};
+use crate::store::{RunningConfig, Store, StoreError};
 use rpcgate_core::config::{
     ChangedSetting, Config, ConfigProgram, ReloadEffect, SecretFingerprints, moment_text,
 };
@@ -144,8 +144,8 @@ pub async fn against_running(
         several => {
             let places: Vec<_> = several.iter().map(|one| one.version.scope.place()).collect();
             return Err(Failure::NotFound(format!(
-                "there are several {} on {host}, and the configuration names none of them: {}",
-                source_of(program),
+                "there are several processes of {} on {host}, and the configuration names none of them: {}",
+                program.name(),
                 places.join(", ")
             )));
         }

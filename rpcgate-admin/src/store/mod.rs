@@ -71,7 +71,7 @@ pub use query::{
 };
 pub use query::{Followed, MatchedEvent, MatchedSubscription, UnfinishedBlock, WatchLease, WatchOutcome};
 pub use query::{KeyUse, MethodUse, ProjectUnits, UsageOfAll, UsageOfAllAsk};
-pub use query::{RunningConfig, ServiceSettings, TenantAgreements, source_of};
+pub use query::{RunningConfig, ServiceSettings, TenantAgreements};
 pub use query::{SecretPlace, StoredSecret};
 pub use rpcgate_core::backend::counters::Restored;
 pub use rpcgate_core::usage::{Block, Mark, Shipment};

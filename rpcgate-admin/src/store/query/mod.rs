@@ -190,7 +190,7 @@ pub use project_counts::ProjectCounts;
 pub use projects::{Project, ProjectChange};
 pub use refreshes::{Rotation, SessionLifetimes};
 pub use registrations::{Registered, Registration};
-pub use running_config::{RunningConfig, source_of};
+pub use running_config::RunningConfig;
 pub use service_settings::ServiceSettings;
 pub use sessions::Session;
 pub use spent::Spent;

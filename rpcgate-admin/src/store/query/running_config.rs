@@ -17,7 +17,7 @@ pub struct RunningConfig {
 }
 
 /// The kind of version that a program stores.
-pub fn source_of(program: ConfigProgram) -> &'static str {
+fn source_of(program: ConfigProgram) -> &'static str {
     match program {
         ConfigProgram::Gateway => ConfigScope::Gateway(String::new()).source(),
         ConfigProgram::Management => ConfigScope::Management(String::new()).source(),

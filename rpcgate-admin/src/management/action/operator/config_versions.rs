@@ -217,7 +217,7 @@ mod tests {
         let keys: Vec<_> = changes.settings.iter().map(|change| change.key.as_str()).collect();
         assert_eq!((keys, changes.unknown), (vec!["admin.jwt.secret"], 0));
         let changes = compare(&site.app, second, third).await.unwrap();
-        assert_eq!((changes.settings.len(), changes.unknown), (0, 2));
+        assert!(changes.is_empty() && changes.unknown >= 2, "{changes:?}");
     }
 
     #[tokio::test]
