@@ -1,5 +1,6 @@
 //! The command line: its definition, one file for each resource that operators manage.
 
+pub mod config;
 pub mod contract;
 pub mod custom_plan;
 pub mod figures;
@@ -11,7 +12,7 @@ pub mod project;
 pub mod tenant;
 pub mod user;
 
-use crate::process::ConfigFile;
+use crate::process::{CheckArgs, ConfigFile};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use options::CommandOptions;
 
@@ -34,8 +35,8 @@ pub struct AdminCli {
 /// The commands.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
 pub enum AdminCommand {
-    /// Read and check the configuration, and print the effective one with its secrets masked
-    Check(ConfigFile),
+    /// Read and check the configuration, and print the effective one with its secrets masked; or compare it with what runs
+    Check(CheckArgs),
     /// Bring the schema of the database up to date
     Migrate(ConfigFile),
     /// Serve until stopped: SIGTERM drains, SIGHUP reloads the configuration
@@ -110,6 +111,13 @@ pub enum ManagedCommand {
         #[command(subcommand)]
         command: user::UserCommand,
     },
+    /// Read former configurations and settings of operators, and return to one
+    #[command(after_help = AFTER_HELP)]
+    Config {
+        /// The command
+        #[command(subcommand)]
+        command: config::ConfigCommand,
+    },
 }
 
 impl ManagedCommand {
@@ -124,6 +132,7 @@ impl ManagedCommand {
             ManagedCommand::Contract { command } => command.options(),
             ManagedCommand::Invoice { command } => command.options(),
             ManagedCommand::User { command } => command.options(),
+            ManagedCommand::Config { command } => command.options(),
         }
     }
 }
@@ -219,7 +228,9 @@ mod tests {
         for (path, argument) in &all {
             assert!(argument.get_help().is_some(), "{path}: {}", argument.get_id());
         }
-        for resource in ["tenant", "project", "key", "plan", "custom-plan", "contract", "invoice", "user"] {
+        for resource in
+            ["tenant", "project", "key", "plan", "custom-plan", "contract", "invoice", "user", "config"]
+        {
             let of = |id: &str| {
                 let start = format!(" rpcgate-admin {resource} ");
                 all.iter()
@@ -246,6 +257,10 @@ mod tests {
             "invoice list --month 2026-12 --status overdue",
             "invoice credit 2026-000001 --cents 5 --reason x --yes",
             "user reset ada@example.com -y",
+            "config history --of settings --limit 3 --json",
+            "config diff 41 running",
+            "config diff running other.toml --program gateway",
+            "config rollback 38 --out former.toml --yes",
         ] {
             assert!(exit_code(line).is_ok(), "{line}");
         }
@@ -265,6 +280,9 @@ mod tests {
             "invoice list --month 2026-13",
             "invoice credit 2026-000001 --cents 5",
             "key create one --key rpcg_0123456",
+            "config diff",
+            "config history --of plans",
+            "config rollback x",
         ] {
             assert_eq!(exit_code(line), Err(2), "{line}");
         }
@@ -276,7 +294,7 @@ mod tests {
         let file = ConfigFile { config: "a.toml".into() };
         assert_eq!(
             parse("rpcgate-admin check --config a.toml").unwrap().command,
-            AdminCommand::Check(file.clone())
+            AdminCommand::Check(CheckArgs { file: file.clone(), against: None })
         );
         assert_eq!(
             parse("rpcgate-admin migrate --config a.toml").unwrap().command,

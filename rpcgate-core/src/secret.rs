@@ -28,6 +28,8 @@ const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn
 #[cfg(any(test, feature = "secrets"))]
 pub struct KeyForge {
     secret: hmac::Key,
+    /// Secrets from before, whose keys still pass.
+    former: Box<[hmac::Key]>,
 }
 
 #[cfg(any(test, feature = "secrets"))]
@@ -67,7 +69,24 @@ impl KeyForge {
     /// # Ok::<(), rpcgate_core::secret::NoRandomness>(())
     /// ```
     pub fn new(secret: &[u8]) -> Self {
-        KeyForge { secret: hmac::Key::new(hmac::HMAC_SHA256, secret) }
+        KeyForge { secret: hmac::Key::new(hmac::HMAC_SHA256, secret), former: Box::default() }
+    }
+
+    /// This forge, which also accepts keys that were created with one of these secrets (`gateway.former_key_secrets`).
+    ///
+    /// ```
+    /// use rpcgate_core::secret::KeyForge;
+    ///
+    /// let former = KeyForge::new(b"the former secret");
+    /// let rotated = KeyForge::new(b"the current secret").accepting([b"the former secret".as_slice()]);
+    /// assert!(rotated.is_genuine(&former.make()?));
+    /// assert!(!former.is_genuine(&rotated.make()?));
+    /// # Ok::<(), rpcgate_core::secret::NoRandomness>(())
+    /// ```
+    #[must_use]
+    pub fn accepting<'s>(self, former: impl IntoIterator<Item = &'s [u8]>) -> Self {
+        let former = former.into_iter().map(|secret| hmac::Key::new(hmac::HMAC_SHA256, secret));
+        KeyForge { former: former.collect(), ..self }
     }
 
     /// A new key.
@@ -78,29 +97,32 @@ impl KeyForge {
         let mut key = String::with_capacity(LENGTH);
         key.push_str(MARK);
         random_text(ID + SECRET, &mut key)?;
-        let checksum = self.checksum(&key);
+        let checksum = checksum(&self.secret, &key);
         key.extend(checksum.map(char::from));
         Ok(key)
     }
 
-    /// Whether `key` was created with this secret. It may have been revoked since.
+    /// Whether `key` was created with this secret, or with a former one that is accepted. It may have been revoked since.
     pub fn is_genuine(&self, key: &str) -> bool {
         let Some((body, checksum)) = key.split_at_checked(LENGTH - CHECKSUM) else { return false };
         use subtle::ConstantTimeEq;
         body.starts_with(MARK)
             && body[MARK.len()..].bytes().all(|b| b.is_ascii_alphanumeric())
-            && bool::from(self.checksum(body)[..].ct_eq(checksum.as_bytes()))
+            && std::iter::once(&self.secret)
+                .chain(&self.former)
+                .any(|secret| bool::from(self::checksum(secret, body)[..].ct_eq(checksum.as_bytes())))
     }
+}
 
-    fn checksum(&self, body: &str) -> [u8; CHECKSUM] {
-        let tag = hmac::sign(&self.secret, body.as_bytes());
-        let mut number = tag.as_ref().iter().take(8).fold(0u64, |n, b| n << 8 | u64::from(*b));
-        std::array::from_fn(|_| {
-            let digit = ALPHABET[(number % 62) as usize];
-            number /= 62;
-            digit
-        })
-    }
+#[cfg(any(test, feature = "secrets"))]
+fn checksum(secret: &hmac::Key, body: &str) -> [u8; CHECKSUM] {
+    let tag = hmac::sign(secret, body.as_bytes());
+    let mut number = tag.as_ref().iter().take(8).fold(0u64, |n, b| n << 8 | u64::from(*b));
+    std::array::from_fn(|_| {
+        let digit = ALPHABET[(number % 62) as usize];
+        number /= 62;
+        digit
+    })
 }
 
 /// `count` random characters of `0-9A-Za-z`, appended to `out`.
@@ -173,6 +195,21 @@ mod tests {
         assert_ne!(a, b);
         assert_eq!((a.len(), shown(&a).len()), (50, 12));
         assert_eq!(shown("something else"), "");
+    }
+
+    #[test]
+    fn keys_of_a_former_secret_pass_beside_those_of_the_current_one() {
+        let (first, second) = (KeyForge::new(b"first"), KeyForge::new(b"second"));
+        let both = KeyForge::new(b"third").accepting([b"second".as_slice(), b"first"]);
+        let new = both.make().unwrap();
+        for key in [first.make().unwrap(), second.make().unwrap(), new.clone()] {
+            assert!(both.is_genuine(&key));
+        }
+        assert!(
+            !second.is_genuine(&new) && KeyForge::new(b"third").is_genuine(&new),
+            "the current one signs"
+        );
+        assert!(!both.is_genuine(&KeyForge::new(b"another").make().unwrap()));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::demo_options::DemoOptions;
 use clap::{Args, Parser, Subcommand};
-use rpcgate_admin::process::ConfigFile;
+use rpcgate_admin::process::{CheckArgs, ConfigFile};
 use rpcgate_core::plan::Tier;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -21,8 +21,8 @@ pub struct ServerCli {
 pub enum ServerCommand {
     /// Serve the configuration until SIGTERM or Ctrl-C; SIGHUP reads it again
     Run(ConfigFile),
-    /// Read and check the configuration, and print the effective one with its secrets masked
-    Check(ConfigFile),
+    /// Read and check the configuration, and print the effective one with its secrets masked; or compare it with what runs
+    Check(CheckArgs),
     /// Try it: a gateway with a simulated node for every chain, a key, and lines to paste
     Demo(DemoArgs),
 }
@@ -82,6 +82,7 @@ impl From<DemoArgs> for DemoOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rpcgate_admin::process::settings::CheckedAgainst;
 
     fn parse(line: &str) -> Result<ServerCommand, clap::Error> {
         ServerCli::try_parse_from(std::iter::once("rpcgate-server").chain(line.split_whitespace()))
@@ -98,8 +99,11 @@ mod tests {
     fn run_and_check_take_a_file() {
         let file = ConfigFile { config: "a.toml".into() };
         assert_eq!(parse("run --config a.toml").unwrap(), ServerCommand::Run(file.clone()));
-        assert_eq!(parse("check --config a.toml").unwrap(), ServerCommand::Check(file));
-        for wrong in ["", "serve", "run", "run a.toml", "check --config"] {
+        let check = |against| ServerCommand::Check(CheckArgs { file: file.clone(), against });
+        assert_eq!(parse("check --config a.toml").unwrap(), check(None));
+        let running = Some(CheckedAgainst::Running);
+        assert_eq!(parse("check --config a.toml --against running").unwrap(), check(running));
+        for wrong in ["", "serve", "run", "run a.toml", "check --config", "check --config a --against x"] {
             assert_eq!(parse(wrong).unwrap_err().exit_code(), 2, "{wrong}");
         }
     }

@@ -7,6 +7,7 @@ pub mod access;
 pub mod assemble;
 #[cfg(test)]
 mod captured_log;
+mod certificate_watch;
 pub mod cli;
 pub mod command;
 mod counting;

@@ -11,10 +11,11 @@ use rpcgate_admin::process::{is_same_pool, node_pool};
 use rpcgate_admin::store::NodeState;
 use rpcgate_core::chain::Chains;
 use rpcgate_core::clock::Clock;
-use rpcgate_core::config::{Config, Overlay};
+use rpcgate_core::config::{Config, ConfigProgram, Overlay};
 use rpcgate_layers::nodes::{Pools, watch_head};
 use rpcgate_layers::request::safeguard::Safeguard;
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::AbortHandle;
@@ -89,12 +90,21 @@ impl Reloadable {
             }),
         };
         live.put(&mut live.in_force.lock(), config)?;
+        live.record(true);
         Ok(live)
     }
 
     /// The certificate of `gateway.listen`.
     pub(crate) fn http_certificate(&self) -> Option<&Arc<Certificate>> {
         self.certificate.as_ref().filter(|_| self.http_over_tls)
+    }
+
+    /// The certificate in use, and the files that it comes from.
+    pub(crate) fn certificate_files(&self) -> Option<(&Arc<Certificate>, PathBuf, PathBuf)> {
+        let certificate = self.certificate.as_ref()?;
+        let in_force = self.in_force.lock();
+        let (cert, key) = in_force.base.gateway.tls.pair()?;
+        Some((certificate, cert.to_owned(), key.to_owned()))
     }
 
     /// How long a drain may take.
@@ -107,17 +117,26 @@ impl Reloadable {
     pub(crate) fn replace(&self, config: Config) -> Result<Vec<&'static str>, StartError> {
         let mut in_force = self.in_force.lock();
         let renewed = match (&self.certificate, config.gateway.tls.pair()) {
-            (Some(current), Some(pair)) => Some((current, tls::config(pair)?)),
+            (Some(current), Some(pair)) => Some((current, tls::load(pair)?)),
             _ => None,
         };
         let whole = in_force.overlay.over(&config);
         self.put(&mut in_force, whole)?;
-        if let Some((certificate, config)) = renewed {
-            certificate.replace(config);
+        if let Some((certificate, loaded)) = renewed {
+            certificate.replace(loaded);
         }
-        let asleep = needs_restart(&in_force.started, &config);
+        let asleep = ConfigProgram::Gateway.needs_restart(&in_force.started, &config);
         in_force.base = config;
+        drop(in_force);
+        self.record(false);
         Ok(asleep)
+    }
+
+    /// Stores the configuration as a version, without the settings of operators.
+    fn record(&self, is_start: bool) {
+        if let Some(state) = &self.state {
+            state.record_config(&self.in_force.lock().base, is_start);
+        }
     }
 
     /// Applies the settings of operators to the configuration, in place of the previous ones. On an error nothing has
@@ -210,54 +229,5 @@ impl Reloadable {
         let mut in_force = self.in_force.lock();
         in_force.stopped = true;
         in_force.watches.clear();
-    }
-}
-
-/// The tables that differ in a setting that needs a restart.
-fn needs_restart(old: &Config, new: &Config) -> Vec<&'static str> {
-    let fixed = |config: &Config| {
-        let mut gateway = config.gateway.clone();
-        if gateway.tls.pair().is_some() {
-            // The paths of the files may change; whether there are any may not.
-            (gateway.tls.cert, gateway.tls.key) = (Some("given".into()), Some("given".into()));
-        }
-        gateway
-    };
-    let changes = [
-        ("gateway", fixed(old) != fixed(new)),
-        ("plans.batch_counts", old.plans.batch_counts != new.plans.batch_counts),
-        ("cache", old.cache != new.cache),
-        ("telemetry", old.telemetry != new.telemetry),
-        ("database", old.database != new.database),
-        ("redis", old.redis != new.redis),
-        ("journal", old.journal != new.journal),
-    ];
-    changes.into_iter().filter(|(_, differs)| *differs).map(|(table, _)| table).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rpcgate_core::config::suite::{ReloadTable, changes};
-
-    #[test]
-    fn settings_that_need_a_restart_are_those_of_the_documentation() {
-        let table = ReloadTable::read(include_str!("../../docs/operations.md"));
-        for (key, before, after) in changes() {
-            let tables = needs_restart(&before, &after);
-            assert_eq!(!tables.is_empty(), table.needs_restart(&key, 0), "{key}: {tables:?}");
-            assert!(needs_restart(&after, &after).is_empty());
-        }
-    }
-
-    #[test]
-    fn adding_or_removing_the_only_certificate_needs_a_restart() {
-        let none = Config::default();
-        let mut some = Config::default();
-        (some.gateway.tls.cert, some.gateway.tls.key) = (Some("a".into()), Some("b".into()));
-        assert_eq!(
-            (needs_restart(&none, &some), needs_restart(&some, &none)),
-            (vec!["gateway"], vec!["gateway"])
-        );
     }
 }

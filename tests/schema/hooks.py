@@ -143,6 +143,12 @@ def contract(note):
     return lambda caller: spare(caller, CONTRACTS, "note", {**CONTRACT, "note": note})
 
 
+def version(caller):
+    """The number of the newest version of what operators have set."""
+    caller.ask("PUT", "/operator/cu-weights/eth/eth_call", {"cu": 7})
+    return caller.ask("GET", "/operator/config/history?source=settings&limit=1")[0]["number"]
+
+
 def plan(name):
     new = {"name": name, "base_tier": "standard", "visibility": "visible", "figures": {}}
     return lambda caller: spare(caller, PLANS, "name", new)
@@ -291,6 +297,8 @@ VALUES = {
     ],
     "POST /operator/custom-plans": [body(name=lambda _: f"made-{next(numbers)}", base_tier="premium", figures={})],
     "GET /operator/custom-plans/{id}": [path(id=plan("kept"))],
+    "GET /operator/config/history/{number}": [path(number=version)],
+    "GET /operator/config/history/{number}/changes": [path(number=version)],
     "PUT /operator/custom-plans/{id}": [path(id=plan("kept")), body(name="kept", figures={})],
     "DELETE /operator/custom-plans/{id}": [path(id=plan("to-delete"))],
     "PUT /operator/limit-requests/{id}": [path(id=lambda _: SITE.person().limit_request())],

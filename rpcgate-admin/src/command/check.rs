@@ -1,7 +1,9 @@
-//! `rpcgate-admin check`: prints the effective configuration.
+//! `rpcgate-admin check`: prints the effective configuration, or what a reload would change.
 
 use super::configuration;
-use crate::process::Failure;
+use crate::process::against::{ReloadPlan, against_running};
+use crate::process::{Failure, host_name, origin};
+use rpcgate_core::config::ConfigProgram;
 use std::io::Write;
 use std::path::Path;
 
@@ -16,9 +18,21 @@ pub fn execute(file: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
+/// Prints what a reload of the management side on this machine with the configuration in `file` would change.
+///
+/// # Errors
+/// [`Failure::Configuration`], and those of [`against_running`].
+pub async fn against(file: &Path, out: &mut dyn Write) -> Result<ReloadPlan, Failure> {
+    let (config, host) = (configuration(file)?, host_name());
+    let place = origin(&host, Some(file));
+    against_running(ConfigProgram::Management, &config, Some(&place), &host, out).await
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::{AcceptedConfig, ConfigScope, Store, url_of};
+    use rpcgate_core::clock::Time;
 
     fn check(text: &str) -> Result<String, String> {
         let dir = tempfile::tempdir().unwrap();
@@ -48,6 +62,36 @@ mod tests {
         assert_eq!(lines.len(), 2, "{text}");
         assert!(lines[0].starts_with("DIR/rpcgate.toml:2: unknown key admin.lisen"), "{text}");
         assert!(lines[1].starts_with("DIR/rpcgate.toml:3: admin.auth_per_minute"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_check_compares_with_the_management_side_of_this_machine() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, url) = (dir.path().join("rpcgate.toml"), url_of(&dir.path().join("rpcgate.db")));
+        let write = |per_minute: u32| {
+            let text = format!("[database]\nurl = \"{url}\"\n[admin]\nauth_per_minute = {per_minute}\n");
+            std::fs::write(&file, text).unwrap();
+        };
+        let check = async || {
+            let mut out = Vec::new();
+            let done = against(&file, &mut out).await.map_err(|failure| failure.code());
+            (done, String::from_utf8(out).unwrap())
+        };
+        write(10);
+        assert_eq!(check().await.0, Err(1), "a check makes no database");
+        let store = Store::open(&url, true).await.unwrap();
+        assert_eq!(check().await.0, Err(3), "nothing has run here");
+        let (host, at) = (host_name(), Time::from_secs(1));
+        let place = origin(&host, Some(&file));
+        let scope = ConfigScope::Management(place.clone());
+        let config = configuration(&file).unwrap();
+        let accepted = AcceptedConfig::new(&config, scope, (host, place), true, at);
+        store.record_config(&accepted, at).await.unwrap();
+        assert_eq!(check().await.0, Ok(ReloadPlan::Nothing));
+        write(9);
+        let (plan, shown) = check().await;
+        assert_eq!(plan, Ok(ReloadPlan::Reload), "{shown}");
+        assert!(shown.contains("reload   admin.auth_per_minute: 10 -> 9\n"), "{shown}");
     }
 
     #[test]

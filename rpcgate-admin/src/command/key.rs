@@ -3,6 +3,7 @@
 use super::command_error::CommandError;
 use super::console::Console;
 use super::find;
+use super::out_file::new_file;
 use super::printer::{Printable, or_dash, printable};
 use super::tenant_pages::TenantPages;
 use super::time_argument::time;
@@ -13,13 +14,7 @@ use crate::management::api::keys::{CreatedKey, KeyJson};
 use crate::process::Failure;
 use crate::store::{Key, Project};
 use rpcgate_core::clock::Time;
-use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
-
-/// The file of a new key: read and written by its owner alone.
-const FILE_MODE: u32 = 0o600;
 
 impl Printable for KeyJson {
     const COLUMNS: &'static [(&'static str, usize)] =
@@ -144,12 +139,6 @@ fn print(console: &mut Console<'_>, kept: KeyJson, key: String) -> io::Result<()
         return console.printer.json(&CreatedKey { key, kept });
     }
     console.printer.text(&key)
-}
-
-/// Creates a file that does not exist yet.
-fn new_file(path: &Path) -> Result<File, CommandError> {
-    let made = File::options().write(true).create_new(true).mode(FILE_MODE).open(path);
-    made.map_err(|error| CommandError::usage(format!("--out: {}: {error}", path.display())))
 }
 
 async fn revoke(console: &mut Console<'_>, args: &KeyRevokeArgs) -> Result<(), CommandError> {

@@ -5,6 +5,7 @@
 
 pub mod check;
 mod command_error;
+mod config;
 mod console;
 mod contract;
 mod custom_plan;
@@ -14,6 +15,7 @@ mod invoice;
 mod key;
 pub mod migrate;
 pub mod operator;
+mod out_file;
 mod plan;
 mod printer;
 mod project;
@@ -54,7 +56,11 @@ pub fn execute(cli: &AdminCli) -> ExitCode {
                 manage(console, command).await
             });
         }
-        AdminCommand::Check(file) => check::execute(&file.config, &mut io::stdout().lock()),
+        AdminCommand::Check(args) if args.against.is_some() => {
+            let mut out = io::stdout();
+            return process::exit_planned(on_runtime(check::against(&args.file.config, &mut out)));
+        }
+        AdminCommand::Check(args) => check::execute(&args.file.config, &mut io::stdout().lock()),
         AdminCommand::Migrate(file) => on_runtime(migrate::execute(&file.config, &mut io::stdout())),
         AdminCommand::Run(args) => on_runtime(run::execute(&args.file.config, &args.roles)),
         AdminCommand::Operator { command: OperatorCommand::Create(args) } => {
@@ -77,10 +83,11 @@ async fn manage(console: &mut Console<'_>, command: &ManagedCommand) -> Result<(
         ManagedCommand::Contract { command } => contract::execute(console, command).await,
         ManagedCommand::Invoice { command } => invoice::execute(console, command).await,
         ManagedCommand::User { command } => user::execute(console, command).await,
+        ManagedCommand::Config { command } => config::execute(console, command).await,
     }
 }
 
-fn on_runtime(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+fn on_runtime<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     process::runtime("rpcgate-admin")?.block_on(command)
 }
 

@@ -4,15 +4,17 @@ use super::{configuration, with_origin};
 use crate::cli::Service;
 use crate::management::app_state::AppState;
 use crate::process::reload::{log_drain, log_reload};
-use crate::process::{Failure, ProcessSignal, Signals, log};
+use crate::process::{Failure, ProcessSignal, Signals, host_name, log, origin};
 use crate::services::api::Api;
 use crate::services::dispatcher::Dispatcher;
 use crate::services::janitor::Janitor;
 use crate::services::watcher::Watcher;
+use crate::store::{AcceptedConfig, ConfigRecorder, ConfigScope};
 use rpcgate_core::clock::{Clock, SystemClock};
-use rpcgate_core::config::Config;
+use rpcgate_core::config::{Config, ConfigProgram};
 use std::path::Path;
 use std::sync::Arc;
+use tokio::task::AbortHandle;
 
 /// All services.
 const ALL: [Service; 4] = [Service::Api, Service::Janitor, Service::Dispatcher, Service::Watcher];
@@ -27,11 +29,19 @@ pub async fn execute(file: &Path, roles: &[Service]) -> Result<(), Failure> {
     let config = configuration(file)?;
     log::install(&config.telemetry)?;
     let mut signals = Signals::listen()?;
+    let accepted = config.clone();
     let service = RunningServices::start(config, roles, Arc::new(SystemClock::new()))
         .await
         .map_err(|error| with_origin(file, error))?;
+    service.record(file, &accepted, true);
     while let ProcessSignal::Reload = signals.next().await {
-        log_reload(service.reload(configuration(file).map_err(Failure::from)));
+        let config = configuration(file).map_err(Failure::from);
+        let accepted = config.as_ref().ok().cloned();
+        let done = service.reload(config);
+        if let (Ok(_), Some(accepted)) = (&done, &accepted) {
+            service.record(file, accepted, false);
+        }
+        log_reload(done);
     }
     tracing::info!("draining");
     log_drain(service.stop().await);
@@ -46,6 +56,8 @@ struct RunningServices {
     janitor: Option<Janitor>,
     dispatcher: Option<Dispatcher>,
     watcher: Option<Watcher>,
+    recorder: ConfigRecorder,
+    recording: AbortHandle,
 }
 
 impl RunningServices {
@@ -72,13 +84,24 @@ impl RunningServices {
             Some(api) => tracing::info!(listen = %api.addr(), "serving the management API"),
             None => tracing::info!("running without the management API"),
         }
-        Ok(RunningServices { app, api, metrics, janitor, dispatcher, watcher })
+        let (recorder, recording) = ConfigRecorder::new();
+        let recording = tokio::spawn(recording.run(app.store.clone(), app.clock.clone())).abort_handle();
+        Ok(RunningServices { app, api, metrics, janitor, dispatcher, watcher, recorder, recording })
+    }
+
+    /// Stores the configuration in `file`, which was accepted at the start, or else at a reload, as a version.
+    fn record(&self, file: &Path, config: &Config, is_start: bool) {
+        let host = host_name();
+        let place = origin(&host, Some(file));
+        let scope = ConfigScope::Management(place.clone());
+        let accepted = AcceptedConfig::new(config, scope, (host, place), is_start, self.app.now());
+        self.recorder.record(accepted);
     }
 
     /// Applies a new configuration as far as possible without a restart, and returns the tables that need one.
     fn reload(&self, config: Result<Config, Failure>) -> Result<Vec<&'static str>, Failure> {
         let (config, old) = (config?, &self.app.settings.config);
-        let pending = needs_restart(old, &config);
+        let pending = ConfigProgram::Management.needs_restart(old, &config);
         let app = Arc::new(self.app.reload(config)?);
         if let Some(api) = &self.api {
             api.serve(&app);
@@ -119,27 +142,17 @@ impl RunningServices {
         if let Some(metrics) = self.metrics {
             metrics.drain().await;
         }
+        self.recording.abort();
         self.app.close().await;
         cut
     }
-}
-
-/// The changed tables that take effect only after a restart.
-fn needs_restart(old: &Config, new: &Config) -> Vec<&'static str> {
-    let changes = [
-        ("database", new.database != old.database),
-        ("admin.listen", new.admin.listen != old.admin.listen),
-        ("shutdown", new.shutdown != old.shutdown),
-        ("telemetry", new.telemetry != old.telemetry),
-    ];
-    changes.into_iter().filter(|(_, differs)| *differs).map(|(table, _)| table).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::management::app_state::tests::Site;
-    use rpcgate_core::config::suite::{ReloadTable, changes};
+    use crate::store::ConfigVersionFilter;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpStream;
 
@@ -224,13 +237,28 @@ mod tests {
         assert_eq!(service.stop().await, 0);
     }
 
-    #[test]
-    fn settings_that_need_a_restart_are_those_of_the_documentation() {
-        let table = ReloadTable::read(include_str!("../../../docs/operations.md"));
-        for (key, before, after) in changes() {
-            let tables = needs_restart(&before, &after);
-            assert_eq!(!tables.is_empty(), table.needs_restart(&key, 1), "{key}: {tables:?}");
-        }
+    #[tokio::test]
+    async fn the_configuration_that_is_served_is_a_version() {
+        let site = Site::new().await;
+        let config = free(&site);
+        let service =
+            RunningServices::start(config.clone(), &[Service::Janitor], site.clock.clone()).await.unwrap();
+        service.record(Path::new("/none/rpcgate.toml"), &config, true);
+        let filter = ConfigVersionFilter::default();
+        let stored = async {
+            loop {
+                let stored = site.app.store.config_versions(&filter, None, 9).await.unwrap();
+                if !stored.is_empty() {
+                    break stored;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let stored = tokio::time::timeout(std::time::Duration::from_secs(60), stored).await.unwrap();
+        assert_eq!(stored[0].scope.source(), "management");
+        assert_eq!(stored[0].who, format!("{}: /none/rpcgate.toml", host_name()));
+        assert_eq!(stored[0].started, Some(stored[0].number));
+        assert_eq!(service.stop().await, 0);
     }
 
     #[tokio::test]

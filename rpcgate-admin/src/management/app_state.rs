@@ -233,14 +233,23 @@ impl Configured {
         let egress = EgressClient::new(&config.webhooks, clock.clone()).map_err(|error| {
             AppStateError::Configuration { key: "webhooks.egress_proxy", why: error.to_string() }
         })?;
-        let secret = admin.challenge.secret.as_ref().unwrap_or(jwt_secret).expose().as_bytes();
+        let secret = jwt_secret.expose().as_bytes();
+        let former = || admin.jwt.former_secrets.iter().map(|secret| secret.expose().as_bytes());
+        let tokens =
+            |kind| Ok::<_, TokenError>(Tokens::new(kind, secret, admin.jwt.access_ttl)?.accepting(former()));
+        let difficulty = admin.challenge.difficulty;
+        let challenges = match &admin.challenge.secret {
+            Some(own) => Challenges::new(own.expose().as_bytes(), difficulty),
+            None => Challenges::new(secret, difficulty).accepting(former()),
+        };
+        let former_keys = gateway.former_key_secrets.iter().map(|secret| secret.expose().as_bytes());
         Ok(Configured {
-            tokens: Tokens::new(TokenKind::Access, jwt_secret.expose().as_bytes(), admin.jwt.access_ttl)?,
-            page_tokens: Tokens::new(TokenKind::Page, jwt_secret.expose().as_bytes(), admin.jwt.access_ttl)?,
-            form_tokens: FormTokens::new(jwt_secret.expose().as_bytes()),
-            sealing: Sealing::new(jwt_secret.expose().as_bytes()),
-            recovery_codes: RecoveryCodes::new(jwt_secret.expose().as_bytes()),
-            challenges: Challenges::new(secret, admin.challenge.difficulty),
+            tokens: tokens(TokenKind::Access)?,
+            page_tokens: tokens(TokenKind::Page)?,
+            form_tokens: FormTokens::new(secret).accepting(former()),
+            sealing: Sealing::new(secret).accepting(former()),
+            recovery_codes: RecoveryCodes::new(secret).accepting(former()),
+            challenges,
             verifier,
             mailer: match &admin.mail.smtp {
                 Some(url) => Mailer::smtp(url.expose(), admin.mail.smtp_ca.as_deref(), &admin.mail.from)?,
@@ -248,7 +257,7 @@ impl Configured {
             },
             egress,
             payments: stripe.map(|stripe| Arc::new(stripe) as Arc<dyn PaymentProvider>),
-            forge: KeyForge::new(key_secret.expose().as_bytes()),
+            forge: KeyForge::new(key_secret.expose().as_bytes()).accepting(former_keys),
         })
     }
 

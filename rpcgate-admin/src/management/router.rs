@@ -165,6 +165,9 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
         .routes(guard.operator(routes!(operator::chains::get, operator::chains::switch)))
         .routes(guard.operator(routes!(operator::nodes::list)))
         .routes(guard.operator(routes!(operator::plans::get, operator::plans::update)))
+        .routes(guard.operator(routes!(operator::config_versions::list)))
+        .routes(guard.operator(routes!(operator::config_versions::get)))
+        .routes(guard.operator(routes!(operator::config_versions::changes)))
         .routes(guard.operator(routes!(operator::custom_plans::list, operator::custom_plans::create)))
         .routes(guard.operator(routes!(
             operator::custom_plans::get,

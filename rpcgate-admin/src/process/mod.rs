@@ -2,7 +2,10 @@
 //! nodes, the runtime and accepting connections.
 
 pub mod accept;
+#[cfg(feature = "store")]
+pub mod against;
 pub mod failure;
+pub mod host;
 pub mod local_account;
 pub mod log;
 mod node_pool;
@@ -10,10 +13,13 @@ pub mod reload;
 pub mod settings;
 pub mod signals;
 
+#[cfg(feature = "store")]
+pub use against::exit_planned;
 pub use failure::{Failure, exit};
+pub use host::{host_name, origin};
 pub use local_account::LocalAccount;
 pub use node_pool::{is_same_pool, node_pool};
-pub use settings::{ConfigFile, load, placed, with_sources};
+pub use settings::{CheckArgs, ConfigFile, load, placed, with_sources};
 pub use signals::{ProcessSignal, Signals};
 
 use std::io;

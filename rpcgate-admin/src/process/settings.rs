@@ -1,7 +1,7 @@
 //! Loading the configuration: a file, the environment, and the settings of a command.
 
 use super::Failure;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use rpcgate_core::chain::Facts;
 use rpcgate_core::config::{Config, LoadError, Setting, Sources};
 use std::path::{Path, PathBuf};
@@ -12,6 +12,29 @@ pub struct ConfigFile {
     /// The configuration file
     #[arg(long, value_name = "FILE", env = "RPCGATE_CONFIG")]
     pub config: PathBuf,
+}
+
+/// What `check` compares the configuration with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum CheckedAgainst {
+    /// What the process on this machine has in force
+    Running,
+}
+
+/// The options of `check`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+#[command(
+    after_help = "Exit codes: 0 the configuration can be used, and with --against nothing would change; 10 a \
+    reload would apply all changes; 11 a change needs a restart; 2 the configuration cannot be used; 3 nothing is \
+    known of a process on this machine; 5 the database cannot be reached now; 1 anything else."
+)]
+pub struct CheckArgs {
+    /// The configuration file.
+    #[command(flatten)]
+    pub file: ConfigFile,
+    /// Print, setting by setting, what a reload would change compared with what runs on this machine
+    #[arg(long, value_name = "WHAT")]
+    pub against: Option<CheckedAgainst>,
 }
 
 /// Loads the configuration: `base` is overridden by `file`, that by the environment, and that by `flags`.

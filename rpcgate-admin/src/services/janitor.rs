@@ -3,9 +3,10 @@
 
 use super::app_task::{AppTask, CurrentApp};
 use super::{biller, mail_sender};
+use crate::management::action::resealing::{self, Resealed};
 use crate::management::app_state::AppState;
 use rpcgate_core::backend::BoxFuture;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -45,6 +46,7 @@ impl Janitor {
 }
 
 async fn sweep(interval: Duration, app: CurrentApp, leave: CancellationToken) {
+    let mut resealed = None;
     loop {
         tokio::select! {
             () = tokio::time::sleep(interval) => {}
@@ -55,10 +57,40 @@ async fn sweep(interval: Duration, app: CurrentApp, leave: CancellationToken) {
             Ok(swept) => tracing::debug!(?swept, "swept"),
             Err(error) => tracing::warn!(%error, "expired rows could not be removed"),
         }
+        // Once for each configuration: nothing is sealed with a former secret after it was replaced.
+        let is_done = resealed.as_ref().is_some_and(|done| Weak::ptr_eq(done, &Arc::downgrade(&app)));
+        if app.sealing.has_former() && !is_done && reseal(&app).await {
+            resealed = Some(Arc::downgrade(&app));
+        }
         let kept = app.settings.config.webhooks.retention;
         match app.store.sweep_events(kept, app.now()).await {
             Ok(swept) => tracing::debug!(?swept, "swept events"),
             Err(error) => tracing::warn!(%error, "old events could not be removed"),
+        }
+    }
+}
+
+/// Seals what was sealed with a former secret with the current one, and logs the result. Returns whether all is done.
+async fn reseal(app: &AppState) -> bool {
+    match resealing::reseal(app).await {
+        Ok(Resealed { renewed, lost: 0 }) => {
+            tracing::info!(
+                renewed,
+                "stored secrets are sealed with the current admin.jwt.secret: the former ones are not needed for them"
+            );
+            true
+        }
+        Ok(Resealed { renewed, lost }) => {
+            tracing::error!(
+                renewed,
+                lost,
+                "stored secrets were sealed with none of admin.jwt.secret and its former_secrets"
+            );
+            true
+        }
+        Err(error) => {
+            tracing::warn!(%error, "stored secrets could not be sealed with the current admin.jwt.secret");
+            false
         }
     }
 }

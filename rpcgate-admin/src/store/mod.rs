@@ -10,6 +10,7 @@
 //! so `rpcgate-server` would compile these again, a third of its code, and optimise them like the path of a call.
 
 mod attempt_queue;
+mod config_recorder;
 mod connect;
 mod database_location;
 mod entity;
@@ -26,6 +27,7 @@ pub(crate) mod site;
 mod tls;
 mod usage;
 
+pub use config_recorder::{ConfigRecorder, ConfigRecording};
 pub use database_location::{check_url, url_of};
 pub use error::StoreError;
 pub use query::FoundTenants;
@@ -50,6 +52,7 @@ pub use query::{
 pub use query::{
     ASKED_KEPT, AskedRequest, ExplainedCall, ExplainedTry, Explanation, QuotaShown, RefusalShown, WindowUse,
 };
+pub use query::{AcceptedConfig, ConfigScope, ConfigVersion, ConfigVersionFilter};
 pub use query::{
     AfterAttempt, ClaimRoom, DueDelivery, EndedAttempt, EndpointTurns, FailingEndpoint, ReleasedDelivery,
     TenantRoom,
@@ -69,6 +72,8 @@ pub use query::{
 };
 pub use query::{Followed, MatchedEvent, MatchedSubscription, UnfinishedBlock, WatchLease, WatchOutcome};
 pub use query::{KeyUse, KeysAsk, MethodUse, ProjectUnits, TenantSet, UsageOfAll, UsageOfAllAsk};
+pub use query::{RunningConfig, ServiceSettings, TenantAgreements};
+pub use query::{SecretPlace, StoredSecret};
 pub use rpcgate_core::backend::counters::Restored;
 pub use rpcgate_core::usage::{Block, Mark, Shipment};
 pub use usage::{Removed, ShipError, UsageStore};

@@ -2,7 +2,7 @@
 
 use super::fields::{Fields, Table};
 use super::problem::Problem;
-use super::secret::Secret;
+use super::secret::{MOST_FORMER, Secret};
 use super::units::{DAY, MIB, SECOND};
 use super::url::Url;
 use super::value::Word;
@@ -80,6 +80,8 @@ impl Table for Admin {
 pub struct Jwt {
     /// The secret that signs tokens. All hosts of the management side use the same one.
     pub secret: Option<Secret>,
+    /// Secrets from before, whose tokens are still accepted: the most recent one first.
+    pub former_secrets: Vec<Secret>,
     /// Lifetime of an access token, and of a log-in on the pages.
     pub access_ttl: Duration,
     /// Lifetime of an unused refresh token.
@@ -90,16 +92,27 @@ pub struct Jwt {
 
 impl Default for Jwt {
     fn default() -> Self {
-        Jwt { secret: None, access_ttl: 900 * SECOND, refresh_ttl: 30 * DAY, session_ttl: 90 * DAY }
+        Jwt {
+            secret: None,
+            former_secrets: Vec::new(),
+            access_ttl: 900 * SECOND,
+            refresh_ttl: 30 * DAY,
+            session_ttl: 90 * DAY,
+        }
     }
 }
 
 impl Table for Jwt {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.secret("secret", &mut self.secret, 32);
+        f.secrets("former_secrets", &mut self.former_secrets, 32, MOST_FORMER);
         f.duration("access_ttl", &mut self.access_ttl, SECOND..=DAY);
         f.duration("refresh_ttl", &mut self.refresh_ttl, SECOND..=400 * DAY);
         f.duration("session_ttl", &mut self.session_ttl, SECOND..=4_000 * DAY);
+        if self.secret.is_none() && !self.former_secrets.is_empty() {
+            let why = "needs admin.jwt.secret beside it, which signs new tokens".into();
+            f.wrong(&["former_secrets"], |key| Problem::Invalid { key, why });
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! How a table lists its keys: once, for reading, printing and listing.
 
+use super::masking::Masking;
 use super::problem::Problem;
 use super::reading::Reading;
 use super::secret::Secret;
@@ -40,7 +41,7 @@ pub(super) trait Fields {
         key: &'static str,
         slot: &mut T,
         read: impl FnOnce(&Item, &mut Reading<'_>) -> Option<T>,
-        write: impl FnOnce(&T) -> Option<String>,
+        write: impl FnOnce(&T, &Masking<'_>) -> Option<String>,
     );
 
     /// A key with a table.
@@ -68,7 +69,7 @@ pub(super) trait Fields {
 
     /// A whole number in a range.
     fn number<N: Number>(&mut self, key: &'static str, slot: &mut N, range: RangeInclusive<N>) {
-        self.leaf(key, slot, |item, r| number(item, r, range), |n| Some(n.to_string()));
+        self.leaf(key, slot, |item, r| number(item, r, range), |n, _| Some(n.to_string()));
     }
 
     /// A number of bytes.
@@ -80,7 +81,7 @@ pub(super) trait Fields {
             };
             span(item, r, bytes, &range, |bytes| size::text(*bytes))
         };
-        self.leaf(key, slot, read, |bytes| Some(format!("{:?}", size::text(*bytes))));
+        self.leaf(key, slot, read, |bytes, _| Some(format!("{:?}", size::text(*bytes))));
     }
 
     /// A duration. A plain number is in seconds.
@@ -89,18 +90,38 @@ pub(super) trait Fields {
             let time = duration::read(item, r)?;
             span(item, r, time, &range, |time| duration::text(*time))
         };
-        self.leaf(key, slot, read, |time| Some(format!("{:?}", duration::text(*time))));
+        self.leaf(key, slot, read, |time, _| Some(format!("{:?}", duration::text(*time))));
     }
 
     /// One of a few words.
     fn word<W: Word>(&mut self, key: &'static str, slot: &mut W) {
-        self.leaf(key, slot, word, |w| Some(format!("{:?}", w.text())));
+        self.leaf(key, slot, word, |w, _| Some(format!("{:?}", w.text())));
     }
 
     /// A secret of at least `least` bytes.
     fn secret(&mut self, key: &'static str, slot: &mut Option<Secret>, least: usize) {
         let read = |item: &Item, r: &mut Reading<'_>| Secret::read(item, r, least);
-        self.leaf(key, slot, read, |secret| secret.as_ref().map(|_| format!("{:?}", super::secret::MASK)));
+        self.leaf(key, slot, read, Option::write);
+    }
+
+    /// Secrets of at least `least` bytes each, and at most `most` of them.
+    fn secrets(&mut self, key: &'static str, slot: &mut Vec<Secret>, least: usize, most: usize) {
+        let read = |item: &Item, r: &mut Reading<'_>| {
+            let secrets = Vec::<Secret>::read(item, r)?;
+            if secrets.len() > most {
+                return r.invalid(item, format!("must be at most {most} secrets, found {}", secrets.len()));
+            }
+            match secrets.iter().find(|secret| secret.expose().len() < least) {
+                Some(short) => {
+                    let found = short.expose().len();
+                    r.invalid(item, format!("must have at least {least} bytes each, found {found}"))
+                }
+                None => Some(secrets),
+            }
+        };
+        self.leaf(key, slot, read, |secrets, masking| {
+            (!secrets.is_empty()).then(|| secrets.write(masking)).flatten()
+        });
     }
 
     /// A URL with one of these schemes.
@@ -109,7 +130,7 @@ pub(super) trait Fields {
             super::tree::Value::Text(ref text) if text.is_empty() => Some(None),
             _ => Url::read(item, r, schemes).map(Some),
         };
-        self.leaf(key, slot, read, |url| url.as_ref().map(Url::quoted));
+        self.leaf(key, slot, read, |url, masking| url.as_ref().map(|url| url.quoted(masking)));
     }
 }
 
@@ -138,7 +159,7 @@ impl Fields for Lister {
         key: &'static str,
         _: &mut T,
         _: impl FnOnce(&Item, &mut Reading<'_>) -> Option<T>,
-        _: impl FnOnce(&T) -> Option<String>,
+        _: impl FnOnce(&T, &Masking<'_>) -> Option<String>,
     ) {
         self.at(key, |l| l.keys.push(l.path.clone()));
     }

@@ -2,9 +2,10 @@
 
 use super::fields::{Fields, Table};
 use super::problem::Problem;
-use super::secret::Secret;
+use super::secret::{MOST_FORMER, Secret};
 use super::units::{DAY, GIB, HOUR, KIB, MIB, MILLI, SECOND};
 use super::ws::WsSettings;
+use crate::secret::KeyForge;
 use ipnet::IpNet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -29,6 +30,8 @@ pub struct GatewaySettings {
     pub trusted_proxies: Vec<IpNet>,
     /// The secret of the checksum in every API key. Both binaries need the same one.
     pub key_secret: Option<Secret>,
+    /// Secrets from before, whose keys are still accepted: the most recent one first.
+    pub former_key_secrets: Vec<Secret>,
     /// The number of bytes of a node's answer that are buffered and checked before the rest is streamed.
     pub reply_buffer: u64,
     /// The size of all answers of one batch together, in bytes.
@@ -53,6 +56,7 @@ impl Default for GatewaySettings {
             grpc_descriptors: None,
             trusted_proxies: Vec::new(),
             key_secret: None,
+            former_key_secrets: Vec::new(),
             reply_buffer: 256 * KIB,
             reply_max: 64 * MIB,
             explain_requests: 65_536,
@@ -60,6 +64,14 @@ impl Default for GatewaySettings {
             limits: LimitSettings::default(),
             ws: WsSettings::default(),
         }
+    }
+}
+
+impl GatewaySettings {
+    /// Makes and checks API keys with the configured secrets; `None` without `key_secret`.
+    pub fn key_forge(&self) -> Option<KeyForge> {
+        let former = self.former_key_secrets.iter().map(|secret| secret.expose().as_bytes());
+        self.key_secret.as_ref().map(|secret| KeyForge::new(secret.expose().as_bytes()).accepting(former))
     }
 }
 
@@ -72,6 +84,7 @@ impl Table for GatewaySettings {
         f.value("grpc_descriptors", &mut self.grpc_descriptors);
         f.value("trusted_proxies", &mut self.trusted_proxies);
         f.secret("key_secret", &mut self.key_secret, 16);
+        f.secrets("former_key_secrets", &mut self.former_key_secrets, 16, MOST_FORMER);
         f.size("reply_buffer", &mut self.reply_buffer, KIB..=GIB);
         f.size("reply_max", &mut self.reply_max, KIB..=16 * GIB);
         f.number("explain_requests", &mut self.explain_requests, 0..=10_000_000);
@@ -81,6 +94,10 @@ impl Table for GatewaySettings {
         if self.reply_max < self.reply_buffer {
             let why = "must not be smaller than gateway.reply_buffer".into();
             f.wrong(&["reply_max", "reply_buffer"], |key| Problem::Invalid { key, why });
+        }
+        if self.key_secret.is_none() && !self.former_key_secrets.is_empty() {
+            let why = "needs gateway.key_secret beside it, which signs new keys".into();
+            f.wrong(&["former_key_secrets"], |key| Problem::Invalid { key, why });
         }
         if self.grpc_listen.is_some() && self.tls.pair().is_none() {
             let why = "needs gateway.tls.cert and gateway.tls.key: gRPC is served over TLS only".into();

@@ -1,6 +1,7 @@
 //! `[keys.<name>]`: API keys in the configuration file.
 
 use super::fields::{Fields, Table};
+use super::masking::Masking;
 use super::problem::Problem;
 use super::project::DEFAULT_NAME;
 use super::reading::Reading;
@@ -84,7 +85,7 @@ impl Value for KeyHash {
         })
     }
 
-    fn write(&self) -> Option<String> {
+    fn write(&self, _: &Masking<'_>) -> Option<String> {
         Some(quote(&self.to_string()))
     }
 }

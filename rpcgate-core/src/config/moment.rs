@@ -5,7 +5,7 @@ use crate::clock::Time;
 pub(super) const WANTED: &str = "a moment such as 2027-01-31T12:00:00Z";
 
 /// Reads an RFC 3339 date-time from 1970 on; digits beyond the microsecond are dropped.
-pub(super) fn parse(text: &str) -> Option<Time> {
+pub fn parse(text: &str) -> Option<Time> {
     let number = |range: std::ops::Range<usize>| -> Option<u64> {
         let digits = text.get(range)?;
         digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse().ok())?
@@ -58,7 +58,7 @@ fn offset(zone: &str) -> Option<i64> {
 }
 
 /// The time as RFC 3339 text in UTC.
-pub(super) fn text(time: Time) -> String {
+pub fn text(time: Time) -> String {
     let (mut day, secs) = (time.day(), time.secs() % 86_400);
     let mut year = 1970;
     while day >= year_length(year) {

@@ -1,6 +1,7 @@
 //! Fills tables from layers of values, of which later ones override earlier ones value by value, and collects mistakes.
 
 use super::fields::{Fields, Listed, Names, Table};
+use super::masking::Masking;
 use super::nearest::nearest;
 use super::problem::{ConfigLocation, Problem};
 use super::reading::Reading;
@@ -100,7 +101,7 @@ impl Fields for Reader<'_, '_> {
         key: &'static str,
         slot: &mut T,
         read: impl FnOnce(&Item, &mut Reading<'_>) -> Option<T>,
-        _: impl FnOnce(&T) -> Option<String>,
+        _: impl FnOnce(&T, &Masking<'_>) -> Option<String>,
     ) {
         self.known.push(key);
         if let Some(entry) = self.entries(key).pop() {
@@ -172,7 +173,7 @@ impl Fields for Reader<'_, '_> {
                 })
             })
         };
-        self.leaf(key, slot, read, |_| None);
+        self.leaf(key, slot, read, |_, _| None);
     }
 
     fn wrong(&mut self, keys: &[&'static str], problem: impl FnOnce(String) -> Problem) {

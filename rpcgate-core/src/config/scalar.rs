@@ -1,5 +1,6 @@
 //! Scalar values: how each type is read and written.
 
+use super::masking::Masking;
 use super::reading::Reading;
 use super::toml_text::quote;
 use super::tree::{Item, Value as Given};
@@ -28,7 +29,7 @@ impl Value for bool {
         }
     }
 
-    fn write(&self) -> Option<String> {
+    fn write(&self, _: &Masking<'_>) -> Option<String> {
         Some(self.to_string())
     }
 }
@@ -38,7 +39,7 @@ impl Value for u32 {
         number(item, r, 0..=u32::MAX)
     }
 
-    fn write(&self) -> Option<String> {
+    fn write(&self, _: &Masking<'_>) -> Option<String> {
         Some(self.to_string())
     }
 }
@@ -49,7 +50,7 @@ impl Value for u64 {
         number(item, r, 0..=i64::MAX as u64)
     }
 
-    fn write(&self) -> Option<String> {
+    fn write(&self, _: &Masking<'_>) -> Option<String> {
         Some(self.to_string())
     }
 }
@@ -59,7 +60,7 @@ impl Value for String {
         item.text().map(str::to_owned).or_else(|| r.unreadable(item, "a text"))
     }
 
-    fn write(&self) -> Option<String> {
+    fn write(&self, _: &Masking<'_>) -> Option<String> {
         Some(quote(self))
     }
 }
@@ -70,7 +71,7 @@ impl Value for PathBuf {
         path.map(PathBuf::from).or_else(|| r.unreadable(item, "a path"))
     }
 
-    fn write(&self) -> Option<String> {
+    fn write(&self, _: &Masking<'_>) -> Option<String> {
         Some(quote(&self.to_string_lossy()))
     }
 }
@@ -80,7 +81,7 @@ impl Value for SocketAddr {
         parsed(item, r, "an address with a port such as \"127.0.0.1:8080\"")
     }
 
-    fn write(&self) -> Option<String> {
+    fn write(&self, _: &Masking<'_>) -> Option<String> {
         Some(quote(&self.to_string()))
     }
 }
@@ -91,7 +92,7 @@ impl Value for IpNet {
         one.map(IpNet::from).or_else(|| parsed(item, r, "an address or a network such as \"10.0.0.0/8\""))
     }
 
-    fn write(&self) -> Option<String> {
+    fn write(&self, _: &Masking<'_>) -> Option<String> {
         Some(quote(&self.to_string()))
     }
 }
@@ -105,7 +106,7 @@ impl Value for Time {
         text.and_then(moment::parse).or_else(|| r.unreadable(item, moment::WANTED))
     }
 
-    fn write(&self) -> Option<String> {
+    fn write(&self, _: &Masking<'_>) -> Option<String> {
         Some(moment::text(*self))
     }
 }
@@ -121,7 +122,7 @@ impl Value for Price {
         usd.and_then(Price::from_usd).or_else(|| r.unreadable(item, "a price in USD between 0 and 1000"))
     }
 
-    fn write(&self) -> Option<String> {
+    fn write(&self, _: &Masking<'_>) -> Option<String> {
         // Debug always writes a fraction, and may write an exponent; both are valid TOML.
         Some(format!("{:?}", self.usd()))
     }
@@ -148,7 +149,7 @@ impl Value for CacheRule {
         }
     }
 
-    fn write(&self) -> Option<String> {
+    fn write(&self, _: &Masking<'_>) -> Option<String> {
         Some(quote(&match self {
             CacheRule::Never => "never".to_owned(),
             CacheRule::Static => "forever".to_owned(),
@@ -163,7 +164,7 @@ impl Value for Duration {
         duration::read(item, r)
     }
 
-    fn write(&self) -> Option<String> {
+    fn write(&self, _: &Masking<'_>) -> Option<String> {
         Some(quote(&duration::text(*self)))
     }
 }
@@ -175,7 +176,7 @@ macro_rules! by_text {
                 parsed(item, r, $wanted)
             }
 
-            fn write(&self) -> Option<String> {
+            fn write(&self, _: &Masking<'_>) -> Option<String> {
                 Some(quote(&self.to_string()))
             }
         })+

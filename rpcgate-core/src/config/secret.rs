@@ -1,5 +1,6 @@
 //! Values that no log, error or printout may show.
 
+use super::masking::{MASK, Masking, is_mask};
 use super::reading::Reading;
 use super::toml_text::quote;
 use super::tree::{Item, Value as Given};
@@ -7,7 +8,9 @@ use super::value::Value;
 use std::fmt;
 use subtle::ConstantTimeEq;
 
-pub(super) const MASK: &str = "***";
+/// Secrets from before that may be given beside a current one: a rotation needs one, and a second rotation may begin before
+/// the first is over.
+pub(super) const MOST_FORMER: usize = 3;
 
 /// A secret text. It is given inline, or as `{ file = "path" }` or `{ env = "NAME" }`; line ends at the end of a file are
 /// removed. `Display` and `Debug` write `***`.
@@ -62,15 +65,15 @@ impl Value for Secret {
         text(item, r).map(|(text, _)| Secret::new(text))
     }
 
-    fn write(&self) -> Option<String> {
-        Some(quote(MASK))
+    fn write(&self, masking: &Masking<'_>) -> Option<String> {
+        Some(quote(&masking.of(&self.0)))
     }
 }
 
 /// The text of a secret, and whether it was stored outside of the configuration.
 pub(super) fn text(item: &Item, r: &mut Reading<'_>) -> Option<(String, bool)> {
     let inline = item.text();
-    if inline == Some(MASK) {
+    if inline.is_some_and(is_mask) {
         return r.invalid(item, "is masked: *** stands for a secret that was left out");
     }
     if let Some(text) = inline {

@@ -182,6 +182,17 @@ const CHANGED: &[(&str, &str)] = &[
 /// Keys that need another base.
 const OTHERWISE: &[(&str, &str, &str)] = &[
     (
+        "gateway.former_key_secrets",
+        "[gateway]\nkey_secret = \"sixteen-bytes-or-more\"\n",
+        "[gateway]\nkey_secret = \"sixteen-bytes-or-more\"\nformer_key_secrets = [\"sixteen-bytes-or-less\"]\n",
+    ),
+    (
+        "admin.jwt.former_secrets",
+        "[admin.jwt]\nsecret = \"thirty-two-bytes-and-some-more-of-them\"\n",
+        "[admin.jwt]\nsecret = \"thirty-two-bytes-and-some-more-of-them\"\n\
+         former_secrets = [\"thirty-two-bytes-and-some-other-ones\"]\n",
+    ),
+    (
         "admin.challenge.kind",
         "[admin.challenge]\nsite_key = \"a\"\nsecret = \"a\"\n",
         "[admin.challenge]\nkind = \"hcaptcha\"\nsite_key = \"a\"\nsecret = \"a\"\n",
@@ -282,19 +293,34 @@ impl ReloadTable {
         ReloadTable { rows: rows.collect() }
     }
 
+    /// Whether the program in this column, from 0, does not use `key`.
+    ///
+    /// # Panics
+    /// When the table does not contain the key.
+    pub fn is_unused(&self, key: &str, column: usize) -> bool {
+        self.cell(key, column) == "–"
+    }
+
+    fn cell(&self, key: &str, column: usize) -> &str {
+        let says =
+            |name: &str| key.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        let row = self.rows.iter().filter(|(name, _)| says(name)).max_by_key(|(name, _)| name.len());
+        let cell = row.and_then(|(_, cells)| cells.get(column)).map_or("", String::as_str);
+        let Some(first) = cell.split([' ', ':']).next().filter(|first| !first.is_empty()) else {
+            panic!("{key}: the table does not say")
+        };
+        first
+    }
+
     /// Whether the program in this column, from 0, needs a restart for a change of `key`.
     ///
     /// # Panics
     /// When the table does not contain the key, or its cell is neither `live`, `restart` nor `–`.
     pub fn needs_restart(&self, key: &str, column: usize) -> bool {
-        let says =
-            |name: &str| key.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-        let row = self.rows.iter().filter(|(name, _)| says(name)).max_by_key(|(name, _)| name.len());
-        let cell = row.and_then(|(_, cells)| cells.get(column)).map_or("", String::as_str);
-        match cell.split([' ', ':']).next() {
-            Some("restart") => true,
-            Some("live" | "–") => false,
-            _ => panic!("{key}: the table says {cell:?}"),
+        match self.cell(key, column) {
+            "restart" => true,
+            "live" | "–" => false,
+            cell => panic!("{key}: the table says {cell:?}"),
         }
     }
 }

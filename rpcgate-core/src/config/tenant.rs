@@ -27,7 +27,7 @@ impl Default for TenantSettings {
 impl Table for TenantSettings {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.value("id", &mut self.id);
-        f.leaf("plan", &mut self.plan, word, |plan| Some(quote(plan.name())));
+        f.leaf("plan", &mut self.plan, word, |plan, _| Some(quote(plan.name())));
         f.value("suspended", &mut self.suspended);
     }
 }

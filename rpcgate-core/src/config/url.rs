@@ -1,8 +1,9 @@
 //! URLs whose passwords must not appear in a log, an error or a printout.
 
+use super::masking::{MASK, Masking};
 use super::problem::Problem;
 use super::reading::Reading;
-use super::secret::{self, MASK, Secret};
+use super::secret::{self, Secret};
 use super::tree::Item;
 use std::fmt;
 
@@ -59,22 +60,29 @@ impl Url {
 
     /// The URL with its password masked; masked completely if it came from a file or a variable.
     pub fn masked(&self) -> String {
+        self.masked_by(MASK)
+    }
+
+    fn masked_by(&self, mask: &str) -> String {
         if self.hidden {
-            return MASK.into();
+            return mask.into();
         }
         let (head, rest) = self.text.split_once("//").unwrap_or(("", &self.text));
         let head = if self.text.contains("//") { format!("{head}//") } else { head.to_owned() };
         let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         let authority = match authority.rsplit_once('@') {
             Some((user, host)) => match user.split_once(':') {
-                Some((name, _)) => format!("{name}:{MASK}@{host}"),
+                Some((name, _)) => format!("{name}:{mask}@{host}"),
                 None => authority.to_owned(),
             },
             None => authority.to_owned(),
         };
         let path = match path.split_once('?') {
             Some((path, query)) => {
-                format!("{path}?{}", query.split('&').map(parameter).collect::<Vec<_>>().join("&"))
+                format!(
+                    "{path}?{}",
+                    query.split('&').map(|pair| parameter(pair, mask)).collect::<Vec<_>>().join("&")
+                )
             }
             None => path.to_owned(),
         };
@@ -97,12 +105,15 @@ impl Url {
         Ok(Some(login))
     }
 
-    pub(super) fn quoted(&self) -> String {
-        super::toml_text::quote(&self.masked())
+    pub(super) fn quoted(&self, masking: &Masking<'_>) -> String {
+        super::toml_text::quote(&self.masked_by(&masking.of(&self.text)))
     }
 
     pub(super) fn read(item: &Item, r: &mut Reading<'_>, schemes: &[&str]) -> Option<Self> {
         let (text, hidden) = secret::text(item, r)?;
+        if text.contains(MASK) {
+            return r.invalid(item, "is masked: *** stands for a secret that was left out");
+        }
         match Url::parse(&text, schemes) {
             Ok(url) => Some(Url { hidden, ..url }),
             Err(why) => r.wrong(item, |key| Problem::Invalid { key, why }),
@@ -110,10 +121,10 @@ impl Url {
     }
 }
 
-fn parameter(pair: &str) -> String {
+fn parameter(pair: &str, mask: &str) -> String {
     match pair.split_once('=') {
         Some((name, _)) if SECRET_PARAMETERS.iter().any(|secret| name.eq_ignore_ascii_case(secret)) => {
-            format!("{name}={MASK}")
+            format!("{name}={mask}")
         }
         _ => pair.to_owned(),
     }

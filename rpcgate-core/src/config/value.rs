@@ -1,5 +1,6 @@
 //! Reading values of each type from a tree and writing them as TOML.
 
+use super::masking::Masking;
 use super::problem::Problem;
 use super::reading::Reading;
 use super::toml_text::key;
@@ -14,8 +15,8 @@ pub(super) trait Value: Sized {
     /// The value of `item`; `None` after reporting a mistake.
     fn read(item: &Item, r: &mut Reading<'_>) -> Option<Self>;
 
-    /// The TOML text of this value, with masked secrets. `None`: nothing to write.
-    fn write(&self) -> Option<String>;
+    /// The TOML text of this value, with secrets as `masking` says. `None`: nothing to write.
+    fn write(&self, masking: &Masking<'_>) -> Option<String>;
 }
 
 /// A type of whole numbers.
@@ -121,8 +122,8 @@ impl<T: Value> Value for Option<T> {
         }
     }
 
-    fn write(&self) -> Option<String> {
-        self.as_ref().and_then(T::write)
+    fn write(&self, masking: &Masking<'_>) -> Option<String> {
+        self.as_ref().and_then(|value| value.write(masking))
     }
 }
 
@@ -131,8 +132,9 @@ impl<T: Value> Value for Vec<T> {
         items(item, r, "a list", |one, _, r| T::read(one, r))
     }
 
-    fn write(&self) -> Option<String> {
-        Some(format!("[{}]", self.iter().filter_map(T::write).collect::<Vec<_>>().join(", ")))
+    fn write(&self, masking: &Masking<'_>) -> Option<String> {
+        let items: Vec<_> = self.iter().filter_map(|value| value.write(masking)).collect();
+        Some(format!("[{}]", items.join(", ")))
     }
 }
 
@@ -160,10 +162,10 @@ impl<T: Value> Value for BTreeMap<String, T> {
         Some(pairs.into_iter().collect())
     }
 
-    fn write(&self) -> Option<String> {
+    fn write(&self, masking: &Masking<'_>) -> Option<String> {
         let pairs: Vec<_> = self
             .iter()
-            .filter_map(|(name, value)| Some(format!("{} = {}", key(name), value.write()?)))
+            .filter_map(|(name, value)| Some(format!("{} = {}", key(name), value.write(masking)?)))
             .collect();
         Some(if pairs.is_empty() { "{}".into() } else { format!("{{ {} }}", pairs.join(", ")) })
     }

@@ -1,6 +1,7 @@
-//! Writes a configuration as TOML with masked secrets.
+//! Writes a configuration as TOML with masked secrets, for people to read.
 
 use super::fields::{Fields, Listed, Names, Table};
+use super::masking::Masking;
 use super::problem::Problem;
 use super::reading::Reading;
 use super::toml_text::key;
@@ -48,9 +49,9 @@ impl Fields for Writer {
         key: &'static str,
         slot: &mut T,
         _: impl FnOnce(&Item, &mut Reading<'_>) -> Option<T>,
-        write: impl FnOnce(&T) -> Option<String>,
+        write: impl FnOnce(&T, &Masking<'_>) -> Option<String>,
     ) {
-        if let Some(value) = write(slot) {
+        if let Some(value) = write(slot, &Masking::Plain) {
             self.head();
             self.text.push_str(&format!("{key} = {value}\n"));
         }

@@ -1,7 +1,10 @@
-//! `rpcgate-server check`: prints the effective configuration.
+//! `rpcgate-server check`: prints the effective configuration, or what a reload would change.
 
 use crate::gateway::dry_run;
-use rpcgate_admin::process::{Failure, load, placed};
+use crate::journal::known_gateway;
+use rpcgate_admin::process::against::{ReloadPlan, against_running};
+use rpcgate_admin::process::{Failure, host_name, load, placed};
+use rpcgate_core::config::ConfigProgram;
 use std::io::Write;
 use std::path::Path;
 
@@ -15,6 +18,17 @@ pub fn execute(file: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     dry_run(&config).map_err(|error| placed(Some(file), error))?;
     out.write_all(config.to_toml_masked().as_bytes())?;
     Ok(out.flush()?)
+}
+
+/// Prints what a reload of the gateway on this machine with the configuration in `file` would change.
+///
+/// # Errors
+/// [`Failure::Configuration`], and those of [`against_running`].
+pub async fn against(file: &Path, out: &mut dyn Write) -> Result<ReloadPlan, Failure> {
+    let config = load(Some(file), &[], &[])?;
+    dry_run(&config).map_err(|error| placed(Some(file), error))?;
+    let place = known_gateway(&config.journal.dir).map(|gateway| gateway.to_string());
+    against_running(ConfigProgram::Gateway, &config, place.as_deref(), &host_name(), out).await
 }
 
 #[cfg(test)]

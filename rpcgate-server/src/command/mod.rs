@@ -23,12 +23,16 @@ impl From<StartError> for Failure {
 /// Executes the command. The exit code is 0, 2 for a configuration that cannot be used, 1 for anything else.
 pub fn execute(cli: ServerCli) -> ExitCode {
     process::exit(match cli.command {
-        ServerCommand::Check(file) => check::execute(&file.config, &mut io::stdout().lock()),
+        ServerCommand::Check(args) if args.against.is_some() => {
+            let mut out = io::stdout();
+            return process::exit_planned(on_runtime(check::against(&args.file.config, &mut out)));
+        }
+        ServerCommand::Check(args) => check::execute(&args.file.config, &mut io::stdout().lock()),
         ServerCommand::Run(file) => on_runtime(run::execute(&file.config)),
         ServerCommand::Demo(args) => on_runtime(demo::execute(args.into())),
     })
 }
 
-fn on_runtime(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+fn on_runtime<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     process::runtime("rpcgate")?.block_on(command)
 }

@@ -19,6 +19,7 @@ pub async fn execute(file: &Path) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let state = State::open(&config, clock.clone()).map_err(|error| placed(Some(file), error))?;
+    state.name_file(file);
     let options = StartOptions { clock, state: Some(Arc::new(state)), ..StartOptions::default() };
     let options = FileHandles::raise().bound(options);
     let gateway = Gateway::start(config, options).await.map_err(|error| placed(Some(file), error))?;

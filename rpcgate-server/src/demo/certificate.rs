@@ -151,7 +151,7 @@ mod tests {
             assert!(!is_accepted(&dir, name, NOW), "{name}");
         }
         assert!(!is_accepted(&dir, "localhost", NOW.plus(VALID + Duration::from_secs(1))));
-        assert!(tls::config((&dir.file(CERTIFICATE), &dir.file(KEY))).is_ok());
+        assert!(tls::load((&dir.file(CERTIFICATE), &dir.file(KEY))).is_ok());
         let mode = std::fs::metadata(dir.file(KEY)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }

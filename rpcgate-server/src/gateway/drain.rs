@@ -43,6 +43,9 @@ impl Gateway {
     /// Ends the tasks that run beside the calls.
     fn stop(&self) {
         self.sweeping.abort();
+        if let Some(renewing) = &self.renewing {
+            renewing.abort();
+        }
         if let Some((_, metrics)) = &self.metrics {
             metrics.abort();
         }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// [`StartError`] with the first fault that would stop a start.
 pub fn dry_run(config: &Config) -> Result<(), StartError> {
     if let Some(pair) = config.gateway.tls.pair() {
-        tls::config(pair)?;
+        tls::load(pair)?;
     }
     State::check(config)?;
     Counting::check(config)?;

@@ -41,6 +41,8 @@ pub struct Gateway {
     counting: Counting,
     accepting: Mutex<Vec<JoinHandle<()>>>,
     sweeping: AbortHandle,
+    /// Watches the files of the certificate, if there is one.
+    renewing: Option<AbortHandle>,
     metrics: Option<(SocketAddr, AbortHandle)>,
     reloads: Arc<Reloads>,
 }

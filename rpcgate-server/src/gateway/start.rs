@@ -4,6 +4,7 @@ use super::options::Resolved;
 use super::unused::warn_of_unused;
 use super::{Gateway, StartOptions};
 use crate::assemble::{self, Backends};
+use crate::certificate_watch::{self, CertificateCounts};
 use crate::explain;
 use crate::grpc_reflection::GrpcReflection;
 use crate::listen::Connections;
@@ -81,6 +82,11 @@ impl Gateway {
         // The nodes are probed by tasks of `reloadable`, which come and go with a reload.
         let sweeping = tokio::spawn(Housekeeping::of(&parts).run()).abort_handle();
         let reloads = Arc::<Reloads>::default();
+        let certificates = Arc::<CertificateCounts>::default();
+        let renewing = reloadable.certificate.is_some().then(|| {
+            let live = Arc::downgrade(&reloadable);
+            tokio::spawn(certificate_watch::watch(live, clock.clone(), certificates.clone())).abort_handle()
+        });
         let metrics = metrics_listener.zip(calls).map(|(listener, calls)| {
             let addr = listener.addr();
             let watched = Watched {
@@ -91,6 +97,7 @@ impl Gateway {
                 replies,
                 counting: counting.clone(),
                 reloads: reloads.clone(),
+                certificates,
                 grpc: parts.grpc_counts.clone(),
                 recent: recent.clone(),
                 clock,
@@ -113,6 +120,7 @@ impl Gateway {
             counting,
             accepting,
             sweeping,
+            renewing,
             metrics,
             reloads,
         })

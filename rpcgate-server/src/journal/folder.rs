@@ -90,6 +90,11 @@ impl Folder {
     }
 }
 
+/// The gateway to which a journal's folder belongs, if it has had one. The folder may be in use.
+pub(crate) fn known_gateway(path: &Path) -> Option<GatewayId> {
+    fs::read_to_string(path.join(GATEWAY)).ok()?.trim().parse().ok()
+}
+
 pub(super) fn failed(path: &Path, file: &str) -> impl FnOnce(io::Error) -> JournalError + use<> {
     let (path, file) = (path.display().to_string(), file.to_owned());
     move |source| JournalError::Io { path, file, source }

@@ -33,6 +33,7 @@ mod waiting;
 mod worker_signal;
 
 pub use folder::JournalError;
+pub(crate) use folder::known_gateway;
 pub use medium::{Disk, Medium, MediumFile};
 pub(crate) use shard::number as thread_number;
 

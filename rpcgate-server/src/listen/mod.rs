@@ -16,5 +16,6 @@ mod reader;
 mod service;
 mod stream;
 pub mod tls;
+mod validity;
 
 pub(crate) use connections::Connections;

@@ -714,6 +714,29 @@ async fn over_tls_both_versions_are_served() {
 }
 
 #[tokio::test]
+async fn a_changed_certificate_is_for_new_connections_and_ends_no_old_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (first, roots) = certificate(dir.path());
+    let first = Arc::new(first);
+    let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let addr = listener.addr();
+    let entry = Entry { certificate: Some(first.clone()), h2c: true, websocket: false };
+    let bounds = Bounds::new(&LimitSettings::default(), 8);
+    tokio::spawn(listener.serve(tower::service_fn(hello), bounds, entry, connections()));
+    let mut before = secure(addr, roots, &[b"http/1.1"]).await;
+    before.write_all(REQUEST).await.unwrap();
+    answer(&mut before, "hello").await;
+
+    let (second, new_roots) = certificate(dir.path());
+    first.replace(second.loaded().as_ref().clone());
+    let mut after = secure(addr, new_roots, &[b"http/1.1"]).await;
+    after.write_all(REQUEST).await.unwrap();
+    answer(&mut after, "hello").await;
+    before.write_all(REQUEST).await.unwrap();
+    answer(&mut before, "hello").await;
+}
+
+#[tokio::test]
 async fn a_client_without_tls_does_not_disturb_others() {
     let dir = tempfile::tempdir().unwrap();
     let (certificate, roots) = certificate(dir.path());

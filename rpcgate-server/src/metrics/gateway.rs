@@ -1,6 +1,7 @@
 //! Status of a gateway: its nodes, its cache, its journal, its databases.
 
 use super::page::Page;
+use crate::certificate_watch::CertificateCounts;
 use crate::counting::Counting;
 use crate::listen::Connections;
 use crate::reload::Reloadable;
@@ -46,6 +47,7 @@ pub(crate) struct Watched {
     pub(crate) replies: Arc<BoundedReplies>,
     pub(crate) counting: Counting,
     pub(crate) reloads: Arc<Reloads>,
+    pub(crate) certificates: Arc<CertificateCounts>,
     pub(crate) grpc: Arc<GrpcCounts>,
     pub(crate) recent: Option<Arc<RecentRequests>>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -106,6 +108,7 @@ impl Watched {
                 all.map(|one| ([("standing", counted(one))], u64::from(one == standing))),
             )?;
         }
+        self.certificate(page)?;
         let Reloads { done, refused } = &*self.reloads;
         let reloads = [("done", done), ("refused", refused)];
         page.counters(
@@ -113,6 +116,22 @@ impl Watched {
             "Configurations that were put in force after the first, or refused.",
             reloads.map(|(result, count)| ([("result", result)], count.load(Relaxed))),
         )
+    }
+
+    fn certificate(&self, page: &mut Page<'_>) -> fmt::Result {
+        let Some(certificate) = &self.reloadable.certificate else { return Ok(()) };
+        let CertificateCounts { done, refused } = &*self.certificates;
+        let renewals = [("done", done), ("refused", refused)];
+        page.counters(
+            "certificate_renewals",
+            "Certificates that were put in the place of the one in use, or could not be used.",
+            renewals.map(|(result, count)| ([("result", result)], count.load(Relaxed))),
+        )?;
+        if let Some(valid) = &certificate.loaded().valid {
+            let help = "When the certificate in use expires, since 1970.";
+            page.gauge("certificate_expiry", help, Some(&Unit::Seconds), valid.end.secs())?;
+        }
+        Ok(())
     }
 
     fn streams(&self, page: &mut Page<'_>) -> fmt::Result {

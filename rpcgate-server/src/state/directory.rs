@@ -5,6 +5,7 @@
 //! While the database is away, remembered keys stay valid for [`TRUST`]; an unknown key cannot be distinguished from one that
 //! never existed, so it is [`Unavailable`], never [`Peek::Unknown`].
 
+use arc_swap::ArcSwapOption;
 use foldhash::fast::RandomState;
 use futures_util::FutureExt;
 use futures_util::future::{Shared, WeakShared};
@@ -52,7 +53,8 @@ pub struct StoreDirectory {
 
 struct Inner {
     clock: Arc<dyn Clock>,
-    forge: Option<KeyForge>,
+    /// Asked only about keys that are not remembered.
+    forge: ArcSwapOption<KeyForge>,
     source: OnceLock<Arc<dyn KeySource>>,
     known: Cache<Box<str>, RememberedKey, RandomState>,
     look_ups: Mutex<LookUps>,
@@ -139,7 +141,7 @@ impl StoreDirectory {
         StoreDirectory {
             inner: Arc::new(Inner {
                 clock,
-                forge,
+                forge: ArcSwapOption::from_pointee(forge),
                 source: OnceLock::new(),
                 known: Cache::builder().max_capacity(REMEMBERED).build_with_hasher(RandomState::default()),
                 look_ups: Mutex::default(),
@@ -155,6 +157,12 @@ impl StoreDirectory {
     pub fn open(&self, source: Arc<dyn KeySource>) {
         // A second one is the caller's mistake, and harmless: it is not used.
         let _ = self.inner.source.set(source);
+    }
+
+    /// Replaces the forge. Remembered keys that the new one did not make and does not accept are forgotten.
+    pub fn accept(&self, forge: Option<KeyForge>) {
+        self.inner.forge.store(forge.map(Arc::new));
+        self.forget(|key, _| !self.inner.may_be_real(key));
     }
 
     /// Records that the feed has been read to its end: the remembered keys are correct as of now.
@@ -275,7 +283,7 @@ impl Inner {
     }
 
     fn may_be_real(&self, key: &str) -> bool {
-        self.forge.as_ref().map_or_else(|| !shown(key).is_empty(), |forge| forge.is_genuine(key))
+        self.forge.load().as_ref().map_or_else(|| !shown(key).is_empty(), |forge| forge.is_genuine(key))
     }
 
     /// Joins the look-up of `key` in progress, or starts one.

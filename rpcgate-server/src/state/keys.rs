@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 use parking_lot::Mutex;
 use rpcgate_core::backend::directory::{Directory, Peek};
 use rpcgate_core::backend::{BoxFuture, Unavailable};
-use rpcgate_core::config::{Config, KeySettings};
+use rpcgate_core::config::{Config, KeySettings, Secret};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
@@ -18,8 +18,24 @@ pub(crate) struct Keys {
     /// Those of the configuration's keys that have been used, by their text. Asking the configuration costs a digest of
     /// the key, which takes longer than several layers, and the database's directory takes longer than this map.
     seen: ArcSwap<Seen>,
-    written: Mutex<BTreeMap<String, KeySettings>>,
+    written: Mutex<Written>,
     stored: Option<Arc<StoreDirectory>>,
+}
+
+/// What the configuration in force says of keys.
+#[derive(Debug, PartialEq)]
+struct Written {
+    keys: BTreeMap<String, KeySettings>,
+    /// The secrets of the database's keys, the current one first.
+    secrets: Vec<Secret>,
+}
+
+impl Written {
+    fn of(config: &Config) -> Self {
+        let gateway = &config.gateway;
+        let secrets = gateway.key_secret.iter().chain(&gateway.former_key_secrets).cloned().collect();
+        Written { keys: config.keys.clone(), secrets }
+    }
 }
 
 type Seen = HashMap<Box<str>, Peek, RandomState>;
@@ -29,12 +45,12 @@ impl Keys {
         Keys {
             file: FileDirectory::new(config),
             seen: ArcSwap::default(),
-            written: Mutex::new(config.keys.clone()),
+            written: Mutex::new(Written::of(config)),
             stored,
         }
     }
 
-    /// Replaces the keys by those of `config`, and the plans of all keys.
+    /// Replaces the keys by those of `config`, the secrets of the database's keys, and the plans of all keys.
     pub(crate) fn replace(&self, config: &Config) {
         self.file.replace(config);
         // In this order: entries that a concurrent call remembers from the previous configuration go into the map that is
@@ -42,11 +58,14 @@ impl Keys {
         self.seen.store(Arc::default());
         let Some(stored) = &self.stored else { return };
         stored.plans(&config.plans);
-        let mut written = self.written.lock();
-        if *written != config.keys {
-            stored.forget(|key, _| !matches!(self.file.peek(key), Peek::Unknown));
-            written.clone_from(&config.keys);
+        let (mut written, now) = (self.written.lock(), Written::of(config));
+        if written.secrets != now.secrets {
+            stored.accept(config.gateway.key_forge());
         }
+        if written.keys != now.keys {
+            stored.forget(|key, _| !matches!(self.file.peek(key), Peek::Unknown));
+        }
+        *written = now;
     }
 }
 
@@ -201,6 +220,31 @@ mod tests {
         let overlay = Overlay { plans: [(Tier::Free, set)].into(), ..Overlay::default() };
         keys.replace(&overlay.over(&ours(changed)));
         assert_eq!(streams().await, [(3, 1); 2]);
+    }
+
+    #[tokio::test]
+    async fn the_secret_of_keys_is_rotated_over_two_reloads() {
+        let secret = |current: &str, former: &str| {
+            ours(&format!("[gateway]\nkey_secret = \"{current}\"\nformer_key_secrets = [{former}]\n"))
+        };
+        let (first, second) = ("the first secret", "the second secret");
+        let old = KeyForge::new(first.as_bytes()).make().unwrap();
+        let clock = Arc::new(ManualClock::at(Time::from_secs(1_000_000)));
+        let forge = secret(first, "").gateway.key_forge();
+        let stored = Arc::new(StoreDirectory::new(forge, Plans::default(), clock));
+        stored.open(Arc::new(Source(KeyHash::of(&old))));
+        stored.reached();
+        let keys = Keys::new(&secret(first, ""), Some(stored));
+        let new = KeyForge::new(second.as_bytes()).make().unwrap();
+        assert!(is_stored(&ask(&keys, &old).await));
+        assert!(matches!(keys.peek(&new), Peek::Unknown), "refused without a look-up");
+        keys.replace(&secret(second, &format!("{first:?}")));
+        assert!(is_stored(&keys.peek(&old)), "it stays remembered");
+        assert!(matches!(keys.peek(&new), Peek::Miss), "and keys of the new secret are looked up");
+        keys.replace(&secret(second, ""));
+        assert!(matches!(keys.peek(&old), Peek::Unknown), "the former secret is gone");
+        assert!(matches!(keys.peek(&new), Peek::Miss));
+        assert!(is_written(&ask(&keys, OURS).await), "keys of the file do not depend on it");
     }
 
     #[tokio::test]

@@ -35,17 +35,17 @@ use parking_lot::Mutex;
 use report::StatusSource;
 use restore::{Left, Work};
 use retain::Kept;
-use rpcgate_admin::store::{Explanation, check_url};
+use rpcgate_admin::process::{host_name, origin};
+use rpcgate_admin::store::{AcceptedConfig, ConfigRecorder, ConfigScope, Explanation, check_url};
 use rpcgate_core::backend::usage_sink::UsageSink;
 use rpcgate_core::caller::{RequestId, TenantId};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config::{Config, Overlay, Retention};
-use rpcgate_core::secret::KeyForge;
 use seed::UsageSeed;
 use shipping::Shipping;
 use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -61,6 +61,11 @@ pub struct State {
     status_source: Arc<StatusSource>,
     explanation_source: Arc<ExplanationSource>,
     shipping: Arc<Shipping>,
+    recorder: ConfigRecorder,
+    host: String,
+    /// The file of the configuration, on its host.
+    origin: OnceLock<String>,
+    clock: Arc<dyn Clock>,
     stage: watch::Receiver<Stage>,
     closing: CancellationToken,
     work: Mutex<Option<JoinHandle<Left>>>,
@@ -96,8 +101,7 @@ impl State {
             ..JournalOptions::new(&config.journal, clock.clone())
         };
         let journal = Journal::open(options)?;
-        let secret = config.gateway.key_secret.as_ref();
-        let forge = secret.map(|secret| KeyForge::new(secret.expose().as_bytes()));
+        let forge = config.gateway.key_forge();
         let directory = Arc::new(StoreDirectory::new(forge, config.plans.clone(), clock.clone()));
         let shipping = Arc::<Shipping>::default();
         let seed = Arc::new(UsageSeed::new(clock.clone(), shipping.clone()));
@@ -105,12 +109,13 @@ impl State {
         let (counters, relay) = (Counting::open(config, seed.clone())?, Counting::relay(config)?);
         let (kept, status_source) = (Arc::new(Kept::new(&config.retention)), Arc::<StatusSource>::default());
         let explanation_source = Arc::<ExplanationSource>::default();
+        let (recorder, recording) = ConfigRecorder::new();
         let (stage_sender, stage) = watch::channel(Stage::Starting);
         let closing = CancellationToken::new();
         let work = Work {
             url: config.database.url().to_owned(),
             migrate: config.database.migrate,
-            clock,
+            clock: clock.clone(),
             journal: journal.clone(),
             directory: directory.clone(),
             counters: counters.clone(),
@@ -121,6 +126,7 @@ impl State {
             status_source: status_source.clone(),
             explanation_source: explanation_source.clone(),
             shipping: shipping.clone(),
+            recording: Some(recording),
             stage: stage_sender,
             closing: closing.clone(),
         };
@@ -134,6 +140,10 @@ impl State {
             status_source,
             explanation_source,
             shipping,
+            recorder,
+            host: host_name(),
+            origin: OnceLock::new(),
+            clock,
             stage,
             closing,
             work,
@@ -215,6 +225,20 @@ impl State {
         source: impl Fn(RequestId) -> Option<(TenantId, Explanation)> + Send + Sync + 'static,
     ) {
         self.explanation_source.attach(Arc::new(source));
+    }
+
+    /// Names the file of the configuration, for people who read its versions. Only the first one counts.
+    pub fn name_file(&self, file: &Path) {
+        // A second one would be another program's.
+        let _ = self.origin.set(origin(&self.host, Some(file)));
+    }
+
+    /// Stores a configuration that was accepted at the start, or else at a reload, as a version.
+    pub(crate) fn record_config(&self, config: &Config, is_start: bool) {
+        let scope = ConfigScope::Gateway(self.journal.gateway().to_string());
+        let who = self.origin.get().unwrap_or(&self.host).clone();
+        let origin = (self.host.clone(), who);
+        self.recorder.record(AcceptedConfig::new(config, scope, origin, is_start, self.clock.now()));
     }
 
     /// Sets how long usage is stored from now on.

@@ -14,7 +14,7 @@ use super::ship::{Shipper, UsageDestination};
 use super::shipping::Shipping;
 use crate::counting::Counting;
 use crate::journal::Journal;
-use rpcgate_admin::store::{Store, StoreError, StoredKey, UsageStore};
+use rpcgate_admin::store::{ConfigRecording, Store, StoreError, StoredKey, UsageStore};
 use rpcgate_core::backend::{BoxFuture, Unavailable};
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::config::{Overlay, Plans};
@@ -51,6 +51,7 @@ pub(super) struct Work {
     pub(super) status_source: Arc<StatusSource>,
     pub(super) explanation_source: Arc<ExplanationSource>,
     pub(super) shipping: Arc<Shipping>,
+    pub(super) recording: Option<ConfigRecording>,
     pub(super) stage: watch::Sender<Stage>,
     pub(super) closing: CancellationToken,
 }
@@ -94,6 +95,16 @@ impl Work {
             // It ends with the feed, which sends to it.
             tasks.push(tokio::spawn(relay.run(to_send, received)));
             feed = feed.relayed(outgoing, incoming);
+        }
+        if let Some(recording) = self.recording.take() {
+            let (recorded, closing) =
+                (recording.run(store.clone(), self.clock.clone()), self.closing.clone());
+            tasks.push(tokio::spawn(async move {
+                tokio::select! {
+                    () = recorded => {}
+                    () = closing.cancelled() => {}
+                }
+            }));
         }
         tasks.push(tokio::spawn(feed.run(self.closing.clone())));
         let retention = retain::run(usage, self.kept.clone(), self.clock.clone(), self.closing.clone());

@@ -5,16 +5,20 @@ mod streams;
 use super::directory::{KeySource, TRUST};
 use super::*;
 use crate::captured_log::CapturedLog;
+use crate::command::check;
 use crate::gateway::tests::{KEY, Node, is_served, post, send, units};
 use crate::gateway::{Gateway, StartOptions};
-use rpcgate_admin::store::{Key, Project, Store, StoredKey, Tenant, Terms, UsageStore, url_of};
+use rpcgate_admin::process::against::ReloadPlan;
+use rpcgate_admin::store::{
+    ConfigVersionFilter, Key, Project, Store, StoredKey, Tenant, Terms, UsageStore, url_of,
+};
 use rpcgate_core::backend::directory::{Directory, Peek};
 use rpcgate_core::backend::{BoxFuture, Unavailable, suite};
 use rpcgate_core::caller::{KeyId, ProjectId, ProjectQuota, RequestId, Scope, TenantId};
 use rpcgate_core::clock::{ManualClock, Time};
 use rpcgate_core::config::{Input, LogFormat, PlanChange, Plans};
 use rpcgate_core::plan::Tier;
-use rpcgate_core::secret::{KeyHash, shown};
+use rpcgate_core::secret::{KeyForge, KeyHash, shown};
 use rpcgate_core::usage::{Metrics, Period, UsageAsk, UsageWindow};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -416,6 +420,41 @@ async fn settings_of_operators_survive_a_reload() {
 
     store.delete_weight("eth", "some_method", START).await.unwrap();
     until("the file's own weight is in force", async || units(&call(&gateway, KEY).await) == "3").await;
+    end(gateway).await;
+}
+
+#[tokio::test]
+async fn what_a_gateway_accepts_is_a_version_and_a_check_compares_with_what_is_in_force() {
+    let app = Fixture::new().await;
+    let gateway = app.start().await;
+    let store = app.store().await;
+    let versions = async || store.config_versions(&ConfigVersionFilter::default(), None, 9).await.unwrap();
+    until("the start is a version", async || versions().await.len() == 1).await;
+    let file = app.home.path().join("rpcgate.toml");
+    let check = async |more: &str| {
+        std::fs::write(&file, app.text(more)).unwrap();
+        let mut out = Vec::new();
+        let plan = check::against(&file, &mut out).await.unwrap();
+        (plan, String::from_utf8(out).unwrap())
+    };
+    let (plan, shown) = check("").await;
+    assert_eq!(plan, ReloadPlan::Nothing, "{shown}");
+    let (live, both) = ("cu = { some_method = 3 }\n", "cu = { some_method = 3 }\n[cache]\nbytes = 0\n");
+    let (plan, shown) = check(both).await;
+    assert_eq!(plan, ReloadPlan::Restart, "{shown}");
+    assert!(
+        shown.contains("RESTART  cache.bytes: ") && shown.contains("reload   chains.eth.cu: "),
+        "{shown}"
+    );
+    assert!(!shown.contains(SECRET) && !shown.contains(KEY), "{shown}");
+
+    assert_eq!(gateway.reload(app.config(both)).unwrap(), ["cache"]);
+    until("the reload is a version", async || versions().await.len() == 2).await;
+    let (plan, shown) = check(both).await;
+    assert_eq!(plan, ReloadPlan::Restart, "{shown}");
+    assert!(shown.contains("it waits for a restart with: cache.bytes\n"), "{shown}");
+    let (plan, shown) = check(live).await;
+    assert_eq!(plan, ReloadPlan::Nothing, "the cache has its old size: {shown}");
     end(gateway).await;
 }
 

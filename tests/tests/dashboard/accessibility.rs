@@ -56,7 +56,7 @@ const OF_CUSTOMERS: [&str; 38] = [
 ];
 
 /// Likewise, of operators.
-const OF_OPERATORS: [&str; 24] = [
+const OF_OPERATORS: [&str; 25] = [
     "/operator",
     "/operator/tenants",
     "/operator/tenants/*",
@@ -76,6 +76,7 @@ const OF_OPERATORS: [&str; 24] = [
     "/operator/weights/*",
     "/operator/plans",
     "/operator/plans/*",
+    "/operator/config",
     "/operator/users",
     "/operator/users/*",
     "/operator/users/*/disable",

@@ -20,7 +20,7 @@ pub(crate) const GATES: [&str; 8] = [
 const MOST: usize = 200;
 
 /// The parts of addresses after which a name stands.
-const BEFORE_NAMES: [&str; 3] = ["chains", "weights", "plans"];
+const BEFORE_NAMES: [&str; 4] = ["chains", "weights", "plans", "config"];
 
 /// What a page at `path` is one of many of: the address without identifiers, names and query.
 pub(crate) fn shape(path: &str) -> String {

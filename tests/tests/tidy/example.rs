@@ -41,6 +41,7 @@ fn uncommented(examples: bool) -> String {
 fn whole_example() -> Config {
     let env = [
         "KEY_SECRET",
+        "FORMER_KEY_SECRET",
         "CHALLENGE_SECRET",
         "NODE_TOKEN",
         "BACKEND_KEY",
@@ -106,6 +107,8 @@ fn the_printed_example_has_no_secret_and_reads_back() {
     }
     assert!(printed.contains("smtp = \"smtps://user:***@mail.example.com:465\"\n"), "{printed}");
     let given = printed.replace("\"***\"", "\"thirty-two-bytes-and-some-more-of-them\"");
+    assert!(Config::read(&input(&given)).is_err(), "a URL with a masked password is refused");
+    let given = given.replace("***", "password");
     let again = read(&given);
     assert_eq!(again.to_toml_masked(), printed);
     assert_eq!(again.chains["eth"].nodes[0].url, config.chains["eth"].nodes[0].url);

@@ -120,7 +120,9 @@ async fn verified(
             Ok(secret.step_of(code, now).map(|step| FactorUse::Code { step }))
         }
         GivenFactor::RecoveryCode(code) => {
-            Ok(app.recovery_codes.hash(user.id, code).map(FactorUse::RecoveryCode))
+            let former = app.recovery_codes.former_hashes(user.id, code);
+            let found = app.store.recovery_code_among(user.id, &former).await?;
+            Ok(found.or_else(|| app.recovery_codes.hash(user.id, code)).map(FactorUse::RecoveryCode))
         }
         // It is used up by nothing that wants a factor of its own.
         GivenFactor::Recent => Ok(None),

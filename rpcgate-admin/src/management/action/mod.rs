@@ -33,6 +33,7 @@ pub mod plans;
 pub mod projects;
 pub mod quotas;
 pub mod recovery_codes;
+pub mod resealing;
 pub mod resets;
 pub mod security;
 pub mod sessions;

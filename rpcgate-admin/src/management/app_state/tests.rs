@@ -1,6 +1,8 @@
 //! An [`AppState`] on databases of its own, for tests.
 
 use super::*;
+use crate::management::identity::challenge::solve;
+use crate::management::identity::form_token::FormHolder;
 use crate::management::identity::token::Claims;
 use crate::management::router::router;
 use crate::store::{
@@ -75,6 +77,12 @@ impl Site {
     pub(crate) fn bound_usage(&mut self, large: u64, max: u64) {
         let app = Arc::get_mut(&mut self.app).unwrap();
         app.usage = app.usage.clone().bounded_by(large, max);
+    }
+
+    /// The same, reloaded with another configuration.
+    pub(crate) fn reloaded(self, config: Config) -> Self {
+        let app = Arc::new(self.app.reload(config).unwrap());
+        Site { app, router: OnceLock::new(), ..self }
     }
 
     /// A tenant on the free plan.
@@ -237,6 +245,9 @@ fn the_management_side_behaves_the_same_on_postgresql_and_sqlite() {
             "billing::",
             "mail::queue",
             "action::security",
+            "action::resealing",
+            "operator::rollback",
+            "operator::config_versions",
             "dispatcher::",
         ])
         .env(ON_POSTGRES, "1")
@@ -314,6 +325,52 @@ async fn a_state_that_is_reloaded_keeps_its_store_and_takes_the_new_settings() {
     assert!(reload.reload(config.clone()).unwrap().tokens.check(&visitor.token, NOON).is_err());
     config.admin.jwt.secret = None;
     assert!(reload.reload(config).unwrap_err().is_configuration());
+}
+
+/// The configurations of a rotation: before it, during the overlap, and after it.
+pub(crate) fn rotation(site: &Site) -> [Config; 3] {
+    let before = site.app.settings.config.clone();
+    let mut during = before.clone();
+    during.admin.jwt.former_secrets.extend(before.admin.jwt.secret.clone());
+    during.admin.jwt.secret = Some(Secret::new("another secret of thirty-two bytes or so"));
+    during.gateway.former_key_secrets.extend(before.gateway.key_secret.clone());
+    during.gateway.key_secret = Some(Secret::new("another secret of keys"));
+    let mut after = during.clone();
+    after.admin.jwt.former_secrets.clear();
+    after.gateway.former_key_secrets.clear();
+    [before, during, after]
+}
+
+#[tokio::test]
+async fn secrets_are_rotated_over_two_reloads_and_nobody_is_logged_out_in_between() {
+    let site = Site::of("[admin.challenge]\ndifficulty = 50\n").await;
+    let visitor = site.member(Role::Owner).await;
+    let holder = FormHolder::Session(visitor.session);
+    let [_, during, after] = rotation(&site);
+    let (old_key, old_form) = (site.app.forge.make().unwrap(), site.app.form_tokens.issue(holder));
+    let puzzle = solve(&site.app.challenges.issue(NOON).unwrap()).unwrap();
+    let me = async |site: &Site, token: &str| {
+        let mut visitor = visitor.clone();
+        visitor.token = token.to_owned();
+        site.ask(Some(&visitor), Method::GET, "/api/v1/auth/me", Body::empty()).await.status
+    };
+
+    let site = site.reloaded(during);
+    assert_eq!(me(&site, &visitor.token).await, StatusCode::OK);
+    let app = &site.app;
+    assert!(app.forge.is_genuine(&old_key) && app.form_tokens.is_valid(&old_form, holder));
+    assert!(app.challenges.check(&puzzle, NOON).is_ok());
+    let claims = app.tokens.check(&visitor.token, NOON).unwrap();
+    let (new, new_key) = (app.tokens.issue(&claims, NOON).unwrap(), app.forge.make().unwrap());
+    let new_form = app.form_tokens.issue(holder);
+
+    let site = site.reloaded(after);
+    assert_eq!(me(&site, &visitor.token).await, StatusCode::UNAUTHORIZED);
+    assert_eq!(me(&site, &new).await, StatusCode::OK);
+    let app = &site.app;
+    assert!(!app.forge.is_genuine(&old_key) && app.forge.is_genuine(&new_key));
+    assert!(!app.form_tokens.is_valid(&old_form, holder) && app.form_tokens.is_valid(&new_form, holder));
+    assert!(app.challenges.check(&puzzle, NOON).is_err());
 }
 
 #[tokio::test]

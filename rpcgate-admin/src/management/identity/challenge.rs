@@ -83,6 +83,7 @@ pub enum BadSolution {
 /// Issues challenges and checks solutions.
 pub struct Challenges {
     key: hmac::Key,
+    former: Box<[hmac::Key]>,
     difficulty: u32,
 }
 
@@ -108,8 +109,17 @@ impl Challenges {
     /// # Ok::<(), rpcgate_core::secret::NoRandomness>(())
     /// ```
     pub fn new(secret: &[u8], difficulty: u32) -> Self {
-        let key = hmac::Key::new(hmac::HMAC_SHA256, &derive(secret, "rpcgate challenge"));
-        Challenges { key, difficulty }
+        Challenges { key: Self::key(secret), former: Box::default(), difficulty }
+    }
+
+    /// These challenges, and those that were issued with one of these secrets.
+    #[must_use]
+    pub fn accepting<'s>(self, former: impl IntoIterator<Item = &'s [u8]>) -> Self {
+        Challenges { former: former.into_iter().map(Self::key).collect(), ..self }
+    }
+
+    fn key(secret: &[u8]) -> hmac::Key {
+        hmac::Key::new(hmac::HMAC_SHA256, &derive(secret, "rpcgate challenge"))
     }
 
     /// A new challenge, valid for [`LIFE`].
@@ -151,8 +161,10 @@ impl Challenges {
             return Err(BadSolution::Wrong);
         }
         let signature = hex::decode(&solution.signature).map_err(|_| BadSolution::Malformed)?;
-        hmac::verify(&self.key, solution.challenge.as_bytes(), &signature)
-            .map_err(|_| BadSolution::Forged)?;
+        let mut keys = std::iter::once(&self.key).chain(&self.former);
+        if !keys.any(|key| hmac::verify(key, solution.challenge.as_bytes(), &signature).is_ok()) {
+            return Err(BadSolution::Forged);
+        }
         if now >= expires_at {
             return Err(BadSolution::Expired);
         }

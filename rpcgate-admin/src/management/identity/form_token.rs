@@ -14,6 +14,7 @@ use super::derive;
 use crate::store::SessionId;
 use ring::hmac;
 use std::fmt;
+use std::sync::Arc;
 
 /// The browser that a form belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +39,7 @@ impl FormHolder<'_> {
 #[derive(Clone)]
 pub struct FormTokens {
     key: hmac::Key,
+    former: Arc<[hmac::Key]>,
 }
 
 impl fmt::Debug for FormTokens {
@@ -50,7 +52,17 @@ impl FormTokens {
     /// Signs with a key derived from `secret` (`admin.jwt.secret`, the same on all hosts).
     #[must_use]
     pub fn new(secret: &[u8]) -> Self {
-        FormTokens { key: hmac::Key::new(hmac::HMAC_SHA256, &derive(secret, "rpcgate form tokens")) }
+        FormTokens { key: Self::key(secret), former: Arc::default() }
+    }
+
+    /// These tokens, and those that were issued with one of these secrets (`admin.jwt.former_secrets`).
+    #[must_use]
+    pub fn accepting<'s>(self, former: impl IntoIterator<Item = &'s [u8]>) -> Self {
+        FormTokens { former: former.into_iter().map(Self::key).collect(), ..self }
+    }
+
+    fn key(secret: &[u8]) -> hmac::Key {
+        hmac::Key::new(hmac::HMAC_SHA256, &derive(secret, "rpcgate form tokens"))
     }
 
     /// The token of the forms of `holder`, in hexadecimal digits.
@@ -61,7 +73,10 @@ impl FormTokens {
     /// Whether `token` is that of `holder`.
     pub fn is_valid(&self, token: &str, holder: FormHolder<'_>) -> bool {
         let Ok(tag) = hex::decode(token) else { return false };
-        hmac::verify(&self.key, holder.text().as_bytes(), &tag).is_ok()
+        let text = holder.text();
+        std::iter::once(&self.key)
+            .chain(&*self.former)
+            .any(|key| hmac::verify(key, text.as_bytes(), &tag).is_ok())
     }
 }
 
@@ -87,6 +102,19 @@ mod tests {
         }
         let elsewhere = FormTokens::new(b"another secret of at least 32 bytes, for tests");
         assert!(!elsewhere.is_valid(&token, one));
+    }
+
+    #[test]
+    fn a_page_that_was_opened_before_a_rotation_can_still_be_sent() {
+        let (former, current) =
+            (b"a secret of at least 32 bytes, for tests".as_slice(), b"another secret of at least 32 bytes");
+        let (before, after) = (FormTokens::new(former), FormTokens::new(current));
+        let holder = FormHolder::Session(SessionId(1));
+        let during = FormTokens::new(current).accepting([former]);
+        assert!(during.is_valid(&before.issue(holder), holder));
+        assert_eq!(during.issue(holder), after.issue(holder), "new ones are made with the current secret");
+        assert!(!after.is_valid(&before.issue(holder), holder));
+        assert!(!during.is_valid(&before.issue(FormHolder::Session(SessionId(2))), holder));
     }
 
     #[test]

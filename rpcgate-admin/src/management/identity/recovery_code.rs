@@ -23,6 +23,7 @@ const GROUP: usize = 4;
 /// Makes recovery codes and the hashes under which they are stored.
 pub struct RecoveryCodes {
     key: hmac::Key,
+    former: Box<[hmac::Key]>,
 }
 
 impl fmt::Debug for RecoveryCodes {
@@ -35,7 +36,17 @@ impl RecoveryCodes {
     /// Codes that are hashed with a key derived from `secret` (`admin.jwt.secret`, the same on all hosts).
     #[must_use]
     pub fn new(secret: &[u8]) -> Self {
-        RecoveryCodes { key: hmac::Key::new(hmac::HMAC_SHA256, &derive(secret, "rpcgate recovery codes")) }
+        RecoveryCodes { key: Self::key(secret), former: Box::default() }
+    }
+
+    /// These codes, and those that were hashed with one of these secrets (`admin.jwt.former_secrets`).
+    #[must_use]
+    pub fn accepting<'s>(self, former: impl IntoIterator<Item = &'s [u8]>) -> Self {
+        RecoveryCodes { former: former.into_iter().map(Self::key).collect(), ..self }
+    }
+
+    fn key(secret: &[u8]) -> hmac::Key {
+        hmac::Key::new(hmac::HMAC_SHA256, &derive(secret, "rpcgate recovery codes"))
     }
 
     /// New codes for a user, each with its hash.
@@ -62,7 +73,7 @@ impl RecoveryCodes {
             SystemRandom::new().fill(&mut random).map_err(|_| NoRandomness)?;
             let characters = random.map(|byte| char::from(ALPHABET[usize::from(byte % 32)]));
             let groups: Vec<String> = characters.chunks(GROUP).map(String::from_iter).collect();
-            made.push((Secret::new(groups.join("-")), self.tag(user, &String::from_iter(characters))));
+            made.push((Secret::new(groups.join("-")), tag(&self.key, user, &String::from_iter(characters))));
         }
         Ok(made)
     }
@@ -70,18 +81,29 @@ impl RecoveryCodes {
     /// The hash of a code that a user typed, or `None` if it does not have the form of a code. Case, hyphens and
     /// spaces do not matter.
     pub fn hash(&self, user: UserId, typed: &str) -> Option<Digest> {
-        let plain = typed.chars().filter(|c| !matches!(c, '-' | ' ')).map(|c| c.to_ascii_lowercase());
-        let plain: String = plain.take(CHARACTERS + 1).collect();
-        let is_code = plain.len() == CHARACTERS && plain.bytes().all(|byte| ALPHABET.contains(&byte));
-        is_code.then(|| self.tag(user, &plain))
+        plain(typed).map(|plain| tag(&self.key, user, &plain))
     }
 
-    fn tag(&self, user: UserId, plain: &str) -> Digest {
-        let tag = hmac::sign(&self.key, format!("{user} {plain}").as_bytes());
-        let mut hash = [0; 32];
-        hash.copy_from_slice(tag.as_ref());
-        Digest(hash)
+    /// The hashes that the code may have if it was made with a former secret; none without former secrets.
+    pub fn former_hashes(&self, user: UserId, typed: &str) -> Vec<Digest> {
+        let Some(plain) = plain(typed) else { return Vec::new() };
+        self.former.iter().map(|key| tag(key, user, &plain)).collect()
     }
+}
+
+/// The characters of a typed code, or `None` if it does not have the form of one.
+fn plain(typed: &str) -> Option<String> {
+    let plain = typed.chars().filter(|c| !matches!(c, '-' | ' ')).map(|c| c.to_ascii_lowercase());
+    let plain: String = plain.take(CHARACTERS + 1).collect();
+    let is_code = plain.len() == CHARACTERS && plain.bytes().all(|byte| ALPHABET.contains(&byte));
+    is_code.then_some(plain)
+}
+
+fn tag(key: &hmac::Key, user: UserId, plain: &str) -> Digest {
+    let tag = hmac::sign(key, format!("{user} {plain}").as_bytes());
+    let mut hash = [0; 32];
+    hash.copy_from_slice(tag.as_ref());
+    Digest(hash)
 }
 
 #[cfg(test)]

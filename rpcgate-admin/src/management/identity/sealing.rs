@@ -15,6 +15,7 @@ use super::derive;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::rand::{SecureRandom, SystemRandom};
 use std::fmt;
+use std::sync::Arc;
 
 /// The row that a sealed value belongs to. A value that was copied to another row or table cannot be opened there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,6 +45,8 @@ pub enum SealingError {
 #[derive(Clone)]
 pub struct Sealing {
     key: LessSafeKey,
+    /// Keys of former secrets, which only open.
+    former: Arc<[LessSafeKey]>,
 }
 
 impl fmt::Debug for Sealing {
@@ -56,10 +59,25 @@ impl Sealing {
     /// Seals with a key derived from `secret` (`admin.jwt.secret`, the same on all hosts).
     #[must_use]
     pub fn new(secret: &[u8]) -> Self {
+        Sealing { key: Self::key(secret), former: Arc::default() }
+    }
+
+    /// This sealing, which also opens what was sealed with one of these secrets (`admin.jwt.former_secrets`).
+    #[must_use]
+    pub fn accepting<'s>(self, former: impl IntoIterator<Item = &'s [u8]>) -> Self {
+        Sealing { former: former.into_iter().map(Self::key).collect(), ..self }
+    }
+
+    fn key(secret: &[u8]) -> LessSafeKey {
         let bytes = derive(secret, "rpcgate sealed values");
         #[expect(clippy::expect_used, reason = "the algorithm's keys have 32 bytes, as many as are derived")]
         let key = UnboundKey::new(&CHACHA20_POLY1305, &bytes).expect("a key of 32 bytes");
-        Sealing { key: LessSafeKey::new(key) }
+        LessSafeKey::new(key)
+    }
+
+    /// Whether it opens what was sealed with other secrets than its own.
+    pub fn has_former(&self) -> bool {
+        !self.former.is_empty()
     }
 
     /// The sealed form of `value`, 28 bytes longer and different each time.
@@ -83,14 +101,31 @@ impl Sealing {
     /// # Errors
     /// [`SealingError::Sealed`].
     pub fn open(&self, row: SealedFor<'_>, sealed: &[u8]) -> Result<Vec<u8>, SealingError> {
-        let (nonce, encrypted) = sealed.split_first_chunk().ok_or(SealingError::Sealed)?;
-        let nonce = Nonce::assume_unique_for_key(*nonce);
-        let mut value = encrypted.to_vec();
-        let opened = self.key.open_in_place(nonce, row.authenticated(), &mut value);
-        let length = opened.map_err(|_| SealingError::Sealed)?.len();
-        value.truncate(length);
-        Ok(value)
+        let keys = std::iter::once(&self.key).chain(&*self.former);
+        keys.map(|key| open(key, row, sealed)).find(Result::is_ok).unwrap_or(Err(SealingError::Sealed))
     }
+
+    /// The value sealed again with the current secret, or `None` if it is already.
+    ///
+    /// # Errors
+    /// [`SealingError::Sealed`] if it was sealed with none of the secrets, [`SealingError::Random`].
+    pub fn renewed(&self, row: SealedFor<'_>, sealed: &[u8]) -> Result<Option<Vec<u8>>, SealingError> {
+        if open(&self.key, row, sealed).is_ok() {
+            return Ok(None);
+        }
+        self.seal(row, &self.open(row, sealed)?).map(Some)
+    }
+}
+
+fn open(key: &LessSafeKey, row: SealedFor<'_>, sealed: &[u8]) -> Result<Vec<u8>, SealingError> {
+    let (nonce, encrypted) = sealed.split_first_chunk().ok_or(SealingError::Sealed)?;
+    let nonce = Nonce::assume_unique_for_key(*nonce);
+    // A key that does not fit leaves nothing usable behind, so each one gets a copy.
+    let mut value = encrypted.to_vec();
+    let opened = key.open_in_place(nonce, row.authenticated(), &mut value);
+    let length = opened.map_err(|_| SealingError::Sealed)?.len();
+    value.truncate(length);
+    Ok(value)
 }
 
 impl SealedFor<'_> {
@@ -143,6 +178,19 @@ mod tests {
             assert_eq!(sealing().open(row, &sealed), Err(SealingError::Sealed));
         }
         assert_eq!(Sealing::new(&[8; 32]).open(ROW, &sealed), Err(SealingError::Sealed));
+    }
+
+    #[test]
+    fn a_former_secret_opens_and_its_values_are_sealed_again_with_the_current_one() {
+        let (former, current) = ([8; 32], [9; 32]);
+        let old = Sealing::new(&former).seal(ROW, b"secret").unwrap();
+        let during = Sealing::new(&current).accepting([former.as_slice()]);
+        assert!(during.has_former() && !Sealing::new(&current).has_former());
+        assert_eq!(during.open(ROW, &old).unwrap(), b"secret");
+        let new = during.renewed(ROW, &old).unwrap().unwrap();
+        assert_eq!(Sealing::new(&current).open(ROW, &new).unwrap(), b"secret", "it needs the former no more");
+        assert_eq!(during.renewed(ROW, &new), Ok(None));
+        assert_eq!(sealing().renewed(ROW, &old), Err(SealingError::Sealed));
     }
 
     #[test]

@@ -118,6 +118,8 @@ pub struct Tokens {
     kind: TokenKind,
     sign: EncodingKey,
     verify: DecodingKey,
+    /// Keys of former secrets, which sign nothing.
+    former: Vec<DecodingKey>,
     header: Header,
     rules: Validation,
     ttl: Duration,
@@ -153,9 +155,17 @@ impl Tokens {
         let mut header = Header::new(Algorithm::HS256);
         header.typ = Some(kind.header_type().into());
         let (sign, verify) = (EncodingKey::from_secret(&key), DecodingKey::from_secret(&key));
-        let tokens = Tokens { kind, sign, verify, header, rules, ttl };
+        let tokens = Tokens { kind, sign, verify, former: Vec::new(), header, rules, ttl };
         tokens.write(&tokens.header, &())?;
         Ok(tokens)
+    }
+
+    /// These tokens, and those that were signed with one of these secrets (`admin.jwt.former_secrets`).
+    #[must_use]
+    pub fn accepting<'s>(self, former: impl IntoIterator<Item = &'s [u8]>) -> Self {
+        let key = |secret| DecodingKey::from_secret(&derive(secret, self.kind.purpose()));
+        let former = former.into_iter().map(key).collect();
+        Tokens { former, ..self }
     }
 
     /// How long a token is valid.
@@ -193,8 +203,16 @@ impl Tokens {
         if token.len() > MAX_LEN {
             return Err(BadToken::Malformed);
         }
-        let token = jsonwebtoken::decode::<RawClaims>(token, &self.verify, &self.rules)
-            .map_err(|error| bad(&error))?;
+        let decode =
+            |key| jsonwebtoken::decode::<RawClaims>(token, key, &self.rules).map_err(|error| bad(&error));
+        let mut decoded = decode(&self.verify);
+        for key in &self.former {
+            if !matches!(decoded, Err(BadToken::Signature)) {
+                break;
+            }
+            decoded = decode(key);
+        }
+        let token = decoded?;
         if token.header != self.header {
             return Err(BadToken::Header);
         }
@@ -522,6 +540,23 @@ mod tests {
         .unwrap();
         let token = other.issue(&claims(), NOW).unwrap();
         assert_eq!(tokens().check(&token, NOW), Err(BadToken::Signature));
+    }
+
+    #[test]
+    fn tokens_of_a_former_secret_are_accepted_until_it_is_removed() {
+        let current = b"another secret of some thirty-two bytes".as_slice();
+        let with = |secret| Tokens::new(TokenKind::Access, secret, Duration::from_secs(900)).unwrap();
+        let (before, after) = (tokens(), with(current));
+        let during = with(current).accepting([[3; 40].as_slice(), SECRET]);
+        let old = before.issue(&claims(), NOW).unwrap();
+        assert_eq!(during.check(&old, NOW), Ok(claims()));
+        assert_eq!(during.check(&old, NOW.plus(Duration::from_secs(1_000))), Err(BadToken::Expired));
+        assert_eq!(after.check(&old, NOW), Err(BadToken::Signature));
+        let new = during.issue(&claims(), NOW).unwrap();
+        assert_eq!(after.check(&new, NOW), Ok(claims()), "new ones are signed with the current secret");
+        assert_eq!(before.check(&new, NOW), Err(BadToken::Signature));
+        let page = Tokens::new(TokenKind::Page, SECRET, Duration::from_secs(900)).unwrap();
+        assert!(during.check(&page.issue(&claims(), NOW).unwrap(), NOW).is_err(), "of its own kind alone");
     }
 
     #[test]

@@ -99,6 +99,8 @@ outcomes! {
     ContractEnded = "contract-ended": "The contract has ended.",
     ChainSwitchedOn = "chain-switched-on": "The chain is switched on.",
     ChainSwitchedOff = "chain-switched-off": "The chain is switched off.",
+    RolledBack = "rolled-back": "The settings are those of that version again. Every gateway applies them within a second.",
+    RolledBackInPart = "rolled-back-in-part": "Most of that version is in force again. A rule kept the rest: compare it below.",
     TenantMoved = "tenant-moved": "The tenant is on the plan. Every gateway applies it within a second.",
     TenantSuspended = "tenant-suspended": "The tenant is suspended. Every gateway refuses its calls within a second.",
     TenantReactivated = "tenant-reactivated": "The tenant is served again, within a second.",

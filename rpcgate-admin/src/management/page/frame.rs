@@ -83,6 +83,7 @@ pub(crate) enum Place {
     OperatorChains,
     Weights,
     OperatorPlans,
+    Configuration,
     Users,
     OperatorExplain,
     OperatorAudit,
@@ -166,6 +167,7 @@ const OPERATOR: NavTable = &[
             entry(Place::OperatorChains, "operator/chains", "link", "Chains"),
             entry(Place::Weights, "operator/weights", "scale", "CU weights"),
             entry(Place::OperatorPlans, "operator/plans", "layers", "Plans"),
+            entry(Place::Configuration, "operator/config", "file", "Configuration"),
         ],
     ),
     (

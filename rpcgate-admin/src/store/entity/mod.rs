@@ -11,6 +11,7 @@ pub(super) mod chain_events;
 pub(super) mod chain_switches;
 pub(super) mod changes;
 pub(super) mod checkouts;
+pub(super) mod config_versions;
 pub(super) mod confirmations;
 pub(super) mod contracts;
 pub(super) mod cooled_keys;

@@ -5,6 +5,7 @@ mod access_tokens;
 mod accounts;
 mod billing;
 mod checkout_plans;
+mod config_versions;
 mod contracts;
 mod cooled_keys;
 mod counts;
@@ -71,6 +72,7 @@ impl MigratorTrait for Management {
             Box::new(webhooks::Webhooks),
             Box::new(explanations::Explanations),
             Box::new(session_factors::SessionFactors),
+            Box::new(config_versions::ConfigVersions),
         ]
     }
 

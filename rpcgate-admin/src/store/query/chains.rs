@@ -14,7 +14,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn switch_chain(&self, chain: &str, on: bool, now: Time) -> Result<(), StoreError> {
-        self.write(async |transaction| {
+        self.write_settings(None, now, async |transaction| {
             let row = ActiveModel { chain: Set(chain.into()), enabled: Set(on) };
             let upsert = OnConflict::column(Column::Chain).update_column(Column::Enabled).to_owned();
             Entity::insert(row).on_conflict(upsert).exec_without_returning(transaction).await?;

@@ -150,7 +150,7 @@ impl Store {
             note: Set(contract.note.clone()),
             created_at: Set(moment(contract.created_at)),
         };
-        self.write(async |transaction| {
+        self.write_settings(Some(contract.tenant), now, async |transaction| {
             live_tenant(transaction, contract.tenant).await?;
             let its = Column::TenantId.eq(Uuid::from_u128(contract.tenant.0));
             if Entity::find().filter(its).count(transaction).await? >= MAX_CONTRACTS {
@@ -200,7 +200,7 @@ impl Store {
         until: Option<Time>,
         now: Time,
     ) -> Result<TenantContract, StoreError> {
-        self.write(async |transaction| {
+        self.write_settings(Some(tenant), now, async |transaction| {
             let contract = expect_open(transaction, tenant, id, now).await?;
             if until.is_some_and(|until| until <= contract.from) {
                 return Err(StoreError::WrongState("a contract must end after its begin"));
@@ -218,7 +218,7 @@ impl Store {
     /// [`StoreError::NotFound`] if it is not this tenant's, [`StoreError::WrongState`] if it has ended,
     /// [`StoreError::Unavailable`].
     pub async fn end_contract(&self, tenant: TenantId, id: ContractId, now: Time) -> Result<(), StoreError> {
-        self.write(async |transaction| {
+        self.write_settings(Some(tenant), now, async |transaction| {
             let contract = expect_open(transaction, tenant, id, now).await?;
             if contract.from < now {
                 set_end(transaction, id, Some(now)).await?;

@@ -141,7 +141,7 @@ impl Store {
             created_at: Set(moment(plan.created_at)),
             deleted_at: Set(None),
         };
-        self.write(async |transaction| {
+        self.write_settings(None, plan.created_at, async |transaction| {
             if Entity::find().count(transaction).await? >= MAX_CUSTOM_PLANS {
                 let why = format!(
                     "there can be {MAX_CUSTOM_PLANS} plans beside the four, including those that were in use and deleted \
@@ -200,7 +200,7 @@ impl Store {
             figures: change.figures.map_or(NotSet, |figures| Set(figures.text())),
             ..Default::default()
         };
-        self.write(async |transaction| {
+        self.write_settings(None, now, async |transaction| {
             let plan = find(transaction, id).await?.ok_or(StoreError::NotFound("plan"))?;
             if let Some(name) = &change.name {
                 expect_free(transaction, id, name).await?;
@@ -227,7 +227,7 @@ impl Store {
     /// [`StoreError::NotFound`], [`StoreError::WrongState`] if a tenant is on it, [`StoreError::Unavailable`].
     pub async fn delete_custom_plan(&self, id: CustomPlanId, now: Time) -> Result<(), StoreError> {
         let uuid = Uuid::from_u128(id.0);
-        self.write(async |transaction| {
+        self.write_settings(None, now, async |transaction| {
             find(transaction, id).await?.ok_or(StoreError::NotFound("plan"))?;
             let on_it = tenants::Entity::find().filter(tenants::Column::CustomPlanId.eq(uuid));
             if on_it.count(transaction).await? > 0 {

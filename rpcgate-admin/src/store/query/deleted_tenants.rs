@@ -6,6 +6,7 @@
 
 use super::billing_accounts::forget_suspension;
 use super::changes::{NewChange, record};
+use super::config_versions;
 use super::invoices::InvoiceStatus;
 use super::live_tenants::live_tenant;
 use super::projects;
@@ -150,6 +151,9 @@ async fn remove_some_of(transaction: &DatabaseTransaction, id: Uuid, limit: u64)
     if removed == 0 {
         use contracts::{Column, Entity};
         removed = remove_own::<Entity>(transaction, [Column::Id, Column::TenantId], id, limit).await?;
+    }
+    if removed == 0 {
+        removed = config_versions::remove_of_tenant(transaction, id, limit).await?;
     }
     if removed == 0 {
         use checkouts::{Column, Entity};

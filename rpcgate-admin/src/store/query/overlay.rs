@@ -7,7 +7,21 @@ use crate::store::entity::{chain_switches, plans, weights};
 use crate::store::{Store, StoreError};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::config::Overlay;
-use sea_orm::EntityTrait;
+use sea_orm::{ConnectionTrait, EntityTrait};
+
+/// Everything that operators set over the configuration.
+pub(super) async fn read(database: &impl ConnectionTrait) -> Result<Overlay, StoreError> {
+    let mut overlay = Overlay::default();
+    for row in plans::Entity::find().all(database).await? {
+        overlay.plans.insert(tier(&row.tier)?, plan(&row)?);
+    }
+    for row in weights::Entity::find().all(database).await? {
+        overlay.weights.entry(row.chain).or_default().insert(row.method, weight(row.cu)?);
+    }
+    let switches = chain_switches::Entity::find().all(database).await?;
+    overlay.chains = switches.into_iter().map(|row| (row.chain, row.enabled)).collect();
+    Ok(overlay)
+}
 
 impl Store {
     /// Everything that operators set over the configuration, as one snapshot.
@@ -15,25 +29,6 @@ impl Store {
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub fn overlay(&self) -> BoxFuture<'_, Result<Overlay, StoreError>> {
-        Box::pin(async move {
-            let (plans, weights, switches) = self
-                .database
-                .snapshot(async |snapshot| {
-                    let plans = plans::Entity::find().all(snapshot).await?;
-                    let weights = weights::Entity::find().all(snapshot).await?;
-                    let switches = chain_switches::Entity::find().all(snapshot).await?;
-                    Ok::<_, StoreError>((plans, weights, switches))
-                })
-                .await?;
-            let mut overlay = Overlay::default();
-            for row in plans {
-                overlay.plans.insert(tier(&row.tier)?, plan(&row)?);
-            }
-            for row in weights {
-                overlay.weights.entry(row.chain).or_default().insert(row.method, weight(row.cu)?);
-            }
-            overlay.chains = switches.into_iter().map(|row| (row.chain, row.enabled)).collect();
-            Ok(overlay)
-        })
+        Box::pin(async move { self.database.snapshot(async |snapshot| read(snapshot).await).await })
     }
 }

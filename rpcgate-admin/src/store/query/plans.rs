@@ -79,43 +79,61 @@ impl Store {
     /// # Errors
     /// [`StoreError::TooLarge`] for a limit beyond 2⁶³ − 1, [`StoreError::Unavailable`].
     pub async fn put_plan(&self, tier: Tier, change: &PlanChange, now: Time) -> Result<(), StoreError> {
-        let counts = &change.counts;
-        let figures = [
-            (Column::PerMinute, "per_minute", change.per_minute),
-            (Column::PerHour, "per_hour", change.per_hour),
-            (Column::PerDay, "per_day", change.per_day),
-            (Column::HeavyPerMinute, "heavy_per_minute", change.heavy_per_minute),
-            (Column::Price, "price_per_cu", change.price.map(|price| price.0)),
-            (Column::WsConnections, "ws_connections", change.ws_connections.map(u64::from)),
-            (
-                Column::WsConnectionsPerKey,
-                "ws_connections_per_key",
-                change.ws_connections_per_key.map(u64::from),
-            ),
-            (Column::Projects, "projects", counts.projects.map(u64::from)),
-            (Column::KeysPerProject, "keys_per_project", counts.keys_per_project.map(u64::from)),
-            (Column::Members, "members", counts.members.map(u64::from)),
-            (Column::WebhooksPerProject, "webhooks_per_project", counts.webhooks_per_project.map(u64::from)),
-            (
-                Column::SubscriptionsPerWebhook,
-                "subscriptions_per_webhook",
-                counts.subscriptions_per_webhook.map(u64::from),
-            ),
-        ];
-        let given: Vec<Column> = figures.iter().filter(|f| f.2.is_some()).map(|f| f.0).collect();
+        let (row, given) = row(tier, change)?;
         if given.is_empty() {
             return Ok(());
         }
-        let mut row = ActiveModel { tier: Set(tier.name().into()), ..Default::default() };
-        for (column, name, value) in figures {
-            let value = value.map(|value| number(name, value)).transpose()?;
-            sea_orm::ActiveModelTrait::set(&mut row, column, value.into());
-        }
-        self.write(async |transaction| {
+        self.write_settings(None, now, async |transaction| {
             let upsert = OnConflict::column(Column::Tier).update_columns(given).to_owned();
             Entity::insert(row).on_conflict(upsert).exec_without_returning(transaction).await?;
             record(transaction, NewChange::Plan(tier), now).await
         })
         .await
     }
+
+    /// Sets the given limits of a plan, and none of the others any more.
+    ///
+    /// # Errors
+    /// Those of [`put_plan`](Store::put_plan).
+    pub async fn replace_plan(&self, tier: Tier, change: &PlanChange, now: Time) -> Result<(), StoreError> {
+        let (row, given) = row(tier, change)?;
+        self.write_settings(None, now, async |transaction| {
+            Entity::delete_by_id(tier.name()).exec(transaction).await?;
+            if !given.is_empty() {
+                Entity::insert(row).exec_without_returning(transaction).await?;
+            }
+            record(transaction, NewChange::Plan(tier), now).await
+        })
+        .await
+    }
+}
+
+/// The row of a plan, and the columns that are given.
+fn row(tier: Tier, change: &PlanChange) -> Result<(ActiveModel, Vec<Column>), StoreError> {
+    let counts = &change.counts;
+    let figures = [
+        (Column::PerMinute, "per_minute", change.per_minute),
+        (Column::PerHour, "per_hour", change.per_hour),
+        (Column::PerDay, "per_day", change.per_day),
+        (Column::HeavyPerMinute, "heavy_per_minute", change.heavy_per_minute),
+        (Column::Price, "price_per_cu", change.price.map(|price| price.0)),
+        (Column::WsConnections, "ws_connections", change.ws_connections.map(u64::from)),
+        (Column::WsConnectionsPerKey, "ws_connections_per_key", change.ws_connections_per_key.map(u64::from)),
+        (Column::Projects, "projects", counts.projects.map(u64::from)),
+        (Column::KeysPerProject, "keys_per_project", counts.keys_per_project.map(u64::from)),
+        (Column::Members, "members", counts.members.map(u64::from)),
+        (Column::WebhooksPerProject, "webhooks_per_project", counts.webhooks_per_project.map(u64::from)),
+        (
+            Column::SubscriptionsPerWebhook,
+            "subscriptions_per_webhook",
+            counts.subscriptions_per_webhook.map(u64::from),
+        ),
+    ];
+    let given: Vec<Column> = figures.iter().filter(|f| f.2.is_some()).map(|f| f.0).collect();
+    let mut row = ActiveModel { tier: Set(tier.name().into()), ..Default::default() };
+    for (column, name, value) in figures {
+        let value = value.map(|value| number(name, value)).transpose()?;
+        sea_orm::ActiveModelTrait::set(&mut row, column, value.into());
+    }
+    Ok((row, given))
 }

@@ -130,7 +130,8 @@ impl Store {
             cu_per_month: Set(quota.cu_per_month.map(u64::cast_signed)),
             rps_limit: Set(quota.rps_limit.map(u64::cast_signed)),
         };
-        self.write(async |transaction| {
+        let tenant = self.tenant_of(project).await?.ok_or(StoreError::NotFound("project"))?;
+        self.write_settings(Some(tenant), now, async |transaction| {
             expect_live(transaction, project).await?;
             let upsert = OnConflict::column(Column::ProjectId)
                 .update_columns([Column::CuPerDay, Column::CuPerMonth, Column::RpsLimit])
@@ -147,7 +148,8 @@ impl Store {
     /// # Errors
     /// [`StoreError::NotFound`] if it has none or the project does not exist, [`StoreError::Unavailable`].
     pub async fn delete_quota(&self, project: ProjectId, now: Time) -> Result<(), StoreError> {
-        self.write(async |transaction| {
+        let tenant = self.tenant_of(project).await?.ok_or(StoreError::NotFound("project"))?;
+        self.write_settings(Some(tenant), now, async |transaction| {
             expect_live(transaction, project).await?;
             let deleted = Entity::delete_by_id(Uuid::from_u128(project.0)).exec(transaction).await?;
             if deleted.rows_affected == 0 {

@@ -27,6 +27,25 @@ pub(super) async fn replace(
 }
 
 impl Store {
+    /// The one of these hashes that is the hash of a user's recovery code.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn recovery_code_among(
+        &self,
+        user: UserId,
+        hashes: &[Digest],
+    ) -> Result<Option<Digest>, StoreError> {
+        if hashes.is_empty() {
+            return Ok(None);
+        }
+        let any = hashes.iter().map(Digest::bytes);
+        let its =
+            Entity::find().filter(Column::UserId.eq(Uuid::from_u128(user.0))).filter(Column::Hash.is_in(any));
+        let found = self.read(async |database| Ok(its.one(database).await?)).await?;
+        Ok(found.and_then(|row| hashes.iter().find(|hash| hash.bytes() == row.hash).copied()))
+    }
+
     /// Uses up a factor and replaces the user's recovery codes. Returns false, and does nothing, if the factor has
     /// been used already.
     ///

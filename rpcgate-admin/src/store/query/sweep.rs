@@ -4,17 +4,18 @@ use super::deleted_tenants::RemovalStep;
 use super::removal::{remove, remove_pairs};
 use super::value::moment;
 use super::{
-    access_tokens, attempts, checkouts, contracts, custom_plans, deleted_tenants, explanations, invitations,
-    keys, known_devices, outgoing_mails, projects, registrations, ticket_attachments,
+    access_tokens, attempts, checkouts, config_versions, contracts, custom_plans, deleted_tenants,
+    explanations, invitations, keys, known_devices, outgoing_mails, projects, registrations,
+    ticket_attachments,
 };
 use crate::store::entity::checkouts as begun;
 use crate::store::entity::invitations as invited;
 use crate::store::entity::{
-    access_tokens as stored_tokens, attempts as tries, audit, changes, confirmations,
-    contracts as stored_contracts, custom_plans as stored_plans, explanation_requests, idempotency,
-    keys as stored_keys, known_devices as devices, limit_requests, mail_tokens, mailed_notifications,
-    notices, notification_reads, pending_log_ins, projects as stored_projects, refreshes, sessions, solved,
-    ticket_attachments as attached, tier_changes,
+    access_tokens as stored_tokens, attempts as tries, audit, changes, config_versions as stored_versions,
+    confirmations, contracts as stored_contracts, custom_plans as stored_plans, explanation_requests,
+    idempotency, keys as stored_keys, known_devices as devices, limit_requests, mail_tokens,
+    mailed_notifications, notices, notification_reads, pending_log_ins, projects as stored_projects,
+    refreshes, sessions, solved, ticket_attachments as attached, tier_changes,
 };
 use crate::store::error::RemovalStopped;
 use crate::store::{Store, StoreError};
@@ -89,6 +90,8 @@ pub struct Swept {
     pub notices: u64,
     /// Marks of notifications that were mailed.
     pub mailed_notifications: u64,
+    /// Versions of configurations.
+    pub config_versions: u64,
 }
 
 impl Store {
@@ -166,6 +169,9 @@ impl Store {
         self.remove_all::<mailed_notifications::Entity>(mailed, id, long_ago).await?;
         let (asked, old) = (&mut swept.explanations, explanations::are_over(now));
         self.remove_all::<explanation_requests::Entity>(asked, explanation_requests::Column::Id, old).await?;
+        let (versions, number) = (&mut swept.config_versions, stored_versions::Column::Number);
+        let old = config_versions::are_old(now);
+        self.remove_all::<stored_versions::Entity>(versions, number, old).await?;
         let forgotten = known_devices::is_forgotten(now);
         self.remove_all::<devices::Entity>(&mut swept.devices, devices::Column::Digest, forgotten).await?;
         let then = Time::from_micros(now.micros().saturating_sub(ENDED_KEPT.as_micros() as u64));

@@ -44,7 +44,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn put_weight(&self, chain: &str, method: &str, cu: u32, now: Time) -> Result<(), StoreError> {
-        self.write(async |transaction| {
+        self.write_settings(None, now, async |transaction| {
             let row =
                 ActiveModel { chain: Set(chain.into()), method: Set(method.into()), cu: Set(cu.into()) };
             let upsert =
@@ -60,7 +60,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::NotFound`] if none was set, [`StoreError::Unavailable`].
     pub async fn delete_weight(&self, chain: &str, method: &str, now: Time) -> Result<(), StoreError> {
-        self.write(async |transaction| {
+        self.write_settings(None, now, async |transaction| {
             let set = (chain.to_owned(), method.to_owned());
             if Entity::delete_by_id(set).exec(transaction).await?.rows_affected == 0 {
                 return Err(StoreError::NotFound("weight"));

@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod chains;
+pub mod config_versions;
 pub mod contracts;
 pub mod custom_plans;
 pub mod invoices;
@@ -13,6 +14,7 @@ pub mod plans;
 pub mod price_notices;
 pub mod quotas;
 mod recent_days;
+pub mod rollback;
 pub mod tenant_profile;
 pub mod tenants;
 pub mod tickets;

@@ -64,6 +64,25 @@ pub(super) fn check(figures: &Figures) -> Result<Vec<String>, ActionError> {
     given.map(checked).collect()
 }
 
+/// Replaces all limits of a plan that operators have set by those that `change` gives: the others are as configured again.
+/// Gateways are notified.
+///
+/// # Errors
+/// [`ActionError::Invalid`] for a limit that is out of bounds, [`ActionError::Unavailable`].
+pub async fn replace(
+    app: &AppState,
+    actor: &Actor,
+    tier: Tier,
+    change: PlanChange,
+) -> Result<Plan, ActionError> {
+    let mut details = check(&Figures { plan: change, ..Figures::default() })?;
+    details.push("others as configured".into());
+    let now = app.now();
+    let store = actor.audited_store(&app.store, None, ("plan.changed", tier, details.join(", ")), now);
+    actor.expecting(&store, Versioned::Plan(tier)).replace_plan(tier, &change, now).await?;
+    get(app, tier.name()).await
+}
+
 /// Sets the limits that `change` gives and returns the effective plan. Gateways are notified.
 ///
 /// # Errors

@@ -2,6 +2,7 @@
 
 pub mod audit;
 pub mod chains;
+pub mod config_versions;
 pub mod contracts;
 pub mod custom_plans;
 pub mod invoices;

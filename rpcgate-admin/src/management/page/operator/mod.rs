@@ -2,6 +2,7 @@
 
 mod audit;
 mod chains;
+mod config_versions;
 mod contracts;
 mod figures;
 mod invoice;
@@ -31,6 +32,7 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
     Router::new()
         .merge(audit::routes())
         .merge(chains::routes())
+        .merge(config_versions::routes())
         .merge(contracts::routes())
         .merge(invoice::routes())
         .merge(invoices::routes())

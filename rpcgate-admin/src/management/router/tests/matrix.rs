@@ -19,8 +19,8 @@ use crate::management::identity::totp::tests::code;
 use crate::management::payment::stripe::tests::StandIn;
 use crate::store::{
     AccessToken, AccessTokenId, AttachmentBounds, AttachmentKind, Audit, AuditSubject, ChainEventFilter,
-    ContractId, CustomPlan, DeliveryId, DeliveryStatus, Digest, Explanation, Figures, Invitation,
-    InvitationId, InviteOutcome, InvoiceNumber, InvoiceStatus, Key, LimitRequest, LimitRequestId,
+    ConfigVersionFilter, ContractId, CustomPlan, DeliveryId, DeliveryStatus, Digest, Explanation, Figures,
+    Invitation, InvitationId, InviteOutcome, InvoiceNumber, InvoiceStatus, Key, LimitRequest, LimitRequestId,
     LogInMethod, NotificationId, PasskeyId, Project, RequestStatus, Role, Session, SessionId, StoredPasskey,
     SubscriptionId, SupportTicket, Tenant, TenantContract, TenantFilter, TicketAttachment,
     TicketAttachmentId, TicketCategory, TicketFilter, TicketId, TicketStatus, User, UserId, WebhookId,
@@ -81,6 +81,8 @@ enum Word {
     Passkey,
     Contract,
     CustomPlan,
+    /// A version of the settings of operators.
+    ConfigVersion,
     Webhook,
     Subscription,
     /// A delivery that has failed, of an event in the project's log.
@@ -151,7 +153,7 @@ const KEY: &[(&str, Word)] = &[("key", Word::Key)];
 fn rows() -> Vec<Row> {
     use Word::{
     AccessToken, Attachment, Chain, Colleague, Invitation, Invoice, Key, LimitRequest, Method, Notification, Oneself, Project, Session, Tenant, Ticket, Tier, Passkey,
-    Contract, CustomPlan, Delivery, Request, Subscription, Webhook,
+    ConfigVersion, Contract, CustomPlan, Delivery, Request, Subscription, Webhook,
     };
     vec![
         // account
@@ -336,6 +338,9 @@ fn rows() -> Vec<Row> {
             "projects": 4, "keys_per_project": 11, "members": 21, "webhooks_per_project": 3,
             "subscriptions_per_webhook": 21, "ws_connections": 6, "ws_connections_per_key": 4})),
         reads("operator_list_custom_plans", OPERATORS, &[]),
+        reads("operator_list_config_versions", OPERATORS, &[]),
+        reads("operator_get_config_version", OPERATORS, &[ConfigVersion]),
+        reads("operator_compare_config_versions", OPERATORS, &[ConfigVersion]),
         writes("operator_create_custom_plan", OPERATORS, &[]).with(|scene| json!({
             "name": format!("made-{}", scene.own.tenant.0 % 1_000_000_007), "base_tier": "standard",
             "visibility": "visible", "figures": {"limits": {"per_minute": 5}}})),
@@ -472,6 +477,7 @@ struct Premises {
     passkey: PasskeyId,
     contract: ContractId,
     custom_plan: CustomPlanId,
+    config_version: u64,
     webhook: WebhookId,
     subscription: SubscriptionId,
     delivery: DeliveryId,
@@ -504,6 +510,7 @@ impl Premises {
             Word::Passkey => self.passkey.to_string(),
             Word::Contract => self.contract.to_string(),
             Word::CustomPlan => self.custom_plan.to_string(),
+            Word::ConfigVersion => self.config_version.to_string(),
             Word::Webhook => self.webhook.to_string(),
             Word::Subscription => self.subscription.to_string(),
             Word::Delivery => self.delivery.to_string(),
@@ -890,7 +897,7 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
         let answer = Explanation { tenant, project, key, plan, transport, chain, ..Explanation::default() };
         store.answer_asked(asked, organisation.id, &answer).await.unwrap();
     }
-    let premises = Premises {
+    let mut premises = Premises {
         tenant,
         project,
         key,
@@ -905,6 +912,7 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
         passkey,
         contract,
         custom_plan,
+        config_version: 0,
         webhook,
         subscription,
         delivery,
@@ -913,6 +921,8 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
         caller,
     };
     store.put_weight("eth", &premises.word(Word::Method), 3, now).await.unwrap();
+    let settings = ConfigVersionFilter { source: Some("settings".into()), ..ConfigVersionFilter::default() };
+    premises.config_version = store.config_versions(&settings, None, 1).await.unwrap()[0].number;
     premises
 }
 

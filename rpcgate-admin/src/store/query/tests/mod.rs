@@ -4,6 +4,7 @@ mod access_tokens;
 mod accounts;
 mod audit;
 mod changes;
+mod config_versions;
 mod contracts;
 mod custom_plans;
 mod deleted_tenants;

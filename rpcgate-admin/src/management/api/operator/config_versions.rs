@@ -1,0 +1,239 @@
+//! Versions of configurations and of operators' settings.
+
+use crate::management::action::operator::config_versions::{self, ListedVersion, VersionChanges};
+use crate::management::api::list::{ListPage, Page, PageRequest};
+use crate::management::api::moment::Moment;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::{PathParams, Query};
+use crate::store::ConfigVersionFilter;
+use axum::Json;
+use axum::extract::State;
+use rpcgate_core::config::ChangedSetting;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use utoipa::{IntoParams, ToSchema};
+
+/// Changed settings that an entry of the list names, at most.
+const MAX_NAMED: usize = 20;
+
+/// A version of a configuration, or of the settings of operators.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = ConfigVersion)]
+pub struct ConfigVersionJson {
+    /// Its number.
+    pub number: u64,
+    /// When it was accepted.
+    #[schema(value_type = String, format = "date-time")]
+    pub at: Moment,
+    /// What it is about: `settings` of operators that concern everybody, agreements with a `tenant`, the configuration of a
+    /// `gateway` or of the `management` side.
+    #[schema(example = "settings")]
+    pub source: String,
+    /// Which of them: the tenant, the gateway, or the file of the management side; or empty.
+    pub place: String,
+    /// The machine of the program, or empty.
+    pub host: String,
+    /// Who made it: an operator and the address, the account at a command line, or the file of a program.
+    pub who: String,
+    /// The operator who made it, if one did.
+    #[schema(format = "uuid")]
+    pub user_id: Option<String>,
+    /// The number of settings that differ from the version before; null for the first one that is kept.
+    pub changes: Option<u64>,
+    /// The first 20 of these settings.
+    pub changed: Vec<String>,
+}
+
+impl From<ListedVersion> for ConfigVersionJson {
+    fn from(listed: ListedVersion) -> Self {
+        let who = listed.who();
+        let ListedVersion { version, changes, .. } = listed;
+        let settings = changes.as_ref().map(|changes| changes.settings.as_slice());
+        let named = settings.unwrap_or_default().iter().take(MAX_NAMED);
+        ConfigVersionJson {
+            number: version.number,
+            at: version.at.into(),
+            source: version.scope.source().into(),
+            place: version.scope.place(),
+            host: version.host,
+            who,
+            user_id: version.user.map(|id| id.to_string()),
+            changes: settings.map(|settings| settings.len() as u64),
+            changed: named.map(|change| change.key.clone()).collect(),
+        }
+    }
+}
+
+/// A setting that differs.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = ChangedSetting)]
+pub struct ChangedSettingJson {
+    /// Its key.
+    #[schema(example = "plans.free.per_minute")]
+    pub key: String,
+    /// Its value before, as it is written; null if it was not set.
+    pub before: Option<String>,
+    /// Its value after; null if it is not set any more.
+    pub after: Option<String>,
+}
+
+impl From<ChangedSetting> for ChangedSettingJson {
+    fn from(change: ChangedSetting) -> Self {
+        let ChangedSetting { key, before, after } = change;
+        ChangedSettingJson { key, before, after }
+    }
+}
+
+/// How two versions differ.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = ConfigChanges)]
+pub struct ConfigChangesJson {
+    /// The settings that differ.
+    pub changes: Vec<ChangedSettingJson>,
+    /// Secrets of which it is not known whether they differ, since their fingerprints were made with different keys.
+    pub unknown: u64,
+}
+
+impl From<VersionChanges> for ConfigChangesJson {
+    fn from(changes: VersionChanges) -> Self {
+        let VersionChanges { settings, unknown } = changes;
+        ConfigChangesJson {
+            changes: settings.into_iter().map(ChangedSettingJson::from).collect(),
+            unknown: unknown as u64,
+        }
+    }
+}
+
+/// A version with all its settings.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = WholeConfigVersion)]
+pub struct WholeVersionJson {
+    /// The version.
+    #[serde(flatten)]
+    pub version: ConfigVersionJson,
+    /// Its settings, one on each line. In the place of each secret is `***` with its fingerprint.
+    #[schema(example = "plans.free.per_minute = 20\n")]
+    pub text: String,
+}
+
+impl From<ListedVersion> for WholeVersionJson {
+    fn from(listed: ListedVersion) -> Self {
+        let text = listed.version.lines.to_string();
+        WholeVersionJson { version: listed.into(), text }
+    }
+}
+
+/// Which versions to list: those that match all given parameters.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ConfigVersionQuery {
+    /// What they are about: `settings`, `tenant`, `gateway` or `management`.
+    pub source: Option<String>,
+    /// Which of them.
+    pub place: Option<String>,
+    /// The machine of the program.
+    pub host: Option<String>,
+}
+
+/// List versions of configurations
+///
+/// What programs have accepted at a start or a reload, and the settings of operators after each change; the newest first.
+#[utoipa::path(get, path = "/operator/config/history", operation_id = "operator_list_config_versions",
+    tag = "operator", params(ConfigVersionQuery, Page),
+    responses((status = 200, description = "The versions.", body = [ConfigVersionJson])))]
+pub async fn list(
+    State(app): State<Arc<AppState>>,
+    page: PageRequest,
+    Query(ConfigVersionQuery { source, place, host }): Query<ConfigVersionQuery>,
+) -> Result<ListPage<ConfigVersionJson>, ActionError> {
+    let before = page.read(|cursor| cursor.parse().ok())?;
+    let filter = ConfigVersionFilter { source, place, host };
+    let versions = config_versions::list(&app, &filter, before, page.limit).await?;
+    Ok(page.cut(versions, |one| one.version.number.to_string()).map(ConfigVersionJson::from))
+}
+
+/// Read a version of a configuration
+///
+/// With all its settings, without secrets.
+#[utoipa::path(get, path = "/operator/config/history/{number}", operation_id = "operator_get_config_version",
+    tag = "operator", params(("number" = u64, Path, description = "The number of the version.")),
+    responses((status = 200, description = "The version.", body = WholeVersionJson)))]
+pub async fn get(
+    State(app): State<Arc<AppState>>,
+    PathParams(number): PathParams<u64>,
+) -> Result<Json<WholeVersionJson>, ActionError> {
+    Ok(Json(config_versions::get(&app, number).await?.into()))
+}
+
+/// The version to compare with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub struct ComparedVersion {
+    /// The number of another version; the one before by default.
+    pub from: Option<u64>,
+}
+
+/// Compare two versions of a configuration
+///
+/// Setting by setting.
+#[utoipa::path(get, path = "/operator/config/history/{number}/changes",
+    operation_id = "operator_compare_config_versions", tag = "operator",
+    params(("number" = u64, Path, description = "The number of the version."), ComparedVersion),
+    responses((status = 200, description = "What has changed.", body = ConfigChangesJson)))]
+pub async fn changes(
+    State(app): State<Arc<AppState>>,
+    PathParams(number): PathParams<u64>,
+    Query(ComparedVersion { from }): Query<ComparedVersion>,
+) -> Result<Json<ConfigChangesJson>, ActionError> {
+    let changes = match from {
+        Some(from) => config_versions::compare(&app, from, number).await?,
+        None => config_versions::get(&app, number).await?.changes.unwrap_or_default(),
+    };
+    Ok(Json(changes.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::management::app_state::tests::Site;
+    use crate::store::Role;
+    use axum::body::Body;
+    use http::{Method, StatusCode};
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn operators_read_what_changed_and_members_do_not() {
+        let site = Site::new().await;
+        let operator = site.operator().await;
+        let ask = async |path: &str| {
+            let path = format!("/api/v1/operator/config/history{path}");
+            site.ask(Some(&operator), Method::GET, &path, Body::empty()).await
+        };
+        assert_eq!(ask("").await.body, json!([]));
+        for cu in [7, 9] {
+            let path = "/api/v1/operator/cu-weights/eth/eth_call";
+            let body = json!({ "cu": cu }).to_string();
+            let done = site.ask(Some(&operator), Method::PUT, path, body).await;
+            assert_eq!(done.status, StatusCode::OK, "{}", done.body);
+        }
+        let listed = ask("?source=settings").await.body;
+        assert_eq!(listed.as_array().unwrap().len(), 3, "{listed}");
+        assert_eq!(listed[0]["changed"], json!(["weights.eth.eth_call"]));
+        assert_eq!(listed[0]["user_id"], operator.user.id.to_string());
+        assert_eq!(listed[2]["changes"], json!(null));
+        let number = listed[0]["number"].as_u64().unwrap();
+        let whole = ask(&format!("/{number}")).await.body;
+        assert_eq!(whole["text"], "weights.eth.eth_call = 9\n");
+        let changes = ask(&format!("/{number}/changes?from={}", number - 2)).await.body;
+        let expected =
+            json!({"changes": [{"key": "weights.eth.eth_call", "before": null, "after": "9"}], "unknown": 0});
+        assert_eq!(changes, expected);
+        assert_eq!(ask(&format!("/{number}/changes")).await.body["changes"][0]["before"], "7");
+        assert_eq!(ask("/999").await.status, StatusCode::NOT_FOUND);
+        assert_eq!(ask("?source=gateway").await.body, json!([]));
+        let owner = site.member(Role::Owner).await;
+        let path = "/api/v1/operator/config/history";
+        let refused = site.ask(Some(&owner), Method::GET, path, Body::empty()).await;
+        assert_eq!(refused.status, StatusCode::FORBIDDEN);
+    }
+}

@@ -1,0 +1,264 @@
+//! Versions of configurations and of operators' settings: what each has changed, and the return to one.
+
+use crate::management::action::operator::config_versions::{self, ListedVersion};
+use crate::management::action::operator::rollback;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::management::extract::PathParams;
+use crate::management::page::confirm::ConfirmQuestion;
+use crate::management::page::context::{OperatorPage, PageResult};
+use crate::management::page::cursor;
+use crate::management::page::done::Done;
+use crate::management::page::filters;
+use crate::management::page::form::{FieldList, QueryFields};
+use crate::management::page::frame::{Frame, Place};
+use crate::management::page::parts::PageLinks;
+use crate::management::page::view::ok;
+use crate::store::ConfigVersionFilter;
+use askama::Template;
+use axum::Router;
+use axum::extract::State;
+use axum::routing::get;
+use rpcgate_core::clock::Time;
+use rpcgate_core::config::ChangedSetting;
+use std::sync::Arc;
+
+/// Versions of a page.
+const SHOWN: u64 = 50;
+
+/// Changed settings that a row names.
+const NAMED: usize = 3;
+
+/// Changed settings that the page of a version lists, and that a question names, at most.
+const LISTED: usize = 500;
+
+/// What versions are about: the word in addresses, and for people.
+const SOURCES: [(&str, &str); 4] = [
+    ("settings", "Settings of operators"),
+    ("tenant", "Agreements with tenants"),
+    ("gateway", "Gateways"),
+    ("management", "Management side"),
+];
+
+/// The pages of this module.
+pub(super) fn routes() -> Router<Arc<AppState>> {
+    Router::new()
+        .route("/operator/config", get(list))
+        .route("/operator/config/{number}", get(show))
+        .route("/operator/config/{number}/rollback", get(ask).post(roll_back))
+}
+
+#[derive(Template)]
+#[template(path = "operator_config_versions.html")]
+struct VersionsPage {
+    frame: Frame,
+    /// What can be chosen: label, address, and whether it is.
+    sources: Vec<(&'static str, String, bool)>,
+    rows: Vec<VersionRow>,
+    links: PageLinks,
+}
+
+/// A version in the list.
+struct VersionRow {
+    number: u64,
+    at: Time,
+    about: &'static str,
+    /// The machine, or the tenant.
+    place: String,
+    who: String,
+    changes: String,
+}
+
+#[derive(Template)]
+#[template(path = "operator_config_version.html")]
+struct VersionPage {
+    frame: Frame,
+    row: VersionRow,
+    is_first: bool,
+    changes: Vec<ChangedSetting>,
+    left_out: usize,
+    unknown: usize,
+    text: String,
+    /// Whether it can be returned to here.
+    is_of_operators: bool,
+}
+
+fn about(source: &str) -> &'static str {
+    SOURCES.iter().find(|(name, _)| *name == source).map_or("", |(_, label)| *label)
+}
+
+/// What a version has changed, in a few words.
+fn summary(listed: &ListedVersion) -> String {
+    let Some(changes) = &listed.changes else { return "the first one that is kept".into() };
+    let mut keys: Vec<_> = changes.settings.iter().take(NAMED).map(|change| change.key.clone()).collect();
+    let more = changes.settings.len().saturating_sub(NAMED);
+    if more > 0 {
+        keys.push(format!("{more} more"));
+    }
+    match (keys.is_empty(), changes.unknown) {
+        (true, 0) => "nothing".into(),
+        (true, _) => "secrets that cannot be compared".into(),
+        (false, _) => keys.join(", "),
+    }
+}
+
+impl VersionRow {
+    fn of(listed: &ListedVersion) -> Self {
+        let version = &listed.version;
+        let place = if version.host.is_empty() { version.scope.place() } else { version.host.clone() };
+        VersionRow {
+            number: version.number,
+            at: version.at,
+            about: about(version.scope.source()),
+            place,
+            who: listed.who(),
+            changes: summary(listed),
+        }
+    }
+}
+
+async fn list(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    QueryFields(query): QueryFields,
+) -> PageResult {
+    let source = SOURCES.iter().find(|(name, _)| *name == query.one("of")).map(|(name, _)| *name);
+    let before = match query.one(cursor::BEFORE) {
+        "" => None,
+        text => {
+            let number =
+                text.parse().map_err(|_| ActionError::Invalid("this is no place in this list".into()));
+            Some(number?)
+        }
+    };
+    let filter = ConfigVersionFilter { source: source.map(str::to_owned), ..ConfigVersionFilter::default() };
+    let versions = config_versions::list(&app, &filter, before, SHOWN).await?;
+    let last = versions.last().filter(|_| versions.len() as u64 == SHOWN);
+    let rest = source.map(|name| format!("of={name}")).unwrap_or_default();
+    let older = last.map(|last| cursor::older("operator/config", &rest, &last.version.number.to_string()));
+    let all = ("All", "operator/config".to_owned(), source.is_none());
+    let chosen = |(name, label): (&'static str, &'static str)| {
+        (label, format!("operator/config?of={name}"), source == Some(name))
+    };
+    Ok(ok(&VersionsPage {
+        frame: page.frame(Place::Configuration),
+        sources: std::iter::once(all).chain(SOURCES.map(chosen)).collect(),
+        rows: versions.iter().map(VersionRow::of).collect(),
+        links: PageLinks { older, ..PageLinks::default() },
+    }))
+}
+
+async fn show(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    PathParams(number): PathParams<u64>,
+) -> PageResult {
+    let listed = config_versions::get(&app, number).await?;
+    let changes = listed.changes.clone().unwrap_or_default();
+    Ok(ok(&VersionPage {
+        frame: page.frame(Place::Configuration),
+        row: VersionRow::of(&listed),
+        is_first: listed.changes.is_none(),
+        left_out: changes.settings.len().saturating_sub(LISTED),
+        changes: changes.settings.into_iter().take(LISTED).collect(),
+        unknown: changes.unknown,
+        text: listed.version.lines.to_string(),
+        is_of_operators: listed.version.scope.is_of_operators(),
+    }))
+}
+
+async fn ask(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    PathParams(number): PathParams<u64>,
+) -> PageResult {
+    let (listed, changes) = config_versions::from_running(&app, number).await?;
+    let back = format!("operator/config/{number}");
+    let question = ConfirmQuestion::new(
+        page.frame(Place::Configuration),
+        format!("Return to version {number}?"),
+        "Return to this version",
+        back.clone(),
+    );
+    let mut question = question
+        .crumb("Configuration", "operator/config")
+        .crumb(format!("Version {number}"), back.clone())
+        .target(format!("{back}/rollback"))
+        .keep("Leave it as it is")
+        .consequence(format!("{} settings change.", changes.settings.len()));
+    for change in changes.settings.iter().take(LISTED) {
+        question = question.consequence(change.to_string());
+    }
+    let whose =
+        if listed.version.scope.place().is_empty() { "Every gateway applies" } else { "Gateways apply" };
+    Ok(
+        ok(&question
+            .consequence(format!("{whose} it within a second. It can be taken back in the same way."))),
+    )
+}
+
+async fn roll_back(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    PathParams(number): PathParams<u64>,
+    _: FieldList,
+) -> PageResult {
+    let outcome = rollback::roll_back(&app, &page.actor, number).await?;
+    let done = if outcome.left.is_empty() { Done::RolledBack } else { Done::RolledBackInPart };
+    Ok(page.done("operator/config", done))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::management::app_state::tests::{NOON, Site};
+    use crate::management::page::tests::{cookie, get, post};
+    use crate::store::{AcceptedConfig, ConfigScope, Role};
+    use http::StatusCode;
+
+    #[tokio::test]
+    async fn operators_see_what_changed_and_return_to_a_version() {
+        let site = Site::new().await;
+        let operator = cookie(&site, &site.operator().await);
+        let empty = get(&site, "/operator/config", &operator).await.text;
+        assert!(empty.contains("No version"), "{empty}");
+        for cu in [7, 9] {
+            site.app.store.put_weight("eth", "eth_call", cu, NOON).await.unwrap();
+        }
+        let listed = get(&site, "/operator/config?of=settings", &operator).await.text;
+        assert!(listed.contains("weights.eth.eth_call") && listed.contains("operator/config/3"), "{listed}");
+        let shown = get(&site, "/operator/config/2", &operator).await.text;
+        assert!(
+            shown.contains("weights.eth.eth_call = 7") && shown.contains("operator/config/2/rollback"),
+            "{shown}"
+        );
+        let asked = get(&site, "/operator/config/2/rollback", &operator).await.text;
+        assert!(
+            asked.contains("weights.eth.eth_call: 9 -&#62; 7")
+                || asked.contains("weights.eth.eth_call: 9 -&gt; 7"),
+            "{asked}"
+        );
+        let done = post(&site, "/operator/config/2/rollback", &operator, &[]).await;
+        assert_eq!(done.status, StatusCode::SEE_OTHER, "{}", done.text);
+        assert_eq!(site.app.store.weight("eth", "eth_call").await.unwrap(), Some(7));
+        assert_eq!(get(&site, "/operator/config?before=x", &operator).await.status, StatusCode::BAD_REQUEST);
+        let member = cookie(&site, &site.member(Role::Owner).await);
+        assert_eq!(get(&site, "/operator/config", &member).await.status, StatusCode::NOT_FOUND);
+    }
+
+    #[tokio::test]
+    async fn the_configuration_of_a_program_has_no_way_back_here() {
+        let site = Site::new().await;
+        let operator = cookie(&site, &site.operator().await);
+        let scope = ConfigScope::Gateway("one".into());
+        let origin = ("web-1".to_owned(), "web-1: <a>.toml".to_owned());
+        let accepted = AcceptedConfig::new(&site.app.settings.config, scope, origin, true, NOON);
+        let number = site.app.store.record_config(&accepted, NOON).await.unwrap();
+        let shown = get(&site, &format!("/operator/config/{number}"), &operator).await.text;
+        assert!(!shown.contains("/rollback") && !shown.contains("<a>.toml"), "{shown}");
+        assert!(shown.contains("rpcgate-admin config rollback"), "{shown}");
+        assert!(!shown.contains("0123456789abcdef"), "no secret: {shown}");
+        let path = format!("/operator/config/{number}/rollback");
+        assert_eq!(post(&site, &path, &operator, &[]).await.status, StatusCode::CONFLICT);
+        assert_eq!(get(&site, "/operator/config/99", &operator).await.status, StatusCode::NOT_FOUND);
+    }
+}

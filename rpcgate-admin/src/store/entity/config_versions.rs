@@ -1,0 +1,36 @@
+//! Versions of configurations, and of the settings of operators. Numbers rise in the order of commits.
+
+use sea_orm::entity::prelude::*;
+
+#[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
+#[sea_orm(table_name = "config_versions")]
+pub(crate) struct Model {
+    #[sea_orm(primary_key)]
+    pub(crate) number: i64,
+    /// What the text is about: `settings`, `tenant`, `gateway` or `management`.
+    pub(crate) source: String,
+    /// Which of them, if there are several.
+    pub(crate) place: String,
+    /// The machine of a program, or empty.
+    pub(crate) host: String,
+    /// The tenant whose settings they are, with which the row is removed.
+    pub(crate) tenant_id: Option<Uuid>,
+    pub(crate) at: i64,
+    /// When a program last had this text.
+    pub(crate) seen_at: i64,
+    pub(crate) user_id: Option<Uuid>,
+    /// Where the change came from.
+    pub(crate) who: String,
+    /// The settings, one on each line, without secrets.
+    #[sea_orm(column_type = "Text")]
+    pub(crate) text: String,
+    /// Identifies the key of the fingerprints in the text, or is empty.
+    pub(crate) fingerprint_key: String,
+    /// The version with which the program was started that has this one.
+    pub(crate) started: Option<i64>,
+}
+
+#[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]
+pub(crate) enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}

@@ -1,0 +1,238 @@
+//! Watches the files of the certificate: a new one is in use without a reload, as soon as it can be used.
+
+use crate::listen::tls::{Certificate, CertificateFiles, Content};
+use crate::reload::Reloadable;
+use rpcgate_core::clock::{Clock, Time};
+use rpcgate_core::config::moment_text;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::time::MissedTickBehavior;
+
+/// Time between two looks at the files. What renews certificates does so days before their end.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// How many changed certificates were taken into use, or not.
+#[derive(Debug, Default)]
+pub(crate) struct CertificateCounts {
+    /// Those that are or were in use.
+    pub(crate) done: AtomicU64,
+    /// Those that could not be used.
+    pub(crate) refused: AtomicU64,
+}
+
+/// What has been seen of the files.
+#[derive(Debug, Default)]
+struct CertificateWatch {
+    /// What the last look has found, if it was not what is in use.
+    found: Option<Content>,
+    /// What was refused last.
+    refused: Option<Content>,
+}
+
+/// What a look has led to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Look {
+    /// Nothing has changed, or it changes right now, or it was refused before.
+    Nothing,
+    /// Another certificate is in use.
+    Renewed {
+        /// When that ends.
+        until: Option<Time>,
+    },
+    /// The new one cannot be used, so the old one stays.
+    Refused(String),
+}
+
+impl CertificateWatch {
+    /// Looks at the files, and takes a new certificate into use that can be used at `now`. It must be the same at two looks,
+    /// because the certificate and its key are written one after the other.
+    fn look(&mut self, certificate: &Certificate, pair: (&Path, &Path), now: Time) -> Look {
+        let files = CertificateFiles::read(pair);
+        let content = files.content();
+        if content == certificate.loaded().content {
+            *self = CertificateWatch::default();
+            return Look::Nothing;
+        }
+        if self.found.replace(content) != Some(content) || self.refused == Some(content) {
+            return Look::Nothing;
+        }
+        let refused = match files.load() {
+            Ok(loaded) => match &loaded.valid {
+                Some(valid) if valid.end <= now => {
+                    format!("it has expired, at {}", moment_text(valid.end))
+                }
+                Some(valid) if valid.start > now => {
+                    format!("it is valid only from {}", moment_text(valid.start))
+                }
+                valid => {
+                    let until = valid.as_ref().map(|valid| valid.end);
+                    certificate.replace(loaded);
+                    *self = CertificateWatch::default();
+                    return Look::Renewed { until };
+                }
+            },
+            Err(bad) => bad.to_string(),
+        };
+        self.refused = Some(content);
+        Look::Refused(refused)
+    }
+}
+
+/// Watches the files that `reloadable` names, until that is dropped.
+pub(crate) async fn watch(
+    reloadable: Weak<Reloadable>,
+    clock: Arc<dyn Clock>,
+    counts: Arc<CertificateCounts>,
+) {
+    let mut watch = CertificateWatch::default();
+    let mut ticks = tokio::time::interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let Some(reloadable) = reloadable.upgrade() else { return };
+        let Some((certificate, cert, key)) = reloadable.certificate_files() else { continue };
+        let (certificate, now) = (certificate.clone(), clock.now());
+        // A folder on a network may be slow.
+        let looked = tokio::task::spawn_blocking(move || {
+            let look = watch.look(&certificate, (&cert, &key), now);
+            (watch, look)
+        });
+        let (again, look) = match looked.await {
+            Ok(looked) => looked,
+            Err(error) => {
+                tracing::error!(%error, "the files of the certificate are not watched any more");
+                return;
+            }
+        };
+        watch = again;
+        match look {
+            Look::Nothing => {}
+            Look::Renewed { until } => {
+                counts.done.fetch_add(1, Relaxed);
+                let until = until.map(moment_text);
+                tracing::info!(until, "a changed certificate is in use, for new connections");
+            }
+            Look::Refused(why) => {
+                counts.refused.fetch_add(1, Relaxed);
+                tracing::error!("a changed certificate cannot be used, the old one stays in use: {why}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+    use std::path::PathBuf;
+    use tempfile::TempDir;
+
+    const NOON: Time = Time::from_secs(1_798_718_400);
+
+    struct Fixture {
+        dir: TempDir,
+        certificate: Certificate,
+        watch: CertificateWatch,
+    }
+
+    /// The PEM texts of a certificate that is valid in these years, and of its key.
+    fn made(from: i32, until: i32) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(vec!["localhost".into()]).unwrap();
+        params.not_before = date_time_ymd(from, 1, 1);
+        params.not_after = date_time_ymd(until, 1, 1);
+        (params.self_signed(&key).unwrap().pem(), key.serialize_pem())
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let (cert, key) = made(2020, 2030);
+            let paths = [dir.path().join("cert.pem"), dir.path().join("key.pem")];
+            std::fs::write(&paths[0], cert).unwrap();
+            std::fs::write(&paths[1], key).unwrap();
+            let certificate = Certificate::load((&paths[0], &paths[1])).unwrap();
+            Fixture { dir, certificate, watch: CertificateWatch::default() }
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.dir.path().join(name)
+        }
+
+        fn put(&self, cert: &str, key: &str) {
+            std::fs::write(self.path("cert.pem"), cert).unwrap();
+            std::fs::write(self.path("key.pem"), key).unwrap();
+        }
+
+        fn look(&mut self) -> Look {
+            let (cert, key) = (self.path("cert.pem"), self.path("key.pem"));
+            self.watch.look(&self.certificate, (&cert, &key), NOON)
+        }
+
+        fn in_use(&self) -> Content {
+            self.certificate.loaded().content
+        }
+    }
+
+    #[test]
+    fn a_new_pair_is_in_use_at_the_second_look() {
+        let mut fixture = Fixture::new();
+        let before = fixture.in_use();
+        assert_eq!([fixture.look(), fixture.look()], [Look::Nothing, Look::Nothing]);
+        let (cert, key) = made(2020, 2031);
+        fixture.put(&cert, &key);
+        assert_eq!(fixture.look(), Look::Nothing, "it may be changing right now");
+        let Look::Renewed { until: Some(until) } = fixture.look() else { panic!("it is in use") };
+        assert_eq!(moment_text(until), "2031-01-01T00:00:01Z");
+        assert_ne!(fixture.in_use(), before);
+        assert_eq!(fixture.look(), Look::Nothing);
+    }
+
+    #[test]
+    fn a_certificate_whose_key_comes_later_waits_for_it() {
+        let mut fixture = Fixture::new();
+        let before = fixture.in_use();
+        let old_key = std::fs::read_to_string(fixture.path("key.pem")).unwrap();
+        let (cert, key) = made(2020, 2031);
+        fixture.put(&cert, &old_key);
+        fixture.look();
+        let Look::Refused(why) = fixture.look() else { panic!("the key does not fit") };
+        assert!(why.contains("cert.pem"), "{why}");
+        assert_eq!(fixture.look(), Look::Nothing, "it is reported once");
+        assert_eq!(fixture.in_use(), before);
+        fixture.put(&cert, &key);
+        fixture.look();
+        assert!(matches!(fixture.look(), Look::Renewed { .. }));
+    }
+
+    #[test]
+    fn what_is_expired_not_yet_valid_unreadable_or_gone_is_refused_and_the_old_one_stays() {
+        let mut fixture = Fixture::new();
+        let before = fixture.in_use();
+        let (good_cert, good_key) = made(2020, 2031);
+        let (expired, expired_key) = made(2020, 2026);
+        let (early, early_key) = made(2028, 2031);
+        for (cert, key, expected) in [
+            (expired.as_str(), expired_key.as_str(), "it has expired, at 2026-01-01T00:00:01Z"),
+            (&early, &early_key, "it is valid only from 2028-01-01T00:00:00Z"),
+            (&good_cert[..40], &good_key, "cert.pem"),
+            ("", &good_key, "holds no certificate in PEM"),
+            (&good_cert, "", "holds no private key in PEM"),
+        ] {
+            fixture.put(cert, key);
+            fixture.look();
+            let look = fixture.look();
+            let Look::Refused(why) = look else { panic!("{expected}: {look:?}") };
+            assert!(why.contains(expected), "{why}");
+            assert_eq!(fixture.in_use(), before, "{expected}");
+        }
+        std::fs::remove_file(fixture.path("key.pem")).unwrap();
+        fixture.look();
+        assert!(matches!(fixture.look(), Look::Refused(_)));
+        fixture.put(&good_cert, &good_key);
+        fixture.look();
+        assert!(matches!(fixture.look(), Look::Renewed { .. }), "a later one that is good is used");
+    }
+}
