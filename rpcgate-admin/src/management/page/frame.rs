@@ -240,7 +240,8 @@ pub(crate) fn initials(name: &str) -> String {
 pub(crate) struct Frame {
     /// The way from the page to the root of all pages: `""`, `"../"`, `"../../"`. All links begin with it.
     pub(crate) root: String,
-    /// The page's own address below the root, with its query.
+    /// The page's own address below the root, with its query. The answer to a form whose address is no page has that of the
+    /// page with the form.
     pub(crate) here: String,
     pub(crate) area: Area,
     pub(crate) place: Place,
@@ -308,6 +309,12 @@ impl Frame {
     /// chooses the address of a page that does not exist: `javascript:…` alone would lead elsewhere.
     pub(crate) fn refresh(&self) -> String {
         format!("{}{}", self.home(), self.here)
+    }
+
+    /// The way to the log-in that leads back to the page.
+    pub(crate) fn log_in(&self) -> String {
+        let query = form_urlencoded::Serializer::new(String::new()).append_pair("next", &self.here).finish();
+        format!("{}login?{query}", self.root)
     }
 
     /// Work that waits beside an entry.

@@ -60,7 +60,8 @@ pub(crate) async fn site() -> Site {
     Site::of("[admin]\nauth_per_minute = 1000\n[admin.challenge]\ndifficulty = 50\n").await
 }
 
-async fn answered(site: &Site, request: http::request::Builder, body: impl Into<Body>) -> Page {
+/// The answer to a request with this body.
+pub(crate) async fn answered(site: &Site, request: http::request::Builder, body: impl Into<Body>) -> Page {
     let (head, body) = site.raw(request.body(body.into()).unwrap()).await;
     Page { status: head.status, headers: head.headers, text: String::from_utf8(body.to_vec()).unwrap() }
 }
@@ -153,7 +154,7 @@ async fn confirmed(site: &Site) -> bool {
 }
 
 /// The path to which `link` leads from the page at `path`, as a browser finds it.
-fn followed(path: &str, link: &str) -> String {
+pub(crate) fn followed(path: &str, link: &str) -> String {
     let mut folders: Vec<_> = path.split('?').next().unwrap().trim_start_matches('/').split('/').collect();
     folders.pop();
     for step in link.split('/') {
