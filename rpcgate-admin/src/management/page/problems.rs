@@ -126,7 +126,8 @@ pub(super) fn sentence(text: &str) -> String {
 mod tests {
     use super::*;
 
-    const LABELS: Labels = &[("url", "the address"), ("name", "the name"), ("to", "the end"), ("from", "the begin")];
+    const LABELS: Labels =
+        &[("url", "the address"), ("name", "the name"), ("to", "the end"), ("from", "the begin")];
 
     #[test]
     fn the_error_of_an_action_stands_at_its_field() {

@@ -113,7 +113,8 @@ mod tests {
                 for route in source.split(".route(\"/").skip(1) {
                     let (address, handlers) = route.split_once('"').unwrap();
                     if handlers.starts_with(",post(") {
-                        let parts = address.split('/').map(|part| if part.starts_with('{') { "*" } else { part });
+                        let parts =
+                            address.split('/').map(|part| if part.starts_with('{') { "*" } else { part });
                         found.insert(parts.collect::<Vec<_>>().join("/"));
                     }
                 }
@@ -158,7 +159,8 @@ mod tests {
         let operator = cookie(&site, &site.operator().await);
         let mut targets = BTreeSet::new();
         for (pattern, _) in FORMS {
-            if cfg!(not(feature = "passkeys")) && (pattern.contains("passkey") || pattern.contains("factor/")) {
+            if cfg!(not(feature = "passkeys")) && (pattern.contains("passkey") || pattern.contains("factor/"))
+            {
                 continue;
             }
             let own = if pattern.starts_with("operator") { &operator } else { &owner };

@@ -187,10 +187,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
-    pub async fn quota_versions(
-        &self,
-        tenant: TenantId,
-    ) -> Result<BTreeMap<ProjectId, Version>, StoreError> {
+    pub async fn quota_versions(&self, tenant: TenantId) -> Result<BTreeMap<ProjectId, Version>, StoreError> {
         self.read(async |database| {
             let its = super::projects::live()
                 .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))

@@ -167,9 +167,8 @@ pub async fn put_all(
         return actor.check_version(&app.store, &of).await;
     }
     let now = app.now();
-    let entry = |method: &str, cu: u32| {
-        actor.entry(None, ("weight.set", format!("{name}/{method}"), cu), now)
-    };
+    let entry =
+        |method: &str, cu: u32| actor.entry(None, ("weight.set", format!("{name}/{method}"), cu), now);
     let weights: Vec<_> = weights.iter().map(|(method, cu)| (*method, *cu, entry(method, *cu))).collect();
     Ok(actor.expecting(&actor.store(&app.store), of).put_weights(name, &weights, now).await?)
 }

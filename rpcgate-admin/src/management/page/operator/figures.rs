@@ -33,12 +33,12 @@ pub(super) const LABELS: Labels = &[
     ("cu_per_month", "CU a month"),
     ("rps_limit", "Requests a second of a project"),
     ("monthly_fee_cents", "Monthly fee in cents"),
-    ("name", "Name"),
-    ("figures", "Figures"),
-    ("plans", "Plan"),
-    ("from", "Begin"),
-    ("until", "End"),
-    ("note", "Note"),
+    ("name", "the name"),
+    ("figures", "the figures"),
+    ("plans", "the plan"),
+    ("from", "the begin"),
+    ("until", "the end"),
+    ("note", "the note"),
 ];
 
 /// The label of a figure.

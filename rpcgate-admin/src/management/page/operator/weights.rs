@@ -14,14 +14,16 @@ use crate::management::page::form::{FieldList, QueryFields};
 use crate::management::page::frame::{Frame, Place};
 use crate::management::page::parts::TableHead;
 use crate::management::page::problems::{Labels, Problems};
+use crate::management::page::versions::FormVersion;
 use crate::management::page::view::{ok, rejected};
+use crate::store::Versioned;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("method", "Method"), ("cu", "Weight"), ("weights", "Weights")];
+const LABELS: Labels = &[("method", "the method"), ("cu", "the weight"), ("weights", "the weights")];
 
 /// The pages of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
@@ -36,6 +38,7 @@ pub(super) fn routes() -> Router<Arc<AppState>> {
 struct WeightsPage {
     frame: Frame,
     problems: Problems,
+    version: FormVersion,
     chain: &'static str,
     /// All chains: label, address, and whether it is this one.
     chains: Vec<(&'static str, String, bool)>,
@@ -85,6 +88,7 @@ async fn page(
     chain: &'static str,
     fields: Option<&FieldList>,
 ) -> Result<WeightsPage, ActionError> {
+    let version = FormVersion::current(app, Versioned::Weights(chain.to_owned())).await?;
     let weights = weights::of_chain(app, chain).await?;
     let names = rpcgate_chains::catalog().map(|adapter| adapter.facts().name.as_str());
     let chains = names.map(|name| (name, format!("operator/weights/{name}"), name == chain));
@@ -92,6 +96,7 @@ async fn page(
     Ok(WeightsPage {
         frame: page.frame(Place::Weights),
         problems: Problems::default(),
+        version,
         chain,
         chains: chains.collect(),
         heads: vec![
@@ -166,15 +171,25 @@ async fn ask_or_save(
             let answer = what_if::ask(&app, &question).await?;
             return Ok(Some(AnswerView::of(asked.len(), &answer)));
         }
-        for AskedWeight { chain, method, cu } in &asked {
-            weights::put(&app, &context.actor, chain, method, *cu).await?;
-        }
+        let asked: Vec<_> = asked.iter().map(|one| (one.method.as_str(), one.cu)).collect();
+        weights::put_all(&app, &context.expecting(&fields), chain, &asked).await?;
         Ok(None)
     };
     match done.await {
         Ok(None) => Ok(context.done(&format!("operator/weights/{chain}"), Done::WeightsSaved)),
-        Ok(answer) => Ok(ok(&WeightsPage { answer, ..shown })),
-        Err(error) => rejected(error, LABELS, |problems| WeightsPage { problems, ..shown }),
+        Ok(answer) => Ok(ok(&WeightsPage { answer, version: FormVersion::sent(&fields), ..shown })),
+        Err(error) => {
+            let row = |row: &WeightRow| {
+                let sent = row.value.replace([',', ' '], "");
+                (row.weight.method.clone(), row.weight.cu.to_string(), sent)
+            };
+            let values: Vec<_> = shown.rows.iter().map(row).collect();
+            rejected(error, LABELS, |problems| WeightsPage {
+                version: shown.version.again(&problems, &fields),
+                problems: problems.beside(values),
+                ..shown
+            })
+        }
     }
 }
 
@@ -185,14 +200,15 @@ async fn named(app: &AppState, chain: &str, method: &str) -> Result<MethodWeight
     found.ok_or(ActionError::NotFound("weight"))
 }
 
-async fn ask_reset(
-    State(app): State<Arc<AppState>>,
-    OperatorPage(context): OperatorPage,
-    PathParams(chain): PathParams<String>,
-    QueryFields(fields): QueryFields,
-) -> PageResult {
-    let chain = weights::path(&chain)?;
-    let MethodWeight { method, cu, deployed, calls, .. } = named(&app, chain, fields.one("method")).await?;
+/// The question whether to reset the weight of a method, and its version.
+async fn question(
+    app: &AppState,
+    context: &PageContext,
+    chain: &str,
+    method: &str,
+) -> Result<(ConfirmQuestion, FormVersion), ActionError> {
+    let version = FormVersion::current(app, weights::versioned(chain, method)?).await?;
+    let MethodWeight { method, cu, deployed, calls, .. } = named(app, chain, method).await?;
     let back = format!("operator/weights/{chain}");
     let question = ConfirmQuestion::new(
         context.frame(Place::Weights),
@@ -212,7 +228,18 @@ async fn ask_reset(
         ))
         .consequence(format!("It was called {} times in the last 30 days.", grouped(calls.into())))
         .consequence("Every gateway applies it within a second.");
-    Ok(ok(&question))
+    Ok((question, version))
+}
+
+async fn ask_reset(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(context): OperatorPage,
+    PathParams(chain): PathParams<String>,
+    QueryFields(fields): QueryFields,
+) -> PageResult {
+    let chain = weights::path(&chain)?;
+    let (question, version) = question(&app, &context, chain, fields.one("method")).await?;
+    Ok(ok(&question.version(&version)))
 }
 
 async fn reset(
@@ -222,6 +249,12 @@ async fn reset(
     fields: FieldList,
 ) -> PageResult {
     let chain = weights::path(&chain)?;
-    weights::delete(&app, &context.actor, chain, fields.one("method")).await?;
-    Ok(context.done(&format!("operator/weights/{chain}"), Done::WeightReset))
+    let method = fields.one("method");
+    match weights::delete(&app, &context.expecting(&fields), chain, method).await {
+        Ok(()) => Ok(context.done(&format!("operator/weights/{chain}"), Done::WeightReset)),
+        Err(error) => {
+            let (question, version) = question(&app, &context, chain, method).await?;
+            rejected(error, LABELS, |problems| question.again(version, &fields, problems))
+        }
+    }
 }

@@ -1,8 +1,8 @@
 use super::webhooks::{WEBHOOK, webhook};
 use super::*;
 use crate::store::{
-    AuditSubject, ContractId, CustomPlan, CustomPlanChange, Expected, Figures, MemberChange, MemberChangeOutcome,
-    ProjectChange, TenantChange, TenantContract, Versioned, WebhookChange,
+    AuditSubject, ContractId, CustomPlan, CustomPlanChange, Expected, Figures, MemberChange,
+    MemberChangeOutcome, ProjectChange, TenantChange, TenantContract, Versioned, WebhookChange,
 };
 use rpcgate_core::caller::CustomPlanId;
 
@@ -121,7 +121,10 @@ async fn the_versions_of_many_are_those_of_each() {
     let quota = async || store.quota_versions(TENANT).await.unwrap()[&PROJECT];
     assert_eq!(quota().await, version(&store, &Versioned::Quota(PROJECT)).await);
     let without = quota().await;
-    store.put_quota(PROJECT, &ProjectQuota { cu_per_day: 5, ..ProjectQuota::default() }, now()).await.unwrap();
+    store
+        .put_quota(PROJECT, &ProjectQuota { cu_per_day: 5, ..ProjectQuota::default() }, now())
+        .await
+        .unwrap();
     assert_eq!(quota().await, version(&store, &Versioned::Quota(PROJECT)).await);
     assert_ne!(quota().await, without);
     assert!(!store.quota_versions(OTHER).await.unwrap().contains_key(&PROJECT));
