@@ -13,7 +13,7 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Client;
 use crate::management::identity::form_token::FormHolder;
-use crate::store::OpenWork;
+use crate::store::{OpenWork, Tenant};
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
 use http::Method;
@@ -207,19 +207,26 @@ pub(super) async fn frame(
         return Ok(Frame { area: Area::Operator, waiting, ..frame });
     };
     let actor = Actor::of_page(user.clone(), client);
-    // Some of them are in the usage database. While that is away, every page that needs none of it still opens.
-    let unread = match notifications::list(app, &actor).await {
-        Ok(all) => all.iter().filter(|one| one.read_at.is_none()).count(),
-        Err(ActionError::Unavailable(why)) => {
-            tracing::debug!(why, "unread notifications could not be counted");
-            0
-        }
-        Err(error) => return Err(error),
-    };
+    let unread = notifications::count_unread(app, &actor).await?;
     let tickets = app.store.answered_tickets(id).await?;
-    let waiting = WaitingWork { unread: unread as u64, limit_requests: 0, tickets };
-    let tenant = app.store.tenant(id).await?.map(|tenant| (tenant.name, plan_label(tenant.tier)));
+    let waiting = WaitingWork { unread, limit_requests: 0, tickets };
+    let tenant = match app.store.tenant(id).await? {
+        Some(tenant) => {
+            let plan = plan_name(app, &tenant).await?;
+            Some((tenant.name, plan))
+        }
+        None => None,
+    };
     Ok(Frame { area: Area::Customer, waiting, reader: Some(Reader::of(user, tenant)), ..frame })
+}
+
+/// The name of the plan that a tenant is on, as a label.
+async fn plan_name(app: &AppState, tenant: &Tenant) -> Result<String, ActionError> {
+    let own = match tenant.custom_plan {
+        Some(id) => app.store.custom_plan(id).await?,
+        None => None,
+    };
+    Ok(own.map_or_else(|| plan_label(tenant.tier), |plan| plan.name))
 }
 
 /// The name of a plan as a label.

@@ -1,6 +1,7 @@
 //! What the frame of every page shows: where the page is, who reads it, and the navigation.
 
 use super::done::Done;
+use crate::management::action::notifications::MAX_COUNTED;
 use crate::management::identity::role::{Permission, Role};
 use rpcgate_core::clock::Time;
 
@@ -181,7 +182,7 @@ const OPERATOR: NavTable = &[
 /// Work that waits, as the navigation counts it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct WaitingWork {
-    /// Notifications that the member has not read.
+    /// Notifications that the member has not read, as far as they are counted.
     pub(crate) unread: u64,
     /// Limit requests that no operator has decided.
     pub(crate) limit_requests: u64,
@@ -315,6 +316,15 @@ impl Frame {
     pub(crate) fn log_in(&self) -> String {
         let query = form_urlencoded::Serializer::new(String::new()).append_pair("next", &self.here).finish();
         format!("{}login?{query}", self.root)
+    }
+
+    /// The number of unread notifications, if there are some. It is not counted to its end.
+    pub(crate) fn unread(&self) -> Option<String> {
+        match self.waiting.unread {
+            0 => None,
+            MAX_COUNTED.. => Some(format!("{}+", MAX_COUNTED - 1)),
+            few => Some(few.to_string()),
+        }
     }
 
     /// Work that waits beside an entry.

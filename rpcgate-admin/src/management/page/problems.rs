@@ -50,6 +50,11 @@ impl Problems {
         let wrong = error.wrong_field();
         let field = labels.iter().find(|(name, _)| wrong == Some(*name));
         let mut text = error.to_string();
+        if let Some((name, _)) = field
+            && let Some(rest) = text.strip_prefix(name).filter(|rest| rest.starts_with(' '))
+        {
+            text = format!("`{name}`{rest}");
+        }
         for (name, label) in labels {
             text = text.replace(&format!("`{name}`"), label);
         }
@@ -143,6 +148,8 @@ mod tests {
                 "The end must be later than the begin.",
             ),
             (ActionError::field("name", "give it a name"), Some("name"), "Give it a name."),
+            (ActionError::field("to", "to must be a UUID"), Some("to"), "The end must be a UUID."),
+            (ActionError::field("to", "tomorrow is late"), Some("to"), "Tomorrow is late."),
             (ActionError::Invalid("`other` is wrong".into()), None, "Other is wrong."),
             (ActionError::Conflict("it is over"), None, "It is over."),
         ] {

@@ -988,7 +988,7 @@ async fn an_app_is_added_on_the_pages_and_a_required_factor_closes_the_others_un
     let app = Authenticator::of(secret);
     let wrong = post(&site, "/account/security/totp/activate", &own, &[("code", &app.wrong(&site))]).await;
     assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
-    assert!(wrong.text.contains("Code is not the one that the app shows."), "{}", wrong.text);
+    assert!(wrong.text.contains("The code is not the one that the app shows."), "{}", wrong.text);
     let added = post(&site, "/account/security/totp/activate", &own, &[("code", &app.shows(&site))]).await;
     assert_eq!(added.status, StatusCode::OK, "{}", added.text);
     assert_eq!(added.text.matches("<li><code>").count(), 10, "{}", added.text);

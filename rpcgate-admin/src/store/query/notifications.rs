@@ -299,6 +299,30 @@ impl UsageStore {
         Ok(all)
     }
 
+    /// The identifiers of the newest notifications of a tenant that are of one of these `kinds`: at most `limit`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn newest_notifications(
+        &self,
+        tenant: TenantId,
+        kinds: &[Notice],
+        limit: u64,
+    ) -> Result<Vec<NotificationId>, StoreError> {
+        self.read(async |database| {
+            let newest = Entity::find()
+                .select_only()
+                .column(Column::Id)
+                .filter(Column::Tenant.eq(Uuid::from_u128(tenant.0)))
+                .filter(Column::Notice.is_in(kinds.iter().map(|kind| kind.name())))
+                .order_by_desc(Column::At)
+                .limit(limit);
+            let ids: Vec<Uuid> = newest.into_tuple().all(database).await?;
+            Ok(ids.into_iter().map(|id| NotificationId(id.as_u128())).collect())
+        })
+        .await
+    }
+
     /// A notification of a tenant.
     ///
     /// # Errors

@@ -42,9 +42,9 @@ use std::sync::Arc;
 const LABELS: Labels = &[
     ("plan", "the plan"),
     ("custom_plan_id", "the plan"),
-    ("cu_per_day", "CU per day"),
-    ("cu_per_month", "CU per month"),
-    ("rps_limit", "Requests a second"),
+    ("cu_per_day", "the CU per day"),
+    ("cu_per_month", "the CU per month"),
+    ("rps_limit", "the requests a second"),
 ];
 
 /// The pages of this module.

@@ -129,7 +129,7 @@ async fn a_plan_is_asked_about_and_only_what_differs_is_saved() {
     let set = site.app.store.overlay().await.unwrap().plans[&Tier::Standard];
     assert_eq!((set.per_hour, set.price, set.per_day), (Some(4), Some(Price(2_000_000_000)), None));
     for (name, value, wrong) in
-        [("per_hour", "0", "Requests an hour must be"), ("price_per_cu", "x", "Give a price")]
+        [("per_hour", "0", "The requests an hour must be"), ("price_per_cu", "x", "Give a price")]
     {
         let refused = post(&site, path, &operator, &[(name, value), ("do", "save")]).await;
         assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{name}");
@@ -193,9 +193,9 @@ async fn a_contract_is_made_and_ended() {
     let path = format!("/operator/tenants/{}/contracts", TenantId(1));
     assert!(get(&site, &path, &operator).await.text.contains("No contract"));
     for (fields, wrong) in [
-        (vec![("note", "x")], "Figures must not be empty"),
+        (vec![("note", "x")], "The figures must not be empty"),
         (vec![("per_hour", "7"), ("until", "tomorrow")], "Give a day and a time"),
-        (vec![("per_hour", "7"), ("until", "2020-01-31T12:00")], "End must be later"),
+        (vec![("per_hour", "7"), ("until", "2020-01-31T12:00")], "The end must be later"),
         (vec![("per_hour", "x")], "Give a number"),
     ] {
         let refused = post(&site, &path, &operator, &fields).await;
@@ -221,7 +221,7 @@ async fn a_contract_is_made_and_ended() {
     assert!(get(&site, &one, &operator).await.text.contains("value=\"2027-01-31T12:00\""));
     let past = post(&site, &one, &operator, &[("until", "2020-01-31T12:00")]).await;
     assert_eq!(past.status, StatusCode::BAD_REQUEST);
-    assert!(past.text.contains("End must be later than now"), "{}", past.text);
+    assert!(past.text.contains("The end must be later than now"), "{}", past.text);
     let open = post(&site, &one, &operator, &[("until", "")]).await;
     assert_eq!(open.leads_to().1, format!("../{back}?done=contract-changed"));
     assert_eq!(site.app.store.contract(TenantId(1), id).await.unwrap().unwrap().until, None);
