@@ -12,8 +12,9 @@ use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::management::identity::challenge::solve;
 use crate::management::identity::form_token::FormHolder;
 use crate::management::outgoing::tests::{json, service};
-use crate::store::Role;
-use crate::store::SessionId;
+use crate::store::{
+    AccountNotice, CustomPlan, Figures, NotificationId, NotificationKind, Role, SessionId, TenantChange,
+};
 use axum::body::Body;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
@@ -22,6 +23,8 @@ use http::header::{
 };
 use http::{HeaderMap, Method, StatusCode};
 use rpcgate_core::backend::usage_sink::Outcome;
+use rpcgate_core::caller::CustomPlanId;
+use rpcgate_core::plan::Tier;
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
 use std::io::Read;
 use std::sync::Arc;
@@ -654,6 +657,68 @@ async fn the_newest_of_many_unread_notifications_are_shown() {
     let reported: Vec<_> = (0..12).filter(|n| page.text.contains(&format!("{} calls", 60 + n))).collect();
     assert_eq!(reported, Vec::from_iter(2..12));
     assert!(page.text.contains("2 older ones not read"), "{}", page.text);
+}
+
+#[tokio::test]
+async fn the_frame_counts_unread_notifications_to_99() {
+    let site = site().await;
+    let owner = site.member(Role::Owner).await;
+    let (tenant, own) = (owner.user.tenant.unwrap(), cookie(&site, &owner));
+    use_up(&site, tenant).await;
+    let count = async || {
+        let page = get(&site, "/account", &own).await;
+        let label = page.text.split("aria-label=\"Notifications").nth(1).unwrap();
+        label.split('"').next().unwrap().to_owned()
+    };
+    assert_eq!(count().await, ", 2 unread");
+    let raise = async |number: u128| {
+        let notice = AccountNotice {
+            id: NotificationId(number),
+            tenant,
+            user: None,
+            kind: NotificationKind::Suspension,
+            text: "x".into(),
+            at: NOON,
+        };
+        site.app.store.put_notice(&notice).await.unwrap();
+    };
+    for number in 0..97 {
+        raise(number).await;
+    }
+    assert_eq!(count().await, ", 99 unread");
+    for number in 97..110 {
+        raise(number).await;
+    }
+    assert_eq!(count().await, ", 99+ unread");
+    let page = get(&site, "/account", &own).await;
+    assert!(page.text.contains("<span class=\"count dot\">99+</span>"), "{}", page.text);
+    site.app.usage.close().await;
+    assert_eq!(count().await, ", 99+ unread", "those that are not about usage are counted nevertheless");
+}
+
+#[tokio::test]
+async fn the_frame_names_an_operators_own_plan() {
+    let site = site().await;
+    let owner = site.member(Role::Owner).await;
+    let (tenant, own) = (owner.user.tenant.unwrap(), cookie(&site, &owner));
+    let badge = async || {
+        let page = get(&site, "/account", &own).await;
+        let badge = page.text.split("<a class=\"org\"").nth(1).unwrap().split("</a>").next().unwrap();
+        badge.split("<span class=\"badge\">").nth(1).unwrap().split('<').next().unwrap().to_owned()
+    };
+    assert_eq!(badge().await, "Free");
+    let plan = CustomPlan {
+        id: CustomPlanId(7),
+        name: "startup".into(),
+        base: Tier::Premium,
+        is_visible: false,
+        figures: Figures::default(),
+        created_at: NOON,
+    };
+    site.app.store.create_custom_plan(&plan).await.unwrap();
+    let change = TenantChange { custom_plan: Some(plan.id), ..TenantChange::default() };
+    site.app.store.update_tenant(tenant, &change, NOON).await.unwrap();
+    assert_eq!(badge().await, "startup");
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 use crate::management::app_state::tests::{NOON, Site};
 use crate::management::page::tests::{cookie, get, post};
 use crate::store::{
-    ContractId, CustomPlan, Figures, GatewayReport, NodeState, Role, Tenant, TenantContract, fresh_id,
+    AuditSubject, ContractId, CustomPlan, Figures, GatewayReport, NodeState, Role, Tenant, TenantContract,
+    fresh_id,
 };
 use http::StatusCode;
 use rpcgate_core::caller::{CustomPlanId, TenantId};
@@ -110,6 +111,25 @@ async fn a_weight_is_asked_about_saved_and_reset() {
     let reset = post(&site, "/operator/weights/eth/reset", &operator, &[("method", "eth_getLogs")]).await;
     assert_eq!(reset.leads_to().1, "../../../operator/weights/eth?done=weight-reset");
     assert_eq!(site.app.store.overlay().await.unwrap().weights["eth"].len(), 1);
+}
+
+#[tokio::test]
+async fn weights_are_saved_together_or_not_at_all() {
+    let (site, operator) = busy_site().await;
+    let path = "/operator/weights/eth";
+    let fields =
+        [("cu-eth_getLogs", "100"), ("cu-eth_call", "16"), ("method", "a b"), ("cu", "7"), ("do", "save")];
+    let refused = post(&site, path, &operator, &fields).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{}", refused.text);
+    assert!(refused.text.contains("The method must name methods"), "{}", refused.text);
+    assert!(site.app.store.overlay().await.unwrap().weights.is_empty());
+    let saved = post(&site, path, &operator, &[&fields[..2], &[("do", "save")]].concat()).await;
+    assert_eq!(saved.leads_to().0, StatusCode::SEE_OTHER);
+    let entries = site.app.store.audit(AuditSubject::Everyone, 100).await.unwrap();
+    let set = entries.iter().filter(|entry| entry.action == "weight.set");
+    let mut set: Vec<_> = set.map(|entry| (entry.subject.as_str(), entry.detail.as_str())).collect();
+    set.sort_unstable();
+    assert_eq!(set, [("eth/eth_call", "16"), ("eth/eth_getLogs", "100")], "an entry for each");
 }
 
 #[tokio::test]
