@@ -61,7 +61,7 @@ impl Store {
                 .column(notices::Column::Id)
                 .filter(visible(tenant, user))
                 .filter(notices::Column::Kind.is_in(kinds.iter().map(|kind| kind.name())))
-                .filter(Expr::exists(read).not())
+                .filter(Expr::not_exists(read))
                 .limit(limit);
             let unread: Vec<Uuid> = unread.into_tuple().all(database).await?;
             let read_others = match others.len() {

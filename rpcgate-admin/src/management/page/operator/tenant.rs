@@ -233,7 +233,7 @@ pub(super) async fn refused_quota(
                 let plain = sent.replace([',', ' '], "");
                 (label, std::mem::replace(now, sent), plain)
             });
-            problems = std::mem::take(&mut problems).beside(values.collect::<Vec<_>>());
+            problems = problems.beside(values.collect::<Vec<_>>());
             row.version = std::mem::take(&mut row.version).again(&problems, typed);
             row.is_wrong = true;
         }
