@@ -11,6 +11,7 @@ use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use sea_orm::sea_query::{Expr, ExprTrait, OnConflict, Query};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect};
+use std::cmp;
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
@@ -72,7 +73,7 @@ impl Store {
                 }
             };
             let unread_others = (others.len() as u64).saturating_sub(read_others);
-            Ok((unread.len() as u64).saturating_add(unread_others).min(limit))
+            Ok(cmp::min((unread.len() as u64).saturating_add(unread_others), limit))
         })
         .await
     }
