@@ -1,6 +1,7 @@
 //! Changes to the user's own account.
 
 use super::sessions::{begin_password_attempt, limit_attempts, reserve_hash, verify};
+use super::versions::IfMatch;
 use super::{audit, security, text};
 use crate::management::access::AuthSession;
 use crate::management::app_state::AppState;
@@ -8,18 +9,19 @@ use crate::management::error::{ActionError, ErrorCode};
 use crate::management::extract::Client;
 use crate::management::identity::password::Typed;
 use crate::management::mail::SecurityEvent;
-use crate::store::{AttemptKind, User};
+use crate::store::{AttemptKind, Expected, User, Versioned};
 use rpcgate_core::clock::Time;
 
 /// Changes the user's name, at most a few times in a quarter of an hour, since each change adds an audit entry. The
-/// current name is no change.
+/// current name is no change. `expected` are the versions of the profile that may be changed; `None` stands for any.
 ///
 /// # Errors
-/// [`ActionError::Invalid`], [`ActionError::TooMany`], [`ActionError::Unavailable`].
+/// [`ActionError::Invalid`], [`ErrorCode::PreconditionFailed`], [`ActionError::TooMany`], [`ActionError::Unavailable`].
 pub async fn rename(
     app: &AppState,
     session: &AuthSession,
     name: &str,
+    expected: Option<&IfMatch>,
     client: &Client,
 ) -> Result<User, ActionError> {
     let name = text::line("name", name)?;
@@ -29,7 +31,14 @@ pub async fn rename(
     }
     limit_attempts(app, AttemptKind::Names(&user.email), app.now()).await?;
     let entry = audit::entry(session, client, "account.renamed", user.id.to_string(), app.now());
-    app.store.with_audit_entry(entry).rename_user(user.id, &name).await?;
+    let store = app.store.with_audit_entry(entry);
+    let store = match expected {
+        Some(IfMatch::OneOf(versions)) => {
+            store.expecting(Expected { of: Versioned::Profile(user.id), versions: versions.clone() })
+        }
+        Some(IfMatch::Any) | None => store,
+    };
+    store.rename_user(user.id, &name).await?;
     Ok(User { name, ..User::clone(user) })
 }
 

@@ -7,16 +7,20 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::mail::{self, Address, Mail};
 use crate::store::{
-    AccountNotice, Audit, MailedNotice, Notification, NotificationId, NotificationKind, OutgoingMail, User,
-    fresh_id,
+    AccountNotice, Audit, MailedNotice, Notification, NotificationId, NotificationKind, OutgoingMail,
+    StoreError, User, fresh_id,
 };
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
+use rpcgate_core::usage::Notice;
 use std::cmp::Reverse;
 use std::time::Duration;
 
 /// Notifications that are listed at most.
 const MAX_LISTED: usize = 1_000;
+
+/// Unread notifications that are counted at most.
+pub const MAX_COUNTED: u64 = 100;
 
 /// A notification that is older than this is not mailed any more.
 const MAILED_WITHIN: Duration = Duration::from_secs(86_400);
@@ -129,6 +133,31 @@ async fn listed(
         one.read_at = read.get(&one.id).copied();
     }
     Ok(all)
+}
+
+/// How many notifications the user has not read, of those that it wants to see: at most [`MAX_COUNTED`]. Of notifications
+/// about usage, the newest so many are looked at. While the usage database is away, those are not counted.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn count_unread(app: &AppState, actor: &Actor) -> Result<u64, ActionError> {
+    let (tenant, user) = (actor.tenant()?, actor.user.id);
+    let chosen = app.store.notification_preferences(user).await?;
+    let is_shown = |kind: &NotificationKind| {
+        may_read(actor, *kind) && chosen.get(kind).is_none_or(|preference| preference.shown)
+    };
+    let kinds: Vec<_> = NotificationKind::ALL.into_iter().filter(is_shown).collect();
+    let about_usage: Vec<_> =
+        Notice::ALL.into_iter().filter(|notice| is_shown(&NotificationKind::from(*notice))).collect();
+    let newest = match app.usage.newest_notifications(tenant, &about_usage, MAX_COUNTED).await {
+        Ok(newest) => newest,
+        Err(error @ (StoreError::Unavailable(_) | StoreError::Busy)) => {
+            tracing::debug!(%error, "unread notifications about usage could not be counted");
+            Vec::new()
+        }
+        Err(error) => return Err(error.into()),
+    };
+    Ok(app.store.unread_notifications((tenant, user), &kinds, &newest, MAX_COUNTED).await?)
 }
 
 /// Whether notifications of this kind are for the user, and covered by the scopes of the request.

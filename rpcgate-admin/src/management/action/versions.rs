@@ -1,10 +1,13 @@
 //! Versions of what several people change.
 
+use super::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Version, Versioned};
+use crate::store::{UserId, Version, Versioned};
 use http::HeaderMap;
 use http::header::IF_MATCH;
+use rpcgate_core::caller::{ProjectId, TenantId};
+use std::collections::BTreeMap;
 
 /// Versions that a client may name at once.
 const MAX_VERSIONS: usize = 20;
@@ -73,6 +76,25 @@ fn elements(list: &str) -> impl Iterator<Item = &str> {
 /// [`ActionError::Unavailable`].
 pub async fn current(app: &AppState, of: Versioned) -> Result<Option<Version>, ActionError> {
     Ok(app.store.version(&of).await?)
+}
+
+/// The versions of all members of the user's tenant, to be looked up before the members are read.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn of_members(app: &AppState, actor: &Actor) -> Result<BTreeMap<UserId, Version>, ActionError> {
+    Ok(app.store.member_versions(actor.tenant()?).await?)
+}
+
+/// The versions of the quotas of all projects of a tenant, to be looked up before the quotas are read.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn of_quotas(
+    app: &AppState,
+    tenant: TenantId,
+) -> Result<BTreeMap<ProjectId, Version>, ActionError> {
+    Ok(app.store.quota_versions(tenant).await?)
 }
 
 #[cfg(test)]

@@ -89,7 +89,7 @@ pub async fn put(
     client: Client,
     Body(Rename { name }): Body<Rename>,
 ) -> Result<Json<Me>, ActionError> {
-    let user = action::me::rename(&app, &session, &name, &client).await?;
+    let user = action::me::rename(&app, &session, &name, None, &client).await?;
     Ok(Json(Me::from(&user)))
 }
 

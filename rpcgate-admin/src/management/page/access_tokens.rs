@@ -27,7 +27,7 @@ use rpcgate_core::config::Secret;
 use std::sync::Arc;
 use std::time::Duration;
 
-const LABELS: Labels = &[("name", "Name"), ("scopes", "What it may do"), ("days", "Valid for")];
+const LABELS: Labels = &[("name", "the name"), ("scopes", "the scopes"), ("days", "the validity")];
 
 /// The list, below the root.
 const TOKENS: &str = "account/tokens";

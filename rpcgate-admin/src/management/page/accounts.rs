@@ -23,7 +23,7 @@ use http::header::{CONTENT_SECURITY_POLICY, HeaderValue};
 use serde::Deserialize;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("name", "Name"), ("email", "E-mail address"), ("password", "Password")];
+const LABELS: Labels = &[("name", "the name"), ("email", "the e-mail address"), ("password", "the password")];
 
 /// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {

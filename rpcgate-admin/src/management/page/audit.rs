@@ -24,7 +24,7 @@ use rpcgate_core::clock::Time;
 use std::sync::Arc;
 use std::time::Duration;
 
-const LABELS: Labels = &[("from", "From"), ("to", "Until"), ("user", "Who")];
+const LABELS: Labels = &[("from", "the begin"), ("to", "the end"), ("user", "the member")];
 
 /// Entries of a page.
 const SHOWN: u64 = 50;
@@ -94,7 +94,7 @@ pub(super) fn day(fields: &FieldList, name: &'static str) -> Result<Option<Time>
 fn filter_of(fields: &FieldList) -> Result<AuditFilter, ActionError> {
     let user = fields.given("user").map(str::parse::<UserId>).transpose();
     Ok(AuditFilter {
-        user: user.map_err(|_| ActionError::field("user", "choose a member"))?,
+        user: user.map_err(|_| ActionError::field("user", "the member"))?,
         action: fields.given("action").map(str::to_owned),
         subject: fields.given("subject").map(str::to_owned),
         from: day(fields, "from")?,

@@ -25,7 +25,8 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::event::EventType;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("chain", "Chain"), ("event_type", "Event"), ("from", "From"), ("to", "To")];
+const LABELS: Labels =
+    &[("chain", "the chain"), ("event_type", "the event"), ("from", "the begin"), ("to", "the end")];
 
 /// Events of one part of the list.
 const ENTRIES: u64 = 50;
@@ -126,7 +127,7 @@ async fn read(
     let kind = query.given("event_type").map(str::parse::<EventType>).transpose();
     let filter = ChainEventFilter {
         chain: query.given("chain").map(str::to_owned),
-        kind: kind.map_err(|_| ActionError::field("event_type", "choose an event"))?,
+        kind: kind.map_err(|_| ActionError::field("event_type", "the event"))?,
         from: time_field(query, "from")?,
         to: time_field(query, "to")?,
     };

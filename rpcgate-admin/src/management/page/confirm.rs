@@ -1,8 +1,10 @@
 //! The page that asks before something dangerous: it names the consequences, and only its button does it.
 
 use super::filters;
+use super::form::FieldList;
 use super::frame::Frame;
 use super::problems::Problems;
+use super::versions::{FormVersion, VERSION};
 use askama::Template;
 
 /// The field in which the name of what is destroyed is typed.
@@ -104,6 +106,18 @@ impl ConfirmQuestion {
     pub(crate) fn hidden(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.hidden.push((name.into(), value.into()));
         self
+    }
+
+    /// Asks about this version of what it is about: another one is asked about again.
+    #[must_use]
+    pub(crate) fn version(self, version: &FormVersion) -> Self {
+        if version.is_known() { self.hidden(VERSION, version.to_string()) } else { self }
+    }
+
+    /// Asks again because of `problems` with the form that had these fields; `version` is the current one.
+    #[must_use]
+    pub(crate) fn again(self, version: FormVersion, fields: &FieldList, problems: Problems) -> Self {
+        self.version(&version.again(&problems, fields)).problems(problems)
     }
 
     /// Shows what was wrong with the answer.

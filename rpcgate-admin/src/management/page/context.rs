@@ -3,6 +3,8 @@
 use super::cookies::{self, VisitorCookie};
 use super::done::Done;
 use super::frame::{Area, Frame, Place, Reader, Theme, WaitingWork, root_of};
+use super::session_cookie::is_unattended;
+use super::way::page_of_form;
 pub(super) use super::way::{below_root, redirect};
 use crate::management::access::AuthSession;
 use crate::management::action::actor::Actor;
@@ -11,7 +13,7 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Client;
 use crate::management::identity::form_token::FormHolder;
-use crate::store::OpenWork;
+use crate::store::{OpenWork, Tenant};
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
 use http::Method;
@@ -71,8 +73,12 @@ fn with_outcome(to: &str, done: Done) -> String {
     format!("{to}{joint}done={}", done.code())
 }
 
-/// Leads to the log-in, which leads back here if nothing was to be changed.
+/// Leads to the log-in, which leads back here if nothing was to be changed. The script of a page that refreshes itself is
+/// told instead, so that it does not take the log-in for the page.
 fn to_log_in(parts: &Parts) -> Response {
+    if is_unattended(&parts.headers) {
+        return ActionError::Unauthenticated("your session has ended: log in again").into_response();
+    }
     let (root, here) = (root_of(parts.uri.path()), here(parts));
     let next = below_root(&here);
     if next.is_empty() || !matches!(parts.method, Method::GET | Method::HEAD) {
@@ -170,9 +176,13 @@ pub(super) fn gate_frame(app: &AppState, parts: &Parts, session: Option<&AuthSes
     }
 }
 
-/// The address of the request below the root, without what the action before has done: that is said once.
+/// The address of the request below the root, without what the action before has done: that is said once. What is no page
+/// but takes a form gives the address of the page that has the form, so that links which lead here lead to a page.
 fn here(parts: &Parts) -> String {
     let path = parts.uri.path().trim_start_matches('/');
+    if let Some(page) = page_of_form(path) {
+        return page.to_owned();
+    }
     let Some(query) = parts.uri.query() else { return path.to_owned() };
     let kept: Vec<_> = query.split('&').filter(|pair| !pair.starts_with("done=")).collect();
     if kept.is_empty() { path.to_owned() } else { format!("{path}?{}", kept.join("&")) }
@@ -197,12 +207,26 @@ pub(super) async fn frame(
         return Ok(Frame { area: Area::Operator, waiting, ..frame });
     };
     let actor = Actor::of_page(user.clone(), client);
-    let unread = notifications::readable(app, &actor).await?.all;
-    let unread = unread.iter().filter(|one| one.read_at.is_none()).count();
+    let unread = notifications::count_unread(app, &actor).await?;
     let tickets = app.store.answered_tickets(id).await?;
-    let waiting = WaitingWork { unread: unread as u64, limit_requests: 0, tickets };
-    let tenant = app.store.tenant(id).await?.map(|tenant| (tenant.name, plan_label(tenant.tier)));
+    let waiting = WaitingWork { unread, limit_requests: 0, tickets };
+    let tenant = match app.store.tenant(id).await? {
+        Some(tenant) => {
+            let plan = plan_name(app, &tenant).await?;
+            Some((tenant.name, plan))
+        }
+        None => None,
+    };
     Ok(Frame { area: Area::Customer, waiting, reader: Some(Reader::of(user, tenant)), ..frame })
+}
+
+/// The name of the plan that a tenant is on, as a label.
+async fn plan_name(app: &AppState, tenant: &Tenant) -> Result<String, ActionError> {
+    let own = match tenant.custom_plan {
+        Some(id) => app.store.custom_plan(id).await?,
+        None => None,
+    };
+    Ok(own.map_or_else(|| plan_label(tenant.tier), |plan| plan.name))
 }
 
 /// The name of a plan as a label.

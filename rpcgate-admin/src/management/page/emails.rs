@@ -17,7 +17,7 @@ use axum::routing::get;
 use serde::Deserialize;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("email", "New e-mail address"), ("password", "Password")];
+const LABELS: Labels = &[("email", "the new e-mail address"), ("password", "the password")];
 
 /// The routes of this page.
 pub(crate) fn routes() -> Router<Arc<AppState>> {

@@ -18,7 +18,7 @@ use axum::extract::State;
 use axum::routing::get;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("code", "Code")];
+const LABELS: Labels = &[("code", "the code")];
 
 /// The routes of this page.
 pub(crate) fn routes() -> Router<Arc<AppState>> {

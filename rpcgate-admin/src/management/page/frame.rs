@@ -1,6 +1,7 @@
 //! What the frame of every page shows: where the page is, who reads it, and the navigation.
 
 use super::done::Done;
+use crate::management::action::notifications::MAX_COUNTED;
 use crate::management::identity::role::{Permission, Role};
 use rpcgate_core::clock::Time;
 
@@ -183,7 +184,7 @@ const OPERATOR: NavTable = &[
 /// Work that waits, as the navigation counts it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct WaitingWork {
-    /// Notifications that the member has not read.
+    /// Notifications that the member has not read, as far as they are counted.
     pub(crate) unread: u64,
     /// Limit requests that no operator has decided.
     pub(crate) limit_requests: u64,
@@ -242,7 +243,8 @@ pub(crate) fn initials(name: &str) -> String {
 pub(crate) struct Frame {
     /// The way from the page to the root of all pages: `""`, `"../"`, `"../../"`. All links begin with it.
     pub(crate) root: String,
-    /// The page's own address below the root, with its query.
+    /// The page's own address below the root, with its query. The answer to a form whose address is no page has that of the
+    /// page with the form.
     pub(crate) here: String,
     pub(crate) area: Area,
     pub(crate) place: Place,
@@ -310,6 +312,21 @@ impl Frame {
     /// chooses the address of a page that does not exist: `javascript:…` alone would lead elsewhere.
     pub(crate) fn refresh(&self) -> String {
         format!("{}{}", self.home(), self.here)
+    }
+
+    /// The way to the log-in that leads back to the page.
+    pub(crate) fn log_in(&self) -> String {
+        let query = form_urlencoded::Serializer::new(String::new()).append_pair("next", &self.here).finish();
+        format!("{}login?{query}", self.root)
+    }
+
+    /// The number of unread notifications, if there are some. It is not counted to its end.
+    pub(crate) fn unread(&self) -> Option<String> {
+        match self.waiting.unread {
+            0 => None,
+            MAX_COUNTED.. => Some(format!("{}+", MAX_COUNTED - 1)),
+            few => Some(few.to_string()),
+        }
     }
 
     /// Work that waits beside an entry.

@@ -17,7 +17,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("name", "Name"), ("password", "Password")];
+const LABELS: Labels = &[("name", "the name"), ("password", "the password")];
 
 /// The routes of this page.
 pub(crate) fn routes() -> Router<Arc<AppState>> {

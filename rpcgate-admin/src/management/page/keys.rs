@@ -37,8 +37,9 @@ use rpcgate_core::usage::{Metrics, Only, Params};
 use std::sync::Arc;
 use std::time::Duration;
 
-const LABELS: Labels = &[("description", "Description"), ("chains", "Chains"), ("expires_at", "Date")];
-const CONFIRM: Labels = &[(TYPED, "Name")];
+const LABELS: Labels =
+    &[("description", "the description"), ("chains", "the list of chains"), ("expires_at", "the date")];
+const CONFIRM: Labels = &[(TYPED, "the name")];
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -269,7 +270,7 @@ impl KeyForm {
 
     /// The key that it asks for.
     fn read(&self, now: Time) -> Result<keys::NewKey, ActionError> {
-        let wrong = || ActionError::field("expires_at", "give a date, such as 2027-01-31");
+        let wrong = || ActionError::field("expires_at", "the date");
         let expires_at = match self.expires_in.as_str() {
             "" => None,
             ON_A_DATE => {

@@ -23,7 +23,7 @@ use axum::routing::get;
 use rpcgate_core::clock::Time;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("requested_plan", "Plan"), ("reason", "Reason")];
+const LABELS: Labels = &[("requested_plan", "the plan"), ("reason", "the reason")];
 
 /// The page, below the root.
 const REQUEST: &str = "plan/request";

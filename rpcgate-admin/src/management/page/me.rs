@@ -6,10 +6,12 @@ use super::filters;
 use super::form::{FieldList, Form};
 use super::frame::{Frame, Place};
 use super::problems::{Labels, Problems};
+use super::versions::{FormVersion, condition};
 use super::view::{ok, rejected};
 use crate::management::action::me;
 use crate::management::app_state::AppState;
 use crate::management::identity::password::{MIN_CHARACTERS, Typed};
+use crate::store::Version;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -17,8 +19,11 @@ use axum::routing::{get, post};
 use serde::Deserialize;
 use std::sync::Arc;
 
-const LABELS: Labels =
-    &[("name", "Name"), ("current_password", "Current password"), ("new_password", "New password")];
+const LABELS: Labels = &[
+    ("name", "the name"),
+    ("current_password", "the current password"),
+    ("new_password", "the new password"),
+];
 
 /// The page, below the root.
 const PROFILE: &str = "account";
@@ -36,6 +41,7 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
 struct ProfilePage {
     frame: Frame,
     problems: Problems,
+    version: FormVersion,
     name: String,
     email: String,
     is_confirmed: bool,
@@ -48,6 +54,7 @@ impl ProfilePage {
         ProfilePage {
             frame: page.frame(Place::Nowhere),
             problems,
+            version: Version::of_profile(user.id, &user.name).into(),
             name: user.name.clone(),
             email: user.email.clone(),
             is_confirmed: user.confirmed_at.is_some(),
@@ -62,12 +69,17 @@ async fn show(page: PageContext) -> PageResult {
 
 async fn rename(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
     let name = fields.one("name");
-    match me::rename(&app, &page.session, name, &page.client).await {
+    match me::rename(&app, &page.session, name, condition(&fields).as_ref(), &page.client).await {
         Ok(_) => Ok(page.done(PROFILE, Done::ProfileSaved)),
-        Err(error) => rejected(error, LABELS, |problems| ProfilePage {
-            name: name.to_owned(),
-            ..ProfilePage::of(&page, problems)
-        }),
+        Err(error) => {
+            let shown = ProfilePage::of(&page, Problems::default());
+            rejected(error, LABELS, |problems| ProfilePage {
+                version: shown.version.again(&problems, &fields),
+                problems: problems.beside([("Name", shown.name, name.to_owned())]),
+                name: name.to_owned(),
+                ..shown
+            })
+        }
     }
 }
 

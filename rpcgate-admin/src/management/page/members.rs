@@ -8,20 +8,22 @@ use super::form::{FieldList, PlainForm};
 use super::frame::{Frame, Place};
 use super::parts::Choice;
 use super::problems::{Labels, Problems};
+use super::versions::FormVersion;
 use super::view::{ok, rejected};
-use crate::management::action::{factor_policy, invitations, members, tenants};
+use crate::management::action::{factor_policy, invitations, members, tenants, versions};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::identity::role::{Permission, Role};
-use crate::store::{Invitation, InvitationId, User, UserId};
+use crate::store::{Invitation, InvitationId, User, UserId, Versioned};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::{get, post};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("email", "E-mail address"), ("role", "Role"), ("tenant_name", "Name")];
+const LABELS: Labels = &[("email", "the e-mail address"), ("role", "the role"), ("tenant_name", "the name")];
 
 /// The page, below the root.
 const TEAM: &str = "team";
@@ -48,8 +50,15 @@ struct TeamPage {
     members: Vec<User>,
     /// The open invitations, for those who manage members.
     invitations: Vec<Invitation>,
+    /// The versions of the members.
+    versions: BTreeMap<UserId, FormVersion>,
+    /// The role that was to be given to a member and was not.
+    refused_role: Option<(UserId, String)>,
     requires_factor: bool,
     tenant_name: String,
+    /// The version of the tenant, and what stands in the field for its name.
+    tenant_version: FormVersion,
+    typed_name: String,
     email: String,
     role: String,
 }
@@ -69,6 +78,19 @@ impl TeamPage {
         given.map(|role| Choice::new(role.as_str(), role.as_str())).collect()
     }
 
+    /// The role that is chosen in the form of a member.
+    fn chosen_role<'p>(&'p self, member: &'p User) -> &'p str {
+        match &self.refused_role {
+            Some((id, role)) if *id == member.id => role,
+            _ => member.role.as_str(),
+        }
+    }
+
+    /// The version of a member.
+    fn version_of(&self, member: &User) -> FormVersion {
+        self.versions.get(&member.id).cloned().unwrap_or_default()
+    }
+
     fn may_remove(&self, member: &User) -> bool {
         member.id == self.me || members::may_change(self.my_role, Some(member.role), None)
     }
@@ -82,6 +104,9 @@ impl TeamPage {
 async fn team(app: &AppState, page: &PageContext) -> Result<TeamPage, ActionError> {
     let tenant = page.permitted(Permission::Read)?;
     let user = &page.actor.user;
+    let tenant_version = FormVersion::current(app, Versioned::Tenant(tenant)).await?;
+    let versions = versions::of_members(app, &page.actor).await?.into_iter();
+    let tenant_name = tenants::get(app, &page.actor, tenant).await?.name;
     let invitations = if user.role.allows(Permission::ManageMembers) {
         invitations::list(app, &page.actor, tenant).await?
     } else {
@@ -94,8 +119,12 @@ async fn team(app: &AppState, page: &PageContext) -> Result<TeamPage, ActionErro
         my_role: user.role,
         members: members::list(app, &page.actor, tenant).await?,
         invitations,
+        versions: versions.map(|(id, version)| (id, version.into())).collect(),
+        refused_role: None,
         requires_factor: factor_policy::get(app, &page.actor, tenant).await?,
-        tenant_name: tenants::get(app, &page.actor, tenant).await?.name,
+        tenant_version,
+        typed_name: tenant_name.clone(),
+        tenant_name,
         email: String::new(),
         role: Role::Developer.as_str().to_owned(),
     })
@@ -149,11 +178,23 @@ async fn set_role(
     let tenant = page.permitted(Permission::ManageMembers)?;
     let changed = async {
         let role = role_of(&fields)?;
-        members::set_role(&app, &page.actor, tenant, id, role).await
+        members::set_role(&app, &page.expecting(&fields), tenant, id, role).await
     };
     match changed.await {
         Ok(_) => Ok(page.done(TEAM, Done::RoleChanged)),
-        Err(error) => again(&app, &page, error, &FieldList::default()).await,
+        Err(error) => {
+            let mut team = team(&app, &page).await?;
+            let member = team.members.iter().find(|member| member.id == id);
+            let sent = fields.one("role").to_owned();
+            let value = member.map(|member| {
+                (format!("Role of {}", member.email), member.role.as_str().to_owned(), sent.clone())
+            });
+            let version = team.versions.remove(&id).unwrap_or_default();
+            rejected(error, LABELS, |problems| {
+                team.versions.insert(id, version.again(&problems, &fields));
+                TeamPage { problems: problems.beside(value), refused_role: Some((id, sent)), ..team }
+            })
+        }
     }
 }
 
@@ -181,7 +222,8 @@ async fn question(
 }
 
 async fn ask(State(app): State<Arc<AppState>>, page: PageContext, Id(id): Id<UserId>) -> PageResult {
-    Ok(ok(&question(&app, &page, id).await?.0))
+    let version = FormVersion::current(&app, Versioned::Member(page.tenant()?, id)).await?;
+    Ok(ok(&question(&app, &page, id).await?.0.version(&version)))
 }
 
 async fn remove(
@@ -191,17 +233,18 @@ async fn remove(
     fields: FieldList,
 ) -> PageResult {
     let tenant = page.permitted(Permission::Read)?;
+    let version = FormVersion::current(&app, Versioned::Member(tenant, id)).await?;
     let (question, email) = question(&app, &page, id).await?;
     let removed = async {
         fields.confirms(&email)?;
-        members::remove(&app, &page.actor, tenant, id).await
+        members::remove(&app, &page.expecting(&fields), tenant, id).await
     };
     match removed.await {
         Ok(()) if id == page.actor.user.id => Ok(page.to("login")),
         Ok(()) => Ok(page.done(TEAM, Done::MemberRemoved)),
-        Err(error) => {
-            rejected(error, &[("confirm", "E-mail address")], |problems| question.problems(problems))
-        }
+        Err(error) => rejected(error, &[("confirm", "the e-mail address")], |problems| {
+            question.again(version, &fields, problems)
+        }),
     }
 }
 
@@ -223,14 +266,19 @@ async fn require_factor(
 /// Renames the tenant.
 async fn rename(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
     let tenant = page.permitted(Permission::ManageTenant)?;
-    match tenants::rename(&app, &page.actor, tenant, fields.one("tenant_name")).await {
-        Ok(_) => Ok(page.done(TEAM, Done::TenantRenamed)),
-        Err(ActionError::Invalid(text)) => {
-            let error = ActionError::Invalid(text.replace("`name`", "`tenant_name`"));
-            again(&app, &page, error, &FieldList::default()).await
-        }
-        Err(error) => again(&app, &page, error, &FieldList::default()).await,
-    }
+    let sent = fields.one("tenant_name").to_owned();
+    let error = match tenants::rename(&app, &page.expecting(&fields), tenant, &sent).await {
+        Ok(_) => return Ok(page.done(TEAM, Done::TenantRenamed)),
+        Err(ActionError::Invalid(text)) => ActionError::Invalid(text.replace("`name`", "`tenant_name`")),
+        Err(error) => error,
+    };
+    let team = team(&app, &page).await?;
+    rejected(error, LABELS, |problems| TeamPage {
+        tenant_version: team.tenant_version.again(&problems, &fields),
+        problems: problems.beside([("Name", team.tenant_name.clone(), sent.clone())]),
+        typed_name: sent,
+        ..team
+    })
 }
 
 #[cfg(test)]

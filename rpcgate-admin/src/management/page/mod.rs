@@ -69,6 +69,7 @@ pub(crate) mod usage;
 mod usage_parts;
 mod utc_field;
 pub(crate) mod verifying;
+mod versions;
 pub(crate) mod view;
 mod way;
 pub(crate) mod webhooks;

@@ -30,7 +30,7 @@ use axum::{Json, Router};
 use serde_json::json;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("name", "Name"), (given_factor::CODE, "Code")];
+const LABELS: Labels = &[("name", "the name"), (given_factor::CODE, "the code")];
 
 /// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {

@@ -1,10 +1,31 @@
 //! What is wrong with a form, below its fields and together at its head.
 
-use crate::management::error::ActionError;
+use crate::management::error::{ActionError, ErrorCode};
+
+/// What a form says that was made of something which is another by now.
+const CHANGED: &str = "This was changed after you had opened it, and nothing was done. Look at it as it is now, and send the \
+                       form again if you still want that.";
 
 /// What is wrong with a form. The default is nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Problems(Vec<FormProblem>);
+pub(crate) struct Problems {
+    found: Vec<FormProblem>,
+    /// Whether it was made of something that is another by now.
+    is_changed: bool,
+    /// Then, what is there now and was not sent.
+    changes: Vec<ChangedValue>,
+}
+
+/// A value that is another than the one that a form sets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct ChangedValue {
+    /// What it is the value of.
+    pub(crate) label: String,
+    /// What stands there now.
+    pub(crate) now: String,
+    /// What was sent.
+    pub(crate) sent: String,
+}
 
 /// One thing that is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -15,39 +36,79 @@ pub(crate) struct FormProblem {
     pub(crate) text: String,
 }
 
-/// The fields of a form: their names, as actions name them in errors, and their labels.
+/// The fields of a form: their names, as actions name them in errors, and how a sentence names them, also within it: `the
+/// address`.
 pub(crate) type Labels = &'static [(&'static str, &'static str)];
 
 impl Problems {
     /// The problem of a form with the fields `labels`, which an action has refused.
     pub(crate) fn of(error: &ActionError, labels: Labels) -> Self {
+        if error.code() == ErrorCode::PreconditionFailed {
+            let found = vec![FormProblem { field: None, text: CHANGED.to_owned() }];
+            return Problems { found, is_changed: true, changes: Vec::new() };
+        }
         let wrong = error.wrong_field();
         let field = labels.iter().find(|(name, _)| wrong == Some(*name));
         let mut text = error.to_string();
+        if let Some((name, _)) = field
+            && let Some(rest) = text.strip_prefix(name).filter(|rest| rest.starts_with(' '))
+        {
+            text = format!("`{name}`{rest}");
+        }
         for (name, label) in labels {
             text = text.replace(&format!("`{name}`"), label);
         }
-        Problems(vec![FormProblem { field: field.map(|(name, _)| *name), text: sentence(&text) }])
+        Problems::one(FormProblem { field: field.map(|(name, _)| *name), text: sentence(&text) })
+    }
+
+    fn one(problem: FormProblem) -> Self {
+        Problems { found: vec![problem], ..Problems::default() }
     }
 
     /// A problem that the page itself has found.
     pub(crate) fn at_field(field: &'static str, text: impl Into<String>) -> Self {
-        Problems(vec![FormProblem { field: Some(field), text: text.into() }])
+        Problems::one(FormProblem { field: Some(field), text: text.into() })
+    }
+
+    /// The same with what stands there now beside what was sent, if the form was made of something that is another by now:
+    /// for each value its label, what it is, and what it was to be.
+    #[must_use]
+    pub(crate) fn beside<L: Into<String>>(
+        mut self,
+        values: impl IntoIterator<Item = (L, String, String)>,
+    ) -> Self {
+        if self.is_changed {
+            let values = values.into_iter().map(|(label, now, sent)| (label, now, sent.replace('\r', "")));
+            let differing = values.filter(|(_, now, sent)| now != sent);
+            self.changes =
+                differing.map(|(label, now, sent)| ChangedValue { label: label.into(), now, sent }).collect();
+        }
+        self
+    }
+
+    /// Whether the form was made of something that is another by now.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.is_changed
+    }
+
+    /// What is there now and was not sent.
+    pub(crate) fn changes(&self) -> &[ChangedValue] {
+        &self.changes
     }
 
     /// Whether something is wrong.
     pub(crate) fn any(&self) -> bool {
-        !self.0.is_empty()
+        !self.found.is_empty()
     }
 
     /// All of them.
     pub(crate) fn all(&self) -> &[FormProblem] {
-        &self.0
+        &self.found
     }
 
     /// What is wrong with a field.
     pub(crate) fn at(&self, field: &str) -> Option<&str> {
-        let mut of_field = self.0.iter().filter(|problem| problem.field == Some(field));
+        let mut of_field = self.found.iter().filter(|problem| problem.field == Some(field));
         of_field.next().map(|problem| problem.text.as_str())
     }
 
@@ -70,7 +131,8 @@ pub(super) fn sentence(text: &str) -> String {
 mod tests {
     use super::*;
 
-    const LABELS: Labels = &[("url", "Address"), ("name", "Name")];
+    const LABELS: Labels =
+        &[("url", "the address"), ("name", "the name"), ("to", "the end"), ("from", "the begin")];
 
     #[test]
     fn the_error_of_an_action_stands_at_its_field() {
@@ -78,9 +140,16 @@ mod tests {
             (
                 ActionError::Invalid("`url` must be an https URL".into()),
                 Some("url"),
-                "Address must be an https URL.",
+                "The address must be an https URL.",
+            ),
+            (
+                ActionError::Invalid("`to` must be later than `from`".into()),
+                Some("to"),
+                "The end must be later than the begin.",
             ),
             (ActionError::field("name", "give it a name"), Some("name"), "Give it a name."),
+            (ActionError::field("to", "to must be a UUID"), Some("to"), "The end must be a UUID."),
+            (ActionError::field("to", "tomorrow is late"), Some("to"), "Tomorrow is late."),
             (ActionError::Invalid("`other` is wrong".into()), None, "Other is wrong."),
             (ActionError::Conflict("it is over"), None, "It is over."),
         ] {
@@ -88,6 +157,25 @@ mod tests {
             assert_eq!(problems.all(), [FormProblem { field, text: text.to_owned() }]);
             assert_eq!(field.and_then(|field| problems.at(field)), field.map(|_| text));
         }
+    }
+
+    #[test]
+    fn what_was_changed_meanwhile_stands_beside_what_was_sent() {
+        let values = || {
+            [
+                ("Name", "theirs".to_owned(), "mine".to_owned()),
+                ("Address", "same".to_owned(), "same".to_owned()),
+                ("Methods", "a\nb".to_owned(), "a\r\nb".to_owned()),
+            ]
+        };
+        let changed = ActionError::Refused(ErrorCode::PreconditionFailed, "it has been changed meanwhile");
+        let problems = Problems::of(&changed, LABELS).beside(values());
+        assert!(problems.is_changed() && problems.any());
+        let value =
+            ChangedValue { label: "Name".to_owned(), now: "theirs".to_owned(), sent: "mine".to_owned() };
+        assert_eq!(problems.changes(), [value]);
+        let other = Problems::of(&ActionError::Conflict("it is over"), LABELS).beside(values());
+        assert!(!other.is_changed() && other.changes().is_empty());
     }
 
     #[test]

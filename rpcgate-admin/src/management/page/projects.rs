@@ -6,10 +6,11 @@ use super::cut_list::cut;
 use super::done::Done;
 use super::filters;
 use super::filters::{grouped, minute_text};
-use super::form::{FieldList, Form, QueryFields};
+use super::form::{FieldList, QueryFields};
 use super::frame::{Frame, Place};
 use super::parts::{LimitMeter, PageLinks};
 use super::problems::{Labels, Problems};
+use super::versions::FormVersion;
 use super::view::{ok, rejected};
 use crate::management::action::usage::recent::{RecentUse, recent_use};
 use crate::management::action::usage::{if_readable, plan, usage};
@@ -18,7 +19,7 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::identity::role::Permission;
-use crate::store::{Key, Project, ProjectChange};
+use crate::store::{Key, Project, ProjectChange, Versioned};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -26,14 +27,13 @@ use axum::routing::get;
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
 use rpcgate_core::usage::{Cell, Metrics, Only, Params};
-use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("name", "Name")];
+const LABELS: Labels = &[("name", "the name")];
 
 /// The field in which a name is typed before a project is deleted.
-const CONFIRM: Labels = &[(TYPED, "Name")];
+const CONFIRM: Labels = &[(TYPED, "the name")];
 
 /// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
@@ -73,12 +73,7 @@ struct ProjectSettingsPage {
     problems: Problems,
     project: Project,
     tab: &'static str,
-    name: String,
-}
-
-/// The fields of the forms for a name.
-#[derive(Deserialize)]
-struct ProjectNameForm {
+    version: FormVersion,
     name: String,
 }
 
@@ -92,12 +87,9 @@ async fn list(
     Ok(ok(&shown))
 }
 
-async fn create(
-    State(app): State<Arc<AppState>>,
-    page: PageContext,
-    Form(ProjectNameForm { name }): Form<ProjectNameForm>,
-) -> PageResult {
+async fn create(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {
     let tenant = page.permitted(Permission::ManageProjects)?;
+    let name = fields.one("name").to_owned();
     match projects::create(&app, &page.actor, tenant, &name).await {
         Ok(made) => Ok(page.done(&format!("projects/{}", made.id), Done::ProjectCreated)),
         Err(error) => {
@@ -155,43 +147,54 @@ async fn projects_page(
 
 async fn settings(State(app): State<Arc<AppState>>, page: PageContext, Id(id): Id<ProjectId>) -> PageResult {
     page.permitted(Permission::Read)?;
-    let project = projects::get(&app, &page.actor, id).await?;
-    let name = project.name.clone();
-    Ok(ok(&settings_page(&page, project, name)))
+    Ok(ok(&settings_page(&app, &page, id).await?))
 }
 
-fn settings_page(page: &PageContext, project: Project, name: String) -> ProjectSettingsPage {
-    ProjectSettingsPage {
+async fn settings_page(
+    app: &AppState,
+    page: &PageContext,
+    id: ProjectId,
+) -> Result<ProjectSettingsPage, ActionError> {
+    let version = FormVersion::current(app, Versioned::Project(page.tenant()?, id)).await?;
+    let project = projects::get(app, &page.actor, id).await?;
+    Ok(ProjectSettingsPage {
         frame: page.frame(Place::Projects),
         problems: Problems::default(),
+        name: project.name.clone(),
         project,
         tab: "settings",
-        name,
-    }
+        version,
+    })
 }
 
 async fn rename(
     State(app): State<Arc<AppState>>,
     page: PageContext,
     Id(id): Id<ProjectId>,
-    Form(ProjectNameForm { name }): Form<ProjectNameForm>,
+    fields: FieldList,
 ) -> PageResult {
     page.permitted(Permission::ManageProjects)?;
+    let name = fields.one("name").to_owned();
     let change = ProjectChange { name: Some(name.clone()), ..ProjectChange::default() };
-    match projects::update(&app, &page.actor, id, change).await {
+    match projects::update(&app, &page.expecting(&fields), id, change).await {
         Ok(_) => Ok(page.done(&format!("projects/{id}/settings"), Done::ProjectRenamed)),
         Err(error) => {
-            let project = projects::get(&app, &page.actor, id).await?;
-            let shown = settings_page(&page, project, name);
-            rejected(error, LABELS, |problems| ProjectSettingsPage { problems, ..shown })
+            let shown = settings_page(&app, &page, id).await?;
+            rejected(error, LABELS, |problems| ProjectSettingsPage {
+                version: shown.version.again(&problems, &fields),
+                problems: problems.beside([("Name", shown.project.name.clone(), name.clone())]),
+                name,
+                ..shown
+            })
         }
     }
 }
 
 async fn ask(State(app): State<Arc<AppState>>, page: PageContext, Id(id): Id<ProjectId>) -> PageResult {
     page.permitted(Permission::ManageProjects)?;
+    let version = FormVersion::current(&app, Versioned::Project(page.tenant()?, id)).await?;
     let project = projects::get(&app, &page.actor, id).await?;
-    Ok(ok(&question(&app, &page, &project).await?.0))
+    Ok(ok(&question(&app, &page, &project).await?.0.version(&version)))
 }
 
 async fn delete(
@@ -201,17 +204,18 @@ async fn delete(
     fields: FieldList,
 ) -> PageResult {
     page.permitted(Permission::ManageProjects)?;
+    let version = FormVersion::current(&app, Versioned::Project(page.tenant()?, id)).await?;
     let project = projects::get(&app, &page.actor, id).await?;
     let (question, is_typed) = question(&app, &page, &project).await?;
     let done = async {
         if is_typed {
             fields.confirms(&project.name)?;
         }
-        projects::delete(&app, &page.actor, id).await
+        projects::delete(&app, &page.expecting(&fields), id).await
     };
     match done.await {
         Ok(()) => Ok(page.done("projects", Done::ProjectDeleted)),
-        Err(error) => rejected(error, CONFIRM, |problems| question.problems(problems)),
+        Err(error) => rejected(error, CONFIRM, |problems| question.again(version, &fields, problems)),
     }
 }
 

@@ -3,10 +3,11 @@
 use super::context::{PageContext, PageResult};
 use super::done::Done;
 use super::filters;
-use super::form::Form;
+use super::form::FieldList;
 use super::frame::{Frame, Place};
 use super::parts::LimitMeter;
 use super::problems::{Labels, Problems};
+use super::versions::FormVersion;
 use super::view::{ok, rejected};
 use crate::management::action::usage::cooled::CooledKey;
 use crate::management::action::usage::current::CurrentUsage;
@@ -16,7 +17,7 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::identity::role::Permission;
-use crate::store::{Project, ProjectChange};
+use crate::store::{Project, ProjectChange, Versioned};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -24,10 +25,10 @@ use axum::routing::get;
 use rpcgate_core::caller::{ProjectId, ProjectQuota};
 use rpcgate_core::plan::Plan;
 use rpcgate_core::usage::Params;
-use serde::Deserialize;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("allowed_methods", "Allowed methods"), ("blocked_methods", "Blocked methods")];
+const LABELS: Labels =
+    &[("allowed_methods", "the allowed methods"), ("blocked_methods", "the blocked methods")];
 
 /// The routes of this page.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
@@ -46,6 +47,7 @@ struct LimitsPage {
     meters: Option<QuotaMeters>,
     plan: Plan,
     cooled: Vec<CooledKey>,
+    version: FormVersion,
     /// A method on each line.
     allowed_methods: String,
     blocked_methods: String,
@@ -73,15 +75,6 @@ impl QuotaMeters {
     }
 }
 
-/// The fields of the form: lists with a method on each line.
-#[derive(Deserialize)]
-struct MethodListsForm {
-    #[serde(default)]
-    allowed_methods: String,
-    #[serde(default)]
-    blocked_methods: String,
-}
-
 /// The names in a field, which blanks, commas or line breaks separate.
 fn names(text: &str) -> Vec<String> {
     let separated = text.split(|c: char| c.is_whitespace() || c == ',');
@@ -97,22 +90,29 @@ async fn save(
     State(app): State<Arc<AppState>>,
     page: PageContext,
     Id(id): Id<ProjectId>,
-    Form(MethodListsForm { allowed_methods, blocked_methods }): Form<MethodListsForm>,
+    fields: FieldList,
 ) -> PageResult {
     page.permitted(Permission::ManageProjects)?;
+    let [allowed_methods, blocked_methods] =
+        ["allowed_methods", "blocked_methods"].map(|name| fields.one(name));
     let change = ProjectChange {
-        allowed_methods: Some(names(&allowed_methods)),
-        blocked_methods: Some(names(&blocked_methods)),
+        allowed_methods: Some(names(allowed_methods)),
+        blocked_methods: Some(names(blocked_methods)),
         ..ProjectChange::default()
     };
-    match projects::update(&app, &page.actor, id, change).await {
+    match projects::update(&app, &page.expecting(&fields), id, change).await {
         Ok(_) => Ok(page.done(&format!("projects/{id}/limits"), Done::MethodListsSaved)),
         Err(error) => {
             let shown = limits_page(&app, &page, id).await?;
+            let lists = [
+                ("Allowed methods", shown.allowed_methods, names(allowed_methods).join("\n")),
+                ("Blocked methods", shown.blocked_methods, names(blocked_methods).join("\n")),
+            ];
             rejected(error, LABELS, |problems| LimitsPage {
-                problems,
-                allowed_methods,
-                blocked_methods,
+                version: shown.version.again(&problems, &fields),
+                problems: problems.beside(lists),
+                allowed_methods: allowed_methods.to_owned(),
+                blocked_methods: blocked_methods.to_owned(),
                 ..shown
             })
         }
@@ -120,6 +120,7 @@ async fn save(
 }
 
 async fn limits_page(app: &AppState, page: &PageContext, id: ProjectId) -> Result<LimitsPage, ActionError> {
+    let version = FormVersion::current(app, Versioned::Project(page.tenant()?, id)).await?;
     let project = projects::get(app, &page.actor, id).await?;
     let name = id.to_string();
     let params = Params { project_id: Some(&name), ..Params::default() };
@@ -140,6 +141,7 @@ async fn limits_page(app: &AppState, page: &PageContext, id: ProjectId) -> Resul
         frame: page.frame(Place::Projects),
         problems: Problems::default(),
         tab: "limits",
+        version,
         quota,
         meters,
         plan,

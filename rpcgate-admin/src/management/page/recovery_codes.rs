@@ -18,7 +18,7 @@ use axum::routing::get;
 use rpcgate_core::config::Secret;
 use std::sync::Arc;
 
-const LABELS: Labels = &[(given_factor::CODE, "Code")];
+const LABELS: Labels = &[(given_factor::CODE, "the code")];
 
 /// The routes of this page.
 pub(crate) fn routes() -> Router<Arc<AppState>> {

@@ -19,7 +19,7 @@ use http::StatusCode;
 use serde::Deserialize;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("email", "E-mail address"), ("password", "Password")];
+const LABELS: Labels = &[("email", "the e-mail address"), ("password", "the password")];
 
 /// The routes of these pages. Mails of earlier versions lead to `/forgot` and `/reset`.
 pub(crate) fn routes() -> Router<Arc<AppState>> {

@@ -4,7 +4,8 @@
 //! the API, and an access token is not accepted by pages, so that a stolen one is limited to one of them. A refresh
 //! token would last longer but can be used only once: two tabs that used it at the same moment would look like a
 //! thief and the owner, and the session would end. So a log-in of the pages ends when no page was opened for the
-//! lifetime of a token, and at the latest when the session itself expires. A valid token is not sufficient: the
+//! lifetime of a token, and at the latest when the session itself expires. A page that refreshes itself is not opened:
+//! what its script asks for keeps nobody logged in. A valid token is not sufficient: the
 //! session is looked up for each page, so an ended session is over at once.
 
 use super::cookies::{VisitorCookie, is_secure, of_name};
@@ -21,7 +22,7 @@ use axum::extract::{FromRequestParts as _, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
-use http::header::{HeaderValue, SET_COOKIE};
+use http::header::{HeaderName, HeaderValue, SET_COOKIE};
 use ring::rand::{SecureRandom, SystemRandom};
 use rpcgate_core::secret::NoRandomness;
 use std::sync::Arc;
@@ -47,6 +48,10 @@ const GATES: [&str; 16] = [
     "/static",
 ];
 
+/// The header by which a script says that nobody has asked for the page. Whoever sends it is only served less: a request
+/// with it does not renew the session, and no request ends one earlier. Another site cannot add it to a request.
+const UNATTENDED: HeaderName = HeaderName::from_static("rpcgate-unattended");
+
 /// The pages on which a user who lacks a second factor that is required adds one.
 const FACTOR_PAGES: [&str; 3] = ["/totp", "/account/security", "/account/security/"];
 
@@ -66,7 +71,12 @@ fn is_open_without_factor(path: &str) -> bool {
     is_gate(path) || FACTOR_PAGES.into_iter().any(|page| page == path || is_below(page))
 }
 
-/// Looks up the session of the request and renews its cookie.
+/// Whether a page asks for itself again and nobody looks for it.
+pub(super) fn is_unattended(headers: &HeaderMap) -> bool {
+    headers.contains_key(UNATTENDED)
+}
+
+/// Looks up the session of the request and renews its cookie, unless the request is unattended.
 pub(super) async fn authenticate(State(app): State<Arc<AppState>>, request: Request, next: Next) -> Response {
     let authenticated = match received(request.headers(), &app.settings) {
         Some(token) => match session_of(&app, &app.page_tokens, token).await {
@@ -91,8 +101,10 @@ pub(super) async fn authenticate(State(app): State<Arc<AppState>>, request: Requ
         }
     }
     let (mut parts, body) = request.into_parts();
+    let renews = !is_unattended(&parts.headers);
     match Client::from_request_parts(&mut parts, &app).await {
-        Ok(client) => session.note_use(&app, &client).await,
+        Ok(client) if renews => session.note_use(&app, &client).await,
+        Ok(_) => {}
         Err(error) => return with_session(session, error.into_response()),
     }
     parts.extensions.insert(session.clone());
@@ -102,7 +114,7 @@ pub(super) async fn authenticate(State(app): State<Arc<AppState>>, request: Requ
     let request = Request::from_parts(parts, body);
     let mut answer = with_session(session, next.run(request).await);
     // A log-in or log-out sets the cookie itself.
-    if !answer.headers().contains_key(SET_COOKIE) {
+    if renews && !answer.headers().contains_key(SET_COOKIE) {
         match issued(&app, &claims) {
             Ok(cookie) => drop(answer.headers_mut().insert(SET_COOKIE, cookie)),
             Err(error) => tracing::warn!(%error, "the session cookie of a page could not be renewed"),
@@ -208,4 +220,64 @@ pub(super) fn logged_in(
 ) -> Result<Response, ActionError> {
     let cookie = issued(app, &tokens.claims)?;
     Ok(([(SET_COOKIE, cookie)], redirect(root, next)).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::management::app_state::tests::Site;
+    use crate::management::page::tests::{Page, answered, cookie, get};
+    use crate::store::Role;
+    use axum::body::Body;
+    use http::StatusCode;
+    use http::header::{COOKIE, LOCATION};
+
+    const QUARTER: Duration = Duration::from_secs(900);
+
+    /// What the script of a page that refreshes itself gets.
+    async fn refreshed(site: &Site, path: &str, own: &str) -> Page {
+        let request = http::Request::get(path).header(COOKIE, own).header(UNATTENDED, "1");
+        answered(site, request, Body::empty()).await
+    }
+
+    #[tokio::test]
+    async fn a_page_that_refreshes_itself_keeps_nobody_logged_in() {
+        let site = Site::of("[admin.jwt]\naccess_ttl = \"1h\"\nrefresh_ttl = \"24h\"\n").await;
+        let visitor = site.member(Role::Viewer).await;
+        let own = cookie(&site, &visitor);
+        let seen_at = async || {
+            let found = site.app.store.session(visitor.session, site.app.now()).await.unwrap();
+            found.unwrap().0.seen_at
+        };
+        let first = seen_at().await;
+        for _ in 0..3 {
+            site.clock.advance(QUARTER);
+            let page = refreshed(&site, "/projects", &own).await;
+            assert_eq!((page.status, page.headers.get(SET_COOKIE)), (StatusCode::OK, None));
+            assert_eq!(seen_at().await, first);
+        }
+        let opened = get(&site, "/projects", &own).await;
+        assert!(opened.header(SET_COOKIE).starts_with("rpcgate="), "{opened:?}");
+        assert!(seen_at().await > first);
+        site.clock.advance(2 * QUARTER);
+        let over = refreshed(&site, "/projects", &own).await;
+        assert_eq!((over.status, over.headers.get(LOCATION)), (StatusCode::UNAUTHORIZED, None));
+        assert!(over.text.contains("Your session has ended: log in again."), "{}", over.text);
+        assert!(!over.text.contains("type=\"password\""), "{}", over.text);
+        let led = get(&site, "/projects", &own).await;
+        assert_eq!(led.leads_to(), (StatusCode::SEE_OTHER, "login?next=projects"));
+    }
+
+    #[tokio::test]
+    async fn a_page_that_refreshes_itself_has_the_words_for_the_end_of_the_session() {
+        let site = Site::new().await;
+        let operator = cookie(&site, &site.operator().await);
+        let page = get(&site, "/operator/nodes", &operator).await;
+        let words = page.text.split("<template id=\"session-ended\">").nth(1).unwrap();
+        let words = words.split("</template>").next().unwrap();
+        assert!(words.contains("Your session has ended"), "{words}");
+        assert!(words.contains("href=\"../login?next=operator%2Fnodes\""), "{words}");
+        let still = get(&site, "/operator/users", &operator).await;
+        assert!(!still.text.contains("session-ended"), "{}", still.text);
+    }
 }

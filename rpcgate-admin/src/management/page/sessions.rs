@@ -22,7 +22,7 @@ use http::header::SET_COOKIE;
 use serde::Deserialize;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("email", "E-mail address"), ("password", "Password")];
+const LABELS: Labels = &[("email", "the e-mail address"), ("password", "the password")];
 
 /// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {

@@ -24,7 +24,7 @@ use http::header::REFERER;
 use http::request::Parts;
 use std::sync::Arc;
 
-const LABELS: Labels = &[(given_factor::CODE, "Code")];
+const LABELS: Labels = &[(given_factor::CODE, "the code")];
 
 /// The routes of this page.
 pub(crate) fn routes() -> Router<Arc<AppState>> {

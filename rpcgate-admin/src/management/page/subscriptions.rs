@@ -28,8 +28,12 @@ use rpcgate_core::event::EventType;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-const LABELS: Labels =
-    &[("chain", "Chain"), ("event_type", "Event"), ("filter", "Filter"), ("confirmations", "Confirmations")];
+const LABELS: Labels = &[
+    ("chain", "the chain"),
+    ("event_type", "the event type"),
+    ("filter", "the filter"),
+    ("confirmations", "the number of confirmations"),
+];
 
 /// Subscriptions of one part of the list.
 const ENTRIES: usize = 50;
@@ -94,7 +98,7 @@ fn read_filter(text: &str) -> Result<Option<Map<String, Value>>, ActionError> {
             ));
         };
         if filter.insert(name.trim().to_owned(), read_value(value.trim())).is_some() {
-            return Err(ActionError::field("filter", "name each member once"));
+            return Err(ActionError::field("filter", "the filter"));
         }
     }
     Ok((!filter.is_empty()).then_some(filter))
@@ -207,7 +211,7 @@ async fn create(
         let kind = fields.one("event_type").parse::<EventType>();
         let new = NewSubscription {
             chain: fields.one("chain").to_owned(),
-            kind: kind.map_err(|_| ActionError::field("event_type", "choose an event"))?,
+            kind: kind.map_err(|_| ActionError::field("event_type", "the event type"))?,
             filter: read_filter(fields.one("filter"))?,
             confirmations: fields.number::<u32>("confirmations")?.unwrap_or_default(),
         };

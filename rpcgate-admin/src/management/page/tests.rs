@@ -13,7 +13,9 @@ use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::management::identity::challenge::solve;
 use crate::management::identity::form_token::FormHolder;
 use crate::management::outgoing::tests::{json, service};
-use crate::store::{NotificationKind, Role, SessionId};
+use crate::store::{
+    AccountNotice, CustomPlan, Figures, NotificationId, NotificationKind, Role, SessionId, TenantChange,
+};
 use axum::body::Body;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
@@ -22,6 +24,8 @@ use http::header::{
 };
 use http::{HeaderMap, Method, StatusCode};
 use rpcgate_core::backend::usage_sink::Outcome;
+use rpcgate_core::caller::CustomPlanId;
+use rpcgate_core::plan::Tier;
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
 use std::io::Read;
 use std::sync::Arc;
@@ -60,7 +64,8 @@ pub(crate) async fn site() -> Site {
     Site::of("[admin]\nauth_per_minute = 1000\n[admin.challenge]\ndifficulty = 50\n").await
 }
 
-async fn answered(site: &Site, request: http::request::Builder, body: impl Into<Body>) -> Page {
+/// The answer to a request with this body.
+pub(crate) async fn answered(site: &Site, request: http::request::Builder, body: impl Into<Body>) -> Page {
     let (head, body) = site.raw(request.body(body.into()).unwrap()).await;
     Page { status: head.status, headers: head.headers, text: String::from_utf8(body.to_vec()).unwrap() }
 }
@@ -153,7 +158,7 @@ async fn confirmed(site: &Site) -> bool {
 }
 
 /// The path to which `link` leads from the page at `path`, as a browser finds it.
-fn followed(path: &str, link: &str) -> String {
+pub(crate) fn followed(path: &str, link: &str) -> String {
     let mut folders: Vec<_> = path.split('?').next().unwrap().trim_start_matches('/').split('/').collect();
     folders.pop();
     for step in link.split('/') {
@@ -690,6 +695,68 @@ async fn the_newest_of_many_unread_notifications_are_shown() {
 }
 
 #[tokio::test]
+async fn the_frame_counts_unread_notifications_to_99() {
+    let site = site().await;
+    let owner = site.member(Role::Owner).await;
+    let (tenant, own) = (owner.user.tenant.unwrap(), cookie(&site, &owner));
+    use_up(&site, tenant).await;
+    let count = async || {
+        let page = get(&site, "/account", &own).await;
+        let label = page.text.split("aria-label=\"Notifications").nth(1).unwrap();
+        label.split('"').next().unwrap().to_owned()
+    };
+    assert_eq!(count().await, ", 2 unread");
+    let raise = async |number: u128| {
+        let notice = AccountNotice {
+            id: NotificationId(number),
+            tenant,
+            user: None,
+            kind: NotificationKind::Suspension,
+            text: "x".into(),
+            at: NOON,
+        };
+        site.app.store.put_notice(&notice).await.unwrap();
+    };
+    for number in 0..97 {
+        raise(number).await;
+    }
+    assert_eq!(count().await, ", 99 unread");
+    for number in 97..110 {
+        raise(number).await;
+    }
+    assert_eq!(count().await, ", 99+ unread");
+    let page = get(&site, "/account", &own).await;
+    assert!(page.text.contains("<span class=\"count dot\">99+</span>"), "{}", page.text);
+    site.app.usage.close().await;
+    assert_eq!(count().await, ", 99+ unread", "those that are not about usage are counted nevertheless");
+}
+
+#[tokio::test]
+async fn the_frame_names_an_operators_own_plan() {
+    let site = site().await;
+    let owner = site.member(Role::Owner).await;
+    let (tenant, own) = (owner.user.tenant.unwrap(), cookie(&site, &owner));
+    let badge = async || {
+        let page = get(&site, "/account", &own).await;
+        let badge = page.text.split("<a class=\"org\"").nth(1).unwrap().split("</a>").next().unwrap();
+        badge.split("<span class=\"badge\">").nth(1).unwrap().split('<').next().unwrap().to_owned()
+    };
+    assert_eq!(badge().await, "Free");
+    let plan = CustomPlan {
+        id: CustomPlanId(7),
+        name: "startup".into(),
+        base: Tier::Premium,
+        is_visible: false,
+        figures: Figures::default(),
+        created_at: NOON,
+    };
+    site.app.store.create_custom_plan(&plan).await.unwrap();
+    let change = TenantChange { custom_plan: Some(plan.id), ..TenantChange::default() };
+    site.app.store.update_tenant(tenant, &change, NOON).await.unwrap();
+    assert_eq!(badge().await, "startup");
+}
+
+#[tokio::test]
 async fn a_form_of_another_site_changes_nothing() {
     let site = site().await;
     let cookie = newcomer(&site).await;
@@ -1021,7 +1088,7 @@ async fn an_app_is_added_on_the_pages_and_a_required_factor_closes_the_others_un
     let app = Authenticator::of(secret);
     let wrong = post(&site, "/account/security/totp/activate", &own, &[("code", &app.wrong(&site))]).await;
     assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
-    assert!(wrong.text.contains("Code is not the one that the app shows."), "{}", wrong.text);
+    assert!(wrong.text.contains("The code is not the one that the app shows."), "{}", wrong.text);
     let added = post(&site, "/account/security/totp/activate", &own, &[("code", &app.shows(&site))]).await;
     assert_eq!(added.status, StatusCode::OK, "{}", added.text);
     assert_eq!(added.text.matches("<li><code>").count(), 10, "{}", added.text);

@@ -23,7 +23,7 @@ use axum::routing::{get, post};
 use serde::Deserialize;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("code", "Code"), (given_factor::CODE, "Code")];
+const LABELS: Labels = &[("code", "the code"), (given_factor::CODE, "the code")];
 
 /// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {

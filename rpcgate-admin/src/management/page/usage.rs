@@ -33,15 +33,15 @@ use rpcgate_core::usage::{Group, Period};
 use std::sync::Arc;
 
 const LABELS: Labels = &[
-    ("project_id", "Project"),
-    ("period", "Period"),
-    ("from", "From"),
-    ("to", "To"),
-    ("group_by", "Group by"),
-    ("chain", "Chain"),
-    ("method", "Method"),
-    ("key", "API key"),
-    ("transport", "Transport"),
+    ("project_id", "the project"),
+    ("period", "the period"),
+    ("from", "the begin"),
+    ("to", "the end"),
+    ("group_by", "the grouping"),
+    ("chain", "the chain"),
+    ("method", "the method"),
+    ("key", "the API key"),
+    ("transport", "the transport"),
 ];
 
 /// Keys that can be chosen: the newest.
@@ -113,15 +113,15 @@ async fn show(
     }
 }
 
-/// The same error with its parameter in backticks, where the form puts the label of the field.
+/// The same error with the ends of the time in backticks, where the form puts their labels.
 fn labelled(error: ActionError) -> ActionError {
     match error {
-        ActionError::InvalidField { field, text } => {
-            let text = match text.strip_prefix(&*field) {
-                Some(rest) => format!("`{field}`{rest}"),
-                None => text,
-            };
-            ActionError::InvalidField { field, text }
+        ActionError::InvalidField { field, text } if matches!(&*field, "from" | "to") => {
+            let words = text.split(' ').map(|word| match word {
+                "from" | "to" => format!("`{word}`"),
+                other => other.to_owned(),
+            });
+            ActionError::InvalidField { field, text: words.collect::<Vec<_>>().join(" ") }
         }
         other => other,
     }

@@ -13,6 +13,7 @@ use super::problems::{Labels, Problems};
 use super::step_up::SteppedUp;
 use super::utc_field::time_field;
 use super::verifying;
+use super::versions::FormVersion;
 use super::view::{ok, rejected, shown};
 use crate::management::action::{projects, webhooks};
 use crate::management::app_state::AppState;
@@ -20,7 +21,7 @@ use crate::management::error::ActionError;
 use crate::management::extract::Id;
 use crate::management::identity::role::Permission;
 use crate::management::identity::webhook_secret::WebhookSecret;
-use crate::store::{Project, Webhook, WebhookChange, WebhookId};
+use crate::store::{Project, Versioned, Webhook, WebhookChange, WebhookId};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -31,10 +32,10 @@ use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("project_id", "Project"), ("url", "Address")];
-const SECRET: Labels = &[("overlap_hours", "Overlap")];
-const REPLAY: Labels = &[("from", "From"), ("to", "To")];
-const CONFIRM: Labels = &[(TYPED, "Name")];
+const LABELS: Labels = &[("project_id", "the project"), ("url", "the address")];
+const SECRET: Labels = &[("overlap_hours", "the overlap")];
+const REPLAY: Labels = &[("from", "the begin"), ("to", "the end")];
+const CONFIRM: Labels = &[(TYPED, "the name")];
 
 /// The routes of these pages.
 pub(crate) fn routes() -> Router<Arc<AppState>> {
@@ -129,6 +130,7 @@ struct WebhookSettingsPage {
     state: EndpointState,
     address: String,
     tab: &'static str,
+    version: FormVersion,
     url: String,
     active: bool,
     standard_headers: bool,
@@ -261,20 +263,27 @@ fn overlap_until(webhook: &Webhook, now: Time) -> Option<Time> {
     webhook.next_secret.as_ref().map(|(_, until)| *until).filter(|until| *until > now)
 }
 
-fn settings_page(app: &AppState, page: &PageContext, webhook: Webhook) -> WebhookSettingsPage {
+async fn settings_page(
+    app: &AppState,
+    page: &PageContext,
+    id: WebhookId,
+) -> Result<WebhookSettingsPage, ActionError> {
+    let version = FormVersion::current(app, Versioned::Webhook(page.tenant()?, id)).await?;
+    let webhook = webhooks::get(app, &page.actor, id).await?;
     let overlaps = [
         ("0", "None: the new secret signs at once"),
         ("1", "1 hour"),
         ("24", "24 hours"),
         ("72", "72 hours"),
     ];
-    WebhookSettingsPage {
+    Ok(WebhookSettingsPage {
         frame: page.frame(Place::Webhooks),
         problems: Problems::default(),
         secret_problems: Problems::default(),
         state: EndpointState::of(&webhook),
         address: address(&webhook),
         tab: "settings",
+        version,
         url: webhook.url.clone(),
         active: webhook.active,
         standard_headers: webhook.standard_headers,
@@ -282,13 +291,12 @@ fn settings_page(app: &AppState, page: &PageContext, webhook: Webhook) -> Webhoo
         overlap: "24".into(),
         overlap_until: overlap_until(&webhook, app.now()),
         webhook,
-    }
+    })
 }
 
 async fn settings(State(app): State<Arc<AppState>>, page: PageContext, Id(id): Id<WebhookId>) -> PageResult {
     page.permitted(Permission::Read)?;
-    let webhook = webhooks::get(&app, &page.actor, id).await?;
-    Ok(ok(&settings_page(&app, &page, webhook)))
+    Ok(ok(&settings_page(&app, &page, id).await?))
 }
 
 async fn save(
@@ -307,12 +315,24 @@ async fn save(
         active: Some(active).filter(|active| *active != webhook.active),
         standard_headers: Some(standard_headers).filter(|standard| *standard != webhook.standard_headers),
     };
-    match webhooks::update(&app, &page.actor, id, change).await {
+    match webhooks::update(&app, &page.expecting(&fields), id, change).await {
         Ok(_) => Ok(page.done(&format!("webhooks/{id}/settings"), Done::WebhookSaved)),
         Err(error) => {
-            let again = settings_page(&app, &page, webhook);
-            let again = WebhookSettingsPage { url, active, standard_headers, ..again };
-            rejected(error, LABELS, |problems| WebhookSettingsPage { problems, ..again })
+            let shown = settings_page(&app, &page, id).await?;
+            let word = |is_ticked: bool| if is_ticked { "yes" } else { "no" }.to_owned();
+            let values = [
+                ("Address", shown.url, url.clone()),
+                ("Deliver events to it", word(shown.active), word(active)),
+                ("Headers of Standard Webhooks", word(shown.standard_headers), word(standard_headers)),
+            ];
+            rejected(error, LABELS, |problems| WebhookSettingsPage {
+                version: shown.version.again(&problems, &fields),
+                problems: problems.beside(values),
+                url,
+                active,
+                standard_headers,
+                ..shown
+            })
         }
     }
 }
@@ -337,9 +357,8 @@ async fn replace_secret(
     match replaced.await {
         Ok((webhook, secret)) => Ok(secret_page(&app, &page, webhook, secret, false)),
         Err(error) => {
-            let webhook = webhooks::get(&app, &page.actor, id).await?;
             let overlap = fields.one("overlap_hours").to_owned();
-            let again = WebhookSettingsPage { overlap, ..settings_page(&app, &page, webhook) };
+            let again = WebhookSettingsPage { overlap, ..settings_page(&app, &page, id).await? };
             rejected(error, SECRET, |secret_problems| WebhookSettingsPage { secret_problems, ..again })
         }
     }
@@ -409,8 +428,9 @@ async fn replay(
 
 async fn ask(State(app): State<Arc<AppState>>, page: PageContext, Id(id): Id<WebhookId>) -> PageResult {
     page.permitted(Permission::ManageWebhooks)?;
+    let version = FormVersion::current(&app, Versioned::Webhook(page.tenant()?, id)).await?;
     let webhook = webhooks::get(&app, &page.actor, id).await?;
-    Ok(ok(&question(&app, &page, &webhook).await?.0))
+    Ok(ok(&question(&app, &page, &webhook).await?.0.version(&version)))
 }
 
 async fn delete(
@@ -420,17 +440,18 @@ async fn delete(
     fields: FieldList,
 ) -> PageResult {
     page.permitted(Permission::ManageWebhooks)?;
+    let version = FormVersion::current(&app, Versioned::Webhook(page.tenant()?, id)).await?;
     let webhook = webhooks::get(&app, &page.actor, id).await?;
     let (question, is_typed) = question(&app, &page, &webhook).await?;
     let done = async {
         if is_typed {
             fields.confirms(&address(&webhook))?;
         }
-        webhooks::delete(&app, &page.actor, id).await
+        webhooks::delete(&app, &page.expecting(&fields), id).await
     };
     match done.await {
         Ok(()) => Ok(page.done("webhooks", Done::WebhookDeleted)),
-        Err(error) => rejected(error, CONFIRM, |problems| question.problems(problems)),
+        Err(error) => rejected(error, CONFIRM, |problems| question.again(version, &fields, problems)),
     }
 }
 

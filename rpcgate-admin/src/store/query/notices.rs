@@ -149,7 +149,7 @@ pub struct MailedNotice<'a> {
 }
 
 /// The notices of a tenant that a user may see.
-fn visible(tenant: TenantId, user: UserId) -> Condition {
+pub(super) fn visible(tenant: TenantId, user: UserId) -> Condition {
     let concerned =
         Condition::any().add(Column::UserId.is_null()).add(Column::UserId.eq(Uuid::from_u128(user.0)));
     Condition::all().add(Column::TenantId.eq(Uuid::from_u128(tenant.0))).add(concerned)

@@ -1,13 +1,17 @@
 //! The notifications that users have read.
 
 use super::id::{NotificationId, UserId};
+use super::notices::{NotificationKind, visible};
 use super::usage_rows::statement_error;
 use super::value::{insert_error, moment, time};
+use crate::store::entity::notices;
 use crate::store::entity::notification_reads::{Column, Entity};
 use crate::store::{Store, StoreError};
+use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
-use sea_orm::sea_query::{Expr, OnConflict, Query};
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+use sea_orm::sea_query::{Expr, ExprTrait, OnConflict, Query};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect};
+use std::cmp;
 use std::collections::BTreeMap;
 use uuid::Uuid;
 
@@ -30,6 +34,46 @@ impl Store {
                 .into_iter()
                 .map(|row| (NotificationId(row.notification.as_u128()), time(row.read_at)))
                 .collect())
+        })
+        .await
+    }
+
+    /// How many of the notices that a user may see and that are of one of these `kinds`, and of `others`, which are in the
+    /// usage database, the user has not read: at most `limit`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn unread_notifications(
+        &self,
+        (tenant, user): (TenantId, UserId),
+        kinds: &[NotificationKind],
+        others: &[NotificationId],
+        limit: u64,
+    ) -> Result<u64, StoreError> {
+        let its = Column::UserId.eq(Uuid::from_u128(user.0));
+        let others: Vec<_> = others.iter().map(|id| Uuid::from_u128(id.0)).collect();
+        self.read(async |database| {
+            let mut read = Query::select();
+            read.expr(Expr::val(1)).from(Entity).and_where(its.clone()).and_where(
+                Expr::col((Entity, Column::Notification)).equals((notices::Entity, notices::Column::Id)),
+            );
+            let unread = notices::Entity::find()
+                .select_only()
+                .column(notices::Column::Id)
+                .filter(visible(tenant, user))
+                .filter(notices::Column::Kind.is_in(kinds.iter().map(|kind| kind.name())))
+                .filter(Expr::not_exists(read))
+                .limit(limit);
+            let unread: Vec<Uuid> = unread.into_tuple().all(database).await?;
+            let read_others = match others.len() {
+                0 => 0,
+                _ => {
+                    let read = Entity::find().filter(its).filter(Column::Notification.is_in(others.clone()));
+                    read.count(database).await?
+                }
+            };
+            let unread_others = (others.len() as u64).saturating_sub(read_others);
+            Ok(cmp::min((unread.len() as u64).saturating_add(unread_others), limit))
         })
         .await
     }

@@ -299,6 +299,33 @@ impl UsageStore {
         Ok(all)
     }
 
+    /// The identifiers of the newest notifications of a tenant that are of one of these `kinds`: at most `limit`.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn newest_notifications(
+        &self,
+        tenant: TenantId,
+        kinds: &[Notice],
+        limit: u64,
+    ) -> Result<Vec<NotificationId>, StoreError> {
+        self.read(async |database| {
+            let mut newest = Entity::find()
+                .select_only()
+                .column(Column::Id)
+                .filter(Column::Tenant.eq(Uuid::from_u128(tenant.0)))
+                .order_by_desc(Column::At)
+                .limit(limit);
+            // Without this condition, the index of the tenant's newest is the only one that fits.
+            if Notice::ALL.iter().any(|notice| !kinds.contains(notice)) {
+                newest = newest.filter(Column::Notice.is_in(kinds.iter().map(|kind| kind.name())));
+            }
+            let ids: Vec<Uuid> = newest.into_tuple().all(database).await?;
+            Ok(ids.into_iter().map(|id| NotificationId(id.as_u128())).collect())
+        })
+        .await
+    }
+
     /// A notification of a tenant.
     ///
     /// # Errors

@@ -9,7 +9,8 @@ use crate::store::{Store, StoreError};
 use rpcgate_core::caller::{CustomPlanId, ProjectId, TenantId};
 use rpcgate_core::plan::Tier;
 use rpcgate_core::secret::KeyHash;
-use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter};
+use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder};
+use std::collections::BTreeMap;
 use std::fmt;
 use uuid::Uuid;
 
@@ -20,6 +21,8 @@ pub enum Versioned {
     Tenant(TenantId),
     /// A member of a tenant.
     Member(TenantId, UserId),
+    /// What a user says about itself: its name.
+    Profile(UserId),
     /// A project of a tenant.
     Project(TenantId, ProjectId),
     /// A webhook endpoint of a tenant.
@@ -34,6 +37,8 @@ pub enum Versioned {
     Plan(Tier),
     /// The weight of a chain's method that operators set.
     Weight(String, String),
+    /// All weights of a chain's methods that operators set.
+    Weights(String),
     /// The switch of a chain, by its path.
     Chain(String),
 }
@@ -49,6 +54,16 @@ impl Version {
         let mut version = [0; 16];
         version.copy_from_slice(&KeyHash::of(&format!("{fields:?}")).0[..16]);
         Version(version)
+    }
+
+    /// The version of the profile of a user with this name.
+    pub fn of_profile(user: UserId, name: &str) -> Self {
+        Version::of(&(user, name))
+    }
+
+    /// The version of a member, which a new password does not change.
+    fn of_member(row: &users::Model) -> Self {
+        Version::of(&(row.id, row.tenant_id, &row.email, &row.name, &row.role, row.confirmed_at))
     }
 }
 
@@ -79,10 +94,11 @@ async fn current(database: &impl ConnectionTrait, of: &Versioned) -> Result<Opti
         Versioned::Member(tenant, id) => {
             let row =
                 users::Entity::find_by_id(uuid(id.0)).filter(users::Column::TenantId.eq(uuid(tenant.0)));
-            let row = row.one(database).await?;
-            row.map(|row| {
-                Version::of(&(row.id, row.tenant_id, row.email, row.name, row.role, row.confirmed_at))
-            })
+            row.one(database).await?.map(|row| Version::of_member(&row))
+        }
+        Versioned::Profile(id) => {
+            let row = users::Entity::find_by_id(uuid(id.0)).one(database).await?;
+            row.map(|row| Version::of_profile(*id, &row.name))
         }
         Versioned::Project(tenant, id) => {
             let row = super::projects::live()
@@ -118,6 +134,10 @@ async fn current(database: &impl ConnectionTrait, of: &Versioned) -> Result<Opti
             let row = weights::Entity::find_by_id((chain.clone(), method.clone())).one(database).await?;
             Some(Version::of(&row))
         }
+        Versioned::Weights(chain) => {
+            let set = weights::Entity::find().filter(weights::Column::Chain.eq(chain));
+            Some(Version::of(&set.order_by_asc(weights::Column::Method).all(database).await?))
+        }
         Versioned::Chain(chain) => {
             Some(Version::of(&chain_switches::Entity::find_by_id(chain.clone()).one(database).await?))
         }
@@ -148,5 +168,36 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn version(&self, of: &Versioned) -> Result<Option<Version>, StoreError> {
         self.read(async |database| current(database, of).await).await
+    }
+
+    /// The versions of all members of a tenant, in one query.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn member_versions(&self, tenant: TenantId) -> Result<BTreeMap<UserId, Version>, StoreError> {
+        self.read(async |database| {
+            let its = users::Entity::find().filter(users::Column::TenantId.eq(Uuid::from_u128(tenant.0)));
+            let rows = its.all(database).await?;
+            Ok(rows.iter().map(|row| (UserId(row.id.as_u128()), Version::of_member(row))).collect())
+        })
+        .await
+    }
+
+    /// The versions of the quotas of all projects of a tenant.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn quota_versions(&self, tenant: TenantId) -> Result<BTreeMap<ProjectId, Version>, StoreError> {
+        self.read(async |database| {
+            let its = super::projects::live()
+                .filter(projects::Column::TenantId.eq(Uuid::from_u128(tenant.0)))
+                .find_also_related(quotas::Entity);
+            let rows = its.all(database).await?;
+            let version = |(project, quota): (projects::Model, Option<quotas::Model>)| {
+                (ProjectId(project.id.as_u128()), Version::of(&quota))
+            };
+            Ok(rows.into_iter().map(version).collect())
+        })
+        .await
     }
 }

@@ -1,5 +1,6 @@
 //! Weights of methods in Compute Units that operators set.
 
+use super::audit::{self, Audit};
 use super::changes::{NewChange, record};
 use super::value::unreadable;
 use crate::store::entity::weights::{ActiveModel, Column, Entity};
@@ -7,11 +8,23 @@ use crate::store::{Store, StoreError};
 use rpcgate_core::clock::Time;
 use sea_orm::ActiveValue::Set;
 use sea_orm::sea_query::OnConflict;
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
 use std::collections::BTreeMap;
 
 pub(super) fn weight(stored: i64) -> Result<u32, StoreError> {
     u32::try_from(stored).map_err(|_| unreadable("weight", stored))
+}
+
+async fn put(
+    transaction: &DatabaseTransaction,
+    chain: &str,
+    method: &str,
+    cu: u32,
+) -> Result<(), StoreError> {
+    let row = ActiveModel { chain: Set(chain.into()), method: Set(method.into()), cu: Set(cu.into()) };
+    let upsert = OnConflict::columns([Column::Chain, Column::Method]).update_column(Column::Cu).to_owned();
+    Entity::insert(row).on_conflict(upsert).exec_without_returning(transaction).await?;
+    Ok(())
 }
 
 impl Store {
@@ -45,11 +58,28 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn put_weight(&self, chain: &str, method: &str, cu: u32, now: Time) -> Result<(), StoreError> {
         self.write_settings(None, now, async |transaction| {
-            let row =
-                ActiveModel { chain: Set(chain.into()), method: Set(method.into()), cu: Set(cu.into()) };
-            let upsert =
-                OnConflict::columns([Column::Chain, Column::Method]).update_column(Column::Cu).to_owned();
-            Entity::insert(row).on_conflict(upsert).exec_without_returning(transaction).await?;
+            put(transaction, chain, method, cu).await?;
+            record(transaction, NewChange::Chain(chain), now).await
+        })
+        .await
+    }
+
+    /// Sets the weights of methods of a chain, each with its own entry in the audit: all of them or none.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub async fn put_weights(
+        &self,
+        chain: &str,
+        weights: &[(&str, u32, Audit)],
+        now: Time,
+    ) -> Result<(), StoreError> {
+        let author = weights.first().map(|(_, _, entry)| entry);
+        self.transact_settings((None, now), author, async |transaction| {
+            for (method, cu, entry) in weights {
+                put(transaction, chain, method, *cu).await?;
+                audit::append(transaction, entry).await?;
+            }
             record(transaction, NewChange::Chain(chain), now).await
         })
         .await

@@ -158,6 +158,32 @@ pub async fn put(
     Ok(Weight { chain: name, method: method.to_owned(), cu, is_set: true })
 }
 
+/// Sets the weights of several methods of a chain: all of them or none. The version that is expected is that of all
+/// weights of the chain. Gateways are notified.
+///
+/// # Errors
+/// Those of [`get`].
+pub async fn put_all(
+    app: &AppState,
+    actor: &Actor,
+    chain: &str,
+    weights: &[(&str, u32)],
+) -> Result<(), ActionError> {
+    let name = path(chain)?;
+    for (method, _) in weights {
+        text::method("method", method)?;
+    }
+    let of = Versioned::Weights(name.to_owned());
+    if weights.is_empty() {
+        return actor.check_version(&app.store, &of).await;
+    }
+    let now = app.now();
+    let entry =
+        |method: &str, cu: u32| actor.entry(None, ("weight.set", format!("{name}/{method}"), cu), now);
+    let weights: Vec<_> = weights.iter().map(|(method, cu)| (*method, *cu, entry(method, *cu))).collect();
+    Ok(actor.expecting(&actor.store(&app.store), of).put_weights(name, &weights, now).await?)
+}
+
 /// Removes a weight that was set.
 ///
 /// # Errors

@@ -30,7 +30,7 @@ async fn the_log_is_filtered_by_chain_event_and_time() {
 async fn what_is_wrong_with_a_filter_stands_at_its_field() {
     let fixture = ProjectFixture::new().await;
     for (query, field, text) in [
-        ("chain=nosuch", "chain", "Chain is unknown."),
+        ("chain=nosuch", "chain", "The chain is unknown."),
         ("event_type=nosuch", "event_type", "Choose an event."),
         ("from=yesterday", "from", "Give a time, such as 2026-11-19T14:26, in UTC."),
     ] {

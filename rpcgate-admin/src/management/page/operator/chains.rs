@@ -12,6 +12,7 @@ use crate::management::page::form::FieldList;
 use crate::management::page::frame::{Frame, Place};
 use crate::management::page::parts::TableHead;
 use crate::management::page::problems::Labels;
+use crate::management::page::versions::FormVersion;
 use crate::management::page::view::{ok, rejected};
 use crate::store::ChainUse;
 use askama::Template;
@@ -20,7 +21,7 @@ use axum::extract::State;
 use axum::routing::get;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("confirm", "Name")];
+const LABELS: Labels = &[("confirm", "the name")];
 
 /// The pages of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
@@ -141,7 +142,8 @@ async fn ask(
     OperatorPage(page): OperatorPage,
     PathParams(chain): PathParams<String>,
 ) -> PageResult {
-    Ok(ok(&question(&app, &page, &chain).await?.1))
+    let version = FormVersion::current(&app, chains::versioned(&chain)?).await?;
+    Ok(ok(&question(&app, &page, &chain).await?.1.version(&version)))
 }
 
 async fn switch(
@@ -150,6 +152,7 @@ async fn switch(
     PathParams(chain): PathParams<String>,
     fields: FieldList,
 ) -> PageResult {
+    let version = FormVersion::current(&app, chains::versioned(&chain)?).await?;
     let (found, question) = question(&app, &page, &chain).await?;
     let name = found.entry.facts.name.as_str();
     // The form says what it was about: somebody else may have switched the chain meanwhile.
@@ -158,12 +161,12 @@ async fn switch(
         if !on && found.entry.enabled && found.called.is_none_or(|called| called.calls > 0) {
             fields.confirms(name)?;
         }
-        chains::switch(&app, &page.actor, name, on).await
+        chains::switch(&app, &page.expecting(&fields), name, on).await
     };
     match done.await {
         Ok(_) => {
             Ok(page.done("operator/chains", if on { Done::ChainSwitchedOn } else { Done::ChainSwitchedOff }))
         }
-        Err(error) => rejected(error, LABELS, |problems| question.problems(problems)),
+        Err(error) => rejected(error, LABELS, |problems| question.again(version, &fields, problems)),
     }
 }

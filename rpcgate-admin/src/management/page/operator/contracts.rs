@@ -11,12 +11,13 @@ use crate::management::page::confirm::ConfirmQuestion;
 use crate::management::page::context::{OperatorPage, PageContext, PageResult};
 use crate::management::page::done::Done;
 use crate::management::page::filters::{self, minute_text};
-use crate::management::page::form::{FieldList, PlainForm};
+use crate::management::page::form::FieldList;
 use crate::management::page::frame::{Frame, Place};
 use crate::management::page::parts::TableHead;
 use crate::management::page::problems::Problems;
+use crate::management::page::versions::FormVersion;
 use crate::management::page::view::{ok, rejected};
-use crate::store::{ContractId, Figures, Tenant, TenantContract};
+use crate::store::{ContractId, Figures, Tenant, TenantContract, Versioned};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -158,6 +159,7 @@ struct ContractPage {
     problems: Problems,
     tenant: Tenant,
     row: ContractRow,
+    version: FormVersion,
     until: String,
 }
 
@@ -165,20 +167,18 @@ async fn contract_page(
     app: &AppState,
     page: &PageContext,
     (tenant, id): (TenantId, ContractId),
-    typed: Option<&FieldList>,
 ) -> Result<ContractPage, ActionError> {
+    let version = FormVersion::current(app, Versioned::Contract(tenant, id)).await?;
     let contract = contracts::get(app, tenant, id).await?;
     // Browsers take the minute alone.
     let minute = |until: Time| Moment(until).to_string().chars().take(16).collect();
-    let until = match typed {
-        Some(typed) => typed.one("until").to_owned(),
-        None => contract.until.map(minute).unwrap_or_default(),
-    };
+    let until = contract.until.map(minute).unwrap_or_default();
     Ok(ContractPage {
         frame: page.frame(Place::Tenants),
         problems: Problems::default(),
         tenant: tenants::get(app, tenant).await?,
         row: ContractRow::of(contract, app.now()),
+        version,
         until,
     })
 }
@@ -188,7 +188,7 @@ async fn show(
     OperatorPage(page): OperatorPage,
     Ids(tenant, id): Ids<TenantId, ContractId>,
 ) -> PageResult {
-    Ok(ok(&contract_page(&app, &page, (tenant, id), None).await?))
+    Ok(ok(&contract_page(&app, &page, (tenant, id)).await?))
 }
 
 async fn update(
@@ -199,13 +199,19 @@ async fn update(
 ) -> PageResult {
     let done = async {
         let until = moment(&fields, "until")?;
-        contracts::update(&app, &page.actor, tenant, id, until).await
+        contracts::update(&app, &page.expecting(&fields), tenant, id, until).await
     };
     match done.await {
         Ok(_) => Ok(page.done(&format!("operator/tenants/{tenant}/contracts"), Done::ContractChanged)),
         Err(error) => {
-            let shown = contract_page(&app, &page, (tenant, id), Some(&fields)).await?;
-            rejected(error, LABELS, |problems| ContractPage { problems, ..shown })
+            let (shown, sent) =
+                (contract_page(&app, &page, (tenant, id)).await?, fields.one("until").to_owned());
+            rejected(error, LABELS, |problems| ContractPage {
+                version: shown.version.again(&problems, &fields),
+                problems: problems.beside([("End", shown.until, sent.clone())]),
+                until: sent,
+                ..shown
+            })
         }
     }
 }
@@ -244,18 +250,20 @@ async fn ask_end(
     OperatorPage(page): OperatorPage,
     Ids(tenant, id): Ids<TenantId, ContractId>,
 ) -> PageResult {
-    Ok(ok(&question(&app, &page, (tenant, id)).await?))
+    let version = FormVersion::current(&app, Versioned::Contract(tenant, id)).await?;
+    Ok(ok(&question(&app, &page, (tenant, id)).await?.version(&version)))
 }
 
 async fn end(
     State(app): State<Arc<AppState>>,
     OperatorPage(page): OperatorPage,
     Ids(tenant, id): Ids<TenantId, ContractId>,
-    PlainForm: PlainForm,
+    fields: FieldList,
 ) -> PageResult {
+    let version = FormVersion::current(&app, Versioned::Contract(tenant, id)).await?;
     let question = question(&app, &page, (tenant, id)).await?;
-    match contracts::end(&app, &page.actor, tenant, id).await {
+    match contracts::end(&app, &page.expecting(&fields), tenant, id).await {
         Ok(()) => Ok(page.done(&format!("operator/tenants/{tenant}/contracts"), Done::ContractEnded)),
-        Err(error) => rejected(error, LABELS, |problems| question.problems(problems)),
+        Err(error) => rejected(error, LABELS, |problems| question.again(version, &fields, problems)),
     }
 }

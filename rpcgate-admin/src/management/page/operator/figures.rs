@@ -15,8 +15,34 @@ const PRICE: &str = "price_per_cu";
 /// Figures that only a plan of an operator's own or a contract can have.
 const OWN: [&str; 4] = ["cu_per_day", "cu_per_month", "rps_limit", "monthly_fee_cents"];
 
-/// The figures by their names, with the other fields of the forms that have them.
+/// The figures by their names, with the other fields of the forms that have them, as sentences name them.
 pub(super) const LABELS: Labels = &[
+    ("per_minute", "the requests a minute"),
+    ("per_hour", "the requests an hour"),
+    ("per_day", "the requests a day"),
+    ("heavy_per_minute", "the heavy calls a minute"),
+    ("price_per_cu", "the price of a CU"),
+    ("ws_connections", "the number of streams of a project"),
+    ("ws_connections_per_key", "the number of streams of a key"),
+    ("projects", "the number of projects"),
+    ("keys_per_project", "the number of keys of a project"),
+    ("members", "the number of members"),
+    ("webhooks_per_project", "the number of webhooks of a project"),
+    ("subscriptions_per_webhook", "the number of subscriptions of a webhook"),
+    ("cu_per_day", "the quota of CU in 24 hours"),
+    ("cu_per_month", "the CU a month"),
+    ("rps_limit", "the requests a second of a project"),
+    ("monthly_fee_cents", "the monthly fee"),
+    ("name", "the name"),
+    ("figures", "the figures"),
+    ("plans", "the plan"),
+    ("from", "the begin"),
+    ("until", "the end"),
+    ("note", "the note"),
+];
+
+/// The labels of the fields of figures.
+const FIELD_LABELS: [(&str, &str); 16] = [
     ("per_minute", "Requests a minute"),
     ("per_hour", "Requests an hour"),
     ("per_day", "Requests a day"),
@@ -33,18 +59,12 @@ pub(super) const LABELS: Labels = &[
     ("cu_per_month", "CU a month"),
     ("rps_limit", "Requests a second of a project"),
     ("monthly_fee_cents", "Monthly fee in cents"),
-    ("name", "Name"),
-    ("figures", "Figures"),
-    ("plans", "Plan"),
-    ("from", "Begin"),
-    ("until", "End"),
-    ("note", "Note"),
-    ("notify", "Tell them"),
+    ("notify", "whom to tell"),
 ];
 
 /// The label of a figure.
 fn label(name: &str) -> &'static str {
-    LABELS.iter().find(|(known, _)| *known == name).map_or("", |(_, label)| label)
+    FIELD_LABELS.iter().find(|(known, _)| *known == name).map_or("", |(_, label)| label)
 }
 
 /// A field of a form.
@@ -140,7 +160,7 @@ pub(super) fn typed(fields: &FieldList) -> Result<Figures, ActionError> {
             Some(_) => fields.number::<u64>(name)?.unwrap_or_default(),
         };
         if !figures.set(name, value) {
-            return Err(ActionError::field(name, format!("{} cannot be as large as that", label(name))));
+            return Err(ActionError::field(name, "this cannot be as large as that"));
         }
     }
     Ok(figures)
@@ -178,6 +198,7 @@ mod tests {
     fn every_figure_has_a_label() {
         for figure in Figures::default().list() {
             assert!(!label(figure.name).is_empty(), "{}", figure.name);
+            assert!(LABELS.iter().any(|(name, _)| *name == figure.name), "{}", figure.name);
         }
     }
 

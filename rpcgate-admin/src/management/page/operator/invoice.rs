@@ -23,11 +23,11 @@ use axum::routing::{get, post};
 use std::sync::Arc;
 
 const LABELS: Labels = &[
-    ("note", "Note"),
-    ("act", "Settlement"),
-    ("cents", "Amount"),
-    ("amount", "Amount"),
-    ("reason", "Reason"),
+    ("note", "the note"),
+    ("act", "the settlement"),
+    ("cents", "the amount"),
+    ("amount", "the amount"),
+    ("reason", "the reason"),
 ];
 
 /// The field of a question that says what had been credited when it was asked.
@@ -91,13 +91,13 @@ impl Settlement {
             "void" => Ok(Settlement::Void),
             "credit" => {
                 let cents = cents_of(fields.one("amount")).filter(|cents| *cents > 0);
-                let wrong = || ActionError::field("amount", "give an amount in dollars, such as 120.50");
+                let wrong = || ActionError::field("amount", "the amount");
                 if fields.given("reason").is_none() {
-                    return Err(ActionError::field("reason", "say why: it stands on the credit note"));
+                    return Err(ActionError::field("reason", "the reason"));
                 }
                 Ok(Settlement::Credit(cents.ok_or_else(wrong)?))
             }
-            _ => Err(ActionError::field("act", "choose what to do with the invoice")),
+            _ => Err(ActionError::field("act", "the settlement")),
         }
     }
 

@@ -24,7 +24,7 @@ use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("tenant", "Tenant")];
+const LABELS: Labels = &[("tenant", "the tenant")];
 
 /// Invoices of a page.
 const SHOWN: u64 = 50;
@@ -106,7 +106,7 @@ async fn list(
     };
     let found = async {
         let tenant = query.given("tenant").map(str::parse::<TenantId>).transpose();
-        let tenant = tenant.map_err(|_| ActionError::field("tenant", "give the identifier of a tenant"))?;
+        let tenant = tenant.map_err(|_| ActionError::field("tenant", "the tenant"))?;
         // What waits is there with the oldest first, and the others with the newest first.
         let is_waiting = state == Some(InvoiceStateJson::Overdue) && tenant.is_none();
         let found = if is_waiting {

@@ -27,7 +27,7 @@ use axum::extract::State;
 use axum::routing::get;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("note", "Note"), ("status", "Decision")];
+const LABELS: Labels = &[("note", "the note"), ("status", "the decision")];
 
 /// Requests of a page.
 const SHOWN: u64 = 50;
@@ -248,10 +248,10 @@ async fn review(
         let (verdict, done) = match fields.one("status") {
             "approved" => (Verdict::Approved, Done::RequestApproved),
             "rejected" => (Verdict::Rejected, Done::RequestRejected),
-            _ => return Err(ActionError::field("status", "approve or reject the request")),
+            _ => return Err(ActionError::field("status", "the decision")),
         };
         if verdict == Verdict::Rejected && fields.given("note").is_none() {
-            return Err(ActionError::field("note", "say why, so that the tenant knows what to change"));
+            return Err(ActionError::field("note", "the note"));
         }
         limit_requests::review(&app, &page.actor, id, verdict, fields.given("note")).await?;
         Ok(done)

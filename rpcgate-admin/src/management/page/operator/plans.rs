@@ -14,12 +14,13 @@ use crate::management::page::confirm::ConfirmQuestion;
 use crate::management::page::context::{OperatorPage, PageContext, PageResult};
 use crate::management::page::done::Done;
 use crate::management::page::filters::{self, grouped};
-use crate::management::page::form::{FieldList, PlainForm};
+use crate::management::page::form::FieldList;
 use crate::management::page::frame::{Frame, Place};
 use crate::management::page::parts::{Choice, TableHead};
 use crate::management::page::problems::Problems;
+use crate::management::page::versions::FormVersion;
 use crate::management::page::view::{ok, rejected};
-use crate::store::{CustomPlan, CustomPlanChange, Figures, TenantPlan};
+use crate::store::{CustomPlan, CustomPlanChange, Figures, TenantPlan, Versioned};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -141,12 +142,15 @@ enum Named {
 }
 
 impl Named {
-    async fn find(app: &AppState, key: &str) -> Result<Self, ActionError> {
+    /// The plan, and its version.
+    async fn find(app: &AppState, key: &str) -> Result<(Self, FormVersion), ActionError> {
         if let Ok(tier) = key.parse() {
-            return Ok(Named::Tier(tier));
+            let version = FormVersion::current(app, Versioned::Plan(tier)).await?;
+            return Ok((Named::Tier(tier), version));
         }
         let id: CustomPlanId = key.parse().map_err(|_| ActionError::NotFound("plan"))?;
-        Ok(Named::Own(Box::new(custom_plans::get(app, id).await?)))
+        let version = FormVersion::current(app, Versioned::CustomPlan(id)).await?;
+        Ok((Named::Own(Box::new(custom_plans::get(app, id).await?)), version))
     }
 
     fn key(&self) -> String {
@@ -170,6 +174,7 @@ impl Named {
 struct PlanPage {
     frame: Frame,
     problems: Problems,
+    version: FormVersion,
     title: String,
     key: String,
     /// The base of a plan of an operator's own.
@@ -189,7 +194,7 @@ struct PlanPage {
 async fn plan_page(
     app: &AppState,
     page: &PageContext,
-    named: &Named,
+    (named, version): (&Named, FormVersion),
     typed: Option<&FieldList>,
 ) -> Result<PlanPage, ActionError> {
     let tenants = plans::tenants(app).await?;
@@ -197,6 +202,7 @@ async fn plan_page(
     let common = |title: String, base, tenants, fields| PlanPage {
         frame: page.frame(Place::OperatorPlans),
         problems: Problems::default(),
+        version,
         key: named.key(),
         own_name: title.clone(),
         title,
@@ -239,8 +245,24 @@ async fn show(
     OperatorPage(page): OperatorPage,
     PathParams(plan): PathParams<String>,
 ) -> PageResult {
-    let named = Named::find(&app, &plan).await?;
-    Ok(ok(&plan_page(&app, &page, &named, None).await?))
+    let (named, version) = Named::find(&app, &plan).await?;
+    Ok(ok(&plan_page(&app, &page, (&named, version), None).await?))
+}
+
+/// What a plan has now, beside what was sent.
+fn beside(now: PlanPage, sent: &PlanPage) -> Vec<(&'static str, String, String)> {
+    let figures = now.fields.into_iter().zip(&sent.fields);
+    let mut values: Vec<_> =
+        figures.map(|(now, sent)| (now.label, now.value, sent.value.replace(',', ""))).collect();
+    if now.base.is_some() {
+        let label = |value: &str| {
+            let known = sent.visibilities.iter().find(|choice| choice.is_value(value));
+            known.map(|choice| choice.label.clone()).unwrap_or_default()
+        };
+        values.push(("Name", now.own_name, sent.own_name.clone()));
+        values.push(("Who sees it", label(&now.visibility), label(&sent.visibility)));
+    }
+    values
 }
 
 /// What the form asks: the figures for the question and for the action, and how many differ.
@@ -262,8 +284,9 @@ async fn save(
     figures: Figures,
     fields: &FieldList,
 ) -> Result<(), ActionError> {
+    let actor = page.expecting(fields);
     match named {
-        Named::Tier(tier) => plans::update(app, &page.actor, tier.name(), figures.plan).await.map(drop),
+        Named::Tier(tier) => plans::update(app, &actor, tier.name(), figures.plan).await.map(drop),
         Named::Own(plan) => {
             let (name, is_visible) = (fields.one("name"), fields.one("visibility") == VISIBLE);
             let change = CustomPlanChange {
@@ -271,7 +294,7 @@ async fn save(
                 is_visible: (is_visible != plan.is_visible).then_some(is_visible),
                 figures: (figures != plan.figures).then_some(figures),
             };
-            custom_plans::update(app, &page.actor, plan.id, change).await.map(drop)
+            custom_plans::update(app, &actor, plan.id, change).await.map(drop)
         }
     }
 }
@@ -282,7 +305,7 @@ async fn ask_or_save(
     PathParams(plan): PathParams<String>,
     fields: FieldList,
 ) -> PageResult {
-    let named = Named::find(&app, &plan).await?;
+    let (named, version) = Named::find(&app, &plan).await?;
     let work = async {
         let (figures, changes) = asked(&app, &named, &fields).await?;
         let question = WhatIf { weights: Vec::new(), plans: vec![AskedPlan { plan: named.key(), figures }] };
@@ -306,15 +329,24 @@ async fn ask_or_save(
             Ok(page.done(&format!("operator/plans/{}", named.key()), done(Done::PlanSaved, told)))
         }
         Ok(Asked::Answered(answer)) => {
-            let shown = plan_page(&app, &page, &named, Some(&fields)).await?;
+            let form = (&named, FormVersion::sent(&fields));
+            let shown = plan_page(&app, &page, form, Some(&fields)).await?;
             Ok(ok(&PlanPage { answer: Some(answer), ..shown }))
         }
         Err(error) => {
-            let shown = plan_page(&app, &page, &named, Some(&fields)).await?;
-            match unanswered(&error) {
-                Some(why) => rejected(error, LABELS, |_| PlanPage { unanswered: Some(why), ..shown }),
-                None => rejected(error, LABELS, |problems| PlanPage { problems, ..shown }),
+            if let Some(why) = unanswered(&error) {
+                let form = (&named, FormVersion::sent(&fields));
+                let shown = plan_page(&app, &page, form, Some(&fields)).await?;
+                return rejected(error, LABELS, |_| PlanPage { unanswered: Some(why), ..shown });
             }
+            let now = plan_page(&app, &page, (&named, version.clone()), None).await?;
+            let shown = plan_page(&app, &page, (&named, version), Some(&fields)).await?;
+            let values = beside(now, &shown);
+            rejected(error, LABELS, |problems| PlanPage {
+                version: shown.version.again(&problems, &fields),
+                problems: problems.beside(values),
+                ..shown
+            })
         }
     }
 }
@@ -350,18 +382,20 @@ async fn ask_delete(
     OperatorPage(page): OperatorPage,
     Id(id): Id<CustomPlanId>,
 ) -> PageResult {
-    Ok(ok(&question(&app, &page, id).await?.1))
+    let version = FormVersion::current(&app, Versioned::CustomPlan(id)).await?;
+    Ok(ok(&question(&app, &page, id).await?.1.version(&version)))
 }
 
 async fn delete(
     State(app): State<Arc<AppState>>,
     OperatorPage(page): OperatorPage,
     Id(id): Id<CustomPlanId>,
-    PlainForm: PlainForm,
+    fields: FieldList,
 ) -> PageResult {
+    let version = FormVersion::current(&app, Versioned::CustomPlan(id)).await?;
     let (plan, question) = question(&app, &page, id).await?;
-    match custom_plans::delete(&app, &page.actor, plan.id).await {
+    match custom_plans::delete(&app, &page.expecting(&fields), plan.id).await {
         Ok(()) => Ok(page.done("operator/plans", Done::PlanDeleted)),
-        Err(error) => rejected(error, LABELS, |problems| question.problems(problems)),
+        Err(error) => rejected(error, LABELS, |problems| question.again(version, &fields, problems)),
     }
 }

@@ -29,9 +29,10 @@ async fn put(
         return Err(ActionError::NotFound("project"));
     }
     let place = format!("operator/tenants/{tenant}");
+    let actor = page.expecting(&fields);
     let saved = async {
         if fields.one("do") == "default" {
-            quotas::delete(&app, &page.actor, project).await?;
+            quotas::delete(&app, &actor, project).await?;
             return Ok(Done::QuotaRemoved);
         }
         let default = ProjectQuota::default();
@@ -41,7 +42,7 @@ async fn put(
             rps_limit: fields.number("rps_limit")?,
             ..default
         };
-        quotas::put(&app, &page.actor, project, quota).await?;
+        quotas::put(&app, &actor, project, quota).await?;
         Ok(Done::QuotaSaved)
     };
     match saved.await {

@@ -9,6 +9,7 @@ use crate::management::action::operator::tenant_profile::{
 };
 use crate::management::action::operator::tenants;
 use crate::management::action::plans::{self, PlanNames};
+use crate::management::action::versions;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
@@ -25,8 +26,9 @@ use crate::management::page::plans::label;
 use crate::management::page::problems::{Labels, Problems};
 use crate::management::page::ticket_thread::paragraphs;
 use crate::management::page::usage_parts::axis_of;
+use crate::management::page::versions::FormVersion;
 use crate::management::page::view::{ok, rejected};
-use crate::store::{Account, Audit, LimitRequest, Tenant, TenantChange};
+use crate::store::{Account, Audit, LimitRequest, Tenant, TenantChange, Version, Versioned};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -38,11 +40,11 @@ use rpcgate_core::usage::{Amount, Cell, Metrics};
 use std::sync::Arc;
 
 const LABELS: Labels = &[
-    ("plan", "Plan"),
-    ("custom_plan_id", "Plan"),
-    ("cu_per_day", "CU per day"),
-    ("cu_per_month", "CU per month"),
-    ("rps_limit", "Requests a second"),
+    ("plan", "the plan"),
+    ("custom_plan_id", "the plan"),
+    ("cu_per_day", "the CU per day"),
+    ("cu_per_month", "the CU per month"),
+    ("rps_limit", "the requests a second"),
 ];
 
 /// The pages of this module.
@@ -57,6 +59,7 @@ pub(super) fn routes() -> Router<Arc<AppState>> {
 struct TenantPage {
     frame: Frame,
     problems: Problems,
+    version: FormVersion,
     tenant: Tenant,
     badge: (&'static str, &'static str),
     plan_name: String,
@@ -84,6 +87,7 @@ struct MemberRow {
 /// A project with the form of its quota.
 struct QuotaRow {
     id: ProjectId,
+    version: FormVersion,
     name: String,
     keys: u64,
     used: u64,
@@ -114,12 +118,13 @@ struct ChangeRow {
 }
 
 impl QuotaRow {
-    fn of(found: QuotaOfProject) -> Self {
+    fn of(found: QuotaOfProject, version: Option<&Version>) -> Self {
         let QuotaOfProject { project, counts, cu_used, quota } = found;
         let text = |value: Option<u64>| value.map(|value| value.to_string()).unwrap_or_default();
         QuotaRow {
             meter: LimitMeter::new(format!("{}, quota used", project.name), cu_used, Some(quota.cu_per_day)),
             id: project.id,
+            version: version.copied().map(FormVersion::from).unwrap_or_default(),
             name: project.name,
             keys: counts.keys,
             used: cu_used,
@@ -153,6 +158,8 @@ fn chart(found: &TenantProfile) -> Option<Plot> {
 }
 
 async fn tenant_page(app: &AppState, page: &PageContext, id: TenantId) -> Result<TenantPage, ActionError> {
+    let version = FormVersion::current(app, Versioned::Tenant(id)).await?;
+    let quotas = versions::of_quotas(app, id).await?;
     let found = profile(app, id).await?;
     let all_plans = plans::plans(app, &page.actor).await?;
     let own = all_plans.iter().find(|plan| plan.of == found.tenant.plan()).map(plan_value);
@@ -176,6 +183,7 @@ async fn tenant_page(app: &AppState, page: &PageContext, id: TenantId) -> Result
     Ok(TenantPage {
         frame: page.frame(Place::Tenants),
         problems: Problems::default(),
+        version,
         badge: state_badge(&found.tenant),
         plan_name: found.plan_name,
         plans: all_plans.iter().map(|plan| Choice::new(plan_value(plan), label(plan))).collect(),
@@ -186,7 +194,14 @@ async fn tenant_page(app: &AppState, page: &PageContext, id: TenantId) -> Result
             .into_iter()
             .map(|account| MemberRow { badges: account_badges(&account), account })
             .collect(),
-        projects: found.projects.into_iter().map(QuotaRow::of).collect(),
+        projects: found
+            .projects
+            .into_iter()
+            .map(|one| {
+                let version = quotas.get(&one.project.id);
+                QuotaRow::of(one, version)
+            })
+            .collect(),
         all_projects: found.all_projects,
         keys: found.keys,
         chart,
@@ -208,18 +223,44 @@ pub(super) async fn refused_quota(
     error: ActionError,
 ) -> PageResult {
     let mut shown = tenant_page(app, page, id).await?;
-    for row in shown.projects.iter_mut().filter(|row| row.id == project) {
-        let text = |name: &str| typed.one(name).to_owned();
-        (row.per_day, row.per_month, row.rps) = (text("cu_per_day"), text("cu_per_month"), text("rps_limit"));
-        row.is_wrong = true;
-    }
-    rejected(error, LABELS, |problems| TenantPage { problems, ..shown })
+    rejected(error, LABELS, |mut problems| {
+        for row in shown.projects.iter_mut().filter(|row| row.id == project) {
+            let text = |name: &str| typed.one(name).to_owned();
+            let sent = [text("cu_per_day"), text("cu_per_month"), text("rps_limit")];
+            let now = [&mut row.per_day, &mut row.per_month, &mut row.rps];
+            let labels = ["CU per day", "CU per month", "Requests a second"];
+            let values = labels.into_iter().zip(now).zip(sent).map(|((label, now), sent)| {
+                let plain = sent.replace([',', ' '], "");
+                (label, std::mem::replace(now, sent), plain)
+            });
+            problems = problems.beside(values.collect::<Vec<_>>());
+            row.version = std::mem::take(&mut row.version).again(&problems, typed);
+            row.is_wrong = true;
+        }
+        TenantPage { problems, ..shown }
+    })
 }
 
-/// Shows the tenant again, with what was wrong with a form of its page.
-async fn refused(app: &AppState, page: &PageContext, id: TenantId, error: ActionError) -> PageResult {
+/// Shows the tenant again, with what was wrong with the choice of its plan.
+async fn refused(
+    app: &AppState,
+    page: &PageContext,
+    id: TenantId,
+    fields: &FieldList,
+    error: ActionError,
+) -> PageResult {
     let shown = tenant_page(app, page, id).await?;
-    rejected(error, LABELS, |problems| TenantPage { problems, ..shown })
+    let label = |value: &str| {
+        let known = shown.plans.iter().find(|choice| choice.is_value(value));
+        known.map(|choice| choice.label.clone()).unwrap_or_default()
+    };
+    let values = [("Plan", label(&shown.plan), label(fields.one("plan")))];
+    rejected(error, LABELS, |problems| TenantPage {
+        version: shown.version.again(&problems, fields),
+        problems: problems.beside(values),
+        plan: fields.one("plan").to_owned(),
+        ..shown
+    })
 }
 
 async fn show(
@@ -246,10 +287,10 @@ async fn change_plan(
                 TenantChange { custom_plan: Some(custom), ..TenantChange::default() }
             }
         };
-        tenants::update(&app, &page.actor, id, change).await
+        tenants::update(&app, &page.expecting(&fields), id, change).await
     };
     match moved.await {
         Ok(_) => Ok(page.done(&format!("operator/tenants/{id}"), Done::TenantMoved)),
-        Err(error) => refused(&app, &page, id, error).await,
+        Err(error) => refused(&app, &page, id, &fields, error).await,
     }
 }

@@ -1,5 +1,6 @@
 //! Suspending, reactivating and deleting a tenant: pages that ask with real numbers.
 
+use crate::management::action::actor::Actor;
 use crate::management::action::operator::tenant_profile::{TenantProfile, profile};
 use crate::management::action::operator::tenants;
 use crate::management::action::usage::if_readable;
@@ -10,18 +11,19 @@ use crate::management::page::confirm::ConfirmQuestion;
 use crate::management::page::context::{OperatorPage, PageContext, PageResult};
 use crate::management::page::done::Done;
 use crate::management::page::filters::grouped;
-use crate::management::page::form::{FieldList, PlainForm};
+use crate::management::page::form::FieldList;
 use crate::management::page::frame::Place;
 use crate::management::page::problems::Labels;
+use crate::management::page::versions::FormVersion;
 use crate::management::page::view::{ok, rejected};
-use crate::store::{InvoiceStatus, Tenant, TenantChange};
+use crate::store::{InvoiceStatus, Tenant, TenantChange, Versioned};
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use rpcgate_core::caller::TenantId;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("confirm", "Name")];
+const LABELS: Labels = &[("confirm", "the name")];
 
 /// The pages of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
@@ -98,12 +100,13 @@ async fn ask_suspend(
     OperatorPage(page): OperatorPage,
     Id(id): Id<TenantId>,
 ) -> PageResult {
-    Ok(ok(&suspension(&app, &page, id).await?.0))
+    let version = FormVersion::current(&app, Versioned::Tenant(id)).await?;
+    Ok(ok(&suspension(&app, &page, id).await?.0.version(&version)))
 }
 
-async fn set(app: &AppState, page: &PageContext, id: TenantId, suspended: bool) -> Result<(), ActionError> {
+async fn set(app: &AppState, actor: &Actor, id: TenantId, suspended: bool) -> Result<(), ActionError> {
     let change = TenantChange { suspended: Some(suspended), ..TenantChange::default() };
-    tenants::update(app, &page.actor, id, change).await.map(drop)
+    tenants::update(app, actor, id, change).await.map(drop)
 }
 
 async fn suspend(
@@ -112,17 +115,35 @@ async fn suspend(
     Id(id): Id<TenantId>,
     fields: FieldList,
 ) -> PageResult {
+    let version = FormVersion::current(&app, Versioned::Tenant(id)).await?;
     let (asked, tenant, is_typed) = suspension(&app, &page, id).await?;
     let done = async {
         if is_typed {
             fields.confirms(&tenant.name)?;
         }
-        set(&app, &page, id, true).await
+        set(&app, &page.expecting(&fields), id, true).await
     };
     match done.await {
         Ok(()) => Ok(page.done(&format!("operator/tenants/{id}"), Done::TenantSuspended)),
-        Err(error) => rejected(error, LABELS, |problems| asked.problems(problems)),
+        Err(error) => rejected(error, LABELS, |problems| asked.again(version, &fields, problems)),
     }
+}
+
+/// The question whether to serve a tenant again, and the version of the tenant.
+async fn reactivation(
+    app: &AppState,
+    page: &PageContext,
+    id: TenantId,
+) -> Result<(ConfirmQuestion, FormVersion), ActionError> {
+    let version = FormVersion::current(app, Versioned::Tenant(id)).await?;
+    let (tenant, found) = asked_about(app, id).await?;
+    let keys =
+        found.as_ref().map_or_else(|| "its keys".to_owned(), |found| counted(found.keys, "key", "keys"));
+    let asked = question(page, (&tenant, found.as_ref()), "Reactivate", "Reactivate the tenant")
+        .consequence(format!("Within a second, calls with {keys} are served again."))
+        .consequence("An invoice that stays overdue suspends it again.")
+        .keep("Leave it suspended");
+    Ok((asked, version))
 }
 
 async fn ask_reactivate(
@@ -130,24 +151,23 @@ async fn ask_reactivate(
     OperatorPage(page): OperatorPage,
     Id(id): Id<TenantId>,
 ) -> PageResult {
-    let (tenant, found) = asked_about(&app, id).await?;
-    let keys =
-        found.as_ref().map_or_else(|| "its keys".to_owned(), |found| counted(found.keys, "key", "keys"));
-    let asked = question(&page, (&tenant, found.as_ref()), "Reactivate", "Reactivate the tenant")
-        .consequence(format!("Within a second, calls with {keys} are served again."))
-        .consequence("An invoice that stays overdue suspends it again.")
-        .keep("Leave it suspended");
-    Ok(ok(&asked))
+    let (asked, version) = reactivation(&app, &page, id).await?;
+    Ok(ok(&asked.version(&version)))
 }
 
 async fn reactivate(
     State(app): State<Arc<AppState>>,
     OperatorPage(page): OperatorPage,
     Id(id): Id<TenantId>,
-    _: PlainForm,
+    fields: FieldList,
 ) -> PageResult {
-    set(&app, &page, id, false).await?;
-    Ok(page.done(&format!("operator/tenants/{id}"), Done::TenantReactivated))
+    match set(&app, &page.expecting(&fields), id, false).await {
+        Ok(()) => Ok(page.done(&format!("operator/tenants/{id}"), Done::TenantReactivated)),
+        Err(error) => {
+            let (asked, version) = reactivation(&app, &page, id).await?;
+            rejected(error, LABELS, |problems| asked.again(version, &fields, problems))
+        }
+    }
 }
 
 async fn deletion(
@@ -181,7 +201,8 @@ async fn ask_delete(
     OperatorPage(page): OperatorPage,
     Id(id): Id<TenantId>,
 ) -> PageResult {
-    Ok(ok(&deletion(&app, &page, id).await?.0))
+    let version = FormVersion::current(&app, Versioned::Tenant(id)).await?;
+    Ok(ok(&deletion(&app, &page, id).await?.0.version(&version)))
 }
 
 async fn delete(
@@ -190,13 +211,14 @@ async fn delete(
     Id(id): Id<TenantId>,
     fields: FieldList,
 ) -> PageResult {
+    let version = FormVersion::current(&app, Versioned::Tenant(id)).await?;
     let (asked, found) = deletion(&app, &page, id).await?;
     let done = async {
         fields.confirms(&found.tenant.name)?;
-        tenants::delete(&app, &page.actor, id).await
+        tenants::delete(&app, &page.expecting(&fields), id).await
     };
     match done.await {
         Ok(()) => Ok(page.done("operator/tenants", Done::TenantDeleted)),
-        Err(error) => rejected(error, LABELS, |problems| asked.problems(problems)),
+        Err(error) => rejected(error, LABELS, |problems| asked.again(version, &fields, problems)),
     }
 }

@@ -21,7 +21,8 @@ use axum::routing::get;
 use rpcgate_core::caller::TenantId;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("name", "Name, address or identifier"), ("plan", "Plan"), ("state", "State")];
+const LABELS: Labels =
+    &[("name", "the name, address or identifier"), ("plan", "the plan"), ("state", "the state")];
 
 /// Tenants of a page.
 const SHOWN: u64 = 50;
@@ -94,13 +95,13 @@ async fn list(
     let found = async {
         let plan = query.given("plan").map(|value| {
             let known = all_plans.iter().find(|plan| plan_value(plan) == value);
-            known.map(|plan| plan.of).ok_or_else(|| ActionError::field("plan", "choose a plan of the list"))
+            known.map(|plan| plan.of).ok_or_else(|| ActionError::field("plan", "the plan"))
         });
         let suspended = match query.one("state") {
             "" => None,
             "active" => Some(false),
             "suspended" => Some(true),
-            _ => return Err(ActionError::field("state", "choose a state of the list")),
+            _ => return Err(ActionError::field("state", "the state")),
         };
         let after = query.given(cursor::AFTER).map(str::parse::<TenantId>).transpose();
         let after = after.map_err(|_| ActionError::Invalid("this is no place in this list".into()))?;

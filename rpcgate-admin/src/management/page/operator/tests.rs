@@ -4,7 +4,8 @@ use crate::management::app_state::tests::{NOON, Site};
 use crate::management::error::ActionError;
 use crate::management::page::tests::{cookie, get, post};
 use crate::store::{
-    ContractId, CustomPlan, Figures, GatewayReport, NodeState, Role, Tenant, TenantContract, fresh_id,
+    AuditSubject, ContractId, CustomPlan, Figures, GatewayReport, NodeState, Role, Tenant, TenantContract,
+    fresh_id,
 };
 use http::StatusCode;
 use rpcgate_core::caller::{CustomPlanId, TenantId};
@@ -196,6 +197,25 @@ async fn those_who_would_have_paid_more_are_told_if_the_operator_wants_that() {
 }
 
 #[tokio::test]
+async fn weights_are_saved_together_or_not_at_all() {
+    let (site, operator) = busy_site().await;
+    let path = "/operator/weights/eth";
+    let fields =
+        [("cu-eth_getLogs", "100"), ("cu-eth_call", "16"), ("method", "a b"), ("cu", "7"), ("do", "save")];
+    let refused = post(&site, path, &operator, &fields).await;
+    assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{}", refused.text);
+    assert!(refused.text.contains("The method must name methods"), "{}", refused.text);
+    assert!(site.app.store.overlay().await.unwrap().weights.is_empty());
+    let saved = post(&site, path, &operator, &[&fields[..2], &[("do", "save")]].concat()).await;
+    assert_eq!(saved.leads_to().0, StatusCode::SEE_OTHER);
+    let entries = site.app.store.audit(AuditSubject::Everyone, 100).await.unwrap();
+    let set = entries.iter().filter(|entry| entry.action == "weight.set");
+    let mut set: Vec<_> = set.map(|entry| (entry.subject.as_str(), entry.detail.as_str())).collect();
+    set.sort_unstable();
+    assert_eq!(set, [("eth/eth_call", "16"), ("eth/eth_getLogs", "100")], "an entry for each");
+}
+
+#[tokio::test]
 async fn a_plan_is_asked_about_and_only_what_differs_is_saved() {
     let (site, operator) = busy_site().await;
     let path = "/operator/plans/standard";
@@ -212,7 +232,7 @@ async fn a_plan_is_asked_about_and_only_what_differs_is_saved() {
     let set = site.app.store.overlay().await.unwrap().plans[&Tier::Standard];
     assert_eq!((set.per_hour, set.price, set.per_day), (Some(4), Some(Price(2_000_000_000)), None));
     for (name, value, wrong) in
-        [("per_hour", "0", "Requests an hour must be"), ("price_per_cu", "x", "Give a price")]
+        [("per_hour", "0", "The requests an hour must be"), ("price_per_cu", "x", "Give a price")]
     {
         let refused = post(&site, path, &operator, &[(name, value), ("do", "save")]).await;
         assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{name}");
@@ -276,9 +296,9 @@ async fn a_contract_is_made_and_ended() {
     let path = format!("/operator/tenants/{}/contracts", TenantId(1));
     assert!(get(&site, &path, &operator).await.text.contains("No contract"));
     for (fields, wrong) in [
-        (vec![("note", "x")], "Figures must not be empty"),
+        (vec![("note", "x")], "The figures must not be empty"),
         (vec![("per_hour", "7"), ("until", "tomorrow")], "Give a day and a time"),
-        (vec![("per_hour", "7"), ("until", "2020-01-31T12:00")], "End must be later"),
+        (vec![("per_hour", "7"), ("until", "2020-01-31T12:00")], "The end must be later"),
         (vec![("per_hour", "x")], "Give a number"),
     ] {
         let refused = post(&site, &path, &operator, &fields).await;
@@ -304,7 +324,7 @@ async fn a_contract_is_made_and_ended() {
     assert!(get(&site, &one, &operator).await.text.contains("value=\"2027-01-31T12:00\""));
     let past = post(&site, &one, &operator, &[("until", "2020-01-31T12:00")]).await;
     assert_eq!(past.status, StatusCode::BAD_REQUEST);
-    assert!(past.text.contains("End must be later than now"), "{}", past.text);
+    assert!(past.text.contains("The end must be later than now"), "{}", past.text);
     let open = post(&site, &one, &operator, &[("until", "")]).await;
     assert_eq!(open.leads_to().1, format!("../{back}?done=contract-changed"));
     assert_eq!(site.app.store.contract(TenantId(1), id).await.unwrap().unwrap().until, None);

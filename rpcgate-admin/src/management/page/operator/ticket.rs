@@ -27,7 +27,7 @@ use axum::routing::{get, post};
 use rpcgate_core::clock::Time;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("text", "Text"), ("status", "Status"), ("file", "File")];
+const LABELS: Labels = &[("text", "the text"), ("status", "the status"), ("file", "the file")];
 
 /// Comments that are shown. A ticket can have fewer.
 const MAX_COMMENTS: u64 = 1_000;
@@ -153,7 +153,7 @@ async fn refused(
 /// The status that a form has chosen.
 fn status_of(fields: &FieldList) -> Result<TicketStatus, ActionError> {
     let chosen = TicketStatus::ALL.into_iter().find(|status| status.name() == fields.one("status"));
-    chosen.ok_or_else(|| ActionError::field("status", "choose a status of the list"))
+    chosen.ok_or_else(|| ActionError::field("status", "the status"))
 }
 
 async fn show(

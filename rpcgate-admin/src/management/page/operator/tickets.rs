@@ -22,7 +22,7 @@ use axum::routing::get;
 use rpcgate_core::caller::TenantId;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("tenant", "Tenant"), ("category", "Category"), ("status", "Status")];
+const LABELS: Labels = &[("tenant", "the tenant"), ("category", "the category"), ("status", "the status")];
 
 /// Tickets of a page.
 const SHOWN: u64 = 50;
@@ -96,10 +96,10 @@ async fn list(
     let rest = query.query_without(&[cursor::BEFORE, cursor::AFTER, "done"]);
     let found = async {
         let tenant = query.given("tenant").map(str::parse::<TenantId>).transpose();
-        let tenant = tenant.map_err(|_| ActionError::field("tenant", "give the identifier of a tenant"))?;
+        let tenant = tenant.map_err(|_| ActionError::field("tenant", "the tenant"))?;
         let category = query.given("category").map(|name| {
             let known = TicketCategory::ALL.into_iter().find(|category| category.name() == name);
-            known.ok_or_else(|| ActionError::field("category", "choose a category of the list"))
+            known.ok_or_else(|| ActionError::field("category", "the category"))
         });
         let category = category.transpose()?;
         // What waits is there with the oldest first, and what is done with the newest first.

@@ -20,7 +20,7 @@ use axum::extract::State;
 use axum::routing::{get, post};
 use std::sync::Arc;
 
-const LABELS: Labels = &[("reason", "Reason")];
+const LABELS: Labels = &[("reason", "the reason")];
 
 /// The pages of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
@@ -169,7 +169,7 @@ async fn ask_factors(
 ) -> PageResult {
     let account = users::get(&app, id).await?;
     let Some(reason) = fields.given("reason") else {
-        let error = ActionError::field("reason", "say why: the user is told");
+        let error = ActionError::field("reason", "the reason");
         return refused(&app, &page, id, "", error).await;
     };
     let asked = question(&page, &account, "Remove the second factors of", "Remove the second factors")

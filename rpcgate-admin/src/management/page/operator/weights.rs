@@ -15,7 +15,9 @@ use crate::management::page::form::{FieldList, QueryFields};
 use crate::management::page::frame::{Frame, Place};
 use crate::management::page::parts::TableHead;
 use crate::management::page::problems::{Labels, Problems};
+use crate::management::page::versions::FormVersion;
 use crate::management::page::view::{ok, rejected};
+use crate::store::Versioned;
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
@@ -23,7 +25,7 @@ use axum::routing::get;
 use std::sync::Arc;
 
 const LABELS: Labels =
-    &[("method", "Method"), ("cu", "Weight"), ("weights", "Weights"), ("notify", "Tell them")];
+    &[("method", "the method"), ("cu", "the weight"), ("weights", "the weights"), ("notify", "whom to tell")];
 
 /// The pages of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
@@ -38,6 +40,7 @@ pub(super) fn routes() -> Router<Arc<AppState>> {
 struct WeightsPage {
     frame: Frame,
     problems: Problems,
+    version: FormVersion,
     chain: &'static str,
     /// All chains: label, address, and whether it is this one.
     chains: Vec<(&'static str, String, bool)>,
@@ -93,6 +96,7 @@ async fn page(
     chain: &'static str,
     fields: Option<&FieldList>,
 ) -> Result<WeightsPage, ActionError> {
+    let version = FormVersion::current(app, Versioned::Weights(chain.to_owned())).await?;
     let weights = weights::of_chain(app, chain).await?;
     let names = rpcgate_chains::catalog().map(|adapter| adapter.facts().name.as_str());
     let chains = names.map(|name| (name, format!("operator/weights/{name}"), name == chain));
@@ -100,6 +104,7 @@ async fn page(
     Ok(WeightsPage {
         frame: page.frame(Place::Weights),
         problems: Problems::default(),
+        version,
         chain,
         chains: chains.collect(),
         heads: vec![
@@ -182,9 +187,8 @@ async fn ask_or_save(
             true => Some(price_notices::prepare(&app, &context.actor, &question).await?),
             false => None,
         };
-        for AskedWeight { chain, method, cu } in &question.weights {
-            weights::put(&app, &context.actor, chain, method, *cu).await?;
-        }
+        let weights: Vec<_> = question.weights.iter().map(|one| (one.method.as_str(), one.cu)).collect();
+        weights::put_all(&app, &context.expecting(&fields), chain, &weights).await?;
         Ok(Asked::Saved(match notice {
             Some(notice) => Some(price_notices::tell(&app, &context.actor, &notice).await),
             None => None,
@@ -194,11 +198,25 @@ async fn ask_or_save(
         Ok(Asked::Saved(told)) => {
             Ok(context.done(&format!("operator/weights/{chain}"), done(Done::WeightsSaved, told)))
         }
-        Ok(Asked::Answered(answer)) => Ok(ok(&WeightsPage { answer: Some(answer), ..shown })),
-        Err(error) => match unanswered(&error) {
-            Some(why) => rejected(error, LABELS, |_| WeightsPage { unanswered: Some(why), ..shown }),
-            None => rejected(error, LABELS, |problems| WeightsPage { problems, ..shown }),
-        },
+        Ok(Asked::Answered(answer)) => {
+            Ok(ok(&WeightsPage { answer: Some(answer), version: FormVersion::sent(&fields), ..shown }))
+        }
+        Err(error) => {
+            if let Some(why) = unanswered(&error) {
+                let version = FormVersion::sent(&fields);
+                return rejected(error, LABELS, |_| WeightsPage { unanswered: Some(why), version, ..shown });
+            }
+            let row = |row: &WeightRow| {
+                let sent = row.value.replace([',', ' '], "");
+                (row.weight.method.clone(), row.weight.cu.to_string(), sent)
+            };
+            let values: Vec<_> = shown.rows.iter().map(row).collect();
+            rejected(error, LABELS, |problems| WeightsPage {
+                version: shown.version.again(&problems, &fields),
+                problems: problems.beside(values),
+                ..shown
+            })
+        }
     }
 }
 
@@ -209,14 +227,15 @@ async fn named(app: &AppState, chain: &str, method: &str) -> Result<MethodWeight
     found.ok_or(ActionError::NotFound("weight"))
 }
 
-async fn ask_reset(
-    State(app): State<Arc<AppState>>,
-    OperatorPage(context): OperatorPage,
-    PathParams(chain): PathParams<String>,
-    QueryFields(fields): QueryFields,
-) -> PageResult {
-    let chain = weights::path(&chain)?;
-    let MethodWeight { method, cu, deployed, calls, .. } = named(&app, chain, fields.one("method")).await?;
+/// The question whether to reset the weight of a method, and its version.
+async fn question(
+    app: &AppState,
+    context: &PageContext,
+    chain: &str,
+    method: &str,
+) -> Result<(ConfirmQuestion, FormVersion), ActionError> {
+    let version = FormVersion::current(app, weights::versioned(chain, method)?).await?;
+    let MethodWeight { method, cu, deployed, calls, .. } = named(app, chain, method).await?;
     let back = format!("operator/weights/{chain}");
     let question = ConfirmQuestion::new(
         context.frame(Place::Weights),
@@ -240,7 +259,18 @@ async fn ask_reset(
         ))
         .consequence(called)
         .consequence("Every gateway applies it within a second.");
-    Ok(ok(&question))
+    Ok((question, version))
+}
+
+async fn ask_reset(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(context): OperatorPage,
+    PathParams(chain): PathParams<String>,
+    QueryFields(fields): QueryFields,
+) -> PageResult {
+    let chain = weights::path(&chain)?;
+    let (question, version) = question(&app, &context, chain, fields.one("method")).await?;
+    Ok(ok(&question.version(&version)))
 }
 
 async fn reset(
@@ -250,6 +280,12 @@ async fn reset(
     fields: FieldList,
 ) -> PageResult {
     let chain = weights::path(&chain)?;
-    weights::delete(&app, &context.actor, chain, fields.one("method")).await?;
-    Ok(context.done(&format!("operator/weights/{chain}"), Done::WeightReset))
+    let method = fields.one("method");
+    match weights::delete(&app, &context.expecting(&fields), chain, method).await {
+        Ok(()) => Ok(context.done(&format!("operator/weights/{chain}"), Done::WeightReset)),
+        Err(error) => {
+            let (question, version) = question(&app, &context, chain, method).await?;
+            rejected(error, LABELS, |problems| question.again(version, &fields, problems))
+        }
+    }
 }

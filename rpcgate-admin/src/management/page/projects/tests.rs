@@ -491,7 +491,7 @@ async fn a_project_is_created_renamed_and_deleted() {
     assert_eq!(wrong.status, StatusCode::BAD_REQUEST);
     for part in [
         "<title>Not created: Projects",
-        "<a href=\"#name\">Name must not be empty.</a>",
+        "<a href=\"#name\">The name must not be empty.</a>",
         "aria-invalid=\"true\" aria-describedby=\"name-hint name-error\"",
     ] {
         assert!(wrong.text.contains(part), "{part}: {}", wrong.text);

@@ -45,13 +45,13 @@ async fn lists_are_a_method_on_each_line_and_are_refused_at_their_field() {
         "<title>Not saved: ",
         "<a href=\"#blocked_methods\">",
         "debug_*</textarea>",
-        "Blocked methods must name",
+        "The blocked methods must name",
     ] {
         assert!(wrong.text.contains(part), "{part}: {}", wrong.text);
     }
     let many: Vec<_> = (0..201).map(|number| format!("m{number}")).collect();
     let wrong = fixture.post(&path, &[("allowed_methods", &many.join("\n"))]).await;
-    assert!(wrong.text.contains("Allowed methods must hold at most 200 methods."), "{}", wrong.text);
+    assert!(wrong.text.contains("The allowed methods must hold at most 200 methods."), "{}", wrong.text);
 }
 
 #[tokio::test]

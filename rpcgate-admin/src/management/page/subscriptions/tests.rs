@@ -93,7 +93,7 @@ async fn what_is_wrong_with_a_subscription_stands_at_its_field() {
     let path = format!("/webhooks/{}/subscriptions", fixture.webhook.id);
     for (chain, kind, filter, confirmations, field, text) in [
         ("eth", "", "", "", "event_type", "Choose an event."),
-        ("nosuch", "health", "", "", "chain", "Chain is unknown."),
+        ("nosuch", "health", "", "", "chain", "The chain is unknown."),
         (
             "eth",
             "new_block",
@@ -110,9 +110,23 @@ async fn what_is_wrong_with_a_subscription_stands_at_its_field() {
             "filter",
             "No event of the type address_activity on eth has this value of address.",
         ),
-        ("eth", "new_block", "", "1001", "confirmations", "Confirmations must be at most 1000."),
+        (
+            "eth",
+            "new_block",
+            "",
+            "1001",
+            "confirmations",
+            "The number of confirmations must be at most 1000.",
+        ),
         ("eth", "new_block", "", "many", "confirmations", "Give a number, such as 1,000."),
-        ("eth", "health", "", "1", "confirmations", "Confirmations must be 0 for events of no block."),
+        (
+            "eth",
+            "health",
+            "",
+            "1",
+            "confirmations",
+            "The number of confirmations must be 0 for events of no block.",
+        ),
     ] {
         let fields =
             [("chain", chain), ("event_type", kind), ("filter", filter), ("confirmations", confirmations)];

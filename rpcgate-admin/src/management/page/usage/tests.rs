@@ -109,10 +109,10 @@ async fn every_grouping_and_measure_has_a_page() {
 async fn a_refused_question_says_why_at_its_field_and_keeps_what_was_chosen() {
     let fixture = Fixture::new().await;
     for (query, field, text) in [
-        ("group_by=hour&group_by=day", "group_by", "Group by takes hour or day, not both."),
-        ("transport=smoke&chain=eth", "transport", "Transport must be one of http, ws, grpc."),
-        ("period=&to=2026-12-31T12:00", "to", "To needs from."),
-        ("period=&from=yesterday", "from", "From must be an RFC 3339 moment"),
+        ("group_by=hour&group_by=day", "group_by", "The grouping takes hour or day, not both."),
+        ("transport=smoke&chain=eth", "transport", "The transport must be one of http, ws, grpc."),
+        ("period=&to=2026-12-31T12:00", "to", "The end needs the begin."),
+        ("period=&from=yesterday", "from", "The begin must be an RFC 3339 moment"),
         ("group_by=hour,chain,method,key,status", "group_by", "takes at most 4 names"),
     ] {
         let page = fixture.page(&format!("/usage?{query}")).await;

@@ -67,10 +67,10 @@ async fn what_is_wrong_with_an_endpoint_stands_at_its_field() {
     let fixture = ProjectFixture::new().await;
     let project = fixture.project.to_string();
     for (url, text) in [
-        ("", "Address must begin with one of http://, https://."),
-        ("ftp://a.example/", "Address must begin with one of http://, https://."),
-        ("https://a:b@a.example/", "Address must not contain a user name or a password."),
-        ("https://a.example/<script>", "Address is not a URL."),
+        ("", "The address must begin with one of http://, https://."),
+        ("ftp://a.example/", "The address must begin with one of http://, https://."),
+        ("https://a:b@a.example/", "The address must not contain a user name or a password."),
+        ("https://a.example/<script>", "The address is not a URL."),
     ] {
         for path in ["/webhooks".to_owned(), fixture.endpoint("/settings")] {
             let fields = [("project_id", project.as_str()), ("url", url), ("active", "yes")];
@@ -123,7 +123,7 @@ async fn a_secret_is_replaced_with_an_overlap() {
     assert_eq!((wrong.status, shown_secrets(&wrong)), (StatusCode::BAD_REQUEST, 0));
     assert!(wrong.text.contains("<title>Not replaced: "), "{}", wrong.text);
     assert!(
-        wrong.text.contains("<a href=\"#overlap_hours\">Overlap must be at most 72.</a>"),
+        wrong.text.contains("<a href=\"#overlap_hours\">The overlap must be at most 72.</a>"),
         "{}",
         wrong.text
     );
@@ -168,7 +168,7 @@ async fn a_range_is_replayed_and_an_empty_one_says_so() {
     for (from, to, field, text) in [
         ("", "2026-12-31T13:00", "from", "Give a time, such as 2026-11-19T14:26, in UTC."),
         ("2026-12-31T13:00", "soon", "to", "Give a time, such as 2026-11-19T14:26, in UTC."),
-        ("2026-12-31T13:00", "2026-12-31T12:00", "to", "To must be later than From."),
+        ("2026-12-31T13:00", "2026-12-31T12:00", "to", "The end must be later than the begin."),
     ] {
         let wrong = replay(from, to).await;
         assert_eq!(wrong.status, StatusCode::BAD_REQUEST);

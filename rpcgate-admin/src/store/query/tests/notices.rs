@@ -37,6 +37,35 @@ async fn a_notice_is_seen_by_its_user_or_by_all_of_its_tenant() {
 }
 
 #[tokio::test]
+async fn what_a_user_has_not_read_is_counted_to_a_bound() {
+    let (_dir, store) = empty().await;
+    for id in [1, 2] {
+        let email = format!("{id}@b.example");
+        store.create_user(&User { confirmed_at: Some(now()), ..user(id, &email) }).await.unwrap();
+    }
+    for one in [notice(11, None), notice(12, Some(UserId(1))), notice(13, Some(UserId(2)))] {
+        store.put_notice(&one).await.unwrap();
+    }
+    let security = AccountNotice { kind: NotificationKind::Security, ..notice(14, Some(UserId(1))) };
+    store.put_notice(&security).await.unwrap();
+    let others: Vec<_> = (21..26).map(NotificationId).collect();
+    let unread = async |user, kinds: &[NotificationKind], others: &[NotificationId], limit| {
+        store.unread_notifications((TENANT, UserId(user)), kinds, others, limit).await.unwrap()
+    };
+    let all = NotificationKind::ALL;
+    assert_eq!(unread(1, &all, &others, 100).await, 3 + 5);
+    assert_eq!(unread(1, &[NotificationKind::Invoice], &[], 100).await, 2);
+    assert_eq!(unread(1, &[], &[], 100).await, 0);
+    assert_eq!(unread(2, &all, &[], 100).await, 2);
+    for limit in [1, 2, 5, 7] {
+        assert_eq!(unread(1, &all, &others, limit).await, limit);
+    }
+    store.read_these_notifications(UserId(1), &[NotificationId(11), others[0]], now()).await.unwrap();
+    assert_eq!(unread(1, &all, &others, 100).await, 2 + 4);
+    assert_eq!(unread(2, &all, &others, 100).await, 2 + 5, "somebody else has read them");
+}
+
+#[tokio::test]
 async fn the_newest_thousand_notices_of_a_tenant_are_kept_for_400_days() {
     let (_dir, store) = empty().await;
     store.create_user(&User { confirmed_at: Some(now()), ..user(1, "a@b.example") }).await.unwrap();

@@ -1,8 +1,8 @@
 use super::webhooks::{WEBHOOK, webhook};
 use super::*;
 use crate::store::{
-    ContractId, CustomPlan, CustomPlanChange, Expected, Figures, MemberChange, MemberChangeOutcome,
-    ProjectChange, TenantChange, TenantContract, Versioned, WebhookChange,
+    AuditSubject, ContractId, CustomPlan, CustomPlanChange, Expected, Figures, MemberChange,
+    MemberChangeOutcome, ProjectChange, TenantChange, TenantContract, Versioned, WebhookChange,
 };
 use rpcgate_core::caller::CustomPlanId;
 
@@ -54,7 +54,9 @@ async fn a_write_is_refused_if_somebody_else_changed_the_same_before() {
         Versioned::Contract(TENANT, ContractId(1)),
         Versioned::CustomPlan(CustomPlanId(1)),
         Versioned::Quota(PROJECT),
+        Versioned::Profile(UserId(7)),
         Versioned::Weight("eth".into(), "eth_call".into()),
+        Versioned::Weights("eth".into()),
         Versioned::Chain("eth".into()),
     ];
     for of in &all {
@@ -77,6 +79,7 @@ async fn a_write_is_refused_if_somebody_else_changed_the_same_before() {
                     let done = store.change_member(&member(role), |_, _| true, &[], &entry("x")).await;
                     done.map(|done| assert!(matches!(done, MemberChangeOutcome::Done(_))))
                 }
+                Versioned::Profile(id) => store.rename_user(*id, &name).await,
                 Versioned::Plan(tier) => store.put_plan(*tier, &plan(number), now()).await,
                 Versioned::Contract(tenant, id) => {
                     store.set_contract_end(*tenant, *id, Some(later(number)), now()).await.map(drop)
@@ -87,6 +90,10 @@ async fn a_write_is_refused_if_somebody_else_changed_the_same_before() {
                 }
                 Versioned::Quota(_) => store.put_quota(PROJECT, &quota(number), now()).await,
                 Versioned::Weight(chain, method) => store.put_weight(chain, method, 1, now()).await,
+                Versioned::Weights(chain) => {
+                    let weights = [("eth_call", 5, entry("x")), ("eth_getLogs", 6, entry("x"))];
+                    store.put_weights(chain, &weights[..number as usize], now()).await
+                }
                 Versioned::Chain(chain) => store.switch_chain(chain, is_first, now()).await,
             };
             match done {
@@ -100,6 +107,50 @@ async fn a_write_is_refused_if_somebody_else_changed_the_same_before() {
     let stale = expecting(&store, &quota).await;
     store.delete_quota(PROJECT, now()).await.unwrap();
     assert!(matches!(stale.delete_quota(PROJECT, now()).await, Err(StoreError::Changed)));
+}
+
+#[tokio::test]
+async fn the_versions_of_many_are_those_of_each() {
+    let (_dir, store) = seeded().await;
+    store.create_user(&user(7, "a@b.example")).await.unwrap();
+    let members = store.member_versions(TENANT).await.unwrap();
+    assert!(members.contains_key(&UserId(7)), "{members:?}");
+    for (id, known) in members {
+        assert_eq!(version(&store, &Versioned::Member(TENANT, id)).await, known);
+    }
+    let quota = async || store.quota_versions(TENANT).await.unwrap()[&PROJECT];
+    assert_eq!(quota().await, version(&store, &Versioned::Quota(PROJECT)).await);
+    let without = quota().await;
+    store
+        .put_quota(PROJECT, &ProjectQuota { cu_per_day: 5, ..ProjectQuota::default() }, now())
+        .await
+        .unwrap();
+    assert_eq!(quota().await, version(&store, &Versioned::Quota(PROJECT)).await);
+    assert_ne!(quota().await, without);
+    assert!(!store.quota_versions(OTHER).await.unwrap().contains_key(&PROJECT));
+    let named = version(&store, &Versioned::Profile(UserId(7))).await;
+    store.rename_user(UserId(7), "Another").await.unwrap();
+    assert_ne!(version(&store, &Versioned::Profile(UserId(7))).await, named);
+}
+
+#[tokio::test]
+async fn the_weights_of_a_chain_are_set_together_or_not_at_all() {
+    let (_dir, store) = seeded().await;
+    let of = Versioned::Weights("eth".into());
+    let stale = expecting(&store, &of).await;
+    store.put_weight("btc", "getblock", 3, now()).await.unwrap();
+    let weights = [("eth_call", 5, entry("one")), ("eth_getLogs", 6, entry("two"))];
+    stale.put_weights("eth", &weights, now()).await.unwrap();
+    let set = store.weights("eth").await.unwrap();
+    assert_eq!(set, [("eth_call".to_owned(), 5), ("eth_getLogs".to_owned(), 6)].into());
+    let audited = async || {
+        let all = store.audit(AuditSubject::Tenant(TENANT), 100).await.unwrap();
+        all.iter().filter(|entry| entry.action == "one" || entry.action == "two").count()
+    };
+    assert_eq!(audited().await, 2);
+    let weights = [("eth_call", 7, entry("one")), ("eth_new", 8, entry("two"))];
+    assert!(matches!(stale.put_weights("eth", &weights, now()).await, Err(StoreError::Changed)));
+    assert_eq!((store.weights("eth").await.unwrap(), audited().await), (set, 2));
 }
 
 #[tokio::test]
