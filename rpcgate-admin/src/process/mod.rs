@@ -1,8 +1,10 @@
 //! What both binaries need as processes: exit codes, the account they run under, the log, signals, the configuration, the pools of
-//! nodes, the runtime and accepting connections.
+//! nodes, the runtime, accepting connections, asking after their health, and what packages have of their command lines.
 
 pub mod accept;
+pub mod command_docs;
 pub mod failure;
+pub mod health;
 pub mod local_account;
 pub mod log;
 mod node_pool;
@@ -10,7 +12,9 @@ pub mod reload;
 pub mod settings;
 pub mod signals;
 
+pub use command_docs::{CompletionArgs, ManualArgs};
 pub use failure::{Failure, exit};
+pub use health::HealthArgs;
 pub use local_account::LocalAccount;
 pub use node_pool::{is_same_pool, node_pool};
 pub use settings::{ConfigFile, load, placed, with_sources};
