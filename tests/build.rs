@@ -10,6 +10,8 @@ fn main() {
     println!("cargo::rustc-check-cfg=cfg(have_postgres)");
     println!("cargo::rustc-check-cfg=cfg(have_redis)");
     println!("cargo::rustc-check-cfg=cfg(have_aiosmtpd)");
+    println!("cargo::rustc-check-cfg=cfg(have_haproxy)");
+    println!("cargo::rustc-check-cfg=cfg(have_systemd_analyze)");
     println!("cargo::rerun-if-changed={AIOSMTPD}");
     println!("cargo::rerun-if-env-changed=RPCGATE_REQUIRE_SERVICES");
     println!("cargo::rerun-if-env-changed=PATH");
@@ -23,6 +25,13 @@ fn main() {
     }
     if is_required || Path::new(AIOSMTPD).is_dir() {
         println!("cargo::rustc-cfg=have_aiosmtpd");
+    }
+    if is_required || has_program("haproxy") {
+        println!("cargo::rustc-cfg=have_haproxy");
+    }
+    // Never required: a container has no systemd, and does not get one for the checks.
+    if has_program("systemd-analyze") {
+        println!("cargo::rustc-cfg=have_systemd_analyze");
     }
 }
 
@@ -44,6 +53,12 @@ fn has_postgres() -> bool {
 }
 
 fn has_redis() -> bool {
-    let folders = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin"].map(PathBuf::from);
-    path().into_iter().chain(folders).any(|folder| folder.join("redis-server").is_file())
+    has_program("redis-server")
+}
+
+/// Whether a program is in the path, or where packages have programs that only root has in its path.
+fn has_program(name: &str) -> bool {
+    let folders = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/homebrew/bin"]
+        .map(PathBuf::from);
+    path().into_iter().chain(folders).any(|folder| folder.join(name).is_file())
 }
