@@ -286,11 +286,8 @@ fn made(script: &str) -> BTreeSet<String> {
 fn composed_services_exist_and_have_no_more_rights_than_they_need() {
     let deployment = Deployment::read();
     assert_eq!(deployment.programs().count(), 3, "two gateways and the management side");
-    let published = deployment.services.values().flat_map(|service| texts(&service["ports"]));
-    assert!(
-        published.into_iter().all(|ports| ports.starts_with("127.0.0.1:")),
-        "no key crosses a network in the clear"
-    );
+    let mut published = deployment.services.values().flat_map(|service| texts(&service["ports"]));
+    assert!(published.all(|ports| ports.starts_with("127.0.0.1:")), "no key crosses a network in the clear");
     let targets = image::targets(&tree::read("Containerfile"));
     none(&wrong_services(&deployment, &targets), "What is composed is what the programs and the image have.");
 }

@@ -90,7 +90,7 @@ fn wrong_image(stages: &[Stage], name: &str) -> Vec<String> {
         let command: Vec<_> = command.iter().map(String::as_str).collect();
         findings.extend(wrong_command(&command));
     }
-    if started.first().is_none()
+    if started.is_empty()
         || started.first() != asked.first()
         || asked.get(1).is_none_or(|word| word != "health")
     {
@@ -120,7 +120,7 @@ fn wrong_stages(stages: &[Stage], toolchain: &str, ignored: &str) -> Vec<String>
         let copies =
             stage.steps.iter().filter(|(keyword, rest)| keyword == "COPY" && !rest.starts_with("--from="));
         for (_, rest) in copies {
-            let mut sources: Vec<_> = rest.split(' ').collect();
+            let mut sources: Vec<_> = rest.split_whitespace().collect();
             sources.pop();
             for source in sources.into_iter().filter(|source| *source != ".") {
                 let first = source.split('/').next().unwrap_or_default();

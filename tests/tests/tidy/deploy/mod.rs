@@ -7,7 +7,6 @@ mod kubernetes;
 mod packages;
 mod units;
 
-use std::path::Path;
 use std::time::Duration;
 
 use clap::Parser;
@@ -156,7 +155,7 @@ fn deployed() -> impl Iterator<Item = (String, String)> {
 
 /// Relative links and paths of the repository in `text` that lead nowhere.
 fn dead_paths(path: &str, text: &str) -> Vec<String> {
-    let words = text.split(|mark: char| mark.is_whitespace() || "\"'`,;()[]".contains(mark));
+    let words = text.split(|mark: char| mark.is_whitespace() || "\"'`,;()[]{}".contains(mark));
     words
         .map(|word| {
             word.trim_start_matches("./").trim_end_matches(['.', ':']).split(':').next().unwrap_or_default()
