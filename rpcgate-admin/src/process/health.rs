@@ -70,7 +70,7 @@ where
         let mut answer = Vec::new();
         match stream.take(LONGEST).read_to_end(&mut answer).await {
             // Some servers end TLS without saying so; what has arrived is the answer nevertheless.
-            Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => return Err(error),
+            Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
             _ => Ok(String::from_utf8_lossy(&answer).into_owned()),
         }
     };

@@ -75,7 +75,7 @@ fn wrong_unit(unit: &str, text: &str) -> Vec<String> {
         findings.push(format!("it does not work in {STATE}"));
     }
     let reloads = "/bin/kill -HUP $MAINPID";
-    if !has("ExecReload", reloads) || value("KillSignal") != "" {
+    if !has("ExecReload", reloads) || !value("KillSignal").is_empty() {
         findings.push("SIGHUP reloads, SIGTERM drains".to_owned());
     }
     let unusable = Failure::Configuration(String::new()).code().to_string();
