@@ -2,9 +2,12 @@
 //! With `RPCGATE_REQUIRE_SERVICES=1` they run nevertheless, and fail.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Where Debian's package has the mail server.
 const AIOSMTPD: &str = "/usr/lib/python3/dist-packages/aiosmtpd";
+/// The first version of systemd that judges a unit which is not installed.
+const JUDGES: u32 = 250;
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(have_postgres)");
@@ -30,7 +33,7 @@ fn main() {
         println!("cargo::rustc-cfg=have_haproxy");
     }
     // Never required: a container has no systemd, and does not get one for the checks.
-    if has_program("systemd-analyze") {
+    if systemd_version().is_some_and(|version| version >= JUDGES) {
         println!("cargo::rustc-cfg=have_systemd_analyze");
     }
 }
@@ -50,6 +53,12 @@ fn has_postgres() -> bool {
         .chain(debian)
         .filter_map(|found| folder(found.join("postgres")))
         .any(|folder| has_all(&folder))
+}
+
+/// The version of `systemd-analyze`: 252 of `systemd 252 (252.38-1~deb12u1)`.
+fn systemd_version() -> Option<u32> {
+    let output = Command::new("systemd-analyze").arg("--version").output().ok()?;
+    String::from_utf8(output.stdout).ok()?.split_whitespace().nth(1)?.parse().ok()
 }
 
 fn has_redis() -> bool {
