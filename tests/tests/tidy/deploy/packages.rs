@@ -1,11 +1,24 @@
 //! The Debian package and the archive: `.ci/package` and `examples/deploy/debian`.
 
+use clap::{Command, CommandFactory, Parser};
+use rpcgate_admin::cli::AdminCli;
+use rpcgate_admin::process::CompletionArgs;
+use rpcgate_admin::process::command_docs::{write_completions, write_manual};
+use rpcgate_server::cli::ServerCli;
+
 use super::{CONFIG, STATE, units, wrong_command, wrong_configuration};
 use crate::{none, tree};
 
 const PACKAGE: &str = ".ci/package";
 const FOLDER: &str = "examples/deploy/debian/";
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
+
+/// A command line that has a shell alone, as `completions` has it.
+#[derive(Debug, Parser)]
+struct Completed {
+    #[command(flatten)]
+    args: CompletionArgs,
+}
 
 /// Lines that remove files although nobody asked for that, or more than is the package's.
 fn careless(name: &str, text: &str) -> Vec<String> {
@@ -48,6 +61,40 @@ fn commands(text: &str) -> Vec<String> {
     let calls = text.split("\"$bin/$program\" ").skip(1).filter_map(|rest| rest.lines().next());
     let words = calls.map(|call| call.split(['>', ')', ']']).next().unwrap_or_default());
     words.map(|call| call.trim().trim_end_matches('"').replace("\"$at", "/usr").replace('"', "")).collect()
+}
+
+/// The names of the pages of a command and those below it.
+fn pages(command: &Command, above: &str, found: &mut Vec<String>) {
+    let name = format!("{above}{}", command.get_name());
+    for below in command.get_subcommands() {
+        pages(below, &format!("{name}-"), found);
+    }
+    found.push(format!("{name}.1"));
+}
+
+#[test]
+fn every_command_of_the_programs_has_a_manual_page_and_completions() {
+    for command in [ServerCli::command(), AdminCli::command()] {
+        let mut expected = Vec::new();
+        pages(&command, "", &mut expected);
+        let dir = tempfile::tempdir().unwrap();
+        write_manual(command.clone(), dir.path()).unwrap();
+        let files = std::fs::read_dir(dir.path()).unwrap();
+        let mut written: Vec<_> =
+            files.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        written.sort();
+        expected.sort();
+        assert_eq!(written, expected);
+        for shell in ["bash", "zsh", "fish"] {
+            let shell = Completed::try_parse_from(["x", shell]).unwrap().args.shell;
+            let mut out = Vec::new();
+            write_completions(command.clone(), shell, &mut out).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            let missing: Vec<_> =
+                command.get_subcommands().filter(|below| !text.contains(below.get_name())).collect();
+            assert!(missing.is_empty(), "{shell}: {missing:?}");
+        }
+    }
 }
 
 #[test]
