@@ -2,14 +2,19 @@
 //! With `RPCGATE_REQUIRE_SERVICES=1` they run nevertheless, and fail.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Where Debian's package has the mail server.
 const AIOSMTPD: &str = "/usr/lib/python3/dist-packages/aiosmtpd";
+/// The first version of systemd that judges a unit which is not installed.
+const JUDGES: u32 = 250;
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(have_postgres)");
     println!("cargo::rustc-check-cfg=cfg(have_redis)");
     println!("cargo::rustc-check-cfg=cfg(have_aiosmtpd)");
+    println!("cargo::rustc-check-cfg=cfg(have_haproxy)");
+    println!("cargo::rustc-check-cfg=cfg(have_systemd_analyze)");
     println!("cargo::rerun-if-changed={AIOSMTPD}");
     println!("cargo::rerun-if-env-changed=RPCGATE_REQUIRE_SERVICES");
     println!("cargo::rerun-if-env-changed=PATH");
@@ -23,6 +28,13 @@ fn main() {
     }
     if is_required || Path::new(AIOSMTPD).is_dir() {
         println!("cargo::rustc-cfg=have_aiosmtpd");
+    }
+    if is_required || has_program("haproxy") {
+        println!("cargo::rustc-cfg=have_haproxy");
+    }
+    // Never required: a container has no systemd, and does not get one for the checks.
+    if systemd_version().is_some_and(|version| version >= JUDGES) {
+        println!("cargo::rustc-cfg=have_systemd_analyze");
     }
 }
 
@@ -43,7 +55,19 @@ fn has_postgres() -> bool {
         .any(|folder| has_all(&folder))
 }
 
+/// The version of `systemd-analyze`: 252 of `systemd 252 (252.38-1~deb12u1)`.
+fn systemd_version() -> Option<u32> {
+    let output = Command::new("systemd-analyze").arg("--version").output().ok()?;
+    String::from_utf8(output.stdout).ok()?.split_whitespace().nth(1)?.parse().ok()
+}
+
 fn has_redis() -> bool {
-    let folders = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin"].map(PathBuf::from);
-    path().into_iter().chain(folders).any(|folder| folder.join("redis-server").is_file())
+    has_program("redis-server")
+}
+
+/// Whether a program is in the path, or where packages have programs that only root has in its path.
+fn has_program(name: &str) -> bool {
+    let folders = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/opt/homebrew/bin"]
+        .map(PathBuf::from);
+    path().into_iter().chain(folders).any(|folder| folder.join(name).is_file())
 }

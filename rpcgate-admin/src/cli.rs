@@ -12,7 +12,7 @@ pub mod project;
 pub mod tenant;
 pub mod user;
 
-use crate::process::{CheckArgs, ConfigFile};
+use crate::process::{CheckArgs, CompletionArgs, ConfigFile, HealthArgs, ManualArgs};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use options::CommandOptions;
 
@@ -47,6 +47,12 @@ pub enum AdminCommand {
         #[command(subcommand)]
         command: OperatorCommand,
     },
+    /// Ask the management API of this host whether it is well; exit code 1 if not
+    Health(HealthArgs),
+    /// Print completions for a shell
+    Completions(CompletionArgs),
+    /// Write manual pages into a folder
+    Man(ManualArgs),
     /// Manage something.
     #[command(flatten)]
     Managed(ManagedCommand),
@@ -312,8 +318,16 @@ mod tests {
                 .command,
             AdminCommand::Operator { command: OperatorCommand::Create(operator) }
         );
+        let health = HealthArgs { file: ConfigFile { config: "a.toml".into() }, ready: true };
+        assert_eq!(
+            parse("rpcgate-admin health --ready --config a.toml").unwrap().command,
+            AdminCommand::Health(health)
+        );
+        assert!(parse("rpcgate-admin completions zsh").is_ok() && parse("rpcgate-admin man d").is_ok());
         for wrong in [
             "rpcgate-admin",
+            "rpcgate-admin completions",
+            "rpcgate-admin man",
             "rpcgate-admin serve",
             "rpcgate-admin check --config",
             "rpcgate-admin run --config a.toml --role cook",

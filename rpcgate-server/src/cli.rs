@@ -2,7 +2,7 @@
 
 use crate::demo_options::DemoOptions;
 use clap::{Args, Parser, Subcommand};
-use rpcgate_admin::process::{CheckArgs, ConfigFile};
+use rpcgate_admin::process::{CheckArgs, CompletionArgs, ConfigFile, HealthArgs, ManualArgs};
 use rpcgate_core::plan::Tier;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,6 +25,12 @@ pub enum ServerCommand {
     Check(CheckArgs),
     /// Try it: a gateway with a simulated node for every chain, a key, and lines to paste
     Demo(DemoArgs),
+    /// Ask the gateway of this host whether it is well; exit code 1 if not
+    Health(HealthArgs),
+    /// Print completions for a shell
+    Completions(CompletionArgs),
+    /// Write manual pages into a folder
+    Man(ManualArgs),
 }
 
 /// Options of the demo.
@@ -104,6 +110,24 @@ mod tests {
         let running = Some(CheckedAgainst::Running);
         assert_eq!(parse("check --config a.toml --against running").unwrap(), check(running));
         for wrong in ["", "serve", "run", "run a.toml", "check --config", "check --config a --against x"] {
+            assert_eq!(parse(wrong).unwrap_err().exit_code(), 2, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_commands_of_supervisors_and_packagers_are_read() {
+        let file = ConfigFile { config: "a.toml".into() };
+        assert_eq!(
+            parse("health --ready --config a.toml").unwrap(),
+            ServerCommand::Health(HealthArgs { file: file.clone(), ready: true })
+        );
+        let ServerCommand::Health(args) = parse("health --config a.toml").unwrap() else { panic!("health") };
+        assert_eq!((args.path(), args.file), ("/healthz", file));
+        for shell in ["bash", "zsh", "fish"] {
+            assert!(parse(&format!("completions {shell}")).is_ok(), "{shell}");
+        }
+        assert_eq!(parse("man d").unwrap(), ServerCommand::Man(ManualArgs { dir: "d".into() }));
+        for wrong in ["completions", "completions tcl", "man", "health --url x"] {
             assert_eq!(parse(wrong).unwrap_err().exit_code(), 2, "{wrong}");
         }
     }

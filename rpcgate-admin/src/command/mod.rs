@@ -11,6 +11,7 @@ mod contract;
 mod custom_plan;
 mod figures;
 mod find;
+pub mod health;
 mod invoice;
 mod key;
 pub mod migrate;
@@ -27,8 +28,10 @@ mod user;
 
 use crate::cli::{AdminCli, AdminCommand, ManagedCommand, OperatorCommand};
 use crate::management::app_state::AppStateError;
+use crate::process::command_docs::{write_completions, write_manual};
 use crate::process::{self, Failure};
 use crate::store::StoreError;
+use clap::CommandFactory;
 use command_error::CommandError;
 use console::Console;
 use rpcgate_core::config::{Config, LoadError};
@@ -68,6 +71,11 @@ pub fn execute(cli: &AdminCli) -> ExitCode {
             let typed = args.password_stdin.then_some(&mut input as &mut dyn io::BufRead);
             on_runtime(operator::create(&args.file.config, &args.email, typed, &mut out))
         }
+        AdminCommand::Health(args) => on_runtime(health::execute(args)),
+        AdminCommand::Completions(args) => {
+            write_completions(AdminCli::command(), args.shell, &mut io::stdout().lock())
+        }
+        AdminCommand::Man(args) => write_manual(AdminCli::command(), &args.dir),
     };
     process::exit(done)
 }

@@ -1,10 +1,12 @@
 //! What both binaries need as processes: exit codes, the account they run under, the log, signals, the configuration, the pools of
-//! nodes, the runtime and accepting connections.
+//! nodes, the runtime, accepting connections, asking after their health, and what packages have of their command lines.
 
 pub mod accept;
 #[cfg(feature = "store")]
 pub mod against;
+pub mod command_docs;
 pub mod failure;
+pub mod health;
 pub mod host;
 pub mod local_account;
 pub mod log;
@@ -15,7 +17,9 @@ pub mod signals;
 
 #[cfg(feature = "store")]
 pub use against::exit_planned;
+pub use command_docs::{CompletionArgs, ManualArgs};
 pub use failure::{Failure, exit};
+pub use health::HealthArgs;
 pub use host::{host_name, origin};
 pub use local_account::LocalAccount;
 pub use node_pool::{is_same_pool, node_pool};

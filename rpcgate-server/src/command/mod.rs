@@ -6,10 +6,13 @@ pub mod demo;
 #[cfg(not(feature = "demo"))]
 #[path = "without_demo.rs"]
 pub mod demo;
+pub mod health;
 pub mod run;
 
 use crate::cli::{ServerCli, ServerCommand};
 use crate::start_error::StartError;
+use clap::CommandFactory;
+use rpcgate_admin::process::command_docs::{write_completions, write_manual};
 use rpcgate_admin::process::{self, Failure};
 use std::io;
 use std::process::ExitCode;
@@ -30,6 +33,11 @@ pub fn execute(cli: ServerCli) -> ExitCode {
         ServerCommand::Check(args) => check::execute(&args.file.config, &mut io::stdout().lock()),
         ServerCommand::Run(file) => on_runtime(run::execute(&file.config)),
         ServerCommand::Demo(args) => on_runtime(demo::execute(args.into())),
+        ServerCommand::Health(args) => on_runtime(health::execute(&args)),
+        ServerCommand::Completions(args) => {
+            write_completions(ServerCli::command(), args.shell, &mut io::stdout().lock())
+        }
+        ServerCommand::Man(args) => write_manual(ServerCli::command(), &args.dir),
     })
 }
 

@@ -9,6 +9,7 @@ mod boundaries;
 mod circles;
 mod contract;
 mod crates;
+mod deploy;
 mod example;
 mod layers;
 mod names;

@@ -18,15 +18,18 @@ const FOLDERS: &[&str] = &[
 ];
 
 const FILES: &[&str] = &[
+    ".dockerignore",
     ".gitignore",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "Cargo.lock",
     "Cargo.toml",
+    "Containerfile",
     "LICENSE-APACHE",
     "LICENSE-MIT",
     "README.md",
     "clippy.toml",
+    "compose.yaml",
     "deny.toml",
     "rust-toolchain.toml",
     "rustfmt.toml",

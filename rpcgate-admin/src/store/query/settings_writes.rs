@@ -57,7 +57,7 @@ impl Store {
         now: Time,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let author = self.entry.as_ref();
+        let author = self.entry.as_deref();
         self.write(async |transaction| versioned(transaction, (tenant, now), author, work).await).await
     }
 
