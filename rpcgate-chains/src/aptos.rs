@@ -67,6 +67,11 @@ impl Adapter for Aptos {
         }
     }
 
+    /// What was pruned is gone (410).
+    fn lacks_history(&self, status: http::StatusCode, _: &[u8]) -> bool {
+        status == http::StatusCode::GONE
+    }
+
     fn probe(&self) -> Probe {
         Probe::Rest { target: "/v1", body: None }
     }

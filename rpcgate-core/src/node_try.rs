@@ -40,6 +40,10 @@ pub enum NodeChoice {
     FirstBack,
     /// It was tried before, and its connection had broken.
     Again,
+    /// The node before it lacked the history that was asked for, and this one is an archive.
+    Archive,
+    /// The node before it took longer to answer than most calls of its method do.
+    Hedge,
 }
 
 /// How a try ended.

@@ -213,7 +213,7 @@ impl Watches {
     /// Starts the task of a chain, and returns whether its nodes can be used.
     fn begin(&mut self, app: &AppState, adapter: &Arc<dyn Adapter>, settings: &WatchSettings) -> bool {
         let name = adapter.facts().name.as_str();
-        let pool = match node_pool(adapter.facts(), &settings.chain, &app.clock) {
+        let pool = match node_pool(adapter.facts(), &settings.chain, &app.clock, &NodeDrains::default()) {
             Ok(Some(pool)) => pool,
             Ok(None) => return false,
             Err(why) => {

@@ -9,6 +9,9 @@ use crate::chain::ChainOverrides;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// The nodes that a chain may have if they differ in what they take.
+const MOST_SELECTIVE: usize = 64;
+
 /// `[chains.<path>]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -66,6 +69,7 @@ impl ChainSettings {
             open: self.open_methods.clone(),
             final_depth: self.final_depth,
             timeout: Some(self.timeout),
+            nodes: self.nodes.iter().map(NodeSettings::taken).collect(),
         }
     }
 }
@@ -87,6 +91,14 @@ impl Table for ChainSettings {
         methods(f, "open_methods", self.open_methods.iter(), true);
         methods(f, "cu", self.cu.keys(), false);
         methods(f, "ttl", self.ttl.keys(), false);
+        let is_selective = self.nodes.iter().any(|node| node.archive || !node.taken().is_all());
+        if is_selective && self.nodes.len() > MOST_SELECTIVE {
+            let why = format!(
+                "has {} nodes, of which some are archives or take only some methods: {MOST_SELECTIVE} are allowed then",
+                self.nodes.len()
+            );
+            f.wrong(&["nodes"], |key| Problem::Invalid { key, why });
+        }
         for (n, node) in self.nodes.iter().enumerate() {
             if node.url.is_none() && node.ws.is_none() && node.grpc.is_none() {
                 let why =

@@ -1,12 +1,14 @@
 //! One way to ask a node: what the retry loop needs to know of a protocol.
 
 use super::node::{Node, NodeIndex};
+use super::node_set::NodeSet;
 use super::progress::CallProgress;
 use super::retry::TryFailure;
 use crate::transport::h1::client::{Client, Reuse};
 use crate::transport::h1::{NodeAnswer, NodeRequest};
 use rpcgate_core::fault::Fault;
 use rpcgate_core::memory::MemoryPermit;
+use rpcgate_core::node_try::NodeChoice;
 use std::future::Future;
 use std::time::Duration;
 
@@ -19,6 +21,16 @@ pub(crate) trait Exchange: Send {
 
     /// A node that must not get it.
     fn avoid(&self) -> Option<NodeIndex> {
+        None
+    }
+
+    /// The nodes that take it.
+    fn among(&self) -> NodeSet {
+        NodeSet::ALL
+    }
+
+    /// Why its first node is chosen, if there is a reason of its own.
+    fn choice(&self) -> Option<NodeChoice> {
         None
     }
 
@@ -69,6 +81,14 @@ where
 
     fn avoid(&self) -> Option<NodeIndex> {
         self.request.avoid
+    }
+
+    fn among(&self) -> NodeSet {
+        self.request.among
+    }
+
+    fn choice(&self) -> Option<NodeChoice> {
+        self.request.choice
     }
 
     fn may_repeat(&self) -> bool {

@@ -7,6 +7,8 @@
 //! | [`NodeConfig`], [`NodeUrl`] | where a node is, in each protocol, and with which credentials it is reached |
 //! | [`NodeHealth`] | whether a node is fit, by its answers to calls and by its probes |
 //! | `choice` | which of the fit nodes gets the next call |
+//! | `node_set` | which nodes take a call at all |
+//! | [`NodeDrains`] | which nodes an operator has taken out of use |
 //! | [`RetryPolicy`] | how often, how long and within which budget a call is tried |
 //! | `in_flight` | how many calls a chain and a project may have at the nodes |
 //! | [`watch_head`] | the height of the chain, and which nodes are behind it |
@@ -28,6 +30,7 @@
 mod backoff;
 mod choice;
 pub(crate) mod config;
+mod drain;
 pub(crate) mod error;
 pub(crate) mod exchange;
 mod head;
@@ -35,6 +38,7 @@ pub(crate) mod health;
 pub(crate) mod in_flight;
 mod limits;
 pub(crate) mod node;
+pub(crate) mod node_set;
 mod pool;
 mod pools;
 pub(crate) mod progress;
@@ -44,6 +48,7 @@ pub(crate) mod timers;
 pub(crate) mod url;
 
 pub use config::{BadRoots, NodeConfig};
+pub use drain::{NodeDrain, NodeDrains};
 pub use error::NodeRequestError;
 pub use head::watch_head;
 pub use health::NodeHealth;

@@ -2,6 +2,9 @@
 
 use super::classify::Expected;
 use super::index::first_index;
+use super::round::Round;
+use crate::nodes::Pool;
+use crate::nodes::node_set::NodeSet;
 use rpcgate_core::call::Payload;
 use rpcgate_core::chain::Flags;
 use rpcgate_core::envelope::WireId;
@@ -12,6 +15,8 @@ use smallvec::SmallVec;
 pub(super) struct OutgoingRequest {
     pub(super) places: SmallVec<[usize; 1]>,
     pub(super) body: Vec<u8>,
+    /// The nodes that take all of the calls.
+    pub(super) among: NodeSet,
     pub(super) is_broadcast: bool,
     /// Whether the body is an array of calls.
     pub(super) is_array: bool,
@@ -31,17 +36,20 @@ impl OutgoingRequest {
     }
 }
 
-/// Splits the open calls into requests, in arrays of at most `max_batch` calls where the chain takes arrays.
-pub(super) fn split(max_batch: usize, tally: &Tally) -> SmallVec<[OutgoingRequest; 1]> {
+/// Splits the open calls into requests, in arrays of at most as many calls as the nodes of the pool take where the chain
+/// takes arrays. Calls that other nodes take are in other arrays.
+pub(super) fn split(pool: &Pool, tally: &Tally, round: Round) -> SmallVec<[OutgoingRequest; 1]> {
+    let max_batch = pool.max_batch();
     let takes_arrays = tally.chain.facts().batch && max_batch > 1;
     let mut requests: SmallVec<[OutgoingRequest; 1]> = SmallVec::new();
     let mut open = 0;
-    let mut array: Option<OutgoingRequest> = None;
+    let mut arrays: SmallVec<[OutgoingRequest; 1]> = SmallVec::new();
     for (place, entry) in tally.entries.iter().enumerate().filter(|(_, entry)| entry.is_open()) {
         if !matches!(entry.call.payload, Payload::JsonRpc(_)) {
             continue;
         }
         open += 1;
+        let among = round.takers(pool, &entry.call, &tally.body);
         let is_broadcast = entry.call.rule.flags.has(Flags::BROADCAST);
         if is_broadcast || !takes_arrays || !tally.batch {
             let mut body = Vec::with_capacity(entry.call.len() + 32);
@@ -58,24 +66,34 @@ pub(super) fn split(max_batch: usize, tally: &Tally) -> SmallVec<[OutgoingReques
             // sent under another id has to be rewritten.
             let is_held = tally.batch || is_odd || entry.call.rule.cache.is_cached();
             let places = SmallVec::from_buf([place]);
-            requests.push(OutgoingRequest { places, body, is_broadcast, is_array: false, is_held });
+            requests.push(OutgoingRequest {
+                places,
+                body,
+                among,
+                is_broadcast,
+                is_array: false,
+                is_held,
+            });
             continue;
         }
-        if array.as_ref().is_some_and(|array| array.places.len() >= max_batch) {
-            requests.extend(array.take());
-        }
-        let array = array.get_or_insert_with(|| OutgoingRequest {
-            places: SmallVec::with_capacity((tally.entries.len() - place).min(max_batch)),
-            body: Vec::with_capacity(tally.body.len() + 64),
-            is_broadcast: false,
-            is_array: true,
-            is_held: true,
+        let has_room = |array: &OutgoingRequest| array.among == among && array.places.len() < max_batch;
+        let at = arrays.iter().rposition(has_room).unwrap_or_else(|| {
+            arrays.push(OutgoingRequest {
+                places: SmallVec::with_capacity((tally.entries.len() - place).min(max_batch)),
+                body: Vec::with_capacity(tally.body.len() + 64),
+                among,
+                is_broadcast: false,
+                is_array: true,
+                is_held: true,
+            });
+            arrays.len() - 1
         });
+        let array = &mut arrays[at];
         array.body.push(if array.places.is_empty() { b'[' } else { b',' });
         write(tally, place, WireId::Index(first_index(tally) + place), &mut array.body);
         array.places.push(place);
     }
-    requests.extend(array);
+    requests.extend(arrays);
     for request in requests.iter_mut().filter(|request| request.is_array) {
         if let [place] = request.places[..] {
             // Nodes answer a single call faster than an array of one, and some say more in its HTTP status.

@@ -6,6 +6,7 @@
 use super::head::{bad_body, rejects_the_gateway, strip};
 use super::limits::ReplyLimits;
 use super::prefixed::Prefixed;
+use super::round::Round;
 use super::unanswered::unanswered;
 use crate::call::rest::sent;
 use crate::nodes::Pool;
@@ -21,8 +22,12 @@ use rpcgate_core::reply::{Form, Reply, Rest, Source, Streamed};
 use rpcgate_core::tally::Tally;
 
 /// Sends the one call of a set that is a REST call, and settles it.
-pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
+pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits, round: Round) {
     let Some(entry) = tally.entries.first_mut() else { return };
+    if !entry.is_open() {
+        return;
+    }
+    let among = round.takers(pool, &entry.call, &tally.body);
     let Payload::Rest(call) = &entry.call.payload else { return };
     let is_held = entry.call.rule.cache.is_cached();
     let request = NodeRequest {
@@ -32,11 +37,15 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits)
         broadcast: entry.call.rule.flags.has(Flags::BROADCAST),
         buffer: limits.buffer(is_held),
         max: limits.max,
+        among,
+        choice: round.choice,
         ..NodeRequest::json_rpc(sent(call, &tally.body))
     };
     let is_bodiless = *call.verb() == Method::HEAD;
     let (mut memory, chain) = (tally.room.sibling(), tally.chain.clone());
-    let mut on_sent = |is_sent| entry.state = if is_sent { CallState::Sent } else { CallState::Open };
+    let mut on_sent = |is_sent| {
+        entry.state = if is_sent || round.was_sent { CallState::Sent } else { CallState::Open };
+    };
     let classify = |answer| classify(answer, chain.adapter(), is_bodiless, is_held);
     tally.tries.set_calls([0]);
     let answer = pool

@@ -23,7 +23,7 @@ pub fn dry_run(config: &Config) -> Result<(), StartError> {
     for adapter in rpcgate_chains::catalog() {
         let name = adapter.facts().name;
         if let Some(chain) = config.chains.get(name.as_str()) {
-            node_pool(adapter.facts(), chain, &clock)
+            node_pool(adapter.facts(), chain, &clock, &NodeDrains::default())
                 .map_err(|why| StartError::Node { chain: name.as_str(), why })?;
         }
     }

@@ -97,6 +97,8 @@ outcomes! {
     ContractEnded = "contract-ended": "The contract has ended.",
     ChainSwitchedOn = "chain-switched-on": "The chain is switched on.",
     ChainSwitchedOff = "chain-switched-off": "The chain is switched off.",
+    NodeDrained = "node-drained": "The node is drained. Gateways send it nothing new within a second.",
+    NodeResumed = "node-resumed": "The node is used again, within a second.",
     TenantMoved = "tenant-moved": "The tenant is on the plan. Every gateway applies it within a second.",
     TenantSuspended = "tenant-suspended": "The tenant is suspended. Every gateway refuses its calls within a second.",
     TenantReactivated = "tenant-reactivated": "The tenant is served again, within a second.",

@@ -10,6 +10,7 @@ mod cooled_keys;
 mod counts;
 mod custom_plans;
 mod deleted_tenants;
+mod drained_nodes;
 mod explanations;
 mod factors;
 mod gateways;
@@ -71,6 +72,7 @@ impl MigratorTrait for Management {
             Box::new(webhooks::Webhooks),
             Box::new(explanations::Explanations),
             Box::new(session_factors::SessionFactors),
+            Box::new(drained_nodes::DrainedNodes),
         ]
     }
 

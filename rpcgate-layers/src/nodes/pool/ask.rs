@@ -1,6 +1,7 @@
 //! Asking the nodes of a chain: the one loop in which a call is tried, and probes.
 
 use super::Pool;
+use crate::nodes::choice::Candidates;
 use crate::nodes::error::NodeRequestError;
 use crate::nodes::exchange::{Exchange, HttpExchange, Rejected};
 use crate::nodes::in_flight::{InFlightLimit, InFlightPermit};
@@ -126,9 +127,13 @@ impl Pool {
         progress: &mut CallProgress<'_>,
         permit: impl Fn() -> Result<InFlightPermit, NodeRequestError> + Send,
     ) -> Result<E::Answer, NodeRequestError> {
-        let avoid = exchange.avoid();
-        let choose = |failed| self.rotation.choose(clients, [avoid, failed], || self.clock.elapsed());
+        let (among, avoid) = (exchange.among(), exchange.avoid());
+        let choose = |failed| {
+            let candidates = Candidates { among, avoid: [avoid, failed] };
+            self.rotation.choose(clients, candidates, || self.clock.elapsed())
+        };
         let (mut client, mut choice) = choose(None).ok_or(Fault::unsent(Cause::NoNode))?;
+        choice = exchange.choice().unwrap_or(choice);
         let mut tries = Tries::new();
         let mut reuse = Reuse::Idle;
         loop {

@@ -1,10 +1,12 @@
 //! A request to a node.
 
 use crate::nodes::node::NodeIndex;
+use crate::nodes::node_set::NodeSet;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method};
+use rpcgate_core::node_try::NodeChoice;
 
 /// One request to one of a chain's nodes.
 #[derive(Clone, Debug)]
@@ -29,6 +31,10 @@ pub struct NodeRequest {
     /// A node that must not get the request, for instance because it rejected the gateway's credentials just now. If it is the
     /// only one, the call ends with [`Cause::NoNode`](rpcgate_core::fault::Cause::NoNode).
     pub avoid: Option<NodeIndex>,
+    /// The nodes that take the request.
+    pub(crate) among: NodeSet,
+    /// Why its first node is chosen, if there is a reason of its own.
+    pub(crate) choice: Option<NodeChoice>,
 }
 
 impl NodeRequest {
@@ -43,6 +49,8 @@ impl NodeRequest {
             buffer: 256 << 10,
             max: 64 << 20,
             avoid: None,
+            among: NodeSet::ALL,
+            choice: None,
         }
     }
 
