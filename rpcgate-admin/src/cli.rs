@@ -228,7 +228,9 @@ mod tests {
         for (path, argument) in &all {
             assert!(argument.get_help().is_some(), "{path}: {}", argument.get_id());
         }
-        for resource in ["tenant", "project", "key", "node", "plan", "custom-plan", "contract", "invoice", "user"] {
+        for resource in
+            ["tenant", "project", "key", "node", "plan", "custom-plan", "contract", "invoice", "user"]
+        {
             let of = |id: &str| {
                 let start = format!(" rpcgate-admin {resource} ");
                 all.iter()

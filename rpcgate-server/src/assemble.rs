@@ -224,7 +224,12 @@ mod tests {
         let clock: Arc<dyn Clock> = Arc::new(rpcgate_core::clock::SystemClock::new());
         let pool = |name| {
             let adapter = rpcgate_chains::by_path(name).unwrap();
-            (name, node_pool(adapter.facts(), &config.chains[name], &clock, &NodeDrains::default()).unwrap().unwrap())
+            (
+                name,
+                node_pool(adapter.facts(), &config.chains[name], &clock, &NodeDrains::default())
+                    .unwrap()
+                    .unwrap(),
+            )
         };
         let all = chains(&config, &names.map(pool).into(), &Chains::default());
         let served = |name| {

@@ -159,7 +159,8 @@ mod tests {
             Config::read(&Input { chains: &["eth"], file: Some(("f", text)), ..Input::default() }).unwrap();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let facts = rpcgate_chains::by_path("eth").unwrap();
-        let pool = node_pool(facts.facts(), &config.chains["eth"], &clock, &NodeDrains::default()).unwrap().unwrap();
+        let pool =
+            node_pool(facts.facts(), &config.chains["eth"], &clock, &NodeDrains::default()).unwrap().unwrap();
         let number = pool.number();
         ([pool].into_iter().collect(), number)
     }

@@ -4,7 +4,7 @@ use rpcgate_core::chain::Facts;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config;
 use rpcgate_core::tally::Transport;
-use rpcgate_layers::nodes::{NodeConfig, NodeDrains, NodeUrl, Pool, PoolLimits, RetryPolicy};
+use rpcgate_layers::nodes::{HedgePolicy, NodeConfig, NodeDrains, NodeUrl, Pool, PoolLimits, RetryPolicy};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -33,7 +33,8 @@ pub fn node_pool(
     let limits = PoolLimits::default()
         .with_retry(RetryPolicy::default().with_deadline(config.timeout))
         .with_in_flight(config.max_in_flight as usize)
-        .with_max_lag(config.max_lag);
+        .with_max_lag(config.max_lag)
+        .with_hedge(hedge(&config.hedge));
     Ok((!nodes.is_empty()).then(|| Pool::new(facts, nodes, limits, clock.clone())))
 }
 
@@ -41,7 +42,16 @@ pub fn node_pool(
 pub fn is_same_pool(a: &config::ChainSettings, b: &config::ChainSettings) -> bool {
     let bounds =
         |chain: &config::ChainSettings| (chain.enabled, chain.timeout, chain.max_in_flight, chain.max_lag);
-    a.nodes == b.nodes && bounds(a) == bounds(b)
+    a.nodes == b.nodes && a.hedge == b.hedge && bounds(a) == bounds(b)
+}
+
+fn hedge(settings: &config::HedgeSettings) -> Option<HedgePolicy> {
+    settings.enabled.then(|| {
+        HedgePolicy::default()
+            .with_percentile(settings.percentile)
+            .with_at_least(settings.at_least)
+            .with_max_percent(settings.max_percent)
+    })
 }
 
 /// The node with its addresses; `None` if it has none.
@@ -191,6 +201,7 @@ mod tests {
             "[chains.eth]\nnodes = [\"http://h/\"]\ntimeout = \"1s\"\n",
             "[chains.eth]\nnodes = [\"http://i/\"]\n",
             "[chains.eth]\nnodes = [\"http://h/\"]\nmax_lag = 9\n",
+            "[chains.eth]\nnodes = [\"http://h/\"]\nhedge.enabled = true\n",
             "[[chains.eth.nodes]]\nurl = \"http://h/\"\npriority = 1\n",
             "[[chains.eth.nodes]]\nurl = \"http://h/\"\nmethods = [\"eth_call\"]\n",
             "[[chains.eth.nodes]]\nurl = \"http://h/\"\narchive = true\n",

@@ -30,25 +30,44 @@ mod tests {
             by_path(chain).unwrap().lacks_history(status, answer.as_bytes())
         };
         for (chain, answer) in [
-            ("eth", r#"{"code":-32000,"message":"missing trie node 1a (path ) state 0x1a is not available, not found"}"#),
+            (
+                "eth",
+                r#"{"code":-32000,"message":"missing trie node 1a (path ) state 0x1a is not available, not found"}"#,
+            ),
             ("eth", r#"{"code":-32000,"message":"required historical state unavailable (reexec=128)"}"#),
-            ("eth", r#"{"code":-32000,"message":"old data not available due to pruning: requested block 7"}"#),
+            (
+                "eth",
+                r#"{"code":-32000,"message":"old data not available due to pruning: requested block 7"}"#,
+            ),
             ("eth", r#"{"code":-32002,"message":"No state available for block 7 (0x1a)"}"#),
             ("eth", r#"{"code":4444,"message":"Pruned history unavailable"}"#),
             ("bsc", r#"{"code":-32000,"message":"state at block #7 is pruned"}"#),
             ("polygon", r#"{"code":-32000,"message":"World state unavailable"}"#),
             ("btc", r#"{"code":-1,"message":"Block not available (pruned data)"}"#),
-            ("solana", r#"{"code":-32001,"message":"Block 4 cleaned up, does not exist on node. First available block: 9"}"#),
+            (
+                "solana",
+                r#"{"code":-32001,"message":"Block 4 cleaned up, does not exist on node. First available block: 9"}"#,
+            ),
             ("solana", r#"{"code":-32011,"message":"Transaction history is not available from this node"}"#),
-            ("near", r#"{"name":"HANDLER_ERROR","cause":{"name":"GARBAGE_COLLECTED_BLOCK","info":{}},"code":-32000}"#),
-            ("cosmos", r#"{"code":-32603,"message":"Internal error","data":"height 1 is not available, lowest height is 9"}"#),
+            (
+                "near",
+                r#"{"name":"HANDLER_ERROR","cause":{"name":"GARBAGE_COLLECTED_BLOCK","info":{}},"code":-32000}"#,
+            ),
+            (
+                "cosmos",
+                r#"{"code":-32603,"message":"Internal error","data":"height 1 is not available, lowest height is 9"}"#,
+            ),
             ("xrp", r#"{"error":"lgrNotFound","error_code":21,"status":"error"}"#),
             ("ton", r#"{"ok":false,"error":"LITE_SERVER_NOTREADY: state already gc'd","code":500}"#),
             ("tron", "this API is closed because this node is a lite fullnode"),
         ] {
             assert!(lacks(chain, 200, answer), "{chain} {answer}");
         }
-        assert!(lacks("aptos", 410, r#"{"message":"Ledger version(5) has been pruned","error_code":"version_pruned"}"#));
+        assert!(lacks(
+            "aptos",
+            410,
+            r#"{"message":"Ledger version(5) has been pruned","error_code":"version_pruned"}"#
+        ));
         for (chain, answer) in [
             ("eth", r#"{"code":3,"message":"execution reverted"}"#),
             ("eth", r#"{"code":-32000,"message":"header not found"}"#),

@@ -34,11 +34,7 @@ impl MethodPattern {
     }
 
     fn is_of(&self, method: &[u8]) -> bool {
-        if self.is_family {
-            method.starts_with(self.stem.as_bytes())
-        } else {
-            method == self.stem.as_bytes()
-        }
+        if self.is_family { method.starts_with(self.stem.as_bytes()) } else { method == self.stem.as_bytes() }
     }
 }
 
@@ -62,9 +58,8 @@ impl NodeMethods {
 
     /// Whether a method is among them that is sent as `sent` and metered as `metered`.
     pub fn takes(&self, sent: &[u8], metered: &[u8]) -> bool {
-        let has = |list: &[MethodPattern]| {
-            list.iter().any(|pattern| pattern.is_of(sent) || pattern.is_of(metered))
-        };
+        let has =
+            |list: &[MethodPattern]| list.iter().any(|pattern| pattern.is_of(sent) || pattern.is_of(metered));
         (self.only.is_empty() || has(&self.only)) && !has(&self.except)
     }
 }

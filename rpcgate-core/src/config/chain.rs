@@ -1,6 +1,7 @@
 //! `[chains.<path>]`: a chain and its nodes.
 
 use super::fields::{Fields, Table};
+use super::hedge::HedgeSettings;
 use super::node::NodeSettings;
 use super::problem::Problem;
 use super::units::{DAY, HOUR, MILLI, SECOND};
@@ -37,6 +38,8 @@ pub struct ChainSettings {
     pub cu: BTreeMap<String, u32>,
     /// Cache classes by method, instead of the chain's defaults.
     pub ttl: BTreeMap<String, CacheRule>,
+    /// When a read is sent to a second node as well.
+    pub hedge: HedgeSettings,
     /// Its nodes.
     pub nodes: Vec<NodeSettings>,
 }
@@ -54,6 +57,7 @@ impl Default for ChainSettings {
             open_methods: Vec::new(),
             cu: BTreeMap::new(),
             ttl: BTreeMap::new(),
+            hedge: HedgeSettings::default(),
             nodes: Vec::new(),
         }
     }
@@ -86,6 +90,7 @@ impl Table for ChainSettings {
         f.value("open_methods", &mut self.open_methods);
         f.value("cu", &mut self.cu);
         f.value("ttl", &mut self.ttl);
+        f.table("hedge", &mut self.hedge);
         f.list("nodes", &mut self.nodes);
         methods(f, "blocked_methods", self.blocked_methods.iter(), false);
         methods(f, "open_methods", self.open_methods.iter(), true);

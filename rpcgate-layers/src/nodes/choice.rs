@@ -212,8 +212,7 @@ mod tests {
             let config = NodeConfig::new("http://127.0.0.1:1".parse().unwrap()).with_archive(is_archive);
             Node::new(index, NodeConfig { priority, ..config })
         };
-        let nodes: Vec<_> =
-            [(true, 0), (false, 9), (true, 0)].into_iter().enumerate().map(node).collect();
+        let nodes: Vec<_> = [(true, 0), (false, 9), (true, 0)].into_iter().enumerate().map(node).collect();
         assert_eq!(asked(&nodes), [1]);
         nodes[1].health.record_unreachable(Duration::ZERO);
         assert_eq!(asked(&nodes), [0, 2]);

@@ -10,6 +10,7 @@ use rpcgate_core::fault::Fault;
 use rpcgate_core::memory::MemoryPermit;
 use rpcgate_core::node_try::NodeChoice;
 use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// A call that can be sent to a node, and to another one if that fails.
@@ -64,11 +65,38 @@ impl<F: Into<TryFailure>> From<F> for Rejected {
     }
 }
 
+/// Where a call is tried, for one that watches it.
+#[derive(Default)]
+pub(super) struct TryPlace {
+    /// The place of the node, and 1; 0: none.
+    node: AtomicUsize,
+    tries: AtomicUsize,
+}
+
+impl TryPlace {
+    fn enter(&self, node: NodeIndex) {
+        self.node.store(node.0 + 1, Relaxed);
+        self.tries.fetch_add(1, Relaxed);
+    }
+
+    /// The node that has it.
+    pub(super) fn node(&self) -> Option<NodeIndex> {
+        self.node.load(Relaxed).checked_sub(1).map(NodeIndex)
+    }
+
+    /// Whether it was tried no more than once.
+    pub(super) fn is_first_try(&self) -> bool {
+        self.tries.load(Relaxed) == 1
+    }
+}
+
 /// A request over HTTP/1.1 whose answer must satisfy `classify`.
 pub(super) struct HttpExchange<'a, F> {
     pub(super) request: &'a NodeRequest,
     pub(super) memory: &'a mut MemoryPermit,
     pub(super) classify: F,
+    /// Is told where it is tried.
+    pub(super) place: Option<&'a TryPlace>,
 }
 
 impl<T, F> Exchange for HttpExchange<'_, F>
@@ -92,7 +120,7 @@ where
     }
 
     fn may_repeat(&self) -> bool {
-        !self.request.broadcast
+        !self.request.broadcast && !self.request.is_hedge
     }
 
     async fn try_once(
@@ -101,6 +129,9 @@ where
         reuse: Reuse,
         progress: &mut CallProgress<'_>,
     ) -> Result<T, Rejected> {
+        if let Some(place) = self.place {
+            place.enter(client.as_ref().index);
+        }
         let answer = client.send(self.request, self.memory, reuse, progress).await?;
         let pause = answer.retry_after();
         (self.classify)(answer).map_err(|fault| Rejected { failure: TryFailure::BadAnswer(fault), pause })

@@ -123,6 +123,11 @@ impl HealthState {
         }
     }
 
+    /// Whether it is used like any other.
+    pub(super) fn is_healthy(&self, now: impl FnOnce() -> Duration) -> bool {
+        self.grade(now) == Grade::Healthy
+    }
+
     /// How long the node is still backed off from.
     pub(super) fn remaining(&self, now: Duration) -> Duration {
         self.unreachable.remaining(now).max(self.ejected.remaining(now))

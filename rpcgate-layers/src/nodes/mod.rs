@@ -9,6 +9,7 @@
 //! | `choice` | which of the fit nodes gets the next call |
 //! | `node_set` | which nodes take a call at all |
 //! | [`NodeDrains`] | which nodes an operator has taken out of use |
+//! | [`HedgePolicy`] | whether a read that takes unusually long is sent to a second node as well |
 //! | [`RetryPolicy`] | how often, how long and within which budget a call is tried |
 //! | `in_flight` | how many calls a chain and a project may have at the nodes |
 //! | [`watch_head`] | the height of the chain, and which nodes are behind it |
@@ -35,7 +36,9 @@ pub(crate) mod error;
 pub(crate) mod exchange;
 mod head;
 pub(crate) mod health;
+mod hedge;
 pub(crate) mod in_flight;
+mod latencies;
 mod limits;
 pub(crate) mod node;
 pub(crate) mod node_set;
@@ -52,6 +55,7 @@ pub use drain::{NodeDrain, NodeDrains};
 pub use error::NodeRequestError;
 pub use head::watch_head;
 pub use health::NodeHealth;
+pub use hedge::{HedgeCounts, HedgePolicy};
 pub use limits::PoolLimits;
 pub use node::{NodeIndex, NodeView};
 pub use pool::Pool;

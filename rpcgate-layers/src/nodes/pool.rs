@@ -1,10 +1,12 @@
 //! The nodes of one chain.
 
 mod ask;
+mod hedged;
 mod open;
 
 use super::choice::Rotation;
 use super::config::NodeConfig;
+use super::hedge::{HedgeCounts, Hedging};
 use super::in_flight::InFlightLimit;
 use super::limits::PoolLimits;
 use super::node::{Node, NodeIndex, NodeView};
@@ -65,6 +67,7 @@ pub struct Pool {
     clock: Arc<dyn Clock>,
     rotation: Rotation,
     retries: RetryBalance,
+    hedging: Option<Hedging>,
     timers: TimerPool,
     in_flight: Arc<InFlightLimit>,
     /// That of gRPC calls, which may last for days and must not take the places of the others.
@@ -133,6 +136,7 @@ impl Pool {
             in_flight: InFlightLimit::new(limits.in_flight),
             in_flight_grpc: InFlightLimit::new(limits.in_flight),
             rotation: Rotation::default(),
+            hedging: limits.hedge.map(Hedging::new),
             retries: RetryBalance::new(limits.retry.budget, clock.elapsed()),
             limits,
             clock,
@@ -210,6 +214,11 @@ impl Pool {
     /// Blocks that a node may be behind.
     pub fn max_lag(&self) -> u64 {
         self.max_lag
+    }
+
+    /// What became of its hedges, if it has any.
+    pub fn hedges(&self) -> Option<HedgeCounts> {
+        self.hedging.as_ref().map(Hedging::counts)
     }
 
     /// Calls in flight, streamed answers included.

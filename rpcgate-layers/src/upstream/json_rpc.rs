@@ -75,7 +75,8 @@ async fn forward_all(
             tries.set_calls(places.iter().copied());
             let answer = {
                 // Answered calls are unsettled until all are answered.
-                let mut unsettled = Unsettled::new(round.was_sent, || mark_sent(&mut entries.lock(), &places));
+                let mut unsettled =
+                    Unsettled::new(round.was_sent, || mark_sent(&mut entries.lock(), &places));
                 let must_fit = request.buffer >= request.max;
                 let classify = |answer| Answer::classify(answer, expected, must_fit);
                 pool.ask_classified(
@@ -144,13 +145,14 @@ fn node_request(
     limits: ReplyLimits,
     round: Round,
 ) -> (SmallVec<[usize; 1]>, bool, NodeRequest) {
-    let OutgoingRequest { places, body, among, is_broadcast, is_array, is_held } = request;
+    let OutgoingRequest { places, body, among, hedge, is_broadcast, is_array, is_held } = request;
     let request = NodeRequest {
         broadcast: is_broadcast,
         buffer: limits.buffer(is_held),
         max: limits.max,
         among,
         choice: round.choice,
+        hedge,
         ..NodeRequest::json_rpc(body.into())
     };
     (places, is_array, request)

@@ -17,6 +17,8 @@ pub(super) struct OutgoingRequest {
     pub(super) body: Vec<u8>,
     /// The nodes that take all of the calls.
     pub(super) among: NodeSet,
+    /// Its method, if it is one call that may be hedged; empty: one that is not listed.
+    pub(super) hedge: Option<&'static str>,
     pub(super) is_broadcast: bool,
     /// Whether the body is an array of calls.
     pub(super) is_array: bool,
@@ -66,14 +68,9 @@ pub(super) fn split(pool: &Pool, tally: &Tally, round: Round) -> SmallVec<[Outgo
             // sent under another id has to be rewritten.
             let is_held = tally.batch || is_odd || entry.call.rule.cache.is_cached();
             let places = SmallVec::from_buf([place]);
-            requests.push(OutgoingRequest {
-                places,
-                body,
-                among,
-                is_broadcast,
-                is_array: false,
-                is_held,
-            });
+            let hedge = if is_broadcast { None } else { hedge(tally, place, round) };
+            let is_array = false;
+            requests.push(OutgoingRequest { places, body, among, hedge, is_broadcast, is_array, is_held });
             continue;
         }
         let has_room = |array: &OutgoingRequest| array.among == among && array.places.len() < max_batch;
@@ -82,6 +79,7 @@ pub(super) fn split(pool: &Pool, tally: &Tally, round: Round) -> SmallVec<[Outgo
                 places: SmallVec::with_capacity((tally.entries.len() - place).min(max_batch)),
                 body: Vec::with_capacity(tally.body.len() + 64),
                 among,
+                hedge: None,
                 is_broadcast: false,
                 is_array: true,
                 is_held: true,
@@ -98,6 +96,7 @@ pub(super) fn split(pool: &Pool, tally: &Tally, round: Round) -> SmallVec<[Outgo
         if let [place] = request.places[..] {
             // Nodes answer a single call faster than an array of one, and some say more in its HTTP status.
             request.is_array = false;
+            request.hedge = hedge(tally, place, round);
             request.body.clear();
             write(tally, place, WireId::Index(first_index(tally) + place), &mut request.body);
         } else {
@@ -106,6 +105,11 @@ pub(super) fn split(pool: &Pool, tally: &Tally, round: Round) -> SmallVec<[Outgo
     }
     debug_assert_eq!(open, requests.iter().map(|request| request.places.len()).sum::<usize>());
     requests
+}
+
+/// The method of the call at `place`, which only reads, if it may be hedged.
+fn hedge(tally: &Tally, place: usize, round: Round) -> Option<&'static str> {
+    round.choice.is_none().then(|| tally.entries[place].call.metered.unwrap_or_default())
 }
 
 /// Whether an id is neither a string, a number nor null (JSON-RPC 2.0, section 4). Nodes refuse such ids: geth does not accept
@@ -123,5 +127,33 @@ fn write(tally: &Tally, place: usize, id: WireId<'_>, out: &mut Vec<u8>) {
         envelope.write_anonymous(&tally.body, version, first_index(tally) + place, out);
     } else {
         envelope.write(&tally.body, id, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::PoolLimits;
+    use crate::testing::Fixture;
+    use crate::testing::scripted_node::{PoolFixture, Refusing};
+    use rpcgate_core::node_try::NodeChoice;
+
+    #[tokio::test]
+    async fn a_single_read_may_be_hedged_and_a_broadcast_or_an_array_may_not() {
+        let fixture = PoolFixture::with(&[Refusing::new().url()], PoolLimits::default());
+        let hedges = |body: &'static str, round: Round| {
+            let calls = Fixture::new().calls(body.as_bytes());
+            let requests = split(&fixture.pool, calls.tally(), round);
+            requests.iter().map(|request| request.hedge).collect::<Vec<_>>()
+        };
+        let one = r#"{"id":1,"method":"toy_read"}"#;
+        assert_eq!(hedges(one, Round::FIRST), [Some("toy_read")]);
+        assert_eq!(hedges(r#"{"id":1,"method":"made_up"}"#, Round::FIRST), [Some("")]);
+        assert_eq!(hedges(r#"{"id":1,"method":"toy_send"}"#, Round::FIRST), [None]);
+        let again = Round { choice: Some(NodeChoice::Archive), ..Round::FIRST };
+        assert_eq!(hedges(one, again), [None], "it was sent before");
+        let array =
+            r#"[{"id":1,"method":"toy_read"},{"id":2,"method":"toy_send"},{"id":3,"method":"toy_id"}]"#;
+        assert_eq!(hedges(array, Round::FIRST), [None, None]);
     }
 }

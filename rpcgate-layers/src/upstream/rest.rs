@@ -30,15 +30,21 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits,
     let among = round.takers(pool, &entry.call, &tally.body);
     let Payload::Rest(call) = &entry.call.payload else { return };
     let is_held = entry.call.rule.cache.is_cached();
+    let is_broadcast = entry.call.rule.flags.has(Flags::BROADCAST);
     let request = NodeRequest {
         method: call.verb().clone(),
         path: Some(call.target().clone()),
         headers: call.headers().clone(),
-        broadcast: entry.call.rule.flags.has(Flags::BROADCAST),
+        broadcast: is_broadcast,
         buffer: limits.buffer(is_held),
         max: limits.max,
         among,
         choice: round.choice,
+        hedge: if is_broadcast || round.choice.is_some() {
+            None
+        } else {
+            Some(entry.call.metered.unwrap_or_default())
+        },
         ..NodeRequest::json_rpc(sent(call, &tally.body))
     };
     let is_bodiless = *call.verb() == Method::HEAD;

@@ -51,14 +51,20 @@ impl Pool {
         deadline: Option<Duration>,
         memory: &mut MemoryPermit,
         noted: (&mut OnSent<'_>, &mut NodeTries),
-        classify: impl Fn(NodeAnswer) -> Result<T, Fault> + Send,
+        classify: impl Fn(NodeAnswer) -> Result<T, Fault> + Send + Sync,
     ) -> Result<T, NodeRequestError> {
         let limit = match deadline {
             None => self.limits.retry.deadline,
             Some(deadline) => self.limits.retry.deadline.min(deadline.saturating_sub(self.clock.elapsed())),
         };
+        self.retries.deposit();
+        if let (Some(hedging), Some(method)) = (&self.hedging, request.hedge) {
+            // In a box of its own, so that calls that are not hedged are no larger.
+            return Box::pin(self.ask_hedged((hedging, method), request, limit, memory, noted, &classify))
+                .await;
+        }
         let project = memory.project();
-        let mut exchange = HttpExchange { request, memory, classify };
+        let mut exchange = HttpExchange { request, memory, classify, place: None };
         self.exchange((&self.http, &self.in_flight), Some(limit), project, noted, &mut exchange).await
     }
 
@@ -73,11 +79,12 @@ impl Pool {
         noted: (&mut OnSent<'_>, &mut NodeTries),
         exchange: &mut E,
     ) -> Result<E::Answer, NodeRequestError> {
+        self.retries.deposit();
         self.exchange((&self.grpc, &self.in_flight_grpc), limit, project, noted, exchange).await
     }
 
     /// Makes an exchange with the nodes of `clients`, within `limit`, if there is one, as a call in flight.
-    async fn exchange<E: Exchange>(
+    pub(super) async fn exchange<E: Exchange>(
         &self,
         (clients, in_flight): (&[E::Client], &Arc<InFlightLimit>),
         limit: Option<Duration>,
@@ -85,7 +92,6 @@ impl Pool {
         (on_sent, tries): (&mut OnSent<'_>, &mut NodeTries),
         exchange: &mut E,
     ) -> Result<E::Answer, NodeRequestError> {
-        self.retries.deposit();
         if limit.is_some_and(|limit| limit.is_zero()) {
             return Err(Fault::unsent(Cause::Timeout).into());
         }

@@ -35,6 +35,10 @@ pub struct NodeRequest {
     pub(crate) among: NodeSet,
     /// Why its first node is chosen, if there is a reason of its own.
     pub(crate) choice: Option<NodeChoice>,
+    /// Whether it may be hedged, as a call of this listed method; empty: of another.
+    pub(crate) hedge: Option<&'static str>,
+    /// Whether it is the hedge of a call.
+    pub(crate) is_hedge: bool,
 }
 
 impl NodeRequest {
@@ -51,6 +55,8 @@ impl NodeRequest {
             avoid: None,
             among: NodeSet::ALL,
             choice: None,
+            hedge: None,
+            is_hedge: false,
         }
     }
 

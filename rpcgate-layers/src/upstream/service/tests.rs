@@ -1,5 +1,7 @@
 mod dialects;
 mod explained;
+mod hedged;
+mod selective;
 
 use super::{ReplyLimits, Upstream};
 use crate::call::batch::BatchLayer;

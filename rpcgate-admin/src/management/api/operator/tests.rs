@@ -374,7 +374,10 @@ async fn a_node_is_drained_and_resumed_and_the_last_usable_one_only_with_force()
     {
         assert_eq!(put(json!({"node": node, "drained": drained})).await.0, status, "{node}");
     }
-    assert_eq!(ask(&site, &operator, Method::PUT, "/chains/x/nodes", json!({"node": "a", "drained": true})).await.0, 404);
+    assert_eq!(
+        ask(&site, &operator, Method::PUT, "/chains/x/nodes", json!({"node": "a", "drained": true})).await.0,
+        404
+    );
     assert_eq!(put(json!({"node": "http://b", "drained": false})).await.0, 200);
     // Of two gateways, one has no other node.
     site.app.store.put_report(&report(2, vec![node("http://a", "well")]), &[]).await.unwrap();

@@ -26,9 +26,7 @@ const LABELS: Labels = &[("confirm", "Name")];
 
 /// The pages of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
-    Router::new()
-        .route("/operator/nodes", get(list))
-        .route("/operator/nodes/drain", get(ask).post(drain))
+    Router::new().route("/operator/nodes", get(list)).route("/operator/nodes/drain", get(ask).post(drain))
 }
 
 /// Nodes that the page lists at most.
@@ -156,9 +154,8 @@ async fn list(
     let chains = chains::list(&app).await?;
     let drained = nodes::drained(&app).await?;
     let gateways = reports.len();
-    let rows = reports
-        .into_iter()
-        .flat_map(|report| report.nodes.into_iter().map(move |state| (state, report.id)));
+    let rows =
+        reports.into_iter().flat_map(|report| report.nodes.into_iter().map(move |state| (state, report.id)));
     let mut rows: Vec<_> = rows.map(|(state, gateway)| NodeRow::of(state, gateway, &drained)).collect();
     rows.sort_by(|one, other| one.state.node.cmp(&other.state.node));
     let (nodes, left_out) = (rows.len(), rows.len().saturating_sub(MAX_SHOWN));
@@ -236,13 +233,15 @@ async fn question(
             .consequence("Calls in flight end at the node. Its WebSocket streams are closed over the next minute, and their clients are told to reconnect.")
             .consequence("It stays drained until you resume it, also over restarts.");
         if found.is_last {
-            let warning = format!("A gateway has no other node of {chain} that it can use: its calls will fail.");
+            let warning =
+                format!("A gateway has no other node of {chain} that it can use: its calls will fail.");
             question.warning(warning).typed(chain)
         } else {
             question
         }
     };
-    let question = question.hidden("chain", chain).hidden("node", node.as_str()).target("operator/nodes/drain");
+    let question =
+        question.hidden("chain", chain).hidden("node", node.as_str()).target("operator/nodes/drain");
     Ok((found, question.crumb("Nodes", back)))
 }
 
