@@ -119,7 +119,7 @@ impl Adapter for Cosmos {
     }
 
     /// In the words of CometBFT for blocks, and of the SDK for state.
-    fn lacks_history(&self, _: http::StatusCode, answer: &[u8]) -> bool {
+    fn lacks_history(&self, answer: &[u8]) -> bool {
         says(answer, &["is not available, lowest height is", "version does not exist"])
     }
 

@@ -83,7 +83,7 @@ impl Adapter for Near {
     }
 
     /// Blocks older than five epochs are kept by archival nodes only, to which an unknown block is an old one.
-    fn lacks_history(&self, _: http::StatusCode, answer: &[u8]) -> bool {
+    fn lacks_history(&self, answer: &[u8]) -> bool {
         says(answer, &["\"GARBAGE_COLLECTED_BLOCK\"", "\"UNKNOWN_BLOCK\""])
     }
 

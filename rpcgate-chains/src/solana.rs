@@ -45,7 +45,7 @@ impl Adapter for Solana {
     }
 
     /// The errors -32001 (cleaned up), -32007 (missing after a snapshot) and -32011 (no history), by their words.
-    fn lacks_history(&self, _: http::StatusCode, answer: &[u8]) -> bool {
+    fn lacks_history(&self, answer: &[u8]) -> bool {
         says(
             answer,
             &["cleaned up, does not exist on node", "missing due to ledger jump", "history is not available"],

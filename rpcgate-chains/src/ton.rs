@@ -106,7 +106,7 @@ impl Adapter for Ton {
     }
 
     /// In the words of lite servers.
-    fn lacks_history(&self, _: http::StatusCode, answer: &[u8]) -> bool {
+    fn lacks_history(&self, answer: &[u8]) -> bool {
         says(answer, &["state already gc'd", "not in db"])
     }
 

@@ -139,7 +139,7 @@ impl Adapter for Tron {
     }
 
     /// A light node refuses whatever needs old blocks with this text, at status 200.
-    fn lacks_history(&self, _: http::StatusCode, answer: &[u8]) -> bool {
+    fn lacks_history(&self, answer: &[u8]) -> bool {
         says(answer, &["this node is a lite fullnode"])
     }
 

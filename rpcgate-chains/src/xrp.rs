@@ -147,7 +147,7 @@ impl Adapter for Xrp {
     }
 
     /// A server without the full history does not find old ledgers.
-    fn lacks_history(&self, _: http::StatusCode, answer: &[u8]) -> bool {
+    fn lacks_history(&self, answer: &[u8]) -> bool {
         says(answer, &["\"lgrNotFound\""])
     }
 

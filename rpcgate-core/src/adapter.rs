@@ -88,11 +88,11 @@ pub trait Adapter: Send + Sync + Debug + 'static {
 
     /// Whether a node's error says that it no longer has, or never had, the state or the block that was asked for, so that a
     /// node that keeps everything may answer. `answer` is the raw `error`, or what else [means](Adapter::is_error) a failure
-    /// in a raw `result`; of a REST call it is the body, with its `status`. By default no error says so.
+    /// in a raw `result`; of a REST call it is the body. By default no error says so.
     ///
     /// A wrong guess is harmless: the call is tried once more.
-    fn lacks_history(&self, status: http::StatusCode, answer: &[u8]) -> bool {
-        let _ = (status, answer);
+    fn lacks_history(&self, answer: &[u8]) -> bool {
+        let _ = answer;
         false
     }
 

@@ -45,7 +45,7 @@ impl Adapter for Toy {
         if result == b"null" { Permanence::Unknown } else { Permanence::Yes }
     }
 
-    fn lacks_history(&self, _: http::StatusCode, answer: &[u8]) -> bool {
+    fn lacks_history(&self, answer: &[u8]) -> bool {
         answer.windows(6).any(|text| text == b"pruned")
     }
 

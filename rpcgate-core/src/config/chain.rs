@@ -2,6 +2,7 @@
 
 use super::fields::{Fields, Table};
 use super::hedge::HedgeSettings;
+use super::method_names::methods;
 use super::node::NodeSettings;
 use super::problem::Problem;
 use super::units::{DAY, HOUR, MILLI, SECOND};
@@ -111,30 +112,5 @@ impl Table for ChainSettings {
                 f.wrong(&["nodes"], |key| Problem::Invalid { key, why });
             }
         }
-    }
-}
-
-/// Reports texts that cannot be the name of a method (1 to 256 bytes) or, where allowed, of a family.
-pub(super) fn methods<'n, F: Fields>(
-    f: &mut F,
-    key: &'static str,
-    names: impl Iterator<Item = &'n String>,
-    families: bool,
-) {
-    for name in names {
-        let stem = if families { name.strip_suffix('*').unwrap_or(name) } else { name };
-        let why = if name.is_empty() || name.len() > 256 || name.contains(char::is_whitespace) {
-            format!("has a name that no method can have: {name:?}")
-        } else if stem.contains('*') {
-            let rule = if families {
-                "* may stand at the end only"
-            } else {
-                "methods are named one by one, without *"
-            };
-            format!("has the name {name:?}: {rule}")
-        } else {
-            continue;
-        };
-        f.wrong(&[key], |key| Problem::Invalid { key, why });
     }
 }

@@ -34,6 +34,7 @@ mod hedge;
 mod journal;
 mod key;
 mod load;
+mod method_names;
 mod moment;
 mod nearest;
 mod node;

@@ -1,7 +1,7 @@
 //! `[[chains.<path>.nodes]]`: one node of a chain.
 
-use super::chain::methods;
 use super::fields::{Fields, Listed, Table};
+use super::method_names::methods;
 use super::problem::Problem;
 use super::reading::Reading;
 use super::secret::Secret;

@@ -5,7 +5,7 @@
 
 use super::limits::ReplyLimits;
 use super::round::Round;
-use super::service::send;
+use super::send::send;
 use crate::nodes::Pool;
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::call::{CallState, Entry};
@@ -88,16 +88,16 @@ fn lacks_history(entry: &Entry, adapter: &dyn Adapter) -> bool {
     if !matches!(reply.from, Source::Node | Source::NodeForAll) {
         return false;
     }
-    let (status, answer) = match &reply.form {
+    let answer = match &reply.form {
         Form::Whole(whole) => match &whole.inner {
-            Inner::Error(error) | Inner::Failure(error) => (whole.status, error),
+            Inner::Error(error) | Inner::Failure(error) => error,
             Inner::Result(_) => return false,
         },
-        Form::Error(error, status) | Form::Failure(error, status) => (*status, error),
-        Form::Rest(rest) => (rest.status, &rest.body),
+        Form::Error(error, _) | Form::Failure(error, _) => error,
+        Form::Rest(rest) => &rest.body,
         Form::Result(_) | Form::Stream(_) | Form::Nothing => return false,
     };
-    adapter.lacks_history(status, answer)
+    adapter.lacks_history(answer)
 }
 
 /// Whether an archive has answered the call already.

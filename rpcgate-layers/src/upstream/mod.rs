@@ -13,6 +13,7 @@ mod prefixed;
 mod requests;
 mod rest;
 mod round;
+mod send;
 mod service;
 mod unanswered;
 

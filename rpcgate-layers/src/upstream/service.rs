@@ -23,14 +23,13 @@
 //! ```
 
 use super::archive;
-use super::json_rpc;
 use super::limits::ReplyLimits;
-use super::rest;
 use super::round::{Round, refuse_untaken};
+use super::send::send;
 use crate::future::ResponseFuture;
 use crate::nodes::{Pool, Pools};
 use arc_swap::ArcSwap;
-use rpcgate_core::call::{Before, CallState, Calls, Payload, Settled};
+use rpcgate_core::call::{Before, CallState, Calls, Settled};
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::tally::Tally;
 use std::convert::Infallible;
@@ -98,17 +97,6 @@ async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
         send(pool, tally, limits, Round::FIRST).await;
     } else {
         Box::pin(archive::forward(pool, tally, limits)).await;
-    }
-}
-
-/// Sends the open calls of a set once, as often as that needs tries.
-pub(super) async fn send(pool: &Pool, tally: &mut Tally, limits: ReplyLimits, round: Round) {
-    if let [entry] = &tally.entries[..]
-        && matches!(entry.call.payload, Payload::Rest(_))
-    {
-        rest::forward(pool, tally, limits, round).await;
-    } else {
-        json_rpc::forward(pool, tally, limits, round).await;
     }
 }
 

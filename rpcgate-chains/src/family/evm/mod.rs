@@ -219,7 +219,7 @@ impl Adapter for Evm {
     }
 
     /// By its words: the numbers of these errors mean much else.
-    fn lacks_history(&self, _: http::StatusCode, answer: &[u8]) -> bool {
+    fn lacks_history(&self, answer: &[u8]) -> bool {
         says(answer, PRUNED)
     }
 

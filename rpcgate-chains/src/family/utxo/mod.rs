@@ -234,7 +234,7 @@ impl Adapter for Utxo {
     }
 
     /// A pruned node keeps the headers of all blocks, and the newest blocks.
-    fn lacks_history(&self, _: http::StatusCode, answer: &[u8]) -> bool {
+    fn lacks_history(&self, answer: &[u8]) -> bool {
         says(answer, &["pruned data"])
     }
 
