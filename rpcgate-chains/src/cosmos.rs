@@ -123,6 +123,11 @@ impl Adapter for Cosmos {
         says(answer, &["is not available, lowest height is", "version does not exist"])
     }
 
+    /// In the words of CometBFT's mempool.
+    fn is_known_transaction(&self, answer: &[u8]) -> bool {
+        says(answer, &["tx already exists in cache"])
+    }
+
     fn probe(&self) -> Probe {
         Probe::Rest { target: "/cosmos/base/tendermint/v1beta1/blocks/latest", body: None }
     }

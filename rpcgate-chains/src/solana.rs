@@ -52,6 +52,11 @@ impl Adapter for Solana {
         )
     }
 
+    /// A transaction that is in a block.
+    fn is_known_transaction(&self, answer: &[u8]) -> bool {
+        says(answer, &["already been processed"])
+    }
+
     fn probe(&self) -> Probe {
         Probe::Rpc { method: "getSlot", params: "[]" }
     }

@@ -143,6 +143,11 @@ impl Adapter for Tron {
         says(answer, &["this node is a lite fullnode"])
     }
 
+    /// The code of a duplicate.
+    fn is_known_transaction(&self, answer: &[u8]) -> bool {
+        says(answer, &["\"DUP_TRANSACTION_ERROR\""])
+    }
+
     fn probe(&self) -> Probe {
         Probe::Rest { target: "/wallet/getnowblock", body: Some("{}") }
     }

@@ -96,6 +96,13 @@ pub trait Adapter: Send + Sync + Debug + 'static {
         false
     }
 
+    /// Whether a node's error to a broadcast says that the node has the transaction already. `answer` has the same form as for
+    /// [`lacks_history`](Adapter::lacks_history). By default no error says so.
+    fn is_known_transaction(&self, answer: &[u8]) -> bool {
+        let _ = answer;
+        false
+    }
+
     /// The headers of a REST call that have a meaning for a node, in lower case.
     fn headers(&self) -> &'static [&'static str] {
         &["accept", "content-type"]

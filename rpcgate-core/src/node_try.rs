@@ -44,6 +44,8 @@ pub enum NodeChoice {
     Archive,
     /// The node before it took longer to answer than most calls of its method do.
     Hedge,
+    /// A transaction goes to several nodes at once.
+    Broadcast,
 }
 
 /// How a try ended.

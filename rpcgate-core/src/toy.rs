@@ -49,6 +49,10 @@ impl Adapter for Toy {
         answer.windows(6).any(|text| text == b"pruned")
     }
 
+    fn is_known_transaction(&self, answer: &[u8]) -> bool {
+        answer.windows(13).any(|text| text == b"already known")
+    }
+
     fn probe(&self) -> Probe {
         Probe::Rpc { method: "toy_height", params: "[]" }
     }

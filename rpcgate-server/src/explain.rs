@@ -108,6 +108,7 @@ fn node_try(one: &NodeTry, facts: &RequestFacts, calls: usize, pools: &Pools) ->
         NodeChoice::Again => "again",
         NodeChoice::Archive => "archive",
         NodeChoice::Hedge => "hedge",
+        NodeChoice::Broadcast => "broadcast",
     };
     let (end, failure) = match one.end {
         TryEnd::Running => ("running", None),

@@ -34,6 +34,7 @@ pub fn node_pool(
         .with_retry(RetryPolicy::default().with_deadline(config.timeout))
         .with_in_flight(config.max_in_flight as usize)
         .with_max_lag(config.max_lag)
+        .with_broadcast_nodes(config.broadcast_nodes as usize)
         .with_hedge(hedge(&config.hedge));
     Ok((!nodes.is_empty()).then(|| Pool::new(facts, nodes, limits, clock.clone())))
 }
@@ -42,7 +43,10 @@ pub fn node_pool(
 pub fn is_same_pool(a: &config::ChainSettings, b: &config::ChainSettings) -> bool {
     let bounds =
         |chain: &config::ChainSettings| (chain.enabled, chain.timeout, chain.max_in_flight, chain.max_lag);
-    a.nodes == b.nodes && a.hedge == b.hedge && bounds(a) == bounds(b)
+    a.nodes == b.nodes
+        && a.hedge == b.hedge
+        && a.broadcast_nodes == b.broadcast_nodes
+        && bounds(a) == bounds(b)
 }
 
 fn hedge(settings: &config::HedgeSettings) -> Option<HedgePolicy> {
@@ -201,6 +205,7 @@ mod tests {
             "[chains.eth]\nnodes = [\"http://h/\"]\ntimeout = \"1s\"\n",
             "[chains.eth]\nnodes = [\"http://i/\"]\n",
             "[chains.eth]\nnodes = [\"http://h/\"]\nmax_lag = 9\n",
+            "[chains.eth]\nnodes = [\"http://h/\"]\nbroadcast_nodes = 2\n",
             "[chains.eth]\nnodes = [\"http://h/\"]\nhedge.enabled = true\n",
             "[[chains.eth.nodes]]\nurl = \"http://h/\"\npriority = 1\n",
             "[[chains.eth.nodes]]\nurl = \"http://h/\"\nmethods = [\"eth_call\"]\n",

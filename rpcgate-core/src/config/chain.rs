@@ -31,6 +31,8 @@ pub struct ChainSettings {
     /// The number of blocks that a node may be behind the others before it is used only when no other is better; the chain's
     /// default if absent.
     pub max_lag: Option<u64>,
+    /// Nodes to which a transaction is sent at once.
+    pub broadcast_nodes: u32,
     /// Methods that are closed to everyone.
     pub blocked_methods: Vec<String>,
     /// Methods to open that are closed by default; `trace_*` names a family.
@@ -54,6 +56,7 @@ impl Default for ChainSettings {
             probe_interval: 5 * SECOND,
             final_depth: None,
             max_lag: None,
+            broadcast_nodes: 1,
             blocked_methods: Vec::new(),
             open_methods: Vec::new(),
             cu: BTreeMap::new(),
@@ -87,6 +90,7 @@ impl Table for ChainSettings {
         f.duration("probe_interval", &mut self.probe_interval, 100 * MILLI..=DAY);
         f.value("final_depth", &mut self.final_depth);
         f.value("max_lag", &mut self.max_lag);
+        f.number("broadcast_nodes", &mut self.broadcast_nodes, 1..=16);
         f.value("blocked_methods", &mut self.blocked_methods);
         f.value("open_methods", &mut self.open_methods);
         f.value("cu", &mut self.cu);

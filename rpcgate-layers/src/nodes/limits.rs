@@ -23,11 +23,13 @@ pub struct PoolLimits {
     pub max_lag: Option<u64>,
     /// When a read is sent to a second node as well; `None`: never.
     pub hedge: Option<HedgePolicy>,
+    /// Nodes to which a broadcast is sent at once, as far as so many are healthy; the first that takes it answers.
+    pub broadcast_nodes: usize,
 }
 
 impl Default for PoolLimits {
     /// The default retry policy, 3 s for a connection, 1024 calls in flight, 128 idle connections for up to 60 s, the chain's
-    /// lag, and no hedges.
+    /// lag, no hedges, and one node for a broadcast.
     fn default() -> Self {
         PoolLimits {
             retry: RetryPolicy::default(),
@@ -37,6 +39,7 @@ impl Default for PoolLimits {
             idle_time: Duration::from_secs(60),
             max_lag: None,
             hedge: None,
+            broadcast_nodes: 1,
         }
     }
 }
@@ -74,6 +77,13 @@ impl PoolLimits {
     #[must_use]
     pub const fn with_max_lag(mut self, max_lag: Option<u64>) -> Self {
         self.max_lag = max_lag;
+        self
+    }
+
+    /// The same with another number of nodes to which a broadcast is sent at once.
+    #[must_use]
+    pub const fn with_broadcast_nodes(mut self, nodes: usize) -> Self {
+        self.broadcast_nodes = nodes;
         self
     }
 

@@ -18,7 +18,8 @@
 //! its health. Of the parts here only the pool knows a transport.
 //!
 //! - A call that only reads is tried at [two nodes](RetryPolicy::attempts), as far as the
-//!   [retry budget](RetryPolicy::budget) allows. A broadcast is tried again only while no byte of it was written.
+//!   [retry budget](RetryPolicy::budget) allows. A broadcast is tried again only while no byte of it was written; with
+//!   [`PoolLimits::broadcast_nodes`] it goes to several nodes at once.
 //! - A node that cannot be reached, or whose last five answers were unusable, is backed off from: for 1 s at first, then twice
 //!   as long each time up to 30 s, or for as long as its own `Retry-After` says, a minute at most. A node that is silent,
 //!   syncing or behind comes after all healthy nodes, and a fallback after all nodes of a lower number. One node is
@@ -45,6 +46,7 @@ pub(crate) mod node_set;
 mod pool;
 mod pools;
 pub(crate) mod progress;
+pub(crate) mod reception;
 pub(crate) mod retry;
 mod retry_budget;
 pub(crate) mod timers;

@@ -3,6 +3,7 @@
 mod ask;
 mod hedged;
 mod open;
+mod several;
 
 use super::choice::Rotation;
 use super::config::NodeConfig;
@@ -214,6 +215,11 @@ impl Pool {
     /// Blocks that a node may be behind.
     pub fn max_lag(&self) -> u64 {
         self.max_lag
+    }
+
+    /// Whether a broadcast is sent to several nodes at once.
+    pub(crate) fn has_broadcasts_to_several(&self) -> bool {
+        self.limits.broadcast_nodes > 1
     }
 
     /// What became of its hedges, if it has any.

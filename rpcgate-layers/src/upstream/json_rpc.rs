@@ -6,15 +6,18 @@ use super::limits::ReplyLimits;
 use super::requests::{OutgoingRequest, split};
 use super::round::Round;
 use super::unanswered::unanswered;
+use crate::nodes::reception::ReceptionReader;
 use crate::nodes::{NodeRequestError, Pool};
 use crate::transport::h1::NodeRequest;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use rpcgate_core::call::CallState;
+use rpcgate_core::chain::Chain;
 use rpcgate_core::node_try::NodeTries;
 use rpcgate_core::reply::{Reply, Source};
 use rpcgate_core::tally::{Entries, Tally};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// Sends the open calls of a set and settles them.
 pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits, round: Round) {
@@ -24,7 +27,7 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits,
         // The usual single request needs no list of futures.
         Some(request) if requests.is_empty() => {
             let (mut memory, expected) = (tally.room.sibling(), request.expected(tally));
-            let (places, is_array, request) = node_request(request, limits, round);
+            let (places, is_array, request) = node_request((pool, &tally.chain), request, limits, round);
             let request = request.posted_to(path);
             tally.tries.set_calls(places.iter().copied());
             let (deadline, entries, tries) = (tally.deadline, &mut tally.entries, &mut tally.tries);
@@ -64,12 +67,12 @@ async fn forward_all(
     let path = tally.chain.adapter().rpc_path();
     let memory = tally.room.sibling();
     let expected: SmallVec<[Expected; 8]> = requests.iter().map(|request| request.expected(tally)).collect();
-    let deadline = tally.deadline;
+    let (deadline, chain) = (tally.deadline, tally.chain.clone());
     let entries = Mutex::new(&mut tally.entries);
     let answers = requests.into_iter().zip(expected).map(|(request, expected)| {
-        let (mut memory, entries) = (memory.sibling(), &entries);
+        let (mut memory, entries, chain) = (memory.sibling(), &entries, &chain);
         async move {
-            let (places, is_array, request) = node_request(request, limits, round);
+            let (places, is_array, request) = node_request((pool, chain), request, limits, round);
             let request = request.posted_to(path);
             let mut tries = NodeTries::default();
             tries.set_calls(places.iter().copied());
@@ -139,8 +142,9 @@ fn mark_sent(entries: &mut Entries, places: &[usize]) {
     }
 }
 
-/// The places of the calls in a request, whether they are an array, and the request as a node gets it.
+/// The places of the calls in a request, whether they are an array, and the request as a node of the chain gets it.
 fn node_request(
+    (pool, chain): (&Pool, &Arc<Chain>),
     request: OutgoingRequest,
     limits: ReplyLimits,
     round: Round,
@@ -153,9 +157,15 @@ fn node_request(
         among,
         choice: round.choice,
         hedge,
+        reader: reader(pool, chain, is_broadcast),
         ..NodeRequest::json_rpc(body.into())
     };
     (places, is_array, request)
+}
+
+fn reader(pool: &Pool, chain: &Arc<Chain>, is_broadcast: bool) -> Option<ReceptionReader> {
+    let is_for_several = is_broadcast && pool.has_broadcasts_to_several();
+    is_for_several.then(|| ReceptionReader { chain: chain.clone(), is_rest: false })
 }
 
 /// Settles the calls at `places` with the answer to their request.

@@ -10,6 +10,7 @@ use super::round::Round;
 use super::unanswered::unanswered;
 use crate::call::rest::sent;
 use crate::nodes::Pool;
+use crate::nodes::reception::ReceptionReader;
 use crate::transport::h1::{AnswerBody, NodeAnswer, NodeRequest};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method};
@@ -39,6 +40,8 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits,
         buffer: limits.buffer(is_held),
         max: limits.max,
         among,
+        reader: (is_broadcast && pool.has_broadcasts_to_several())
+            .then(|| ReceptionReader { chain: tally.chain.clone(), is_rest: true }),
         choice: round.choice,
         hedge: if is_broadcast || round.choice.is_some() {
             None

@@ -366,6 +366,7 @@ fn node_step(explanation: &Explanation, one: &ExplainedTry) -> DecisionStep {
         "least_behind" => "none was healthy, this one least behind",
         "first_back" => "all were backed off from, this one first to return",
         "archive" => "an archive, as the node before no longer had what was asked for",
+        "broadcast" => "a transaction goes to several nodes at once",
         "hedge" => "a second node, as the first took unusually long",
         _ => "again, on a new connection",
     };

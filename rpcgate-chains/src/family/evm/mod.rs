@@ -223,6 +223,11 @@ impl Adapter for Evm {
         says(answer, PRUNED)
     }
 
+    /// In the words of geth and most others, of Besu, of Nethermind and of OpenEthereum.
+    fn is_known_transaction(&self, answer: &[u8]) -> bool {
+        says(answer, &["already known", "known transaction", "alreadyknown", "was already imported"])
+    }
+
     fn probe(&self) -> Probe {
         Probe::Rpc { method: "eth_blockNumber", params: "[]" }
     }

@@ -238,6 +238,14 @@ impl Adapter for Utxo {
         says(answer, &["pruned data"])
     }
 
+    /// In the mempool, or in a block.
+    fn is_known_transaction(&self, answer: &[u8]) -> bool {
+        says(
+            answer,
+            &["txn-already-in-mempool", "txn-already-known", "already in block chain", "already in utxo set"],
+        )
+    }
+
     fn probe(&self) -> Probe {
         Probe::Rpc { method: "getblockcount", params: "[]" }
     }

@@ -63,6 +63,10 @@ impl Pool {
             return Box::pin(self.ask_hedged((hedging, method), request, limit, memory, noted, &classify))
                 .await;
         }
+        if let Some(reader) = &request.reader {
+            let several = self.ask_several(reader, request, limit, memory, noted, &classify);
+            return Box::pin(several).await;
+        }
         let project = memory.project();
         let mut exchange = HttpExchange { request, memory, classify, place: None };
         self.exchange((&self.http, &self.in_flight), Some(limit), project, noted, &mut exchange).await

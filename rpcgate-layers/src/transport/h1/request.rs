@@ -2,6 +2,7 @@
 
 use crate::nodes::node::NodeIndex;
 use crate::nodes::node_set::NodeSet;
+use crate::nodes::reception::ReceptionReader;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::uri::PathAndQuery;
@@ -39,6 +40,8 @@ pub struct NodeRequest {
     pub(crate) hedge: Option<&'static str>,
     /// Whether it is the hedge of a call.
     pub(crate) is_hedge: bool,
+    /// Reads what became of a broadcast that is sent to several nodes at once.
+    pub(crate) reader: Option<ReceptionReader>,
 }
 
 impl NodeRequest {
@@ -57,6 +60,7 @@ impl NodeRequest {
             choice: None,
             hedge: None,
             is_hedge: false,
+            reader: None,
         }
     }
 

@@ -1,3 +1,4 @@
+mod broadcast;
 mod dialects;
 mod explained;
 mod hedged;

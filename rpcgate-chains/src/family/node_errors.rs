@@ -1,4 +1,4 @@
-//! Errors by which nodes say that they no longer have what was asked for.
+//! Errors by which nodes say that they no longer have what was asked for, or that they have a transaction already.
 
 /// The beginning of an error in which its words are looked for.
 const LOOKED_AT: usize = 4 << 10;
@@ -20,6 +20,35 @@ mod tests {
         assert!(!says(b"{}", &["pruned"]) && !says(b"", &["pruned"]));
         let late = [vec![b' '; LOOKED_AT], b"pruned".to_vec()].concat();
         assert!(!says(&late, &["pruned"]));
+    }
+
+    #[test]
+    fn nodes_say_that_they_have_a_transaction_already() {
+        let knows =
+            |chain: &str, answer: &str| by_path(chain).unwrap().is_known_transaction(answer.as_bytes());
+        for (chain, answer) in [
+            ("eth", r#"{"code":-32000,"message":"already known"}"#),
+            ("polygon", r#"{"code":-32000,"message":"Known transaction"}"#),
+            ("bsc", r#"{"code":-32010,"message":"Transaction with the same hash was already imported."}"#),
+            ("btc", r#"{"code":-27,"message":"Transaction already in block chain"}"#),
+            ("ltc", r#"{"code":-26,"message":"txn-already-in-mempool"}"#),
+            (
+                "solana",
+                r#"{"code":-32002,"message":"Transaction simulation failed: This transaction has already been processed"}"#,
+            ),
+            ("cosmos", r#"{"code":-32603,"data":"tx already exists in cache"}"#),
+            ("tron", r#"{"code":"DUP_TRANSACTION_ERROR","message":"44"}"#),
+        ] {
+            assert!(knows(chain, answer), "{chain} {answer}");
+        }
+        for (chain, answer) in [
+            ("eth", r#"{"code":-32000,"message":"nonce too low"}"#),
+            ("eth", r#"{"code":-32000,"message":"replacement transaction underpriced"}"#),
+            ("btc", r#"{"code":-25,"message":"bad-txns-inputs-missingorspent"}"#),
+            ("near", r#"{"message":"already known"}"#),
+        ] {
+            assert!(!knows(chain, answer), "{chain} {answer}");
+        }
     }
 
     #[test]
