@@ -34,11 +34,11 @@ impl NodeDrain {
 /// ```
 #[derive(Debug, Default)]
 pub struct NodeDrains {
-    inner: Mutex<Known>,
+    inner: Mutex<KnownDrains>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct KnownDrains {
     drained: BTreeSet<(String, String)>,
     nodes: HashMap<(ChainName, String), NodeDrain>,
 }
