@@ -57,10 +57,15 @@ impl Pool {
         let mut second_sent = |is_sent| sent[1].store(is_sent, Relaxed);
         let mut second = None;
         let (result, winner, is_second_over) = {
-            let mut exchange = HttpExchange { request, memory, classify, place: Some(&place) };
+            let mut exchange = HttpExchange { request, memory: &mut *memory, classify, place: Some(&place) };
             let pools = (&self.http[..], &self.in_flight);
-            let mut first =
-                pin!(self.exchange(pools, Some(limit), project, (&mut first_sent, tries), &mut exchange));
+            let mut first = pin!(self.exchange(
+                pools,
+                Some(limit),
+                project,
+                (&mut first_sent, &mut *tries),
+                &mut exchange
+            ));
             let mut timer = delay.map(|delay| self.timers.after(delay));
             let early = poll_fn(|cx| {
                 let polled = first.as_mut().poll(cx);

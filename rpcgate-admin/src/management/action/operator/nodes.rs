@@ -119,7 +119,7 @@ pub async fn drain(
     let event = if drained { "node.drained" } else { "node.resumed" };
     let store = actor.audited_store(&app.store, None, (event, found.chain, node), now);
     if drained {
-        let remaining = if force { &[][..] } else { &found.remaining };
+        let remaining: &[_] = if force { &[] } else { &found.remaining };
         store.drain_node(found.chain, node, remaining, now).await.map_err(|error| match error {
             StoreError::WrongState(_) => ActionError::Conflict(
                 "this is the last usable node of the chain at a gateway: drain it with `force`, or not at all",
