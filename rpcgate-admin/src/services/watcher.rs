@@ -30,6 +30,7 @@ use failure_log::FailureLog;
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::config::Config;
+use rpcgate_layers::nodes::NodeDrains;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -61,7 +61,7 @@ impl MethodLatency {
             bucket.fetch_add(1, Relaxed);
         }
         let calls = self.calls.fetch_add(1, Relaxed).wrapping_add(1);
-        if calls < FEWEST || calls % EVERY != 0 {
+        if calls < FEWEST || !calls.is_multiple_of(EVERY) {
             return;
         }
         self.usual.store(self.quantile(percentile), Relaxed);

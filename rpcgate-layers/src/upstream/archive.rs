@@ -40,7 +40,7 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits)
     let answers: SmallVec<[(usize, CallState); 1]> = lacking.into_iter().map(reopen).collect();
     let passing = std::mem::take(&mut tally.passing);
     let deadline = tally.deadline.replace(tally.deadline.map_or(until, |deadline| deadline.min(until)));
-    let mut again = Again { tally: &mut *tally, answers };
+    let again = Again { tally: &mut *tally, answers };
     send(pool, again.tally, limits, round).await;
     let is_unanswered = again.restore();
     if is_unanswered {

@@ -60,8 +60,8 @@ impl Store {
     /// [`StoreError::Unavailable`].
     pub async fn resume_node(&self, chain: &str, node: &str, now: Time) -> Result<(), StoreError> {
         self.write(async |transaction| {
-            let one = Column::Chain.eq(chain).and(Column::Node.eq(node));
-            let deleted = Entity::delete_many().filter(one).exec(transaction).await?;
+            let one = Entity::delete_many().filter(Column::Chain.eq(chain)).filter(Column::Node.eq(node));
+            let deleted = one.exec(transaction).await?;
             if deleted.rows_affected == 0 {
                 return Ok(());
             }

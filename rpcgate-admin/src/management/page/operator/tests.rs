@@ -321,8 +321,8 @@ async fn a_node_is_drained_after_a_question_and_the_last_one_only_if_its_chain_i
     let link = "operator/nodes/drain?chain=eth&#38;node=https%3A%2F%2Fone.example%2F%3Fa%26b";
     assert!(shown.contains(link), "{shown}");
     let path = "/operator/nodes/drain";
-    let asked = get(&site, &format!("{path}?chain=eth&node=https%3A%2F%2Fone.example%2F%3Fa%26b"), &operator);
-    let asked = asked.await.text;
+    let of_one = format!("{path}?chain=eth&node=https%3A%2F%2Fone.example%2F%3Fa%26b");
+    let asked = get(&site, &of_one, &operator).await.text;
     assert!(asked.contains("no gateway sends it a new call on /eth") && !asked.contains("no other node"));
     let drain = |node: &'static str| [("chain", "eth"), ("node", node), ("to", "drained")];
     let done = post(&site, path, &operator, &drain("https://one.example/?a&b")).await;

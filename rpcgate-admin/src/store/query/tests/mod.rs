@@ -400,7 +400,8 @@ async fn the_last_weights_and_switches_are_listed() {
     tells(&store, toy(), store.switch_chain("toy", false, now())).await;
     tells(&store, toy(), store.drain_node("toy", "http://a", &[["http://b".into()].into()], now())).await;
     tells(&store, toy(), store.drain_node("toy", "http://a", &[], now())).await;
-    let last = store.drain_node("toy", "http://b", &[["http://a".into()].into()], now());
+    let others = [["http://a".into()].into()];
+    let last = store.drain_node("toy", "http://b", &others, now());
     assert_eq!(refused(&store, last).await, "this is the last usable node of the chain");
     let weights = |toy: &[(&str, u32)]| {
         let toy = toy.iter().map(|(method, cu)| ((*method).to_owned(), *cu)).collect();
