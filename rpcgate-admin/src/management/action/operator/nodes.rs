@@ -1,6 +1,5 @@
 //! Nodes as each gateway sees them, and their drains.
 
-use super::overview::WELL;
 use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -11,6 +10,11 @@ use std::time::Duration;
 
 /// Gateways report every few seconds; one without a report for this long is not running.
 const FRESH: Duration = Duration::from_secs(60);
+
+/// The word of gateways for a node without problems.
+pub(super) const WELL: &str = "well";
+/// The word of gateways for a node that an operator has drained.
+pub(crate) const DRAINED: &str = "drained";
 
 /// Bytes of the name of a node, at most.
 const MAX_NAME: usize = 2_048;

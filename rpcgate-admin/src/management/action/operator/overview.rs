@@ -44,8 +44,8 @@ pub async fn overview(app: &AppState) -> Result<ServiceOverview, ActionError> {
     let reports = nodes::list(app).await?;
     let (gateways, views) = (reports.len(), reports.into_iter().flat_map(|report| report.nodes));
     // Somebody has drained a node on purpose.
-    let views = views.filter(|state| state.standing != DRAINED);
-    let (well, unwell): (Vec<_>, Vec<_>) = views.partition(|state| state.standing == WELL);
+    let views = views.filter(|state| state.standing != nodes::DRAINED);
+    let (well, unwell): (Vec<_>, Vec<_>) = views.partition(|state| state.standing == nodes::WELL);
     Ok(ServiceOverview {
         served: served(app).await?,
         gateways,
@@ -56,11 +56,6 @@ pub async fn overview(app: &AppState) -> Result<ServiceOverview, ActionError> {
         overdue: invoices::overdue(app, None, MAX_WAITING_SHOWN).await?,
     })
 }
-
-/// The word of gateways for a node without problems.
-pub(super) const WELL: &str = "well";
-/// The word of gateways for a node that an operator has drained.
-const DRAINED: &str = "drained";
 
 async fn served(app: &AppState) -> Result<Option<UsageSeries>, ActionError> {
     let end = app.now().hour().saturating_add(1);

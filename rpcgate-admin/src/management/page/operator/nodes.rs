@@ -115,7 +115,7 @@ impl NodeRow {
 
     /// Whether somebody has to look after it: a node that was drained is out of use on purpose.
     fn is_problem(&self) -> bool {
-        !self.is_healthy() && self.state.standing != "drained"
+        !self.is_healthy() && self.state.standing != nodes::DRAINED
     }
 }
 
