@@ -7,6 +7,7 @@ use crate::state::State;
 use rpcgate_admin::process::node_pool;
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::config::Config;
+use rpcgate_layers::nodes::NodeDrains;
 use std::sync::Arc;
 
 /// Checks the files, URLs and nodes that a configuration refers to, as a start would, without starting anything.
