@@ -6,6 +6,7 @@ pub mod custom_plan;
 pub mod figures;
 pub mod invoice;
 pub mod key;
+pub mod node;
 pub mod options;
 pub mod plan;
 pub mod project;
@@ -82,6 +83,13 @@ pub enum ManagedCommand {
         #[command(subcommand)]
         command: key::KeyCommand,
     },
+    /// Show nodes as the gateways see them, and drain them
+    #[command(after_help = AFTER_HELP)]
+    Node {
+        /// The command
+        #[command(subcommand)]
+        command: node::NodeCommand,
+    },
     /// Manage the limits of plans
     #[command(after_help = AFTER_HELP)]
     Plan {
@@ -133,6 +141,7 @@ impl ManagedCommand {
             ManagedCommand::Tenant { command } => command.options(),
             ManagedCommand::Project { command } => command.options(),
             ManagedCommand::Key { command } => command.options(),
+            ManagedCommand::Node { command } => command.options(),
             ManagedCommand::Plan { command } => command.options(),
             ManagedCommand::CustomPlan { command } => command.options(),
             ManagedCommand::Contract { command } => command.options(),
@@ -234,9 +243,18 @@ mod tests {
         for (path, argument) in &all {
             assert!(argument.get_help().is_some(), "{path}: {}", argument.get_id());
         }
-        for resource in
-            ["tenant", "project", "key", "plan", "custom-plan", "contract", "invoice", "user", "config"]
-        {
+        for resource in [
+            "tenant",
+            "project",
+            "key",
+            "node",
+            "plan",
+            "custom-plan",
+            "contract",
+            "invoice",
+            "user",
+            "config",
+        ] {
             let of = |id: &str| {
                 let start = format!(" rpcgate-admin {resource} ");
                 all.iter()
@@ -260,6 +278,7 @@ mod tests {
             "key list --project one --usable",
             "key create one --description x --chains eth,bitcoin --expires-at 2027-01-31T12:00:00Z --out key.txt",
             "plan set free --price-per-cu 0.001 --members 0",
+            "node drain eth http://10.0.0.1:8545 --force",
             "invoice list --month 2026-12 --status overdue",
             "invoice credit 2026-000001 --cents 5 --reason x --yes",
             "user reset ada@example.com -y",
@@ -277,6 +296,7 @@ mod tests {
             "project set-quota one",
             "project set-quota one --cu-per-day -1",
             "plan set free",
+            "node drain eth",
             "contract set-end bank x",
             "contract set-end bank x --never --until 2027-01-31T12:00:00Z",
             "custom-plan create startup",

@@ -6,6 +6,7 @@ mod blocks;
 mod transaction;
 
 use crate::family::params::{member, number};
+use crate::family::says;
 use http::Method as Verb;
 use rpcgate_core::adapter::{Adapter, NodeStatus, Permanence, Probe, Surface};
 use rpcgate_core::cache_rule::CacheRule;
@@ -65,6 +66,11 @@ impl Adapter for Aptos {
         } else {
             Permanence::Yes
         }
+    }
+
+    /// The codes of errors at status 410.
+    fn lacks_history(&self, answer: &[u8]) -> bool {
+        says(answer, &["version_pruned", "block_pruned"])
     }
 
     fn probe(&self) -> Probe {

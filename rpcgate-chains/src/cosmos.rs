@@ -9,7 +9,7 @@ mod event;
 mod grpc;
 
 use crate::family::params::{any_member, at, number};
-use crate::family::{Closing, listed, marks, narrow};
+use crate::family::{Closing, listed, marks, narrow, says};
 use http::Method as Verb;
 use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Permanence, Probe, Surface};
 use rpcgate_core::cache_rule::CacheRule;
@@ -116,6 +116,16 @@ impl Adapter for Cosmos {
     /// The SDK reads the height whose state is asked for from a header of its own.
     fn headers(&self) -> &'static [&'static str] {
         &["accept", "content-type", "x-cosmos-block-height"]
+    }
+
+    /// In the words of CometBFT for blocks, and of the SDK for state.
+    fn lacks_history(&self, answer: &[u8]) -> bool {
+        says(answer, &["is not available, lowest height is", "version does not exist"])
+    }
+
+    /// In the words of CometBFT's mempool.
+    fn is_known_transaction(&self, answer: &[u8]) -> bool {
+        says(answer, &["tx already exists in cache"])
     }
 
     fn probe(&self) -> Probe {

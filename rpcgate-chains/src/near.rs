@@ -8,7 +8,7 @@ mod standard;
 mod transaction;
 
 use crate::family::params::{at, may_have, member, number};
-use crate::family::{Closing, listed, marks};
+use crate::family::{Closing, listed, marks, says};
 use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Permanence, Probe};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
@@ -80,6 +80,11 @@ impl Adapter for Near {
     /// Before a contract's failure in `query` became an error, the result held it.
     fn is_error(&self, answer: &[u8]) -> bool {
         may_have(answer, "\"error\"") && member(answer, "error").is_some_and(|error| error.starts_with(b"\""))
+    }
+
+    /// Blocks older than five epochs are kept by archival nodes only, to which an unknown block is an old one.
+    fn lacks_history(&self, answer: &[u8]) -> bool {
+        says(answer, &["\"GARBAGE_COLLECTED_BLOCK\"", "\"UNKNOWN_BLOCK\""])
     }
 
     fn probe(&self) -> Probe {

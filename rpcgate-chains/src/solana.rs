@@ -8,6 +8,7 @@ mod program;
 mod transaction;
 
 use crate::family::params::number;
+use crate::family::says;
 use rpcgate_core::adapter::{Adapter, NodeStatus, Permanence, Probe};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
@@ -41,6 +42,19 @@ impl Adapter for Solana {
         } else {
             Permanence::Yes
         }
+    }
+
+    /// The errors -32001 (cleaned up), -32007 (missing after a snapshot) and -32011 (no history), by their words.
+    fn lacks_history(&self, answer: &[u8]) -> bool {
+        says(
+            answer,
+            &["cleaned up, does not exist on node", "missing due to ledger jump", "history is not available"],
+        )
+    }
+
+    /// A transaction that is in a block.
+    fn is_known_transaction(&self, answer: &[u8]) -> bool {
+        says(answer, &["already been processed"])
     }
 
     fn probe(&self) -> Probe {

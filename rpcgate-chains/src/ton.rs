@@ -14,6 +14,7 @@ mod phases;
 mod transaction;
 
 use crate::family::params::{at, may_have, member, number};
+use crate::family::says;
 use http::Method as Verb;
 use rpcgate_core::adapter::{Adapter, KeyPlaces, NodeStatus, Permanence, Probe, Surface};
 use rpcgate_core::cache_rule::CacheRule;
@@ -102,6 +103,11 @@ impl Adapter for Ton {
 
     fn key_places(&self) -> KeyPlaces {
         KeyPlaces::default().with_header("x-api-key").with_query("api_key")
+    }
+
+    /// In the words of lite servers.
+    fn lacks_history(&self, answer: &[u8]) -> bool {
+        says(answer, &["state already gc'd", "not in db"])
     }
 
     fn probe(&self) -> Probe {

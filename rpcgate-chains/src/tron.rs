@@ -9,7 +9,7 @@ mod blocks;
 mod token;
 
 use crate::family::params::{at, may_have, member, number};
-use crate::family::{Closing, listed, marks};
+use crate::family::{Closing, listed, marks, says};
 use http::Method as Verb;
 use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Permanence, Probe, Surface};
 use rpcgate_core::cache_rule::CacheRule;
@@ -136,6 +136,16 @@ impl Adapter for Tron {
                 && [&["code"][..], &["result", "code"]]
                     .iter()
                     .any(|path| at(body, path).is_some_and(is_failure)))
+    }
+
+    /// A light node refuses whatever needs old blocks with this text, at status 200.
+    fn lacks_history(&self, answer: &[u8]) -> bool {
+        says(answer, &["this node is a lite fullnode"])
+    }
+
+    /// The code of a duplicate.
+    fn is_known_transaction(&self, answer: &[u8]) -> bool {
+        says(answer, &["\"DUP_TRANSACTION_ERROR\""])
     }
 
     fn probe(&self) -> Probe {

@@ -8,7 +8,7 @@ mod blocks;
 mod transaction;
 
 use crate::family::params::{any_member, at, may_have, member, mentions, number, positional};
-use crate::family::{Closing, listed, mark, marks, narrow};
+use crate::family::{Closing, listed, mark, marks, narrow, says};
 use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Permanence, Probe};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
@@ -144,6 +144,11 @@ impl Adapter for Xrp {
 
     fn is_error(&self, answer: &[u8]) -> bool {
         may_have(answer, "\"error\"") && member(answer, "status") == Some(b"\"error\"")
+    }
+
+    /// A server without the full history does not find old ledgers.
+    fn lacks_history(&self, answer: &[u8]) -> bool {
+        says(answer, &["\"lgrNotFound\""])
     }
 
     fn probe(&self) -> Probe {

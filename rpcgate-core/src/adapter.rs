@@ -86,6 +86,23 @@ pub trait Adapter: Send + Sync + Debug + 'static {
         false
     }
 
+    /// Whether a node's error says that it no longer has, or never had, the state or the block that was asked for, so that a
+    /// node that keeps everything may answer. `answer` is the raw `error`, or what else [means](Adapter::is_error) a failure
+    /// in a raw `result`; of a REST call it is the body. By default no error says so.
+    ///
+    /// A wrong guess is harmless: the call is tried once more.
+    fn lacks_history(&self, answer: &[u8]) -> bool {
+        let _ = answer;
+        false
+    }
+
+    /// Whether a node's error to a broadcast says that the node has the transaction already. `answer` has the same form as for
+    /// [`lacks_history`](Adapter::lacks_history). By default no error says so.
+    fn is_known_transaction(&self, answer: &[u8]) -> bool {
+        let _ = answer;
+        false
+    }
+
     /// The headers of a REST call that have a meaning for a node, in lower case.
     fn headers(&self) -> &'static [&'static str] {
         &["accept", "content-type"]

@@ -40,6 +40,12 @@ pub enum NodeChoice {
     FirstBack,
     /// It was tried before, and its connection had broken.
     Again,
+    /// The node before it lacked the history that was asked for, and this one is an archive.
+    Archive,
+    /// The node before it took longer to answer than most calls of its method do.
+    Hedge,
+    /// A transaction goes to several nodes at once.
+    Broadcast,
 }
 
 /// How a try ended.
@@ -88,6 +94,12 @@ pub struct NodeTries {
 }
 
 impl NodeTries {
+    /// No tries yet, for the same calls of the set as the next ones here.
+    #[must_use]
+    pub fn of_same_calls(&self) -> Self {
+        NodeTries { calls: self.calls, ..NodeTries::default() }
+    }
+
     /// Says for which calls of the set the next tries are.
     pub fn set_calls(&mut self, places: impl IntoIterator<Item = usize>) {
         self.calls = Mask::default();
@@ -132,6 +144,13 @@ impl NodeTries {
         if let Some(last) = self.last() {
             last.end = end;
             last.took = last.took.or(last.began.map(|began| now.saturating_sub(began)));
+        }
+    }
+
+    /// The last try is stopped now, unless it has ended.
+    pub fn stop(&mut self, now: Duration) {
+        if self.last().is_some_and(|last| last.end == TryEnd::Running) {
+            self.end(TryEnd::Stopped, now);
         }
     }
 
@@ -184,6 +203,22 @@ mod tests {
         tries.arrive(3 * MILLI);
         tries.end(TryEnd::Failed(Fault::sent(Cause::Undecodable)), 9 * MILLI);
         assert_eq!(tries.as_slice()[0].took, Some(2 * MILLI));
+    }
+
+    #[test]
+    fn a_try_is_stopped_unless_it_has_ended() {
+        let mut tries = NodeTries::default();
+        tries.set_calls([2]);
+        tries.push((1, 0), NodeChoice::Turn);
+        tries.begin(MILLI);
+        let mut others = tries.of_same_calls();
+        tries.stop(3 * MILLI);
+        assert_eq!((tries.as_slice()[0].end, tries.as_slice()[0].took), (TryEnd::Stopped, Some(2 * MILLI)));
+        others.push((1, 1), NodeChoice::Hedge);
+        assert!(others.as_slice().len() == 1 && others.as_slice()[0].calls.has(2));
+        others.accept();
+        others.stop(3 * MILLI);
+        assert_eq!(others.as_slice()[0].end, TryEnd::Answered);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::call::CallView;
 use crate::chain::{Facts, Finality, Flags, Method, MethodRule};
 
 /// The chain at `/toy`: `toy_id` costs nothing and is static, `toy_read` is cached for 2 s, `toy_block` is immutable,
-/// `toy_scan` is heavy, `toy_send` a broadcast; `probe_*` can be opened, `admin_*` is closed. It has a WebSocket stream, and
+/// `toy_scan` is heavy, `toy_send` a broadcast; `probe_*` can be opened, `admin_*` is closed. An error with the word `pruned` in it is one that an archive may answer. It has a WebSocket stream, and
 /// the proto package `toy`.
 #[derive(Debug)]
 pub struct Toy;
@@ -43,6 +43,14 @@ impl Adapter for Toy {
 
     fn settled(&self, _: CallView<'_>, result: &[u8], _: &Finality) -> Permanence {
         if result == b"null" { Permanence::Unknown } else { Permanence::Yes }
+    }
+
+    fn lacks_history(&self, answer: &[u8]) -> bool {
+        answer.windows(6).any(|text| text == b"pruned")
+    }
+
+    fn is_known_transaction(&self, answer: &[u8]) -> bool {
+        answer.windows(13).any(|text| text == b"already known")
     }
 
     fn probe(&self) -> Probe {

@@ -106,6 +106,9 @@ fn node_try(one: &NodeTry, facts: &RequestFacts, calls: usize, pools: &Pools) ->
         NodeChoice::LeastBehind => "least_behind",
         NodeChoice::FirstBack => "first_back",
         NodeChoice::Again => "again",
+        NodeChoice::Archive => "archive",
+        NodeChoice::Hedge => "hedge",
+        NodeChoice::Broadcast => "broadcast",
     };
     let (end, failure) = match one.end {
         TryEnd::Running => ("running", None),
@@ -147,6 +150,7 @@ mod tests {
     use rpcgate_core::recent::{CallFacts, QuotaUse};
     use rpcgate_core::tally::Transport;
     use rpcgate_core::window::Windows;
+    use rpcgate_layers::nodes::NodeDrains;
 
     const MILLI: Duration = Duration::from_millis(1);
 
@@ -156,7 +160,8 @@ mod tests {
             Config::read(&Input { chains: &["eth"], file: Some(("f", text)), ..Input::default() }).unwrap();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let facts = rpcgate_chains::by_path("eth").unwrap();
-        let pool = node_pool(facts.facts(), &config.chains["eth"], &clock).unwrap().unwrap();
+        let pool =
+            node_pool(facts.facts(), &config.chains["eth"], &clock, &NodeDrains::default()).unwrap().unwrap();
         let number = pool.number();
         ([pool].into_iter().collect(), number)
     }

@@ -34,5 +34,6 @@ fn reason(health: NodeHealth, max_lag: u64) -> String {
             format!("its last answers were none, or it asked for a pause: asked again in {} s", secs(left))
         }
         NodeHealth::Unreachable { left } => format!("no connection: tried again in {} s", secs(left)),
+        NodeHealth::Drained => "drained by an operator: it gets no new calls and no new streams".into(),
     }
 }

@@ -12,7 +12,7 @@ use rpcgate_admin::store::NodeState;
 use rpcgate_core::chain::Chains;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config::{Config, ConfigProgram, Overlay};
-use rpcgate_layers::nodes::{Pools, watch_head};
+use rpcgate_layers::nodes::{NodeDrains, Pools, watch_head};
 use rpcgate_layers::request::safeguard::Safeguard;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -31,6 +31,8 @@ pub(crate) struct Reloadable {
     pub(crate) certificate: Option<Arc<Certificate>>,
     http_over_tls: bool,
     pub(crate) safeguard: Arc<Safeguard>,
+    /// The nodes that operators have drained.
+    drains: NodeDrains,
     in_force: Mutex<InForce>,
 }
 
@@ -79,6 +81,7 @@ impl Reloadable {
             certificate,
             http_over_tls: config.gateway.tls.covers_http(),
             safeguard: Arc::default(),
+            drains: NodeDrains::default(),
             in_force: Mutex::new(InForce {
                 config: Config::default(),
                 base: config.clone(),
@@ -145,6 +148,7 @@ impl Reloadable {
         let mut in_force = self.in_force.lock();
         let whole = overlay.over(&in_force.base);
         self.put(&mut in_force, whole)?;
+        self.drains.set(overlay.drained.clone());
         in_force.overlay = overlay.clone();
         Ok(())
     }
@@ -174,7 +178,7 @@ impl Reloadable {
             let kept = in_force.config.chains.get(name.as_str()).is_some_and(|old| is_same_pool(old, chain));
             let pool = match in_force.pools.get(name.as_str()).filter(|_| kept) {
                 Some(pool) => Some(pool.clone()),
-                None => node_pool(adapter.facts(), chain, &self.clock)
+                None => node_pool(adapter.facts(), chain, &self.clock, &self.drains)
                     .map_err(|why| StartError::Node { chain: name.as_str(), why })?,
             };
             pools.extend(pool.map(|pool| (name.as_str(), pool)));

@@ -265,6 +265,7 @@ VALUES = {
     "POST /operator/invoices/{number}/credit-notes": [path(number=INVOICE), body(cents=1, reason="of the tests")],
     "GET /operator/chains/{chain}": [path(chain="eth")],
     "PUT /operator/chains/{chain}": [path(chain="doge")],
+    "PUT /operator/chains/{chain}/nodes": [path(chain="doge"), body(node="https://node.example/", drained=False)],
     "GET /operator/cu-weights/{chain}/{method}": [path(chain="eth", method="eth_call")],
     "PUT /operator/cu-weights/{chain}/{method}": [path(chain="eth", method="eth_call")],
     "DELETE /operator/cu-weights/{chain}/{method}": [path(chain="eth", method=weighed)],

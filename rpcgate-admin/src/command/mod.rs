@@ -15,6 +15,7 @@ pub mod health;
 mod invoice;
 mod key;
 pub mod migrate;
+mod node;
 pub mod operator;
 mod out_file;
 mod plan;
@@ -86,6 +87,7 @@ async fn manage(console: &mut Console<'_>, command: &ManagedCommand) -> Result<(
         ManagedCommand::Tenant { command } => tenant::execute(console, command).await,
         ManagedCommand::Project { command } => project::execute(console, command).await,
         ManagedCommand::Key { command } => key::execute(console, command).await,
+        ManagedCommand::Node { command } => node::execute(console, command).await,
         ManagedCommand::Plan { command } => plan::execute(console, command).await,
         ManagedCommand::CustomPlan { command } => custom_plan::execute(console, command).await,
         ManagedCommand::Contract { command } => contract::execute(console, command).await,

@@ -164,6 +164,7 @@ pub fn api(guard: &RouteGuard) -> OpenApiRouter<Arc<AppState>> {
         .routes(guard.operator(routes!(operator::invoices::credit)))
         .routes(guard.operator(routes!(operator::chains::get, operator::chains::switch)))
         .routes(guard.operator(routes!(operator::nodes::list)))
+        .routes(guard.operator(routes!(operator::nodes::drain)))
         .routes(guard.operator(routes!(operator::plans::get, operator::plans::update)))
         .routes(guard.operator(routes!(operator::config_versions::list)))
         .routes(guard.operator(routes!(operator::config_versions::get)))

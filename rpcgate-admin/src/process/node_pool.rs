@@ -4,11 +4,12 @@ use rpcgate_core::chain::Facts;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config;
 use rpcgate_core::tally::Transport;
-use rpcgate_layers::nodes::{NodeConfig, NodeUrl, Pool, PoolLimits, RetryPolicy};
+use rpcgate_layers::nodes::{HedgePolicy, NodeConfig, NodeDrains, NodeUrl, Pool, PoolLimits, RetryPolicy};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// The pool of a chain with these facts; `None` if the chain is off or has no node.
+/// The pool of a chain with these facts; `None` if the chain is off or has no node. Its nodes are under their drains in
+/// `drains`.
 ///
 /// # Errors
 /// The end of a sentence: why an address or a header of a node cannot be used.
@@ -16,16 +17,25 @@ pub fn node_pool(
     facts: &Facts,
     config: &config::ChainSettings,
     clock: &Arc<dyn Clock>,
+    drains: &NodeDrains,
 ) -> Result<Option<Arc<Pool>>, String> {
     if !config.enabled {
         return Ok(None);
     }
     let nodes = config.nodes.iter().filter_map(|settings| node(settings).transpose());
-    let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+    let under_drain = |node: Result<NodeConfig, String>| {
+        node.map(|node| {
+            let drain = drains.of(facts.name, &node.name().to_string());
+            node.with_drain(drain)
+        })
+    };
+    let nodes = nodes.map(under_drain).collect::<Result<Vec<_>, _>>()?;
     let limits = PoolLimits::default()
         .with_retry(RetryPolicy::default().with_deadline(config.timeout))
         .with_in_flight(config.max_in_flight as usize)
-        .with_max_lag(config.max_lag);
+        .with_max_lag(config.max_lag)
+        .with_broadcast_nodes(config.broadcast_nodes as usize)
+        .with_hedge(hedge(&config.hedge));
     Ok((!nodes.is_empty()).then(|| Pool::new(facts, nodes, limits, clock.clone())))
 }
 
@@ -33,7 +43,19 @@ pub fn node_pool(
 pub fn is_same_pool(a: &config::ChainSettings, b: &config::ChainSettings) -> bool {
     let bounds =
         |chain: &config::ChainSettings| (chain.enabled, chain.timeout, chain.max_in_flight, chain.max_lag);
-    a.nodes == b.nodes && bounds(a) == bounds(b)
+    a.nodes == b.nodes
+        && a.hedge == b.hedge
+        && a.broadcast_nodes == b.broadcast_nodes
+        && bounds(a) == bounds(b)
+}
+
+fn hedge(settings: &config::HedgeSettings) -> Option<HedgePolicy> {
+    settings.enabled.then(|| {
+        HedgePolicy::default()
+            .with_percentile(settings.percentile)
+            .with_at_least(settings.at_least)
+            .with_max_percent(settings.max_percent)
+    })
 }
 
 /// The node with its addresses; `None` if it has none.
@@ -61,7 +83,7 @@ fn node(settings: &config::NodeSettings) -> Result<Option<NodeConfig>, String> {
     }
     node.max_batch = Some(settings.max_batch as usize);
     node.priority = settings.priority;
-    Ok(Some(node))
+    Ok(Some(node.with_methods(settings.taken()).with_archive(settings.archive)))
 }
 
 /// An address of a node, which is the value of `key`, with the node's user and password.
@@ -108,7 +130,7 @@ mod tests {
 
     fn made(text: &str) -> Result<Option<Arc<Pool>>, String> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        node_pool(rpcgate_chains::eth::adapter().facts(), &chain(text), &clock)
+        node_pool(rpcgate_chains::eth::adapter().facts(), &chain(text), &clock, &NodeDrains::default())
     }
 
     #[test]
@@ -155,6 +177,24 @@ mod tests {
     }
 
     #[test]
+    fn what_a_node_takes_and_whether_it_is_drained_comes_with_it() {
+        let text = "[[chains.eth.nodes]]\nurl = \"http://a/\"\nexcept = [\"trace_*\"]\narchive = true\n";
+        let settings = &chain(text).nodes[0];
+        let node = node(settings).unwrap().unwrap();
+        assert!(node.is_archive && !node.methods.takes(b"trace_block", b"trace_block"));
+        assert!(node.methods.takes(b"eth_call", b"eth_call"));
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let drains = NodeDrains::default();
+        drains.set([("eth".to_owned(), "http://a".to_owned())].into());
+        let facts = rpcgate_chains::eth::adapter();
+        let pool = node_pool(facts.facts(), &chain(text), &clock, &drains).unwrap().unwrap();
+        let health = |pool: &Pool| pool.nodes().next().map(|node| node.health.name());
+        assert_eq!(health(&pool), Some("drained"));
+        drains.set([].into());
+        assert_eq!(health(&pool), Some("well"));
+    }
+
+    #[test]
     fn a_pool_stays_unless_its_nodes_or_bounds_change() {
         let base = chain("[chains.eth]\nnodes = [\"http://h/\"]\n");
         assert!(is_same_pool(
@@ -165,7 +205,11 @@ mod tests {
             "[chains.eth]\nnodes = [\"http://h/\"]\ntimeout = \"1s\"\n",
             "[chains.eth]\nnodes = [\"http://i/\"]\n",
             "[chains.eth]\nnodes = [\"http://h/\"]\nmax_lag = 9\n",
+            "[chains.eth]\nnodes = [\"http://h/\"]\nbroadcast_nodes = 2\n",
+            "[chains.eth]\nnodes = [\"http://h/\"]\nhedge.enabled = true\n",
             "[[chains.eth.nodes]]\nurl = \"http://h/\"\npriority = 1\n",
+            "[[chains.eth.nodes]]\nurl = \"http://h/\"\nmethods = [\"eth_call\"]\n",
+            "[[chains.eth.nodes]]\nurl = \"http://h/\"\narchive = true\n",
             "[chains.eth]\nnodes = [\"http://h/\"]\nenabled = false\n",
         ] {
             assert!(!is_same_pool(&base, &chain(other)), "{other}");

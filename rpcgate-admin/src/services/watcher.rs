@@ -30,6 +30,7 @@ use failure_log::FailureLog;
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::config::Config;
+use rpcgate_layers::nodes::NodeDrains;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -213,7 +214,7 @@ impl Watches {
     /// Starts the task of a chain, and returns whether its nodes can be used.
     fn begin(&mut self, app: &AppState, adapter: &Arc<dyn Adapter>, settings: &WatchSettings) -> bool {
         let name = adapter.facts().name.as_str();
-        let pool = match node_pool(adapter.facts(), &settings.chain, &app.clock) {
+        let pool = match node_pool(adapter.facts(), &settings.chain, &app.clock, &NodeDrains::default()) {
             Ok(Some(pool)) => pool,
             Ok(None) => return false,
             Err(why) => {

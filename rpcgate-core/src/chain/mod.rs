@@ -6,6 +6,7 @@ mod facts;
 mod finality;
 mod method;
 mod name;
+mod node_methods;
 mod overrides;
 
 pub use chains::Chains;
@@ -14,6 +15,7 @@ pub use facts::Facts;
 pub use finality::{ChainHead, Finality};
 pub use method::{Flags, Found, Method, MethodRule};
 pub use name::ChainName;
+pub use node_methods::NodeMethods;
 pub use overrides::ChainOverrides;
 
 use crate::adapter::{Adapter, method_table};
@@ -42,6 +44,8 @@ pub struct Chain {
     /// The operator's changes to methods of the table.
     changed: HashMap<Box<[u8]>, MethodOverride, RandomState>,
     open: Vec<String>,
+    /// What each of its nodes takes; empty: every method.
+    taken: Vec<NodeMethods>,
     finality: Finality,
     timeout: Duration,
     served: Transports,
@@ -79,10 +83,13 @@ impl Chain {
         let timeout = changes.timeout.unwrap_or(TIMEOUT);
         let served = adapter.facts().transports().and(served.into());
         let open = changes.open;
+        let is_any_whole = changes.nodes.iter().any(NodeMethods::is_all);
+        let taken = if is_any_whole { Vec::new() } else { changes.nodes };
         let mut chain =
-            Chain { adapter, table: HashMap::default(), changed, open, finality, timeout, served };
+            Chain { adapter, table: HashMap::default(), changed, open, taken, finality, timeout, served };
         for (name, found) in &mut table {
-            found.rule = chain.decided(name, found.rule);
+            let metered = found.metered.map_or(&name[..], str::as_bytes);
+            found.rule = chain.taken(name, metered, chain.decided(name, found.rule));
         }
         chain.table = table;
         chain
@@ -143,7 +150,11 @@ impl Chain {
     pub fn look_up(&self, method: &str) -> Found {
         match self.listed(method.as_bytes()) {
             Some(found) => found,
-            None => Found { rule: self.opened(method, self.adapter.unlisted(method)), metered: None },
+            None => {
+                let name = method.as_bytes();
+                let rule = self.opened(method, self.adapter.unlisted(method));
+                Found { rule: self.taken(name, name, rule), metered: None }
+            }
         }
     }
 
@@ -192,6 +203,12 @@ impl Chain {
             Some(changed) => changed.over(rule),
             None => rule,
         }
+    }
+
+    /// The rule of a method, which is closed if none of the nodes takes it.
+    fn taken(&self, sent: &[u8], metered: &[u8], rule: MethodRule) -> MethodRule {
+        let is_taken = self.taken.is_empty() || self.taken.iter().any(|node| node.takes(sent, metered));
+        if is_taken { rule } else { rule.marked(Flags::CLOSED) }
     }
 
     fn opened(&self, method: &str, mut rule: MethodRule) -> MethodRule {
@@ -335,6 +352,24 @@ mod tests {
         {
             assert_eq!(chain.look_up(method).rule.flags.has(Flags::BLOCKED), expected, "{method}");
         }
+    }
+
+    #[test]
+    fn a_method_that_no_node_takes_is_closed() {
+        let some = |only: &[&str]| NodeMethods::new(only.iter().copied(), [""; 0]);
+        let nodes = vec![some(&["toy_read", "probe_*"]), some(&["toy_id"])];
+        let open = vec!["probe_*".into()];
+        let is_closed = |nodes: Vec<NodeMethods>, method: &str| {
+            let chain = chain(ChainOverrides { nodes, open: open.clone(), ..Default::default() });
+            chain.look_up(method).rule.flags.has(Flags::CLOSED)
+        };
+        for (method, expected) in
+            [("toy_read", false), ("toy_id", false), ("probe_x", false), ("toy_scan", true), ("other", true)]
+        {
+            assert_eq!(is_closed(nodes.clone(), method), expected, "{method}");
+            assert!(!is_closed(vec![nodes[0].clone(), NodeMethods::default()], method), "{method}");
+        }
+        assert!(is_closed(vec![NodeMethods::default()], "admin_x"), "a node opens nothing");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! An operator's changes to a chain.
 
 use super::method::{Flags, MethodRule};
+use super::node_methods::NodeMethods;
 use crate::cache_rule::CacheRule;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -29,6 +30,8 @@ pub struct ChainOverrides {
     pub final_depth: Option<u64>,
     /// The deadline of a call at the nodes, over all attempts and waits; 30 s by default.
     pub timeout: Option<Duration>,
+    /// What each of its nodes takes; a method that none of them takes is closed. Empty: every method is taken.
+    pub nodes: Vec<NodeMethods>,
 }
 
 impl ChainOverrides {
@@ -71,6 +74,13 @@ impl ChainOverrides {
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
+        self
+    }
+
+    /// The same with one more node, which takes these methods.
+    #[must_use]
+    pub fn with_node(mut self, methods: NodeMethods) -> Self {
+        self.nodes.push(methods);
         self
     }
 }

@@ -1,6 +1,8 @@
 //! `[chains.<path>]`: a chain and its nodes.
 
 use super::fields::{Fields, Table};
+use super::hedge::HedgeSettings;
+use super::method_names::methods;
 use super::node::NodeSettings;
 use super::problem::Problem;
 use super::units::{DAY, HOUR, MILLI, SECOND};
@@ -8,6 +10,9 @@ use crate::cache_rule::CacheRule;
 use crate::chain::ChainOverrides;
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// The nodes that a chain may have if they differ in what they take.
+const MOST_SELECTIVE: usize = 64;
 
 /// `[chains.<path>]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,6 +31,8 @@ pub struct ChainSettings {
     /// The number of blocks that a node may be behind the others before it is used only when no other is better; the chain's
     /// default if absent.
     pub max_lag: Option<u64>,
+    /// Nodes to which a transaction is sent at once.
+    pub broadcast_nodes: u32,
     /// Methods that are closed to everyone.
     pub blocked_methods: Vec<String>,
     /// Methods to open that are closed by default; `trace_*` names a family.
@@ -34,6 +41,8 @@ pub struct ChainSettings {
     pub cu: BTreeMap<String, u32>,
     /// Cache classes by method, instead of the chain's defaults.
     pub ttl: BTreeMap<String, CacheRule>,
+    /// When a read is sent to a second node as well.
+    pub hedge: HedgeSettings,
     /// Its nodes.
     pub nodes: Vec<NodeSettings>,
 }
@@ -47,10 +56,12 @@ impl Default for ChainSettings {
             probe_interval: 5 * SECOND,
             final_depth: None,
             max_lag: None,
+            broadcast_nodes: 1,
             blocked_methods: Vec::new(),
             open_methods: Vec::new(),
             cu: BTreeMap::new(),
             ttl: BTreeMap::new(),
+            hedge: HedgeSettings::default(),
             nodes: Vec::new(),
         }
     }
@@ -66,6 +77,7 @@ impl ChainSettings {
             open: self.open_methods.clone(),
             final_depth: self.final_depth,
             timeout: Some(self.timeout),
+            nodes: self.nodes.iter().map(NodeSettings::taken).collect(),
         }
     }
 }
@@ -78,15 +90,25 @@ impl Table for ChainSettings {
         f.duration("probe_interval", &mut self.probe_interval, 100 * MILLI..=DAY);
         f.value("final_depth", &mut self.final_depth);
         f.value("max_lag", &mut self.max_lag);
+        f.number("broadcast_nodes", &mut self.broadcast_nodes, 1..=16);
         f.value("blocked_methods", &mut self.blocked_methods);
         f.value("open_methods", &mut self.open_methods);
         f.value("cu", &mut self.cu);
         f.value("ttl", &mut self.ttl);
+        f.table("hedge", &mut self.hedge);
         f.list("nodes", &mut self.nodes);
         methods(f, "blocked_methods", self.blocked_methods.iter(), false);
         methods(f, "open_methods", self.open_methods.iter(), true);
         methods(f, "cu", self.cu.keys(), false);
         methods(f, "ttl", self.ttl.keys(), false);
+        let is_selective = self.nodes.iter().any(|node| node.archive || !node.taken().is_all());
+        if is_selective && self.nodes.len() > MOST_SELECTIVE {
+            let why = format!(
+                "has {} nodes, of which some are archives or take only some methods: {MOST_SELECTIVE} are allowed then",
+                self.nodes.len()
+            );
+            f.wrong(&["nodes"], |key| Problem::Invalid { key, why });
+        }
         for (n, node) in self.nodes.iter().enumerate() {
             if node.url.is_none() && node.ws.is_none() && node.grpc.is_none() {
                 let why =
@@ -94,30 +116,5 @@ impl Table for ChainSettings {
                 f.wrong(&["nodes"], |key| Problem::Invalid { key, why });
             }
         }
-    }
-}
-
-/// Reports texts that cannot be the name of a method (1 to 256 bytes) or, where allowed, of a family.
-pub(super) fn methods<'n, F: Fields>(
-    f: &mut F,
-    key: &'static str,
-    names: impl Iterator<Item = &'n String>,
-    families: bool,
-) {
-    for name in names {
-        let stem = if families { name.strip_suffix('*').unwrap_or(name) } else { name };
-        let why = if name.is_empty() || name.len() > 256 || name.contains(char::is_whitespace) {
-            format!("has a name that no method can have: {name:?}")
-        } else if stem.contains('*') {
-            let rule = if families {
-                "* may stand at the end only"
-            } else {
-                "methods are named one by one, without *"
-            };
-            format!("has the name {name:?}: {rule}")
-        } else {
-            continue;
-        };
-        f.wrong(&[key], |key| Problem::Invalid { key, why });
     }
 }

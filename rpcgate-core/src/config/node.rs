@@ -1,11 +1,13 @@
 //! `[[chains.<path>.nodes]]`: one node of a chain.
 
 use super::fields::{Fields, Listed, Table};
+use super::method_names::methods;
 use super::problem::Problem;
 use super::reading::Reading;
 use super::secret::Secret;
 use super::tree::Item;
 use super::url::Url;
+use crate::chain::NodeMethods;
 use std::collections::BTreeMap;
 
 const HTTP: &[&str] = &["http", "https"];
@@ -34,6 +36,13 @@ pub struct NodeSettings {
     pub max_batch: u32,
     /// Nodes with a lower number are used first, those with a higher one if no other is healthy.
     pub priority: u32,
+    /// Methods that it takes, by name or by family (`trace_*`); empty: all.
+    pub methods: Vec<String>,
+    /// Methods that it does not take, in the same form.
+    pub except: Vec<String>,
+    /// Whether it keeps the states and blocks that others have pruned. It is used when the others are not healthy, do not
+    /// take a call, or say that they no longer have what was asked for.
+    pub archive: bool,
 }
 
 impl Default for NodeSettings {
@@ -47,11 +56,19 @@ impl Default for NodeSettings {
             headers: BTreeMap::new(),
             max_batch: 100,
             priority: 0,
+            methods: Vec::new(),
+            except: Vec::new(),
+            archive: false,
         }
     }
 }
 
 impl NodeSettings {
+    /// The methods that it takes.
+    pub fn taken(&self) -> NodeMethods {
+        NodeMethods::new(&self.methods, &self.except)
+    }
+
     /// Moves user and password out of the URLs, so that they are in one place. The error is that of the named key.
     fn settle(&mut self) -> Result<(), (&'static str, String)> {
         for (key, url) in [("url", &mut self.url), ("ws", &mut self.ws), ("grpc", &mut self.grpc)] {
@@ -87,6 +104,11 @@ impl Table for NodeSettings {
         f.value("headers", &mut self.headers);
         f.number("max_batch", &mut self.max_batch, 1..=100);
         f.number("priority", &mut self.priority, 0..=1_000);
+        f.value("methods", &mut self.methods);
+        f.value("except", &mut self.except);
+        f.value("archive", &mut self.archive);
+        methods(f, "methods", self.methods.iter(), true);
+        methods(f, "except", self.except.iter(), true);
         if let Err((at, why)) = self.settle() {
             f.wrong(&[at], |key| Problem::Invalid { key, why });
         }

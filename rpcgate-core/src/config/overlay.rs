@@ -2,7 +2,7 @@
 
 use super::Config;
 use crate::plan::{Counts, Plan, Price, Tier};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The figures of a plan that were set; the others are those of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -88,6 +88,8 @@ pub struct Overlay {
     pub weights: BTreeMap<String, BTreeMap<String, u32>>,
     /// Whether a chain is on. A chain is served only if both the file and the operator enable it.
     pub chains: BTreeMap<String, bool>,
+    /// The drained nodes, by chain and name. They stay in the configuration: a gateway tells its pools.
+    pub drained: BTreeSet<(String, String)>,
 }
 
 impl Overlay {

@@ -1,7 +1,7 @@
 //! `[projects.<name>]`: the units of metering.
 
-use super::chain::methods;
 use super::fields::{Fields, Table};
+use super::method_names::methods;
 use super::problem::Problem;
 use crate::caller::{MethodLists, ProjectId, ProjectQuota};
 

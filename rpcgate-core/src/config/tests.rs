@@ -322,6 +322,16 @@ fn rules_about_several_keys_are_checked() {
         ),
         (
             "chains.eth",
+            "nodes = [{ url = \"http://h\", methods = [\"a*b\"] }]",
+            "chains.eth.nodes[0].methods has the name \"a*b\": * may stand at the end only",
+        ),
+        (
+            "chains.eth",
+            "nodes = [{ url = \"http://h\", except = [\"\"] }]",
+            "chains.eth.nodes[0].except has a name that no method can have: \"\"",
+        ),
+        (
+            "chains.eth",
             "blocked_methods = [\"trace_*\"]",
             "chains.eth.blocked_methods has the name \"trace_*\": methods are named one by one, without *",
         ),

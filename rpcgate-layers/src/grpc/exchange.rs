@@ -7,6 +7,7 @@ use super::status::{UNAUTHENTICATED, UNAVAILABLE, is_grpc, of_node};
 use super::timeout;
 use crate::nodes::exchange::{Exchange, Rejected};
 use crate::nodes::in_flight::InFlightPermit;
+use crate::nodes::node_set::NodeSet;
 use crate::nodes::progress::CallProgress;
 use crate::nodes::retry::TryFailure;
 use crate::transport::h1::client::Reuse;
@@ -42,6 +43,8 @@ pub(super) struct GrpcExchange<'a, 'l> {
     /// How long the nodes may take for the head of an answer once they have all of the call.
     pub(super) timeout: Duration,
     pub(super) is_broadcast: bool,
+    /// The nodes that take the call.
+    pub(super) among: NodeSet,
     /// Whether the nodes have taken longer than they may.
     pub(super) is_slow: bool,
     /// Bytes that a message may have.
@@ -72,6 +75,10 @@ pub(super) enum Rest {
 impl Exchange for GrpcExchange<'_, '_> {
     type Client = H2Client;
     type Answer = NodeReply;
+
+    fn among(&self) -> NodeSet {
+        self.among
+    }
 
     fn may_repeat(&self) -> bool {
         !self.is_broadcast && self.feed.is_repeatable()

@@ -10,6 +10,7 @@ use super::status::{Ending, OK, is_grpc};
 use super::timeout;
 use crate::coalesce::Coalesce;
 use crate::headers::{Metered, plain};
+use crate::nodes::node_set::NodeSet;
 use crate::nodes::timers::TimerPool;
 use crate::nodes::{NodeRequestError, Pools};
 use crate::request::admission::Denied;
@@ -36,7 +37,7 @@ use rpcgate_core::memory::{MemoryBudget, MemoryPermit};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::reply::{Form, Reply, Rest as RestReply, Source};
 use rpcgate_core::stream_tally::StreamTally;
-use rpcgate_core::tally::Tally;
+use rpcgate_core::tally::{Tally, Transport};
 use std::convert::Infallible;
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -196,6 +197,7 @@ impl Shared {
             deadline,
             timeout: tally.chain.timeout(),
             is_slow: false,
+            among: NodeSet::ALL,
             is_broadcast: tally.entries.iter().any(|entry| entry.call.rule.flags.has(Flags::BROADCAST)),
             most: self.limits.message,
             clock: &*self.clock,
@@ -232,7 +234,7 @@ impl Shared {
     async fn ask(&self, tally: &mut Tally, exchange: &mut GrpcExchange<'_, '_>) -> Result<NodeReply, Ending> {
         let project = tally.caller.project;
         let chain = tally.chain.name();
-        let Tally { entries, tries, .. } = tally;
+        let Tally { entries, tries, body, .. } = tally;
         let Some(entry) = entries.first_mut() else { return Err(Ending::Failed) };
         match &entry.state {
             CallState::Open => {}
@@ -243,6 +245,11 @@ impl Shared {
             entry.state = CallState::Failed(Fault::unsent(Cause::NoNode));
             return Err(Ending::Failed);
         };
+        exchange.among = pool.takers(Transport::Grpc, entry.call.sent(body), entry.call.method(body));
+        if exchange.among.is_empty() {
+            entry.state = CallState::Refused(Refusal::Closed);
+            return Err(Ending::Refused(Refusal::Closed));
+        }
         let left = exchange.deadline.map(|deadline| deadline.saturating_sub(self.clock.elapsed()));
         let mut on_sent = |is_sent| entry.state = if is_sent { CallState::Sent } else { CallState::Open };
         tries.set_calls([0]);

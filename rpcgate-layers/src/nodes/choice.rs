@@ -2,40 +2,64 @@
 
 use super::health::Grade;
 use super::node::{Node, NodeIndex};
+use super::node_set::NodeSet;
 use rpcgate_core::node_try::NodeChoice;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
+
+/// The nodes among which one is chosen. Drained nodes are never among them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidates {
+    /// Those that take the call.
+    pub(super) among: NodeSet,
+    /// Nodes that must not get it.
+    pub(super) avoid: [Option<NodeIndex>; 2],
+}
+
+impl Candidates {
+    fn has(self, node: &Node) -> bool {
+        self.among.has(node.index) && !self.avoid.contains(&Some(node.index)) && !node.is_drained()
+    }
+}
+
+impl From<[Option<NodeIndex>; 2]> for Candidates {
+    /// All nodes but these.
+    fn from(avoid: [Option<NodeIndex>; 2]) -> Self {
+        Candidates { among: NodeSet::ALL, avoid }
+    }
+}
 
 /// Goes round the nodes, so that nodes that are equally busy take turns.
 #[derive(Debug, Default)]
 pub(super) struct Rotation(AtomicUsize);
 
 impl Rotation {
-    /// The node for the next call, none of those to `avoid`. Of the healthy nodes those of the lowest priority number are
-    /// candidates, and of two of them, next in turn, the one that is likely to answer sooner is chosen. If none is healthy,
+    /// The node for the next call, one of the `candidates`. Of the healthy ones those of the lowest priority number are
+    /// considered, archives after all others, and of two of them, next in turn, the one that is likely to answer sooner is chosen. If none is healthy,
     /// the one that is least behind is; if all are backed off from, the one whose backoff ends first.
     ///
     /// `nodes` are nodes, or a transport's state of each. The reason for the choice is for explanations.
     pub(super) fn choose<'a, N: AsRef<Node>>(
         &self,
         nodes: &'a [N],
-        avoid: [Option<NodeIndex>; 2],
+        candidates: impl Into<Candidates>,
         now: impl Fn() -> Duration,
     ) -> Option<(&'a N, NodeChoice)> {
-        let allowed = |node: &&N| !avoid.contains(&Some(node.as_ref().index));
+        let candidates = candidates.into();
+        let allowed = |node: &&N| candidates.has(node.as_ref());
         if let [only] = nodes {
             return Some(only).filter(allowed).map(|only| (only, NodeChoice::Only));
         }
         let grade = |node: &N| node.as_ref().health.grade(&now);
-        let rank = |node: &N| (grade(node), node.as_ref().config.priority);
-        let (best, priority) = nodes.iter().filter(allowed).map(rank).min()?;
+        let rank = |node: &N| (grade(node), node.as_ref().tier());
+        let (best, tier) = nodes.iter().filter(allowed).map(rank).min()?;
         match best {
-            Grade::Healthy => self.of_healthy(nodes, |node| allowed(node) && rank(node) == (best, priority)),
+            Grade::Healthy => self.of_healthy(nodes, |node| allowed(node) && rank(node) == (best, tier)),
             Grade::Unfit => {
                 let unfit = nodes.iter().filter(|node| allowed(node) && grade(node) == best);
                 let least = unfit.min_by_key(|node| {
                     let node = node.as_ref();
-                    (node.health.behind(), node.config.priority, expected_wait(node))
+                    (node.health.behind(), node.tier(), expected_wait(node))
                 });
                 least.map(|least| (least, NodeChoice::LeastBehind))
             }
@@ -90,8 +114,10 @@ fn is_clearly_less(one: u64, other: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nodes::NodeDrains;
     use crate::nodes::config::NodeConfig;
     use rpcgate_core::adapter::NodeStatus;
+    use rpcgate_core::chain::ChainName;
     use std::sync::Arc;
 
     fn nodes(count: usize) -> Vec<Arc<Node>> {
@@ -178,6 +204,48 @@ mod tests {
         assert_eq!(asked(&nodes), [0], "one that is well before one that is not, whatever their tiers");
         nodes[0].health.record_probe(Some(NodeStatus::at(0)));
         assert_eq!(asked(&nodes), [3]);
+    }
+
+    #[test]
+    fn an_archive_comes_after_the_others_whatever_its_priority_and_before_one_that_is_not_healthy() {
+        let node = |(index, (is_archive, priority))| {
+            let config = NodeConfig::new("http://127.0.0.1:1".parse().unwrap()).with_archive(is_archive);
+            Node::new(index, NodeConfig { priority, ..config })
+        };
+        let nodes: Vec<_> = [(true, 0), (false, 9), (true, 0)].into_iter().enumerate().map(node).collect();
+        assert_eq!(asked(&nodes), [1]);
+        nodes[1].health.record_unreachable(Duration::ZERO);
+        assert_eq!(asked(&nodes), [0, 2]);
+    }
+
+    #[test]
+    fn only_a_candidate_is_chosen_and_a_drained_node_is_none_even_if_it_is_alone() {
+        let drains = NodeDrains::default();
+        let node = |index: usize| {
+            let config = NodeConfig::new(format!("http://127.0.0.1:{}", index + 1).parse().unwrap());
+            let drain = drains.of(ChainName::new("toy"), &config.name().to_string());
+            Node::new(index, config.with_drain(drain))
+        };
+        let nodes: Vec<_> = (0..3).map(node).collect();
+        let some = |places: &[usize]| Candidates {
+            among: places.iter().map(|place| NodeIndex(*place)).collect(),
+            avoid: [None, None],
+        };
+        let chosen = |nodes: &[Arc<Node>], candidates| {
+            let chosen = Rotation::default().choose(nodes, candidates, || Duration::ZERO);
+            chosen.map(|(node, _)| node.index.get())
+        };
+        for place in 0..3 {
+            assert_eq!(chosen(&nodes, some(&[place])), Some(place));
+        }
+        nodes[2].health.record_unreachable(Duration::ZERO);
+        assert_eq!(chosen(&nodes, some(&[2])), Some(2), "the only one that takes the call");
+        assert_eq!(chosen(&nodes, some(&[])), None);
+        drains.set([("toy".to_owned(), "http://127.0.0.1:1".to_owned())].into());
+        assert_eq!(chosen(&nodes, some(&[0, 1])), Some(1));
+        assert_eq!((chosen(&nodes, some(&[0])), chosen(&nodes[..1], some(&[0]))), (None, None));
+        drains.set([].into());
+        assert_eq!(chosen(&nodes[..1], some(&[0])), Some(0));
     }
 
     #[test]

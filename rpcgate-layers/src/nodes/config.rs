@@ -1,7 +1,9 @@
 //! The configuration of one node: its addresses, its credentials and its place among the others.
 
+use super::drain::NodeDrain;
 use super::url::NodeUrl;
 use http::{HeaderName, HeaderValue};
+use rpcgate_core::chain::NodeMethods;
 use rpcgate_core::tally::Transport;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
@@ -30,6 +32,13 @@ pub struct NodeConfig {
     pub max_batch: Option<usize>,
     /// Nodes with a lower number are used first, those with a higher one if none of them is healthy.
     pub priority: u32,
+    /// The methods that it takes.
+    pub methods: NodeMethods,
+    /// Whether it keeps the states and blocks that others have pruned: it comes after the others, and answers reads for
+    /// which another node [lacks the history](rpcgate_core::adapter::Adapter::lacks_history).
+    pub is_archive: bool,
+    /// Whether an operator has drained it.
+    pub drain: NodeDrain,
     /// Certificate authorities that are trusted besides the public ones.
     pub(crate) roots: Vec<CertificateDer<'static>>,
     /// The address that it was made with, which is also its name.
@@ -44,6 +53,9 @@ impl NodeConfig {
             headers: Vec::new(),
             max_batch: None,
             priority: 0,
+            methods: NodeMethods::default(),
+            is_archive: false,
+            drain: NodeDrain::default(),
             roots: Vec::new(),
             first: url,
             others: Vec::new(),
@@ -58,6 +70,27 @@ impl NodeConfig {
             Some(known) => *known = url,
             None => self.others.push(url),
         }
+        self
+    }
+
+    /// The same node for these methods.
+    #[must_use]
+    pub fn with_methods(mut self, methods: NodeMethods) -> Self {
+        self.methods = methods;
+        self
+    }
+
+    /// The same node; `is_archive` says whether it keeps what others have pruned.
+    #[must_use]
+    pub fn with_archive(mut self, is_archive: bool) -> Self {
+        self.is_archive = is_archive;
+        self
+    }
+
+    /// The same node under this drain.
+    #[must_use]
+    pub fn with_drain(mut self, drain: NodeDrain) -> Self {
+        self.drain = drain;
         self
     }
 
@@ -96,6 +129,9 @@ impl fmt::Debug for NodeConfig {
             .field("headers", &self.headers.iter().map(|(name, _)| name).collect::<Vec<_>>())
             .field("max_batch", &self.max_batch)
             .field("priority", &self.priority)
+            .field("methods", &self.methods)
+            .field("is_archive", &self.is_archive)
+            .field("drain", &self.drain)
             .field("roots", &self.roots.len())
             .finish()
     }

@@ -1,13 +1,16 @@
 //! One way to ask a node: what the retry loop needs to know of a protocol.
 
 use super::node::{Node, NodeIndex};
+use super::node_set::NodeSet;
 use super::progress::CallProgress;
 use super::retry::TryFailure;
 use crate::transport::h1::client::{Client, Reuse};
 use crate::transport::h1::{NodeAnswer, NodeRequest};
 use rpcgate_core::fault::Fault;
 use rpcgate_core::memory::MemoryPermit;
+use rpcgate_core::node_try::NodeChoice;
 use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 /// A call that can be sent to a node, and to another one if that fails.
@@ -19,6 +22,16 @@ pub(crate) trait Exchange: Send {
 
     /// A node that must not get it.
     fn avoid(&self) -> Option<NodeIndex> {
+        None
+    }
+
+    /// The nodes that take it.
+    fn among(&self) -> NodeSet {
+        NodeSet::ALL
+    }
+
+    /// Why its first node is chosen, if there is a reason of its own.
+    fn choice(&self) -> Option<NodeChoice> {
         None
     }
 
@@ -52,11 +65,38 @@ impl<F: Into<TryFailure>> From<F> for Rejected {
     }
 }
 
+/// Where a call is tried, for one that watches it.
+#[derive(Default)]
+pub(super) struct TryPlace {
+    /// The place of the node, and 1; 0: none.
+    node: AtomicUsize,
+    tries: AtomicUsize,
+}
+
+impl TryPlace {
+    fn enter(&self, node: NodeIndex) {
+        self.node.store(node.0 + 1, Relaxed);
+        self.tries.fetch_add(1, Relaxed);
+    }
+
+    /// The node that has it.
+    pub(super) fn node(&self) -> Option<NodeIndex> {
+        self.node.load(Relaxed).checked_sub(1).map(NodeIndex)
+    }
+
+    /// Whether it was tried no more than once.
+    pub(super) fn is_first_try(&self) -> bool {
+        self.tries.load(Relaxed) == 1
+    }
+}
+
 /// A request over HTTP/1.1 whose answer must satisfy `classify`.
 pub(super) struct HttpExchange<'a, F> {
     pub(super) request: &'a NodeRequest,
     pub(super) memory: &'a mut MemoryPermit,
     pub(super) classify: F,
+    /// Is told where it is tried.
+    pub(super) place: Option<&'a TryPlace>,
 }
 
 impl<T, F> Exchange for HttpExchange<'_, F>
@@ -71,8 +111,16 @@ where
         self.request.avoid
     }
 
+    fn among(&self) -> NodeSet {
+        self.request.among
+    }
+
+    fn choice(&self) -> Option<NodeChoice> {
+        self.request.choice
+    }
+
     fn may_repeat(&self) -> bool {
-        !self.request.broadcast
+        !self.request.broadcast && !self.request.is_hedge
     }
 
     async fn try_once(
@@ -81,6 +129,9 @@ where
         reuse: Reuse,
         progress: &mut CallProgress<'_>,
     ) -> Result<T, Rejected> {
+        if let Some(place) = self.place {
+            place.enter(client.as_ref().index);
+        }
         let answer = client.send(self.request, self.memory, reuse, progress).await?;
         let pause = answer.retry_after();
         (self.classify)(answer).map_err(|fault| Rejected { failure: TryFailure::BadAnswer(fault), pause })

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Whether a node is used, and if not, why. A node that is not healthy is used if no other is left: a chain with a
-/// node that may answer is never refused.
+/// node that may answer is never refused, unless an operator has drained it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeHealth {
     /// It is used. So is a node that was not probed yet.
@@ -31,6 +31,8 @@ pub enum NodeHealth {
         /// For this time.
         left: Duration,
     },
+    /// An operator has drained it: it is not used even if no other node is left.
+    Drained,
 }
 
 impl NodeHealth {
@@ -43,6 +45,7 @@ impl NodeHealth {
             NodeHealth::Silent => "silent",
             NodeHealth::Ejected { .. } => "ejected",
             NodeHealth::Unreachable { .. } => "unreachable",
+            NodeHealth::Drained => "drained",
         }
     }
 
@@ -118,6 +121,11 @@ impl HealthState {
         } else {
             Grade::Unfit
         }
+    }
+
+    /// Whether it is used like any other.
+    pub(super) fn is_healthy(&self, now: impl FnOnce() -> Duration) -> bool {
+        self.grade(now) == Grade::Healthy
     }
 
     /// How long the node is still backed off from.

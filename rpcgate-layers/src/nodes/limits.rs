@@ -1,5 +1,6 @@
 //! The limits of a pool.
 
+use super::hedge::HedgePolicy;
 use super::retry::RetryPolicy;
 use std::time::Duration;
 
@@ -20,11 +21,15 @@ pub struct PoolLimits {
     /// Blocks that a node may be behind the others before it is used only if none is better; `None` for the number of
     /// the [chain](rpcgate_core::chain::Facts::max_lag).
     pub max_lag: Option<u64>,
+    /// When a read is sent to a second node as well; `None`: never.
+    pub hedge: Option<HedgePolicy>,
+    /// Nodes to which a broadcast is sent at once, as far as so many are healthy; the first that takes it answers.
+    pub broadcast_nodes: usize,
 }
 
 impl Default for PoolLimits {
-    /// The default retry policy, 3 s for a connection, 1024 calls in flight, 128 idle connections for up to 60 s, and the
-    /// chain's lag.
+    /// The default retry policy, 3 s for a connection, 1024 calls in flight, 128 idle connections for up to 60 s, the chain's
+    /// lag, no hedges, and one node for a broadcast.
     fn default() -> Self {
         PoolLimits {
             retry: RetryPolicy::default(),
@@ -33,6 +38,8 @@ impl Default for PoolLimits {
             idle_per_node: 128,
             idle_time: Duration::from_secs(60),
             max_lag: None,
+            hedge: None,
+            broadcast_nodes: 1,
         }
     }
 }
@@ -70,6 +77,20 @@ impl PoolLimits {
     #[must_use]
     pub const fn with_max_lag(mut self, max_lag: Option<u64>) -> Self {
         self.max_lag = max_lag;
+        self
+    }
+
+    /// The same with another number of nodes to which a broadcast is sent at once.
+    #[must_use]
+    pub const fn with_broadcast_nodes(mut self, nodes: usize) -> Self {
+        self.broadcast_nodes = nodes;
+        self
+    }
+
+    /// The same with hedged reads, or without.
+    #[must_use]
+    pub const fn with_hedge(mut self, hedge: Option<HedgePolicy>) -> Self {
+        self.hedge = hedge;
         self
     }
 }

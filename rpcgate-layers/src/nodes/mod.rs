@@ -7,6 +7,9 @@
 //! | [`NodeConfig`], [`NodeUrl`] | where a node is, in each protocol, and with which credentials it is reached |
 //! | [`NodeHealth`] | whether a node is fit, by its answers to calls and by its probes |
 //! | `choice` | which of the fit nodes gets the next call |
+//! | `node_set` | which nodes take a call at all |
+//! | [`NodeDrains`] | which nodes an operator has taken out of use |
+//! | [`HedgePolicy`] | whether a read that takes unusually long is sent to a second node as well |
 //! | [`RetryPolicy`] | how often, how long and within which budget a call is tried |
 //! | `in_flight` | how many calls a chain and a project may have at the nodes |
 //! | [`watch_head`] | the height of the chain, and which nodes are behind it |
@@ -15,7 +18,8 @@
 //! its health. Of the parts here only the pool knows a transport.
 //!
 //! - A call that only reads is tried at [two nodes](RetryPolicy::attempts), as far as the
-//!   [retry budget](RetryPolicy::budget) allows. A broadcast is tried again only while no byte of it was written.
+//!   [retry budget](RetryPolicy::budget) allows. A broadcast is tried again only while no byte of it was written; with
+//!   [`PoolLimits::broadcast_nodes`] it goes to several nodes at once.
 //! - A node that cannot be reached, or whose last five answers were unusable, is backed off from: for 1 s at first, then twice
 //!   as long each time up to 30 s, or for as long as its own `Retry-After` says, a minute at most. A node that is silent,
 //!   syncing or behind comes after all healthy nodes, and a fallback after all nodes of a lower number. One node is
@@ -28,25 +32,32 @@
 mod backoff;
 mod choice;
 pub(crate) mod config;
+mod drain;
 pub(crate) mod error;
 pub(crate) mod exchange;
 mod head;
 pub(crate) mod health;
+mod hedge;
 pub(crate) mod in_flight;
+mod latencies;
 mod limits;
 pub(crate) mod node;
+pub(crate) mod node_set;
 mod pool;
 mod pools;
 pub(crate) mod progress;
+pub(crate) mod reception;
 pub(crate) mod retry;
 mod retry_budget;
 pub(crate) mod timers;
 pub(crate) mod url;
 
 pub use config::{BadRoots, NodeConfig};
+pub use drain::{NodeDrain, NodeDrains};
 pub use error::NodeRequestError;
 pub use head::watch_head;
 pub use health::NodeHealth;
+pub use hedge::{HedgeCounts, HedgePolicy};
 pub use limits::PoolLimits;
 pub use node::{NodeIndex, NodeView};
 pub use pool::Pool;

@@ -34,6 +34,16 @@ impl Node {
         Arc::new(Node { index: NodeIndex(index), config, health, in_flight })
     }
 
+    /// Whether an operator has drained it.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.config.drain.is_drained()
+    }
+
+    /// Whether it comes after the others of its health, and then its priority.
+    pub(super) fn tier(&self) -> (bool, u32) {
+        (self.config.is_archive, self.config.priority)
+    }
+
     /// The current status of the node, which has this many idle connections.
     pub(super) fn view(&self, now: Duration, idle: usize) -> NodeView<'_> {
         NodeView {
@@ -43,7 +53,7 @@ impl Node {
             in_flight: self.in_flight.load(Relaxed),
             idle,
             priority: self.config.priority,
-            health: self.health.health(now),
+            health: if self.is_drained() { NodeHealth::Drained } else { self.health.health(now) },
             height: self.health.height(),
             misses: self.health.misses(),
             latency: self.health.latency(),

@@ -1,13 +1,17 @@
 //! The nodes of one chain.
 
 mod ask;
+mod hedged;
 mod open;
+mod several;
 
 use super::choice::Rotation;
 use super::config::NodeConfig;
+use super::hedge::{HedgeCounts, Hedging};
 use super::in_flight::InFlightLimit;
 use super::limits::PoolLimits;
 use super::node::{Node, NodeIndex, NodeView};
+use super::node_set::NodeSet;
 use super::retry_budget::RetryBalance;
 use super::timers::TimerPool;
 use crate::transport::h1::client::{Client, ClientLimits};
@@ -64,12 +68,19 @@ pub struct Pool {
     clock: Arc<dyn Clock>,
     rotation: Rotation,
     retries: RetryBalance,
+    hedging: Option<Hedging>,
     timers: TimerPool,
     in_flight: Arc<InFlightLimit>,
     /// That of gRPC calls, which may last for days and must not take the places of the others.
     in_flight_grpc: Arc<InFlightLimit>,
     /// Calls that every node with HTTP takes in one array.
     max_batch: usize,
+    /// Whether a node takes only some methods.
+    is_selective: bool,
+    /// The nodes for streams.
+    for_streams: NodeSet,
+    /// Those with HTTP that keep what others have pruned; none if all do.
+    archives: NodeSet,
     max_lag: u64,
 }
 
@@ -85,6 +96,15 @@ impl Pool {
         let max_batch = by_http.filter_map(|node| node.max_batch).min().unwrap_or(usize::MAX).max(1);
         let nodes: Box<[_]> =
             nodes.into_iter().enumerate().map(|(index, config)| Node::new(index, config)).collect();
+        let is_whole = |node: &Arc<Node>| node.config.methods.is_all();
+        let has_ws = |node: &&Arc<Node>| node.config.address(Transport::Ws).is_some();
+        let whole_streams = nodes.iter().filter(has_ws).filter(|node| is_whole(node));
+        let whole_streams: NodeSet = whole_streams.map(|node| node.index).collect();
+        let by_http = || nodes.iter().filter(|node| node.config.address(Transport::Http).is_some());
+        let archives: NodeSet =
+            by_http().filter(|node| node.config.is_archive).map(|node| node.index).collect();
+        let are_all = by_http().all(|node| node.config.is_archive);
+        let is_selective = !nodes.iter().all(is_whole);
         let client_limits = ClientLimits {
             connect: limits.connect,
             read: limits.retry.deadline,
@@ -109,11 +129,15 @@ impl Pool {
             grpc: nodes.iter().filter_map(grpc_client).collect(),
             nodes,
             max_batch,
+            is_selective,
+            for_streams: if is_selective && !whole_streams.is_empty() { whole_streams } else { NodeSet::ALL },
+            archives: if are_all { NodeSet::NONE } else { archives },
             max_lag: limits.max_lag.unwrap_or(facts.max_lag),
             timers: TimerPool::default(),
             in_flight: InFlightLimit::new(limits.in_flight),
             in_flight_grpc: InFlightLimit::new(limits.in_flight),
             rotation: Rotation::default(),
+            hedging: limits.hedge.map(Hedging::new),
             retries: RetryBalance::new(limits.retry.budget, clock.elapsed()),
             limits,
             clock,
@@ -152,9 +176,55 @@ impl Pool {
         self.max_batch
     }
 
+    /// Whether a node takes only some methods, so that [`takers`](Pool::takers) has to be asked.
+    pub(crate) fn is_selective(&self) -> bool {
+        self.is_selective
+    }
+
+    /// The nodes with this transport that take a method which is sent as `sent` and metered as `metered`.
+    pub(crate) fn takers(&self, transport: Transport, sent: &[u8], metered: &[u8]) -> NodeSet {
+        if !self.is_selective {
+            return NodeSet::ALL;
+        }
+        let takes = |node: &&Arc<Node>| {
+            node.config.address(transport).is_some() && node.config.methods.takes(sent, metered)
+        };
+        self.nodes.iter().filter(takes).map(|node| node.index).collect()
+    }
+
+    /// The nodes that keep what others have pruned.
+    pub(crate) fn archives(&self) -> NodeSet {
+        self.archives
+    }
+
+    /// Whether the node at this place is one of them.
+    pub(crate) fn is_archive(&self, place: u16) -> bool {
+        self.archives.has(NodeIndex(place.into()))
+    }
+
+    /// Takes one retry out of the [budget](crate::nodes::RetryPolicy::budget); false if none is left.
+    pub(crate) fn take_retry(&self) -> bool {
+        self.retries.withdraw(self.clock.elapsed())
+    }
+
+    /// Until when a call that begins now may take, by the clock.
+    pub(crate) fn deadline(&self) -> Duration {
+        self.clock.elapsed() + self.limits.retry.deadline
+    }
+
     /// Blocks that a node may be behind.
     pub fn max_lag(&self) -> u64 {
         self.max_lag
+    }
+
+    /// Whether a broadcast is sent to several nodes at once.
+    pub(crate) fn has_broadcasts_to_several(&self) -> bool {
+        self.limits.broadcast_nodes > 1
+    }
+
+    /// What became of its hedges, if it has any.
+    pub fn hedges(&self) -> Option<HedgeCounts> {
+        self.hedging.as_ref().map(Hedging::counts)
     }
 
     /// Calls in flight, streamed answers included.

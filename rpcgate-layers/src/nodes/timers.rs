@@ -32,6 +32,11 @@ impl TimerPool {
         PooledTimer { timer, woken: None }
     }
 
+    /// A timer that fires after this time.
+    pub(super) fn after(&self, time: Duration) -> PooledTimer {
+        self.timer(Instant::now() + time)
+    }
+
     /// Keeps a timer that has done its work.
     pub(crate) fn keep(&self, mut timer: PooledTimer) {
         timer.forget_task();
@@ -47,7 +52,7 @@ impl TimerPool {
         limit: Duration,
         mut future: Pin<&mut impl Future<Output = T>>,
     ) -> Option<T> {
-        let mut timer = self.timer(Instant::now() + limit);
+        let mut timer = self.after(limit);
         let done = poll_fn(|cx| match future.as_mut().poll(cx) {
             Poll::Ready(done) => Poll::Ready(Some(done)),
             Poll::Pending => timer.poll(cx).map(|()| None),

@@ -4,31 +4,35 @@ use super::classify::{Answer, Expected};
 use super::index::first_index;
 use super::limits::ReplyLimits;
 use super::requests::{OutgoingRequest, split};
+use super::round::Round;
 use super::unanswered::unanswered;
+use crate::nodes::reception::ReceptionReader;
 use crate::nodes::{NodeRequestError, Pool};
 use crate::transport::h1::NodeRequest;
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use rpcgate_core::call::CallState;
+use rpcgate_core::chain::Chain;
 use rpcgate_core::node_try::NodeTries;
 use rpcgate_core::reply::{Reply, Source};
 use rpcgate_core::tally::{Entries, Tally};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// Sends the open calls of a set and settles them.
-pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
+pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits, round: Round) {
     let path = tally.chain.adapter().rpc_path();
-    let mut requests = split(pool.max_batch(), tally);
+    let mut requests = split(pool, tally, round);
     match requests.pop() {
         // The usual single request needs no list of futures.
         Some(request) if requests.is_empty() => {
             let (mut memory, expected) = (tally.room.sibling(), request.expected(tally));
-            let OutgoingRequest { places, body, is_broadcast, is_array, is_held } = request;
-            let request = node_request(body, is_broadcast, is_held, limits).posted_to(path);
+            let (places, is_array, request) = node_request((pool, &tally.chain), request, limits, round);
+            let request = request.posted_to(path);
             tally.tries.set_calls(places.iter().copied());
             let (deadline, entries, tries) = (tally.deadline, &mut tally.entries, &mut tally.tries);
             let answer = {
-                let mut unsettled = Unsettled::new(|| mark_sent(entries, &places));
+                let mut unsettled = Unsettled::new(round.was_sent, || mark_sent(entries, &places));
                 let must_fit = request.buffer >= request.max;
                 let classify = |answer| Answer::classify(answer, expected, must_fit);
                 let answer = pool
@@ -48,7 +52,7 @@ pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits)
         }
         Some(last) => {
             requests.push(last);
-            Box::pin(forward_all(pool, tally, requests, limits)).await;
+            Box::pin(forward_all(pool, tally, requests, (limits, round))).await;
         }
         None => {}
     }
@@ -58,23 +62,24 @@ async fn forward_all(
     pool: &Pool,
     tally: &mut Tally,
     requests: SmallVec<[OutgoingRequest; 1]>,
-    limits: ReplyLimits,
+    (limits, round): (ReplyLimits, Round),
 ) {
     let path = tally.chain.adapter().rpc_path();
     let memory = tally.room.sibling();
     let expected: SmallVec<[Expected; 8]> = requests.iter().map(|request| request.expected(tally)).collect();
-    let deadline = tally.deadline;
+    let (deadline, chain) = (tally.deadline, tally.chain.clone());
     let entries = Mutex::new(&mut tally.entries);
     let answers = requests.into_iter().zip(expected).map(|(request, expected)| {
-        let (mut memory, entries) = (memory.sibling(), &entries);
+        let (mut memory, entries, chain) = (memory.sibling(), &entries, &chain);
         async move {
-            let OutgoingRequest { places, body, is_broadcast, is_array, is_held } = request;
-            let request = node_request(body, is_broadcast, is_held, limits).posted_to(path);
+            let (places, is_array, request) = node_request((pool, chain), request, limits, round);
+            let request = request.posted_to(path);
             let mut tries = NodeTries::default();
             tries.set_calls(places.iter().copied());
             let answer = {
                 // Answered calls are unsettled until all are answered.
-                let mut unsettled = Unsettled::new(|| mark_sent(&mut entries.lock(), &places));
+                let mut unsettled =
+                    Unsettled::new(round.was_sent, || mark_sent(&mut entries.lock(), &places));
                 let must_fit = request.buffer >= request.max;
                 let classify = |answer| Answer::classify(answer, expected, must_fit);
                 pool.ask_classified(
@@ -100,12 +105,14 @@ async fn forward_all(
 /// left, the calls are marked: they were made, and are charged.
 struct Unsettled<F: FnMut()> {
     is_sent: bool,
+    /// Whether they were sent in an earlier request.
+    was_sent: bool,
     mark: F,
 }
 
 impl<F: FnMut()> Unsettled<F> {
-    fn new(mark: F) -> Self {
-        Unsettled { is_sent: false, mark }
+    fn new(was_sent: bool, mark: F) -> Self {
+        Unsettled { is_sent: false, was_sent, mark }
     }
 
     /// Is notified whether a byte may have reached a node.
@@ -115,13 +122,13 @@ impl<F: FnMut()> Unsettled<F> {
 
     /// The calls are about to be settled.
     fn end(mut self) {
-        self.is_sent = false;
+        (self.is_sent, self.was_sent) = (false, false);
     }
 }
 
 impl<F: FnMut()> Drop for Unsettled<F> {
     fn drop(&mut self) {
-        if self.is_sent {
+        if self.is_sent || self.was_sent {
             (self.mark)();
         }
     }
@@ -135,13 +142,30 @@ fn mark_sent(entries: &mut Entries, places: &[usize]) {
     }
 }
 
-fn node_request(body: Vec<u8>, is_broadcast: bool, is_held: bool, limits: ReplyLimits) -> NodeRequest {
-    NodeRequest {
+/// The places of the calls in a request, whether they are an array, and the request as a node of the chain gets it.
+fn node_request(
+    (pool, chain): (&Pool, &Arc<Chain>),
+    request: OutgoingRequest,
+    limits: ReplyLimits,
+    round: Round,
+) -> (SmallVec<[usize; 1]>, bool, NodeRequest) {
+    let OutgoingRequest { places, body, among, hedge, is_broadcast, is_array, is_held } = request;
+    let request = NodeRequest {
         broadcast: is_broadcast,
         buffer: limits.buffer(is_held),
         max: limits.max,
+        among,
+        choice: round.choice,
+        hedge,
+        reader: reader(pool, chain, is_broadcast),
         ..NodeRequest::json_rpc(body.into())
-    }
+    };
+    (places, is_array, request)
+}
+
+fn reader(pool: &Pool, chain: &Arc<Chain>, is_broadcast: bool) -> Option<ReceptionReader> {
+    let is_for_several = is_broadcast && pool.has_broadcasts_to_several();
+    is_for_several.then(|| ReceptionReader { chain: chain.clone(), is_rest: false })
 }
 
 /// Settles the calls at `places` with the answer to their request.

@@ -3,6 +3,7 @@
 //!
 //! Which node gets a call, and how often, is decided in [`nodes`](crate::nodes).
 
+mod archive;
 mod classify;
 mod head;
 mod index;
@@ -11,6 +12,8 @@ mod limits;
 mod prefixed;
 mod requests;
 mod rest;
+mod round;
+mod send;
 mod service;
 mod unanswered;
 

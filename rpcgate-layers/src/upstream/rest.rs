@@ -6,9 +6,11 @@
 use super::head::{bad_body, rejects_the_gateway, strip};
 use super::limits::ReplyLimits;
 use super::prefixed::Prefixed;
+use super::round::Round;
 use super::unanswered::unanswered;
 use crate::call::rest::sent;
 use crate::nodes::Pool;
+use crate::nodes::reception::ReceptionReader;
 use crate::transport::h1::{AnswerBody, NodeAnswer, NodeRequest};
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method};
@@ -21,22 +23,38 @@ use rpcgate_core::reply::{Form, Reply, Rest, Source, Streamed};
 use rpcgate_core::tally::Tally;
 
 /// Sends the one call of a set that is a REST call, and settles it.
-pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
+pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits, round: Round) {
     let Some(entry) = tally.entries.first_mut() else { return };
+    if !entry.is_open() {
+        return;
+    }
+    let among = round.takers(pool, &entry.call, &tally.body);
     let Payload::Rest(call) = &entry.call.payload else { return };
     let is_held = entry.call.rule.cache.is_cached();
+    let is_broadcast = entry.call.rule.flags.has(Flags::BROADCAST);
     let request = NodeRequest {
         method: call.verb().clone(),
         path: Some(call.target().clone()),
         headers: call.headers().clone(),
-        broadcast: entry.call.rule.flags.has(Flags::BROADCAST),
+        broadcast: is_broadcast,
         buffer: limits.buffer(is_held),
         max: limits.max,
+        among,
+        reader: (is_broadcast && pool.has_broadcasts_to_several())
+            .then(|| ReceptionReader { chain: tally.chain.clone(), is_rest: true }),
+        choice: round.choice,
+        hedge: if is_broadcast || round.choice.is_some() {
+            None
+        } else {
+            Some(entry.call.metered.unwrap_or_default())
+        },
         ..NodeRequest::json_rpc(sent(call, &tally.body))
     };
     let is_bodiless = *call.verb() == Method::HEAD;
     let (mut memory, chain) = (tally.room.sibling(), tally.chain.clone());
-    let mut on_sent = |is_sent| entry.state = if is_sent { CallState::Sent } else { CallState::Open };
+    let mut on_sent = |is_sent| {
+        entry.state = if is_sent || round.was_sent { CallState::Sent } else { CallState::Open };
+    };
     let classify = |answer| classify(answer, chain.adapter(), is_bodiless, is_held);
     tally.tries.set_calls([0]);
     let answer = pool

@@ -6,6 +6,10 @@
 //! refuses with [`Refusal::Overloaded`](rpcgate_core::refusal::Refusal::Overloaded) when the chain has too many calls in
 //! flight. Every other failure is a [`Fault`] of the call it happened to, never of its neighbours.
 //!
+//! Where nodes differ in the methods that they take, a set is split accordingly, and a call that none of them takes is refused
+//! with [`Refusal::Closed`](rpcgate_core::refusal::Refusal::Closed). A read whose node lacks the history for it is sent once more,
+//! to an archive, if the chain has one.
+//!
 //! It promises no order between the calls of a set: a node may work on them at the same time.
 //!
 //! ```
@@ -18,13 +22,14 @@
 //! assert_eq!(sent, br#"{"id":3,"method":"toy_read","params":[1.50]}"#);
 //! ```
 
-use super::json_rpc;
+use super::archive;
 use super::limits::ReplyLimits;
-use super::rest;
+use super::round::{Round, refuse_untaken};
+use super::send::send;
 use crate::future::ResponseFuture;
 use crate::nodes::{Pool, Pools};
 use arc_swap::ArcSwap;
-use rpcgate_core::call::{Before, CallState, Calls, Payload, Settled};
+use rpcgate_core::call::{Before, CallState, Calls, Settled};
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::tally::Tally;
 use std::convert::Infallible;
@@ -83,13 +88,15 @@ impl<A: Before<Settled>> Service<Calls<A>> for Upstream {
     }
 }
 
+/// Sends the open calls of a set and settles them.
 async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
-    if let [entry] = &tally.entries[..]
-        && matches!(entry.call.payload, Payload::Rest(_))
-    {
-        rest::forward(pool, tally, limits).await;
+    if pool.is_selective() {
+        refuse_untaken(pool, tally);
+    }
+    if pool.archives().is_empty() {
+        send(pool, tally, limits, Round::FIRST).await;
     } else {
-        json_rpc::forward(pool, tally, limits).await;
+        Box::pin(archive::forward(pool, tally, limits)).await;
     }
 }
 

@@ -40,11 +40,13 @@ pub enum CloseReason {
     Suspended,
     /// The gateway shuts down.
     Shutdown,
+    /// An operator has drained its node.
+    NodeDrained,
 }
 
 impl CloseReason {
     /// All of them, in order.
-    pub const ALL: [CloseReason; 17] = [
+    pub const ALL: [CloseReason; 18] = [
         CloseReason::Client,
         CloseReason::Node,
         CloseReason::ClientLost,
@@ -62,6 +64,7 @@ impl CloseReason {
         CloseReason::OutOfScope,
         CloseReason::Suspended,
         CloseReason::Shutdown,
+        CloseReason::NodeDrained,
     ];
 
     /// Its name in metrics.
@@ -84,6 +87,7 @@ impl CloseReason {
             CloseReason::OutOfScope => "out_of_scope",
             CloseReason::Suspended => "suspended",
             CloseReason::Shutdown => "shutdown",
+            CloseReason::NodeDrained => "node_drained",
         }
     }
 
@@ -106,6 +110,7 @@ impl CloseReason {
             CloseReason::OutOfScope => (CloseCode::Policy, "API key not permitted for this chain"),
             CloseReason::Suspended => (CloseCode::Policy, "account suspended"),
             CloseReason::Shutdown => (CloseCode::Away, "the gateway is restarting, reconnect"),
+            CloseReason::NodeDrained => (CloseCode::Restart, "the node is taken out of use, reconnect"),
         })
     }
 }
@@ -137,6 +142,7 @@ mod tests {
             assert_eq!(code(reason), Some(1008));
         }
         assert_eq!(code(CloseReason::Shutdown), Some(1001));
+        assert_eq!(code(CloseReason::NodeDrained), Some(1012));
         assert_eq!(code(CloseReason::TooLarge), Some(1009));
         assert_eq!((code(CloseReason::NodeLost), code(CloseReason::NodeSilent)), (Some(1012), Some(1012)));
         assert_eq!(code(CloseReason::Client), None, "the client's own code passes");

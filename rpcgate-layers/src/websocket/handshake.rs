@@ -11,6 +11,7 @@ use crate::nodes::error::NodeRequestError;
 use crate::request::authenticate::key_of;
 use crate::request::message::{Authenticated, PendingResponse};
 use crate::spawn::Spawn;
+use crate::transport::ws::dial::NodeStream;
 use crate::transport::ws::{BadHandshake, ClientHandshake};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -161,8 +162,8 @@ impl Opening {
             }
             None => Err(NodeRequestError::Fault(Fault::unsent(Cause::NoNode))),
         };
-        let node = match opened {
-            Ok(node) => node,
+        let opened = match opened {
+            Ok(opened) => opened,
             Err(NodeRequestError::Busy) => {
                 tally.refuse(Refusal::Overloaded);
                 return refused(tally);
@@ -175,16 +176,17 @@ impl Opening {
             Ok(stream) => stream,
             Err(tally) => return refused(tally),
         };
-        let response = self.handshake.response(node.protocol);
-        let messages = Messages::new(stream, self.messages, context.rules.clone());
+        let NodeStream { io: node, protocol, node: source } = opened;
+        let response = self.handshake.response(protocol);
+        let messages = Messages::new(stream, self.messages, context.rules.clone(), source.clone());
         let is_multiplexed = self.handshake.is_multiplexed();
-        let (upgrade, hold, node, context) = (self.upgrade, self.hold, node.io, self.context.clone());
+        let (upgrade, hold, context) = (self.upgrade, self.hold, self.context.clone());
         let spawn = self.context.spawn.clone();
         spawn.spawn(Box::pin(async move {
             // Without a connection, the account ends as one whose client has left.
             if let Ok(Ok(client)) = timeout(UPGRADE, upgrade).await {
                 let sides = (TokioIo::new(client), node);
-                let stream = OpenStream::new(sides, messages, permit, context.limits, memory);
+                let stream = OpenStream::new(sides, source, messages, permit, context.limits, memory);
                 let stream = if is_multiplexed { stream.multiplexed() } else { stream };
                 // In work of its own: this one holds much that the stream does not need.
                 context.spawn.spawn(match hold {

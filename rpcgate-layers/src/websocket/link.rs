@@ -4,6 +4,7 @@ use super::close::CloseReason;
 use super::limits::StreamLimits;
 use super::messages::Messages;
 use super::open_streams::KeyStreams;
+use crate::nodes::node::Node;
 use crate::transport::ws::incoming::ReadProgress;
 use crate::transport::ws::outgoing::FrameWriter;
 use bytes::Bytes;
@@ -86,6 +87,8 @@ pub(super) struct Link {
     pub(super) node: Side,
     pub(super) messages: Mutex<Messages>,
     pub(super) key: Arc<KeyStreams>,
+    /// The node at which the stream is open.
+    pub(super) source: Arc<Node>,
     pub(super) limits: StreamLimits,
     /// What is held for a slow client.
     pub(super) backlog: Mutex<MemoryPermit>,

@@ -4,6 +4,7 @@
 use super::open_streams::KeyStreams;
 use super::pending::{Answered, PendingCalls, SentMessage};
 use crate::call::batch::read_calls;
+use crate::nodes::node::Node;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -100,14 +101,21 @@ pub(super) struct Messages {
     pending: PendingCalls,
     layers: Box<dyn DecideCalls>,
     rules: MessageRules,
+    /// The node of the stream.
+    node: Arc<Node>,
     /// The second of the last call, and the calls in it.
     rate: (u64, u32),
 }
 
 impl Messages {
-    /// The messages of `stream`.
-    pub(super) fn new(stream: StreamTally, layers: Box<dyn DecideCalls>, rules: MessageRules) -> Self {
-        Messages { stream, pending: PendingCalls::default(), layers, rules, rate: (0, 0) }
+    /// The messages of `stream`, which is open at `node`.
+    pub(super) fn new(
+        stream: StreamTally,
+        layers: Box<dyn DecideCalls>,
+        rules: MessageRules,
+        node: Arc<Node>,
+    ) -> Self {
+        Messages { stream, pending: PendingCalls::default(), layers, rules, node, rate: (0, 0) }
     }
 
     /// Decides about a message of the client, whose caller is in `key` by now.
@@ -138,7 +146,7 @@ impl Messages {
         };
         match read {
             Ok(()) => {}
-            Err(Refusal::ParseError) if tally.caller.lists.is_empty() => {
+            Err(Refusal::ParseError) if tally.caller.lists.is_empty() && self.takes_all() => {
                 self.stream.receive(u32::try_from(message.len()).unwrap_or(u32::MAX));
                 return Verdict { to_node: Some(ToNode::Unchanged), to_client: None };
             }
@@ -153,6 +161,7 @@ impl Messages {
             }
         }
         self.hold_rate(&mut tally);
+        self.hold_methods(&mut tally);
         let Some(calls) = self.layers.decide(Calls::new(tally)) else {
             return Verdict::default();
         };
@@ -173,6 +182,24 @@ impl Messages {
                 entry.state = CallState::Refused(Refusal::StreamRate);
             } else {
                 self.rate.1 += 1;
+            }
+        }
+    }
+
+    /// Whether the node of the stream takes every method.
+    fn takes_all(&self) -> bool {
+        self.node.config.methods.is_all()
+    }
+
+    /// Refuses the calls that the node of the stream does not take.
+    fn hold_methods(&self, tally: &mut Tally) {
+        if self.takes_all() {
+            return;
+        }
+        let Tally { entries, body, .. } = tally;
+        for entry in entries.iter_mut().filter(|entry| entry.is_open()) {
+            if !self.node.config.methods.takes(entry.call.sent(body), entry.call.method(body)) {
+                entry.state = CallState::Refused(Refusal::Closed);
             }
         }
     }

@@ -9,6 +9,7 @@ use super::relay::{from_client, from_node};
 use super::upkeep::Upkeep;
 use super::woken::{PartsTask, Woken};
 use super::writes::{Due, StreamWrites};
+use crate::nodes::node::Node;
 use crate::transport::ws::incoming::FrameReader;
 use crate::transport::ws::outgoing::FrameWriter;
 use crate::transport::ws::wire::Role;
@@ -17,6 +18,7 @@ use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::memory::MemoryPermit;
 use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -43,6 +45,7 @@ impl OpenStream {
     /// A stream between `client` and `node`. Memory for large messages and for slow clients comes from `memory`.
     pub(super) fn new(
         (client, node): (Io, Io),
+        source: Arc<Node>,
         messages: Messages,
         permit: StreamPermit,
         limits: StreamLimits,
@@ -57,6 +60,7 @@ impl OpenStream {
             node: Side::new(FrameWriter::new(node_write, Role::Client), node.progress().clone()),
             messages: Mutex::new(messages),
             key: permit.key().clone(),
+            source,
             limits,
             backlog: Mutex::new(memory),
             received: AtomicU64::new(0),
@@ -224,7 +228,9 @@ const GOING_AWAY: [u8; 2] = 1001_u16.to_be_bytes();
 
 fn outcome(reason: CloseReason) -> Outcome {
     match reason {
-        CloseReason::Client | CloseReason::Node | CloseReason::Shutdown => Outcome::Answered,
+        CloseReason::Client | CloseReason::Node | CloseReason::Shutdown | CloseReason::NodeDrained => {
+            Outcome::Answered
+        }
         CloseReason::ClientLost | CloseReason::ClientSilent => Outcome::Abandoned,
         CloseReason::NodeLost | CloseReason::NodeSilent | CloseReason::NoMemory => Outcome::Failed,
         _ => Outcome::Refused,

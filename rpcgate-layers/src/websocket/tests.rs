@@ -1,7 +1,7 @@
 //! Streams from end to end: a client and a node of another implementation, real sockets, and this stack between them.
 
 use super::*;
-use crate::nodes::{NodeConfig, NodeUrl, Pool, PoolLimits, Pools};
+use crate::nodes::{NodeConfig, NodeDrains, NodeUrl, Pool, PoolLimits, Pools};
 use crate::stack::{Parts, websocket_stack};
 use crate::testing::Fixture;
 use arc_swap::ArcSwap;
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use rpcgate_core::backend::directory::MemoryDirectory;
 use rpcgate_core::backend::usage_sink::{Outcome, Phase};
 use rpcgate_core::caller::Caller;
-use rpcgate_core::chain::Chains;
+use rpcgate_core::chain::{ChainName, Chains, NodeMethods};
 use rpcgate_core::node_try::{NodeChoice, TryEnd};
 use rpcgate_core::secret::KeyHash;
 use rpcgate_core::tally::Transport;
@@ -161,10 +161,17 @@ impl Gateway {
     }
 
     async fn with(nodes: &[&str], change: impl FnOnce(&mut Caller), set: impl FnOnce(&mut Parts)) -> Self {
+        let node = |url: &&str| NodeConfig::new(NodeUrl::parse(url, Transport::Ws).unwrap());
+        Gateway::of(nodes.iter().map(node).collect(), change, set).await
+    }
+
+    async fn of(
+        configs: Vec<NodeConfig>,
+        change: impl FnOnce(&mut Caller),
+        set: impl FnOnce(&mut Parts),
+    ) -> Self {
         let fixture = Fixture::with_caller(change);
         let directory = Arc::new(MemoryDirectory::new([(KeyHash::of(KEY), fixture.caller.clone())]));
-        let node = |url: &&str| NodeConfig::new(NodeUrl::parse(url, Transport::Ws).unwrap());
-        let configs: Vec<_> = nodes.iter().map(node).collect();
         let limits = PoolLimits::default().with_connect(Duration::from_secs(2));
         let pool = Pool::new(fixture.chain.facts(), configs, limits, fixture.clock.clone());
         let chains: Chains = [fixture.chain.clone()].into_iter().collect();
@@ -707,6 +714,68 @@ async fn a_shutdown_ends_streams_with_1001() {
     }
     let Err(Error::Http(response)) = gateway.connect().await else { panic!("no stream") };
     assert_eq!(response.status(), 503);
+}
+
+/// The node at this URL, for these methods.
+fn taking(node: &Node, only: &[&str]) -> NodeConfig {
+    let url = NodeUrl::parse(&node.url, Transport::Ws).unwrap();
+    NodeConfig::new(url).with_methods(NodeMethods::new(only.iter().copied(), [""; 0]))
+}
+
+#[tokio::test]
+async fn a_stream_is_opened_where_every_method_is_taken_and_elsewhere_others_are_refused() {
+    let answer = r#"{"jsonrpc":"2.0","id":7,"result":1}"#;
+    let (some, of_some) = Node::answering(&[r#"{"jsonrpc":"2.0","id":7,"result":1}"#]).await;
+    let (all, of_all) = Node::answering(&[r#"{"jsonrpc":"2.0","id":7,"result":1}"#]).await;
+    let configs = vec![taking(&some, &["toy_read"]), taking(&all, &[])];
+    let gateway = Gateway::of(configs, |_| (), |_| ()).await;
+    for _ in 0..4 {
+        let mut socket = gateway.open().await;
+        socket.send(text(CALL)).await.unwrap();
+        assert_eq!(next(&mut socket).await, text(answer));
+    }
+    assert_eq!((of_some.lock().len(), of_all.lock().len()), (0, 4));
+    let gateway = Gateway::of(vec![taking(&some, &["toy_read"])], |_| (), |_| ()).await;
+    let mut socket = gateway.open().await;
+    socket.send(text(r#"{"jsonrpc":"2.0","id":2,"method":"toy_id"}"#)).await.unwrap();
+    assert_eq!(next(&mut socket).await, text(CLOSED));
+    socket.send(text("{'method':'toy_id'}")).await.unwrap();
+    let unread = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"parse error"}}"#;
+    assert_eq!(next(&mut socket).await, text(unread), "it could be any method");
+    socket.send(text(CALL)).await.unwrap();
+    assert_eq!(next(&mut socket).await, text(answer));
+    assert_eq!(*of_some.lock(), [CALL]);
+}
+
+#[tokio::test]
+async fn a_drained_node_gets_no_new_stream_and_its_streams_end_with_1012() {
+    let (one, two) = (Node::echo().await, Node::echo().await);
+    let drains = NodeDrains::default();
+    let node = |node: &Node| {
+        let config = taking(node, &[]);
+        let drain = drains.of(ChainName::new("toy"), &config.name().to_string());
+        config.with_drain(drain)
+    };
+    let quick = |parts: &mut Parts| {
+        parts.stream_limits =
+            StreamLimits::default().with_pings(Duration::from_millis(100), Duration::from_secs(60));
+    };
+    let gateway = Gateway::of(vec![node(&one), node(&two)], |_| (), quick).await;
+    let (mut first, mut second) = (gateway.open().await, gateway.open().await);
+    drains.set([("toy".to_owned(), one.url.clone())].into());
+    let ended = tokio::select! {
+        ended = end(&mut first) => ended,
+        ended = end(&mut second) => ended,
+    };
+    assert_eq!(ended, (1012, "the node is taken out of use, reconnect".into()));
+    drop((first, second));
+    gateway.all_closed().await;
+    drains.set([("toy".to_owned(), two.url.clone()), ("toy".to_owned(), one.url.clone())].into());
+    assert!(gateway.connect().await.is_err(), "no node is left");
+    drains.set([].into());
+    let mut again = gateway.open().await;
+    again.send(text(CALL)).await.unwrap();
+    while next(&mut again).await != text(CALL) {}
 }
 
 #[tokio::test]

@@ -115,6 +115,10 @@ impl Upkeep {
         if link.is_half_closed() {
             return None;
         }
+        // Each stream has ticks of its own, so the clients do not all return at once.
+        if link.source.is_drained() {
+            return Some(CloseReason::NodeDrained);
+        }
         let limits = &link.limits;
         let (ping, dead) = limits.silent_ticks();
         if self.client.is_silent(&link.client, ping, dead) {

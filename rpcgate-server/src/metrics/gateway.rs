@@ -67,6 +67,7 @@ impl Collector for Watched {
         self.chains(&mut page)?;
         self.grpc(&mut page)?;
         self.nodes(&mut page)?;
+        self.hedges(&mut page)?;
         self.cache(&mut page)?;
         match &self.state {
             Some(state) => self.state(&mut page, state),
@@ -203,6 +204,18 @@ impl Watched {
         page.gauges("node_latency", "How long a node's answers take.", Some(&Unit::Seconds), rows(latency))?;
         let in_flight = |node: &NodeState| Some(node.in_flight as f64);
         page.gauges("node_requests_in_flight", "Requests that a node is working on.", None, rows(in_flight))
+    }
+
+    fn hedges(&self, page: &mut Page<'_>) -> fmt::Result {
+        let pools = self.reloadable.pools.load();
+        let mut hedged: Vec<_> =
+            pools.iter().filter_map(|pool| Some((pool.chain(), pool.hedges()?))).collect();
+        hedged.sort_by_key(|(chain, _)| chain.as_str());
+        let rows = hedged.iter().flat_map(|(chain, counts)| {
+            [("sent", counts.sent), ("won", counts.won), ("withheld", counts.withheld)]
+                .map(|(outcome, count)| ([("chain", chain.as_str()), ("outcome", outcome)], count))
+        });
+        page.counters("node_hedges", "Reads that took unusually long, and what became of their hedges.", rows)
     }
 
     fn cache(&self, page: &mut Page<'_>) -> fmt::Result {

@@ -2,7 +2,7 @@
 
 use crate::watch::Pair;
 use rpcgate_tests::client::TestReply;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const CALL: (&str, &str) = ("eth", "eth_getBalance");
 
@@ -81,22 +81,51 @@ async fn changed_quotas_and_switched_chains_take_effect_at_every_gateway() {
     pair.change("it is switched on", call, put(chain, json!({ "enabled": true })), is_served).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn operators_see_the_health_of_each_gateways_nodes_with_the_reason() {
-    let (pair, _, _) = pair().await;
+/// The nodes, once both gateways have reported them with their heights.
+async fn reported(pair: &Pair) -> Vec<Value> {
     let deadline = tokio::time::Instant::now() + rpcgate_tests::TIMEOUT;
-    let nodes = loop {
+    loop {
         let nodes = pair.operator.shown("/operator/nodes").await;
         let nodes = nodes.as_array().unwrap().clone();
         let gateways: std::collections::BTreeSet<_> =
             nodes.iter().map(|node| node["gateway"].to_string()).collect();
         if gateways.len() == 2 && nodes.iter().all(|node| node["height"].is_u64()) {
-            break nodes;
+            return nodes;
         }
         assert!(tokio::time::Instant::now() < deadline, "{nodes:?}");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drained_node_gets_no_call_from_any_gateway_until_it_is_resumed() {
+    let (pair, _, text) = pair().await;
+    let call = (text.as_str(), CALL.0, CALL.1);
+    let nodes = reported(&pair).await.into_iter().filter(|node| node["chain"] == "eth");
+    let names: std::collections::BTreeSet<_> =
+        nodes.map(|node| node["node"].as_str().unwrap().to_owned()).collect();
+    let path = "/operator/chains/eth/nodes";
+    let last = json!({ "node": names.first(), "drained": true });
+    if names.len() == 1 {
+        assert_eq!(pair.operator.ask("PUT", path, Some(&last)).await.status, 409, "it is the last one");
+    }
+    let set = async |drained: bool| {
+        for node in &names {
+            let body = json!({ "node": node, "drained": drained, "force": true });
+            pair.operator.put(path, &body).await;
+        }
     };
-    for node in nodes {
+    let is_failed = |reply: &TestReply| {
+        (reply.status, reply.code()) == (200, -32603) && reply.text().contains("backend request failed")
+    };
+    pair.change("all nodes are drained", call, set(true), is_failed).await;
+    pair.change("they are resumed", call, set(false), is_served).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operators_see_the_health_of_each_gateways_nodes_with_the_reason() {
+    let (pair, _, _) = pair().await;
+    for node in reported(&pair).await {
         assert_eq!(
             (&node["health"], &node["reason"], &node["lag"]),
             (&json!("well"), &json!("answers"), &json!(0))

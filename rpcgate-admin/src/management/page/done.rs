@@ -101,6 +101,8 @@ outcomes! {
     ChainSwitchedOff = "chain-switched-off": "The chain is switched off.",
     RolledBack = "rolled-back": "The settings are those of that version again. Every gateway applies them within a second.",
     RolledBackInPart = "rolled-back-in-part": "Most of that version is in force again. A rule kept the rest: compare it below.",
+    NodeDrained = "node-drained": "The node is drained. Gateways send it nothing new within a second.",
+    NodeResumed = "node-resumed": "The node is used again, within a second.",
     TenantMoved = "tenant-moved": "The tenant is on the plan. Every gateway applies it within a second.",
     TenantSuspended = "tenant-suspended": "The tenant is suspended. Every gateway refuses its calls within a second.",
     TenantReactivated = "tenant-reactivated": "The tenant is served again, within a second.",

@@ -365,6 +365,9 @@ fn node_step(explanation: &Explanation, one: &ExplainedTry) -> DecisionStep {
         "sooner" => "likely to answer sooner",
         "least_behind" => "none was healthy, this one least behind",
         "first_back" => "all were backed off from, this one first to return",
+        "archive" => "an archive, as the node before no longer had what was asked for",
+        "broadcast" => "a transaction goes to several nodes at once",
+        "hedge" => "a second node, as the first took unusually long",
         _ => "again, on a new connection",
     };
     let address = one.address.as_ref().map(|address| format!(" {address}")).unwrap_or_default();

@@ -20,6 +20,7 @@ pub(super) mod custom_plans;
 pub(super) mod daily_requests;
 pub(super) mod deliveries;
 pub(super) mod delivery_attempts;
+pub(super) mod drained_nodes;
 pub(super) mod explanation_requests;
 pub(super) mod followed_blocks;
 pub(super) mod gateways;

@@ -11,6 +11,7 @@ mod cooled_keys;
 mod counts;
 mod custom_plans;
 mod deleted_tenants;
+mod drained_nodes;
 mod explanations;
 mod factors;
 mod gateways;
@@ -72,6 +73,7 @@ impl MigratorTrait for Management {
             Box::new(webhooks::Webhooks),
             Box::new(explanations::Explanations),
             Box::new(session_factors::SessionFactors),
+            Box::new(drained_nodes::DrainedNodes),
             Box::new(config_versions::ConfigVersions),
         ]
     }

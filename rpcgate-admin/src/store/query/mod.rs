@@ -26,6 +26,7 @@ mod deleted_tenants;
 mod delivery_ends;
 mod delivery_list;
 mod digest;
+mod drained_nodes;
 mod due_deliveries;
 mod email_changes;
 mod endpoint_health;

@@ -3,7 +3,7 @@
 use super::plans::plan;
 use super::value::tier;
 use super::weights::weight;
-use crate::store::entity::{chain_switches, plans, weights};
+use crate::store::entity::{chain_switches, drained_nodes, plans, weights};
 use crate::store::{Store, StoreError};
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::config::Overlay;
@@ -20,6 +20,8 @@ pub(super) async fn read(database: &impl ConnectionTrait) -> Result<Overlay, Sto
     }
     let switches = chain_switches::Entity::find().all(database).await?;
     overlay.chains = switches.into_iter().map(|row| (row.chain, row.enabled)).collect();
+    let drained = drained_nodes::Entity::find().all(database).await?;
+    overlay.drained = drained.into_iter().map(|row| (row.chain, row.node)).collect();
     Ok(overlay)
 }
 

@@ -17,11 +17,26 @@ mod text;
 pub use closed::{NAMES, NAMESPACES, PARITY_READS};
 
 use super::params::{member, positional, quantity};
-use super::{Closing, listed, mark, marks, matches, narrow, submits, table};
+use super::{Closing, listed, mark, marks, matches, narrow, says, submits, table};
 use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Permanence, Probe};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
+
+/// How nodes say that they have pruned a state or a block: geth and its descendants, Erigon, Nethermind, Besu, Reth and
+/// OpenEthereum. All of them share the error of EIP-4444.
+const PRUNED: &[&str] = &[
+    "missing trie node",
+    "historical state unavailable",
+    "historical state not available",
+    "pruned history unavailable",
+    "old data not available due to pruning",
+    "history has been pruned",
+    "no state available for block",
+    "world state unavailable",
+    "is pruned",
+    "running with state pruning",
+];
 
 /// How long an answer is kept that a reorganisation could still change: as long as a block number is.
 const UNSETTLED: CacheRule = CacheRule::immutable(2);
@@ -201,6 +216,16 @@ impl Adapter for Evm {
             _ if immutable => Permanence::NotYet,
             _ => Permanence::Yes,
         }
+    }
+
+    /// By its words: the numbers of these errors mean much else.
+    fn lacks_history(&self, answer: &[u8]) -> bool {
+        says(answer, PRUNED)
+    }
+
+    /// In the words of geth and most others, of Besu, of Nethermind and of OpenEthereum.
+    fn is_known_transaction(&self, answer: &[u8]) -> bool {
+        says(answer, &["already known", "known transaction", "alreadyknown", "was already imported"])
     }
 
     fn probe(&self) -> Probe {

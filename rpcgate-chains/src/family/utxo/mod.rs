@@ -20,7 +20,7 @@ pub use address::AddressForms;
 pub use closed::{NAMES, PREFIXES};
 
 use super::params::{either, is_hash, whole};
-use super::{Closing, listed, mark, marks, narrow, submits, table};
+use super::{Closing, listed, mark, marks, narrow, says, submits, table};
 use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Permanence, Probe};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
@@ -231,6 +231,19 @@ impl Adapter for Utxo {
                 _ => false,
             };
         if fixed { Permanence::Yes } else { Permanence::NotYet }
+    }
+
+    /// A pruned node keeps the headers of all blocks, and the newest blocks.
+    fn lacks_history(&self, answer: &[u8]) -> bool {
+        says(answer, &["pruned data"])
+    }
+
+    /// In the mempool, or in a block.
+    fn is_known_transaction(&self, answer: &[u8]) -> bool {
+        says(
+            answer,
+            &["txn-already-in-mempool", "txn-already-known", "already in block chain", "already in utxo set"],
+        )
     }
 
     fn probe(&self) -> Probe {

@@ -1,6 +1,7 @@
 //! Asking the nodes of a chain: the one loop in which a call is tried, and probes.
 
 use super::Pool;
+use crate::nodes::choice::Candidates;
 use crate::nodes::error::NodeRequestError;
 use crate::nodes::exchange::{Exchange, HttpExchange, Rejected};
 use crate::nodes::in_flight::{InFlightLimit, InFlightPermit};
@@ -50,14 +51,24 @@ impl Pool {
         deadline: Option<Duration>,
         memory: &mut MemoryPermit,
         noted: (&mut OnSent<'_>, &mut NodeTries),
-        classify: impl Fn(NodeAnswer) -> Result<T, Fault> + Send,
+        classify: impl Fn(NodeAnswer) -> Result<T, Fault> + Send + Sync,
     ) -> Result<T, NodeRequestError> {
         let limit = match deadline {
             None => self.limits.retry.deadline,
             Some(deadline) => self.limits.retry.deadline.min(deadline.saturating_sub(self.clock.elapsed())),
         };
+        self.retries.deposit();
+        if let (Some(hedging), Some(method)) = (&self.hedging, request.hedge) {
+            // In a box of its own, so that calls that are not hedged are no larger.
+            return Box::pin(self.ask_hedged((hedging, method), request, limit, memory, noted, &classify))
+                .await;
+        }
+        if let Some(reader) = &request.reader {
+            let several = self.ask_several(reader, request, limit, memory, noted, &classify);
+            return Box::pin(several).await;
+        }
         let project = memory.project();
-        let mut exchange = HttpExchange { request, memory, classify };
+        let mut exchange = HttpExchange { request, memory, classify, place: None };
         self.exchange((&self.http, &self.in_flight), Some(limit), project, noted, &mut exchange).await
     }
 
@@ -72,11 +83,12 @@ impl Pool {
         noted: (&mut OnSent<'_>, &mut NodeTries),
         exchange: &mut E,
     ) -> Result<E::Answer, NodeRequestError> {
+        self.retries.deposit();
         self.exchange((&self.grpc, &self.in_flight_grpc), limit, project, noted, exchange).await
     }
 
     /// Makes an exchange with the nodes of `clients`, within `limit`, if there is one, as a call in flight.
-    async fn exchange<E: Exchange>(
+    pub(super) async fn exchange<E: Exchange>(
         &self,
         (clients, in_flight): (&[E::Client], &Arc<InFlightLimit>),
         limit: Option<Duration>,
@@ -84,7 +96,6 @@ impl Pool {
         (on_sent, tries): (&mut OnSent<'_>, &mut NodeTries),
         exchange: &mut E,
     ) -> Result<E::Answer, NodeRequestError> {
-        self.retries.deposit();
         if limit.is_some_and(|limit| limit.is_zero()) {
             return Err(Fault::unsent(Cause::Timeout).into());
         }
@@ -126,9 +137,13 @@ impl Pool {
         progress: &mut CallProgress<'_>,
         permit: impl Fn() -> Result<InFlightPermit, NodeRequestError> + Send,
     ) -> Result<E::Answer, NodeRequestError> {
-        let avoid = exchange.avoid();
-        let choose = |failed| self.rotation.choose(clients, [avoid, failed], || self.clock.elapsed());
+        let (among, avoid) = (exchange.among(), exchange.avoid());
+        let choose = |failed| {
+            let candidates = Candidates { among, avoid: [avoid, failed] };
+            self.rotation.choose(clients, candidates, || self.clock.elapsed())
+        };
         let (mut client, mut choice) = choose(None).ok_or(Fault::unsent(Cause::NoNode))?;
+        choice = exchange.choice().unwrap_or(choice);
         let mut tries = Tries::new();
         let mut reuse = Reuse::Idle;
         loop {

@@ -1,8 +1,10 @@
 //! Opening a stream to one of the nodes.
 
 use super::Pool;
+use crate::nodes::choice::Candidates;
 use crate::nodes::error::NodeRequestError;
 use crate::nodes::node::NodeIndex;
+use crate::nodes::node_set::NodeSet;
 use crate::nodes::retry::{NextTry, Tries};
 use crate::transport::ws::NodeMessages;
 use crate::transport::ws::dial::NodeStream;
@@ -13,7 +15,8 @@ use rpcgate_core::node_try::{NodeChoice, NodeTries, TryEnd};
 
 impl Pool {
     /// Opens a stream to a node, on which these sub-protocols are offered. If a node does not take it, another one is asked,
-    /// as often as a call that only reads would be tried. The opening counts among the calls in flight; an open stream does
+    /// as often as a call that only reads would be tried.
+    /// Nodes that take every method come first, since the stream stays at its node: others are asked only if there is none. The opening counts among the calls in flight; an open stream does
     /// not. Each try is noted in `tries`.
     ///
     /// # Errors
@@ -64,7 +67,13 @@ impl Pool {
         protocols: &[HeaderValue],
         noted: &mut NodeTries,
     ) -> Result<NodeStream, NodeRequestError> {
-        let choose = |failed| self.rotation.choose(&self.ws, [None, failed], || self.clock.elapsed());
+        let choose = |failed| {
+            let choose = |among| {
+                let candidates = Candidates { among, avoid: [None, failed] };
+                self.rotation.choose(&self.ws, candidates, || self.clock.elapsed())
+            };
+            choose(self.for_streams).or_else(|| choose(NodeSet::ALL))
+        };
         let (mut client, mut choice) = choose(None).ok_or(Fault::unsent(Cause::NoNode))?;
         let mut tries = Tries::new();
         loop {

@@ -1,10 +1,13 @@
 //! A request to a node.
 
 use crate::nodes::node::NodeIndex;
+use crate::nodes::node_set::NodeSet;
+use crate::nodes::reception::ReceptionReader;
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method};
+use rpcgate_core::node_try::NodeChoice;
 
 /// One request to one of a chain's nodes.
 #[derive(Clone, Debug)]
@@ -29,6 +32,16 @@ pub struct NodeRequest {
     /// A node that must not get the request, for instance because it rejected the gateway's credentials just now. If it is the
     /// only one, the call ends with [`Cause::NoNode`](rpcgate_core::fault::Cause::NoNode).
     pub avoid: Option<NodeIndex>,
+    /// The nodes that take the request.
+    pub(crate) among: NodeSet,
+    /// Why its first node is chosen, if there is a reason of its own.
+    pub(crate) choice: Option<NodeChoice>,
+    /// Whether it may be hedged, as a call of this listed method; empty: of another.
+    pub(crate) hedge: Option<&'static str>,
+    /// Whether it is the hedge of a call.
+    pub(crate) is_hedge: bool,
+    /// Reads what became of a broadcast that is sent to several nodes at once.
+    pub(crate) reader: Option<ReceptionReader>,
 }
 
 impl NodeRequest {
@@ -43,6 +56,11 @@ impl NodeRequest {
             buffer: 256 << 10,
             max: 64 << 20,
             avoid: None,
+            among: NodeSet::ALL,
+            choice: None,
+            hedge: None,
+            is_hedge: false,
+            reader: None,
         }
     }
 

@@ -35,6 +35,8 @@ pub(crate) struct NodeStream {
     pub(crate) io: TokioIo<Upgraded>,
     /// The sub-protocol that the node has chosen.
     pub(crate) protocol: Option<HeaderValue>,
+    /// The node.
+    pub(crate) node: Arc<Node>,
 }
 
 impl AsRef<Node> for StreamClient {
@@ -112,6 +114,6 @@ impl StreamClient {
             connection.await.map_err(broken)?;
         }
         let io = TokioIo::new(upgraded.await.map_err(broken)?);
-        Ok(NodeStream { io, protocol })
+        Ok(NodeStream { io, protocol, node: self.node.clone() })
     }
 }

@@ -1,5 +1,8 @@
+mod broadcast;
 mod dialects;
 mod explained;
+mod hedged;
+mod selective;
 
 use super::{ReplyLimits, Upstream};
 use crate::call::batch::BatchLayer;

@@ -1,13 +1,23 @@
-//! Nodes as each gateway sees them.
+//! Nodes as each gateway sees them, and their drains.
 
+use crate::management::action::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::GatewayReport;
+use crate::store::{GatewayReport, StoreError};
 use rpcgate_core::clock::Time;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Gateways report every few seconds; one without a report for this long is not running.
 const FRESH: Duration = Duration::from_secs(60);
+
+/// The word of gateways for a node without problems.
+pub(super) const WELL: &str = "well";
+/// The word of gateways for a node that an operator has drained.
+pub(crate) const DRAINED: &str = "drained";
+
+/// Bytes of the name of a node, at most.
+const MAX_NAME: usize = 2_048;
 
 /// The reports of the running gateways on their nodes.
 ///
@@ -20,4 +30,108 @@ pub async fn list(app: &AppState) -> Result<Vec<GatewayReport>, ActionError> {
 /// A running gateway has reported after this time.
 pub(crate) fn at_work(now: Time) -> Time {
     Time::from_micros(now.micros().saturating_sub(FRESH.as_micros() as u64))
+}
+
+/// The drained nodes, by chain and name.
+///
+/// # Errors
+/// [`ActionError::Unavailable`].
+pub async fn drained(app: &AppState) -> Result<BTreeSet<(String, String)>, ActionError> {
+    Ok(app.store.drained_nodes().await?)
+}
+
+/// A node of a chain, by the name that gateways report.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodeUse {
+    /// The chain's path.
+    pub chain: &'static str,
+    /// Its name.
+    pub node: String,
+    /// Whether it is drained.
+    pub is_drained: bool,
+    /// Whether a running gateway has no other node of the chain that it can use.
+    pub is_last: bool,
+    /// For each running gateway that has the node, the others that are well.
+    remaining: Vec<BTreeSet<String>>,
+}
+
+/// A node that a running gateway has, or that is drained.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for an unknown chain or node, [`ActionError::InvalidField`] for a text that no node has as its
+/// name.
+pub async fn get(app: &AppState, chain: &str, node: &str) -> Result<NodeUse, ActionError> {
+    let (known, found) = find(app, chain, node).await?;
+    if known || found.is_drained { Ok(found) } else { Err(ActionError::NotFound("node")) }
+}
+
+/// Whether a running gateway has the node, and its use.
+async fn find(app: &AppState, chain: &str, node: &str) -> Result<(bool, NodeUse), ActionError> {
+    let adapter = rpcgate_chains::by_path(chain).ok_or(ActionError::NotFound("chain"))?;
+    let chain = adapter.facts().name.as_str();
+    if node.is_empty() || node.len() > MAX_NAME || node.chars().any(char::is_control) {
+        return Err(ActionError::field("node", "must be the name of a node, as the list of nodes shows it"));
+    }
+    let drained = app.store.drained_nodes().await?;
+    let mut remaining = Vec::new();
+    for report in list(app).await? {
+        let mut others = BTreeSet::new();
+        let mut has_it = false;
+        for state in report.nodes.into_iter().filter(|state| state.chain == chain) {
+            if state.node == node {
+                has_it = true;
+            } else if state.standing == WELL {
+                others.insert(state.node);
+            }
+        }
+        if has_it {
+            remaining.push(others);
+        }
+    }
+    let is_usable = |other: &String| !drained.contains(&(chain.to_owned(), other.clone()));
+    let found = NodeUse {
+        chain,
+        node: node.to_owned(),
+        is_drained: drained.contains(&(chain.to_owned(), node.to_owned())),
+        is_last: !remaining.iter().all(|others| others.iter().any(is_usable)),
+        remaining,
+    };
+    Ok((!found.remaining.is_empty(), found))
+}
+
+/// Drains a node, so that gateways send it no new call and open no new stream there, or ends its drain. Gateways are notified.
+/// With `force` the last node of a chain that a gateway can use is drained too.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for an unknown chain, and for a node to drain that no running gateway has;
+/// [`ActionError::InvalidField`] for a text that no node has as its name; [`ActionError::Conflict`] for the last usable node
+/// without `force`.
+pub async fn drain(
+    app: &AppState,
+    actor: &Actor,
+    (chain, node): (&str, &str),
+    (drained, force): (bool, bool),
+) -> Result<NodeUse, ActionError> {
+    let now = app.now();
+    let (is_known, found) = find(app, chain, node).await?;
+    if found.is_drained == drained {
+        return Ok(found);
+    }
+    if drained && !is_known {
+        return Err(ActionError::NotFound("node"));
+    }
+    let event = if drained { "node.drained" } else { "node.resumed" };
+    let store = actor.audited_store(&app.store, None, (event, found.chain, node), now);
+    if drained {
+        let remaining: &[_] = if force { &[] } else { &found.remaining };
+        store.drain_node(found.chain, node, remaining, now).await.map_err(|error| match error {
+            StoreError::WrongState(_) => ActionError::Conflict(
+                "this is the last usable node of the chain at a gateway: drain it with `force`, or not at all",
+            ),
+            error => error.into(),
+        })?;
+    } else {
+        store.resume_node(found.chain, node, now).await?;
+    }
+    Ok(NodeUse { is_drained: drained, ..found })
 }

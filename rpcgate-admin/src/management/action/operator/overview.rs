@@ -24,7 +24,7 @@ pub struct ServiceOverview {
     pub served: Option<UsageSeries>,
     /// The running gateways.
     pub gateways: usize,
-    /// How the gateways see the nodes: the number of views.
+    /// How the gateways see the nodes that are not drained: the number of views.
     pub nodes: usize,
     /// Those views in which a node is not well.
     pub unwell: Vec<NodeState>,
@@ -43,7 +43,9 @@ pub struct ServiceOverview {
 pub async fn overview(app: &AppState) -> Result<ServiceOverview, ActionError> {
     let reports = nodes::list(app).await?;
     let (gateways, views) = (reports.len(), reports.into_iter().flat_map(|report| report.nodes));
-    let (well, unwell): (Vec<_>, Vec<_>) = views.partition(|state| state.standing == WELL);
+    // Somebody has drained a node on purpose.
+    let views = views.filter(|state| state.standing != nodes::DRAINED);
+    let (well, unwell): (Vec<_>, Vec<_>) = views.partition(|state| state.standing == nodes::WELL);
     Ok(ServiceOverview {
         served: served(app).await?,
         gateways,
@@ -54,9 +56,6 @@ pub async fn overview(app: &AppState) -> Result<ServiceOverview, ActionError> {
         overdue: invoices::overdue(app, None, MAX_WAITING_SHOWN).await?,
     })
 }
-
-/// The word of gateways for a node without problems.
-const WELL: &str = "well";
 
 async fn served(app: &AppState) -> Result<Option<UsageSeries>, ActionError> {
     let end = app.now().hour().saturating_add(1);

@@ -1,14 +1,19 @@
-//! Nodes as each gateway sees them.
+//! Nodes as each gateway sees them, and their drains.
 
 use crate::management::action;
+use crate::management::action::actor::Actor;
+use crate::management::action::operator::nodes::NodeUse;
 use crate::management::api::list::{ListPage, Page, PageRequest};
 use crate::management::api::moment::Moment;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
+use crate::management::extract::{Body, PathParams};
 use crate::store::{GatewayReport, NodeState};
+use axum::Json;
 use axum::extract::State;
 use rpcgate_core::caller::RequestId;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use utoipa::ToSchema;
 
@@ -27,12 +32,14 @@ pub struct NodeJson {
     pub node: String,
     /// Its priority: nodes with a lower number are asked first, others as a fallback.
     pub priority: u32,
-    /// Its health: `well`, or else it is asked only if no other node is left.
-    #[schema(example = "behind", pattern = "^(well|syncing|behind|silent|ejected|unreachable)$")]
+    /// Its health: `well`; `drained` if it is asked for nothing; or else it is asked only if no other node is left.
+    #[schema(example = "behind", pattern = "^(well|syncing|behind|silent|ejected|unreachable|drained)$")]
     pub health: String,
     /// The reason, for people.
     #[schema(example = "7 blocks behind; 3 are allowed")]
     pub reason: String,
+    /// Whether an operator has drained it. Gateways apply that within a second, and report it with their next report.
+    pub drained: bool,
     /// The newest height it has reported.
     pub height: Option<u64>,
     /// How many blocks it is behind the height that the gateway trusts.
@@ -55,13 +62,20 @@ fn place(cursor: &str) -> Option<Place> {
     Some((gateway.parse::<RequestId>().ok()?.0, number.parse().ok()?))
 }
 
-fn nodes(report: GatewayReport) -> impl Iterator<Item = (Place, NodeJson)> {
+/// The nodes of a report; `drained` are the drained nodes of all chains.
+pub(crate) fn nodes(
+    report: GatewayReport,
+    drained: &BTreeSet<(String, String)>,
+) -> impl Iterator<Item = (Place, NodeJson)> {
     let GatewayReport { id, at, nodes } = report;
     nodes.into_iter().enumerate().map(move |(number, state)| {
         let NodeState { chain, node, priority, standing, reason, height, lag, latency_micros, in_flight } =
             state;
         let latency_ms = (latency_micros > 0).then(|| latency_micros as f64 / 1_000.0);
         let (gateway, at) = (RequestId(id).to_string(), at.into());
+        let key = (chain, node);
+        let is_drained = drained.contains(&key);
+        let (chain, node) = key;
         let node = NodeJson {
             gateway,
             chain,
@@ -69,6 +83,7 @@ fn nodes(report: GatewayReport) -> impl Iterator<Item = (Place, NodeJson)> {
             priority,
             health: standing,
             reason,
+            drained: is_drained,
             height,
             lag,
             latency_ms,
@@ -91,10 +106,65 @@ pub async fn list(
 ) -> Result<ListPage<NodeJson>, ActionError> {
     let after = page.read(place)?;
     let reports = action::operator::nodes::list(&app).await?;
-    let mut following =
-        reports.into_iter().flat_map(nodes).filter(|(place, _)| after.is_none_or(|after| *place > after));
+    let drained = action::operator::nodes::drained(&app).await?;
+    let all = reports.into_iter().flat_map(|report| nodes(report, &drained));
+    let mut following = all.filter(|(place, _)| after.is_none_or(|after| *place > after));
     let shown: Vec<_> = following.by_ref().take(usize::try_from(page.limit).unwrap_or(usize::MAX)).collect();
     let last = shown.last().filter(|_| following.next().is_some());
     let next = last.map(|((gateway, number), _)| format!("{}-{number}", RequestId(*gateway)));
     Ok(page.page(shown, next).map(|(_, node)| node))
+}
+
+/// The drain of a node.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NodeSwitch {
+    /// The node, as the list of nodes names it.
+    #[schema(example = "https://node.example:8545/", min_length = 1, max_length = 2048)]
+    pub node: String,
+    /// Whether it is drained.
+    pub drained: bool,
+    /// Whether it is drained even if a gateway has no other node of the chain that it can use.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// A node and its drain.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, ToSchema)]
+#[schema(as = NodeDrain)]
+pub struct NodeDrainJson {
+    /// The chain's path.
+    #[schema(example = "eth")]
+    pub chain: String,
+    /// The node's URL, secrets masked.
+    #[schema(example = "https://node.example:8545/")]
+    pub node: String,
+    /// Whether it is drained.
+    pub drained: bool,
+}
+
+impl From<NodeUse> for NodeDrainJson {
+    fn from(node: NodeUse) -> Self {
+        NodeDrainJson { chain: node.chain.to_owned(), node: node.node, drained: node.is_drained }
+    }
+}
+
+/// Drain a node, or end its drain
+///
+/// A drained node gets no new call and no new stream: gateways apply it within a second. Calls in flight end at the node, and its
+/// WebSocket streams are closed with 1012, spread over the time between two pings. Nodes of a chain that have the same name are
+/// drained together. A drain lasts until it is ended, also over restarts.
+#[utoipa::path(put, path = "/operator/chains/{chain}/nodes", operation_id = "operator_drain_node", tag = "operator",
+    params(("chain" = String, Path, description = "The chain's path.")),
+    request_body = NodeSwitch,
+    responses((status = 200, description = "The node as it is now.", body = NodeDrainJson),
+        (status = 409, description = "It is the last usable node of the chain, and `force` is not set.")))]
+pub async fn drain(
+    State(app): State<Arc<AppState>>,
+    actor: Actor,
+    PathParams(chain): PathParams<String>,
+    Body(NodeSwitch { node, drained, force }): Body<NodeSwitch>,
+) -> Result<Json<NodeDrainJson>, ActionError> {
+    let done = action::operator::nodes::drain(&app, &actor, (&chain, &node), (drained, force)).await?;
+    Ok(Json(done.into()))
 }

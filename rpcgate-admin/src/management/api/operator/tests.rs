@@ -345,6 +345,54 @@ async fn nodes_are_listed_with_the_health_that_running_gateways_see() {
 }
 
 #[tokio::test]
+async fn a_node_is_drained_and_resumed_and_the_last_usable_one_only_with_force() {
+    let site = Site::new().await;
+    let operator = site.operator().await;
+    let node = |name: &str, standing: &str| NodeState {
+        chain: "eth".into(),
+        node: name.into(),
+        standing: standing.into(),
+        ..NodeState::default()
+    };
+    let report = |id, nodes| GatewayReport { id, at: site.app.now(), nodes };
+    let both = vec![node("http://a", "well"), node("http://b", "well"), node("http://c", "silent")];
+    site.app.store.put_report(&report(1, both), &[]).await.unwrap();
+    let path = "/chains/eth/nodes";
+    let put = |body: Value| ask(&site, &operator, Method::PUT, path, body);
+    let drained = async || site.app.store.overlay().await.unwrap().drained.len();
+    let (status, done) = put(json!({"node": "http://a", "drained": true})).await;
+    assert_eq!((status, done), (200, json!({"chain": "eth", "node": "http://a", "drained": true})));
+    assert_eq!(put(json!({"node": "http://a", "drained": true})).await.0, 200, "it is drained already");
+    let (status, last) = put(json!({"node": "http://b", "drained": true})).await;
+    assert_eq!((status, &last["code"]), (409, &json!("conflict")), "the third does not answer");
+    assert_eq!(drained().await, 1);
+    let (_, nodes) = ask(&site, &operator, Method::GET, "/nodes", Value::Null).await;
+    assert_eq!((&nodes[0]["drained"], &nodes[1]["drained"]), (&json!(true), &json!(false)));
+    assert_eq!(put(json!({"node": "http://b", "drained": true, "force": true})).await.0, 200);
+    for (node, drained, status) in
+        [("http://x", true, 404), ("http://x", false, 200), ("", true, 400), ("http://a", false, 200)]
+    {
+        assert_eq!(put(json!({"node": node, "drained": drained})).await.0, status, "{node}");
+    }
+    assert_eq!(
+        ask(&site, &operator, Method::PUT, "/chains/x/nodes", json!({"node": "a", "drained": true})).await.0,
+        404
+    );
+    assert_eq!(put(json!({"node": "http://b", "drained": false})).await.0, 200);
+    // Of two gateways, one has no other node.
+    site.app.store.put_report(&report(2, vec![node("http://a", "well")]), &[]).await.unwrap();
+    assert_eq!(put(json!({"node": "http://a", "drained": true})).await.0, 409);
+    assert_eq!(put(json!({"node": "http://b", "drained": true})).await.0, 200);
+    let audit = site.app.store.audit(AuditSubject::User(operator.user.id), 9).await.unwrap();
+    let actions: Vec<_> = audit.iter().map(|entry| (entry.action.as_str(), entry.detail.as_str())).collect();
+    for expected in [("node.drained", "http://b"), ("node.resumed", "http://a")] {
+        assert!(actions.contains(&expected), "{actions:?}");
+    }
+    let changes = actions.iter().filter(|(action, _)| action.starts_with("node.")).count();
+    assert_eq!(changes, 5, "what changes nothing leaves no trace: {actions:?}");
+}
+
+#[tokio::test]
 async fn a_tenant_is_deleted_once_it_owes_nothing() {
     // A dollar a minute in a month of 31 days.
     let site = Site::of("[billing.fees]\nstandard = 4464000\n").await;

@@ -1,25 +1,32 @@
-//! The nodes as the running gateways see them.
+//! The nodes as the running gateways see them, and their drains.
 
 use crate::management::action::operator::chains::{self, OperatedChain};
-use crate::management::action::operator::nodes;
+use crate::management::action::operator::nodes::{self, NodeUse};
 use crate::management::app_state::AppState;
-use crate::management::page::context::{OperatorPage, PageResult};
+use crate::management::error::ActionError;
+use crate::management::page::confirm::ConfirmQuestion;
+use crate::management::page::context::{OperatorPage, PageContext, PageResult};
+use crate::management::page::done::Done;
 use crate::management::page::filters::{self, grouped};
-use crate::management::page::form::QueryFields;
+use crate::management::page::form::{FieldList, QueryFields};
 use crate::management::page::frame::{Frame, Place};
 use crate::management::page::parts::TableHead;
-use crate::management::page::view::ok;
+use crate::management::page::problems::Labels;
+use crate::management::page::view::{ok, rejected};
 use crate::store::{ChainUse, GatewayReport, NodeState};
 use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use rpcgate_core::caller::RequestId;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The page of this module.
+const LABELS: Labels = &[("confirm", "Name")];
+
+/// The pages of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
-    Router::new().route("/operator/nodes", get(list))
+    Router::new().route("/operator/nodes", get(list)).route("/operator/nodes/drain", get(ask).post(drain))
 }
 
 /// Nodes that the page lists at most.
@@ -59,6 +66,9 @@ struct NodeRow {
     /// The beginning of the gateway's identifier.
     gateway: String,
     latency: String,
+    /// The words of the link to its drain, and where that leads, below the root.
+    drain: &'static str,
+    link: String,
 }
 
 /// What needs somebody.
@@ -78,12 +88,13 @@ fn standing(state: &NodeState) -> (&'static str, &'static str) {
         "silent" => ("bad", "Not answering"),
         "ejected" => ("bad", "Set aside"),
         "unreachable" => ("bad", "Not reached"),
+        "drained" => ("", "Drained"),
         _ => ("", "Unknown"),
     }
 }
 
 impl NodeRow {
-    fn of(state: NodeState, gateway: u128) -> Self {
+    fn of(state: NodeState, gateway: u128, drained: &BTreeSet<(String, String)>) -> Self {
         let (tone, label) = standing(&state);
         let latency = match state.latency_micros {
             0 => "–".to_owned(),
@@ -91,11 +102,20 @@ impl NodeRow {
             micros => format!("{} ms", grouped((micros / 1_000).into())),
         };
         let gateway = RequestId(gateway).to_string().chars().take(8).collect();
-        NodeRow { tone, label, latency, gateway, state }
+        let is_drained = drained.contains(&(state.chain.clone(), state.node.clone()));
+        let query = [("chain", &state.chain), ("node", &state.node)];
+        let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
+        let drain = if is_drained { "Resume" } else { "Drain" };
+        NodeRow { tone, label, latency, gateway, drain, link: format!("operator/nodes/drain?{query}"), state }
     }
 
     fn is_healthy(&self) -> bool {
         self.tone == "ok"
+    }
+
+    /// Whether somebody has to look after it: a node that was drained is out of use on purpose.
+    fn is_problem(&self) -> bool {
+        !self.is_healthy() && self.state.standing != nodes::DRAINED
     }
 }
 
@@ -132,11 +152,11 @@ async fn list(
 ) -> PageResult {
     let reports: Vec<GatewayReport> = nodes::list(&app).await?;
     let chains = chains::list(&app).await?;
+    let drained = nodes::drained(&app).await?;
     let gateways = reports.len();
-    let rows = reports
-        .into_iter()
-        .flat_map(|report| report.nodes.into_iter().map(move |state| NodeRow::of(state, report.id)));
-    let mut rows: Vec<NodeRow> = rows.collect();
+    let rows =
+        reports.into_iter().flat_map(|report| report.nodes.into_iter().map(move |state| (state, report.id)));
+    let mut rows: Vec<_> = rows.map(|(state, gateway)| NodeRow::of(state, gateway, &drained)).collect();
     rows.sort_by(|one, other| one.state.node.cmp(&other.state.node));
     let (nodes, left_out) = (rows.len(), rows.len().saturating_sub(MAX_SHOWN));
     let healthy = rows.iter().filter(|row| row.is_healthy()).count();
@@ -150,10 +170,10 @@ async fn list(
         let (its, others): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.state.chain == name);
         rows = others;
         let is_served = its.iter().any(NodeRow::is_healthy);
-        let wrong = its.iter().filter(|row| !row.is_healthy());
+        let wrong = its.iter().filter(|row| row.is_problem());
         problems.extend(wrong.map(|row| problem(name, row, !is_served)));
         let summary = summary(chain, &its);
-        let nodes: Vec<_> = its.into_iter().filter(|row| !only_problems || !row.is_healthy()).collect();
+        let nodes: Vec<_> = its.into_iter().filter(|row| !only_problems || row.is_problem()).collect();
         if !nodes.is_empty() {
             groups.push(NodeGroup { chain: name, summary, nodes });
         }
@@ -174,6 +194,7 @@ async fn list(
             TableHead::num("In flight").class("num p2"),
             TableHead::num("Priority").class("num p3"),
             TableHead::new("Gateway").class("p3"),
+            TableHead::hidden("Drain"),
         ],
         groups,
         problems,
@@ -189,13 +210,76 @@ async fn list(
     }))
 }
 
+async fn question(
+    app: &AppState,
+    page: &PageContext,
+    (chain, node): (&str, &str),
+) -> Result<(NodeUse, ConfirmQuestion), ActionError> {
+    let found = nodes::get(app, chain, node).await?;
+    let (frame, back) = (page.frame(Place::Nodes), "operator/nodes");
+    let (chain, node) = (found.chain, &found.node);
+    let question = if found.is_drained {
+        ConfirmQuestion::new(frame, format!("Resume {node}?"), "Resume the node", back)
+            .keep("Keep it drained")
+            .hidden("to", "resumed")
+            .consequence(format!("Within a second, every gateway sends it calls on /{chain} again."))
+    } else {
+        let question = ConfirmQuestion::new(frame, format!("Drain {node}?"), "Drain the node", back)
+            .keep("Keep using it")
+            .hidden("to", "drained")
+            .consequence(format!(
+                "Within a second, no gateway sends it a new call on /{chain} or opens a new stream there."
+            ))
+            .consequence("Calls in flight end at the node. Its WebSocket streams are closed over the next minute, and their clients are told to reconnect.")
+            .consequence("It stays drained until you resume it, also over restarts.");
+        if found.is_last {
+            let warning =
+                format!("A gateway has no other node of {chain} that it can use: its calls will fail.");
+            question.warning(warning).typed(chain)
+        } else {
+            question
+        }
+    };
+    let question =
+        question.hidden("chain", chain).hidden("node", node.as_str()).target("operator/nodes/drain");
+    Ok((found, question.crumb("Nodes", back)))
+}
+
+async fn ask(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    QueryFields(fields): QueryFields,
+) -> PageResult {
+    Ok(ok(&question(&app, &page, (fields.one("chain"), fields.one("node"))).await?.1))
+}
+
+async fn drain(
+    State(app): State<Arc<AppState>>,
+    OperatorPage(page): OperatorPage,
+    fields: FieldList,
+) -> PageResult {
+    let (found, question) = question(&app, &page, (fields.one("chain"), fields.one("node"))).await?;
+    // The form says what it was about: somebody else may have drained the node meanwhile.
+    let drained = fields.one("to") == "drained";
+    let done = async {
+        if drained && !found.is_drained && found.is_last {
+            fields.confirms(found.chain)?;
+        }
+        nodes::drain(&app, &page.actor, (found.chain, &found.node), (drained, found.is_last)).await
+    };
+    match done.await {
+        Ok(_) => Ok(page.done("operator/nodes", if drained { Done::NodeDrained } else { Done::NodeResumed })),
+        Err(error) => rejected(error, LABELS, |problems| question.problems(problems)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_health_that_a_gateway_reports_has_a_word() {
-        for name in ["well", "syncing", "behind", "silent", "ejected", "unreachable"] {
+        for name in ["well", "syncing", "behind", "silent", "ejected", "unreachable", "drained"] {
             let state = NodeState { standing: name.into(), ..NodeState::default() };
             assert_ne!(standing(&state).1, "Unknown", "{name}");
         }

@@ -407,3 +407,39 @@ async fn nodes_are_listed_by_chain_and_those_with_problems_come_first() {
     site.app.store.put_report(&silent, &[]).await.unwrap();
     assert!(get(&site, "/operator/nodes", &operator).await.text.contains("No other node serves eth."));
 }
+
+#[tokio::test]
+async fn a_node_is_drained_after_a_question_and_the_last_one_only_if_its_chain_is_typed() {
+    let (site, operator) = busy_site().await;
+    let node = |name: &str| NodeState {
+        chain: "eth".into(),
+        node: name.into(),
+        standing: "well".into(),
+        ..NodeState::default()
+    };
+    let nodes = vec![node("https://one.example/?a&b"), node(NASTY)];
+    let report = GatewayReport { id: fresh_id(NOON), at: NOON, nodes };
+    site.app.store.put_report(&report, &[]).await.unwrap();
+    let shown = get(&site, "/operator/nodes", &operator).await.text;
+    let link = "operator/nodes/drain?chain=eth&#38;node=https%3A%2F%2Fone.example%2F%3Fa%26b";
+    assert!(shown.contains(link), "{shown}");
+    let path = "/operator/nodes/drain";
+    let of_one = format!("{path}?chain=eth&node=https%3A%2F%2Fone.example%2F%3Fa%26b");
+    let asked = get(&site, &of_one, &operator).await.text;
+    assert!(asked.contains("no gateway sends it a new call on /eth") && !asked.contains("no other node"));
+    let drain = |node: &'static str| [("chain", "eth"), ("node", node), ("to", "drained")];
+    let done = post(&site, path, &operator, &drain("https://one.example/?a&b")).await;
+    assert_eq!(done.leads_to(), (StatusCode::SEE_OTHER, "../../operator/nodes?done=node-drained"));
+    assert!(get(&site, "/operator/nodes", &operator).await.text.contains("Resume: https://one.example/"));
+    let last = post(&site, path, &operator, &drain(NASTY)).await;
+    assert_eq!(last.status, StatusCode::BAD_REQUEST);
+    assert!(last.text.contains("A gateway has no other node of eth that it can use"), "{}", last.text);
+    let typed = [&drain(NASTY)[..], &[("confirm", "eth")]].concat();
+    assert_eq!(post(&site, path, &operator, &typed).await.status, StatusCode::SEE_OTHER);
+    assert_eq!(site.app.store.overlay().await.unwrap().drained.len(), 2);
+    let resumed = [("chain", "eth"), ("node", NASTY), ("to", "resumed")];
+    let done = post(&site, path, &operator, &resumed).await;
+    assert_eq!(done.leads_to().1, "../../operator/nodes?done=node-resumed");
+    let unknown = get(&site, &format!("{path}?chain=eth&node=http%3A%2F%2Fother"), &operator).await;
+    assert_eq!(unknown.status, StatusCode::NOT_FOUND);
+}

@@ -399,6 +399,11 @@ async fn the_last_weights_and_switches_are_listed() {
     tells(&store, Change::Chain("toy2".into()), store.put_weight("toy2", "read", 3, now())).await;
     tells(&store, toy(), store.switch_chain("toy", true, now())).await;
     tells(&store, toy(), store.switch_chain("toy", false, now())).await;
+    tells(&store, toy(), store.drain_node("toy", "http://a", &[["http://b".into()].into()], now())).await;
+    tells(&store, toy(), store.drain_node("toy", "http://a", &[], now())).await;
+    let others = [["http://a".into()].into()];
+    let last = store.drain_node("toy", "http://b", &others, now());
+    assert_eq!(refused(&store, last).await, "this is the last usable node of the chain");
     let weights = |toy: &[(&str, u32)]| {
         let toy = toy.iter().map(|(method, cu)| ((*method).to_owned(), *cu)).collect();
         BTreeMap::from([("toy".to_owned(), toy), ("toy2".into(), BTreeMap::from([("read".into(), 3)]))])
@@ -406,9 +411,13 @@ async fn the_last_weights_and_switches_are_listed() {
     let expected = Overlay {
         weights: weights(&[("a/b", 0), ("read", u32::MAX)]),
         chains: BTreeMap::from([("toy".into(), false)]),
+        drained: [("toy".into(), "http://a".into())].into(),
         ..Overlay::default()
     };
     assert_eq!(store.overlay().await.unwrap(), expected);
+    assert_eq!(store.drained_nodes().await.unwrap(), expected.drained);
+    tells(&store, toy(), store.resume_node("toy", "http://a", now())).await;
+    assert!(store.overlay().await.unwrap().drained.is_empty());
     tells(&store, toy(), store.delete_weight("toy", "read", now())).await;
     assert_eq!(store.overlay().await.unwrap().weights, weights(&[("a/b", 0)]));
     assert_eq!(refused(&store, store.delete_weight("toy", "read", now())).await, "there is no such weight");

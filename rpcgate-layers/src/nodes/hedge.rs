@@ -1,0 +1,168 @@
+//! Hedged reads: a read that takes unusually long is sent to a second node as well.
+
+use super::latencies::Latencies;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// When a read is sent to a second node while the first still works on it. The first usable answer is taken, and the other
+/// try is stopped.
+///
+/// A broadcast is never hedged, and neither is an array of calls, a stream or a gRPC call. A hedge needs a healthy second node
+/// that takes the call, and one retry of the [budget](super::RetryBudget) of the chain.
+///
+/// ```
+/// use rpcgate_layers::nodes::{HedgePolicy, PoolLimits};
+/// use std::time::Duration;
+///
+/// let hedge = HedgePolicy::default().with_percentile(99).with_at_least(Duration::from_millis(20));
+/// let limits = PoolLimits::default().with_hedge(Some(hedge));
+/// assert_eq!(limits.hedge.map(|hedge| hedge.max_percent), Some(5));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct HedgePolicy {
+    /// The share, in per cent, of the calls of the same method that are answered sooner than a call is hedged.
+    pub percentile: u32,
+    /// How long a call takes at least before it is hedged.
+    pub at_least: Duration,
+    /// Hedged calls, in per cent of all that might be.
+    pub max_percent: u32,
+}
+
+impl Default for HedgePolicy {
+    /// After the time in which 95 % are answered, and 50 ms at least, for 5 % of the calls at most.
+    fn default() -> Self {
+        HedgePolicy { percentile: 95, at_least: Duration::from_millis(50), max_percent: 5 }
+    }
+}
+
+impl HedgePolicy {
+    /// The same after another share of the calls of a method.
+    #[must_use]
+    pub const fn with_percentile(mut self, percentile: u32) -> Self {
+        self.percentile = percentile;
+        self
+    }
+
+    /// The same with another least time.
+    #[must_use]
+    pub const fn with_at_least(mut self, at_least: Duration) -> Self {
+        self.at_least = at_least;
+        self
+    }
+
+    /// The same with another bound.
+    #[must_use]
+    pub const fn with_max_percent(mut self, max_percent: u32) -> Self {
+        self.max_percent = max_percent;
+        self
+    }
+}
+
+/// What became of the hedges of a pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct HedgeCounts {
+    /// Calls that were sent to a second node.
+    pub sent: u64,
+    /// Those that the second node answered first.
+    pub won: u64,
+    /// Calls that took long enough, but were not sent to a second node: there was no healthy one, or a bound was reached.
+    pub withheld: u64,
+}
+
+/// Hedges that the calls before may have saved up.
+const SAVED: u64 = 10;
+
+/// The cost of a hedge, in per cent of a hedge.
+const WHOLE: u64 = 100;
+
+/// The hedges of a pool.
+#[derive(Debug)]
+pub(super) struct Hedging {
+    policy: HedgePolicy,
+    latencies: Latencies,
+    /// What the calls before have earned, in per cent of a hedge.
+    earned: AtomicU64,
+    sent: AtomicU64,
+    won: AtomicU64,
+    withheld: AtomicU64,
+}
+
+impl Hedging {
+    pub(super) fn new(policy: HedgePolicy) -> Self {
+        Hedging {
+            latencies: Latencies::new(policy.percentile),
+            policy,
+            earned: AtomicU64::new(SAVED * WHOLE),
+            sent: AtomicU64::new(0),
+            won: AtomicU64::new(0),
+            withheld: AtomicU64::new(0),
+        }
+    }
+
+    /// A call of this method begins. Returns the time after which it is hedged, unless too few calls were measured.
+    pub(super) fn begin(&self, method: &'static str) -> Option<Duration> {
+        // Near the bound a few more may be earned, which does no harm.
+        if self.earned.load(Relaxed) < SAVED * WHOLE {
+            self.earned.fetch_add(self.policy.max_percent.into(), Relaxed);
+        }
+        Some(self.latencies.usual(method)?.max(self.policy.at_least))
+    }
+
+    /// A call of this method was answered, or hedged and answered, after this time.
+    pub(super) fn record(&self, method: &'static str, took: Duration) {
+        self.latencies.record(method, took);
+    }
+
+    /// Takes one hedge out of the share of all calls; false if none is left.
+    pub(super) fn take(&self) -> bool {
+        self.earned.fetch_update(Relaxed, Relaxed, |earned| earned.checked_sub(WHOLE)).is_ok()
+    }
+
+    pub(super) fn count_sent(&self) {
+        self.sent.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn count_won(&self) {
+        self.won.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn count_withheld(&self) {
+        self.withheld.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn counts(&self) -> HedgeCounts {
+        HedgeCounts {
+            sent: self.sent.load(Relaxed),
+            won: self.won.load(Relaxed),
+            withheld: self.withheld.load(Relaxed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hedges_are_a_share_of_the_calls_and_few_are_saved_up() {
+        let hedging = Hedging::new(HedgePolicy::default());
+        let taken = |hedging: &Hedging| (0..1_000).filter(|_| hedging.take()).count();
+        assert_eq!((taken(&hedging), taken(&hedging)), (10, 0), "a new pool has saved some");
+        (0..100).for_each(|_| _ = hedging.begin("a"));
+        assert_eq!(taken(&hedging), 5);
+        (0..10_000).for_each(|_| _ = hedging.begin("a"));
+        assert_eq!(taken(&hedging), 10);
+    }
+
+    #[test]
+    fn a_call_is_hedged_after_the_usual_time_of_its_method_and_no_sooner_than_the_least() {
+        let hedging = Hedging::new(HedgePolicy::default());
+        assert_eq!(hedging.begin("a"), None, "nothing was measured");
+        (0..100).for_each(|_| hedging.record("a", Duration::from_millis(200)));
+        (0..100).for_each(|_| hedging.record("b", Duration::from_millis(2)));
+        assert!(hedging.begin("a").unwrap() >= Duration::from_millis(200));
+        assert_eq!(hedging.begin("b"), Some(Duration::from_millis(50)));
+    }
+}

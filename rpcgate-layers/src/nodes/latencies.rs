@@ -1,0 +1,197 @@
+//! How long the answers to calls of each method take.
+//!
+//! A call costs a few additions of atomic numbers. The memory does not grow: methods beyond those that have a place share the
+//! last one, and so do methods that the chain does not list, whose names clients choose.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Places of methods, the shared one not counted.
+const PLACES: usize = 63;
+
+/// Places at which a method is looked for.
+const PROBED: usize = 8;
+
+/// Calls that are measured before there is a usual time.
+const FEWEST: u32 = 20;
+
+/// Calls after which the usual time is computed again.
+const EVERY: u32 = 16;
+
+/// Calls of a method after which the older ones count half.
+const HALVED: u32 = 1_024;
+
+/// The shortest time that is told from shorter ones is 2 to the power of this, in microseconds.
+const SHORTEST: u32 = 8;
+
+/// Buckets by time, four for each doubling, up to a minute.
+const BUCKETS: usize = 4 * 18;
+
+/// The latencies of a pool's calls by method.
+#[derive(Debug)]
+pub(super) struct Latencies {
+    percentile: u32,
+    methods: Box<[MethodLatency]>,
+    others: MethodLatency,
+}
+
+/// The latencies of one method.
+#[derive(Debug)]
+struct MethodLatency {
+    /// Where the name of the method is in memory; 0: no method has the place yet.
+    name: AtomicUsize,
+    buckets: [AtomicU32; BUCKETS],
+    calls: AtomicU32,
+    /// The time in which the percentile is answered, in microseconds; 0: not known.
+    usual: AtomicU64,
+}
+
+impl MethodLatency {
+    fn new() -> Self {
+        MethodLatency {
+            name: AtomicUsize::new(0),
+            buckets: std::array::from_fn(|_| AtomicU32::new(0)),
+            calls: AtomicU32::new(0),
+            usual: AtomicU64::new(0),
+        }
+    }
+
+    fn record(&self, took: Duration, percentile: u32) {
+        if let Some(bucket) = self.buckets.get(bucket(took)) {
+            bucket.fetch_add(1, Relaxed);
+        }
+        let calls = self.calls.fetch_add(1, Relaxed).wrapping_add(1);
+        if calls < FEWEST || !calls.is_multiple_of(EVERY) {
+            return;
+        }
+        self.usual.store(self.quantile(percentile), Relaxed);
+        if calls >= HALVED {
+            // What others add meanwhile may be lost, which only makes the measure a little less exact.
+            let mut left = 0;
+            for bucket in &self.buckets {
+                let half = bucket.load(Relaxed) / 2;
+                bucket.store(half, Relaxed);
+                left += half;
+            }
+            self.calls.store(left, Relaxed);
+        }
+    }
+
+    /// The upper bound, in microseconds, of the bucket that has the percentile.
+    fn quantile(&self, percentile: u32) -> u64 {
+        let counts = self.buckets.each_ref().map(|bucket| u64::from(bucket.load(Relaxed)));
+        let rank = (counts.iter().sum::<u64>() * u64::from(percentile)).div_ceil(100);
+        let mut below = 0;
+        let place = counts.iter().position(|count| {
+            below += count;
+            below >= rank
+        });
+        upper(place.unwrap_or(BUCKETS - 1))
+    }
+}
+
+impl Latencies {
+    pub(super) fn new(percentile: u32) -> Self {
+        let methods = (0..PLACES).map(|_| MethodLatency::new()).collect();
+        Latencies { percentile, methods, others: MethodLatency::new() }
+    }
+
+    /// The place of a method, of which there is one for as long as the pool lives. An empty name is no method's.
+    fn of(&self, method: &'static str) -> &MethodLatency {
+        if method.is_empty() {
+            return &self.others;
+        }
+        let name = method.as_ptr().addr();
+        for step in 0..PROBED {
+            let Some(place) = self.methods.get((name / 8 + step) % PLACES) else { break };
+            let taken = place.name.load(Relaxed);
+            if taken == name || (taken == 0 && claims(place, name)) {
+                return place;
+            }
+        }
+        &self.others
+    }
+
+    /// The time in which the percentile of a method's calls is answered; `None` if too few were measured.
+    pub(super) fn usual(&self, method: &'static str) -> Option<Duration> {
+        let usual = self.of(method).usual.load(Relaxed);
+        (usual > 0).then(|| Duration::from_micros(usual))
+    }
+
+    /// A call of a method was answered after this time.
+    pub(super) fn record(&self, method: &'static str, took: Duration) {
+        self.of(method).record(took, self.percentile);
+    }
+}
+
+/// Whether a free place is now that of this name.
+fn claims(place: &MethodLatency, name: usize) -> bool {
+    match place.name.compare_exchange(0, name, Relaxed, Relaxed) {
+        Ok(_) => true,
+        Err(taken) => taken == name,
+    }
+}
+
+fn bucket(took: Duration) -> usize {
+    let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1 << SHORTEST);
+    let log = micros.ilog2();
+    let quarter = (micros >> (log - 2)) & 3;
+    ((log - SHORTEST) as usize * 4 + quarter as usize).min(BUCKETS - 1)
+}
+
+fn upper(bucket: usize) -> u64 {
+    let log = SHORTEST as usize + bucket / 4;
+    (5 + bucket as u64 % 4) << (log - 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLI: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_time_is_below_the_upper_bound_of_its_bucket_by_a_quarter_at_most() {
+        for micros in (256..60_000_000).step_by(997) {
+            let upper = upper(bucket(Duration::from_micros(micros)));
+            assert!(upper > micros && upper * 4 <= micros * 5 + 8, "{micros} {upper}");
+        }
+        assert_eq!((bucket(Duration::ZERO), bucket(Duration::MAX)), (0, BUCKETS - 1));
+    }
+
+    #[test]
+    fn the_usual_time_is_that_of_the_percentile_and_follows_the_newer_calls() {
+        let latencies = Latencies::new(90);
+        for number in 0..FEWEST - 1 {
+            latencies.record("a", MILLI * number);
+        }
+        assert_eq!(latencies.usual("a"), None, "too few");
+        let latencies = Latencies::new(90);
+        let near = |latencies: &Latencies, expected: Duration| {
+            let usual = latencies.usual("a").unwrap();
+            assert!(usual >= expected && usual <= expected * 3 / 2, "{usual:?} {expected:?}");
+        };
+        for number in 0..1_000 {
+            latencies.record("a", if number % 20 == 0 { MILLI * 800 } else { MILLI * 10 });
+        }
+        near(&latencies, MILLI * 10);
+        assert_eq!(latencies.usual("b"), None, "each method has its own");
+        (0..8_000).for_each(|_| latencies.record("a", MILLI * 100));
+        near(&latencies, MILLI * 100);
+    }
+
+    #[test]
+    fn methods_beyond_those_with_a_place_share_one() {
+        let latencies = Latencies::new(95);
+        // A name is known by where it is, so each of these is a method of its own.
+        let names: &'static str = Box::leak("x".repeat(4_096).into_boxed_str());
+        for at in (0..4_096).step_by(8) {
+            latencies.record(&names[at..=at], MILLI);
+        }
+        let taken = latencies.methods.iter().filter(|place| place.name.load(Relaxed) != 0).count();
+        assert_eq!(taken, PLACES);
+        assert!(latencies.others.calls.load(Relaxed) as usize >= 512 - PLACES);
+        latencies.record("", MILLI);
+        assert!(latencies.usual("").is_some());
+    }
+}

@@ -1,0 +1,70 @@
+//! What a node's answer says about a transaction that it was sent.
+
+use rpcgate_core::chain::Chain;
+use rpcgate_core::envelope::{Replies, replies};
+use rpcgate_core::json::DEEPEST;
+use std::sync::Arc;
+
+/// What became of a transaction at a node, the better first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Reception {
+    /// The node has taken it.
+    Taken,
+    /// The node had it before: from another node, or from the same client.
+    Known,
+    /// The node has not taken it.
+    Rejected,
+}
+
+/// Reads what answers say about a transaction.
+#[derive(Clone, Debug)]
+pub(crate) struct ReceptionReader {
+    pub(crate) chain: Arc<Chain>,
+    /// Whether it is sent as a REST call.
+    pub(crate) is_rest: bool,
+}
+
+impl ReceptionReader {
+    /// What an answer with this body says; `is_success`: its HTTP status is one of success.
+    pub(super) fn read(&self, is_success: bool, body: &[u8]) -> Reception {
+        let adapter = self.chain.adapter();
+        let failed = |error: &[u8]| {
+            if adapter.is_known_transaction(error) { Reception::Known } else { Reception::Rejected }
+        };
+        if self.is_rest {
+            let is_error = !is_success || adapter.is_error(body);
+            return if is_error { failed(body) } else { Reception::Taken };
+        }
+        let Ok(Replies::Single(reply)) = replies(body, DEEPEST) else { return Reception::Rejected };
+        match (reply.error, reply.result) {
+            (Some(error), _) => failed(error.of(body)),
+            (None, Some(result)) if adapter.is_error(result.of(body)) => failed(result.of(body)),
+            (None, _) => Reception::Taken,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::toy::Toy;
+
+    #[test]
+    fn a_node_has_taken_a_transaction_or_knew_it_or_rejects_it() {
+        let chain = Arc::new(Chain::deployed(Arc::new(Toy)));
+        let read = |is_rest, is_success, body: &str| {
+            ReceptionReader { chain: chain.clone(), is_rest }.read(is_success, body.as_bytes())
+        };
+        for (body, expected) in [
+            (r#"{"id":1,"result":"0x1"}"#, Reception::Taken),
+            (r#"{"id":1,"error":{"code":-1,"message":"already known"}}"#, Reception::Known),
+            (r#"{"id":1,"error":{"code":-1,"message":"nonce too low"}}"#, Reception::Rejected),
+            ("oh", Reception::Rejected),
+        ] {
+            assert_eq!(read(false, true, body), expected, "{body}");
+        }
+        assert_eq!(read(true, true, "{}"), Reception::Taken);
+        assert_eq!(read(true, false, "already known"), Reception::Known);
+        assert_eq!(read(true, false, "{}"), Reception::Rejected);
+    }
+}

@@ -1,0 +1,42 @@
+//! To which nodes the open calls of a set are sent, and why.
+
+use crate::nodes::Pool;
+use crate::nodes::node_set::NodeSet;
+use rpcgate_core::call::{Call, CallState};
+use rpcgate_core::node_try::NodeChoice;
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::tally::{Tally, Transport};
+
+/// One time that open calls are sent.
+#[derive(Clone, Copy)]
+pub(super) struct Round {
+    /// The nodes that may get them, as far as they take them.
+    pub(super) among: NodeSet,
+    /// Why these nodes, if there is a reason of its own.
+    pub(super) choice: Option<NodeChoice>,
+    /// Whether a node has received them before: they are charged whatever follows.
+    pub(super) was_sent: bool,
+}
+
+impl Round {
+    /// The usual one.
+    pub(super) const FIRST: Round = Round { among: NodeSet::ALL, choice: None, was_sent: false };
+
+    /// The nodes that may get this call.
+    pub(super) fn takers(&self, pool: &Pool, call: &Call, body: &[u8]) -> NodeSet {
+        if !pool.is_selective() {
+            return self.among;
+        }
+        self.among.and(pool.takers(Transport::Http, call.sent(body), call.method(body)))
+    }
+}
+
+/// Refuses the open calls that none of the nodes takes.
+pub(super) fn refuse_untaken(pool: &Pool, tally: &mut Tally) {
+    let Tally { entries, body, .. } = tally;
+    for entry in entries.iter_mut().filter(|entry| entry.is_open()) {
+        if Round::FIRST.takers(pool, &entry.call, body).is_empty() {
+            entry.state = CallState::Refused(Refusal::Closed);
+        }
+    }
+}
