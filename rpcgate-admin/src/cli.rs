@@ -2,6 +2,7 @@
 
 pub mod contract;
 pub mod custom_plan;
+pub mod doctor;
 pub mod figures;
 pub mod invoice;
 pub mod key;
@@ -18,7 +19,7 @@ use options::CommandOptions;
 /// What `--help` says at its end.
 const AFTER_HELP: &str = "\
 Exit codes: 0 done; 1 an error that is none of the others; 2 the configuration or an argument cannot be used, or a name \
-belongs to several; 3 not found; 4 refused by a rule; 5 the database cannot be reached now.
+belongs to several; 3 not found; 4 refused by a rule; 5 the database cannot be reached now; 6 a check of doctor has failed.
 
 No argument takes a secret: the configuration names the file or the variable of each.";
 
@@ -36,6 +37,9 @@ pub struct AdminCli {
 pub enum AdminCommand {
     /// Read and check the configuration, and print the effective one with its secrets masked
     Check(ConfigFile),
+    /// Check everything that the service depends on, and say what to do; changes nothing
+    #[command(after_help = AFTER_HELP)]
+    Doctor(doctor::DoctorArgs),
     /// Bring the schema of the database up to date
     Migrate(ConfigFile),
     /// Serve until stopped: SIGTERM drains, SIGHUP reloads the configuration
@@ -103,6 +107,9 @@ pub enum ManagedCommand {
         #[command(subcommand)]
         command: invoice::InvoiceCommand,
     },
+    /// Explain a request to a gateway: what decided its answer
+    #[command(after_help = AFTER_HELP)]
+    Explain(doctor::ExplainArgs),
     /// Manage the accounts of users
     #[command(after_help = AFTER_HELP)]
     User {
@@ -123,6 +130,7 @@ impl ManagedCommand {
             ManagedCommand::CustomPlan { command } => command.options(),
             ManagedCommand::Contract { command } => command.options(),
             ManagedCommand::Invoice { command } => command.options(),
+            ManagedCommand::Explain(args) => &args.options,
             ManagedCommand::User { command } => command.options(),
         }
     }
@@ -246,6 +254,8 @@ mod tests {
             "invoice list --month 2026-12 --status overdue",
             "invoice credit 2026-000001 --cents 5 --reason x --yes",
             "user reset ada@example.com -y",
+            "doctor --json",
+            "explain 0199a3c4-5d11-7c2e-9a53-0f8f6a0c2d11",
         ] {
             assert!(exit_code(line).is_ok(), "{line}");
         }
@@ -265,6 +275,8 @@ mod tests {
             "invoice list --month 2026-13",
             "invoice credit 2026-000001 --cents 5",
             "key create one --key rpcg_0123456",
+            "doctor now",
+            "explain",
         ] {
             assert_eq!(exit_code(line), Err(2), "{line}");
         }

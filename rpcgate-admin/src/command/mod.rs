@@ -8,6 +8,8 @@ mod command_error;
 mod console;
 mod contract;
 mod custom_plan;
+mod doctor;
+mod explain;
 mod figures;
 mod find;
 mod invoice;
@@ -54,6 +56,7 @@ pub fn execute(cli: &AdminCli) -> ExitCode {
                 manage(console, command).await
             });
         }
+        AdminCommand::Doctor(args) => return doctor::execute(args),
         AdminCommand::Check(file) => check::execute(&file.config, &mut io::stdout().lock()),
         AdminCommand::Migrate(file) => on_runtime(migrate::execute(&file.config, &mut io::stdout())),
         AdminCommand::Run(args) => on_runtime(run::execute(&args.file.config, &args.roles)),
@@ -76,6 +79,7 @@ async fn manage(console: &mut Console<'_>, command: &ManagedCommand) -> Result<(
         ManagedCommand::CustomPlan { command } => custom_plan::execute(console, command).await,
         ManagedCommand::Contract { command } => contract::execute(console, command).await,
         ManagedCommand::Invoice { command } => invoice::execute(console, command).await,
+        ManagedCommand::Explain(args) => explain::execute(console, args).await,
         ManagedCommand::User { command } => user::execute(console, command).await,
     }
 }

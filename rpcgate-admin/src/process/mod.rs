@@ -3,6 +3,7 @@
 
 pub mod accept;
 pub mod failure;
+pub mod file_handles;
 pub mod local_account;
 pub mod log;
 mod node_pool;
@@ -11,9 +12,10 @@ pub mod settings;
 pub mod signals;
 
 pub use failure::{Failure, exit};
+pub use file_handles::FileHandles;
 pub use local_account::LocalAccount;
 pub use node_pool::{is_same_pool, node_pool};
-pub use settings::{ConfigFile, load, placed, with_sources};
+pub use settings::{ConfigFile, load, load_noting, placed, with_sources};
 pub use signals::{ProcessSignal, Signals};
 
 use std::io;

@@ -66,6 +66,7 @@ pub use query::{
     LineKind, NewCreditNote, NewInvoice, NotInvoiceNumber, PeriodClosed, SettledInvoice, TierChange,
     UnclosedTenant, WholeInvoice,
 };
+pub use query::{DatabaseCondition, files_of};
 pub use query::{Followed, MatchedEvent, MatchedSubscription, UnfinishedBlock, WatchLease, WatchOutcome};
 pub use query::{KeyUse, MethodUse, ProjectUnits, UsageOfAll, UsageOfAllAsk};
 pub use rpcgate_core::backend::counters::Restored;
