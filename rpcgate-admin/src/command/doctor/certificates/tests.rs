@@ -95,7 +95,7 @@ fn the_hosts_of_the_urls_that_users_get_must_be_among_its_names() {
 }
 
 #[test]
-fn a_chain_in_the_wrong_order_or_of_strangers_is_a_failure() {
+fn a_chain_in_the_wrong_order_or_of_others_is_a_failure() {
     let authority = |name: &str| {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name.push(rcgen::DnType::CommonName, name);
@@ -104,14 +104,14 @@ fn a_chain_in_the_wrong_order_or_of_strangers_is_a_failure() {
             (rcgen::date_time_ymd(2026, 1, 1), rcgen::date_time_ymd(2036, 1, 1));
         CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
     };
-    let (ours, stranger) = (authority("ours"), authority("stranger"));
+    let (ours, foreign) = (authority("ours"), authority("another"));
     let key = KeyPair::generate().unwrap();
     let cert = params().signed_by(&key, &ours).unwrap().pem();
     let with = |chain: &str| found(chain, &key.serialize_pem(), NOW, "");
     let fine = (Verdict::Ok, "belongs to its key, expires in 151 days");
     assert_eq!(verdicts(&with(&format!("{cert}{}", ours.pem()))), [fine, NO_PUBLIC, NAMES]);
     assert_eq!(verdicts(&with(&cert)), [fine, NO_PUBLIC, NAMES], "clients may know its authority");
-    let findings = with(&format!("{cert}{}", stranger.pem()));
+    let findings = with(&format!("{cert}{}", foreign.pem()));
     let wrong = findings.iter().find(|finding| finding.verdict == Verdict::Failure).unwrap();
     assert!(wrong.text.starts_with("its chain is wrong: ") && wrong.advice.is_some(), "{wrong}");
 }

@@ -79,9 +79,9 @@ async fn a_node_that_is_away_or_no_node_at_all_is_a_failure_that_says_what_to_do
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         listener.local_addr().unwrap()
     };
-    let stranger = node(&[("eth_blockNumber", "\"hello\"")]).await;
+    let foreign = node(&[("eth_blockNumber", "\"hello\"")]).await;
     let refusing = node(&[("eth_chainId", "\"0x1\"")]).await;
-    let findings = found(&[closed, stranger, refusing].map(|addr| format!("http://u:hunter2@{addr}"))).await;
+    let findings = found(&[closed, foreign, refusing].map(|addr| format!("http://u:hunter2@{addr}"))).await;
     let texts = ["cannot be asked: no node answers", "not that of a node of Ethereum", "no such method"];
     for (finding, text) in findings.iter().zip(texts) {
         assert!(finding.verdict == Verdict::Failure && finding.text.contains(text), "{finding}");
