@@ -12,7 +12,6 @@ const PATIENCE: Duration = Duration::from_secs(3);
 
 /// What a Redis server says about itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
 pub struct RedisCondition {
     /// Its version.
     pub version: String,

@@ -80,6 +80,51 @@ mod tests {
     use super::super::examination::tests::{examination, only};
     use super::super::finding::Verdict;
     use super::*;
+    use rpcgate_core::clock::Time;
+
+    #[test]
+    fn a_server_that_would_lose_counters_is_told_with_what_to_do() {
+        let good = RedisCondition {
+            version: "7.2.4".into(),
+            is_clustered: false,
+            is_replica: false,
+            policy: KEEPS.into(),
+            used: 10 << 20,
+            most: 0,
+            now: Time::from_secs(5),
+        };
+        let found = |condition: RedisCondition| -> Vec<(Verdict, String)> {
+            let findings = judge("redis://h", &condition);
+            findings.iter().map(|finding| (finding.verdict, finding.to_string())).collect()
+        };
+        assert_eq!(found(good.clone())[0].0, Verdict::Ok);
+        let lru = "allkeys-lru".to_owned();
+        for (condition, verdict, text) in [
+            (
+                RedisCondition { version: "5.0.14".into(), ..good.clone() },
+                Verdict::Failure,
+                "version 6 or newer",
+            ),
+            (
+                RedisCondition { version: "new".into(), ..good.clone() },
+                Verdict::Failure,
+                "version 6 or newer",
+            ),
+            (RedisCondition { is_clustered: true, ..good.clone() }, Verdict::Failure, "one of a cluster"),
+            (RedisCondition { is_replica: true, ..good.clone() }, Verdict::Failure, "the primary server"),
+            (
+                RedisCondition { policy: lru.clone(), most: 100 << 20, ..good.clone() },
+                Verdict::Failure,
+                "noeviction",
+            ),
+            (RedisCondition { policy: lru, ..good.clone() }, Verdict::Warning, "noeviction"),
+            (RedisCondition { most: 11 << 20, ..good.clone() }, Verdict::Warning, "raise maxmemory"),
+        ] {
+            let findings = found(condition);
+            assert_eq!(findings.len(), 1, "{findings:?}");
+            assert!(findings[0].0 == verdict && findings[0].1.contains(text), "{findings:?}");
+        }
+    }
 
     #[tokio::test]
     async fn gateways_that_count_alone_are_fine_and_a_redis_that_is_away_is_not() {

@@ -35,7 +35,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// The exit code when a check has failed.
-pub const FAILED: u8 = 6;
+const FAILED: u8 = 6;
 
 /// How long a group of checks may take.
 const EACH: Duration = Duration::from_secs(12);

@@ -5,10 +5,10 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use rpcgate_core::clock::ManualClock;
 use tempfile::TempDir;
 
-/// The year of the tests' certificates.
+/// The last day of 2026, at noon.
 const NOW: Time = Time::from_secs(1_798_718_400);
 
-/// A certificate for `gate.example` that is valid until the end of January, two weeks after its begin.
+/// A certificate for `gate.example` that is valid from the begin of 2026 until the first of June 2027.
 fn params() -> CertificateParams {
     let mut params = CertificateParams::new(vec!["gate.example".into(), "*.gate.example".into()]).unwrap();
     (params.not_before, params.not_after) =
