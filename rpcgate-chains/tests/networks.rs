@@ -1,5 +1,7 @@
 //! How nodes show which network they belong to, read from simulated nodes of every chain.
 
+#![expect(clippy::expect_used, reason = "all of this is a test: what goes wrong fails it")]
+
 use rpcgate_chains::{by_path, catalog};
 use rpcgate_core::adapter::{Adapter, NetworkProbe, Probe};
 use rpcgate_core::clock::Time;

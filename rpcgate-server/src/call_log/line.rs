@@ -52,7 +52,7 @@ fn write_line(
     text(out, "key", settled.prefix);
     text(out, "key_id", facts.key);
     text(out, "project", facts.project);
-    if let Some(last) = tries().last() {
+    if let Some(last) = tries().next_back() {
         number(out, "node", u32::from(last.node) + 1);
         number(out, "tries", tries().count());
         if let Some(took) = last.took {

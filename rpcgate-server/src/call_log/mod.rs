@@ -52,7 +52,7 @@ impl CallLog {
     fn wants(&self, settled: &SettledCalls<'_>) -> bool {
         let is_error =
             |outcome: Outcome| matches!(outcome, Outcome::Refused | Outcome::Failed | Outcome::Abandoned);
-        settled.facts.request.0 % self.one_in == 0
+        settled.facts.request.0.is_multiple_of(self.one_in)
             || settled.facts.latency >= self.slow
             || (self.errors && settled.lines.iter().any(|line| is_error(line.outcome)))
     }

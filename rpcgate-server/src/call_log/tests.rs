@@ -8,7 +8,7 @@ use rpcgate_core::node_try::{NodeChoice, NodeTries, TryEnd};
 use rpcgate_core::plan::Tier;
 use rpcgate_core::recent::{CacheUse, CallFacts, RequestFacts};
 use rpcgate_core::refusal::Refusal;
-use rpcgate_core::transport::Transport;
+use rpcgate_core::tally::Transport;
 use serde_json::{Value, json};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 

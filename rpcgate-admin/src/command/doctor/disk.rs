@@ -70,7 +70,8 @@ fn free(_: &Path) -> Option<u64> {
     None
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests {
     use super::super::examination::tests::examination;
     use super::*;

@@ -135,7 +135,8 @@ fn exposure(file: &Path) -> std::io::Result<Option<&'static str>> {
     fs::File::open(file).map(|_| None)
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use super::super::examination::tests::examination;
     use super::super::finding::Verdict;

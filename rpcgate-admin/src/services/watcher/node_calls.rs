@@ -60,6 +60,7 @@ impl NodeSession {
     }
 
     /// The time of the last answer over HTTP by the node's clock, as its header says it.
+    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "commands alone compare clocks"))]
     pub(crate) fn date(&self) -> Option<HeaderValue> {
         self.date.lock().clone()
     }
