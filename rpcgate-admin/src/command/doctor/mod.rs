@@ -179,6 +179,7 @@ mod tests {
     use super::*;
     use crate::store::{Store, UsageStore, url_of};
     use serde_json::Value;
+    use std::os::unix::fs::PermissionsExt;
     use tempfile::TempDir;
 
     /// A folder with a configuration in order, up to these lines, and its databases.
@@ -189,7 +190,9 @@ mod tests {
         UsageStore::open(&url, true).await.unwrap().close().await;
         let journal = dir.path().join("journal");
         let text = format!("[database]\nurl = \"{url}\"\n[journal]\ndir = {journal:?}\n{more}");
-        std::fs::write(dir.path().join("rpcgate.toml"), text).unwrap();
+        let file = dir.path().join("rpcgate.toml");
+        std::fs::write(&file, text).unwrap();
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
         dir
     }
 
