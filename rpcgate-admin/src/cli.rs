@@ -3,6 +3,7 @@
 pub mod config;
 pub mod contract;
 pub mod custom_plan;
+pub mod doctor;
 pub mod figures;
 pub mod invoice;
 pub mod key;
@@ -20,7 +21,7 @@ use options::CommandOptions;
 /// What `--help` says at its end.
 const AFTER_HELP: &str = "\
 Exit codes: 0 done; 1 an error that is none of the others; 2 the configuration or an argument cannot be used, or a name \
-belongs to several; 3 not found; 4 refused by a rule; 5 the database cannot be reached now.
+belongs to several; 3 not found; 4 refused by a rule; 5 the database cannot be reached now; 6 a check of doctor has failed.
 
 No argument takes a secret: the configuration names the file or the variable of each.";
 
@@ -38,6 +39,9 @@ pub struct AdminCli {
 pub enum AdminCommand {
     /// Read and check the configuration, and print the effective one with its secrets masked; or compare it with what runs
     Check(CheckArgs),
+    /// Check everything that the service depends on, and say what to do; changes nothing
+    #[command(after_help = AFTER_HELP)]
+    Doctor(doctor::DoctorArgs),
     /// Bring the schema of the database up to date
     Migrate(ConfigFile),
     /// Serve until stopped: SIGTERM drains, SIGHUP reloads the configuration
@@ -118,6 +122,9 @@ pub enum ManagedCommand {
         #[command(subcommand)]
         command: invoice::InvoiceCommand,
     },
+    /// Explain a request to a gateway: what decided its answer
+    #[command(after_help = AFTER_HELP)]
+    Explain(doctor::ExplainArgs),
     /// Manage the accounts of users
     #[command(after_help = AFTER_HELP)]
     User {
@@ -146,6 +153,7 @@ impl ManagedCommand {
             ManagedCommand::CustomPlan { command } => command.options(),
             ManagedCommand::Contract { command } => command.options(),
             ManagedCommand::Invoice { command } => command.options(),
+            ManagedCommand::Explain(args) => &args.options,
             ManagedCommand::User { command } => command.options(),
             ManagedCommand::Config { command } => command.options(),
         }
@@ -286,6 +294,8 @@ mod tests {
             "config diff 41 running",
             "config diff running other.toml --program gateway",
             "config rollback 38 --out former.toml --yes",
+            "doctor --json",
+            "explain 0199a3c4-5d11-7c2e-9a53-0f8f6a0c2d11",
         ] {
             assert!(exit_code(line).is_ok(), "{line}");
         }
@@ -309,6 +319,8 @@ mod tests {
             "config diff",
             "config history --of plans",
             "config rollback x",
+            "doctor now",
+            "explain",
         ] {
             assert_eq!(exit_code(line), Err(2), "{line}");
         }

@@ -8,7 +8,7 @@ mod transaction;
 use crate::family::params::{member, number};
 use crate::family::says;
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, NodeStatus, Permanence, Probe, Surface};
+use rpcgate_core::adapter::{Adapter, NetworkProbe, NodeStatus, Permanence, Probe, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
@@ -79,6 +79,15 @@ impl Adapter for Aptos {
 
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
         member(answer, "block_height").and_then(number).map(NodeStatus::at)
+    }
+
+    fn network(&self) -> Option<NetworkProbe> {
+        let probe = self.probe();
+        Some(NetworkProbe {
+            probe,
+            expected: "1".into(),
+            read: |answer| member(answer, "chain_id").and_then(number).map(|id| id.to_string()),
+        })
     }
 
     #[cfg(feature = "events")]

@@ -13,9 +13,13 @@ const FACTS: Facts = utxo::facts("bch", "Bitcoin Cash", 10);
 const ADDRESSES: AddressForms =
     AddressForms::base58(&[0x00, 0x05, 0x6f, 0xc4]).with_cash_addr(&["bitcoincash", "bchtest", "bchreg"]);
 
+/// The first block that Bitcoin does not have.
+const BLOCK: (&str, &str) = ("[478559]", "000000000000000000651ef99cb9fcbe0dadde1d424bd9f15ff20136191a5eec");
+
 /// The chain as deployed.
 pub const BCH: Utxo = Utxo::new(FACTS)
     .with_addresses(ADDRESSES)
+    .with_block(BLOCK.0, BLOCK.1)
     .lacking(&["estimatesmartfee"])
     .with_methods(&[Method::new("estimatefee", 1)])
     .closing(&[

@@ -12,9 +12,13 @@ const FACTS: Facts = utxo::facts("btc", "Bitcoin", 6).with_aliases(&["bitcoin"])
 const ADDRESSES: AddressForms =
     AddressForms::base58(&[0x00, 0x05, 0x6f, 0xc4]).with_bech32(&["bc", "tb", "bcrt"]);
 
+/// The first block that Bitcoin Cash does not have.
+const BLOCK: (&str, &str) = ("[478559]", "00000000000000000019f112ec0a9982926f1258cdcc558dd7c3b7e5dc7fa148");
+
 /// The chain as deployed.
 pub const BTC: Utxo = Utxo::new(FACTS)
     .with_addresses(ADDRESSES)
+    .with_block(BLOCK.0, BLOCK.1)
     .weighing(&[
         ("getmempoolinfo", 5),
         ("gettxout", 5),

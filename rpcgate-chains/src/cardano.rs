@@ -9,10 +9,11 @@ mod transaction;
 
 use crate::family::params::number;
 use crate::family::{Closing, listed, marks};
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Permanence, Probe};
+use rpcgate_core::adapter::{Adapter, ClosedMethods, NetworkProbe, NodeStatus, Permanence, Probe};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
+use rpcgate_core::json::unescape;
 use std::sync::Arc;
 
 /// Ouroboros Praos never rolls back more than its security parameter, 2,160 blocks.
@@ -78,6 +79,16 @@ impl Adapter for Cardano {
             b"\"origin\"" => Some(NodeStatus::at(0)),
             height => number(height).map(NodeStatus::at),
         }
+    }
+
+    fn network(&self) -> Option<NetworkProbe> {
+        // The test networks began at other times.
+        let probe = Probe::Rpc { method: "queryNetwork/startTime", params: "" };
+        Some(NetworkProbe {
+            probe,
+            expected: "2017-09-23T21:44:51Z".into(),
+            read: |answer| unescape(answer.trim_ascii()).map(Into::into),
+        })
     }
 
     #[cfg(feature = "events")]

@@ -11,7 +11,7 @@ mod grpc;
 use crate::family::params::{any_member, at, number};
 use crate::family::{Closing, listed, marks, narrow, says};
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Permanence, Probe, Surface};
+use rpcgate_core::adapter::{Adapter, ClosedMethods, NetworkProbe, NodeStatus, Permanence, Probe, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
@@ -134,6 +134,13 @@ impl Adapter for Cosmos {
 
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
         at(answer, &["block", "header", "height"]).and_then(number).map(NodeStatus::at)
+    }
+
+    fn network(&self) -> Option<NetworkProbe> {
+        let probe = Probe::Rest { target: "/cosmos/base/tendermint/v1beta1/node_info", body: None };
+        let read =
+            |answer: &[u8]| at(answer, &["default_node_info", "network"]).and_then(unescape).map(Into::into);
+        Some(NetworkProbe { probe, expected: "cosmoshub-4".into(), read })
     }
 
     #[cfg(feature = "events")]

@@ -18,6 +18,7 @@ const ADDRESSES: AddressForms = AddressForms::base58(&[0x4c, 0x10, 0x8c, 0x13]);
 /// The chain as deployed.
 pub const DASH: Utxo = Utxo::new(FACTS)
     .with_addresses(ADDRESSES)
+    .with_block("[0]", "00000ffd590b1485b3caadc19b22e6379c733355108f107a430458cdf3407ab6")
     .weighing(&[("getblock", 10), ("getrawtransaction", 10), ("sendrawtransaction", 20)])
     .with_methods(&[
         Method::new("masternode", 1).marked(Flags::COMMANDS),

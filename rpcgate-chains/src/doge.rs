@@ -15,6 +15,7 @@ const ADDRESSES: AddressForms = AddressForms::base58(&[0x1e, 0x16, 0x71, 0xc4, 0
 /// The chain as deployed.
 pub const DOGE: Utxo = Utxo::new(FACTS)
     .with_addresses(ADDRESSES)
+    .with_block("[0]", "1a91e3dace36e2be3bf030a65679fe821aa1d6ef92e7c9902eb318182c355691")
     .with_methods(&[Method::new("estimatefee", 1)])
     .closing(&[Closing::new(
         &["getauxblock"],

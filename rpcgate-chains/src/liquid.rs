@@ -14,38 +14,41 @@ const ADDRESSES: AddressForms =
     AddressForms::base58(&[0x39, 0x27, 0x24, 0x13, 0xeb, 0x4b]).with_bech32(&["ex", "tex", "ert"]);
 
 /// The chain as deployed.
-pub const LIQUID: Utxo = Utxo::new(FACTS).with_addresses(ADDRESSES).closing(&[
-    Closing::new(
-        &[
-            "blindrawtransaction",
-            "claimpegin",
-            "createrawpegin",
-            "destroyamount",
-            "getpeginaddress",
-            "getpegoutkeys",
-            "getwalletpakinfo",
-            "initpegoutwallet",
-            "issueasset",
-            "listissuances",
-            "reissueasset",
-            "unblindrawtransaction",
-        ],
-        "It uses the keys of the node's wallet: it blinds, issues, pegs in or pegs out",
-    ),
-    Closing::new(
-        &[
-            "combineblocksigs",
-            "consumecompactsketch",
-            "consumegetblocktxn",
-            "finalizecompactblock",
-            "getcompactsketch",
-            "getnewblockhex",
-            "signblock",
-            "testproposedblock",
-        ],
-        "It builds and signs blocks for the federation",
-    ),
-]);
+pub const LIQUID: Utxo = Utxo::new(FACTS)
+    .with_addresses(ADDRESSES)
+    .with_block("[0]", "1466275836220db2944ca059a3a10ef6fd2ea684b0688d2c379296888a206003")
+    .closing(&[
+        Closing::new(
+            &[
+                "blindrawtransaction",
+                "claimpegin",
+                "createrawpegin",
+                "destroyamount",
+                "getpeginaddress",
+                "getpegoutkeys",
+                "getwalletpakinfo",
+                "initpegoutwallet",
+                "issueasset",
+                "listissuances",
+                "reissueasset",
+                "unblindrawtransaction",
+            ],
+            "It uses the keys of the node's wallet: it blinds, issues, pegs in or pegs out",
+        ),
+        Closing::new(
+            &[
+                "combineblocksigs",
+                "consumecompactsketch",
+                "consumegetblocktxn",
+                "finalizecompactblock",
+                "getcompactsketch",
+                "getnewblockhex",
+                "signblock",
+                "testproposedblock",
+            ],
+            "It builds and signs blocks for the federation",
+        ),
+    ]);
 
 /// The adapter of the chain as deployed.
 pub fn adapter() -> Arc<dyn Adapter> {

@@ -9,10 +9,11 @@ mod transaction;
 
 use crate::family::params::{at, may_have, member, number};
 use crate::family::{Closing, listed, marks, says};
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Permanence, Probe};
+use rpcgate_core::adapter::{Adapter, ClosedMethods, NetworkProbe, NodeStatus, Permanence, Probe};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
+use rpcgate_core::json::unescape;
 use std::sync::Arc;
 
 /// Doomslug with Nightshade's finality gadget: a block is final once two lie on it.
@@ -95,6 +96,15 @@ impl Adapter for Near {
         let height = at(answer, &["sync_info", "latest_block_height"]).and_then(number)?;
         let syncing = at(answer, &["sync_info", "syncing"]) == Some(b"true");
         Some(NodeStatus::at(height).with_syncing(syncing))
+    }
+
+    fn network(&self) -> Option<NetworkProbe> {
+        let probe = self.probe();
+        Some(NetworkProbe {
+            probe,
+            expected: "mainnet".into(),
+            read: |answer| at(answer, &["chain_id"]).and_then(unescape).map(Into::into),
+        })
     }
 
     #[cfg(feature = "events")]

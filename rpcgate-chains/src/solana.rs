@@ -9,10 +9,11 @@ mod transaction;
 
 use crate::family::params::number;
 use crate::family::says;
-use rpcgate_core::adapter::{Adapter, NodeStatus, Permanence, Probe};
+use rpcgate_core::adapter::{Adapter, NetworkProbe, NodeStatus, Permanence, Probe};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Method};
+use rpcgate_core::json::unescape;
 use std::sync::Arc;
 
 /// A slot is rooted, and so final, once 31 more have been voted on.
@@ -63,6 +64,13 @@ impl Adapter for Solana {
 
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
         number(answer.trim_ascii()).map(NodeStatus::at)
+    }
+
+    fn network(&self) -> Option<NetworkProbe> {
+        // The hash of the first block.
+        let expected = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d".into();
+        let probe = Probe::Rpc { method: "getGenesisHash", params: "[]" };
+        Some(NetworkProbe { probe, expected, read: |answer| unescape(answer.trim_ascii()).map(Into::into) })
     }
 
     #[cfg(feature = "events")]

@@ -6,10 +6,11 @@ mod address;
 mod blocks;
 
 use crate::family::params::number;
-use rpcgate_core::adapter::{Adapter, NodeStatus, Permanence, Probe};
+use rpcgate_core::adapter::{Adapter, NetworkProbe, NodeStatus, Permanence, Probe};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method};
+use rpcgate_core::json::unescape;
 use std::sync::Arc;
 
 /// A checkpoint is certified: it is final.
@@ -57,6 +58,16 @@ impl Adapter for Sui {
 
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
         number(answer.trim_ascii()).map(NodeStatus::at)
+    }
+
+    fn network(&self) -> Option<NetworkProbe> {
+        // The first bytes of the digest of the first checkpoint.
+        let probe = Probe::Rpc { method: "sui_getChainIdentifier", params: "[]" };
+        Some(NetworkProbe {
+            probe,
+            expected: "35834a8a".into(),
+            read: |answer| unescape(answer.trim_ascii()).map(Into::into),
+        })
     }
 
     #[cfg(feature = "events")]

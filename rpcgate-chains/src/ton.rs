@@ -16,10 +16,11 @@ mod transaction;
 use crate::family::params::{at, may_have, member, number};
 use crate::family::says;
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, KeyPlaces, NodeStatus, Permanence, Probe, Surface};
+use rpcgate_core::adapter::{Adapter, KeyPlaces, NetworkProbe, NodeStatus, Permanence, Probe, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
+use rpcgate_core::json::unescape;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::Path;
 use std::sync::Arc;
@@ -116,6 +117,14 @@ impl Adapter for Ton {
 
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
         at(answer, &["result", "last", "seqno"]).and_then(number).map(NodeStatus::at)
+    }
+
+    fn network(&self) -> Option<NetworkProbe> {
+        // The hash of the state before the first block.
+        let expected = "F6OpKZKqvqeFp6CQmFomXNMfMj2EnaUSOXN+Mh+wVWk=".into();
+        let read =
+            |answer: &[u8]| at(answer, &["result", "init", "root_hash"]).and_then(unescape).map(Into::into);
+        Some(NetworkProbe { probe: self.probe(), expected, read })
     }
 
     #[cfg(feature = "events")]

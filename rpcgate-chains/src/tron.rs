@@ -11,10 +11,11 @@ mod token;
 use crate::family::params::{at, may_have, member, number};
 use crate::family::{Closing, listed, marks, says};
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Permanence, Probe, Surface};
+use rpcgate_core::adapter::{Adapter, ClosedMethods, NetworkProbe, NodeStatus, Permanence, Probe, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
+use rpcgate_core::json::unescape;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::rest::Path;
 use std::sync::Arc;
@@ -154,6 +155,13 @@ impl Adapter for Tron {
 
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
         at(answer, &["block_header", "raw_data", "number"]).and_then(number).map(NodeStatus::at)
+    }
+
+    fn network(&self) -> Option<NetworkProbe> {
+        let probe = Probe::Rest { target: "/wallet/getblockbynum", body: Some("{\"num\":0}") };
+        let expected = "00000000000000001ebf88508a03865c71d452e25f4d51194196a1d22b6653dc".into();
+        let read = |answer: &[u8]| member(answer, "blockID").and_then(unescape).map(Into::into);
+        Some(NetworkProbe { probe, expected, read })
     }
 
     #[cfg(feature = "events")]

@@ -5,7 +5,7 @@ mod blocks;
 
 use crate::family::params::{at, number};
 use http::Method as Verb;
-use rpcgate_core::adapter::{Adapter, NodeStatus, Permanence, Probe, Surface};
+use rpcgate_core::adapter::{Adapter, NetworkProbe, NodeStatus, Permanence, Probe, Surface};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Method};
@@ -54,6 +54,12 @@ impl Adapter for Xlm {
         let height = at(answer, &["info", "ledger", "num"]).and_then(number)?;
         let state = at(answer, &["info", "state"]).and_then(unescape)?;
         Some(NodeStatus::at(height).with_syncing(!state.starts_with("Synced")))
+    }
+
+    fn network(&self) -> Option<NetworkProbe> {
+        let expected = "Public Global Stellar Network ; September 2015".into();
+        let read = |answer: &[u8]| at(answer, &["info", "network"]).and_then(unescape).map(Into::into);
+        Some(NetworkProbe { probe: self.probe(), expected, read })
     }
 
     #[cfg(feature = "events")]

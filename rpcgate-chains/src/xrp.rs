@@ -9,7 +9,7 @@ mod transaction;
 
 use crate::family::params::{any_member, at, may_have, member, mentions, number, positional};
 use crate::family::{Closing, listed, mark, marks, narrow, says};
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Permanence, Probe};
+use rpcgate_core::adapter::{Adapter, ClosedMethods, NetworkProbe, NodeStatus, Permanence, Probe};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
@@ -161,6 +161,13 @@ impl Adapter for Xrp {
         let syncing = !matches!(&*state, "full" | "validating" | "proposing");
         let height = at(answer, &["info", "validated_ledger", "seq"]).and_then(number);
         Some(NodeStatus::at(height.unwrap_or(0)).with_syncing(syncing))
+    }
+
+    fn network(&self) -> Option<NetworkProbe> {
+        // A server without the setting of that name shows none.
+        let read =
+            |answer: &[u8]| at(answer, &["info", "network_id"]).and_then(number).map(|id| id.to_string());
+        Some(NetworkProbe { probe: self.probe(), expected: "0".into(), read })
     }
 
     #[cfg(feature = "events")]

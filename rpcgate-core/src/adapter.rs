@@ -134,6 +134,12 @@ pub trait Adapter: Send + Sync + Debug + 'static {
         Some(first)
     }
 
+    /// How a node shows which network it belongs to; by default nothing is known of that. It is asked when an operator wants
+    /// to know, and never for a call.
+    fn network(&self) -> Option<NetworkProbe> {
+        None
+    }
+
     /// What reads the chain's blocks and their events, for webhooks; by default a chain has none, and only its health is
     /// told of.
     #[cfg(feature = "events")]
@@ -326,6 +332,39 @@ pub enum Probe {
         /// The body of a `POST`; `None` for a `GET`.
         body: Option<&'static str>,
     },
+}
+
+/// How a node shows which network it belongs to.
+///
+/// ```
+/// use rpcgate_core::adapter::{NetworkProbe, Probe};
+///
+/// let read = |answer: &[u8]| String::from_utf8(answer.to_vec()).ok();
+/// let probe = Probe::Rest { target: "/network", body: None };
+/// let network = NetworkProbe { probe, expected: "main".into(), read };
+/// assert_eq!((network.shown(b"main"), network.shown(b"test")), (Ok(()), Err(Some("test".into()))));
+/// ```
+#[derive(Clone, Debug)]
+pub struct NetworkProbe {
+    /// The call that shows it.
+    pub probe: Probe,
+    /// What a node of the chain's network shows.
+    pub expected: String,
+    /// What a node shows by this answer: the raw `result`, or the body of a REST answer. `None` if it shows none.
+    pub read: fn(&[u8]) -> Option<String>,
+}
+
+impl NetworkProbe {
+    /// Whether a node with this answer belongs to the network.
+    ///
+    /// # Errors
+    /// The network that it belongs to; `None` if its answer does not show any.
+    pub fn shown(&self, answer: &[u8]) -> Result<(), Option<String>> {
+        match (self.read)(answer) {
+            Some(shown) if shown == self.expected => Ok(()),
+            other => Err(other),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! its tally returns the unused part of its reservation and passes one record to the sink. The account of something
 //! long-lived is a [`StreamTally`](crate::stream_tally::StreamTally), which a tally opens.
 
+use crate::backend::call_observer::{CallObserver, SettledCalls};
 use crate::backend::counters::Counters;
 use crate::backend::usage_observer::{ObservedSink, UsageObserver};
 use crate::backend::usage_sink::{Line, Outcome, Phase, Receipt, Record, UsageSink};
@@ -38,12 +39,14 @@ pub struct Accounting {
     pub sink: Arc<dyn UsageSink>,
     /// The memory of the last requests, which explains them, if there is one.
     pub recent: Option<Arc<RecentRequests>>,
+    /// Who sees the calls that are settled, if somebody does.
+    pub observer: Option<Arc<dyn CallObserver>>,
 }
 
 impl Accounting {
     /// Accounting with these backends.
     pub fn new(clock: Arc<dyn Clock>, counters: Arc<dyn Counters>, sink: Arc<dyn UsageSink>) -> Self {
-        Accounting { clock, counters, sink, recent: None }
+        Accounting { clock, counters, sink, recent: None, observer: None }
     }
 
     /// The same, which remembers requests in `recent`.
@@ -219,6 +222,10 @@ impl Tally {
             let calls = self.entries.iter().take(1).map(|entry| (call(entry), begin.method));
             self.remember(calls, latency, (self.grant, charged), true);
         }
+        if let Some(observer) = &self.accounting.observer {
+            let latency = self.accounting.clock.elapsed().saturating_sub(self.started);
+            self.show(&**observer, &[*begin], latency, (self.grant, charged), true);
+        }
         self.refund(charged);
     }
 
@@ -308,6 +315,9 @@ impl Tally {
             });
             self.remember(calls, record.latency, (grant, charged), false);
         }
+        if let Some(observer) = &self.accounting.observer {
+            self.show(&**observer, &lines, record.latency, (grant, charged), false);
+        }
         Some(give(&self.accounting.sink, &record))
     }
 
@@ -320,6 +330,45 @@ impl Tally {
         is_lasting: bool,
     ) {
         let Some(recent) = &self.accounting.recent else { return };
+        recent.remember(&self.facts(latency, (grant, charged), is_lasting), calls, self.tries.as_slice());
+    }
+
+    /// Shows the calls of these lines to an observer.
+    #[cold]
+    fn show(
+        &self,
+        observer: &dyn CallObserver,
+        lines: &[Line<'_>],
+        latency: Duration,
+        grant: (Option<Grant>, u64),
+        is_lasting: bool,
+    ) {
+        let calls: SmallVec<[CallFacts; 1]> = lines
+            .iter()
+            .zip(&self.entries)
+            .enumerate()
+            .map(|(place, (line, entry))| {
+                let (cu, status, outcome) = (line.cu, line.status, line.outcome);
+                CallFacts { cu, status, outcome, ..self.call_facts(entry, place) }
+            })
+            .collect();
+        observer.see(&SettledCalls {
+            facts: &self.facts(latency, grant, is_lasting),
+            prefix: &self.caller.prefix,
+            is_message: self.stream.is_some(),
+            lines,
+            calls: &calls,
+            tries: self.tries.as_slice(),
+        });
+    }
+
+    /// What holds for all of its calls.
+    fn facts(
+        &self,
+        latency: Duration,
+        (grant, charged): (Option<Grant>, u64),
+        is_lasting: bool,
+    ) -> RequestFacts {
         let caller = &self.caller;
         let quota = grant.map(|grant| QuotaUse {
             ceiling: caller.quota.cu_per_day,
@@ -327,7 +376,7 @@ impl Tally {
             reserved: grant.units,
             charged,
         });
-        let facts = RequestFacts {
+        RequestFacts {
             request: self.request,
             key: caller.key,
             project: caller.project,
@@ -346,8 +395,7 @@ impl Tally {
             quota,
             refused: self.refused,
             tries_left_out: self.tries.left_out(),
-        };
-        recent.remember(&facts, calls, self.tries.as_slice());
+        }
     }
 
     /// What explains the call at `place`, except for what its line has.
@@ -534,6 +582,51 @@ mod tests {
         );
         let bytes: u32 = record.lines.iter().map(|l| l.bytes_in).sum();
         assert_eq!(bytes as usize, BATCH.len(), "an entry's share is its slice, the rest is the first one's");
+    }
+
+    /// The methods, outcomes and numbers of tries of the sets that it has seen.
+    #[derive(Debug, Default)]
+    struct Seen(parking_lot::Mutex<Vec<(String, Outcome, usize, bool)>>);
+
+    impl CallObserver for Seen {
+        fn see(&self, settled: &SettledCalls<'_>) {
+            assert_eq!((settled.facts.request, settled.prefix), (RequestId(9), "rpcg_0Ab1Cd2"));
+            assert_eq!(settled.lines.len(), settled.calls.len());
+            for (line, call) in settled.lines.iter().zip(settled.calls) {
+                assert_eq!((line.outcome, line.cu), (call.outcome, call.cu));
+                let method = String::from_utf8_lossy(line.method).into_owned();
+                self.0.lock().push((method, line.outcome, settled.tries.len(), settled.facts.is_batch));
+            }
+        }
+    }
+
+    #[test]
+    fn an_observer_sees_each_settled_set_with_its_tries_and_nothing_is_shown_without_one() {
+        let seen = Arc::new(Seen::default());
+        for observer in [None, Some(seen.clone() as Arc<dyn CallObserver>)] {
+            let mut fixture = fixture(BATCH);
+            let caller = Arc::unwrap_or_clone(fixture.tally.caller.clone()).with_prefix("rpcg_0Ab1Cd2");
+            fixture.tally.caller = Arc::new(caller);
+            let accounting = Accounting { observer, ..(*fixture.tally.accounting).clone() };
+            fixture.tally.accounting = Arc::new(accounting);
+            fixture.tally.batch = true;
+            fixture.tally.entries[0].state = answered(Source::Node);
+            fixture.tally.entries[1].state = CallState::Refused(Refusal::Quota);
+            fixture.tally.tries.push((1, 0), crate::node_try::NodeChoice::Only);
+            drop(fixture.tally);
+            assert_eq!(fixture.sink.records().len(), 1);
+        }
+        let calls = seen.0.lock();
+        let outcomes: Vec<_> =
+            calls.iter().map(|(method, outcome, ..)| (method.as_str(), *outcome)).collect();
+        let expected = [
+            ("a", Outcome::Answered),
+            ("bb", Outcome::Refused),
+            ("c", Outcome::Abandoned),
+            ("d", Outcome::Abandoned),
+        ];
+        assert_eq!(outcomes, expected);
+        assert!(calls.iter().all(|(_, _, tries, is_batch)| (*tries, *is_batch) == (1, true)));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod assemble;
+mod call_log;
 #[cfg(test)]
 mod captured_log;
 mod certificate_watch;

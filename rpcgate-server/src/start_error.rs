@@ -36,6 +36,14 @@ pub enum StartError {
         /// The operating system's error.
         source: std::io::Error,
     },
+    /// The log of calls cannot be opened.
+    #[error("telemetry.access_log.file {path}: {source}")]
+    AccessLog {
+        /// The path.
+        path: String,
+        /// The operating system's error.
+        source: std::io::Error,
+    },
     /// The certificate or its key cannot be used.
     #[error(transparent)]
     Certificate(#[from] BadCertificate),
@@ -83,6 +91,7 @@ impl StartError {
             | StartError::Telemetry { .. }
             | StartError::Journal(JournalError::InUse { .. } | JournalError::Thread(_)) => false,
             StartError::Certificate(_)
+            | StartError::AccessLog { .. }
             | StartError::Descriptors { .. }
             | StartError::Node { .. }
             | StartError::Folder { .. }

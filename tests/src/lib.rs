@@ -16,6 +16,7 @@ pub mod fault;
 pub mod gateway;
 pub mod load;
 pub mod node;
+pub mod observability;
 pub mod process;
 pub mod receiver;
 pub mod services;

@@ -9,6 +9,8 @@ mod config;
 mod console;
 mod contract;
 mod custom_plan;
+mod doctor;
+mod explain;
 mod figures;
 mod find;
 pub mod health;
@@ -60,6 +62,7 @@ pub fn execute(cli: &AdminCli) -> ExitCode {
                 manage(console, command).await
             });
         }
+        AdminCommand::Doctor(args) => return doctor::execute(args),
         AdminCommand::Check(args) if args.against.is_some() => {
             let mut out = io::stdout();
             return process::exit_planned(on_runtime(check::against(&args.file.config, &mut out)));
@@ -92,6 +95,7 @@ async fn manage(console: &mut Console<'_>, command: &ManagedCommand) -> Result<(
         ManagedCommand::CustomPlan { command } => custom_plan::execute(console, command).await,
         ManagedCommand::Contract { command } => contract::execute(console, command).await,
         ManagedCommand::Invoice { command } => invoice::execute(console, command).await,
+        ManagedCommand::Explain(args) => explain::execute(console, args).await,
         ManagedCommand::User { command } => user::execute(console, command).await,
         ManagedCommand::Config { command } => config::execute(console, command).await,
     }

@@ -77,9 +77,17 @@ async fn show(State(page): State<Arc<Page>>) -> Response {
 }
 
 #[cfg(test)]
+#[expect(unreachable_pub, reason = "it is public where it belongs")]
+#[path = "../../../tests/src/observability.rs"]
+mod observability;
+
+#[cfg(test)]
 mod tests {
+    use super::observability::{mistakes, values};
     use super::*;
     use crate::management::app_state::tests::Site;
+    use crate::management::mail::MailCounts;
+    use crate::management::webhook::DeliveryCounts;
     use axum::body::Body;
     use axum::extract::ConnectInfo;
     use http::{Method, Request};
@@ -122,6 +130,36 @@ mod tests {
             assert!(text.lines().any(|reported| reported == line), "{line}\n{text}");
         }
         assert!(text.ends_with("# EOF\n") && !text.contains("nobodys") && !text.contains("VERB"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn the_dashboard_and_the_alerts_use_what_the_management_side_says() {
+        let site = Site::new().await;
+        let app = &site.app;
+        app.requests.count(Some("/a"), &Method::GET, StatusCode::OK, Duration::from_millis(3));
+        let watched = &app.watch_metrics;
+        watched.followed("eth", 7, 1, 12);
+        watched.count("eth", "new_block");
+        watched.withheld("eth", 1);
+        watched.reorganised("eth", 1);
+        watched.lost("eth");
+        watched.skipped("eth", 1);
+        watched.unread("eth");
+        for outcome in MailCounts::outcomes() {
+            app.mails.counts().of(outcome);
+        }
+        for outcome in DeliveryCounts::OUTCOMES {
+            app.deliveries.of(outcome);
+        }
+        let (_, page) = ask(&router(app), "GET", "/metrics").await;
+        let (mails, attempts) = ("rpcgate_admin_mails_total", "rpcgate_admin_delivery_attempts_total");
+        let all = [mails, attempts].map(|name| values(&page, name, "outcome"));
+        let [sent, delivered] = all.each_ref().map(|all| all.iter().map(String::as_str).collect());
+        let closed = [(mails, "outcome", sent), (attempts, "outcome", delivered)];
+        let ours = |name: &str| name.starts_with("rpcgate_admin_");
+        let (mistakes, compared) = mistakes(ours, &page, &closed);
+        assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));
+        assert!(compared > 20, "{compared}");
     }
 
     #[tokio::test]

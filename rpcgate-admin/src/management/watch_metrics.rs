@@ -69,10 +69,12 @@ impl WatchMetrics {
 
     /// These events were stored.
     pub(crate) fn told(&self, chain: &'static str, events: &[MatchedEvent]) {
-        for event in events {
-            let labels = vec![("chain", chain), ("event_type", event.event.kind.name())];
-            self.events.get_or_create(&labels).inc();
-        }
+        events.iter().for_each(|event| self.count(chain, event.event.kind.name()));
+    }
+
+    /// One event of this type was stored.
+    pub(crate) fn count(&self, chain: &'static str, event_type: &'static str) {
+        self.events.get_or_create(&vec![("chain", chain), ("event_type", event_type)]).inc();
     }
 
     /// This many deliveries were not made.

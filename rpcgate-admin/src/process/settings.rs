@@ -4,6 +4,7 @@ use super::Failure;
 use clap::{Args, ValueEnum};
 use rpcgate_core::chain::Facts;
 use rpcgate_core::config::{Config, LoadError, Setting, Sources};
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 /// The option of every command that reads a configuration.
@@ -46,6 +47,20 @@ pub fn load(file: Option<&Path>, base: &[Setting], flags: &[Setting]) -> Result<
     with_sources(file, base, flags, |sources| sources.load())
 }
 
+/// Like [`load`] for a file, and returns besides the names of all files that were read: the configuration, and those with its
+/// secrets.
+pub fn load_noting(file: &Path) -> (Result<Config, LoadError>, Vec<PathBuf>) {
+    let noted = RefCell::new(Vec::new());
+    let config = with_sources(Some(file), &[], &[], |sources| {
+        let read = |name: &str| {
+            noted.borrow_mut().push(PathBuf::from(name));
+            (sources.read)(name)
+        };
+        Sources { read: &read, ..*sources }.load()
+    });
+    (config, noted.into_inner())
+}
+
 /// Adds to a failure that begins with a configuration key where that key was given: file and line, or a variable.
 pub fn placed(file: Option<&Path>, failure: impl Into<Failure>) -> Failure {
     let place = |text: String| with_sources(file, &[], &[], |sources| sources.placed(&text));
@@ -76,6 +91,20 @@ pub fn with_sources<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_files_that_a_configuration_names_for_its_secrets_are_noted() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, secret) = (dir.path().join("rpcgate.toml"), dir.path().join("secret"));
+        let text = format!("[gateway]\nkey_secret = {{ file = {:?} }}\n", secret.display().to_string());
+        std::fs::write(&file, text).unwrap();
+        std::fs::write(&secret, "0123456789abcdef\n").unwrap();
+        let (config, read) = load_noting(&file);
+        assert_eq!(config.unwrap().gateway.key_secret.unwrap().expose(), "0123456789abcdef");
+        assert_eq!(read, [file, secret.clone()]);
+        std::fs::remove_file(&secret).unwrap();
+        assert!(load_noting(&dir.path().join("rpcgate.toml")).0.is_err());
+    }
 
     #[test]
     fn a_failure_about_a_key_names_the_line_that_gives_it() {

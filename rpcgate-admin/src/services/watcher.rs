@@ -27,6 +27,8 @@ use crate::process::node_pool;
 use crate::store::{StoreError, WatchLease, fresh_id};
 use backlog::Backlogs;
 use failure_log::FailureLog;
+#[cfg(feature = "cli")]
+pub(crate) use node_calls::NodeSession;
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::config::Config;

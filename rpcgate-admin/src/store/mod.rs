@@ -70,6 +70,7 @@ pub use query::{
     LineKind, NewCreditNote, NewInvoice, NotInvoiceNumber, PeriodClosed, SettledInvoice, TierChange,
     UnclosedTenant, WholeInvoice,
 };
+pub use query::{DatabaseCondition, files_of};
 pub use query::{Followed, MatchedEvent, MatchedSubscription, UnfinishedBlock, WatchLease, WatchOutcome};
 pub use query::{KeyUse, KeysAsk, MethodUse, ProjectUnits, TenantSet, UsageOfAll, UsageOfAllAsk};
 pub use query::{RunningConfig, ServiceSettings, TenantAgreements};

@@ -1,6 +1,7 @@
 //! The backends: the traits behind which a gateway keeps its state. Each has an implementation in memory, which is enough
 //! for one process, and with the feature `suite` a conformance suite for all implementations.
 
+pub mod call_observer;
 pub mod changes;
 pub mod counters;
 pub mod directory;

@@ -21,6 +21,7 @@
 //! );
 //! ```
 
+mod access_log;
 mod account;
 mod admin;
 mod billing;
@@ -69,6 +70,7 @@ mod webhooks;
 mod write;
 mod ws;
 
+pub use access_log::AccessLogSettings;
 pub use account::KnownKey;
 pub use admin::{Admin, ChallengeKind, ChallengeSettings, Jwt, MailSettings, TicketSettings};
 pub use billing::{BillingSettings, MonthlyFees, StripeSettings};

@@ -1,5 +1,6 @@
 //! `[telemetry]`: metrics, logs and traces.
 
+use super::access_log::AccessLogSettings;
 use super::fields::{Fields, Table};
 use super::url::Url;
 use super::value::Word;
@@ -29,11 +30,19 @@ pub struct Telemetry {
     pub log_format: LogFormat,
     /// The OpenTelemetry collector to which traces are sent (OTLP); none by default.
     pub otlp_url: Option<Url>,
+    /// A line for each call.
+    pub access_log: AccessLogSettings,
 }
 
 impl Default for Telemetry {
     fn default() -> Self {
-        Telemetry { listen: None, log_filter: "info".into(), log_format: LogFormat::Json, otlp_url: None }
+        Telemetry {
+            listen: None,
+            log_filter: "info".into(),
+            log_format: LogFormat::Json,
+            otlp_url: None,
+            access_log: AccessLogSettings::default(),
+        }
     }
 }
 
@@ -43,5 +52,6 @@ impl Table for Telemetry {
         f.value("log_filter", &mut self.log_filter);
         f.word("log_format", &mut self.log_format);
         f.url("otlp_url", &mut self.otlp_url, &["http", "https"]);
+        f.table("access_log", &mut self.access_log);
     }
 }

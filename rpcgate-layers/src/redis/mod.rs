@@ -18,6 +18,7 @@
 
 mod compare;
 mod heartbeat;
+mod inspect;
 mod join;
 mod known;
 mod link;
@@ -30,6 +31,7 @@ mod tests;
 mod tls;
 mod units;
 
+pub use inspect::{NotInspected, RedisCondition, inspect};
 use known::numbers;
 use link::Link;
 pub use relay::ChangeRelay;

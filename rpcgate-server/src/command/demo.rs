@@ -2,10 +2,10 @@
 
 use crate::demo::{NodeWatch, Prepared};
 use crate::demo_options::DemoOptions;
-use crate::file_handles::FileHandles;
+use crate::file_handles::bound;
 use crate::gateway::StartOptions;
 use rpcgate_admin::process::reload::{log_drain, log_reload};
-use rpcgate_admin::process::{Failure, ProcessSignal, Signals, log, placed};
+use rpcgate_admin::process::{Failure, FileHandles, ProcessSignal, Signals, log, placed};
 use rpcgate_core::config::{LogFormat, Telemetry};
 use std::io::{self, Write};
 use std::pin::pin;
@@ -33,7 +33,7 @@ pub async fn execute(options: DemoOptions) -> Result<(), Failure> {
     let mut still_starting = tokio::time::interval(STILL_STARTING);
     still_starting.reset();
     // The simulated nodes are in this process: they have the other ends of the connections to them.
-    let options = FileHandles::raise().with_each(3).bound(StartOptions::default());
+    let options = bound(FileHandles::raise().with_each(3), StartOptions::default());
     let mut starting = pin!(prepared.start(options));
     let demo = loop {
         tokio::select! {

@@ -1,10 +1,10 @@
 //! `rpcgate-server run`: serve until a signal stops it.
 
-use crate::file_handles::FileHandles;
+use crate::file_handles::bound;
 use crate::gateway::{Gateway, StartOptions};
 use crate::state::State;
 use rpcgate_admin::process::reload::{log_drain, log_reload};
-use rpcgate_admin::process::{Failure, ProcessSignal, Signals, load, log, placed};
+use rpcgate_admin::process::{Failure, FileHandles, ProcessSignal, Signals, load, log, placed};
 use rpcgate_core::clock::{Clock, SystemClock};
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub async fn execute(file: &Path) -> Result<(), Failure> {
     let state = State::open(&config, clock.clone()).map_err(|error| placed(Some(file), error))?;
     state.name_file(file);
     let options = StartOptions { clock, state: Some(Arc::new(state)), ..StartOptions::default() };
-    let options = FileHandles::raise().bound(options);
+    let options = bound(FileHandles::raise(), options);
     let gateway = Gateway::start(config, options).await.map_err(|error| placed(Some(file), error))?;
     while let ProcessSignal::Reload = signals.next().await {
         reload(&gateway, file);

@@ -10,7 +10,6 @@ mod unused;
 
 pub use drain::Drained;
 pub use dry_run::dry_run;
-pub(crate) use options::MAX_CONNECTIONS;
 pub use options::StartOptions;
 
 use crate::counting::Counting;

@@ -4,6 +4,7 @@ use crate::counting::Counting;
 use crate::journal::Journal;
 use crate::start_error::StartError;
 use crate::state::{Keys, State};
+use rpcgate_admin::process::file_handles::MAX_CONNECTIONS;
 use rpcgate_core::backend::counters::MemoryCounters;
 use rpcgate_core::backend::directory::Directory;
 use rpcgate_core::backend::usage_sink::{MemoryUsageSink, UsageSink};
@@ -47,9 +48,6 @@ impl Default for StartOptions {
         }
     }
 }
-
-/// Client connections, however many files the process may have open.
-pub(crate) const MAX_CONNECTIONS: usize = 32_768;
 
 /// The backends that result from [`StartOptions`] and a configuration.
 pub(super) struct Resolved {

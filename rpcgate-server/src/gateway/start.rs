@@ -4,6 +4,7 @@ use super::options::Resolved;
 use super::unused::warn_of_unused;
 use super::{Gateway, StartOptions};
 use crate::assemble::{self, Backends};
+use crate::call_log::CallLog;
 use crate::certificate_watch::{self, CertificateCounts};
 use crate::explain;
 use crate::grpc_reflection::GrpcReflection;
@@ -16,12 +17,14 @@ use crate::state::State;
 use crate::transports::Transports;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use rpcgate_core::backend::call_observer::CallObserver;
 use rpcgate_core::config::Config;
 use rpcgate_core::recent::RecentRequests;
 use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::gateway::Housekeeping;
 use rpcgate_layers::nodes::Pools;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 impl Gateway {
@@ -39,6 +42,7 @@ impl Gateway {
         let metrics_listener = bind_metrics(&config)?;
         let listener = bind(&config)?;
         let grpc_listener = bind_grpc(&config)?;
+        let call_log = open_log(&config)?;
         let reloadable = Arc::new(Reloadable::new(config.clone(), clock.clone(), keys, state.clone())?);
         if let Some(state) = &state {
             connect(state, &reloadable);
@@ -57,6 +61,7 @@ impl Gateway {
             counters: counting.backend(),
             replies: replies.clone(),
             recent: recent.clone(),
+            observer: call_log.clone().map(|log| log as Arc<dyn CallObserver>),
         };
         let mut parts = assemble::parts(&config, backends, chains, pools, safeguard);
         let connections = Connections::new(sink, state.clone());
@@ -100,6 +105,7 @@ impl Gateway {
                 certificates,
                 grpc: parts.grpc_counts.clone(),
                 recent: recent.clone(),
+                logged: call_log.as_ref().map(|log| log.counts.clone()),
                 clock,
             };
             tracing::info!(%addr, "metrics at /metrics");
@@ -140,6 +146,16 @@ fn bind_grpc(config: &Config) -> Result<Option<Listener>, StartError> {
 fn bind_metrics(config: &Config) -> Result<Option<MetricsListener>, StartError> {
     let bind = |addr| MetricsListener::bind(addr).map_err(|source| StartError::Telemetry { addr, source });
     config.telemetry.listen.map(bind).transpose()
+}
+
+/// The log of calls, if the configuration wants one.
+fn open_log(config: &Config) -> Result<Option<Arc<CallLog>>, StartError> {
+    let settings = &config.telemetry.access_log;
+    let opened = CallLog::open(settings).map_err(|source| {
+        let path = settings.file.as_deref().unwrap_or(Path::new("")).display().to_string();
+        StartError::AccessLog { path, source }
+    });
+    Ok(opened?.map(Arc::new))
 }
 
 /// Passes the settings of operators to the gateway, and the gateway's status to the management side.

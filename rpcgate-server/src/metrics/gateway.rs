@@ -1,6 +1,7 @@
 //! Status of a gateway: its nodes, its cache, its journal, its databases.
 
 use super::page::Page;
+use crate::call_log::LogCounts;
 use crate::certificate_watch::CertificateCounts;
 use crate::counting::Counting;
 use crate::listen::Connections;
@@ -50,6 +51,7 @@ pub(crate) struct Watched {
     pub(crate) certificates: Arc<CertificateCounts>,
     pub(crate) grpc: Arc<GrpcCounts>,
     pub(crate) recent: Option<Arc<RecentRequests>>,
+    pub(crate) logged: Option<Arc<LogCounts>>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -99,6 +101,13 @@ impl Watched {
             let remembered = recent.len() as u64;
             page.gauge("explainable_requests", "Requests that can be explained.", None, remembered)?;
             page.counter("unexplained_requests", "Requests that were not remembered.", recent.dropped())?;
+        }
+        if let Some(logged) = &self.logged {
+            page.counters(
+                "access_log_lines",
+                "Calls to be logged, by whether their line was written.",
+                logged.read().map(|(result, count)| ([("result", result)], count)),
+            )?;
         }
         if let Some(standing) = self.counting.standing() {
             let all = [Standing::Together, Standing::Seeding, Standing::Alone];

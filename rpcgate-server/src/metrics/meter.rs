@@ -54,7 +54,8 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Kind; 6] =
+    /// All of them.
+    pub(crate) const ALL: [Kind; 6] =
         [Kind::Answered, Kind::Cached, Kind::NodeError, Kind::Refused, Kind::Failed, Kind::Abandoned];
 
     const fn of(line: &Line<'_>) -> Self {

@@ -1,5 +1,6 @@
 //! The page as Prometheus gets it: real sockets, a real journal, a real database.
 
+use super::meter::Kind;
 use crate::gateway::tests::{KEY, Node, is_served, post, read, send};
 use crate::gateway::{Gateway, StartOptions};
 use crate::start_error::StartError;
@@ -8,12 +9,18 @@ use rpcgate_admin::store::url_of;
 use rpcgate_core::backend::usage_sink::MemoryUsageSink;
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::config::{Config, Input};
+use rpcgate_layers::nodes::NodeHealth;
+use rpcgate_layers::websocket::CloseReason;
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
+
+#[expect(unreachable_pub, reason = "it is public where it belongs")]
+#[path = "../../../tests/src/observability.rs"]
+mod observability;
 
 struct Fixture {
     home: tempfile::TempDir,
@@ -184,6 +191,53 @@ async fn nodes_journal_and_databases_have_metrics() {
     assert!(all["process_resident_memory_bytes"] > 1e6 || !cfg!(target_os = "linux"));
     let nodes: Vec<_> = all.keys().filter(|name| name.starts_with("rpcgate_node_well")).collect();
     assert_eq!(nodes.len(), 2, "two nodes with one name are distinguished: {nodes:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_dashboard_and_the_alerts_use_what_a_gateway_says() {
+    let fixture = Fixture::new().await;
+    // Nothing listens there, so the gateway counts alone and says so.
+    let config = fixture.config("[redis]\nurl = \"redis://127.0.0.1:1\"\n");
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let state = Arc::new(State::open(&config, clock.clone()).unwrap());
+    assert!(state.ready().await);
+    let options = StartOptions { clock, state: Some(state), ..StartOptions::default() };
+    let gateway = Gateway::start(config, options).await.unwrap();
+    ask(gateway.addr()).await;
+    let page = page(&gateway).await;
+    let outcomes = Kind::ALL.map(Kind::name).to_vec();
+    let left = Duration::ZERO;
+    let healths = [
+        NodeHealth::Well,
+        NodeHealth::Syncing,
+        NodeHealth::Behind { blocks: 1 },
+        NodeHealth::Silent,
+        NodeHealth::Ejected { left },
+        NodeHealth::Unreachable { left },
+    ];
+    // The page has all values of these, whether they are counted or not.
+    let all =
+        |name: &'static str, label: &'static str| (name, label, observability::values(&page, name, label));
+    let on_the_page = [
+        all("rpcgate_cache_lookups_total", "result"),
+        all("rpcgate_config_reloads_total", "result"),
+        all("rpcgate_database_up", "database"),
+        all("rpcgate_counters", "standing"),
+    ];
+    let mut closed = vec![
+        ("rpcgate_calls_total", "outcome", outcomes.clone()),
+        ("rpcgate_call_duration_seconds_bucket", "outcome", outcomes),
+        ("rpcgate_ws_closed_total", "reason", CloseReason::ALL.map(CloseReason::name).to_vec()),
+        ("rpcgate_node_standing", "standing", healths.map(NodeHealth::name).to_vec()),
+    ];
+    for (name, label, values) in &on_the_page {
+        assert!(values.len() > 1, "{name} {values:?}");
+        closed.push((*name, *label, values.iter().map(String::as_str).collect()));
+    }
+    let ours = |name: &str| !name.starts_with("rpcgate_admin_");
+    let (mistakes, compared) = observability::mistakes(ours, &page, &closed);
+    assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));
+    assert!(compared > 60, "{compared}");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
 
 mod compared;
 mod gateways;
+mod inspected;
 mod outage;
 mod relayed;
 mod seeded;

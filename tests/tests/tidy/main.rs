@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what cannot be read fails it")]
 
+mod alerts;
 mod boundaries;
 mod circles;
 mod contract;

@@ -76,6 +76,17 @@ impl Mailer {
         }
     }
 
+    /// Whether mails could be sent now: a mail server is connected to and logged in to, and gets none.
+    ///
+    /// # Errors
+    /// [`MailError::Unavailable`].
+    pub async fn greet(&self) -> Result<(), MailError> {
+        match &self.transport {
+            Transport::Smtp(server) => server.greet().await,
+            Transport::Outbox(_) => Ok(()),
+        }
+    }
+
     /// The mail in the form of RFC 5322: plain text and HTML, marked as sent by a program, so that nobody's program
     /// answers it (RFC 3834).
     ///

@@ -42,14 +42,13 @@ pub struct MailCounts(Family<[(&'static str, &'static str); 1], Counter>);
 
 impl MailCounts {
     fn add(&self, outcome: Outcome) {
-        let name = match outcome {
-            Outcome::Sent => "sent",
-            Outcome::Postponed => "postponed",
-            Outcome::Refused => "refused",
-            Outcome::GivenUp => "given_up",
-            Outcome::Dropped => "dropped",
-        };
-        self.0.get_or_create(&[("outcome", name)]).inc();
+        self.0.get_or_create(&[("outcome", outcome.name())]).inc();
+    }
+
+    /// The names of all outcomes.
+    #[cfg(test)]
+    pub(crate) fn outcomes() -> [&'static str; 5] {
+        Outcome::ALL.map(Outcome::name)
     }
 
     /// The number of mails with this outcome: `sent`, `postponed`, `refused`, `given_up` or `dropped`.
@@ -76,6 +75,24 @@ enum Outcome {
     GivenUp,
     /// There was no room for it.
     Dropped,
+}
+
+impl Outcome {
+    /// All of them.
+    #[cfg(test)]
+    const ALL: [Outcome; 5] =
+        [Outcome::Sent, Outcome::Postponed, Outcome::Refused, Outcome::GivenUp, Outcome::Dropped];
+
+    /// Its name as a label.
+    const fn name(self) -> &'static str {
+        match self {
+            Outcome::Sent => "sent",
+            Outcome::Postponed => "postponed",
+            Outcome::Refused => "refused",
+            Outcome::GivenUp => "given_up",
+            Outcome::Dropped => "dropped",
+        }
+    }
 }
 
 /// Stores mails, and sends those that are due. Clones share the counters, and wake each other's senders.

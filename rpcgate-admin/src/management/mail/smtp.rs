@@ -100,9 +100,32 @@ impl MailServer {
         Ok(())
     }
 
+    /// Connects, encrypts the connection and logs in as for a mail, but sends none, within the deadline.
+    ///
+    /// # Errors
+    /// [`MailError::Unavailable`].
+    pub(super) async fn greet(&self) -> Result<(), MailError> {
+        let connected = tokio::time::timeout(DEADLINE, self.connect()).await;
+        let mut connection =
+            connected.map_err(|_| MailError::Unavailable(format!("no answer within {DEADLINE:?}")))??;
+        // It would take a mail, so an error in closing does not matter.
+        let _ = tokio::time::timeout(Duration::from_secs(1), connection.quit()).await;
+        Ok(())
+    }
+
     /// Returns the connection over which the mail was sent. There is one connection per mail: a pool would take back a
     /// connection whose conversation was cut off, and read the rest of it as replies to the next mail.
     async fn converse(&self, message: &Message) -> Result<AsyncSmtpConnection, MailError> {
+        let mut server = self.connect().await?;
+        match server.send(message.envelope(), &message.formatted()).await {
+            Ok(_) => Ok(server),
+            Err(error) if error.is_permanent() => Err(MailError::Refused(error.to_string())),
+            Err(error) => Err(unavailable(error)),
+        }
+    }
+
+    /// A connection that takes a mail.
+    async fn connect(&self) -> Result<AsyncSmtpConnection, MailError> {
         let tls = match &self.encryption {
             Encryption::Tls(tls) => Some(tls.clone()),
             Encryption::StartTls(_) | Encryption::Local => None,
@@ -121,11 +144,7 @@ impl MailServer {
         if let Some(login) = &self.login {
             server.auth(DEFAULT_MECHANISMS, login).await.map_err(unavailable)?;
         }
-        match server.send(message.envelope(), &message.formatted()).await {
-            Ok(_) => Ok(server),
-            Err(error) if error.is_permanent() => Err(MailError::Refused(error.to_string())),
-            Err(error) => Err(unavailable(error)),
-        }
+        Ok(server)
     }
 }
 
@@ -281,6 +300,18 @@ mod tests {
         assert!(matches!(&found, Err(MailError::Unavailable(why)) if !why.contains("secret")), "{found:?}");
         assert!(!reported.await.unwrap().iter().any(|line| line.starts_with("MAIL")));
         assert!(!format!("{post:?}").contains("secret"));
+    }
+
+    #[tokio::test]
+    async fn a_server_is_greeted_and_logged_in_to_without_a_mail() {
+        let (addr, reported) = stub(TAKES).await;
+        mailer(&format!("smtp://user:secret@{addr}")).greet().await.unwrap();
+        let reported = reported.await.unwrap();
+        let words: Vec<_> = reported.iter().map(|line| line.get(..4).unwrap_or_default()).collect();
+        assert_eq!(words, ["EHLO", "AUTH", "QUIT"]);
+        let (addr, _) = stub(&[("EHLO", "250-stub\r\n250 AUTH PLAIN\r\n"), ("AUTH", "535 wrong\r\n")]).await;
+        let found = mailer(&format!("smtp://user:secret@{addr}")).greet().await;
+        assert!(matches!(&found, Err(MailError::Unavailable(why)) if !why.contains("secret")), "{found:?}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -12,8 +12,12 @@ pub struct DeliveryCounts {
 }
 
 impl DeliveryCounts {
-    /// Counts an attempt with this outcome: `delivered`, `failed` (another attempt follows) or `given_up`.
+    /// The outcomes. After one that `failed` another attempt follows.
+    pub(crate) const OUTCOMES: [&'static str; 3] = ["delivered", "failed", "given_up"];
+
+    /// Counts an attempt with one of these outcomes.
     pub(crate) fn ended(&self, outcome: &'static str) {
+        debug_assert!(Self::OUTCOMES.contains(&outcome), "{outcome}");
         self.attempts.get_or_create(&[("outcome", outcome)]).inc();
     }
 

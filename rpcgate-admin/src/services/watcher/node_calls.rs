@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::Method;
+use http::header::{DATE, HeaderValue};
 use http::uri::PathAndQuery;
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::backend::BoxFuture;
@@ -30,13 +31,15 @@ const MESSAGE: usize = 200;
 const PASSED_OVER: usize = 10_000;
 
 /// Calls to one node. What a reader reads through this in several steps is seen from one place.
-pub(super) struct NodeSession {
+pub(crate) struct NodeSession {
     pool: Arc<Pool>,
     node: NodeIndex,
     adapter: Arc<dyn Adapter>,
     /// How long a call may take.
     limit: Duration,
     stream: Mutex<SessionStream>,
+    /// The `Date` of the last answer over HTTP, as the node wrote it.
+    date: parking_lot::Mutex<Option<HeaderValue>>,
 }
 
 /// The stream of a session.
@@ -51,8 +54,15 @@ enum SessionStream {
 
 impl NodeSession {
     /// Calls to this node, each for at most `limit`.
-    pub(super) fn new(pool: Arc<Pool>, node: NodeIndex, adapter: Arc<dyn Adapter>, limit: Duration) -> Self {
-        NodeSession { pool, node, adapter, limit, stream: Mutex::new(SessionStream::Unopened) }
+    pub(crate) fn new(pool: Arc<Pool>, node: NodeIndex, adapter: Arc<dyn Adapter>, limit: Duration) -> Self {
+        let (stream, date) = (Mutex::new(SessionStream::Unopened), parking_lot::Mutex::default());
+        NodeSession { pool, node, adapter, limit, stream, date }
+    }
+
+    /// The time of the last answer over HTTP by the node's clock, as its header says it.
+    #[cfg_attr(not(feature = "cli"), expect(dead_code, reason = "commands alone compare clocks"))]
+    pub(crate) fn date(&self) -> Option<HeaderValue> {
+        self.date.lock().clone()
     }
 
     /// Whether its stream was lost, so that another session is needed.
@@ -69,7 +79,8 @@ impl NodeSession {
     }
 
     async fn ask(&self, request: NodeRequest) -> Result<(u16, Bytes), NodeRequestError> {
-        let answer = self.pool.ask_node(self.node, &request.with_buffer(LARGEST), self.limit).await?;
+        let mut answer = self.pool.ask_node(self.node, &request.with_buffer(LARGEST), self.limit).await?;
+        *self.date.lock() = answer.headers.remove(DATE);
         match answer.body {
             AnswerBody::Whole(body) => Ok((answer.status.as_u16(), body)),
             AnswerBody::Larger { .. } => Err(Fault::sent(Cause::Oversize).into()),

@@ -11,6 +11,12 @@ use k256::ecdsa::SigningKey;
 use rpcgate_core::clock::Time;
 use std::collections::{BTreeMap, HashMap};
 
+/// The id of the first block of the main network.
+const GENESIS: [u8; 32] = [
+    0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x1e, 0xbf, 0x88, 0x50, 0x8a, 0x03, 0x86, 0x5c, 0x71,
+    0xd4, 0x52, 0xe2, 0x5f, 0x4d, 0x51, 0x19, 0x41, 0x96, 0xa1, 0xd2, 0x2b, 0x66, 0x53, 0xdc,
+];
+
 /// The height at the epoch.
 const BASE: u64 = 78_800_000;
 /// The time between blocks: exactly three seconds.
@@ -151,8 +157,11 @@ impl Chain {
     }
 
     /// The id of block `height`: its height, then what looks like the tail of a hash. It does not cover the block,
-    /// so that the chain need not be computed from its first block.
+    /// so that the chain need not be computed from its first block. Block 0 has the id by which clients know the network.
     pub(super) fn id(&self, height: u64) -> [u8; 32] {
+        if height == 0 {
+            return GENESIS;
+        }
         let mut id = [0; 32];
         id[..8].copy_from_slice(&height.to_be_bytes());
         id[8..].copy_from_slice(&self.seed.bytes::<24>("block", height));

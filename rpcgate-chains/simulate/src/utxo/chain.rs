@@ -3,7 +3,7 @@
 use super::coin::{Coin, DEVELOPER, Hash, Kind};
 use super::pool::Pool;
 use super::script::{to_key_hash, to_script_hash, to_witness};
-use super::tx::{Input, Output, Tx, merkle_root, put_bytes, put_count, sha256d};
+use super::tx::{Input, Output, Tx, merkle_root, parse_hash, put_bytes, put_count, sha256d};
 use crate::seed::Seed;
 use crate::timeline::Timeline;
 use rpcgate_core::clock::Time;
@@ -158,13 +158,23 @@ impl Chain {
             for (index, tx) in block.txs.iter().enumerate() {
                 run.places.insert(tx.txid(self.coin.kind), (next, index));
             }
-            run.hashes.push(if next % RUN == RUN - 1 { self.joint(number) } else { block.hash });
+            run.hashes.push(match self.known(next) {
+                Some(hash) => hash,
+                None if next % RUN == RUN - 1 => self.joint(number),
+                None => block.hash,
+            });
         }
         self.runs.insert(number, run);
         if self.runs.len() > RUNS {
             let oldest = self.runs.iter().min_by_key(|(_, run)| run.used).map(|(number, _)| *number);
             oldest.and_then(|number| self.runs.remove(&number));
         }
+    }
+
+    /// The hash of the network's own block at this height, if clients know it.
+    fn known(&self, height: u64) -> Option<Hash> {
+        let (known, hash) = self.coin.known;
+        if height == known { parse_hash(hash) } else { None }
     }
 
     /// The hash of the newest block of a run.

@@ -46,6 +46,8 @@ pub(crate) struct Coin {
     pub(crate) hrp: &'static str,
     /// The minimum fee for 1,000 bytes and the recommended one, in 10^-8 coins.
     pub(crate) fees: (u64, u64),
+    /// A height, and the hash of the network's block there, by which clients tell it from others.
+    pub(crate) known: (u64, &'static str),
 }
 
 impl Kind {
@@ -82,6 +84,7 @@ pub(crate) static COINS: [Coin; 6] = [
         prefixes: (0x00, 0x05),
         hrp: "bc",
         fees: (1_000, 12_000),
+        known: (478_559, "00000000000000000019f112ec0a9982926f1258cdcc558dd7c3b7e5dc7fa148"),
     },
     Coin {
         name: "ltc",
@@ -97,6 +100,7 @@ pub(crate) static COINS: [Coin; 6] = [
         prefixes: (0x30, 0x32),
         hrp: "ltc",
         fees: (1_000, 10_000),
+        known: (0, "12a765e31ffd4059bada1e25190f6e98c99d9714d334efa41a195a7e7e04bfe2"),
     },
     Coin {
         name: "bch",
@@ -112,6 +116,7 @@ pub(crate) static COINS: [Coin; 6] = [
         prefixes: (0x00, 0x05),
         hrp: "bitcoincash",
         fees: (1_000, 1_000),
+        known: (478_559, "000000000000000000651ef99cb9fcbe0dadde1d424bd9f15ff20136191a5eec"),
     },
     Coin {
         name: "doge",
@@ -128,6 +133,7 @@ pub(crate) static COINS: [Coin; 6] = [
         prefixes: (0x1e, 0x16),
         hrp: "",
         fees: (100_000, 1_000_000),
+        known: (0, "1a91e3dace36e2be3bf030a65679fe821aa1d6ef92e7c9902eb318182c355691"),
     },
     Coin {
         name: "dash",
@@ -143,6 +149,7 @@ pub(crate) static COINS: [Coin; 6] = [
         prefixes: (0x4c, 0x10),
         hrp: "",
         fees: (1_000, 1_000),
+        known: (0, "00000ffd590b1485b3caadc19b22e6379c733355108f107a430458cdf3407ab6"),
     },
     Coin {
         name: "liquid",
@@ -158,6 +165,7 @@ pub(crate) static COINS: [Coin; 6] = [
         prefixes: (0x39, 0x27),
         hrp: "ex",
         fees: (100, 100),
+        known: (0, "1466275836220db2944ca059a3a10ef6fd2ea684b0688d2c379296888a206003"),
     },
 ];
 

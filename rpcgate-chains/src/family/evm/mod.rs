@@ -18,7 +18,7 @@ pub use closed::{NAMES, NAMESPACES, PARITY_READS};
 
 use super::params::{member, positional, quantity};
 use super::{Closing, listed, mark, marks, matches, narrow, says, submits, table};
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Permanence, Probe};
+use rpcgate_core::adapter::{Adapter, ClosedMethods, NetworkProbe, NodeStatus, Permanence, Probe};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Facts, Finality, Flags, Method, MethodRule};
@@ -234,6 +234,15 @@ impl Adapter for Evm {
 
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
         quantity(answer).map(NodeStatus::at)
+    }
+
+    fn network(&self) -> Option<NetworkProbe> {
+        let probe = Probe::Rpc { method: "eth_chainId", params: "[]" };
+        Some(NetworkProbe {
+            probe,
+            expected: self.chain_id.to_string(),
+            read: |answer| quantity(answer).map(|id| id.to_string()),
+        })
     }
 
     #[cfg(feature = "events")]

@@ -21,7 +21,7 @@ pub use closed::{NAMES, PREFIXES};
 
 use super::params::{either, is_hash, whole};
 use super::{Closing, listed, mark, marks, narrow, says, submits, table};
-use rpcgate_core::adapter::{Adapter, ClosedMethods, NodeStatus, Permanence, Probe};
+use rpcgate_core::adapter::{Adapter, ClosedMethods, NetworkProbe, NodeStatus, Permanence, Probe};
 use rpcgate_core::cache_rule::CacheRule;
 use rpcgate_core::call::CallView;
 use rpcgate_core::chain::{Dialect, Facts, Finality, Flags, Method, MethodRule};
@@ -86,6 +86,7 @@ pub struct Utxo {
     closed: &'static [Closing],
     commands: &'static [(&'static str, &'static [&'static str])],
     addresses: AddressForms,
+    block: Option<(&'static str, &'static str)>,
 }
 
 impl Utxo {
@@ -99,6 +100,7 @@ impl Utxo {
             closed: &[],
             commands: &[],
             addresses: AddressForms::ANY,
+            block: None,
         }
     }
 
@@ -127,6 +129,13 @@ impl Utxo {
     #[must_use]
     pub const fn closing(mut self, closed: &'static [Closing]) -> Self {
         self.closed = closed;
+        self
+    }
+
+    /// With a block that no other network has: the parameters that ask for its hash, and its hash.
+    #[must_use]
+    pub const fn with_block(mut self, params: &'static str, hash: &'static str) -> Self {
+        self.block = Some((params, hash));
         self
     }
 
@@ -252,6 +261,13 @@ impl Adapter for Utxo {
 
     fn seen(&self, answer: &[u8]) -> Option<NodeStatus> {
         whole(answer).map(NodeStatus::at)
+    }
+
+    fn network(&self) -> Option<NetworkProbe> {
+        let (params, hash) = self.block?;
+        let probe = Probe::Rpc { method: "getblockhash", params };
+        let read = |answer: &[u8]| unescape(answer.trim_ascii()).map(Into::into);
+        Some(NetworkProbe { probe, expected: hash.into(), read })
     }
 
     #[cfg(feature = "events")]

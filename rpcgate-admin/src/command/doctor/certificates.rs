@@ -1,0 +1,216 @@
+//! The gateway's certificate: whether it belongs to its key, when it expires, whether its chain is complete, and for which
+//! names it is.
+
+use super::examination::Examination;
+use super::finding::{CheckGroup, Finding};
+use rpcgate_core::clock::Time;
+use rpcgate_core::config::{Config, Url};
+use rustls::client::danger::ServerCertVerifier;
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::server::ParsedCertificate;
+use rustls::sign::CertifiedKey;
+use rustls::{CertificateError, Error, RootCertStore};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+const CHECK: CheckGroup = CheckGroup::Certificates;
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Certificates are renewed before so little is left.
+const SOON: Duration = Duration::from_secs(30 * 86_400);
+
+/// No certificate is valid for so long.
+const FAR: Duration = Duration::from_secs(200 * 366 * 86_400);
+
+/// A name that no certificate is for: what is said about it names those that it is for.
+const NOBODY: &str = "nobody.invalid";
+
+pub(super) fn check(examination: &Examination) -> Vec<Finding> {
+    let config = &examination.config;
+    let Some((cert, key)) = config.gateway.tls.pair() else {
+        let text = "not configured: the gateway serves without TLS, as behind a proxy that adds it";
+        return vec![Finding::ok(CHECK, "gateway.tls", text)];
+    };
+    let subject = format!("gateway.tls.cert {}", cert.display());
+    match Certified::read(cert, key) {
+        Ok(certified) => judge(&certified, &subject, config, examination.clock.now()),
+        Err(why) => {
+            let advice = "put the certificate with its chain and the key that belongs to it, both in PEM, into these files";
+            vec![Finding::failure(CHECK, subject, why, advice)]
+        }
+    }
+}
+
+/// A certificate with its chain.
+struct Certified {
+    leaf: CertificateDer<'static>,
+    above: Vec<CertificateDer<'static>>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl Certified {
+    /// Reads both files, and checks that they belong together.
+    fn read(cert: &Path, key: &Path) -> Result<Self, String> {
+        let provider = Arc::new(ring::default_provider());
+        let named = |file: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+        let chain: Vec<_> = CertificateDer::pem_file_iter(cert)
+            .and_then(Iterator::collect)
+            .map_err(|error| named(cert, &error))?;
+        let private = PrivateKeyDer::from_pem_file(key).map_err(|error| named(key, &error))?;
+        let [leaf, above @ ..] = &chain[..] else { return Err(named(cert, &"holds no certificate in PEM")) };
+        let (leaf, above) = (leaf.clone(), above.to_vec());
+        CertifiedKey::from_der(chain.clone(), private, &provider).map_err(|error| match error {
+            Error::InconsistentKeys(_) => format!("does not belong to the key in {}", key.display()),
+            error => error.to_string(),
+        })?;
+        Ok(Certified { leaf, above, provider })
+    }
+
+    /// Verifies its chain at this time, if these authorities are trusted. `None`: it is in order.
+    fn chain_error(&self, roots: RootCertStore, now: Time) -> Option<Error> {
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(roots.into(), self.provider.clone()).build();
+        let verifier = match verifier {
+            Ok(verifier) => verifier,
+            Err(error) => return Some(Error::General(error.to_string())),
+        };
+        let name = ServerName::try_from(NOBODY).ok()?;
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(now.secs()));
+        // The name comes last, and is nobody's.
+        verifier.verify_server_cert(&self.leaf, &self.above, &name, &[], now).err().filter(|error| {
+            !matches!(error, Error::InvalidCertificate(CertificateError::NotValidForNameContext { .. }))
+        })
+    }
+
+    /// The names that it is for, if this one is none of them.
+    fn other_names(&self, name: &str) -> Option<Vec<String>> {
+        let name = ServerName::try_from(name.to_owned()).ok()?;
+        let parsed = ParsedCertificate::try_from(&self.leaf).ok()?;
+        match verify_server_name(&parsed, &name) {
+            Err(Error::InvalidCertificate(CertificateError::NotValidForNameContext {
+                presented, ..
+            })) => Some(presented.iter().map(|name| bare(name).to_owned()).collect()),
+            Err(_) => Some(Vec::new()),
+            Ok(()) => None,
+        }
+    }
+
+    /// The authorities that browsers trust.
+    fn public() -> RootCertStore {
+        RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() }
+    }
+
+    /// The last certificate of the file as the only authority, with which only what is in the file is judged.
+    fn own(&self) -> Option<RootCertStore> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.above.last().unwrap_or(&self.leaf).clone()).ok()?;
+        Some(roots)
+    }
+
+    /// The time at which the first certificate of the chain expires. Times are checked before authorities are.
+    fn expires(&self, roots: &RootCertStore, now: Time) -> Option<Time> {
+        match self.chain_error(roots.clone(), now.plus(FAR)) {
+            Some(Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
+                Some(Time::from_secs(not_after.as_secs()))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn judge(certified: &Certified, subject: &str, config: &Config, now: Time) -> Vec<Finding> {
+    let Some(own) = certified.own() else {
+        let advice = "make sure that every certificate in the file is one";
+        return vec![Finding::failure(CHECK, subject, "its chain cannot be read", advice)];
+    };
+    let mut findings = vec![expiry(certified.expires(&own, now), subject, now)];
+    match certified.chain_error(own, now) {
+        // What has expired has a line already.
+        None | Some(Error::InvalidCertificate(CertificateError::ExpiredContext { .. })) => {}
+        // It is alone, and not signed by itself. Whether somebody knows who signed it is said below.
+        Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) if certified.above.is_empty() => {}
+        Some(error) => {
+            let text = format!("its chain is wrong: {error}");
+            let advice = "the file must have the gateway's certificate first, then each one that signed the one before it";
+            findings.push(Finding::failure(CHECK, subject, text, advice));
+        }
+    }
+    if let Some(Error::InvalidCertificate(CertificateError::UnknownIssuer)) =
+        certified.chain_error(Certified::public(), now)
+    {
+        let text = "no public authority is found above it: clients refuse it unless they trust its authority";
+        let advice = "append the certificates of the authorities between (fullchain.pem), unless the authority is your own";
+        findings.push(Finding::warning(CHECK, subject, text, advice));
+    }
+    findings.extend(names(certified, subject, config));
+    findings
+}
+
+/// For which names it is, and whether those that clients use are among them.
+fn names(certified: &Certified, subject: &str, config: &Config) -> Vec<Finding> {
+    let shown = certified.other_names(NOBODY).filter(|names| !names.is_empty());
+    let shown = shown.map_or_else(|| "no name".to_owned(), |names| names.join(", "));
+    let mut findings = Vec::new();
+    for (key, url) in served(config) {
+        let host = host(url);
+        if certified.other_names(&host).is_some() {
+            let text = format!("is not for {host}, the host of {key}, but for {shown}");
+            let advice =
+                format!("get a certificate for {host}, or correct {key}: clients refuse the connection");
+            findings.push(Finding::failure(CHECK, subject, text, advice));
+        }
+    }
+    if findings.is_empty() {
+        findings.push(Finding::ok(CHECK, subject, format!("is for {shown}")));
+    }
+    findings
+}
+
+fn expiry(expires: Option<Time>, subject: &str, now: Time) -> Finding {
+    let Some(expires) = expires else {
+        let advice = "look at it with openssl x509 -noout -dates";
+        return Finding::warning(CHECK, subject, "its expiry cannot be read", advice);
+    };
+    let left = expires.since(now);
+    let days = left.as_secs() / DAY.as_secs();
+    let advice = "renew it, replace the file and send the gateway SIGHUP";
+    if left.is_zero() {
+        let text = format!("has expired {} days ago", now.since(expires).as_secs() / DAY.as_secs());
+        return Finding::failure(CHECK, subject, text, advice);
+    }
+    if left < SOON {
+        return Finding::warning(CHECK, subject, format!("expires in {days} days"), advice);
+    }
+    Finding::ok(CHECK, subject, format!("belongs to its key, expires in {days} days"))
+}
+
+/// The URLs at which clients reach a listener with this certificate, by their keys.
+fn served(config: &Config) -> Vec<(&'static str, &Url)> {
+    let (admin, tls) = (&config.admin, &config.gateway.tls);
+    let http = admin.gateway_url.as_ref().filter(|url| url.scheme() == "https" && tls.covers_http());
+    let grpc = admin.grpc_url.as_ref().filter(|url| url.scheme() == "https");
+    [("admin.gateway_url", http), ("admin.grpc_url", grpc)]
+        .into_iter()
+        .filter_map(|(key, url)| Some((key, url?)))
+        .collect()
+}
+
+/// A name without its kind: the library writes `DnsName("gate.example")`.
+fn bare(name: &str) -> &str {
+    let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+    inner.unwrap_or(name).trim_matches('"')
+}
+
+fn host(url: &Url) -> String {
+    let url: Option<http::Uri> = url.expose().parse().ok();
+    let host = url.as_ref().and_then(http::Uri::host).unwrap_or_default();
+    host.trim_start_matches('[').trim_end_matches(']').to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,103 @@
+//! The folders that grow: whether there is room, and whether they can be written to.
+
+use super::examination::Examination;
+use super::finding::{CheckGroup, Finding};
+use crate::store::files_of;
+use std::path::{Path, PathBuf};
+
+const CHECK: CheckGroup = CheckGroup::Disk;
+
+/// Below this the databases and the journal may be full within minutes.
+const LITTLE: u64 = 256 << 20;
+
+/// Below this it is time to look.
+const SOME: u64 = 2 << 30;
+
+/// The folders of the journal, of databases in files, and of mails without a server.
+pub(super) fn check(examination: &Examination) -> Vec<Finding> {
+    let config = &examination.config;
+    let mut folders = vec![("journal.dir", config.journal.dir.clone())];
+    if let Ok(Some([file, _])) = files_of(config.database.url()) {
+        folders.push(("database.url", file.parent().map(PathBuf::from).unwrap_or_default()));
+    }
+    if config.admin.mail.smtp.is_none() {
+        folders.push(("admin.mail.outbox", config.admin.mail.outbox.clone()));
+    }
+    folders.iter().filter_map(|(key, folder)| room(key, folder)).collect()
+}
+
+/// The room in a folder, or in the nearest one above that exists: programs create the others.
+fn room(key: &str, folder: &Path) -> Option<Finding> {
+    let absolute =
+        std::path::absolute(if folder.as_os_str().is_empty() { Path::new(".") } else { folder }).ok()?;
+    let place = absolute.ancestors().find(|place| place.exists())?;
+    let subject = format!("{key} {}", folder.display());
+    if !may_write(place) {
+        let text = format!("this account may not write to {}", place.display());
+        let advice = "run this as the account of the service, or give the folder to that account (chown)";
+        return Some(Finding::failure(CHECK, subject, text, advice));
+    }
+    let free = free(place)?;
+    let text = format!("{} MiB are free", free >> 20);
+    let advice = "make room, or move the folder to a larger disk; a full disk loses no usage, but nothing is stored then";
+    Some(match free {
+        0..LITTLE => Finding::failure(CHECK, subject, text, advice),
+        LITTLE..SOME => Finding::warning(CHECK, subject, text, advice),
+        SOME.. => Finding::ok(CHECK, subject, text),
+    })
+}
+
+#[cfg(target_os = "linux")]
+fn may_write(place: &Path) -> bool {
+    rustix::fs::access(place, rustix::fs::Access::WRITE_OK).is_ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn may_write(_: &Path) -> bool {
+    true
+}
+
+/// Bytes that this account may still write there.
+#[cfg(target_os = "linux")]
+fn free(place: &Path) -> Option<u64> {
+    let disk = rustix::fs::statvfs(place).ok()?;
+    Some(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
+/// Unknown.
+#[cfg(not(target_os = "linux"))]
+fn free(_: &Path) -> Option<u64> {
+    None
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use super::super::examination::tests::examination;
+    use super::*;
+
+    #[test]
+    fn each_folder_that_grows_has_a_line_and_nothing_is_created() {
+        let dir = tempfile::tempdir().unwrap();
+        let (journal, outbox) = (dir.path().join("a/journal"), dir.path().join("outbox"));
+        let text = format!(
+            "[journal]\ndir = {journal:?}\n[database]\nurl = \"postgres://h/db\"\n[admin.mail]\noutbox = {outbox:?}\n"
+        );
+        let findings = check(&examination(&text));
+        let subjects: Vec<_> =
+            findings.iter().map(|finding| finding.subject.split(' ').next().unwrap()).collect();
+        assert_eq!(subjects, ["journal.dir", "admin.mail.outbox"]);
+        assert!(findings.iter().all(|finding| finding.text.ends_with("MiB are free")), "{findings:?}");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        let findings = check(&examination("[admin.mail]\nsmtp = \"smtp://localhost\"\n"));
+        assert_eq!(findings.len(), 2, "{findings:?}");
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_to_is_a_failure() {
+        // Nobody writes there, not even root.
+        let found = room("journal.dir", Path::new("/proc/1/task")).unwrap();
+        assert!(found.text.contains("may not write to") || found.text.starts_with("0 MiB"), "{found}");
+        assert_eq!(found.verdict, super::super::finding::Verdict::Failure);
+    }
+}

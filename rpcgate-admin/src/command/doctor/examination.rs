@@ -1,0 +1,40 @@
+//! What is examined.
+
+use rpcgate_core::clock::Clock;
+use rpcgate_core::config::Config;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What is examined: a configuration, and the time.
+#[derive(Clone, Debug)]
+pub(super) struct Examination {
+    /// The configuration.
+    pub(super) config: Arc<Config>,
+    /// The files that it was read from: its own first, then those of its secrets.
+    pub(super) files: Arc<[PathBuf]>,
+    /// The clock of this machine.
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::super::finding::Finding;
+    use super::*;
+    use rpcgate_core::clock::SystemClock;
+    use rpcgate_core::config::Input;
+
+    /// The examination of a configuration with this text.
+    pub(crate) fn examination(text: &str) -> Examination {
+        let adapters: Vec<_> = rpcgate_chains::catalog().collect();
+        let chains: Vec<_> = adapters.iter().map(|adapter| adapter.facts().name.as_str()).collect();
+        let input = Input { chains: &chains, file: Some(("f", text)), ..Input::default() };
+        let config = Arc::new(Config::read(&input).unwrap());
+        Examination { config, files: [].into(), clock: Arc::new(SystemClock::new()) }
+    }
+
+    /// The only finding.
+    pub(crate) fn only(findings: &[Finding]) -> &Finding {
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        &findings[0]
+    }
+}

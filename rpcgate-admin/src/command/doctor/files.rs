@@ -1,0 +1,212 @@
+//! The configuration and the files that it names: whether they can be read, and by whom besides.
+
+use super::examination::Examination;
+use super::finding::{CheckGroup, Finding};
+use crate::store::files_of;
+use rpcgate_core::config::{Config, Secret, Url};
+use std::fs;
+use std::path::Path;
+
+const CHECK: CheckGroup = CheckGroup::Files;
+
+/// The files with secrets, those that must be readable, and the secrets that both binaries need.
+pub(super) fn check(examination: &Examination) -> Vec<Finding> {
+    let config = &examination.config;
+    let mut findings = needed(config);
+    for (place, file) in examination.files.iter().enumerate() {
+        findings.push(match place {
+            0 => configuration(file, config),
+            _ => secret("a secret of the configuration", file),
+        });
+    }
+    if let Some((_, key)) = config.gateway.tls.pair() {
+        findings.push(secret("gateway.tls.key", key));
+    }
+    if let Ok(Some(files)) = files_of(config.database.url()) {
+        findings.extend(files.iter().filter(|file| file.exists()).map(|file| secret("database.url", file)));
+    }
+    let readable = [
+        ("gateway.tls.cert", config.gateway.tls.cert.as_deref()),
+        ("gateway.grpc_descriptors", config.gateway.grpc_descriptors.as_deref()),
+        ("admin.mail.smtp_ca", config.admin.mail.smtp_ca.as_deref()),
+    ];
+    findings.extend(readable.into_iter().filter_map(|(key, file)| Some(readability(key, file?))));
+    findings
+}
+
+/// The secrets without which the management side does not start.
+fn needed(config: &Config) -> Vec<Finding> {
+    let secrets = [
+        ("gateway.key_secret", &config.gateway.key_secret, "forged keys cost a query each"),
+        ("admin.jwt.secret", &config.admin.jwt.secret, "users cannot log in"),
+    ];
+    let missing = secrets.iter().filter(|(_, secret, _)| secret.is_none());
+    missing
+        .map(|(key, _, why)| {
+            let text = format!("is not set: rpcgate-admin run does not start, and {why}");
+            let advice = "set it to the content of a file with 32 random bytes: { file = \"…\" }; not needed on a host that \
+                          runs a gateway alone, without keys of a database";
+            Finding::warning(CheckGroup::Configuration, *key, text, advice)
+        })
+        .collect()
+}
+
+fn readability(key: &str, file: &Path) -> Finding {
+    let subject = format!("{key} {}", file.display());
+    match fs::read(file) {
+        Ok(_) => Finding::ok(CHECK, subject, "can be read"),
+        Err(error) => {
+            let advice = "create the file, or let the account of the service read it";
+            Finding::failure(CHECK, subject, format!("cannot be read: {error}"), advice)
+        }
+    }
+}
+
+/// A file that only its owner and its group may read, and only its owner may change.
+fn secret(what: &str, file: &Path) -> Finding {
+    let subject = format!("{what} {}", file.display());
+    match exposure(file) {
+        Err(error) => {
+            let advice = "create the file, or let the account of the service read it";
+            Finding::failure(CHECK, subject, format!("cannot be read: {error}"), advice)
+        }
+        Ok(None) => Finding::ok(CHECK, subject, "only its owner and its group may read it"),
+        Ok(Some(exposure)) => {
+            let advice = format!("chmod 600 {}, or 640 if a group of the service reads it", file.display());
+            Finding::failure(CHECK, subject, exposure, advice)
+        }
+    }
+}
+
+/// The configuration itself may be read by all if it holds no secret.
+fn configuration(file: &Path, config: &Config) -> Finding {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    if secrets_in(config).iter().any(|secret| text.contains(secret)) {
+        return secret("the configuration, which holds secrets,", file);
+    }
+    let subject = format!("the configuration {}", file.display());
+    match exposure(file) {
+        Ok(Some(exposure)) if exposure.contains("change") => {
+            let advice = format!("chmod 644 {}", file.display());
+            Finding::failure(CHECK, subject, exposure, advice)
+        }
+        _ => Finding::ok(CHECK, subject, "holds no secret"),
+    }
+}
+
+/// The secrets of a configuration that could stand in its file. Short ones might stand there by chance.
+fn secrets_in(config: &Config) -> Vec<&str> {
+    let (gateway, admin, stripe) = (&config.gateway, &config.admin, &config.billing.stripe);
+    let named = [
+        &gateway.key_secret,
+        &admin.jwt.secret,
+        &admin.challenge.secret,
+        &stripe.secret_key,
+        &stripe.webhook_secret,
+    ];
+    let nodes = || config.chains.values().flat_map(|chain| &chain.nodes);
+    let passwords = nodes().filter_map(|node| node.password.as_ref());
+    let headers = nodes().flat_map(|node| node.headers.values());
+    let keys = config.keys.values().filter_map(|key| key.key.as_ref());
+    let secrets = named.into_iter().flatten().chain(passwords).chain(headers).chain(keys).map(Secret::expose);
+    // A URL with a password differs from what is shown of it.
+    let urls = [&config.redis.url, &admin.mail.smtp].into_iter().flatten();
+    let urls = urls.filter(|url| url.masked() != url.expose()).map(Url::expose);
+    let database = (config.database.masked_url() != config.database.url()).then(|| config.database.url());
+    secrets.chain(urls).chain(database).filter(|text| text.len() >= 4).collect()
+}
+
+/// What others than its owner and its group may do with a file; `None` if nothing.
+#[cfg(unix)]
+fn exposure(file: &Path) -> std::io::Result<Option<&'static str>> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::File::open(file)?;
+    let mode = fs::metadata(file)?.permissions().mode();
+    Ok(match mode {
+        mode if mode & 0o022 != 0 => Some("others than its owner may change it"),
+        mode if mode & 0o004 != 0 => Some("everybody on this machine may read it"),
+        _ => None,
+    })
+}
+
+/// Elsewhere rights are not kept in a mode.
+#[cfg(not(unix))]
+fn exposure(file: &Path) -> std::io::Result<Option<&'static str>> {
+    fs::File::open(file).map(|_| None)
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use super::super::examination::tests::examination;
+    use super::super::finding::Verdict;
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
+
+    const SECRET: &str = "0123456789abcdef0123456789abcdef";
+
+    /// The findings about a configuration with this text, whose file has these rights, and a secret with those.
+    fn found(text: &str, mode: u32, secret_mode: u32) -> Vec<(Verdict, String)> {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str, mode: u32| -> PathBuf {
+            let file = dir.path().join(name);
+            fs::write(&file, text).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            file
+        };
+        let files = [write("rpcgate.toml", text, mode), write("secret", SECRET, secret_mode)].into();
+        let of_files = Examination { files, ..examination(text) };
+        let findings = check(&of_files).into_iter().filter(|finding| finding.check == CHECK);
+        findings.map(|finding| (finding.verdict, finding.to_string())).collect()
+    }
+
+    #[test]
+    fn a_secret_that_others_may_read_or_change_is_a_failure() {
+        for (mode, verdict) in [
+            (0o600, Verdict::Ok),
+            (0o640, Verdict::Ok),
+            (0o400, Verdict::Ok),
+            (0o644, Verdict::Failure),
+            (0o660, Verdict::Failure),
+            (0o602, Verdict::Failure),
+        ] {
+            let findings = found("", 0o600, mode);
+            assert_eq!(findings[1].0, verdict, "{mode:o} {findings:?}");
+            assert_eq!(findings[1].1.contains("chmod 600"), verdict == Verdict::Failure, "{findings:?}");
+        }
+    }
+
+    #[test]
+    fn a_configuration_may_be_read_by_all_unless_it_holds_a_secret() {
+        let inline = format!("[admin.jwt]\nsecret = \"{SECRET}\"\n");
+        let login = "[chains.eth]\nnodes = [\"http://u:hunter2@h/\"]\n";
+        let database = "[database]\nurl = \"postgres://u:hunter2@h/db\"\n";
+        for (text, mode, verdict) in [
+            ("", 0o644, Verdict::Ok),
+            ("", 0o666, Verdict::Failure),
+            (inline.as_str(), 0o644, Verdict::Failure),
+            (inline.as_str(), 0o640, Verdict::Ok),
+            (login, 0o644, Verdict::Failure),
+            (database, 0o644, Verdict::Failure),
+            (database, 0o600, Verdict::Ok),
+        ] {
+            let findings = found(text, mode, 0o600);
+            assert_eq!(findings[0].0, verdict, "{text} {mode:o} {findings:?}");
+            assert!(!findings[0].1.contains(SECRET) && !findings[0].1.contains("hunter2"), "{findings:?}");
+        }
+    }
+
+    #[test]
+    fn files_that_cannot_be_read_and_secrets_that_are_missing_are_named() {
+        let text = "[admin.mail]\nsmtp_ca = \"/nowhere/ca.pem\"\n";
+        let findings = check(&examination(text));
+        let line = |key: &str| findings.iter().find(|finding| finding.subject.starts_with(key)).unwrap();
+        assert_eq!(line("admin.mail.smtp_ca /nowhere").verdict, Verdict::Failure);
+        for key in ["gateway.key_secret", "admin.jwt.secret"] {
+            assert_eq!(line(key).verdict, Verdict::Warning);
+        }
+        let set = format!("[gateway]\nkey_secret = \"{SECRET}\"\n[admin.jwt]\nsecret = \"{SECRET}\"\n");
+        assert_eq!(check(&examination(&set)), []);
+    }
+}

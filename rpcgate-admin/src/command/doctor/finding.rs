@@ -1,0 +1,152 @@
+//! What a check has found.
+
+use crate::command::printer::printable;
+use serde::Serialize;
+use std::fmt;
+
+/// How a check came out.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Verdict {
+    /// As it should be.
+    Ok,
+    /// It works, and may cause trouble.
+    Warning,
+    /// It does not work.
+    Failure,
+}
+
+impl Verdict {
+    const fn name(self) -> &'static str {
+        match self {
+            Verdict::Ok => "ok",
+            Verdict::Warning => "warning",
+            Verdict::Failure => "failure",
+        }
+    }
+}
+
+/// A group of checks, in the order in which they are printed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum CheckGroup {
+    /// The configuration.
+    Configuration,
+    /// The files that it names, and who may read them.
+    Files,
+    /// The limits of the operating system.
+    Limits,
+    /// Free space on disks.
+    Disk,
+    /// Certificates.
+    Certificates,
+    /// The databases.
+    Databases,
+    /// The counters in Redis.
+    Counters,
+    /// Clocks of others.
+    Clocks,
+    /// The gateways of the database.
+    Gateways,
+    /// The nodes of the chains.
+    Nodes,
+    /// The mail server.
+    Mail,
+    /// The URLs under which users find the service.
+    Urls,
+}
+
+impl CheckGroup {
+    const fn name(self) -> &'static str {
+        match self {
+            CheckGroup::Configuration => "configuration",
+            CheckGroup::Files => "files",
+            CheckGroup::Limits => "limits",
+            CheckGroup::Disk => "disk",
+            CheckGroup::Certificates => "certificates",
+            CheckGroup::Databases => "databases",
+            CheckGroup::Counters => "counters",
+            CheckGroup::Clocks => "clocks",
+            CheckGroup::Gateways => "gateways",
+            CheckGroup::Nodes => "nodes",
+            CheckGroup::Mail => "mail",
+            CheckGroup::Urls => "urls",
+        }
+    }
+}
+
+/// What a check has found: one line.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(crate) struct Finding {
+    /// The group of the check.
+    pub(crate) check: CheckGroup,
+    /// How it came out.
+    pub(crate) verdict: Verdict,
+    /// What was checked.
+    pub(crate) subject: String,
+    /// What it is like.
+    pub(crate) text: String,
+    /// What to do about it; `None` if nothing.
+    pub(crate) advice: Option<String>,
+}
+
+impl Finding {
+    /// What is as it should be.
+    pub(crate) fn ok(check: CheckGroup, subject: impl Into<String>, text: impl Into<String>) -> Self {
+        Finding { check, verdict: Verdict::Ok, subject: subject.into(), text: text.into(), advice: None }
+    }
+
+    /// What works, and may cause trouble.
+    pub(crate) fn warning(
+        check: CheckGroup,
+        subject: impl Into<String>,
+        text: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        let advice = Some(advice.into());
+        Finding { verdict: Verdict::Warning, advice, ..Finding::ok(check, subject, text) }
+    }
+
+    /// What does not work.
+    pub(crate) fn failure(
+        check: CheckGroup,
+        subject: impl Into<String>,
+        text: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Self {
+        let advice = Some(advice.into());
+        Finding { verdict: Verdict::Failure, advice, ..Finding::ok(check, subject, text) }
+    }
+}
+
+impl fmt::Display for Finding {
+    /// One line, whatever the texts of others in it are.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (verdict, check) = (self.verdict.name(), self.check.name());
+        write!(f, "{verdict:<8} {check:<14} {}: {}", printable(&self.subject), printable(&self.text))?;
+        match &self.advice {
+            Some(advice) => write!(f, ". To do: {}", printable(advice)),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_is_one_line_that_says_what_to_do() {
+        let good = Finding::ok(CheckGroup::Nodes, "eth http://h", "at height 7");
+        assert_eq!(good.to_string(), "ok       nodes          eth http://h: at height 7");
+        let hostile = Finding::failure(CheckGroup::Mail, "h", "says\n\u{1b}[2Jno", "start it");
+        assert_eq!(
+            hostile.to_string(),
+            "failure  mail           h: says\u{fffd}\u{fffd}[2Jno. To do: start it"
+        );
+        let json = serde_json::to_string(&Finding::warning(CheckGroup::Urls, "a", "b", "c")).unwrap();
+        let expected = r#"{"check":"urls","verdict":"warning","subject":"a","text":"b","advice":"c"}"#;
+        assert_eq!(json, expected);
+        assert!(Verdict::Ok < Verdict::Warning && Verdict::Warning < Verdict::Failure);
+    }
+}

@@ -1,0 +1,95 @@
+//! The limit of open files, of which every connection needs some.
+
+use super::examination::Examination;
+use super::finding::{CheckGroup, Finding};
+use crate::process::FileHandles;
+use crate::process::file_handles::{FEW, RAISE};
+use std::fs;
+
+const CHECK: CheckGroup = CheckGroup::Limits;
+
+/// Handles that the management side needs besides those of its deliveries: databases, the listener, nodes, mails.
+const OTHERS: u64 = 512;
+
+/// What programs of this account may open, and what the gateway of the configured journal may, if it runs here.
+pub(super) fn check(examination: &Examination) -> Vec<Finding> {
+    let config = &examination.config;
+    let (possible, present) = FileHandles::possible();
+    let mut findings = vec![gateway("a gateway that is started from here", possible)];
+    findings.push(management(present, config.webhooks.concurrency.into()));
+    let lock = config.journal.dir.join("lock");
+    let running = fs::read_to_string(lock).ok().and_then(|text| text.trim().parse().ok());
+    if let Some(limit) = running.and_then(limit_of) {
+        findings.push(gateway("the gateway that runs here", FileHandles::new(limit)));
+    }
+    findings
+}
+
+fn gateway(subject: &str, handles: FileHandles) -> Finding {
+    let (limit, connections) = (handles.limit(), handles.connections());
+    let text = format!("may open {limit} files, enough for {connections} client connections");
+    if limit < FEW {
+        return Finding::warning(CHECK, subject, text, RAISE);
+    }
+    Finding::ok(CHECK, subject, text)
+}
+
+/// The management side does not raise its limit.
+fn management(handles: FileHandles, concurrency: u64) -> Finding {
+    let (limit, needed) = (handles.limit(), concurrency + OTHERS);
+    let subject = "a management service that is started from here";
+    let text =
+        format!("may open {limit} files; with webhooks.concurrency = {concurrency} it may need {needed}");
+    if limit < needed {
+        let advice = "raise the soft limit (LimitNOFILE= of a systemd unit, ulimit -n of a shell), or lower \
+                      webhooks.concurrency";
+        return Finding::warning(CHECK, subject, text, advice);
+    }
+    Finding::ok(CHECK, subject, text)
+}
+
+/// The hard limit of the process with this number, if it is a gateway of ours that runs on this machine. The number may be left
+/// over, and be another process's by now.
+fn limit_of(process: u32) -> Option<u64> {
+    let name = fs::read_to_string(format!("/proc/{process}/comm")).ok()?;
+    let limits = fs::read_to_string(format!("/proc/{process}/limits")).ok()?;
+    if name.trim() != "rpcgate-server" {
+        return None;
+    }
+    hard_limit(&limits)
+}
+
+/// The hard limit of open files in the table that Linux keeps for a process.
+fn hard_limit(limits: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::examination::tests::examination;
+    use super::super::finding::Verdict;
+    use super::*;
+
+    #[test]
+    fn few_handles_are_warned_about_with_what_they_allow() {
+        let few = gateway("a gateway", FileHandles::new(1_024));
+        assert_eq!(few.verdict, Verdict::Warning);
+        assert_eq!(few.text, "may open 1024 files, enough for 448 client connections");
+        assert!(few.advice.unwrap().contains("LimitNOFILE="));
+        assert_eq!(gateway("a gateway", FileHandles::new(65_536)).verdict, Verdict::Ok);
+        let verdict = |limit, concurrency| management(FileHandles::new(limit), concurrency).verdict;
+        assert_eq!((verdict(1_024, 512), verdict(1_024, 513)), (Verdict::Ok, Verdict::Warning));
+        assert_eq!(check(&examination("[journal]\ndir = \"/nowhere\"\n")).len(), 2);
+    }
+
+    #[test]
+    fn the_limit_of_a_running_gateway_is_read_from_its_table() {
+        let table = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                     Max processes             63432                63432                processes \n\
+                     Max open files            1024                 1048576              files     \n";
+        assert_eq!(hard_limit(table), Some(1_048_576));
+        assert_eq!(hard_limit("Max open files            unlimited unlimited\n"), None);
+        assert_eq!(limit_of(std::process::id()), None, "it is no gateway");
+    }
+}

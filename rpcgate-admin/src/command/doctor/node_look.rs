@@ -1,0 +1,147 @@
+//! One look at a node, at all its addresses.
+
+use crate::services::watcher::NodeSession;
+use http::{HeaderValue, Method, Uri};
+use rpcgate_core::adapter::{Adapter, NodeStatus, Probe};
+use rpcgate_core::clock::{Clock, Time};
+use rpcgate_core::config::NodeSettings;
+use rpcgate_core::event::{NodeCalls, ReadError};
+use rpcgate_layers::nodes::{NodeIndex, Pool};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+/// How long a node may take for an answer, or to accept a connection.
+const LIMIT: Duration = Duration::from_secs(3);
+
+/// Bytes of the largest message of a stream: nothing is read from it.
+const MESSAGE: usize = 1 << 20;
+
+/// Characters that are kept of a network's name.
+const NAME: usize = 100;
+
+/// What a node shows of its network.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum NetworkShown {
+    /// It belongs to the chain's.
+    Own,
+    /// It belongs to this one.
+    Other(String),
+    /// It does not show any.
+    Hidden,
+    /// It could not be asked for it, for this reason.
+    Unknown(String),
+}
+
+/// What one look at a node has shown.
+#[derive(Debug)]
+pub(super) struct NodeLook {
+    /// Its first address, secrets masked.
+    pub(super) name: String,
+    /// Its status, or why it could not be asked; `None` if it has no address at which it could be.
+    pub(super) status: Result<Option<NodeStatus>, String>,
+    /// Its network.
+    pub(super) network: NetworkShown,
+    /// What a node of the chain's network shows.
+    pub(super) expected: String,
+    /// The protocols whose addresses accept no connection, with the reasons.
+    pub(super) unreached: Vec<(&'static str, String)>,
+    /// The time by its clock, between `before` and `after` by ours.
+    pub(super) date: Option<HeaderValue>,
+    pub(super) before: Time,
+    pub(super) after: Time,
+    /// How long the first answer took.
+    pub(super) took: Duration,
+}
+
+impl NodeLook {
+    /// Takes a look at node `index` of `pool`, which has these settings.
+    pub(super) async fn take(
+        pool: Arc<Pool>,
+        index: NodeIndex,
+        name: String,
+        adapter: Arc<dyn Adapter>,
+        settings: &NodeSettings,
+        clock: &dyn Clock,
+    ) -> Self {
+        let session = NodeSession::new(pool.clone(), index, adapter.clone(), LIMIT);
+        let probe = adapter.probe();
+        // Streams take JSON-RPC alone.
+        let can_ask = settings.url.is_some() || (settings.ws.is_some() && matches!(probe, Probe::Rpc { .. }));
+        let (before, began) = (clock.now(), clock.elapsed());
+        let first = if can_ask { Some(ask(&session, probe).await) } else { None };
+        let (after, took, date) = (clock.now(), clock.elapsed().saturating_sub(began), session.date());
+        let status = match first {
+            None => Ok(None),
+            Some(Err(error)) => Err(error.to_string()),
+            Some(Ok(answer)) => status(&session, &*adapter, &answer).await.map(Some),
+        };
+        let (network, expected) = match &status {
+            Ok(Some(_)) => network(&session, &*adapter).await,
+            _ => (NetworkShown::Unknown("it was not asked".into()), String::new()),
+        };
+        let mut unreached = Vec::new();
+        if settings.ws.is_some() && (settings.url.is_some() || !can_ask) {
+            let opened = timeout(LIMIT, pool.open_messages(index, MESSAGE)).await;
+            let why = match opened {
+                Ok(Ok(_)) => None,
+                Ok(Err(error)) => Some(error.to_string()),
+                Err(_) => Some("no answer in time".into()),
+            };
+            unreached.extend(why.map(|why| ("WebSocket", why)));
+        }
+        if let Some(url) = &settings.grpc {
+            unreached.extend(connect(url.expose()).await.err().map(|why| ("gRPC", why)));
+        }
+        NodeLook { name, status, network, expected, unreached, date, before, after, took }
+    }
+}
+
+async fn ask(session: &NodeSession, probe: Probe) -> Result<bytes::Bytes, ReadError> {
+    match probe {
+        Probe::Rpc { method, params } => session.call(method, params.into()).await,
+        Probe::Rest { target, body: None } => {
+            session.request(Method::GET, target.into(), String::new()).await
+        }
+        Probe::Rest { target, body: Some(body) } => {
+            session.request(Method::POST, target.into(), body.into()).await
+        }
+    }
+}
+
+async fn status(session: &NodeSession, adapter: &dyn Adapter, first: &[u8]) -> Result<NodeStatus, String> {
+    let strange = || format!("its answer is not that of a node of {}", adapter.facts().title);
+    let status = adapter.seen(first).ok_or_else(strange)?;
+    let Some(second) = adapter.second_probe() else { return Ok(status) };
+    let answer = ask(session, second).await.map_err(|error| error.to_string())?;
+    adapter.seen_second(status, &answer).ok_or_else(strange)
+}
+
+async fn network(session: &NodeSession, adapter: &dyn Adapter) -> (NetworkShown, String) {
+    let Some(network) = adapter.network() else {
+        return (NetworkShown::Hidden, String::new());
+    };
+    let shown = match ask(session, network.probe).await {
+        Err(error) => NetworkShown::Unknown(error.to_string()),
+        Ok(answer) => match network.shown(&answer) {
+            Ok(()) => NetworkShown::Own,
+            Err(Some(other)) => NetworkShown::Other(other.chars().take(NAME).collect()),
+            Err(None) => NetworkShown::Hidden,
+        },
+    };
+    (shown, network.expected)
+}
+
+/// Whether an address accepts connections.
+async fn connect(url: &str) -> Result<(), String> {
+    let url: Uri = url.parse().map_err(|_| "cannot be read".to_owned())?;
+    let host = url.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
+    let default = if matches!(url.scheme_str(), Some("grpcs" | "https")) { 443 } else { 80 };
+    let connected = timeout(LIMIT, TcpStream::connect((host, url.port_u16().unwrap_or(default)))).await;
+    match connected {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err("no answer in time".into()),
+    }
+}

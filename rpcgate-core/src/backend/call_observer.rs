@@ -1,0 +1,29 @@
+//! Observers see calls when their account is settled, with all that is known of them: for logs of calls.
+
+use super::usage_sink::Line;
+use crate::node_try::NodeTry;
+use crate::recent::{CallFacts, RequestFacts};
+use std::fmt::Debug;
+
+/// Sees every set of calls. Like a sink, it does not block.
+pub trait CallObserver: Send + Sync + Debug {
+    /// Sees a set before its record goes to the sink.
+    fn see(&self, settled: &SettledCalls<'_>);
+}
+
+/// A set of calls whose account is settled, or the begin of something that lasts.
+#[derive(Clone, Copy, Debug)]
+pub struct SettledCalls<'a> {
+    /// What holds for all of it.
+    pub facts: &'a RequestFacts,
+    /// The part of the caller's key that a log may show.
+    pub prefix: &'a str,
+    /// Whether they were a message on a stream.
+    pub is_message: bool,
+    /// The calls, as they are recorded.
+    pub lines: &'a [Line<'a>],
+    /// What else is known of each, in the same order.
+    pub calls: &'a [CallFacts],
+    /// The tries at nodes.
+    pub tries: &'a [NodeTry],
+}

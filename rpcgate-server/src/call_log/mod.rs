@@ -1,0 +1,80 @@
+//! The log of calls (`telemetry.access_log`): a JSON object on a line for each, in a file or on standard output.
+//!
+//! A worker thread writes a line into memory and goes on; another thread brings it to the file. While that cannot follow,
+//! lines are dropped and counted, so that no call ever waits for the disk.
+
+mod line;
+mod writer;
+
+use line::write_lines;
+use rpcgate_core::backend::call_observer::{CallObserver, SettledCalls};
+use rpcgate_core::backend::usage_sink::Outcome;
+use rpcgate_core::config::AccessLogSettings;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use writer::{LogQueue, Output};
+
+/// How many lines were written, and how many were not.
+#[derive(Debug, Default)]
+pub(crate) struct LogCounts {
+    pub(crate) written: AtomicU64,
+    pub(crate) dropped: AtomicU64,
+}
+
+/// Logs calls.
+#[derive(Debug)]
+pub(crate) struct CallLog {
+    one_in: u128,
+    errors: bool,
+    slow: Duration,
+    queue: LogQueue,
+    pub(crate) counts: Arc<LogCounts>,
+}
+
+impl CallLog {
+    /// The log that `settings` ask for; `None` if they name no file.
+    ///
+    /// # Errors
+    /// The operating system's, if the file cannot be opened or there is no thread to write it.
+    pub(crate) fn open(settings: &AccessLogSettings) -> io::Result<Option<Self>> {
+        let Some(file) = &settings.file else { return Ok(None) };
+        let output = if file == Path::new("-") { Output::Standard } else { Output::file(file)? };
+        let counts = Arc::<LogCounts>::default();
+        let queue = LogQueue::start(output, counts.clone())?;
+        let (one_in, errors, slow) = (settings.one_in.max(1).into(), settings.errors, settings.slow);
+        Ok(Some(CallLog { one_in, errors, slow, queue, counts }))
+    }
+
+    /// Whether a set is logged. Identifiers end in random bits, so that all calls of a request are logged or none.
+    fn wants(&self, settled: &SettledCalls<'_>) -> bool {
+        let is_error =
+            |outcome: Outcome| matches!(outcome, Outcome::Refused | Outcome::Failed | Outcome::Abandoned);
+        settled.facts.request.0.is_multiple_of(self.one_in)
+            || settled.facts.latency >= self.slow
+            || (self.errors && settled.lines.iter().any(|line| is_error(line.outcome)))
+    }
+}
+
+impl CallObserver for CallLog {
+    fn see(&self, settled: &SettledCalls<'_>) {
+        if !self.wants(settled) {
+            return;
+        }
+        let mut lines = Vec::with_capacity(512 * settled.lines.len().min(8));
+        write_lines(settled, &mut lines);
+        self.queue.push(lines, settled.lines.len() as u64);
+    }
+}
+
+impl LogCounts {
+    /// Lines that were written, and those that were dropped.
+    pub(crate) fn read(&self) -> [(&'static str, u64); 2] {
+        [("written", self.written.load(Relaxed)), ("dropped", self.dropped.load(Relaxed))]
+    }
+}
+
+#[cfg(test)]
+mod tests;
