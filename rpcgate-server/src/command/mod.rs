@@ -6,6 +6,7 @@ pub mod demo;
 #[cfg(not(feature = "demo"))]
 #[path = "without_demo.rs"]
 pub mod demo;
+pub mod import;
 pub mod run;
 
 use crate::cli::{ServerCli, ServerCommand};
@@ -24,6 +25,9 @@ impl From<StartError> for Failure {
 pub fn execute(cli: ServerCli) -> ExitCode {
     process::exit(match cli.command {
         ServerCommand::Check(file) => check::execute(&file.config, &mut io::stdout().lock()),
+        ServerCommand::Import(args) => {
+            import::execute(&args, &mut io::stdout().lock(), &mut io::stderr().lock())
+        }
         ServerCommand::Run(file) => on_runtime(run::execute(&file.config)),
         ServerCommand::Demo(args) => on_runtime(demo::execute(args.into())),
     })
