@@ -9,6 +9,7 @@ pub mod options;
 pub mod plan;
 pub mod project;
 pub mod tenant;
+pub mod transfer;
 pub mod user;
 
 use crate::process::ConfigFile;
@@ -46,6 +47,9 @@ pub enum AdminCommand {
         #[command(subcommand)]
         command: OperatorCommand,
     },
+    /// Move all data from one database to another, as from SQLite to PostgreSQL or back
+    #[command(after_help = AFTER_HELP)]
+    Transfer(transfer::TransferArgs),
     /// Manage something.
     #[command(flatten)]
     Managed(ManagedCommand),

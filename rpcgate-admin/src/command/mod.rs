@@ -21,6 +21,7 @@ pub mod run;
 mod tenant;
 mod tenant_pages;
 mod time_argument;
+pub mod transfer;
 mod user;
 
 use crate::cli::{AdminCli, AdminCommand, ManagedCommand, OperatorCommand};
@@ -29,6 +30,7 @@ use crate::process::{self, Failure};
 use crate::store::StoreError;
 use command_error::CommandError;
 use console::Console;
+use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::config::{Config, LoadError};
 use std::io;
 use std::path::Path;
@@ -56,6 +58,10 @@ pub fn execute(cli: &AdminCli) -> ExitCode {
         }
         AdminCommand::Check(file) => check::execute(&file.config, &mut io::stdout().lock()),
         AdminCommand::Migrate(file) => on_runtime(migrate::execute(&file.config, &mut io::stdout())),
+        AdminCommand::Transfer(args) => {
+            let now = SystemClock::new().now();
+            on_runtime(transfer::execute(args, now, &mut io::stdout(), &mut io::stderr()))
+        }
         AdminCommand::Run(args) => on_runtime(run::execute(&args.file.config, &args.roles)),
         AdminCommand::Operator { command: OperatorCommand::Create(args) } => {
             let (mut input, mut out) = (io::stdin().lock(), io::stdout());

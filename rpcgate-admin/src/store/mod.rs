@@ -24,6 +24,8 @@ mod shares;
 #[cfg(test)]
 pub(crate) mod site;
 mod tls;
+#[cfg(feature = "cli")]
+mod transfer;
 mod usage;
 
 pub use database_location::{check_url, url_of};
@@ -70,6 +72,8 @@ pub use query::{Followed, MatchedEvent, MatchedSubscription, UnfinishedBlock, Wa
 pub use query::{KeyUse, MethodUse, ProjectUnits, UsageOfAll, UsageOfAllAsk};
 pub use rpcgate_core::backend::counters::Restored;
 pub use rpcgate_core::usage::{Block, Mark, Shipment};
+#[cfg(feature = "cli")]
+pub use transfer::{MovedTable, TransferError, transfer};
 pub use usage::{Removed, ShipError, UsageStore};
 
 use attempt_queue::AttemptQueue;

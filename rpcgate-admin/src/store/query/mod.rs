@@ -138,6 +138,8 @@ pub use claim_room::{ClaimRoom, TenantRoom};
 pub use contracts::{MAX_CONTRACTS, TenantContract};
 pub use credit_notes::{CreditNote, CreditNoteNumber, NewCreditNote};
 pub use custom_plans::{CustomPlan, CustomPlanChange, MAX_CUSTOM_PLANS};
+#[cfg(feature = "cli")]
+pub(super) use days::prepare_for as partitions_of;
 pub use delivery_ends::{AfterAttempt, EndedAttempt, EndpointTurns, FailingEndpoint};
 pub use delivery_list::{Delivery, DeliveryAttempt, DeliveryFilter, DeliveryStatus, WholeDelivery};
 pub use digest::Digest;
