@@ -8,6 +8,7 @@ mod command_error;
 mod console;
 mod contract;
 mod custom_plan;
+mod export_writer;
 mod figures;
 mod find;
 mod invoice;

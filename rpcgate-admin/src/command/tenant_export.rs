@@ -5,6 +5,7 @@
 
 use super::command_error::CommandError;
 use super::console::Console;
+use super::export_writer::ExportWriter;
 use super::find;
 use super::tenant_usage;
 use crate::cli::tenant::TenantExportArgs;
@@ -34,10 +35,10 @@ use crate::management::api::ticket_comments::TicketCommentJson;
 use crate::management::api::tickets::TicketJson;
 use crate::management::api::webhooks::WebhookJson;
 use crate::management::app_state::AppState;
-use crate::process::Failure;
+use crate::management::error::ActionError;
 use crate::store::{AuditFilter, Project, SupportTicket, Tenant, TicketFilter};
 use serde::Serialize;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -45,40 +46,12 @@ use std::path::Path;
 /// The form of the file.
 const VERSION: u32 = 1;
 
-/// One line.
-#[derive(Serialize)]
-struct Line<'l, T> {
-    kind: &'l str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    of: Option<String>,
-    data: T,
-}
-
 /// The first line: what the file is.
 #[derive(Serialize)]
 struct Heading {
     version: u32,
     tenant_id: String,
     exported_at: Moment,
-}
-
-/// Writes lines, and counts them by their kind.
-pub(super) struct ExportWriter<'o> {
-    out: &'o mut dyn Write,
-    counts: BTreeMap<&'static str, u64>,
-}
-
-impl ExportWriter<'_> {
-    pub(super) fn line(&mut self, kind: &'static str, data: impl Serialize) -> io::Result<()> {
-        self.part(kind, None, data)
-    }
-
-    fn part(&mut self, kind: &'static str, of: Option<String>, data: impl Serialize) -> io::Result<()> {
-        serde_json::to_writer(&mut self.out, &Line { kind, of, data })?;
-        self.out.write_all(b"\n")?;
-        *self.counts.entry(kind).or_default() += 1;
-        Ok(())
-    }
 }
 
 /// Writes all data of a tenant into a new file, and prints how much there is of each kind. The audit names who did it.
@@ -89,9 +62,9 @@ pub(super) async fn execute(console: &mut Console<'_>, args: &TenantExportArgs) 
     let tenant = find::tenant(&console.app, &args.one.tenant).await?;
     let file = create(&args.out)?;
     let mut out = BufWriter::new(file);
-    let mut writer = ExportWriter { out: &mut out, counts: BTreeMap::new() };
+    let mut writer = ExportWriter::new(&mut out);
     let exported = export(console, &tenant, &mut writer).await;
-    let counts = writer.counts;
+    let counts = writer.into_counts();
     let written = match exported {
         Ok(()) => finish(out).map_err(CommandError::from),
         Err(error) => Err(error),
@@ -103,7 +76,7 @@ pub(super) async fn execute(console: &mut Console<'_>, args: &TenantExportArgs) 
     }
     let now = console.app.now();
     let entry = console.actor().entry(Some(tenant.id), ("tenant.exported", tenant.id, ""), now);
-    console.app.store.note(&entry).await.map_err(Failure::from)?;
+    console.app.store.note(&entry).await.map_err(ActionError::from)?;
     if console.printer.is_json() {
         return Ok(console.printer.json(&counts)?);
     }
@@ -169,13 +142,13 @@ async fn people(
     for invitation in invitations::list(app, actor, tenant.id).await? {
         writer.line("invitation", InvitationJson::from(invitation))?;
     }
-    for one in app.usage.notifications(tenant.id).await.map_err(Failure::from)? {
+    for one in app.usage.notifications(tenant.id).await.map_err(ActionError::from)? {
         writer.line("notification", NotificationJson::from(UserNotification::from(one)))?;
     }
     // A notice is for one member, or for several.
     let mut told = HashSet::new();
     for user in users {
-        for one in app.store.notices(tenant.id, user).await.map_err(Failure::from)? {
+        for one in app.store.notices(tenant.id, user).await.map_err(ActionError::from)? {
             if told.insert(one.id) {
                 writer.line("notification", NotificationJson::from(UserNotification::from(one)))?;
             }

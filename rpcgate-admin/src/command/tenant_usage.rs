@@ -1,7 +1,7 @@
 //! The usage of a tenant for its export: sums by day, project, chain and method.
 
 use super::command_error::CommandError;
-use super::tenant_export::ExportWriter;
+use super::export_writer::ExportWriter;
 use crate::management::action::usage;
 use crate::management::api::moment::Moment;
 use crate::management::api::usage::View;
