@@ -482,7 +482,7 @@ fn variables_of(toml: &str) -> Vec<(String, String)> {
 
 proptest! {
     #[test]
-    fn whatever_a_file_has_the_new_one_is_accepted_and_has_no_secret(
+    fn whatever_a_file_has_the_new_one_is_accepted(
         form in proptest::sample::select(&[SourceForm::Erpc, SourceForm::Dshackle, SourceForm::Kong][..]),
         mark in proptest::sample::select(&["projects", "cluster", "upstreams", "services", "consumers"][..]),
         marked in value(),
