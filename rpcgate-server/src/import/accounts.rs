@@ -44,11 +44,9 @@ impl Accounts {
         if let Some((_, plan)) = self.plans.iter().find(|(known, _)| *known == windows) {
             return plan;
         }
-        let tiers = if windows == KeyWindows::default() {
-            &["enterprise"][..]
-        } else {
-            &["standard", "premium", "free"]
-        };
+        let is_unbounded = windows == KeyWindows::default();
+        let tiers: &[&'static str] =
+            if is_unbounded { &["enterprise"] } else { &["standard", "premium", "free"] };
         let free = tiers.iter().find(|tier| self.plans.iter().all(|(_, used)| used != *tier));
         let Some(plan) = free.copied() else {
             let text = "there are three other limits already, and rpcgate has four plans; give these tenants a plan of \

@@ -150,13 +150,18 @@ impl Draft {
         match self.form.read(node.text()?) {
             Given::Text(text) => Some(text),
             Given::Variable(_) | Given::Mixed => {
-                let name = ours.to_uppercase().replace('.', "__");
-                let text = format!(
-                    "its value comes from the environment; set {ours} in the file, or the variable RPCGATE_{name}"
-                );
+                let text = format!("its value comes from the environment: write {ours} into the file");
                 self.notes.left_out(node, text);
                 None
             }
+        }
+    }
+
+    /// A name for people. One that comes from the environment is not known.
+    pub(super) fn label(&self, node: Option<&Node>) -> Option<String> {
+        match self.form.read(node?.text()?) {
+            Given::Text(text) => Some(text),
+            Given::Variable(_) | Given::Mixed => None,
         }
     }
 

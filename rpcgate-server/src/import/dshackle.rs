@@ -182,7 +182,7 @@ fn read_upstream(upstream: &Node, given: Option<ChainName>, draft: &mut Draft) {
     for node in [named, option("enabled")].into_iter().flatten() {
         node.text();
     }
-    let name = draft.plain(upstream.get("id"), "nodes").unwrap_or_else(|| "node".to_owned());
+    let name = draft.label(upstream.get("id")).unwrap_or_else(|| "node".to_owned());
     let mut node = Upstream::new(chain, &name, upstream);
     // Older versions have the addresses one level deeper.
     let found = found.get("execution").unwrap_or(found);

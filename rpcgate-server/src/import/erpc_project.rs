@@ -97,7 +97,7 @@ pub(super) fn read_all<'n>(
 
 impl<'n> Context<'_, 'n> {
     fn read(&mut self, project: &'n Node, draft: &mut Draft) {
-        let id = draft.plain(project.get("id"), "projects").unwrap_or_else(|| "imported".to_owned());
+        let id = draft.label(project.get("id")).unwrap_or_else(|| "imported".to_owned());
         self.callers(&id, project, draft);
         let networks = self.networks(project, draft);
         for upstream in project.list("upstreams") {
@@ -123,7 +123,7 @@ impl<'n> Context<'_, 'n> {
             let own = secret.get("rateLimitBudget").or_else(|| strategy.get("rateLimitBudget"));
             let own = self.budgets.named(own).unwrap_or_default();
             let windows = shared.windows.and(own.windows);
-            let name = draft.plain(secret.get("id"), "keys").unwrap_or_else(|| format!("{id}-key"));
+            let name = draft.label(secret.get("id")).unwrap_or_else(|| format!("{id}-key"));
             let ours = self.accounts.project(draft, id, windows, secret);
             if let Some(second) = own.second {
                 let text = "requests per second belong to a project, and all keys of this project share them";
@@ -251,7 +251,7 @@ impl<'n> Context<'_, 'n> {
             draft.notes.left_out(upstream, text);
             return;
         }
-        let name = draft.plain(upstream.get("id"), "nodes").unwrap_or_else(|| "node".to_owned());
+        let name = draft.label(upstream.get("id")).unwrap_or_else(|| "node".to_owned());
         if let Some(kind) = upstream.get("type") {
             kind.text();
         }

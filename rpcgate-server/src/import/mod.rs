@@ -104,8 +104,7 @@ impl SourceForm {
     }
 
     fn fits(self, root: &Node) -> bool {
-        let given = |key: &&str| root.get(key).is_some_and(|node| node.is_list() || node.is_table());
-        self.marks().0.iter().any(|key| given(&key))
+        self.marks().0.iter().any(|key| root.get(key).is_some_and(|node| node.is_list() || node.is_table()))
     }
 
     fn parse(self, text: &str) -> Result<Node, ImportError> {
@@ -191,10 +190,10 @@ fn recognised(text: &str, form: Option<SourceForm>) -> Result<(SourceForm, Node)
     if root.get("_format_version").is_some() {
         return Ok((SourceForm::Kong, root));
     }
-    let mut fitting =
-        [SourceForm::Erpc, SourceForm::Dshackle, SourceForm::Kong].into_iter().filter(|f| f.fits(&root));
-    match (fitting.next(), fitting.next()) {
-        (Some(form), None) => Ok((form, root)),
+    let mut fitting = vec![SourceForm::Erpc, SourceForm::Dshackle, SourceForm::Kong];
+    fitting.retain(|form| form.fits(&root));
+    match fitting[..] {
+        [form] => Ok((form, root)),
         _ => Err(ImportError::Ambiguous),
     }
 }

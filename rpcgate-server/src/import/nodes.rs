@@ -50,9 +50,9 @@ impl<'n> Upstream<'n> {
     /// The same for a text that was put together from several settings.
     pub(super) fn url_text(&mut self, draft: &mut Draft, key: &str, text: &str, node: &'n Node) {
         let (schemes, holds): (&[&str], _) = match key {
-            "ws" => (&["ws", "wss"], Holds::WsUrl),
-            "grpc" => (&["grpc", "grpcs", "http", "https"], Holds::GrpcUrl),
-            _ => (&["http", "https"], Holds::HttpUrl),
+            "ws" => (&["ws", "wss"][..], Holds::WsUrl),
+            "grpc" => (&["grpc", "grpcs", "http", "https"][..], Holds::GrpcUrl),
+            _ => (&["http", "https"][..], Holds::HttpUrl),
         };
         let stem = self.stem(key);
         let value = match draft.form.read(text) {

@@ -51,7 +51,7 @@ fn table(
 ) -> Result<Node, ImportError> {
     extent.add(1, depth, at)?;
     let mut fields = Vec::with_capacity(from.len());
-    for (key, value) in from {
+    for (key, value) in from.iter() {
         let at = lines.position(key.span().start);
         // The span of a table is that of its header; the span of its own key is more exact.
         let start = if value.get_ref().is_table() { key.span().start } else { value.span().start };
