@@ -10,6 +10,7 @@ mod in_use;
 mod numbering;
 mod pages;
 mod schema;
+mod shape;
 #[cfg(test)]
 mod tests;
 
@@ -21,9 +22,10 @@ use super::server::AdvisoryLock;
 use super::{Store, UsageStore};
 use cells::TableSum;
 use rpcgate_core::clock::Time;
-use schema::{Schema, TableShape};
+use schema::Schema;
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr};
 use sea_orm_migration::MigratorTrait;
+use shape::TableShape;
 use std::cell::Cell;
 use std::time::Duration;
 

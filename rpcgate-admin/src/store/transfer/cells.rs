@@ -1,10 +1,19 @@
 //! The values of a row, and checksums that do not depend on the kind of the database.
 
-use super::schema::ColumnKind;
 use ring::digest::{Context, SHA256};
 use sea_orm::{DbErr, QueryResult, Value};
 use std::fmt;
 use uuid::Uuid;
+
+/// The kinds of columns.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum ColumnKind {
+    Integer,
+    Boolean,
+    Uuid,
+    Text,
+    Bytes,
+}
 
 /// A value of a column.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -1,7 +1,7 @@
 //! Carries over the number that a database gives to the next row of a table. It may be larger than that of all rows, and no
 //! number may be used twice.
 
-use super::schema::TableShape;
+use super::shape::TableShape;
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, Statement, Value};
 
 /// Sets the last number that `to` has given to that of `from`.

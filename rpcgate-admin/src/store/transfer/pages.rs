@@ -1,7 +1,7 @@
 //! Reads and writes rows in pages.
 
-use super::cells::{ColumnValue, TableSum};
-use super::schema::{ColumnKind, TableShape};
+use super::cells::{ColumnKind, ColumnValue, TableSum};
+use super::shape::TableShape;
 use crate::store::StoreError;
 use crate::store::query::partitions_of;
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, Statement, Value};

@@ -1,62 +1,12 @@
 //! The tables of a database, as its migrations make them.
 
-use super::cells::{ColumnValue, TableSum};
+use super::cells::{ColumnKind, TableSum};
 use super::pages;
+use super::shape::{ColumnShape, TableShape};
 use crate::store::StoreError;
 use sea_orm::{ConnectOptions, ConnectionTrait, DatabaseConnection, DbBackend, DbErr, Statement};
 use sea_orm_migration::MigratorTrait;
 use std::collections::BTreeSet;
-
-/// Rows that are read at a time,
-const PAGE: u64 = 500;
-/// and from a table with bytes, whose values may be large.
-const PAGE_OF_BYTES: u64 = 16;
-
-/// The kinds of columns.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum ColumnKind {
-    Integer,
-    Boolean,
-    Uuid,
-    Text,
-    Bytes,
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct ColumnShape {
-    pub(super) name: String,
-    pub(super) kind: ColumnKind,
-}
-
-/// A table.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct TableShape {
-    pub(super) name: String,
-    pub(super) columns: Vec<ColumnShape>,
-    /// The numbers of the columns of its primary key, in the order of the key.
-    pub(super) key: Vec<usize>,
-    /// The column that the database numbers.
-    pub(super) numbered: Option<String>,
-    /// The rows that the migrations make.
-    pub(super) initial: TableSum,
-}
-
-impl TableShape {
-    /// The name for a statement.
-    pub(super) fn quoted(&self) -> String {
-        format!("\"{}\"", self.name)
-    }
-
-    pub(super) fn page_rows(&self) -> u64 {
-        let has_bytes = self.columns.iter().any(|column| column.kind == ColumnKind::Bytes);
-        if has_bytes { PAGE_OF_BYTES } else { PAGE }
-    }
-
-    /// The key of a row.
-    pub(super) fn key_of(&self, row: &[ColumnValue]) -> Vec<ColumnValue> {
-        self.key.iter().filter_map(|at| row.get(*at)).cloned().collect()
-    }
-}
 
 /// The tables of a database. What a table refers to comes before it.
 #[derive(Clone, PartialEq, Eq, Debug)]

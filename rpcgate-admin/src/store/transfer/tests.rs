@@ -1,5 +1,4 @@
-use super::cells::ColumnValue;
-use super::schema::ColumnKind;
+use super::cells::{ColumnKind, ColumnValue};
 use super::*;
 use crate::store::site::Site;
 use crate::store::{Role, User, UserId};
