@@ -13,7 +13,6 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) enum TomlValue {
     Text(String),
     Number(u64),
-    Flag(bool),
     Texts(Vec<String>),
     /// `{ env = "NAME" }`.
     Env(String),

@@ -412,7 +412,7 @@ fn method_lists<'n>(project: &'n Node, draft: &mut Draft) -> Vec<(&'static str, 
             continue;
         }
         let (families, methods): (Vec<&str>, Vec<&str>) =
-            given.iter().partition(|name| name.contains(['*', '|', '!']));
+            given.iter().copied().partition(|name| name.contains(['*', '|', '!']));
         if !families.is_empty() {
             let text = "rpcgate lists methods one by one, without wildcards: add those that you mean";
             draft.notes.add(NoteKind::LeftOut, node.at, &node.path, text);

@@ -74,6 +74,9 @@ pub(super) fn by_name(name: &str) -> Option<ChainName> {
 
 /// The only chain that the words of `text` name; none if they name a test network, or several chains.
 pub(super) fn by_words(text: &str) -> Option<ChainName> {
+    if let Some(chain) = by_name(text.trim_matches('/')) {
+        return Some(chain);
+    }
     let text = text.to_lowercase();
     let words: Vec<&str> =
         text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty()).collect();
@@ -126,6 +129,7 @@ mod tests {
             ("polygon-mainnet-nodes", Some("polygon")),
             ("mainnet", Some("eth")),
             ("eth and bsc", None),
+            ("/bitcoin-cash", Some("bch")),
             ("eth.ethereum", Some("eth")),
             ("main", None),
         ] {

@@ -146,7 +146,6 @@ pub(super) fn bytes(text: &str) -> Option<u64> {
     whole(text[..end].parse::<f64>().ok()? * size)
 }
 
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
 fn whole(number: f64) -> Option<u64> {
     (number.is_finite() && (0.0..9e15).contains(&number)).then(|| number.round() as u64)
 }

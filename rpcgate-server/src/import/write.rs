@@ -87,7 +87,6 @@ fn written(value: &TomlValue) -> String {
     match value {
         TomlValue::Text(text) => toml_quote(text),
         TomlValue::Number(number) => number.to_string(),
-        TomlValue::Flag(flag) => flag.to_string(),
         TomlValue::Texts(texts) => {
             let texts: Vec<_> = texts.iter().map(|text| toml_quote(text)).collect();
             format!("[{}]", texts.join(", "))

@@ -53,7 +53,7 @@ fn value(column: &str, kind: ColumnKind, n: i64) -> ColumnValue {
         ColumnKind::Boolean => ColumnValue::Boolean(Some(n % 2 == 0)),
         // Identifiers of blocks begin with a time; these are of several days.
         ColumnKind::Uuid => ColumnValue::Uuid(Some(Uuid::from_u128(
-            u128::from(n.unsigned_abs()) * 10_000_000 << 80 | column.len() as u128,
+            (u128::from(n.unsigned_abs()) * 10_000_000) << 80 | column.len() as u128,
         ))),
         ColumnKind::Text => ColumnValue::Text(Some(format!("{column} é {n}"))),
         ColumnKind::Bytes => {
