@@ -217,7 +217,7 @@ async fn all_tickets(
     let mut before = None;
     loop {
         let page = tickets::list(app, actor, TicketFilter::default(), before, MAX).await?;
-        before = page.last().map(|last| (last.updated_at, last.id));
+        before = page.last().map(|last| (last.created_at, last.id));
         let is_last = (page.len() as u64) < MAX;
         for ticket in page {
             one_ticket(app, actor, ticket, writer).await?;

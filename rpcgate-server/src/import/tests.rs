@@ -142,7 +142,7 @@ fn erpc_is_carried_over() {
         ("enableGzip", "not carried over: answers are compressed"),
         ("rules:", "not carried over: rpcgate serves each chain at one path"),
         ("- id: cold", "not carried over: the cache is in the gateway's memory"),
-        ("method: \"eth_*\"", "not carried over: no caller has this budget"),
+        ("- id: vendor", "not carried over: no caller has this budget"),
         ("type: jwt", "not carried over: rpcgate knows callers by API keys alone"),
         ("hedge:", "not carried over: rpcgate sends a call to one node at a time"),
         ("id: arbitrum", "does not serve network 42161 (Arbitrum One)"),
