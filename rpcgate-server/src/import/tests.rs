@@ -483,8 +483,8 @@ fn variables_of(toml: &str) -> Vec<(String, String)> {
 proptest! {
     #[test]
     fn whatever_a_file_has_the_new_one_is_accepted(
-        form in proptest::sample::select(&[SourceForm::Erpc, SourceForm::Dshackle, SourceForm::Kong][..]),
-        mark in proptest::sample::select(&["projects", "cluster", "upstreams", "services", "consumers"][..]),
+        form in proptest::sample::select(vec![SourceForm::Erpc, SourceForm::Dshackle, SourceForm::Kong]),
+        mark in proptest::sample::select(vec!["projects", "cluster", "upstreams", "services", "consumers"]),
         marked in value(),
         others in proptest::collection::btree_map(proptest::sample::select(WORDS), value(), 0..4),
     ) {
