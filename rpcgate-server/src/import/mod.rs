@@ -151,7 +151,7 @@ pub fn import(
     let mut draft = Draft::new(form.variables());
     let known = read(form, &root, chain, &mut draft)?;
     note_unused(&root, known, &mut draft.notes);
-    let (toml, notes) = write::settled(draft, form, name)?;
+    let (toml, notes) = write::settled(&mut draft, form, name)?;
     Ok(Imported { form, toml, notes })
 }
 

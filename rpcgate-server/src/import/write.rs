@@ -22,11 +22,11 @@ type LineOrigin = (usize, Option<usize>);
 /// # Errors
 /// [`ImportError::Unsettled`] if it would be refused for something that is not in it.
 pub(super) fn settled(
-    mut draft: Draft,
+    draft: &mut Draft,
     form: SourceForm,
     source: &str,
 ) -> Result<(String, Vec<ImportNote>), ImportError> {
-    drop_nodes_without_address(&mut draft);
+    drop_nodes_without_address(draft);
     draft.sections.sort_by_key(|section| (rank(&section.header), section.repeated));
     loop {
         let (body, origins) = body(&draft.sections);
@@ -39,8 +39,8 @@ pub(super) fn settled(
             notes.retain(|note| note.kind != NoteKind::ToSet || named(note));
             return Ok((with_head(form, source, &notes, &names, &body), notes));
         };
-        remove(&mut draft, &origins, &refused)?;
-        drop_nodes_without_address(&mut draft);
+        remove(draft, &origins, &refused)?;
+        drop_nodes_without_address(draft);
     }
 }
 
