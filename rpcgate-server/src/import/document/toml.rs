@@ -96,10 +96,10 @@ mod tests {
 
     #[test]
     fn values_have_their_places_and_paths() {
-        let root = parse("a = 0x10\n[b.c]\né = [true, \"x\"]\n").unwrap();
+        let root = parse("a = 0x10\n[b.c]\n\"é\" = [true, \"x\"]\n").unwrap();
         assert_eq!(root.get("a").unwrap().peek(), Some("16"));
         let items = root.at_keys(&["b", "c", "é"]).unwrap().items();
-        assert_eq!((items[1].at, items[1].path.as_str()), (Position { line: 3, column: 12 }, "b.c.é[1]"));
+        assert_eq!((items[1].at, items[1].path.as_str()), (Position { line: 3, column: 14 }, "b.c.é[1]"));
         assert_eq!(items[0].peek(), Some("true"));
     }
 
