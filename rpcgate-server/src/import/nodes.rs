@@ -5,6 +5,8 @@ use super::draft::{Draft, Holds, TomlValue, chain_header};
 use super::value::Given;
 use rpcgate_core::chain::ChainName;
 use rpcgate_core::config::Url;
+use rpcgate_core::tally::Transport;
+use rpcgate_layers::nodes::NodeUrl;
 
 /// Characters from which on a part of a path is taken for a credential, if it has digits or capitals,
 const CREDENTIAL: usize = 16;
@@ -49,10 +51,10 @@ impl<'n> Upstream<'n> {
 
     /// The same for a text that was put together from several settings.
     pub(super) fn url_text(&mut self, draft: &mut Draft, key: &str, text: &str, node: &'n Node) {
-        let (schemes, holds): (&[&str], _) = match key {
-            "ws" => (&["ws", "wss"][..], Holds::WsUrl),
-            "grpc" => (&["grpc", "grpcs", "http", "https"][..], Holds::GrpcUrl),
-            _ => (&["http", "https"][..], Holds::HttpUrl),
+        let (schemes, holds, transport): (&[&str], _, _) = match key {
+            "ws" => (&["ws", "wss"][..], Holds::WsUrl, Transport::Ws),
+            "grpc" => (&["grpc", "grpcs", "http", "https"][..], Holds::GrpcUrl, Transport::Grpc),
+            _ => (&["http", "https"][..], Holds::HttpUrl, Transport::Http),
         };
         let stem = self.stem(key);
         let value = match draft.form.read(text) {
@@ -62,17 +64,17 @@ impl<'n> Upstream<'n> {
                 draft.new_variable(&stem, holds, node, text)
             }
             Given::Text(text) if text.is_empty() => return,
-            Given::Text(text) => match Url::parse(&text, schemes) {
+            Given::Text(text) => match usable(&text, schemes, transport) {
                 Err(why) => {
                     draft.notes.left_out(node, format!("the URL {why}"));
                     return;
                 }
-                Ok(_) if is_private(&text) => {
+                Ok(()) if is_private(&text) => {
                     let text =
                         "the URL of this line, which is not copied because a part of it may be a credential";
                     draft.new_variable(&stem, holds, node, text)
                 }
-                Ok(_) => TomlValue::Text(text),
+                Ok(()) => TomlValue::Text(text),
             },
         };
         self.push(key, value, node);
@@ -149,6 +151,12 @@ impl<'n> Upstream<'n> {
             section.set("headers", TomlValue::Pairs(headers), from);
         }
     }
+}
+
+/// Whether the configuration and then the pool of nodes can use the URL. The error is the end of a sentence.
+fn usable(url: &str, schemes: &[&str], transport: Transport) -> Result<(), String> {
+    Url::parse(url, schemes)?;
+    NodeUrl::parse(url, transport).map(drop).map_err(|error| format!("cannot be used: {error}"))
 }
 
 /// Whether a part of the URL may be a credential: a log-in, a parameter, or a long part of the path.
