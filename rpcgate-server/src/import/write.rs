@@ -4,8 +4,9 @@ use super::SourceForm;
 use super::draft::{Draft, Holds, Section, TomlValue};
 use super::error::ImportError;
 use super::note::{ImportNote, NoteKind};
+use crate::counting::Counting;
 use rpcgate_core::chain::Facts;
-use rpcgate_core::config::{ConfigLocation, LoadError, Sources, toml_key, toml_quote};
+use rpcgate_core::config::{Config, ConfigLocation, LoadError, Sources, toml_key, toml_quote};
 use std::collections::BTreeMap;
 
 /// Tables in the order in which they are written, by the first part of their header.
@@ -30,18 +31,39 @@ pub(super) fn settled(
     draft.sections.sort_by_key(|section| (rank(&section.header), section.repeated));
     loop {
         let (body, origins) = body(&draft.sections);
-        let Err(refused) = check(&body, &draft.variables) else {
-            let names = used_variables(&draft.sections);
-            let mut notes = std::mem::take(&mut draft.notes).sorted();
-            // What was left out needs no variable.
-            let named =
-                |note: &ImportNote| names.iter().any(|name| note.text.split(' ').any(|word| word == name));
-            notes.retain(|note| note.kind != NoteKind::ToSet || named(note));
-            return Ok((with_head(form, source, &notes, &names, &body), notes));
+        let config = match check(&body, &draft.variables) {
+            Ok(config) => config,
+            Err(refused) => {
+                remove(draft, &origins, &refused)?;
+                drop_nodes_without_address(draft);
+                continue;
+            }
         };
-        remove(draft, &origins, &refused)?;
-        drop_nodes_without_address(draft);
+        if let Err(error) = Counting::check(&config)
+            && remove_key(draft, "redis", "url", &error.to_string())
+        {
+            continue;
+        }
+        let names = used_variables(&draft.sections);
+        let mut notes = std::mem::take(&mut draft.notes).sorted();
+        // What was left out needs no variable.
+        let named =
+            |note: &ImportNote| names.iter().any(|name| note.text.split(' ').any(|word| word == name));
+        notes.retain(|note| note.kind != NoteKind::ToSet || named(note));
+        return Ok((with_head(form, source, &notes, &names, &body), notes));
     }
+}
+
+/// Removes a key for the reason `why`, and says whether it was there.
+fn remove_key(draft: &mut Draft, header: &str, key: &str, why: &str) -> bool {
+    let Some(section) = draft.sections.iter_mut().find(|section| section.header == header) else {
+        return false;
+    };
+    let Some(at) = section.assignments.iter().position(|one| one.key == key) else { return false };
+    let one = section.assignments.remove(at);
+    let text = format!("rpcgate refuses it: {}", printable(why));
+    draft.notes.add(NoteKind::LeftOut, one.at, &one.path, text);
+    true
 }
 
 fn rank(header: &str) -> (usize, String) {
@@ -101,14 +123,14 @@ fn written(value: &TomlValue) -> String {
 }
 
 /// The mistakes that our configuration finds in `body`, with their lines. Variables have values that would do.
-fn check(body: &str, variables: &BTreeMap<String, Holds>) -> Result<(), LoadError> {
+fn check(body: &str, variables: &BTreeMap<String, Holds>) -> Result<Config, LoadError> {
     let adapters: Vec<_> = rpcgate_chains::catalog().collect();
     let chains: Vec<&Facts> = adapters.iter().map(|adapter| adapter.facts()).collect();
     let env: Vec<_> = variables.iter().map(|(name, holds)| (name.clone(), example(name, *holds))).collect();
     let read = |_: &str| Ok(body.to_owned());
     let sources =
         Sources { file: Some(NAME), chains: &chains, base: &[], env: &env, flags: &[], read: &read };
-    sources.load().map(drop)
+    sources.load()
 }
 
 /// A value that a variable could have. Keys differ from each other.
