@@ -40,7 +40,7 @@ use crate::store::{AuditFilter, Project, SupportTicket, Tenant, TicketFilter};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter};
 use std::path::Path;
 
 /// The form of the file.

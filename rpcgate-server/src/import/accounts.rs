@@ -42,7 +42,7 @@ impl Accounts {
     /// The plan whose windows are `windows`.
     fn plan(&mut self, draft: &mut Draft, windows: KeyWindows, from: &Node) -> &'static str {
         if let Some((_, plan)) = self.plans.iter().find(|(known, _)| *known == windows) {
-            return *plan;
+            return plan;
         }
         let is_unbounded = windows == KeyWindows::default();
         let tiers: &[&'static str] =

@@ -145,7 +145,7 @@ fn read_proxy(proxy: &Node, draft: &mut Draft) {
         match (id.and_then(Node::peek), served) {
             (Some(id), Some(served)) if id == served.as_str() => route.use_all(),
             (_, Some(served)) => {
-                draft.notes.left_out(route, format!("this chain is at /{served}, whatever its route was"))
+                draft.notes.left_out(route, format!("this chain is at /{served}, whatever its route was"));
             }
             (_, None) => draft
                 .notes

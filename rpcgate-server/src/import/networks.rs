@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     fn path(found: Option<ChainName>) -> Option<&'static str> {
-        found.map(|name| name.as_str())
+        found.map(ChainName::as_str)
     }
 
     #[test]

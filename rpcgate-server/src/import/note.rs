@@ -69,7 +69,7 @@ impl Notes {
 
     /// All notes, by line.
     pub(super) fn sorted(mut self) -> Vec<ImportNote> {
-        self.0.sort_by(|a, b| (a.line, a.column, a.kind).cmp(&(b.line, b.column, b.kind)));
+        self.0.sort_by_key(|note| (note.line, note.column, note.kind));
         self.0.dedup();
         self.0
     }

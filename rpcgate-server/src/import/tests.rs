@@ -447,7 +447,11 @@ fn value() -> impl Strategy<Value = String> {
 }
 
 fn holds(form: SourceForm, text: &str) -> Result<(), TestCaseError> {
-    let Ok(imported) = import("f", text, Some(form), Some("eth")) else { return Ok(()) };
+    let imported = match import("f", text, Some(form), Some("eth")) {
+        Ok(imported) => imported,
+        Err(ImportError::Unsettled(why)) => return Err(TestCaseError::fail(why)),
+        Err(_) => return Ok(()),
+    };
     let read = config(&imported.toml, &variables_of(&imported.toml));
     prop_assert!(read.is_ok(), "{:?}\n{}", read.err(), imported.toml);
     Ok(())
