@@ -12,6 +12,7 @@ pub mod options;
 pub mod plan;
 pub mod project;
 pub mod tenant;
+pub mod transfer;
 pub mod user;
 
 use crate::process::{CheckArgs, CompletionArgs, ConfigFile, HealthArgs, ManualArgs};
@@ -58,6 +59,9 @@ pub enum AdminCommand {
     Completions(CompletionArgs),
     /// Write manual pages into a folder
     Man(ManualArgs),
+    /// Move all data from one database to another, as from SQLite to PostgreSQL or back
+    #[command(after_help = AFTER_HELP)]
+    Transfer(transfer::TransferArgs),
     /// Manage something.
     #[command(flatten)]
     Managed(ManagedCommand),

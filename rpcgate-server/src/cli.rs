@@ -1,6 +1,7 @@
 //! The command line.
 
 use crate::demo_options::DemoOptions;
+use crate::import::SourceForm;
 use clap::{Args, Parser, Subcommand};
 use rpcgate_admin::process::{CheckArgs, CompletionArgs, ConfigFile, HealthArgs, ManualArgs};
 use rpcgate_core::plan::Tier;
@@ -23,6 +24,8 @@ pub enum ServerCommand {
     Run(ConfigFile),
     /// Read and check the configuration, and print the effective one with its secrets masked; or compare it with what runs
     Check(CheckArgs),
+    /// Make a configuration of the file of another gateway: eRPC, proxyd, dshackle or Kong
+    Import(ImportArgs),
     /// Try it: a gateway with a simulated node for every chain, a key, and lines to paste
     Demo(DemoArgs),
     /// Ask the gateway of this host whether it is well; exit code 1 if not
@@ -31,6 +34,23 @@ pub enum ServerCommand {
     Completions(CompletionArgs),
     /// Write manual pages into a folder
     Man(ManualArgs),
+}
+
+/// Options of the import.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct ImportArgs {
+    /// The file of the other gateway
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The gateway whose file it is [default: recognised if it is clear]
+    #[arg(long, value_name = "GATEWAY", value_enum)]
+    pub from: Option<SourceForm>,
+    /// Where to write the configuration, a file that does not exist yet [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// The chain of nodes for which the file names none, such as proxyd's
+    #[arg(long, value_name = "CHAIN")]
+    pub chain: Option<String>,
 }
 
 /// Options of the demo.
@@ -128,6 +148,18 @@ mod tests {
         }
         assert_eq!(parse("man d").unwrap(), ServerCommand::Man(ManualArgs { dir: "d".into() }));
         for wrong in ["completions", "completions tcl", "man", "health --url x"] {
+            assert_eq!(parse(wrong).unwrap_err().exit_code(), 2, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_import_takes_a_file_and_says_from_where() {
+        let line = "import --from dshackle d.yaml --out r.toml --chain eth";
+        let ServerCommand::Import(args) = parse(line).unwrap() else { panic!("import") };
+        let (file, out) = ("d.yaml".into(), Some("r.toml".into()));
+        let chain = Some("eth".to_owned());
+        assert_eq!(args, ImportArgs { file, from: Some(SourceForm::Dshackle), out, chain });
+        for wrong in ["import", "import --from nginx n.conf"] {
             assert_eq!(parse(wrong).unwrap_err().exit_code(), 2, "{wrong}");
         }
     }

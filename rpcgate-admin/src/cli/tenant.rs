@@ -3,6 +3,7 @@
 use super::options::{CommandOptions, Confirmation, ListLength};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
+use std::path::PathBuf;
 
 /// The commands for tenants.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
@@ -17,6 +18,8 @@ pub enum TenantCommand {
     Reactivate(TenantArgs),
     /// Move a tenant to another plan
     SetPlan(TenantPlanArgs),
+    /// Write all data of a tenant into a file, without secrets
+    Export(TenantExportArgs),
     /// Delete a tenant for good, with its users, projects, keys and tickets; refused while it owes something
     Delete(ConfirmedTenantArgs),
 }
@@ -28,6 +31,7 @@ impl TenantCommand {
             TenantCommand::List(args) => &args.options,
             TenantCommand::Show(args) | TenantCommand::Reactivate(args) => &args.options,
             TenantCommand::Suspend(args) | TenantCommand::Delete(args) => &args.one.options,
+            TenantCommand::Export(args) => &args.one.options,
             TenantCommand::SetPlan(args) => &args.one.options,
         }
     }
@@ -70,6 +74,17 @@ pub struct ConfirmedTenantArgs {
     /// Whether to ask.
     #[command(flatten)]
     pub confirmation: Confirmation,
+}
+
+/// The arguments of `tenant export`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub struct TenantExportArgs {
+    /// The tenant.
+    #[command(flatten)]
+    pub one: TenantArgs,
+    /// The file to write: one JSON object on each line. It must not exist yet
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
 }
 
 /// The arguments of `tenant set-plan`.

@@ -11,6 +11,7 @@ mod contract;
 mod custom_plan;
 mod doctor;
 mod explain;
+mod export_writer;
 mod figures;
 mod find;
 pub mod health;
@@ -25,8 +26,11 @@ mod printer;
 mod project;
 pub mod run;
 mod tenant;
+mod tenant_export;
 mod tenant_pages;
+mod tenant_usage;
 mod time_argument;
+pub mod transfer;
 mod user;
 
 use crate::cli::{AdminCli, AdminCommand, ManagedCommand, OperatorCommand};
@@ -37,6 +41,7 @@ use crate::store::StoreError;
 use clap::CommandFactory;
 use command_error::CommandError;
 use console::Console;
+use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::config::{Config, LoadError};
 use std::io;
 use std::path::Path;
@@ -69,6 +74,10 @@ pub fn execute(cli: &AdminCli) -> ExitCode {
         }
         AdminCommand::Check(args) => check::execute(&args.file.config, &mut io::stdout().lock()),
         AdminCommand::Migrate(file) => on_runtime(migrate::execute(&file.config, &mut io::stdout())),
+        AdminCommand::Transfer(args) => {
+            let now = SystemClock::new().now();
+            on_runtime(transfer::execute(args, now, &mut io::stdout(), &mut io::stderr()))
+        }
         AdminCommand::Run(args) => on_runtime(run::execute(&args.file.config, &args.roles)),
         AdminCommand::Operator { command: OperatorCommand::Create(args) } => {
             let (mut input, mut out) = (io::stdin().lock(), io::stdout());

@@ -4,6 +4,7 @@ use super::command_error::CommandError;
 use super::console::Console;
 use super::find;
 use super::printer::{Printable, printable};
+use super::tenant_export;
 use super::tenant_pages::TenantPages;
 use crate::cli::tenant::{ConfirmedTenantArgs, TenantCommand, TenantListArgs};
 use crate::management::action::operator::tenants;
@@ -61,6 +62,7 @@ pub(super) async fn execute(console: &mut Console<'_>, command: &TenantCommand) 
             let tier = custom.is_none().then_some(tier);
             update(console, id, TenantChange { tier, custom_plan: custom, ..TenantChange::default() }).await
         }
+        TenantCommand::Export(args) => tenant_export::execute(console, args).await,
         TenantCommand::Delete(args) => delete(console, args).await,
     }
 }

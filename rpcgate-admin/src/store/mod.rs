@@ -25,6 +25,8 @@ mod shares;
 #[cfg(test)]
 pub(crate) mod site;
 mod tls;
+#[cfg(feature = "cli")]
+mod transfer;
 mod usage;
 
 pub use config_recorder::{ConfigRecorder, ConfigRecording};
@@ -77,6 +79,8 @@ pub use query::{RunningConfig, ServiceSettings, TenantAgreements};
 pub use query::{SecretPlace, StoredSecret};
 pub use rpcgate_core::backend::counters::Restored;
 pub use rpcgate_core::usage::{Block, Mark, Shipment};
+#[cfg(feature = "cli")]
+pub use transfer::{MovedTable, TransferError, transfer};
 pub use usage::{Removed, ShipError, UsageStore};
 
 use attempt_queue::AttemptQueue;

@@ -97,6 +97,7 @@ pub use secret::Secret;
 pub use shutdown::Shutdown;
 pub use telemetry::{LogFormat, Telemetry};
 pub use tenant::TenantSettings;
+pub use toml_text::{key as toml_key, quote as toml_quote};
 pub use url::Url;
 pub use webhooks::Webhooks;
 pub use ws::WsSettings;

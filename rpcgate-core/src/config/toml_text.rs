@@ -1,7 +1,11 @@
 //! Names and texts as TOML writes them.
 
 /// `text` as a TOML string.
-pub(super) fn quote(text: &str) -> String {
+///
+/// ```
+/// assert_eq!(rpcgate_core::config::toml_quote("a\"b"), "\"a\\\"b\"");
+/// ```
+pub fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
     for c in text.chars() {
@@ -17,7 +21,11 @@ pub(super) fn quote(text: &str) -> String {
 }
 
 /// `name` as a TOML key.
-pub(super) fn key(name: &str) -> String {
+///
+/// ```
+/// assert_eq!(rpcgate_core::config::toml_key("a b"), "\"a b\"");
+/// ```
+pub fn key(name: &str) -> String {
     let bare = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'-';
     if !name.is_empty() && name.bytes().all(bare) { name.to_owned() } else { quote(name) }
 }

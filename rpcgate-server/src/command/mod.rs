@@ -7,6 +7,7 @@ pub mod demo;
 #[path = "without_demo.rs"]
 pub mod demo;
 pub mod health;
+pub mod import;
 pub mod run;
 
 use crate::cli::{ServerCli, ServerCommand};
@@ -31,6 +32,9 @@ pub fn execute(cli: ServerCli) -> ExitCode {
             return process::exit_planned(on_runtime(check::against(&args.file.config, &mut out)));
         }
         ServerCommand::Check(args) => check::execute(&args.file.config, &mut io::stdout().lock()),
+        ServerCommand::Import(args) => {
+            import::execute(&args, &mut io::stdout().lock(), &mut io::stderr().lock())
+        }
         ServerCommand::Run(file) => on_runtime(run::execute(&file.config)),
         ServerCommand::Demo(args) => on_runtime(demo::execute(args.into())),
         ServerCommand::Health(args) => on_runtime(health::execute(&args)),

@@ -57,7 +57,7 @@ pub struct WebhookJson {
 }
 
 impl WebhookJson {
-    fn of(webhook: store::Webhook, now: Time) -> Self {
+    pub(crate) fn of(webhook: store::Webhook, now: Time) -> Self {
         let overlap = webhook.next_secret.map(|(_, until)| until).filter(|until| *until > now);
         WebhookJson {
             id: webhook.id.to_string(),

@@ -53,6 +53,19 @@ pub(super) async fn prepare(
     Ok(())
 }
 
+/// Creates the missing partitions for rows of `table` that belong to the blocks `ids`.
+#[cfg(feature = "cli")]
+pub(in crate::store) async fn prepare_for(
+    transaction: &DatabaseTransaction,
+    table: &str,
+    ids: impl Iterator<Item = u128>,
+) -> Result<(), StoreError> {
+    if !TABLES.contains(&table) {
+        return Ok(());
+    }
+    prepare(transaction, &ids.map(|id| millis(id) / DAY).collect()).await
+}
+
 async fn exists(transaction: &DatabaseTransaction, day: u64) -> Result<bool, DbErr> {
     let sql = "SELECT to_regclass($1) IS NOT NULL";
     let table = format!("blocks_{day}");

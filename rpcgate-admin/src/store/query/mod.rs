@@ -150,6 +150,8 @@ pub use config_versions::{AcceptedConfig, ConfigScope, ConfigVersion, ConfigVers
 pub use contracts::{MAX_CONTRACTS, TenantContract};
 pub use credit_notes::{CreditNote, CreditNoteNumber, NewCreditNote};
 pub use custom_plans::{CustomPlan, CustomPlanChange, MAX_CUSTOM_PLANS};
+#[cfg(feature = "cli")]
+pub(super) use days::prepare_for as partitions_of;
 pub use delivery_ends::{AfterAttempt, EndedAttempt, EndpointTurns, FailingEndpoint};
 pub use delivery_list::{Delivery, DeliveryAttempt, DeliveryFilter, DeliveryStatus, WholeDelivery};
 pub use digest::Digest;

@@ -1,0 +1,92 @@
+//! The usage of a tenant for its export: sums by day, project, chain and method.
+
+use super::command_error::CommandError;
+use super::export_writer::ExportWriter;
+use crate::management::action::usage;
+use crate::management::api::moment::Moment;
+use crate::management::api::usage::View;
+use crate::management::app_state::AppState;
+use crate::management::error::ActionError;
+use crate::store::Tenant;
+use rpcgate_core::clock::Time;
+use rpcgate_core::usage::Params;
+use std::time::Duration;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const DAY: Duration = Duration::from_secs(86_400);
+/// Rows of one answer.
+const ROWS: &str = "5000";
+
+/// Writes a line for each day, project, chain and method of a tenant, for as long as sums are kept. A day with too many is
+/// written by the hour.
+pub(super) async fn write(
+    app: &AppState,
+    tenant: &Tenant,
+    writer: &mut ExportWriter<'_>,
+) -> Result<(), CommandError> {
+    let now = app.now();
+    let kept = app.settings.config.retention.ledger.as_secs() / DAY.as_secs();
+    let first = tenant.created_at.day().max(now.day().saturating_sub(kept));
+    let mut from = Time::from_secs(first.saturating_mul(DAY.as_secs()));
+    while from < now {
+        let to = from.plus(DAY);
+        match rows(app, tenant, from..to.min(now), "day,project,chain,method").await? {
+            Some(view) => lines(view, writer)?,
+            None => by_hour(app, tenant, from..to.min(now), writer).await?,
+        }
+        from = to;
+    }
+    Ok(())
+}
+
+async fn by_hour(
+    app: &AppState,
+    tenant: &Tenant,
+    day: std::ops::Range<Time>,
+    writer: &mut ExportWriter<'_>,
+) -> Result<(), CommandError> {
+    let mut from = day.start;
+    while from < day.end {
+        let to = from.plus(HOUR).min(day.end);
+        match rows(app, tenant, from..to, "hour,project,chain,method").await? {
+            Some(view) => lines(view, writer)?,
+            None => {
+                let text =
+                    format!("the usage of the hour from {} has too many rows to be exported", Moment(from));
+                return Err(ActionError::Invalid(text).into());
+            }
+        }
+        from = to;
+    }
+    Ok(())
+}
+
+/// The sums of a window; `None` if there are more than fit into one answer.
+async fn rows(
+    app: &AppState,
+    tenant: &Tenant,
+    window: std::ops::Range<Time>,
+    group_by: &str,
+) -> Result<Option<View>, CommandError> {
+    let (from, to) = (Moment(window.start).to_string(), Moment(window.end).to_string());
+    let params = Params {
+        from: Some(&from),
+        to: Some(&to),
+        group_by: Some(group_by),
+        limit: Some(ROWS),
+        ..Params::default()
+    };
+    match usage::usage(app, tenant.id, &params).await {
+        Ok(usage) => Ok(Some(View::from(usage)).filter(|view| !view.truncated)),
+        // More than is added up for one answer.
+        Err(ActionError::Invalid(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn lines(view: View, writer: &mut ExportWriter<'_>) -> Result<(), CommandError> {
+    for row in view.rows {
+        writer.line("usage", row)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! A file of another gateway as a tree of values, each with its place, and with a mark once a reader has used it.
+
+pub(super) mod toml;
+pub(super) mod yaml;
+
+use super::error::ImportError;
+use super::position::Position;
+use std::cell::Cell;
+
+/// Values of one file, those that aliases repeat included.
+const MAX_VALUES: usize = 20_000;
+/// Levels of lists and tables.
+const MAX_DEPTH: usize = 64;
+/// Characters of a path that are shown.
+const MAX_PATH: usize = 200;
+
+/// A value.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) at: Position,
+    /// Its place in the tree: `projects[0].id`.
+    pub(super) path: String,
+    content: Content,
+    used: Cell<bool>,
+}
+
+/// The kinds of values. Numbers and booleans are texts: what they mean is up to their reader.
+#[derive(Clone, Debug)]
+pub(super) enum Content {
+    Nothing,
+    Text(String),
+    List(Vec<Node>),
+    Table(Vec<Field>),
+}
+
+/// A key of a table, and its value.
+#[derive(Clone, Debug)]
+pub(super) struct Field {
+    pub(super) at: Position,
+    pub(super) key: String,
+    pub(super) value: Node,
+}
+
+impl Node {
+    fn new(at: Position, content: Content) -> Self {
+        Node { at, path: String::new(), content, used: Cell::new(false) }
+    }
+
+    /// The value of a key of this table.
+    pub(super) fn get(&self, key: &str) -> Option<&Node> {
+        self.fields().iter().find(|field| field.key == key).map(|field| &field.value)
+    }
+
+    /// The value below this one at several keys.
+    pub(super) fn at_keys(&self, keys: &[&str]) -> Option<&Node> {
+        keys.iter().try_fold(self, |node, key| node.get(key))
+    }
+
+    /// The fields of this table; none if it is not one.
+    pub(super) fn fields(&self) -> &[Field] {
+        if let Content::Table(fields) = &self.content { fields } else { &[] }
+    }
+
+    /// The items of this list; none if it is not one.
+    pub(super) fn items(&self) -> &[Node] {
+        if let Content::List(items) = &self.content { items } else { &[] }
+    }
+
+    /// The items of the list at `key`; none if there is no list.
+    pub(super) fn list(&self, key: &str) -> &[Node] {
+        self.get(key).map_or(&[], Node::items)
+    }
+
+    /// The items of the list at `key`, or the one table that is there instead.
+    pub(super) fn list_or_table(&self, key: &str) -> &[Node] {
+        match self.get(key) {
+            Some(node) if node.is_table() => std::slice::from_ref(node),
+            Some(node) => node.items(),
+            None => &[],
+        }
+    }
+
+    pub(super) fn is_list(&self) -> bool {
+        matches!(self.content, Content::List(_))
+    }
+
+    pub(super) fn is_table(&self) -> bool {
+        matches!(self.content, Content::Table(_))
+    }
+
+    pub(super) fn is_nothing(&self) -> bool {
+        matches!(self.content, Content::Nothing)
+    }
+
+    /// The text, without marking it as used.
+    pub(super) fn peek(&self) -> Option<&str> {
+        if let Content::Text(text) = &self.content { Some(text) } else { None }
+    }
+
+    /// The text, which is used now.
+    pub(super) fn text(&self) -> Option<&str> {
+        let text = self.peek()?;
+        self.used.set(true);
+        Some(text)
+    }
+
+    /// The texts of a list, or the one text, which are used now.
+    pub(super) fn texts(&self) -> Vec<&str> {
+        match &self.content {
+            Content::List(items) => items.iter().filter_map(Node::text).collect(),
+            _ => self.text().into_iter().collect(),
+        }
+    }
+
+    /// Marks this value with everything below it as used.
+    pub(super) fn use_all(&self) {
+        self.used.set(true);
+        self.items().iter().for_each(Node::use_all);
+        self.fields().iter().for_each(|field| field.value.use_all());
+    }
+
+    /// Whether this value, or any below it, is used.
+    pub(super) fn is_used(&self) -> bool {
+        self.used.get()
+            || self.items().iter().any(Node::is_used)
+            || self.fields().iter().any(|field| field.value.is_used())
+    }
+
+    /// Whether this value itself is marked, whatever is below it.
+    pub(super) fn is_marked(&self) -> bool {
+        self.used.get()
+    }
+
+    /// Gives this value and all below it their paths.
+    fn name(&mut self, path: &str) {
+        path.clone_into(&mut self.path);
+        match &mut self.content {
+            Content::List(items) => {
+                for (n, item) in items.iter_mut().enumerate() {
+                    item.name(&shortened(&format!("{path}[{n}]")));
+                }
+            }
+            Content::Table(fields) => {
+                for field in fields {
+                    let dot = if path.is_empty() { "" } else { "." };
+                    let below = shortened(&format!("{path}{dot}{}", field.key));
+                    field.value.name(&below);
+                }
+            }
+            Content::Nothing | Content::Text(_) => {}
+        }
+    }
+
+    /// The number of values, and of levels.
+    fn extent(&self) -> (usize, usize) {
+        let below = self.items().iter().chain(self.fields().iter().map(|field| &field.value));
+        let (values, levels) = below.fold((0, 0), |(values, levels), node| {
+            let (more, deep) = node.extent();
+            (values + more, levels.max(deep))
+        });
+        (values + 1, levels + 1)
+    }
+}
+
+/// A path that may be printed: visible characters, and not too many.
+fn shortened(path: &str) -> String {
+    let shown: String = path.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
+    let count = shown.chars().count();
+    if count <= MAX_PATH {
+        return shown;
+    }
+    format!("…{}", shown.chars().skip(count - MAX_PATH).collect::<String>())
+}
+
+/// Bounds of what a file may become in memory.
+#[derive(Debug, Default)]
+struct Extent {
+    values: usize,
+}
+
+impl Extent {
+    fn add(&mut self, values: usize, depth: usize, at: Position) -> Result<(), ImportError> {
+        self.values += values;
+        if self.values > MAX_VALUES {
+            return Err(ImportError::syntax(at, format!("the file has more than {MAX_VALUES} values")));
+        }
+        if depth > MAX_DEPTH {
+            return Err(ImportError::syntax(at, format!("values are nested deeper than {MAX_DEPTH} levels")));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! The reasons why a file cannot be imported.
+
+use super::SourceForm;
+use super::position::Position;
+use std::fmt;
+
+/// The reason why a file cannot be imported.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// The text is neither YAML nor TOML as its form requires, or larger than this program reads.
+    Syntax {
+        /// The line, from 1.
+        line: usize,
+        /// The column in characters, from 1.
+        column: usize,
+        /// The reason.
+        why: String,
+    },
+    /// The text has nothing that a file of this form has.
+    Unlike {
+        /// The form.
+        form: SourceForm,
+        /// What such a file has.
+        wanted: &'static str,
+    },
+    /// The text could be of several forms, or of none.
+    Ambiguous,
+    /// The file is larger than this program reads.
+    TooLarge {
+        /// The most bytes.
+        limit: usize,
+    },
+    /// The file does not say which chain its nodes serve.
+    NoChain,
+    /// The chain that the command names is not served.
+    UnknownChain(String),
+    /// What was written would not be accepted, which is a mistake of this program.
+    Unsettled(String),
+}
+
+impl ImportError {
+    pub(super) fn syntax(at: Position, why: String) -> Self {
+        ImportError::Syntax { line: at.line, column: at.column, why }
+    }
+}
+
+impl fmt::Display for ImportError {
+    /// Begins with the place in the file, if there is one.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ImportError::Syntax { line, column, why } => write!(f, "{line}:{column}: {why}"),
+            ImportError::Unlike { form, wanted } => {
+                write!(f, "1:1: this is no {} file: it has none of {wanted}", form.title())
+            }
+            ImportError::Ambiguous => f.write_str(
+                "1:1: the form of this file is not clear: say which with --from erpc, proxyd, dshackle or kong",
+            ),
+            ImportError::TooLarge { limit } => write!(f, "1:1: the file has more than {limit} bytes"),
+            ImportError::NoChain => f.write_str(
+                "1:1: this file does not say which chain its nodes serve: say it with --chain, as in --chain eth",
+            ),
+            ImportError::UnknownChain(name) => {
+                write!(f, "1:1: --chain: rpcgate serves no chain {name:?}; docs/chains.md lists all")
+            }
+            ImportError::Unsettled(why) => write!(f, "1:1: the new file would not be accepted: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for ImportError {}

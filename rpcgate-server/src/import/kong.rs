@@ -1,0 +1,251 @@
+//! Reads Kong's declarative configuration: services, routes and upstreams become nodes. Plugins and consumers are in their
+//! own file.
+
+use super::advice::{Advice, advice};
+use super::document::Node;
+use super::draft::{Draft, Holds, chain_header, duration};
+use super::kong_plugins;
+use super::networks;
+use super::nodes::Upstream;
+use super::value::{self, Given};
+use rpcgate_core::chain::ChainName;
+
+pub(super) const ADVICE: &[Advice] = &[
+    advice("certificates", "write certificate and key into files: gateway.tls.cert and gateway.tls.key"),
+    advice("ca_certificates", "nodes are reached over TLS with the public authorities"),
+    advice("snis", "rpcgate has one certificate: gateway.tls"),
+    advice("vaults", "rpcgate reads secrets from files and from variables of the environment"),
+    advice("consumer_groups", "groups with limits of their own are plans: rpcgate-admin custom-plan"),
+    advice("consumers.*.keyauth_credentials", "the key could not be used"),
+    advice("consumers.*.basicauth_credentials", "rpcgate knows callers by API keys: give this one a key"),
+    advice("consumers.*.jwt_secrets", "rpcgate knows callers by API keys: give this one a key"),
+    advice("consumers.*.hmacauth_credentials", "rpcgate knows callers by API keys: give this one a key"),
+    advice("consumers.*.oauth2_credentials", "rpcgate knows callers by API keys: give this one a key"),
+    advice("consumers.*.acls", "keys.*.chains says which chains a key may use"),
+    advice("consumers.*.groups", "groups with limits of their own are plans: rpcgate-admin custom-plan"),
+    advice("consumers", "rpcgate has no such setting for a caller"),
+    advice("keyauth_credentials", "write the credentials below their consumers"),
+    advice(
+        "services.*.retries",
+        "a call that only reads is sent to further nodes until its deadline, chains.<chain>.timeout",
+    ),
+    advice(
+        "services.*.connect_timeout",
+        "one deadline covers a call over all its tries: chains.<chain>.timeout",
+    ),
+    advice(
+        "services.*.write_timeout",
+        "one deadline covers a call over all its tries: chains.<chain>.timeout",
+    ),
+    advice("services.*.tls_verify", "the certificates of nodes are always verified"),
+    advice(
+        "services.*.client_certificate",
+        "rpcgate presents no certificate to nodes: use headers or a password",
+    ),
+    advice("services.*.routes", "the path of a chain is fixed, on any host; docs/chains.md lists all"),
+    advice("services", "rpcgate has no such setting for a chain"),
+    advice("routes", "the path of a chain is fixed, on any host; docs/chains.md lists all"),
+    advice(
+        "upstreams.*.healthchecks",
+        "rpcgate learns by itself how a node is: chains.<chain>.probe_interval",
+    ),
+    advice("upstreams.*.algorithm", "rpcgate sends calls to the nodes that answer fastest"),
+    advice(
+        "upstreams.*.targets.*.weight",
+        "rpcgate sends calls to the nodes that answer fastest; priority says which to use first",
+    ),
+    advice("upstreams", "rpcgate chooses among the nodes of a chain by itself"),
+    advice("plugins", "rpcgate has no plugins"),
+];
+
+pub(super) fn read(root: &Node, given: Option<ChainName>, draft: &mut Draft) {
+    for key in ["_format_version", "_transform", "_comment", "_workspace"] {
+        root.get(key).and_then(Node::text);
+    }
+    root.get("_info").into_iter().for_each(Node::use_all);
+    tags(root);
+    for service in root.list("services") {
+        read_service(root, service, given, draft);
+    }
+    for upstream in root.list("upstreams") {
+        if !upstream.is_used() {
+            draft.notes.left_out(upstream, "no service that was carried over uses it");
+        }
+    }
+    kong_plugins::read(root, draft);
+}
+
+/// Tags, identifiers and times are for Kong's own tools.
+fn tags(node: &Node) {
+    for field in node.fields() {
+        if matches!(field.key.as_str(), "tags" | "id" | "created_at" | "updated_at") {
+            field.value.use_all();
+        } else {
+            tags(&field.value);
+        }
+    }
+    node.items().iter().for_each(tags);
+}
+
+fn text<'n>(node: &'n Node, key: &str) -> Option<&'n str> {
+    node.get(key).and_then(Node::peek)
+}
+
+/// Routes of a service: those in it, and those that name it.
+fn routes<'n>(root: &'n Node, service: &'n Node) -> impl Iterator<Item = &'n Node> {
+    let name = text(service, "name");
+    let named = move |route: &&Node| {
+        let of = route.get("service");
+        let of = of.and_then(|of| of.peek().or_else(|| text(of, "name")));
+        of.is_some() && of == name
+    };
+    service.list("routes").iter().chain(root.list("routes").iter().filter(named))
+}
+
+/// The chain of a service: by its routes, or else by its name or its host.
+fn chain_of(root: &Node, service: &Node) -> Option<ChainName> {
+    let paths: Vec<&str> =
+        routes(root, service).flat_map(|route| route.list("paths")).filter_map(Node::peek).collect();
+    let mut found = paths.iter().filter_map(|path| networks::by_words(path));
+    if let Some(first) = found.next() {
+        return found.all(|other| other == first).then_some(first);
+    }
+    let url = text(service, "url").unwrap_or_default();
+    let host = url.split("//").nth(1).and_then(|rest| rest.split(['/', '?']).next());
+    [text(service, "name"), text(service, "host"), host].into_iter().flatten().find_map(networks::by_words)
+}
+
+fn read_service(root: &Node, service: &Node, given: Option<ChainName>, draft: &mut Draft) {
+    let name = text(service, "name").unwrap_or("service");
+    if text(service, "enabled").and_then(value::flag) == Some(false) {
+        draft.notes.left_out(service, "it is not enabled");
+        return;
+    }
+    let Some(chain) = chain_of(root, service).or(given) else {
+        let text = "no chain that rpcgate serves is recognised in its paths, its name or its host: say it with --chain, or \
+                    add its nodes by hand";
+        draft.notes.left_out(service, text);
+        routes(root, service).for_each(Node::use_all);
+        return;
+    };
+    for key in ["name", "enabled"] {
+        service.get(key).and_then(Node::text);
+    }
+    for route in routes(root, service) {
+        read_route(route, chain, draft);
+    }
+    let headers: Vec<_> = kong_plugins::node_headers(root, service)
+        .into_iter()
+        .map(|(name, value)| {
+            let value = match draft.form.read(&value) {
+                Given::Variable(variable) => draft.variable(variable, Holds::Word),
+                _ => {
+                    let text = format!("the value of the header {name}, which is not copied");
+                    draft.new_variable(&format!("NODE_{chain}_{name}"), Holds::Word, service, &text)
+                }
+            };
+            (name, value)
+        })
+        .collect();
+    for address in addresses(root, service, draft) {
+        let mut node = Upstream::new(chain, name, address.from);
+        node.url_text(draft, "url", &address.url, address.from);
+        for (name, value) in &headers {
+            node.header_value(name, value.clone());
+        }
+        node.add(draft);
+    }
+    let header = chain_header(chain);
+    if let Some(from) = service.get("read_timeout")
+        && draft.get(&header, "timeout").is_none()
+        && let Some(millis) = draft.millis(Some(from), &format!("{header}.timeout"), 1)
+    {
+        draft.notes.differs(from, "chains.<chain>.timeout is the deadline of a call over all its tries");
+        draft.set(&header, "timeout", duration(millis), from);
+    }
+}
+
+/// Notes a path that is not ours.
+fn read_route(route: &Node, chain: ChainName, draft: &mut Draft) {
+    for key in ["name", "service"] {
+        route.get(key).into_iter().for_each(Node::use_all);
+    }
+    let ours = format!("/{chain}");
+    for path in route.list("paths") {
+        match path.text() {
+            Some(text) if text.trim_start_matches('~').trim_end_matches(['$', '/']) == ours => {}
+            _ => draft
+                .notes
+                .differs(path, format!("clients call {ours} instead: the path of a chain is fixed")),
+        }
+    }
+    for key in [
+        "methods",
+        "protocols",
+        "strip_path",
+        "preserve_host",
+        "https_redirect_status_code",
+        "request_buffering",
+        "response_buffering",
+    ] {
+        route.get(key).into_iter().for_each(Node::use_all);
+    }
+}
+
+/// The address of a node, put together from a service and perhaps the target of an upstream.
+struct Address<'n> {
+    url: String,
+    from: &'n Node,
+}
+
+fn addresses<'n>(root: &'n Node, service: &'n Node, draft: &mut Draft) -> Vec<Address<'n>> {
+    let (scheme, host, port, path) = match text(service, "url") {
+        Some(url) if url.contains("://") && draft.form.read(url) == Given::Text(url.to_owned()) => {
+            let (scheme, rest) = url.split_once("://").unwrap_or_default();
+            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            (scheme.to_owned(), authority.to_owned(), None, path.to_owned())
+        }
+        Some(url) => {
+            let from = service.get("url").unwrap_or(service);
+            from.text();
+            return vec![Address { url: url.to_owned(), from }];
+        }
+        None => {
+            let get = |key: &str| text(service, key).unwrap_or_default().to_owned();
+            let scheme = text(service, "protocol").unwrap_or("http").to_owned();
+            (scheme, get("host"), text(service, "port").map(str::to_owned), get("path"))
+        }
+    };
+    for key in ["url", "protocol", "host", "port", "path"] {
+        service.get(key).and_then(Node::text);
+    }
+    let upstream =
+        root.list("upstreams").iter().find(|upstream| text(upstream, "name") == Some(host.as_str()));
+    let Some(upstream) = upstream else {
+        let from = service.get("url").or_else(|| service.get("host")).unwrap_or(service);
+        let port = port.map(|port| format!(":{port}")).unwrap_or_default();
+        return vec![Address { url: format!("{scheme}://{host}{port}{path}"), from }];
+    };
+    upstream.get("name").and_then(Node::text);
+    let mut addresses = Vec::new();
+    let weights: Vec<Option<&str>> =
+        upstream.list("targets").iter().map(|target| text(target, "weight")).collect();
+    let equal = weights.windows(2).all(|pair| pair[0] == pair[1]);
+    for target in upstream.list("targets") {
+        let Some(node) = target.get("target") else { continue };
+        if text(target, "weight").and_then(value::number) == Some(0) {
+            draft.notes.left_out(target, "its weight is 0, so it gets no calls");
+            continue;
+        }
+        if equal {
+            target.get("weight").and_then(Node::text);
+        }
+        if let Some(host) = node.text() {
+            // Kong's targets without a port have 8000.
+            let port =
+                if host.rsplit(']').next().is_some_and(|end| end.contains(':')) { "" } else { ":8000" };
+            addresses.push(Address { url: format!("{scheme}://{host}{port}{path}"), from: node });
+        }
+    }
+    addresses
+}

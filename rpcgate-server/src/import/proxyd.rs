@@ -1,0 +1,346 @@
+//! Reads proxyd's configuration.
+
+use super::accounts::{Accounts, KeyWindows};
+use super::advice::{Advice, advice};
+use super::document::Node;
+use super::draft::{Draft, TomlValue, chain_header, duration};
+use super::error::ImportError;
+use super::networks;
+use super::nodes::Upstream;
+use super::note::NoteKind;
+use super::service::{log_level, redis_url, set_listen};
+use super::value;
+use rpcgate_core::chain::ChainName;
+
+const PORT: u16 = 8545;
+const METRICS_PORT: u16 = 7300;
+
+pub(super) const ADVICE: &[Advice] = &[
+    advice("server.ws_host", "WebSocket streams are served at gateway.listen, at /ws/<chain>"),
+    advice("server.ws_port", "WebSocket streams are served at gateway.listen, at /ws/<chain>"),
+    advice("server.max_concurrent_ws_rpcs", "plans.*.ws_connections and gateway.ws limit streams"),
+    advice("server.enable_request_log", "ask `explain` for what happened to a request; see docs/explain.md"),
+    advice("server.public_access", "rpcgate serves nobody without a key"),
+    advice(
+        "cache",
+        "rpcgate caches by the class of each method: cache.bytes is the size, chains.<chain>.ttl changes a class",
+    ),
+    advice("redis.read_url", "rpcgate uses one Redis server, which counts: redis.url"),
+    advice("redis", "rpcgate counts in memory while Redis is away"),
+    advice(
+        "rate_limit.method_overrides",
+        "limits of single methods are their weights in Compute Units (chains.<chain>.cu) and plans.*.heavy_per_minute",
+    ),
+    advice("rate_limit", "rpcgate limits keys and projects, not origins and user agents"),
+    advice("sender_rate_limit", "rpcgate does not count the senders of transactions"),
+    advice("interop_validation", "rpcgate does not check transactions"),
+    advice(
+        "tx_validation_middleware",
+        "rpcgate does not check transactions; put a service in front that does",
+    ),
+    advice(
+        "backend.max_retries",
+        "a call that only reads is sent to further nodes until its deadline, chains.<chain>.timeout",
+    ),
+    advice("backend.max_response_size_bytes", "gateway.reply_max is the size of all answers of one batch"),
+    advice("backend", "nodes that fail are left alone for a while by themselves"),
+    advice(
+        "backends.*.weight",
+        "rpcgate sends calls to the nodes that answer fastest; priority says which to use first",
+    ),
+    advice(
+        "backends.*.max_rps",
+        "nodes have no limits; the calls in flight of a chain are limited by max_in_flight",
+    ),
+    advice("backends.*.max_ws_conns", "plans.*.ws_connections limits streams"),
+    advice(
+        "backends.*.ca_file",
+        "nodes are reached over TLS with the public authorities: put one in front of the node that they know",
+    ),
+    advice(
+        "backends.*.client_cert_file",
+        "rpcgate presents no certificate to nodes: use headers or a password",
+    ),
+    advice(
+        "backends.*.client_key_file",
+        "rpcgate presents no certificate to nodes: use headers or a password",
+    ),
+    advice("backends", "rpcgate learns by itself how a node is"),
+    advice("backend_groups", "rpcgate chooses healthy nodes near the newest block by itself"),
+    advice("rpc_method_mappings", "all nodes of a chain serve all methods"),
+    advice("batch", "a batch has at most 100 calls"),
+    advice("whitelist_error_message", "refusals have fixed texts"),
+];
+
+/// The backends of the file, and the chain that they serve.
+struct Context<'n> {
+    root: &'n Node,
+    chain: ChainName,
+}
+
+/// # Errors
+/// [`ImportError::NoChain`] if neither the file nor `given` says which chain the backends serve.
+pub(super) fn read(root: &Node, given: Option<ChainName>, draft: &mut Draft) -> Result<(), ImportError> {
+    let chain = given.or_else(|| guessed(root, draft)).ok_or(ImportError::NoChain)?;
+    let context = Context { root, chain };
+    context.server(draft);
+    context.times(draft);
+    context.backends(draft);
+    context.callers(draft);
+    Ok(())
+}
+
+/// The only chain that the file names: by identifiers, or by words in names and hosts.
+fn guessed(root: &Node, draft: &mut Draft) -> Option<ChainName> {
+    let ids = root.at_keys(&["sender_rate_limit", "allowed_chain_ids"]).map_or(&[][..], Node::items);
+    let interop = root.at_keys(&["interop_validation", "chain_id"]);
+    let mut found: Vec<Option<ChainName>> = ids
+        .iter()
+        .chain(interop)
+        .filter_map(|node| value::number(node.peek()?))
+        .map(networks::by_id)
+        .collect();
+    if found.is_empty() {
+        let names =
+            ["backend_groups", "backends"].iter().filter_map(|key| root.get(key)).flat_map(Node::fields);
+        found = names
+            .flat_map(|field| {
+                let url = field.value.get("rpc_url").and_then(Node::peek).unwrap_or_default();
+                let host =
+                    url.split("//").nth(1).and_then(|rest| rest.split(['/', '?']).next()).unwrap_or_default();
+                [
+                    networks::by_words(&field.key),
+                    networks::by_words(host.rsplit('@').next().unwrap_or_default()),
+                ]
+            })
+            .filter(Option::is_some)
+            .collect();
+    }
+    let first = found.first().copied().flatten()?;
+    if found.iter().any(|other| *other != Some(first)) {
+        return None;
+    }
+    let at = root.get("backends").unwrap_or(root);
+    let text =
+        format!("its nodes are taken for nodes of {first}, which the file names; --chain says another");
+    draft.notes.differs(at, text);
+    Some(first)
+}
+
+impl<'n> Context<'n> {
+    fn find(&self, keys: &[&str]) -> Option<&'n Node> {
+        self.root.at_keys(keys)
+    }
+
+    fn server(&self, draft: &mut Draft) {
+        set_listen(
+            draft,
+            "gateway",
+            self.find(&["server", "rpc_host"]),
+            self.find(&["server", "rpc_port"]),
+            PORT,
+        );
+        log_level(self.find(&["server", "log_level"]), draft);
+        let body = self.find(&["server", "max_body_size_bytes"]);
+        if let (Some(bytes), Some(node)) = (draft.number(body, "gateway.limits.body"), body) {
+            draft.set("gateway.limits", "body", TomlValue::Number(bytes), node);
+        }
+        let most = self.find(&["server", "max_concurrent_rpcs"]);
+        if let (Some(most), Some(node)) = (draft.number(most, "max_in_flight"), most)
+            && most > 0
+        {
+            draft.set(&chain_header(self.chain), "max_in_flight", TomlValue::Number(most), node);
+        }
+        let grace = self.find(&["server", "graceful_shutdown_seconds"]);
+        if let (Some(millis), Some(node)) = (draft.millis(grace, "shutdown.grace", 1_000), grace) {
+            draft.set("shutdown", "grace", duration(millis), node);
+        }
+        if let Some(node) = self.find(&["server", "allow_all_origins"])
+            && draft.flag(Some(node), "cors") == Some(false)
+        {
+            draft.notes.differs(node, "rpcgate allows any origin, because each call needs a key");
+        }
+        if draft.flag(self.find(&["metrics", "enabled"]), "telemetry.listen") == Some(true) {
+            set_listen(
+                draft,
+                "telemetry",
+                self.find(&["metrics", "host"]),
+                self.find(&["metrics", "port"]),
+                METRICS_PORT,
+            );
+        } else if let Some(node) = self.find(&["metrics"]) {
+            node.use_all();
+        }
+        if let Some(node) = self.find(&["redis", "url"]).filter(|node| node.peek() != Some("")) {
+            let text = node.text().unwrap_or_default().to_owned();
+            let value = redis_url(draft, &text, false, None, node);
+            draft.set("redis", "url", value, node);
+        }
+        let namespace = self.find(&["redis", "namespace"]);
+        if let (Some(prefix), Some(node)) = (draft.plain(namespace, "redis.prefix"), namespace) {
+            draft.set("redis", "prefix", TomlValue::Text(format!("{prefix}:")), node);
+        }
+    }
+
+    /// One deadline over all tries: proxyd's own, or that of its tries together.
+    fn times(&self, draft: &mut Draft) {
+        let whole = self.find(&["server", "timeout_seconds"]);
+        let seconds = self.find(&["backend", "response_timeout_seconds"]);
+        let millis = self.find(&["backend", "response_timeout_milliseconds"]);
+        let header = chain_header(self.chain);
+        if let Some(time) = draft.millis(whole, "timeout", 1_000).filter(|time| *time > 0)
+            && let Some(node) = whole
+        {
+            draft.set(&header, "timeout", duration(time), node);
+            return;
+        }
+        let one = draft.millis(millis, "timeout", 1).filter(|time| *time > 0);
+        let (one, node) = match one {
+            Some(time) => (Some(time), millis),
+            None => (draft.millis(seconds, "timeout", 1_000), seconds),
+        };
+        let (Some(time), Some(node)) = (one, node) else { return };
+        let retries =
+            self.find(&["backend", "max_retries"]).and_then(Node::peek).and_then(value::number).unwrap_or(0);
+        let all = time.saturating_mul(retries.saturating_add(1));
+        draft.notes.differs(node, "chains.<chain>.timeout is the deadline of a call over all its tries");
+        draft.set(&header, "timeout", duration(all), node);
+    }
+
+    fn backends(&self, draft: &mut Draft) {
+        let groups = self.find(&["backend_groups"]).map_or(&[][..], Node::fields);
+        let batch = self.find(&["server", "max_upstream_batch_size"]);
+        let batch = draft.number(batch, "max_batch").filter(|size| *size > 0).zip(batch);
+        let mut ranked: Vec<(&str, u64)> = Vec::new();
+        for group in groups {
+            self.group(&group.value, &mut ranked, draft);
+        }
+        for field in self.find(&["backends"]).map_or(&[][..], Node::fields) {
+            let backend = &field.value;
+            let Some((_, rank)) = ranked.iter().find(|(name, _)| *name == field.key) else {
+                draft.notes.left_out(backend, "no group uses it");
+                continue;
+            };
+            let mut node = Upstream::new(self.chain, &field.key, backend);
+            for (theirs, ours) in [("rpc_url", "url"), ("ws_url", "ws")] {
+                if let Some(url) = backend.get(theirs) {
+                    node.url(draft, ours, url);
+                }
+            }
+            node.login(draft, backend.get("username"), backend.get("password"));
+            for header in backend.get("headers").map_or(&[][..], Node::fields) {
+                node.header(draft, &header.key, &header.value);
+            }
+            if let Some((size, from)) = batch {
+                node.number("max_batch", size.min(100), from);
+            }
+            if *rank > 0 {
+                node.number("priority", *rank, backend);
+            }
+            for key in ["username", "password", "ca_file", "client_cert_file", "client_key_file"] {
+                backend.get(key).filter(|node| node.peek() == Some("")).and_then(Node::text);
+            }
+            node.add(draft);
+        }
+    }
+
+    /// The ranks of a group's backends: a group that balances them has one, any other tries them in order.
+    fn group(&self, group: &'n Node, ranked: &mut Vec<(&'n str, u64)>, draft: &mut Draft) {
+        let is = |key: &str| group.get(key).and_then(Node::text).and_then(value::flag) == Some(true);
+        let strategy = group.get("routing_strategy").and_then(Node::text);
+        let balanced =
+            is("consensus_aware") || is("weighted_routing") || strategy.is_some_and(|s| s != "fallback");
+        let fallbacks = group.get("fallbacks").map(Node::texts).unwrap_or_default();
+        let backends = group.get("backends").map(Node::texts).unwrap_or_default();
+        for (n, name) in backends.into_iter().enumerate() {
+            let order = u64::try_from(n).unwrap_or(u64::MAX).min(1_000);
+            let rank = if fallbacks.contains(&name) {
+                1
+            } else if balanced {
+                0
+            } else {
+                order
+            };
+            match ranked.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, known)) => *known = rank.min(*known),
+                None => ranked.push((name, rank)),
+            }
+        }
+        for name in fallbacks {
+            if ranked.iter().all(|(known, _)| *known != name) {
+                ranked.push((name, 1));
+            }
+        }
+        let lag = group.get("consensus_max_block_lag");
+        if let (Some(lag), Some(node)) = (draft.number(lag, "max_lag"), lag) {
+            draft.set(&chain_header(self.chain), "max_lag", TomlValue::Number(lag), node);
+        }
+    }
+
+    /// Keys, the limit of each, and the methods that they may call.
+    fn callers(&self, draft: &mut Draft) {
+        let mut accounts = Accounts::default();
+        let keys = self.find(&["authentication"]).filter(|node| !node.fields().is_empty());
+        let at = keys.unwrap_or(self.root);
+        let windows = self.windows(draft);
+        let project = accounts.project(draft, "proxyd", windows, at);
+        for field in keys.map_or(&[][..], Node::fields) {
+            let name = field.value.text().unwrap_or("key").to_owned();
+            // The key is the name of the setting, so its path must not be shown.
+            let mut hidden = field.value.clone();
+            hidden.path = "authentication".to_owned();
+            hidden.at = field.at;
+            accounts.key(draft, &name, &project, &field.key, &hidden);
+        }
+        if let Some(keys) = keys {
+            // Whatever is left has keys as its names, which no note may show.
+            keys.use_all();
+            let text = "clients send their key as `apikey` or `x-api-key` (header or query), not in the path";
+            draft.notes.add(NoteKind::Differs, at.at, "authentication", text);
+        } else {
+            let text = "rpcgate serves nobody without a key: add keys to the file, or run rpcgate-admin; see docs/moving.md";
+            draft.notes.add(NoteKind::Differs, at.at, "", text);
+        }
+        let mapped = self.find(&["rpc_method_mappings"]).map_or(&[][..], Node::fields);
+        let streams = self.find(&["ws_method_whitelist"]);
+        let mut methods: Vec<String> = mapped.iter().map(|field| field.key.clone()).collect();
+        mapped.iter().for_each(|field| field.value.use_all());
+        methods.extend(streams.map(Node::texts).unwrap_or_default().into_iter().map(str::to_owned));
+        methods.sort();
+        methods.dedup();
+        self.find(&["ws_backend_group"]).and_then(Node::text);
+        if let Some(node) = self.find(&["rpc_method_mappings"]).or(streams)
+            && !methods.is_empty()
+        {
+            draft.set(&format!("projects.{project}"), "allowed_methods", TomlValue::Texts(methods), node);
+        }
+    }
+
+    fn windows(&self, draft: &mut Draft) -> KeyWindows {
+        let (rate, interval) =
+            (self.find(&["rate_limit", "base_rate"]), self.find(&["rate_limit", "base_interval"]));
+        let none = KeyWindows::default();
+        let (Some(bound), Some(node)) =
+            (draft.number(rate, "plans.standard.per_minute").filter(|n| *n > 0), rate)
+        else {
+            return none;
+        };
+        let Some(millis) = draft.millis(interval, "plans.standard.per_minute", 1_000) else { return none };
+        self.find(&["rate_limit", "use_redis"]).and_then(Node::text);
+        let windows = match millis {
+            1..60_000 => KeyWindows { minute: Some(bound.saturating_mul(60_000 / millis)), ..none },
+            60_000 => KeyWindows { minute: Some(bound), ..none },
+            3_600_000 => KeyWindows { hour: Some(bound), ..none },
+            86_400_000 => KeyWindows { day: Some(bound), ..none },
+            _ => {
+                draft.notes.left_out(node, "rpcgate has windows of a minute, an hour and a day");
+                return none;
+            }
+        };
+        draft.notes.differs(
+            node,
+            "rpcgate counts the requests of each key, in a plan's windows, not those of an address",
+        );
+        windows
+    }
+}

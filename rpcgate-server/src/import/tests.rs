@@ -1,0 +1,558 @@
+use super::draft::Holds;
+use super::*;
+use crate::gateway::dry_run;
+use proptest::prelude::*;
+use rpcgate_core::chain::Facts;
+use rpcgate_core::config::{Config, Sources, Url};
+use rpcgate_core::plan::Tier;
+use rpcgate_core::secret::KeyHash;
+use std::path::Path;
+
+const SAMPLES: [(SourceForm, &str, &str); 4] = [
+    (SourceForm::Erpc, "erpc.yaml", include_str!("samples/erpc.yaml")),
+    (SourceForm::Proxyd, "proxyd.toml", include_str!("samples/proxyd.toml")),
+    (SourceForm::Dshackle, "dshackle.yaml", include_str!("samples/dshackle.yaml")),
+    (SourceForm::Kong, "kong.yaml", include_str!("samples/kong.yaml")),
+];
+
+/// The sample of a form, with its files in `dir`.
+fn sample(form: SourceForm, dir: &Path) -> (&'static str, String) {
+    let (_, name, text) = SAMPLES.into_iter().find(|(known, ..)| *known == form).unwrap();
+    (name, text.replace("@DIR@", &dir.to_string_lossy()))
+}
+
+/// The variables that the new file names, each with a value by which its setting is recognised.
+fn variables(toml: &str) -> Vec<(String, String)> {
+    let names = toml.split("env = \"").skip(1).map(|rest| rest.split('"').next().unwrap().to_owned());
+    names
+        .map(|name| {
+            let kind =
+                ["_WS", "REDIS", "URL", "KEY"].into_iter().find(|part| name.to_uppercase().contains(part));
+            let holds = match kind {
+                Some("_WS") => Holds::WsUrl,
+                Some("REDIS") => Holds::RedisUrl,
+                Some("URL") => Holds::HttpUrl,
+                Some(_) => Holds::ApiKey,
+                None => Holds::Word,
+            };
+            let value = write::example(&name, holds);
+            (name, value)
+        })
+        .collect()
+}
+
+/// What our configuration makes of the new file.
+fn config(toml: &str, env: &[(String, String)]) -> Result<Config, String> {
+    let adapters: Vec<_> = rpcgate_chains::catalog().collect();
+    let chains: Vec<&Facts> = adapters.iter().map(|adapter| adapter.facts()).collect();
+    let read = |_: &str| Ok(toml.to_owned());
+    let sources = Sources { file: Some("r.toml"), chains: &chains, base: &[], env, flags: &[], read: &read };
+    sources.load().map_err(|error| error.to_string())
+}
+
+/// Imports a sample, and checks it as `rpcgate-server check` does.
+fn imported(form: SourceForm) -> (Imported, Config) {
+    let dir = tempfile::tempdir().unwrap();
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    std::fs::write(dir.path().join("cert.pem"), made.cert.pem()).unwrap();
+    std::fs::write(dir.path().join("key.pem"), made.signing_key.serialize_pem()).unwrap();
+    let (name, text) = sample(form, dir.path());
+    let imported = import(name, &text, None, None).unwrap();
+    assert_eq!(imported.form, form, "it is recognised");
+    assert_eq!(import(name, &text, Some(form), None).unwrap(), imported);
+    let config = config(&imported.toml, &variables(&imported.toml))
+        .unwrap_or_else(|why| panic!("{why}\n{}", imported.toml));
+    dry_run(&config).unwrap();
+    (imported, config)
+}
+
+/// The lines of the notes that contain `part`.
+#[track_caller]
+fn note(imported: &Imported, line: usize, part: &str) {
+    let found = imported.notes.iter().filter(|note| note.line == line).map(ToString::to_string);
+    let found: Vec<_> = found.collect();
+    assert!(
+        found.iter().any(|note| note.contains(part)),
+        "{line}: {part}\n{found:#?}\n{:#?}",
+        imported.notes
+    );
+}
+
+/// The line of the sample that contains `part`.
+fn line(form: SourceForm, part: &str) -> usize {
+    let (_, text) = sample(form, "".as_ref());
+    text.lines().position(|line| line.contains(part)).unwrap_or_else(|| panic!("{part}")) + 1
+}
+
+fn urls(config: &Config, chain: &str) -> Vec<String> {
+    let nodes = config.chains[chain].nodes.iter();
+    nodes.filter_map(|node| node.url.as_ref().map(|url| url.expose().to_owned())).collect()
+}
+
+#[test]
+fn the_new_file_of_every_sample_passes_the_check_and_has_no_secret() {
+    for form in SourceForm::ALL {
+        let (imported, _) = imported(form);
+        let notes: Vec<_> = imported.notes.iter().map(ToString::to_string).collect();
+        for text in [&imported.toml, &notes.join("\n")] {
+            assert!(!text.contains("secret-of"), "{form:?}\n{text}");
+            assert!(!text.contains("0a1b2c3d"), "{form:?}\n{text}");
+        }
+        for note in &imported.notes {
+            assert!(imported.toml.contains(&format!(":{note}\n")), "every note is a comment: {note}");
+        }
+    }
+}
+
+#[test]
+fn erpc_is_carried_over() {
+    const FORM: SourceForm = SourceForm::Erpc;
+    let (imported, config) = imported(FORM);
+    assert_eq!(config.gateway.listen.to_string(), "0.0.0.0:4000");
+    assert_eq!(config.telemetry.listen.unwrap().to_string(), "127.0.0.1:4001");
+    assert_eq!(config.telemetry.log_filter, "warn");
+    assert!(config.gateway.tls.covers_http() && config.gateway.trusted_proxies.len() == 1);
+    assert_eq!(config.gateway.limits.body_timeout.as_secs(), 20);
+    assert_eq!(config.cache.bytes, 512 << 20);
+    assert_eq!(config.redis.url.as_ref().map(Url::scheme), Some("redis"));
+
+    let eth = &config.chains["eth"];
+    assert_eq!((eth.timeout.as_secs(), eth.final_depth, eth.probe_interval.as_secs()), (15, Some(96), 2));
+    assert_eq!(config.chains["polygon"].timeout.as_secs(), 12);
+    let known = urls(&config, "eth");
+    assert!(known.contains(&"http://10.0.0.1:8545".to_owned()), "{known:?}");
+    assert!(known.contains(&"https://ethereum-rpc.example.com".to_owned()), "{known:?}");
+    assert_eq!(known.len(), 5, "with a node of each vendor: {known:?}");
+    assert_eq!(urls(&config, "polygon").len(), 3);
+    let own = eth.nodes.iter().find(|node| node.headers.len() == 2).unwrap();
+    assert_eq!((own.max_batch, own.priority), (20, 0));
+    assert!(own.headers.contains_key("authorization"));
+    assert_eq!(eth.nodes.iter().filter(|node| node.priority == 1).count(), 1);
+
+    let keys = config.callers();
+    let web = keys.iter().find(|key| key.name == "web").unwrap();
+    assert_eq!(web.hash, KeyHash::of("secret-of-the-web-client-1"));
+    assert_eq!((web.caller.plan.tier, web.caller.quota.rps_limit), (Tier::Enterprise, Some(500)));
+    assert!(web.caller.lists.blocked.contains(b"eth_newFilter".as_slice()));
+    let partner = keys.iter().find(|key| key.name == "partner").unwrap();
+    assert_eq!((partner.caller.plan.per_minute, partner.caller.plan.per_day), (600, 50_000));
+    assert_eq!(keys.len(), 2);
+
+    for (part, said) in [
+        ("enableGzip", "not carried over: answers are compressed"),
+        ("rules:", "not carried over: rpcgate serves each chain at one path"),
+        ("- id: cold", "not carried over: the cache is in the gateway's memory"),
+        ("- id: vendor", "not carried over: no caller has this budget"),
+        ("type: jwt", "not carried over: rpcgate knows callers by API keys alone"),
+        ("hedge:", "not carried over: rpcgate sends a call to one node at a time"),
+        ("id: arbitrum", "does not serve network 42161 (Arbitrum One)"),
+        ("Bearer secret", "to set: set NODE_ETH_OWN_1_AUTHORIZATION to the value of the header"),
+        (
+            "INFURA_KEY",
+            "to set: set NODE_ETH_INFURA_URL to the URL of this line, with its variables replaced",
+        ),
+        ("debug_*", "without wildcards"),
+        ("allowedOrigins", "any origin"),
+    ] {
+        note(&imported, line(FORM, part), said);
+    }
+    note(&imported, line(FORM, "chainId: 42161 }") - 1, "does not serve network 42161 (Arbitrum One)");
+}
+
+#[test]
+fn proxyd_is_carried_over() {
+    const FORM: SourceForm = SourceForm::Proxyd;
+    let (imported, config) = imported(FORM);
+    assert_eq!(config.gateway.listen.to_string(), "0.0.0.0:8080");
+    assert_eq!(config.telemetry.listen.unwrap().to_string(), "127.0.0.1:9761");
+    assert_eq!(config.gateway.limits.body, 10 << 20);
+    assert_eq!(config.shutdown.grace.as_secs(), 20);
+    assert_eq!(config.redis.url.as_ref().map(Url::expose), Some("redis://10.0.0.9:6379"));
+    assert_eq!(config.redis.prefix, "proxyd:");
+    let eth = &config.chains["eth"];
+    assert_eq!((eth.timeout.as_secs(), eth.max_in_flight, eth.max_lag), (20, 1_000, Some(16)));
+    assert_eq!(eth.nodes.iter().map(|node| node.priority).collect::<Vec<_>>(), [0, 0, 1]);
+    assert!(eth.nodes.iter().all(|node| node.max_batch == 50));
+    let geth = &eth.nodes[0];
+    assert_eq!(geth.ws.as_ref().map(Url::expose), Some("ws://10.0.0.1:8546"));
+    assert!(geth.user.as_deref() == Some("rpc") && geth.password.is_some());
+    let keys = config.callers();
+    let web = keys.iter().find(|key| key.name == "web").unwrap();
+    assert_eq!(web.hash, KeyHash::of("secret-of-the-web-client-1"));
+    assert_eq!(web.caller.plan.per_minute, 300);
+    assert_eq!(web.caller.lists.allowed.len(), 4);
+    assert!(keys.iter().any(|key| key.name == "partner") && keys.len() == 2);
+
+    for (part, said) in [
+        ("[backends.geth", "taken for nodes of eth"),
+        ("[backends.unused", "no group uses it"),
+        ("max_rps", "nodes have no limits"),
+        ("client_cert_file", "presents no certificate"),
+        ("password = \"secret", "set NODE_ETH_GETH_MAINNET_PASSWORD to the password"),
+        ("mainnet.infura.io", "a part of it may be a credential"),
+        ("test = \"short\"", "too short"),
+        ("base_rate", "differs: rpcgate counts the requests of each key"),
+        ("ws_port", "at gateway.listen, at /ws/<chain>"),
+    ] {
+        note(&imported, line(FORM, part), said);
+    }
+}
+
+#[test]
+fn dshackle_is_carried_over() {
+    const FORM: SourceForm = SourceForm::Dshackle;
+    let (imported, config) = imported(FORM);
+    assert_eq!(config.gateway.listen.to_string(), "0.0.0.0:8080");
+    assert!(config.gateway.tls.covers_http());
+    assert_eq!(config.telemetry.listen.unwrap().to_string(), "127.0.0.1:8081");
+    let eth = &config.chains["eth"];
+    assert_eq!((eth.timeout.as_secs(), config.chains["btc"].timeout.as_secs()), (40, 25));
+    assert_eq!(eth.nodes.iter().map(|node| node.priority).collect::<Vec<_>>(), [0, 2]);
+    assert_eq!(eth.nodes[0].ws.as_ref().map(Url::expose), Some("ws://10.0.0.1:8546"));
+    assert_eq!(eth.nodes[0].user.as_deref(), Some("node"));
+    let btc = &config.chains["btc"].nodes[0];
+    assert_eq!((btc.user.as_deref(), btc.priority), (Some("bitcoin"), 1));
+    assert_eq!(urls(&config, "polygon"), ["http://10.0.0.3:8545"]);
+    for (part, said) in [
+        ("host: 0.0.0.0", "own gRPC interface"),
+        ("id: main", "this chain is at /btc"),
+        ("- id: sepolia", "does not serve this chain"),
+        ("upstreams-extra", "import each of these files"),
+        ("fullnode", "nodes have no labels"),
+        ("id: testnet", "rpcgate does not serve \"sepolia\""),
+        ("id: remote", "rpcgate reaches nodes themselves"),
+        ("INFURA_USER", "our user is a text"),
+        ("tcp://", "chains.<chain>.probe_interval"),
+        ("origin: \"http", "headers"),
+        ("min-peers", "rpcgate learns by itself"),
+    ] {
+        note(&imported, line(FORM, part), said);
+    }
+}
+
+#[test]
+fn kong_is_carried_over() {
+    const FORM: SourceForm = SourceForm::Kong;
+    let (imported, config) = imported(FORM);
+    assert_eq!(urls(&config, "eth"), ["http://10.0.0.1:8545/", "http://10.0.0.2:8545/"]);
+    assert_eq!(urls(&config, "btc"), ["http://10.0.0.5:8332/"]);
+    assert_eq!(urls(&config, "solana").len(), 1);
+    let eth = &config.chains["eth"];
+    assert_eq!(eth.timeout.as_secs(), 15);
+    assert!(
+        eth.nodes
+            .iter()
+            .all(|node| node.headers.contains_key("authorization") && node.headers.contains_key("x-team"))
+    );
+    assert_eq!(config.gateway.limits.body, 8 << 20);
+    assert_eq!(config.redis.url.as_ref().map(Url::expose), Some("redis://10.0.0.9:6379/2"));
+    let keys = config.callers();
+    let web = keys.iter().find(|key| key.name == "web").unwrap();
+    assert_eq!(web.hash, KeyHash::of("secret-of-the-web-client-1"));
+    assert_eq!((web.caller.plan.per_minute, web.caller.quota.rps_limit), (300, Some(20)));
+    let partner = keys.iter().find(|key| key.name == "partner").unwrap();
+    assert_eq!((partner.caller.plan.per_minute, partner.caller.quota.rps_limit), (1_000, None));
+    for (part, said) in [
+        ("retries: 5", "until its deadline"),
+        ("rpc.example.com", "on any host"),
+        ("proxy-cache", "rpcgate caches by the class"),
+        ("/v1/bitcoin", "clients call /btc instead"),
+        ("name: shop", "no chain that rpcgate serves is recognised"),
+        ("10.0.0.3:8545", "it gets no calls"),
+        ("weight: 50", "the nodes that answer fastest"),
+        ("- group: partners", "keys.*.chains"),
+        ("month:", "a minute, an hour and a day"),
+        ("x-shop-key", "send their key as `apikey`"),
+        ("name: prometheus", "telemetry.listen"),
+    ] {
+        note(&imported, line(FORM, part), said);
+    }
+    note(&imported, line(FORM, "basicauth_credentials") + 1, "rpcgate knows callers by API keys");
+}
+
+#[test]
+fn a_file_whose_form_is_not_clear_must_be_named() {
+    let error = |text: &str, form| import("f", text, form, None).unwrap_err();
+    assert_eq!(error("a: 1\n", None), ImportError::Ambiguous);
+    assert_eq!(error("upstreams: []\n", None), ImportError::Ambiguous);
+    assert_eq!(
+        error("[x]\ny = 1\n", Some(SourceForm::Proxyd)).to_string(),
+        "1:1: this is no proxyd file: it has none of backends and backend_groups"
+    );
+    assert!(matches!(error("projects: [\n", None), ImportError::Syntax { .. }));
+    assert_eq!(error(&"#".repeat(MAX_SOURCE + 1), None), ImportError::TooLarge { limit: MAX_SOURCE });
+}
+
+#[test]
+fn nodes_whose_chain_the_file_does_not_name_need_one() {
+    let text = "[backends.a]\nrpc_url = \"http://h:1\"\n[backend_groups.main]\nbackends = [\"a\"]\n";
+    assert_eq!(import("p.toml", text, None, None).unwrap_err(), ImportError::NoChain);
+    let named = import("p.toml", text, None, Some("Polygon")).unwrap();
+    assert!(named.toml.contains("[[chains.polygon.nodes]]"), "{}", named.toml);
+    let unknown = import("p.toml", text, None, Some("base")).unwrap_err();
+    assert_eq!(unknown, ImportError::UnknownChain("base".into()));
+}
+
+#[test]
+fn what_our_configuration_refuses_is_left_out_with_its_reason() {
+    let text = "projects:\n  - id: x\n    networks:\n      - { architecture: evm, evm: { chainId: 1 }, failsafe: { timeout: { duration: 9h } } }\n    upstreams:\n      - { endpoint: 'http://h:0/', evm: { chainId: 1 } }\n      - { endpoint: 'http://h:1/', evm: { chainId: 1 }, jsonRpc: { headers: { 'bad name': secret-of-x } } }\n";
+    let imported = import("e.yaml", text, None, None).unwrap();
+    note(&imported, 4, "rpcgate refuses it: chains.eth.timeout must lie between");
+    note(&imported, 6, "the URL has a port that is not between 1 and 65535");
+    note(&imported, 7, "rpcgate refuses it: ");
+    assert!(config(&imported.toml, &variables(&imported.toml)).is_ok());
+    assert!(!imported.toml.contains("secret-of-x"));
+}
+
+/// Words of the four forms, so that readers find something to read.
+const WORDS: &[&str] = &[
+    "projects",
+    "id",
+    "upstreams",
+    "endpoint",
+    "evm",
+    "chainId",
+    "networks",
+    "failsafe",
+    "timeout",
+    "duration",
+    "auth",
+    "strategies",
+    "type",
+    "secret",
+    "value",
+    "rateLimiters",
+    "budgets",
+    "rules",
+    "method",
+    "maxCount",
+    "period",
+    "rateLimitBudget",
+    "jsonRpc",
+    "headers",
+    "batchMaxSize",
+    "server",
+    "httpPortV4",
+    "httpHostV4",
+    "tls",
+    "certFile",
+    "keyFile",
+    "backends",
+    "backend_groups",
+    "rpc_url",
+    "ws_url",
+    "username",
+    "password",
+    "authentication",
+    "main",
+    "rate_limit",
+    "base_rate",
+    "base_interval",
+    "cluster",
+    "blockchain",
+    "connection",
+    "ethereum",
+    "rpc",
+    "ws",
+    "url",
+    "basic-auth",
+    "role",
+    "proxy",
+    "host",
+    "port",
+    "services",
+    "routes",
+    "paths",
+    "name",
+    "targets",
+    "target",
+    "weight",
+    "consumers",
+    "keyauth_credentials",
+    "key",
+    "plugins",
+    "config",
+    "minute",
+    "second",
+    "redis",
+    "policy",
+    "limit_by",
+    "providers",
+    "vendor",
+    "cors",
+    "allowMethods",
+    "ignoreMethods",
+    "rpc_method_mappings",
+    "metrics",
+    "cache",
+    "<<",
+];
+const TEXTS: &[&str] = &[
+    "eth",
+    "1",
+    "137",
+    "0",
+    "-1",
+    "99999999999999999999",
+    "true",
+    "secret",
+    "rate-limiting",
+    "key-auth",
+    "30s",
+    "1m",
+    "http://10.0.0.1:8545",
+    "ws://h:1/",
+    "https://h/v3/SECRET0SECRET0SECRET0",
+    "http://u:SECRETx@h/",
+    "$A",
+    "${A}",
+    "x${A}y",
+    "{vault://env/a}",
+    "alchemy://SECRETSECRETSECRET0",
+    "SECRETSECRETSECRET0",
+    "*",
+    "/eth",
+    "a\"b\n\u{7}",
+    "127.0.0.1",
+    "solana",
+    "redis",
+    "main",
+    "fallback",
+    "",
+];
+
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![4 => proptest::sample::select(TEXTS).prop_map(str::to_owned), 1 => "[ -~]{0,20}"]
+}
+
+fn quoted(text: &str) -> String {
+    rpcgate_core::config::toml_quote(text)
+}
+
+/// A value as JSON, which is YAML too.
+fn value() -> impl Strategy<Value = String> {
+    let leaf = prop_oneof![3 => text().prop_map(|text| quoted(&text)), 1 => Just("null".to_owned()), 1 => Just("7".to_owned())];
+    leaf.prop_recursive(6, 60, 6, |inner| {
+        let key = proptest::sample::select(WORDS);
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..5)
+                .prop_map(|items| format!("[{}]", items.join(", "))),
+            proptest::collection::btree_map(key, inner, 0..6).prop_map(|fields| {
+                let fields: Vec<_> =
+                    fields.iter().map(|(key, value)| format!("\"{key}\": {value}")).collect();
+                format!("{{{}}}", fields.join(", "))
+            }),
+        ]
+    })
+}
+
+fn holds(form: SourceForm, text: &str) -> Result<(), TestCaseError> {
+    let imported = match import("f", text, Some(form), Some("eth")) {
+        Ok(imported) => imported,
+        Err(ImportError::Unsettled(why)) => return Err(TestCaseError::fail(why)),
+        Err(_) => return Ok(()),
+    };
+    let read = config(&imported.toml, &variables_of(&imported.toml));
+    prop_assert!(read.is_ok(), "{:?}\n{}", read.err(), imported.toml);
+    Ok(())
+}
+
+/// Any value that would do for each variable, by where it stands. A variable that also holds a word is no word.
+fn variables_of(toml: &str) -> Vec<(String, String)> {
+    let mut found: Vec<(String, String)> = Vec::new();
+    for line in toml.lines().filter(|line| line.contains("env = \"") && !line.starts_with('#')) {
+        let key = line.split(' ').next().unwrap_or_default();
+        let in_redis = toml.split("[redis]\n").nth(1).is_some_and(|rest| rest.lines().next() == Some(line));
+        for rest in line.split("env = \"").skip(1) {
+            let name = rest.split('"').next().unwrap_or_default().to_owned();
+            let holds = match key {
+                "url" if in_redis => Holds::RedisUrl,
+                "url" => Holds::HttpUrl,
+                "ws" => Holds::WsUrl,
+                "grpc" => Holds::GrpcUrl,
+                "key" => Holds::ApiKey,
+                _ => Holds::Word,
+            };
+            let value = write::example(&name, holds);
+            match found.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, known)) if known == "word" => *known = value,
+                Some(_) => {}
+                None => found.push((name, value)),
+            }
+        }
+    }
+    found
+}
+
+proptest! {
+    #[test]
+    fn whatever_a_file_has_the_new_one_is_accepted(
+        form in proptest::sample::select(vec![SourceForm::Erpc, SourceForm::Dshackle, SourceForm::Kong]),
+        mark in proptest::sample::select(vec!["projects", "cluster", "upstreams", "services", "consumers"]),
+        marked in value(),
+        others in proptest::collection::btree_map(proptest::sample::select(WORDS), value(), 0..4),
+    ) {
+        let mut fields = vec![format!("\"{mark}\": {marked}")];
+        fields.extend(others.iter().filter(|(key, _)| **key != mark && **key != "<<").map(|(key, value)| format!("\"{key}\": {value}")));
+        holds(form, &format!("{{{}}}", fields.join(", ")))?;
+    }
+
+    #[test]
+    fn whatever_backends_a_proxyd_file_has_the_new_one_is_accepted(
+        names in proptest::collection::btree_set("[a-z]{1,3}", 1..5),
+        urls in proptest::collection::vec(text(), 5),
+        keys in proptest::collection::btree_map(text(), text(), 0..4),
+        rate in text(),
+        interval in text(),
+    ) {
+        let mut text = format!("[rate_limit]\nbase_rate = {}\nbase_interval = {}\n", quoted(&rate), quoted(&interval));
+        for (name, url) in names.iter().zip(&urls) {
+            text.push_str(&format!("[backends.{name}]\nrpc_url = {}\npassword = {}\nusername = \"u\"\n", quoted(url), quoted(&rate)));
+        }
+        let list: Vec<_> = names.iter().map(|name| quoted(name)).collect();
+        text.push_str(&format!("[backend_groups.main]\nbackends = [{}]\n[authentication]\n", list.join(", ")));
+        keys.iter().for_each(|(key, name)| text.push_str(&format!("{} = {}\n", quoted(key), quoted(name))));
+        holds(SourceForm::Proxyd, &text)?;
+    }
+
+    #[test]
+    fn no_secret_of_a_file_is_in_the_new_one_or_in_a_note(secret in "[A-Z][a-z0-9]{24,40}") {
+        let erpc = format!(
+            "projects:\n  - id: p\n    auth: {{strategies: [{{type: secret, secret: {{id: k, value: {secret}}}}}]}}\n    \
+             networks: [{{evm: {{chainId: 1}}}}]\n    upstreams:\n      - {{endpoint: 'https://h/{secret}', evm: {{chainId: 1}}}}\n      \
+             - {{endpoint: 'https://u:{secret}@h/', evm: {{chainId: 1}}, jsonRpc: {{headers: {{x: {secret}}}}}}}\n      \
+             - {{endpoint: 'alchemy://{secret}'}}\n    providers: [{{endpoint: 'infura://{secret}'}}]\n\
+             rateLimiters: {{store: {{driver: redis, redis: {{addr: 'h:1', password: {secret}}}}}}}\n"
+        );
+        let proxyd = format!(
+            "[backends.a]\nrpc_url = \"http://h/?k={secret}\"\nusername = \"u\"\npassword = \"{secret}\"\nheaders = {{ x = \"{secret}\" }}\n\
+             [backend_groups.main]\nbackends = [\"a\"]\n[authentication]\n{secret} = \"web\"\n[authentication.x{secret}]\ny = 1\n"
+        );
+        let dshackle = format!(
+            "cluster:\n  upstreams:\n    - id: a\n      blockchain: eth\n      connection:\n        ethereum:\n          rpc:\n            \
+             url: http://h/{secret}/\n            basic-auth: {{username: u, password: {secret}}}\n"
+        );
+        let kong = format!(
+            "_format_version: '3.0'\nservices:\n  - name: eth\n    url: https://h/{secret}\n    plugins: [{{name: request-transformer, \
+             config: {{add: {{headers: ['x: {secret}']}}}}}}]\nconsumers: [{{username: u, keyauth_credentials: [{{key: {secret}}}], \
+             jwt_secrets: [{{secret: {secret}}}]}}]\n"
+        );
+        for (form, text) in [
+            (SourceForm::Erpc, erpc), (SourceForm::Proxyd, proxyd), (SourceForm::Dshackle, dshackle), (SourceForm::Kong, kong),
+        ] {
+            let imported = import("f", &text, Some(form), Some("eth")).unwrap();
+            let notes: Vec<_> = imported.notes.iter().map(ToString::to_string).collect();
+            let shown = format!("{}{}", imported.toml, notes.join("\n")).to_lowercase();
+            prop_assert!(!shown.contains(&secret.to_lowercase()), "{shown}");
+            prop_assert!(shown.contains("[[chains.eth.nodes]]"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn no_text_causes_a_panic(text in "[-\\[\\]{}:,&*#|>?!%@'\"\\\\ \n\ta-c0-9<~=.$]{0,200}") {
+        for form in SourceForm::ALL {
+            let _ = import("f", &text, Some(form), Some("eth"));
+        }
+        let _ = import("f", &text, None, None);
+    }
+}
