@@ -10,7 +10,7 @@ pub(super) struct ConfigVersions;
 
 impl MigrationName for ConfigVersions {
     fn name(&self) -> &'static str {
-        "0027_config_versions"
+        "0028_config_versions"
     }
 }
 

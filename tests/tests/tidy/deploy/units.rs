@@ -1,8 +1,8 @@
 //! The units of systemd.
 
 use rpcgate_admin::process::Failure;
+use rpcgate_admin::process::FileHandles;
 use rpcgate_server::StartOptions;
-use rpcgate_server::file_handles::FileHandles;
 
 use super::{AFTER_GRACE, CONFIG, STATE, duration, effective, wrong_command};
 use crate::{none, tree};

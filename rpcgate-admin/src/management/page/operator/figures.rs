@@ -39,6 +39,7 @@ pub(super) const LABELS: Labels = &[
     ("from", "the begin"),
     ("until", "the end"),
     ("note", "the note"),
+    ("notify", "whom to tell"),
 ];
 
 /// The labels of the fields of figures.
@@ -59,7 +60,6 @@ const FIELD_LABELS: [(&str, &str); 16] = [
     ("cu_per_month", "CU a month"),
     ("rps_limit", "Requests a second of a project"),
     ("monthly_fee_cents", "Monthly fee in cents"),
-    ("notify", "whom to tell"),
 ];
 
 /// The label of a figure.

@@ -22,7 +22,7 @@ use rpcgate_core::caller::RequestId;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-const LABELS: Labels = &[("confirm", "Name")];
+const LABELS: Labels = &[("confirm", "the name")];
 
 /// The pages of this module.
 pub(super) fn routes() -> Router<Arc<AppState>> {
