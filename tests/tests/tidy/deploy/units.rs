@@ -88,9 +88,8 @@ fn wrong_unit(unit: &str, text: &str) -> Vec<String> {
         findings.push("it is killed while it drains".to_owned());
     }
     let limit = value("LimitNOFILE").parse().unwrap_or_default();
-    let usual = StartOptions::default();
-    let connections = usual.connections;
-    if unit == "rpcgate-server" && FileHandles::new(limit).bound(usual).connections < connections {
+    let connections = StartOptions::default().connections;
+    if unit == "rpcgate-server" && FileHandles::new(limit).connections() < connections {
         findings.push(format!("{limit} files are too few for {connections} connections"));
     }
     if unit == "rpcgate-admin" && (limit < 4_096 || value("CPUWeight").is_empty()) {
