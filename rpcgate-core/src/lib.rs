@@ -34,6 +34,7 @@ pub mod safeguard;
 pub mod secret;
 pub mod sharded;
 pub mod share;
+mod stream_bytes;
 pub mod stream_tally;
 pub mod tally;
 #[cfg(any(test, feature = "suite"))]

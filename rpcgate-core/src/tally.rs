@@ -17,12 +17,12 @@ use crate::quota::Grant;
 use crate::recent::{CacheUse, CallFacts, QuotaUse, RecentRequests, RequestFacts};
 use crate::refusal::{BackendFailure, Refusal};
 use crate::reply::{Form, Source};
+use crate::stream_bytes::StreamBytes;
 use crate::window::Windows;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use smallvec::SmallVec;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 pub use crate::transport::{Transport, Transports};
@@ -444,20 +444,6 @@ impl Tally {
 
     fn was_tried(&self, place: usize) -> bool {
         self.tries.left_out() > 0 || self.tries.as_slice().iter().any(|one| one.calls.has(place))
-    }
-}
-
-/// The bytes of a stream, as the records of its parts have them.
-#[derive(Debug, Default)]
-pub(crate) struct StreamBytes {
-    pub(crate) to_node: AtomicU64,
-    pub(crate) to_client: AtomicU64,
-}
-
-impl StreamBytes {
-    pub(crate) fn add(&self, to_node: u32, to_client: u32) {
-        self.to_node.fetch_add(to_node.into(), Relaxed);
-        self.to_client.fetch_add(to_client.into(), Relaxed);
     }
 }
 

@@ -121,24 +121,6 @@ impl ConfigProgram {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::suite::{ReloadTable, changes};
-
-    const PROGRAMS: [ConfigProgram; 2] = [ConfigProgram::Gateway, ConfigProgram::Management];
-
-    #[test]
-    fn settings_that_need_a_restart_are_those_of_the_documentation() {
-        let table = ReloadTable::read(include_str!("../../../docs/operations.md"));
-        for (key, before, after) in changes() {
-            for (column, program) in PROGRAMS.into_iter().enumerate() {
-                let found = program.needs_restart(&before, &after);
-                assert_eq!(!found.is_empty(), table.needs_restart(&key, column), "{key}: {found:?}");
-                let effects: Vec<_> =
-                    before.exact_changes(&after).iter().map(|change| program.effect(change)).collect();
-                assert_eq!(effects.contains(&Unused), table.is_unused(&key, column), "{key}: {effects:?}");
-                assert!(program.needs_restart(&after, &after).is_empty());
-            }
-        }
-    }
 
     #[test]
     fn every_known_key_is_in_the_list() {

@@ -2,7 +2,7 @@
 //! table in `docs/operations.md` that says which changes need a restart.
 #![expect(clippy::panic, reason = "a suite fails by panicking")]
 
-use super::{Config, Input, Setting};
+use super::{Config, ConfigProgram, Input, ReloadEffect, Setting};
 
 /// The common part of both configurations.
 const BASE: &str = r#"
@@ -275,6 +275,11 @@ pub fn changes() -> Vec<(String, Config, Config)> {
         (key, before, after)
     };
     Config::known_keys().into_iter().map(change).collect()
+}
+
+/// What a reload of `program` does with each setting in which `after` differs from `before`.
+pub fn effects(program: ConfigProgram, before: &Config, after: &Config) -> Vec<ReloadEffect> {
+    before.exact_changes(after).iter().map(|change| program.effect(change)).collect()
 }
 
 /// The table of a document about keys, with lines such as ``| `a`, `b.c` | live | restart |``. The longest name with which

@@ -1,6 +1,5 @@
 //! Versions of what several people change.
 
-use super::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{UserId, Version, Versioned};
@@ -82,8 +81,8 @@ pub async fn current(app: &AppState, of: Versioned) -> Result<Option<Version>, A
 ///
 /// # Errors
 /// [`ActionError::Unavailable`].
-pub async fn of_members(app: &AppState, actor: &Actor) -> Result<BTreeMap<UserId, Version>, ActionError> {
-    Ok(app.store.member_versions(actor.tenant()?).await?)
+pub async fn of_members(app: &AppState, tenant: TenantId) -> Result<BTreeMap<UserId, Version>, ActionError> {
+    Ok(app.store.member_versions(tenant).await?)
 }
 
 /// The versions of the quotas of all projects of a tenant, to be looked up before the quotas are read.

@@ -94,7 +94,7 @@ pub(super) fn day(fields: &FieldList, name: &'static str) -> Result<Option<Time>
 fn filter_of(fields: &FieldList) -> Result<AuditFilter, ActionError> {
     let user = fields.given("user").map(str::parse::<UserId>).transpose();
     Ok(AuditFilter {
-        user: user.map_err(|_| ActionError::field("user", "the member"))?,
+        user: user.map_err(|_| ActionError::field("user", "choose a member"))?,
         action: fields.given("action").map(str::to_owned),
         subject: fields.given("subject").map(str::to_owned),
         from: day(fields, "from")?,

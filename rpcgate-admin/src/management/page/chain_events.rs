@@ -127,7 +127,7 @@ async fn read(
     let kind = query.given("event_type").map(str::parse::<EventType>).transpose();
     let filter = ChainEventFilter {
         chain: query.given("chain").map(str::to_owned),
-        kind: kind.map_err(|_| ActionError::field("event_type", "the event"))?,
+        kind: kind.map_err(|_| ActionError::field("event_type", "choose an event"))?,
         from: time_field(query, "from")?,
         to: time_field(query, "to")?,
     };

@@ -1,14 +1,11 @@
 //! The page that asks before something dangerous: it names the consequences, and only its button does it.
 
 use super::filters;
-use super::form::FieldList;
+use super::form::{FieldList, TYPED};
 use super::frame::Frame;
 use super::problems::Problems;
 use super::versions::{FormVersion, VERSION};
 use askama::Template;
-
-/// The field in which the name of what is destroyed is typed.
-pub(crate) const TYPED: &str = "confirm";
 
 /// A question that is answered by the act itself or by a way back.
 #[derive(Template, Clone, Debug)]

@@ -3,7 +3,7 @@
 use super::cookies::{self, VisitorCookie};
 use super::done::Done;
 use super::frame::{Area, Frame, Place, Reader, Theme, WaitingWork, root_of};
-use super::session_cookie::is_unattended;
+use super::unattended::is_unattended;
 use super::way::page_of_form;
 pub(super) use super::way::{below_root, redirect};
 use crate::management::access::AuthSession;

@@ -18,6 +18,9 @@ use std::sync::Arc;
 /// The name of the hidden field with the token.
 pub(crate) const TOKEN: &str = "csrf";
 
+/// The field in which the name of what is destroyed is typed.
+pub(crate) const TYPED: &str = "confirm";
+
 const FOREIGN: ActionError = ActionError::Forbidden(
     "this form is not from a page of yours, or you logged in or out meanwhile: load the page again",
 );
@@ -112,10 +115,10 @@ impl FieldList {
     /// # Errors
     /// [`ActionError::InvalidField`].
     pub(crate) fn confirms(&self, name: &str) -> Result<(), ActionError> {
-        if self.one(super::confirm::TYPED) == name.trim() {
+        if self.one(TYPED) == name.trim() {
             return Ok(());
         }
-        Err(ActionError::field(super::confirm::TYPED, format!("type {name} to confirm")))
+        Err(ActionError::field(TYPED, format!("type {name} to confirm")))
     }
 
     /// The fields as an address has them, those in `without` left out.

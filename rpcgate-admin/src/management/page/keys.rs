@@ -2,12 +2,12 @@
 
 use super::call_snippet::ExampleCall;
 use super::chart::spark::Spark;
-use super::confirm::{ConfirmQuestion, TYPED};
+use super::confirm::ConfirmQuestion;
 use super::context::{PageContext, PageResult};
 use super::cut_list::cut;
 use super::done::Done;
 use super::filters;
-use super::form::{FieldList, QueryFields};
+use super::form::{FieldList, QueryFields, TYPED};
 use super::frame::{Frame, Place};
 use super::parts::{Choice, CodeSnippet, LimitMeter, PageLinks};
 use super::problems::{Labels, Problems};
@@ -270,7 +270,7 @@ impl KeyForm {
 
     /// The key that it asks for.
     fn read(&self, now: Time) -> Result<keys::NewKey, ActionError> {
-        let wrong = || ActionError::field("expires_at", "the date");
+        let wrong = || ActionError::field("expires_at", "give a date, such as 2027-01-31");
         let expires_at = match self.expires_in.as_str() {
             "" => None,
             ON_A_DATE => {

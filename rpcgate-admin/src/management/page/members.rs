@@ -105,7 +105,7 @@ async fn team(app: &AppState, page: &PageContext) -> Result<TeamPage, ActionErro
     let tenant = page.permitted(Permission::Read)?;
     let user = &page.actor.user;
     let tenant_version = FormVersion::current(app, Versioned::Tenant(tenant)).await?;
-    let versions = versions::of_members(app, &page.actor).await?.into_iter();
+    let versions = versions::of_members(app, page.tenant()?).await?.into_iter();
     let tenant_name = tenants::get(app, &page.actor, tenant).await?.name;
     let invitations = if user.role.allows(Permission::ManageMembers) {
         invitations::list(app, &page.actor, tenant).await?

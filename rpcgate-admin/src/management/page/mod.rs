@@ -65,6 +65,7 @@ pub(crate) mod ticket_comments;
 mod ticket_thread;
 pub(crate) mod tickets;
 pub(crate) mod totp;
+mod unattended;
 pub(crate) mod usage;
 mod usage_parts;
 mod utc_field;

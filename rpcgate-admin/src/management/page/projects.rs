@@ -1,12 +1,12 @@
 //! Projects: the list, the name, and the end of one.
 
-use super::confirm::{ConfirmQuestion, TYPED};
+use super::confirm::ConfirmQuestion;
 use super::context::{PageContext, PageResult};
 use super::cut_list::cut;
 use super::done::Done;
 use super::filters;
 use super::filters::{grouped, minute_text};
-use super::form::{FieldList, QueryFields};
+use super::form::{FieldList, QueryFields, TYPED};
 use super::frame::{Frame, Place};
 use super::parts::{LimitMeter, PageLinks};
 use super::problems::{Labels, Problems};

@@ -10,6 +10,7 @@
 
 use super::cookies::{VisitorCookie, is_secure, of_name};
 use super::frame::root_of;
+use super::unattended::is_unattended;
 use super::view;
 use super::way::redirect;
 use crate::management::access::{AuthSession, session_of};
@@ -22,7 +23,7 @@ use axum::extract::{FromRequestParts as _, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http::HeaderMap;
-use http::header::{HeaderName, HeaderValue, SET_COOKIE};
+use http::header::{HeaderValue, SET_COOKIE};
 use ring::rand::{SecureRandom, SystemRandom};
 use rpcgate_core::secret::NoRandomness;
 use std::sync::Arc;
@@ -48,10 +49,6 @@ const GATES: [&str; 16] = [
     "/static",
 ];
 
-/// The header by which a script says that nobody has asked for the page. Whoever sends it is only served less: a request
-/// with it does not renew the session, and no request ends one earlier. Another site cannot add it to a request.
-const UNATTENDED: HeaderName = HeaderName::from_static("rpcgate-unattended");
-
 /// The pages on which a user who lacks a second factor that is required adds one.
 const FACTOR_PAGES: [&str; 3] = ["/totp", "/account/security", "/account/security/"];
 
@@ -69,11 +66,6 @@ pub(super) fn takes_visitors(path: &str) -> bool {
 fn is_open_without_factor(path: &str) -> bool {
     let is_below = |page: &str| page.ends_with('/') && path.starts_with(page);
     is_gate(path) || FACTOR_PAGES.into_iter().any(|page| page == path || is_below(page))
-}
-
-/// Whether a page asks for itself again and nobody looks for it.
-pub(super) fn is_unattended(headers: &HeaderMap) -> bool {
-    headers.contains_key(UNATTENDED)
 }
 
 /// Looks up the session of the request and renews its cookie, unless the request is unattended.

@@ -98,7 +98,7 @@ fn read_filter(text: &str) -> Result<Option<Map<String, Value>>, ActionError> {
             ));
         };
         if filter.insert(name.trim().to_owned(), read_value(value.trim())).is_some() {
-            return Err(ActionError::field("filter", "the filter"));
+            return Err(ActionError::field("filter", "name each member once"));
         }
     }
     Ok((!filter.is_empty()).then_some(filter))
@@ -211,7 +211,7 @@ async fn create(
         let kind = fields.one("event_type").parse::<EventType>();
         let new = NewSubscription {
             chain: fields.one("chain").to_owned(),
-            kind: kind.map_err(|_| ActionError::field("event_type", "the event type"))?,
+            kind: kind.map_err(|_| ActionError::field("event_type", "choose an event"))?,
             filter: read_filter(fields.one("filter"))?,
             confirmations: fields.number::<u32>("confirmations")?.unwrap_or_default(),
         };

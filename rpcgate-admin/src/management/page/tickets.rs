@@ -164,7 +164,7 @@ async fn create(State(app): State<Arc<AppState>>, page: PageContext, fields: Fie
     let written = async {
         let mut all = TicketCategory::ALL.into_iter();
         let category = all.find(|category| category.name() == fields.one("category"));
-        let category = category.ok_or_else(|| ActionError::field("category", "the category"))?;
+        let category = category.ok_or_else(|| ActionError::field("category", "choose what it is about"))?;
         // A plan that was chosen for another category is not asked for.
         let plan = fields.given("plan").filter(|_| category == TicketCategory::LimitIncrease);
         let requested = plan.map(|plan| RequestedPlan::of(plan.to_owned()));
@@ -270,7 +270,7 @@ async fn rate(
     page.permitted(Permission::ManageTickets)?;
     let rated = async {
         let rating = fields.number::<u8>("rating")?;
-        let rating = rating.ok_or_else(|| ActionError::field("rating", "the rating"))?;
+        let rating = rating.ok_or_else(|| ActionError::field("rating", "choose a rating"))?;
         tickets::rate(&app, &page.actor, id, rating, fields.given("text")).await
     };
     match rated.await {

@@ -1,12 +1,12 @@
 //! Webhook endpoints: the list, a new one, its settings and secret, replays, tests, and its end.
 
-use super::confirm::{ConfirmQuestion, TYPED};
+use super::confirm::ConfirmQuestion;
 use super::context::{PageContext, PageResult};
 use super::cut_list::cut;
 use super::done::Done;
 use super::filters;
 use super::filters::grouped;
-use super::form::{FieldList, PlainForm, QueryFields};
+use super::form::{FieldList, PlainForm, QueryFields, TYPED};
 use super::frame::{Frame, Place};
 use super::parts::{Choice, CodeSnippet, PageLinks};
 use super::problems::{Labels, Problems};

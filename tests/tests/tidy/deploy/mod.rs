@@ -69,7 +69,7 @@ fn unknown_variables(path: &str, text: &str) -> Vec<String> {
     // A prefix alone is a phrase about variables.
     let unknown = names.filter(|name| *name != PREFIX).filter(|name| {
         let env = [((*name).to_owned(), "1".to_owned())];
-        effective("", &env).is_err_and(|faults| faults.contains("unknown key"))
+        effective("", &env).is_err_and(|faults| faults.contains("unknown name"))
     });
     unknown.map(|name| format!("{path}: {name} sets nothing")).collect()
 }

@@ -66,10 +66,10 @@ struct EntryRow {
 
 fn filter_of(fields: &FieldList) -> Result<(Option<TenantId>, AuditFilter), ActionError> {
     let tenant = fields.given("tenant").map(str::parse::<TenantId>).transpose();
-    let tenant = tenant.map_err(|_| ActionError::field("tenant", "the tenant"))?;
+    let tenant = tenant.map_err(|_| ActionError::field("tenant", "give the identifier of a tenant"))?;
     let user = fields.given("user").map(str::parse::<UserId>).transpose();
     let filter = AuditFilter {
-        user: user.map_err(|_| ActionError::field("user", "the user"))?,
+        user: user.map_err(|_| ActionError::field("user", "give the identifier of a user"))?,
         action: fields.given("action").map(str::to_owned),
         subject: fields.given("subject").map(str::to_owned),
         from: day(fields, "from")?,

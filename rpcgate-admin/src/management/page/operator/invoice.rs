@@ -91,13 +91,13 @@ impl Settlement {
             "void" => Ok(Settlement::Void),
             "credit" => {
                 let cents = cents_of(fields.one("amount")).filter(|cents| *cents > 0);
-                let wrong = || ActionError::field("amount", "the amount");
+                let wrong = || ActionError::field("amount", "give an amount in dollars, such as 120.50");
                 if fields.given("reason").is_none() {
-                    return Err(ActionError::field("reason", "the reason"));
+                    return Err(ActionError::field("reason", "say why: it stands on the credit note"));
                 }
                 Ok(Settlement::Credit(cents.ok_or_else(wrong)?))
             }
-            _ => Err(ActionError::field("act", "the settlement")),
+            _ => Err(ActionError::field("act", "choose what to do with the invoice")),
         }
     }
 

@@ -106,7 +106,7 @@ async fn list(
     };
     let found = async {
         let tenant = query.given("tenant").map(str::parse::<TenantId>).transpose();
-        let tenant = tenant.map_err(|_| ActionError::field("tenant", "the tenant"))?;
+        let tenant = tenant.map_err(|_| ActionError::field("tenant", "give the identifier of a tenant"))?;
         // What waits is there with the oldest first, and the others with the newest first.
         let is_waiting = state == Some(InvoiceStateJson::Overdue) && tenant.is_none();
         let found = if is_waiting {

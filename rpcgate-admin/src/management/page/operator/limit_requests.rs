@@ -248,10 +248,10 @@ async fn review(
         let (verdict, done) = match fields.one("status") {
             "approved" => (Verdict::Approved, Done::RequestApproved),
             "rejected" => (Verdict::Rejected, Done::RequestRejected),
-            _ => return Err(ActionError::field("status", "the decision")),
+            _ => return Err(ActionError::field("status", "approve or reject the request")),
         };
         if verdict == Verdict::Rejected && fields.given("note").is_none() {
-            return Err(ActionError::field("note", "the note"));
+            return Err(ActionError::field("note", "say why, so that the tenant knows what to change"));
         }
         limit_requests::review(&app, &page.actor, id, verdict, fields.given("note")).await?;
         Ok(done)

@@ -95,13 +95,13 @@ async fn list(
     let found = async {
         let plan = query.given("plan").map(|value| {
             let known = all_plans.iter().find(|plan| plan_value(plan) == value);
-            known.map(|plan| plan.of).ok_or_else(|| ActionError::field("plan", "the plan"))
+            known.map(|plan| plan.of).ok_or_else(|| ActionError::field("plan", "choose a plan of the list"))
         });
         let suspended = match query.one("state") {
             "" => None,
             "active" => Some(false),
             "suspended" => Some(true),
-            _ => return Err(ActionError::field("state", "the state")),
+            _ => return Err(ActionError::field("state", "choose a state of the list")),
         };
         let after = query.given(cursor::AFTER).map(str::parse::<TenantId>).transpose();
         let after = after.map_err(|_| ActionError::Invalid("this is no place in this list".into()))?;

@@ -153,7 +153,7 @@ async fn refused(
 /// The status that a form has chosen.
 fn status_of(fields: &FieldList) -> Result<TicketStatus, ActionError> {
     let chosen = TicketStatus::ALL.into_iter().find(|status| status.name() == fields.one("status"));
-    chosen.ok_or_else(|| ActionError::field("status", "the status"))
+    chosen.ok_or_else(|| ActionError::field("status", "choose a status of the list"))
 }
 
 async fn show(

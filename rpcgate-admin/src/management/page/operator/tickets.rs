@@ -96,10 +96,10 @@ async fn list(
     let rest = query.query_without(&[cursor::BEFORE, cursor::AFTER, "done"]);
     let found = async {
         let tenant = query.given("tenant").map(str::parse::<TenantId>).transpose();
-        let tenant = tenant.map_err(|_| ActionError::field("tenant", "the tenant"))?;
+        let tenant = tenant.map_err(|_| ActionError::field("tenant", "give the identifier of a tenant"))?;
         let category = query.given("category").map(|name| {
             let known = TicketCategory::ALL.into_iter().find(|category| category.name() == name);
-            known.ok_or_else(|| ActionError::field("category", "the category"))
+            known.ok_or_else(|| ActionError::field("category", "choose a category of the list"))
         });
         let category = category.transpose()?;
         // What waits is there with the oldest first, and what is done with the newest first.

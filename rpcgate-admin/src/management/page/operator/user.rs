@@ -169,7 +169,7 @@ async fn ask_factors(
 ) -> PageResult {
     let account = users::get(&app, id).await?;
     let Some(reason) = fields.given("reason") else {
-        let error = ActionError::field("reason", "the reason");
+        let error = ActionError::field("reason", "say why: the user is told");
         return refused(&app, &page, id, "", error).await;
     };
     let asked = question(&page, &account, "Remove the second factors of", "Remove the second factors")

@@ -333,7 +333,7 @@ fn rows() -> Vec<Row> {
         writes("operator_switch_chain", OPERATORS, &[Chain]).with(|_| json!({"enabled": false})),
         reads("operator_list_nodes", OPERATORS, &[]),
         writes("operator_drain_node", OPERATORS, &[Chain])
-            .with(|_| json!({"node": "https://node.example:8545/", "drained": false})),
+            .with(|_| json!({"node": "https://node.example:8545/", "drained": false, "force": false})),
         reads("operator_get_plan", OPERATORS, &[Tier]),
         writes("operator_update_plan", OPERATORS, &[Tier]).with(|_| json!({
             "per_minute": 7, "per_hour": 70, "per_day": 700, "heavy_per_minute": 3, "price_per_cu": 0.5,
