@@ -216,6 +216,7 @@ pub(super) fn logged_in(
 
 #[cfg(test)]
 mod tests {
+    use super::super::unattended::UNATTENDED;
     use super::*;
     use crate::management::app_state::tests::Site;
     use crate::management::page::tests::{Page, answered, cookie, get};

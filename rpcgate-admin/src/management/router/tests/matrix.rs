@@ -923,6 +923,7 @@ async fn premises(site: &Site, hash: &str, role: &str, confirmed: bool, words: &
         caller,
     };
     store.put_weight("eth", &premises.word(Word::Method), 3, now).await.unwrap();
+    store.drain_node("eth", "https://node.example:8545/", &[], now).await.unwrap();
     let settings = ConfigVersionFilter { source: Some("settings".into()), ..ConfigVersionFilter::default() };
     premises.config_version = store.config_versions(&settings, None, 1).await.unwrap()[0].number;
     premises
