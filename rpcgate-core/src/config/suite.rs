@@ -265,7 +265,7 @@ pub fn changes() -> Vec<(String, Config, Config)> {
             panic!("{key}: give it another value than its default in rpcgate-core/src/config/suite.rs");
         };
         let before = read(&with_node(NODE), &[]);
-        let after = if key.contains("nodes") {
+        let after = if key.contains(".nodes") {
             let line =
                 if value.starts_with("url") { (*value).to_owned() } else { format!("{NODE}, {value}") };
             read(&with_node(&line), &[])

@@ -145,24 +145,28 @@ impl Hedging {
 mod tests {
     use super::*;
 
+    /// Methods are told from each other by where their names are.
+    static A: &str = "a";
+    static B: &str = "b";
+
     #[test]
     fn hedges_are_a_share_of_the_calls_and_few_are_saved_up() {
         let hedging = Hedging::new(HedgePolicy::default());
         let taken = |hedging: &Hedging| (0..1_000).filter(|_| hedging.take()).count();
         assert_eq!((taken(&hedging), taken(&hedging)), (10, 0), "a new pool has saved some");
-        (0..100).for_each(|_| _ = hedging.begin("a"));
+        (0..100).for_each(|_| _ = hedging.begin(A));
         assert_eq!(taken(&hedging), 5);
-        (0..10_000).for_each(|_| _ = hedging.begin("a"));
+        (0..10_000).for_each(|_| _ = hedging.begin(A));
         assert_eq!(taken(&hedging), 10);
     }
 
     #[test]
     fn a_call_is_hedged_after_the_usual_time_of_its_method_and_no_sooner_than_the_least() {
         let hedging = Hedging::new(HedgePolicy::default());
-        assert_eq!(hedging.begin("a"), None, "nothing was measured");
-        (0..100).for_each(|_| hedging.record("a", Duration::from_millis(200)));
-        (0..100).for_each(|_| hedging.record("b", Duration::from_millis(2)));
-        assert!(hedging.begin("a").unwrap() >= Duration::from_millis(200));
-        assert_eq!(hedging.begin("b"), Some(Duration::from_millis(50)));
+        assert_eq!(hedging.begin(A), None, "nothing was measured");
+        (0..100).for_each(|_| hedging.record(A, Duration::from_millis(200)));
+        (0..100).for_each(|_| hedging.record(B, Duration::from_millis(2)));
+        assert!(hedging.begin(A).unwrap() >= Duration::from_millis(200));
+        assert_eq!(hedging.begin(B), Some(Duration::from_millis(50)));
     }
 }

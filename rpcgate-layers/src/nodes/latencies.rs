@@ -148,6 +148,10 @@ fn upper(bucket: usize) -> u64 {
 mod tests {
     use super::*;
 
+    /// Methods are told from each other by where their names are.
+    static A: &str = "a";
+    static B: &str = "b";
+
     const MILLI: Duration = Duration::from_millis(1);
 
     #[test]
@@ -163,20 +167,20 @@ mod tests {
     fn the_usual_time_is_that_of_the_percentile_and_follows_the_newer_calls() {
         let latencies = Latencies::new(90);
         for number in 0..FEWEST - 1 {
-            latencies.record("a", MILLI * number);
+            latencies.record(A, MILLI * number);
         }
-        assert_eq!(latencies.usual("a"), None, "too few");
+        assert_eq!(latencies.usual(A), None, "too few");
         let latencies = Latencies::new(90);
         let near = |latencies: &Latencies, expected: Duration| {
-            let usual = latencies.usual("a").unwrap();
+            let usual = latencies.usual(A).unwrap();
             assert!(usual >= expected && usual <= expected * 3 / 2, "{usual:?} {expected:?}");
         };
         for number in 0..1_000 {
-            latencies.record("a", if number % 20 == 0 { MILLI * 800 } else { MILLI * 10 });
+            latencies.record(A, if number % 20 == 0 { MILLI * 800 } else { MILLI * 10 });
         }
         near(&latencies, MILLI * 10);
-        assert_eq!(latencies.usual("b"), None, "each method has its own");
-        (0..8_000).for_each(|_| latencies.record("a", MILLI * 100));
+        assert_eq!(latencies.usual(B), None, "each method has its own");
+        (0..8_000).for_each(|_| latencies.record(A, MILLI * 100));
         near(&latencies, MILLI * 100);
     }
 

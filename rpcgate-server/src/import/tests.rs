@@ -130,7 +130,7 @@ fn erpc_is_carried_over() {
     assert_eq!(eth.nodes.iter().filter(|node| node.priority == 1).count(), 1);
 
     let keys = config.callers();
-    let web = keys.iter().find(|key| key.name == "web").unwrap();
+    let web = keys.iter().find(|key| key.name == "web").unwrap_or_else(|| panic!("{}", imported.toml));
     assert_eq!(web.hash, KeyHash::of("secret-of-the-web-client-1"));
     assert_eq!((web.caller.plan.tier, web.caller.quota.rps_limit), (Tier::Enterprise, Some(500)));
     assert!(web.caller.lists.blocked.contains(b"eth_newFilter".as_slice()));
@@ -177,7 +177,7 @@ fn proxyd_is_carried_over() {
     assert_eq!(geth.ws.as_ref().map(Url::expose), Some("ws://10.0.0.1:8546"));
     assert!(geth.user.as_deref() == Some("rpc") && geth.password.is_some());
     let keys = config.callers();
-    let web = keys.iter().find(|key| key.name == "web").unwrap();
+    let web = keys.iter().find(|key| key.name == "web").unwrap_or_else(|| panic!("{}", imported.toml));
     assert_eq!(web.hash, KeyHash::of("secret-of-the-web-client-1"));
     assert_eq!(web.caller.plan.per_minute, 300);
     assert_eq!(web.caller.lists.allowed.len(), 4);
@@ -247,7 +247,7 @@ fn kong_is_carried_over() {
     assert_eq!(config.gateway.limits.body, 8 << 20);
     assert_eq!(config.redis.url.as_ref().map(Url::expose), Some("redis://10.0.0.9:6379/2"));
     let keys = config.callers();
-    let web = keys.iter().find(|key| key.name == "web").unwrap();
+    let web = keys.iter().find(|key| key.name == "web").unwrap_or_else(|| panic!("{}", imported.toml));
     assert_eq!(web.hash, KeyHash::of("secret-of-the-web-client-1"));
     assert_eq!((web.caller.plan.per_minute, web.caller.quota.rps_limit), (300, Some(20)));
     let partner = keys.iter().find(|key| key.name == "partner").unwrap();

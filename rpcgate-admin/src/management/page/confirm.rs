@@ -1,7 +1,7 @@
 //! The page that asks before something dangerous: it names the consequences, and only its button does it.
 
 use super::filters;
-use super::form::{FieldList, TYPED};
+use super::form::FieldList;
 use super::frame::Frame;
 use super::problems::Problems;
 use super::versions::{FormVersion, VERSION};

@@ -34,7 +34,7 @@ async fn connected(site: &Site, usage: bool) -> DatabaseConnection {
 }
 
 /// The columns of a table that refer to others: own column, other table, its column.
-async fn references(database: &DatabaseConnection, table: &str) -> BTreeMap<String, (String, String)> {
+async fn references(database: &impl ConnectionTrait, table: &str) -> BTreeMap<String, (String, String)> {
     let list = format!("SELECT \"from\", \"table\", \"to\" FROM pragma_foreign_key_list('{table}')");
     let rows =
         database.query_all_raw(Statement::from_string(database.get_database_backend(), list)).await.unwrap();
@@ -70,7 +70,7 @@ async fn fill(site: &Site) {
         let transaction = database.begin().await.unwrap();
         let mut counts: BTreeMap<&str, i64> = BTreeMap::new();
         for table in &schema.tables {
-            let refers = references(&database, &table.name).await;
+            let refers = references(&transaction, &table.name).await;
             // A row refers to the row with its own number.
             let others = refers.values().filter_map(|(other, _)| counts.get(other.as_str()).copied());
             let count = others.chain([rows_of(table)]).min().unwrap();

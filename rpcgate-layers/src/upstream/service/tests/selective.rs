@@ -152,7 +152,7 @@ async fn an_archive_is_not_asked_for_other_errors_nor_for_broadcasts_nor_twice()
     let state = site.states_of(r#"{"id":1,"method":"toy_send"}"#).await;
     assert!(state[0].contains("pruned") && archive.seen().is_empty(), "{state:?}");
     let state = site.states_of(r#"{"id":1,"method":"toy_id"}"#).await;
-    assert_eq!((state, archive.seen().len()), (vec![format!("200 {PRUNED}")], 1));
+    assert_eq!((state, archive.seen().len()), (vec![format!("200 OK {PRUNED}")], 1));
     let other = erring(r#"{"code":-7,"message":"reverted"}"#).await;
     let archive = echo().await;
     let site = self::site(with_archive(&other, &archive));
