@@ -77,7 +77,7 @@ impl Accounts {
         {
             return name.clone();
         }
-        let name = draft.fresh(&table_name(project), '-');
+        let name = draft.fresh("project", &table_name(project), '-');
         draft.set(&format!("tenants.{name}"), "plan", TomlValue::Text(plan.to_owned()), from);
         let header = format!("projects.{name}");
         draft.set(&header, "tenant", TomlValue::Text(name.clone()), from);
@@ -103,7 +103,7 @@ impl Accounts {
             draft.notes.left_out(node, text);
             return;
         }
-        let name = draft.fresh(&table_name(name), '-');
+        let name = draft.fresh("key", &table_name(name), '-');
         let (field, value) = match read {
             Given::Text(text) => ("sha256", TomlValue::Text(KeyHash::of(&text).to_string())),
             Given::Variable(variable) => ("key", draft.variable(variable, Holds::ApiKey)),

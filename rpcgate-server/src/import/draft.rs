@@ -78,7 +78,7 @@ pub(super) struct Draft {
     pub(super) sections: Vec<Section>,
     /// Variables that the new file names, by name.
     pub(super) variables: BTreeMap<String, Holds>,
-    names: BTreeSet<String>,
+    names: BTreeSet<(&'static str, String)>,
 }
 
 impl Draft {
@@ -200,7 +200,7 @@ impl Draft {
         if *known == Holds::Word {
             *known = holds;
         }
-        self.names.insert(name.clone());
+        self.names.insert(("variable", name.clone()));
         TomlValue::Env(name)
     }
 
@@ -211,17 +211,17 @@ impl Draft {
             .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
             .take(60)
             .collect();
-        let name = self.fresh(&stem, '_');
+        let name = self.fresh("variable", &stem, '_');
         self.notes.add(NoteKind::ToSet, from.at, &from.path, format!("set {name} to {text}"));
         self.variables.insert(name.clone(), holds);
         TomlValue::Env(name)
     }
 
-    /// A name that nothing else has: `stem`, or `stem` with a number.
-    pub(super) fn fresh(&mut self, stem: &str, between: char) -> String {
+    /// A name that no other thing of this kind has: `stem`, or `stem` with a number.
+    pub(super) fn fresh(&mut self, kind: &'static str, stem: &str, between: char) -> String {
         let mut name = stem.to_owned();
         let mut n = 1;
-        while !self.names.insert(name.clone()) {
+        while !self.names.insert((kind, name.clone())) {
             n += 1;
             name = format!("{stem}{between}{n}");
         }
