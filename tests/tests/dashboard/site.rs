@@ -77,6 +77,11 @@ impl Dashboard {
             .set("chains.btc", "probe_interval = \"1s\"")
             .set("webhooks", "allow_private_targets = true")
             .set("billing.fees", "free = 500")
+            // Tests call until an answer is the one that they wait for.
+            .set("plans.free", "per_minute = 100000")
+            .set("plans.free", "per_hour = 100000")
+            .set("plans.standard", "per_minute = 100000")
+            .set("plans.standard", "per_hour = 100000")
             .set("admin", "auth_per_minute = 1000")
             .set("admin", &format!("dash_url = \"{base}\""))
             .set("admin", &format!("gateway_url = \"http://127.0.0.1:{}\"", calls.port()))
