@@ -170,6 +170,21 @@ impl Mail {
         Mail::new(to, format!("What calls cost changes on {day}"), text)
     }
 
+    /// The mail that tells a member of the decision about a request for another plan: `text` is the sentence without its stop,
+    /// `note` what the operator wrote about it. The user can switch it off.
+    pub fn limit_request_decided(to: Address, text: &str, note: Option<&str>, dash_url: &str) -> Self {
+        let dash_url = dash_url.trim_end_matches('/');
+        let note = note.map(|note| format!("{note}\n\n")).unwrap_or_default();
+        let body = format!(
+            "{text}.\n\n\
+             {note}Your requests and the decisions about them are in your dashboard:\n\n\
+             {dash_url}/plan/request\n\n\
+             You get this mail because mails of this kind are switched on in your preferences for notifications.\n"
+        );
+        let subject: String = text.chars().filter(|c| !c.is_control()).take(150).collect();
+        Mail::new(to, subject, body)
+    }
+
     /// The mail with the text of a notification, which the user can switch off.
     pub fn notification(to: Address, text: &str, dash_url: &str) -> Self {
         let home = format!("{}/", dash_url.trim_end_matches('/'));
