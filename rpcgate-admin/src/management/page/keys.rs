@@ -130,6 +130,7 @@ struct KeyCreatedPage {
     call: ExampleCall,
     snippet: CodeSnippet,
     seen: Option<SeenCall>,
+    is_suspended: bool,
 }
 
 /// What people call a key: its description, or the beginning of one without.
@@ -324,6 +325,7 @@ async fn created_page(
     status: StatusCode,
 ) -> Result<Response, ActionError> {
     let project = projects::get(app, &page.actor, project).await?;
+    let tenant = tenants::get(app, &page.actor, project.tenant).await?;
     let config = app.settings.overridden_by(&app.store.overlay().await?);
     let served = chains(app).await?.into_iter().filter(|entry| entry.served);
     let served: Vec<_> =
@@ -349,6 +351,7 @@ async fn created_page(
             Some(_) => None,
             None => seen_call(app, project.tenant, key.id).await?,
         },
+        is_suspended: tenant.suspended,
         call,
         project,
         key,

@@ -4,7 +4,7 @@ use super::share;
 use crate::management::app_state::tests::NOON;
 use crate::management::page::projects::tests::{HOSTILE, ProjectFixture, escaped, expect_sound};
 use crate::management::page::tests::{Page, attributes, get, newcomer, post, site};
-use crate::store::Key;
+use crate::store::{Key, TenantChange};
 use http::StatusCode;
 use http::header::CACHE_CONTROL;
 use rpcgate_core::caller::{KeyId, Scope};
@@ -82,6 +82,14 @@ async fn the_first_call_of_the_newest_key_is_seen() {
         "{}",
         page.text
     );
+    fixture.call(0, 1).await;
+    let page = fixture.get(&path).await;
+    assert!(page.text.contains("was answered with 200: 2 calls, "), "{}", page.text);
+    let change = TenantChange { suspended: Some(true), ..TenantChange::default() };
+    fixture.site.app.store.update_tenant(fixture.tenant(), &change, NOON).await.unwrap();
+    let page = fixture.get(&path).await;
+    assert!(!page.text.contains("It works within a second"), "{}", page.text);
+    assert!(page.text.contains("as soon as your organisation is no longer suspended"), "{}", page.text);
 }
 
 #[tokio::test]
