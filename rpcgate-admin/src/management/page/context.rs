@@ -73,19 +73,25 @@ fn with_outcome(to: &str, done: Done) -> String {
     format!("{to}{joint}done={}", done.code())
 }
 
-/// Leads to the log-in, which leads back here if nothing was to be changed. The script of a page that refreshes itself is
-/// told instead, so that it does not take the log-in for the page.
+/// Leads to the log-in, which leads back here, or to the page of the form that was sent: then it says that nothing was done.
+/// The script of a page that refreshes itself is told instead, so that it does not take the log-in for the page.
 fn to_log_in(parts: &Parts) -> Response {
     if is_unattended(&parts.headers) {
         return ActionError::Unauthenticated("your session has ended: log in again").into_response();
     }
     let (root, here) = (root_of(parts.uri.path()), here(parts));
     let next = below_root(&here);
-    if next.is_empty() || !matches!(parts.method, Method::GET | Method::HEAD) {
-        return redirect(&root, "login");
+    // Whoever logs out or chooses a theme has lost nothing, and neither has a form of the start page.
+    let is_lost = !next.is_empty() && !matches!(parts.method, Method::GET | Method::HEAD);
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    if !next.is_empty() {
+        query.append_pair("next", next);
     }
-    let query = form_urlencoded::Serializer::new(String::new()).append_pair("next", next).finish();
-    redirect(&root, &format!("login?{query}"))
+    if is_lost {
+        query.append_pair("done", Done::SessionOver.code());
+    }
+    let query = query.finish();
+    redirect(&root, &if query.is_empty() { "login".to_owned() } else { format!("login?{query}") })
 }
 
 impl FromRequestParts<Arc<AppState>> for PageContext {

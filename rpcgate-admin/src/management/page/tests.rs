@@ -642,6 +642,12 @@ async fn unread_notifications_are_on_the_home_page_until_they_are_marked() {
     assert_eq!(read(&outsider, spike).await.status, StatusCode::NOT_FOUND);
     let nobody = post(&site, "/read-notification", "", &[("id", spike)]).await;
     assert_eq!(nobody.leads_to(), (StatusCode::SEE_OTHER, "login"));
+    let name = post(&site, "/team/name", "", &[("name", "Acme")]).await;
+    assert_eq!(name.leads_to(), (StatusCode::SEE_OTHER, "../login?next=team&done=session-over"));
+    let log_in = get(&site, "/login?next=team&done=session-over", "").await;
+    for part in ["Your session has ended, and nothing was sent.", "name=\"next\" value=\"team\""] {
+        assert!(log_in.text.contains(part), "{part}: {}", log_in.text);
+    }
     let request = http::Request::post("/read-notification").header(COOKIE, cookie(&site, &viewer));
     let foreign = request.header("sec-fetch-site", "cross-site");
     let page = answered(&site, foreign, format!("id={spike}")).await;
