@@ -129,28 +129,28 @@ impl Mail {
         Mail::new(to, news, text)
     }
 
-    /// The mail that informs the author of a support ticket with this `subject` of an operator's answer, `text`.
-    pub fn ticket_answered(to: Address, dash_url: &str, subject: &str, text: &str) -> Self {
-        let dash_url = dash_url.trim_end_matches('/');
+    /// The mail that informs the author of a support ticket of an operator's answer, `text`.
+    pub fn ticket_answered(to: Address, dash_url: &str, ticket: &SupportTicket, text: &str) -> Self {
+        let (dash_url, SupportTicket { id, subject, .. }) = (dash_url.trim_end_matches('/'), ticket);
         let text = format!(
             "Your support ticket at rpcgate was answered:\n\n\
              {subject}\n\n\
              The answer:\n\n\
              {text}\n\n\
-             To reply, log in and comment on the ticket. A reply to this mail is not read:\n\n\
-             {dash_url}/login\n"
+             To reply, comment on the ticket. A reply to this mail is not read:\n\n\
+             {dash_url}/support/{id}\n"
         );
         Mail::new(to, "Your support ticket was answered", text)
     }
 
-    /// The mail that informs the author of a support ticket with this `subject` that an operator has closed it.
-    pub fn ticket_closed(to: Address, dash_url: &str, subject: &str) -> Self {
-        let dash_url = dash_url.trim_end_matches('/');
+    /// The mail that informs the author of a support ticket that an operator has closed it.
+    pub fn ticket_closed(to: Address, dash_url: &str, ticket: &SupportTicket) -> Self {
+        let (dash_url, SupportTicket { id, subject, .. }) = (dash_url.trim_end_matches('/'), ticket);
         let text = format!(
             "Your support ticket at rpcgate was closed:\n\n\
              {subject}\n\n\
-             If it is not done, log in and reopen it. You can also say there whether the support was good:\n\n\
-             {dash_url}/login\n"
+             If it is not done, reopen it. You can also say there whether the support was good:\n\n\
+             {dash_url}/support/{id}\n"
         );
         Mail::new(to, "Your support ticket was closed", text)
     }

@@ -112,7 +112,11 @@ async fn a_refused_question_says_why_at_its_field_and_keeps_what_was_chosen() {
         ("group_by=hour&group_by=day", "group_by", "The grouping takes hour or day, not both."),
         ("transport=smoke&chain=eth", "transport", "The transport must be one of http, ws, grpc."),
         ("period=&to=2026-12-31T12:00", "to", "The end needs the begin."),
-        ("period=&from=yesterday", "from", "The begin must be an RFC 3339 moment"),
+        (
+            "period=&from=yesterday",
+            "from",
+            "The begin must be a day and a time in UTC, such as 2027-01-31T12:00.",
+        ),
         ("group_by=hour,chain,method,key,status", "group_by", "takes at most 4 names"),
     ] {
         let page = fixture.page(&format!("/usage?{query}")).await;
