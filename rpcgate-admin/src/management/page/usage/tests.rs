@@ -7,6 +7,7 @@ use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
+use rpcgate_core::plan::Tier;
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
 
 /// A tenant whose calls are recorded.
@@ -103,6 +104,20 @@ async fn every_grouping_and_measure_has_a_page() {
     let page = fixture.page("/usage?period=&from=2026-12-31T10:00&to=2026-12-31T12:00&group_by=hour").await;
     assert!(page.text.contains("31 Dec, 10:00 to 31 Dec, 12:00 UTC"), "{}", page.text);
     assert!(page.text.contains(">31 Dec, 11:00</a>"), "{}", page.text);
+}
+
+#[tokio::test]
+async fn units_have_a_price_only_if_the_plan_has_not_changed_meanwhile() {
+    let mut fixture = Fixture::new().await;
+    fixture.call("eth", 1, vec![SampleLine { cu: 15, ..item("a") }]).await;
+    let tenant = fixture.owner.user.tenant.unwrap();
+    let before = Time::from_secs(NOON.secs() - 3 * 86_400);
+    fixture.site.app.store.set_tier(tenant, Tier::Premium, before).await.unwrap();
+    let day = fixture.page("/usage").await;
+    assert!(day.text.contains(" each, the price of today<"), "{}", day.text);
+    let week = fixture.page("/usage?period=7d").await;
+    assert!(week.text.contains("no price, since the plan has changed meanwhile"), "{}", week.text);
+    assert!(!week.text.contains("the price of today"), "{}", week.text);
 }
 
 #[tokio::test]
