@@ -642,12 +642,6 @@ async fn unread_notifications_are_on_the_home_page_until_they_are_marked() {
     assert_eq!(read(&outsider, spike).await.status, StatusCode::NOT_FOUND);
     let nobody = post(&site, "/read-notification", "", &[("id", spike)]).await;
     assert_eq!(nobody.leads_to(), (StatusCode::SEE_OTHER, "login"));
-    let name = post(&site, "/team/name", "", &[("name", "Acme")]).await;
-    assert_eq!(name.leads_to(), (StatusCode::SEE_OTHER, "../login?next=team&done=session-over"));
-    let log_in = get(&site, "/login?next=team&done=session-over", "").await;
-    for part in ["Your session has ended, and nothing was sent.", "name=\"next\" value=\"team\""] {
-        assert!(log_in.text.contains(part), "{part}: {}", log_in.text);
-    }
     let request = http::Request::post("/read-notification").header(COOKIE, cookie(&site, &viewer));
     let foreign = request.header("sec-fetch-site", "cross-site");
     let page = answered(&site, foreign, format!("id={spike}")).await;
@@ -735,6 +729,23 @@ async fn the_frame_counts_unread_notifications_to_99() {
     assert!(page.text.contains("<span class=\"count dot\">99+</span>"), "{}", page.text);
     site.app.usage.close().await;
     assert_eq!(count().await, ", 99+ unread", "those that are not about usage are counted nevertheless");
+}
+
+#[tokio::test]
+async fn a_form_that_is_sent_without_a_session_leads_back_to_its_page() {
+    let site = site().await;
+    for (path, place) in [
+        ("/team/name", "../login?next=team&done=session-over"),
+        ("/projects", "login?next=projects&done=session-over"),
+        ("/logout", "login"),
+    ] {
+        let sent = post(&site, path, "", &[("name", "Acme")]).await;
+        assert_eq!(sent.leads_to(), (StatusCode::SEE_OTHER, place));
+    }
+    let log_in = get(&site, "/login?next=team&done=session-over", "").await;
+    for part in ["Your session has ended, and nothing was sent.", "name=\"next\" value=\"team\""] {
+        assert!(log_in.text.contains(part), "{part}: {}", log_in.text);
+    }
 }
 
 #[tokio::test]
