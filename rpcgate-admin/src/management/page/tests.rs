@@ -742,6 +742,16 @@ async fn a_form_that_is_sent_without_a_session_leads_back_to_its_page() {
         let sent = post(&site, path, "", &[("name", "Acme")]).await;
         assert_eq!(sent.leads_to(), (StatusCode::SEE_OTHER, place));
     }
+    for (sender, next) in [
+        ("http://127.0.0.1:8081/team?a=b", "team%3Fa%3Db"),
+        ("http://127.0.0.1:8081/team/name", "team"),
+        ("https://evil.example/team?a=b", "team"),
+    ] {
+        let request = http::Request::post("/team/invitations").header("sec-fetch-site", "same-origin");
+        let sent = answered(&site, request.header("referer", sender), Body::empty()).await;
+        let place = format!("../login?next={next}&done=session-over");
+        assert_eq!(sent.leads_to(), (StatusCode::SEE_OTHER, place.as_str()));
+    }
     let log_in = get(&site, "/login?next=team&done=session-over", "").await;
     for part in ["Your session has ended, and nothing was sent.", "name=\"next\" value=\"team\""] {
         assert!(log_in.text.contains(part), "{part}: {}", log_in.text);
