@@ -4,14 +4,16 @@
 {
   // What stands on the page at first, and what the live refresh puts there later.
   function enhance(root) {
-    // Copy buttons: shown only where copying works. The text is that of the code beside the button.
+    // Copy buttons: shown only where copying works. The text is that of the code beside the button,
+    // of several each in a line.
     for (const button of root.querySelectorAll("[data-copy][hidden]")) {
       if (!navigator.clipboard) break;
       const label = button.textContent;
       button.hidden = false;
       button.setAttribute("aria-live", "polite");
       button.addEventListener("click", async () => {
-        await navigator.clipboard.writeText(button.parentElement.querySelector("code").textContent);
+        const codes = [...button.parentElement.querySelectorAll("code")].map((code) => code.textContent);
+        await navigator.clipboard.writeText(codes.join("\n"));
         button.textContent = "Copied";
         setTimeout(() => {
           button.textContent = label;

@@ -35,6 +35,9 @@ const PATH: &str = "/webhook-echo";
 const MAX_BODY: usize = 4 << 20;
 const MAX_CONNECTIONS: usize = 64;
 const BACKLOG: u32 = 64;
+/// Said of a signature that does not hold: an endpoint that a user has made with this URL has a secret of its own, which
+/// is not known here.
+const STRANGE: &str = "does not fit the secret of the demo's endpoint";
 /// Letters of a part of a printed line.
 const MAX_SHOWN: usize = 80;
 
@@ -194,7 +197,7 @@ fn line(now: Time, [delivery, attempt, signature]: [&str; 3], body: &[u8], secre
         other => shown(&other.to_string()),
     };
     let day = now.secs() % 86_400;
-    let holds = if holds(secret, body, signature) { "holds" } else { "does NOT hold" };
+    let holds = if holds(secret, body, signature) { "holds" } else { STRANGE };
     format!(
         "{:02}:{:02}:{:02} webhook: {} {}, block {}, delivery {}, attempt {}: signature {holds}",
         day / 3_600,
@@ -232,7 +235,7 @@ mod tests {
         );
         for (signature, body) in [(sent.as_str(), &b"{}"[..]), ("sha256=00", BODY), ("", BODY)] {
             let line = line(now, ["d-1", "2", signature], body, secret);
-            assert!(line.ends_with("signature does NOT hold"), "{line}");
+            assert!(line.ends_with("signature does not fit the secret of the demo's endpoint"), "{line}");
         }
     }
 

@@ -42,6 +42,7 @@ pub(super) fn text(sheet: &Sheet, plan: &str, file: &Path) -> String {
         ),
         format!("The dashboard is at {}/: log in as the user in {}.", sheet.admin, file.display()),
     ];
+    lines.extend(sheet.outbox.iter().map(|folder| format!("Mails are written as files to {folder}.")));
     let mut section = |title: &str, commands: Vec<String>| {
         if !commands.is_empty() {
             lines.extend([String::new(), title.to_owned()]);
@@ -189,6 +190,10 @@ mod tests {
             "API is at http://127.0.0.1:8081, a browser of it at http://127.0.0.1:8081/swagger/.\n\
                  The dashboard is at http://127.0.0.1:8081/: log in as the user in d/demo.json."
         ));
+        assert!(!text.contains("Mails"), "a server takes them: {text}");
+        let text =
+            super::text(&Sheet { outbox: Some("d/outbox".into()), ..sheet(&[]) }, "free", Path::new("d"));
+        assert!(text.contains("\nMails are written as files to d/outbox.\n"), "{text}");
         let text = super::text(&sheet(&["btc"]), "free", Path::new("d"));
         assert!(
             text.contains("8080/btc") && !text.contains("8080/eth") && text.contains("serves 1 chain at"),

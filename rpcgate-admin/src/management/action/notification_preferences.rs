@@ -21,13 +21,15 @@ pub(super) fn is_for(kind: NotificationKind, role: Role) -> bool {
 }
 
 /// How a user is told of this kind who has chosen nothing: by mail only of invoices and prices, if the user pays them, of suspensions
-/// and failing webhooks, if the user can do something about them, and of the safety of the account.
+/// and failing webhooks, if the user can do something about them, of decisions about requests that the user can make, and of
+/// the safety of the account.
 pub(super) fn default_preference(kind: NotificationKind, role: Role) -> NotificationPreference {
     let mail = match kind {
         NotificationKind::Security => true,
         NotificationKind::Invoice | NotificationKind::Prices => matches!(role, Role::Owner | Role::Billing),
         NotificationKind::Suspension => role.allows(Permission::ManageBilling),
         NotificationKind::WebhookHealth => role.allows(Permission::ManageWebhooks),
+        NotificationKind::LimitDecision => role.allows(Permission::RequestLimits),
         _ => false,
     };
     NotificationPreference { shown: true, mail }

@@ -4,7 +4,7 @@ use super::actor::Actor;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{CustomPlan, TenantPlan};
-use rpcgate_core::caller::CustomPlanId;
+use rpcgate_core::caller::{CustomPlanId, ProjectQuota};
 use rpcgate_core::plan::{Plan, Tier};
 
 /// A plan that a caller may see.
@@ -18,6 +18,8 @@ pub struct ListedPlan {
     pub plan: Plan,
     /// Its fee for a month, in cents.
     pub monthly_fee: u64,
+    /// The Compute Units that a project without a quota of its own may use in 24 hours.
+    pub cu_per_day: u64,
 }
 
 /// The four plans, with the settings of operators over the configuration, the smallest first; then those of operators'
@@ -37,11 +39,13 @@ pub async fn plans(app: &AppState, actor: &Actor) -> Result<Vec<ListedPlan>, Act
         name: tier.name().to_owned(),
         plan: config.plans.of_tenant(tier),
         monthly_fee: fees.of(tier),
+        cu_per_day: ProjectQuota::DEFAULT_CU_PER_DAY,
     });
     let listed = |custom: CustomPlan| ListedPlan {
         of: custom.plan(),
         plan: custom.figures.plan(config.plans.of_tenant(custom.base)),
         monthly_fee: custom.figures.monthly_fee.unwrap_or(fees.of(custom.base)),
+        cu_per_day: custom.figures.quota(ProjectQuota::default()).cu_per_day,
         name: custom.name,
     };
     let custom = app.store.custom_plans().await?.into_iter();

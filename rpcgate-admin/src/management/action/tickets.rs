@@ -236,8 +236,8 @@ pub(super) async fn tell_author(
     let to = mail::address(&author.email).map_err(|error| ActionError::Broken(error.to_string()))?;
     let dash_url = &app.settings.dash_url;
     let mail = match answer {
-        Some(text) => Mail::ticket_answered(to, dash_url, &ticket.subject, text),
-        None => Mail::ticket_closed(to, dash_url, &ticket.subject),
+        Some(text) => Mail::ticket_answered(to, dash_url, ticket, text),
+        None => Mail::ticket_closed(to, dash_url, ticket),
     };
     app.mails.send(&mail, now).await.map_err(ActionError::from)
 }

@@ -129,28 +129,28 @@ impl Mail {
         Mail::new(to, news, text)
     }
 
-    /// The mail that informs the author of a support ticket with this `subject` of an operator's answer, `text`.
-    pub fn ticket_answered(to: Address, dash_url: &str, subject: &str, text: &str) -> Self {
-        let dash_url = dash_url.trim_end_matches('/');
+    /// The mail that informs the author of a support ticket of an operator's answer, `text`.
+    pub fn ticket_answered(to: Address, dash_url: &str, ticket: &SupportTicket, text: &str) -> Self {
+        let (dash_url, SupportTicket { id, subject, .. }) = (dash_url.trim_end_matches('/'), ticket);
         let text = format!(
             "Your support ticket at rpcgate was answered:\n\n\
              {subject}\n\n\
              The answer:\n\n\
              {text}\n\n\
-             To reply, log in and comment on the ticket. A reply to this mail is not read:\n\n\
-             {dash_url}/login\n"
+             To reply, comment on the ticket. A reply to this mail is not read:\n\n\
+             {dash_url}/support/{id}\n"
         );
         Mail::new(to, "Your support ticket was answered", text)
     }
 
-    /// The mail that informs the author of a support ticket with this `subject` that an operator has closed it.
-    pub fn ticket_closed(to: Address, dash_url: &str, subject: &str) -> Self {
-        let dash_url = dash_url.trim_end_matches('/');
+    /// The mail that informs the author of a support ticket that an operator has closed it.
+    pub fn ticket_closed(to: Address, dash_url: &str, ticket: &SupportTicket) -> Self {
+        let (dash_url, SupportTicket { id, subject, .. }) = (dash_url.trim_end_matches('/'), ticket);
         let text = format!(
             "Your support ticket at rpcgate was closed:\n\n\
              {subject}\n\n\
-             If it is not done, log in and reopen it. You can also say there whether the support was good:\n\n\
-             {dash_url}/login\n"
+             If it is not done, reopen it. You can also say there whether the support was good:\n\n\
+             {dash_url}/support/{id}\n"
         );
         Mail::new(to, "Your support ticket was closed", text)
     }
@@ -168,6 +168,21 @@ impl Mail {
              You get this mail because mails of this kind are switched on in your preferences for notifications.\n"
         );
         Mail::new(to, format!("What calls cost changes on {day}"), text)
+    }
+
+    /// The mail that tells a member of the decision about a request for another plan: `text` is the sentence without its stop,
+    /// `note` what the operator wrote about it. The user can switch it off.
+    pub fn limit_request_decided(to: Address, text: &str, note: Option<&str>, dash_url: &str) -> Self {
+        let dash_url = dash_url.trim_end_matches('/');
+        let note = note.map(|note| format!("{note}\n\n")).unwrap_or_default();
+        let body = format!(
+            "{text}.\n\n\
+             {note}Your requests and the decisions about them are in your dashboard:\n\n\
+             {dash_url}/plan/request\n\n\
+             You get this mail because mails of this kind are switched on in your preferences for notifications.\n"
+        );
+        let subject: String = text.chars().filter(|c| !c.is_control()).take(150).collect();
+        Mail::new(to, subject, body)
     }
 
     /// The mail with the text of a notification, which the user can switch off.

@@ -17,6 +17,7 @@ use crate::store::{OpenWork, Tenant};
 use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
 use http::Method;
+use http::header::REFERER;
 use http::request::Parts;
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::plan::Tier;
@@ -73,19 +74,36 @@ fn with_outcome(to: &str, done: Done) -> String {
     format!("{to}{joint}done={}", done.code())
 }
 
-/// Leads to the log-in, which leads back here if nothing was to be changed. The script of a page that refreshes itself is
-/// told instead, so that it does not take the log-in for the page.
-fn to_log_in(parts: &Parts) -> Response {
+/// The page whose form was sent here, below the root, if the browser names one of ours that is not the start page.
+pub(super) fn sender<'p>(parts: &'p Parts, app: &AppState) -> Option<&'p str> {
+    let sender = parts.headers.get(REFERER)?.to_str().ok()?;
+    let path = sender.strip_prefix(app.settings.dash_url.trim_end_matches('/'))?;
+    Some(below_root(path.trim_start_matches('/'))).filter(|path| !path.is_empty())
+}
+
+/// Leads to the log-in, which leads back here, or to the page of the form that was sent: then it says that nothing was done.
+/// The script of a page that refreshes itself is told instead, so that it does not take the log-in for the page.
+fn to_log_in(parts: &Parts, app: &AppState) -> Response {
     if is_unattended(&parts.headers) {
         return ActionError::Unauthenticated("your session has ended: log in again").into_response();
     }
     let (root, here) = (root_of(parts.uri.path()), here(parts));
-    let next = below_root(&here);
-    if next.is_empty() || !matches!(parts.method, Method::GET | Method::HEAD) {
-        return redirect(&root, "login");
+    let mut next = below_root(&here);
+    // Whoever logs out or chooses a theme has lost nothing, and neither has a form of the start page.
+    let is_lost = !next.is_empty() && !matches!(parts.method, Method::GET | Method::HEAD);
+    if is_lost && let Some(page) = sender(parts, app) {
+        let path = page.split('?').next().unwrap_or_default();
+        next = page_of_form(path).unwrap_or(page);
     }
-    let query = form_urlencoded::Serializer::new(String::new()).append_pair("next", next).finish();
-    redirect(&root, &format!("login?{query}"))
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    if !next.is_empty() {
+        query.append_pair("next", next);
+    }
+    if is_lost {
+        query.append_pair("done", Done::SessionOver.code());
+    }
+    let query = query.finish();
+    redirect(&root, &if query.is_empty() { "login".to_owned() } else { format!("login?{query}") })
 }
 
 impl FromRequestParts<Arc<AppState>> for PageContext {
@@ -93,7 +111,7 @@ impl FromRequestParts<Arc<AppState>> for PageContext {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<AppState>) -> Result<Self, Response> {
         let Some(session) = parts.extensions.get::<AuthSession>().cloned() else {
-            return Err(to_log_in(parts));
+            return Err(to_log_in(parts, app));
         };
         let found = async {
             let client = Client::from_request_parts(parts, app).await?;

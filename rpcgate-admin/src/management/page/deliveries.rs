@@ -1,6 +1,7 @@
 //! Deliveries: those of an endpoint, with its health, and one of them with all its attempts.
 
 use super::chart::heat::{Heat, HeatStep};
+use super::chart::number::share;
 use super::context::{PageContext, PageResult};
 use super::cut_list::{cursor, cursor_links};
 use super::done::Done;
@@ -247,8 +248,7 @@ fn arrived(delivered: u64, ended: u64) -> String {
     if ended == 0 {
         return "none has ended".to_owned();
     }
-    let permille = u128::from(delivered) * 1_000 / u128::from(ended);
-    format!("{}.{} % of {}", permille / 10, permille % 10, grouped(ended.into()))
+    format!("{} of {}", share(delivered, ended), grouped(ended.into()))
 }
 
 /// The attempts of 24 hours as a strip.

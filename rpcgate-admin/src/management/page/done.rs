@@ -39,6 +39,8 @@ macro_rules! outcomes {
 }
 
 outcomes! {
+    // log-in
+    SessionOver = "session-over": "Your session has ended, and nothing was sent. Log in, and send the form again.",
     // account
     AddressConfirmed = "address-confirmed": "Your e-mail address is confirmed. You can create API keys now.",
     ConfirmationSent = "confirmation-sent": "A mail is on its way to you. Open the link in it.",
@@ -122,6 +124,13 @@ outcomes! {
     FactorsRemoved = "factors-removed": "The second factors are removed, and the user is told.",
     UserDisabled = "user-disabled": "The user is disabled, and all sessions have ended.",
     UserEnabled = "user-enabled": "The user is enabled again.",
+}
+
+impl Done {
+    /// Whether it tells of what was not done.
+    pub(crate) const fn is_failure(self) -> bool {
+        matches!(self, Done::SessionOver)
+    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::view::{ok, shown};
 use crate::management::action::explain::{ExplainedRequest, explain};
 use crate::management::app_state::AppState;
 use crate::management::error::{ActionError, ErrorCode};
+use crate::management::identity::role::Permission;
 use crate::store::{ExplainedCall, ExplainedTry, Explanation, RefusalShown};
 use askama::Template;
 use axum::Router;
@@ -424,7 +425,7 @@ fn advice(explanation: &Explanation) -> Option<&'static str> {
             "A limit was reached. Wait as long as Retry-After says, spread the calls, or ask for a higher limit.",
         )
     } else if is_refused(402) {
-        Some("The organisation is suspended: see Billing.")
+        Some("The organisation is suspended: write to the support.")
     } else if has_failed("failed") {
         Some(
             "No node answered. Reads can be sent again at once; this call was not charged unless a node had it.",
@@ -508,6 +509,11 @@ mod tests {
         let owner = site.member(Role::Viewer).await;
         let request = answered(&site, &owner, &explanation(&owner)).await;
         let page = get(&site, &format!("/explain?id={request}"), &cookie(&site, &owner)).await;
+        let ask = format!("href=\"support/new?request={request}\"");
+        assert!(!page.text.contains(&ask), "a viewer writes no tickets: {}", page.text);
+        let writer = cookie(&site, &site.visitor(owner.user.tenant, Role::Developer).await);
+        let asking = get(&site, &format!("/explain?id={request}"), &writer).await;
+        assert!(asking.text.contains(&ask), "{ask}: {}", asking.text);
         assert_eq!(page.status, StatusCode::OK, "{}", page.text);
         for part in [
             "eth_call on polygon",

@@ -89,6 +89,7 @@ impl Page {
         assert!(self.text.contains(&format!("id=\"{field}-error\"")), "{field}: {}", self.text);
         assert!(self.text.contains(&format!("<title>{title}")), "{field}: {}", self.text);
         assert!(self.text.contains("role=\"alert\""), "{field}: {}", self.text);
+        assert!(self.text.contains(" autofocus"), "the page opens at what is wrong: {}", self.text);
     }
 }
 

@@ -1,6 +1,7 @@
 //! API keys: those of a project and who uses them, a new one, which is shown once, and the end of one.
 
 use super::call_snippet::ExampleCall;
+use super::chart::number::share;
 use super::chart::spark::Spark;
 use super::confirm::ConfirmQuestion;
 use super::context::{PageContext, PageResult};
@@ -130,6 +131,7 @@ struct KeyCreatedPage {
     call: ExampleCall,
     snippet: CodeSnippet,
     seen: Option<SeenCall>,
+    is_suspended: bool,
 }
 
 /// What people call a key: its description, or the beginning of one without.
@@ -142,19 +144,6 @@ fn chains_of(scope: &Scope) -> Option<Vec<String>> {
     match scope {
         Scope::All => None,
         Scope::Only(chains) => Some(chains.iter().map(ToString::to_string).collect()),
-    }
-}
-
-/// A share as `29.9 %`.
-fn share(part: u64, whole: u64) -> String {
-    if whole == 0 {
-        return "0 %".to_owned();
-    }
-    let hundredths = u128::from(part) * 10_000 / u128::from(whole);
-    match hundredths {
-        0 if part > 0 => "under 0.01 %".to_owned(),
-        0..100 => format!("0.{hundredths:02} %"),
-        _ => format!("{}.{} %", hundredths / 100, hundredths % 100 / 10),
     }
 }
 
@@ -324,6 +313,7 @@ async fn created_page(
     status: StatusCode,
 ) -> Result<Response, ActionError> {
     let project = projects::get(app, &page.actor, project).await?;
+    let tenant = tenants::get(app, &page.actor, project.tenant).await?;
     let config = app.settings.overridden_by(&app.store.overlay().await?);
     let served = chains(app).await?.into_iter().filter(|entry| entry.served);
     let served: Vec<_> =
@@ -349,6 +339,7 @@ async fn created_page(
             Some(_) => None,
             None => seen_call(app, project.tenant, key.id).await?,
         },
+        is_suspended: tenant.suspended,
         call,
         project,
         key,

@@ -58,6 +58,7 @@ pub(super) fn kind_text(kind: NotificationKind) -> &'static str {
         NotificationKind::Security => "The safety of your account",
         NotificationKind::WebhookHealth => "Webhook endpoints that fail",
         NotificationKind::Prices => "Calls that cost more",
+        NotificationKind::LimitDecision => "Decisions about requests for another plan",
     }
 }
 

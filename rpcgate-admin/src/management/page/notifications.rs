@@ -86,7 +86,8 @@ impl NotificationsPage {
             NotificationKind::DailyRequests80
             | NotificationKind::DailyRequests95
             | NotificationKind::DailyRequests100
-            | NotificationKind::RateLimitedSpike => "gauge",
+            | NotificationKind::RateLimitedSpike
+            | NotificationKind::LimitDecision => "gauge",
             NotificationKind::Invoice | NotificationKind::Prices => "card",
             NotificationKind::Suspension => "warn",
             NotificationKind::Security => "shield",

@@ -77,15 +77,18 @@ fn fee(cents: u64) -> String {
 pub(super) type PlanFigure = (&'static str, fn(&ListedPlan) -> String);
 
 /// The figures of plans, for people.
-pub(super) const FIGURES: [PlanFigure; 11] = [
+pub(super) const FIGURES: [PlanFigure; 14] = [
     ("Requests a minute, each key", |one| filters::grouped(one.plan.per_minute.into())),
     ("Requests an hour, each key", |one| filters::grouped(one.plan.per_hour.into())),
     ("Requests a day, each key", |one| filters::grouped(one.plan.per_day.into())),
     ("Heavy calls a minute, each project", |one| filters::grouped(one.plan.heavy_per_minute.into())),
+    ("Compute Units in 24 hours, each project", |one| filters::grouped(one.cu_per_day.into())),
     ("Open streams, each project", |one| filters::grouped(one.plan.ws_connections.into())),
     ("Open streams, each key", |one| filters::grouped(one.plan.ws_connections_per_key.into())),
     ("Projects", |one| filters::grouped(one.plan.counts.projects.into())),
     ("API keys, each project", |one| filters::grouped(one.plan.counts.keys_per_project.into())),
+    ("Webhooks, each project", |one| filters::grouped(one.plan.counts.webhooks_per_project.into())),
+    ("Subscriptions, each webhook", |one| filters::grouped(one.plan.counts.subscriptions_per_webhook.into())),
     ("Members", |one| filters::grouped(one.plan.counts.members.into())),
     ("Price of a Compute Unit", |one| price(one.plan.price.0)),
     ("Fee a month", |one| fee(one.monthly_fee)),

@@ -6,6 +6,10 @@ use crate::management::error::{ActionError, ErrorCode};
 const CHANGED: &str = "This was changed after you had opened it, and nothing was done. Look at it as it is now, and send the \
                        form again if you still want that.";
 
+/// What the API says of a moment that it cannot read, and what a form says of it: browsers write neither seconds nor a zone.
+const API_MOMENT: &str = "an RFC 3339 moment since 1970, such as 2027-01-31T12:00:00Z";
+const FIELD_MOMENT: &str = "a day and a time in UTC, such as 2027-01-31T12:00";
+
 /// What is wrong with a form. The default is nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Problems {
@@ -58,6 +62,7 @@ impl Problems {
         for (name, label) in labels {
             text = text.replace(&format!("`{name}`"), label);
         }
+        text = text.replace(API_MOMENT, FIELD_MOMENT);
         Problems::one(FormProblem { field: field.map(|(name, _)| *name), text: sentence(&text) })
     }
 
@@ -82,6 +87,15 @@ impl Problems {
             let differing = values.filter(|(_, now, sent)| now != sent);
             self.changes =
                 differing.map(|(label, now, sent)| ChangedValue { label: label.into(), now, sent }).collect();
+        }
+        self
+    }
+
+    /// The same, each beginning with what it is about, for one of several forms of a page.
+    #[must_use]
+    pub(crate) fn about(mut self, subject: &str) -> Self {
+        for problem in &mut self.found {
+            problem.text = format!("{subject}: {}", problem.text);
         }
         self
     }

@@ -3,7 +3,7 @@
 //! A page that needs it has [`SteppedUp`] in place of [`PageContext`]. A user who has a factor and has not given it for a
 //! while is led to the page of this module, and back after success.
 
-use super::context::{PageContext, PageResult};
+use super::context::{PageContext, PageResult, sender};
 use super::filters;
 use super::form::{FieldList, QueryFields};
 use super::frame::{Frame, Place};
@@ -20,7 +20,6 @@ use axum::extract::{FromRequestParts, State};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::Method;
-use http::header::REFERER;
 use http::request::Parts;
 use std::sync::Arc;
 
@@ -59,9 +58,7 @@ fn way_back(page: &PageContext, parts: &Parts, app: &AppState) -> String {
     if matches!(parts.method, Method::GET | Method::HEAD) {
         return page.frame(Place::Nowhere).here;
     }
-    let sender = parts.headers.get(REFERER).and_then(|sender| sender.to_str().ok());
-    let path = sender.and_then(|sender| sender.strip_prefix(app.settings.dash_url.trim_end_matches('/')));
-    path.map_or("", |path| below_root(path.trim_start_matches('/'))).to_owned()
+    sender(parts, app).unwrap_or_default().to_owned()
 }
 
 #[derive(Template)]

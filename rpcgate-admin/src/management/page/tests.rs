@@ -732,6 +732,33 @@ async fn the_frame_counts_unread_notifications_to_99() {
 }
 
 #[tokio::test]
+async fn a_form_that_is_sent_without_a_session_leads_back_to_its_page() {
+    let site = site().await;
+    for (path, place) in [
+        ("/team/name", "../login?next=team&done=session-over"),
+        ("/projects", "login?next=projects&done=session-over"),
+        ("/logout", "login"),
+    ] {
+        let sent = post(&site, path, "", &[("name", "Acme")]).await;
+        assert_eq!(sent.leads_to(), (StatusCode::SEE_OTHER, place));
+    }
+    for (sender, next) in [
+        ("http://127.0.0.1:8081/team?a=b", "team%3Fa%3Db"),
+        ("http://127.0.0.1:8081/team/name", "team"),
+        ("https://evil.example/team?a=b", "team"),
+    ] {
+        let request = http::Request::post("/team/invitations").header("sec-fetch-site", "same-origin");
+        let sent = answered(&site, request.header("referer", sender), Body::empty()).await;
+        let place = format!("../login?next={next}&done=session-over");
+        assert_eq!(sent.leads_to(), (StatusCode::SEE_OTHER, place.as_str()));
+    }
+    let log_in = get(&site, "/login?next=team&done=session-over", "").await;
+    for part in ["Your session has ended, and nothing was sent.", "name=\"next\" value=\"team\""] {
+        assert!(log_in.text.contains(part), "{part}: {}", log_in.text);
+    }
+}
+
+#[tokio::test]
 async fn the_frame_names_an_operators_own_plan() {
     let site = site().await;
     let owner = site.member(Role::Owner).await;

@@ -23,6 +23,7 @@ use askama::Template;
 use axum::Router;
 use axum::extract::State;
 use axum::routing::{get, post};
+use rpcgate_core::caller::RequestId;
 use std::sync::Arc;
 
 const LABELS: Labels = &[
@@ -149,14 +150,21 @@ async fn new_page(
     })
 }
 
-/// The form for a new ticket. A link can fill it in.
+/// The form for a new ticket. A link can fill it in, also with the request that the ticket is about.
 async fn form(
     State(app): State<Arc<AppState>>,
     page: PageContext,
     QueryFields(query): QueryFields,
 ) -> PageResult {
     page.permitted(Permission::ManageTickets)?;
-    Ok(ok(&new_page(&app, &page, &query).await?))
+    let mut form = new_page(&app, &page, &query).await?;
+    if let Ok(request) = query.one("request").parse::<RequestId>()
+        && form.text.is_empty()
+    {
+        form.category = TicketCategory::Problem.name().to_owned();
+        form.text = format!("This is about the request {request}.\n\n");
+    }
+    Ok(ok(&form))
 }
 
 async fn create(State(app): State<Arc<AppState>>, page: PageContext, fields: FieldList) -> PageResult {

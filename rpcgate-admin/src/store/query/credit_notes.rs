@@ -133,8 +133,9 @@ impl Store {
             }
             let left = invoice.amounts.total.saturating_sub(invoice.credited);
             if new.cents > left {
+                let unit = if left == 1 { "cent" } else { "cents" };
                 return Err(StoreError::Full(format!(
-                    "at most {left} cents of this invoice can be credited"
+                    "at most {left} {unit} of this invoice can be credited"
                 )));
             }
             if Entity::find().filter(of(new.invoice)).count(transaction).await? >= MAX_CREDIT_NOTES {

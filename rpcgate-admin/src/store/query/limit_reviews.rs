@@ -3,6 +3,8 @@
 use super::custom_plans;
 use super::id::{LimitRequestId, UserId};
 use super::limit_requests::{LimitRequest, RequestStatus, Verdict};
+use super::notices::{MailedNotice, put_mailed};
+use super::outgoing_mails::MailRoom;
 use super::ticket_comments;
 use super::tier_changes::move_to;
 use super::value::{moment, tier};
@@ -16,7 +18,8 @@ use uuid::Uuid;
 
 impl Store {
     /// Decides a request. Approval gives the tenant the requested plan, unless it has a larger one by then, since the
-    /// request may be older than that. Tickets that are linked to the request are answered with the decision.
+    /// request may be older than that. Tickets that are linked to the request are answered with the decision, and what `told`
+    /// tells the tenant is stored with it.
     ///
     /// # Errors
     /// [`StoreError::NotFound`]; [`StoreError::Decided`] if the request is no longer pending; [`StoreError::WrongState`] for
@@ -28,8 +31,9 @@ impl Store {
         verdict: Verdict,
         note: Option<&str>,
         reviewer: UserId,
+        told: Option<MailedNotice<'_>>,
         now: Time,
-    ) -> Result<LimitRequest, StoreError> {
+    ) -> Result<(LimitRequest, Vec<MailRoom>), StoreError> {
         let id = Uuid::from_u128(id.0);
         self.write(async |transaction| {
             let update = Entity::update_many()
@@ -58,7 +62,11 @@ impl Store {
                     move_to(transaction, request.tenant, request.requested_tier.into(), now).await?;
                 }
             }
-            Ok(request)
+            let rooms = match told {
+                Some(told) => put_mailed(transaction, told).await?,
+                None => Vec::new(),
+            };
+            Ok((request, rooms))
         })
         .await
     }

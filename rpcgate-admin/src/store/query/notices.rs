@@ -55,11 +55,14 @@ pub enum NotificationKind {
     /// Calls cost more.
     #[serde(rename = "billing.prices")]
     Prices,
+    /// An operator has decided a request for another plan.
+    #[serde(rename = "limit_request.decided")]
+    LimitDecision,
 }
 
 impl NotificationKind {
     /// All of them.
-    pub const ALL: [NotificationKind; 9] = [
+    pub const ALL: [NotificationKind; 10] = [
         NotificationKind::DailyRequests80,
         NotificationKind::DailyRequests95,
         NotificationKind::DailyRequests100,
@@ -69,6 +72,7 @@ impl NotificationKind {
         NotificationKind::Security,
         NotificationKind::WebhookHealth,
         NotificationKind::Prices,
+        NotificationKind::LimitDecision,
     ];
 
     /// Its name in the API and in the database.
@@ -83,6 +87,7 @@ impl NotificationKind {
             NotificationKind::Security => "account.security",
             NotificationKind::WebhookHealth => "webhook.health",
             NotificationKind::Prices => "billing.prices",
+            NotificationKind::LimitDecision => "limit_request.decided",
         }
     }
 }

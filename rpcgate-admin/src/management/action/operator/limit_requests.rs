@@ -1,10 +1,13 @@
 //! Requests of all tenants for another plan.
 
 use crate::management::action::actor::Actor;
+use crate::management::action::notifications::{PreparedNotice, prepare};
+use crate::management::action::plans::PlanNames;
 use crate::management::action::{text, tickets};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{LimitRequest, LimitRequestId, RequestStatus, Verdict};
+use crate::management::mail::{Address, Mail};
+use crate::store::{LimitRequest, LimitRequestId, NotificationKind, RequestStatus, User, Verdict};
 use rpcgate_core::clock::Time;
 
 /// Lists requests, optionally of one status, the newest first, starting behind `before` in this order: at most
@@ -41,8 +44,8 @@ pub async fn get(app: &AppState, id: LimitRequestId) -> Result<LimitRequest, Act
     app.store.limit_request(id).await?.ok_or(ActionError::NotFound("limit request"))
 }
 
-/// Decides a request. Approval moves the tenant to the plan, of which gateways are notified. Tickets that are linked to
-/// the request are answered with the decision, and their authors told by mail.
+/// Decides a request. Approval moves the tenant to the plan, of which gateways are notified. The members of the
+/// tenant are told. Tickets that are linked to the request are answered with the decision, and their authors told by mail.
 ///
 /// # Errors
 /// [`ActionError::NotFound`], [`ActionError::Conflict`] for a request that was decided before,
@@ -62,12 +65,37 @@ pub async fn review(
         Verdict::Approved => "limit_request.approved",
         Verdict::Rejected => "limit_request.rejected",
     };
+    let told = match &request {
+        Some(request) => prepared(app, request, verdict, note.as_deref()).await?,
+        None => None,
+    };
     let tenant = request.map(|request| request.tenant);
     let store = actor.audited_store(&app.store, tenant, (action, id, tier), now);
-    let request = store.review_limit_request(id, verdict, note.as_deref(), actor.user.id, now).await?;
+    let notice = told.as_ref().map(PreparedNotice::told);
+    let (request, rooms) =
+        store.review_limit_request(id, verdict, note.as_deref(), actor.user.id, notice, now).await?;
+    app.mails.stored(rooms);
     let linked = app.store.tickets_of_limit_request(id).await?;
     for ticket in linked.iter().filter(|ticket| ticket.updated_at == now) {
         tickets::tell_author(app, ticket, Some(&request.decision()), now).await?;
     }
     Ok(request)
+}
+
+/// What the members of the tenant are told of a decision; nothing if the tenant is deleted.
+async fn prepared(
+    app: &AppState,
+    request: &LimitRequest,
+    verdict: Verdict,
+    note: Option<&str>,
+) -> Result<Option<PreparedNotice>, ActionError> {
+    if app.store.tenant(request.tenant).await?.is_none() {
+        return Ok(None);
+    }
+    let names = PlanNames::read(app).await?;
+    let (plan, status) = (names.of(request.plan()), verdict.status());
+    let text = format!("Your organisation's request for the plan {plan} was {status}");
+    let dash_url = &app.settings.dash_url;
+    let mail = |_: &User, to: Address| Mail::limit_request_decided(to, &text, note, dash_url);
+    prepare(app, request.tenant, NotificationKind::LimitDecision, &text, mail).await.map(Some)
 }

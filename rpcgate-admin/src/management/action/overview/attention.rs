@@ -28,7 +28,10 @@ const MAX_INVOICES: u64 = 100;
 #[derive(Clone, PartialEq, Debug)]
 pub enum Attention {
     /// The tenant is suspended.
-    Suspended,
+    Suspended {
+        /// Whether an invoice is overdue, as far as the member may read bills.
+        is_overdue: bool,
+    },
     /// A project has used its quota.
     QuotaReached {
         /// The project.
@@ -103,7 +106,9 @@ pub(super) async fn attention(
     let now = app.now();
     let [invoice, webhook, ticket] =
         [invoice(app, actor, tenant, now).await?, webhook(app, tenant).await?, ticket(app, tenant).await?];
-    let mut found: Vec<_> = tenant.suspended.then_some(Attention::Suspended).into_iter().collect();
+    let is_overdue = matches!(invoice, Some(Attention::InvoiceOverdue { .. }));
+    let suspended = tenant.suspended.then_some(Attention::Suspended { is_overdue });
+    let mut found: Vec<_> = suspended.into_iter().collect();
     if let Some(used) = used {
         found.extend(quota(app, tenant, &used.usage, projects, now).await?);
     }
@@ -118,7 +123,7 @@ pub(super) async fn attention(
 /// The place in the order: what stops calls first, then what has failed, then what will.
 fn rank(one: &Attention) -> u8 {
     match one {
-        Attention::Suspended => 0,
+        Attention::Suspended { .. } => 0,
         Attention::QuotaReached { .. } => 1,
         Attention::InvoiceOverdue { .. } => 2,
         Attention::WebhookFails { .. } => 3,

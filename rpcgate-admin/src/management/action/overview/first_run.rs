@@ -7,20 +7,21 @@ use crate::store::{Project, Tenant};
 use rpcgate_core::caller::ProjectQuota;
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::Plan;
+use rpcgate_core::usage::ask::DEFAULT_LIMIT;
 use rpcgate_core::usage::{Cell, Group, Metrics, Period, UsageAsk, UsageWindow};
 use std::time::Duration;
 
 /// How long the first call is shown.
 const SHOWN: Duration = Duration::from_secs(3_600);
 /// Rows of usage that are read to show it.
-const MAX_ROWS: u32 = 10;
+const MAX_ROWS: u32 = DEFAULT_LIMIT;
 
 /// How far a tenant has come.
 #[derive(Clone, PartialEq, Debug)]
 pub enum FirstRun {
     /// It has made no call yet.
     Steps(Box<FirstSteps>),
-    /// It has just made its first call.
+    /// It has just made its first call that succeeded.
     FirstCall(FirstCall),
     /// It has used the gateway for a while.
     Over,
@@ -43,10 +44,10 @@ pub struct FirstSteps {
     pub has_key: bool,
 }
 
-/// A first call.
+/// The first call that succeeded.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FirstCall {
-    /// When it arrived.
+    /// When the tenant used the gateway first, which may have been a call that failed.
     pub at: Time,
     /// Its chain.
     pub chain: String,
@@ -67,7 +68,8 @@ pub async fn first_run(app: &AppState, actor: &Actor) -> Result<FirstRun, Action
     let tenant = app.store.tenant(id).await?.ok_or(ActionError::NotFound("tenant"))?;
     let kept = app.settings.config.retention.ledger;
     match app.usage.first_use(id, tenant.created_at, kept, now).await? {
-        Some(at) if now.since(at) < SHOWN => {
+        // A suspended tenant is served nothing.
+        Some(at) if now.since(at) < SHOWN && !tenant.suspended => {
             Ok(first_call(app, &tenant, at).await?.map_or(FirstRun::Over, FirstRun::FirstCall))
         }
         Some(_) => Ok(FirstRun::Over),
@@ -92,17 +94,19 @@ pub async fn first_run(app: &AppState, actor: &Actor) -> Result<FirstRun, Action
     }
 }
 
-/// What the tenant has called since `at`: the first of it that is a call.
+/// What the tenant has called since `at`: of the oldest hour with a call that succeeded, one of these.
 async fn first_call(app: &AppState, tenant: &Tenant, at: Time) -> Result<Option<FirstCall>, ActionError> {
     let ask = UsageAsk::new(tenant.id, UsageWindow::of(Period::Day, app.now()))
-        .grouped(&[Group::Chain, Group::Method, Group::Status])?
+        .grouped(&[Group::Hour, Group::Chain, Group::Method, Group::Status])?
         .limited(MAX_ROWS)?;
     let rows = app.usage.usage(&ask).await?.rows;
-    let called = rows.into_iter().find(|row| row.metrics.requests > 0);
-    Ok(called.and_then(|row| match <[Cell; 3]>::try_from(row.cells) {
-        Ok([Cell::Chain(chain), Cell::Method(method, _), Cell::Status(status)]) => {
-            Some(FirstCall { at, chain, method, status, metrics: row.metrics })
+    let succeeded = rows.into_iter().filter_map(|row| match <[Cell; 4]>::try_from(row.cells) {
+        Ok([Cell::Hour(hour), Cell::Chain(chain), Cell::Method(method, _), Cell::Status(status)])
+            if row.metrics.requests > row.metrics.errors && status < 400 =>
+        {
+            Some((hour, FirstCall { at, chain, method, status, metrics: row.metrics }))
         }
         _ => None,
-    }))
+    });
+    Ok(succeeded.min_by_key(|(hour, _)| *hour).map(|(_, call)| call))
 }

@@ -7,6 +7,7 @@ use crate::management::app_state::tests::{NOON, Site, Visitor};
 use crate::store::{
     Key, Role, SupportTicket, TicketCategory, TicketId, TicketStatus, Webhook, WebhookId, fresh_id,
 };
+use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::caller::{KeyId, ProjectQuota, Scope};
 use rpcgate_core::clock::Time;
 use rpcgate_core::secret::KeyHash;
@@ -188,7 +189,8 @@ async fn the_worst_is_first_and_three_are_shown() {
     let change = crate::store::TenantChange { suspended: Some(true), ..Default::default() };
     store.update_tenant(tenant, &change, NOON).await.unwrap();
     let found = fixture.overview().await.attention;
-    assert_eq!((found.len(), &found[0]), (MAX_ATTENTION, &Attention::Suspended));
+    let is_overdue = found.iter().any(|one| matches!(one, Attention::InvoiceOverdue { .. }));
+    assert_eq!((found.len(), &found[0]), (MAX_ATTENTION, &Attention::Suspended { is_overdue }));
 }
 
 #[tokio::test]
@@ -214,10 +216,20 @@ async fn the_first_steps_end_with_the_first_call() {
     };
     fixture.site.app.store.create_key(&key, NOON).await.unwrap();
     assert!(matches!(steps(&fixture).await, FirstRun::Steps(steps) if steps.has_key));
+    let refused = SampleLine { cu: 0, status: 403, outcome: Outcome::Refused, ..item("debug_all") };
+    let (tenant, project) = (fixture.owner.user.tenant.unwrap(), fixture.project);
+    let refused = SampleRecord { tenant, project, chain: "bsc", ..deed(1, NOON, vec![refused]) };
+    fixture.site.app.usage.ship(&fixture.sender.pack(&[refused])).await.unwrap();
+    assert_eq!(steps(&fixture).await, FirstRun::Over, "a refused call does not show that it works");
     fixture.call(0, 5).await;
     let FirstRun::FirstCall(call) = steps(&fixture).await else { panic!("a call was made") };
     assert_eq!((call.chain.as_str(), call.method.as_str(), call.status), ("eth", "eth_call", 200));
     assert_eq!((call.at, call.metrics.billable_units), (NOON, 5));
+    for (suspended, is_shown) in [(true, false), (false, true)] {
+        let change = crate::store::TenantChange { suspended: Some(suspended), ..Default::default() };
+        fixture.site.app.store.update_tenant(tenant, &change, NOON).await.unwrap();
+        assert_eq!(matches!(steps(&fixture).await, FirstRun::FirstCall(_)), is_shown);
+    }
     fixture.site.clock.advance(Duration::from_secs(HOUR));
     assert_eq!(steps(&fixture).await, FirstRun::Over);
     let operator = Actor { user: Arc::new(fixture.site.operator().await.user), ..fixture.actor() };
@@ -252,7 +264,7 @@ async fn while_usage_cannot_be_read_the_overview_has_everything_else() {
     let found = overview(&app, &actor, Period::Day).await.unwrap();
     assert!(found.used.is_none());
     assert_eq!((found.cost, found.all_projects), (MonthCost::Unknown, 1));
-    assert_eq!(found.attention, [Attention::Suspended]);
+    assert_eq!(found.attention, [Attention::Suspended { is_overdue: false }]);
     let [ProjectUse { project, quota: None, requests: None, .. }] = &found.projects[..] else {
         panic!("{:?}", found.projects);
     };

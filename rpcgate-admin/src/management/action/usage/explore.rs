@@ -14,6 +14,9 @@ pub struct Explored {
     pub usage: Usage,
     /// The same usage over time; `None` if it would take too long to tell so much apart.
     pub series: Option<UsageSeries>,
+    /// Whether the tenant has moved to another plan since the begin of the window, so that the price of today is not that of
+    /// all of it.
+    pub has_moved: bool,
 }
 
 /// The usage of `tenant` that `params` request, and over time by `dimension`.
@@ -34,5 +37,6 @@ pub async fn explore(
         Err(ActionError::Invalid(_)) => None,
         Err(error) => return Err(error),
     };
-    Ok(Explored { usage, series })
+    let has_moved = !app.store.tier_changes(tenant, usage.view.from).await?.is_empty();
+    Ok(Explored { usage, series, has_moved })
 }

@@ -102,7 +102,7 @@ pub async fn by_key(
     Ok(keys)
 }
 
-/// A call that a key has made in the last 24 hours, if it has made any.
+/// A call that a key has made in the last 24 hours, one that succeeded if there is one; nothing if it has made none.
 ///
 /// # Errors
 /// [`ActionError::TooMany`], [`ActionError::Unavailable`].
@@ -115,8 +115,12 @@ pub async fn seen_call(
     let asked = UsageAsk::new(tenant, UsageWindow::of(Period::Day, app.now())).only(only);
     let asked = asked.grouped(&[Group::Chain, Group::Method, Group::Status])?.limited(MAX_ROWS)?;
     let rows = app.usage.usage(&asked).await?.rows;
-    let called = rows.into_iter().find(|row| row.metrics.requests > 0);
-    Ok(called.and_then(|row| match <[Cell; 3]>::try_from(row.cells) {
+    let (mut called, mut succeeded) = (None, None);
+    for row in rows.into_iter().filter(|row| row.metrics.requests > 0) {
+        let place = if row.metrics.requests > row.metrics.errors { &mut succeeded } else { &mut called };
+        place.get_or_insert(row);
+    }
+    Ok(succeeded.or(called).and_then(|row| match <[Cell; 3]>::try_from(row.cells) {
         Ok([Cell::Chain(chain), Cell::Method(method, _), Cell::Status(status)]) => {
             Some(SeenCall { chain, method, status, metrics: row.metrics })
         }

@@ -55,6 +55,16 @@ async fn one_request_is_pending_and_approval_moves_the_tier() {
     let path = format!("/operator/limit-requests/{}", second["id"].as_str().unwrap());
     let (status, done) = ask(&site, &operator, Method::PUT, &path, json!({"status": "rejected"})).await;
     assert_eq!((status, &done["status"]), (200, &json!("rejected")));
+    let (_, told) = ask(&site, &owner, Method::GET, "/notifications", Value::Null).await;
+    let told: Vec<_> = told.as_array().unwrap().iter().map(|one| (&one["kind"], &one["message"])).collect();
+    let (kind, text) =
+        (json!("limit_request.decided"), "Your organisation's request for the plan premium was");
+    let (approved, rejected) = (json!(format!("{text} approved")), json!(format!("{text} rejected")));
+    assert_eq!(
+        told,
+        [(&kind, &rejected), (&kind, &approved)],
+        "each once, and not for what was decided before"
+    );
     let actions: Vec<_> = site.app.store.audit(AuditSubject::Tenant(tenant), 100).await.unwrap();
     let actions: Vec<_> = actions.iter().rev().map(|entry| entry.action.as_str()).collect();
     let reported: Vec<_> = actions.into_iter().filter(|action| action.starts_with("limit_request")).collect();

@@ -54,6 +54,7 @@ async fn each_user_has_preferences_for_the_kinds_of_its_role() {
         one("account.security", true),
         one("webhook.health", true),
         one("billing.prices", true),
+        one("limit_request.decided", true),
     ];
     assert_eq!(get(&site, &owner, "/notifications/preferences").await, (200, json!(expected)));
     let kind = "webhook.health";
@@ -69,7 +70,7 @@ async fn each_user_has_preferences_for_the_kinds_of_its_role() {
     assert_eq!(get(&site, &owner, "/notifications/preferences").await, (200, json!(expected)));
     let (_, of_viewer) = get(&site, &viewer, "/notifications/preferences").await;
     let of_viewer = of_viewer.as_array().unwrap();
-    assert!(of_viewer.len() == 7 && of_viewer.iter().all(|one| one["kind"] != "billing.invoice"));
+    assert!(of_viewer.len() == 8 && of_viewer.iter().all(|one| one["kind"] != "billing.invoice"));
     assert_eq!(of_viewer[4], one("account.suspension", false), "a viewer can do nothing about it");
     assert_eq!(of_viewer[6], one(kind, false), "another user's");
     let entries = site.app.store.audit(AuditSubject::Tenant(owner.user.tenant.unwrap()), 99).await.unwrap();

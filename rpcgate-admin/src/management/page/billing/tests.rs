@@ -126,6 +126,13 @@ async fn a_payment_begins_on_a_page_of_ours_that_links_to_the_provider() {
     assert!(page.text.contains("href=\"https://checkout.stripe.com/c/pay/cs_test_0\""), "{}", page.text);
     assert!(page.header(CONTENT_SECURITY_POLICY).contains("form-action 'self'"));
     let plan = get(&site, "/plan", &own).await;
+    for row in [
+        "Compute Units in 24 hours, each project</th><td class=\"num\">100,000</td>",
+        "Webhooks, each project",
+        "Subscriptions, each webhook",
+    ] {
+        assert!(plan.text.contains(row), "{row}: {}", plan.text);
+    }
     assert!(plan.text.contains("Move to Premium") && !plan.text.contains("Move to Free"), "{}", plan.text);
     let page = post(&site, "/plan/checkout", &own, &[("plan", "premium")]).await;
     assert!(page.text.contains("Open checkout.stripe.com"), "{}", page.text);

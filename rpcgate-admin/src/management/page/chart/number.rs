@@ -7,11 +7,14 @@ pub(in crate::management::page) fn grouped(count: u64) -> String {
     filters::grouped(count.into())
 }
 
-/// A part of a whole in percent, as people read it: `30.9 %`, `0.41 %`, `100 %`. Of nothing, it is 0.
+/// A part of a whole in percent, as people read it: `30.9 %`, `0.41 %`, `100 %`. Of nothing, it is 0, and a part is never
+/// rounded to nothing.
 pub(in crate::management::page) fn share(part: u64, whole: u64) -> String {
     let percent = if whole == 0 { 0.0 } else { part as f64 / whole as f64 * 100.0 };
     let text = if percent == 0.0 {
         "0".to_owned()
+    } else if percent < 0.005 {
+        "under 0.01".to_owned()
     } else if percent < 1.0 {
         format!("{percent:.2}")
     } else {
@@ -54,6 +57,7 @@ mod tests {
         for (part, whole, text) in [
             (0, 0, "0 %"),
             (0, 5, "0 %"),
+            (1, 1_000_000, "under 0.01 %"),
             (171, 41_248, "0.41 %"),
             (12_745, 41_248, "30.9 %"),
             (1, 2, "50 %"),

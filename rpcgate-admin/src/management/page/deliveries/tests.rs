@@ -37,7 +37,7 @@ async fn an_endpoint_shows_its_health_and_its_deliveries() {
     let path = format!("/webhooks/{}", fixture.webhook.id);
     let page = fixture.get(&path).await;
     for part in [
-        "<dt>Delivered</dt><dd class=\"big\">1</dd><dd><small>50.0 % of 2</small>",
+        "<dt>Delivered</dt><dd class=\"big\">1</dd><dd><small>50 % of 2</small>",
         "<dt>Waiting</dt><dd class=\"big\">1</dd>",
         "<dt>Parked as failed</dt><dd class=\"big\">1</dd>",
         "<dd class=\"big\">250 ms</dd>",

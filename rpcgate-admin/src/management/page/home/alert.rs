@@ -33,16 +33,19 @@ impl Alert {
             after,
             links: Vec::new(),
         };
-        let reads_bills = frame.may(Permission::ReadBilling);
         match found {
-            Attention::Suspended => {
-                let (label, path) = if reads_bills {
-                    ("See your bills", "billing")
-                } else {
+            Attention::Suspended { is_overdue } => {
+                let bills = is_overdue.then_some(("See your bills", "billing"));
+                let support = if frame.may(Permission::ManageTickets) {
                     ("Write to the support", "support/new")
+                } else {
+                    ("See the tickets", "support")
                 };
-                let text = "Your organisation is suspended: every call is refused with status 402.";
-                bad(text, "", String::new()).links(vec![(label, path.to_owned())])
+                let links = bills.into_iter().chain([support]);
+                let text =
+                    "The operator has suspended your organisation: every call is refused with status 402.";
+                bad(text, "", String::new())
+                    .links(links.map(|(label, path)| (label, path.to_owned())).collect())
             }
             Attention::QuotaReached { project, name } => {
                 let text = " has used its Compute Units. Calls that cost some are refused until the oldest hours leave \

@@ -1,10 +1,9 @@
 //! Tests of API keys as a browser sees them.
 
-use super::share;
 use crate::management::app_state::tests::NOON;
 use crate::management::page::projects::tests::{HOSTILE, ProjectFixture, escaped, expect_sound};
 use crate::management::page::tests::{Page, attributes, get, newcomer, post, site};
-use crate::store::Key;
+use crate::store::{Key, TenantChange};
 use http::StatusCode;
 use http::header::CACHE_CONTROL;
 use rpcgate_core::caller::{KeyId, Scope};
@@ -82,6 +81,14 @@ async fn the_first_call_of_the_newest_key_is_seen() {
         "{}",
         page.text
     );
+    fixture.call(0, 1).await;
+    let page = fixture.get(&path).await;
+    assert!(page.text.contains("was answered with 200: 2 calls, "), "{}", page.text);
+    let change = TenantChange { suspended: Some(true), ..TenantChange::default() };
+    fixture.site.app.store.update_tenant(fixture.tenant(), &change, NOON).await.unwrap();
+    let page = fixture.get(&path).await;
+    assert!(!page.text.contains("It works within a second"), "{}", page.text);
+    assert!(page.text.contains("as soon as your organisation is no longer suspended"), "{}", page.text);
 }
 
 #[tokio::test]
@@ -277,18 +284,4 @@ async fn more_keys_than_the_plan_allows_are_refused_in_words() {
     let full = fixture.make(&[("description", "x")]).await;
     assert_eq!(full.status, StatusCode::CONFLICT);
     assert!(full.text.contains("The plan allows 30 ") && shown_keys(&full).is_empty(), "{}", full.text);
-}
-
-#[test]
-fn a_share_is_never_rounded_to_nothing() {
-    for (part, whole, text) in [
-        (0, 0, "0 %"),
-        (0, 5, "0.00 %"),
-        (1, 1_000_000, "under 0.01 %"),
-        (29, 10_000, "0.29 %"),
-        (299, 1_000, "29.9 %"),
-        (5, 5, "100.0 %"),
-    ] {
-        assert_eq!(share(part, whole), text, "{part} of {whole}");
-    }
 }

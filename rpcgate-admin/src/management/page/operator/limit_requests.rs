@@ -250,7 +250,9 @@ async fn review(
             "rejected" => (Verdict::Rejected, Done::RequestRejected),
             _ => return Err(ActionError::field("status", "approve or reject the request")),
         };
-        if verdict == Verdict::Rejected && fields.given("note").is_none() {
+        // Of one that is decided, the action says so: a note would not help.
+        let is_pending = limit_requests::get(&app, id).await?.status == RequestStatus::Pending;
+        if verdict == Verdict::Rejected && is_pending && fields.given("note").is_none() {
             return Err(ActionError::field("note", "say why, so that the tenant knows what to change"));
         }
         limit_requests::review(&app, &page.actor, id, verdict, fields.given("note")).await?;

@@ -4,6 +4,7 @@ use crate::management::action::operator::chains::{self, OperatedChain};
 use crate::management::action::operator::nodes::{self, NodeUse};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
+use crate::management::page::chart::number::share;
 use crate::management::page::confirm::ConfirmQuestion;
 use crate::management::page::context::{OperatorPage, PageContext, PageResult};
 use crate::management::page::done::Done;
@@ -119,13 +120,9 @@ impl NodeRow {
     }
 }
 
-/// Errors in per cent of calls, in hundredths.
-fn share(errors: u64, calls: u64) -> String {
-    if calls == 0 {
-        return "–".to_owned();
-    }
-    let hundredths = u128::from(errors) * 10_000 / u128::from(calls);
-    format!("{}.{:02} %", hundredths / 100, hundredths % 100)
+/// Errors in per cent of calls; a dash for no calls.
+fn error_share(errors: u64, calls: u64) -> String {
+    if calls == 0 { "–".to_owned() } else { share(errors, calls) }
 }
 
 /// The line of a chain above its nodes.
@@ -135,7 +132,7 @@ fn summary(chain: &OperatedChain, nodes: &[NodeRow]) -> String {
         head.map_or_else(|| "no height known".to_owned(), |head| format!("height {}", grouped(head.into())));
     let off = if chain.entry.enabled { "" } else { ", switched off" };
     let Some(ChainUse { calls, errors, .. }) = chain.called else { return format!("{head}{off}") };
-    format!("{head}, {} calls in 24 hours, {} errors{off}", grouped(calls.into()), share(errors, calls))
+    format!("{head}, {} calls in 24 hours, {} errors{off}", grouped(calls.into()), error_share(errors, calls))
 }
 
 fn problem(chain: &'static str, row: &NodeRow, is_last: bool) -> NodeProblem {
@@ -205,7 +202,7 @@ async fn list(
         served: chains.iter().filter(|chain| chain.entry.served).count(),
         chains: chains.len(),
         calls: calls.map_or_else(|| "–".to_owned(), |calls| grouped(calls.into())),
-        errors: share(errors.unwrap_or_default(), calls.unwrap_or_default()),
+        errors: error_share(errors.unwrap_or_default(), calls.unwrap_or_default()),
         left_out,
     }))
 }
@@ -288,8 +285,8 @@ mod tests {
     #[test]
     fn errors_are_a_share_of_the_calls() {
         assert_eq!(
-            (share(0, 0), share(1, 3), share(3, 3)),
-            ("–".into(), "33.33 %".into(), "100.00 %".into())
+            (error_share(0, 0), error_share(1, 3), error_share(3, 3)),
+            ("–".into(), "33.3 %".into(), "100 %".into())
         );
     }
 }

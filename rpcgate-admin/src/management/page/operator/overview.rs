@@ -35,6 +35,8 @@ pub(super) fn routes() -> Router<Arc<AppState>> {
 struct ServicePage {
     frame: Frame,
     has_factor: bool,
+    /// Whether operators need a second factor to change anything.
+    needs_factor: bool,
     alerts: Vec<ServiceAlert>,
     served: Option<ServedView>,
     gateways: usize,
@@ -196,6 +198,7 @@ async fn show(State(app): State<Arc<AppState>>, OperatorPage(page): OperatorPage
     Ok(ok(&ServicePage {
         frame: page.frame(Place::OperatorOverview),
         has_factor: page.session.has_second_factor,
+        needs_factor: app.settings.config.admin.operator_mfa,
         alerts,
         served: found.served.as_ref().map(ServedView::of),
         gateways: found.gateways,

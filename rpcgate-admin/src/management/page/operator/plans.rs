@@ -77,7 +77,7 @@ async fn plans_page(
     fields: &FieldList,
 ) -> Result<PlansPage, ActionError> {
     let tenants = plans::tenants(app).await?;
-    let row = |ListedPlan { of, name, plan, monthly_fee }: ListedPlan| PlanRow {
+    let row = |ListedPlan { of, name, plan, monthly_fee, .. }: ListedPlan| PlanRow {
         key: of.custom.map_or_else(|| of.tier.name().to_owned(), |id| id.to_string()),
         base: of.custom.map(|_| of.tier.name()),
         windows: [plan.per_minute, plan.per_hour, plan.per_day]

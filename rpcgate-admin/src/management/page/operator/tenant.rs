@@ -234,6 +234,12 @@ pub(super) async fn refused_quota(
                 (label, std::mem::replace(now, sent), plain)
             });
             problems = problems.beside(values.collect::<Vec<_>>());
+            let wrong = problems.all().first().and_then(|problem| problem.field);
+            let label = LABELS.iter().find(|(name, _)| Some(*name) == wrong);
+            problems = problems.about(&match label {
+                Some((_, label)) => format!("{}, {}", row.name, label.trim_start_matches("the ")),
+                None => row.name.clone(),
+            });
             row.version = std::mem::take(&mut row.version).again(&problems, typed);
             row.is_wrong = true;
         }

@@ -355,7 +355,8 @@ async fn forms_of_others_change_nothing() {
         );
         let nobody = post(site, &path, "", &fields).await;
         assert_eq!(nobody.status, StatusCode::SEE_OTHER, "{path}");
-        assert!(nobody.leads_to().1.ends_with("login"), "{path}");
+        let place = nobody.leads_to().1;
+        assert!(place.contains("login?next=") && place.ends_with("&done=session-over"), "{path}: {place}");
     }
     fixture.expect_unchanged().await;
 }

@@ -177,6 +177,21 @@ async fn forms_say_what_is_wrong_and_keep_what_was_written() {
 }
 
 #[tokio::test]
+async fn a_link_names_the_request_that_a_ticket_is_about() {
+    let site = Site::new().await;
+    let own = cookie(&site, &site.member(Role::Developer).await);
+    let request = RequestId(7).to_string();
+    let filled = get(&site, &format!("/support/new?request={request}"), &own).await;
+    assert!(filled.text.contains(&format!("This is about the request {request}.")), "{}", filled.text);
+    assert!(filled.text.contains("value=\"problem\" selected"), "{}", filled.text);
+    for other in ["", "7", "%3Cscript%3E"] {
+        let empty = get(&site, &format!("/support/new?request={other}"), &own).await;
+        assert_eq!(empty.status, StatusCode::OK, "{other}");
+        assert!(!empty.text.contains("This is about"), "{other}: {}", empty.text);
+    }
+}
+
+#[tokio::test]
 async fn a_ticket_for_a_higher_limit_is_linked_to_its_request() {
     let site = Site::new().await;
     let visitor = site.member(Role::Developer).await;

@@ -84,7 +84,7 @@ pub(super) struct UsageResult {
 impl UsageResult {
     /// What was found for `choice`.
     pub(super) fn of(found: &Explored, choice: &UsageChoice, names: &UsageNames, kept: &Retention) -> Self {
-        let Explored { usage, series } = found;
+        let Explored { usage, series, has_moved } = found;
         let view = &usage.view;
         let by = choice.dimension();
         let is_merged = series.as_ref().is_some_and(|series| series.is_merged);
@@ -108,7 +108,7 @@ impl UsageResult {
         let grouped_by = words(&view.group_by);
         UsageResult {
             scope: scope(usage, &grouped_by),
-            stats: stats(usage),
+            stats: stats(usage, *has_moved),
             measures: MEASURES.map(link).into(),
             chart_title: if is_split {
                 format!("{} by {}", choice.measure.label(), label(by))
@@ -178,15 +178,17 @@ fn scope(usage: &Usage, grouped_by: &str) -> String {
     format!("{} to {} UTC · {projects}{grouped_by}", at(view.from), at(view.to))
 }
 
-fn stats(usage: &Usage) -> Vec<Stat> {
+fn stats(usage: &Usage, has_moved: bool) -> Vec<Stat> {
     let totals = &usage.view.totals;
     let price = usage.limits.plan.price;
     let cost = Amount(u128::from(price.0).saturating_mul(totals.billable_units.into()));
     let cents = Amount(cost.0 / 10_000_000_000 * 10_000_000_000);
-    let cost = if price.0 == 0 {
+    let cost = if has_moved {
+        "no price, since the plan has changed meanwhile".to_owned()
+    } else if price.0 == 0 {
         "free on your plan".to_owned()
     } else {
-        format!("${} at ${} each", dollars(cents), dollars(Amount(price.0.into())))
+        format!("${} at ${} each, the price of today", dollars(cents), dollars(Amount(price.0.into())))
     };
     let stat = |label, value, small| Stat { label, value, small };
     vec![

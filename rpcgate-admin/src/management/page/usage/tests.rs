@@ -7,6 +7,7 @@ use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use rpcgate_core::caller::ProjectId;
 use rpcgate_core::clock::Time;
+use rpcgate_core::plan::Tier;
 use rpcgate_core::usage::sample::{SampleLine, SampleRecord, SampleShipper, deed, item};
 
 /// A tenant whose calls are recorded.
@@ -106,13 +107,31 @@ async fn every_grouping_and_measure_has_a_page() {
 }
 
 #[tokio::test]
+async fn units_have_a_price_only_if_the_plan_has_not_changed_meanwhile() {
+    let mut fixture = Fixture::new().await;
+    fixture.call("eth", 1, vec![SampleLine { cu: 15, ..item("a") }]).await;
+    let tenant = fixture.owner.user.tenant.unwrap();
+    let before = Time::from_secs(NOON.secs() - 3 * 86_400);
+    fixture.site.app.store.set_tier(tenant, Tier::Premium, before).await.unwrap();
+    let day = fixture.page("/usage").await;
+    assert!(day.text.contains(" each, the price of today<"), "{}", day.text);
+    let week = fixture.page("/usage?period=7d").await;
+    assert!(week.text.contains("no price, since the plan has changed meanwhile"), "{}", week.text);
+    assert!(!week.text.contains("the price of today"), "{}", week.text);
+}
+
+#[tokio::test]
 async fn a_refused_question_says_why_at_its_field_and_keeps_what_was_chosen() {
     let fixture = Fixture::new().await;
     for (query, field, text) in [
         ("group_by=hour&group_by=day", "group_by", "The grouping takes hour or day, not both."),
         ("transport=smoke&chain=eth", "transport", "The transport must be one of http, ws, grpc."),
         ("period=&to=2026-12-31T12:00", "to", "The end needs the begin."),
-        ("period=&from=yesterday", "from", "The begin must be an RFC 3339 moment"),
+        (
+            "period=&from=yesterday",
+            "from",
+            "The begin must be a day and a time in UTC, such as 2027-01-31T12:00.",
+        ),
         ("group_by=hour,chain,method,key,status", "group_by", "takes at most 4 names"),
     ] {
         let page = fixture.page(&format!("/usage?{query}")).await;

@@ -18,7 +18,10 @@ fn request(id: u128) -> LimitRequest {
 }
 
 async fn review(store: &Store, id: u128, verdict: Verdict) -> Result<LimitRequest, StoreError> {
-    store.review_limit_request(LimitRequestId(id), verdict, Some("gut"), UserId(7), later(99)).await
+    let reviewed = store
+        .review_limit_request(LimitRequestId(id), verdict, Some("gut"), UserId(7), None, later(99))
+        .await;
+    reviewed.map(|(request, _)| request)
 }
 
 #[tokio::test]

@@ -32,7 +32,7 @@ async fn what_has_waited_longest_is_first_and_what_is_decided_waits_no_more() {
     assert_eq!(waiting(Some((later(98), LimitRequestId(2))), 9).await, [1]);
     assert!(waiting(Some((later(99), LimitRequestId(1))), 9).await.is_empty());
     let decided = (LimitRequestId(2), Verdict::Rejected);
-    store.review_limit_request(decided.0, decided.1, None, UserId(7), later(200)).await.unwrap();
+    store.review_limit_request(decided.0, decided.1, None, UserId(7), None, later(200)).await.unwrap();
     assert_eq!(waiting(None, 9).await, [1]);
     assert!(store.oldest_tickets(None, 9).await.unwrap().is_empty());
     assert!(store.oldest_overdue(None, 9, later(9)).await.unwrap().is_empty());

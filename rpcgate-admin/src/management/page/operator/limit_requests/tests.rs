@@ -54,8 +54,13 @@ async fn a_request_is_approved_once_and_rejected_with_a_reason() {
     let done = fixture.post(&second, &[("status", "approved")]).await;
     assert!(done.leads_to().1.ends_with("?done=request-approved"), "{}", done.text);
     assert_eq!(fixture.site.app.store.tenant(fixture.tenant).await.unwrap().unwrap().tier, Tier::Premium);
-    let again = fixture.post(&second, &[("status", "approved")]).await;
-    assert_eq!(again.status, StatusCode::CONFLICT, "{}", again.text);
+    let page = fixture.get(&second).await.text;
+    assert!(page.contains("<h1>To premium ") && !page.contains("premium to premium"), "{page}");
+    for status in ["approved", "rejected"] {
+        let again = fixture.post(&second, &[("status", status)]).await;
+        assert_eq!(again.status, StatusCode::CONFLICT, "{}", again.text);
+        assert!(again.text.contains("This has been decided already."), "{}", again.text);
+    }
     let all = fixture.get("/operator/limit-requests?status=all").await.text;
     assert!(all.contains("Approved") && all.contains("Rejected"), "{all}");
     let rejected = fixture.get("/operator/limit-requests?status=rejected").await.text;

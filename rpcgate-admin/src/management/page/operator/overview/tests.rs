@@ -1,8 +1,9 @@
 //! Tests of the first page of operators.
 
 use super::super::fixture::OperatorFixture;
+use crate::management::app_state::tests::Site;
 use crate::management::page::hostile::{HOSTILE, assert_shown};
-use crate::management::page::tests::get;
+use crate::management::page::tests::{cookie, get};
 use crate::store::{GatewayReport, NodeState};
 use http::StatusCode;
 
@@ -50,6 +51,20 @@ async fn the_first_page_of_an_operator_says_whether_all_is_well() {
         assert!(page.contains(part), "{part}: {page}");
     }
     assert!(!page.contains("No gateway has reported") && !page.contains("Nothing waits"), "{page}");
+}
+
+#[tokio::test]
+async fn an_operator_is_told_that_a_second_factor_is_needed_only_if_it_is() {
+    for (text, expected) in [
+        ("", "What operators may do makes one worth having."),
+        ("[admin]\noperator_mfa = true\n", "Operators need one to change anything."),
+    ] {
+        let site = Site::of(text).await;
+        let own = cookie(&site, &site.operator().await);
+        let page = get(&site, "/operator", &own).await;
+        assert_eq!(page.text.matches(expected).count(), 1, "{text}: {}", page.text);
+        assert_eq!(page.text.matches("Your account has no second factor.").count(), 1, "{text}");
+    }
 }
 
 #[tokio::test]
