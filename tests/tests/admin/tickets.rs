@@ -72,21 +72,22 @@ async fn an_upload_that_breaks_off_makes_room_for_the_next_one() {
     let files = ticket(&ada).await + "/attachments";
     let mut cut = Connection::open(service.addr()).await.unwrap();
     let head = format!(
-        "POST /api/v1{files} HTTP/1.1\r\nhost: a\r\nauthorization: {}\r\ncontent-length: 1000\r\n\r\nhalf",
+        "POST /api/v1{files} HTTP/1.1\r\nhost: a\r\nauthorization: {}\r\nexpect: 100-continue\r\n\
+         content-length: 1000\r\n\r\n",
         ada.bearer()
     );
     cut.write(head.as_bytes()).await.unwrap();
+    assert_eq!(cut.read(true).await.unwrap().status, 100, "the upload is running");
+    cut.write(b"half").await.unwrap();
     // An empty file is refused and leaves nothing, but only if no other upload is running.
-    let until = async |status: u16| {
-        while send(&service, &ada, "POST", &files, b"").await.status != status {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let busy = tokio::time::timeout(TIMEOUT, until(429)).await;
-    assert!(busy.is_ok(), "the tenant's first upload is running");
+    assert_eq!(send(&service, &ada, "POST", &files, b"").await.status, 429);
     drop(cut);
-    let free = tokio::time::timeout(TIMEOUT, until(400)).await;
-    assert!(free.is_ok(), "it has ended with its connection");
+    let free = tokio::time::timeout(TIMEOUT, async {
+        while send(&service, &ada, "POST", &files, b"").await.status != 400 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    });
+    assert!(free.await.is_ok(), "it has ended with its connection");
     assert_eq!(send(&service, &ada, "POST", &files, b"whole").await.status, 201);
     service.stop().await;
 }
