@@ -100,6 +100,7 @@ const CHANGED: &[(&str, &str)] = &[
     ("webhooks.waits", "2s,5s,30s,5m,30m"),
     ("webhooks.retention", "10d"),
     ("webhooks.egress_proxy", "http://b:3128"),
+    ("webhooks.ca_file", "b"),
     ("webhooks.concurrency", "77"),
     ("webhooks.per_endpoint", "7"),
     ("webhooks.disable_after", "7d"),
