@@ -106,6 +106,7 @@ const CHANGED: &[(&str, &str)] = &[
     ("webhooks.disable_after", "7d"),
     ("webhooks.catch_up_per_second", "7"),
     ("webhooks.catch_up_blocks", "77"),
+    ("webhooks.block_patience", "7m"),
     ("billing.seller", "b"),
     ("billing.seller_address", "b"),
     ("billing.seller_tax_id", "b"),

@@ -35,6 +35,8 @@ pub struct Webhooks {
     pub catch_up_per_second: u32,
     /// Blocks that a chain may be behind; further ones are skipped.
     pub catch_up_blocks: u64,
+    /// How long a block is tried that no node shows whole, before the watcher goes on without it.
+    pub block_patience: Duration,
 }
 
 impl Default for Webhooks {
@@ -53,6 +55,7 @@ impl Default for Webhooks {
             disable_after: 3 * DAY,
             catch_up_per_second: 20,
             catch_up_blocks: 100_000,
+            block_patience: 600 * SECOND,
         }
     }
 }
@@ -71,6 +74,7 @@ impl Table for Webhooks {
         f.duration("disable_after", &mut self.disable_after, Duration::ZERO..=365 * DAY);
         f.number("catch_up_per_second", &mut self.catch_up_per_second, 1..=10_000);
         f.number("catch_up_blocks", &mut self.catch_up_blocks, 1..=100_000_000);
+        f.duration("block_patience", &mut self.block_patience, SECOND..=DAY);
         let waits = self.attempts.saturating_sub(1) as usize;
         if self.waits.len() < waits {
             let why =
