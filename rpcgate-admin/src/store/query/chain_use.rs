@@ -18,6 +18,8 @@ pub struct ChainUse {
     pub tenants: u64,
     /// Calls.
     pub calls: u64,
+    /// Calls that were not answered with success, whether a node or the gateway refused them.
+    pub errors: u64,
 }
 
 /// The calls of a method by all tenants.
@@ -42,7 +44,7 @@ impl UsageStore {
     pub async fn chain_use(&self, hours: Range<u64>) -> Result<BTreeMap<String, ChainUse>, StoreError> {
         let most = self.bounds.max;
         let columns = [Column::Tenant, Column::Chain];
-        let named = [("all_calls", Expr::col(Column::Requests))];
+        let named = [("all_calls", Expr::col(Column::Requests)), ("all_errors", Expr::col(Column::Errors))];
         let rows = self
             .for_operator(async |database| {
                 let query = AllQuery { summed: Summed::read(database).await?, hours, only: None, most };
@@ -51,16 +53,17 @@ impl UsageStore {
                 let select = total(parts.into(), &columns, &named);
                 let read = |row: &sea_orm::QueryResult| {
                     let chain: String = row.try_get_by_index(1)?;
-                    Ok((TenantId(id(row, 0)?), chain, number(row, 2)?))
+                    Ok((TenantId(id(row, 0)?), chain, number(row, 2)?, number(row, 3)?))
                 };
                 query.rows(database, select, read).await
             })
             .await?;
         let mut chains: BTreeMap<String, ChainUse> = BTreeMap::new();
-        for (_, chain, calls) in rows.into_iter().filter(|(_, _, calls)| *calls > 0) {
+        for (_, chain, calls, errors) in rows.into_iter().filter(|(_, _, calls, _)| *calls > 0) {
             let sum = chains.entry(chain).or_default();
             sum.tenants += 1;
             sum.calls = sum.calls.saturating_add(calls);
+            sum.errors = sum.errors.saturating_add(errors);
         }
         Ok(chains)
     }

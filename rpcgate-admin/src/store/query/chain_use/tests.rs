@@ -35,8 +35,8 @@ async fn chains_and_methods_are_counted_over_all_tenants_however_far_rollups_are
     store.ship(&SampleShipper::new(1).pack(&deeds)).await.unwrap();
     let hours = MIDNIGHT..MIDNIGHT + 60;
     loop {
-        let toy = ChainUse { tenants: 2, calls: 17 };
-        let btc = ChainUse { tenants: 1, calls: 7 };
+        let toy = ChainUse { tenants: 2, calls: 17, errors: 12 };
+        let btc = ChainUse { tenants: 1, calls: 7, errors: 0 };
         let found = store.chain_use(hours.clone()).await.unwrap();
         assert_eq!(found, [("toy".to_owned(), toy), ("btc".to_owned(), btc)].into());
         let told = async |limit| -> Vec<(String, u64)> {
