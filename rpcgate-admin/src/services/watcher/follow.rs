@@ -14,6 +14,10 @@ const ANSWERS: usize = 3;
 /// one address may be several, which do not always agree.
 const PATIENCE: u32 = 3;
 
+/// Known blocks that are looked for, the newest first, in a node that has a block at none of their heights and not at that of
+/// the oldest: heights may be skipped, but hardly so many of them.
+const ABSENT: usize = 8;
+
 /// A node as following sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadNode<'n> {
@@ -172,8 +176,8 @@ impl Follower {
                 Ok(View::Gap(next)) => gap = gap.or(Some(next)),
                 Ok(View::Diverged) => {
                     let is_higher = node.height.is_some_and(|height| height > newest);
-                    (self.is_held_up, self.lacks_next) =
-                        (self.is_held_up | is_higher, self.lacks_next | is_higher);
+                    self.is_held_up |= is_higher;
+                    self.lacks_next |= is_higher;
                     diverged = diverged.or(Some(node));
                 }
                 Ok(View::Found(finding)) => {
@@ -267,16 +271,27 @@ impl Follower {
                 return Ok(if gone.is_empty() { Lineage::Known } else { Lineage::Left(gone) });
             }
             has_others |= there.is_some();
+            if depth == ABSENT && !has_others && self.at_oldest(reader, node).await?.is_none() {
+                break;
+            }
         }
         let head = reader.head(node).await?;
         if !has_others && self.newest().is_some_and(|newest| newest.height < head.height) {
             return Ok(Lineage::Absent(head));
         }
-        let oldest = match self.known.front() {
-            Some(oldest) => reader.at(node, oldest).await?,
-            None => None,
-        };
-        Ok(Lineage::Replaced(oldest.unwrap_or(head)))
+        Ok(Lineage::Replaced(self.at_oldest(reader, node).await?.unwrap_or(head)))
+    }
+
+    /// A node's block at the height of the oldest known one.
+    async fn at_oldest(
+        &self,
+        reader: &dyn BlockReader,
+        node: &dyn NodeCalls,
+    ) -> Result<Option<BlockRef>, ReadError> {
+        match self.known.front() {
+            Some(oldest) => reader.at(node, oldest).await,
+            None => Ok(None),
+        }
     }
 }
 
