@@ -51,10 +51,13 @@ async fn first_above(
 mod tests {
     use super::super::test_chain::{FIRST, Pruning, Tree, TreeNode, TreeReader};
     use super::*;
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
     use bytes::Bytes;
     use http::Method;
     use proptest::prelude::*;
     use rpcgate_core::backend::BoxFuture;
+    use serde_json::json;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
     const READER: TreeReader = TreeReader { names_parents: true };
@@ -84,6 +87,49 @@ mod tests {
         ) -> BoxFuture<'a, Result<Bytes, ReadError>> {
             self.0.stream_call(method, params)
         }
+    }
+
+    /// A node of the Cosmos Hub that has the blocks from 100 to 100,000.
+    #[derive(Debug)]
+    struct HubNode;
+
+    impl NodeCalls for HubNode {
+        fn call<'a>(&'a self, _: &'a str, _: String) -> BoxFuture<'a, Result<Bytes, ReadError>> {
+            Box::pin(async { Err(ReadError::Unreadable("it is read over REST")) })
+        }
+
+        fn request<'a>(
+            &'a self,
+            _: Method,
+            path: String,
+            _: String,
+        ) -> BoxFuture<'a, Result<Bytes, ReadError>> {
+            let height = path.rsplit('/').next().unwrap().parse::<u64>().unwrap_or(100_000);
+            let hash = STANDARD.encode([7; 32]);
+            let answer = if height < 100 {
+                let why = format!("height {height} is not available, lowest height is 100");
+                let message = json!({"code": 2, "message": why, "details": []}).to_string();
+                Err(ReadError::Refused { code: 500, message })
+            } else {
+                let header = json!({"height": height.to_string(), "time": "2026-01-01T00:00:00Z"});
+                let block = json!({"header": header, "data": {"txs": []}});
+                Ok(json!({"block_id": {"hash": hash}, "block": block}).to_string().into())
+            };
+            Box::pin(async { answer })
+        }
+
+        fn stream_call<'a>(&'a self, _: &'a str, _: String) -> BoxFuture<'a, Result<Bytes, ReadError>> {
+            self.call("", String::new())
+        }
+    }
+
+    #[tokio::test]
+    async fn the_oldest_block_of_a_cometbft_node_is_found() {
+        let cosmos = rpcgate_chains::by_path("cosmos").unwrap();
+        let oldest = oldest_above(cosmos.block_reader().unwrap(), &HubNode, 4).await.unwrap().unwrap();
+        assert_eq!(oldest.height, 100);
+        let next = oldest_above(cosmos.block_reader().unwrap(), &HubNode, 41_000).await.unwrap().unwrap();
+        assert_eq!(next.height, 41_001);
     }
 
     proptest! {
