@@ -18,6 +18,7 @@ pub(crate) fn states(pool: &Pool, chain: Option<&Chain>) -> Vec<NodeState> {
         lag: head.zip(view.height).map(|(head, height)| head.saturating_sub(height)),
         latency_micros: view.latency.as_micros() as u64,
         in_flight: view.in_flight as u64,
+        faults: view.faults,
     };
     pool.nodes().map(state).collect()
 }

@@ -2,7 +2,7 @@
 
 use crate::management::action::operator::what_if::WhatIfs;
 use crate::management::attachment::{AttachmentScanner, CommandScanner, Uploads};
-use crate::management::egress::EgressClient;
+use crate::management::egress::{EgressClient, EgressError};
 use crate::management::error::ActionError;
 use crate::management::identity::address::{AddressGroup, TrustedProxies};
 use crate::management::identity::challenge::Challenges;
@@ -231,7 +231,11 @@ impl Configured {
         let stripe = Stripe::configured(&config.billing.stripe)
             .map_err(|(key, why)| AppStateError::Configuration { key, why })?;
         let egress = EgressClient::new(&config.webhooks, clock.clone()).map_err(|error| {
-            AppStateError::Configuration { key: "webhooks.egress_proxy", why: error.to_string() }
+            let key = match error {
+                EgressError::Authorities(_) => "webhooks.ca_file",
+                _ => "webhooks.egress_proxy",
+            };
+            AppStateError::Configuration { key, why: error.to_string() }
         })?;
         let secret = jwt_secret.expose().as_bytes();
         let former = || admin.jwt.former_secrets.iter().map(|secret| secret.expose().as_bytes());

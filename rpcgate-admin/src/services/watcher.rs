@@ -13,6 +13,7 @@ mod follow;
 mod head_signal;
 mod health;
 mod node_calls;
+mod oldest_block;
 mod pool_nodes;
 mod subscriptions;
 #[cfg(test)]
@@ -301,5 +302,6 @@ fn watch_settings(adapter: &dyn Adapter, config: &Config) -> Option<WatchSetting
         final_depth: chain.final_depth.unwrap_or(facts.final_depth),
         catch_up_per_second: config.webhooks.catch_up_per_second,
         catch_up_blocks: config.webhooks.catch_up_blocks,
+        block_patience: config.webhooks.block_patience,
     })
 }

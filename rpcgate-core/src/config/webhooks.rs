@@ -4,6 +4,7 @@ use super::fields::{Fields, Table};
 use super::problem::Problem;
 use super::units::{DAY, HOUR, MILLI, SECOND};
 use super::url::Url;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// `[webhooks]`.
@@ -22,6 +23,8 @@ pub struct Webhooks {
     pub retention: Duration,
     /// An HTTP proxy that makes the connections to receivers.
     pub egress_proxy: Option<Url>,
+    /// A PEM file with certificate authorities of receivers, which are trusted beside the public ones.
+    pub ca_file: Option<PathBuf>,
     /// Attempts that a dispatcher makes at once.
     pub concurrency: u32,
     /// Attempts that a dispatcher makes at once to one endpoint.
@@ -32,6 +35,8 @@ pub struct Webhooks {
     pub catch_up_per_second: u32,
     /// Blocks that a chain may be behind; further ones are skipped.
     pub catch_up_blocks: u64,
+    /// How long a block is tried that no node shows whole, before the watcher goes on without it.
+    pub block_patience: Duration,
 }
 
 impl Default for Webhooks {
@@ -44,11 +49,13 @@ impl Default for Webhooks {
             waits,
             retention: 30 * DAY,
             egress_proxy: None,
+            ca_file: None,
             concurrency: 512,
             per_endpoint: 8,
             disable_after: 3 * DAY,
             catch_up_per_second: 20,
             catch_up_blocks: 100_000,
+            block_patience: 600 * SECOND,
         }
     }
 }
@@ -61,11 +68,13 @@ impl Table for Webhooks {
         f.value("waits", &mut self.waits);
         f.duration("retention", &mut self.retention, HOUR..=90 * DAY);
         f.url("egress_proxy", &mut self.egress_proxy, &["http"]);
+        f.value("ca_file", &mut self.ca_file);
         f.number("concurrency", &mut self.concurrency, 1..=10_000);
         f.number("per_endpoint", &mut self.per_endpoint, 1..=1_000);
         f.duration("disable_after", &mut self.disable_after, Duration::ZERO..=365 * DAY);
         f.number("catch_up_per_second", &mut self.catch_up_per_second, 1..=10_000);
         f.number("catch_up_blocks", &mut self.catch_up_blocks, 1..=100_000_000);
+        f.duration("block_patience", &mut self.block_patience, SECOND..=DAY);
         let waits = self.attempts.saturating_sub(1) as usize;
         if self.waits.len() < waits {
             let why =

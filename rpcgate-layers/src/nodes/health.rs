@@ -96,6 +96,8 @@ pub(crate) struct HealthState {
     behind: AtomicU64,
     /// In microseconds; 0: none seen.
     latency: AtomicU64,
+    /// Tries that failed through the node.
+    faults: AtomicU64,
 }
 
 impl HealthState {
@@ -155,6 +157,11 @@ impl HealthState {
         Duration::from_micros(self.latency.load(Relaxed))
     }
 
+    /// Tries of calls and streams that failed through the node or the network to it.
+    pub(super) fn faults(&self) -> u64 {
+        self.faults.load(Relaxed)
+    }
+
     /// A connection could be made, or an old one works.
     pub(crate) fn record_reachable(&self) {
         self.unreachable.clear();
@@ -176,6 +183,9 @@ impl HealthState {
 
     /// The node gave no usable answer to a call; `pause` is the time for which it requested no calls.
     pub(super) fn record_failure(&self, fault: Fault, pause: Option<Duration>, now: Duration) {
+        if is_of_node(fault.cause) {
+            self.faults.fetch_add(1, Relaxed);
+        }
         match (fault.cause, pause) {
             (_, Some(pause)) => self.ejected.pause(now, pause),
             (Cause::Status(401 | 403), None) => self.record_rejected_gateway(now),
@@ -251,6 +261,18 @@ impl HealthState {
     }
 }
 
+/// Whether a try failed through the node or the network to it, and not through a call as a client may make it: one that the
+/// node rejects, or whose answer is too large.
+const fn is_of_node(cause: Cause) -> bool {
+    match cause {
+        Cause::NoNode | Cause::Oversize => false,
+        // With these, the node rejects the gateway itself.
+        Cause::Status(401 | 403 | 429) => true,
+        Cause::Status(status) => status < 400 || status >= 500,
+        _ => true,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -294,6 +316,27 @@ mod tests {
         let health = HealthState::default();
         health.record_rejected_gateway(NOW);
         assert_eq!(health.health(NOW).name(), "ejected");
+    }
+
+    #[test]
+    fn faults_are_what_fails_through_the_node_and_not_through_the_call() {
+        let health = HealthState::default();
+        let counts = |cause| {
+            let before = health.faults();
+            health.record_failure(Fault::sent(cause), None, NOW);
+            health.faults() - before
+        };
+        for cause in [Cause::NoNode, Cause::Oversize, Cause::Status(400), Cause::Status(404)] {
+            assert_eq!(counts(cause), 0, "{cause:?}");
+        }
+        for cause in [Cause::Connect, Cause::Timeout, Cause::Broken, Cause::Undecodable, Cause::Unanswered] {
+            assert_eq!(counts(cause), 1, "{cause:?}");
+        }
+        for status in [401, 403, 429, 500, 503] {
+            assert_eq!(counts(Cause::Status(status)), 1, "{status}");
+        }
+        health.record_success();
+        assert_eq!(health.faults(), 10, "they stay counted");
     }
 
     #[test]

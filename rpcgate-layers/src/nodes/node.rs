@@ -57,6 +57,7 @@ impl Node {
             height: self.health.height(),
             misses: self.health.misses(),
             latency: self.health.latency(),
+            faults: self.health.faults(),
         }
     }
 }
@@ -85,4 +86,6 @@ pub struct NodeView<'a> {
     pub misses: u32,
     /// How long it takes to answer, newer answers counting more; zero if it has not answered yet.
     pub latency: Duration,
+    /// Tries of calls and streams that failed through the node or the network to it, since the pool was made.
+    pub faults: u64,
 }

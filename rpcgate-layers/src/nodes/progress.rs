@@ -1,9 +1,12 @@
 //! How far a call has got: this decides whether it is charged and whether it may be tried again.
 
+use super::error::NodeRequestError;
 use super::in_flight::InFlightPermit;
 use super::node::NodeIndex;
 use rpcgate_core::fault::Fault;
 use rpcgate_core::node_try::NodeTries;
+use std::borrow::Borrow;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Is notified whether a byte of a call may have reached a node: `true` when the first byte is about to be written, and `false`
 /// if it turns out that none was.
@@ -38,5 +41,68 @@ impl<'s> CallProgress<'s> {
             self.sent = is_sent;
             (self.on_sent)(is_sent);
         }
+    }
+}
+
+/// What several tries of one call have sent, which run at the same time.
+pub(crate) struct JointProgress<'s, B> {
+    /// Whether each try has sent something.
+    sent: &'s [B],
+    is_told: bool,
+    on_sent: &'s mut OnSent<'s>,
+}
+
+impl<'s, B: Borrow<AtomicBool>> JointProgress<'s, B> {
+    pub(crate) fn new(sent: &'s [B], on_sent: &'s mut OnSent<'_>) -> Self {
+        JointProgress { sent, is_told: false, on_sent }
+    }
+
+    fn any_sent(&self) -> bool {
+        self.sent.iter().any(|sent| sent.borrow().load(Relaxed))
+    }
+
+    /// Tells the listener what has changed. The tries cannot all hold it, so this is called after each of their polls.
+    pub(crate) fn tell(&mut self) {
+        let is_sent = self.any_sent();
+        if is_sent != self.is_told {
+            self.is_told = is_sent;
+            (self.on_sent)(is_sent);
+        }
+    }
+
+    /// The result of the call: its fault says whether any of the tries has sent something.
+    pub(crate) fn result<T>(&self, result: Result<T, NodeRequestError>) -> Result<T, NodeRequestError> {
+        result.map_err(|error| match error {
+            NodeRequestError::Fault(fault) => {
+                NodeRequestError::Fault(Fault { sent: fault.sent || self.any_sent(), ..fault })
+            }
+            NodeRequestError::Busy => NodeRequestError::Busy,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rpcgate_core::fault::Cause;
+
+    #[test]
+    fn a_listener_is_told_of_changes_alone_and_a_fault_of_what_any_try_has_sent() {
+        let sent = [AtomicBool::new(false), AtomicBool::new(false)];
+        let mut told = Vec::new();
+        let mut on_sent = |is_sent| told.push(is_sent);
+        let mut progress = JointProgress::new(&sent, &mut on_sent);
+        let fault = Fault::unsent(Cause::Connect);
+        let result = |progress: &JointProgress<'_, AtomicBool>| progress.result(Err::<(), _>(fault.into()));
+        for (first, second) in [(false, false), (true, false), (true, true), (false, true), (false, false)] {
+            sent[0].store(first, Relaxed);
+            sent[1].store(second, Relaxed);
+            progress.tell();
+            progress.tell();
+            let expected = Fault { sent: first || second, ..fault };
+            assert_eq!(result(&progress), Err(expected.into()));
+        }
+        assert_eq!(progress.result::<()>(Err(NodeRequestError::Busy)), Err(NodeRequestError::Busy));
+        assert_eq!(told, [true, false]);
     }
 }

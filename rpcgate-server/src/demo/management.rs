@@ -3,14 +3,14 @@
 
 use super::DemoError;
 use super::account::{PAUSE, Patience};
-use super::sheet::reachable;
+use super::sheet::{dashboard, reachable};
 use rpcgate_admin::management::app_state::AppState;
 use rpcgate_admin::services::api::Api;
 use rpcgate_admin::services::dispatcher::Dispatcher;
 use rpcgate_admin::services::janitor::Janitor;
 use rpcgate_admin::services::watcher::Watcher;
 use rpcgate_core::clock::Clock;
-use rpcgate_core::config::Config;
+use rpcgate_core::config::{Config, Url};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -62,11 +62,9 @@ impl Management {
         let (janitor, dispatcher, watcher) =
             (Janitor::start(&app), Dispatcher::start(&app), Watcher::start(&app));
         let management = Management { app, api, janitor, dispatcher, watcher, asked, gateway };
-        if reachable(management.addr()) != asked {
-            // Its URLs contain the address, which is known only now.
-            let settled = management.reload(config.clone())?;
-            management.serve(&settled);
-        }
+        // Its URLs contain the address, which is known only now.
+        let settled = management.reload(config.clone())?;
+        management.serve(&settled);
         Ok(management)
     }
 
@@ -83,6 +81,9 @@ impl Management {
     /// The state of the API for `config`, on the databases that are open.
     pub(super) fn reload(&self, config: Config) -> Result<Arc<AppState>, DemoError> {
         let mut config = self.gateway.of(config);
+        // The pages refer to the same URL as the demo's file, or they would offer no passkeys.
+        let dashboard = Url::parse(&dashboard(&config, self.addr()), &["http", "https"]);
+        config.admin.dash_url = dashboard.ok().or(config.admin.dash_url);
         config.admin.listen = reachable(self.addr());
         Ok(Arc::new(self.app.reload(config)?))
     }

@@ -27,6 +27,8 @@ pub(super) struct Sheet {
     pub(super) grpc_ca: Option<String>,
     /// The management host's base URL.
     pub(super) admin: String,
+    /// The URL of the dashboard, without a slash at its end.
+    pub(super) dashboard: String,
     /// The login of the account's user.
     pub(super) owner: SignedIn,
     /// The login of the operator.
@@ -72,6 +74,7 @@ impl Sheet {
             grpc_ca: addresses.grpc_ca.filter(|_| addresses.grpc.is_some()),
             grpc: addresses.grpc.map(|grpc| format!("https://{}", reachable(grpc))),
             admin: format!("http://{}", reachable(addresses.admin)),
+            dashboard: dashboard(config, addresses.admin),
             owner: account.owner.clone(),
             operator: account.operator.clone(),
             outbox: config.admin.mail.smtp.is_none().then(|| absolute(&config.admin.mail.outbox)),
@@ -98,7 +101,7 @@ impl Sheet {
             "grpc": self.grpc,
             "grpc_ca": self.grpc_ca,
             "admin": self.admin,
-            "dashboard": format!("{}/", self.admin),
+            "dashboard": format!("{}/", self.dashboard),
             "email": self.owner.email,
             "password": self.owner.password,
             "tenant_id": self.tenant_id,
@@ -124,6 +127,17 @@ pub(super) fn reachable(addr: SocketAddr) -> SocketAddr {
         });
     }
     reachable
+}
+
+/// The URL of the dashboard, without a slash at its end: the configured one, or else a name for the address where the
+/// management side listens, if it has one. Browsers make passkeys for names alone.
+pub(super) fn dashboard(config: &Config, admin: SocketAddr) -> String {
+    let admin = reachable(admin);
+    match &config.admin.dash_url {
+        Some(url) => url.expose().trim_end_matches('/').to_owned(),
+        None if admin.ip() == Ipv4Addr::LOCALHOST => format!("http://localhost:{}", admin.port()),
+        None => format!("http://{admin}"),
+    }
 }
 
 /// The absolute path, if the operating system can determine it.
@@ -176,6 +190,8 @@ mod tests {
             ("chains.bsc.enabled", "false"),
             ("admin.mail.outbox", "/a/mails"),
         ]);
+        let elsewhere = self::config(&[("admin.dash_url", "https://dash.example.com/app/")]);
+        assert_eq!(dashboard(&elsewhere, "127.0.0.1:81".parse().unwrap()), "https://dash.example.com/app");
         let access = |email: &str| SignedIn { email: email.to_owned(), password: format!("of {email}") };
         let account = Account {
             tenant: TenantId(1),
@@ -237,6 +253,13 @@ mod tests {
         assert_eq!(
             (&sheet["ws"], &sheet["dashboard"]),
             (&json!("ws://127.0.0.1:80"), &json!("http://[::1]:81/"))
+        );
+        let named = Addresses { admin: "0.0.0.0:81".parse().unwrap(), ..addresses.clone() };
+        let named = Sheet::new(&config, named, &account).json();
+        assert_eq!(
+            (&named["admin"], &named["dashboard"]),
+            (&json!("http://127.0.0.1:81"), &json!("http://localhost:81/")),
+            "browsers make passkeys for names alone"
         );
         let without = Sheet::new(&config, Addresses { grpc: None, ..addresses }, &account).json();
         assert!(without["grpc"].is_null() && without["grpc_ca"].is_null());

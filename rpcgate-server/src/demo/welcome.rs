@@ -40,7 +40,7 @@ pub(super) fn text(sheet: &Sheet, plan: &str, file: &Path) -> String {
             "The management API is at {admin}, a browser of it at {admin}/swagger/.",
             admin = sheet.admin
         ),
-        format!("The dashboard is at {}/: log in as the user in {}.", sheet.admin, file.display()),
+        format!("The dashboard is at {}/: log in as the user in {}.", sheet.dashboard, file.display()),
     ];
     lines.extend(sheet.outbox.iter().map(|folder| format!("Mails are written as files to {folder}.")));
     let mut section = |title: &str, commands: Vec<String>| {
@@ -158,6 +158,7 @@ mod tests {
             grpc: Some("https://127.0.0.1:8443".into()),
             grpc_ca: Some("/a demo/ca.pem".into()),
             admin: "http://127.0.0.1:8081".into(),
+            dashboard: "http://localhost:8081".into(),
             owner: SignedIn { email: "a@h".into(), password: "secret".into() },
             operator: SignedIn { email: "b@h".into(), password: "secret".into() },
             outbox: None,
@@ -188,7 +189,7 @@ mod tests {
         assert!(!text.contains("secret"), "{text}");
         assert!(text.contains(
             "API is at http://127.0.0.1:8081, a browser of it at http://127.0.0.1:8081/swagger/.\n\
-                 The dashboard is at http://127.0.0.1:8081/: log in as the user in d/demo.json."
+                 The dashboard is at http://localhost:8081/: log in as the user in d/demo.json."
         ));
         assert!(!text.contains("Mails"), "a server takes them: {text}");
         let text =

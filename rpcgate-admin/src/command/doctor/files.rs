@@ -29,6 +29,7 @@ pub(super) fn check(examination: &Examination) -> Vec<Finding> {
         ("gateway.tls.cert", config.gateway.tls.cert.as_deref()),
         ("gateway.grpc_descriptors", config.gateway.grpc_descriptors.as_deref()),
         ("admin.mail.smtp_ca", config.admin.mail.smtp_ca.as_deref()),
+        ("webhooks.ca_file", config.webhooks.ca_file.as_deref()),
     ];
     findings.extend(readable.into_iter().filter_map(|(key, file)| Some(readability(key, file?))));
     findings
@@ -70,8 +71,8 @@ fn secret(what: &str, file: &Path) -> Finding {
             let advice = "create the file, or let the account of the service read it";
             Finding::failure(CHECK, subject, format!("cannot be read: {error}"), advice)
         }
-        Ok(None) => Finding::ok(CHECK, subject, "only its owner and its group may read it"),
-        Ok(Some(exposure)) => {
+        Ok(Ok(readers)) => Finding::ok(CHECK, subject, readers),
+        Ok(Err(exposure)) => {
             let advice = format!("chmod 600 {}, or 640 if a group of the service reads it", file.display());
             Finding::failure(CHECK, subject, exposure, advice)
         }
@@ -86,7 +87,7 @@ fn configuration(file: &Path, config: &Config) -> Finding {
     }
     let subject = format!("the configuration {}", file.display());
     match exposure(file) {
-        Ok(Some(exposure)) if exposure.contains("change") => {
+        Ok(Err(exposure)) if exposure.contains("change") => {
             let advice = format!("chmod 644 {}", file.display());
             Finding::failure(CHECK, subject, exposure, advice)
         }
@@ -116,23 +117,24 @@ fn secrets_in(config: &Config) -> Vec<&str> {
     secrets.chain(urls).chain(database).filter(|text| text.len() >= 4).collect()
 }
 
-/// What others than its owner and its group may do with a file; `None` if nothing.
+/// Who may read a file; or, as an error, what others than its owner and its group may do with it.
 #[cfg(unix)]
-fn exposure(file: &Path) -> std::io::Result<Option<&'static str>> {
+fn exposure(file: &Path) -> std::io::Result<Result<&'static str, &'static str>> {
     use std::os::unix::fs::PermissionsExt;
     fs::File::open(file)?;
     let mode = fs::metadata(file)?.permissions().mode();
     Ok(match mode {
-        mode if mode & 0o022 != 0 => Some("others than its owner may change it"),
-        mode if mode & 0o004 != 0 => Some("everybody on this machine may read it"),
-        _ => None,
+        mode if mode & 0o022 != 0 => Err("others than its owner may change it"),
+        mode if mode & 0o004 != 0 => Err("everybody on this machine may read it"),
+        mode if mode & 0o040 != 0 => Ok("only its owner and its group may read it"),
+        _ => Ok("only its owner may read it"),
     })
 }
 
 /// Elsewhere rights are not kept in a mode.
 #[cfg(not(unix))]
-fn exposure(file: &Path) -> std::io::Result<Option<&'static str>> {
-    fs::File::open(file).map(|_| None)
+fn exposure(file: &Path) -> std::io::Result<Result<&'static str, &'static str>> {
+    fs::File::open(file).map(|_| Ok("can be read"))
 }
 
 #[cfg(test)]
@@ -163,16 +165,19 @@ mod tests {
 
     #[test]
     fn a_secret_that_others_may_read_or_change_is_a_failure() {
-        for (mode, verdict) in [
-            (0o600, Verdict::Ok),
-            (0o640, Verdict::Ok),
-            (0o400, Verdict::Ok),
-            (0o644, Verdict::Failure),
-            (0o660, Verdict::Failure),
-            (0o602, Verdict::Failure),
+        let (alone, group) = ("only its owner may read it", "only its owner and its group may read it");
+        for (mode, verdict, text) in [
+            (0o600, Verdict::Ok, alone),
+            (0o640, Verdict::Ok, group),
+            (0o400, Verdict::Ok, alone),
+            (0o440, Verdict::Ok, group),
+            (0o644, Verdict::Failure, "everybody on this machine may read it"),
+            (0o660, Verdict::Failure, "others than its owner may change it"),
+            (0o602, Verdict::Failure, "others than its owner may change it"),
         ] {
             let findings = found("", 0o600, mode);
             assert_eq!(findings[1].0, verdict, "{mode:o} {findings:?}");
+            assert!(findings[1].1.contains(text), "{mode:o} {findings:?}");
             assert_eq!(findings[1].1.contains("chmod 600"), verdict == Verdict::Failure, "{findings:?}");
         }
     }
@@ -199,10 +204,11 @@ mod tests {
 
     #[test]
     fn files_that_cannot_be_read_and_secrets_that_are_missing_are_named() {
-        let text = "[admin.mail]\nsmtp_ca = \"/nowhere/ca.pem\"\n";
+        let text = "[admin.mail]\nsmtp_ca = \"/nowhere/ca.pem\"\n[webhooks]\nca_file = \"/nowhere/b.pem\"\n";
         let findings = check(&examination(text));
         let line = |key: &str| findings.iter().find(|finding| finding.subject.starts_with(key)).unwrap();
         assert_eq!(line("admin.mail.smtp_ca /nowhere").verdict, Verdict::Failure);
+        assert_eq!(line("webhooks.ca_file /nowhere").verdict, Verdict::Failure);
         for key in ["gateway.key_secret", "admin.jwt.secret"] {
             assert_eq!(line(key).verdict, Verdict::Warning);
         }

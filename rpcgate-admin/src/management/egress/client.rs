@@ -6,7 +6,7 @@ use super::egress_error::EgressError;
 use super::proxy::EgressProxy;
 use super::resolver::{Resolver, SystemResolver};
 use super::target::{EgressHost, EgressTarget};
-use super::tls::client_config;
+use super::tls;
 use bytes::Bytes;
 use http::header::{HOST, HeaderMap, HeaderValue, PROXY_AUTHORIZATION};
 use http::{Request, Response, StatusCode};
@@ -14,7 +14,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config::Webhooks;
-use rustls_pki_types::{CertificateDer, ServerName};
+use rustls_pki_types::ServerName;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -66,13 +66,14 @@ impl EgressClient {
     /// A client without connections, for the settings of webhooks.
     ///
     /// # Errors
-    /// [`EgressError::Settings`] for a proxy or TLS that cannot be used.
+    /// [`EgressError::Settings`] for a proxy that cannot be used, [`EgressError::Authorities`] for such a file of
+    /// certificate authorities.
     pub fn new(settings: &Webhooks, clock: Arc<dyn Clock>) -> Result<Self, EgressError> {
         let resolver = Arc::new(SystemResolver::new(clock.clone()));
-        EgressClient::with(settings, clock, resolver, &[])
+        EgressClient::with(settings, clock, resolver)
     }
 
-    /// The same with another resolver, and further certificate authorities that are trusted.
+    /// The same with another resolver.
     ///
     /// # Errors
     /// Those of [`EgressClient::new`].
@@ -80,9 +81,10 @@ impl EgressClient {
         settings: &Webhooks,
         clock: Arc<dyn Clock>,
         resolver: Arc<dyn Resolver>,
-        authorities: &[CertificateDer<'static>],
     ) -> Result<Self, EgressError> {
-        let tls = client_config(authorities).map_err(|error| EgressError::Settings(error.to_string()))?;
+        let authorities = settings.ca_file.as_deref().map(tls::authorities).transpose()?;
+        let tls = tls::client_config(&authorities.unwrap_or_default())
+            .map_err(|error| EgressError::Authorities(error.to_string()))?;
         let proxy = settings.egress_proxy.as_ref();
         let shared = Shared {
             allow_private: settings.allow_private_targets,
@@ -200,7 +202,7 @@ impl EgressClient {
             EgressHost::Name(name) => ServerName::try_from(name.clone())
                 .map_err(|_| EgressError::Url("has a host that cannot be read"))?,
         };
-        let stream = tls.connect(name, tcp).await.map_err(EgressError::Tls)?;
+        let stream = tls.connect(name, tcp).await.map_err(tls::failure)?;
         Connection::over(stream, clock.elapsed()).await
     }
 

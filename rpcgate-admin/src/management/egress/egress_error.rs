@@ -35,7 +35,10 @@ pub enum EgressError {
     /// It took too long.
     #[error("no answer within {0:?}")]
     Late(Duration),
-    /// TLS or the proxy is not configured in a way that can be used.
+    /// The proxy is not configured in a way that can be used.
     #[error("{0}")]
     Settings(String),
+    /// The file of certificate authorities (`webhooks.ca_file`) cannot be used.
+    #[error("{0}")]
+    Authorities(String),
 }

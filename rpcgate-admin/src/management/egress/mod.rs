@@ -21,4 +21,4 @@ pub use resolver::{Resolver, SystemResolver};
 pub use target::EgressTarget;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

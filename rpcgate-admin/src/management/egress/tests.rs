@@ -13,9 +13,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+pub(crate) mod secure;
 
 const SOON: Duration = Duration::from_secs(30);
 const SHORT: Duration = Duration::from_millis(150);
@@ -50,7 +52,7 @@ fn table(names: &[(&'static str, &[&[&str]])]) -> Table {
 
 fn client(settings: &Webhooks, table: Table) -> EgressClient {
     let clock = Arc::new(ManualClock::at(rpcgate_core::clock::Time::from_secs(1)));
-    EgressClient::with(settings, clock, Arc::new(table), &[]).unwrap()
+    EgressClient::with(settings, clock, Arc::new(table)).unwrap()
 }
 
 fn guarded(table: Table) -> EgressClient {
@@ -101,7 +103,7 @@ async fn receiver(answers: Vec<Vec<u8>>) -> (u16, Arc<AtomicUsize>, UnboundedRec
 }
 
 /// One request; `None` if the connection ends.
-async fn read(tcp: &mut TcpStream) -> Option<String> {
+async fn read(tcp: &mut (impl AsyncRead + Unpin)) -> Option<String> {
     let mut request = Vec::new();
     loop {
         let text = String::from_utf8_lossy(&request);
@@ -216,7 +218,7 @@ async fn an_answer_of_the_dns_that_changes_after_the_check_has_no_effect() {
     let mut settings = Webhooks::default();
     settings.allow_private_targets = true;
     let clock = Arc::new(ManualClock::at(rpcgate_core::clock::Time::from_secs(1)));
-    let client = EgressClient::with(&settings, clock, names.clone(), &[]).unwrap();
+    let client = EgressClient::with(&settings, clock, names.clone()).unwrap();
     post(&client, &format!("http://rebinding.example:{port}/"), SOON).await.unwrap();
     assert_eq!(names.looks.load(Ordering::SeqCst), 1, "an attempt asks once");
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::management::app_state::tests::{NOON, Site, Visitor};
+use crate::management::egress::tests::secure::SecureReceiver;
 use crate::management::identity::sealing::SealedFor;
 use crate::management::webhook::signature::{SEALED_SECRET, holds};
 use crate::store::seeded_deliveries::{StoredDelivery, webhook};
@@ -297,6 +298,37 @@ async fn a_refused_target_is_a_failed_attempt_with_that_reason() {
     assert_eq!(stored.last_error.as_deref(), Some("the target is refused: the address is of this machine"));
     assert_eq!((stored.last_status, receiver.count()), (None, 0));
     dispatcher.stop().await;
+}
+
+#[tokio::test]
+async fn a_receiver_with_a_certificate_of_the_operators_authority_is_delivered_to_once_that_is_configured() {
+    let place = Place::of("").await;
+    let mut receiver = SecureReceiver::start("localhost").await;
+    let endpoint = place.endpoint(1, &receiver.url("localhost")).await;
+    place.due(&endpoint, 1..2).await;
+    let dispatcher = Dispatcher::start(&place.site.app);
+    until("an attempt", async || place.stored(1).await.attempts == 1).await;
+    dispatcher.stop().await;
+    let unknown = "TLS failed: the certificate is not signed by an authority that is trusted";
+    assert_eq!(place.stored(1).await.last_error.as_deref(), Some(unknown));
+    let mut config = place.site.app.settings.config.clone();
+    config.webhooks.ca_file = Some(receiver.ca_file());
+    let trusting = Arc::new(place.site.app.reload(config).unwrap());
+    let elsewhere = place.endpoint(2, &receiver.url("127.0.0.1")).await;
+    place.due(&elsewhere, 2..3).await;
+    place.site.clock.advance(Duration::from_secs(2));
+    let dispatcher = Dispatcher::start(&trusting);
+    place.until_status(1, "delivered").await;
+    until("an attempt", async || place.stored(2).await.attempts == 1).await;
+    dispatcher.stop().await;
+    let refused = place.stored(2).await.last_error.unwrap();
+    assert!(refused.starts_with("TLS failed: ") && refused.contains("not valid for name"), "{refused}");
+    let request = receiver.requests.recv().await.unwrap();
+    let (head, body) = request.split_once("\r\n\r\n").unwrap();
+    let head = head.to_lowercase();
+    let signature = head.lines().find_map(|line| line.strip_prefix("x-signature: ")).unwrap();
+    assert!(body == BODY && holds(SECRET.as_bytes(), BODY.as_bytes(), signature), "{request}");
+    assert!(receiver.requests.try_recv().is_err(), "nothing went to a host of another name");
 }
 
 #[test]

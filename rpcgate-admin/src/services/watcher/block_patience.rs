@@ -1,27 +1,30 @@
-//! How long the events of a block are waited for that cannot be read, so that no block keeps back all others for ever.
+//! How long a block is waited for that cannot be read, or not with its events, so that none keeps back all others for ever.
 
 use rpcgate_core::clock::Time;
 use std::time::Duration;
 
-/// How long a block whose events cannot be read is tried again, while the block itself can be read. Nodes that are
-/// overloaded, or lack a part of their index for a while, have recovered by then.
-const PATIENCE: Duration = Duration::from_secs(600);
-
-/// The same right after a block that was left without its events: it may be so with all of them.
+/// How long at most a block is waited for right after another one that was given up: it may be so with all of them.
 const SHORT: Duration = Duration::from_secs(30);
 
-/// The block whose events cannot be read.
-#[derive(Debug, Default)]
+/// The block that cannot be read whole.
+#[derive(Debug)]
 pub(super) struct BlockPatience {
+    /// How long it is tried again (`webhooks.block_patience`). Nodes that are overloaded, or lack a part of their index for a
+    /// while, have recovered by then.
+    longest: Duration,
     /// Its hash, and since when it is tried.
     block: Option<(String, Time)>,
     is_short: bool,
 }
 
 impl BlockPatience {
+    pub(super) fn new(longest: Duration) -> Self {
+        BlockPatience { longest, block: None, is_short: false }
+    }
+
     /// A block was read with its events.
     pub(super) fn restore(&mut self) {
-        *self = BlockPatience::default();
+        (self.block, self.is_short) = (None, false);
     }
 
     /// There is no such block now.
@@ -29,19 +32,19 @@ impl BlockPatience {
         self.block = None;
     }
 
-    /// The events of this block could not be read, and the block could; whether it is time to go on without them.
+    /// This block could not be read whole; whether it is time to go on without it.
     pub(super) fn has_ended(&mut self, hash: &str, now: Time) -> bool {
         let since = match &self.block {
             // A clock that was set back begins anew.
             Some((block, since)) if block == hash && *since <= now => *since,
             _ => now,
         };
-        let patience = if self.is_short { SHORT } else { PATIENCE };
+        let patience = if self.is_short { self.longest.min(SHORT) } else { self.longest };
         if now.since(since) < patience {
             self.block = Some((hash.to_owned(), since));
             return false;
         }
-        *self = BlockPatience { block: None, is_short: true };
+        (self.block, self.is_short) = (None, true);
         true
     }
 }
@@ -52,7 +55,7 @@ mod tests {
 
     #[test]
     fn patience_is_with_one_block_and_short_with_those_right_behind_it() {
-        let mut patience = BlockPatience::default();
+        let mut patience = BlockPatience::new(Duration::from_secs(600));
         let at = Time::from_secs;
         assert!(!patience.has_ended("a", at(1_000)));
         assert!(!patience.has_ended("a", at(1_599)));

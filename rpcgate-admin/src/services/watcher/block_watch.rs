@@ -1,8 +1,11 @@
 //! Following the blocks of a chain: what the nodes show is matched and stored, block by block.
 
 use super::block_patience::BlockPatience;
+use super::bounded_calls::BoundedCalls;
 use super::failure_log::FailureLog;
 use super::follow::{Finding, Follower, ReadNode};
+use super::oldest_block::oldest_above;
+use super::pool_nodes::UsableNode;
 use super::watched_chain::WatchedChain;
 use crate::store::{StoreError, UnfinishedBlock, WatchOutcome};
 use rpcgate_core::event::{BlockEvents, BlockReader, BlockRef, EventType, ReadError, Wanted};
@@ -11,6 +14,9 @@ use tokio::time::{Interval, MissedTickBehavior, interval};
 
 /// Blocks that are kept at least, to find out which are no longer part of the chain.
 const KEPT: u64 = 256;
+
+/// Nodes in which the oldest block is looked for.
+const SEARCHED: usize = 8;
 
 /// The longest pause between two looks.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
@@ -60,7 +66,10 @@ pub(super) struct BlockWatch<'w> {
     is_active: bool,
     pace: Interval,
     failures: FailureLog,
+    /// With a block whose events no node shows, or behind others that no node has.
     patience: BlockPatience,
+    /// With a block that no node has.
+    absence: BlockPatience,
 }
 
 impl<'w> BlockWatch<'w> {
@@ -76,7 +85,8 @@ impl<'w> BlockWatch<'w> {
             is_active: false,
             pace,
             failures,
-            patience: BlockPatience::default(),
+            patience: BlockPatience::new(chain.settings.block_patience),
+            absence: BlockPatience::new(chain.settings.block_patience),
         }
     }
 
@@ -191,6 +201,9 @@ impl<'w> BlockWatch<'w> {
             }
             Finding::Next(next) => self.append(progress, next).await,
             Finding::Gap(next) => self.cross(progress, next).await,
+            Finding::Pruned(next) => {
+                self.leap(progress, next, "the nodes have pruned the blocks that come next").await
+            }
             Finding::Gone(blocks) => self.reorganise(progress, blocks).await,
             Finding::AllGone(block) => {
                 let (chain, known) =
@@ -222,6 +235,7 @@ impl<'w> BlockWatch<'w> {
             Ok(Finding::Nothing) => follower.is_held_up(),
             Ok(Finding::Next(_)) => {
                 self.patience.restore();
+                self.absence.restore();
                 false
             }
             Ok(Finding::Gap(_)) => return found,
@@ -233,6 +247,10 @@ impl<'w> BlockWatch<'w> {
             .all(|kind| !wanted.wants(kind));
         if !is_stuck || is_bare {
             self.patience.forget();
+            if is_stuck {
+                return self.go_beyond(follower, found, &wanted).await;
+            }
+            self.absence.forget();
             return found;
         }
         if found.is_err() {
@@ -242,6 +260,7 @@ impl<'w> BlockWatch<'w> {
         let bare = Wanted::new(wanted.wants(EventType::NewBlock).then_some(EventType::NewBlock));
         match self.round(follower, &bare).await {
             Ok(Finding::Next(next)) => {
+                self.absence.forget();
                 if !self.patience.has_ended(&next.block.hash, self.chain.now()) {
                     return found;
                 }
@@ -258,11 +277,49 @@ impl<'w> BlockWatch<'w> {
             }
             Ok(Finding::Nothing) | Err(_) => {
                 self.patience.forget();
-                found
+                self.go_beyond(follower, found, &wanted).await
             }
             // Another branch is seen by its blocks alone.
             other => other,
         }
+    }
+
+    /// Finds the oldest block that a node still has, if those that answer have lacked the next one for as long as patience
+    /// lasts, although their chain has got ahead. While nobody watched, they have pruned it.
+    async fn go_beyond(
+        &mut self,
+        follower: &Follower,
+        found: Result<Finding, ReadError>,
+        wanted: &Wanted,
+    ) -> Result<Finding, ReadError> {
+        let head = self.chain.nodes.head();
+        let newest = follower.newest().filter(|newest| head.is_some_and(|head| head > newest.height));
+        let Some(newest) = newest.filter(|_| follower.lacks_next()) else {
+            self.absence.forget();
+            return found;
+        };
+        if !self.absence.has_ended(&newest.hash, self.chain.now()) {
+            return found;
+        }
+        let mut oldest: Option<(BlockRef, UsableNode)> = None;
+        for node in self.chain.nodes.usable().into_iter().take(SEARCHED) {
+            // A node that does not answer has been waited for.
+            let block = oldest_above(self.reader, &*node.calls, newest.height).await;
+            let block = block.ok().flatten();
+            let block =
+                block.filter(|block| oldest.as_ref().is_none_or(|(best, _)| block.height < best.height));
+            oldest = block.map(|block| (block, node)).or(oldest);
+        }
+        let Some((block, node)) = oldest else {
+            return follower.cut_off().map_or(found, |head| Ok(Finding::AllGone(head.clone())));
+        };
+        let below = BlockRef::new(block.height - 1, "", "", 0);
+        let next = self.reader.after(&BoundedCalls::new(&*node.calls), &below, wanted).await;
+        let next = next.ok().flatten().filter(|next| next.block.hash == block.hash);
+        Ok(Finding::Pruned(next.unwrap_or_else(|| {
+            self.chain.metrics.unread(self.chain.name);
+            BlockEvents { block, events: Vec::new() }
+        })))
     }
 
     async fn round(&self, follower: &mut Follower, wanted: &Wanted) -> Result<Finding, ReadError> {
@@ -293,14 +350,12 @@ impl<'w> BlockWatch<'w> {
         };
         let block = match self.reader.at(&*node.calls, &at).await {
             Ok(Some(block)) => block,
-            // There may be none at this height.
-            Ok(None) => match self.reader.after(&*node.calls, &at, &Wanted::default()).await? {
-                Some(next) => next.block,
+            Err(error @ ReadError::Unreachable(_)) => return Err(error.into()),
+            // There is none at this height, the node has pruned it, or finds blocks by more than their height.
+            Ok(None) | Err(_) => match oldest_above(self.reader, &*node.calls, target).await? {
+                Some(block) => block,
                 None => self.reader.head(&*node.calls).await?,
             },
-            Err(error @ ReadError::Unreachable(_)) => return Err(error.into()),
-            // It has not kept this block, or finds blocks by more than their height.
-            Err(_) => self.reader.head(&*node.calls).await?,
         };
         if block.height <= newest.height {
             return Ok(None);
@@ -340,9 +395,19 @@ impl<'w> BlockWatch<'w> {
             self.measure(progress);
             return Err(ReadError::Unreadable("the nodes leave out blocks").into());
         }
+        self.leap(progress, next, "the nodes leave out blocks").await
+    }
+
+    /// Goes on at a block behind others whose events are lost.
+    async fn leap(
+        &mut self,
+        progress: &mut Progress,
+        next: BlockEvents,
+        why: &'static str,
+    ) -> Result<Then, StepError> {
         let (chain, to) = (self.chain.name, next.block.height);
         let from = progress.follower.newest().map_or(to, |newest| newest.height);
-        tracing::error!(chain, from, to, "the nodes leave out blocks: their events are lost");
+        tracing::error!(chain, from, to, "{why}: their events are lost");
         // At least one, however heights are counted.
         self.chain.metrics.skipped(chain, to.saturating_sub(from + 1).max(1));
         self.append(progress, next).await

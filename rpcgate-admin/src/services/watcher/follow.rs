@@ -14,6 +14,10 @@ const ANSWERS: usize = 3;
 /// one address may be several, which do not always agree.
 const PATIENCE: u32 = 3;
 
+/// Known blocks that are looked for, the newest first, in a node that has a block at none of their heights and not at that of
+/// the oldest: heights may be skipped, but hardly so many of them.
+const ABSENT: usize = 8;
+
 /// A node as following sees it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadNode<'n> {
@@ -36,6 +40,9 @@ pub(super) enum Finding {
     Next(BlockEvents),
     /// A block above the newest known one, which is still part of the chain: the node has none of those in between.
     Gap(BlockEvents),
+    /// The oldest block above the newest known one that the nodes still have. No round finds it: it is looked for when a node
+    /// has lacked the next block for long.
+    Pruned(BlockEvents),
     /// These known blocks are no longer part of the chain, the newest first.
     Gone(Vec<BlockRef>),
     /// None of the known blocks is part of the chain any more. Following goes on at this one.
@@ -53,6 +60,18 @@ enum View {
     Found(Finding),
 }
 
+/// How the chain of a node relates to the known blocks.
+enum Lineage {
+    /// The newest known block is part of it.
+    Known,
+    /// These are not, the newest first, and the one below them is.
+    Left(Vec<BlockRef>),
+    /// None of them is: it has others at their heights, of which this is the lowest, or it ends below.
+    Replaced(BlockRef),
+    /// It has no block at any of their heights, and goes on above them up to this one.
+    Absent(BlockRef),
+}
+
 /// The newest blocks of a chain that are known, and the node that showed the last one.
 #[derive(Debug, Default)]
 pub(super) struct Follower {
@@ -63,13 +82,17 @@ pub(super) struct Follower {
     diverged: u32,
     /// Whether a node that has more than is known could not be read in the last round.
     is_held_up: bool,
+    /// Whether such a node has answered in the last round, without the block that comes next.
+    lacks_next: bool,
+    /// The head of a node that has no block at any known height, if the last round ended with that.
+    cut_off: Option<BlockRef>,
 }
 
 impl Follower {
     /// Follows from the last of these blocks on, and keeps the newest `kept` of those that are known.
     pub(super) fn new(blocks: Vec<BlockRef>, kept: u64) -> Self {
         let kept = usize::try_from(kept).unwrap_or(usize::MAX);
-        Follower { known: blocks.into(), kept, current: None, diverged: 0, is_held_up: false }
+        Follower { known: blocks.into(), kept, ..Follower::default() }
     }
 
     /// The newest block that is known.
@@ -80,6 +103,16 @@ impl Follower {
     /// Whether a node that has more than is known could not be read in the last round, although another one was.
     pub(super) fn is_held_up(&self) -> bool {
         self.is_held_up
+    }
+
+    /// Whether a node that has more than is known has answered in the last round, without the block that comes next.
+    pub(super) fn lacks_next(&self) -> bool {
+        self.lacks_next
+    }
+
+    /// The head of a node that has no block at any known height, if the last round ended with that.
+    pub(super) fn cut_off(&self) -> Option<&BlockRef> {
+        self.cut_off.as_ref()
     }
 
     /// A block was appended.
@@ -120,7 +153,7 @@ impl Follower {
         let mut order: Vec<_> = nodes.iter().collect();
         order.sort_by_key(|node| (Some(node.index) != self.current, Reverse(node.height), node.index));
         let mut is_known = false;
-        self.is_held_up = false;
+        (self.is_held_up, self.lacks_next, self.cut_off) = (false, false, None);
         let mut gap = None;
         let (mut diverged, mut failed) = (None, ReadError::Unreachable("it has no node".into()));
         let mut answers = 0;
@@ -141,13 +174,20 @@ impl Follower {
                     is_known = true;
                 }
                 Ok(View::Gap(next)) => gap = gap.or(Some(next)),
-                Ok(View::Diverged) => diverged = diverged.or(Some(node)),
+                Ok(View::Diverged) => {
+                    let is_higher = node.height.is_some_and(|height| height > newest);
+                    self.is_held_up |= is_higher;
+                    self.lacks_next |= is_higher;
+                    diverged = diverged.or(Some(node));
+                }
                 Ok(View::Found(finding)) => {
                     (self.current, self.diverged) = (Some(node.index), 0);
                     return Ok(finding);
                 }
                 Err(error) => {
-                    self.is_held_up |= node.height.is_some_and(|height| height > newest);
+                    let is_higher = node.height.is_some_and(|height| height > newest);
+                    self.is_held_up |= is_higher;
+                    self.lacks_next |= is_higher && !matches!(error, ReadError::Unreachable(_));
                     failed = error;
                 }
             }
@@ -165,8 +205,19 @@ impl Follower {
         if self.diverged < PATIENCE {
             return Ok(Finding::Nothing);
         }
-        (self.current, self.diverged) = (Some(node.index), 0);
-        self.gone(reader, node.calls).await
+        self.current = Some(node.index);
+        let finding = match self.lineage(reader, node.calls).await? {
+            // The node has changed its mind meanwhile.
+            Lineage::Known => Finding::Nothing,
+            Lineage::Left(blocks) => Finding::Gone(blocks),
+            Lineage::Replaced(block) => Finding::AllGone(block),
+            Lineage::Absent(head) => {
+                self.cut_off = Some(head);
+                return Err(ReadError::Unreadable("the node has neither the known blocks nor the next one"));
+            }
+        };
+        self.diverged = 0;
+        Ok(finding)
     }
 
     /// What one node shows.
@@ -191,10 +242,10 @@ impl Follower {
             if follows {
                 return Ok(View::Found(Finding::Next(next)));
             }
-            return Ok(match self.gone(reader, node).await? {
-                Finding::Nothing => View::Gap(next),
-                Finding::AllGone(_) => View::Diverged,
-                found => View::Found(found),
+            return Ok(match self.lineage(reader, node).await? {
+                Lineage::Known => View::Gap(next),
+                Lineage::Left(blocks) => View::Found(Finding::Gone(blocks)),
+                Lineage::Replaced(_) | Lineage::Absent(_) => View::Diverged,
             });
         }
         let head = reader.head(node).await?;
@@ -210,21 +261,37 @@ impl Follower {
         Ok(if is_known { View::Known } else { View::Diverged })
     }
 
-    /// The known blocks that are not part of a node's chain.
-    async fn gone(&self, reader: &dyn BlockReader, node: &dyn NodeCalls) -> Result<Finding, ReadError> {
+    /// Looks for the known blocks in a node's chain.
+    async fn lineage(&self, reader: &dyn BlockReader, node: &dyn NodeCalls) -> Result<Lineage, ReadError> {
+        let mut has_others = false;
         for (depth, block) in self.known.iter().rev().enumerate() {
-            if is_part(reader, node, block).await? {
-                // None of them, if the node has changed its mind meanwhile.
+            let there = reader.at(node, block).await?;
+            if there.as_ref().is_some_and(|there| there.hash == block.hash) {
                 let gone: Vec<_> = self.known.iter().rev().take(depth).cloned().collect();
-                return Ok(if gone.is_empty() { Finding::Nothing } else { Finding::Gone(gone) });
+                return Ok(if gone.is_empty() { Lineage::Known } else { Lineage::Left(gone) });
+            }
+            has_others |= there.is_some();
+            if depth == ABSENT && !has_others && self.at_oldest(reader, node).await?.is_none() {
+                break;
             }
         }
         let head = reader.head(node).await?;
-        let oldest = match self.known.front() {
-            Some(oldest) => reader.at(node, oldest).await?,
-            None => None,
-        };
-        Ok(Finding::AllGone(oldest.unwrap_or(head)))
+        if !has_others && self.newest().is_some_and(|newest| newest.height < head.height) {
+            return Ok(Lineage::Absent(head));
+        }
+        Ok(Lineage::Replaced(self.at_oldest(reader, node).await?.unwrap_or(head)))
+    }
+
+    /// A node's block at the height of the oldest known one.
+    async fn at_oldest(
+        &self,
+        reader: &dyn BlockReader,
+        node: &dyn NodeCalls,
+    ) -> Result<Option<BlockRef>, ReadError> {
+        match self.known.front() {
+            Some(oldest) => reader.at(node, oldest).await,
+            None => Ok(None),
+        }
     }
 }
 

@@ -78,6 +78,24 @@ impl Tree {
     }
 }
 
+/// How a node says that it has pruned a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pruning {
+    /// With an error that names the lowest height, like CometBFT.
+    Refuses,
+    /// With nothing, like nodes of EVM chains.
+    Nothing,
+    /// With the first block that it has, like Solana.
+    Jumps,
+    /// It still has the headers, like nodes of UTXO chains, and refuses the block.
+    KeepsHeaders,
+}
+
+impl Pruning {
+    pub(super) const ALL: [Pruning; 4] =
+        [Pruning::Refuses, Pruning::Nothing, Pruning::Jumps, Pruning::KeepsHeaders];
+}
+
 /// A node that shows one branch.
 #[derive(Clone, Debug)]
 pub(super) struct TreeNode {
@@ -88,6 +106,8 @@ pub(super) struct TreeNode {
     hidden: Arc<Mutex<HashSet<u64>>>,
     /// The heights of blocks that it has lost.
     lost: Arc<Mutex<HashSet<u64>>>,
+    /// The height from which on it has blocks, and what it says of those below.
+    pruned: Arc<Mutex<Option<(u64, Pruning)>>>,
 }
 
 impl TreeNode {
@@ -98,6 +118,7 @@ impl TreeNode {
             is_down: Arc::default(),
             hidden: Arc::default(),
             lost: Arc::default(),
+            pruned: Arc::default(),
         }
     }
 
@@ -116,6 +137,31 @@ impl TreeNode {
     /// The node loses the block at this height.
     pub(super) fn lose(&self, height: u64) {
         self.lost.lock().insert(height);
+    }
+
+    /// The node has no block below this height any more.
+    pub(super) fn prune(&self, lowest: u64, pruning: Pruning) {
+        *self.pruned.lock() = Some((lowest, pruning));
+    }
+
+    /// What the node says of a block that it has pruned; `None` for the answer of a node that does not prune.
+    fn of_pruned(&self, method: &str, params: &str) -> Option<Result<Bytes, ReadError>> {
+        let (lowest, pruning) = (*self.pruned.lock())?;
+        let height = params.parse::<u64>().ok()? + u64::from(method == "test_after");
+        let message = format!("height {height} is not available, lowest height is {lowest}");
+        let refusal = || Some(Err(ReadError::Refused { code: -32_603, message }));
+        match (method, pruning) {
+            ("test_at" | "test_after", _) if height >= lowest => None,
+            ("test_at" | "test_after", Pruning::Refuses) | ("test_after", Pruning::KeepsHeaders) => refusal(),
+            ("test_at", Pruning::Nothing | Pruning::Jumps) | ("test_after", Pruning::Nothing) => {
+                Some(Ok(Value::Null.to_string().into()))
+            }
+            ("test_after", Pruning::Jumps) => {
+                let lowest = lowest.saturating_sub(1).to_string();
+                Some(Ok(self.answer("test_after", &lowest).to_string().into()))
+            }
+            _ => None,
+        }
     }
 
     /// The node shows the block at this height without its events.
@@ -156,7 +202,8 @@ impl NodeCalls for TreeNode {
             if method == "test_events" && is_hidden {
                 return Err(ReadError::Unreadable("no events"));
             }
-            Ok(self.answer(method, &params).to_string().into())
+            let of_pruned = self.of_pruned(method, &params);
+            of_pruned.unwrap_or_else(|| Ok(self.answer(method, &params).to_string().into()))
         })
     }
 

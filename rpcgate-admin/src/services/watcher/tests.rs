@@ -1,6 +1,6 @@
 use super::backlog::Backlogs;
 use super::block_watch::{BlockWatch, Then};
-use super::test_chain::{FIRST, Tree, TreeChain, TreeNode, TreeNodes, TreeReader};
+use super::test_chain::{FIRST, Pruning, Tree, TreeChain, TreeNode, TreeNodes, TreeReader};
 use super::watched_chain::{WatchParts, WatchSettings, WatchedChain};
 use super::*;
 use crate::management::app_state::tests::Site;
@@ -58,6 +58,7 @@ fn settings() -> WatchSettings {
         final_depth: 0,
         catch_up_per_second: 10_000,
         catch_up_blocks: 1_000,
+        block_patience: Duration::from_secs(600),
     }
 }
 
@@ -354,6 +355,134 @@ async fn blocks_that_the_nodes_have_lost_are_passed_over_when_patience_ends() {
     pass(&site, 1).await;
     settle(&mut watch).await;
     assert_eq!(hashes_told(&site).await, ["b3", "b4"]);
+}
+
+/// Looks so often, whatever comes of it.
+async fn look(watch: &mut BlockWatch<'_>, times: usize) {
+    for _ in 0..times {
+        let _ = watch.step().await;
+    }
+}
+
+/// The hashes of the newest blocks, in the order of [`hashes_told`].
+fn newest_hashes(branch: &[BlockRef], count: usize) -> Vec<String> {
+    let newest = &branch[branch.len() - count..];
+    let mut hashes: Vec<_> = newest.iter().map(|block| block.hash.clone()).collect();
+    hashes.sort();
+    hashes
+}
+
+#[tokio::test]
+async fn blocks_that_nodes_have_pruned_are_passed_over_and_counted_up_to_the_oldest_that_they_have() {
+    for (pruning, names_parents) in Pruning::ALL.into_iter().flat_map(|one| [(one, true), (one, false)]) {
+        let site = site("").await;
+        let (tree, node) = grown(1);
+        let chain = watched(&site, &node, names_parents).await;
+        let mut watch = BlockWatch::new(&chain, reader(&chain));
+        settle(&mut watch).await;
+        let newest = node.height();
+        extend(&node, 0, 40);
+        let branch = tree.branch(node.head());
+        let lowest = branch[branch.len() - 8].height;
+        node.prune(lowest, pruning);
+        look(&mut watch, 8).await;
+        pass(&site, 599).await;
+        look(&mut watch, 8).await;
+        assert_eq!(hashes_told(&site).await, [""; 0], "{pruning:?}");
+        // While no node answers, nothing is waited for.
+        node.set_down(true);
+        look(&mut watch, 1).await;
+        node.set_down(false);
+        pass(&site, 1).await;
+        look(&mut watch, 8).await;
+        assert_eq!(hashes_told(&site).await, [""; 0], "{pruning:?}");
+        pass(&site, 600).await;
+        look(&mut watch, 20).await;
+        assert_eq!(hashes_told(&site).await, newest_hashes(&branch, 8), "{pruning:?}");
+        let skipped = format!("skipped_blocks_total{{chain=\"eth\"}} {}", lowest - newest - 1);
+        let shown = metrics(&site);
+        assert!(shown.contains(&skipped) && !shown.contains("lost_reorganisations_total{"), "{shown}");
+        extend(&node, 0, 1);
+        settle(&mut watch).await;
+        let branch = tree.branch(node.head());
+        assert_eq!(hashes_told(&site).await, newest_hashes(&branch, 9), "{pruning:?}");
+    }
+}
+
+#[tokio::test]
+async fn of_several_nodes_that_have_pruned_the_one_that_has_most_is_read_on() {
+    let site = site("").await;
+    let (tree, first) = grown(1);
+    let nodes: Vec<_> = [first.clone(), TreeNode::new(&tree), TreeNode::new(&tree)].into();
+    nodes.iter().for_each(|node| node.set_head(first.head()));
+    let mut chain = watched(&site, &first, true).await;
+    chain.nodes = Arc::new(TreeNodes(nodes.clone()));
+    let mut watch = BlockWatch::new(&chain, reader(&chain));
+    settle(&mut watch).await;
+    extend(&first, 0, 30);
+    nodes.iter().for_each(|node| node.set_head(first.head()));
+    let branch = tree.branch(first.head());
+    nodes[0].prune(branch[branch.len() - 3].height, Pruning::Refuses);
+    nodes[1].prune(branch[branch.len() - 6].height, Pruning::Nothing);
+    nodes[2].set_down(true);
+    look(&mut watch, 4).await;
+    pass(&site, 600).await;
+    look(&mut watch, 20).await;
+    assert_eq!(hashes_told(&site).await, newest_hashes(&branch, 6));
+}
+
+#[tokio::test]
+async fn a_node_that_has_stopped_does_not_hide_that_others_have_pruned_what_comes_next() {
+    let site = site("").await;
+    let (tree, stopped) = grown(1);
+    let node = TreeNode::new(&tree);
+    node.set_head(stopped.head());
+    let mut chain = watched(&site, &node, true).await;
+    chain.nodes = Arc::new(TreeNodes(vec![stopped, node.clone()]));
+    subscribe_to_activity(&chain);
+    let mut watch = BlockWatch::new(&chain, reader(&chain));
+    settle(&mut watch).await;
+    extend(&node, 0, 30);
+    let branch = tree.branch(node.head());
+    node.prune(branch[branch.len() - 4].height, Pruning::Nothing);
+    look(&mut watch, 4).await;
+    pass(&site, 600).await;
+    look(&mut watch, 20).await;
+    assert_eq!(hashes_told(&site).await, newest_hashes(&branch, 4));
+}
+
+#[tokio::test]
+async fn beyond_the_bound_of_catching_up_blocks_are_skipped_up_to_the_oldest_that_the_node_has() {
+    let site = site("").await;
+    let (tree, node) = grown(1);
+    let mut chain = watched(&site, &node, true).await;
+    chain.settings.catch_up_blocks = 20;
+    let mut watch = BlockWatch::new(&chain, reader(&chain));
+    settle(&mut watch).await;
+    extend(&node, 0, 60);
+    let branch = tree.branch(node.head());
+    node.prune(branch[branch.len() - 6].height, Pruning::Refuses);
+    settle(&mut watch).await;
+    assert_eq!(hashes_told(&site).await, newest_hashes(&branch, 5), "following goes on behind the oldest");
+}
+
+#[tokio::test]
+async fn a_chain_whose_nodes_show_no_block_by_its_height_goes_on_at_its_head_when_patience_ends() {
+    let site = site("").await;
+    let (tree, node) = grown(1);
+    let chain = watched(&site, &node, true).await;
+    let mut watch = BlockWatch::new(&chain, reader(&chain));
+    settle(&mut watch).await;
+    extend(&node, 0, 12);
+    node.prune(node.height() + 1, Pruning::Nothing);
+    look(&mut watch, 8).await;
+    assert!(!metrics(&site).contains("lost_reorganisations_total{"));
+    pass(&site, 600).await;
+    look(&mut watch, 4).await;
+    assert!(metrics(&site).contains("lost_reorganisations_total{chain=\"eth\"} 1"), "{}", metrics(&site));
+    let followed = site.app.store.followed("eth").await.unwrap().blocks;
+    let hashes: Vec<_> = followed.iter().map(|block| block.hash.as_str()).collect();
+    assert_eq!(hashes, [tree.block(node.head()).hash]);
 }
 
 #[tokio::test]

@@ -34,6 +34,7 @@ pub(super) struct WatchSettings {
     pub(super) final_depth: u64,
     pub(super) catch_up_per_second: u32,
     pub(super) catch_up_blocks: u64,
+    pub(super) block_patience: Duration,
 }
 
 /// A chain that is watched, with everything that its parts share.

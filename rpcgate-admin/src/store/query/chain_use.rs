@@ -18,7 +18,7 @@ pub struct ChainUse {
     pub tenants: u64,
     /// Calls.
     pub calls: u64,
-    /// Calls that were not answered with success.
+    /// Calls that were not answered with success, whether a node or the gateway refused them.
     pub errors: u64,
 }
 
@@ -68,8 +68,8 @@ impl UsageStore {
         Ok(chains)
     }
 
-    /// The methods of a chain that were called most in `hours`, the most called first: at most `limit`. The first hour is
-    /// that of a UTC midnight.
+    /// The methods of a chain that were called most in `hours`, the most called first: at most `limit`. Those of which every
+    /// call was refused or failed are left out: a client may name anything. The first hour is that of a UTC midnight.
     ///
     /// # Errors
     /// Those of [`chain_use`](UsageStore::chain_use).
@@ -80,26 +80,30 @@ impl UsageStore {
         limit: u64,
     ) -> Result<Vec<MethodTotal>, StoreError> {
         let columns = [Column::Method];
-        let named =
-            [("all_calls", Expr::col(Column::Requests)), ("all_units", Expr::col(Column::BillableUnits))];
+        let named = [
+            ("all_calls", Expr::col(Column::Requests)),
+            ("all_units", Expr::col(Column::BillableUnits)),
+            ("all_rejected", Expr::col(Column::Rejected)),
+        ];
+        let sum = |name: &'static str| Expr::col(Alias::new(name)).sum();
+        let is_served =
+            Condition::any().add(sum("all_calls").gt(sum("all_rejected"))).add(sum("all_units").gt(0i64));
         let wanted = Condition::all().add(Expr::col(Column::Chain).eq(chain));
-        let mut found = self
-            .for_operator(async |database| {
-                let summed = Summed::read(database).await?;
-                let query = AllQuery { summed, hours, only: None, most: limit };
-                let mut select = total(query.by_day(CALLS, &wanted, &columns, &named), &columns, &named);
-                select
-                    .order_by_expr(Expr::col(Alias::new("all_calls")).sum(), Order::Desc)
-                    .order_by(Column::Method, Order::Asc);
-                let read = |row: &sea_orm::QueryResult| {
-                    let method = row.try_get_by_index(0)?;
-                    Ok(MethodTotal { method, calls: number(row, 1)?, units: number(row, 2)? })
-                };
-                query.first_rows(database, select, read).await
-            })
-            .await?;
-        found.retain(|one| one.calls > 0 || one.units > 0);
-        Ok(found)
+        self.for_operator(async |database| {
+            let summed = Summed::read(database).await?;
+            let query = AllQuery { summed, hours, only: None, most: limit };
+            let mut select = total(query.by_day(CALLS, &wanted, &columns, &named), &columns, &named);
+            select
+                .cond_having(is_served)
+                .order_by_expr(sum("all_calls"), Order::Desc)
+                .order_by(Column::Method, Order::Asc);
+            let read = |row: &sea_orm::QueryResult| {
+                let method = row.try_get_by_index(0)?;
+                Ok(MethodTotal { method, calls: number(row, 1)?, units: number(row, 2)? })
+            };
+            query.first_rows(database, select, read).await
+        })
+        .await
     }
 }
 

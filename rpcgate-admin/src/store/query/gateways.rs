@@ -38,6 +38,10 @@ pub struct NodeState {
     pub latency_micros: u64,
     /// Calls in flight to it.
     pub in_flight: u64,
+    /// Tries that failed through the node or the network to it, since the gateway has it. Gateways of earlier versions do
+    /// not report it.
+    #[serde(default)]
+    pub faults: u64,
 }
 
 /// A gateway's report.

@@ -5,7 +5,7 @@ use crate::nodes::error::NodeRequestError;
 use crate::nodes::exchange::{HttpExchange, TryPlace};
 use crate::nodes::hedge::Hedging;
 use crate::nodes::node::{Node, NodeIndex};
-use crate::nodes::progress::OnSent;
+use crate::nodes::progress::{JointProgress, OnSent};
 use crate::transport::h1::{NodeAnswer, NodeRequest};
 use rpcgate_core::fault::Fault;
 use rpcgate_core::memory::MemoryPermit;
@@ -44,15 +44,7 @@ impl Pool {
         let delay = hedging.begin(method).filter(|delay| *delay < limit);
         let (mut spare_memory, mut spare_tries) = (memory.sibling(), tries.of_same_calls());
         let (place, sent) = (TryPlace::default(), [AtomicBool::new(false), AtomicBool::new(false)]);
-        let mut is_told = false;
-        // The two cannot both hold the listener: it is told after each poll.
-        let mut tell = || {
-            let is_sent = sent.iter().any(|sent| sent.load(Relaxed));
-            if is_sent != is_told {
-                is_told = is_sent;
-                on_sent(is_sent);
-            }
-        };
+        let mut progress = JointProgress::new(&sent, on_sent);
         let mut first_sent = |is_sent| sent[0].store(is_sent, Relaxed);
         let mut second_sent = |is_sent| sent[1].store(is_sent, Relaxed);
         let mut second = None;
@@ -69,7 +61,7 @@ impl Pool {
             let mut timer = delay.map(|delay| self.timers.after(delay));
             let early = poll_fn(|cx| {
                 let polled = first.as_mut().poll(cx);
-                tell();
+                progress.tell();
                 match (polled, &mut timer) {
                     (Poll::Ready(result), _) => Poll::Ready(Some(result)),
                     (Poll::Pending, Some(timer)) => timer.poll(cx).map(|()| None),
@@ -87,7 +79,7 @@ impl Pool {
                     let Some(request) = &second else {
                         let result = poll_fn(|cx| {
                             let polled = first.as_mut().poll(cx);
-                            tell();
+                            progress.tell();
                             polled
                         });
                         let result = result.await;
@@ -117,7 +109,7 @@ impl Pool {
                                 return Poll::Ready((Ok(answer), Winner::Second, true));
                             }
                         }
-                        tell();
+                        progress.tell();
                         match failed {
                             Some(error) if is_other_over => Poll::Ready((Err(error), Winner::Neither, true)),
                             _ => Poll::Pending,
@@ -127,7 +119,7 @@ impl Pool {
                 }
             }
         };
-        tell();
+        progress.tell();
         let now = self.clock.elapsed();
         let took = now.saturating_sub(began);
         if result.is_ok() {
@@ -149,13 +141,7 @@ impl Pool {
             spare_tries.stop(now);
         }
         tries.append(&spare_tries);
-        let any_sent = sent.iter().any(|sent| sent.load(Relaxed));
-        result.map_err(|error| match error {
-            NodeRequestError::Fault(fault) => {
-                NodeRequestError::Fault(Fault { sent: fault.sent || any_sent, ..fault })
-            }
-            NodeRequestError::Busy => NodeRequestError::Busy,
-        })
+        progress.result(result)
     }
 
     /// The request for a second node, if there is a healthy one and the bounds allow it.

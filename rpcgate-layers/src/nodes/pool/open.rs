@@ -90,10 +90,10 @@ impl Pool {
                 Err(fault) => fault,
             };
             noted.end(TryEnd::Failed(fault), self.clock.elapsed());
-            match fault.cause {
-                Cause::Connect => node.health.record_unreachable(self.clock.elapsed()),
-                _ => node.health.record_failure(fault, None, self.clock.elapsed()),
+            if fault.cause == Cause::Connect {
+                node.health.record_unreachable(self.clock.elapsed());
             }
+            node.health.record_failure(fault, None, self.clock.elapsed());
             (client, choice) = match tries.after(fault.into(), true, &self.limits.retry) {
                 NextTry::GiveUp => return Err(fault.into()),
                 NextTry::Reconnect => (client, NodeChoice::Again),

@@ -6,7 +6,7 @@ use crate::nodes::error::NodeRequestError;
 use crate::nodes::exchange::HttpExchange;
 use crate::nodes::node::NodeIndex;
 use crate::nodes::node_set::NodeSet;
-use crate::nodes::progress::OnSent;
+use crate::nodes::progress::{JointProgress, OnSent};
 use crate::nodes::reception::{Reception, ReceptionReader};
 use crate::nodes::timers::PooledTimer;
 use crate::transport::h1::{AnswerBody, NodeAnswer, NodeRequest};
@@ -87,14 +87,7 @@ impl Pool {
         copies.push(copy(request.among.without(set(&others)), request.choice));
         copies.extend(others.iter().map(|node| copy(set(&[*node]), Some(NodeChoice::Broadcast))));
         let sent: SmallVec<[Arc<AtomicBool>; 4]> = copies.iter().map(|copy| copy.is_sent.clone()).collect();
-        let mut is_told = false;
-        let mut tell = || {
-            let is_sent = sent.iter().any(|sent| sent.load(Relaxed));
-            if is_sent != is_told {
-                is_told = is_sent;
-                on_sent(is_sent);
-            }
-        };
+        let mut progress = JointProgress::new(&sent, on_sent);
         let read = |answer: NodeAnswer| {
             let reception = match &answer.body {
                 AnswerBody::Whole(body) => reader.read(answer.status.is_success(), body),
@@ -129,7 +122,7 @@ impl Pool {
                         };
                     }
                 }
-                tell();
+                progress.tell();
                 let is_taken = best.as_ref().is_some_and(|best| best.reception == Some(Reception::Taken));
                 let mut left = sendings.iter().zip(&sent).filter(|(sending, _)| sending.is_some());
                 let is_done = match is_taken {
@@ -146,7 +139,7 @@ impl Pool {
             let unfinished: SmallVec<[bool; 4]> = sendings.iter().map(Option::is_some).collect();
             (best, unfinished)
         };
-        tell();
+        progress.tell();
         let now = self.clock.elapsed();
         let winner = best.as_ref().map(|best| best.place);
         for (place, (mut copy, is_unfinished)) in copies.into_iter().zip(unfinished).enumerate() {
@@ -158,14 +151,7 @@ impl Pool {
                 memory.absorb(copy.memory);
             }
         }
-        let any_sent = sent.iter().any(|sent| sent.load(Relaxed));
-        let result = best.map_or(Err(NodeRequestError::Busy), |best| best.result);
-        result.map_err(|error| match error {
-            NodeRequestError::Fault(fault) => {
-                NodeRequestError::Fault(Fault { sent: fault.sent || any_sent, ..fault })
-            }
-            NodeRequestError::Busy => NodeRequestError::Busy,
-        })
+        progress.result(best.map_or(Err(NodeRequestError::Busy), |best| best.result))
     }
 
     /// Sends one copy to its node.

@@ -65,10 +65,16 @@ async fn the_management_api_is_served_where_demo_json_says() {
     let urls = GatewayUrls::of(&demo.management.app().settings.config);
     let gateway = sheet["gateway"].as_str().unwrap();
     assert_eq!(urls.http("eth"), format!("{gateway}/eth"), "its pages lead to the port that was picked");
+    let dashboard = format!("http://localhost:{}/", demo.admin().port());
+    assert_eq!(sheet["dashboard"], dashboard);
+    let start = format!("{}/api/v1/auth/passkeys/login/start", sheet["admin"].as_str().unwrap());
+    let begun = post(&start, &[("content-type".into(), "application/json".into())], "{}").await;
+    assert_eq!(begun.body()["options"]["publicKey"]["rpId"], "localhost", "{begun:?}");
     assert_eq!(get_admin(&demo, "/swagger/").await.0, 200);
     assert_eq!(get_admin(&demo, "/api/v1/plans").await.0, 401, "no user is logged in");
     let welcome = demo.welcome();
     assert!(welcome.contains(&format!("http://{}/swagger/", demo.admin())), "{welcome}");
+    assert!(welcome.contains(&format!("The dashboard is at {dashboard}: ")), "{welcome}");
     for secret in [&sheet["password"], &sheet["operator"]["password"]] {
         assert!(!welcome.contains(secret.as_str().unwrap()), "{welcome}");
     }

@@ -48,6 +48,9 @@ pub struct NodeJson {
     pub latency_ms: Option<f64>,
     /// Calls in flight to it.
     pub in_flight: u64,
+    /// Tries that failed through the node or the network to it, since the gateway has it: no connection, no usable answer in
+    /// time, a status of 500 or above, or one that rejects the gateway. What clients are refused is not among them.
+    pub faults: u64,
     /// When the gateway reported it.
     #[schema(value_type = String, format = DateTime)]
     pub at: Moment,
@@ -69,8 +72,18 @@ pub(crate) fn nodes(
 ) -> impl Iterator<Item = (Place, NodeJson)> {
     let GatewayReport { id, at, nodes } = report;
     nodes.into_iter().enumerate().map(move |(number, state)| {
-        let NodeState { chain, node, priority, standing, reason, height, lag, latency_micros, in_flight } =
-            state;
+        let NodeState {
+            chain,
+            node,
+            priority,
+            standing,
+            reason,
+            height,
+            lag,
+            latency_micros,
+            in_flight,
+            faults,
+        } = state;
         let latency_ms = (latency_micros > 0).then(|| latency_micros as f64 / 1_000.0);
         let (gateway, at) = (RequestId(id).to_string(), at.into());
         let key = (chain, node);
@@ -88,6 +101,7 @@ pub(crate) fn nodes(
             lag,
             latency_ms,
             in_flight,
+            faults,
             at,
         };
         ((id, number), node)

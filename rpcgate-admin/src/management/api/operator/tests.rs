@@ -314,6 +314,7 @@ async fn nodes_are_listed_with_the_health_that_running_gateways_see() {
         lag: Some(7),
         latency_micros: 1_500,
         in_flight: 2,
+        faults: 3,
     };
     let report = |id, nodes| GatewayReport { id, at: site.app.now(), nodes };
     site.app.store.put_report(&report(1, vec![node]), &[]).await.unwrap();
@@ -332,6 +333,7 @@ async fn nodes_are_listed_with_the_health_that_running_gateways_see() {
         ("lag", json!(7)),
         ("latency_ms", json!(1.5)),
         ("in_flight", json!(2)),
+        ("faults", json!(3)),
     ] {
         assert_eq!(nodes[0][field], value, "{field}");
     }

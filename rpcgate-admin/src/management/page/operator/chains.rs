@@ -80,7 +80,7 @@ async fn list(State(app): State<Arc<AppState>>, OperatorPage(page): OperatorPage
             TableHead::num("Nodes").class("num p2"),
             TableHead::num("Tenants, 24 hours").class("num p1"),
             TableHead::num("Calls, 24 hours"),
-            TableHead::num("Errors").class("num p2"),
+            TableHead::num("Errors and refusals").class("num p2"),
             TableHead::hidden("Switch"),
         ],
         served: rows.iter().filter(|row| row.chain.entry.served).count(),

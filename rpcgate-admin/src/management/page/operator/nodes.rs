@@ -4,7 +4,6 @@ use crate::management::action::operator::chains::{self, OperatedChain};
 use crate::management::action::operator::nodes::{self, NodeUse};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::management::page::chart::number::share;
 use crate::management::page::confirm::ConfirmQuestion;
 use crate::management::page::context::{OperatorPage, PageContext, PageResult};
 use crate::management::page::done::Done;
@@ -47,8 +46,8 @@ struct NodesPage {
     served: usize,
     chains: usize,
     calls: String,
-    /// Per cent of the calls that were not answered with success.
-    errors: String,
+    /// Tries that failed through nodes.
+    faults: u64,
     left_out: usize,
 }
 
@@ -120,19 +119,14 @@ impl NodeRow {
     }
 }
 
-/// Errors in per cent of calls; a dash for no calls.
-fn error_share(errors: u64, calls: u64) -> String {
-    if calls == 0 { "–".to_owned() } else { share(errors, calls) }
-}
-
 /// The line of a chain above its nodes.
 fn summary(chain: &OperatedChain, nodes: &[NodeRow]) -> String {
     let head = nodes.iter().filter_map(|node| node.state.height).max();
     let head =
         head.map_or_else(|| "no height known".to_owned(), |head| format!("height {}", grouped(head.into())));
     let off = if chain.entry.enabled { "" } else { ", switched off" };
-    let Some(ChainUse { calls, errors, .. }) = chain.called else { return format!("{head}{off}") };
-    format!("{head}, {} calls in 24 hours, {} errors{off}", grouped(calls.into()), error_share(errors, calls))
+    let Some(ChainUse { calls, .. }) = chain.called else { return format!("{head}{off}") };
+    format!("{head}, {} calls in 24 hours{off}", grouped(calls.into()))
 }
 
 fn problem(chain: &'static str, row: &NodeRow, is_last: bool) -> NodeProblem {
@@ -157,6 +151,7 @@ async fn list(
     rows.sort_by(|one, other| one.state.node.cmp(&other.state.node));
     let (nodes, left_out) = (rows.len(), rows.len().saturating_sub(MAX_SHOWN));
     let healthy = rows.iter().filter(|row| row.is_healthy()).count();
+    let faults = rows.iter().map(|row| row.state.faults).fold(0, u64::saturating_add);
     // The whole of a long list would make a page that nobody reads: those with problems stay.
     rows.sort_by_key(NodeRow::is_healthy);
     rows.truncate(MAX_SHOWN);
@@ -175,11 +170,7 @@ async fn list(
             groups.push(NodeGroup { chain: name, summary, nodes });
         }
     }
-    let sum = |of: fn(ChainUse) -> u64| {
-        let called = chains.iter().map(|chain| chain.called.map(of));
-        called.sum::<Option<u64>>()
-    };
-    let (calls, errors) = (sum(|called| called.calls), sum(|called| called.errors));
+    let calls = chains.iter().map(|chain| chain.called.map(|called| called.calls)).sum::<Option<u64>>();
     Ok(ok(&NodesPage {
         frame: page.frame(Place::Nodes),
         heads: vec![
@@ -189,6 +180,7 @@ async fn list(
             TableHead::num("Lag"),
             TableHead::num("Latency").class("num p2"),
             TableHead::num("In flight").class("num p2"),
+            TableHead::num("Faults").class("num p2"),
             TableHead::num("Priority").class("num p3"),
             TableHead::new("Gateway").class("p3"),
             TableHead::hidden("Drain"),
@@ -202,7 +194,7 @@ async fn list(
         served: chains.iter().filter(|chain| chain.entry.served).count(),
         chains: chains.len(),
         calls: calls.map_or_else(|| "–".to_owned(), |calls| grouped(calls.into())),
-        errors: error_share(errors.unwrap_or_default(), calls.unwrap_or_default()),
+        faults,
         left_out,
     }))
 }
@@ -280,13 +272,5 @@ mod tests {
             let state = NodeState { standing: name.into(), ..NodeState::default() };
             assert_ne!(standing(&state).1, "Unknown", "{name}");
         }
-    }
-
-    #[test]
-    fn errors_are_a_share_of_the_calls() {
-        assert_eq!(
-            (error_share(0, 0), error_share(1, 3), error_share(3, 3)),
-            ("–".into(), "33.3 %".into(), "100 %".into())
-        );
     }
 }

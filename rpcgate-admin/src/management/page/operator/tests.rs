@@ -8,6 +8,7 @@ use crate::store::{
     fresh_id,
 };
 use http::StatusCode;
+use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::caller::{CustomPlanId, TenantId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::plan::{Price, Tier};
@@ -373,6 +374,10 @@ async fn a_chain_in_use_is_switched_off_by_its_name() {
 #[tokio::test]
 async fn nodes_are_listed_by_chain_and_those_with_problems_come_first() {
     let (site, operator) = busy_site().await;
+    // What a client is refused is no fault of a node.
+    let refused = SampleLine { calls: 5, cu: 0, status: 429, outcome: Outcome::Refused, ..item("eth_call") };
+    let record = SampleRecord { chain: "eth", ..deed(110, NOON, vec![refused]) };
+    site.app.usage.ship(&SampleShipper::new(2).pack(&[record])).await.unwrap();
     assert!(get(&site, "/operator/nodes", &operator).await.text.contains("No gateway has reported one"));
     let node = |name: &str, standing: &str, height| NodeState {
         chain: "eth".into(),
@@ -383,6 +388,7 @@ async fn nodes_are_listed_by_chain_and_those_with_problems_come_first() {
         lag: Some(26_452_218 - height),
         latency_micros: 31_400,
         in_flight: 44,
+        faults: 617,
         ..NodeState::default()
     };
     let nodes = vec![node("https://one.example/", "well", 26_452_218), node(NASTY, "behind", 26_452_211)];
@@ -395,7 +401,11 @@ async fn nodes_are_listed_by_chain_and_those_with_problems_come_first() {
         "31 ms",
         "Healthy",
         "Behind",
-        "height 26,452,218, 4 calls in 24 hours",
+        "height 26,452,218, 9 calls in 24 hours<",
+        // Of one node, and of both.
+        "<td class=\"num p2\">617</td>",
+        "<dt>Faults</dt><dd class=\"big\">1,234</dd>",
+        "A fault is a try at a node that failed through the node or the network to it",
         "Behind: 7 blocks behind; 3 are allowed.",
     ] {
         assert!(shown.contains(part), "{part}: {shown}");

@@ -54,7 +54,7 @@ impl Receiver {
                     assert_eq!(*told, 0, "{} is taken back and was not told of", block.hash);
                 }
             }
-            Finding::Gap(next) => panic!("{next:?} does not follow"),
+            Finding::Gap(next) | Finding::Pruned(next) => panic!("{next:?} does not follow"),
             Finding::AllGone(block) => {
                 self.all_gone += 1;
                 self.follower.restart(None);

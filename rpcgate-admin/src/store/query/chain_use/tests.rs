@@ -18,7 +18,10 @@ fn called(key: u128, hour: u64, chain: &'static str, (method, calls): (&str, u32
 async fn chains_and_methods_are_counted_over_all_tenants_however_far_rollups_are_summed() {
     let mut failed = called(210, MIDNIGHT + 2, "toy", ("b", 4));
     failed.items[0].outcome = Outcome::Failed;
+    let mut refused = called(110, MIDNIGHT + 3, "toy", ("c", 8));
+    (refused.items[0].outcome, refused.items[0].cu) = (Outcome::Refused, 0);
     let deeds = [
+        refused,
         called(110, MIDNIGHT, "toy", ("a", 3)),
         called(120, MIDNIGHT + 30, "toy", ("b", 2)),
         failed,
@@ -32,7 +35,7 @@ async fn chains_and_methods_are_counted_over_all_tenants_however_far_rollups_are
     store.ship(&SampleShipper::new(1).pack(&deeds)).await.unwrap();
     let hours = MIDNIGHT..MIDNIGHT + 60;
     loop {
-        let toy = ChainUse { tenants: 2, calls: 9, errors: 4 };
+        let toy = ChainUse { tenants: 2, calls: 17, errors: 12 };
         let btc = ChainUse { tenants: 1, calls: 7, errors: 0 };
         let found = store.chain_use(hours.clone()).await.unwrap();
         assert_eq!(found, [("toy".to_owned(), toy), ("btc".to_owned(), btc)].into());
@@ -40,6 +43,7 @@ async fn chains_and_methods_are_counted_over_all_tenants_however_far_rollups_are
             let found = store.method_totals("toy", hours.clone(), limit).await.unwrap();
             found.into_iter().map(|one| (one.method, one.calls)).collect()
         };
+        // A method of which every call was refused takes no place from others.
         assert_eq!(told(9).await, [("b".to_owned(), 6), ("a".to_owned(), 3)]);
         assert_eq!(told(1).await, [("b".to_owned(), 6)]);
         assert_eq!(store.method_totals("sol", hours.clone(), 9).await.unwrap(), []);
