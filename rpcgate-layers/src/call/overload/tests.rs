@@ -51,8 +51,10 @@ async fn a_set_that_is_turned_away_is_refused_as_a_whole_and_holds_no_place() {
     );
     let load = loads.get(TOY).unwrap();
     assert_eq!(load.under_way(), held.len());
+    let request = calls.tally().request;
     drop((calls, held));
     assert_eq!(load.under_way(), 0);
+    assert_eq!(fixture.recent.find(request).unwrap().facts.refused, Some(Refusal::Shed), "it is explained");
     assert_eq!((load.turned_away(Overrun::Limit), fixture.sink.records()[0].lines.len()), (0, 2));
 }
 
