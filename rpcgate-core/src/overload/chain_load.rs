@@ -1,8 +1,11 @@
 //! What a chain has under way, and who may have how much of it.
 
+mod place;
+
+pub use place::LoadPlace;
+
 use super::baselines::{Baselines, Learning};
 use super::limit::AdaptiveLimit;
-use super::place::LoadPlace;
 use super::rules::LoadRules;
 use crate::caller::ProjectId;
 use crate::plan::Tier;
@@ -153,7 +156,7 @@ impl ChainLoad {
     }
 
     /// The number of a kind of answers.
-    pub(super) fn kind(&self, of: &impl Hash) -> u64 {
+    fn kind(&self, of: &impl Hash) -> u64 {
         self.hash.hash_one(of)
     }
 
@@ -166,7 +169,7 @@ impl ChainLoad {
     }
 
     /// Leaves a place.
-    pub(super) fn leave(&self, seat: Option<u16>) {
+    fn leave(&self, seat: Option<u16>) {
         if let Some(seat) = seat {
             self.rise(seat);
         }
@@ -174,7 +177,7 @@ impl ChainLoad {
     }
 
     /// An answer of this kind, or, if it is not `whole`, the end of the wait for one, after `latency`.
-    pub(super) fn ended(&self, kind: u64, latency: Duration, now: Duration, is_whole: bool) {
+    fn ended(&self, kind: u64, latency: Duration, now: Duration, is_whole: bool) {
         let (latency, now) = (micros(latency), micros(now));
         let usual = self.baselines.usual(kind);
         let rules = self.limit.rules();
@@ -203,7 +206,7 @@ impl ChainLoad {
     }
 
     /// Something ended that says nothing about latency.
-    pub(super) fn passed(&self, now: Duration) {
+    fn passed(&self, now: Duration) {
         self.limit.look(micros(now), self.under_way());
     }
 }

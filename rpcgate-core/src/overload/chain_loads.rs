@@ -1,7 +1,6 @@
 //! The loads of all chains.
 
-use super::chain_load::{ChainLoad, Overrun};
-use super::place::LoadPlace;
+use super::chain_load::{ChainLoad, LoadPlace, Overrun};
 use super::rules::LoadRules;
 use crate::caller::Caller;
 use crate::chain::ChainName;

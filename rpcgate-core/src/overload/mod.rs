@@ -34,14 +34,12 @@ mod baselines;
 mod chain_load;
 mod chain_loads;
 mod limit;
-mod place;
 mod rules;
 
 pub use baselines::Baselines;
-pub use chain_load::{ChainLoad, Overrun};
+pub use chain_load::{ChainLoad, LoadPlace, Overrun};
 pub use chain_loads::ChainLoads;
 pub use limit::AdaptiveLimit;
-pub use place::LoadPlace;
 pub use rules::LoadRules;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The place of one set of calls.
 
-use super::chain_load::ChainLoad;
+use super::ChainLoad;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
