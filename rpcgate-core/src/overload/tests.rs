@@ -236,7 +236,7 @@ fn a_wait_that_is_given_up_counts_as_late_and_never_as_usual() {
     (0..4).for_each(|_| round(|place, now| place.given_up(1, now), Duration::from_secs(5)));
     assert!(load.limit().is_some_and(|limit| limit < 64), "{:?}", load.limit());
     // Nothing that says how long answers take: it must not stay closed.
-    (0..20).for_each(|_| round(|place, now| place.passed(now), Duration::from_secs(1)));
+    (0..20).for_each(|_| round(LoadPlace::passed, Duration::from_secs(1)));
     assert!(load.limit().is_none_or(|limit| limit > 1_000), "{:?}", load.limit());
     assert_eq!(load.under_way(), 0);
 }
