@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The number of kinds of answers that are known at a time.
-const SLOTS: usize = 256;
+const SLOTS: usize = 1_024;
 /// Answers of a kind before which it has no usual latency.
 const LEARNED: u64 = 16;
 /// The microseconds of a unit of latency: 27 bits are nine minutes.
@@ -27,7 +27,7 @@ pub(super) enum Learning {
 }
 
 /// The usual latency of each kind of answer: a moving mean over the times without load. Kinds are numbers, such as hashes
-/// of a method and a node. There is room for 256; a kind that finds its slot taken has no usual latency until the other one
+/// of a method and a node. There is room for 1,024; a kind that finds its slot taken has no usual latency until the other one
 /// has not been answered for ten seconds.
 #[derive(Debug)]
 pub struct Baselines {

@@ -25,8 +25,8 @@ const SEATS: usize = 256;
 /// limit go to whoever comes first; beyond that a project is admitted as long as it has less than its share, even a
 /// quarter above the limit, so that it need not wait until a greedy one has ended.
 ///
-/// Projects are counted by a part of their identifier, in 256 seats for each tier: two projects of a tier that have the same seat, one pair in
-/// 256, have one share together.
+/// Projects are counted by a part of their identifier, in 256 seats for each tier: two projects of a tier that have the same
+/// seat, one pair in 256, have one share together.
 #[derive(Debug)]
 pub struct ChainLoad {
     limit: AdaptiveLimit,
@@ -197,9 +197,9 @@ impl ChainLoad {
                 Learning::None
             };
             self.baselines.learn(kind, latency, now, how);
-            self.limit.sample(lateness.unwrap_or(1.0), latency);
-        } else if let Some(lateness) = lateness.filter(|lateness| *lateness > factor) {
-            // It would have taken longer still.
+        }
+        // An answer that was not waited for would have taken longer still.
+        if let Some(lateness) = lateness.filter(|lateness| is_whole || *lateness > factor) {
             self.limit.sample(lateness, latency);
         }
         self.limit.look(now, self.under_way());
