@@ -10,7 +10,7 @@ from .gateway import Gateway, chains
 from .node import Node
 
 # What the node works on at a time, and how long that takes.
-PLACES, TAKES = 16, 0.06
+PLACES, TAKES = 24, 0.06
 CAPACITY = PLACES / TAKES
 
 
