@@ -57,6 +57,6 @@ impl LoadRules {
 
 impl Default for LoadRules {
     fn default() -> Self {
-        LoadRules { least: 4, tolerance: 200, latency: Duration::from_millis(100), weights: [1, 2, 4, 8] }
+        LoadRules { least: 4, tolerance: 175, latency: Duration::from_millis(100), weights: [1, 2, 4, 8] }
     }
 }
