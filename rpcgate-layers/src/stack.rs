@@ -102,7 +102,8 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Parts with default limits, 64 MiB of cached answers, 256 MiB of bodies, limits of overload by the default rules, and a safeguard without a rule.
+    /// Parts with default limits, 64 MiB of cached answers, 256 MiB of bodies, limits under overload by the default rules, and a
+    /// safeguard without a rule.
     pub fn new(
         chains: Arc<ArcSwap<Chains>>,
         pools: Arc<ArcSwap<Pools>>,

@@ -156,7 +156,9 @@ impl AdaptiveLimit {
         let factor = self.rules.factor();
         let is_late = lateness.is_some_and(|lateness| lateness > factor);
         self.late.store(if is_late { seen.late_before.saturating_add(1) } else { 0 }, Relaxed);
-        let is_loaded = lateness.is_some_and(|lateness| lateness > factor * 0.75);
+        // Few calls that take longer, without a limit, are not load: what is usual has changed.
+        let is_loaded = lateness.is_some_and(|lateness| lateness > factor * 0.75)
+            && (seen.peak >= LOAD || self.now().is_some());
         if self.has_refused.swap(false, Relaxed) || is_loaded {
             self.loaded.store(now, Relaxed);
         }
