@@ -168,7 +168,8 @@ mod tests {
     fn many_answers_in_a_tick_count_as_one() {
         let all = learned(7, 10 * MILLI);
         (0..1_000).for_each(|_| all.learn(7, 40 * MILLI, TICK, Learning::Calm));
-        assert_eq!(all.usual(7), Some(10 * MILLI + 30 * MILLI / 64 + 1), "rounded up to a unit");
+        let step = (30 * MILLI / UNIT).div_ceil(64) * UNIT;
+        assert_eq!(all.usual(7), Some(10 * MILLI + step));
     }
 
     #[test]
