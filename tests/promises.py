@@ -24,7 +24,7 @@ import random
 import signal
 import sys
 
-from fullsize import accounts, away, calls, clocks, crash, drained, frames, hostile, many, outage, revoked, secrets_kept, sessions, webhooks
+from fullsize import accounts, away, calls, clocks, crash, drained, frames, hostile, many, outage, overload, revoked, secrets_kept, sessions, webhooks
 from fullsize.gateway import NotStarted
 from fullsize.servers import Postgresql, Sqlite
 
@@ -55,7 +55,7 @@ class Run:
 def promises(database):
     """The tests that this database supports, by the number of the promise."""
     tests = {}
-    for module in [crash, calls, accounts, sessions, secrets_kept, hostile, frames, webhooks] + ([many, outage, clocks, revoked, drained] if database == "postgresql" else [away]):
+    for module in [crash, calls, accounts, sessions, secrets_kept, hostile, frames, overload, webhooks] + ([many, outage, clocks, revoked, drained] if database == "postgresql" else [away]):
         for name, test in vars(module).items():
             if name.startswith("promise_"):
                 tests.setdefault(int(name.split("_")[1]), []).append(test)

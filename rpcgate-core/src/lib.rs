@@ -21,6 +21,7 @@ pub mod journal;
 pub mod json;
 pub mod memory;
 pub mod node_try;
+pub mod overload;
 pub mod plan;
 pub mod prelude;
 pub mod quota;

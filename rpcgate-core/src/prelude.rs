@@ -18,6 +18,7 @@ pub use crate::caller::{Caller, CallerRef, KeyId, ProjectId, TenantId};
 pub use crate::chain::{Chain, ChainName, ChainOverrides, Facts, Finality, Flags, Method, MethodRule};
 pub use crate::clock::{Clock, ManualClock, SystemClock, Time};
 pub use crate::intern::intern;
+pub use crate::overload::{ChainLoads, LoadRules};
 pub use crate::plan::{Plan, Tier};
 pub use crate::refusal::Refusal;
 pub use crate::rest_method::RestMethod;

@@ -54,6 +54,9 @@ pub enum Refusal {
     BodyTooSlow,
     /// The gateway is at a limit: of bodies in memory, calls in flight, or records not yet written.
     Overloaded,
+    /// The chain is overloaded: its answers come much later than usual, and the project has its share of what is still
+    /// admitted.
+    Shed,
     /// The gateway stops: what still runs at the end of a drain.
     Stopping,
     /// A body that is not JSON, or nested too deep.
@@ -143,7 +146,7 @@ const HEAVY: i32 = -32029;
 
 impl Refusal {
     /// One of each of the gateway's own refusals, for documentation and tests. Seconds to wait are 1.
-    pub const ALL: [Refusal; 36] = [
+    pub const ALL: [Refusal; 37] = [
         Refusal::NoRoute,
         Refusal::NoStream,
         Refusal::UpgradeRequired,
@@ -166,6 +169,7 @@ impl Refusal {
         Refusal::BodyTooLarge,
         Refusal::BodyTooSlow,
         Refusal::Overloaded,
+        Refusal::Shed,
         Refusal::Stopping,
         Refusal::ParseError,
         Refusal::InvalidRequest,
@@ -228,6 +232,7 @@ impl Refusal {
             Refusal::BodyTooLarge => row(StatusCode::PAYLOAD_TOO_LARGE, Rpc, INVALID_REQUEST, grpc::RESOURCE_EXHAUSTED, "request too large"),
             Refusal::BodyTooSlow => row(StatusCode::REQUEST_TIMEOUT, Rpc, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "request body too slow"),
             Refusal::Overloaded => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "overloaded, retry later"),
+            Refusal::Shed => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "chain overloaded, retry later"),
             Refusal::Stopping => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "the gateway is stopping, call again"),
             Refusal::ParseError => row(StatusCode::BAD_REQUEST, Rpc, PARSE_ERROR, grpc::INVALID_ARGUMENT, "parse error"),
             Refusal::InvalidRequest => row(StatusCode::BAD_REQUEST, Rpc, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "invalid request"),
@@ -274,6 +279,7 @@ impl Refusal {
             | Refusal::Heavy { retry_after } => Some(retry_after),
             Refusal::DirectoryAway
             | Refusal::Overloaded
+            | Refusal::Shed
             | Refusal::Stopping
             | Refusal::TooManyStreams
             | Refusal::StreamRate => Some(1),
@@ -546,6 +552,7 @@ mod tests {
             (Refusal::BatchNotSupported, 400, rpc(-32600, "batch not supported")),
             (Refusal::Closed, 200, rpc(-32601, "method not available")),
             (Refusal::InvalidPath, 400, message("invalid path")),
+            (Refusal::Shed, 503, rpc(-32603, "chain overloaded, retry later")),
         ];
         for (refusal, status, body) in rows {
             assert_eq!(alone(refusal, Dialect::JsonRpc2), (status, body), "{refusal:?}");

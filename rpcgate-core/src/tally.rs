@@ -12,7 +12,8 @@ use crate::chain::{Chain, Dialect, Flags};
 use crate::clock::{Clock, Time};
 use crate::fault::{Cause, Fault};
 use crate::in_flight::InFlightCall;
-use crate::node_try::NodeTries;
+use crate::node_try::{NodeTries, TryEnd};
+use crate::overload::LoadPlace;
 use crate::quota::Grant;
 use crate::recent::{CacheUse, CallFacts, QuotaUse, RecentRequests, RequestFacts};
 use crate::refusal::{BackendFailure, Refusal};
@@ -104,6 +105,8 @@ pub struct Tally {
     pub grant: Option<Grant>,
     /// Headers of a node's answer to a set of one that are passed to the client.
     pub passing: HeaderMap,
+    /// Its place in the chain's load, until its answer begins to leave.
+    pub place: Option<LoadPlace>,
     /// Memory held for its bodies.
     pub room: crate::memory::MemoryPermit,
     /// The deadline of its calls, by [`Clock::elapsed`], if they have waited for others' calls before.
@@ -150,6 +153,7 @@ impl Tally {
             counted: 0,
             grant: None,
             passing: HeaderMap::new(),
+            place: None,
             room: crate::memory::MemoryPermit::default(),
             deadline: None,
             tries: NodeTries::default(),
@@ -185,6 +189,31 @@ impl Tally {
         self.refused = Some(refusal);
     }
 
+    /// Leaves its place in the chain's load, if it has one: its answer is there and begins to leave, or there will be none.
+    /// How long it took counts if one node was tried and the set has its answer, or waited for it in vain.
+    pub fn leave_load(&mut self) {
+        let Some(place) = self.place.take() else { return };
+        let now = self.accounting.clock.elapsed();
+        let [only] = self.tries.as_slice() else { return place.passed(now) };
+        let kind = || {
+            let method = self.entries.first().map(|entry| entry.call.method(&self.body)).unwrap_or_default();
+            // Sets of two, four, eight calls take different times.
+            let size = self.entries.len().checked_ilog2().unwrap_or_default();
+            place.kind(&(method, size, only.pool, only.node))
+        };
+        match only.end {
+            TryEnd::Answered => {
+                let kind = kind();
+                place.answered(kind, now);
+            }
+            TryEnd::Running | TryEnd::Stopped | TryEnd::Failed(Fault { cause: Cause::Timeout, .. }) => {
+                let kind = kind();
+                place.given_up(kind, now);
+            }
+            TryEnd::IdleClosed | TryEnd::Failed(_) => place.passed(now),
+        }
+    }
+
     /// The state of the windows for the rate headers: after the count, or the current one.
     pub fn windows_now(&self) -> Windows {
         self.windows.unwrap_or_else(|| self.accounting.counters.peek(&self.caller, self.arrival))
@@ -214,6 +243,7 @@ impl Tally {
     /// returned. The begin is already recorded.
     pub(crate) fn settle_begun(mut self: Box<Self>, begin: &Line<'_>) {
         self.is_closed = true;
+        self.leave_load();
         let charged = u64::from(begin.cu);
         if self.accounting.recent.is_some() {
             let latency = self.accounting.clock.elapsed().saturating_sub(self.started);
@@ -260,6 +290,7 @@ impl Tally {
     }
 
     fn settle<T>(&mut self, give: impl FnOnce(&Arc<dyn UsageSink>, &Record<'_>) -> T) -> Option<T> {
+        self.leave_load();
         let (charged, grant) = (self.charged(), self.grant);
         self.refund(charged);
         if self.entries.is_empty() {

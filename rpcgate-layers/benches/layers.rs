@@ -18,9 +18,10 @@ use rpcgate_core::call::{
 };
 use rpcgate_core::call::{CallState, Served, Settled, Windowed};
 use rpcgate_core::caller::{Caller, RequestId};
-use rpcgate_core::chain::Chain;
+use rpcgate_core::chain::{Chain, ChainName};
 use rpcgate_core::clock::{Clock, SystemClock, Time};
 use rpcgate_core::envelope::{self, Limits};
+use rpcgate_core::overload::{ChainLoads, LoadRules};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::reply::{Form, Reply, Source};
 use rpcgate_core::secret::KeyHash;
@@ -32,6 +33,7 @@ use rpcgate_layers::call::closed::ClosedLayer;
 use rpcgate_layers::call::each::{EachLayer, OwnedCall};
 use rpcgate_layers::call::heavy::HeavyLayer;
 use rpcgate_layers::call::lists::ListsLayer;
+use rpcgate_layers::call::overload::OverloadLayer;
 use rpcgate_layers::call::pace::PaceLayer;
 use rpcgate_layers::call::quota::QuotaLayer;
 use rpcgate_layers::call::served::ServedLayer;
@@ -193,6 +195,20 @@ where
     });
 }
 
+/// Loads of which the toy chain has a limit, and nothing under way.
+fn overloaded() -> Arc<ChainLoads> {
+    let loads = Arc::new(ChainLoads::new(LoadRules::default()));
+    let (chain, caller) = (ChainName::new("toy"), suite::caller(1));
+    let mut now = Duration::ZERO;
+    for millis in [[100; 20].as_slice(), &[2_000; 4]].concat() {
+        let places: Vec<_> = (0..100).filter_map(|_| loads.enter(chain, &caller, now).ok()).collect();
+        now += Duration::from_millis(millis);
+        places.into_iter().flatten().for_each(|place| place.answered(0, now));
+    }
+    assert!(loads.get(chain).unwrap().limit().is_some());
+    loads
+}
+
 fn layers_of_calls(criterion: &mut Criterion) {
     let fixture = Fixture::new();
     for (title, calls, batch) in [("a single call", 1, false), ("a set of 100", 100, true)] {
@@ -201,6 +217,10 @@ fn layers_of_calls(criterion: &mut Criterion) {
         let make = || fixture.calls(&read);
         measure(&mut group, "null", Null, make);
         measure(&mut group, "lists", ListsLayer::new().layer(Null), make);
+        let overload = OverloadLayer::new(fixture.clock.clone()).layer(Null);
+        measure(&mut group, "overload, open", overload, || make().at::<Listed>());
+        let overload = OverloadLayer::by(overloaded(), fixture.clock.clone());
+        measure(&mut group, "overload, limited", overload.layer(Null), || make().at::<Listed>());
         let window = WindowLayer::new(fixture.counters.clone()).layer(Null);
         measure(&mut group, "window", window, || make().at::<Listed>());
         measure(&mut group, "served", ServedLayer::new().layer(Null), || make().at::<Windowed>());

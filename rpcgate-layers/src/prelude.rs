@@ -7,6 +7,7 @@ pub use crate::call::closed::ClosedLayer;
 pub use crate::call::each::{EachLayer, OwnedCall};
 pub use crate::call::heavy::{Heavy, HeavyLayer};
 pub use crate::call::lists::ListsLayer;
+pub use crate::call::overload::OverloadLayer;
 pub use crate::call::pace::{Pace, PaceLayer};
 pub use crate::call::quota::QuotaLayer;
 pub use crate::call::served::ServedLayer;

@@ -229,7 +229,13 @@ fn finish(pending: PendingResponse, id: RequestId, writes: Writes) -> (Response<
         },
     };
     let (body, receipt) = match flow {
-        Some(flow) => (ReplyBody::flowing(flow, tally), None),
+        Some(flow) => {
+            // How long the rest takes is the client's matter too.
+            if let Some(tally) = &mut tally {
+                tally.leave_load();
+            }
+            (ReplyBody::flowing(flow, tally), None)
+        }
         None => {
             let body = match &mut tally {
                 Some(tally) => ReplyBody::held(body, rest, &mut tally.room),

@@ -22,6 +22,7 @@ use crate::call::cache::{BoundedReplies, Cache, CacheLayer};
 use crate::call::closed::{Closed, ClosedLayer};
 use crate::call::heavy::{Heavy, HeavyLayer};
 use crate::call::lists::{Lists, ListsLayer};
+use crate::call::overload::{Overload, OverloadLayer};
 use crate::call::pace::{Pace, PaceLayer};
 use crate::call::quota::{Quota, QuotaLayer};
 use crate::call::served::{Served, ServedLayer};
@@ -48,6 +49,7 @@ use rpcgate_core::backend::reply_store::ReplyStore;
 use rpcgate_core::chain::Chains;
 use rpcgate_core::envelope::Limits;
 use rpcgate_core::memory::MemoryBudget;
+use rpcgate_core::overload::ChainLoads;
 use rpcgate_core::plan::BatchCounts;
 use rpcgate_core::tally::Accounting;
 use std::sync::Arc;
@@ -85,6 +87,8 @@ pub struct Parts {
     pub grpc: GrpcLimits,
     /// How gRPC calls ended.
     pub grpc_counts: Arc<GrpcCounts>,
+    /// How much each chain has under way, and how much it may have.
+    pub loads: Arc<ChainLoads>,
     /// The heavy budget, shared with its sweeper.
     pub heavy: Arc<Heavy>,
     /// The pace, shared with its sweeper.
@@ -98,7 +102,8 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Parts with default limits, 64 MiB of cached answers, 256 MiB of bodies, and a safeguard without a rule.
+    /// Parts with default limits, 64 MiB of cached answers, 256 MiB of bodies, limits under overload by the default rules, and a
+    /// safeguard without a rule.
     pub fn new(
         chains: Arc<ArcSwap<Chains>>,
         pools: Arc<ArcSwap<Pools>>,
@@ -122,6 +127,7 @@ impl Parts {
             reply: ReplyLimits::default(),
             grpc: GrpcLimits::default(),
             grpc_counts: Arc::default(),
+            loads: Arc::default(),
             heavy: Arc::default(),
             pace: Arc::default(),
             safeguard: Arc::default(),
@@ -144,7 +150,7 @@ pub type AdmissionStack<S> = Route<Authenticate<Safeguarded<Enforce<Enforce<S, C
 
 /// The layers that see calls, in front of `S`, which sends the remaining ones to a node.
 pub type CallStack<S = Upstream> =
-    Gate<Window<Gate<Gate<Gate<Gate<Quota<Cache<S>>, Closed>, Heavy>, Pace>, Served>>, Lists>;
+    Gate<Overload<Window<Gate<Gate<Gate<Gate<Quota<Cache<S>>, Closed>, Heavy>, Pace>, Served>>>, Lists>;
 
 /// The layers that see the handshake of a stream, in front of `S`, which opens it.
 pub type HandshakeStack<S> = Window<Gate<S, Served>>;
@@ -254,6 +260,8 @@ pub fn call_stack<S>(parts: &Parts, upstream: S) -> CallStack<S> {
     let layers = (
         // A method that the project may not call must not use up its requests.
         ListsLayer::new(),
+        // A chain that cannot follow turns sets away before they are counted anywhere or wait for anything.
+        OverloadLayer::by(parts.loads.clone(), clock.clone()),
         // The plan's requests, counted before anything that costs more.
         WindowLayer::new(counters.clone()).with_batches(parts.batch),
         // A request for a chain that is disabled counts as a request, but uses nothing else.

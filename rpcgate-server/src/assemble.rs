@@ -17,6 +17,7 @@ use rpcgate_core::chain::{Chain, ChainHead, Chains};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config::Config;
 use rpcgate_core::memory::MemoryBudget;
+use rpcgate_core::overload::ChainLoads;
 use rpcgate_core::recent::RecentRequests;
 use rpcgate_core::secret::KeyHash;
 use rpcgate_core::tally::{Accounting, Transports};
@@ -109,6 +110,7 @@ pub(crate) fn parts(
     parts.grpc =
         GrpcLimits::default().with_message(size(limits.grpc_message)).with_first(limits.body_timeout);
     parts.safeguard = safeguard;
+    parts.loads = Arc::new(ChainLoads::by(config.gateway.overload.rules()));
     let ws = &config.gateway.ws;
     parts.stream_limits = StreamLimits::default()
         .with_max_message(size(ws.max_message))

@@ -10,6 +10,6 @@ pub use entry::{CallState, Entry};
 pub use set::Calls;
 pub use single::{Call, NO_METHOD, Payload};
 pub use stage::{
-    Before, Budgeted, Cached, Listed, Opened, Paced, Parsed, Reserved, Served, Settled, Windowed,
+    Before, Budgeted, Cached, Listed, Opened, Paced, Parsed, Placed, Reserved, Served, Settled, Windowed,
 };
 pub use view::CallView;

@@ -29,6 +29,8 @@ stack! {
     Parsed
     /// Checked against the project's method lists and the chain's blocked methods.
     Listed
+    /// Given a place in the chain's load.
+    Placed
     /// Counted in the plan windows.
     Windowed
     /// For a chain that is served here.

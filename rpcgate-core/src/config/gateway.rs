@@ -1,6 +1,7 @@
 //! `[gateway]`: listeners, limits and buffers of the gateway.
 
 use super::fields::{Fields, Table};
+use super::overload::OverloadSettings;
 use super::problem::Problem;
 use super::secret::{MOST_FORMER, Secret};
 use super::units::{DAY, GIB, HOUR, KIB, MIB, MILLI, SECOND};
@@ -42,6 +43,8 @@ pub struct GatewaySettings {
     pub tls: Tls,
     /// Limits of requests.
     pub limits: LimitSettings,
+    /// What happens when a chain cannot follow.
+    pub overload: OverloadSettings,
     /// WebSocket streams.
     pub ws: WsSettings,
 }
@@ -62,6 +65,7 @@ impl Default for GatewaySettings {
             explain_requests: 65_536,
             tls: Tls::default(),
             limits: LimitSettings::default(),
+            overload: OverloadSettings::default(),
             ws: WsSettings::default(),
         }
     }
@@ -90,6 +94,7 @@ impl Table for GatewaySettings {
         f.number("explain_requests", &mut self.explain_requests, 0..=10_000_000);
         f.table("tls", &mut self.tls);
         f.table("limits", &mut self.limits);
+        f.table("overload", &mut self.overload);
         f.table("ws", &mut self.ws);
         if self.reply_max < self.reply_buffer {
             let why = "must not be smaller than gateway.reply_buffer".into();

@@ -9,6 +9,7 @@ pub mod each;
 pub mod heavy;
 pub mod join;
 pub mod lists;
+pub mod overload;
 pub mod pace;
 mod pieces;
 pub mod quota;

@@ -20,6 +20,7 @@ use rpcgate_core::chain::{Chain, ChainName};
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::envelope::Limits;
 use rpcgate_core::memory::MemoryBudget;
+use rpcgate_core::overload::{ChainLoads, LoadRules};
 use rpcgate_core::plan::{BatchCounts, Plan};
 use rpcgate_core::safeguard::SafeguardRule;
 use rpcgate_core::secret::KeyHash;
@@ -43,6 +44,7 @@ pub struct GatewayBuilder {
     spawn: Option<Arc<dyn Spawn>>,
     probe_interval: Duration,
     safeguard: Option<SafeguardRule>,
+    overload: Option<LoadRules>,
     pool: PoolLimits,
     head: HeadLimits,
     body: BodyLimits,
@@ -120,6 +122,7 @@ impl GatewayBuilder {
             spawn: None,
             probe_interval: Duration::from_secs(5),
             safeguard: None,
+            overload: Some(LoadRules::default()),
             pool: PoolLimits::default(),
             head: HeadLimits::default(),
             body: BodyLimits::default(),
@@ -212,6 +215,13 @@ impl GatewayBuilder {
     /// Scales down the limits of keys that keep calling although they are refused. Default: no limits are scaled down.
     pub fn safeguard(mut self, rule: SafeguardRule) -> Self {
         self.safeguard = Some(rule);
+        self
+    }
+
+    /// When a chain is overloaded, and whose calls are then refused first; `None`: no chain ever is. Default:
+    /// [`LoadRules::default`].
+    pub fn overload(mut self, rules: impl Into<Option<LoadRules>>) -> Self {
+        self.overload = rules.into();
         self
     }
 
@@ -310,6 +320,7 @@ impl GatewayBuilder {
             Arc::new(accounting.observed_by(safeguard.clone())),
         );
         parts.safeguard = safeguard;
+        parts.loads = Arc::new(ChainLoads::by(self.overload));
         parts.replies = self.reply_store.unwrap_or(parts.replies);
         parts.spawn = self.spawn.unwrap_or(parts.spawn);
         parts.room = MemoryBudget::new(self.memory);

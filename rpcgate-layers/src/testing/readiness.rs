@@ -8,6 +8,7 @@ use crate::call::closed::ClosedLayer;
 use crate::call::each::EachLayer;
 use crate::call::heavy::HeavyLayer;
 use crate::call::lists::ListsLayer;
+use crate::call::overload::OverloadLayer;
 use crate::call::pace::PaceLayer;
 use crate::call::quota::QuotaLayer;
 use crate::call::served::ServedLayer;
@@ -166,6 +167,7 @@ async fn every_layer_of_calls_polls_its_inner_service_ready() {
     let counters = fixture.counters.clone();
     let calls = || fixture.calls(READ);
     sees_to_readiness(ListsLayer::new(), calls(), false, settle).await;
+    sees_to_readiness(OverloadLayer::new(fixture.clock.clone()), calls(), false, settle).await;
     sees_to_readiness(WindowLayer::new(counters.clone()), calls(), false, settle).await;
     sees_to_readiness(ServedLayer::new(), calls(), false, settle).await;
     sees_to_readiness(PaceLayer::new(), calls(), false, settle).await;
@@ -212,6 +214,8 @@ async fn every_layer_over_foreign_requests_polls_its_inner_service_ready() {
         ClosedLayer::new().with_call(clock.clone(), call),
     );
     sees_to_readiness(gates, foreign(&fixture), false, found).await;
+    let overload = OverloadLayer::new(clock.clone()).with_caller(chain);
+    sees_to_readiness(overload, foreign(&fixture), false, found).await;
     let windows = WindowLayer::new(counters.clone()).with_caller(clock.clone(), caller_of);
     sees_to_readiness(windows, foreign(&fixture), false, found).await;
     let quota = QuotaLayer::new(counters).with_call(clock.clone(), call);

@@ -98,6 +98,7 @@ impl Gateway {
                 reloadable: reloadable.clone(),
                 connections: connections.clone(),
                 streams: streams.clone(),
+                loads: parts.loads.clone(),
                 state: state.clone(),
                 replies,
                 counting: counting.clone(),

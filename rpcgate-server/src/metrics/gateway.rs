@@ -12,6 +12,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Unit;
 use rpcgate_admin::store::NodeState;
 use rpcgate_core::clock::Clock;
+use rpcgate_core::overload::{ChainLoads, Overrun};
 use rpcgate_core::recent::RecentRequests;
 use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::grpc::GrpcCounts;
@@ -44,6 +45,7 @@ pub(crate) struct Watched {
     pub(crate) reloadable: Arc<Reloadable>,
     pub(crate) connections: Arc<Connections>,
     pub(crate) streams: Arc<OpenStreams>,
+    pub(crate) loads: Arc<ChainLoads>,
     pub(crate) state: Option<Arc<State>>,
     pub(crate) replies: Arc<BoundedReplies>,
     pub(crate) counting: Counting,
@@ -67,6 +69,7 @@ impl Collector for Watched {
         self.gateway(&mut page)?;
         self.streams(&mut page)?;
         self.chains(&mut page)?;
+        self.loads(&mut page)?;
         self.grpc(&mut page)?;
         self.nodes(&mut page)?;
         self.hedges(&mut page)?;
@@ -173,6 +176,31 @@ impl Watched {
         let heights =
             all.iter().filter_map(|(name, chain)| Some(([("chain", *name)], chain.head().height()?)));
         page.gauges("chain_height", "The newest block that a chain's nodes have shown.", None, heights)
+    }
+
+    fn loads(&self, page: &mut Page<'_>) -> fmt::Result {
+        let all = self.loads.all();
+        page.gauges(
+            "chain_under_way",
+            "Calls and batches that a chain has under way.",
+            None,
+            all.iter().map(|(chain, load)| ([("chain", chain.as_str())], load.under_way() as u64)),
+        )?;
+        page.gauges(
+            "chain_limit",
+            "How many a chain that is overloaded may have; none while it is not.",
+            None,
+            all.iter().filter_map(|(chain, load)| Some(([("chain", chain.as_str())], load.limit()? as u64))),
+        )?;
+        let rows = all.iter().flat_map(|(chain, load)| {
+            Overrun::ALL
+                .map(|why| ([("chain", chain.as_str()), ("reason", why.name())], load.turned_away(why)))
+        });
+        page.counters(
+            "chain_shed",
+            "Calls and batches that were refused because a chain is overloaded.",
+            rows,
+        )
     }
 
     fn grpc(&self, page: &mut Page<'_>) -> fmt::Result {

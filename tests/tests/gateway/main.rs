@@ -17,6 +17,7 @@ mod herd;
 mod limits;
 mod lists;
 mod order;
+mod overload;
 mod pace;
 mod pools;
 mod quota;

@@ -146,7 +146,7 @@ fn the_document_names_the_layers_in_the_order_of_the_stack() {
     let (source, page) = (tree::read("rpcgate-layers/src/stack.rs"), tree::read("docs/layers.md"));
     let whole = if source.contains("pub fn http_stack") { "http_stack" } else { "stack" };
     assert_eq!(documented(&page), mounted(&source, whole));
-    assert_eq!(documented(&page).len(), 15);
+    assert_eq!(documented(&page).len(), 16);
 }
 
 #[test]

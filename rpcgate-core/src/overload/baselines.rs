@@ -1,0 +1,185 @@
+//! How long answers usually take, by what was asked and of which node.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The number of kinds of answers that are known at a time.
+const SLOTS: usize = 1_024;
+/// Answers of a kind before which it has no usual latency.
+const LEARNED: u64 = 16;
+/// The microseconds of a unit of latency: 27 bits are nine minutes.
+const UNIT: u64 = 4;
+/// The microseconds of a tick, in which each kind learns from one answer at most.
+const TICK: u64 = 100_000;
+/// The ticks for which a kind must not have been answered before another one takes its slot.
+const FORGOTTEN: u64 = 100;
+
+/// What an answer may change in what is usual.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Learning {
+    /// The chain has no trouble: slowly.
+    Calm,
+    /// Hardly any calls are under way, so that they cannot be the reason if answers are late: quickly.
+    Alone,
+    /// The limit rises from there, and answers are not late: less quickly.
+    Rising,
+    /// The chain is loaded, which is not what is usual: not at all.
+    None,
+}
+
+/// The usual latency of each kind of answer: a moving mean over the times without load. Kinds are numbers, such as hashes
+/// of a method and a node. There is room for 1,024; a kind that finds its slot taken has no usual latency until the other one
+/// has not been answered for ten seconds.
+#[derive(Debug)]
+pub struct Baselines {
+    /// In each, from the highest bit: 16 bits of the kind, 5 of the number of answers, 16 of the tick, 27 of the latency.
+    slots: [AtomicU64; SLOTS],
+}
+
+/// The content of a slot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Slot {
+    tag: u64,
+    answers: u64,
+    tick: u64,
+    latency: u64,
+}
+
+impl Slot {
+    fn unpack(bits: u64) -> Self {
+        Slot {
+            tag: bits >> 48,
+            answers: bits >> 43 & 0x1f,
+            tick: bits >> 27 & 0xffff,
+            latency: bits & 0x7ff_ffff,
+        }
+    }
+
+    fn pack(self) -> u64 {
+        self.tag << 48
+            | self.answers.min(0x1f) << 43
+            | (self.tick & 0xffff) << 27
+            | self.latency.min(0x7ff_ffff)
+    }
+}
+
+impl Default for Baselines {
+    fn default() -> Self {
+        Baselines { slots: std::array::from_fn(|_| AtomicU64::new(0)) }
+    }
+}
+
+impl Baselines {
+    /// The usual latency of a kind in microseconds, if it is known.
+    pub fn usual(&self, kind: u64) -> Option<u64> {
+        let slot = Slot::unpack(self.slots[kind as usize % SLOTS].load(Relaxed));
+        (slot.tag == tag(kind) && slot.answers >= LEARNED).then_some(slot.latency * UNIT)
+    }
+
+    /// Learns from an answer of this kind that took `latency` and arrived at `now`, both in microseconds. Where two answers
+    /// arrive in the same moment, one of them may be missed.
+    pub(super) fn learn(&self, kind: u64, latency: u64, now: u64, how: Learning) {
+        let place = &self.slots[kind as usize % SLOTS];
+        let (bits, tick, took) = (place.load(Relaxed), (now / TICK) & 0xffff, latency / UNIT);
+        let slot = Slot::unpack(bits);
+        let next = if slot.tag != tag(kind) || slot.answers == 0 {
+            let is_free = slot.answers == 0 || (tick.wrapping_sub(slot.tick) & 0xffff) > FORGOTTEN;
+            if !is_free {
+                return;
+            }
+            Slot { tag: tag(kind), answers: 1, tick, latency: took }
+        } else if slot.answers < LEARNED {
+            let answers = slot.answers + 1;
+            Slot { answers, tick, latency: moved(slot.latency, took, answers), ..slot }
+        } else if slot.tick != tick {
+            // One answer that took very long says little.
+            let took = took.min(slot.latency.saturating_mul(4).max(1));
+            let latency = match how {
+                Learning::Calm => moved(slot.latency, took, 64),
+                Learning::Alone => moved(slot.latency, took, 4),
+                Learning::Rising => moved(slot.latency, took, 16),
+                Learning::None => slot.latency,
+            };
+            Slot { tick, latency, ..slot }
+        } else {
+            return;
+        };
+        let _ = place.compare_exchange(bits, next.pack(), Relaxed, Relaxed);
+    }
+}
+
+/// The bits of a kind that its slot does not say. An empty slot has no answers, whatever its tag.
+fn tag(kind: u64) -> u64 {
+    kind >> 48
+}
+
+/// `mean`, moved to `to` by one part of so many, by one at least.
+fn moved(mean: u64, to: u64, parts: u64) -> u64 {
+    if to >= mean {
+        mean.saturating_add((to - mean).div_ceil(parts))
+    } else {
+        mean.saturating_sub((mean - to).div_ceil(parts))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MILLI: u64 = 1_000;
+
+    fn learned(kind: u64, latency: u64) -> Baselines {
+        let all = Baselines::default();
+        (0..LEARNED).for_each(|n| all.learn(kind, latency, n, Learning::None));
+        all
+    }
+
+    #[test]
+    fn a_slot_is_packed_and_unpacked() {
+        let slot = Slot { tag: 0xabcd, answers: 16, tick: 0xfedc, latency: 0x7ff_fffe };
+        assert_eq!(Slot::unpack(slot.pack()), slot);
+    }
+
+    #[test]
+    fn a_kind_has_a_usual_latency_after_some_answers() {
+        let all = Baselines::default();
+        for n in 0..LEARNED {
+            assert_eq!(all.usual(7), None, "{n}");
+            all.learn(7, 10 * MILLI, n, Learning::None);
+        }
+        assert_eq!(all.usual(7), Some(10 * MILLI));
+    }
+
+    #[test]
+    fn what_is_usual_follows_slowly_without_load_quickly_alone_and_not_at_all_under_load() {
+        for (how, after) in [
+            (Learning::Calm, 15..25),
+            (Learning::Alone, 39..41),
+            (Learning::Rising, 26..36),
+            (Learning::None, 10..11),
+        ] {
+            let all = learned(7, 10 * MILLI);
+            (1..=20).for_each(|tick| all.learn(7, 40 * MILLI, tick * TICK, how));
+            let usual = all.usual(7).unwrap() / MILLI;
+            assert!(after.contains(&usual), "{how:?}: {usual}");
+        }
+    }
+
+    #[test]
+    fn many_answers_in_a_tick_count_as_one() {
+        let all = learned(7, 10 * MILLI);
+        (0..1_000).for_each(|_| all.learn(7, 40 * MILLI, TICK, Learning::Calm));
+        let step = (30 * MILLI / UNIT).div_ceil(64) * UNIT;
+        assert_eq!(all.usual(7), Some(10 * MILLI + step));
+    }
+
+    #[test]
+    fn two_kinds_of_one_slot_do_not_mix_and_a_forgotten_one_makes_room() {
+        let all = learned(7, 10 * MILLI);
+        let other = 7 + (3 << 48);
+        (0..100).for_each(|n| all.learn(other, MILLI, n, Learning::Calm));
+        assert_eq!((all.usual(7), all.usual(other)), (Some(10 * MILLI), None));
+        let later = 200 * TICK;
+        (0..LEARNED).for_each(|n| all.learn(other, MILLI, later + n, Learning::Calm));
+        assert_eq!((all.usual(7), all.usual(other)), (None, Some(MILLI)));
+    }
+}

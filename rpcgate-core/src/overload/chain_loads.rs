@@ -1,0 +1,123 @@
+//! The loads of all chains.
+
+use super::chain_load::{ChainLoad, LoadPlace, Overrun};
+use super::rules::LoadRules;
+use crate::caller::Caller;
+use crate::chain::ChainName;
+use arc_swap::ArcSwap;
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+type Loads = HashMap<ChainName, Arc<ChainLoad>, RandomState>;
+
+/// The load of each chain, from its first set of calls on.
+///
+/// ```
+/// use rpcgate_core::{backend::suite, chain::ChainName, overload::{ChainLoads, LoadRules}};
+/// use std::time::Duration;
+///
+/// let (loads, eth) = (ChainLoads::new(LoadRules::default()), ChainName::new("eth"));
+/// let place = loads.enter(eth, &suite::caller(1), Duration::ZERO).unwrap();
+/// assert_eq!(loads.get(eth).unwrap().under_way(), 1);
+/// drop(place);
+/// assert_eq!(loads.get(eth).unwrap().under_way(), 0);
+/// assert!(ChainLoads::off().enter(eth, &suite::caller(1), Duration::ZERO).unwrap().is_none());
+/// ```
+#[derive(Debug)]
+pub struct ChainLoads {
+    rules: Option<LoadRules>,
+    chains: ArcSwap<Loads>,
+}
+
+impl ChainLoads {
+    /// Every chain is limited by these rules.
+    pub fn new(rules: LoadRules) -> Self {
+        Self::by(Some(rules))
+    }
+
+    /// No chain is limited, and nothing is measured.
+    pub fn off() -> Self {
+        Self::by(None)
+    }
+
+    /// One or the other.
+    pub fn by(rules: Option<LoadRules>) -> Self {
+        ChainLoads { rules, chains: ArcSwap::default() }
+    }
+
+    /// Whether chains are limited.
+    pub fn is_on(&self) -> bool {
+        self.rules.is_some()
+    }
+
+    /// A place on this chain for a set of the caller's calls; `None` if chains are not limited. `now` is that of
+    /// [`Clock::elapsed`](crate::clock::Clock::elapsed).
+    ///
+    /// # Errors
+    /// Why it gets none, because the chain is overloaded.
+    pub fn enter(
+        &self,
+        chain: ChainName,
+        caller: &Caller,
+        now: Duration,
+    ) -> Result<Option<LoadPlace>, Overrun> {
+        let Some(rules) = self.rules else { return Ok(None) };
+        let (project, tier) = (caller.project, caller.plan.tier);
+        if let Some(load) = self.chains.load().get(&chain) {
+            return load.enter(project, tier, now).map(Some);
+        }
+        self.begin(chain, rules);
+        let Some(load) = self.get(chain) else { return Ok(None) };
+        load.enter(project, tier, now).map(Some)
+    }
+
+    /// The load of a chain, if it has had any.
+    pub fn get(&self, chain: ChainName) -> Option<Arc<ChainLoad>> {
+        self.chains.load().get(&chain).cloned()
+    }
+
+    /// The loads by the names of their chains.
+    pub fn all(&self) -> Vec<(ChainName, Arc<ChainLoad>)> {
+        let mut all: Vec<_> = self.chains.load().iter().map(|(name, load)| (*name, load.clone())).collect();
+        all.sort_by_key(|(name, _)| name.as_str());
+        all
+    }
+
+    #[cold]
+    fn begin(&self, chain: ChainName, rules: LoadRules) {
+        self.chains.rcu(|chains| {
+            let mut chains = Loads::clone(chains);
+            chains.entry(chain).or_insert_with(|| Arc::new(ChainLoad::new(rules)));
+            chains
+        });
+    }
+}
+
+impl Default for ChainLoads {
+    /// The default rules.
+    fn default() -> Self {
+        Self::new(LoadRules::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::suite;
+
+    #[test]
+    fn threads_that_meet_a_chain_first_count_together() {
+        let (loads, chain) = (ChainLoads::default(), ChainName::new("toy"));
+        let places: Vec<_> = std::thread::scope(|scope| {
+            let enter = || loads.enter(chain, &suite::caller(1), Duration::ZERO).unwrap();
+            let workers: Vec<_> = (0..8).map(|_| scope.spawn(enter)).collect();
+            workers.into_iter().map(|worker| worker.join().unwrap()).collect()
+        });
+        assert_eq!(loads.get(chain).unwrap().under_way(), 8);
+        drop(places);
+        assert_eq!(loads.get(chain).unwrap().under_way(), 0);
+        assert_eq!(loads.all().len(), 1);
+    }
+}

@@ -1,0 +1,213 @@
+//! Overload: a chain whose answers come much later than usual gets no more calls than it can answer.
+//!
+//! The layer comes after the method lists, because a call that they refuse is no load, and before everything that counts,
+//! reserves or waits: a set that is turned away costs next to nothing and has used nothing. A set of calls has one place in
+//! its chain's [load](rpcgate_core::overload), from here until its answer begins to leave. The latency that the limit
+//! follows is that time, so it includes the gateway's own queues. While the chain answers as usual, its limit is open. Under
+//! a limit, projects with more than their share are turned away first, and higher tiers have larger shares.
+//! The layer refuses with [`Refusal::Shed`].
+//!
+//! It does not replace the fixed limits: what is in flight at nodes has a limit of its own, and many answers that come in time
+//! are no overload, however many they are.
+//!
+//! ```
+//! use rpcgate_core::backend::suite;
+//! use rpcgate_core::chain::ChainName;
+//! use rpcgate_core::clock::{Clock, ManualClock, Time};
+//! use rpcgate_core::overload::{ChainLoads, LoadRules};
+//! use rpcgate_layers::call::overload::OverloadLayer;
+//! use std::{convert::Infallible, sync::Arc, time::Duration};
+//! use tower::{Layer, ServiceExt, service_fn};
+//!
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! const TOY: ChainName = ChainName::new("toy");
+//! let (caller, clock) = (Arc::new(suite::caller(1)), Arc::new(ManualClock::at(Time::default())));
+//! let loads = Arc::new(ChainLoads::new(LoadRules::default()));
+//! // A hundred calls at a time, which usually take 100 ms, and then 2 s.
+//! let enter = || (0..100).filter_map(|_| loads.enter(TOY, &caller, clock.elapsed()).ok()).collect::<Vec<_>>();
+//! for millis in [[100; 20].as_slice(), &[2_000; 8]].concat() {
+//!     let places = enter();
+//!     clock.advance(Duration::from_millis(millis));
+//!     places.into_iter().flatten().for_each(|place| place.answered(0, clock.elapsed()));
+//! }
+//! let under_way = enter();
+//! assert!(under_way.len() < 20);
+//!
+//! let known = caller.clone();
+//! let layer = OverloadLayer::by(loads.clone(), clock.clone())
+//!     .with_caller(move |_: &http::Request<()>| Some((known.clone().into(), TOY)));
+//! let inner = service_fn(async |_: http::Request<()>| Ok::<_, Infallible>(http::Response::new(bytes::Bytes::new())));
+//! let service = layer.layer(inner);
+//! let call = async || service.clone().oneshot(http::Request::new(())).await.unwrap();
+//! let refused = call().await;
+//! assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (503, &"1".parse().unwrap()));
+//! drop(under_way);
+//! assert_eq!(call().await.status(), 200);
+//! # });
+//! ```
+
+use crate::foreign::{Foreign, Native, Reject, refusing};
+use crate::future::ResponseFuture;
+use pin_project_lite::pin_project;
+use rpcgate_core::call::{Before, Calls, Placed};
+use rpcgate_core::caller::CallerRef;
+use rpcgate_core::chain::ChainName;
+use rpcgate_core::clock::Clock;
+use rpcgate_core::overload::{ChainLoads, LoadPlace};
+use rpcgate_core::refusal::Refusal;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use tower_layer::Layer;
+use tower_service::Service;
+
+/// Turns calls away from chains that are overloaded.
+#[derive(Clone, Debug)]
+pub struct OverloadLayer<W = Native> {
+    loads: Arc<ChainLoads>,
+    clock: Arc<dyn Clock>,
+    way: W,
+}
+
+impl OverloadLayer {
+    /// A layer with loads of its own, by the default rules.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self::by(Arc::default(), clock)
+    }
+
+    /// A layer that decides by `loads`. Every service that it wraps shares them.
+    pub fn by(loads: Arc<ChainLoads>, clock: Arc<dyn Clock>) -> Self {
+        OverloadLayer { loads, clock, way: Native }
+    }
+
+    /// The same layer for foreign requests: `tell` returns the caller and the chain of a request, or any other name of what
+    /// may be overloaded. A request has its place until its response is there, and all responses of a chain are expected to
+    /// take about the same time. A request for which `tell` returns `None` is refused with [`Refusal::NoKey`].
+    pub fn with_caller<R, F>(self, tell: F) -> OverloadLayer<Foreign<F, ()>>
+    where
+        F: for<'r> Fn(&'r R) -> Option<(CallerRef<'r>, ChainName)>,
+    {
+        self.map_way(|_| Foreign::new(tell, ()))
+    }
+}
+
+impl<W> OverloadLayer<W> {
+    fn map_way<V>(self, map: impl FnOnce(W) -> V) -> OverloadLayer<V> {
+        OverloadLayer { loads: self.loads, clock: self.clock, way: map(self.way) }
+    }
+}
+
+refusing!(OverloadLayer);
+
+impl<S, W: Clone> Layer<S> for OverloadLayer<W> {
+    type Service = Overload<S, W>;
+
+    fn layer(&self, inner: S) -> Overload<S, W> {
+        Overload { inner, loads: self.loads.clone(), clock: self.clock.clone(), way: self.way.clone() }
+    }
+}
+
+/// The loads in front of `inner`.
+#[derive(Clone, Debug)]
+pub struct Overload<S, W = Native> {
+    inner: S,
+    loads: Arc<ChainLoads>,
+    clock: Arc<dyn Clock>,
+    way: W,
+}
+
+impl<S, A> Service<Calls<A>> for Overload<S, Native>
+where
+    A: Before<Placed>,
+    S: Service<Calls<Placed>>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut calls: Calls<A>) -> S::Future {
+        let tally = calls.tally_mut();
+        if self.loads.is_on() && tally.has_open() {
+            match self.loads.enter(tally.chain.name(), &tally.caller, self.clock.elapsed()) {
+                Ok(place) => tally.place = place,
+                Err(_) => tally.refuse(Refusal::Shed),
+            }
+        }
+        self.inner.call(calls.at())
+    }
+}
+
+impl<S, F, J, R> Service<R> for Overload<S, Foreign<F, (), J>>
+where
+    F: for<'r> Fn(&'r R) -> Option<(CallerRef<'r>, ChainName)>,
+    J: Reject<R, S::Response>,
+    S: Service<R>,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = ResponseFuture<PlacedFuture<S::Future>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: R) -> Self::Future {
+        let entered = match (self.way.tell)(&request) {
+            None => Err(Refusal::NoKey),
+            Some((caller, chain)) => {
+                self.loads.enter(chain, &caller, self.clock.elapsed()).map_err(|_| Refusal::Shed)
+            }
+        };
+        match entered {
+            Ok(place) => {
+                let clock = self.clock.clone();
+                ResponseFuture::inner(PlacedFuture { inner: self.inner.call(request), place, clock })
+            }
+            Err(refusal) => ResponseFuture::own(Ok(self.way.reject.reject(request, refusal))),
+        }
+    }
+}
+
+pin_project! {
+    /// The response of the inner service, to a request that has a place.
+    pub struct PlacedFuture<F> {
+        #[pin]
+        inner: F,
+        place: Option<LoadPlace>,
+        clock: Arc<dyn Clock>,
+    }
+}
+
+impl<F> fmt::Debug for PlacedFuture<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PlacedFuture").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl<F, Res, E> Future for PlacedFuture<F>
+where
+    F: Future<Output = Result<Res, E>>,
+{
+    type Output = Result<Res, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let response = ready!(this.inner.poll(cx));
+        if let Some(place) = this.place.take() {
+            match &response {
+                Ok(_) => place.answered(0, this.clock.elapsed()),
+                Err(_) => place.passed(this.clock.elapsed()),
+            }
+        }
+        Poll::Ready(response)
+    }
+}
+
+#[cfg(test)]
+mod tests;

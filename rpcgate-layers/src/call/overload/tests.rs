@@ -1,0 +1,186 @@
+use super::*;
+use crate::testing::{self, End, Fixture};
+use rpcgate_core::backend::suite;
+use rpcgate_core::call::{CallState, Listed};
+use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
+use rpcgate_core::chain::ChainName;
+use rpcgate_core::node_try::{NodeChoice, TryEnd};
+use rpcgate_core::overload::{LoadRules, Overrun};
+use rpcgate_core::plan::{Plan, Tier};
+use std::convert::Infallible;
+use std::time::Duration;
+use tower::{ServiceExt, service_fn};
+
+const TOY: ChainName = ChainName::new("toy");
+const READ: &[u8] = br#"{"id":1,"method":"toy_read","params":[1]}"#;
+const TWO: &[u8] = br#"[{"id":1,"method":"a"},{"id":2,"method":"b"}]"#;
+
+/// Loads of which the toy chain is limited to between 4 and 20 sets.
+fn limited(fixture: &Fixture) -> Arc<ChainLoads> {
+    let loads = Arc::new(ChainLoads::new(LoadRules::default()));
+    for millis in [[100; 20].as_slice(), &[2_000; 8]].concat() {
+        let places = fill(&loads, fixture, &suite::caller(99));
+        fixture.clock.advance(Duration::from_millis(millis));
+        places.into_iter().for_each(|place| place.answered(0, fixture.clock.elapsed()));
+    }
+    let limit = loads.get(TOY).unwrap().limit().unwrap();
+    assert!((4..20).contains(&limit), "{limit}");
+    loads
+}
+
+/// Up to a hundred places of a caller.
+fn fill(loads: &ChainLoads, fixture: &Fixture, caller: &Caller) -> Vec<LoadPlace> {
+    let enter = |_| loads.enter(TOY, caller, fixture.clock.elapsed()).ok().flatten();
+    (0..100).filter_map(enter).collect()
+}
+
+async fn travel(loads: &Arc<ChainLoads>, fixture: &Fixture, body: &'static [u8]) -> Calls<Placed> {
+    let layer = OverloadLayer::by(loads.clone(), fixture.clock.clone());
+    testing::through(layer, fixture.calls(body).at::<Listed>()).await
+}
+
+#[tokio::test]
+async fn a_set_that_is_turned_away_is_refused_as_a_whole_and_holds_no_place() {
+    let fixture = Fixture::new();
+    let loads = limited(&fixture);
+    let held = fill(&loads, &fixture, &fixture.caller);
+    let calls = travel(&loads, &fixture, TWO).await;
+    assert_eq!(calls.tally().refused, Some(Refusal::Shed));
+    assert!(
+        calls.tally().entries.iter().all(|entry| matches!(entry.state, CallState::Refused(Refusal::Shed)))
+    );
+    let load = loads.get(TOY).unwrap();
+    assert_eq!(load.under_way(), held.len());
+    let request = calls.tally().request;
+    drop((calls, held));
+    assert_eq!(load.under_way(), 0);
+    assert_eq!(fixture.recent.find(request).unwrap().facts.refused, Some(Refusal::Shed), "it is explained");
+    assert_eq!((load.turned_away(Overrun::Limit), fixture.sink.records()[0].lines.len()), (0, 2));
+}
+
+#[tokio::test]
+async fn a_set_has_one_place_until_its_account_is_closed_or_dropped() {
+    let fixture = Fixture::new();
+    let loads: Arc<ChainLoads> = Arc::default();
+    let calls = travel(&loads, &fixture, TWO).await;
+    let load = loads.get(TOY).unwrap();
+    assert_eq!(load.under_way(), 1);
+    let other = travel(&loads, &fixture, READ).await;
+    assert_eq!(load.under_way(), 2);
+    drop(calls);
+    assert_eq!(load.under_way(), 1);
+    let _ = other.into_tally().close();
+    assert_eq!(load.under_way(), 0);
+}
+
+#[tokio::test]
+async fn a_set_without_an_open_call_has_no_place_and_neither_has_any_while_it_is_off() {
+    let fixture = Fixture::new();
+    let loads: Arc<ChainLoads> = Arc::default();
+    let mut calls = fixture.calls(READ).at::<Listed>();
+    calls.tally_mut().entries[0].state = CallState::Refused(Refusal::NotPermitted);
+    let layer = OverloadLayer::by(loads.clone(), fixture.clock.clone());
+    let calls: Calls<Placed> = testing::through(layer, calls).await;
+    assert!(calls.tally().place.is_none() && loads.get(TOY).is_none());
+    let calls = travel(&Arc::new(ChainLoads::off()), &fixture, READ).await;
+    assert!(calls.tally().place.is_none() && calls.tally().has_open());
+}
+
+#[tokio::test]
+async fn a_modest_project_is_admitted_where_a_greedy_one_is_not() {
+    let fixture = Fixture::new();
+    let loads = limited(&fixture);
+    let greedy = fill(&loads, &fixture, &suite::caller(7));
+    let calls = travel(&loads, &fixture, READ).await;
+    assert_eq!(calls.tally().refused, None);
+    assert!(loads.enter(TOY, &suite::caller(7), fixture.clock.elapsed()).is_err());
+    drop((calls, greedy));
+}
+
+#[test]
+fn a_higher_tier_has_a_larger_share() {
+    let fixture = Fixture::new();
+    let on = |n, tier| Caller::new(KeyId(n), ProjectId(n), TenantId(n), Plan::of(tier));
+    let (free, large) = (on(1, Tier::Free), on(2, Tier::Enterprise));
+    let loads = Arc::new(ChainLoads::new(LoadRules::default().with_least(18)));
+    for millis in [[100; 20].as_slice(), &[2_000; 8]].concat() {
+        let places = fill(&loads, &fixture, &free);
+        fixture.clock.advance(Duration::from_millis(millis));
+        places.into_iter().for_each(|place| place.answered(0, fixture.clock.elapsed()));
+    }
+    // Both have a place, so the shares are a ninth and eight ninths.
+    let first = loads.enter(TOY, &large, fixture.clock.elapsed()).unwrap();
+    let free = fill(&loads, &fixture, &free);
+    let more = fill(&loads, &fixture, &large);
+    assert!(more.len() > 2, "{} beside {}", more.len(), free.len());
+    drop((first, free, more));
+    assert_eq!(loads.get(TOY).unwrap().under_way(), 0);
+}
+
+/// Answers after `millis`, as one node did.
+async fn answer(loads: &Arc<ChainLoads>, fixture: &Fixture, end: TryEnd, millis: u64, sets: usize) {
+    let mut under_way = Vec::new();
+    for _ in 0..sets {
+        let mut calls = travel(loads, fixture, READ).await;
+        if calls.tally().refused.is_some() {
+            continue;
+        }
+        let tally = calls.tally_mut();
+        tally.tries.set_calls([0]);
+        tally.tries.push((1, 0), NodeChoice::Only);
+        tally.tries.begin(fixture.clock.elapsed());
+        tally.tries.end(end, fixture.clock.elapsed());
+        under_way.push(calls);
+    }
+    fixture.clock.advance(Duration::from_millis(millis));
+    for calls in under_way {
+        let Ok(calls) = End.call(calls).await;
+        let _ = calls.into_tally().close();
+    }
+}
+
+#[tokio::test]
+async fn the_limit_follows_how_late_nodes_answer() {
+    for (end, is_limited) in [
+        (TryEnd::Answered, true),
+        (TryEnd::Running, true),
+        (TryEnd::IdleClosed, false),
+        (TryEnd::Failed(rpcgate_core::fault::Fault::unsent(rpcgate_core::fault::Cause::Connect)), false),
+        (TryEnd::Failed(rpcgate_core::fault::Fault::sent(rpcgate_core::fault::Cause::Timeout)), true),
+    ] {
+        let fixture = Fixture::new();
+        let loads: Arc<ChainLoads> = Arc::default();
+        for _ in 0..5 {
+            answer(&loads, &fixture, TryEnd::Answered, 200, 40).await;
+        }
+        let load = loads.get(TOY).unwrap();
+        assert_eq!((load.limit(), load.under_way()), (None, 0));
+        for _ in 0..4 {
+            answer(&loads, &fixture, end, 3_000, 40).await;
+        }
+        assert_eq!((load.limit().is_some(), load.under_way()), (is_limited, 0), "{end:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_foreign_request_has_its_place_until_its_response_is_there() {
+    let fixture = Fixture::new();
+    let (loads, caller) = (Arc::<ChainLoads>::default(), fixture.caller.clone());
+    let layer = OverloadLayer::by(loads.clone(), fixture.clock.clone()).with_caller(
+        move |request: &http::Request<bool>| request.body().then(|| (caller.clone().into(), TOY)),
+    );
+    let seen = loads.clone();
+    let inner = service_fn(move |_: http::Request<bool>| {
+        let under_way = seen.get(TOY).map_or(0, |load| load.under_way());
+        std::future::ready(Ok::<_, Infallible>(http::Response::new(bytes::Bytes::from(
+            under_way.to_string(),
+        ))))
+    });
+    let service = layer.layer(inner);
+    assert_eq!(service.clone().oneshot(http::Request::new(true)).await.unwrap().body(), "1");
+    assert_eq!(service.clone().oneshot(http::Request::new(false)).await.unwrap().status(), 401);
+    let waiting = service.clone().call(http::Request::new(true));
+    assert_eq!(loads.get(TOY).unwrap().under_way(), 1);
+    drop(waiting);
+    assert_eq!(loads.get(TOY).unwrap().under_way(), 0);
+}
