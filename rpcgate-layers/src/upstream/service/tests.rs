@@ -1,3 +1,4 @@
+mod batched;
 mod broadcast;
 mod dialects;
 mod explained;
