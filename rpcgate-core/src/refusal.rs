@@ -54,6 +54,8 @@ pub enum Refusal {
     BodyTooSlow,
     /// The gateway is at a limit: of bodies in memory, calls in flight, or records not yet written.
     Overloaded,
+    /// No node is known to have reached the height that the client has seen.
+    HeadNotReached,
     /// The gateway stops: what still runs at the end of a drain.
     Stopping,
     /// A body that is not JSON, or nested too deep.
@@ -143,7 +145,7 @@ const HEAVY: i32 = -32029;
 
 impl Refusal {
     /// One of each of the gateway's own refusals, for documentation and tests. Seconds to wait are 1.
-    pub const ALL: [Refusal; 36] = [
+    pub const ALL: [Refusal; 37] = [
         Refusal::NoRoute,
         Refusal::NoStream,
         Refusal::UpgradeRequired,
@@ -166,6 +168,7 @@ impl Refusal {
         Refusal::BodyTooLarge,
         Refusal::BodyTooSlow,
         Refusal::Overloaded,
+        Refusal::HeadNotReached,
         Refusal::Stopping,
         Refusal::ParseError,
         Refusal::InvalidRequest,
@@ -228,6 +231,7 @@ impl Refusal {
             Refusal::BodyTooLarge => row(StatusCode::PAYLOAD_TOO_LARGE, Rpc, INVALID_REQUEST, grpc::RESOURCE_EXHAUSTED, "request too large"),
             Refusal::BodyTooSlow => row(StatusCode::REQUEST_TIMEOUT, Rpc, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "request body too slow"),
             Refusal::Overloaded => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "overloaded, retry later"),
+            Refusal::HeadNotReached => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "no node has reached the block that you have seen, retry later"),
             Refusal::Stopping => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "the gateway is stopping, call again"),
             Refusal::ParseError => row(StatusCode::BAD_REQUEST, Rpc, PARSE_ERROR, grpc::INVALID_ARGUMENT, "parse error"),
             Refusal::InvalidRequest => row(StatusCode::BAD_REQUEST, Rpc, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "invalid request"),
@@ -274,6 +278,7 @@ impl Refusal {
             | Refusal::Heavy { retry_after } => Some(retry_after),
             Refusal::DirectoryAway
             | Refusal::Overloaded
+            | Refusal::HeadNotReached
             | Refusal::Stopping
             | Refusal::TooManyStreams
             | Refusal::StreamRate => Some(1),

@@ -364,7 +364,7 @@ fn reads_at_a_node(criterion: &mut Criterion) {
             [Pool::new(Toy.facts(), nodes, limits, fixture.clock.clone())].into_iter().collect();
         let upstream = Upstream::new(Arc::new(ArcSwap::from_pointee(pools)));
         let mut requests = 0;
-        let sets = || -> Vec<Calls<Parsed>> {
+        let mut sets = || -> Vec<Calls<Parsed>> {
             let set = |_| {
                 let mut calls = fixture.calls(&read);
                 requests += 1;
@@ -375,7 +375,7 @@ fn reads_at_a_node(criterion: &mut Criterion) {
         };
         group.bench_function(name, |bench| {
             bench.iter_batched(
-                sets,
+                &mut sets,
                 |sets| {
                     let sent = sets.into_iter().map(|calls| upstream.clone().call(calls));
                     runtime.block_on(async { drop(black_box(join_all(sent).await)) });

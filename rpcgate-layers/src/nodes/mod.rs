@@ -38,6 +38,7 @@ mod drain;
 pub(crate) mod error;
 pub(crate) mod exchange;
 mod head;
+mod head_requests;
 pub(crate) mod health;
 mod hedge;
 pub(crate) mod in_flight;

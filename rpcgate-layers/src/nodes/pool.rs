@@ -2,12 +2,14 @@
 
 mod ask;
 mod hedged;
+mod heights;
 mod open;
 mod several;
 
 use super::batching::BatchingCounts;
 use super::choice::Rotation;
 use super::config::NodeConfig;
+use super::head_requests::HeadRequests;
 use super::hedge::{HedgeCounts, Hedging};
 use super::in_flight::InFlightLimit;
 use super::limits::PoolLimits;
@@ -85,6 +87,8 @@ pub struct Pool {
     /// Those with HTTP that keep what others have pruned; none if all do.
     archives: NodeSet,
     max_lag: u64,
+    /// Calls that wait for a height.
+    head_requests: HeadRequests,
 }
 
 impl Pool {
@@ -145,6 +149,7 @@ impl Pool {
             archives: if are_all { NodeSet::NONE } else { archives },
             max_lag: limits.max_lag.unwrap_or(facts.max_lag),
             timers: TimerPool::default(),
+            head_requests: HeadRequests::default(),
             in_flight: InFlightLimit::new(limits.in_flight),
             in_flight_grpc: InFlightLimit::new(limits.in_flight),
             rotation: Rotation::default(),

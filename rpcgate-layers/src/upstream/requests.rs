@@ -240,6 +240,7 @@ mod tests {
         assert_eq!(batchable(&without, usual, Round::FIRST), None);
         let again = Round { choice: Some(NodeChoice::Archive), ..Round::FIRST };
         assert_eq!(batchable(&fixture, usual, again), None);
+        let large = format!("\"{}\"", "x".repeat(MAX_BATCHABLE));
         for (part, other) in [
             ("\"a\"", "\"toy_send\""),
             ("\"a\"", "\"toy_scan\""),
@@ -248,7 +249,7 @@ mod tests {
             ("\"mine\"", "{\"odd\":1}"),
             ("\"id\":\"mine\",", ""),
             ("[1.0]", "7"),
-            ("1.0", &format!("\"{}\"", "x".repeat(MAX_BATCHABLE))),
+            ("1.0", large.as_str()),
         ] {
             let body = usual.replacen(part, other, 1);
             assert_eq!(batchable(&fixture, &body, Round::FIRST), None, "{body}");
@@ -268,7 +269,7 @@ mod tests {
             let mut config = NodeConfig::new(Refusing::new().url().parse().unwrap());
             config.max_batch = Some(2);
             let methods = methods.iter().map(|method| (*method).to_owned());
-            config.with_methods(rpcgate_core::chain::NodeMethods::new(methods, []))
+            config.with_methods(rpcgate_core::chain::NodeMethods::new(methods, [""; 0]))
         };
         for nodes in [vec![node(&[])], vec![node(&["a", "c"]), node(&["b", "c"]), node(&[])]] {
             let fixture = PoolFixture::of(nodes, PoolLimits::default());

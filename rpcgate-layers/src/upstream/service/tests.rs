@@ -1,5 +1,6 @@
 mod batched;
 mod broadcast;
+mod consistent;
 mod dialects;
 mod explained;
 mod hedged;

@@ -195,7 +195,10 @@ async fn a_call_that_an_array_leaves_out_or_answers_twice_fails_alone_and_anothe
         let alone = fixture(&[&careless]);
         let cause = if twice { Cause::Undecodable } else { Cause::Unanswered };
         let answers = all_of(&alone, 0..3).await;
-        assert_eq!(answers, [Ok(reply("0")), Err(Fault::sent(cause).into()), Ok(reply("2"))]);
+        assert_eq!(
+            answers,
+            [Ok(reply("0")), Err(NodeRequestError::Fault(Fault::sent(cause))), Ok(reply("2"))]
+        );
         let node = good().await;
         let mut fallback = NodeConfig::new(node.url().parse::<NodeUrl>().unwrap());
         fallback.priority = 1;
@@ -275,7 +278,7 @@ async fn a_failed_array_is_a_failed_try_of_each_of_its_calls_and_one_failure_of_
         }
     });
     let answers = join_all(asked).await;
-    assert_eq!(answers, vec![Err(Fault::sent(Cause::Status(503)).into()); 8]);
+    assert_eq!(answers, vec![Err(NodeRequestError::Fault(Fault::sent(Cause::Status(503)))); 8]);
     assert_eq!(status.seen().len(), 1);
     assert_eq!(fixture.pool.nodes().next().unwrap().health.name(), "well", "one failure, not eight");
 }
