@@ -134,7 +134,7 @@ fn new_array(
     let left = tally.entries.len() - place;
     let (calls, bytes) = match left.min(max_batch) {
         _ if is_selective => (1, tally.entries[place].call.len() + 64),
-        calls if calls == tally.entries.len() => (calls, tally.body.len() + 64),
+        calls if calls == left => (calls, tally.body.len() + 64),
         calls => (calls, tally.body.len() / tally.entries.len() * calls + 64),
     };
     OutgoingRequest {
