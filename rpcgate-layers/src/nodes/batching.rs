@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// When single reads of several clients are sent to a node in one array, where the chain takes arrays.
 ///
-/// A broadcast never is, and neither is a heavy call, a large one, or one that is sent again.
+/// A broadcast never is, and neither is a heavy call, a large one, or one that an archive gets as its second node.
 ///
 /// ```
 /// use rpcgate_layers::nodes::{BatchingPolicy, PoolLimits};
