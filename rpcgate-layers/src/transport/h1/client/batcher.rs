@@ -258,7 +258,7 @@ impl Gathered {
         };
         let node = &self.client.node;
         match answered {
-            Ok(Ok(answer)) => self.settle(calls, answer),
+            Ok(Ok(answer)) => self.settle(calls, &answer),
             // There is no memory for the answer to all, but perhaps for each.
             Ok(Err(TryFailure::Busy)) => self.abandon(calls, None),
             Ok(Err(TryFailure::Transport(Fault { cause: Cause::Oversize, .. }))) => {
@@ -290,7 +290,7 @@ impl Gathered {
     }
 
     /// Gives each call its reply.
-    fn settle(&self, calls: Vec<WaitingCall>, answer: NodeAnswer) {
+    fn settle(&self, calls: Vec<WaitingCall>, answer: &NodeAnswer) {
         let AnswerBody::Whole(body) = &answer.body else {
             return self.abandon(calls, Some("its answer is too large"));
         };
