@@ -260,8 +260,9 @@ mod tests {
     #[tokio::test]
     async fn the_arrays_of_a_batch_reserve_about_as_much_as_it_has() {
         let calls = |one: &str, two: &str| {
-            let call =
-                |n: usize| format!(r#"{{"id":{n},"method":"{}"}}"#, if n % 2 == 0 { one } else { two });
+            let call = |n: usize| {
+                format!(r#"{{"id":{n},"method":"{}"}}"#, if n.is_multiple_of(2) { one } else { two })
+            };
             let body = format!("[{}]", (0..100).map(call).collect::<Vec<_>>().join(","));
             Fixture::new().calls(body.leak().as_bytes())
         };
