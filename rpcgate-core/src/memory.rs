@@ -55,6 +55,12 @@ impl MemoryPermit {
         MemoryPermit { room: self.room.clone(), project: self.project, bytes: 0, shared: 0 }
     }
 
+    /// Another empty part of the same budget that counts in no project's share: for what calls of several projects have in
+    /// common.
+    pub fn unshared(&self) -> Self {
+        MemoryPermit { room: self.room.clone(), project: None, bytes: 0, shared: 0 }
+    }
+
     /// The project in whose share it counts.
     pub fn project(&self) -> Option<ProjectId> {
         self.project

@@ -57,6 +57,8 @@ pub enum Refusal {
     /// The chain is overloaded: its answers come much later than usual, and the project has its share of what is still
     /// admitted.
     Shed,
+    /// No node is known to have reached the height that the client has seen.
+    HeadNotReached,
     /// The gateway stops: what still runs at the end of a drain.
     Stopping,
     /// A body that is not JSON, or nested too deep.
@@ -146,7 +148,7 @@ const HEAVY: i32 = -32029;
 
 impl Refusal {
     /// One of each of the gateway's own refusals, for documentation and tests. Seconds to wait are 1.
-    pub const ALL: [Refusal; 37] = [
+    pub const ALL: [Refusal; 38] = [
         Refusal::NoRoute,
         Refusal::NoStream,
         Refusal::UpgradeRequired,
@@ -170,6 +172,7 @@ impl Refusal {
         Refusal::BodyTooSlow,
         Refusal::Overloaded,
         Refusal::Shed,
+        Refusal::HeadNotReached,
         Refusal::Stopping,
         Refusal::ParseError,
         Refusal::InvalidRequest,
@@ -233,6 +236,7 @@ impl Refusal {
             Refusal::BodyTooSlow => row(StatusCode::REQUEST_TIMEOUT, Rpc, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "request body too slow"),
             Refusal::Overloaded => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "overloaded, retry later"),
             Refusal::Shed => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "chain overloaded, retry later"),
+            Refusal::HeadNotReached => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "no node has reached the block that you have seen, retry later"),
             Refusal::Stopping => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "the gateway is stopping, call again"),
             Refusal::ParseError => row(StatusCode::BAD_REQUEST, Rpc, PARSE_ERROR, grpc::INVALID_ARGUMENT, "parse error"),
             Refusal::InvalidRequest => row(StatusCode::BAD_REQUEST, Rpc, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "invalid request"),
@@ -280,6 +284,7 @@ impl Refusal {
             Refusal::DirectoryAway
             | Refusal::Overloaded
             | Refusal::Shed
+            | Refusal::HeadNotReached
             | Refusal::Stopping
             | Refusal::TooManyStreams
             | Refusal::StreamRate => Some(1),

@@ -74,6 +74,15 @@ impl Accounting {
 /// The entries of a set, in the order of the request. A single one needs no allocation of its own.
 pub type Entries = SmallVec<[Entry; 1]>;
 
+/// A client's wish never to be shown an older head of the chain than it has seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeadConsistency {
+    /// The height that a node must be known to have reached to answer.
+    pub least: u64,
+    /// The height that every node that answered is known to have reached.
+    pub shown: Option<u64>,
+}
+
 /// The account of one set of calls.
 #[derive(Debug)]
 pub struct Tally {
@@ -111,6 +120,8 @@ pub struct Tally {
     pub room: crate::memory::MemoryPermit,
     /// The deadline of its calls, by [`Clock::elapsed`], if they have waited for others' calls before.
     pub deadline: Option<Duration>,
+    /// The head that its answers may be of, if the client asked for that.
+    pub consistency: Option<HeadConsistency>,
     /// The tries of its calls at nodes.
     pub tries: NodeTries,
     pub(crate) started: Duration,
@@ -156,6 +167,7 @@ impl Tally {
             place: None,
             room: crate::memory::MemoryPermit::default(),
             deadline: None,
+            consistency: None,
             tries: NodeTries::default(),
             started,
             accounting,

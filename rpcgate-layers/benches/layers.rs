@@ -1,5 +1,6 @@
 //! The cost of each layer over an inner service that answers at once, the cost of the whole stack, and the cost of calling
-//! an ordinary service for every call instead of iterating over the set.
+//! an ordinary service for every call instead of iterating over the set. And the cost of a read at a node with others beside
+//! it: each in a request of its own, and in arrays.
 #![expect(clippy::unwrap_used, reason = "the input of a benchmark is its own")]
 
 use arc_swap::ArcSwap;
@@ -8,7 +9,9 @@ use criterion::{
     BatchSize, BenchmarkGroup, Criterion, criterion_group, criterion_main, measurement::WallTime,
 };
 use futures_util::FutureExt;
+use futures_util::future::join_all;
 use http_body_util::Full;
+use rpcgate_core::adapter::Adapter;
 use rpcgate_core::backend::counters::MemoryCounters;
 use rpcgate_core::backend::directory::{Directory, MemoryDirectory};
 use rpcgate_core::backend::suite;
@@ -38,18 +41,22 @@ use rpcgate_layers::call::pace::PaceLayer;
 use rpcgate_layers::call::quota::QuotaLayer;
 use rpcgate_layers::call::served::ServedLayer;
 use rpcgate_layers::call::window::WindowLayer;
+use rpcgate_layers::nodes::{BatchingPolicy, NodeConfig, Pool, PoolLimits, Pools};
 use rpcgate_layers::request::authenticate::AuthenticateLayer;
 use rpcgate_layers::request::message::{Authenticated, PendingResponse, Received, Routed, Target};
 use rpcgate_layers::request::route::RouteLayer;
 use rpcgate_layers::request::scope::ScopeLayer;
 use rpcgate_layers::request::suspend::SuspendLayer;
 use rpcgate_layers::respond::RespondLayer;
+use rpcgate_layers::upstream::Upstream;
 use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tower::service_fn;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -319,5 +326,86 @@ fn stack(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, layers_of_calls, layers_of_requests, stack);
+/// Answers every request on a connection, a call or an array of calls whose ids are numbers.
+async fn serve(mut stream: TcpStream) {
+    let mut read = Vec::new();
+    loop {
+        let Some(head) = read.windows(4).position(|end| end == b"\r\n\r\n").map(|at| at + 4) else {
+            if stream.read_buf(&mut read).await.unwrap_or(0) == 0 {
+                return;
+            }
+            continue;
+        };
+        let text = String::from_utf8_lossy(&read[..head]).to_ascii_lowercase();
+        let length = text.split("content-length: ").nth(1).and_then(|rest| rest.lines().next()?.parse().ok());
+        let end = head + length.unwrap_or(0);
+        if read.len() < end {
+            if stream.read_buf(&mut read).await.unwrap_or(0) == 0 {
+                return;
+            }
+            continue;
+        }
+        let body = String::from_utf8_lossy(&read[head..end]).into_owned();
+        let ids = body.split("\"id\":").skip(1).filter_map(|rest| rest.split(',').next());
+        let replies: Vec<_> =
+            ids.map(|id| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"0x10d4f"}}"#)).collect();
+        let said = if body.starts_with('[') { format!("[{}]", replies.join(",")) } else { replies.concat() };
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{said}", said.len());
+        if stream.write_all(answer.as_bytes()).await.is_err() {
+            return;
+        }
+        read.drain(..end);
+    }
+}
+
+/// 64 reads of as many clients at one node, which is on the same machine.
+fn reads_at_a_node(criterion: &mut Criterion) {
+    const READS: usize = 64;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let node = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    node.set_nonblocking(true).unwrap();
+    let url = format!("http://{}", node.local_addr().unwrap());
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let node = TcpListener::from_std(node).unwrap();
+            while let Ok((stream, _)) = node.accept().await {
+                tokio::spawn(serve(stream));
+            }
+        });
+    });
+    let fixture = Fixture::new();
+    let read = body("toy_read", 1, false);
+    let mut group = criterion.benchmark_group("64 reads at a node");
+    for (name, batching) in [("alone", None), ("in arrays", Some(BatchingPolicy::default()))] {
+        let nodes = vec![NodeConfig::new(url.parse().unwrap())];
+        let limits = PoolLimits::default().with_batching(batching);
+        let pools: Pools =
+            [Pool::new(Toy.facts(), nodes, limits, fixture.clock.clone())].into_iter().collect();
+        let upstream = Upstream::new(Arc::new(ArcSwap::from_pointee(pools)));
+        let mut requests = 0;
+        let mut sets = || -> Vec<Calls<Parsed>> {
+            let set = |_| {
+                let mut calls = fixture.calls(&read);
+                requests += 1;
+                calls.tally_mut().request = RequestId(requests);
+                calls
+            };
+            (0..READS).map(set).collect()
+        };
+        group.bench_function(name, |bench| {
+            bench.iter_batched(
+                &mut sets,
+                |sets| {
+                    let sent = sets.into_iter().map(|calls| upstream.clone().call(calls));
+                    runtime.block_on(async { drop(black_box(join_all(sent).await)) });
+                },
+                BatchSize::SmallInput,
+            );
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, layers_of_calls, layers_of_requests, stack, reads_at_a_node);
 criterion_main!(benches);

@@ -228,6 +228,9 @@ fn finish(pending: PendingResponse, id: RequestId, writes: Writes) -> (Response<
             }
         },
     };
+    if let Some(height) = tally.as_ref().and_then(|tally| tally.consistency?.shown) {
+        headers.insert(headers::HEAD, HeaderValue::from(height));
+    }
     let (body, receipt) = match flow {
         Some(flow) => {
             // How long the rest takes is the client's matter too.
@@ -313,6 +316,17 @@ mod tests {
         assert_eq!(response.headers()["x-ratelimit-remaining-minute"], "10");
         assert_eq!(response.headers()["x-compute-units"], "0");
         assert_eq!(fixture.sink.records().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn the_head_that_was_shown_is_told_if_it_is_known() {
+        for shown in [None, Some(120)] {
+            let mut tally = Fixture::new().tally();
+            tally.consistency = Some(rpcgate_core::tally::HeadConsistency { least: 1, shown });
+            let response = respond(PendingResponse::refused_unread(tally, Refusal::Quota)).await;
+            let told = response.headers().get("x-rpcgate-head").map(|value| value.to_str().unwrap());
+            assert_eq!(told, shown.map(|_| "120"));
+        }
     }
 
     /// Holds records until a write is requested.

@@ -4,7 +4,9 @@ use rpcgate_core::chain::Facts;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config;
 use rpcgate_core::tally::Transport;
-use rpcgate_layers::nodes::{HedgePolicy, NodeConfig, NodeDrains, NodeUrl, Pool, PoolLimits, RetryPolicy};
+use rpcgate_layers::nodes::{
+    BatchingPolicy, HedgePolicy, NodeConfig, NodeDrains, NodeUrl, Pool, PoolLimits, RetryPolicy,
+};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -35,6 +37,7 @@ pub fn node_pool(
         .with_in_flight(config.max_in_flight as usize)
         .with_max_lag(config.max_lag)
         .with_broadcast_nodes(config.broadcast_nodes as usize)
+        .with_batching(batching(&config.batching))
         .with_hedge(hedge(&config.hedge));
     Ok((!nodes.is_empty()).then(|| Pool::new(facts, nodes, limits, clock.clone())))
 }
@@ -44,9 +47,18 @@ pub fn is_same_pool(a: &config::ChainSettings, b: &config::ChainSettings) -> boo
     let bounds =
         |chain: &config::ChainSettings| (chain.enabled, chain.timeout, chain.max_in_flight, chain.max_lag);
     a.nodes == b.nodes
-        && a.hedge == b.hedge
+        && (&a.batching, &a.hedge) == (&b.batching, &b.hedge)
         && a.broadcast_nodes == b.broadcast_nodes
         && bounds(a) == bounds(b)
+}
+
+fn batching(settings: &config::BatchingSettings) -> Option<BatchingPolicy> {
+    settings.enabled.then(|| {
+        BatchingPolicy::default()
+            .with_wait(settings.wait)
+            .with_max_calls(settings.max_calls as usize)
+            .with_timeout(settings.timeout)
+    })
 }
 
 fn hedge(settings: &config::HedgeSettings) -> Option<HedgePolicy> {
@@ -207,6 +219,7 @@ mod tests {
             "[chains.eth]\nnodes = [\"http://h/\"]\nmax_lag = 9\n",
             "[chains.eth]\nnodes = [\"http://h/\"]\nbroadcast_nodes = 2\n",
             "[chains.eth]\nnodes = [\"http://h/\"]\nhedge.enabled = true\n",
+            "[chains.eth]\nnodes = [\"http://h/\"]\nbatching.enabled = true\n",
             "[[chains.eth.nodes]]\nurl = \"http://h/\"\npriority = 1\n",
             "[[chains.eth.nodes]]\nurl = \"http://h/\"\nmethods = [\"eth_call\"]\n",
             "[[chains.eth.nodes]]\nurl = \"http://h/\"\narchive = true\n",

@@ -1,5 +1,6 @@
 //! `[chains.<path>]`: a chain and its nodes.
 
+use super::batching::BatchingSettings;
 use super::fields::{Fields, Table};
 use super::hedge::HedgeSettings;
 use super::method_names::methods;
@@ -41,6 +42,8 @@ pub struct ChainSettings {
     pub cu: BTreeMap<String, u32>,
     /// Cache classes by method, instead of the chain's defaults.
     pub ttl: BTreeMap<String, CacheRule>,
+    /// When single reads of several clients are sent to a node together.
+    pub batching: BatchingSettings,
     /// When a read is sent to a second node as well.
     pub hedge: HedgeSettings,
     /// Its nodes.
@@ -61,6 +64,7 @@ impl Default for ChainSettings {
             open_methods: Vec::new(),
             cu: BTreeMap::new(),
             ttl: BTreeMap::new(),
+            batching: BatchingSettings::default(),
             hedge: HedgeSettings::default(),
             nodes: Vec::new(),
         }
@@ -95,6 +99,7 @@ impl Table for ChainSettings {
         f.value("open_methods", &mut self.open_methods);
         f.value("cu", &mut self.cu);
         f.value("ttl", &mut self.ttl);
+        f.table("batching", &mut self.batching);
         f.table("hedge", &mut self.hedge);
         f.list("nodes", &mut self.nodes);
         methods(f, "blocked_methods", self.blocked_methods.iter(), false);

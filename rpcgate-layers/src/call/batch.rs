@@ -51,6 +51,7 @@
 use super::body::{BodyLimits, Reading};
 use super::join::join;
 use super::rest;
+use crate::headers;
 use crate::request::message::{Authenticated, PendingResponse, Target};
 use crate::service_pool::{PooledService, ServicePool};
 use bytes::{Bytes, BytesMut};
@@ -160,6 +161,8 @@ where
         if let Some(room) = &self.layer.room {
             tally.room = MemoryPermit::of_project(room.clone(), tally.caller.project);
         }
+        let consistency = headers::consistency(request.headers());
+        tally.consistency = consistency.unwrap_or_default();
         let (want, body) = match target {
             Target::JsonRpc => (Want::Envelopes, request.into_body()),
             Target::Nothing(because) => (Want::Nothing(because), request.into_body()),
@@ -170,7 +173,8 @@ where
                 (call.map_or(Want::Nothing(|_| Refusal::UriTooLong), Want::Rest), body)
             }
         };
-        let stage = match Reading::new(body, self.layer.body) {
+        let reading = consistency.and_then(|_| Reading::new(body, self.layer.body));
+        let stage = match reading {
             Ok(reading) => Stage::Reading { reading },
             Err(refusal) => Stage::Refused { refusal },
         };
@@ -464,6 +468,24 @@ mod tests {
         );
         let methods: Vec<_> = fixture.sink.records()[0].lines.iter().map(|l| l.method.clone()).collect();
         assert_eq!(methods, ["toy_id", "-", "-"]);
+    }
+
+    #[tokio::test]
+    async fn the_height_that_a_client_has_seen_is_in_the_account_and_one_that_is_no_number_is_refused() {
+        for (given, least) in [(None, Some(None)), (Some("7"), Some(Some(7))), (Some("latest"), None)] {
+            let mut request =
+                http::Request::new(Full::new(Bytes::from_static(b"{\"id\":1,\"method\":\"a\"}")));
+            if let Some(given) = given {
+                request.headers_mut().insert(headers::CONSISTENCY, http::HeaderValue::from_static(given));
+            }
+            let (request, target, tally) = (Box::new(request), Target::JsonRpc, Fixture::new().tally());
+            let Ok(pending) =
+                BatchLayer::new().layer(End).call(Authenticated { request, target, tally }).await;
+            let refused = if least.is_none() { (400, Some(Refusal::InvalidRequest)) } else { (200, None) };
+            assert_eq!((pending.status.as_u16(), pending.refusal), refused);
+            let seen = pending.tally.unwrap().consistency.map(|consistency| consistency.least);
+            assert_eq!(seen, least.flatten());
+        }
     }
 
     #[tokio::test]

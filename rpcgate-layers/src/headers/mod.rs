@@ -5,6 +5,8 @@ mod metered;
 pub use metered::{Metered, plain};
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::tally::HeadConsistency;
 use rpcgate_core::window::Windows;
 
 /// The request's id.
@@ -13,6 +15,11 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub const COMPUTE_UNITS: HeaderName = HeaderName::from_static("x-compute-units");
 /// `HIT` when every answer was in the cache before the request arrived.
 pub const CACHE: HeaderName = HeaderName::from_static("x-cache");
+
+/// The height that the client has seen: nodes that are not known to have reached it do not answer.
+pub const CONSISTENCY: HeaderName = HeaderName::from_static("x-rpcgate-consistency");
+/// The height that all nodes that answered are known to have reached, for requests with [`CONSISTENCY`].
+pub const HEAD: HeaderName = HeaderName::from_static("x-rpcgate-head");
 
 const RATE: [HeaderName; 9] = [
     HeaderName::from_static("x-ratelimit-limit-minute"),
@@ -30,8 +37,19 @@ const RATE: [HeaderName; 9] = [
 pub const EXPOSED: HeaderValue = HeaderValue::from_static(
     "x-request-id, x-compute-units, x-cache, retry-after, x-ratelimit-limit-minute, x-ratelimit-remaining-minute, \
      x-ratelimit-limit-hour, x-ratelimit-remaining-hour, x-ratelimit-limit-day, x-ratelimit-remaining-day, \
-     ratelimit-limit, ratelimit-remaining, ratelimit-reset",
+     ratelimit-limit, ratelimit-remaining, ratelimit-reset, x-rpcgate-head",
 );
+
+/// Reads [`CONSISTENCY`].
+///
+/// # Errors
+/// [`Refusal::InvalidRequest`] if its value is no height.
+pub fn consistency(headers: &HeaderMap) -> Result<Option<HeadConsistency>, Refusal> {
+    let Some(value) = headers.get(CONSISTENCY) else { return Ok(None) };
+    let height = value.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let least = height.and_then(|text| text.parse().ok()).ok_or(Refusal::InvalidRequest)?;
+    Ok(Some(HeadConsistency { least, shown: None }))
+}
 
 /// The numbers of the nine rate headers, in order. The three short headers describe the tightest window.
 fn rates(windows: &Windows) -> [u64; 9] {
@@ -84,6 +102,7 @@ pub fn stays_behind(name: &HeaderName) -> bool {
             | "x-request-id"
             | "x-compute-units"
             | "x-cache"
+            | "x-rpcgate-head"
     ) || name.starts_with("access-control-")
         || name.starts_with("x-ratelimit-")
         || name.starts_with("ratelimit-")
@@ -128,8 +147,29 @@ mod tests {
     }
 
     #[test]
+    fn a_height_is_digits_alone() {
+        let read = |value: &'static str| {
+            let value = http::HeaderValue::from_static(value);
+            consistency(&[(CONSISTENCY, value)].into_iter().collect())
+                .map(|found| found.map(|found| found.least))
+        };
+        assert_eq!((read("0"), read("18446744073709551615")), (Ok(Some(0)), Ok(Some(u64::MAX))));
+        for bad in ["", "-1", "+1", "0x10", "18446744073709551616", "latest", "1 2"] {
+            assert_eq!(read(bad), Err(Refusal::InvalidRequest), "{bad}");
+        }
+        assert_eq!(consistency(&HeaderMap::new()), Ok(None));
+    }
+
+    #[test]
     fn headers_of_a_node_that_do_not_reach_the_client() {
-        for name in ["set-cookie", "server", "access-control-allow-origin", "transfer-encoding", "x-cache"] {
+        for name in [
+            "set-cookie",
+            "server",
+            "access-control-allow-origin",
+            "transfer-encoding",
+            "x-cache",
+            "x-rpcgate-head",
+        ] {
             assert!(stays_behind(&HeaderName::from_static(name)), "{name}");
         }
         assert!(!stays_behind(&HeaderName::from_static("x-node-version")));

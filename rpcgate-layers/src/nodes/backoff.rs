@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Until when a node gets no calls.
 #[derive(Debug, Default)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     /// On the monotonic clock, in microseconds; 0 for a node that is in use.
     until: AtomicU64,
     failures: AtomicU32,
@@ -18,7 +18,7 @@ impl Backoff {
     const LONGEST_REQUESTED: Duration = Duration::from_secs(60);
 
     /// How long it still lasts.
-    pub(super) fn remaining(&self, now: Duration) -> Duration {
+    pub(crate) fn remaining(&self, now: Duration) -> Duration {
         match self.until.load(Relaxed) {
             0 => Duration::ZERO,
             until => Duration::from_micros(until).saturating_sub(now),
@@ -26,12 +26,12 @@ impl Backoff {
     }
 
     /// Whether it began since the node was last healthy. If not, nothing needs to look at the clock.
-    pub(super) fn is_set(&self) -> bool {
+    pub(crate) fn is_set(&self) -> bool {
         self.until.load(Relaxed) != 0
     }
 
     /// The node failed. Calls that fail together count as one failure.
-    pub(super) fn fail(&self, now: Duration) {
+    pub(crate) fn fail(&self, now: Duration) {
         let before = self.until.load(Relaxed);
         if Duration::from_micros(before) > now {
             return;
@@ -45,13 +45,13 @@ impl Backoff {
     }
 
     /// The node requested a pause.
-    pub(super) fn pause(&self, now: Duration, pause: Duration) {
+    pub(crate) fn pause(&self, now: Duration, pause: Duration) {
         let until = (now + pause.min(Self::LONGEST_REQUESTED)).as_micros() as u64;
         self.until.fetch_max(until, Relaxed);
     }
 
     /// The node is healthy again.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         // Read first: a write would take the cache line from every other thread, call by call.
         if self.is_set() {
             self.until.store(0, Relaxed);

@@ -18,7 +18,7 @@ use tokio::time::{MissedTickBehavior, interval};
 /// How long a probe may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Probes each node at once and then every `every`. By the results it sets the chain's [`head`](Chain::head), and the health of
+/// Probes each node at once and then every `every`, and sooner if calls wait for a height. By the results it sets the chain's [`head`](Chain::head), and the health of
 /// the nodes. Runs until it is dropped.
 ///
 /// The head is the highest height that a node shows; in a pool of three or more, the second highest, so that one node alone can
@@ -32,7 +32,10 @@ pub async fn watch_head(pool: Arc<Pool>, chain: Arc<Chain>, every: Duration) {
     let mut ticks = interval(every.max(Duration::from_millis(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        ticks.tick().await;
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = pool.head_wanted() => {}
+        }
         pool.sweep();
         let probes = pool.probed().map(|index| probe(&pool, &chain, index, &first, second.as_ref()));
         let heights = join_all(probes).await;
@@ -40,6 +43,7 @@ pub async fn watch_head(pool: Arc<Pool>, chain: Arc<Chain>, every: Duration) {
             pool.compare(reference);
             chain.head().set(reference);
         }
+        pool.tell_heads();
         for (view, logged) in pool.nodes().zip(&mut logged) {
             let name = view.health.name();
             if logged.replace(name) != Some(name) {

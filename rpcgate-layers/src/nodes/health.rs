@@ -153,6 +153,11 @@ impl HealthState {
         Some(self.height.load(Relaxed)).filter(|height| *height > 0)
     }
 
+    /// It has shown this height in an answer.
+    pub(super) fn raise_height(&self, height: u64) {
+        self.height.fetch_max(height, Relaxed);
+    }
+
     pub(super) fn latency(&self) -> Duration {
         Duration::from_micros(self.latency.load(Relaxed))
     }

@@ -1,5 +1,6 @@
 //! The limits of a pool.
 
+use super::batching::BatchingPolicy;
 use super::hedge::HedgePolicy;
 use super::retry::RetryPolicy;
 use std::time::Duration;
@@ -23,13 +24,15 @@ pub struct PoolLimits {
     pub max_lag: Option<u64>,
     /// When a read is sent to a second node as well; `None`: never.
     pub hedge: Option<HedgePolicy>,
+    /// When single reads of several clients are sent to a node in one array, where the chain takes arrays; `None`: never.
+    pub batching: Option<BatchingPolicy>,
     /// Nodes to which a broadcast is sent at once, as far as so many are healthy; the first that takes it answers.
     pub broadcast_nodes: usize,
 }
 
 impl Default for PoolLimits {
     /// The default retry policy, 3 s for a connection, 1024 calls in flight, 128 idle connections for up to 60 s, the chain's
-    /// lag, no hedges, and one node for a broadcast.
+    /// lag, no hedges, no arrays of several clients' calls, and one node for a broadcast.
     fn default() -> Self {
         PoolLimits {
             retry: RetryPolicy::default(),
@@ -39,6 +42,7 @@ impl Default for PoolLimits {
             idle_time: Duration::from_secs(60),
             max_lag: None,
             hedge: None,
+            batching: None,
             broadcast_nodes: 1,
         }
     }
@@ -84,6 +88,13 @@ impl PoolLimits {
     #[must_use]
     pub const fn with_broadcast_nodes(mut self, nodes: usize) -> Self {
         self.broadcast_nodes = nodes;
+        self
+    }
+
+    /// The same with single reads of several clients in one array, or without.
+    #[must_use]
+    pub const fn with_batching(mut self, batching: Option<BatchingPolicy>) -> Self {
+        self.batching = batching;
         self
     }
 

@@ -10,6 +10,7 @@
 //! | `node_set` | which nodes take a call at all |
 //! | [`NodeDrains`] | which nodes an operator has taken out of use |
 //! | [`HedgePolicy`] | whether a read that takes unusually long is sent to a second node as well |
+//! | [`BatchingPolicy`] | whether single reads of several clients are sent to a node in one array |
 //! | [`RetryPolicy`] | how often, how long and within which budget a call is tried |
 //! | `in_flight` | how many calls a chain and a project may have at the nodes |
 //! | [`watch_head`] | the height of the chain, and which nodes are behind it |
@@ -26,16 +27,18 @@
 //!   always used, even if none is healthy.
 //!
 //! No lock is held while anything waits. Neither a call nor a connection starts a task: a call drives the connection it is
-//! on. Besides what hyper allocates, a call on an idle connection allocates the table of its headers, a box for its tries,
+//! on; only an array that is made of calls of several clients is a task, since it is no client's. Besides what hyper allocates, a call on an idle connection allocates the table of its headers, a box for its tries,
 //! and one buffer if its answer came in several pieces.
 
-mod backoff;
+pub(crate) mod backoff;
+pub(crate) mod batching;
 mod choice;
 pub(crate) mod config;
 mod drain;
 pub(crate) mod error;
 pub(crate) mod exchange;
 mod head;
+mod head_requests;
 pub(crate) mod health;
 mod hedge;
 pub(crate) mod in_flight;
@@ -52,6 +55,7 @@ mod retry_budget;
 pub(crate) mod timers;
 pub(crate) mod url;
 
+pub use batching::{BatchingCounts, BatchingPolicy};
 pub use config::{BadRoots, NodeConfig};
 pub use drain::{NodeDrain, NodeDrains};
 pub use error::NodeRequestError;

@@ -2,11 +2,14 @@
 
 mod ask;
 mod hedged;
+mod heights;
 mod open;
 mod several;
 
+use super::batching::BatchingCounts;
 use super::choice::Rotation;
 use super::config::NodeConfig;
+use super::head_requests::HeadRequests;
 use super::hedge::{HedgeCounts, Hedging};
 use super::in_flight::InFlightLimit;
 use super::limits::PoolLimits;
@@ -69,6 +72,8 @@ pub struct Pool {
     rotation: Rotation,
     retries: RetryBalance,
     hedging: Option<Hedging>,
+    /// Whether single reads of several clients may be sent in one array.
+    is_batching: bool,
     timers: TimerPool,
     in_flight: Arc<InFlightLimit>,
     /// That of gRPC calls, which may last for days and must not take the places of the others.
@@ -82,6 +87,8 @@ pub struct Pool {
     /// Those with HTTP that keep what others have pruned; none if all do.
     archives: NodeSet,
     max_lag: u64,
+    /// Calls that wait for a height.
+    head_requests: HeadRequests,
 }
 
 impl Pool {
@@ -111,9 +118,17 @@ impl Pool {
             max_idle: limits.idle_per_node,
             idle: limits.idle_time,
         };
+        // Where the HTTP status is part of an answer, or a call has no id, an array does not say the same as its calls.
+        let dialect = facts.dialect;
+        let batching =
+            limits.batching.filter(|_| facts.batch && !dialect.has_status() && dialect.version().is_some());
         let client = |node: &Arc<Node>| {
             let url = node.config.address(Transport::Http)?;
-            Some(Client::new(node.clone(), url, client_limits, clock.clone()))
+            let client = || Client::new(node.clone(), url, client_limits, clock.clone());
+            Some(match batching {
+                Some(policy) => client().with_batching(client(), policy),
+                None => client(),
+            })
         };
         let stream_client =
             |node: &Arc<Node>| Some(StreamClient::new(node.clone(), node.config.address(Transport::Ws)?));
@@ -134,10 +149,12 @@ impl Pool {
             archives: if are_all { NodeSet::NONE } else { archives },
             max_lag: limits.max_lag.unwrap_or(facts.max_lag),
             timers: TimerPool::default(),
+            head_requests: HeadRequests::default(),
             in_flight: InFlightLimit::new(limits.in_flight),
             in_flight_grpc: InFlightLimit::new(limits.in_flight),
             rotation: Rotation::default(),
             hedging: limits.hedge.map(Hedging::new),
+            is_batching: batching.is_some(),
             retries: RetryBalance::new(limits.retry.budget, clock.elapsed()),
             limits,
             clock,
@@ -225,6 +242,18 @@ impl Pool {
     /// What became of its hedges, if it has any.
     pub fn hedges(&self) -> Option<HedgeCounts> {
         self.hedging.as_ref().map(Hedging::counts)
+    }
+
+    /// Whether single reads of several clients may be sent in one array.
+    pub(crate) fn is_batching(&self) -> bool {
+        self.is_batching
+    }
+
+    /// The arrays that were made of single calls, if any may be.
+    pub fn arrays(&self) -> Option<BatchingCounts> {
+        let sum =
+            || self.http.iter().map(Client::arrays).fold(BatchingCounts::default(), BatchingCounts::and);
+        self.is_batching.then(sum)
     }
 
     /// Calls in flight, streamed answers included.

@@ -22,6 +22,8 @@ pub(crate) struct CallProgress<'s> {
     pub(crate) permit: Option<InFlightPermit>,
     /// The error of the first answer that was unusable.
     pub(crate) bad_answer: Option<Fault>,
+    /// Whether a failure of its last try is that of several calls in one array, of which another reports it for the node.
+    pub(crate) is_shared_failure: bool,
     /// What explains its tries.
     pub(crate) tries: &'s mut NodeTries,
     on_sent: &'s mut OnSent<'s>,
@@ -33,7 +35,8 @@ impl<'s> CallProgress<'s> {
         on_sent: &'s mut OnSent<'_>,
         tries: &'s mut NodeTries,
     ) -> Self {
-        CallProgress { sent: false, node: None, permit, bad_answer: None, tries, on_sent }
+        let (node, bad_answer) = (None, None);
+        CallProgress { sent: false, node, permit, bad_answer, is_shared_failure: false, tries, on_sent }
     }
 
     pub(crate) fn set_sent(&mut self, is_sent: bool) {

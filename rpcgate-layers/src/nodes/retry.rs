@@ -117,7 +117,7 @@ impl From<NodeRequestError> for TryFailure {
 
 impl TryFailure {
     /// The error of a call whose last try failed like this.
-    pub(super) fn error(self) -> NodeRequestError {
+    pub(crate) fn error(self) -> NodeRequestError {
         NodeRequestError::Fault(match self {
             TryFailure::IdleConnectionClosed { sent } => Fault { cause: Cause::Broken, sent },
             TryFailure::TimedOut { sent } => Fault { cause: Cause::Timeout, sent },

@@ -33,7 +33,7 @@ impl TimerPool {
     }
 
     /// A timer that fires after this time.
-    pub(super) fn after(&self, time: Duration) -> PooledTimer {
+    pub(crate) fn after(&self, time: Duration) -> PooledTimer {
         self.timer(Instant::now() + time)
     }
 

@@ -7,6 +7,7 @@ use super::limits::ReplyLimits;
 use super::round::Round;
 use super::send::send;
 use crate::nodes::Pool;
+use crate::nodes::node_set::NodeSet;
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::call::{CallState, Entry};
 use rpcgate_core::chain::Flags;
@@ -15,13 +16,23 @@ use rpcgate_core::reply::{Form, Inner, Source};
 use rpcgate_core::tally::Tally;
 use smallvec::SmallVec;
 
-/// Sends the open calls of a set, and those of them once more that an archive may answer.
-pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
+/// Sends the open calls of a set to some of these nodes, and those of them once more that an archive may answer, if the pool
+/// has one.
+pub(super) async fn send_all(pool: &Pool, tally: &mut Tally, limits: ReplyLimits, among: NodeSet) {
+    if pool.archives().is_empty() {
+        send(pool, tally, limits, Round { among, ..Round::FIRST }).await;
+    } else {
+        Box::pin(send_with_archives(pool, tally, limits, among)).await;
+    }
+}
+
+async fn send_with_archives(pool: &Pool, tally: &mut Tally, limits: ReplyLimits, among: NodeSet) {
     let until = pool.deadline();
     let open = tally.entries.iter().enumerate().filter(|(_, entry)| entry.is_open());
     let open: SmallVec<[usize; 1]> = open.map(|(place, _)| place).collect();
-    send(pool, tally, limits, Round::FIRST).await;
-    let round = Round { among: pool.archives(), choice: Some(NodeChoice::Archive), was_sent: true };
+    send(pool, tally, limits, Round { among, ..Round::FIRST }).await;
+    let round =
+        Round { among: pool.archives().and(among), choice: Some(NodeChoice::Archive), was_sent: true };
     let is_lacking = |tally: &Tally, place: &usize| {
         let entry = &tally.entries[*place];
         !entry.call.rule.flags.has(Flags::BROADCAST)

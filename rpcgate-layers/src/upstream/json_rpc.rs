@@ -149,7 +149,7 @@ fn node_request(
     limits: ReplyLimits,
     round: Round,
 ) -> (SmallVec<[usize; 1]>, bool, NodeRequest) {
-    let OutgoingRequest { places, body, among, hedge, is_broadcast, is_array, is_held } = request;
+    let OutgoingRequest { places, body, among, hedge, is_broadcast, is_array, is_held, batchable } = request;
     let request = NodeRequest {
         broadcast: is_broadcast,
         buffer: limits.buffer(is_held),
@@ -158,6 +158,7 @@ fn node_request(
         choice: round.choice,
         hedge,
         reader: reader(pool, chain, is_broadcast),
+        batchable,
         ..NodeRequest::json_rpc(body.into())
     };
     (places, is_array, request)

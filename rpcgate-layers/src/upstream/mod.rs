@@ -5,6 +5,7 @@
 
 mod archive;
 mod classify;
+mod consistency;
 mod head;
 mod index;
 mod json_rpc;

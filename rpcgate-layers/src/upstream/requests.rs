@@ -5,6 +5,7 @@ use super::index::first_index;
 use super::round::Round;
 use crate::nodes::Pool;
 use crate::nodes::node_set::NodeSet;
+use crate::transport::h1::request::BatchableCall;
 use rpcgate_core::call::Payload;
 use rpcgate_core::chain::Flags;
 use rpcgate_core::envelope::WireId;
@@ -24,6 +25,8 @@ pub(super) struct OutgoingRequest {
     pub(super) is_array: bool,
     /// Whether the answer must be held whole.
     pub(super) is_held: bool,
+    /// The call as it travels in an array with those of other clients, if it may.
+    pub(super) batchable: Option<Box<BatchableCall>>,
 }
 
 impl OutgoingRequest {
@@ -46,6 +49,8 @@ pub(super) fn split(pool: &Pool, tally: &Tally, round: Round) -> SmallVec<[Outgo
     let mut requests: SmallVec<[OutgoingRequest; 1]> = SmallVec::new();
     let mut open = 0;
     let mut arrays: SmallVec<[OutgoingRequest; 1]> = SmallVec::new();
+    // The array that is being filled for each set of nodes. There are as many sets as the nodes have different lists.
+    let mut last_arrays: SmallVec<[(NodeSet, usize); 2]> = SmallVec::new();
     for (place, entry) in tally.entries.iter().enumerate().filter(|(_, entry)| entry.is_open()) {
         if !matches!(entry.call.payload, Payload::JsonRpc(_)) {
             continue;
@@ -70,22 +75,33 @@ pub(super) fn split(pool: &Pool, tally: &Tally, round: Round) -> SmallVec<[Outgo
             let places = SmallVec::from_buf([place]);
             let hedge = if is_broadcast { None } else { hedge(tally, place, round) };
             let is_array = false;
-            requests.push(OutgoingRequest { places, body, among, hedge, is_broadcast, is_array, is_held });
+            let may_batch = pool.is_batching() && !tally.batch && !is_broadcast && round.choice.is_none();
+            let batchable = if may_batch { batchable(tally, place) } else { None };
+            requests.push(OutgoingRequest {
+                places,
+                body,
+                among,
+                hedge,
+                is_broadcast,
+                is_array,
+                is_held,
+                batchable,
+            });
             continue;
         }
-        let has_room = |array: &OutgoingRequest| array.among == among && array.places.len() < max_batch;
-        let at = arrays.iter().rposition(has_room).unwrap_or_else(|| {
-            arrays.push(OutgoingRequest {
-                places: SmallVec::with_capacity((tally.entries.len() - place).min(max_batch)),
-                body: Vec::with_capacity(tally.body.len() + 64),
-                among,
-                hedge: None,
-                is_broadcast: false,
-                is_array: true,
-                is_held: true,
-            });
-            arrays.len() - 1
-        });
+        let last = last_arrays.iter().position(|(nodes, _)| *nodes == among);
+        let at = match last {
+            Some(last) if arrays[last_arrays[last].1].places.len() < max_batch => last_arrays[last].1,
+            _ => {
+                let at = arrays.len();
+                arrays.push(new_array(tally, (place, among), max_batch, pool.is_selective()));
+                match last {
+                    Some(last) => last_arrays[last].1 = at,
+                    None => last_arrays.push((among, at)),
+                }
+                at
+            }
+        };
         let array = &mut arrays[at];
         array.body.push(if array.places.is_empty() { b'[' } else { b',' });
         write(tally, place, WireId::Index(first_index(tally) + place), &mut array.body);
@@ -105,6 +121,54 @@ pub(super) fn split(pool: &Pool, tally: &Tally, round: Round) -> SmallVec<[Outgo
     }
     debug_assert_eq!(open, requests.iter().map(|request| request.places.len()).sum::<usize>());
     requests
+}
+
+/// An array for `among` that begins with the call at `place`. If all calls that follow go to the same nodes, it has room for all
+/// that it may take; if not, its room grows with its calls.
+fn new_array(
+    tally: &Tally,
+    (place, among): (usize, NodeSet),
+    max_batch: usize,
+    is_selective: bool,
+) -> OutgoingRequest {
+    let left = tally.entries.len() - place;
+    let (calls, bytes) = match left.min(max_batch) {
+        _ if is_selective => (1, tally.entries[place].call.len() + 64),
+        calls if calls == left => (calls, tally.body.len() + 64),
+        calls => (calls, tally.body.len() / tally.entries.len() * calls + 64),
+    };
+    OutgoingRequest {
+        places: SmallVec::with_capacity(calls),
+        body: Vec::with_capacity(bytes),
+        among,
+        hedge: None,
+        is_broadcast: false,
+        is_array: true,
+        is_held: true,
+        batchable: None,
+    }
+}
+
+/// The most bytes of a call that travels in an array with those of other clients.
+const MAX_BATCHABLE: usize = 4 << 10;
+
+/// The call at `place` for an array with the calls of other clients, if nothing in it may have a node refuse the whole array and
+/// it is not heavy: an array is answered when the last of its calls is.
+fn batchable(tally: &Tally, place: usize) -> Option<Box<BatchableCall>> {
+    let call = &tally.entries[place].call;
+    let Payload::JsonRpc(envelope) = &call.payload else { return None };
+    let body = &tally.body[..];
+    let version = tally.chain.facts().dialect.version()?;
+    let is_usual = envelope.version.is_some_and(|own| own.of(body) == version.as_bytes())
+        && envelope.id.is_some_and(|id| !is_odd(id.of(body)))
+        && envelope.params.is_none_or(|params| matches!(params.of(body).first(), Some(b'[' | b'{')));
+    if !is_usual || call.rule.flags.has(Flags::HEAVY) || call.len() > MAX_BATCHABLE {
+        return None;
+    }
+    let number = first_index(tally) + place;
+    let mut written = Vec::with_capacity(call.len() + 32);
+    envelope.write_anonymous(body, Some(version), number, &mut written);
+    Some(Box::new(BatchableCall { number, body: written.into(), path: tally.chain.adapter().rpc_path() }))
 }
 
 /// The method of the call at `place`, which only reads, if it may be hedged.
@@ -133,7 +197,7 @@ fn write(tally: &Tally, place: usize, id: WireId<'_>, out: &mut Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nodes::PoolLimits;
+    use crate::nodes::{BatchingPolicy, NodeConfig, PoolLimits};
     use crate::testing::Fixture;
     use crate::testing::scripted_node::{PoolFixture, Refusing};
     use rpcgate_core::node_try::NodeChoice;
@@ -155,5 +219,68 @@ mod tests {
         let array =
             r#"[{"id":1,"method":"toy_read"},{"id":2,"method":"toy_send"},{"id":3,"method":"toy_id"}]"#;
         assert_eq!(hedges(array, Round::FIRST), [None, None]);
+    }
+
+    #[tokio::test]
+    async fn a_usual_read_may_travel_with_those_of_others_and_nothing_else_may() {
+        let limits = PoolLimits::default().with_batching(Some(BatchingPolicy::default()));
+        let fixture = PoolFixture::with(&[Refusing::new().url()], limits);
+        let without = PoolFixture::with(&[Refusing::new().url()], PoolLimits::default());
+        let batchable = |fixture: &PoolFixture, body: &str, round: Round| {
+            let calls = Fixture::new().calls(body.to_owned().leak().as_bytes());
+            let requests = split(&fixture.pool, calls.tally(), round);
+            let [request] = &requests[..] else { panic!("one request: {body}") };
+            let call = request.batchable.as_ref();
+            call.map(|call| String::from_utf8(call.body.to_vec()).unwrap())
+        };
+        let usual = r#"{"jsonrpc":"2.0","id":"mine","x":1,"method":"a","params":[1.0]}"#;
+        let written = r#"{"jsonrpc":"2.0","id":0,"method":"a","params":[1.0]}"#;
+        assert_eq!(batchable(&fixture, usual, Round::FIRST).as_deref(), Some(written));
+        assert!(batchable(&fixture, &usual.replace("\"a\"", "\"toy_read\""), Round::FIRST).is_some());
+        assert_eq!(batchable(&without, usual, Round::FIRST), None);
+        let again = Round { choice: Some(NodeChoice::Archive), ..Round::FIRST };
+        assert_eq!(batchable(&fixture, usual, again), None);
+        let large = format!("\"{}\"", "x".repeat(MAX_BATCHABLE));
+        for (part, other) in [
+            ("\"a\"", "\"toy_send\""),
+            ("\"a\"", "\"toy_scan\""),
+            ("2.0", "1.0"),
+            ("\"jsonrpc\":\"2.0\",", ""),
+            ("\"mine\"", "{\"odd\":1}"),
+            ("\"id\":\"mine\",", ""),
+            ("[1.0]", "7"),
+            ("1.0", large.as_str()),
+        ] {
+            let body = usual.replacen(part, other, 1);
+            assert_eq!(batchable(&fixture, &body, Round::FIRST), None, "{body}");
+        }
+        assert_eq!(batchable(&fixture, &format!("[{usual}]"), Round::FIRST), None, "a client's own array");
+    }
+
+    #[tokio::test]
+    async fn the_arrays_of_a_batch_reserve_about_as_much_as_it_has() {
+        let calls = |one: &str, two: &str| {
+            let call = |n: usize| {
+                format!(r#"{{"id":{n},"method":"{}"}}"#, if n.is_multiple_of(2) { one } else { two })
+            };
+            let body = format!("[{}]", (0..100).map(call).collect::<Vec<_>>().join(","));
+            Fixture::new().calls(body.leak().as_bytes())
+        };
+        let node = |methods: &[&str]| {
+            let mut config = NodeConfig::new(Refusing::new().url().parse().unwrap());
+            config.max_batch = Some(2);
+            let methods = methods.iter().map(|method| (*method).to_owned());
+            config.with_methods(rpcgate_core::chain::NodeMethods::new(methods, [""; 0]))
+        };
+        for nodes in [vec![node(&[])], vec![node(&["a", "c"]), node(&["b", "c"]), node(&[])]] {
+            let fixture = PoolFixture::of(nodes, PoolLimits::default());
+            let calls = calls("a", "b");
+            let requests = split(&fixture.pool, calls.tally(), Round::FIRST);
+            assert_eq!(requests.len(), 50);
+            assert!(requests.iter().all(|request| request.places.len() == 2 && request.is_array));
+            let sent: usize = requests.iter().map(|request| request.body.len()).sum();
+            let reserved: usize = requests.iter().map(|request| request.body.capacity()).sum();
+            assert!(reserved <= 2 * sent + 50 * 128, "{reserved} bytes for {sent}");
+        }
     }
 }

@@ -10,6 +10,9 @@
 //! with [`Refusal::Closed`](rpcgate_core::refusal::Refusal::Closed). A read whose node lacks the history for it is sent once more,
 //! to an archive, if the chain has one.
 //!
+//! A set whose client names a height that it has seen goes to nodes that are known to have reached it, and is refused with
+//! [`Refusal::HeadNotReached`](rpcgate_core::refusal::Refusal::HeadNotReached) if a second of waiting shows none.
+//!
 //! It promises no order between the calls of a set: a node may work on them at the same time.
 //!
 //! ```
@@ -23,10 +26,11 @@
 //! ```
 
 use super::archive;
+use super::consistency;
 use super::limits::ReplyLimits;
-use super::round::{Round, refuse_untaken};
-use super::send::send;
+use super::round::refuse_untaken;
 use crate::future::ResponseFuture;
+use crate::nodes::node_set::NodeSet;
 use crate::nodes::{Pool, Pools};
 use arc_swap::ArcSwap;
 use rpcgate_core::call::{Before, CallState, Calls, Settled};
@@ -93,11 +97,11 @@ async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
     if pool.is_selective() {
         refuse_untaken(pool, tally);
     }
-    if pool.archives().is_empty() {
-        send(pool, tally, limits, Round::FIRST).await;
-    } else {
-        Box::pin(archive::forward(pool, tally, limits)).await;
+    if tally.consistency.is_some() {
+        // In a box, so that other calls are no larger.
+        return Box::pin(consistency::forward(pool, tally, limits)).await;
     }
+    archive::send_all(pool, tally, limits, NodeSet::ALL).await;
 }
 
 #[cfg(test)]

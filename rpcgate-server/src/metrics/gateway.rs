@@ -16,6 +16,7 @@ use rpcgate_core::overload::{ChainLoads, Overrun};
 use rpcgate_core::recent::RecentRequests;
 use rpcgate_layers::call::cache::BoundedReplies;
 use rpcgate_layers::grpc::GrpcCounts;
+use rpcgate_layers::nodes::BatchingCounts;
 use rpcgate_layers::redis::Standing;
 use rpcgate_layers::websocket::OpenStreams;
 use std::collections::HashMap;
@@ -73,6 +74,7 @@ impl Collector for Watched {
         self.grpc(&mut page)?;
         self.nodes(&mut page)?;
         self.hedges(&mut page)?;
+        self.arrays(&mut page)?;
         self.cache(&mut page)?;
         match &self.state {
             Some(state) => self.state(&mut page, state),
@@ -253,6 +255,21 @@ impl Watched {
                 .map(|(outcome, count)| ([("chain", chain.as_str()), ("outcome", outcome)], count))
         });
         page.counters("node_hedges", "Reads that took unusually long, and what became of their hedges.", rows)
+    }
+
+    fn arrays(&self, page: &mut Page<'_>) -> fmt::Result {
+        let pools = self.reloadable.pools.load();
+        let mut batching: Vec<_> =
+            pools.iter().filter_map(|pool| Some((pool.chain(), pool.arrays()?))).collect();
+        batching.sort_by_key(|(chain, _)| chain.as_str());
+        let rows = |count: fn(&BatchingCounts) -> u64| {
+            batching.iter().map(move |(chain, counts)| ([("chain", chain.as_str())], count(counts)))
+        };
+        let help = "Requests with single reads of several clients.";
+        page.counters("node_arrays", help, rows(|counts| counts.arrays))?;
+        page.counters("node_array_calls", "Calls in such requests.", rows(|counts| counts.calls))?;
+        let help = "Such requests whose calls were sent alone afterwards.";
+        page.counters("node_arrays_abandoned", help, rows(|counts| counts.abandoned))
     }
 
     fn cache(&self, page: &mut Page<'_>) -> fmt::Result {

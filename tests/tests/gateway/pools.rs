@@ -215,3 +215,61 @@ async fn rest_chains_have_the_same_pools() {
     one.always(Raw { status: 503, ..Raw::default() });
     assert_eq!(client.send("GET", path, &[], b"").await.json()["result"], "ok", "a read goes elsewhere");
 }
+
+#[tokio::test]
+async fn a_client_that_sends_the_height_that_it_has_seen_is_never_shown_an_older_head() {
+    let (behind, ahead) = (Node::evm().await, Node::evm().await);
+    behind.height(100);
+    ahead.height(103);
+    let gateway = watching("eth", &[&behind.url(), &ahead.url()]).await;
+    let heights = || gateway.server.nodes().into_iter().map(|node| node.height).collect::<Vec<_>>();
+    until("the heights are known", || heights() == [Some(100), Some(103)]).await;
+    let client = gateway.client();
+    let call = br#"{"jsonrpc":"2.0","id":1,"method":"m","params":[]}"#;
+    let send = async |seen: &str| client.send("POST", "/eth", &[("x-rpcgate-consistency", seen)], call).await;
+    for _ in 0..10 {
+        let reply = send("101").await;
+        assert_eq!((reply.status, reply.header("x-rpcgate-head")), (200, Some("103")));
+    }
+    assert_eq!((behind.count("m"), ahead.count("m")), (0, 10));
+    assert!(send("0").await.header("x-rpcgate-head").is_some());
+    assert_eq!(client.call("eth", "m", "[]").await.header("x-rpcgate-head"), None, "it was not asked for");
+    assert_eq!(send("latest").await.status, 400);
+    let charged = gateway.charged();
+    let refused = send("104").await;
+    assert_eq!((refused.status, refused.code(), refused.number("retry-after")), (503, -32603, 1));
+    assert_eq!(gateway.charged(), charged);
+    ahead.height(104);
+    let reply = send("104").await;
+    assert_eq!((reply.status, reply.header("x-rpcgate-head")), (200, Some("104")));
+}
+
+#[tokio::test]
+async fn reads_of_several_clients_travel_to_a_node_in_one_request_and_are_counted() {
+    let node = Node::evm().await;
+    let setup = Setup::of("eth", &node.url())
+        .set("chains.eth.batching", "enabled = true\nwait = \"1s\"\nmax_calls = 4\ntimeout = \"10s\"")
+        .set("telemetry", "listen = \"127.0.0.1:0\"");
+    let gateway = setup.start().await;
+    let calls = (0..8).map(|n| {
+        let client = gateway.client();
+        async move { client.call("eth", "eth_getBalance", &format!(r#"["0x{n:040}","latest"]"#)).await }
+    });
+    for reply in futures_util::future::join_all(calls).await {
+        let json = reply.json();
+        assert_eq!(reply.status, 200);
+        assert_eq!(json["result"], "ok");
+        assert_eq!(json["id"], 1_000, "its own");
+    }
+    assert_eq!((node.requests(), node.count("eth_getBalance")), (2, 8));
+    assert_eq!(gateway.lines().len(), 8);
+    let metrics = TestClient::new(gateway.server.metrics_addr().unwrap(), None);
+    let page = metrics.send("GET", "/metrics", &[], b"").await.text();
+    for line in [
+        r#"rpcgate_node_arrays_total{chain="eth"} 2"#,
+        r#"rpcgate_node_array_calls_total{chain="eth"} 8"#,
+        r#"rpcgate_node_arrays_abandoned_total{chain="eth"} 0"#,
+    ] {
+        assert!(page.lines().any(|found| found == line), "{line}: {page}");
+    }
+}

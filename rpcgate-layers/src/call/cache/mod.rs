@@ -58,9 +58,11 @@ pub use store::{BoundedReplies, Looks};
 use crate::foreign::Native;
 use crate::spawn::{Spawn, TokioSpawn};
 use future::CacheTask;
+use rpcgate_core::adapter::Permanence;
 use rpcgate_core::backend::reply_store::{ReplySought, ReplyStore};
+use rpcgate_core::cache_rule::Keep;
 use rpcgate_core::call::{Before, Cached, CallState, CallView, Calls, Settled};
-use rpcgate_core::chain::Flags;
+use rpcgate_core::chain::{Chain, Flags};
 use rpcgate_core::clock::Clock;
 use rpcgate_core::reply::{Form, Reply, Rest, Source};
 use rpcgate_core::tally::Tally;
@@ -183,6 +185,7 @@ impl CacheState {
         // The time of the look-up, not of the request's arrival: its body may have arrived long after.
         let mut now = None;
         let (chain, all) = (tally.chain.name(), tally.entries.len());
+        let may_age = tally.consistency.is_none();
         for (place, entry) in tally.entries.iter_mut().enumerate() {
             let rule = entry.call.rule;
             let fit = rule.cache.is_cached()
@@ -194,6 +197,16 @@ impl CacheState {
             }
             let view = entry.call.view(&tally.body, chain);
             let sought = ReplySought::new(chain, view.sent, view.params);
+            if !may_age {
+                // Another's call may be at a node that is behind this client. Only what never changes may come from the store.
+                let now = *now.get_or_insert_with(|| self.clock.elapsed());
+                if let Some(form) =
+                    self.look(&sought, view, now).filter(|form| is_permanent(&tally.chain, view, form))
+                {
+                    entry.state = CallState::Answered(Reply { form, from: Source::Stored });
+                }
+                continue;
+            }
             let landed = self.in_flight.landed(&sought);
             let now = *now.get_or_insert_with(|| self.clock.elapsed());
             if let Some(form) = self.look(&sought, view, now) {
@@ -219,6 +232,12 @@ impl CacheState {
         }
         split
     }
+}
+
+/// Whether this answer stays the same, whatever is added to the chain.
+fn is_permanent(chain: &Chain, view: CallView<'_>, form: &Form) -> bool {
+    let settled = form.content().map(|result| chain.adapter().settled(view, result, chain.finality()));
+    settled == Some(Permanence::Yes) && view.rule.cache.keep(true) == Keep::Forever
 }
 
 #[cfg(test)]

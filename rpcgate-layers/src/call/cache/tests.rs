@@ -1,6 +1,6 @@
 use super::{BoundedReplies, Cache, CacheLayer, SingleFlight};
 use crate::call::join::join;
-use crate::testing::Fixture;
+use crate::testing::{End, Fixture};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -16,6 +16,7 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::reply::{Form, Inner, Reply, Source, Whole};
+use rpcgate_core::tally::HeadConsistency;
 use rpcgate_core::toy::Toy;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -837,4 +838,29 @@ async fn a_set_with_nothing_to_look_up_passes_unchanged() {
     let (body, hit) = site.send(many(&[one("1", "toy_scan", "[]"), "7".into()])).await;
     assert!(body.contains("toy_scan [] #1") && body.contains("invalid request"), "{body}");
     assert!(!hit && site.in_flight().is_empty());
+}
+
+/// Where the answer to a client comes from that has seen the height `least`.
+async fn source(cache: &mut Cache<End>, fixture: &Fixture, body: &'static str, least: Option<u64>) -> Source {
+    let mut calls = fixture.calls(body.as_bytes());
+    calls.tally_mut().consistency = least.map(|least| HeadConsistency { least, shown: None });
+    let Ok(calls) = cache.call(calls).await;
+    match &calls.tally().entries[0].state {
+        CallState::Answered(reply) => reply.from,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_has_seen_a_head_gets_only_what_never_changes_from_the_cache() {
+    let fixture = Fixture::new();
+    let mut cache = CacheLayer::new(Arc::new(BoundedReplies::new(ROOM)), fixture.clock.clone()).layer(End);
+    let (block, read) = (r#"{"id":1,"method":"toy_block"}"#, r#"{"id":1,"method":"toy_read"}"#);
+    for body in [block, read] {
+        assert_eq!(source(&mut cache, &fixture, body, Some(7)).await, Source::Node);
+        assert_eq!(source(&mut cache, &fixture, body, None).await, Source::Node, "it was not shared");
+        assert_eq!(source(&mut cache, &fixture, body, None).await, Source::Stored);
+    }
+    assert_eq!(source(&mut cache, &fixture, block, Some(7)).await, Source::Stored);
+    assert_eq!(source(&mut cache, &fixture, read, Some(7)).await, Source::Node);
 }

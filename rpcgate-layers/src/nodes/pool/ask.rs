@@ -165,8 +165,11 @@ impl Pool {
                 TryFailure::IdleConnectionClosed { .. } => {}
                 TryFailure::BadAnswer(_) => {
                     progress.bad_answer.get_or_insert(fault);
-                    node.health.record_failure(fault, pause, self.clock.elapsed());
+                    if !progress.is_shared_failure {
+                        node.health.record_failure(fault, pause, self.clock.elapsed());
+                    }
                 }
+                _ if progress.is_shared_failure => {}
                 _ => node.health.record_failure(fault, None, self.clock.elapsed()),
             }
             (client, choice) = match tries.after(failure, exchange.may_repeat(), &self.limits.retry) {

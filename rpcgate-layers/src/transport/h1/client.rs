@@ -1,5 +1,8 @@
 //! A client of one node.
 
+mod batcher;
+
+use self::batcher::{BatchedTry, NodeBatcher};
 use super::answer::{AnswerBody, NodeAnswer};
 use super::body::{BodySource, NodeBody};
 use super::collect::{Collected, collect};
@@ -10,6 +13,7 @@ use super::idle::IdleConnections;
 use super::request::NodeRequest;
 use super::template::RequestTemplate;
 use crate::coalesce::Coalesce;
+use crate::nodes::batching::{BatchingCounts, BatchingPolicy};
 use crate::nodes::in_flight::InFlightGuard;
 use crate::nodes::node::Node;
 use crate::nodes::progress::CallProgress;
@@ -59,6 +63,8 @@ pub(crate) struct Client {
     idle: Arc<IdleConnections>,
     limits: ClientLimits,
     clock: Arc<dyn Clock>,
+    /// Gathers calls, if they may be sent in arrays.
+    batcher: Option<NodeBatcher>,
 }
 
 impl AsRef<Node> for Client {
@@ -77,20 +83,36 @@ impl Client {
             node,
             limits,
             clock,
+            batcher: None,
         }
+    }
+
+    /// The same, with calls of several clients gathered into arrays, which `arrays` sends to the same node.
+    pub(crate) fn with_batching(mut self, arrays: Client, policy: BatchingPolicy) -> Self {
+        self.batcher = NodeBatcher::new(arrays, policy);
+        self
     }
 
     /// Idle connections.
     pub(crate) fn idle(&self) -> usize {
-        self.idle.len()
+        self.idle.len() + self.batcher.as_ref().map_or(0, NodeBatcher::idle)
+    }
+
+    /// The arrays that were made of single calls.
+    pub(crate) fn arrays(&self) -> BatchingCounts {
+        self.batcher.as_ref().map(NodeBatcher::counts).unwrap_or_default()
     }
 
     /// Closes connections that have been idle for too long.
     pub(crate) fn sweep(&self, now: Duration) {
         self.idle.sweep(now);
+        if let Some(batcher) = &self.batcher {
+            batcher.sweep(now);
+        }
     }
 
-    /// Sends `request` once and reads its answer. The buffered part of it is taken from `memory`.
+    /// Sends `request` once, in an array with others if it may be, and reads its answer. The buffered part of it is taken from
+    /// `memory`.
     pub(crate) async fn send(
         &self,
         request: &NodeRequest,
@@ -98,9 +120,32 @@ impl Client {
         reuse: Reuse,
         progress: &mut CallProgress<'_>,
     ) -> Result<NodeAnswer, TryFailure> {
+        let mut has_yielded = false;
+        if let (Some(batcher), Some(call), Reuse::Idle) = (&self.batcher, &request.batchable, reuse) {
+            progress.node = Some(self.node.index);
+            let guard = InFlightGuard::new(&*self.node.in_flight);
+            // In a box of its own, so that calls that travel alone are no larger.
+            match Box::pin(batcher.send(call, memory, progress)).await {
+                BatchedTry::Ended(result) => return result,
+                BatchedTry::Alone { has_yielded: yielded } => has_yielded = yielded,
+            }
+            drop(guard);
+        }
+        self.send_alone(request, memory, (reuse, has_yielded), progress).await
+    }
+
+    /// Sends `request` as it is. `has_yielded`: it has yielded to the runtime just now.
+    async fn send_alone(
+        &self,
+        request: &NodeRequest,
+        memory: &mut MemoryPermit,
+        (reuse, has_yielded): (Reuse, bool),
+        progress: &mut CallProgress<'_>,
+    ) -> Result<NodeAnswer, TryFailure> {
         progress.node = Some(self.node.index);
+        progress.is_shared_failure = false;
         let _guard = InFlightGuard::new(&*self.node.in_flight);
-        if reuse == Reuse::Idle {
+        if reuse == Reuse::Idle && !has_yielded {
             // Yields so that the runtime polls the sockets: the end of a connection is seen before a request is written to it,
             // because a broadcast that was written would not be sent again. Calls that join meanwhile are written one after
             // another, which wakes the node once and not for each of them.

@@ -23,7 +23,7 @@ mod decode;
 mod drive;
 mod headers;
 mod idle;
-mod request;
+pub(crate) mod request;
 pub(crate) mod template;
 
 pub(super) use headers::is_hop_by_hop;

@@ -42,6 +42,19 @@ pub struct NodeRequest {
     pub(crate) is_hedge: bool,
     /// Reads what became of a broadcast that is sent to several nodes at once.
     pub(crate) reader: Option<ReceptionReader>,
+    /// The same call as it travels in an array with others, if it may.
+    pub(crate) batchable: Option<Box<BatchableCall>>,
+}
+
+/// A single read as it travels in an array with the calls of other clients.
+#[derive(Clone, Debug)]
+pub(crate) struct BatchableCall {
+    /// The number that is its id.
+    pub(crate) number: usize,
+    /// The call, without anything of its client but method and parameters.
+    pub(crate) body: Bytes,
+    /// Where the array is posted, below the node's URL.
+    pub(crate) path: Option<&'static str>,
 }
 
 impl NodeRequest {
@@ -61,6 +74,7 @@ impl NodeRequest {
             hedge: None,
             is_hedge: false,
             reader: None,
+            batchable: None,
         }
     }
 

@@ -1,4 +1,6 @@
+mod batched;
 mod broadcast;
+mod consistent;
 mod dialects;
 mod explained;
 mod hedged;

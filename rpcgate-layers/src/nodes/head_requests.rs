@@ -1,0 +1,99 @@
+//! Calls that wait until a node is known to have reached a height.
+
+use std::pin::pin;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+
+/// How long a call waits at most.
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// The least time between two rounds of probes of which the second was asked for: clients cannot have nodes probed more
+/// often, whatever heights they name.
+const LEAST_BETWEEN_PROBES: Duration = Duration::from_millis(250);
+
+/// Between calls that wait for a height and the probes that show it.
+#[derive(Debug, Default)]
+pub(super) struct HeadRequests {
+    /// Asks for probes before their time.
+    wanted: Notify,
+    /// Wakes all that wait.
+    probed: Notify,
+}
+
+impl HeadRequests {
+    /// What `reached` returns, as soon as it is something; it is asked after every round of probes, for a second at most.
+    pub(super) async fn wait<T>(&self, reached: impl Fn() -> Option<T>) -> Option<T> {
+        let waiting = async {
+            loop {
+                let mut probed = pin!(self.probed.notified());
+                // From here on no round is missed.
+                probed.as_mut().enable();
+                if let Some(found) = reached() {
+                    return found;
+                }
+                self.wanted.notify_one();
+                probed.await;
+            }
+        };
+        match timeout(LONGEST_WAIT, waiting).await {
+            Ok(found) => Some(found),
+            Err(_) => reached(),
+        }
+    }
+
+    /// Ends when probes are asked for, and no sooner than they may be.
+    pub(super) async fn wanted(&self) {
+        sleep(LEAST_BETWEEN_PROBES).await;
+        self.wanted.notified().await;
+    }
+
+    /// A round of probes is over.
+    pub(super) fn tell(&self) {
+        self.probed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+    use tokio::time::Instant;
+
+    fn above(height: &AtomicU64, least: u64) -> Option<u64> {
+        Some(height.load(Relaxed)).filter(|height| *height >= least)
+    }
+
+    async fn probe_on_demand(requests: &HeadRequests, rounds: &AtomicU64) {
+        loop {
+            requests.wanted().await;
+            rounds.fetch_add(1, Relaxed);
+            requests.tell();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_waits_for_the_round_that_shows_its_height_and_asks_for_it() {
+        let (requests, height) = (HeadRequests::default(), AtomicU64::new(1));
+        let rounds = probe_on_demand(&requests, &height);
+        let waits = async {
+            let both = tokio::join!(requests.wait(|| above(&height, 3)), requests.wait(|| above(&height, 2)));
+            assert_eq!(both, (Some(3), Some(2)));
+        };
+        tokio::select! { () = rounds => panic!("it never ends"), () = waits => {} }
+        assert_eq!(requests.wait(|| above(&height, 3)).await, Some(3), "it is known");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_height_that_no_node_reaches_is_waited_for_a_second_and_probed_for_four_times_at_most() {
+        let (requests, probes, began) = (HeadRequests::default(), AtomicU64::new(0), Instant::now());
+        let rounds = probe_on_demand(&requests, &probes);
+        let waits = async {
+            let crowd = (0..50).map(|_| requests.wait(|| None::<u64>));
+            assert!(futures_util::future::join_all(crowd).await.iter().all(Option::is_none));
+        };
+        tokio::select! { () = rounds => panic!("it never ends"), () = waits => {} }
+        assert_eq!(began.elapsed(), LONGEST_WAIT);
+        assert!((1..=4).contains(&probes.load(Relaxed)));
+    }
+}

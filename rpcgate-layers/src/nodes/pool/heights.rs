@@ -1,0 +1,65 @@
+//! The heights that nodes are known to have reached.
+
+use super::Pool;
+use crate::nodes::error::NodeRequestError;
+use crate::nodes::node::Node;
+use crate::nodes::node_set::NodeSet;
+use rpcgate_core::caller::ProjectId;
+use std::sync::Arc;
+
+impl Pool {
+    /// The nodes with HTTP, among the first 64, that are known to have reached this height. If they are not enough, it waits
+    /// for a round of probes that shows more, as a call in flight, for a second at most.
+    ///
+    /// # Errors
+    /// [`NodeRequestError::Busy`] if it has to wait, and the chain or the project has as many calls in flight as it may have.
+    pub(crate) async fn nodes_at(
+        &self,
+        height: u64,
+        project: Option<ProjectId>,
+        is_enough: impl Fn(NodeSet) -> bool,
+    ) -> Result<NodeSet, NodeRequestError> {
+        let found = self.known_at(height);
+        if is_enough(found) {
+            return Ok(found);
+        }
+        let _permit = self.in_flight.acquire(project).map_err(|_| NodeRequestError::Busy)?;
+        let reached = || Some(self.known_at(height)).filter(|found| is_enough(*found));
+        let found = self.head_requests.wait(reached).await;
+        Ok(found.unwrap_or_else(|| self.known_at(height)))
+    }
+
+    fn known_at(&self, height: u64) -> NodeSet {
+        let nodes = self.http.iter().map(AsRef::<Node>::as_ref);
+        let has_reached = |node: &&Node| {
+            !node.is_drained() && (height == 0 || node.health.height().is_some_and(|known| known >= height))
+        };
+        nodes.filter(has_reached).map(|node| node.index).collect()
+    }
+
+    /// The height that the node at this place is known to have reached.
+    pub(crate) fn height(&self, place: u16) -> Option<u64> {
+        self.node_at(place).and_then(|node| node.health.height())
+    }
+
+    /// The node at this place has shown this height in an answer to a call.
+    pub(crate) fn raise_height(&self, place: u16, height: u64) {
+        if let Some(node) = self.node_at(place) {
+            node.health.raise_height(height);
+        }
+    }
+
+    fn node_at(&self, place: u16) -> Option<&Arc<Node>> {
+        self.nodes.get(usize::from(place))
+    }
+
+    /// Ends when calls wait for a height, and no sooner than nodes may be probed for that.
+    pub(in crate::nodes) async fn head_wanted(&self) {
+        self.head_requests.wanted().await;
+    }
+
+    /// A round of probes is over.
+    pub(in crate::nodes) fn tell_heads(&self) {
+        self.head_requests.tell();
+    }
+}

@@ -1,0 +1,409 @@
+//! Single reads of several clients, gathered for one node and sent to it in one array.
+//!
+//! A call joins the queue of its thread (one queue for all threads if calls wait for a time) and yields to the runtime as every
+//! call does before it is written. The first one that resumes takes all that have gathered, and a task sends them. A call
+//! that finds itself alone is sent alone, as without this. The task is no client's: if one of them leaves, the others get
+//! their answers, and if all have left, the connection is closed.
+//!
+//! Each call gets the outcome of its own try: its reply out of the array, or the failure of the array. After an array that the
+//! node did not accept, whose answer was too large, or that took too long, each call is sent alone, at once, and for a while
+//! (see [`Backoff`]) no arrays are sent to the node.
+
+use super::{AnswerBody, Client, NodeAnswer, NodeRequest, Reuse};
+use crate::coalesce::Coalesce;
+use crate::nodes::backoff::Backoff;
+use crate::nodes::batching::{ArrayCounters, BatchingCounts, BatchingPolicy};
+use crate::nodes::error::NodeRequestError;
+use crate::nodes::node::NodeIndex;
+use crate::nodes::progress::CallProgress;
+use crate::nodes::retry::TryFailure;
+use crate::nodes::timers::TimerPool;
+use crate::transport::h1::request::BatchableCall;
+use bytes::Bytes;
+use futures_util::future::{Either, select};
+use http::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
+use rpcgate_core::envelope::{Replies, ReplyMembers, parse_index, replies};
+use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_core::json::DEEPEST;
+use rpcgate_core::memory::MemoryPermit;
+use rpcgate_core::node_try::NodeTries;
+use smallvec::SmallVec;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::task::Poll;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+/// Bytes of the answer to an array. The calls of one with a larger answer are sent alone.
+const MAX_ANSWER: usize = 1 << 20;
+
+/// Queues of calls that do not wait for a time: threads share one only if there are more of them.
+const QUEUES: usize = 16;
+
+/// The number of the next thread.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static THREAD: usize = THREADS.fetch_add(1, Relaxed);
+}
+
+/// Gathers calls for one node.
+pub(super) struct NodeBatcher(Arc<Gathered>);
+
+struct Gathered {
+    /// Sends the arrays, on connections of their own.
+    client: Client,
+    policy: BatchingPolicy,
+    max_calls: usize,
+    queues: Box<[Mutex<CallQueue>]>,
+    /// Until when no arrays are sent.
+    rest: Backoff,
+    counters: ArrayCounters,
+    timers: TimerPool,
+}
+
+/// Calls that wait: fewer than an array may have, since the call that fills it takes them all.
+#[derive(Default)]
+struct CallQueue {
+    /// The ticket of the next call.
+    next: u64,
+    waiting: Vec<WaitingCall>,
+}
+
+struct WaitingCall {
+    ticket: u64,
+    /// The number that is its id.
+    number: usize,
+    body: Bytes,
+    path: Option<&'static str>,
+    outcome: oneshot::Sender<BatchOutcome>,
+}
+
+/// What became of a call in an array.
+enum BatchOutcome {
+    /// Its try has ended. `is_shared`: the failure is that of the whole array, and another call reports it too.
+    Ended { result: Result<NodeAnswer, TryFailure>, is_shared: bool },
+    /// It is to be sent alone.
+    Alone,
+}
+
+/// The end of gathering for one call.
+pub(super) enum BatchedTry {
+    /// It was sent in an array, and this is the end of its try.
+    Ended(Result<NodeAnswer, TryFailure>),
+    /// It is to be sent alone. `has_yielded`: it has yielded to the runtime just now.
+    Alone { has_yielded: bool },
+}
+
+impl NodeBatcher {
+    /// Gathers for the node of `client`, which sends the arrays; `None` if it takes none.
+    pub(super) fn new(client: Client, policy: BatchingPolicy) -> Option<Self> {
+        let max_calls = client.node.config.max_batch.unwrap_or(usize::MAX).min(policy.max_calls);
+        let queues = if policy.wait.is_zero() { QUEUES } else { 1 };
+        (max_calls > 1).then(|| {
+            NodeBatcher(Arc::new(Gathered {
+                client,
+                policy,
+                max_calls,
+                queues: (0..queues).map(|_| Mutex::default()).collect(),
+                rest: Backoff::default(),
+                counters: ArrayCounters::default(),
+                timers: TimerPool::default(),
+            }))
+        })
+    }
+
+    pub(super) fn counts(&self) -> BatchingCounts {
+        self.0.counters.counts()
+    }
+
+    pub(super) fn idle(&self) -> usize {
+        self.0.client.idle()
+    }
+
+    pub(super) fn sweep(&self, now: Duration) {
+        self.0.client.sweep(now);
+    }
+
+    /// Sends the call in an array, if others come in time. Its reply is taken from `memory`.
+    pub(super) async fn send(
+        &self,
+        call: &BatchableCall,
+        memory: &mut MemoryPermit,
+        progress: &mut CallProgress<'_>,
+    ) -> BatchedTry {
+        let gathered = &self.0;
+        let began = gathered.client.clock.elapsed();
+        let Some((queue, ticket, mut receiver, is_full)) = gathered.join(call, began) else {
+            return BatchedTry::Alone { has_yielded: false };
+        };
+        progress.tries.begin(began);
+        let sent_before = progress.sent;
+        let mut joined = JoinedCall { queue, ticket, progress, is_over: false };
+        let mut early = None;
+        if !is_full {
+            Coalesce::default().await;
+            if !gathered.policy.wait.is_zero() {
+                early = gathered.wait(&mut receiver).await;
+            }
+        }
+        let outcome = match early {
+            Some(outcome) => outcome,
+            None => {
+                if let Some(calls) = gathered.take(queue, ticket) {
+                    if calls.len() < 2 {
+                        joined.is_over = true;
+                        return BatchedTry::Alone { has_yielded: !is_full };
+                    }
+                    tokio::spawn(gathered.clone().send(calls, memory.unshared()));
+                }
+                joined.progress.set_sent(true);
+                // The task ends without an outcome only if its runtime ends.
+                receiver.await.unwrap_or(BatchOutcome::Alone)
+            }
+        };
+        joined.is_over = true;
+        let progress = &mut *joined.progress;
+        progress.set_sent(true);
+        let BatchOutcome::Ended { result, is_shared } = outcome else {
+            return BatchedTry::Alone { has_yielded: false };
+        };
+        progress.is_shared_failure = is_shared;
+        BatchedTry::Ended(match result {
+            Ok(answer) => {
+                progress.tries.arrive(gathered.client.clock.elapsed());
+                let bytes = if let AnswerBody::Whole(body) = &answer.body { body.len() } else { 0 };
+                memory.take_whole(bytes).map(|()| answer).map_err(|_| TryFailure::Busy)
+            }
+            Err(failure) => {
+                if matches!(failure.error(), NodeRequestError::Fault(fault) if !fault.sent) {
+                    progress.set_sent(sent_before);
+                }
+                Err(failure)
+            }
+        })
+    }
+}
+
+impl Gathered {
+    /// Puts a call into the queue of this thread. Returns the queue, the call's ticket, what brings its outcome, and whether the
+    /// array is full. `None` if the call has to be sent alone.
+    fn join(
+        &self,
+        call: &BatchableCall,
+        now: Duration,
+    ) -> Option<(&Mutex<CallQueue>, u64, oneshot::Receiver<BatchOutcome>, bool)> {
+        if self.rest.is_set() && !self.rest.remaining(now).is_zero() {
+            return None;
+        }
+        let queue = self.queues.get(THREAD.with(|thread| *thread) % self.queues.len().max(1))?;
+        let (outcome, receiver) = oneshot::channel();
+        let mut held = queue.lock();
+        let is_other = |other: &WaitingCall| other.number != call.number && other.path == call.path;
+        if held.waiting.len() >= self.max_calls || !held.waiting.iter().all(is_other) {
+            return None;
+        }
+        let ticket = held.next;
+        held.next += 1;
+        let (number, body, path) = (call.number, call.body.clone(), call.path);
+        held.waiting.push(WaitingCall { ticket, number, body, path, outcome });
+        let is_full = held.waiting.len() >= self.max_calls;
+        drop(held);
+        Some((queue, ticket, receiver, is_full))
+    }
+
+    /// Waits until another call has taken this one and it has an outcome, or until the time to wait for others is over.
+    async fn wait(&self, receiver: &mut oneshot::Receiver<BatchOutcome>) -> Option<BatchOutcome> {
+        let mut timer = self.timers.after(self.policy.wait);
+        let early = poll_fn(|cx| match Pin::new(&mut *receiver).poll(cx) {
+            Poll::Ready(outcome) => Poll::Ready(Some(outcome.unwrap_or(BatchOutcome::Alone))),
+            Poll::Pending => timer.poll(cx).map(|()| None),
+        })
+        .await;
+        self.timers.keep(timer);
+        early
+    }
+
+    /// All calls of the queue, if the one with this ticket is among them still.
+    fn take(&self, queue: &Mutex<CallQueue>, ticket: u64) -> Option<Vec<WaitingCall>> {
+        let mut held = queue.lock();
+        let is_in = held.waiting.iter().any(|call| call.ticket == ticket);
+        is_in.then(|| std::mem::replace(&mut held.waiting, Vec::with_capacity(self.max_calls)))
+    }
+
+    /// Sends the calls as one array and gives each its outcome.
+    async fn send(self: Arc<Self>, mut calls: Vec<WaitingCall>, mut memory: MemoryPermit) {
+        let Some(path) = calls.first().map(|call| call.path) else { return };
+        let request = NodeRequest {
+            buffer: MAX_ANSWER,
+            max: MAX_ANSWER,
+            ..NodeRequest::json_rpc(array(&calls)).posted_to(path)
+        };
+        self.counters.count_sent(calls.len());
+        let answered = {
+            let exchange = self.exchange(&request, &mut memory);
+            let sending = pin!(tokio::time::timeout(self.policy.timeout, exchange));
+            let have_left = pin!(poll_fn(|cx| {
+                let have_left = calls.iter_mut().all(|call| call.outcome.poll_closed(cx).is_ready());
+                if have_left { Poll::Ready(()) } else { Poll::Pending }
+            }));
+            let first = select(sending, have_left).await;
+            match first {
+                Either::Left((answered, _)) => answered,
+                Either::Right(_) => return,
+            }
+        };
+        let node = &self.client.node;
+        match answered {
+            Ok(Ok(answer)) => self.settle(calls, &answer),
+            // There is no memory for the answer to all, but perhaps for each.
+            Ok(Err(TryFailure::Busy)) => self.abandon(calls, None),
+            Ok(Err(TryFailure::Transport(Fault { cause: Cause::Oversize, .. }))) => {
+                self.abandon(calls, Some("its answer is too large"));
+            }
+            Ok(Err(failure)) => {
+                tracing::debug!(node = %node.config.name(), calls = calls.len(), ?failure, "an array of calls failed");
+                give_all(calls, || Err(failure));
+            }
+            Err(_) => self.abandon(calls, Some("it takes too long")),
+        }
+    }
+
+    /// Sends the array, and once more on a new connection if the node had closed the idle one: all calls in it only read.
+    async fn exchange(
+        &self,
+        request: &NodeRequest,
+        memory: &mut MemoryPermit,
+    ) -> Result<NodeAnswer, TryFailure> {
+        let (mut ignored, mut unexplained) = (|_| {}, NodeTries::default());
+        let mut progress = CallProgress::new(None, &mut ignored, &mut unexplained);
+        match self.client.send_alone(request, memory, (Reuse::Idle, false), &mut progress).await {
+            Err(TryFailure::IdleConnectionClosed { .. }) => {
+                // In a box, because it is rare.
+                Box::pin(self.client.send_alone(request, memory, (Reuse::No, false), &mut progress)).await
+            }
+            result => result,
+        }
+    }
+
+    /// Gives each call its reply.
+    fn settle(&self, calls: Vec<WaitingCall>, answer: &NodeAnswer) {
+        let AnswerBody::Whole(body) = &answer.body else {
+            return self.abandon(calls, Some("its answer is too large"));
+        };
+        let status = answer.status;
+        let rejects_the_gateway = matches!(
+            status,
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS
+        );
+        let has_failed = status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED;
+        match replies(body, DEEPEST) {
+            Ok(Replies::Many(many)) if !rejects_the_gateway => {
+                self.rest.clear();
+                give_each(calls, body, &many, answer.node);
+            }
+            Ok(Replies::Single(_)) if !rejects_the_gateway => {
+                self.abandon(calls, Some("the node does not accept it"));
+            }
+            Err(_) if !rejects_the_gateway && !has_failed => {
+                self.abandon(calls, Some("the node does not accept it"));
+            }
+            // The node, or what is before it, answers nothing at all, which has nothing to do with the array.
+            _ => give_all(calls, || {
+                let (headers, body) = (answer.headers.clone(), AnswerBody::Whole(Bytes::new()));
+                Ok(NodeAnswer { node: answer.node, status, headers, body, framed: answer.framed })
+            }),
+        }
+    }
+
+    /// Has each call sent alone; with a reason, all calls to the node for a while.
+    fn abandon(&self, calls: Vec<WaitingCall>, why: Option<&str>) {
+        self.counters.count_abandoned();
+        if let Some(why) = why {
+            let (node, calls) = (self.client.node.config.name(), calls.len());
+            tracing::debug!(%node, calls, "an array of calls is abandoned: {why}");
+            self.rest.fail(self.client.clock.elapsed());
+        }
+        for call in calls {
+            // A client that left needs no outcome, here and below.
+            let _ = call.outcome.send(BatchOutcome::Alone);
+        }
+    }
+}
+
+/// The array of these calls.
+fn array(calls: &[WaitingCall]) -> Bytes {
+    let mut body = Vec::with_capacity(calls.iter().map(|call| call.body.len() + 1).sum::<usize>() + 1);
+    for call in calls {
+        body.push(if body.is_empty() { b'[' } else { b',' });
+        body.extend_from_slice(&call.body);
+    }
+    body.push(b']');
+    body.into()
+}
+
+/// Gives all calls the same result. One of them reports it for the node.
+fn give_all(calls: Vec<WaitingCall>, result: impl Fn() -> Result<NodeAnswer, TryFailure>) {
+    for (place, call) in calls.into_iter().enumerate() {
+        let _ = call.outcome.send(BatchOutcome::Ended { result: result(), is_shared: place > 0 });
+    }
+}
+
+/// Gives each call the reply that has its number. A call without one has failed alone, and so has one with two, since it is
+/// unknown which of them is meant.
+fn give_each(calls: Vec<WaitingCall>, body: &Bytes, many: &[ReplyMembers], node: NodeIndex) {
+    let number = |reply: &ReplyMembers| parse_index(bare(reply.id?.of(body)));
+    let numbers: SmallVec<[Option<usize>; 16]> = many.iter().map(number).collect();
+    for call in calls {
+        let mut its = numbers.iter().zip(many).filter(|(number, _)| **number == Some(call.number));
+        let result = match (its.next(), its.next()) {
+            (Some((_, reply)), None) => Ok(NodeAnswer {
+                node,
+                status: StatusCode::OK,
+                headers: HeaderMap::new(),
+                // A copy: a part of the whole would hold all other replies as long as one client reads its own.
+                body: AnswerBody::Whole(Bytes::copy_from_slice(reply.whole.of(body))),
+                framed: true,
+            }),
+            (None, _) => Err(TryFailure::BadAnswer(Fault::sent(Cause::Unanswered))),
+            (Some(_), Some(_)) => Err(TryFailure::BadAnswer(Fault::sent(Cause::Undecodable))),
+        };
+        let _ = call.outcome.send(BatchOutcome::Ended { result, is_shared: false });
+    }
+}
+
+/// An id without the quotes that some nodes add.
+fn bare(id: &[u8]) -> &[u8] {
+    id.strip_prefix(b"\"").and_then(|id| id.strip_suffix(b"\"")).unwrap_or(id)
+}
+
+/// A call in a queue or in an array, until it has its outcome. If it is dropped before, because its client left, it leaves the
+/// queue; if it was taken out of it, a node may have received it.
+struct JoinedCall<'j, 's> {
+    queue: &'j Mutex<CallQueue>,
+    ticket: u64,
+    progress: &'j mut CallProgress<'s>,
+    is_over: bool,
+}
+
+impl Drop for JoinedCall<'_, '_> {
+    fn drop(&mut self) {
+        if self.is_over {
+            return;
+        }
+        let left = {
+            let mut held = self.queue.lock();
+            let place = held.waiting.iter().position(|call| call.ticket == self.ticket);
+            place.map(|place| held.waiting.remove(place))
+        };
+        if left.is_none() {
+            self.progress.set_sent(true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

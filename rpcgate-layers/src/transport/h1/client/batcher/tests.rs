@@ -1,0 +1,375 @@
+use super::*;
+use crate::nodes::{NodeConfig, NodeUrl, PoolLimits, RetryPolicy};
+use crate::testing::scripted_node::{PoolFixture, ScriptedNode, Wire, answer};
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use proptest::prelude::*;
+use std::sync::atomic::AtomicBool;
+
+/// A single read with this number as its id.
+fn read(number: usize) -> NodeRequest {
+    let body = Bytes::from(format!(r#"{{"jsonrpc":"2.0","id":{number},"method":"toy_read"}}"#));
+    let batchable = Some(Box::new(BatchableCall { number, body: body.clone(), path: None }));
+    NodeRequest { batchable, ..NodeRequest::json_rpc(body) }
+}
+
+fn reply(id: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"result":"of {id}"}}"#)
+}
+
+fn all(replies: impl IntoIterator<Item = String>) -> String {
+    format!("[{}]", replies.into_iter().collect::<Vec<_>>().join(","))
+}
+
+/// The ids in a request.
+fn ids(request: &str) -> Vec<String> {
+    let id = |rest: &str| rest.chars().take_while(char::is_ascii_digit).collect();
+    request.split("\"id\":").skip(1).map(id).collect()
+}
+
+fn is_array(request: &str) -> bool {
+    request.contains("\r\n\r\n[")
+}
+
+/// A node that answers calls, and arrays with what `arrays` makes of their ids: an HTTP answer, or nothing at all.
+async fn node(arrays: impl Fn(&[String]) -> Option<String> + Clone + Send + Sync + 'static) -> ScriptedNode {
+    ScriptedNode::serve(move |_, mut wire: Wire| {
+        let arrays = arrays.clone();
+        async move {
+            while let Some(request) = wire.request().await {
+                let ids = ids(&request);
+                let said = if is_array(&request) { arrays(&ids) } else { Some(answer(&reply(&ids[0]))) };
+                match said {
+                    Some(said) => wire.write(said).await,
+                    None => {
+                        wire.closed().await;
+                        return wire.note("closed");
+                    }
+                }
+            }
+        }
+    })
+    .await
+}
+
+async fn good() -> ScriptedNode {
+    node(|ids| Some(answer(&all(ids.iter().map(|id| reply(id)))))).await
+}
+
+fn limits(policy: BatchingPolicy) -> PoolLimits {
+    PoolLimits::default().with_batching(Some(policy))
+}
+
+fn fixture(nodes: &[&ScriptedNode]) -> PoolFixture {
+    let urls: Vec<_> = nodes.iter().map(|node| node.url()).collect();
+    PoolFixture::with(&urls, limits(BatchingPolicy::default()))
+}
+
+async fn all_of(
+    fixture: &PoolFixture,
+    numbers: impl IntoIterator<Item = usize>,
+) -> Vec<Result<String, NodeRequestError>> {
+    join_all(numbers.into_iter().map(|number| fixture.whole(read(number)))).await
+}
+
+fn own(numbers: impl IntoIterator<Item = usize>) -> Vec<Result<String, NodeRequestError>> {
+    numbers.into_iter().map(|number| Ok(reply(&number.to_string()))).collect()
+}
+
+fn counts(fixture: &PoolFixture) -> (u64, u64, u64) {
+    let counts = fixture.pool.arrays().unwrap();
+    (counts.arrays, counts.calls, counts.abandoned)
+}
+
+#[tokio::test]
+async fn calls_that_come_together_are_sent_in_one_request_and_each_gets_its_own_answer() {
+    let node = good().await;
+    let fixture = fixture(&[&node]);
+    assert_eq!(all_of(&fixture, 0..24).await, own(0..24));
+    assert_eq!((node.seen().len(), counts(&fixture)), (3, (3, 24, 0)));
+    assert_eq!(all_of(&fixture, 0..3).await, own(0..3));
+    assert_eq!((node.seen().len(), counts(&fixture)), (4, (4, 27, 0)));
+    assert!(node.seen().iter().all(|request| is_array(request)));
+    assert_eq!(fixture.pool.in_flight() + fixture.pool.nodes().map(|node| node.in_flight).sum::<usize>(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_of_many_tasks_on_several_threads_each_get_their_own_answer() {
+    let node = good().await;
+    let fixture = fixture(&[&node]);
+    let tasks = (0..32).map(|task| {
+        let pool = fixture.pool.clone();
+        tokio::spawn(async move {
+            for number in (0..20).map(|n| task * 100 + n) {
+                let said = pool.ask(&read(number), &mut MemoryPermit::default()).await.unwrap();
+                let expected = reply(&number.to_string());
+                assert!(matches!(said.body, AnswerBody::Whole(ref body) if *body == expected), "{said:?}");
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    let (arrays, calls, abandoned) = counts(&fixture);
+    let alone = node.seen().iter().filter(|request| !is_array(request)).count() as u64;
+    assert_eq!((calls + alone, abandoned), (640, 0));
+    assert_eq!(node.seen().len() as u64, arrays + alone);
+}
+
+#[tokio::test]
+async fn a_call_that_is_alone_is_sent_as_it_is() {
+    let node = good().await;
+    let fixture = fixture(&[&node]);
+    let other = NodeRequest { batchable: None, ..read(1) };
+    let (one, two) = tokio::join!(fixture.whole(read(0)), fixture.whole(other));
+    assert_eq!([one, two], [Ok(reply("0")), Ok(reply("1"))]);
+    assert_eq!((node.seen().len(), counts(&fixture)), (2, (0, 0, 0)));
+    assert!(!node.seen().iter().any(|request| is_array(request)));
+}
+
+#[tokio::test]
+async fn a_call_waits_for_others_as_long_as_it_is_told_and_no_longer_if_the_array_is_full() {
+    let node = good().await;
+    let policy = BatchingPolicy::default().with_max_calls(2).with_wait(Duration::from_millis(20));
+    let fixture = PoolFixture::with(&[node.url()], limits(policy));
+    let first = fixture.whole(read(0));
+    let second = async {
+        tokio::task::yield_now().await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        fixture.whole(read(1)).await
+    };
+    let (first, second) = tokio::join!(first, second);
+    assert_eq!([first, second], [Ok(reply("0")), Ok(reply("1"))]);
+    assert_eq!(all_of(&fixture, [7]).await, own([7]), "its time is over and it is alone");
+    let forever = BatchingPolicy::default().with_max_calls(2).with_wait(Duration::from_secs(3_600));
+    let fixture = PoolFixture::with(&[node.url()], limits(forever));
+    assert_eq!(all_of(&fixture, 0..4).await, own(0..4));
+    assert_eq!(counts(&fixture), (2, 4, 0));
+}
+
+#[tokio::test]
+async fn a_node_takes_no_more_calls_in_an_array_than_it_is_said_to() {
+    let node = good().await;
+    for (max_batch, arrays) in [(Some(2), 3), (Some(1), 0), (None, 1)] {
+        let mut config = NodeConfig::new(node.url().parse::<NodeUrl>().unwrap());
+        config.max_batch = max_batch;
+        let fixture = PoolFixture::of(vec![config], limits(BatchingPolicy::default()));
+        assert_eq!(all_of(&fixture, 0..6).await, own(0..6));
+        assert_eq!(counts(&fixture).0, arrays, "{max_batch:?}");
+    }
+}
+
+#[tokio::test]
+async fn two_calls_with_the_same_number_are_not_in_one_array() {
+    let node = good().await;
+    let fixture = fixture(&[&node]);
+    assert_eq!(all_of(&fixture, [5, 5, 6]).await, own([5, 5, 6]));
+    assert_eq!((node.seen().len(), counts(&fixture)), (2, (1, 2, 0)));
+}
+
+#[tokio::test]
+async fn an_error_in_an_array_is_the_answer_of_its_call_alone() {
+    let error = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-7}}"#;
+    let node = node(move |ids| {
+        let said = |id: &String| if id == "1" { error.to_owned() } else { reply(id) };
+        Some(answer(&all(ids.iter().rev().map(said))))
+    })
+    .await;
+    let fixture = fixture(&[&node]);
+    let answers = all_of(&fixture, 0..3).await;
+    assert_eq!(answers, [Ok(reply("0")), Ok(error.to_owned()), Ok(reply("2"))]);
+}
+
+#[tokio::test]
+async fn a_call_that_an_array_leaves_out_or_answers_twice_fails_alone_and_another_node_is_asked() {
+    for twice in [false, true] {
+        let careless = node(move |ids| {
+            let said = |id: &String| match id.as_str() {
+                "1" if twice => vec![reply(id), reply(id)],
+                "1" => vec![],
+                _ => vec![reply(id)],
+            };
+            Some(answer(&all(ids.iter().flat_map(said))))
+        })
+        .await;
+        let alone = fixture(&[&careless]);
+        let cause = if twice { Cause::Undecodable } else { Cause::Unanswered };
+        let answers = all_of(&alone, 0..3).await;
+        assert_eq!(
+            answers,
+            [Ok(reply("0")), Err(NodeRequestError::Fault(Fault::sent(cause))), Ok(reply("2"))]
+        );
+        let node = good().await;
+        let mut fallback = NodeConfig::new(node.url().parse::<NodeUrl>().unwrap());
+        fallback.priority = 1;
+        let first = NodeConfig::new(careless.url().parse::<NodeUrl>().unwrap());
+        let fixture = PoolFixture::of(vec![first, fallback], limits(BatchingPolicy::default()));
+        assert_eq!(all_of(&fixture, 0..3).await, own(0..3));
+        assert_eq!(node.seen().iter().map(|request| ids(request)).collect::<Vec<_>>(), [["1"]]);
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_does_not_accept_an_array_gets_its_calls_alone_and_no_array_for_a_while() {
+    let refusals = [
+        answer(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no arrays"}}"#),
+        answer("no arrays"),
+        "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n".to_owned(),
+        "HTTP/1.1 501 Not Implemented\r\ncontent-length: 2\r\n\r\nno".to_owned(),
+    ];
+    for refusal in refusals {
+        let node = node(move |_| Some(refusal.clone())).await;
+        let fixture = fixture(&[&node]);
+        assert_eq!(all_of(&fixture, 0..3).await, own(0..3));
+        assert_eq!((node.seen().len(), counts(&fixture)), (4, (1, 3, 1)));
+        assert_eq!(all_of(&fixture, 0..3).await, own(0..3));
+        assert_eq!((node.seen().len(), counts(&fixture)), (7, (1, 3, 1)), "it is known");
+        fixture.clock.advance(Duration::from_secs(1));
+        assert_eq!(all_of(&fixture, 0..3).await, own(0..3));
+        fixture.clock.advance(Duration::from_secs(1));
+        assert_eq!(all_of(&fixture, 0..3).await, own(0..3));
+        assert_eq!((node.seen().len(), counts(&fixture)), (14, (2, 6, 2)), "each time for twice as long");
+        assert_eq!(fixture.pool.nodes().next().unwrap().health.name(), "well");
+    }
+}
+
+#[tokio::test]
+async fn an_array_whose_answer_is_too_large_or_too_late_is_given_up_and_its_calls_are_sent_alone() {
+    let large = all(["0", "1"].map(|id| format!(r#"{{"id":{id},"result":"{}"}}"#, "x".repeat(MAX_ANSWER))));
+    for said in [Some(answer(&large)), None] {
+        let node = node(move |_| said.clone()).await;
+        let policy = BatchingPolicy::default().with_timeout(Duration::from_millis(300));
+        let fixture = PoolFixture::with(&[node.url()], limits(policy));
+        assert_eq!(all_of(&fixture, 0..2).await, own(0..2));
+        assert_eq!(counts(&fixture), (1, 2, 1));
+        assert_eq!(all_of(&fixture, 0..2).await, own(0..2));
+        assert_eq!(counts(&fixture), (1, 2, 1), "no array for a while");
+    }
+}
+
+#[tokio::test]
+async fn a_failed_array_is_a_failed_try_of_each_of_its_calls_and_one_failure_of_its_node() {
+    let breaking = ScriptedNode::serve(|number, mut wire: Wire| async move {
+        while let Some(request) = wire.request().await {
+            if number == 0 {
+                return wire.reset();
+            }
+            wire.write(answer(&reply(&ids(&request)[0]))).await;
+        }
+    })
+    .await;
+    let once = fixture(&[&breaking]);
+    assert_eq!(all_of(&once, 0..8).await, own(0..8));
+    assert_eq!(breaking.seen().iter().filter(|request| is_array(request)).count(), 1);
+    assert_eq!((breaking.seen().len(), once.pool.nodes().next().unwrap().health.name()), (9, "well"));
+    let retry = RetryPolicy::default().with_attempts(1);
+    let status = ScriptedNode::always("HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n").await;
+    let limits = limits(BatchingPolicy::default()).with_retry(retry);
+    let fixture = PoolFixture::with(&[status.url()], limits);
+    let reject = |answer: NodeAnswer| -> Result<(), _> {
+        assert!(matches!(answer.body, AnswerBody::Whole(ref body) if body.is_empty()));
+        Err(Fault::sent(Cause::Status(answer.status.as_u16())))
+    };
+    let asked = (0..8).map(|number| {
+        let pool = fixture.pool.clone();
+        async move {
+            let (mut memory, mut tries) = (MemoryPermit::default(), NodeTries::default());
+            pool.ask_classified(&read(number), None, &mut memory, (&mut |_| {}, &mut tries), reject).await
+        }
+    });
+    let answers = join_all(asked).await;
+    assert_eq!(answers, vec![Err(NodeRequestError::Fault(Fault::sent(Cause::Status(503)))); 8]);
+    assert_eq!(status.seen().len(), 1);
+    assert_eq!(fixture.pool.nodes().next().unwrap().health.name(), "well", "one failure, not eight");
+}
+
+#[tokio::test]
+async fn a_call_whose_client_leaves_before_it_is_sent_leaves_no_hole_and_was_not_sent() {
+    let node = good().await;
+    let fixture = fixture(&[&node]);
+    let is_sent = AtomicBool::new(false);
+    let mut on_sent = |sent| is_sent.store(sent, Relaxed);
+    let (request, mut memory, mut tries) = (read(0), MemoryPermit::default(), NodeTries::default());
+    let noted = (&mut on_sent as &mut crate::nodes::progress::OnSent<'_>, &mut tries);
+    let mut leaves = Box::pin(fixture.pool.ask_classified(&request, None, &mut memory, noted, Ok));
+    assert!((&mut leaves).now_or_never().is_none());
+    let (mut one, mut two) = (Box::pin(fixture.whole(read(1))), Box::pin(fixture.whole(read(2))));
+    assert!((&mut one).now_or_never().is_none() && (&mut two).now_or_never().is_none());
+    drop(leaves);
+    let (one, two) = tokio::join!(one, two);
+    assert_eq!([one, two], [Ok(reply("1")), Ok(reply("2"))]);
+    assert_eq!(node.seen().iter().map(|request| ids(request)).collect::<Vec<_>>(), [["1", "2"]]);
+    assert!(!is_sent.load(Relaxed));
+}
+
+#[tokio::test]
+async fn a_call_that_another_took_along_was_sent_although_its_client_leaves_at_once() {
+    let node = good().await;
+    let policy = BatchingPolicy::default().with_max_calls(2);
+    let fixture = PoolFixture::with(&[node.url()], limits(policy));
+    let is_sent = AtomicBool::new(false);
+    let mut on_sent = |sent| is_sent.store(sent, Relaxed);
+    let (request, mut memory, mut tries) = (read(0), MemoryPermit::default(), NodeTries::default());
+    let noted = (&mut on_sent as &mut crate::nodes::progress::OnSent<'_>, &mut tries);
+    let mut leaves = Box::pin(fixture.pool.ask_classified(&request, None, &mut memory, noted, Ok));
+    assert!((&mut leaves).now_or_never().is_none());
+    let mut stays = Box::pin(fixture.whole(read(1)));
+    assert!((&mut stays).now_or_never().is_none(), "the array is full and sent");
+    drop(leaves);
+    assert_eq!(stays.await, Ok(reply("1")));
+    assert!(is_sent.load(Relaxed));
+}
+
+#[tokio::test]
+async fn an_array_whose_clients_have_all_left_is_stopped() {
+    let silent = node(|_| None).await;
+    let policy = BatchingPolicy::default().with_timeout(Duration::from_secs(3_600));
+    let fixture = PoolFixture::with(&[silent.url()], limits(policy));
+    let asked = async {
+        all_of(&fixture, 0..2).await;
+    };
+    let arrived = fixture.until(|_| silent.seen().len() == 1);
+    tokio::select! { () = asked => panic!("the node does not answer"), () = arrived => {} }
+    fixture.until(|_| silent.seen().contains(&"closed".to_owned())).await;
+    assert_eq!(fixture.pool.nodes().map(|node| node.in_flight).sum::<usize>(), 0);
+}
+
+proptest! {
+    #[test]
+    fn in_whatever_order_a_node_answers_each_call_gets_its_own_answer(
+        (order, answered, quoted) in (1_usize..40).prop_flat_map(|calls| (
+            Just((0..calls).collect::<Vec<_>>()).prop_shuffle(),
+            proptest::collection::vec(any::<bool>(), calls),
+            any::<bool>(),
+        ))
+    ) {
+        let text = |number: &usize| {
+            let id = if quoted { format!("\"{number}\"") } else { number.to_string() };
+            format!(r#"{{"result":[{number}],"id":{id}}}"#)
+        };
+        let stray = text(&1_000_000);
+        let said = order.iter().filter(|number| answered[**number]).map(text).chain([stray]);
+        let body = Bytes::from(all(said));
+        let (calls, receivers): (Vec<_>, Vec<_>) = (0..order.len()).map(|number| {
+            let (outcome, receiver) = oneshot::channel();
+            let (ticket, body) = (number as u64, Bytes::new());
+            (WaitingCall { ticket, number, body, path: None, outcome }, receiver)
+        }).unzip();
+        let Ok(Replies::Many(many)) = replies(&body, DEEPEST) else { panic!("an array") };
+        give_each(calls, &body, &many, NodeIndex(0));
+        for (number, mut receiver) in receivers.into_iter().enumerate() {
+            let Ok(BatchOutcome::Ended { result, is_shared: false }) = receiver.try_recv() else {
+                panic!("call {number} has no outcome of its own")
+            };
+            match result {
+                Ok(answer) => prop_assert!(
+                    answered[number] && matches!(answer.body, AnswerBody::Whole(ref body) if *body == text(&number))
+                ),
+                Err(failure) => {
+                    prop_assert!(!answered[number]);
+                    prop_assert_eq!(failure, TryFailure::BadAnswer(Fault::sent(Cause::Unanswered)));
+                }
+            }
+        }
+    }
+}

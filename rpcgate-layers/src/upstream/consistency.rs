@@ -1,0 +1,79 @@
+//! Calls whose client must not be shown an older head than it has seen: they go to nodes that are known to have reached its
+//! height, and their response says how far the nodes that answered are known to be.
+//!
+//! If no node is known to have reached the height, the calls wait for a round of probes that shows one, as calls in flight,
+//! for a second at most. Then they are refused.
+
+use super::archive::send_all;
+use super::limits::ReplyLimits;
+use super::round::Round;
+use crate::nodes::Pool;
+use crate::nodes::node_set::NodeSet;
+use rpcgate_core::adapter::Probe;
+use rpcgate_core::call::{CallState, Entry};
+use rpcgate_core::node_try::{NodeTry, TryEnd};
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::reply::Source;
+use rpcgate_core::tally::{HeadConsistency, Tally};
+use smallvec::SmallVec;
+
+/// Sends the open calls to nodes that have reached the height that the client names.
+pub(super) async fn forward(pool: &Pool, tally: &mut Tally, limits: ReplyLimits) {
+    let Some(HeadConsistency { least, .. }) = tally.consistency else { return };
+    let takers = |entry: &Entry, among: NodeSet, body: &[u8]| {
+        Round { among, ..Round::FIRST }.takers(pool, &entry.call, body)
+    };
+    let open = tally.entries.iter().filter(|entry| entry.is_open());
+    let wanted: SmallVec<[NodeSet; 1]> = open.map(|entry| takers(entry, NodeSet::ALL, &tally.body)).collect();
+    let is_enough = |among: NodeSet| !wanted.iter().any(|takers| takers.and(among).is_empty());
+    let found = pool.nodes_at(least, tally.room.project(), is_enough).await;
+    let Ok(among) = found else {
+        return refuse(tally, |_, _| Some(Refusal::Overloaded));
+    };
+    refuse(tally, |entry, body| takers(entry, among, body).is_empty().then_some(Refusal::HeadNotReached));
+    if !tally.has_open() {
+        return;
+    }
+    send_all(pool, tally, limits, among).await;
+    tally.consistency = Some(HeadConsistency { least, shown: shown(pool, tally) });
+}
+
+fn refuse(tally: &mut Tally, why: impl Fn(&Entry, &[u8]) -> Option<Refusal>) {
+    let Tally { entries, body, .. } = tally;
+    for entry in entries.iter_mut().filter(|entry| entry.is_open()) {
+        if let Some(refusal) = why(entry, body) {
+            entry.state = CallState::Refused(refusal);
+        }
+    }
+}
+
+/// The lowest height among the nodes that answered; `None` if none did, or one of them is unknown.
+fn shown(pool: &Pool, tally: &Tally) -> Option<u64> {
+    let tries = tally.tries.as_slice();
+    if tally.tries.left_out() > 0 {
+        return None;
+    }
+    let answered = |one: &&NodeTry| one.end == TryEnd::Answered && one.pool == pool.number();
+    for (place, entry) in tally.entries.iter().enumerate() {
+        let last = tries.iter().rev().filter(answered).find(|one| one.calls.has(place));
+        if let Some((last, height)) = last.zip(told(tally, entry)) {
+            pool.raise_height(last.node, height);
+        }
+    }
+    let heights = tries.iter().filter(answered).map(|one| pool.height(one.node));
+    heights.reduce(|lowest, height| lowest.zip(height).map(|(one, other)| one.min(other))).flatten()
+}
+
+/// The height that a node's answer tells: the call was the one by which nodes are probed.
+fn told(tally: &Tally, entry: &Entry) -> Option<u64> {
+    let CallState::Answered(reply) = &entry.state else { return None };
+    let Probe::Rpc { method, .. } = tally.chain.adapter().probe() else { return None };
+    if reply.from != Source::Node
+        || reply.form.is_error()
+        || entry.call.sent(&tally.body) != method.as_bytes()
+    {
+        return None;
+    }
+    let status = tally.chain.adapter().seen(reply.form.content()?)?;
+    Some(status.height).filter(|height| *height > 0)
+}
