@@ -23,8 +23,8 @@ async fn a_request_is_a_span_with_its_route_and_without_anything_that_its_client
     let headers = [("traceparent", parent.as_str()), ("authorization", "Bearer a-token")];
     let target = "/api/v1/projects/a-project?of=a-query";
     let reply = client.send("GET", target, &headers, b"").await;
-    let unsampled = [("traceparent", &*format!("00-{TRACE}-{SPAN}-00"))];
-    client.send("GET", target, &unsampled, b"").await;
+    let unsampled = format!("00-{TRACE}-{SPAN}-00");
+    client.send("GET", target, &[("traceparent", unsampled.as_str())], b"").await;
     client
         .send("POST", "/api/v1/auth/login", &[], br#"{"email":"a@example.com","password":"a-password"}"#)
         .await;

@@ -49,6 +49,7 @@ async fn a_call_is_a_span_of_the_clients_trace_and_its_node_is_told_of_the_one_b
     let [server] = servers(&spans)[..] else { panic!("{spans:?}") };
     assert_eq!((server.trace.as_str(), server.parent.as_str()), (TRACE, SPAN));
     assert_eq!((server.name.as_str(), server.service.as_str()), ("eth eth_getBalance", "rpcgate-server"));
+    let cu = reply.cu().to_string();
     for (name, value) in [
         ("rpcgate.chain", "eth"),
         ("rpc.method", "eth_getBalance"),
@@ -56,7 +57,7 @@ async fn a_call_is_a_span_of_the_clients_trace_and_its_node_is_told_of_the_one_b
         ("rpcgate.outcome", "answered"),
         ("http.response.status_code", "200"),
         ("rpcgate.request_id", reply.header("x-request-id").unwrap()),
-        ("rpcgate.cu", &reply.cu().to_string()),
+        ("rpcgate.cu", cu.as_str()),
     ] {
         assert_eq!(server.attribute(name), value, "{name}");
     }
@@ -167,7 +168,7 @@ async fn no_span_has_a_key_a_parameter_or_a_body() {
     // As a method, in the query, and as an unknown key.
     call(&client, &[], &secret).await;
     let target = format!("/eth?apikey={secret}&more=a-query");
-    let body = br#"{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":["a-parameter"]}"#;
+    let body = br#"{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":["a-parameter-2"]}"#;
     assert_eq!(gateway.anonymous().send("POST", &target, &[], body).await.status, 200);
     assert_eq!(
         gateway.anonymous().send("POST", "/eth", &[("apikey", "rpcg_forged")], body).await.status,
@@ -191,8 +192,10 @@ async fn with_a_ratio_of_0_only_calls_whose_client_wants_it_are_exported() {
     let gateway = traced(setup, &collector.url()).start().await;
     let client = gateway.client();
     call(&client, &[], "m").await;
-    call(&client, &[("traceparent", &format!("00-{TRACE}-{SPAN}-00"))], "m").await;
-    call(&client, &[("traceparent", &format!("00-{TRACE}-{SPAN}-01"))], "m").await;
+    for flags in ["00", "01"] {
+        let parent = format!("00-{TRACE}-{SPAN}-{flags}");
+        call(&client, &[("traceparent", parent.as_str())], "m").await;
+    }
     // Spans are sent in their order.
     let spans = collector.got(2).await;
     assert_eq!((spans.len(), spans[0].trace.as_str()), (2, TRACE), "{spans:?}");
@@ -206,7 +209,8 @@ async fn with_a_ratio_of_0_only_calls_whose_client_wants_it_are_exported() {
 #[tokio::test]
 async fn without_a_collector_no_node_is_told_of_a_trace() {
     let (node, _gateway, client) = evm().await;
-    assert_eq!(call(&client, &[("traceparent", &format!("00-{TRACE}-{SPAN}-01"))], "m").await.status, 200);
+    let parent = format!("00-{TRACE}-{SPAN}-01");
+    assert_eq!(call(&client, &[("traceparent", parent.as_str())], "m").await.status, 200);
     assert_eq!(node.seen()[0].header("traceparent"), None);
 }
 
@@ -258,7 +262,7 @@ async fn a_gateway_that_is_drained_sends_what_waits() {
     for _ in 0..3 {
         call(&gateway.client(), &[], "m").await;
     }
-    assert_eq!(collector.spans(), []);
+    assert!(collector.spans().is_empty());
     gateway.server.drain().await;
     let spans = collector.spans();
     assert_eq!((spans.len(), spans[0].service.as_str()), (6, "of the test"));
