@@ -224,8 +224,12 @@ impl TraceSampling {
     /// The trace of a request that continues none, if that is recorded.
     pub fn root(self, request: RequestId) -> Option<CallTrace> {
         let random = request.0 as u64 & ((1 << RANDOM_BITS) - 1);
-        let context = TraceContext { trace: request.into(), span: SpanId::random(), flags: SAMPLED | RANDOM };
-        (random >= self.least).then_some(CallTrace { context, parent: None, state: None })
+        let is_recorded = random >= self.least;
+        is_recorded.then(|| {
+            let (trace, span) = (request.into(), SpanId::random());
+            let context = TraceContext { trace, span, flags: SAMPLED | RANDOM };
+            CallTrace { context, parent: None, state: None }
+        })
     }
 }
 

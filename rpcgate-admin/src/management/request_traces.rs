@@ -102,7 +102,7 @@ fn known(method: &Method) -> &'static str {
         (Method::DELETE, "DELETE"),
         (Method::OPTIONS, "OPTIONS"),
     ];
-    KNOWN.iter().find(|(known, _)| known == method).map_or(OTHER, |(_, name)| name)
+    KNOWN.iter().find(|(known, _)| known == method).map_or(OTHER, |(_, name)| *name)
 }
 
 impl SpanSource for TracedAnswer {
