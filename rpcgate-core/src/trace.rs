@@ -126,6 +126,12 @@ impl TraceContext {
         self.flags & SAMPLED != 0
     }
 
+    /// Another span of the same trace.
+    #[must_use]
+    pub const fn with_span(self, span: SpanId) -> Self {
+        TraceContext { span, ..self }
+    }
+
     /// The `traceparent`, of version 0.
     pub fn text(&self) -> [u8; LENGTH] {
         const HEX: &[u8; 16] = b"0123456789abcdef";
@@ -186,7 +192,7 @@ impl CallTrace {
     /// Writes the headers for a node, for which a part of the call is in the span `span`. They take the place of those that a
     /// client sent.
     pub fn write(&self, span: SpanId, headers: &mut HeaderMap) {
-        if let Ok(text) = HeaderValue::from_bytes(&TraceContext { span, ..self.context }.text()) {
+        if let Ok(text) = HeaderValue::from_bytes(&self.context.with_span(span).text()) {
             headers.insert(TRACEPARENT, text);
         }
         match &self.state {
@@ -217,7 +223,7 @@ impl TraceSampling {
         let mut given = headers.get_all(&TRACEPARENT).iter();
         let (Some(parent), None) = (given.next(), given.next()) else { return self.root(request) };
         let Some(parent) = TraceContext::parse(parent.as_bytes()) else { return self.root(request) };
-        let context = TraceContext { span: SpanId::random(), ..parent };
+        let context = parent.with_span(SpanId::random());
         Some(CallTrace { context, parent: Some(parent.span), state: read_state(headers) })
     }
 

@@ -17,7 +17,7 @@ use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::config::OtlpSettings;
 use rpcgate_core::node_try::{NodeTry, TryEnd};
 use rpcgate_core::recent::{CallFacts, RecentCall, RequestFacts};
-use rpcgate_core::trace::{CallTrace, TraceContext, TraceSampling};
+use rpcgate_core::trace::{CallTrace, TraceSampling};
 use rpcgate_layers::nodes::Pools;
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -173,7 +173,7 @@ impl TracedRequest {
 
     /// The span of a try, if it has one.
     fn client(&self, one: &NodeTry) -> Option<FinishedSpan> {
-        let context = TraceContext { span: one.span?, ..self.trace.context };
+        let context = self.trace.context.with_span(one.span?);
         let end = self.facts.arrival.plus(self.facts.latency);
         let began = one.began.map_or(self.facts.arrival, |began| self.at(began));
         let ended = match (one.took, one.end) {
