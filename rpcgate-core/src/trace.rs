@@ -213,7 +213,7 @@ pub struct TraceSampling {
 impl TraceSampling {
     /// So many of a million calls, of those whose client says nothing; at most all of them.
     pub const fn of_millionths(millionths: u32) -> Self {
-        let left = if millionths < WHOLE { WHOLE - millionths } else { 0 };
+        let left = WHOLE.saturating_sub(millionths);
         TraceSampling { least: (((left as u128) << RANDOM_BITS) / WHOLE as u128) as u64 }
     }
 
