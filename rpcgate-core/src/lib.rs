@@ -40,6 +40,7 @@ pub mod stream_tally;
 pub mod tally;
 #[cfg(any(test, feature = "suite"))]
 pub mod toy;
+pub mod trace;
 mod transport;
 #[cfg(feature = "usage")]
 pub mod usage;

@@ -17,7 +17,10 @@
 
 use crate::fault::Fault;
 use crate::quota::Mask;
+use crate::trace::{CallTrace, SpanId};
+use http::HeaderMap;
 use smallvec::SmallVec;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The tries of one set that are kept. A set has more only if many of its calls were tried again.
@@ -81,6 +84,8 @@ pub struct NodeTry {
     pub began: Option<Duration>,
     /// How long it took; `None` if that was not measured.
     pub took: Option<Duration>,
+    /// Its span in the trace of the calls, if they have one.
+    pub span: Option<SpanId>,
 }
 
 /// The tries of a set, the first [`MOST_TRIES`] of them.
@@ -89,6 +94,8 @@ pub struct NodeTries {
     list: SmallVec<[NodeTry; 2]>,
     calls: Mask,
     left_out: u32,
+    /// The trace of the calls, if they have one.
+    trace: Option<Arc<CallTrace>>,
     /// Whether the last try that began is the last in the list.
     is_listed: bool,
 }
@@ -97,7 +104,24 @@ impl NodeTries {
     /// No tries yet, for the same calls of the set as the next ones here.
     #[must_use]
     pub fn of_same_calls(&self) -> Self {
-        NodeTries { calls: self.calls, ..NodeTries::default() }
+        NodeTries { calls: self.calls, trace: self.trace.clone(), ..NodeTries::default() }
+    }
+
+    /// Makes the tries that follow a part of this trace.
+    pub fn set_trace(&mut self, trace: Option<CallTrace>) {
+        self.trace = trace.map(Arc::new);
+    }
+
+    /// The trace of the calls, if they have one.
+    pub fn trace(&self) -> Option<&Arc<CallTrace>> {
+        self.trace.as_ref()
+    }
+
+    /// Writes the place of the last try in its trace into the headers for its node. Without a trace they stay as they are.
+    pub fn write_trace(&self, headers: &mut HeaderMap) {
+        let Some(trace) = &self.trace else { return };
+        let listed = self.list.last().filter(|_| self.is_listed).and_then(|last| last.span);
+        trace.write(listed.unwrap_or_else(SpanId::random), headers);
     }
 
     /// Says for which calls of the set the next tries are.
@@ -114,8 +138,9 @@ impl NodeTries {
             return;
         }
         let node = u16::try_from(node).unwrap_or(u16::MAX);
-        let calls = self.calls;
-        self.list.push(NodeTry { calls, pool, node, choice, end: TryEnd::Running, began: None, took: None });
+        let (calls, end) = (self.calls, TryEnd::Running);
+        let span = self.trace.is_some().then(SpanId::random);
+        self.list.push(NodeTry { calls, pool, node, choice, end, began: None, took: None, span });
     }
 
     /// The last try begins now.
@@ -183,7 +208,9 @@ impl NodeTries {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::caller::RequestId;
     use crate::fault::Cause;
+    use crate::trace::{TRACEPARENT, TraceContext, TraceSampling};
 
     const MILLI: Duration = Duration::from_millis(1);
 
@@ -236,6 +263,29 @@ mod tests {
         others.push((1, 0), NodeChoice::Turn);
         others.append(&tries);
         assert_eq!((others.as_slice().len(), others.left_out()), (MOST_TRIES, 4));
+    }
+
+    #[test]
+    fn each_try_of_a_traced_call_has_a_span_that_its_node_is_told() {
+        let mut tries = NodeTries::default();
+        let mut told = HeaderMap::new();
+        tries.push((1, 0), NodeChoice::Turn);
+        tries.write_trace(&mut told);
+        assert!(told.is_empty() && tries.as_slice()[0].span.is_none());
+        tries.set_trace(TraceSampling::of_millionths(1_000_000).root(RequestId(7)));
+        for node in 1..MOST_TRIES + 2 {
+            tries.push((1, node), NodeChoice::Turn);
+            tries.write_trace(&mut told);
+            let told = TraceContext::parse(told[TRACEPARENT].as_bytes()).unwrap();
+            assert_eq!(told.trace, RequestId(7).into());
+            if let Some(listed) = tries.as_slice().get(node) {
+                assert_eq!(listed.span, Some(told.span));
+            }
+            assert_ne!(Some(told.span), tries.trace().map(|trace| trace.context.span));
+        }
+        let mut others = tries.of_same_calls();
+        others.push((1, 1), NodeChoice::Hedge);
+        assert!(others.as_slice()[0].span.is_some());
     }
 
     #[test]

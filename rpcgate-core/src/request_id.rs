@@ -10,7 +10,8 @@ thread_local! {
     static STATE: Cell<u64> = Cell::new(RandomState::new().hash_one(std::thread::current().id()));
 }
 
-fn random() -> u64 {
+/// Random bits, which are no secret.
+pub(crate) fn random() -> u64 {
     // SplitMix64: every state gives another number.
     STATE.with(|state| {
         let next = state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -234,6 +234,8 @@ impl StreamTally {
         let mut tally = Tally::new(id, self.transport, chain, caller, (arrival, started), accounting);
         tally.phase = Phase::Whole;
         tally.stream = Some(self.bytes.clone());
+        let tracing = self.accounting.tracing.as_ref();
+        tally.tries.set_trace(tracing.and_then(|tracing| tracing.sampling.root(id)));
         Box::new(tally)
     }
 

@@ -2,7 +2,7 @@
 //! its tally returns the unused part of its reservation and passes one record to the sink. The account of something
 //! long-lived is a [`StreamTally`](crate::stream_tally::StreamTally), which a tally opens.
 
-use crate::backend::call_observer::{CallObserver, SettledCalls};
+use crate::backend::call_observer::{CallObserver, CallTracing, SettledCalls};
 use crate::backend::counters::Counters;
 use crate::backend::usage_observer::{ObservedSink, UsageObserver};
 use crate::backend::usage_sink::{Line, Outcome, Phase, Receipt, Record, UsageSink};
@@ -42,12 +42,14 @@ pub struct Accounting {
     pub recent: Option<Arc<RecentRequests>>,
     /// Who sees the calls that are settled, if somebody does.
     pub observer: Option<Arc<dyn CallObserver>>,
+    /// The traces of calls, if there are any.
+    pub tracing: Option<CallTracing>,
 }
 
 impl Accounting {
     /// Accounting with these backends.
     pub fn new(clock: Arc<dyn Clock>, counters: Arc<dyn Counters>, sink: Arc<dyn UsageSink>) -> Self {
-        Accounting { clock, counters, sink, recent: None, observer: None }
+        Accounting { clock, counters, sink, recent: None, observer: None, tracing: None }
     }
 
     /// The same, which remembers requests in `recent`.
@@ -264,9 +266,9 @@ impl Tally {
             let calls = self.entries.iter().take(1).map(|entry| (call(entry), begin.method));
             self.remember(calls, latency, (self.grant, charged), true);
         }
-        if let Some(observer) = &self.accounting.observer {
+        for observer in self.observers() {
             let latency = self.accounting.clock.elapsed().saturating_sub(self.started);
-            self.show(&**observer, &[*begin], latency, (self.grant, charged), true);
+            self.show(observer, &[*begin], latency, (self.grant, charged), true);
         }
         self.refund(charged);
     }
@@ -358,8 +360,8 @@ impl Tally {
             });
             self.remember(calls, record.latency, (grant, charged), false);
         }
-        if let Some(observer) = &self.accounting.observer {
-            self.show(&**observer, &lines, record.latency, (grant, charged), false);
+        for observer in self.observers() {
+            self.show(observer, &lines, record.latency, (grant, charged), false);
         }
         Some(give(&self.accounting.sink, &record))
     }
@@ -374,6 +376,14 @@ impl Tally {
     ) {
         let Some(recent) = &self.accounting.recent else { return };
         recent.remember(&self.facts(latency, (grant, charged), is_lasting), calls, self.tries.as_slice());
+    }
+
+    /// Who sees these calls.
+    fn observers(&self) -> impl Iterator<Item = &dyn CallObserver> {
+        let Accounting { observer, tracing, .. } = &*self.accounting;
+        let is_recorded = || self.tries.trace().is_some_and(|trace| trace.is_sampled());
+        let traced = tracing.as_ref().filter(|_| is_recorded()).map(|tracing| &*tracing.observer);
+        observer.as_deref().into_iter().chain(traced)
     }
 
     /// Shows the calls of these lines to an observer.
@@ -402,6 +412,7 @@ impl Tally {
             lines,
             calls: &calls,
             tries: self.tries.as_slice(),
+            trace: self.tries.trace(),
         });
     }
 

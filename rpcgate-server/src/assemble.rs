@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::backend::Unavailable;
-use rpcgate_core::backend::call_observer::CallObserver;
+use rpcgate_core::backend::call_observer::{CallObserver, CallTracing};
 use rpcgate_core::backend::counters::Counters;
 use rpcgate_core::backend::directory::{Directory, MemoryDirectory, Peek};
 use rpcgate_core::backend::usage_observer::ObservedSink;
@@ -59,6 +59,7 @@ pub(crate) struct Backends {
     pub(crate) replies: Arc<BoundedReplies>,
     pub(crate) recent: Option<Arc<RecentRequests>>,
     pub(crate) observer: Option<Arc<dyn CallObserver>>,
+    pub(crate) tracing: Option<CallTracing>,
 }
 
 /// Puts every observer of records in front of the sink that keeps them: the safeguard, the access log and, if metrics
@@ -91,6 +92,7 @@ pub(crate) fn parts(
     let mut accounting = Accounting::new(backends.clock, backends.counters, backends.sink);
     accounting.recent = backends.recent;
     accounting.observer = backends.observer;
+    accounting.tracing = backends.tracing;
     let mut parts = Parts::new(chains, pools, backends.directory, Arc::new(accounting));
     parts.replies = backends.replies;
     parts.room = MemoryBudget::new(size(limits.bodies_total));

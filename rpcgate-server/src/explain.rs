@@ -97,8 +97,9 @@ fn call(RecentCall { method, facts }: &RecentCall) -> ExplainedCall {
     }
 }
 
-fn node_try(one: &NodeTry, facts: &RequestFacts, calls: usize, pools: &Pools) -> ExplainedTry {
-    let choice = match one.choice {
+/// The word for a choice.
+pub(crate) const fn choice_word(choice: NodeChoice) -> &'static str {
+    match choice {
         NodeChoice::Only => "only",
         NodeChoice::OnlyHealthy => "only_healthy",
         NodeChoice::Turn => "turn",
@@ -109,7 +110,10 @@ fn node_try(one: &NodeTry, facts: &RequestFacts, calls: usize, pools: &Pools) ->
         NodeChoice::Archive => "archive",
         NodeChoice::Hedge => "hedge",
         NodeChoice::Broadcast => "broadcast",
-    };
+    }
+}
+
+fn node_try(one: &NodeTry, facts: &RequestFacts, calls: usize, pools: &Pools) -> ExplainedTry {
     let (end, failure) = match one.end {
         TryEnd::Running => ("running", None),
         TryEnd::Answered => ("answered", None),
@@ -124,7 +128,7 @@ fn node_try(one: &NodeTry, facts: &RequestFacts, calls: usize, pools: &Pools) ->
         calls: (0..calls).filter(|place| one.calls.has(*place)).map(|place| place as u32).collect(),
         node: u32::from(one.node) + 1,
         address,
-        choice: choice.to_owned(),
+        choice: choice_word(one.choice).to_owned(),
         end: end.to_owned(),
         failure,
         began: one.began.map(|began| micros(began.saturating_sub(facts.started))),

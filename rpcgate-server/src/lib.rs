@@ -6,6 +6,7 @@
 pub mod access;
 pub mod assemble;
 mod call_log;
+mod call_traces;
 #[cfg(test)]
 mod captured_log;
 mod certificate_watch;

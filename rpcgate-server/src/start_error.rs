@@ -2,6 +2,7 @@
 
 use crate::journal::JournalError;
 use crate::listen::tls::BadCertificate;
+use rpcgate_admin::process::traces::BadCollector;
 use rpcgate_layers::redis::BadRedis;
 use std::net::SocketAddr;
 
@@ -44,6 +45,9 @@ pub enum StartError {
         /// The operating system's error.
         source: std::io::Error,
     },
+    /// The collector of traces cannot be used.
+    #[error(transparent)]
+    Collector(#[from] BadCollector),
     /// The certificate or its key cannot be used.
     #[error(transparent)]
     Certificate(#[from] BadCertificate),
@@ -91,6 +95,7 @@ impl StartError {
             | StartError::Telemetry { .. }
             | StartError::Journal(JournalError::InUse { .. } | JournalError::Thread(_)) => false,
             StartError::Certificate(_)
+            | StartError::Collector(_)
             | StartError::AccessLog { .. }
             | StartError::Descriptors { .. }
             | StartError::Node { .. }

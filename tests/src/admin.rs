@@ -10,6 +10,7 @@ use rpcgate_admin::management::action::billing::dunning::remind;
 use rpcgate_admin::management::app_state::AppState;
 use rpcgate_admin::management::identity::challenge::solve;
 use rpcgate_admin::management::identity::password::Password;
+use rpcgate_admin::process::traces::TraceExporter;
 use rpcgate_admin::services::api::Api;
 use rpcgate_admin::services::dispatcher::Dispatcher;
 use rpcgate_admin::services::janitor::Janitor;
@@ -42,6 +43,7 @@ pub struct TestService {
     /// Those of webhooks, where a test needs them.
     webhooks: Option<(Watcher, Dispatcher)>,
     gateways: AtomicUsize,
+    _traces: Option<TraceExporter>,
     folder: TempDir,
 }
 
@@ -69,14 +71,17 @@ impl TestService {
             .set("admin.mail", &format!("outbox = \"{}\"", outbox.display()))
             .set("database", &format!("url = \"{url}\""));
         let mut config = setup.config();
-        let app = Arc::new(AppState::open(config.clone(), clock.clone()).await.unwrap());
+        let mut app = AppState::open(config.clone(), clock.clone()).await.unwrap();
+        let traces = app.start_traces().unwrap();
+        let app = Arc::new(app);
         let api = Api::start(&app, config.admin.listen).unwrap();
         // The port is known only now, and links in mails contain it.
         config.admin.listen = api.addr();
         let app = Arc::new(app.reload(config).unwrap());
         api.serve(&app);
         let janitor = Janitor::start(&app);
-        TestService { setup, clock, app, api, janitor, webhooks: None, gateways: AtomicUsize::new(0), folder }
+        let (webhooks, gateways) = (None, AtomicUsize::new(0));
+        TestService { setup, clock, app, api, janitor, webhooks, gateways, _traces: traces, folder }
     }
 
     /// Watches chains and makes deliveries of webhooks as well.

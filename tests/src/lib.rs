@@ -12,6 +12,7 @@ pub mod authenticator_app;
 pub mod browser;
 pub mod certificate;
 pub mod client;
+pub mod collector;
 pub mod fault;
 pub mod gateway;
 pub mod load;

@@ -4,6 +4,7 @@ use super::{configuration, with_origin};
 use crate::cli::Service;
 use crate::management::app_state::AppState;
 use crate::process::reload::{log_drain, log_reload};
+use crate::process::traces::TraceExporter;
 use crate::process::{Failure, ProcessSignal, Signals, host_name, log, origin};
 use crate::services::api::Api;
 use crate::services::dispatcher::Dispatcher;
@@ -58,12 +59,16 @@ struct RunningServices {
     watcher: Option<Watcher>,
     recorder: ConfigRecorder,
     recording: AbortHandle,
+    /// Sends traces, if there is a collector.
+    traces: Option<TraceExporter>,
 }
 
 impl RunningServices {
     async fn start(config: Config, roles: &[Service], clock: Arc<dyn Clock>) -> Result<Self, Failure> {
         let (listen, scraped) = (config.admin.listen, config.telemetry.listen);
-        let app = Arc::new(AppState::open(config, clock).await?);
+        let mut app = AppState::open(config, clock).await?;
+        let traces = app.start_traces().map_err(|error| Failure::Configuration(error.to_string()))?;
+        let app = Arc::new(app);
         let api = roles.contains(&Service::Api).then(|| Api::start(&app, listen)).transpose();
         let api = api.map_err(|error| Failure::Other(format!("admin.listen: {listen}: {error}")))?;
         let metrics = scraped.map(|addr| {
@@ -86,7 +91,7 @@ impl RunningServices {
         }
         let (recorder, recording) = ConfigRecorder::new();
         let recording = tokio::spawn(recording.run(app.store.clone(), app.clock.clone())).abort_handle();
-        Ok(RunningServices { app, api, metrics, janitor, dispatcher, watcher, recorder, recording })
+        Ok(RunningServices { app, api, metrics, janitor, dispatcher, watcher, recorder, recording, traces })
     }
 
     /// Stores the configuration in `file`, which was accepted at the start, or else at a reload, as a version.
@@ -141,6 +146,9 @@ impl RunningServices {
         }
         if let Some(metrics) = self.metrics {
             metrics.drain().await;
+        }
+        if let Some(traces) = self.traces {
+            traces.stop().await;
         }
         self.recording.abort();
         self.app.close().await;

@@ -19,8 +19,10 @@ use crate::management::mail::{MailError, MailQueue, Mailer};
 use crate::management::payment::PaymentProvider;
 use crate::management::payment::stripe::Stripe;
 use crate::management::request_metrics::Requests;
+use crate::management::request_traces::RequestTraces;
 use crate::management::watch_metrics::WatchMetrics;
 use crate::management::webhook::DeliveryCounts;
+use crate::process::traces::{BadCollector, TraceExporter};
 use crate::store::{AttemptKind, Store, StoreError, UsageStore};
 use axum::extract::FromRef;
 use rpcgate_core::backend::BoxFuture;
@@ -77,6 +79,8 @@ pub struct AppState {
     pub forge: KeyForge,
     /// The metrics of requests.
     pub requests: Requests,
+    /// The traces of requests, if there is a collector.
+    pub traces: Option<RequestTraces>,
     /// The metrics of the watched chains.
     pub watch_metrics: WatchMetrics,
     /// Checks files before they are stored, if that is configured.
@@ -161,6 +165,7 @@ impl AppState {
         let (deliveries, watch_metrics) = (self.deliveries.clone(), self.watch_metrics.clone());
         Ok(AppState {
             requests: self.requests.clone(),
+            traces: self.traces.clone(),
             uploads: self.uploads.clone(),
             what_ifs: self.what_ifs.clone(),
             mails,
@@ -183,6 +188,19 @@ impl AppState {
         let Some(wait) = wait else { return Ok(()) };
         let retry_after = u32::try_from(wait.as_micros().div_ceil(1_000_000)).unwrap_or(u32::MAX).max(1);
         Err(ActionError::TooMany { retry_after })
+    }
+
+    /// Starts to send the traces of requests, if the configuration names a collector. States of later configurations use the
+    /// same one.
+    ///
+    /// # Errors
+    /// [`BadCollector`]
+    pub fn start_traces(&mut self) -> Result<Option<TraceExporter>, BadCollector> {
+        let started = RequestTraces::start(&self.settings.config.telemetry.otlp, &self.clock)?;
+        Ok(started.map(|(traces, exporter)| {
+            self.traces = Some(traces);
+            exporter
+        }))
     }
 
     /// The time by which an action decides.
@@ -317,6 +335,7 @@ impl Configured {
             proxies,
             forge,
             requests,
+            traces: None,
             watch_metrics: WatchMetrics::default(),
             scanner,
             uploads: Uploads::default(),

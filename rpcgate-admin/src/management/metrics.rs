@@ -41,6 +41,9 @@ pub(crate) fn router(app: &AppState) -> Router {
     registry.register("requests", "Requests by route, method and status", answered.clone());
     let help = "Time from a request's head to its answer's";
     registry.register_with_unit("request_duration", help, Unit::Seconds, took.clone());
+    if let Some(traces) = &app.traces {
+        registry.register_collector(traces.metric());
+    }
     app.watch_metrics.register(&mut registry);
     let database = Gauge::default();
     registry.register("database_up", "Whether the management database answers", database.clone());

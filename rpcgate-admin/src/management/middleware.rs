@@ -4,6 +4,7 @@
 use crate::management::app_state::{AppState, Settings};
 use crate::management::error::ActionError;
 use crate::management::request_metrics::Requests;
+use crate::management::request_traces::RequestTraces;
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
@@ -46,6 +47,7 @@ struct Middleware {
     /// Whether users connect over TLS.
     secure: bool,
     requests: Requests,
+    traces: Option<RequestTraces>,
 }
 
 /// Wraps `router` in the middleware.
@@ -56,6 +58,7 @@ pub(crate) fn wrap(router: Router, app: &AppState) -> Router {
         origin: origin(settings),
         secure: settings.dash_url.starts_with("https:"),
         requests: app.requests.clone(),
+        traces: app.traces.clone(),
     });
     router.layer(CatchPanicLayer::custom(panicked)).layer(from_fn_with_state(middleware, handle))
 }
@@ -75,7 +78,8 @@ fn panicked(panic: Box<dyn Any + Send>) -> Response {
 }
 
 async fn handle(State(middleware): State<Arc<Middleware>>, request: Request, next: Next) -> Response {
-    let id = RequestId::new(middleware.clock.now());
+    let arrival = middleware.clock.now();
+    let id = RequestId::new(arrival);
     let method = request.method().clone();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let of_api = request.uri().path().starts_with("/api/");
@@ -83,6 +87,10 @@ async fn handle(State(middleware): State<Arc<Middleware>>, request: Request, nex
         request.headers().get(ORIGIN).is_some_and(|origin| middleware.origin.as_ref() == Some(origin));
     let is_preflight =
         method == Method::OPTIONS && request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD);
+    let traced = middleware.traces.as_ref().and_then(|traces| {
+        let route = route.as_ref().map(MatchedPath::as_str);
+        Some((traces, traces.begin(id, route, request.headers())?))
+    });
     let began = middleware.clock.elapsed();
     let mut answer = if is_allowed_origin && is_preflight {
         preflight()
@@ -99,6 +107,9 @@ async fn handle(State(middleware): State<Arc<Middleware>>, request: Request, nex
     let took = middleware.clock.elapsed().saturating_sub(began);
     let route = route.as_ref().map(MatchedPath::as_str);
     middleware.requests.count(route, &method, answer.status(), took);
+    if let Some((traces, trace)) = traced {
+        traces.end(trace, (id, arrival, took), (&method, route), answer.status());
+    }
     let millis = took.as_millis() as u64;
     tracing::debug!(request_id = %id, %method, status = answer.status().as_u16(), millis, "answered");
     let headers = answer.headers_mut();

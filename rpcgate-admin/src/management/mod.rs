@@ -24,6 +24,7 @@ mod page;
 pub mod payment;
 mod query_parameters;
 pub mod request_metrics;
+pub mod request_traces;
 pub mod router;
 mod strict_json;
 pub mod watch_metrics;

@@ -1,5 +1,5 @@
 //! What both binaries need as processes: exit codes, the account they run under, the log, signals, the configuration, the pools of
-//! nodes, the runtime, accepting connections, asking after their health, and what packages have of their command lines.
+//! nodes, the runtime, traces, accepting connections, asking after their health, and what packages have of their command lines.
 
 pub mod accept;
 #[cfg(feature = "store")]
@@ -15,6 +15,7 @@ mod node_pool;
 pub mod reload;
 pub mod settings;
 pub mod signals;
+pub mod traces;
 
 #[cfg(feature = "store")]
 pub use against::exit_planned;

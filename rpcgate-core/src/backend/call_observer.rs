@@ -1,9 +1,11 @@
-//! Observers see calls when their account is settled, with all that is known of them: for logs of calls.
+//! Observers see calls when their account is settled, with all that is known of them: for logs of calls, and for traces.
 
 use super::usage_sink::Line;
 use crate::node_try::NodeTry;
 use crate::recent::{CallFacts, RequestFacts};
+use crate::trace::{CallTrace, TraceSampling};
 use std::fmt::Debug;
+use std::sync::Arc;
 
 /// Sees every set of calls. Like a sink, it does not block.
 pub trait CallObserver: Send + Sync + Debug {
@@ -26,4 +28,15 @@ pub struct SettledCalls<'a> {
     pub calls: &'a [CallFacts],
     /// The tries at nodes.
     pub tries: &'a [NodeTry],
+    /// Their trace, if they have one.
+    pub trace: Option<&'a Arc<CallTrace>>,
+}
+
+/// Which calls have a trace, and who sees those whose trace is recorded.
+#[derive(Clone, Debug)]
+pub struct CallTracing {
+    /// Which calls.
+    pub sampling: TraceSampling,
+    /// Who sees them.
+    pub observer: Arc<dyn CallObserver>,
 }

@@ -2,7 +2,7 @@
 
 use super::access_log::AccessLogSettings;
 use super::fields::{Fields, Table};
-use super::url::Url;
+use super::otlp::OtlpSettings;
 use super::value::Word;
 use std::net::SocketAddr;
 
@@ -28,10 +28,10 @@ pub struct Telemetry {
     pub log_filter: String,
     /// The format of log lines.
     pub log_format: LogFormat,
-    /// The OpenTelemetry collector to which traces are sent (OTLP); none by default.
-    pub otlp_url: Option<Url>,
     /// A line for each call.
     pub access_log: AccessLogSettings,
+    /// Where traces are sent.
+    pub otlp: OtlpSettings,
 }
 
 impl Default for Telemetry {
@@ -40,8 +40,8 @@ impl Default for Telemetry {
             listen: None,
             log_filter: "info".into(),
             log_format: LogFormat::Json,
-            otlp_url: None,
             access_log: AccessLogSettings::default(),
+            otlp: OtlpSettings::default(),
         }
     }
 }
@@ -51,7 +51,7 @@ impl Table for Telemetry {
         f.value("listen", &mut self.listen);
         f.value("log_filter", &mut self.log_filter);
         f.word("log_format", &mut self.log_format);
-        f.url("otlp_url", &mut self.otlp_url, &["http", "https"]);
         f.table("access_log", &mut self.access_log);
+        f.table("otlp", &mut self.otlp);
     }
 }

@@ -128,6 +128,16 @@ impl NodeUrl {
         })
     }
 
+    /// Its host, without the brackets of an IPv6 address.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// The protocol that the node takes here.
     pub fn transport(&self) -> Transport {
         self.transport

@@ -13,7 +13,6 @@ use futures_util::future::join_all;
 use parking_lot::Mutex;
 use rpcgate_core::call::CallState;
 use rpcgate_core::chain::Chain;
-use rpcgate_core::node_try::NodeTries;
 use rpcgate_core::reply::{Reply, Source};
 use rpcgate_core::tally::{Entries, Tally};
 use smallvec::SmallVec;
@@ -68,13 +67,14 @@ async fn forward_all(
     let memory = tally.room.sibling();
     let expected: SmallVec<[Expected; 8]> = requests.iter().map(|request| request.expected(tally)).collect();
     let (deadline, chain) = (tally.deadline, tally.chain.clone());
+    let none = tally.tries.of_same_calls();
     let entries = Mutex::new(&mut tally.entries);
     let answers = requests.into_iter().zip(expected).map(|(request, expected)| {
         let (mut memory, entries, chain) = (memory.sibling(), &entries, &chain);
+        let mut tries = none.of_same_calls();
         async move {
             let (places, is_array, request) = node_request((pool, chain), request, limits, round);
             let request = request.posted_to(path);
-            let mut tries = NodeTries::default();
             tries.set_calls(places.iter().copied());
             let answer = {
                 // Answered calls are unsettled until all are answered.

@@ -34,8 +34,8 @@ fn write_line(
     text(out, "request", facts.request);
     text(out, "transport", facts.transport.name());
     text(out, "chain", facts.chain);
-    text(out, "method", method(line));
-    text(out, "outcome", outcome(line.outcome));
+    text(out, "method", method_word(line));
+    text(out, "outcome", outcome_word(line.outcome));
     number(out, "status", line.status);
     if let Some(refusal) = call.refusal {
         number(out, "code", refusal.code());
@@ -48,7 +48,7 @@ fn write_line(
     number(out, "bytes_in", line.bytes_in);
     number(out, "bytes_out", line.bytes_out);
     number(out, "cu", line.cu);
-    text(out, "cache", cache(call.cache));
+    text(out, "cache", cache_word(call.cache));
     text(out, "key", settled.prefix);
     text(out, "key_id", facts.key);
     text(out, "project", facts.project);
@@ -70,12 +70,13 @@ fn write_line(
 }
 
 /// The metered method. A caller may have pasted a key in its place.
-fn method(line: &Line<'_>) -> String {
+pub(crate) fn method_word(line: &Line<'_>) -> String {
     let name = shown_method(line.method);
     if name.len() > LONGEST || !shown(&name).is_empty() { "(other)".to_owned() } else { name.into_owned() }
 }
 
-const fn outcome(outcome: Outcome) -> &'static str {
+/// The word for an outcome.
+pub(crate) const fn outcome_word(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Answered => "answered",
         Outcome::NodeError => "node_error",
@@ -85,7 +86,8 @@ const fn outcome(outcome: Outcome) -> &'static str {
     }
 }
 
-const fn cache(cache: CacheUse) -> &'static str {
+/// The word for the part of the cache.
+pub(crate) const fn cache_word(cache: CacheUse) -> &'static str {
     match cache {
         CacheUse::Hit => "hit",
         CacheUse::Joined => "joined",

@@ -7,6 +7,7 @@ mod line;
 mod writer;
 
 use line::write_lines;
+pub(crate) use line::{cache_word, method_word, outcome_word};
 use rpcgate_core::backend::call_observer::{CallObserver, SettledCalls};
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::config::AccessLogSettings;

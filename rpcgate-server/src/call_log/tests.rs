@@ -49,7 +49,15 @@ fn call(outcome: Outcome) -> CallFacts {
 fn show(log: &CallLog, request: u128, latency: Duration, outcome: Outcome) {
     let (facts, lines, calls) = (facts(request, latency), [line(b"eth_call", outcome, 200)], [call(outcome)]);
     let (prefix, tries) = ("rpcg_0Ab1Cd2", &[][..]);
-    log.see(&SettledCalls { facts: &facts, prefix, is_message: false, lines: &lines, calls: &calls, tries });
+    log.see(&SettledCalls {
+        facts: &facts,
+        prefix,
+        is_message: false,
+        lines: &lines,
+        calls: &calls,
+        tries,
+        trace: None,
+    });
 }
 
 fn logged(settled: &SettledCalls<'_>) -> Vec<Value> {
@@ -88,6 +96,7 @@ fn a_line_has_what_is_known_of_a_call_and_no_more() {
         lines: &lines,
         calls: &calls,
         tries: tries.as_slice(),
+        trace: None,
     };
     let lines = logged(&settled);
     let all = json!({

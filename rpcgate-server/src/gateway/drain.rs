@@ -17,7 +17,7 @@ impl Gateway {
     /// Ends the gateway gracefully: it is no longer ready and accepts no connections, closes those without a call, closes
     /// WebSocket streams with 1001, spread over half of the grace so that their clients do not all return at once, and
     /// finishes the calls in flight. In the last second of `shutdown.grace` gRPC calls that still run end with status 14, and
-    /// what is not done at its end is cut. Then it ships the records, and closes its state.
+    /// what is not done at its end is cut. Then it ships the records, sends the spans that wait, and closes its state.
     pub async fn drain(&self) -> Drained {
         self.connections.close();
         self.streams.shut_down(self.reloadable.grace() / 2);
@@ -34,9 +34,18 @@ impl Gateway {
         let cut = self.connections.wait(last).await;
         self.stop();
         self.counting.close().await;
-        if let Some(state) = &self.state {
-            state.close().await;
-        }
+        let traces = self.traces.lock().take();
+        let traced = async {
+            if let Some(traces) = traces {
+                traces.stop().await;
+            }
+        };
+        let closed = async {
+            if let Some(state) = &self.state {
+                state.close().await;
+            }
+        };
+        tokio::join!(traced, closed);
         Drained { cut }
     }
 

@@ -19,6 +19,7 @@ use crate::reload::Reloadable;
 use crate::start_error::StartError;
 use crate::state::State;
 use parking_lot::Mutex;
+use rpcgate_admin::process::traces::TraceExporter;
 use rpcgate_admin::store::NodeState;
 use rpcgate_core::config::{Config, Overlay};
 use rpcgate_layers::redis::Standing;
@@ -44,6 +45,8 @@ pub struct Gateway {
     renewing: Option<AbortHandle>,
     metrics: Option<(SocketAddr, AbortHandle)>,
     reloads: Arc<Reloads>,
+    /// Sends traces, if there is a collector.
+    traces: Mutex<Option<TraceExporter>>,
 }
 
 impl fmt::Debug for Gateway {

@@ -5,6 +5,7 @@ use super::unused::warn_of_unused;
 use super::{Gateway, StartOptions};
 use crate::assemble::{self, Backends};
 use crate::call_log::CallLog;
+use crate::call_traces::CallTraces;
 use crate::certificate_watch::{self, CertificateCounts};
 use crate::explain;
 use crate::grpc_reflection::GrpcReflection;
@@ -50,6 +51,7 @@ impl Gateway {
 
         let (chains, pools) = (reloadable.chains.clone(), reloadable.pools.clone());
         let safeguard = reloadable.safeguard.clone();
+        let traces = CallTraces::start(&config.telemetry.otlp, &clock, &pools)?;
         let is_scraped = metrics_listener.is_some();
         let (sink, calls) = assemble::observed(sink, journal.as_ref(), is_scraped, safeguard.clone());
         let replies = Arc::new(BoundedReplies::new(config.cache.bytes));
@@ -62,6 +64,7 @@ impl Gateway {
             replies: replies.clone(),
             recent: recent.clone(),
             observer: call_log.clone().map(|log| log as Arc<dyn CallObserver>),
+            tracing: traces.as_ref().map(|traces| traces.tracing.clone()),
         };
         let mut parts = assemble::parts(&config, backends, chains, pools, safeguard);
         let connections = Connections::new(sink, state.clone());
@@ -107,6 +110,7 @@ impl Gateway {
                 grpc: parts.grpc_counts.clone(),
                 recent: recent.clone(),
                 logged: call_log.as_ref().map(|log| log.counts.clone()),
+                traced: traces.as_ref().map(|traces| traces.counts.clone()),
                 clock,
             };
             tracing::info!(%addr, "metrics at /metrics");
@@ -130,6 +134,7 @@ impl Gateway {
             renewing,
             metrics,
             reloads,
+            traces: Mutex::new(traces.map(|traces| traces.exporter)),
         })
     }
 }

@@ -14,7 +14,6 @@ fn unused(config: &Config, has_state: bool) -> impl Iterator<Item = &'static str
         ("database", !has_state && config.database != Default::default()),
         ("journal", !has_state && config.journal != Default::default()),
         ("retention", !has_state && config.retention != Default::default()),
-        ("telemetry.otlp_url", config.telemetry.otlp_url.is_some()),
     ];
     settings.into_iter().filter(|(_, is_given)| *is_given).map(|(setting, _)| setting)
 }

@@ -38,7 +38,10 @@ pub(super) const ADVICE: &[Advice] = &[
     advice("server.executionHeaders", "ask `explain` for what happened to a request; see docs/explain.md"),
     advice("healthCheck", "rpcgate has /healthz and /readyz, which need no settings"),
     advice("admin", "operators use rpcgate-admin; see docs/operations.md"),
-    advice("tracing", "rpcgate does not export traces yet; telemetry.listen serves metrics"),
+    advice(
+        "tracing",
+        "telemetry.otlp sends traces to an OpenTelemetry collector; telemetry.listen serves metrics",
+    ),
     advice("proxyPools", "rpcgate connects to nodes directly; route its traffic at the network instead"),
     advice("clusterKey", "gateways that count together share redis.url and redis.prefix"),
     advice("metrics", "rpcgate's metrics have no further settings"),

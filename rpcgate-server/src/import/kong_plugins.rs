@@ -158,7 +158,7 @@ fn plugin_advice(name: &str) -> &'static str {
         }
         "request-termination" => "chains.<chain>.enabled = false closes a chain",
         "correlation-id" => "every answer has an x-request-id",
-        "opentelemetry" | "zipkin" => "rpcgate does not export traces yet",
+        "opentelemetry" | "zipkin" => "telemetry.otlp sends traces to an OpenTelemetry collector",
         "request-transformer" | "response-transformer" => "headers for nodes belong to a node: headers",
         _ => "rpcgate has no such plugin",
     }

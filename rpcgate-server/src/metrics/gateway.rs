@@ -10,6 +10,7 @@ use crate::state::State;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Unit;
+use rpcgate_admin::process::traces::TraceCounts;
 use rpcgate_admin::store::NodeState;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::overload::{ChainLoads, Overrun};
@@ -55,6 +56,7 @@ pub(crate) struct Watched {
     pub(crate) grpc: Arc<GrpcCounts>,
     pub(crate) recent: Option<Arc<RecentRequests>>,
     pub(crate) logged: Option<Arc<LogCounts>>,
+    pub(crate) traced: Option<Arc<TraceCounts>>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -112,6 +114,13 @@ impl Watched {
                 "access_log_lines",
                 "Calls to be logged, by whether their line was written.",
                 logged.read().map(|(result, count)| ([("result", result)], count)),
+            )?;
+        }
+        if let Some(traced) = &self.traced {
+            page.counters(
+                "trace_spans",
+                "Spans of traced calls, by what became of them.",
+                traced.read().map(|(result, count)| ([("result", result)], count)),
             )?;
         }
         if let Some(standing) = self.counting.standing() {

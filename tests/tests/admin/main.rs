@@ -29,5 +29,6 @@ mod projects;
 mod safeguard;
 mod sessions;
 mod tickets;
+mod traces;
 mod usage;
 mod watch;

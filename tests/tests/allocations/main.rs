@@ -11,6 +11,7 @@ use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Full};
+use rpcgate_core::backend::call_observer::{CallObserver, CallTracing, SettledCalls};
 use rpcgate_core::backend::counters::MemoryCounters;
 use rpcgate_core::backend::directory::MemoryDirectory;
 use rpcgate_core::backend::usage_sink::{Record, UsageSink};
@@ -20,6 +21,7 @@ use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::plan::{Plan, Tier};
 use rpcgate_core::secret::KeyHash;
 use rpcgate_core::tally::Accounting;
+use rpcgate_core::trace::TraceSampling;
 use rpcgate_layers::nodes::{NodeConfig, Pool, PoolLimits};
 use rpcgate_layers::stack::{HttpStack, Parts, http_stack};
 use rpcgate_tests::node::Node;
@@ -37,6 +39,14 @@ impl UsageSink for NoSink {
     fn append(&self, _: &Record<'_>) {}
 }
 
+/// An observer that keeps nothing.
+#[derive(Debug)]
+struct NoObserver;
+
+impl CallObserver for NoObserver {
+    fn see(&self, _: &SettledCalls<'_>) {}
+}
+
 struct Fixture {
     stack: HttpStack,
     runtime: Runtime,
@@ -46,6 +56,11 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
+        Fixture::tracing(None)
+    }
+
+    /// With traces of so many of a million calls, if of any.
+    fn tracing(millionths: Option<u32>) -> Self {
         let beside = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let node = beside.block_on(Node::evm());
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
@@ -57,7 +72,11 @@ impl Fixture {
         let caller = Caller::new(KeyId(1), ProjectId(1), TenantId(1), plan);
         let directory = MemoryDirectory::new([(KeyHash::of(KEY), Arc::new(caller))]);
         let counters = Arc::new(MemoryCounters::default());
-        let accounting = Accounting::new(clock, counters, Arc::new(NoSink));
+        let mut accounting = Accounting::new(clock, counters, Arc::new(NoSink));
+        accounting.tracing = millionths.map(|millionths| {
+            let (sampling, observer) = (TraceSampling::of_millionths(millionths), Arc::new(NoObserver));
+            CallTracing { sampling, observer }
+        });
         let stack = http_stack(&Parts::new(
             Arc::new(ArcSwap::from_pointee([chain].into_iter().collect())),
             Arc::new(ArcSwap::from_pointee([pool].into_iter().collect())),
@@ -109,6 +128,16 @@ fn a_call_allocates_as_often_as_expected() {
     assert_eq!((small, large), (BATCH, BATCH), "batches of calls that the cache could answer");
 }
 
+#[test]
+fn a_trace_costs_a_call_a_few_allocations_and_one_that_is_not_recorded_none() {
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":["0x00","latest"]}"#;
+    assert_eq!(Fixture::tracing(Some(0)).count(call), SINGLE);
+    let recorded = Fixture::tracing(Some(1_000_000)).count(call);
+    assert!((SINGLE + 1..=SINGLE + TRACE).contains(&recorded), "{recorded}");
+}
+
+/// The most that a trace costs a call, besides its spans: its context, and the header for the node.
+const TRACE: u64 = 5;
 /// A call that a node answers.
 const SINGLE: u64 = 21;
 /// A call that is answered from the cache.

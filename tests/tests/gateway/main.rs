@@ -29,6 +29,7 @@ mod served;
 mod simulated;
 mod surface;
 mod suspend;
+mod traces;
 mod upstream;
 mod usage;
 mod weights;

@@ -8,4 +8,5 @@ mod node;
 mod reflection;
 mod shapes;
 mod statuses;
+mod traces;
 mod wire;

@@ -44,6 +44,7 @@ fn whole_example() -> Config {
         "FORMER_KEY_SECRET",
         "CHALLENGE_SECRET",
         "NODE_TOKEN",
+        "OTLP_TOKEN",
         "BACKEND_KEY",
         "STRIPE_SECRET_KEY",
         "STRIPE_WEBHOOK_SECRET",

@@ -11,6 +11,7 @@ mod limits;
 mod managed;
 mod node;
 mod stream;
+mod traces;
 
 use rpcgate_tests::gateway::{Setup, TestGateway};
 

@@ -52,6 +52,8 @@ pub(crate) enum CheckGroup {
     Nodes,
     /// The mail server.
     Mail,
+    /// The collector of traces.
+    Traces,
     /// The URLs under which users find the service.
     Urls,
 }
@@ -70,6 +72,7 @@ impl CheckGroup {
             CheckGroup::Gateways => "gateways",
             CheckGroup::Nodes => "nodes",
             CheckGroup::Mail => "mail",
+            CheckGroup::Traces => "traces",
             CheckGroup::Urls => "urls",
         }
     }

@@ -16,6 +16,7 @@ mod limits;
 mod mail;
 mod node_look;
 mod nodes;
+mod traces;
 mod urls;
 
 use super::printer::Printer;
@@ -107,7 +108,7 @@ fn groups(examination: &Examination) -> Vec<RunningGroup> {
         (group, Box::pin(async move { work.await.unwrap_or_else(broken) }))
     };
     let (of_databases, of_counters) = (examination.clone(), examination.clone());
-    let (of_nodes, of_mail) = (examination.clone(), examination.clone());
+    let (of_nodes, of_mail, of_traces) = (examination.clone(), examination.clone(), examination.clone());
     vec![
         blocking(CheckGroup::Files, files::check),
         blocking(CheckGroup::Limits, limits::check),
@@ -118,6 +119,7 @@ fn groups(examination: &Examination) -> Vec<RunningGroup> {
         (CheckGroup::Counters, Box::pin(async move { counters::check(&of_counters).await })),
         (CheckGroup::Nodes, Box::pin(async move { nodes::check(&of_nodes).await })),
         (CheckGroup::Mail, Box::pin(async move { mail::check(&of_mail).await })),
+        (CheckGroup::Traces, Box::pin(async move { traces::check(&of_traces).await })),
     ]
 }
 
@@ -230,6 +232,7 @@ mod tests {
             "gateways",
             "nodes",
             "mail",
+            "traces",
             "urls",
         ] {
             assert!(lines.iter().any(|line| line["check"] == group), "{group}: {text}");

@@ -51,7 +51,7 @@ impl Pool {
     ) -> Result<NodeMessages, NodeRequestError> {
         let client = self.ws.iter().find(|client| client.as_ref().index == index);
         let client = client.ok_or(Fault::unsent(Cause::NoNode))?;
-        let stream = client.open(&[], self.limits.connect).await;
+        let stream = client.open(&[], &NodeTries::default(), self.limits.connect).await;
         match &stream {
             Ok(_) => client.as_ref().health.record_reachable(),
             Err(fault) if fault.cause == Cause::Connect && self.client(index).is_none() => {
@@ -80,7 +80,7 @@ impl Pool {
             let node = client.as_ref();
             noted.push((self.number, node.index.0), choice);
             noted.begin(self.clock.elapsed());
-            let fault = match client.open(protocols, self.limits.connect).await {
+            let fault = match client.open(protocols, noted, self.limits.connect).await {
                 Ok(stream) => {
                     node.health.record_reachable();
                     noted.arrive(self.clock.elapsed());

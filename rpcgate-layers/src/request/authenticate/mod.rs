@@ -140,11 +140,11 @@ fn admit<B>(routed: Routed<B>, peek: Peek, accounting: Arc<Accounting>) -> Resul
     let expired = caller.expires_at.is_some_and(|end| received.arrival >= end);
     let ready = accounting.sink.is_ready();
     let moment = (received.arrival, received.started);
-    let known = Authenticated {
-        request: received.request,
-        target,
-        tally: Box::new(Tally::new(received.id, transport, chain, caller, moment, accounting)),
-    };
+    let headers = received.request.headers();
+    let trace = accounting.tracing.as_ref().and_then(|tracing| tracing.sampling.begin(received.id, headers));
+    let mut tally = Box::new(Tally::new(received.id, transport, chain, caller, moment, accounting));
+    tally.tries.set_trace(trace);
+    let known = Authenticated { request: received.request, target, tally };
     if revoked || expired {
         return Err(Denied { rated: false, ..known.deny(Refusal::InvalidKey) });
     }

@@ -161,7 +161,8 @@ impl Client {
             // Boxed, because connecting is rare and its state would make every call's larger.
             None => Box::pin(self.connect()).await?,
         };
-        let written = self.template.request(request).ok_or(Fault::unsent(Cause::Undecodable))?;
+        let mut written = self.template.request(request).ok_or(Fault::unsent(Cause::Undecodable))?;
+        progress.tries.write_trace(written.headers_mut());
         let sent_before = progress.sent;
         progress.set_sent(true);
         let sending = connection.send(written);

@@ -83,7 +83,8 @@ impl H2Client {
     {
         progress.node = Some(self.node.index);
         let in_flight = InFlightGuard::new(self.node.in_flight.clone());
-        let head = self.template.head(&call).ok_or(Fault::unsent(Cause::Undecodable))?;
+        let mut head = self.template.head(&call).ok_or(Fault::unsent(Cause::Undecodable))?;
+        progress.tries.write_trace(head.headers_mut());
         let (connection, stream, was_open) = match self.free() {
             Some((connection, stream)) => (connection, stream, true),
             None => Box::pin(self.connected()).await?,

@@ -12,6 +12,7 @@ use hyper::client::conn::http1;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_core::node_try::NodeTries;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,22 +57,32 @@ impl StreamClient {
         }
     }
 
-    /// Opens a stream and offers these sub-protocols. Connection and handshake may take `limit` each.
-    pub(crate) async fn open(&self, protocols: &[HeaderValue], limit: Duration) -> Result<NodeStream, Fault> {
+    /// Opens a stream, as the last of `tries`, and offers these sub-protocols. Connection and handshake may take `limit` each.
+    pub(crate) async fn open(
+        &self,
+        protocols: &[HeaderValue],
+        tries: &NodeTries,
+        limit: Duration,
+    ) -> Result<NodeStream, Fault> {
         let socket = self.connector.connect(limit).await.map_err(|error| {
             tracing::debug!(node = %self.node.config.name(), "no connection for a stream: {error}");
             Fault::unsent(Cause::Connect)
         })?;
         let opening = async {
             match socket {
-                NodeSocket::Plain(tcp) => self.shake_hands(tcp, protocols).await,
-                NodeSocket::Tls(tls) => self.shake_hands(tls, protocols).await,
+                NodeSocket::Plain(tcp) => self.shake_hands(tcp, protocols, tries).await,
+                NodeSocket::Tls(tls) => self.shake_hands(tls, protocols, tries).await,
             }
         };
         timeout(limit, opening).await.unwrap_or(Err(Fault::sent(Cause::Timeout)))
     }
 
-    async fn shake_hands<T>(&self, socket: T, protocols: &[HeaderValue]) -> Result<NodeStream, Fault>
+    async fn shake_hands<T>(
+        &self,
+        socket: T,
+        protocols: &[HeaderValue],
+        tries: &NodeTries,
+    ) -> Result<NodeStream, Fault>
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -84,6 +95,7 @@ impl StreamClient {
         *request.uri_mut() = self.target.clone();
         *request.headers_mut() = self.headers.clone();
         handshake.write(protocols, request.headers_mut());
+        tries.write_trace(request.headers_mut());
 
         let mut builder = http1::Builder::new();
         builder.max_buf_size(HEAD);

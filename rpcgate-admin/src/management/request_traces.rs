@@ -1,0 +1,178 @@
+//! The spans of requests (`telemetry.otlp`): one for each that has ended. A span has the route, and nothing of the path, the
+//! query, the headers or the body.
+
+use crate::process::traces::{
+    BadCollector, FinishedSpan, SpanAttributes, SpanQueue, SpanRole, SpanSource, TraceExporter,
+};
+use http::{HeaderMap, Method, StatusCode};
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use rpcgate_core::caller::RequestId;
+use rpcgate_core::clock::{Clock, Time};
+use rpcgate_core::config::OtlpSettings;
+use rpcgate_core::trace::{CallTrace, TraceSampling};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The name of the program in traces.
+const PROGRAM: &str = "rpcgate-admin";
+
+/// What a span says instead of a method that no route has.
+const OTHER: &str = "_OTHER";
+
+/// Routes that are asked all the time.
+const UNTRACED: [&str; 2] = ["/healthz", "/readyz"];
+
+/// Which requests are traced, and the queue of those that have ended. Clones share it.
+#[derive(Clone, Debug)]
+pub struct RequestTraces {
+    sampling: TraceSampling,
+    queue: SpanQueue<TracedAnswer>,
+}
+
+/// A request that was answered, whose span is to be written.
+#[derive(Debug)]
+struct TracedAnswer {
+    trace: CallTrace,
+    request: RequestId,
+    arrival: Time,
+    took: Duration,
+    method: &'static str,
+    route: Option<String>,
+    status: StatusCode,
+}
+
+impl RequestTraces {
+    /// Starts to send traces, if `settings` name a collector.
+    ///
+    /// # Errors
+    /// [`BadCollector`]
+    pub fn start(
+        settings: &OtlpSettings,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Option<(Self, TraceExporter)>, BadCollector> {
+        let Some((queue, exporter)) = TraceExporter::start(settings, PROGRAM, clock)? else {
+            return Ok(None);
+        };
+        let sampling = TraceSampling::of_millionths(settings.ratio.millionths());
+        Ok(Some((RequestTraces { sampling, queue }, exporter)))
+    }
+
+    /// The trace of a request to this route, if it is recorded.
+    pub(crate) fn begin(
+        &self,
+        request: RequestId,
+        route: Option<&str>,
+        headers: &HeaderMap,
+    ) -> Option<CallTrace> {
+        if route.is_some_and(|route| UNTRACED.contains(&route)) {
+            return None;
+        }
+        self.sampling.begin(request, headers).filter(CallTrace::is_sampled)
+    }
+
+    /// Puts the span of an answered request into the queue.
+    pub(crate) fn end(
+        &self,
+        trace: CallTrace,
+        (request, arrival, took): (RequestId, Time, Duration),
+        (method, route): (&Method, Option<&str>),
+        status: StatusCode,
+    ) {
+        let route = route.map(str::to_owned);
+        let method = known(method);
+        self.queue.push(1, || TracedAnswer { trace, request, arrival, took, method, route, status });
+    }
+
+    /// The metric of what became of the spans.
+    pub(super) fn metric(&self) -> Box<dyn Collector> {
+        Box::new(TraceMetric(self.clone()))
+    }
+}
+
+fn known(method: &Method) -> &'static str {
+    const KNOWN: [(Method, &str); 6] = [
+        (Method::GET, "GET"),
+        (Method::HEAD, "HEAD"),
+        (Method::POST, "POST"),
+        (Method::PUT, "PUT"),
+        (Method::DELETE, "DELETE"),
+        (Method::OPTIONS, "OPTIONS"),
+    ];
+    KNOWN.iter().find(|(known, _)| known == method).map_or(OTHER, |(_, name)| *name)
+}
+
+impl SpanSource for TracedAnswer {
+    fn write(self, spans: &mut Vec<FinishedSpan>) {
+        let TracedAnswer { trace, request, arrival, took, method, route, status } = self;
+        let name = match &route {
+            Some(route) => format!("{method} {route}").into(),
+            None => method.into(),
+        };
+        let mut attributes: SpanAttributes = vec![
+            ("http.request.method", method.into()),
+            ("http.response.status_code", status.as_u16().into()),
+            ("rpcgate.request_id", request.to_string().into()),
+        ];
+        attributes.extend(route.map(|route| ("http.route", route.into())));
+        let is_broken = status.is_server_error();
+        spans.push(FinishedSpan {
+            context: trace.context,
+            parent: trace.parent,
+            has_remote_parent: trace.parent.is_some(),
+            role: SpanRole::Server,
+            name,
+            began: arrival,
+            ended: arrival.plus(took),
+            error: is_broken.then(|| status.canonical_reason().unwrap_or("server error").into()),
+            attributes,
+            events: Vec::new(),
+        });
+    }
+}
+
+#[derive(Debug)]
+struct TraceMetric(RequestTraces);
+
+impl Collector for TraceMetric {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Spans of traced requests, by what became of them";
+        let mut family = encoder.encode_descriptor("trace_spans", help, None, MetricType::Counter)?;
+        for (result, count) in self.0.queue.counts().read() {
+            ConstCounter::new(count).encode(family.encode_family(&[("result", result)])?)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::traces::SpanValue;
+
+    #[test]
+    fn a_span_has_the_route_and_nothing_that_a_client_sent() {
+        let trace = TraceSampling::of_millionths(1_000_000).root(RequestId(7)).unwrap();
+        let answer = TracedAnswer {
+            trace,
+            request: RequestId(7),
+            arrival: Time::from_secs(9),
+            took: Duration::from_millis(3),
+            method: known(&Method::from_bytes(b"VERB7").unwrap()),
+            route: Some("/api/v1/projects/{id}".into()),
+            status: StatusCode::SERVICE_UNAVAILABLE,
+        };
+        let mut spans = Vec::new();
+        answer.write(&mut spans);
+        let [span] = &spans[..] else { panic!("{spans:?}") };
+        assert_eq!(span.name, "_OTHER /api/v1/projects/{id}");
+        assert_eq!((span.error.as_deref(), span.parent), (Some("Service Unavailable"), None));
+        assert_eq!(span.ended.since(span.began), Duration::from_millis(3));
+        let status = ("http.response.status_code", SpanValue::Number(503));
+        assert!(span.attributes.contains(&status), "{span:?}");
+        assert_eq!(known(&Method::PUT), "PUT");
+    }
+}

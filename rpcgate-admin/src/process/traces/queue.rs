@@ -1,0 +1,103 @@
+//! The queue of what has ended, and the counts of spans.
+
+use super::span::FinishedSpan;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+/// Something that has ended and has spans.
+pub trait SpanSource: Send + 'static {
+    /// Writes its spans.
+    fn write(self, spans: &mut Vec<FinishedSpan>);
+}
+
+/// What became of spans.
+#[derive(Debug, Default)]
+pub struct TraceCounts {
+    pub(super) sent: AtomicU64,
+    pub(super) rejected: AtomicU64,
+    pub(super) failed: AtomicU64,
+    dropped: AtomicU64,
+}
+
+impl TraceCounts {
+    /// Spans that the collector took, those that it rejected, those that it could not be sent, and those for which the queue
+    /// had no room.
+    pub fn read(&self) -> [(&'static str, u64); 4] {
+        [
+            ("sent", self.sent.load(Relaxed)),
+            ("rejected", self.rejected.load(Relaxed)),
+            ("failed", self.failed.load(Relaxed)),
+            ("dropped", self.dropped.load(Relaxed)),
+        ]
+    }
+}
+
+/// A bounded queue. Clones share it.
+pub struct SpanQueue<T> {
+    sender: Sender<T>,
+    counts: Arc<TraceCounts>,
+}
+
+impl<T> Clone for SpanQueue<T> {
+    fn clone(&self) -> Self {
+        SpanQueue { sender: self.sender.clone(), counts: self.counts.clone() }
+    }
+}
+
+impl<T> fmt::Debug for SpanQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SpanQueue").field("counts", &self.counts).finish_non_exhaustive()
+    }
+}
+
+impl<T: SpanSource> SpanQueue<T> {
+    /// A queue with room for so many, its other end, and its counts.
+    pub(super) fn new(room: usize) -> (Self, Receiver<T>) {
+        let (sender, receiver) = channel(room.max(1));
+        (SpanQueue { sender, counts: Arc::default() }, receiver)
+    }
+
+    /// Puts in what `make` makes, which has so many spans. Without room it is not made, and its spans are counted.
+    pub fn push(&self, spans: usize, make: impl FnOnce() -> T) {
+        match self.sender.try_reserve() {
+            Ok(place) => place.send(make()),
+            Err(_) => {
+                self.counts.dropped.fetch_add(spans as u64, Relaxed);
+            }
+        }
+    }
+
+    /// What became of the spans.
+    pub fn counts(&self) -> &Arc<TraceCounts> {
+        &self.counts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Silent;
+
+    impl SpanSource for Silent {
+        fn write(self, _: &mut Vec<FinishedSpan>) {}
+    }
+
+    #[test]
+    fn what_has_no_room_is_not_made_and_its_spans_are_counted() {
+        let (queue, receiver) = SpanQueue::new(2);
+        let mut made = 0;
+        for _ in 0..5 {
+            queue.push(3, || {
+                made += 1;
+                Silent
+            });
+        }
+        assert_eq!((made, queue.counts().read()[3]), (2, ("dropped", 9)));
+        drop(receiver);
+        queue.clone().push(1, || panic!("nobody takes it"));
+        assert_eq!(queue.counts().read()[3], ("dropped", 10));
+    }
+}

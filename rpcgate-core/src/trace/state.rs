@@ -1,0 +1,72 @@
+//! The `tracestate` of a request (W3C Trace Context, section 3.3).
+
+use super::TRACESTATE;
+use http::header::{HeaderMap, HeaderValue};
+use smallvec::SmallVec;
+
+/// Bytes of it that are passed on.
+const LONGEST: usize = 512;
+
+/// Members that it may have.
+const MOST_MEMBERS: usize = 32;
+
+/// Bytes of a member's key, and of its value.
+const LONGEST_PART: usize = 256;
+
+/// The `tracestate` of a request, its lines joined. `None` if there is none, or one that is not valid or too long: it is
+/// passed on as a whole or not at all.
+pub(super) fn read_state(headers: &HeaderMap) -> Option<HeaderValue> {
+    let mut lines = headers.get_all(&TRACESTATE).iter();
+    let first = lines.next()?;
+    let state = match lines.next() {
+        None => first.clone(),
+        Some(second) => {
+            let mut joined = first.as_bytes().to_vec();
+            for line in std::iter::once(second).chain(lines) {
+                if joined.len() > LONGEST {
+                    return None;
+                }
+                joined.push(b',');
+                joined.extend_from_slice(line.as_bytes());
+            }
+            HeaderValue::from_bytes(&joined).ok()?
+        }
+    };
+    is_valid(state.as_bytes()).then_some(state)
+}
+
+/// Whether it is a list of members, each with a key of its own. Empty members are allowed.
+fn is_valid(state: &[u8]) -> bool {
+    if state.len() > LONGEST {
+        return false;
+    }
+    let mut keys: SmallVec<[&[u8]; MOST_MEMBERS]> = SmallVec::new();
+    for member in state.split(|byte| *byte == b',').map(trimmed).filter(|member| !member.is_empty()) {
+        let Some(at) = member.iter().position(|byte| *byte == b'=') else { return false };
+        let (key, value) = (&member[..at], &member[at + 1..]);
+        if keys.len() == MOST_MEMBERS || keys.contains(&key) || !is_key(key) || !is_value(value) {
+            return false;
+        }
+        keys.push(key);
+    }
+    !keys.is_empty()
+}
+
+/// Without the blanks around it.
+fn trimmed(mut member: &[u8]) -> &[u8] {
+    while let [b' ' | b'\t', rest @ ..] | [rest @ .., b' ' | b'\t'] = member {
+        member = rest;
+    }
+    member
+}
+
+fn is_key(key: &[u8]) -> bool {
+    let begins = matches!(key.first(), Some(b'a'..=b'z' | b'0'..=b'9'));
+    let is_letter = |byte: &u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-' | b'*' | b'/' | b'@');
+    begins && key.len() <= LONGEST_PART && key.iter().all(is_letter)
+}
+
+fn is_value(value: &[u8]) -> bool {
+    let is_letter = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b',' | b'=');
+    !value.is_empty() && value.len() <= LONGEST_PART && value.iter().all(is_letter)
+}

@@ -1,0 +1,261 @@
+//! The spans of calls (`telemetry.otlp`): one for a request, and below it one for each try at a node. They are written after the
+//! request has ended, by the task that sends them; until then what is known of it waits in a queue.
+//!
+//! A span has no parameter, no body, no header, no address of a client and nothing of a key but its identifier.
+
+use crate::call_log::{cache_word, method_word, outcome_word};
+use crate::explain::choice_word;
+use arc_swap::ArcSwap;
+use rpcgate_admin::process::traces::{
+    BadCollector, FinishedSpan, SpanAttributes, SpanEvent, SpanQueue, SpanRole, SpanSource, TraceCounts,
+    TraceExporter,
+};
+use rpcgate_core::backend::call_observer::{CallObserver, CallTracing, SettledCalls};
+use rpcgate_core::backend::usage_sink::Outcome;
+use rpcgate_core::call::NO_METHOD;
+use rpcgate_core::clock::{Clock, Time};
+use rpcgate_core::config::OtlpSettings;
+use rpcgate_core::node_try::{NodeTry, TryEnd};
+use rpcgate_core::recent::{CallFacts, RecentCall, RequestFacts};
+use rpcgate_core::trace::{CallTrace, TraceSampling};
+use rpcgate_layers::nodes::Pools;
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The name of the program in traces.
+const PROGRAM: &str = "rpcgate-server";
+
+/// The traces of a gateway's calls, running.
+#[derive(Debug)]
+pub(crate) struct CallTraces {
+    /// Which calls are traced, and who sees them.
+    pub(crate) tracing: CallTracing,
+    pub(crate) counts: Arc<TraceCounts>,
+    pub(crate) exporter: TraceExporter,
+}
+
+impl CallTraces {
+    /// Starts to send traces, if `settings` name a collector. `pools` are those at work, in which nodes are found.
+    ///
+    /// # Errors
+    /// [`BadCollector`]
+    pub(crate) fn start(
+        settings: &OtlpSettings,
+        clock: &Arc<dyn Clock>,
+        pools: &Arc<ArcSwap<Pools>>,
+    ) -> Result<Option<Self>, BadCollector> {
+        let Some((queue, exporter)) = TraceExporter::start(settings, PROGRAM, clock)? else {
+            return Ok(None);
+        };
+        let sampling = TraceSampling::of_millionths(settings.ratio.millionths());
+        let counts = queue.counts().clone();
+        let observer = Arc::new(TraceObserver { queue, pools: pools.clone() });
+        Ok(Some(CallTraces { tracing: CallTracing { sampling, observer }, counts, exporter }))
+    }
+}
+
+/// Puts what is traced into the queue.
+#[derive(Debug)]
+struct TraceObserver {
+    queue: SpanQueue<TracedRequest>,
+    pools: Arc<ArcSwap<Pools>>,
+}
+
+impl CallObserver for TraceObserver {
+    fn see(&self, settled: &SettledCalls<'_>) {
+        let Some(trace) = settled.trace else { return };
+        self.queue.push(1 + settled.tries.len(), || TracedRequest {
+            trace: trace.clone(),
+            facts: *settled.facts,
+            is_message: settled.is_message,
+            calls: settled
+                .lines
+                .iter()
+                .zip(settled.calls)
+                .map(|(line, facts)| RecentCall { method: method_word(line), facts: *facts })
+                .collect(),
+            tries: settled.tries.to_vec(),
+            pools: self.pools.clone(),
+        });
+    }
+}
+
+/// A request that has ended, whose spans are to be written.
+struct TracedRequest {
+    trace: Arc<CallTrace>,
+    facts: RequestFacts,
+    is_message: bool,
+    calls: Vec<RecentCall>,
+    tries: Vec<NodeTry>,
+    pools: Arc<ArcSwap<Pools>>,
+}
+
+impl SpanSource for TracedRequest {
+    fn write(self, spans: &mut Vec<FinishedSpan>) {
+        spans.push(self.server());
+        spans.extend(self.tries.iter().filter_map(|one| self.client(one)));
+    }
+}
+
+impl TracedRequest {
+    /// The span of the request.
+    fn server(&self) -> FinishedSpan {
+        let RequestFacts { arrival, latency, .. } = self.facts;
+        let mut attributes = self.attributes();
+        let mut events = Vec::new();
+        let is_failed = |call: &&RecentCall| error(&call.facts).is_some();
+        let error = match &self.calls[..] {
+            [call] => {
+                attributes.extend(call_attributes(call));
+                error(&call.facts)
+            }
+            calls => {
+                let all = calls.len();
+                attributes.push(("rpcgate.calls", all.into()));
+                let time = arrival.plus(latency);
+                let event = |call| SpanEvent { name: "call", time, attributes: call_attributes(call) };
+                events = calls.iter().map(event).collect();
+                let failed = calls.iter().filter(is_failed).count();
+                (failed > 0).then(|| format!("{failed} of {all} calls were refused or failed").into())
+            }
+        };
+        FinishedSpan {
+            context: self.trace.context,
+            parent: self.trace.parent,
+            has_remote_parent: self.trace.parent.is_some(),
+            role: SpanRole::Server,
+            name: self.name(),
+            began: arrival,
+            ended: arrival.plus(latency),
+            error,
+            attributes,
+            events,
+        }
+    }
+
+    /// The chain, and the method of a single call.
+    fn name(&self) -> Cow<'static, str> {
+        let chain = self.facts.chain.as_str();
+        match &self.calls[..] {
+            _ if self.facts.is_batch => format!("{chain} batch").into(),
+            [call] if call.method != NO_METHOD => format!("{chain} {}", call.method).into(),
+            _ => chain.into(),
+        }
+    }
+
+    /// What holds for all calls.
+    fn attributes(&self) -> SpanAttributes {
+        let facts = &self.facts;
+        let mut attributes: SpanAttributes = vec![
+            ("rpcgate.chain", facts.chain.as_str().into()),
+            ("rpcgate.transport", facts.transport.name().into()),
+            ("rpcgate.request_id", facts.request.to_string().into()),
+            ("rpcgate.key_id", facts.key.to_string().into()),
+            ("rpcgate.project_id", facts.project.to_string().into()),
+            ("rpcgate.tenant_id", facts.tenant.to_string().into()),
+            ("rpcgate.plan", facts.tier.name().into()),
+        ];
+        for (name, is) in [
+            ("rpcgate.batch", facts.is_batch),
+            ("rpcgate.message", self.is_message),
+            ("rpcgate.lasting", facts.is_lasting),
+        ] {
+            if is {
+                attributes.push((name, true.into()));
+            }
+        }
+        if facts.tries_left_out > 0 {
+            attributes.push(("rpcgate.tries_left_out", facts.tries_left_out.into()));
+        }
+        attributes
+    }
+
+    /// The span of a try, if it has one.
+    fn client(&self, one: &NodeTry) -> Option<FinishedSpan> {
+        let context = self.trace.context.with_span(one.span?);
+        let end = self.facts.arrival.plus(self.facts.latency);
+        let began = one.began.map_or(self.facts.arrival, |began| self.at(began));
+        let ended = match (one.took, one.end) {
+            (Some(took), _) => began.plus(took),
+            // It had not ended when its request did.
+            (None, TryEnd::Running) => end,
+            (None, _) => began,
+        };
+        let (word, error) = match one.end {
+            TryEnd::Running => ("running", None),
+            TryEnd::Answered => ("answered", None),
+            TryEnd::IdleClosed => ("idle_closed", Some("the node had closed the idle connection".into())),
+            TryEnd::Stopped => ("stopped", None),
+            TryEnd::Failed(fault) => ("failed", Some(fault.to_string().into())),
+        };
+        let mut attributes: SpanAttributes = vec![
+            ("rpcgate.chain", self.facts.chain.as_str().into()),
+            ("rpcgate.node", (u32::from(one.node) + 1).into()),
+            ("rpcgate.node_choice", choice_word(one.choice).into()),
+            ("rpcgate.try", word.into()),
+        ];
+        if self.calls.len() > 1 {
+            let calls = (0..self.calls.len()).filter(|place| one.calls.has(*place)).count();
+            attributes.push(("rpcgate.calls", calls.into()));
+        }
+        // In a pool that was made since, the same place may be another node's.
+        let pools = self.pools.load();
+        let pool = pools.get(self.facts.chain).filter(|pool| pool.number() == one.pool);
+        if let Some(node) = pool.and_then(|pool| pool.nodes().nth(one.node.into())) {
+            attributes.push(("server.address", node.name.host().to_owned().into()));
+            attributes.push(("server.port", node.name.port().into()));
+        }
+        Some(FinishedSpan {
+            context,
+            parent: Some(self.trace.context.span),
+            has_remote_parent: false,
+            role: SpanRole::Client,
+            name: self.name(),
+            began,
+            ended: ended.max(began),
+            error,
+            attributes,
+            events: Vec::new(),
+        })
+    }
+
+    /// A moment of the clock that never steps back, by the one that tells the time.
+    fn at(&self, elapsed: Duration) -> Time {
+        self.facts.arrival.plus(elapsed.saturating_sub(self.facts.started))
+    }
+}
+
+/// Why a call was not answered, if it was not.
+fn error(facts: &CallFacts) -> Option<Cow<'static, str>> {
+    match (facts.refusal, facts.fault, facts.outcome) {
+        (Some(refusal), ..) => Some(refusal.message().into()),
+        (None, Some(fault), _) => Some(fault.to_string().into()),
+        (None, None, Outcome::Abandoned) => Some("the client left".into()),
+        (None, None, Outcome::Refused) => Some("refused".into()),
+        (None, None, Outcome::Failed) => Some("no node answered".into()),
+        (None, None, Outcome::Answered | Outcome::NodeError) => None,
+    }
+}
+
+/// What is known of one call.
+fn call_attributes(RecentCall { method, facts }: &RecentCall) -> SpanAttributes {
+    let mut attributes: SpanAttributes = vec![
+        ("rpc.method", method.clone().into()),
+        ("http.response.status_code", facts.status.into()),
+        ("rpcgate.outcome", outcome_word(facts.outcome).into()),
+        ("rpcgate.cache", cache_word(facts.cache).into()),
+        ("rpcgate.cu", facts.cu.into()),
+    ];
+    if let Some(refusal) = facts.refusal {
+        attributes.push(("rpcgate.refusal_code", refusal.code().into()));
+        attributes.push(("rpcgate.refusal", refusal.message().into()));
+    }
+    if let Some(fault) = facts.fault {
+        attributes.push(("rpcgate.fault", fault.to_string().into()));
+    }
+    attributes
+}
+
+#[cfg(test)]
+mod tests;

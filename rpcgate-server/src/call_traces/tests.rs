@@ -1,0 +1,164 @@
+use super::*;
+use rpcgate_admin::process::node_pool;
+use rpcgate_admin::process::traces::SpanValue;
+use rpcgate_core::caller::{KeyId, ProjectId, RequestId, TenantId};
+use rpcgate_core::chain::ChainName;
+use rpcgate_core::clock::SystemClock;
+use rpcgate_core::config::{Config, Input};
+use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_core::node_try::{NodeChoice, NodeTries};
+use rpcgate_core::plan::Tier;
+use rpcgate_core::recent::CacheUse;
+use rpcgate_core::refusal::Refusal;
+use rpcgate_core::tally::Transport;
+use rpcgate_layers::nodes::NodeDrains;
+
+const MILLI: Duration = Duration::from_millis(1);
+
+fn call(method: &str, outcome: Outcome, status: u16) -> RecentCall {
+    let cache = CacheUse::Miss;
+    let facts = CallFacts { weight: 15, cu: 15, status, outcome, cache, refusal: None, fault: None };
+    RecentCall { method: method.into(), facts }
+}
+
+/// A pool for the chain eth whose second node has a login, and its number.
+fn pools() -> (Pools, u32) {
+    let nodes =
+        "nodes = [\"http://a:1\", \"https://u:hunter2@b.example/v3/0123456789abcdef0123456789abcdef\"]";
+    let text = format!("[chains.eth]\n{nodes}\n");
+    let config =
+        Config::read(&Input { chains: &["eth"], file: Some(("f", &text)), ..Input::default() }).unwrap();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let facts = *rpcgate_chains::by_path("eth").unwrap().facts();
+    let pool = node_pool(&facts, &config.chains["eth"], &clock, &NodeDrains::default()).unwrap().unwrap();
+    let number = pool.number();
+    ([pool].into_iter().collect(), number)
+}
+
+/// A traced request with these calls, of which the first was tried at both nodes.
+fn traced(calls: Vec<RecentCall>) -> TracedRequest {
+    let (pools, number) = pools();
+    let trace = TraceSampling::of_millionths(1_000_000).root(RequestId(7)).unwrap();
+    let mut tries = NodeTries::default();
+    tries.set_trace(Some(trace));
+    tries.set_calls([0]);
+    tries.push((number, 0), NodeChoice::Turn);
+    tries.begin(101 * MILLI);
+    tries.end(TryEnd::Failed(Fault::sent(Cause::Broken)), 103 * MILLI);
+    tries.push((number, 1), NodeChoice::Again);
+    tries.begin(104 * MILLI);
+    tries.end(TryEnd::Answered, 109 * MILLI);
+    let facts = RequestFacts {
+        request: RequestId(7),
+        key: KeyId(1),
+        project: ProjectId(2),
+        tenant: TenantId(3),
+        tier: Tier::Free,
+        transport: Transport::Http,
+        chain: ChainName::new("eth"),
+        is_batch: calls.len() > 1,
+        is_lasting: false,
+        is_cooled: false,
+        arrival: Time::from_secs(1_000),
+        started: 100 * MILLI,
+        latency: 10 * MILLI,
+        windows: None,
+        counted: 1,
+        quota: None,
+        refused: None,
+        tries_left_out: 0,
+    };
+    TracedRequest {
+        trace: tries.trace().unwrap().clone(),
+        facts,
+        is_message: false,
+        calls,
+        tries: tries.as_slice().to_vec(),
+        pools: Arc::new(ArcSwap::from_pointee(pools)),
+    }
+}
+
+fn spans(request: TracedRequest) -> Vec<FinishedSpan> {
+    let mut spans = Vec::new();
+    request.write(&mut spans);
+    spans
+}
+
+fn attribute(span: &FinishedSpan, name: &str) -> Option<SpanValue> {
+    span.attributes.iter().find(|(own, _)| *own == name).map(|(_, value)| value.clone())
+}
+
+#[test]
+fn a_request_is_a_span_with_one_below_it_for_each_try() {
+    let request = traced(vec![call("eth_call", Outcome::Answered, 200)]);
+    let began = request.facts.arrival;
+    let own = request.trace.context.span;
+    let all = spans(request);
+    let [server, first, second] = &all[..] else { panic!("{all:?}") };
+    assert_eq!((server.name.as_ref(), server.role, server.parent), ("eth eth_call", SpanRole::Server, None));
+    assert_eq!((server.began, server.ended), (began, began.plus(10 * MILLI)));
+    assert_eq!((server.error.as_deref(), server.context.span), (None, own));
+    for (name, value) in [
+        ("rpcgate.chain", "eth".into()),
+        ("rpc.method", "eth_call".into()),
+        ("rpcgate.cache", "miss".into()),
+        ("rpcgate.cu", 15_u32.into()),
+        ("http.response.status_code", 200_u16.into()),
+        ("rpcgate.request_id", RequestId(7).to_string().into()),
+    ] {
+        assert_eq!(attribute(server, name), Some(value), "{name}");
+    }
+    assert_eq!(attribute(server, "rpcgate.batch"), None);
+    for span in [first, second] {
+        assert_eq!((span.parent, span.role, span.has_remote_parent), (Some(own), SpanRole::Client, false));
+    }
+    assert_eq!((first.began, first.ended), (began.plus(MILLI), began.plus(3 * MILLI)));
+    assert_eq!(first.error.as_deref(), Some("connection broke before the answer was complete"));
+    assert_eq!(attribute(first, "server.port"), Some(1_u16.into()));
+    assert_eq!((second.began, second.ended), (began.plus(4 * MILLI), began.plus(9 * MILLI)));
+    assert_eq!((second.error.as_deref(), attribute(second, "rpcgate.node")), (None, Some(2_u32.into())));
+    assert_eq!(attribute(second, "server.address"), Some("b.example".into()));
+    assert_eq!(attribute(second, "rpcgate.node_choice"), Some("again".into()));
+    let text = format!("{all:?}");
+    assert!(!text.contains("hunter2") && !text.contains("0123456789abcdef"), "{text}");
+}
+
+#[test]
+fn calls_of_a_batch_are_events_and_the_failed_ones_are_counted() {
+    let refused = call("eth_getLogs", Outcome::Refused, 429);
+    let facts = CallFacts { refusal: Some(Refusal::Quota), cache: CacheUse::NotAsked, ..refused.facts };
+    let refused = RecentCall { facts, ..refused };
+    let all = spans(traced(vec![call("eth_call", Outcome::NodeError, 200), refused.clone()]));
+    let server = &all[0];
+    assert_eq!(server.name, "eth batch");
+    assert_eq!(server.error.as_deref(), Some("1 of 2 calls were refused or failed"));
+    assert_eq!((attribute(server, "rpcgate.calls"), server.events.len()), (Some(2_usize.into()), 2));
+    assert_eq!(attribute(&all[1], "rpcgate.calls"), Some(1_usize.into()));
+    let code = ("rpcgate.refusal_code", Refusal::Quota.code().into());
+    assert!(server.events[1].attributes.contains(&code), "{server:?}");
+    let alone = &spans(traced(vec![refused]))[0];
+    assert_eq!(alone.error.as_deref(), Some(Refusal::Quota.message()));
+    assert!(alone.events.is_empty() && alone.attributes.contains(&code));
+}
+
+#[test]
+fn what_has_not_ended_ends_with_its_request_and_what_has_not_begun_lasts_no_time() {
+    let mut request = traced(vec![call("-", Outcome::Abandoned, 499)]);
+    (request.tries[0].began, request.tries[0].took) = (None, None);
+    (request.tries[1].took, request.tries[1].end) = (None, TryEnd::Running);
+    let (began, ended) = (request.facts.arrival, request.facts.arrival.plus(10 * MILLI));
+    let all = spans(request);
+    assert_eq!((all[0].name.as_ref(), all[0].error.as_deref()), ("eth", Some("the client left")));
+    assert_eq!((all[1].began, all[1].ended), (began, began));
+    assert_eq!((all[2].began, all[2].ended), (began.plus(4 * MILLI), ended));
+    assert_eq!(all[2].error, None);
+}
+
+#[test]
+fn the_address_of_a_node_is_not_that_of_another_pool() {
+    let mut request = traced(vec![call("eth_call", Outcome::Answered, 200)]);
+    request.tries[1].pool += 1;
+    let all = spans(request);
+    assert!(attribute(&all[1], "server.address").is_some());
+    assert!(attribute(&all[2], "server.address").is_none());
+}

@@ -1,0 +1,43 @@
+//! Traces of requests to the management side (`telemetry.otlp`).
+
+use rpcgate_core::clock::SystemClock;
+use rpcgate_tests::admin::TestService;
+use rpcgate_tests::client::TestClient;
+use rpcgate_tests::collector::TraceCollector;
+use rpcgate_tests::gateway::Setup;
+use std::sync::Arc;
+
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const SPAN: &str = "b7ad6b7169203331";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_is_a_span_with_its_route_and_without_anything_that_its_client_sent() {
+    let collector = TraceCollector::start();
+    let setup = Setup::new()
+        .set("telemetry.otlp", &format!("url = \"{}\"", collector.url()))
+        .set("telemetry.otlp", "interval = \"1ms\"");
+    let service = TestService::start(setup, Arc::new(SystemClock::new())).await;
+    let client = TestClient::new(service.addr(), None);
+    assert_eq!(client.send("GET", "/healthz", &[], b"").await.status, 200);
+    let parent = format!("00-{TRACE}-{SPAN}-01");
+    let headers = [("traceparent", parent.as_str()), ("authorization", "Bearer a-token")];
+    let target = "/api/v1/projects/a-project?of=a-query";
+    let reply = client.send("GET", target, &headers, b"").await;
+    let unsampled = format!("00-{TRACE}-{SPAN}-00");
+    client.send("GET", target, &[("traceparent", unsampled.as_str())], b"").await;
+    client
+        .send("POST", "/api/v1/auth/login", &[], br#"{"email":"a@example.com","password":"a-password"}"#)
+        .await;
+    let spans = collector.got(2).await;
+    let [first, second] = &spans[..] else { panic!("{spans:?}") };
+    assert_eq!((first.name.as_str(), first.service.as_str()), ("GET /api/v1/projects/{id}", "rpcgate-admin"));
+    assert_eq!((first.trace.as_str(), first.parent.as_str(), first.is_server), (TRACE, SPAN, true));
+    assert_eq!(first.attribute("http.route"), "/api/v1/projects/{id}");
+    assert_eq!(first.attribute("http.response.status_code"), "401");
+    assert_eq!(first.attribute("rpcgate.request_id"), reply.header("x-request-id").unwrap());
+    assert_eq!((second.name.as_str(), second.parent.as_str()), ("POST /api/v1/auth/login", ""));
+    let whole = collector.whole();
+    for forbidden in ["a-token", "a-query", "a-project", "a-password", "example.com"] {
+        assert!(!whole.contains(forbidden), "{forbidden}: {whole}");
+    }
+}
