@@ -2,6 +2,7 @@
 
 use super::configuration;
 use crate::process::health::{ask, local};
+use crate::process::proxy_protocol::ProxyPeers;
 use crate::process::{Failure, HealthArgs};
 use tokio::net::TcpStream;
 
@@ -10,8 +11,9 @@ use tokio::net::TcpStream;
 /// # Errors
 /// [`Failure::Configuration`] for an unusable configuration, [`Failure::Other`] if the API is not well.
 pub async fn execute(args: &HealthArgs) -> Result<(), Failure> {
-    let addr = local(configuration(&args.file.config)?.admin.listen);
-    ask(addr, args.path(), TcpStream::connect(addr)).await
+    let admin = configuration(&args.file.config)?.admin;
+    let (addr, proxies) = (local(admin.listen), ProxyPeers::new(&admin.proxy_protocol));
+    ask(addr, args.path(), async { proxies.introduce(TcpStream::connect(addr).await?).await }).await
 }
 
 #[cfg(test)]
@@ -37,5 +39,19 @@ mod tests {
         assert_eq!(execute(&args).await.unwrap_err().code(), 1);
         let args = HealthArgs { file: ConfigFile { config: dir.path().join("none.toml") }, ready: false };
         assert_eq!(execute(&args).await.unwrap_err().code(), 2);
+    }
+
+    #[tokio::test]
+    async fn an_api_that_requires_headers_of_this_host_gets_one() {
+        let site = Site::of("[admin]\nproxy_protocol = [\"127.0.0.1\"]\n").await;
+        let api = Api::start(&site.app, "127.0.0.1:0".parse().unwrap()).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let config = dir.path().join("rpcgate.toml");
+        let text = format!("[admin]\nlisten = \"{}\"\n", api.addr());
+        for (more, code) in [("proxy_protocol = [\"127.0.0.1\"]\n", None), ("", Some(1))] {
+            std::fs::write(&config, format!("{text}{more}")).unwrap();
+            let args = HealthArgs { file: ConfigFile { config: config.clone() }, ready: false };
+            assert_eq!(execute(&args).await.err().map(|failure| failure.code()), code, "{more}");
+        }
     }
 }

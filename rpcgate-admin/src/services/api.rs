@@ -1,10 +1,11 @@
 //! The service that listens: the management API.
 
-use super::connection::{Activity, serve};
+use super::connection::{Activity, ClientStream, serve};
 use crate::management::app_state::AppState;
 use crate::management::metrics;
 use crate::management::router::router;
 use crate::process::accept::{Acceptor, ConnectionBound};
+use crate::process::proxy_protocol::ProxyPeers;
 use arc_swap::ArcSwap;
 use axum::Router;
 use rpcgate_core::backend::BoxFuture;
@@ -12,6 +13,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::TcpStream;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
@@ -51,18 +53,21 @@ impl Api {
     /// # Errors
     /// The system's error for the address.
     pub fn metrics(app: &Arc<AppState>, listen: SocketAddr) -> io::Result<Self> {
-        Api::of(metrics::router(app), listen, SCRAPERS, CancellationToken::new(), Duration::ZERO)
+        let (leave, proxies) = (CancellationToken::new(), ProxyPeers::new(&[]));
+        Api::of(metrics::router(app), listen, proxies, SCRAPERS, leave, Duration::ZERO)
     }
 
     fn within(app: &Arc<AppState>, listen: SocketAddr, connections: usize) -> io::Result<Self> {
         let leave = CancellationToken::new();
-        let grace = app.settings.config.shutdown.grace;
-        Api::of(router(app, &leave), listen, connections, leave, grace)
+        let config = &app.settings.config;
+        let (proxies, grace) = (ProxyPeers::new(&config.admin.proxy_protocol), config.shutdown.grace);
+        Api::of(router(app, &leave), listen, proxies, connections, leave, grace)
     }
 
     fn of(
         router: Router,
         listen: SocketAddr,
+        proxies: ProxyPeers,
         connections: usize,
         leave: CancellationToken,
         grace: Duration,
@@ -73,6 +78,7 @@ impl Api {
         let router = Arc::new(ArcSwap::from_pointee(router));
         let connections = ApiConnections {
             router: router.clone(),
+            proxies,
             bound: ConnectionBound::new(connections).with_answer(FULL.to_vec()),
             leave: leave.clone(),
             cut: cut.clone(),
@@ -111,6 +117,7 @@ impl Api {
 
 struct ApiConnections {
     router: Arc<ArcSwap<Router>>,
+    proxies: ProxyPeers,
     bound: ConnectionBound,
     leave: CancellationToken,
     cut: CancellationToken,
@@ -119,7 +126,7 @@ struct ApiConnections {
 
 impl ApiConnections {
     async fn accept(self, acceptor: Acceptor) {
-        let ApiConnections { router, bound, leave, cut, tasks } = self;
+        let ApiConnections { router, proxies, bound, leave, cut, tasks } = self;
         let stop = async {
             tokio::select! {
                 () = leave.cancelled() => {}
@@ -127,15 +134,30 @@ impl ApiConnections {
             }
         };
         let connection = |stream, peer, permit| {
-            let (router, leave, cut) = (router.clone(), leave.clone(), cut.clone());
+            let connection = converse(stream, peer, proxies.clone(), router.clone(), leave.clone());
+            let cut = cut.clone();
             async move {
-                let activity = Arc::new(Activity::default());
-                cut.run_until_cancelled(serve(stream, peer, router, activity, leave)).await;
+                cut.run_until_cancelled(connection).await;
                 drop(permit);
             }
         };
         acceptor.serve(bound, &tasks, stop, connection).await;
     }
+}
+
+/// Serves a connection from its first byte.
+async fn converse(
+    mut stream: TcpStream,
+    peer: SocketAddr,
+    proxies: ProxyPeers,
+    router: Arc<ArcSwap<Router>>,
+    leave: CancellationToken,
+) {
+    let introduced = leave.run_until_cancelled(proxies.client(&mut stream, peer)).await;
+    let Some(client) = introduced.flatten() else { return };
+    let activity = Arc::new(Activity::default());
+    let stream = ClientStream::new(stream, activity.clone());
+    serve(stream, client, router, activity, leave).await;
 }
 
 #[cfg(test)]

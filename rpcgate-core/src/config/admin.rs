@@ -6,6 +6,7 @@ use super::secret::{MOST_FORMER, Secret};
 use super::units::{DAY, MIB, SECOND};
 use super::url::Url;
 use super::value::Word;
+use ipnet::IpNet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,6 +19,8 @@ const WEB: &[&str] = &["http", "https"];
 pub struct Admin {
     /// Where the management API and the dashboard are served.
     pub listen: SocketAddr,
+    /// Peers whose connections to the management side begin with a header of the PROXY protocol, which names the client.
+    pub proxy_protocol: Vec<IpNet>,
     /// The URL of the management API for users; derived from `listen` if absent.
     pub api_url: Option<Url>,
     /// The URL of the dashboard for users; mails link to it. Derived from `listen` if absent.
@@ -44,6 +47,7 @@ impl Default for Admin {
     fn default() -> Self {
         Admin {
             listen: (Ipv4Addr::LOCALHOST, 8081).into(),
+            proxy_protocol: Vec::new(),
             api_url: None,
             dash_url: None,
             gateway_url: None,
@@ -61,6 +65,7 @@ impl Default for Admin {
 impl Table for Admin {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.value("listen", &mut self.listen);
+        f.value("proxy_protocol", &mut self.proxy_protocol);
         f.url("api_url", &mut self.api_url, WEB);
         f.url("dash_url", &mut self.dash_url, WEB);
         f.url("gateway_url", &mut self.gateway_url, WEB);

@@ -35,6 +35,7 @@ const EFFECTS: &[(&str, ReloadEffect, ReloadEffect)] = &[
     ("gateway.trusted_proxies", Restart, Live),
     ("admin", Unused, Live),
     ("admin.listen", Unused, Restart),
+    ("admin.proxy_protocol", Unused, Restart),
     ("database", Restart, Restart),
     ("telemetry", Restart, Restart),
     ("redis", Restart, Unused),

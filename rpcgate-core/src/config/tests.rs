@@ -178,6 +178,11 @@ fn the_error_of_each_type_names_the_wanted_form() {
             "trusted_proxies = [\"10.0.0.0/33\"]",
             "gateway.trusted_proxies must be an address or a network such as \"10.0.0.0/8\", found \"10.0.0.0/33\"",
         ),
+        (
+            "admin",
+            "proxy_protocol = [\"10.0.0.0/33\"]",
+            "admin.proxy_protocol must be an address or a network such as \"10.0.0.0/8\", found \"10.0.0.0/33\"",
+        ),
         ("gateway", "trusted_proxies = \"x\"", "gateway.trusted_proxies must be a list, found a text"),
         ("journal", "dir = \"\"", "journal.dir must be a path, found \"\""),
         (

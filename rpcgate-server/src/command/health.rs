@@ -1,6 +1,7 @@
 //! `rpcgate-server health`: whether the gateway of this host is well.
 
 use rpcgate_admin::process::health::{ask, local};
+use rpcgate_admin::process::proxy_protocol::ProxyPeers;
 use rpcgate_admin::process::{Failure, HealthArgs, load};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -20,14 +21,16 @@ use tokio_rustls::client::TlsStream;
 pub async fn execute(args: &HealthArgs) -> Result<(), Failure> {
     let config = load(Some(&args.file.config), &[], &[])?;
     let addr = local(config.gateway.listen);
+    let proxies = ProxyPeers::new(&config.gateway.proxy_protocol);
+    let stream = async { proxies.introduce(TcpStream::connect(addr).await?).await };
     if config.gateway.tls.covers_http() {
-        ask(addr, args.path(), connect(addr)).await
+        ask(addr, args.path(), async { secure(addr, stream.await?).await }).await
     } else {
-        ask(addr, args.path(), TcpStream::connect(addr)).await
+        ask(addr, args.path(), stream).await
     }
 }
 
-async fn connect(addr: SocketAddr) -> io::Result<TlsStream<TcpStream>> {
+async fn secure(addr: SocketAddr, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
@@ -35,7 +38,6 @@ async fn connect(addr: SocketAddr) -> io::Result<TlsStream<TcpStream>> {
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider)))
         .with_no_client_auth();
-    let stream = TcpStream::connect(addr).await?;
     TlsConnector::from(Arc::new(config)).connect(ServerName::IpAddress(addr.ip().into()), stream).await
 }
 
@@ -106,6 +108,15 @@ mod tests {
         execute(&HealthArgs { ready: false, ..args.clone() }).await.unwrap();
         gateway.drain().await;
         assert_eq!(execute(&args).await.unwrap_err().code(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_gateway_that_requires_headers_of_this_host_gets_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let (gateway, args) = started(dir.path(), "gateway.proxy_protocol = [\"127.0.0.0/8\"]\n").await;
+        execute(&args).await.unwrap();
+        let plain = ask(gateway.addr(), args.path(), TcpStream::connect(gateway.addr())).await;
+        assert!(plain.is_err(), "others are not answered");
     }
 
     #[tokio::test]

@@ -17,6 +17,7 @@ use crate::state::State;
 use crate::transports::Transports;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use rpcgate_admin::process::proxy_protocol::ProxyPeers;
 use rpcgate_core::backend::call_observer::CallObserver;
 use rpcgate_core::config::Config;
 use rpcgate_core::recent::RecentRequests;
@@ -72,16 +73,19 @@ impl Gateway {
         let streams = parts.streams.clone();
 
         let addr = listener.addr();
+        let proxies = ProxyPeers::new(&config.gateway.proxy_protocol);
         let first = Entry {
             certificate: reloadable.http_certificate().cloned(),
             h2c: config.gateway.h2c,
             websocket: true,
+            proxies: proxies.clone(),
         };
         let mut accepting =
             vec![tokio::spawn(listener.serve(stack.clone(), bounds.clone(), first, connections.clone()))];
         let grpc_addr = grpc_listener.as_ref().map(Listener::addr);
         if let Some(listener) = grpc_listener {
-            let second = Entry { certificate: reloadable.certificate.clone(), h2c: false, websocket: false };
+            let certificate = reloadable.certificate.clone();
+            let second = Entry { certificate, h2c: false, websocket: false, proxies };
             accepting.push(tokio::spawn(listener.serve(stack, bounds, second, connections.clone())));
         }
         // The nodes are probed by tasks of `reloadable`, which come and go with a reload.

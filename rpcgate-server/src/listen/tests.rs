@@ -587,7 +587,8 @@ where
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let (addr, connections) = (listener.addr(), connections());
     let bounds = Bounds::new(&LimitSettings::default(), most);
-    let entry = Entry { certificate: certificate.map(Arc::new), h2c: true, websocket: false };
+    let certificate = certificate.map(Arc::new);
+    let entry = Entry { certificate, h2c: true, websocket: false, proxies: ProxyPeers::new(&[]) };
     tokio::spawn(listener.serve(stack, bounds, entry, connections.clone()));
     (addr, connections)
 }
@@ -720,7 +721,8 @@ async fn a_changed_certificate_is_for_new_connections_and_ends_no_old_one() {
     let first = Arc::new(first);
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let addr = listener.addr();
-    let entry = Entry { certificate: Some(first.clone()), h2c: true, websocket: false };
+    let certificate = Some(first.clone());
+    let entry = Entry { certificate, h2c: true, websocket: false, proxies: ProxyPeers::new(&[]) };
     let bounds = Bounds::new(&LimitSettings::default(), 8);
     tokio::spawn(listener.serve(tower::service_fn(hello), bounds, entry, connections()));
     let mut before = secure(addr, roots, &[b"http/1.1"]).await;

@@ -58,11 +58,13 @@ fn dashboard(admin: &Admin) -> Vec<Finding> {
 /// A service that users reach over https is behind a proxy, since it has no TLS of its own.
 fn proxies(config: &Config) -> Option<Finding> {
     let is_proxied = config.admin.dash_url.as_ref().is_some_and(|url| url.scheme() == "https");
-    if !is_proxied || !config.gateway.trusted_proxies.is_empty() {
+    let names_clients = !config.gateway.trusted_proxies.is_empty() || !config.admin.proxy_protocol.is_empty();
+    if !is_proxied || names_clients {
         return None;
     }
     let text = "is empty, but the dashboard is served over https, so by a proxy: all users share its address and its limits";
-    let advice = "set it to the addresses of the proxy, which must set X-Forwarded-For";
+    let advice =
+        "set it to the addresses of the proxy, which must set X-Forwarded-For, or admin.proxy_protocol";
     Some(Finding::warning(CHECK, "gateway.trusted_proxies", text, advice))
 }
 
@@ -94,6 +96,9 @@ mod tests {
         let text = "[gateway]\ntrusted_proxies = [\"10.0.0.0/8\"]\n[admin]\ndash_url = \"https://dash.example/\"\n\
                     api_url = \"https://api.example\"\ngateway_url = \"https://rpc.example\"\n";
         assert_eq!(found(text), [("admin.dash_url".into(), Verdict::Ok)]);
+        let passed_on = "[admin]\nproxy_protocol = [\"10.0.0.7\"]\ndash_url = \"https://dash.example/\"\n\
+                         gateway_url = \"https://rpc.example\"\n";
+        assert_eq!(found(passed_on), [("admin.dash_url".into(), Verdict::Ok)]);
         let local =
             "[admin]\ndash_url = \"http://localhost:8081\"\ngateway_url = \"http://localhost:8080\"\n";
         assert_eq!(found(local), [("admin.dash_url".into(), Verdict::Ok)]);

@@ -9,7 +9,6 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 const SOON: Duration = Duration::from_secs(10);
@@ -210,4 +209,62 @@ async fn new_settings_are_served_over_connections_that_are_open() {
     config.admin.api_url = rpcgate_core::config::Url::parse("https://api.example.com/", &["https"]).ok();
     api.serve(&Arc::new(site.app.reload(config).unwrap()));
     assert_eq!(server().await, "https://api.example.com");
+}
+
+/// A log-in with a password that is wrong.
+fn wrong_log_in() -> String {
+    let form = json!({ "email": "nobody@example.com", "password": "a wrong one" }).to_string();
+    format!(
+        "POST /api/v1/auth/login HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{form}",
+        form.len()
+    )
+}
+
+#[tokio::test]
+async fn the_client_of_a_trusted_balancer_is_the_one_that_it_names() {
+    let settings = "[admin]\nauth_per_minute = 1\nproxy_protocol = [\"127.0.0.0/8\"]\n";
+    let (_site, api) = started(settings).await;
+    let log_in = async |header: &str| reported(&api, &format!("{header}{}", wrong_log_in())).await;
+    for (header, status) in [
+        ("PROXY TCP4 198.51.100.7 10.0.0.1 40000 443\r\n", "401"),
+        ("PROXY TCP4 198.51.100.7 10.0.0.1 40001 443\r\n", "429"),
+        ("PROXY TCP4 198.51.100.8 10.0.0.1 40002 443\r\n", "401"),
+        // The balancer itself, in both versions.
+        ("PROXY UNKNOWN\r\n", "401"),
+        ("\r\n\r\n\0\r\nQUIT\n\x20\0\0\0", "429"),
+    ] {
+        let answer = log_in(header).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{header:?}: {answer}");
+    }
+    // It must name a client: nothing is answered, and what was sent may be thrown away with the connection.
+    let mut stream = TcpStream::connect(api.addr()).await.unwrap();
+    stream.write_all(HEALTH.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    let _ = tokio::time::timeout(SOON, stream.read_to_end(&mut answer)).await.unwrap();
+    assert_eq!(answer, b"");
+}
+
+#[tokio::test]
+async fn a_header_of_a_stranger_is_a_bad_request() {
+    let (_site, api) = started("[admin]\nproxy_protocol = [\"10.0.0.0/8\"]\n").await;
+    assert!(reported(&api, HEALTH).await.starts_with("HTTP/1.1 200 "));
+    for header in ["PROXY TCP4 198.51.100.7 10.0.0.1 40000 443\r\n", "\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"] {
+        let answer = reported(&api, &format!("{header}{HEALTH}")).await;
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{header:?}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_whose_header_is_missing_does_not_delay_a_drain() {
+    let (_site, api) = started("[admin]\nproxy_protocol = [\"127.0.0.0/8\"]\n").await;
+    let mut client = TcpStream::connect(api.addr()).await.unwrap();
+    client.write_all(b"PROXY ").await.unwrap();
+    while api.tasks.len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    tokio::time::pause();
+    let start = tokio::time::Instant::now();
+    assert_eq!(api.drain().await, 0);
+    assert!(start.elapsed() < Duration::from_secs(1), "it waits for no header");
 }
