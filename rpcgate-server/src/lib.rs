@@ -8,7 +8,6 @@ pub mod assemble;
 mod call_log;
 #[cfg(test)]
 mod captured_log;
-mod certificate_watch;
 pub mod cli;
 pub mod command;
 mod counting;

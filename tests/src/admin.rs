@@ -70,7 +70,7 @@ impl TestService {
             .set("database", &format!("url = \"{url}\""));
         let mut config = setup.config();
         let app = Arc::new(AppState::open(config.clone(), clock.clone()).await.unwrap());
-        let api = Api::start(&app, config.admin.listen).unwrap();
+        let api = Api::start(&app, config.admin.listen, None).unwrap();
         // The port is known only now, and links in mails contain it.
         config.admin.listen = api.addr();
         let app = Arc::new(app.reload(config).unwrap());

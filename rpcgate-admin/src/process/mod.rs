@@ -1,5 +1,5 @@
 //! What both binaries need as processes: exit codes, the account they run under, the log, signals, the configuration, the pools of
-//! nodes, the runtime, accepting connections and the PROXY protocol before them, asking after their health, and what packages have of their
+//! nodes, the runtime, accepting connections, the PROXY protocol and TLS, asking after their health, and what packages have of their
 //! command lines.
 
 pub mod accept;
@@ -17,6 +17,7 @@ pub mod proxy_protocol;
 pub mod reload;
 pub mod settings;
 pub mod signals;
+pub mod tls;
 
 #[cfg(feature = "store")]
 pub use against::exit_planned;

@@ -6,6 +6,7 @@ use crate::management::metrics;
 use crate::management::router::router;
 use crate::process::accept::{Acceptor, ConnectionBound};
 use crate::process::proxy_protocol::ProxyPeers;
+use crate::process::tls::Certificate;
 use arc_swap::ArcSwap;
 use axum::Router;
 use rpcgate_core::backend::BoxFuture;
@@ -21,6 +22,8 @@ use tokio_util::task::TaskTracker;
 const CONNECTIONS: usize = 1_024;
 /// Connections of metrics scrapers that may be open at once.
 const SCRAPERS: usize = 16;
+/// How long a TLS handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Connections that the system may queue until they are accepted.
 const BACKLOG: u32 = 1_024;
 /// The whole response to a connection beyond the limit.
@@ -40,34 +43,48 @@ pub struct Api {
 }
 
 impl Api {
-    /// Serves `app` at `listen`; port 0 picks a free one.
+    /// Serves `app` at `listen`, over TLS with a certificate; port 0 picks a free one.
     ///
     /// # Errors
     /// The system's error for the address.
-    pub fn start(app: &Arc<AppState>, listen: SocketAddr) -> io::Result<Self> {
-        Api::within(app, listen, CONNECTIONS)
+    pub fn start(
+        app: &Arc<AppState>,
+        listen: SocketAddr,
+        certificate: Option<Arc<Certificate>>,
+    ) -> io::Result<Self> {
+        Api::within(app, listen, certificate, CONNECTIONS)
     }
 
-    /// Serves the metrics at `listen`.
+    /// Serves the metrics at `listen`, those of the certificate among them.
     ///
     /// # Errors
     /// The system's error for the address.
-    pub fn metrics(app: &Arc<AppState>, listen: SocketAddr) -> io::Result<Self> {
-        let (leave, proxies) = (CancellationToken::new(), ProxyPeers::new(&[]));
-        Api::of(metrics::router(app), listen, proxies, SCRAPERS, leave, Duration::ZERO)
+    pub fn metrics(
+        app: &Arc<AppState>,
+        listen: SocketAddr,
+        certificate: Option<Arc<Certificate>>,
+    ) -> io::Result<Self> {
+        let preamble = Preamble { proxies: ProxyPeers::new(&[]), certificate: None };
+        let router = metrics::router(app, certificate);
+        Api::of(router, listen, preamble, SCRAPERS, CancellationToken::new(), Duration::ZERO)
     }
 
-    fn within(app: &Arc<AppState>, listen: SocketAddr, connections: usize) -> io::Result<Self> {
+    fn within(
+        app: &Arc<AppState>,
+        listen: SocketAddr,
+        certificate: Option<Arc<Certificate>>,
+        connections: usize,
+    ) -> io::Result<Self> {
         let leave = CancellationToken::new();
         let config = &app.settings.config;
-        let (proxies, grace) = (ProxyPeers::new(&config.admin.proxy_protocol), config.shutdown.grace);
-        Api::of(router(app, &leave), listen, proxies, connections, leave, grace)
+        let preamble = Preamble { proxies: ProxyPeers::new(&config.admin.proxy_protocol), certificate };
+        Api::of(router(app, &leave), listen, preamble, connections, leave, config.shutdown.grace)
     }
 
     fn of(
         router: Router,
         listen: SocketAddr,
-        proxies: ProxyPeers,
+        preamble: Preamble,
         connections: usize,
         leave: CancellationToken,
         grace: Duration,
@@ -76,10 +93,12 @@ impl Api {
         let addr = acceptor.addr();
         let (cut, tasks) = (CancellationToken::new(), TaskTracker::new());
         let router = Arc::new(ArcSwap::from_pointee(router));
+        // Over TLS an answer would need a handshake first.
+        let full = if preamble.certificate.is_none() { FULL } else { b"" };
         let connections = ApiConnections {
             router: router.clone(),
-            proxies,
-            bound: ConnectionBound::new(connections).with_answer(FULL.to_vec()),
+            preamble,
+            bound: ConnectionBound::new(connections).with_answer(full.to_vec()),
             leave: leave.clone(),
             cut: cut.clone(),
             tasks: tasks.clone(),
@@ -115,9 +134,18 @@ impl Api {
     }
 }
 
+/// What connections begin with, before HTTP.
+#[derive(Clone)]
+struct Preamble {
+    /// The peers that name their clients.
+    proxies: ProxyPeers,
+    /// The certificate for TLS, if that is spoken.
+    certificate: Option<Arc<Certificate>>,
+}
+
 struct ApiConnections {
     router: Arc<ArcSwap<Router>>,
-    proxies: ProxyPeers,
+    preamble: Preamble,
     bound: ConnectionBound,
     leave: CancellationToken,
     cut: CancellationToken,
@@ -126,7 +154,7 @@ struct ApiConnections {
 
 impl ApiConnections {
     async fn accept(self, acceptor: Acceptor) {
-        let ApiConnections { router, proxies, bound, leave, cut, tasks } = self;
+        let ApiConnections { router, preamble, bound, leave, cut, tasks } = self;
         let stop = async {
             tokio::select! {
                 () = leave.cancelled() => {}
@@ -134,7 +162,7 @@ impl ApiConnections {
             }
         };
         let connection = |stream, peer, permit| {
-            let connection = converse(stream, peer, proxies.clone(), router.clone(), leave.clone());
+            let connection = converse(stream, peer, preamble.clone(), router.clone(), leave.clone());
             let cut = cut.clone();
             async move {
                 cut.run_until_cancelled(connection).await;
@@ -149,7 +177,7 @@ impl ApiConnections {
 async fn converse(
     mut stream: TcpStream,
     peer: SocketAddr,
-    proxies: ProxyPeers,
+    Preamble { proxies, certificate }: Preamble,
     router: Arc<ArcSwap<Router>>,
     leave: CancellationToken,
 ) {
@@ -157,7 +185,16 @@ async fn converse(
     let Some(client) = introduced.flatten() else { return };
     let activity = Arc::new(Activity::default());
     let stream = ClientStream::new(stream, activity.clone());
-    serve(stream, client, router, activity, leave).await;
+    let Some(certificate) = certificate else {
+        return serve(stream, client, router, activity, leave).await;
+    };
+    let handshake = tokio::time::timeout(HANDSHAKE, certificate.acceptor().accept(stream));
+    match leave.run_until_cancelled(handshake).await {
+        Some(Ok(Ok(stream))) => serve(stream, client, router, activity, leave).await,
+        Some(Ok(Err(error))) => tracing::debug!(%error, %client, "TLS handshake failed"),
+        Some(Err(_)) => tracing::debug!(%client, "TLS handshake took too long"),
+        None => {}
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A client's connection: HTTP/1 or HTTP/2 without TLS, which a proxy in front of a public service terminates.
+//! A client's connection: HTTP/1 or HTTP/2, as its first bytes say.
 
 use super::drained_body::DrainedBody;
 use arc_swap::ArcSwap;

@@ -1,5 +1,6 @@
 //! `[admin]`: the management side.
 
+use super::admin_tls::AdminTls;
 use super::fields::{Fields, Table};
 use super::problem::Problem;
 use super::secret::{MOST_FORMER, Secret};
@@ -33,6 +34,8 @@ pub struct Admin {
     pub auth_per_minute: u32,
     /// Whether an operator needs a second factor to change anything.
     pub operator_mfa: bool,
+    /// Certificate and key.
+    pub tls: AdminTls,
     /// Tokens.
     pub jwt: Jwt,
     /// Mail.
@@ -54,6 +57,7 @@ impl Default for Admin {
             grpc_url: None,
             auth_per_minute: 10,
             operator_mfa: false,
+            tls: AdminTls::default(),
             jwt: Jwt::default(),
             mail: MailSettings::default(),
             challenge: ChallengeSettings::default(),
@@ -72,6 +76,7 @@ impl Table for Admin {
         f.url("grpc_url", &mut self.grpc_url, WEB);
         f.number("auth_per_minute", &mut self.auth_per_minute, 1..=1_000_000);
         f.value("operator_mfa", &mut self.operator_mfa);
+        f.table("tls", &mut self.tls);
         f.table("jwt", &mut self.jwt);
         f.table("mail", &mut self.mail);
         f.table("challenge", &mut self.challenge);

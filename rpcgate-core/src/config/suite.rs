@@ -9,6 +9,10 @@ const BASE: &str = r#"
 [gateway.tls]
 cert = "a.pem"
 key = "a.key"
+[admin.tls]
+cert = "a.pem"
+key = "a.key"
+client_ca = "a.pem"
 [tenants.t]
 [tenants.u]
 [projects.p]
@@ -63,6 +67,10 @@ const CHANGED: &[(&str, &str)] = &[
     ("admin.grpc_url", "https://b.example.com"),
     ("admin.auth_per_minute", "99"),
     ("admin.operator_mfa", "true"),
+    ("admin.tls.cert", "b.pem"),
+    ("admin.tls.key", "b.key"),
+    ("admin.tls.client_ca", "b.pem"),
+    ("admin.tls.client_auth", "optional"),
     ("admin.jwt.secret", "thirty-two-bytes-and-some-more-of-them"),
     ("admin.jwt.access_ttl", "10m"),
     ("admin.jwt.refresh_ttl", "10d"),

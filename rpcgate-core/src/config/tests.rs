@@ -269,6 +269,13 @@ fn rules_about_several_keys_are_checked() {
             "bodies_total = \"1MiB\"",
             "gateway.limits.bodies_total must not be smaller than gateway.limits.body",
         ),
+        ("admin.tls", "cert = \"c\"", "admin.tls.cert needs admin.tls.key beside it"),
+        ("admin.tls", "client_ca = \"c\"", "admin.tls.client_ca needs admin.tls.cert beside it"),
+        (
+            "admin.tls",
+            "client_auth = \"optional\"",
+            "admin.tls.client_auth needs admin.tls.client_ca beside it",
+        ),
         ("gateway.tls", "cert = \"c\"", "gateway.tls.cert needs gateway.tls.key beside it"),
         (
             "gateway",

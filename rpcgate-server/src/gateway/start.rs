@@ -5,7 +5,6 @@ use super::unused::warn_of_unused;
 use super::{Gateway, StartOptions};
 use crate::assemble::{self, Backends};
 use crate::call_log::CallLog;
-use crate::certificate_watch::{self, CertificateCounts};
 use crate::explain;
 use crate::grpc_reflection::GrpcReflection;
 use crate::listen::Connections;
@@ -18,6 +17,7 @@ use crate::transports::Transports;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use rpcgate_admin::process::proxy_protocol::ProxyPeers;
+use rpcgate_admin::process::tls::watch::watch;
 use rpcgate_core::backend::call_observer::CallObserver;
 use rpcgate_core::config::Config;
 use rpcgate_core::recent::RecentRequests;
@@ -91,10 +91,8 @@ impl Gateway {
         // The nodes are probed by tasks of `reloadable`, which come and go with a reload.
         let sweeping = tokio::spawn(Housekeeping::of(&parts).run()).abort_handle();
         let reloads = Arc::<Reloads>::default();
-        let certificates = Arc::<CertificateCounts>::default();
-        let renewing = reloadable.certificate.is_some().then(|| {
-            let live = Arc::downgrade(&reloadable);
-            tokio::spawn(certificate_watch::watch(live, clock.clone(), certificates.clone())).abort_handle()
+        let renewing = reloadable.certificate.as_ref().map(|certificate| {
+            tokio::spawn(watch(Arc::downgrade(certificate), clock.clone())).abort_handle()
         });
         let metrics = metrics_listener.zip(calls).map(|(listener, calls)| {
             let addr = listener.addr();
@@ -106,7 +104,6 @@ impl Gateway {
                 replies,
                 counting: counting.clone(),
                 reloads: reloads.clone(),
-                certificates,
                 grpc: parts.grpc_counts.clone(),
                 recent: recent.clone(),
                 logged: call_log.as_ref().map(|log| log.counts.clone()),

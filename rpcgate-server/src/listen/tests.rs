@@ -5,6 +5,7 @@ use http_body_util::{BodyExt, Empty, Full};
 use hyper_util::rt::TokioExecutor;
 use parking_lot::Mutex;
 use rpcgate_admin::process::accept::ConnectionPermit;
+use rpcgate_admin::process::tls::CertificatePaths;
 use rpcgate_core::backend::usage_sink::UsageSink;
 use rpcgate_core::backend::usage_sink::{MemoryUsageSink, Record};
 use rpcgate_layers::websocket::StreamHold;
@@ -635,7 +636,9 @@ fn certificate(dir: &std::path::Path) -> (Certificate, rustls::RootCertStore) {
     std::fs::write(&key_file, key.serialize_pem()).unwrap();
     let mut roots = rustls::RootCertStore::empty();
     roots.add(cert.der().clone()).unwrap();
-    (Certificate::load((&cert_file, &key_file)).unwrap(), roots)
+    let mut tls = rpcgate_core::config::Tls::default();
+    (tls.cert, tls.key) = (Some(cert_file), Some(key_file));
+    (Certificate::load(&CertificatePaths::of_gateway(&tls).unwrap()).unwrap(), roots)
 }
 
 async fn secure(
