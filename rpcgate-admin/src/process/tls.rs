@@ -126,6 +126,11 @@ impl Certificate {
         self.loaded.store(Arc::new(loaded));
     }
 
+    /// Puts another one in the place of `former`; `false` if that is not in use any more.
+    fn renew(&self, former: &Arc<LoadedCertificate>, loaded: LoadedCertificate) -> bool {
+        Arc::ptr_eq(&self.loaded.compare_and_swap(former, Arc::new(loaded)), former)
+    }
+
     /// The one in use.
     pub fn loaded(&self) -> Arc<LoadedCertificate> {
         self.loaded.load_full()

@@ -61,7 +61,7 @@ async fn a_header_is_required_of_a_trusted_balancer() {
 }
 
 #[tokio::test]
-async fn a_header_of_a_stranger_is_a_bad_request() {
+async fn a_header_of_another_peer_is_a_bad_request() {
     for setup in [Setup::new(), Setup::new().set("gateway", "proxy_protocol = [\"10.0.0.0/8\"]")] {
         let gateway = setup.start().await;
         assert!(asked(gateway.addr(), b"").await.starts_with("HTTP/1.1 200 "));

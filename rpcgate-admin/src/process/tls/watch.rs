@@ -38,10 +38,10 @@ impl CertificateWatch {
     /// Looks at the files, and takes a new certificate into use that can be used at `now`. It must be the same at two looks,
     /// because the certificate and its key are written one after the other.
     fn look(&mut self, certificate: &Certificate, now: Time) -> Look {
-        let loaded = certificate.loaded();
-        let files = CertificateFiles::read(&loaded.paths);
+        let former = certificate.loaded();
+        let files = CertificateFiles::read(&former.paths);
         let content = files.content();
-        if content == loaded.content {
+        if content == former.content {
             *self = CertificateWatch::default();
             return Look::Nothing;
         }
@@ -58,9 +58,10 @@ impl CertificateWatch {
                 }
                 valid => {
                     let until = valid.as_ref().map(|valid| valid.end);
-                    certificate.replace(loaded);
                     *self = CertificateWatch::default();
-                    return Look::Renewed { until };
+                    // A reload may have named other files meanwhile.
+                    let is_renewed = certificate.renew(&former, loaded);
+                    return if is_renewed { Look::Renewed { until } } else { Look::Nothing };
                 }
             },
             Err(bad) => bad.to_string(),

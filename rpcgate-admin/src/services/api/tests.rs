@@ -254,7 +254,7 @@ async fn the_client_of_a_trusted_balancer_is_the_one_that_it_names() {
 }
 
 #[tokio::test]
-async fn a_header_of_a_stranger_is_a_bad_request() {
+async fn a_header_of_another_peer_is_a_bad_request() {
     let (_site, api) = started("[admin]\nproxy_protocol = [\"10.0.0.0/8\"]\n").await;
     assert!(reported(&api, HEALTH).await.starts_with("HTTP/1.1 200 "));
     for header in ["PROXY TCP4 198.51.100.7 10.0.0.1 40000 443\r\n", "\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"] {
@@ -272,9 +272,8 @@ async fn a_connection_whose_header_is_missing_does_not_delay_a_drain() {
         tokio::task::yield_now().await;
     }
     tokio::time::pause();
-    let start = tokio::time::Instant::now();
-    assert_eq!(api.drain().await, 0);
-    assert!(start.elapsed() < Duration::from_secs(1), "it waits for no header");
+    let drained = tokio::time::timeout(Duration::from_secs(1), api.drain()).await;
+    assert_eq!(drained, Ok(0), "it waits for no header");
 }
 
 /// A certificate with its key, in DER.
