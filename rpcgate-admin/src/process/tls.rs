@@ -173,7 +173,8 @@ impl<'p> CertificateFiles<'p> {
 
     /// The certificate with its key, which must fit.
     fn load(&self) -> Result<LoadedCertificate, BadCertificate> {
-        let CertificatePaths { table, cert, key, .. } = self.paths;
+        let CertificatePaths { cert, key, .. } = self.paths;
+        let table = self.paths.table;
         let bad = |which, path: &Path, why| BadCertificate { table, key: which, path: path.to_owned(), why };
         let chain = certificates(&self.cert).map_err(|why| bad("cert", cert, why))?;
         let valid = chain.first().and_then(|first| validity(first));

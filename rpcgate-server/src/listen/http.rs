@@ -164,7 +164,7 @@ impl Listener {
             async move {
                 if let Some(proxies) = proxies {
                     // Nothing of a call depends on its client's address.
-                    let introduced = Box::pin(is_introduced(&mut stream, peer, proxies, &handle)).await;
+                    let introduced = Box::pin(is_introduced(&mut stream, peer, &proxies, &handle)).await;
                     if !introduced {
                         return;
                     }
@@ -195,7 +195,7 @@ impl Listener {
 async fn is_introduced(
     stream: &mut TcpStream,
     peer: SocketAddr,
-    proxies: ProxyPeers,
+    proxies: &ProxyPeers,
     handle: &ConnectionHandle,
 ) -> bool {
     tokio::select! {
