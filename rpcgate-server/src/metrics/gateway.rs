@@ -9,6 +9,7 @@ use crate::state::State;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Unit;
+use rpcgate_admin::process::tls::CertificateCounts;
 use rpcgate_admin::store::NodeState;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::recent::RecentRequests;
