@@ -219,6 +219,15 @@ async fn new_settings_are_served_over_connections_that_are_open() {
     assert_eq!(server().await, "https://api.example.com");
 }
 
+/// The answer to `text`, of which a part may be left unread: then the connection ends with an error after the answer.
+async fn answered(api: &Api, text: &str) -> String {
+    let mut stream = TcpStream::connect(api.addr()).await.unwrap();
+    stream.write_all(text.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    let _ = tokio::time::timeout(SOON, stream.read_to_end(&mut answer)).await.unwrap();
+    String::from_utf8(answer).unwrap()
+}
+
 /// A log-in with a password that is wrong.
 fn wrong_log_in() -> String {
     let form = json!({ "email": "nobody@example.com", "password": "a wrong one" }).to_string();
@@ -245,12 +254,7 @@ async fn the_client_of_a_trusted_balancer_is_the_one_that_it_names() {
         let answer = log_in(header).await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{header:?}: {answer}");
     }
-    // It must name a client: nothing is answered, and what was sent may be thrown away with the connection.
-    let mut stream = TcpStream::connect(api.addr()).await.unwrap();
-    stream.write_all(HEALTH.as_bytes()).await.unwrap();
-    let mut answer = Vec::new();
-    let _ = tokio::time::timeout(SOON, stream.read_to_end(&mut answer)).await.unwrap();
-    assert_eq!(answer, b"");
+    assert_eq!(answered(&api, HEALTH).await, "", "it must name a client");
 }
 
 #[tokio::test]
@@ -258,7 +262,7 @@ async fn a_header_of_another_peer_is_a_bad_request() {
     let (_site, api) = started("[admin]\nproxy_protocol = [\"10.0.0.0/8\"]\n").await;
     assert!(reported(&api, HEALTH).await.starts_with("HTTP/1.1 200 "));
     for header in ["PROXY TCP4 198.51.100.7 10.0.0.1 40000 443\r\n", "\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"] {
-        let answer = reported(&api, &format!("{header}{HEALTH}")).await;
+        let answer = answered(&api, &format!("{header}{HEALTH}")).await;
         assert!(answer.starts_with("HTTP/1.1 400 "), "{header:?}: {answer}");
     }
 }
@@ -396,9 +400,9 @@ async fn without_an_authority_no_client_is_asked_for_a_certificate() {
     assert!(api.serves(None).await && api.serves(Authority::new("any").client()).await);
     let mut plain = TcpStream::connect(api.api.addr()).await.unwrap();
     plain.write_all(HEALTH.as_bytes()).await.unwrap();
-    let mut answer = Vec::new();
-    let _ = tokio::time::timeout(SOON, plain.read_to_end(&mut answer)).await.unwrap();
-    assert!(!answer.starts_with(b"HTTP/"), "nothing is served without TLS");
+    let mut alert = Vec::new();
+    let _ = tokio::time::timeout(SOON, plain.read_to_end(&mut alert)).await.unwrap();
+    assert!(!alert.starts_with(b"HTTP/"), "nothing is served without TLS");
 }
 
 #[tokio::test]
