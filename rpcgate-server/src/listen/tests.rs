@@ -724,8 +724,8 @@ async fn a_changed_certificate_is_for_new_connections_and_ends_no_old_one() {
     let first = Arc::new(first);
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let addr = listener.addr();
-    let certificate = Some(first.clone());
-    let entry = Entry { certificate, h2c: true, websocket: false, proxies: ProxyPeers::new(&[]) };
+    let (certificate_in_use, proxies) = (Some(first.clone()), ProxyPeers::new(&[]));
+    let entry = Entry { certificate: certificate_in_use, h2c: true, websocket: false, proxies };
     let bounds = Bounds::new(&LimitSettings::default(), 8);
     tokio::spawn(listener.serve(tower::service_fn(hello), bounds, entry, connections()));
     let mut before = secure(addr, roots, &[b"http/1.1"]).await;
