@@ -9,7 +9,6 @@ mod call_log;
 mod call_traces;
 #[cfg(test)]
 mod captured_log;
-mod certificate_watch;
 pub mod cli;
 pub mod command;
 mod counting;

@@ -1,12 +1,12 @@
 //! What may change while the gateway runs: chains, their nodes and weights, plans, keys, the certificate.
 
 use crate::assemble::{self, PoolMap};
-use crate::listen::tls::{self, Certificate};
 use crate::nodes;
 use crate::start_error::StartError;
 use crate::state::{GatewayStatus, Keys, State};
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use rpcgate_admin::process::tls::{Certificate, CertificatePaths};
 use rpcgate_admin::process::{is_same_pool, node_pool};
 use rpcgate_admin::store::NodeState;
 use rpcgate_core::chain::Chains;
@@ -15,7 +15,6 @@ use rpcgate_core::config::{Config, ConfigProgram, Overlay};
 use rpcgate_layers::nodes::{NodeDrains, Pools, watch_head};
 use rpcgate_layers::request::safeguard::Safeguard;
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::AbortHandle;
@@ -70,8 +69,8 @@ impl Reloadable {
         keys: Option<Arc<Keys>>,
         state: Option<Arc<State>>,
     ) -> Result<Self, StartError> {
-        let certificate =
-            config.gateway.tls.pair().map(|pair| Certificate::load(pair).map(Arc::new)).transpose()?;
+        let paths = CertificatePaths::of_gateway(&config.gateway.tls);
+        let certificate = paths.map(|paths| Certificate::load(&paths).map(Arc::new)).transpose()?;
         let live = Reloadable {
             clock,
             chains: Arc::default(),
@@ -102,14 +101,6 @@ impl Reloadable {
         self.certificate.as_ref().filter(|_| self.http_over_tls)
     }
 
-    /// The certificate in use, and the files that it comes from.
-    pub(crate) fn certificate_files(&self) -> Option<(&Arc<Certificate>, PathBuf, PathBuf)> {
-        let certificate = self.certificate.as_ref()?;
-        let in_force = self.in_force.lock();
-        let (cert, key) = in_force.base.gateway.tls.pair()?;
-        Some((certificate, cert.to_owned(), key.to_owned()))
-    }
-
     /// How long a drain may take.
     pub(crate) fn grace(&self) -> Duration {
         self.in_force.lock().config.shutdown.grace
@@ -119,8 +110,8 @@ impl Reloadable {
     /// restart; they stay as they were. On an error nothing has changed.
     pub(crate) fn replace(&self, config: Config) -> Result<Vec<&'static str>, StartError> {
         let mut in_force = self.in_force.lock();
-        let renewed = match (&self.certificate, config.gateway.tls.pair()) {
-            (Some(current), Some(pair)) => Some((current, tls::load(pair)?)),
+        let renewed = match (&self.certificate, CertificatePaths::of_gateway(&config.gateway.tls)) {
+            (Some(current), Some(paths)) => Some((current, paths.load()?)),
             _ => None,
         };
         let whole = in_force.overlay.over(&config);

@@ -1,7 +1,7 @@
 //! Why a gateway does not start.
 
 use crate::journal::JournalError;
-use crate::listen::tls::BadCertificate;
+use rpcgate_admin::process::tls::BadCertificate;
 use rpcgate_admin::process::traces::BadCollector;
 use rpcgate_layers::redis::BadRedis;
 use std::net::SocketAddr;

@@ -74,7 +74,7 @@ impl TestService {
         let mut app = AppState::open(config.clone(), clock.clone()).await.unwrap();
         let traces = app.start_traces().unwrap();
         let app = Arc::new(app);
-        let api = Api::start(&app, config.admin.listen).unwrap();
+        let api = Api::start(&app, config.admin.listen, None).unwrap();
         // The port is known only now, and links in mails contain it.
         config.admin.listen = api.addr();
         let app = Arc::new(app.reload(config).unwrap());

@@ -1,7 +1,8 @@
 //! `rpcgate-admin check`: prints the effective configuration, or what a reload would change.
 
-use super::configuration;
+use super::{configuration, with_origin};
 use crate::process::against::{ReloadPlan, against_running};
+use crate::process::tls::CertificatePaths;
 use crate::process::{Failure, host_name, origin};
 use rpcgate_core::config::ConfigProgram;
 use std::io::Write;
@@ -14,6 +15,9 @@ use std::path::Path;
 /// [`Failure::Configuration`], displayed as one line per fault.
 pub fn execute(file: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     let config = configuration(file)?;
+    if let Some(paths) = CertificatePaths::of_management(&config.admin.tls) {
+        paths.load().map_err(|bad| with_origin(file, bad))?;
+    }
     out.write_all(config.to_toml_masked().as_bytes())?;
     Ok(out.flush()?)
 }
@@ -92,6 +96,13 @@ mod tests {
         let (plan, shown) = check().await;
         assert_eq!(plan, Ok(ReloadPlan::Reload), "{shown}");
         assert!(shown.contains("reload   admin.auth_per_minute: 10 -> 9\n"), "{shown}");
+    }
+
+    #[test]
+    fn a_certificate_that_cannot_be_read_is_a_fault_with_its_place() {
+        let text = "[admin.tls]\ncert = \"/none/c.pem\"\nkey = \"/none/k.pem\"\n";
+        let fault = check(text).unwrap_err();
+        assert!(fault.starts_with("DIR/rpcgate.toml:2: admin.tls.cert: /none/c.pem: "), "{fault}");
     }
 
     #[test]

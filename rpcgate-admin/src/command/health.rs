@@ -1,17 +1,39 @@
 //! `rpcgate-admin health`: whether the management API of this host is well.
 
 use super::configuration;
-use crate::process::health::{ask, local};
+use crate::process::health::{ANSWER_WITHIN, ask, local, secure};
+use crate::process::proxy_protocol::ProxyPeers;
 use crate::process::{Failure, HealthArgs};
+use rpcgate_core::config::ClientAuth;
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
-/// Asks the management API that the configuration describes.
+/// Asks the management API that the configuration describes, over TLS if it listens so.
 ///
 /// # Errors
 /// [`Failure::Configuration`] for an unusable configuration, [`Failure::Other`] if the API is not well.
 pub async fn execute(args: &HealthArgs) -> Result<(), Failure> {
-    let addr = local(configuration(&args.file.config)?.admin.listen);
-    ask(addr, args.path(), TcpStream::connect(addr)).await
+    let admin = configuration(&args.file.config)?.admin;
+    let (addr, proxies) = (local(admin.listen), ProxyPeers::new(&admin.proxy_protocol));
+    let stream = async { proxies.introduce(TcpStream::connect(addr).await?).await };
+    if admin.tls.pair().is_none() {
+        return ask(addr, args.path(), stream).await;
+    }
+    let connected = async { secure(addr, stream.await?).await };
+    if admin.tls.client_ca.is_none() || admin.tls.client_auth == ClientAuth::Optional {
+        return ask(addr, args.path(), connected).await;
+    }
+    // Without a certificate of a client no request is answered, but the handshake is.
+    if args.ready {
+        let why =
+            "it asks for a certificate; leave --ready away, or set admin.tls.client_auth to \"optional\"";
+        return Err(Failure::Refused(format!("{addr}{}: {why}", args.path())));
+    }
+    match timeout(ANSWER_WITHIN, connected).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(Failure::Other(format!("{addr}: {error}"))),
+        Err(_) => Err(Failure::Other(format!("{addr}: no answer in time"))),
+    }
 }
 
 #[cfg(test)]
@@ -19,12 +41,14 @@ mod tests {
     use super::*;
     use crate::management::app_state::tests::Site;
     use crate::process::ConfigFile;
+    use crate::process::tls::{Certificate, CertificatePaths};
     use crate::services::api::Api;
+    use std::sync::Arc;
 
     #[tokio::test]
     async fn the_api_at_the_configured_address_is_asked() {
         let site = Site::new().await;
-        let api = Api::start(&site.app, "127.0.0.1:0".parse().unwrap()).unwrap();
+        let api = Api::start(&site.app, "127.0.0.1:0".parse().unwrap(), None).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let config = dir.path().join("rpcgate.toml");
         std::fs::write(&config, format!("[admin]\nlisten = \"{}\"\n", api.addr())).unwrap();
@@ -37,5 +61,52 @@ mod tests {
         assert_eq!(execute(&args).await.unwrap_err().code(), 1);
         let args = HealthArgs { file: ConfigFile { config: dir.path().join("none.toml") }, ready: false };
         assert_eq!(execute(&args).await.unwrap_err().code(), 2);
+    }
+
+    #[tokio::test]
+    async fn an_api_that_requires_headers_of_this_host_gets_one() {
+        let site = Site::of("[admin]\nproxy_protocol = [\"127.0.0.1\"]\n").await;
+        let api = Api::start(&site.app, "127.0.0.1:0".parse().unwrap(), None).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let config = dir.path().join("rpcgate.toml");
+        let text = format!("[admin]\nlisten = \"{}\"\n", api.addr());
+        for (more, code) in [("proxy_protocol = [\"127.0.0.1\"]\n", None), ("", Some(1))] {
+            std::fs::write(&config, format!("{text}{more}")).unwrap();
+            let args = HealthArgs { file: ConfigFile { config: config.clone() }, ready: false };
+            assert_eq!(execute(&args).await.err().map(|failure| failure.code()), code, "{more}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_api_with_tls_is_asked_over_tls_and_its_handshake_is_enough_where_clients_need_a_certificate()
+    {
+        let (site, dir) = (Site::new().await, tempfile::tempdir().unwrap());
+        let pair = rcgen::KeyPair::generate().unwrap();
+        let params = rcgen::CertificateParams::new(vec!["admin.example".into()]).unwrap();
+        let (cert, key, config) =
+            (dir.path().join("cert.pem"), dir.path().join("key.pem"), dir.path().join("rpcgate.toml"));
+        std::fs::write(&cert, params.self_signed(&pair).unwrap().pem()).unwrap();
+        std::fs::write(&key, pair.serialize_pem()).unwrap();
+        for (clients, ready) in [
+            ("", None),
+            ("client_ca = CERT\nclient_auth = \"optional\"\n", None),
+            ("client_ca = CERT\n", Some(4)),
+        ] {
+            let clients = clients.replace("CERT", &format!("{cert:?}"));
+            let text = format!("[admin.tls]\ncert = {cert:?}\nkey = {key:?}\n{clients}");
+            std::fs::write(&config, &text).unwrap();
+            let tls = configuration(&config).unwrap().admin.tls;
+            let paths = CertificatePaths::of_management(&tls).unwrap();
+            let certificate = Arc::new(Certificate::load(&paths).unwrap());
+            let api = Api::start(&site.app, "127.0.0.1:0".parse().unwrap(), Some(certificate)).unwrap();
+            std::fs::write(&config, format!("[admin]\nlisten = \"{}\"\n{text}", api.addr())).unwrap();
+            let asked = async |ready| {
+                let args = HealthArgs { file: ConfigFile { config: config.clone() }, ready };
+                execute(&args).await.err().map(|failure| failure.code())
+            };
+            assert_eq!((asked(false).await, asked(true).await), (None, ready), "{clients}");
+            api.drain().await;
+            assert_eq!(asked(false).await, Some(1), "{clients}");
+        }
     }
 }

@@ -4,6 +4,8 @@ use super::{configuration, with_origin};
 use crate::cli::Service;
 use crate::management::app_state::AppState;
 use crate::process::reload::{log_drain, log_reload};
+use crate::process::tls::watch::watch;
+use crate::process::tls::{Certificate, CertificatePaths};
 use crate::process::traces::TraceExporter;
 use crate::process::{Failure, ProcessSignal, Signals, host_name, log, origin};
 use crate::services::api::Api;
@@ -53,6 +55,10 @@ pub async fn execute(file: &Path, roles: &[Service]) -> Result<(), Failure> {
 struct RunningServices {
     app: Arc<AppState>,
     api: Option<Api>,
+    /// The certificate of `admin.tls`.
+    certificate: Option<Arc<Certificate>>,
+    /// Watches its files.
+    renewing: Option<AbortHandle>,
     metrics: Option<Api>,
     janitor: Option<Janitor>,
     dispatcher: Option<Dispatcher>,
@@ -66,14 +72,18 @@ struct RunningServices {
 impl RunningServices {
     async fn start(config: Config, roles: &[Service], clock: Arc<dyn Clock>) -> Result<Self, Failure> {
         let (listen, scraped) = (config.admin.listen, config.telemetry.listen);
-        let mut app = AppState::open(config, clock).await?;
+        let paths =
+            CertificatePaths::of_management(&config.admin.tls).filter(|_| roles.contains(&Service::Api));
+        let certificate = paths.map(|paths| Certificate::load(&paths).map(Arc::new)).transpose()?;
+        let mut app = AppState::open(config, clock.clone()).await?;
         let traces = app.start_traces().map_err(|error| Failure::Configuration(error.to_string()))?;
         let app = Arc::new(app);
-        let api = roles.contains(&Service::Api).then(|| Api::start(&app, listen)).transpose();
+        let api = roles.contains(&Service::Api).then(|| Api::start(&app, listen, certificate.clone()));
+        let api = api.transpose();
         let api = api.map_err(|error| Failure::Other(format!("admin.listen: {listen}: {error}")))?;
         let metrics = scraped.map(|addr| {
             // Two programs on one host with the same file would want the same address.
-            Api::metrics(&app, addr).map_err(|error| {
+            Api::metrics(&app, addr, certificate.clone()).map_err(|error| {
                 let hint = "each program on a host needs one of its own (RPCGATE_TELEMETRY__LISTEN)";
                 Failure::Other(format!("telemetry.listen: {addr}: {error}; {hint}"))
             })
@@ -86,12 +96,29 @@ impl RunningServices {
         let dispatcher = roles.contains(&Service::Dispatcher).then(|| Dispatcher::start(&app));
         let watcher = roles.contains(&Service::Watcher).then(|| Watcher::start(&app));
         match &api {
-            Some(api) => tracing::info!(listen = %api.addr(), "serving the management API"),
+            Some(api) => {
+                tracing::info!(listen = %api.addr(), tls = certificate.is_some(), "serving the management API");
+            }
             None => tracing::info!("running without the management API"),
         }
+        let renewing = certificate
+            .as_ref()
+            .map(|certificate| tokio::spawn(watch(Arc::downgrade(certificate), clock)).abort_handle());
         let (recorder, recording) = ConfigRecorder::new();
         let recording = tokio::spawn(recording.run(app.store.clone(), app.clock.clone())).abort_handle();
-        Ok(RunningServices { app, api, metrics, janitor, dispatcher, watcher, recorder, recording, traces })
+        Ok(RunningServices {
+            app,
+            api,
+            certificate,
+            renewing,
+            metrics,
+            janitor,
+            dispatcher,
+            watcher,
+            recorder,
+            recording,
+            traces,
+        })
     }
 
     /// Stores the configuration in `file`, which was accepted at the start, or else at a reload, as a version.
@@ -107,7 +134,14 @@ impl RunningServices {
     fn reload(&self, config: Result<Config, Failure>) -> Result<Vec<&'static str>, Failure> {
         let (config, old) = (config?, &self.app.settings.config);
         let pending = ConfigProgram::Management.needs_restart(old, &config);
+        let renewed = match (&self.certificate, CertificatePaths::of_management(&config.admin.tls)) {
+            (Some(current), Some(paths)) => Some((current, paths.load()?)),
+            _ => None,
+        };
         let app = Arc::new(self.app.reload(config)?);
+        if let Some((certificate, loaded)) = renewed {
+            certificate.replace(loaded);
+        }
         if let Some(api) = &self.api {
             api.serve(&app);
         }
@@ -151,6 +185,9 @@ impl RunningServices {
             traces.stop().await;
         }
         self.recording.abort();
+        if let Some(renewing) = self.renewing {
+            renewing.abort();
+        }
         self.app.close().await;
         cut
     }
@@ -283,5 +320,47 @@ mod tests {
         assert!(service.reload(Ok(config)).is_err());
         assert!(service.reload(Err(Failure::Configuration("a: wrong".into()))).is_err());
         assert!(get(&service, "/openapi.json").await.contains("https://api.example.com"));
+    }
+
+    #[tokio::test]
+    async fn the_certificate_is_loaded_at_the_start_replaced_by_a_reload_and_in_the_metrics() {
+        let (site, dir) = (Site::new().await, tempfile::tempdir().unwrap());
+        let put = |name: &str| {
+            let key = rcgen::KeyPair::generate().unwrap();
+            let params = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap();
+            let files = ["pem", "key"].map(|end| dir.path().join(format!("{name}.{end}")));
+            std::fs::write(&files[0], params.self_signed(&key).unwrap().pem()).unwrap();
+            std::fs::write(&files[1], key.serialize_pem()).unwrap();
+            files
+        };
+        let with = |[cert, key]: [std::path::PathBuf; 2]| {
+            let mut config = free(&site);
+            config.telemetry.listen = Some("127.0.0.1:0".parse().unwrap());
+            (config.admin.tls.cert, config.admin.tls.key) = (Some(cert), Some(key));
+            config
+        };
+        let none = ["cert.pem", "key.pem"].map(|name| dir.path().join(name));
+        let failure = RunningServices::start(with(none.clone()), &[Service::Api], site.clock.clone())
+            .await
+            .err()
+            .unwrap();
+        assert!(failure.code() == 2 && failure.to_string().starts_with("admin.tls.cert: "), "{failure}");
+
+        let service =
+            RunningServices::start(with(put("first")), &[Service::Api], site.clock.clone()).await.unwrap();
+        let certificate = service.certificate.clone().unwrap();
+        let first = certificate.loaded();
+        let page = fetch(service.metrics.as_ref().unwrap(), "/metrics").await;
+        for line in
+            ["rpcgate_admin_certificate_renewals_total{result=\"done\"} 0\n", "certificate_expiry_seconds "]
+        {
+            assert!(page.contains(line), "{page}");
+        }
+        assert!(service.reload(Ok(with(none))).is_err());
+        assert!(Arc::ptr_eq(&first, &certificate.loaded()), "a bad one changes nothing");
+        assert!(service.reload(Ok(with(put("second")))).unwrap().is_empty());
+        assert!(!Arc::ptr_eq(&first, &certificate.loaded()));
+        assert_eq!(service.reload(Ok(free(&site))).unwrap(), ["admin.tls", "telemetry"]);
+        assert_eq!(service.stop().await, 0);
     }
 }

@@ -390,7 +390,8 @@ impl Settings {
     /// The settings of `config`.
     pub fn new(config: Config) -> Self {
         let admin = &config.admin;
-        let own = format!("http://{}", admin.listen);
+        let scheme = if admin.tls.pair().is_some() { "https" } else { "http" };
+        let own = format!("{scheme}://{}", admin.listen);
         let url = |given: Option<&Url>| {
             given.map_or(own.as_str(), |url| url.expose()).trim_end_matches('/').to_owned()
         };

@@ -3,6 +3,7 @@
 
 use crate::management::app_state::AppState;
 use crate::management::request_metrics::Requests;
+use crate::process::tls::{Certificate, CertificateCounts};
 use crate::store::Store;
 use axum::Router;
 use axum::extract::State;
@@ -10,12 +11,17 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use http::header::{CONTENT_TYPE, HeaderValue};
-use prometheus_client::encoding::text;
-use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use rpcgate_core::clock::Clock;
+use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// How long the database may take to answer before it counts as down.
@@ -33,7 +39,7 @@ struct Page {
 }
 
 /// The metrics endpoint, at `/metrics`: the counters of requests and mails, and whether the database answers.
-pub(crate) fn router(app: &AppState) -> Router {
+pub(crate) fn router(app: &AppState, certificate: Option<Arc<Certificate>>) -> Router {
     let mut registry = Registry::with_prefix("rpcgate_admin");
     let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
     registry.register("build", "What is running", build);
@@ -56,9 +62,36 @@ pub(crate) fn router(app: &AppState) -> Router {
     let oldest_due_delivery = Gauge::default();
     let help = "How long the delivery that waits longest has been due";
     registry.register_with_unit("oldest_due_delivery", help, Unit::Seconds, oldest_due_delivery.clone());
+    if let Some(certificate) = certificate {
+        registry.register_collector(Box::new(CertificateMetrics(certificate)));
+    }
     let (store, clock) = (app.store.clone(), app.clock.clone());
     let page = Arc::new(Page { registry, database, waiting_mails, oldest_due_delivery, store, clock });
     Router::new().route("/metrics", get(show)).with_state(page)
+}
+
+/// The metrics of a certificate that may be replaced.
+#[derive(Debug)]
+struct CertificateMetrics(Arc<Certificate>);
+
+impl Collector for CertificateMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let CertificateCounts { done, refused } = &self.0.counts;
+        let help = "Certificates that were put in the place of the one in use, or could not be used";
+        let mut family =
+            encoder.encode_descriptor("certificate_renewals", help, None, MetricType::Counter)?;
+        for (result, count) in [("done", done), ("refused", refused)] {
+            ConstCounter::new(count.load(Relaxed)).encode(family.encode_family(&[("result", result)])?)?;
+        }
+        if let Some(valid) = &self.0.loaded().valid {
+            let help = "When the certificate in use expires, since 1970";
+            let unit = Unit::Seconds;
+            let gauge =
+                encoder.encode_descriptor("certificate_expiry", help, Some(&unit), MetricType::Gauge)?;
+            ConstGauge::new(valid.end.secs()).encode(gauge)?;
+        }
+        Ok(())
+    }
 }
 
 async fn show(State(page): State<Arc<Page>>) -> Response {
@@ -118,7 +151,7 @@ mod tests {
             ask(&served, "GET", &format!("/no/such/path/{n}")).await;
             ask(&served, &format!("VERB{n}"), "/healthz").await;
         }
-        let (status, text) = ask(&router(&site.app), "GET", "/metrics").await;
+        let (status, text) = ask(&router(&site.app, None), "GET", "/metrics").await;
         assert_eq!(status, StatusCode::OK);
         let lines: Vec<_> =
             text.lines().filter(|line| line.starts_with("rpcgate_admin_requests_total")).collect();
@@ -154,7 +187,7 @@ mod tests {
         for outcome in DeliveryCounts::OUTCOMES {
             app.deliveries.of(outcome);
         }
-        let (_, page) = ask(&router(app), "GET", "/metrics").await;
+        let (_, page) = ask(&router(app, None), "GET", "/metrics").await;
         let (mails, attempts) = ("rpcgate_admin_mails_total", "rpcgate_admin_delivery_attempts_total");
         let all = [mails, attempts].map(|name| values(&page, name, "outcome"));
         let [sent, delivered] = all.each_ref().map(|all| all.iter().map(String::as_str).collect());
@@ -171,7 +204,7 @@ mod tests {
         site.app.requests.count(Some("/a"), &Method::GET, StatusCode::OK, Duration::from_millis(3));
         let again = Arc::new(site.app.reload(site.app.settings.config.clone()).unwrap());
         again.store.close().await;
-        let (_, text) = ask(&router(&again), "GET", "/metrics").await;
+        let (_, text) = ask(&router(&again, None), "GET", "/metrics").await;
         assert!(text.contains("rpcgate_admin_database_up 0\n"), "{text}");
         assert!(text.contains("{route=\"/a\",method=\"GET\",status=\"200\"} 1\n"), "{text}");
         let bucket =

@@ -1,5 +1,6 @@
 //! How a command fails, and with which exit code.
 
+use super::tls::BadCertificate;
 use rpcgate_core::config::LoadError;
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -51,6 +52,12 @@ impl Failure {
 impl From<LoadError> for Failure {
     fn from(error: LoadError) -> Self {
         Failure::Configuration(error.to_string())
+    }
+}
+
+impl From<BadCertificate> for Failure {
+    fn from(bad: BadCertificate) -> Self {
+        Failure::Configuration(bad.to_string())
     }
 }
 

@@ -1,5 +1,6 @@
 //! What both binaries need as processes: exit codes, the account they run under, the log, signals, the configuration, the pools of
-//! nodes, the runtime, traces, accepting connections, asking after their health, and what packages have of their command lines.
+//! nodes, the runtime, traces, accepting connections, the PROXY protocol and TLS, asking after their health, and what packages have of
+//! their command lines.
 
 pub mod accept;
 #[cfg(feature = "store")]
@@ -12,9 +13,11 @@ pub mod host;
 pub mod local_account;
 pub mod log;
 mod node_pool;
+pub mod proxy_protocol;
 pub mod reload;
 pub mod settings;
 pub mod signals;
+pub mod tls;
 pub mod traces;
 
 #[cfg(feature = "store")]

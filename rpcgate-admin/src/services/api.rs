@@ -1,10 +1,12 @@
 //! The service that listens: the management API.
 
-use super::connection::{Activity, serve};
+use super::connection::{Activity, ClientStream, serve};
 use crate::management::app_state::AppState;
 use crate::management::metrics;
 use crate::management::router::router;
 use crate::process::accept::{Acceptor, ConnectionBound};
+use crate::process::proxy_protocol::ProxyPeers;
+use crate::process::tls::Certificate;
 use arc_swap::ArcSwap;
 use axum::Router;
 use rpcgate_core::backend::BoxFuture;
@@ -12,6 +14,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::net::TcpStream;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
@@ -19,6 +22,8 @@ use tokio_util::task::TaskTracker;
 const CONNECTIONS: usize = 1_024;
 /// Connections of metrics scrapers that may be open at once.
 const SCRAPERS: usize = 16;
+/// How long a TLS handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Connections that the system may queue until they are accepted.
 const BACKLOG: u32 = 1_024;
 /// The whole response to a connection beyond the limit.
@@ -38,31 +43,48 @@ pub struct Api {
 }
 
 impl Api {
-    /// Serves `app` at `listen`; port 0 picks a free one.
+    /// Serves `app` at `listen`, over TLS with a certificate; port 0 picks a free one.
     ///
     /// # Errors
     /// The system's error for the address.
-    pub fn start(app: &Arc<AppState>, listen: SocketAddr) -> io::Result<Self> {
-        Api::within(app, listen, CONNECTIONS)
+    pub fn start(
+        app: &Arc<AppState>,
+        listen: SocketAddr,
+        certificate: Option<Arc<Certificate>>,
+    ) -> io::Result<Self> {
+        Api::within(app, listen, certificate, CONNECTIONS)
     }
 
-    /// Serves the metrics at `listen`.
+    /// Serves the metrics at `listen`, those of the certificate among them.
     ///
     /// # Errors
     /// The system's error for the address.
-    pub fn metrics(app: &Arc<AppState>, listen: SocketAddr) -> io::Result<Self> {
-        Api::of(metrics::router(app), listen, SCRAPERS, CancellationToken::new(), Duration::ZERO)
+    pub fn metrics(
+        app: &Arc<AppState>,
+        listen: SocketAddr,
+        certificate: Option<Arc<Certificate>>,
+    ) -> io::Result<Self> {
+        let preamble = Preamble { proxies: ProxyPeers::new(&[]), certificate: None };
+        let router = metrics::router(app, certificate);
+        Api::of(router, listen, preamble, SCRAPERS, CancellationToken::new(), Duration::ZERO)
     }
 
-    fn within(app: &Arc<AppState>, listen: SocketAddr, connections: usize) -> io::Result<Self> {
+    fn within(
+        app: &Arc<AppState>,
+        listen: SocketAddr,
+        certificate: Option<Arc<Certificate>>,
+        connections: usize,
+    ) -> io::Result<Self> {
         let leave = CancellationToken::new();
-        let grace = app.settings.config.shutdown.grace;
-        Api::of(router(app, &leave), listen, connections, leave, grace)
+        let config = &app.settings.config;
+        let preamble = Preamble { proxies: ProxyPeers::new(&config.admin.proxy_protocol), certificate };
+        Api::of(router(app, &leave), listen, preamble, connections, leave, config.shutdown.grace)
     }
 
     fn of(
         router: Router,
         listen: SocketAddr,
+        preamble: Preamble,
         connections: usize,
         leave: CancellationToken,
         grace: Duration,
@@ -71,9 +93,12 @@ impl Api {
         let addr = acceptor.addr();
         let (cut, tasks) = (CancellationToken::new(), TaskTracker::new());
         let router = Arc::new(ArcSwap::from_pointee(router));
+        // Over TLS an answer would need a handshake first.
+        let full = if preamble.certificate.is_none() { FULL } else { b"" };
         let connections = ApiConnections {
             router: router.clone(),
-            bound: ConnectionBound::new(connections).with_answer(FULL.to_vec()),
+            preamble,
+            bound: ConnectionBound::new(connections).with_answer(full.to_vec()),
             leave: leave.clone(),
             cut: cut.clone(),
             tasks: tasks.clone(),
@@ -109,8 +134,18 @@ impl Api {
     }
 }
 
+/// What connections begin with, before HTTP.
+#[derive(Clone)]
+struct Preamble {
+    /// The peers that name their clients.
+    proxies: ProxyPeers,
+    /// The certificate for TLS, if that is spoken.
+    certificate: Option<Arc<Certificate>>,
+}
+
 struct ApiConnections {
     router: Arc<ArcSwap<Router>>,
+    preamble: Preamble,
     bound: ConnectionBound,
     leave: CancellationToken,
     cut: CancellationToken,
@@ -119,7 +154,7 @@ struct ApiConnections {
 
 impl ApiConnections {
     async fn accept(self, acceptor: Acceptor) {
-        let ApiConnections { router, bound, leave, cut, tasks } = self;
+        let ApiConnections { router, preamble, bound, leave, cut, tasks } = self;
         let stop = async {
             tokio::select! {
                 () = leave.cancelled() => {}
@@ -127,14 +162,38 @@ impl ApiConnections {
             }
         };
         let connection = |stream, peer, permit| {
-            let (router, leave, cut) = (router.clone(), leave.clone(), cut.clone());
+            let connection = converse(stream, peer, preamble.clone(), router.clone(), leave.clone());
+            let cut = cut.clone();
             async move {
-                let activity = Arc::new(Activity::default());
-                cut.run_until_cancelled(serve(stream, peer, router, activity, leave)).await;
+                cut.run_until_cancelled(connection).await;
                 drop(permit);
             }
         };
         acceptor.serve(bound, &tasks, stop, connection).await;
+    }
+}
+
+/// Serves a connection from its first byte.
+async fn converse(
+    mut stream: TcpStream,
+    peer: SocketAddr,
+    Preamble { proxies, certificate }: Preamble,
+    router: Arc<ArcSwap<Router>>,
+    leave: CancellationToken,
+) {
+    let introduced = leave.run_until_cancelled(proxies.client(&mut stream, peer)).await;
+    let Some(client) = introduced.flatten() else { return };
+    let activity = Arc::new(Activity::default());
+    let stream = ClientStream::new(stream, activity.clone());
+    let Some(certificate) = certificate else {
+        return serve(stream, client, router, activity, leave).await;
+    };
+    let handshake = tokio::time::timeout(HANDSHAKE, certificate.acceptor().accept(stream));
+    match leave.run_until_cancelled(handshake).await {
+        Some(Ok(Ok(stream))) => serve(stream, client, router, activity, leave).await,
+        Some(Ok(Err(error))) => tracing::debug!(%error, %client, "TLS handshake failed"),
+        Some(Err(_)) => tracing::debug!(%client, "TLS handshake took too long"),
+        None => {}
     }
 }
 

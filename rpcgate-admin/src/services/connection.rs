@@ -1,4 +1,4 @@
-//! A client's connection: HTTP/1 or HTTP/2 without TLS, which a proxy in front of a public service terminates.
+//! A client's connection: HTTP/1 or HTTP/2, as its first bytes say.
 
 use super::drained_body::DrainedBody;
 use arc_swap::ArcSwap;
@@ -75,12 +75,16 @@ impl Drop for RequestGuard {
 }
 
 /// A client's socket, whose writes count as activity.
-struct ClientStream {
+pub(super) struct ClientStream {
     socket: TcpStream,
     activity: Arc<Activity>,
 }
 
 impl ClientStream {
+    pub(super) fn new(socket: TcpStream, activity: Arc<Activity>) -> Self {
+        ClientStream { socket, activity }
+    }
+
     /// Counts a write that has taken something.
     fn count(&self, write: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(Ok(1..)) = write {
@@ -133,10 +137,10 @@ impl AsyncWrite for ClientStream {
 }
 
 /// Serves a connection until it ends, is idle for too long, or, once `leave` is cancelled, has answered its running
-/// requests.
-pub(super) async fn serve(
-    stream: TcpStream,
-    peer: SocketAddr,
+/// requests. The writes of its socket count in `activity`.
+pub(super) async fn serve<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    stream: T,
+    client: SocketAddr,
     router: Arc<ArcSwap<Router>>,
     activity: Arc<Activity>,
     leave: CancellationToken,
@@ -145,7 +149,7 @@ pub(super) async fn serve(
     let service = service_fn(move |request: Request<Incoming>| {
         let requests = requests.request();
         let mut request = DrainedBody::of(request);
-        request.extensions_mut().insert(ConnectInfo(peer));
+        request.extensions_mut().insert(ConnectInfo(client));
         let answer = Router::clone(&router.load()).oneshot(request);
         async move {
             let answer = answer.await;
@@ -154,8 +158,7 @@ pub(super) async fn serve(
         }
     });
     let builder = builder();
-    let client = ClientStream { socket: stream, activity: activity.clone() };
-    let mut connection = pin!(builder.serve_connection(TokioIo::new(client), service));
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     let is_idle = tokio::select! {
         result = connection.as_mut() => return end(result),
         () = leave.cancelled() => false,
@@ -241,6 +244,7 @@ mod tests {
         let (stream, peer) = listener.accept().await.unwrap();
         let router = Router::new().route("/", get(async || vec![0_u8; BYTES]));
         let (activity, router) = (Arc::new(Activity::default()), Arc::new(ArcSwap::from_pointee(router)));
+        let stream = ClientStream::new(stream, activity.clone());
         let serving = serve(stream, peer, router, activity.clone(), CancellationToken::new());
         let serving = tokio::spawn(serving);
         client.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();

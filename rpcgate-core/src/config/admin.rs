@@ -1,11 +1,13 @@
 //! `[admin]`: the management side.
 
+use super::admin_tls::AdminTls;
 use super::fields::{Fields, Table};
 use super::problem::Problem;
 use super::secret::{MOST_FORMER, Secret};
 use super::units::{DAY, MIB, SECOND};
 use super::url::Url;
 use super::value::Word;
+use ipnet::IpNet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,6 +20,8 @@ const WEB: &[&str] = &["http", "https"];
 pub struct Admin {
     /// Where the management API and the dashboard are served.
     pub listen: SocketAddr,
+    /// Peers whose connections to the management side begin with a header of the PROXY protocol, which names the client.
+    pub proxy_protocol: Vec<IpNet>,
     /// The URL of the management API for users; derived from `listen` if absent.
     pub api_url: Option<Url>,
     /// The URL of the dashboard for users; mails link to it. Derived from `listen` if absent.
@@ -30,6 +34,8 @@ pub struct Admin {
     pub auth_per_minute: u32,
     /// Whether an operator needs a second factor to change anything.
     pub operator_mfa: bool,
+    /// Certificate and key.
+    pub tls: AdminTls,
     /// Tokens.
     pub jwt: Jwt,
     /// Mail.
@@ -44,12 +50,14 @@ impl Default for Admin {
     fn default() -> Self {
         Admin {
             listen: (Ipv4Addr::LOCALHOST, 8081).into(),
+            proxy_protocol: Vec::new(),
             api_url: None,
             dash_url: None,
             gateway_url: None,
             grpc_url: None,
             auth_per_minute: 10,
             operator_mfa: false,
+            tls: AdminTls::default(),
             jwt: Jwt::default(),
             mail: MailSettings::default(),
             challenge: ChallengeSettings::default(),
@@ -61,12 +69,14 @@ impl Default for Admin {
 impl Table for Admin {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.value("listen", &mut self.listen);
+        f.value("proxy_protocol", &mut self.proxy_protocol);
         f.url("api_url", &mut self.api_url, WEB);
         f.url("dash_url", &mut self.dash_url, WEB);
         f.url("gateway_url", &mut self.gateway_url, WEB);
         f.url("grpc_url", &mut self.grpc_url, WEB);
         f.number("auth_per_minute", &mut self.auth_per_minute, 1..=1_000_000);
         f.value("operator_mfa", &mut self.operator_mfa);
+        f.table("tls", &mut self.tls);
         f.table("jwt", &mut self.jwt);
         f.table("mail", &mut self.mail);
         f.table("challenge", &mut self.challenge);

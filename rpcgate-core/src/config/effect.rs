@@ -35,6 +35,8 @@ const EFFECTS: &[(&str, ReloadEffect, ReloadEffect)] = &[
     ("gateway.trusted_proxies", Restart, Live),
     ("admin", Unused, Live),
     ("admin.listen", Unused, Restart),
+    ("admin.tls", Unused, Live),
+    ("admin.proxy_protocol", Unused, Restart),
     ("database", Restart, Restart),
     ("telemetry", Restart, Restart),
     ("redis", Restart, Unused),
@@ -53,8 +55,8 @@ const EFFECTS: &[(&str, ReloadEffect, ReloadEffect)] = &[
     ("webhooks", Unused, Live),
 ];
 
-/// The files of the certificate, which may be replaced by others, but not added or removed.
-const CERTIFICATE: [&str; 2] = ["gateway.tls.cert", "gateway.tls.key"];
+/// The files of the certificates, which may be replaced by others, but not added or removed.
+const CERTIFICATES: [&str; 4] = ["gateway.tls.cert", "gateway.tls.key", "admin.tls.cert", "admin.tls.key"];
 
 impl ConfigProgram {
     /// The name of the binary.
@@ -81,7 +83,7 @@ impl ConfigProgram {
         };
         let is_first_or_last = change.before.is_none() || change.after.is_none();
         match effect {
-            Live if is_first_or_last && CERTIFICATE.contains(&change.key.as_str()) => (*name, Restart),
+            Live if is_first_or_last && CERTIFICATES.contains(&change.key.as_str()) => (*name, Restart),
             effect => (*name, effect),
         }
     }
@@ -142,6 +144,16 @@ mod tests {
         let (some, other) = (with("a", "b"), with("c", "d"));
         let needs = |old, new| ConfigProgram::Gateway.needs_restart(old, new);
         assert_eq!((needs(&none, &some), needs(&some, &none)), (vec!["gateway.tls"], vec!["gateway.tls"]));
+        assert!(needs(&some, &other).is_empty());
+        let with = |cert: &str, key: &str| {
+            let mut config = Config::default();
+            (config.admin.tls.cert, config.admin.tls.key) = (Some(cert.into()), Some(key.into()));
+            config
+        };
+        let (some, mut other) = (with("a", "b"), with("c", "d"));
+        other.admin.tls.client_ca = Some("e".into());
+        let needs = |old, new| ConfigProgram::Management.needs_restart(old, new);
+        assert_eq!((needs(&none, &some), needs(&some, &none)), (vec!["admin.tls"], vec!["admin.tls"]));
         assert!(needs(&some, &other).is_empty());
     }
 

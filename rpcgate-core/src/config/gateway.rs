@@ -29,6 +29,8 @@ pub struct GatewaySettings {
     pub grpc_descriptors: Option<PathBuf>,
     /// Peers whose `X-Forwarded-For` the gateway and the management side trust.
     pub trusted_proxies: Vec<IpNet>,
+    /// Peers whose connections to the gateway begin with a header of the PROXY protocol, which names the client.
+    pub proxy_protocol: Vec<IpNet>,
     /// The secret of the checksum in every API key. Both binaries need the same one.
     pub key_secret: Option<Secret>,
     /// Secrets from before, whose keys are still accepted: the most recent one first.
@@ -58,6 +60,7 @@ impl Default for GatewaySettings {
             grpc_reflection: false,
             grpc_descriptors: None,
             trusted_proxies: Vec::new(),
+            proxy_protocol: Vec::new(),
             key_secret: None,
             former_key_secrets: Vec::new(),
             reply_buffer: 256 * KIB,
@@ -87,6 +90,7 @@ impl Table for GatewaySettings {
         f.value("grpc_reflection", &mut self.grpc_reflection);
         f.value("grpc_descriptors", &mut self.grpc_descriptors);
         f.value("trusted_proxies", &mut self.trusted_proxies);
+        f.value("proxy_protocol", &mut self.proxy_protocol);
         f.secret("key_secret", &mut self.key_secret, 16);
         f.secrets("former_key_secrets", &mut self.former_key_secrets, 16, MOST_FORMER);
         f.size("reply_buffer", &mut self.reply_buffer, KIB..=GIB);

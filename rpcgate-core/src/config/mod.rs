@@ -24,6 +24,7 @@
 mod access_log;
 mod account;
 mod admin;
+mod admin_tls;
 mod batching;
 mod billing;
 mod cache;
@@ -76,6 +77,7 @@ mod ws;
 pub use access_log::AccessLogSettings;
 pub use account::KnownKey;
 pub use admin::{Admin, ChallengeKind, ChallengeSettings, Jwt, MailSettings, TicketSettings};
+pub use admin_tls::{AdminTls, ClientAuth};
 pub use batching::BatchingSettings;
 pub use billing::{BillingSettings, MonthlyFees, StripeSettings};
 pub use cache::CacheSettings;

@@ -9,6 +9,10 @@ const BASE: &str = r#"
 [gateway.tls]
 cert = "a.pem"
 key = "a.key"
+[admin.tls]
+cert = "a.pem"
+key = "a.key"
+client_ca = "a.pem"
 [tenants.t]
 [tenants.u]
 [projects.p]
@@ -30,6 +34,7 @@ const CHANGED: &[(&str, &str)] = &[
     ("gateway.grpc_reflection", "true"),
     ("gateway.grpc_descriptors", "b.protoset"),
     ("gateway.trusted_proxies", "10.0.0.0/8"),
+    ("gateway.proxy_protocol", "10.0.0.0/8"),
     ("gateway.key_secret", "sixteen-bytes-or-more"),
     ("gateway.reply_buffer", "1MiB"),
     ("gateway.reply_max", "32MiB"),
@@ -63,12 +68,17 @@ const CHANGED: &[(&str, &str)] = &[
     ("gateway.ws.ping_interval", "10s"),
     ("gateway.ws.dead_after", "90s"),
     ("admin.listen", "127.0.0.1:1"),
+    ("admin.proxy_protocol", "10.0.0.0/8"),
     ("admin.api_url", "https://b.example.com"),
     ("admin.dash_url", "https://b.example.com"),
     ("admin.gateway_url", "https://b.example.com"),
     ("admin.grpc_url", "https://b.example.com"),
     ("admin.auth_per_minute", "99"),
     ("admin.operator_mfa", "true"),
+    ("admin.tls.cert", "b.pem"),
+    ("admin.tls.key", "b.key"),
+    ("admin.tls.client_ca", "b.pem"),
+    ("admin.tls.client_auth", "optional"),
     ("admin.jwt.secret", "thirty-two-bytes-and-some-more-of-them"),
     ("admin.jwt.access_ttl", "10m"),
     ("admin.jwt.refresh_ttl", "10d"),

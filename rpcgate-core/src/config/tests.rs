@@ -178,6 +178,11 @@ fn the_error_of_each_type_names_the_wanted_form() {
             "trusted_proxies = [\"10.0.0.0/33\"]",
             "gateway.trusted_proxies must be an address or a network such as \"10.0.0.0/8\", found \"10.0.0.0/33\"",
         ),
+        (
+            "admin",
+            "proxy_protocol = [\"10.0.0.0/33\"]",
+            "admin.proxy_protocol must be an address or a network such as \"10.0.0.0/8\", found \"10.0.0.0/33\"",
+        ),
         ("gateway", "trusted_proxies = \"x\"", "gateway.trusted_proxies must be a list, found a text"),
         ("journal", "dir = \"\"", "journal.dir must be a path, found \"\""),
         (
@@ -263,6 +268,13 @@ fn rules_about_several_keys_are_checked() {
             "gateway.limits",
             "bodies_total = \"1MiB\"",
             "gateway.limits.bodies_total must not be smaller than gateway.limits.body",
+        ),
+        ("admin.tls", "cert = \"c\"", "admin.tls.cert needs admin.tls.key beside it"),
+        ("admin.tls", "client_ca = \"c\"", "admin.tls.client_ca needs admin.tls.cert beside it"),
+        (
+            "admin.tls",
+            "client_auth = \"optional\"",
+            "admin.tls.client_auth needs admin.tls.client_ca beside it",
         ),
         ("gateway.tls", "cert = \"c\"", "gateway.tls.cert needs gateway.tls.key beside it"),
         (

@@ -112,7 +112,7 @@ fn make(addresses: &[IpAddr], now: Time) -> Result<Made, rcgen::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::listen::tls;
+    use rpcgate_admin::process::tls::CertificatePaths;
     use rustls_pki_types::pem::PemObject;
     use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
     use std::os::unix::fs::PermissionsExt;
@@ -151,7 +151,9 @@ mod tests {
             assert!(!is_accepted(&dir, name, NOW), "{name}");
         }
         assert!(!is_accepted(&dir, "localhost", NOW.plus(VALID + Duration::from_secs(1))));
-        assert!(tls::load((&dir.file(CERTIFICATE), &dir.file(KEY))).is_ok());
+        let mut tls = rpcgate_core::config::Tls::default();
+        (tls.cert, tls.key) = (Some(dir.file(CERTIFICATE)), Some(dir.file(KEY)));
+        assert!(CertificatePaths::of_gateway(&tls).unwrap().load().is_ok());
         let mode = std::fs::metadata(dir.file(KEY)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }

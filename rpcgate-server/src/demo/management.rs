@@ -52,7 +52,7 @@ impl Management {
     ) -> Result<Management, DemoError> {
         let asked = config.admin.listen;
         let app = Arc::new(open(&gateway.of(config.clone()), &clock).await?);
-        let api = match Api::start(&app, asked) {
+        let api = match Api::start(&app, asked, None) {
             Ok(api) => api,
             Err(source) => {
                 app.close().await;

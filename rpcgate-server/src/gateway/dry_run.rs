@@ -1,10 +1,10 @@
 //! Checks the files and servers that a configuration refers to.
 
 use crate::counting::Counting;
-use crate::listen::tls;
 use crate::start_error::StartError;
 use crate::state::State;
 use rpcgate_admin::process::node_pool;
+use rpcgate_admin::process::tls::CertificatePaths;
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::config::Config;
 use rpcgate_layers::nodes::NodeDrains;
@@ -15,8 +15,8 @@ use std::sync::Arc;
 /// # Errors
 /// [`StartError`] with the first fault that would stop a start.
 pub fn dry_run(config: &Config) -> Result<(), StartError> {
-    if let Some(pair) = config.gateway.tls.pair() {
-        tls::load(pair)?;
+    if let Some(paths) = CertificatePaths::of_gateway(&config.gateway.tls) {
+        paths.load()?;
     }
     State::check(config)?;
     Counting::check(config)?;

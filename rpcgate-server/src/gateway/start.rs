@@ -6,7 +6,6 @@ use super::{Gateway, StartOptions};
 use crate::assemble::{self, Backends};
 use crate::call_log::CallLog;
 use crate::call_traces::CallTraces;
-use crate::certificate_watch::{self, CertificateCounts};
 use crate::explain;
 use crate::grpc_reflection::GrpcReflection;
 use crate::listen::Connections;
@@ -18,6 +17,8 @@ use crate::state::State;
 use crate::transports::Transports;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use rpcgate_admin::process::proxy_protocol::ProxyPeers;
+use rpcgate_admin::process::tls::watch::watch;
 use rpcgate_core::backend::call_observer::CallObserver;
 use rpcgate_core::config::Config;
 use rpcgate_core::recent::RecentRequests;
@@ -75,25 +76,26 @@ impl Gateway {
         let streams = parts.streams.clone();
 
         let addr = listener.addr();
+        let proxies = ProxyPeers::new(&config.gateway.proxy_protocol);
         let first = Entry {
             certificate: reloadable.http_certificate().cloned(),
             h2c: config.gateway.h2c,
             websocket: true,
+            proxies: proxies.clone(),
         };
         let mut accepting =
             vec![tokio::spawn(listener.serve(stack.clone(), bounds.clone(), first, connections.clone()))];
         let grpc_addr = grpc_listener.as_ref().map(Listener::addr);
         if let Some(listener) = grpc_listener {
-            let second = Entry { certificate: reloadable.certificate.clone(), h2c: false, websocket: false };
+            let certificate = reloadable.certificate.clone();
+            let second = Entry { certificate, h2c: false, websocket: false, proxies };
             accepting.push(tokio::spawn(listener.serve(stack, bounds, second, connections.clone())));
         }
         // The nodes are probed by tasks of `reloadable`, which come and go with a reload.
         let sweeping = tokio::spawn(Housekeeping::of(&parts).run()).abort_handle();
         let reloads = Arc::<Reloads>::default();
-        let certificates = Arc::<CertificateCounts>::default();
-        let renewing = reloadable.certificate.is_some().then(|| {
-            let live = Arc::downgrade(&reloadable);
-            tokio::spawn(certificate_watch::watch(live, clock.clone(), certificates.clone())).abort_handle()
+        let renewing = reloadable.certificate.as_ref().map(|certificate| {
+            tokio::spawn(watch(Arc::downgrade(certificate), clock.clone())).abort_handle()
         });
         let metrics = metrics_listener.zip(calls).map(|(listener, calls)| {
             let addr = listener.addr();
@@ -106,7 +108,6 @@ impl Gateway {
                 replies,
                 counting: counting.clone(),
                 reloads: reloads.clone(),
-                certificates,
                 grpc: parts.grpc_counts.clone(),
                 recent: recent.clone(),
                 logged: call_log.as_ref().map(|log| log.counts.clone()),

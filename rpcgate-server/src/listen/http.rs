@@ -11,7 +11,6 @@ use super::guard::Guarded;
 use super::reader::ReadPace;
 use super::service::ConnectionService;
 use super::stream::Streams;
-use super::tls::{Certificate, H2};
 use crate::assemble::size;
 use bytes::Bytes;
 use http::{Request, Response};
@@ -19,6 +18,8 @@ use http_body::Body;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rpcgate_admin::process::accept::{Acceptor, ConnectionBound};
+use rpcgate_admin::process::proxy_protocol::ProxyPeers;
+use rpcgate_admin::process::tls::{Certificate, H2};
 use rpcgate_core::config::LimitSettings;
 use rpcgate_layers::coalesced_writes::CoalescedWrites;
 use rpcgate_layers::deferred::Deferred;
@@ -117,6 +118,8 @@ pub(crate) struct Entry {
     pub(crate) h2c: bool,
     /// Whether WebSocket streams may come over HTTP/2 (RFC 8441), beside HTTP/1.1.
     pub(crate) websocket: bool,
+    /// The peers that name their clients before anything else.
+    pub(crate) proxies: ProxyPeers,
 }
 
 /// A bound address.
@@ -141,7 +144,7 @@ impl Listener {
         self,
         stack: S,
         bounds: Bounds,
-        Entry { certificate, h2c, websocket }: Entry,
+        Entry { certificate, h2c, websocket, proxies }: Entry,
         connections: Arc<Connections>,
     ) where
         S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
@@ -153,11 +156,19 @@ impl Listener {
         let answer = if certificate.is_none() { builtin::full() } else { Vec::new() };
         let bound = bounds.connections.clone().with_answer(answer);
         let (entered, bounds) = (connections.clone(), Arc::new(bounds));
-        let connection = move |stream, _, permit| {
+        let connection = move |mut stream, peer: SocketAddr, permit| {
             let handle = entered.enter();
             let (stack, certificate, bounds) = (stack.clone(), certificate.clone(), bounds.clone());
+            let proxies = Some(&proxies).filter(|proxies| proxies.has(peer.ip())).cloned();
             // Boxed, so that the task of a connection has the size of what it does and not of what it might have done.
             async move {
+                if let Some(proxies) = proxies {
+                    // Nothing of a call depends on its client's address.
+                    let introduced = Box::pin(is_introduced(&mut stream, peer, &proxies, &handle)).await;
+                    if !introduced {
+                        return;
+                    }
+                }
                 match certificate {
                     None if h2c && Box::pin(begins_http2(&stream, &bounds, &handle)).await => {
                         let stream = CoalescedWrites::new(stream);
@@ -177,6 +188,19 @@ impl Listener {
             }
         };
         self.0.serve(bound, connections.tasks(), connections.closed(), connection).await;
+    }
+}
+
+/// Whether a connection of a proxy begins with its header, which is read.
+async fn is_introduced(
+    stream: &mut TcpStream,
+    peer: SocketAddr,
+    proxies: &ProxyPeers,
+    handle: &ConnectionHandle,
+) -> bool {
+    tokio::select! {
+        client = proxies.client(stream, peer) => client.is_some(),
+        () = handle.connections.closed() => false,
     }
 }
 

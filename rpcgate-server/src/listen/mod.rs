@@ -15,7 +15,5 @@ mod progress;
 mod reader;
 mod service;
 mod stream;
-pub mod tls;
-mod validity;
 
 pub(crate) use connections::Connections;

@@ -5,6 +5,7 @@ use http_body_util::{BodyExt, Empty, Full};
 use hyper_util::rt::TokioExecutor;
 use parking_lot::Mutex;
 use rpcgate_admin::process::accept::ConnectionPermit;
+use rpcgate_admin::process::tls::CertificatePaths;
 use rpcgate_core::backend::usage_sink::UsageSink;
 use rpcgate_core::backend::usage_sink::{MemoryUsageSink, Record};
 use rpcgate_layers::websocket::StreamHold;
@@ -587,7 +588,8 @@ where
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let (addr, connections) = (listener.addr(), connections());
     let bounds = Bounds::new(&LimitSettings::default(), most);
-    let entry = Entry { certificate: certificate.map(Arc::new), h2c: true, websocket: false };
+    let certificate = certificate.map(Arc::new);
+    let entry = Entry { certificate, h2c: true, websocket: false, proxies: ProxyPeers::new(&[]) };
     tokio::spawn(listener.serve(stack, bounds, entry, connections.clone()));
     (addr, connections)
 }
@@ -634,7 +636,9 @@ fn certificate(dir: &std::path::Path) -> (Certificate, rustls::RootCertStore) {
     std::fs::write(&key_file, key.serialize_pem()).unwrap();
     let mut roots = rustls::RootCertStore::empty();
     roots.add(cert.der().clone()).unwrap();
-    (Certificate::load((&cert_file, &key_file)).unwrap(), roots)
+    let mut tls = rpcgate_core::config::Tls::default();
+    (tls.cert, tls.key) = (Some(cert_file), Some(key_file));
+    (Certificate::load(&CertificatePaths::of_gateway(&tls).unwrap()).unwrap(), roots)
 }
 
 async fn secure(
@@ -720,7 +724,8 @@ async fn a_changed_certificate_is_for_new_connections_and_ends_no_old_one() {
     let first = Arc::new(first);
     let listener = Listener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let addr = listener.addr();
-    let entry = Entry { certificate: Some(first.clone()), h2c: true, websocket: false };
+    let (certificate_in_use, proxies) = (Some(first.clone()), ProxyPeers::new(&[]));
+    let entry = Entry { certificate: certificate_in_use, h2c: true, websocket: false, proxies };
     let bounds = Bounds::new(&LimitSettings::default(), 8);
     tokio::spawn(listener.serve(tower::service_fn(hello), bounds, entry, connections()));
     let mut before = secure(addr, roots, &[b"http/1.1"]).await;

@@ -2,7 +2,6 @@
 
 use super::page::Page;
 use crate::call_log::LogCounts;
-use crate::certificate_watch::CertificateCounts;
 use crate::counting::Counting;
 use crate::listen::Connections;
 use crate::reload::Reloadable;
@@ -10,6 +9,7 @@ use crate::state::State;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Unit;
+use rpcgate_admin::process::tls::CertificateCounts;
 use rpcgate_admin::process::traces::TraceCounts;
 use rpcgate_admin::store::NodeState;
 use rpcgate_core::clock::Clock;
@@ -52,7 +52,6 @@ pub(crate) struct Watched {
     pub(crate) replies: Arc<BoundedReplies>,
     pub(crate) counting: Counting,
     pub(crate) reloads: Arc<Reloads>,
-    pub(crate) certificates: Arc<CertificateCounts>,
     pub(crate) grpc: Arc<GrpcCounts>,
     pub(crate) recent: Option<Arc<RecentRequests>>,
     pub(crate) logged: Option<Arc<LogCounts>>,
@@ -144,7 +143,7 @@ impl Watched {
 
     fn certificate(&self, page: &mut Page<'_>) -> fmt::Result {
         let Some(certificate) = &self.reloadable.certificate else { return Ok(()) };
-        let CertificateCounts { done, refused } = &*self.certificates;
+        let CertificateCounts { done, refused } = &certificate.counts;
         let renewals = [("done", done), ("refused", refused)];
         page.counters(
             "certificate_renewals",

@@ -5,6 +5,7 @@
 
 mod accounts;
 mod admin_command;
+mod balancer;
 mod billing;
 mod command_line;
 mod contracts;

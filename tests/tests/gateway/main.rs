@@ -5,6 +5,7 @@
 
 mod answer_headers;
 mod authenticate;
+mod balancer;
 mod batch;
 mod bodies;
 mod cache;

@@ -1,8 +1,9 @@
-//! The gateway's certificate: whether it belongs to its key, when it expires, whether its chain is complete, and for which
-//! names it is.
+//! The certificates of the gateway and of the management side: whether each belongs to its key, when it expires, whether its
+//! chain is complete, and for which names it is.
 
 use super::examination::Examination;
-use super::finding::{CheckGroup, Finding};
+use super::finding::{CheckGroup, Finding, Verdict};
+use crate::process::tls::validity;
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::{Config, Url};
 use rustls::client::danger::ServerCertVerifier;
@@ -31,19 +32,63 @@ const FAR: Duration = Duration::from_secs(200 * 366 * 86_400);
 const NOBODY: &str = "nobody.invalid";
 
 pub(super) fn check(examination: &Examination) -> Vec<Finding> {
-    let config = &examination.config;
-    let Some((cert, key)) = config.gateway.tls.pair() else {
-        let text = "not configured: the gateway serves without TLS, as behind a proxy that adds it";
-        return vec![Finding::ok(CHECK, "gateway.tls", text)];
+    let (config, now) = (&examination.config, examination.clock.now());
+    let mut findings = match config.gateway.tls.pair() {
+        Some(pair) => look("gateway.tls.cert", pair, &served(config), now),
+        None => {
+            let text = "not configured: the gateway serves without TLS, as behind a proxy that adds it";
+            vec![Finding::ok(CHECK, "gateway.tls", text)]
+        }
     };
-    let subject = format!("gateway.tls.cert {}", cert.display());
-    match Certified::read(cert, key) {
-        Ok(certified) => judge(&certified, &subject, config, examination.clock.now()),
+    // A proxy may be in front of the management side as well, so no URL must have its names.
+    findings
+        .extend(config.admin.tls.pair().into_iter().flat_map(|pair| look("admin.tls.cert", pair, &[], now)));
+    findings.extend(clients(config, now));
+    findings
+}
+
+/// Reads the certificate of this key, and judges it for these URLs.
+fn look(
+    key: &str,
+    (cert, private): (&Path, &Path),
+    urls: &[(&'static str, &Url)],
+    now: Time,
+) -> Vec<Finding> {
+    let subject = format!("{key} {}", cert.display());
+    match Certified::read(cert, private) {
+        Ok(certified) => judge(&certified, &subject, urls, now),
         Err(why) => {
             let advice = "put the certificate with its chain and the key that belongs to it, both in PEM, into these files";
             vec![Finding::failure(CHECK, subject, why, advice)]
         }
     }
+}
+
+/// When the authorities of clients' certificates expire.
+fn clients(config: &Config, now: Time) -> Vec<Finding> {
+    let Some(file) = &config.admin.tls.client_ca else { return Vec::new() };
+    let subject = format!("admin.tls.client_ca {}", file.display());
+    let authorities = CertificateDer::pem_file_iter(file).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let advice = "put the certificates of the authorities that sign those of clients, in PEM, into this file";
+    let authorities = match authorities {
+        Ok(authorities) if !authorities.is_empty() => authorities,
+        Ok(_) => return vec![Finding::failure(CHECK, subject, "holds no certificate in PEM", advice)],
+        Err(error) => return vec![Finding::failure(CHECK, subject, error.to_string(), advice)],
+    };
+    // Those that are far from their end are one line together.
+    let mut findings: Vec<_> = authorities
+        .iter()
+        .map(|authority| expiry(validity(authority).map(|valid| valid.end), &subject, now))
+        .filter(|finding| finding.verdict != Verdict::Ok)
+        .collect();
+    if findings.is_empty() {
+        findings.push(Finding::ok(
+            CHECK,
+            subject,
+            format!("authorities of clients' certificates: {}", authorities.len()),
+        ));
+    }
+    findings
 }
 
 /// A certificate with its chain.
@@ -123,7 +168,7 @@ impl Certified {
     }
 }
 
-fn judge(certified: &Certified, subject: &str, config: &Config, now: Time) -> Vec<Finding> {
+fn judge(certified: &Certified, subject: &str, urls: &[(&'static str, &Url)], now: Time) -> Vec<Finding> {
     let Some(own) = certified.own() else {
         let advice = "make sure that every certificate in the file is one";
         return vec![Finding::failure(CHECK, subject, "its chain cannot be read", advice)];
@@ -147,16 +192,16 @@ fn judge(certified: &Certified, subject: &str, config: &Config, now: Time) -> Ve
         let advice = "append the certificates of the authorities between (fullchain.pem), unless the authority is your own";
         findings.push(Finding::warning(CHECK, subject, text, advice));
     }
-    findings.extend(names(certified, subject, config));
+    findings.extend(names(certified, subject, urls));
     findings
 }
 
 /// For which names it is, and whether those that clients use are among them.
-fn names(certified: &Certified, subject: &str, config: &Config) -> Vec<Finding> {
+fn names(certified: &Certified, subject: &str, urls: &[(&'static str, &Url)]) -> Vec<Finding> {
     let shown = certified.other_names(NOBODY).filter(|names| !names.is_empty());
     let shown = shown.map_or_else(|| "no name".to_owned(), |names| names.join(", "));
     let mut findings = Vec::new();
-    for (key, url) in served(config) {
+    for (key, url) in urls {
         let host = host(url);
         if certified.other_names(&host).is_some() {
             let text = format!("is not for {host}, the host of {key}, but for {shown}");
@@ -178,7 +223,7 @@ fn expiry(expires: Option<Time>, subject: &str, now: Time) -> Finding {
     };
     let left = expires.since(now);
     let days = left.as_secs() / DAY.as_secs();
-    let advice = "renew it, replace the file and send the gateway SIGHUP";
+    let advice = "renew it and replace the file: the new one is in use within seconds";
     if left.is_zero() {
         let text = format!("has expired {} days ago", now.since(expires).as_secs() / DAY.as_secs());
         return Finding::failure(CHECK, subject, text, advice);

@@ -22,12 +22,17 @@ pub(super) fn check(examination: &Examination) -> Vec<Finding> {
     if let Some((_, key)) = config.gateway.tls.pair() {
         findings.push(secret("gateway.tls.key", key));
     }
+    if let Some((_, key)) = config.admin.tls.pair() {
+        findings.push(secret("admin.tls.key", key));
+    }
     if let Ok(Some(files)) = files_of(config.database.url()) {
         findings.extend(files.iter().filter(|file| file.exists()).map(|file| secret("database.url", file)));
     }
     let readable = [
         ("gateway.tls.cert", config.gateway.tls.cert.as_deref()),
         ("gateway.grpc_descriptors", config.gateway.grpc_descriptors.as_deref()),
+        ("admin.tls.cert", config.admin.tls.cert.as_deref()),
+        ("admin.tls.client_ca", config.admin.tls.client_ca.as_deref()),
         ("admin.mail.smtp_ca", config.admin.mail.smtp_ca.as_deref()),
         ("webhooks.ca_file", config.webhooks.ca_file.as_deref()),
     ];

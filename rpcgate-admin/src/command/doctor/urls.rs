@@ -24,7 +24,8 @@ pub(super) fn check(examination: &Examination) -> Vec<Finding> {
 fn dashboard(admin: &Admin) -> Vec<Finding> {
     let key = "admin.dash_url";
     let Some(url) = &admin.dash_url else {
-        let text = format!("is not set: mails link to http://{}", admin.listen);
+        let scheme = if admin.tls.pair().is_some() { "https" } else { "http" };
+        let text = format!("is not set: mails link to {scheme}://{}", admin.listen);
         let advice = "set it to the https URL at which users open the dashboard";
         return vec![Finding::warning(CHECK, key, text, advice)];
     };
@@ -55,14 +56,17 @@ fn dashboard(admin: &Admin) -> Vec<Finding> {
     findings
 }
 
-/// A service that users reach over https is behind a proxy, since it has no TLS of its own.
+/// A service that users reach over https is behind a proxy if it has no TLS of its own.
 fn proxies(config: &Config) -> Option<Finding> {
-    let is_proxied = config.admin.dash_url.as_ref().is_some_and(|url| url.scheme() == "https");
-    if !is_proxied || !config.gateway.trusted_proxies.is_empty() {
+    let is_secure = config.admin.dash_url.as_ref().is_some_and(|url| url.scheme() == "https");
+    let is_proxied = is_secure && config.admin.tls.pair().is_none();
+    let names_clients = !config.gateway.trusted_proxies.is_empty() || !config.admin.proxy_protocol.is_empty();
+    if !is_proxied || names_clients {
         return None;
     }
     let text = "is empty, but the dashboard is served over https, so by a proxy: all users share its address and its limits";
-    let advice = "set it to the addresses of the proxy, which must set X-Forwarded-For";
+    let advice =
+        "set it to the addresses of the proxy, which must set X-Forwarded-For, or admin.proxy_protocol";
     Some(Finding::warning(CHECK, "gateway.trusted_proxies", text, advice))
 }
 
@@ -94,6 +98,12 @@ mod tests {
         let text = "[gateway]\ntrusted_proxies = [\"10.0.0.0/8\"]\n[admin]\ndash_url = \"https://dash.example/\"\n\
                     api_url = \"https://api.example\"\ngateway_url = \"https://rpc.example\"\n";
         assert_eq!(found(text), [("admin.dash_url".into(), Verdict::Ok)]);
+        let passed_on = "[admin]\nproxy_protocol = [\"10.0.0.7\"]\ndash_url = \"https://dash.example/\"\n\
+                         gateway_url = \"https://rpc.example\"\n";
+        assert_eq!(found(passed_on), [("admin.dash_url".into(), Verdict::Ok)]);
+        let own_tls = "[admin]\ntls.cert = \"c.pem\"\ntls.key = \"k.pem\"\ndash_url = \"https://dash.example/\"\n\
+                       gateway_url = \"https://rpc.example\"\n";
+        assert_eq!(found(own_tls), [("admin.dash_url".into(), Verdict::Ok)]);
         let local =
             "[admin]\ndash_url = \"http://localhost:8081\"\ngateway_url = \"http://localhost:8080\"\n";
         assert_eq!(found(local), [("admin.dash_url".into(), Verdict::Ok)]);

@@ -2,21 +2,28 @@
 
 use super::*;
 use crate::management::app_state::tests::Site;
+use crate::process::tls::CertificatePaths;
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rpcgate_core::config::{AdminTls, ClientAuth};
+use rustls::RootCertStore;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::{Value, json};
+use std::io;
+use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
 const ANY: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 const SOON: Duration = Duration::from_secs(10);
 
 async fn started(text: &str) -> (Site, Api) {
     let site = Site::of(text).await;
-    let api = Api::start(&site.app, ANY).unwrap();
+    let api = Api::start(&site.app, ANY, None).unwrap();
     (site, api)
 }
 
@@ -149,7 +156,7 @@ async fn an_api_that_is_dropped_ends_with_its_connections() {
 #[tokio::test]
 async fn a_connection_beyond_the_limit_gets_a_503_with_retry_after() {
     let site = Site::new().await;
-    let api = Api::within(&site.app, ANY, 1).unwrap();
+    let api = Api::within(&site.app, ANY, None, 1).unwrap();
     let mut first = TcpStream::connect(api.addr()).await.unwrap();
     first.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
     first.read_u8().await.unwrap();
@@ -210,4 +217,222 @@ async fn new_settings_are_served_over_connections_that_are_open() {
     config.admin.api_url = rpcgate_core::config::Url::parse("https://api.example.com/", &["https"]).ok();
     api.serve(&Arc::new(site.app.reload(config).unwrap()));
     assert_eq!(server().await, "https://api.example.com");
+}
+
+/// The answer to `text`, of which a part may be left unread: then the connection ends with an error after the answer.
+async fn answered(api: &Api, text: &str) -> String {
+    let mut stream = TcpStream::connect(api.addr()).await.unwrap();
+    stream.write_all(text.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    let _ = tokio::time::timeout(SOON, stream.read_to_end(&mut answer)).await.unwrap();
+    String::from_utf8(answer).unwrap()
+}
+
+/// A log-in with a password that is wrong.
+fn wrong_log_in() -> String {
+    let form = json!({ "email": "nobody@example.com", "password": "a wrong one" }).to_string();
+    format!(
+        "POST /api/v1/auth/login HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{form}",
+        form.len()
+    )
+}
+
+#[tokio::test]
+async fn the_client_of_a_trusted_balancer_is_the_one_that_it_names() {
+    let settings = "[admin]\nauth_per_minute = 1\nproxy_protocol = [\"127.0.0.0/8\"]\n";
+    let (_site, api) = started(settings).await;
+    let log_in = async |header: &str| reported(&api, &format!("{header}{}", wrong_log_in())).await;
+    for (header, status) in [
+        ("PROXY TCP4 198.51.100.7 10.0.0.1 40000 443\r\n", "401"),
+        ("PROXY TCP4 198.51.100.7 10.0.0.1 40001 443\r\n", "429"),
+        ("PROXY TCP4 198.51.100.8 10.0.0.1 40002 443\r\n", "401"),
+        // The balancer itself, in both versions.
+        ("PROXY UNKNOWN\r\n", "401"),
+        ("\r\n\r\n\0\r\nQUIT\n\x20\0\0\0", "429"),
+    ] {
+        let answer = log_in(header).await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{header:?}: {answer}");
+    }
+    assert_eq!(answered(&api, HEALTH).await, "", "it must name a client");
+}
+
+#[tokio::test]
+async fn a_header_of_another_peer_is_a_bad_request() {
+    let (_site, api) = started("[admin]\nproxy_protocol = [\"10.0.0.0/8\"]\n").await;
+    assert!(reported(&api, HEALTH).await.starts_with("HTTP/1.1 200 "));
+    for header in ["PROXY TCP4 198.51.100.7 10.0.0.1 40000 443\r\n", "\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"] {
+        let answer = answered(&api, &format!("{header}{HEALTH}")).await;
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{header:?}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_whose_header_is_missing_does_not_delay_a_drain() {
+    let (_site, api) = started("[admin]\nproxy_protocol = [\"127.0.0.0/8\"]\n").await;
+    let mut client = TcpStream::connect(api.addr()).await.unwrap();
+    client.write_all(b"PROXY ").await.unwrap();
+    while api.tasks.len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    tokio::time::pause();
+    let drained = tokio::time::timeout(Duration::from_secs(1), api.drain()).await;
+    assert_eq!(drained, Ok(0), "it waits for no header");
+}
+
+/// A certificate with its key, in DER.
+type Pair = (CertificateDer<'static>, PrivateKeyDer<'static>);
+
+/// An authority that signs certificates.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new(name: &str) -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Authority(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    /// A certificate for `name`, and its key.
+    fn signed(&self, name: &str) -> (rcgen::Certificate, KeyPair) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.into()]).unwrap();
+        (params.signed_by(&key, &self.0).unwrap(), key)
+    }
+
+    /// A client's.
+    fn client(&self) -> Option<Pair> {
+        let (certificate, key) = self.signed("client.example");
+        Some((certificate.der().clone(), PrivateKeyDer::try_from(key.serialize_der()).unwrap()))
+    }
+}
+
+/// The API over TLS, and the files that it uses.
+struct Secured {
+    api: Api,
+    certificate: Arc<Certificate>,
+    tls: AdminTls,
+    servers: Authority,
+    _dir: TempDir,
+    _site: Site,
+}
+
+impl Secured {
+    /// Serves with the clients of `authority`, of whom a certificate is required or not.
+    async fn start(clients: Option<(&Authority, ClientAuth)>) -> Self {
+        let (site, dir, servers) =
+            (Site::new().await, tempfile::tempdir().unwrap(), Authority::new("servers"));
+        let (certificate, key) = servers.signed("localhost");
+        let file = |name: &str, text: String| {
+            let file = dir.path().join(name);
+            std::fs::write(&file, text).unwrap();
+            Some(file)
+        };
+        let mut tls = AdminTls::default();
+        tls.cert = file("cert.pem", certificate.pem());
+        tls.key = file("key.pem", key.serialize_pem());
+        if let Some((authority, auth)) = clients {
+            (tls.client_ca, tls.client_auth) = (file("clients.pem", authority.0.pem()), auth);
+        }
+        let paths = CertificatePaths::of_management(&tls).unwrap();
+        let certificate = Arc::new(Certificate::load(&paths).unwrap());
+        let api = Api::start(&site.app, ANY, Some(certificate.clone())).unwrap();
+        Secured { api, certificate, tls, servers, _dir: dir, _site: site }
+    }
+
+    /// The answer to a client with this certificate.
+    async fn asked(&self, pair: Option<Pair>) -> io::Result<String> {
+        let mut roots = RootCertStore::empty();
+        roots.add(self.servers.0.der().clone()).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider);
+        let config = config.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
+        let config = match pair {
+            Some((certificate, key)) => config.with_client_auth_cert(vec![certificate], key).unwrap(),
+            None => config.with_no_client_auth(),
+        };
+        let (stream, name) = (TcpStream::connect(self.api.addr()).await?, ServerName::try_from("localhost"));
+        let connect = TlsConnector::from(Arc::new(config)).connect(name.unwrap(), stream);
+        let asking = async {
+            let mut stream = connect.await?;
+            stream.write_all(HEALTH.as_bytes()).await?;
+            let mut answer = Vec::new();
+            match stream.read_to_end(&mut answer).await {
+                Err(error) if answer.is_empty() => Err(error),
+                _ => Ok(String::from_utf8(answer).unwrap()),
+            }
+        };
+        tokio::time::timeout(SOON, asking).await.unwrap()
+    }
+
+    async fn serves(&self, pair: Option<Pair>) -> bool {
+        let answer = self.asked(pair).await;
+        let is_served = answer.as_ref().is_ok_and(|answer| answer.starts_with("HTTP/1.1 200 "));
+        assert!(is_served || answer.is_err(), "{answer:?}");
+        is_served
+    }
+}
+
+#[tokio::test]
+async fn a_client_needs_a_certificate_of_the_authority_where_one_is_required() {
+    let (ours, foreign) = (Authority::new("ours"), Authority::new("foreign"));
+    let api = Secured::start(Some((&ours, ClientAuth::Required))).await;
+    assert!(api.serves(ours.client()).await);
+    assert!(!api.serves(None).await, "it has none");
+    assert!(!api.serves(foreign.client()).await, "it is of another authority");
+    // One that only claims to be of ours.
+    assert!(!api.serves(Authority::new("ours").client()).await);
+    assert!(api.serves(ours.client()).await, "others are not disturbed");
+}
+
+#[tokio::test]
+async fn a_client_may_have_no_certificate_where_it_is_optional_but_no_foreign_one() {
+    let (ours, foreign) = (Authority::new("ours"), Authority::new("foreign"));
+    let api = Secured::start(Some((&ours, ClientAuth::Optional))).await;
+    assert!(api.serves(None).await && api.serves(ours.client()).await);
+    assert!(!api.serves(foreign.client()).await);
+}
+
+#[tokio::test]
+async fn without_an_authority_no_client_is_asked_for_a_certificate() {
+    let api = Secured::start(None).await;
+    assert!(api.serves(None).await && api.serves(Authority::new("any").client()).await);
+    let mut plain = TcpStream::connect(api.api.addr()).await.unwrap();
+    plain.write_all(HEALTH.as_bytes()).await.unwrap();
+    let mut alert = Vec::new();
+    let _ = tokio::time::timeout(SOON, plain.read_to_end(&mut alert)).await.unwrap();
+    assert!(!alert.starts_with(b"HTTP/"), "nothing is served without TLS");
+}
+
+#[tokio::test]
+async fn http_2_is_spoken_over_tls() {
+    let api = Secured::start(None).await;
+    let mut roots = RootCertStore::empty();
+    roots.add(api.servers.0.der().clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider);
+    let config = config.with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
+    let mut config = config.with_no_client_auth();
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    let stream = TcpStream::connect(api.api.addr()).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
+    let (mut send, connection) = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let request = Request::get("https://localhost/healthz").body(Empty::<Bytes>::new()).unwrap();
+    let body = send.send_request(request).await.unwrap().into_body().collect().await.unwrap().to_bytes();
+    assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), json!({"status": "ok"}));
+}
+
+#[tokio::test]
+async fn another_authority_of_clients_is_for_new_connections() {
+    let (first, second) = (Authority::new("first"), Authority::new("second"));
+    let api = Secured::start(Some((&first, ClientAuth::Required))).await;
+    assert!(api.serves(first.client()).await && !api.serves(second.client()).await);
+    std::fs::write(api.tls.client_ca.as_ref().unwrap(), second.0.pem()).unwrap();
+    assert!(api.serves(first.client()).await, "the file is read when it is known to be whole");
+    api.certificate.replace(CertificatePaths::of_management(&api.tls).unwrap().load().unwrap());
+    assert!(api.serves(second.client()).await && !api.serves(first.client()).await);
 }

@@ -58,7 +58,7 @@ fn the_days_that_a_certificate_is_valid_for_are_counted() {
     let findings = at(162);
     let expired = (Verdict::Failure, "has expired 10 days ago");
     assert_eq!(verdicts(&findings), [expired, NAMES]);
-    assert!(findings[0].advice.as_ref().unwrap().contains("SIGHUP"));
+    assert!(findings[0].advice.as_ref().unwrap().contains("replace the file"));
 }
 
 #[test]
@@ -114,4 +114,43 @@ fn a_chain_in_the_wrong_order_or_of_others_is_a_failure() {
     let findings = with(&format!("{cert}{}", foreign.pem()));
     let wrong = findings.iter().find(|finding| finding.verdict == Verdict::Failure).unwrap();
     assert!(wrong.text.starts_with("its chain is wrong: ") && wrong.advice.is_some(), "{wrong}");
+}
+
+#[test]
+fn the_certificate_of_the_management_side_and_the_authorities_of_its_clients_are_judged_as_well() {
+    let dir = TempDir::new().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    let key = KeyPair::generate().unwrap();
+    write("cert.pem", &params().self_signed(&key).unwrap().pem());
+    write("key.pem", &key.serialize_pem());
+    let authority = |until: i32| {
+        let mut authority = CertificateParams::new(Vec::new()).unwrap();
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        (authority.not_before, authority.not_after) =
+            (rcgen::date_time_ymd(2020, 1, 1), rcgen::date_time_ymd(until, 1, 1));
+        authority.self_signed(&KeyPair::generate().unwrap()).unwrap().pem()
+    };
+    let file = |name: &str| dir.path().join(name);
+    let text = format!(
+        "[admin.tls]\ncert = {:?}\nkey = {:?}\nclient_ca = {:?}\n",
+        file("cert.pem"),
+        file("key.pem"),
+        file("ca.pem")
+    );
+    let found = || {
+        let at = Examination { clock: Arc::new(ManualClock::at(NOW)), ..examination(&text) };
+        check(&at).into_iter().map(|finding| (finding.verdict, finding.text)).collect::<Vec<_>>()
+    };
+    write("ca.pem", &format!("{}{}", authority(2040), authority(2041)));
+    let fine = (Verdict::Ok, "belongs to its key, expires in 151 days".to_owned());
+    let clients = (Verdict::Ok, "authorities of clients' certificates: 2".to_owned());
+    let all = found();
+    assert!(all.contains(&fine) && all.contains(&clients), "{all:?}");
+    write("ca.pem", &format!("{}{}", authority(2026), authority(2041)));
+    let expired = (Verdict::Failure, "has expired 364 days ago".to_owned());
+    assert!(found().contains(&expired), "{:?}", found());
+    for nothing in ["", "nothing"] {
+        write("ca.pem", nothing);
+        assert!(found().iter().any(|(verdict, _)| *verdict == Verdict::Failure), "{nothing}");
+    }
 }

@@ -1,26 +1,15 @@
 //! Watches the files of the certificate: a new one is in use without a reload, as soon as it can be used.
 
-use crate::listen::tls::{Certificate, CertificateFiles, Content};
-use crate::reload::Reloadable;
+use super::{Certificate, CertificateFiles, Content};
 use rpcgate_core::clock::{Clock, Time};
 use rpcgate_core::config::moment_text;
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
 /// Time between two looks at the files. What renews certificates does so days before their end.
 const EVERY: Duration = Duration::from_secs(5);
-
-/// How many changed certificates were taken into use, or not.
-#[derive(Debug, Default)]
-pub(crate) struct CertificateCounts {
-    /// Those that are or were in use.
-    pub(crate) done: AtomicU64,
-    /// Those that could not be used.
-    pub(crate) refused: AtomicU64,
-}
 
 /// What has been seen of the files.
 #[derive(Debug, Default)]
@@ -48,10 +37,11 @@ enum Look {
 impl CertificateWatch {
     /// Looks at the files, and takes a new certificate into use that can be used at `now`. It must be the same at two looks,
     /// because the certificate and its key are written one after the other.
-    fn look(&mut self, certificate: &Certificate, pair: (&Path, &Path), now: Time) -> Look {
-        let files = CertificateFiles::read(pair);
+    fn look(&mut self, certificate: &Certificate, now: Time) -> Look {
+        let former = certificate.loaded();
+        let files = CertificateFiles::read(&former.paths);
         let content = files.content();
-        if content == certificate.loaded().content {
+        if content == former.content {
             *self = CertificateWatch::default();
             return Look::Nothing;
         }
@@ -68,9 +58,10 @@ impl CertificateWatch {
                 }
                 valid => {
                     let until = valid.as_ref().map(|valid| valid.end);
-                    certificate.replace(loaded);
                     *self = CertificateWatch::default();
-                    return Look::Renewed { until };
+                    // A reload may have named other files meanwhile.
+                    let is_renewed = certificate.renew(&former, loaded);
+                    return if is_renewed { Look::Renewed { until } } else { Look::Nothing };
                 }
             },
             Err(bad) => bad.to_string(),
@@ -80,23 +71,18 @@ impl CertificateWatch {
     }
 }
 
-/// Watches the files that `reloadable` names, until that is dropped.
-pub(crate) async fn watch(
-    reloadable: Weak<Reloadable>,
-    clock: Arc<dyn Clock>,
-    counts: Arc<CertificateCounts>,
-) {
+/// Watches the files of `certificate`, until that is dropped.
+pub async fn watch(certificate: Weak<Certificate>, clock: Arc<dyn Clock>) {
     let mut watch = CertificateWatch::default();
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let Some(reloadable) = reloadable.upgrade() else { return };
-        let Some((certificate, cert, key)) = reloadable.certificate_files() else { continue };
-        let (certificate, now) = (certificate.clone(), clock.now());
+        let Some(certificate) = certificate.upgrade() else { return };
+        let (watched, now) = (certificate.clone(), clock.now());
         // A folder on a network may be slow.
         let looked = tokio::task::spawn_blocking(move || {
-            let look = watch.look(&certificate, (&cert, &key), now);
+            let look = watch.look(&watched, now);
             (watch, look)
         });
         let (again, look) = match looked.await {
@@ -110,12 +96,13 @@ pub(crate) async fn watch(
         match look {
             Look::Nothing => {}
             Look::Renewed { until } => {
-                counts.done.fetch_add(1, Relaxed);
+                certificate.counts.done.fetch_add(1, Relaxed);
                 let until = until.map(moment_text);
-                tracing::info!(until, "a changed certificate is in use, for new connections");
+                let table = certificate.loaded().paths.table;
+                tracing::info!(until, table, "a changed certificate is in use, for new connections");
             }
             Look::Refused(why) => {
-                counts.refused.fetch_add(1, Relaxed);
+                certificate.counts.refused.fetch_add(1, Relaxed);
                 tracing::error!("a changed certificate cannot be used, the old one stays in use: {why}");
             }
         }
@@ -125,7 +112,9 @@ pub(crate) async fn watch(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::tls::CertificatePaths;
     use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+    use rpcgate_core::config::AdminTls;
     use std::path::PathBuf;
     use tempfile::TempDir;
 
@@ -146,6 +135,12 @@ mod tests {
         (params.self_signed(&key).unwrap().pem(), key.serialize_pem())
     }
 
+    fn at([cert, key]: &[PathBuf; 2]) -> CertificatePaths {
+        let mut tls = AdminTls::default();
+        (tls.cert, tls.key) = (Some(cert.clone()), Some(key.clone()));
+        CertificatePaths::of_management(&tls).unwrap()
+    }
+
     impl Fixture {
         fn new() -> Self {
             let dir = tempfile::tempdir().unwrap();
@@ -153,7 +148,7 @@ mod tests {
             let paths = [dir.path().join("cert.pem"), dir.path().join("key.pem")];
             std::fs::write(&paths[0], cert).unwrap();
             std::fs::write(&paths[1], key).unwrap();
-            let certificate = Certificate::load((&paths[0], &paths[1])).unwrap();
+            let certificate = Certificate::load(&at(&paths)).unwrap();
             Fixture { dir, certificate, watch: CertificateWatch::default() }
         }
 
@@ -167,8 +162,7 @@ mod tests {
         }
 
         fn look(&mut self) -> Look {
-            let (cert, key) = (self.path("cert.pem"), self.path("key.pem"));
-            self.watch.look(&self.certificate, (&cert, &key), NOON)
+            self.watch.look(&self.certificate, NOON)
         }
 
         fn in_use(&self) -> Content {
@@ -234,5 +228,26 @@ mod tests {
         fixture.put(&good_cert, &good_key);
         fixture.look();
         assert!(matches!(fixture.look(), Look::Renewed { .. }), "a later one that is good is used");
+    }
+
+    #[test]
+    fn other_authorities_of_clients_are_in_use_as_well_and_unusable_ones_are_not() {
+        let mut fixture = Fixture::new();
+        let mut tls = AdminTls::default();
+        (tls.cert, tls.key) = (Some(fixture.path("cert.pem")), Some(fixture.path("key.pem")));
+        tls.client_ca = Some(fixture.path("clients.pem"));
+        std::fs::write(fixture.path("clients.pem"), made(2020, 2030).0).unwrap();
+        let paths = CertificatePaths::of_management(&tls).unwrap();
+        fixture.certificate.replace(paths.load().unwrap());
+        assert_eq!([fixture.look(), fixture.look()], [Look::Nothing, Look::Nothing]);
+        std::fs::write(fixture.path("clients.pem"), made(2020, 2030).0).unwrap();
+        assert_eq!(fixture.look(), Look::Nothing);
+        assert!(matches!(fixture.look(), Look::Renewed { .. }));
+        let before = fixture.in_use();
+        std::fs::write(fixture.path("clients.pem"), "nothing").unwrap();
+        fixture.look();
+        let Look::Refused(why) = fixture.look() else { panic!("it has no authority") };
+        assert!(why.starts_with("admin.tls.client_ca: ") && why.ends_with("no certificate in PEM"), "{why}");
+        assert_eq!(fixture.in_use(), before);
     }
 }

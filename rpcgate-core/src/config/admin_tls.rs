@@ -1,0 +1,66 @@
+//! `[admin.tls]`: the certificate of the management side, and those of its clients.
+
+use super::fields::{Fields, Table};
+use super::problem::Problem;
+use super::value::Word;
+use std::path::{Path, PathBuf};
+
+/// `[admin.tls]`: PEM files. If certificate and key are given, the management side serves over TLS.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct AdminTls {
+    /// The certificate with its chain.
+    pub cert: Option<PathBuf>,
+    /// Its private key.
+    pub key: Option<PathBuf>,
+    /// The authorities of clients' certificates. Without them, clients are asked for none.
+    pub client_ca: Option<PathBuf>,
+    /// Whether a client must have a certificate.
+    pub client_auth: ClientAuth,
+}
+
+/// Whether clients must have a certificate of `client_ca`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum ClientAuth {
+    /// A client without one is refused.
+    #[default]
+    Required,
+    /// A client may have none; one of another authority is refused.
+    Optional,
+}
+
+impl Word for ClientAuth {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("required", ClientAuth::Required), ("optional", ClientAuth::Optional)];
+}
+
+impl AdminTls {
+    /// Certificate and key.
+    pub fn pair(&self) -> Option<(&Path, &Path)> {
+        Some((self.cert.as_deref()?, self.key.as_deref()?))
+    }
+}
+
+impl Table for AdminTls {
+    fn fields<F: Fields>(&mut self, f: &mut F) {
+        f.value("cert", &mut self.cert);
+        f.value("key", &mut self.key);
+        f.value("client_ca", &mut self.client_ca);
+        f.word("client_auth", &mut self.client_auth);
+        for (given, is_given, other, missing) in [
+            ("cert", self.cert.is_some(), &self.key, "key"),
+            ("key", self.key.is_some(), &self.cert, "cert"),
+            ("client_ca", self.client_ca.is_some(), &self.cert, "cert"),
+        ] {
+            if is_given && other.is_none() {
+                let why = format!("needs admin.tls.{missing} beside it");
+                f.wrong(&[given], |key| Problem::Invalid { key, why });
+            }
+        }
+        if self.client_auth != ClientAuth::Required && self.client_ca.is_none() {
+            let why = "needs admin.tls.client_ca beside it".into();
+            f.wrong(&["client_auth"], |key| Problem::Invalid { key, why });
+        }
+    }
+}
