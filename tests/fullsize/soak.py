@@ -259,7 +259,8 @@ async def soak(run, minutes, rate):
     lines = lines().replace("[chains.eth]\nnodes = [", f'[chains.eth]\nnodes = [{{ ws = "{stream.url()}" }}, ')
     lines += f'[[chains.tron.nodes]]\ngrpc = "{grpc.url()}"\n'
     async with Cluster(run, lines, gateways=2, admin=True, secret=SECRET, settings="h2c = true") as cluster:
-        faults = Faults(cluster, nodes, dice)
+        # The other chains have one node each.
+        faults = Faults(cluster, nodes[:3], dice)
         await faults.operator.log_in_as_operator(OPERATOR)
         load, streams = MixedLoad(run.seed, faults), Streams(cluster, faults)
         samples = Samples(cluster.gateways[0])
