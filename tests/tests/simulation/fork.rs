@@ -56,9 +56,9 @@ impl ForkingChain {
 
     /// The height at a moment. A chain never gets shorter.
     pub(crate) fn height(&self, at: Duration) -> u64 {
-        let newest = self.versions.iter().rev();
-        let mut grown = newest.filter(|(_, versions)| versions.iter().any(|version| version.from <= at));
-        grown.next().map_or(0, |(height, _)| *height)
+        let has_begun = |versions: &[Version]| versions.iter().any(|version| version.from <= at);
+        let newest = self.versions.iter().rev().find(|(_, versions)| has_begun(versions));
+        newest.map_or(0, |(height, _)| *height)
     }
 
     /// The hash of the block of this height that was part of the chain at a moment.
@@ -70,8 +70,8 @@ impl ForkingChain {
 
     /// Whether a block with this hash was part of the chain at any time since `since`.
     pub(crate) fn was_part(&self, height: u64, hash: u64, since: Duration) -> bool {
-        let versions = self.versions.get(&height).into_iter().flatten();
-        versions.into_iter().any(|version| version.hash == hash && version.until >= since)
+        let mut versions = self.versions.get(&height).into_iter().flatten();
+        versions.any(|version| version.hash == hash && version.until >= since)
     }
 }
 
