@@ -33,7 +33,7 @@ use tower::Layer;
 pub(crate) type Stack = Respond<AdmissionStack<Batch<CallStack<UnreliableNodes>>>>;
 
 /// Lives of the process.
-const LIVES: u64 = 3;
+const LIVES: u64 = 2;
 /// Seconds of the longest life.
 const LONGEST: u64 = 240;
 /// The units of the heaviest method that clients call.
