@@ -150,7 +150,10 @@ impl RandomClient {
                 }
                 (!is_known).then_some("a block that was taken back long ago")
             }
-            _ => (*result != params.to_string()).then_some("the answer to another call"),
+            _ => {
+                let own = params.to_string();
+                (result.as_str() != Some(&own)).then_some("the answer to another call")
+            }
         }
     }
 }

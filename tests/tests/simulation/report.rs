@@ -87,7 +87,7 @@ impl SimulationReport {
                 Some(billed) if billed == *units => {}
                 None if *units == 0 => {}
                 billed => {
-                    found.push(format!("{id} was answered with {units} units, and is billed {billed:?}"))
+                    found.push(format!("{id} was answered with {units} units, and is billed {billed:?}"));
                 }
             }
         }
