@@ -7,7 +7,7 @@
 
 Columns: the database's size; seconds until a gateway is ready; milliseconds of a first call with a key, which is looked up, and of a second
 one, which is remembered (median and 99th percentile of up to 2,000 keys); bytes of memory for each remembered key, by calls with up to
-200,000 of them; milliseconds from a revocation in the database until the key is refused (median and longest of 20), and the same behind changes of all
+100,000 of them; milliseconds from a revocation in the database until the key is refused (median and longest of 20), and the same behind changes of all
 keys that were committed with it.
 """
 
@@ -32,7 +32,8 @@ from promises import Run
 
 # Keys of a project, and calls at a time.
 PROJECT, AT_ONCE = 100, 64
-SAMPLE, REMEMBERED, REVOKED = 2_000, 200_000, 20
+# A gateway remembers so many keys.
+SAMPLE, REMEMBERED, REVOKED = 2_000, 100_000, 20
 
 
 def text(number):
