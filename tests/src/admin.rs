@@ -23,7 +23,7 @@ use rpcgate_server::{Gateway, StartOptions};
 use serde_json::{Value, json};
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use tempfile::TempDir;
@@ -61,7 +61,14 @@ impl TestService {
     /// # Panics
     /// When it does not start.
     pub async fn start_on(url: Option<String>, setup: Setup, clock: Arc<dyn Clock>) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::start_in(tempfile::tempdir().unwrap(), url, setup, clock).await
+    }
+
+    /// Starts it likewise in this folder, which may have the files of an earlier one.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub async fn start_in(folder: TempDir, url: Option<String>, setup: Setup, clock: Arc<dyn Clock>) -> Self {
         let url = url.unwrap_or_else(|| url_of(&folder.path().join("rpcgate.db")));
         let outbox = folder.path().join("outbox");
         let setup = setup
@@ -106,7 +113,8 @@ impl TestService {
     /// When it does not start.
     pub async fn gateway(&self) -> Gateway {
         let number = self.gateways.fetch_add(1, Relaxed);
-        let journal = self.folder.path().join(format!("journal-{number}"));
+        let name = if number == 0 { "journal".into() } else { format!("journal-{number}") };
+        let journal = self.folder.path().join(name);
         let setup = self.setup.clone().set("journal", &format!("dir = \"{}\"", journal.display()));
         let config = Config { admin: Default::default(), ..setup.config() };
         let state = Arc::new(State::open(&config, self.clock.clone()).unwrap());
@@ -125,6 +133,12 @@ impl TestService {
         let file = self.folder.path().join("rpcgate.toml");
         fs::write(&file, self.setup.text()).unwrap();
         file
+    }
+
+    /// The folder with its databases, unless these are on a server, and with the journals of its gateways. That of the first
+    /// gateway is called `journal`.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// The address of the management API.
@@ -241,8 +255,8 @@ impl TestService {
         link.split_once("?token=").unwrap().1.to_owned()
     }
 
-    /// Stops it; gateways stop when they are dropped.
-    pub async fn stop(self) {
+    /// Stops it; gateways stop when they are dropped. Returns its folder.
+    pub async fn stop(self) -> TempDir {
         self.api.drain().await;
         self.janitor.stop().await;
         if let Some((watcher, dispatcher)) = self.webhooks {
@@ -250,6 +264,7 @@ impl TestService {
             watcher.stop().await;
         }
         self.app.close().await;
+        self.folder
     }
 }
 

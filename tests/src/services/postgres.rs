@@ -210,6 +210,19 @@ impl Postgres {
         format!("postgres://{USER}:{ENCODED}@{}/{name}", self.address())
     }
 
+    /// The variables by which PostgreSQL's own programs find the database at `url`, one of this server.
+    #[allow(dead_code, reason = "not every crate that takes this file in needs it")]
+    pub fn variables(&self, url: &str) -> [(&'static str, String); 5] {
+        let name = url.rsplit('/').next().unwrap_or_default();
+        [
+            ("PGHOST", self.address().ip().to_string()),
+            ("PGPORT", self.port.to_string()),
+            ("PGUSER", USER.to_owned()),
+            ("PGPASSWORD", PASSWORD.to_owned()),
+            ("PGDATABASE", name.to_owned()),
+        ]
+    }
+
     /// Its address.
     pub fn address(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()

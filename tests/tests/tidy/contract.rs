@@ -1,6 +1,7 @@
-//! The table of promises: each sentence of the contract names the test that shows it.
+//! The tables of promises: each sentence of the contract, and each defence of the threat model, names the test that shows it.
 //!
-//! `tests/contract.md` holds tables with the header `| sentence of the contract | test |`. A test is written as
+//! `tests/contract.md` holds tables with the header `| sentence of the contract | test |`, and `SECURITY.md` has some whose second
+//! column is called `test` among others. A test is written as
 //! `path::to::test_fn` or `file.rs: test_fn`, between backticks; several are separated by commas.
 
 use std::collections::HashMap;
@@ -9,6 +10,8 @@ use crate::source::{Kind, Source};
 use crate::{none, tree};
 
 const TABLE: &str = "tests/contract.md";
+
+const THREATS: &str = "SECURITY.md";
 
 /// The locations of the test functions of each name: the file and the modules that it declares.
 type Tests = HashMap<String, Vec<Place>>;
@@ -29,7 +32,7 @@ struct Row {
 
 fn rows(table: &str) -> Vec<Row> {
     let mut rows = Vec::new();
-    let mut inside = false;
+    let (mut inside, mut names_tests) = (false, false);
     for (at, line) in table.lines().enumerate() {
         let Some(cells) = cells(line) else {
             inside = false;
@@ -38,7 +41,8 @@ fn rows(table: &str) -> Vec<Row> {
         let rule = cells.iter().all(|cell| cell.chars().all(|mark| matches!(mark, '-' | ':' | ' ')));
         if !inside {
             inside = true;
-        } else if !rule {
+            names_tests = cells.get(1).is_some_and(|title| title == "test");
+        } else if !rule && names_tests {
             let named = cells.get(1).map_or("", String::as_str).split(',');
             let tests = named.map(|test| test.trim().trim_matches('`').trim().to_owned());
             let tests = tests.filter(|test| !test.is_empty()).collect();
@@ -105,16 +109,16 @@ fn exists(test: &str, tests: &Tests) -> bool {
     })
 }
 
-fn broken(rows: &[Row], tests: &Tests) -> Vec<String> {
+fn broken(table: &str, rows: &[Row], tests: &Tests) -> Vec<String> {
     let mut findings = Vec::new();
     for row in rows {
         let start: String = row.sentence.chars().take(60).collect();
         if row.tests.is_empty() {
-            findings.push(format!("{TABLE}:{}: no test shows \"{start}\"", row.line));
+            findings.push(format!("{table}:{}: no test shows \"{start}\"", row.line));
         }
         let gone = row.tests.iter().filter(|test| !exists(test, tests));
         findings.extend(
-            gone.map(|test| format!("{TABLE}:{}: there is no test `{test}` (\"{start}\")", row.line)),
+            gone.map(|test| format!("{table}:{}: there is no test `{test}` (\"{start}\")", row.line)),
         );
     }
     findings
@@ -122,12 +126,15 @@ fn broken(rows: &[Row], tests: &Tests) -> Vec<String> {
 
 #[test]
 fn every_promise_names_tests_that_exist() {
-    let rows = rows(&tree::read(TABLE));
-    assert!(!rows.is_empty(), "{TABLE} has no row");
-    none(
-        &broken(&rows, &test_functions(tree::sources())),
-        "A promise needs a test: write the test, or remove the sentence.",
-    );
+    let tests = test_functions(tree::sources());
+    for table in [TABLE, THREATS] {
+        let rows = rows(&tree::read(table));
+        assert!(!rows.is_empty(), "{table} has no row");
+        none(
+            &broken(table, &rows, &tests),
+            "A promise needs a test: write the test, or remove the sentence.",
+        );
+    }
 }
 
 #[cfg(test)]
@@ -150,7 +157,7 @@ mod tests {
     fn findings(right: &str) -> Vec<String> {
         let table =
             format!("# T\n\n| sentence of the contract | test |\n|---|---|\n| Says \\| so | {right} |\n");
-        broken(&rows(&table), &planted())
+        broken(TABLE, &rows(&table), &planted())
     }
 
     #[test]
@@ -173,6 +180,11 @@ mod tests {
         {
             assert_eq!(findings(right).len(), 1, "{right}");
         }
+    }
+
+    #[test]
+    fn a_table_whose_second_column_is_no_test_names_none() {
+        assert_eq!(rows("| actor | trusted with |\n|---|---|\n| anyone | nothing |\n"), []);
     }
 
     #[test]

@@ -28,6 +28,7 @@ const FILES: &[&str] = &[
     "LICENSE-APACHE",
     "LICENSE-MIT",
     "README.md",
+    "SECURITY.md",
     "clippy.toml",
     "compose.yaml",
     "deny.toml",

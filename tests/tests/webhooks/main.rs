@@ -1,8 +1,14 @@
 //! Webhooks as a whole: accounts, endpoints and subscriptions over the management API, blocks of simulated and of scripted
-//! nodes behind sockets, and a receiver that verifies what it gets. Processes are killed between sending and marking.
+//! nodes behind sockets, and a receiver that verifies what it gets. Processes are killed between sending and marking, and
+//! databases are restored from a backup.
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 
+mod backup;
+#[cfg(have_postgres)]
+#[expect(clippy::duplicate_mod, reason = "the same test, on the other database")]
+#[path = "backup.rs"]
+mod backup_on_postgres;
 mod chains;
 mod fork;
 mod kill;

@@ -1,0 +1,334 @@
+"""Two gateways under mixed load for hours, with faults of everything around them."""
+
+import asyncio
+import collections
+import json
+import pathlib
+import random
+import subprocess
+import time
+import uuid
+
+from .client import KEYS, PASSWORD, Client, Owner
+from .cluster import Cluster, started
+from .drained import subscribed
+from .gateway import SECRET
+from .h2 import ANSWER, GrpcClient, GrpcNode
+from .ledger import Ledger
+from .oracle import Oracle, mixed, part
+from .websocket import Refused, StreamNode
+
+CONNECTIONS, STREAMS, GRPC = 64, 20, 4
+# Seconds for which a fault lasts, and after which the service must be well again.
+FAULT, PATIENCE = 5.0, 60.0
+# Memory of a gateway in MiB in ten minutes, and file handles, that may be added over the whole time.
+SLOPE, HANDLES = 1.0, 64
+OPERATOR = "operator@example.com"
+
+
+class MixedLoad(Oracle):
+    """HTTP calls, single and in batches. Of each answer the identifier and the charged units are known, of each failure whether a fault
+    was going on."""
+
+    def __init__(self, seed, faults):
+        super().__init__(seed)
+        self.faults, self.charged_by_id, self.took_for = faults, {}, []
+        self.lost, self.sent, self.latest = collections.Counter(), 0, 0.0
+
+    async def send(self, client):
+        chain, body, _ = self.request()
+        self.sent += 1
+        begun = time.perf_counter()
+        try:
+            status, headers, answer = await client.post(body, chain)
+        except (ConnectionError, asyncio.IncompleteReadError) as why:
+            client.close()
+            if isinstance(why, ConnectionRefusedError):
+                self.sent -= 1
+            else:
+                self.lost["no answer", self.faults.of(begun)] += 1
+            return False
+        took = time.perf_counter() - begun
+        if not self.faults.of(begun):
+            self.took_for.append(took)
+        if "x-compute-units" in headers:
+            self.charged_by_id[uuid.UUID(headers["x-request-id"]).bytes] = int(headers["x-compute-units"])
+        if status == 200 and b"-32603" not in answer:
+            self.latest = time.perf_counter()
+        else:
+            self.lost[f"status {status}" if status != 200 else "a node failed", self.faults.of(begun)] += 1
+        return True
+
+    async def keep_on(self, gateway, rate, connections, over):
+        """Load that begins again when a gateway is gone."""
+        while not over.is_set():
+            await self.load(gateway, rate, connections, over)
+            await asyncio.sleep(0.1)
+
+
+class Faults:
+    """What goes wrong, one after another, and what of it was survived."""
+
+    def __init__(self, cluster, nodes, dice):
+        self.cluster, self.nodes, self.dice = cluster, nodes, dice
+        self.now, self.ended = "", 0.0
+        self.survived, self.failed = collections.Counter(), collections.Counter()
+        self.operator = Owner(cluster.admin)
+
+    def of(self, begun):
+        """The fault that was going on since a request has begun, or a moment before."""
+        return self.now if self.now or begun > self.ended + 2.0 else "the end of a fault"
+
+    async def a_node_is_gone(self):
+        node = self.dice.choice(self.nodes)
+        node.server.close()
+        node.mode = "closed"
+        await asyncio.sleep(FAULT)
+        node.server = await asyncio.start_server(node.serve, "127.0.0.1", node.port, backlog=4096)
+        node.mode = "pass"
+
+    async def a_node_is_sick(self):
+        node = self.dice.choice(self.nodes)
+        node.mode = self.dice.choice(["cut head", "cut body", "reset", "bad length", "garbage body", "html 502", "429", "hang"])
+        await asyncio.sleep(FAULT)
+        node.mode = "pass"
+
+    async def redis_is_restarted(self):
+        await asyncio.to_thread(self.cluster.redis.stop)
+        await asyncio.sleep(FAULT)
+        await asyncio.to_thread(self.cluster.redis.start)
+
+    async def postgresql_is_restarted(self):
+        await asyncio.to_thread(self.cluster.postgresql.stop)
+        await asyncio.sleep(FAULT)
+        await asyncio.to_thread(self.cluster.postgresql.start)
+
+    async def postgresql_is_frozen(self):
+        self.cluster.postgresql.freeze()
+        await asyncio.sleep(FAULT)
+        self.cluster.postgresql.thaw()
+
+    async def a_gateway_is_killed(self):
+        gateway = self.cluster.gateways[-1]
+        gateway.kill()
+        await asyncio.sleep(1.0)
+        await gateway.launch(gateway.program, gateway.text())
+
+    async def a_gateway_is_drained(self):
+        gateway = self.cluster.gateways[-1]
+        await gateway.stop()
+        await gateway.launch(gateway.program, gateway.text())
+
+    async def configurations_are_reloaded(self):
+        for gateway in self.cluster.gateways:
+            text = gateway.text()
+            assert await gateway.reload(text.replace('[chains.bsc]\n', '[chains.bsc]\ntimeout = "20s"\n'))
+            assert not await gateway.reload(text + "\n[nonsense]\n"), "a bad file is refused"
+            assert await gateway.reload(text)
+
+    async def settings_are_rolled_back(self):
+        """An operator sets a weight, which is charged from then on, and the command line takes it back."""
+        _, _, answer = await self.operator.login(OPERATOR, PASSWORD)
+        self.operator.token = json.loads(answer)["token"]
+        for cu in (16, 17):
+            status, answer = await self.operator.ask("PUT", "operator/cu-weights/eth/eth_call", {"cu": cu})
+            assert status == 200, (status, answer)
+        before = json.loads((await self.command("config", "history", "--of", "settings", "--limit", "2", "--json")).splitlines()[1])
+        await self.command("config", "rollback", str(before["number"]), "--yes")
+        await asyncio.sleep(1.0)
+        _, answer = await self.operator.ask("GET", "operator/cu-weights/eth/eth_call")
+        assert answer["cu"] == 16, answer
+
+    async def command(self, *words):
+        admin = self.cluster.admin
+        program = pathlib.Path(admin.program).with_name("rpcgate-admin")
+        words = [program, *words, "--config", admin.folder / "rpcgate.toml"]
+        done = await asyncio.to_thread(subprocess.run, words, capture_output=True, check=True, cwd=admin.folder)
+        return done.stdout.decode()
+
+    async def run_until(self, over, load, pause):
+        """Each kind once, in a random order, and then again, until the time is up."""
+        kinds = [
+            self.a_node_is_gone, self.a_node_is_sick, self.redis_is_restarted, self.postgresql_is_restarted, self.postgresql_is_frozen,
+            self.a_gateway_is_killed, self.a_gateway_is_drained, self.configurations_are_reloaded, self.settings_are_rolled_back,
+        ]  # fmt: skip
+        while not over.is_set():
+            for kind in self.dice.sample(kinds, len(kinds)):
+                name = kind.__name__.replace("_", " ")
+                self.now = name
+                try:
+                    await kind()
+                    await self.until_well(load)
+                    self.survived[name] += 1
+                except Exception as why:
+                    self.failed[f"{name}: {type(why).__name__}: {str(why)[:300]}"] += 1
+                self.now, self.ended = "", time.perf_counter()
+                try:
+                    await asyncio.wait_for(over.wait(), pause)
+                    return
+                except asyncio.TimeoutError:
+                    pass
+
+    async def until_well(self, load):
+        """Until every gateway is ready and counts with the other, and calls succeed again."""
+        since = time.perf_counter()
+        for gateway in self.cluster.gateways:
+            while not await gateway.ready():
+                if time.perf_counter() > since + PATIENCE:
+                    raise TimeoutError("a gateway is not ready")
+                await asyncio.sleep(0.05)
+            await gateway.until_together()
+        begun = time.perf_counter()
+        while load.latest < begun:
+            if time.perf_counter() > begun + PATIENCE:
+                raise TimeoutError("no call succeeds")
+            await asyncio.sleep(0.05)
+
+
+class Streams:
+    """Streams and calls of gRPC at each gateway, which begin again when they end."""
+
+    def __init__(self, cluster, faults):
+        self.cluster, self.faults = cluster, faults
+        self.ended, self.statuses, self.messages = collections.Counter(), collections.Counter(), 0
+
+    async def watch(self, gateway, over):
+        while not over.is_set():
+            began = time.perf_counter()
+            try:
+                stream = await subscribed(gateway.port)
+            except (Refused, OSError):
+                await asyncio.sleep(0.2)
+                continue
+            number = 1
+            while not over.is_set() and await stream.next() is not None:
+                self.messages += 1
+                number += 1
+                if number % 10 == 0:
+                    stream.call(number, "eth_getBalance", hex(number))
+                began = time.perf_counter()
+            if over.is_set():
+                stream.close()
+                return
+            self.ended[bool(self.faults.of(began))] += 1
+
+    async def ask(self, gateway, over):
+        client = GrpcClient(gateway.port, KEYS["two"])
+        while not over.is_set():
+            began = time.perf_counter()
+            try:
+                status, _ = await asyncio.wait_for(client.ask(ANSWER, b"ask"), 60)
+            except (OSError, asyncio.TimeoutError):
+                status = -1
+                client.link = None
+            self.statuses[status == 0, bool(self.faults.of(began))] += 1
+            await asyncio.sleep(0.2)
+        client.close()
+
+
+class Samples:
+    """Memory, file handles and threads of a gateway that is never restarted."""
+
+    def __init__(self, gateway):
+        self.gateway, self.taken = gateway, []
+
+    async def take(self, over, every):
+        while not over.is_set():
+            process = pathlib.Path(f"/proc/{self.gateway.process.pid}")
+            handles, tasks = (len(list((process / name).iterdir())) for name in ("fd", "task"))
+            self.taken.append((time.perf_counter(), self.gateway.rss(), handles, tasks))
+            await asyncio.sleep(every)
+
+    def later(self):
+        """Those of the last two thirds: caches and pools are full by then."""
+        return self.taken[len(self.taken) // 3 :]
+
+    def slope(self, column):
+        """What is added in ten minutes, by the line through these with the least squares."""
+        points = [(row[0], row[column]) for row in self.later()]
+        at, value = (sum(values) / len(points) for values in zip(*points))
+        spread = sum((x - at) ** 2 for x, _ in points)
+        return 600 * sum((x - at) * (y - value) for x, y in points) / spread if spread else 0.0
+
+
+async def soak(run, minutes, rate):
+    dice, over = random.Random(run.seed), asyncio.Event()
+    nodes, lines = mixed()
+    await started(nodes)
+    stream, grpc = await StreamNode().start(), await GrpcNode().start()
+    lines = lines().replace("[chains.eth]\nnodes = [", f'[chains.eth]\nnodes = [{{ ws = "{stream.url()}" }}, ')
+    lines += f'[[chains.tron.nodes]]\ngrpc = "{grpc.url()}"\n'
+    async with Cluster(run, lines, gateways=2, admin=True, secret=SECRET, settings="h2c = true") as cluster:
+        # The other chains have one node each.
+        faults = Faults(cluster, nodes[:3], dice)
+        await faults.operator.log_in_as_operator(OPERATOR)
+        load, streams = MixedLoad(run.seed, faults), Streams(cluster, faults)
+        samples = Samples(cluster.gateways[0])
+        share = len(cluster.gateways)
+        begun = time.perf_counter()
+        tasks = [asyncio.create_task(load.keep_on(gateway, rate / share, CONNECTIONS // share, over)) for gateway in cluster.gateways]
+        tasks += [asyncio.create_task(streams.watch(gateway, over)) for gateway in cluster.gateways for _ in range(STREAMS // share)]
+        tasks += [asyncio.create_task(streams.ask(gateway, over)) for gateway in cluster.gateways for _ in range(GRPC // share)]
+        tasks.append(asyncio.create_task(samples.take(over, min(10.0, minutes / 4))))
+        going_wrong = asyncio.create_task(faults.run_until(over, load, min(45.0, minutes * 4)))
+        end = begun + 60 * minutes
+        while time.perf_counter() < end:
+            await asyncio.sleep(min(60.0, max(0.0, end - time.perf_counter())))
+            left, done = max(0.0, end - time.perf_counter()) / 60, sum(faults.survived.values())
+            print(f"        56  {left:.0f} minutes are left: {load.sent:,} requests, {done} faults, {samples.gateway.rss():.0f} MiB", flush=True)
+            dead = [task for task in tasks if task.done() and not task.cancelled()]
+            for task in dead:
+                task.result()
+            run.must(56, not dead, "the load goes on")
+        over.set()
+        await going_wrong
+        await asyncio.gather(*tasks)
+        lasted = time.perf_counter() - begun
+        answered = len(load.charged_by_id)
+        print(f"        56  load: {answered / lasted:.0f} answered requests a second of {rate} for {lasted / 60:.0f} minutes", flush=True)
+        print(f"        56  streams: {streams.messages:,} messages; gRPC: {sum(streams.statuses.values()):,} calls", flush=True)
+        for name, count in sorted(faults.survived.items()):
+            print(f"        56  survived: {name}, {count} times", flush=True)
+        for (what, fault), count in sorted(load.lost.items()):
+            print(f"        56  lost: {count:,} requests, {what}, {fault or 'without a fault'}", flush=True)
+        for what in faults.failed:
+            run.must(56, False, f"not survived: {what}")
+        kinds = len(faults.survived)
+        run.must(56, kinds == 9 or minutes < 15, f"every kind of fault happened: {kinds} of 9")
+        run.say(56, f"of {load.sent:,} requests lost without a fault", sum(n for (_, fault), n in load.lost.items() if not fault), 0, "")
+        run.say(56, "streams cut without a fault", streams.ended[False], 0, "")
+        run.say(56, "gRPC calls that failed without a fault", streams.statuses[False, False], 0, "")
+        slowest = part(load.took_for, 0.99) if load.took_for else 0.0
+        run.say(56, "99th percentile of requests while no fault was going on", slowest * 1000, 1000, "ms")
+        long = minutes >= 30
+        run.say(56, "memory added in ten minutes", samples.slope(1), SLOPE if long else float("inf"), "MiB")
+        for column, what in ((2, "file handles"), (3, "threads")):
+            rows = samples.later()
+            half = len(rows) // 2
+            first, last = (max((row[column] for row in part_of), default=0) for part_of in (rows[:half], rows[half:]))
+            run.say(56, f"{what} added ({last} at most, in the end)", last - first, HANDLES, "")
+        await asyncio.gather(*(gateway.stop() for gateway in cluster.gateways))
+        await compare(run, cluster, load)
+
+
+async def compare(run, cluster, load):
+    """Every answered request is recorded once, with the units that its answer said."""
+    due, recorded, twice, wrong = load.charged_by_id, {}, 0, 0
+    events = await asyncio.to_thread(lambda: list(Ledger(cluster).events()))
+    parties = {event.party for event in events if event.request.bytes in due}
+    run.must(56, len(parties) <= 1, f"the load has one key: {len(parties)}")
+    for event in events:
+        if event.party in parties:
+            twice += event.request.bytes in recorded
+            recorded[event.request.bytes] = sum(line.cu for line in event.lines)
+    missing = 0
+    for request, units in due.items():
+        billed = recorded.pop(request, None)
+        missing += billed is None and units > 0
+        wrong += billed is not None and billed != units
+    left = sum(units > 0 for units in recorded.values())
+    unanswered = sum(count for (what, _), count in load.lost.items() if what == "no answer")
+    run.say(56, f"of {len(due):,} answers not billed", missing, 0, "")
+    run.say(56, "requests billed differently from their answers", wrong, 0, "")
+    run.say(56, "requests billed twice", twice, 0, "")
+    run.say(56, "requests billed without an answer, of those cut off", left, unanswered, "")
