@@ -1,9 +1,11 @@
 //! Every refusal of the gateway, and the one table that writes each in its wire forms.
 
+mod form;
 mod grpc;
 
 use crate::chain::Dialect;
 use crate::json::{Cursor, DEEPEST};
+use form::{write_error, write_field};
 use http::StatusCode;
 use std::convert::Infallible;
 use std::error::Error;
@@ -470,40 +472,6 @@ fn code(error: &[u8]) -> Option<i32> {
         }
     }
     None
-}
-
-fn write_field(name: &str, text: &str, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"{\"");
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b"\":");
-    crate::json::write_string(out, text);
-    out.push(b'}');
-}
-
-fn write_error(dialect: Dialect, id: Option<&[u8]>, code: i32, message: &str, out: &mut Vec<u8>) {
-    let id = id.unwrap_or(b"null");
-    let error = |out: &mut Vec<u8>| {
-        out.extend_from_slice(b"{\"code\":");
-        out.extend_from_slice(code.to_string().as_bytes());
-        out.extend_from_slice(b",\"message\":");
-        crate::json::write_string(out, message);
-        out.push(b'}');
-    };
-    match dialect {
-        Dialect::JsonRpc2 | Dialect::Xrp | Dialect::Ogmios | Dialect::Ton | Dialect::Rest => {
-            out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
-            out.extend_from_slice(id);
-            out.extend_from_slice(b",\"error\":");
-            error(out);
-        }
-        Dialect::Utxo => {
-            out.extend_from_slice(b"{\"result\":null,\"error\":");
-            error(out);
-            out.extend_from_slice(b",\"id\":");
-            out.extend_from_slice(id);
-        }
-    }
-    out.push(b'}');
 }
 
 #[cfg(test)]

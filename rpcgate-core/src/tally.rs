@@ -2,20 +2,22 @@
 //! its tally returns the unused part of its reservation and passes one record to the sink. The account of something
 //! long-lived is a [`StreamTally`](crate::stream_tally::StreamTally), which a tally opens.
 
-use crate::backend::call_observer::{CallObserver, CallTracing, SettledCalls};
+mod shown;
+
+use crate::backend::call_observer::{CallObserver, CallTracing};
 use crate::backend::counters::Counters;
 use crate::backend::usage_observer::{ObservedSink, UsageObserver};
 use crate::backend::usage_sink::{Line, Outcome, Phase, Receipt, Record, UsageSink};
 use crate::call::{CallState, Entry};
 use crate::caller::{Caller, RequestId};
-use crate::chain::{Chain, Dialect, Flags};
+use crate::chain::{Chain, Dialect};
 use crate::clock::{Clock, Time};
 use crate::fault::{Cause, Fault};
 use crate::in_flight::InFlightCall;
 use crate::node_try::{NodeTries, TryEnd};
 use crate::overload::LoadPlace;
 use crate::quota::Grant;
-use crate::recent::{CacheUse, CallFacts, QuotaUse, RecentRequests, RequestFacts};
+use crate::recent::{CallFacts, RecentRequests};
 use crate::refusal::{BackendFailure, Refusal};
 use crate::reply::{Form, Source};
 use crate::stream_bytes::StreamBytes;
@@ -365,140 +367,6 @@ impl Tally {
         }
         Some(give(&self.accounting.sink, &record))
     }
-
-    /// Keeps what explains this request.
-    fn remember<'m>(
-        &self,
-        calls: impl ExactSizeIterator<Item = (CallFacts, &'m [u8])> + Clone,
-        latency: Duration,
-        (grant, charged): (Option<Grant>, u64),
-        is_lasting: bool,
-    ) {
-        let Some(recent) = &self.accounting.recent else { return };
-        recent.remember(&self.facts(latency, (grant, charged), is_lasting), calls, self.tries.as_slice());
-    }
-
-    /// Who sees these calls.
-    fn observers(&self) -> impl Iterator<Item = &dyn CallObserver> {
-        let Accounting { observer, tracing, .. } = &*self.accounting;
-        let is_recorded = || self.tries.trace().is_some_and(|trace| trace.is_sampled());
-        let traced = tracing.as_ref().filter(|_| is_recorded()).map(|tracing| &*tracing.observer);
-        observer.as_deref().into_iter().chain(traced)
-    }
-
-    /// Shows the calls of these lines to an observer.
-    #[cold]
-    fn show(
-        &self,
-        observer: &dyn CallObserver,
-        lines: &[Line<'_>],
-        latency: Duration,
-        grant: (Option<Grant>, u64),
-        is_lasting: bool,
-    ) {
-        let calls: SmallVec<[CallFacts; 1]> = lines
-            .iter()
-            .zip(&self.entries)
-            .enumerate()
-            .map(|(place, (line, entry))| {
-                let (cu, status, outcome) = (line.cu, line.status, line.outcome);
-                CallFacts { cu, status, outcome, ..self.call_facts(entry, place) }
-            })
-            .collect();
-        observer.see(&SettledCalls {
-            facts: &self.facts(latency, grant, is_lasting),
-            prefix: &self.caller.prefix,
-            is_message: self.stream.is_some(),
-            lines,
-            calls: &calls,
-            tries: self.tries.as_slice(),
-            trace: self.tries.trace(),
-        });
-    }
-
-    /// What holds for all of its calls.
-    fn facts(
-        &self,
-        latency: Duration,
-        (grant, charged): (Option<Grant>, u64),
-        is_lasting: bool,
-    ) -> RequestFacts {
-        let caller = &self.caller;
-        let quota = grant.map(|grant| QuotaUse {
-            ceiling: caller.quota.cu_per_day,
-            before: grant.used,
-            reserved: grant.units,
-            charged,
-        });
-        RequestFacts {
-            request: self.request,
-            key: caller.key,
-            project: caller.project,
-            tenant: caller.tenant,
-            tier: caller.plan.tier,
-            transport: self.transport,
-            chain: self.chain.name(),
-            is_batch: self.batch,
-            is_lasting,
-            is_cooled: self.cooled.is_some(),
-            arrival: self.arrival,
-            started: self.started,
-            latency,
-            windows: self.windows,
-            counted: self.counted,
-            quota,
-            refused: self.refused,
-            tries_left_out: self.tries.left_out(),
-        }
-    }
-
-    /// What explains the call at `place`, except for what its line has.
-    fn call_facts(&self, entry: &Entry, place: usize) -> CallFacts {
-        let (refusal, fault) = match &entry.state {
-            CallState::Refused(refusal) => (Some(*refusal), None),
-            CallState::Failed(fault) => (None, Some(*fault)),
-            _ => (None, None),
-        };
-        CallFacts {
-            weight: entry.call.rule.cu,
-            cu: 0,
-            status: 0,
-            outcome: Outcome::Answered,
-            cache: self.cache_use(entry, place),
-            refusal,
-            fault,
-        }
-    }
-
-    fn cache_use(&self, entry: &Entry, place: usize) -> CacheUse {
-        let rule = &entry.call.rule;
-        let asked = || {
-            let is_cacheable = rule.cache.is_cached()
-                && !rule.flags.has(Flags::BROADCAST)
-                && !entry.call.is_notification(&self.body);
-            if is_cacheable { CacheUse::Miss } else { CacheUse::Uncacheable }
-        };
-        match &entry.state {
-            CallState::Answered(reply) => match reply.from {
-                Source::Stored => CacheUse::Hit,
-                Source::Shared => CacheUse::Joined,
-                Source::Own { .. } => CacheUse::NotAsked,
-                Source::Node | Source::NodeForAll => asked(),
-            },
-            CallState::Parked => CacheUse::Joined,
-            CallState::Open | CallState::Refused(_) => CacheUse::NotAsked,
-            CallState::Sent => asked(),
-            // A call that was not tried itself failed with the one that it had joined.
-            CallState::Failed(fault) => match asked() {
-                CacheUse::Miss if fault.cause != Cause::NoNode && !self.was_tried(place) => CacheUse::Joined,
-                other => other,
-            },
-        }
-    }
-
-    fn was_tried(&self, place: usize) -> bool {
-        self.tries.left_out() > 0 || self.tries.as_slice().iter().any(|one| one.calls.has(place))
-    }
 }
 
 impl Drop for Tally {
@@ -542,6 +410,7 @@ fn outcome(entry: &Entry) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::call_observer::SettledCalls;
     use crate::backend::counters::MemoryCounters;
     use crate::backend::usage_sink::MemoryUsageSink;
     use crate::call::{Call, Payload};
@@ -550,6 +419,7 @@ mod tests {
     use crate::clock::ManualClock;
     use crate::envelope::{Limits, ParsedBody, parse};
     use crate::plan::{Plan, Tier};
+    use crate::recent::CacheUse;
     use crate::reply::Reply;
     use crate::toy::Toy;
 

@@ -1,6 +1,6 @@
 //! What a node's answer to JSON-RPC calls means: whether it is an answer at all, and which call each part of it answers.
 
-use super::head::{bad_body, rejects_the_gateway, strip};
+use super::head::{bad_body, strip};
 use super::index::first_index;
 use super::prefixed::Prefixed;
 use crate::transport::h1::{AnswerBody, NodeAnswer};
@@ -61,7 +61,7 @@ impl Answer {
     /// else counts, save an empty answer to notifications. `must_fit`: it must be held whole.
     pub(super) fn classify(answer: NodeAnswer, expected: Expected, must_fit: bool) -> Result<Self, Fault> {
         let status = answer.status;
-        if rejects_the_gateway(status) {
+        if answer.rejects_the_gateway() {
             return Err(Fault::sent(Cause::Status(status.as_u16())));
         }
         let (body, content) = match answer.body {

@@ -5,12 +5,6 @@ use http::{HeaderMap, StatusCode};
 use rpcgate_core::fault::{Cause, Fault};
 use smallvec::SmallVec;
 
-/// Whether this status means that the node serves no call of the gateway: the operator is responsible for its credentials
-/// and its limits.
-pub(super) fn rejects_the_gateway(status: StatusCode) -> bool {
-    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS)
-}
-
 /// The fault of an answer with this status whose body is not one.
 pub(super) fn bad_body(status: StatusCode) -> Fault {
     let cause = if status.is_success() { Cause::Undecodable } else { Cause::Status(status.as_u16()) };

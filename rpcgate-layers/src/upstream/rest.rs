@@ -3,7 +3,7 @@
 //! A node's HTTP status is part of its answer and passes. An answer that is about the way to the node rather than about the chain
 //! is unusable: a redirection, an HTML page, a rejection of the gateway itself, a 5xx without JSON, and JSON that is cut.
 
-use super::head::{bad_body, rejects_the_gateway, strip};
+use super::head::{bad_body, strip};
 use super::limits::ReplyLimits;
 use super::prefixed::Prefixed;
 use super::round::Round;
@@ -75,10 +75,10 @@ fn classify(
     is_bodiless: bool,
     is_held: bool,
 ) -> Result<Form, Fault> {
-    let NodeAnswer { status, mut headers, body, framed, .. } = answer;
-    if rejects_the_gateway(status) {
-        return Err(Fault::sent(Cause::Status(status.as_u16())));
+    if answer.rejects_the_gateway() {
+        return Err(Fault::sent(Cause::Status(answer.status.as_u16())));
     }
+    let NodeAnswer { status, mut headers, body, framed, .. } = answer;
     // The path led elsewhere than to the chain's API, which says nothing about the node.
     let elsewhere =
         || if status.is_server_error() { bad_body(status) } else { Fault::sent(Cause::Unanswered) };

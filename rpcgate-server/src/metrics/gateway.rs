@@ -117,7 +117,7 @@ impl Watched {
         }
         if let Some(traced) = &self.traced {
             page.counters(
-                "trace_spans",
+                "otlp_spans",
                 "Spans of traced calls, by what became of them.",
                 traced.read().map(|(result, count)| ([("result", result)], count)),
             )?;

@@ -33,7 +33,7 @@ fn below<'s>(spans: &'s [CollectedSpan], server: &CollectedSpan) -> Vec<&'s Coll
 async fn counted(gateway: &TestGateway, result: &str) -> u64 {
     let metrics = TestClient::new(gateway.server.metrics_addr().unwrap(), None);
     let page = metrics.send("GET", "/metrics", &[], b"").await.text();
-    let name = format!("rpcgate_trace_spans_total{{result=\"{result}\"}} ");
+    let name = format!("rpcgate_otlp_spans_total{{result=\"{result}\"}} ");
     let line = page.lines().find_map(|line| line.strip_prefix(&name));
     line.unwrap_or_else(|| panic!("no {name}: {page}")).parse().unwrap()
 }

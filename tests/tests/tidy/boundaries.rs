@@ -71,8 +71,10 @@ const STATUS_EXCEPTIONS: &[(&str, &str)] = &[
     ("rpcgate-chains/src/solana/blocks.rs", "errors with which a node says that a slot has no block"),
     ("rpcgate-core/src/tally.rs", "the status under which an abandoned call is counted; it is never sent"),
     ("rpcgate-layers/src/transport/h1/client.rs", "a node's 408 on a connection it was about to close"),
-    ("rpcgate-layers/src/transport/h1/answer.rs", "statuses with which a node asks for a pause"),
-    ("rpcgate-layers/src/upstream/head.rs", "statuses that a node answers with, not the gateway"),
+    (
+        "rpcgate-layers/src/transport/h1/answer.rs",
+        "statuses with which a node asks for a pause or rejects the gateway",
+    ),
     ("rpcgate-server/src/demo/echo.rs", "a receiver of webhooks, which no call comes to"),
     ("rpcgate-server/src/listen/builtin.rs", "a panic's 500, which is no refusal"),
     (

@@ -41,6 +41,18 @@ pub enum AnswerBody {
 }
 
 impl NodeAnswer {
+    /// Whether its status means that the node serves no call of the gateway: the operator is responsible for its
+    /// credentials and its limits.
+    pub(crate) fn rejects_the_gateway(&self) -> bool {
+        let status = self.status;
+        matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS)
+    }
+
+    /// Whether its status means that the node has failed, and not that it lacks something.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.status.is_server_error() && self.status != StatusCode::NOT_IMPLEMENTED
+    }
+
     /// The pause that an overloaded node requests: RFC 9110 section 10.2.3, in seconds alone.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         if !matches!(self.status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {

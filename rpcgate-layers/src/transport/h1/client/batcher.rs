@@ -294,12 +294,7 @@ impl Gathered {
         let AnswerBody::Whole(body) = &answer.body else {
             return self.abandon(calls, Some("its answer is too large"));
         };
-        let status = answer.status;
-        let rejects_the_gateway = matches!(
-            status,
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS
-        );
-        let has_failed = status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED;
+        let (rejects_the_gateway, has_failed) = (answer.rejects_the_gateway(), answer.has_failed());
         match replies(body, DEEPEST) {
             Ok(Replies::Many(many)) if !rejects_the_gateway => {
                 self.rest.clear();
@@ -313,7 +308,8 @@ impl Gathered {
             }
             // The node, or what is before it, answers nothing at all, which has nothing to do with the array.
             _ => give_all(calls, || {
-                let (headers, body) = (answer.headers.clone(), AnswerBody::Whole(Bytes::new()));
+                let (status, headers) = (answer.status, answer.headers.clone());
+                let body = AnswerBody::Whole(Bytes::new());
                 Ok(NodeAnswer { node: answer.node, status, headers, body, framed: answer.framed })
             }),
         }
