@@ -32,7 +32,7 @@ const EFFECTS: &[(&str, ReloadEffect, ReloadEffect)] = &[
     ("gateway.tls.grpc_only", Restart, Unused),
     ("gateway.key_secret", Live, Live),
     ("gateway.former_key_secrets", Live, Live),
-    ("gateway.trusted_proxies", Restart, Live),
+    ("gateway.trusted_proxies", Unused, Live),
     ("admin", Unused, Live),
     ("admin.listen", Unused, Restart),
     ("admin.tls", Unused, Live),

@@ -27,7 +27,8 @@ pub struct GatewaySettings {
     /// A file of descriptors that reflection describes beside the gateway's own health service: a
     /// `google.protobuf.FileDescriptorSet`, as `protoc --include_imports --descriptor_set_out` writes it.
     pub grpc_descriptors: Option<PathBuf>,
-    /// Peers whose `X-Forwarded-For` the gateway and the management side trust.
+    /// Peers whose `X-Forwarded-For` the management side trusts. Nothing of a call depends on its client's address, so the
+    /// gateway does not read it.
     pub trusted_proxies: Vec<IpNet>,
     /// Peers whose connections to the gateway begin with a header of the PROXY protocol, which names the client.
     pub proxy_protocol: Vec<IpNet>,
