@@ -87,6 +87,10 @@ pub struct DemoArgs {
         default_missing_value = "127.0.0.1:0"
     )]
     pub webhook_echo: Option<SocketAddr>,
+    /// Send traces of the gateway and of the management side to an OpenTelemetry collector (OTLP over gRPC), for example
+    /// http://127.0.0.1:4317
+    #[arg(long, value_name = "URL")]
+    pub otlp: Option<String>,
 }
 
 /// Splits `CHAIN.PART=URL` into chain, part (`url` for the node itself) and URL. Faults are reported later, by errors
@@ -99,9 +103,9 @@ fn node(text: &str) -> (String, String, String) {
 
 impl From<DemoArgs> for DemoOptions {
     fn from(args: DemoArgs) -> Self {
-        let DemoArgs { dir, gateway, admin, grpc, nodes, plan, config, webhook_echo } = args;
+        let DemoArgs { dir, gateway, admin, grpc, nodes, plan, config, webhook_echo, otlp } = args;
         let nodes = nodes.iter().map(|text| node(text)).collect();
-        DemoOptions { dir, gateway, admin, grpc, nodes, plan, config, webhook_echo }
+        DemoOptions { dir, gateway, admin, grpc, nodes, plan, config, webhook_echo, otlp }
     }
 }
 
@@ -173,6 +177,7 @@ mod tests {
         assert_eq!(options.admin.to_string(), "127.0.0.1:8081");
         assert_eq!(options.grpc.to_string(), "127.0.0.1:8443");
         assert_eq!((options.plan, options.nodes, options.config), (None, vec![], None));
+        assert_eq!((options.webhook_echo, options.otlp), (None, None));
     }
 
     #[test]

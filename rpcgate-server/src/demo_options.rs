@@ -23,4 +23,6 @@ pub struct DemoOptions {
     pub config: Option<PathBuf>,
     /// The address of a receiver of webhooks that prints deliveries; port 0 picks a free one.
     pub webhook_echo: Option<SocketAddr>,
+    /// The URL of an OpenTelemetry collector to which it sends traces.
+    pub otlp: Option<String>,
 }

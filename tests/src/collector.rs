@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a collector of the tests that cannot start fails its test")]
 
+use crate::certificate::TestCertificate;
 use crate::until;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
     TraceService, TraceServiceServer,
@@ -17,8 +18,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::AbortHandle;
-use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
+use tonic::transport::{Identity, Server, ServerTlsConfig};
 use tonic::{Request, Response, Status};
 
 /// A span that a collector has got.
@@ -100,6 +101,7 @@ struct Shared {
 #[derive(Debug)]
 pub struct TraceCollector {
     addr: SocketAddr,
+    is_secure: bool,
     shared: Arc<Shared>,
     serving: AbortHandle,
 }
@@ -110,16 +112,37 @@ impl TraceCollector {
     /// # Panics
     /// When it cannot listen.
     pub fn start() -> Self {
+        TraceCollector::with(None)
+    }
+
+    /// Starts one that serves TLS with this certificate.
+    ///
+    /// # Panics
+    /// When it cannot listen.
+    pub fn secure(certificate: &TestCertificate) -> Self {
+        let [cert, key] = certificate.files().map(|file| std::fs::read(file).unwrap());
+        TraceCollector::with(Some(ServerTlsConfig::new().identity(Identity::from_pem(cert, key))))
+    }
+
+    fn with(tls: Option<ServerTlsConfig>) -> Self {
         let incoming = TcpIncoming::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let addr = incoming.local_addr().unwrap();
         let shared = Arc::<Shared>::default();
         let service = TraceServiceServer::from_arc(shared.clone());
-        let server = Server::builder().add_service(service).serve_with_incoming(incoming);
-        TraceCollector { addr, shared, serving: tokio::spawn(server).abort_handle() }
+        let (mut server, is_secure) = (Server::builder(), tls.is_some());
+        if let Some(tls) = tls {
+            server = server.tls_config(tls).unwrap();
+        }
+        let server = server.add_service(service).serve_with_incoming(incoming);
+        TraceCollector { addr, is_secure, shared, serving: tokio::spawn(server).abort_handle() }
     }
 
     /// Its URL.
     pub fn url(&self) -> String {
+        if self.is_secure {
+            // The name in its certificate.
+            return format!("https://localhost:{}", self.addr.port());
+        }
         format!("http://{}", self.addr)
     }
 

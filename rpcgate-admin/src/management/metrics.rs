@@ -170,7 +170,8 @@ mod tests {
 
     #[tokio::test]
     async fn the_dashboard_and_the_alerts_use_what_the_management_side_says() {
-        let site = Site::new().await;
+        let mut site = Site::of("[telemetry.otlp]\nurl = \"http://127.0.0.1:1\"\n").await;
+        let _traces = Arc::get_mut(&mut site.app).unwrap().start_traces().unwrap();
         let app = &site.app;
         app.requests.count(Some("/a"), &Method::GET, StatusCode::OK, Duration::from_millis(3));
         let watched = &app.watch_metrics;
@@ -189,9 +190,13 @@ mod tests {
         }
         let (_, page) = ask(&router(app, None), "GET", "/metrics").await;
         let (mails, attempts) = ("rpcgate_admin_mails_total", "rpcgate_admin_delivery_attempts_total");
-        let all = [mails, attempts].map(|name| values(&page, name, "outcome"));
-        let [sent, delivered] = all.each_ref().map(|all| all.iter().map(String::as_str).collect());
-        let closed = [(mails, "outcome", sent), (attempts, "outcome", delivered)];
+        let spans = "rpcgate_admin_otlp_spans_total";
+        let all = [(mails, "outcome"), (attempts, "outcome"), (spans, "result")];
+        let all = all.map(|(name, label)| (name, label, values(&page, name, label)));
+        let closed = all.each_ref().map(|(name, label, all)| {
+            assert!(all.len() > 1, "{name} {all:?}");
+            (*name, *label, all.iter().map(String::as_str).collect())
+        });
         let ours = |name: &str| name.starts_with("rpcgate_admin_");
         let (mistakes, compared) = mistakes(ours, &page, &closed);
         assert!(mistakes.is_empty(), "{}", mistakes.join("\n"));

@@ -1,8 +1,12 @@
 //! TLS towards clients: rustls with ring, HTTP/2 or HTTP/1.1 by ALPN, and certificates that may be replaced meanwhile.
 
+mod authorities;
 mod validity;
 pub mod watch;
 
+#[cfg(feature = "api")]
+pub(crate) use authorities::authorities;
+pub(crate) use authorities::trust_anchors;
 pub(crate) use validity::validity;
 
 use arc_swap::ArcSwap;

@@ -10,6 +10,7 @@ use super::units::{MILLI, SECOND};
 use super::url::Url;
 use super::value::Value;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// One, in millionths.
@@ -54,6 +55,8 @@ impl Value for TraceRatio {
 pub struct OtlpSettings {
     /// The OpenTelemetry collector to which traces are sent (OTLP over gRPC); none by default: no call is traced.
     pub url: Option<Url>,
+    /// A file of certificate authorities (PEM) that may have signed its certificate, beside the public ones.
+    pub ca_file: Option<PathBuf>,
     /// Headers that every request to it carries.
     pub headers: BTreeMap<String, Secret>,
     /// The part of the calls that is traced, of those whose client does not say whether.
@@ -74,6 +77,7 @@ impl Default for OtlpSettings {
     fn default() -> Self {
         OtlpSettings {
             url: None,
+            ca_file: None,
             headers: BTreeMap::new(),
             ratio: TraceRatio::ALL,
             service_name: None,
@@ -103,6 +107,7 @@ impl OtlpSettings {
 impl Table for OtlpSettings {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.url("url", &mut self.url, &["http", "https"]);
+        f.value("ca_file", &mut self.ca_file);
         f.value("headers", &mut self.headers);
         f.value("ratio", &mut self.ratio);
         f.value("service_name", &mut self.service_name);

@@ -154,6 +154,7 @@ const CHANGED: &[(&str, &str)] = &[
     ("telemetry.access_log.errors", "false"),
     ("telemetry.access_log.slow", "7s"),
     ("telemetry.otlp.url", "http://b:4317"),
+    ("telemetry.otlp.ca_file", "b"),
     ("telemetry.otlp.headers", "x-b=b"),
     ("telemetry.otlp.ratio", "0.7"),
     ("telemetry.otlp.service_name", "b"),

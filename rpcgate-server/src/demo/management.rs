@@ -5,6 +5,7 @@ use super::DemoError;
 use super::account::{PAUSE, Patience};
 use super::sheet::{dashboard, reachable};
 use rpcgate_admin::management::app_state::AppState;
+use rpcgate_admin::process::traces::TraceExporter;
 use rpcgate_admin::services::api::Api;
 use rpcgate_admin::services::dispatcher::Dispatcher;
 use rpcgate_admin::services::janitor::Janitor;
@@ -22,6 +23,7 @@ pub(super) struct Management {
     janitor: Janitor,
     dispatcher: Dispatcher,
     watcher: Watcher,
+    traces: Option<TraceExporter>,
     /// The requested listen address.
     asked: SocketAddr,
     gateway: GatewayPlace,
@@ -51,7 +53,15 @@ impl Management {
         clock: Arc<dyn Clock>,
     ) -> Result<Management, DemoError> {
         let asked = config.admin.listen;
-        let app = Arc::new(open(&gateway.of(config.clone()), &clock).await?);
+        let mut app = open(&gateway.of(config.clone()), &clock).await?;
+        let traces = match app.start_traces() {
+            Ok(traces) => traces,
+            Err(error) => {
+                app.close().await;
+                return Err(error.into());
+            }
+        };
+        let app = Arc::new(app);
         let api = match Api::start(&app, asked, None) {
             Ok(api) => api,
             Err(source) => {
@@ -61,7 +71,7 @@ impl Management {
         };
         let (janitor, dispatcher, watcher) =
             (Janitor::start(&app), Dispatcher::start(&app), Watcher::start(&app));
-        let management = Management { app, api, janitor, dispatcher, watcher, asked, gateway };
+        let management = Management { app, api, janitor, dispatcher, watcher, traces, asked, gateway };
         // Its URLs contain the address, which is known only now.
         let settled = management.reload(config.clone())?;
         management.serve(&settled);
@@ -106,6 +116,9 @@ impl Management {
         let (cut, ()) = tokio::join!(self.api.drain(), self.dispatcher.stop());
         self.janitor.stop().await;
         self.watcher.stop().await;
+        if let Some(traces) = self.traces {
+            traces.stop().await;
+        }
         self.app.close().await;
         cut
     }

@@ -42,6 +42,7 @@ use management::{GatewayPlace, Management};
 use rpcgate_admin::management::app_state::AppStateError;
 use rpcgate_admin::management::identity::password::PasswordError;
 use rpcgate_admin::process::Failure;
+use rpcgate_admin::process::traces::BadCollector;
 use rpcgate_admin::store::{NodeState, StoreError};
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::clock::{Clock, SystemClock};
@@ -134,6 +135,9 @@ pub enum DemoError {
         /// The operating system's error.
         source: io::Error,
     },
+    /// The collector of traces cannot be used.
+    #[error(transparent)]
+    Collector(#[from] BadCollector),
     /// The receiver of webhooks cannot listen.
     #[error("--webhook-echo: {0}")]
     Echo(io::Error),
@@ -169,6 +173,7 @@ impl From<DemoError> for Failure {
             DemoError::Node(_)
             | DemoError::Load(_)
             | DemoError::Part(_)
+            | DemoError::Collector(_)
             | DemoError::Store(StoreError::Url(_)) => Failure::Configuration(text),
             DemoError::AppState(error) if error.is_configuration() => Failure::Configuration(text),
             DemoError::Start(error) if error.is_configuration() => Failure::Configuration(text),

@@ -81,6 +81,8 @@ impl Settings {
         let nodes = |node: &SimulatedNode| own(&format!("chains.{}.nodes", node.chain), node.url.clone());
         base.extend(simulated.iter().map(nodes));
         let mut flags = chosen::flags(&chosen);
+        let collector = options.otlp.as_ref();
+        flags.extend(collector.map(|url| Setting::new("--otlp", "telemetry.otlp.url", url.clone())));
         // A default is one of the demo's own settings; a given option is a flag.
         for (option, path, listen, alone) in [
             ("--gateway", "gateway.listen", options.gateway, GATEWAY),
@@ -145,6 +147,7 @@ mod tests {
             plan: None,
             config: None,
             webhook_echo: None,
+            otlp: None,
         }
     }
 
@@ -199,6 +202,21 @@ mod tests {
         let given = config(&DemoOptions { gateway: free, admin: free, nodes: vec![node], ..with_file }, &dir);
         assert_eq!((given.gateway.listen.port(), given.admin.listen.port()), (0, 0));
         assert_eq!([urls(&given, "bsc"), urls(&given, "eth")], [["http://f:1"], ["http://o:1"]]);
+    }
+
+    #[test]
+    fn traces_are_sent_where_the_option_says_and_else_nowhere() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = Dir::open(home.path()).unwrap();
+        assert_eq!(config(&options(), &dir).telemetry.otlp.url, None);
+        let given = DemoOptions { otlp: Some("http://127.0.0.1:4317".into()), ..options() };
+        let url = config(&given, &dir).telemetry.otlp.url.unwrap();
+        assert_eq!(url.expose(), "http://127.0.0.1:4317");
+        let wrong = DemoOptions { otlp: Some("127.0.0.1:hunter2".into()), ..options() };
+        let settings = Settings::new(&wrong, Vec::new(), &dir, &DemoState::open(&dir).unwrap(), Vec::new());
+        let error = settings.unwrap().read().unwrap_err().to_string();
+        assert!(error.contains("--otlp") && error.contains("telemetry.otlp.url"), "{error}");
+        assert!(!error.contains("hunter2"), "{error}");
     }
 
     #[test]

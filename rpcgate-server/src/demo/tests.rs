@@ -29,6 +29,7 @@ fn options(dir: &Path) -> DemoOptions {
         plan: None,
         config: None,
         webhook_echo: None,
+        otlp: None,
     }
 }
 

@@ -196,8 +196,9 @@ async fn nodes_journal_and_databases_have_metrics() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_dashboard_and_the_alerts_use_what_a_gateway_says() {
     let fixture = Fixture::new().await;
-    // Nothing listens there, so the gateway counts alone and says so.
-    let config = fixture.config("[redis]\nurl = \"redis://127.0.0.1:1\"\n");
+    // Nothing listens there, so the gateway counts alone and sends no span, and says so.
+    let away = "[redis]\nurl = \"redis://127.0.0.1:1\"\n[telemetry.otlp]\nurl = \"http://127.0.0.1:1\"\n";
+    let config = fixture.config(away);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let state = Arc::new(State::open(&config, clock.clone()).unwrap());
     assert!(state.ready().await);
@@ -223,6 +224,7 @@ async fn the_dashboard_and_the_alerts_use_what_a_gateway_says() {
         all("rpcgate_config_reloads_total", "result"),
         all("rpcgate_database_up", "database"),
         all("rpcgate_counters", "standing"),
+        all("rpcgate_otlp_spans_total", "result"),
     ];
     let mut closed = vec![
         ("rpcgate_calls_total", "outcome", outcomes.clone()),

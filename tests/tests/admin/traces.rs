@@ -1,10 +1,14 @@
 //! Traces of requests to the management side (`telemetry.otlp`).
 
 use rpcgate_core::clock::SystemClock;
+use rpcgate_server::demo::Demo;
+use rpcgate_server::demo_options::DemoOptions;
 use rpcgate_tests::admin::TestService;
 use rpcgate_tests::client::TestClient;
 use rpcgate_tests::collector::TraceCollector;
 use rpcgate_tests::gateway::Setup;
+use serde_json::Value;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -39,5 +43,36 @@ async fn a_request_is_a_span_with_its_route_and_without_anything_that_its_client
     let whole = collector.whole();
     for forbidden in ["a-token", "a-query", "a-project", "a-password", "example.com"] {
         assert!(!whole.contains(forbidden), "{forbidden}: {whole}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_demo_sends_traces_of_both_its_programs_where_its_option_says() {
+    let (collector, home) = (TraceCollector::start(), tempfile::tempdir().unwrap());
+    let free = SocketAddr::from(([127, 0, 0, 1], 0));
+    let demo = Demo::start(&DemoOptions {
+        dir: home.path().to_owned(),
+        gateway: free,
+        admin: free,
+        grpc: free,
+        nodes: Vec::new(),
+        plan: None,
+        config: None,
+        webhook_echo: None,
+        otlp: Some(collector.url()),
+    })
+    .await
+    .unwrap();
+    let sheet: Value = serde_json::from_slice(&std::fs::read(demo.file()).unwrap()).unwrap();
+    let client = TestClient::new(demo.addr(), sheet["api_key"].as_str());
+    assert_eq!(client.call("eth", "eth_blockNumber", "[]").await.status, 200);
+    let management = TestClient::new(demo.admin(), None);
+    assert_eq!(management.send("GET", "/api/v1/plans", &[], b"").await.status, 401);
+    // What waits is sent before it has stopped.
+    demo.stop().await;
+    let spans = collector.spans();
+    for (service, name) in [("rpcgate-server", "eth eth_blockNumber"), ("rpcgate-admin", "GET /api/v1/plans")]
+    {
+        assert!(spans.iter().any(|span| span.service == service && span.name == name), "{name}: {spans:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! Traces of calls, with a collector on a socket of its own (`telemetry.otlp`).
 
 use crate::*;
+use rpcgate_tests::certificate::TestCertificate;
 use rpcgate_tests::collector::{CollectedSpan, TraceCollector};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -249,6 +250,26 @@ async fn spans_that_the_collector_rejects_are_counted() {
     })
     .await;
     assert_eq!(counted(&gateway, "sent").await, 1);
+}
+
+#[tokio::test]
+async fn a_collector_with_a_certificate_of_the_operators_authority_is_trusted_once_that_is_configured() {
+    let (node, certificate, foreign) = (Node::evm().await, TestCertificate::new(), TestCertificate::new());
+    let collector = TraceCollector::secure(&certificate);
+    for (trusted, result) in [(None, "failed"), (Some(&foreign), "failed"), (Some(&certificate), "sent")] {
+        let setup = traced(Setup::of("eth", &node.url()), &collector.url());
+        let setup = match trusted {
+            Some(trusted) => setup.set("telemetry.otlp", &format!("ca_file = {:?}", trusted.files()[0])),
+            None => setup,
+        };
+        let gateway = setup.start().await;
+        assert_eq!(call(&gateway.client(), &[], "m").await.status, 200);
+        rpcgate_tests::until_within(rpcgate_tests::TIMEOUT, "spans that are sent or fail", async || {
+            counted(&gateway, result).await == 2
+        })
+        .await;
+        assert_eq!(collector.spans().len(), if result == "sent" { 2 } else { 0 });
+    }
 }
 
 #[tokio::test]

@@ -35,6 +35,7 @@ pub(super) fn check(examination: &Examination) -> Vec<Finding> {
         ("admin.tls.client_ca", config.admin.tls.client_ca.as_deref()),
         ("admin.mail.smtp_ca", config.admin.mail.smtp_ca.as_deref()),
         ("webhooks.ca_file", config.webhooks.ca_file.as_deref()),
+        ("telemetry.otlp.ca_file", config.telemetry.otlp.ca_file.as_deref()),
     ];
     findings.extend(readable.into_iter().filter_map(|(key, file)| Some(readability(key, file?))));
     findings
@@ -209,11 +210,13 @@ mod tests {
 
     #[test]
     fn files_that_cannot_be_read_and_secrets_that_are_missing_are_named() {
-        let text = "[admin.mail]\nsmtp_ca = \"/nowhere/ca.pem\"\n[webhooks]\nca_file = \"/nowhere/b.pem\"\n";
+        let text = "[admin.mail]\nsmtp_ca = \"/nowhere/ca.pem\"\n[webhooks]\nca_file = \"/nowhere/b.pem\"\n\
+                    [telemetry.otlp]\nca_file = \"/nowhere/c.pem\"\n";
         let findings = check(&examination(text));
         let line = |key: &str| findings.iter().find(|finding| finding.subject.starts_with(key)).unwrap();
         assert_eq!(line("admin.mail.smtp_ca /nowhere").verdict, Verdict::Failure);
         assert_eq!(line("webhooks.ca_file /nowhere").verdict, Verdict::Failure);
+        assert_eq!(line("telemetry.otlp.ca_file /nowhere").verdict, Verdict::Failure);
         for key in ["gateway.key_secret", "admin.jwt.secret"] {
             assert_eq!(line(key).verdict, Verdict::Warning);
         }

@@ -7,6 +7,7 @@ use super::proxy::EgressProxy;
 use super::resolver::{Resolver, SystemResolver};
 use super::target::{EgressHost, EgressTarget};
 use super::tls;
+use crate::process::tls::authorities;
 use bytes::Bytes;
 use http::header::{HOST, HeaderMap, HeaderValue, PROXY_AUTHORIZATION};
 use http::{Request, Response, StatusCode};
@@ -82,7 +83,8 @@ impl EgressClient {
         clock: Arc<dyn Clock>,
         resolver: Arc<dyn Resolver>,
     ) -> Result<Self, EgressError> {
-        let authorities = settings.ca_file.as_deref().map(tls::authorities).transpose()?;
+        let authorities = settings.ca_file.as_deref().map(authorities).transpose();
+        let authorities = authorities.map_err(EgressError::Authorities)?;
         let tls = tls::client_config(&authorities.unwrap_or_default())
             .map_err(|error| EgressError::Authorities(error.to_string()))?;
         let proxy = settings.egress_proxy.as_ref();

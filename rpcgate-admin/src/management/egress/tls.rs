@@ -3,10 +3,7 @@
 use super::egress_error::EgressError;
 use rustls::{CertificateError, ClientConfig, Error, RootCertStore, version};
 use rustls_pki_types::CertificateDer;
-use rustls_pki_types::pem::PemObject;
-use std::fs;
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
 /// TLS for HTTP/1.1 that trusts the public certificate authorities, and these.
@@ -26,18 +23,6 @@ pub(crate) fn client_config(authorities: &[CertificateDer<'static>]) -> Result<C
         .with_no_client_auth();
     tls.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(tls)
-}
-
-/// The certificates in a PEM file.
-///
-/// # Errors
-/// [`EgressError::Authorities`] if it cannot be read, or holds none.
-pub(super) fn authorities(file: &Path) -> Result<Vec<CertificateDer<'static>>, EgressError> {
-    let wrong = |why: String| EgressError::Authorities(format!("{}: {why}", file.display()));
-    let text = fs::read(file).map_err(|error| wrong(error.to_string()))?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
-    let found = found.map_err(|_| wrong("holds a certificate that cannot be read".into()))?;
-    if found.is_empty() { Err(wrong("holds no certificate".into())) } else { Ok(found) }
 }
 
 /// Why TLS failed, in words for the user who chose the URL.

@@ -2,6 +2,7 @@
 
 use super::queue::{SpanQueue, SpanSource, TraceCounts};
 use super::span::{FinishedSpan, attributes};
+use crate::process::tls::trust_anchors;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_client::TraceServiceClient;
 use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
@@ -24,10 +25,15 @@ use tonic::{Extensions, Request, Status};
 /// The shortest time between two lines in the log about the collector.
 const LOG_EVERY: Duration = Duration::from_secs(60);
 
-/// A URL of a collector that cannot be used.
+/// A setting of a collector that cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("telemetry.otlp.url: {0}")]
-pub struct BadCollector(String);
+#[error("telemetry.otlp.{key}: {why}")]
+pub struct BadCollector {
+    /// The key in `[telemetry.otlp]`.
+    pub key: &'static str,
+    /// The error.
+    pub why: String,
+}
 
 /// Sends the spans of a queue until it is stopped. Dropped, it ends at once.
 #[derive(Debug)]
@@ -102,20 +108,23 @@ pub async fn check_collector(settings: &OtlpSettings) -> Result<(), String> {
 /// The collector of these settings, if they have one.
 fn endpoint(settings: &OtlpSettings) -> Result<Option<Endpoint>, BadCollector> {
     let Some(url) = &settings.url else { return Ok(None) };
-    let bad = |error: tonic::transport::Error| BadCollector(cause(&error));
+    let bad = |error: tonic::transport::Error| BadCollector { key: "url", why: cause(&error) };
     let endpoint = Endpoint::from_shared(url.expose().to_owned()).map_err(bad)?;
     let endpoint = endpoint.connect_timeout(settings.timeout).timeout(settings.timeout);
     if url.scheme() != "https" {
         return Ok(Some(endpoint));
     }
-    endpoint.tls_config(ClientTlsConfig::new().with_webpki_roots()).map(Some).map_err(bad)
+    let own = settings.ca_file.as_deref().map(trust_anchors).transpose();
+    let own = own.map_err(|why| BadCollector { key: "ca_file", why })?.unwrap_or_default();
+    let tls = ClientTlsConfig::new().with_webpki_roots().trust_anchors(own);
+    endpoint.tls_config(tls).map(Some).map_err(bad)
 }
 
 /// The headers of every request.
 fn metadata(settings: &OtlpSettings) -> Result<MetadataMap, BadCollector> {
     let mut headers = http::HeaderMap::new();
     for (name, value) in &settings.headers {
-        let bad = || BadCollector(format!("a header cannot be sent: {name:?}"));
+        let bad = || BadCollector { key: "headers", why: format!("one cannot be sent: {name:?}") };
         let name: http::HeaderName = name.parse().map_err(|_| bad())?;
         let mut value = http::HeaderValue::from_str(value.expose()).map_err(|_| bad())?;
         value.set_sensitive(true);
@@ -269,6 +278,25 @@ impl FailureLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rpcgate_core::config::Url;
+    use std::fs;
+
+    #[test]
+    fn a_file_of_authorities_that_cannot_be_used_is_named_where_there_is_tls() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("ca.pem");
+        let opened = |url: &str| {
+            let mut settings = OtlpSettings::default();
+            settings.url = Some(Url::parse(url, &["http", "https"]).unwrap());
+            settings.ca_file = Some(file.clone());
+            endpoint(&settings).map(|endpoint| endpoint.is_some()).map_err(|error| error.to_string())
+        };
+        let named = format!("telemetry.otlp.ca_file: {}: ", file.display());
+        assert!(opened("https://c:4317").unwrap_err().starts_with(&named));
+        fs::write(&file, "").unwrap();
+        assert_eq!(opened("https://c:4317"), Err(format!("{named}holds no certificate")));
+        assert_eq!(opened("http://c:4317"), Ok(true));
+    }
 
     #[test]
     fn that_the_collector_is_away_is_logged_once_a_minute() {
