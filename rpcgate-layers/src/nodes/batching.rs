@@ -22,8 +22,8 @@ pub struct BatchingPolicy {
     pub wait: Duration,
     /// The most calls of an array.
     pub max_calls: usize,
-    /// How long an array may take. Then it is given up, and each of its calls is sent alone: none is delayed for longer by
-    /// those beside it.
+    /// How long an array may take. Then it is given up, and each of its calls is sent alone, within the
+    /// [budget of retries](crate::nodes::RetryPolicy::budget): none is delayed for longer by those beside it.
     pub timeout: Duration,
 }
 
@@ -65,8 +65,8 @@ pub struct BatchingCounts {
     pub arrays: u64,
     /// The calls in them.
     pub calls: u64,
-    /// Arrays whose calls were sent alone afterwards: the node did not accept the array, its answer was too large, or it took too
-    /// long.
+    /// Arrays whose calls were sent alone afterwards, as far as there were retries: the node did not accept the array, its answer
+    /// was too large, or it took too long.
     pub abandoned: u64,
 }
 

@@ -51,7 +51,7 @@ mod pools;
 pub(crate) mod progress;
 pub(crate) mod reception;
 pub(crate) mod retry;
-mod retry_budget;
+pub(crate) mod retry_budget;
 pub(crate) mod timers;
 pub(crate) mod url;
 

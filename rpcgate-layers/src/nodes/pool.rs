@@ -70,7 +70,7 @@ pub struct Pool {
     limits: PoolLimits,
     clock: Arc<dyn Clock>,
     rotation: Rotation,
-    retries: RetryBalance,
+    retries: Arc<RetryBalance>,
     hedging: Option<Hedging>,
     /// Whether single reads of several clients may be sent in one array.
     is_batching: bool,
@@ -122,11 +122,12 @@ impl Pool {
         let dialect = facts.dialect;
         let batching =
             limits.batching.filter(|_| facts.batch && !dialect.has_status() && dialect.version().is_some());
+        let retries = Arc::new(RetryBalance::new(limits.retry.budget, clock.elapsed()));
         let client = |node: &Arc<Node>| {
             let url = node.config.address(Transport::Http)?;
             let client = || Client::new(node.clone(), url, client_limits, clock.clone());
             Some(match batching {
-                Some(policy) => client().with_batching(client(), policy),
+                Some(policy) => client().with_batching(client(), policy, &retries),
                 None => client(),
             })
         };
@@ -155,7 +156,7 @@ impl Pool {
             rotation: Rotation::default(),
             hedging: limits.hedge.map(Hedging::new),
             is_batching: batching.is_some(),
-            retries: RetryBalance::new(limits.retry.budget, clock.elapsed()),
+            retries,
             limits,
             clock,
         })

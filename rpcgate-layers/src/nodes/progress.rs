@@ -22,7 +22,7 @@ pub(crate) struct CallProgress<'s> {
     pub(crate) permit: Option<InFlightPermit>,
     /// The error of the first answer that was unusable.
     pub(crate) bad_answer: Option<Fault>,
-    /// Whether a failure of its last try is that of several calls in one array, of which another reports it for the node.
+    /// Whether a failure of its last try is that of several calls in one array, of which another reports it for the node, or none.
     pub(crate) is_shared_failure: bool,
     /// What explains its tries.
     pub(crate) tries: &'s mut NodeTries,

@@ -50,7 +50,7 @@ impl RetryBudget {
 ///
 /// A call costs one addition; only retries take the lock.
 #[derive(Debug)]
-pub(super) struct RetryBalance {
+pub(crate) struct RetryBalance {
     budget: RetryBudget,
     calls: AtomicU64,
     saved: Mutex<Saved>,
@@ -87,7 +87,7 @@ impl RetryBalance {
     }
 
     /// Takes one retry; false if none is left.
-    pub(super) fn withdraw(&self, now: Duration) -> bool {
+    pub(crate) fn withdraw(&self, now: Duration) -> bool {
         let calls = self.calls.load(Relaxed);
         let (retry, ttl) = (f64::from(self.budget.calls_per_retry), self.budget.ttl.as_secs_f64());
         let mut saved = self.saved.lock();

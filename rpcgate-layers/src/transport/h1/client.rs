@@ -18,6 +18,7 @@ use crate::nodes::in_flight::InFlightGuard;
 use crate::nodes::node::Node;
 use crate::nodes::progress::CallProgress;
 use crate::nodes::retry::TryFailure;
+use crate::nodes::retry_budget::RetryBalance;
 use crate::nodes::url::NodeUrl;
 use crate::transport::connect::{Connector, NodeSocket};
 use http::{Method, Response, StatusCode};
@@ -87,9 +88,15 @@ impl Client {
         }
     }
 
-    /// The same, with calls of several clients gathered into arrays, which `arrays` sends to the same node.
-    pub(crate) fn with_batching(mut self, arrays: Client, policy: BatchingPolicy) -> Self {
-        self.batcher = NodeBatcher::new(arrays, policy);
+    /// The same, with calls of several clients gathered into arrays, which `arrays` sends to the same node. Calls of an array that
+    /// is given up are sent alone as long as `retries` last.
+    pub(crate) fn with_batching(
+        mut self,
+        arrays: Client,
+        policy: BatchingPolicy,
+        retries: &Arc<RetryBalance>,
+    ) -> Self {
+        self.batcher = NodeBatcher::new(arrays, policy, retries.clone());
         self
     }
 

@@ -6,8 +6,8 @@
 //! their answers, and if all have left, the connection is closed.
 //!
 //! Each call gets the outcome of its own try: its reply out of the array, or the failure of the array. After an array that the
-//! node did not accept, whose answer was too large, or that took too long, each call is sent alone, at once, and for a while
-//! (see [`Backoff`]) no arrays are sent to the node.
+//! node did not accept, whose answer was too large, or that took too long, each call is sent alone, at once, if the retries of
+//! the chain allow it, or else has failed; and for a while (see [`Backoff`]) no arrays are sent to the node.
 
 use super::{AnswerBody, Client, NodeAnswer, NodeRequest, Reuse};
 use crate::coalesce::Coalesce;
@@ -17,6 +17,7 @@ use crate::nodes::error::NodeRequestError;
 use crate::nodes::node::NodeIndex;
 use crate::nodes::progress::CallProgress;
 use crate::nodes::retry::TryFailure;
+use crate::nodes::retry_budget::RetryBalance;
 use crate::nodes::timers::TimerPool;
 use crate::transport::h1::request::BatchableCall;
 use bytes::Bytes;
@@ -61,6 +62,8 @@ struct Gathered {
     queues: Box<[Mutex<CallQueue>]>,
     /// Until when no arrays are sent.
     rest: Backoff,
+    /// Those of all calls of the chain.
+    retries: Arc<RetryBalance>,
     counters: ArrayCounters,
     timers: TimerPool,
 }
@@ -84,7 +87,8 @@ struct WaitingCall {
 
 /// What became of a call in an array.
 enum BatchOutcome {
-    /// Its try has ended. `is_shared`: the failure is that of the whole array, and another call reports it too.
+    /// Its try has ended. `is_shared`: the failure is that of the whole array, and another call reports it for the node, or none
+    /// does because it says nothing about the node.
     Ended { result: Result<NodeAnswer, TryFailure>, is_shared: bool },
     /// It is to be sent alone.
     Alone,
@@ -100,7 +104,7 @@ pub(super) enum BatchedTry {
 
 impl NodeBatcher {
     /// Gathers for the node of `client`, which sends the arrays; `None` if it takes none.
-    pub(super) fn new(client: Client, policy: BatchingPolicy) -> Option<Self> {
+    pub(super) fn new(client: Client, policy: BatchingPolicy, retries: Arc<RetryBalance>) -> Option<Self> {
         let max_calls = client.node.config.max_batch.unwrap_or(usize::MAX).min(policy.max_calls);
         let queues = if policy.wait.is_zero() { QUEUES } else { 1 };
         (max_calls > 1).then(|| {
@@ -110,6 +114,7 @@ impl NodeBatcher {
                 max_calls,
                 queues: (0..queues).map(|_| Mutex::default()).collect(),
                 rest: Backoff::default(),
+                retries,
                 counters: ArrayCounters::default(),
                 timers: TimerPool::default(),
             }))
@@ -260,15 +265,15 @@ impl Gathered {
         match answered {
             Ok(Ok(answer)) => self.settle(calls, &answer),
             // There is no memory for the answer to all, but perhaps for each.
-            Ok(Err(TryFailure::Busy)) => self.abandon(calls, None),
+            Ok(Err(TryFailure::Busy)) => self.abandon(calls, Abandoned::NoMemory),
             Ok(Err(TryFailure::Transport(Fault { cause: Cause::Oversize, .. }))) => {
-                self.abandon(calls, Some("its answer is too large"));
+                self.abandon(calls, Abandoned::TooLarge);
             }
             Ok(Err(failure)) => {
                 tracing::debug!(node = %node.config.name(), calls = calls.len(), ?failure, "an array of calls failed");
                 give_all(calls, || Err(failure));
             }
-            Err(_) => self.abandon(calls, Some("it takes too long")),
+            Err(_) => self.abandon(calls, Abandoned::TooLate),
         }
     }
 
@@ -292,7 +297,7 @@ impl Gathered {
     /// Gives each call its reply.
     fn settle(&self, calls: Vec<WaitingCall>, answer: &NodeAnswer) {
         let AnswerBody::Whole(body) = &answer.body else {
-            return self.abandon(calls, Some("its answer is too large"));
+            return self.abandon(calls, Abandoned::TooLarge);
         };
         let (rejects_the_gateway, has_failed) = (answer.rejects_the_gateway(), answer.has_failed());
         match replies(body, DEEPEST) {
@@ -300,12 +305,8 @@ impl Gathered {
                 self.rest.clear();
                 give_each(calls, body, &many, answer.node);
             }
-            Ok(Replies::Single(_)) if !rejects_the_gateway => {
-                self.abandon(calls, Some("the node does not accept it"));
-            }
-            Err(_) if !rejects_the_gateway && !has_failed => {
-                self.abandon(calls, Some("the node does not accept it"));
-            }
+            Ok(Replies::Single(_)) if !rejects_the_gateway => self.abandon(calls, Abandoned::NotAccepted),
+            Err(_) if !rejects_the_gateway && !has_failed => self.abandon(calls, Abandoned::NotAccepted),
             // The node, or what is before it, answers nothing at all, which has nothing to do with the array.
             _ => give_all(calls, || {
                 let (status, headers) = (answer.status, answer.headers.clone());
@@ -315,17 +316,54 @@ impl Gathered {
         }
     }
 
-    /// Has each call sent alone; with a reason, all calls to the node for a while.
-    fn abandon(&self, calls: Vec<WaitingCall>, why: Option<&str>) {
+    /// Has each call sent alone as long as there are retries, and all calls to the node for a while if it would answer the next
+    /// array likewise.
+    fn abandon(&self, calls: Vec<WaitingCall>, why: Abandoned) {
         self.counters.count_abandoned();
-        if let Some(why) = why {
-            let (node, calls) = (self.client.node.config.name(), calls.len());
-            tracing::debug!(%node, calls, "an array of calls is abandoned: {why}");
-            self.rest.fail(self.client.clock.elapsed());
+        let now = self.client.clock.elapsed();
+        let (node, number) = (self.client.node.config.name(), calls.len());
+        tracing::debug!(%node, calls = number, "an array of calls is abandoned: {}", why.text());
+        if why != Abandoned::NoMemory {
+            self.rest.fail(now);
         }
-        for call in calls {
-            // A client that left needs no outcome, here and below.
-            let _ = call.outcome.send(BatchOutcome::Alone);
+        // A client that left needs no outcome, here and below, and no retry.
+        for call in calls.into_iter().filter(|call| !call.outcome.is_closed()) {
+            let outcome = if self.retries.withdraw(now) {
+                BatchOutcome::Alone
+            } else {
+                BatchOutcome::Ended { result: Err(why.failure()), is_shared: true }
+            };
+            let _ = call.outcome.send(outcome);
+        }
+    }
+}
+
+/// Why the calls of an array are to be sent alone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Abandoned {
+    NotAccepted,
+    TooLarge,
+    TooLate,
+    NoMemory,
+}
+
+impl Abandoned {
+    fn text(self) -> &'static str {
+        match self {
+            Abandoned::NotAccepted => "the node does not accept it",
+            Abandoned::TooLarge => "its answer is too large",
+            Abandoned::TooLate => "it takes too long",
+            Abandoned::NoMemory => "there is no memory for its answer",
+        }
+    }
+
+    /// The end of a call that cannot be sent alone.
+    fn failure(self) -> TryFailure {
+        match self {
+            Abandoned::NotAccepted => TryFailure::BadAnswer(Fault::sent(Cause::Undecodable)),
+            Abandoned::TooLarge => TryFailure::BadAnswer(Fault::sent(Cause::Oversize)),
+            Abandoned::TooLate => TryFailure::TimedOut { sent: true },
+            Abandoned::NoMemory => TryFailure::Busy,
         }
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::nodes::{NodeConfig, NodeUrl, PoolLimits, RetryPolicy};
+use crate::nodes::{NodeConfig, NodeUrl, PoolLimits, RetryBudget, RetryPolicy};
 use crate::testing::scripted_node::{PoolFixture, ScriptedNode, Wire, answer};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -244,6 +244,29 @@ async fn an_array_whose_answer_is_too_large_or_too_late_is_given_up_and_its_call
         assert_eq!(counts(&fixture), (1, 2, 1));
         assert_eq!(all_of(&fixture, 0..2).await, own(0..2));
         assert_eq!(counts(&fixture), (1, 2, 1), "no array for a while");
+    }
+}
+
+#[tokio::test]
+async fn the_calls_of_an_array_that_is_given_up_are_sent_alone_only_as_long_as_the_chain_has_retries() {
+    let large = all(["0", "1"].map(|id| format!(r#"{{"id":{id},"result":"{}"}}"#, "x".repeat(MAX_ANSWER))));
+    for (said, cause) in [
+        (Some(answer("no arrays")), Cause::Undecodable),
+        (Some(answer(&large)), Cause::Oversize),
+        (None, Cause::Timeout),
+    ] {
+        let node = node(move |_| said.clone()).await;
+        let policy = BatchingPolicy::default().with_timeout(Duration::from_millis(300));
+        // Two calls earn one retry, and none is free.
+        let budget = RetryBudget::default().with_min_per_sec(0).with_calls_per_retry(2);
+        let limits = limits(policy).with_retry(RetryPolicy::default().with_budget(budget));
+        let fixture = PoolFixture::with(&[node.url()], limits);
+        let failed = || Err(NodeRequestError::Fault(Fault::sent(cause)));
+        assert_eq!(all_of(&fixture, 0..4).await, [Ok(reply("0")), Ok(reply("1")), failed(), failed()]);
+        let alone = node.seen().iter().filter(|seen| seen.contains("toy_read") && !is_array(seen)).count();
+        assert_eq!((alone, counts(&fixture)), (2, (1, 4, 1)), "{cause:?}");
+        assert_eq!(fixture.pool.nodes().next().unwrap().health.name(), "well");
+        assert!(!fixture.pool.take_retry(), "they were those of the chain");
     }
 }
 
