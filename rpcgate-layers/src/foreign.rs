@@ -32,6 +32,7 @@
 //! # });
 //! ```
 
+use crate::future::ResponseFuture;
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use rpcgate_core::caller::{Caller, CallerRef};
@@ -40,6 +41,7 @@ use rpcgate_core::clock::Clock;
 use rpcgate_core::refusal::Refusal;
 use rpcgate_core::window::Windows;
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 
 /// A request that can be answered with a refusal.
@@ -124,6 +126,23 @@ impl<F, C> Foreign<F, C> {
 impl<F, C, J> Foreign<F, C, J> {
     pub(crate) fn rejecting<K>(self, reject: K) -> Foreign<F, C, K> {
         Foreign { tell: self.tell, clock: self.clock, reject }
+    }
+
+    /// What becomes of a request about which a layer has decided at once: `pass` passes it on, or it is answered with the refusal.
+    pub(crate) fn pass<R, T, P, Res, E>(
+        &self,
+        request: R,
+        decided: Result<T, Refusal>,
+        pass: impl FnOnce(R, T) -> P,
+    ) -> ResponseFuture<P>
+    where
+        J: Reject<R, Res>,
+        P: Future<Output = Result<Res, E>>,
+    {
+        match decided {
+            Ok(admitted) => ResponseFuture::inner(pass(request, admitted)),
+            Err(refusal) => ResponseFuture::own(Ok(self.reject.reject(request, refusal))),
+        }
     }
 }
 

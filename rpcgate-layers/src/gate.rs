@@ -111,10 +111,7 @@ where
             Some((caller, call)) => self.decide.decide_foreign(call, &caller, self.way.clock.now()),
             None => Err(Refusal::NoKey),
         };
-        match decided {
-            Ok(()) => ResponseFuture::inner(self.inner.call(request)),
-            Err(refusal) => ResponseFuture::own(Ok(self.way.reject.reject(request, refusal))),
-        }
+        self.way.pass(request, decided, |request, ()| self.inner.call(request))
     }
 }
 

@@ -164,13 +164,10 @@ where
                 self.loads.enter(chain, &caller, self.clock.elapsed()).map_err(|_| Refusal::Shed)
             }
         };
-        match entered {
-            Ok(place) => {
-                let clock = self.clock.clone();
-                ResponseFuture::inner(PlacedFuture { inner: self.inner.call(request), place, clock })
-            }
-            Err(refusal) => ResponseFuture::own(Ok(self.way.reject.reject(request, refusal))),
-        }
+        self.way.pass(request, entered, |request, place| {
+            let (inner, clock) = (self.inner.call(request), self.clock.clone());
+            PlacedFuture { inner, place, clock }
+        })
     }
 }
 

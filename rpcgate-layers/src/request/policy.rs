@@ -75,10 +75,7 @@ where
             Some((caller, chain)) => self.policy.decide(&caller, chain),
             None => Err(Refusal::NoKey),
         };
-        match decided {
-            Ok(()) => ResponseFuture::inner(self.inner.call(request)),
-            Err(refusal) => ResponseFuture::own(Ok(self.way.reject.reject(request, refusal))),
-        }
+        self.way.pass(request, decided, |request, ()| self.inner.call(request))
     }
 }
 
