@@ -107,13 +107,10 @@ class Node:
         return True
 
 
-class LargeAnswers(Node):
-    """A node in its own process that sends large answers in pieces, as they are read, so that they block no other client."""
-
-    PIECE = 128 << 10
+class NodeApart(Node):
+    """A node in a process of its own."""
 
     def start_apart(self):
-        self.large = {method: memoryview(json.dumps(result).encode()) for method, result in self.results.items()}
         ours, theirs = multiprocessing.Pipe()
         self.process = multiprocessing.get_context("fork").Process(target=self.run, args=(theirs,), daemon=True)
         self.process.start()
@@ -123,13 +120,24 @@ class LargeAnswers(Node):
     def run(self, pipe):
         async def forever():
             await self.start()
-            # The kernel's buffers for client, gateway and node are limited, and are not part of this measurement.
-            for listening in self.server.sockets:
-                listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.PIECE)
             pipe.send(self.port)
             await asyncio.Event().wait()
 
         asyncio.new_event_loop().run_until_complete(forever())
+
+
+class LargeAnswers(NodeApart):
+    """A node in a process of its own that sends large answers in pieces, as they are read, so that they block no other client."""
+
+    PIECE = 128 << 10
+
+    async def start(self):
+        self.large = {method: memoryview(json.dumps(result).encode()) for method, result in self.results.items()}
+        await super().start()
+        # The kernel's buffers for client, gateway and node are limited, and are not part of this measurement.
+        for listening in self.server.sockets:
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.PIECE)
+        return self
 
     async def answer(self, body, reader, writer):
         call = json.loads(body)

@@ -2,38 +2,23 @@
 
 import asyncio
 import json
-import multiprocessing
 import time
 
 from .client import Client
 from .gateway import Gateway, chains
-from .node import Node
+from .node import NodeApart
 
 # What the node works on at a time, and how long that takes.
 PLACES, TAKES = 24, 0.06
 CAPACITY = PLACES / TAKES
 
 
-class SmallNode(Node):
-    """A node in its own process that works on so many calls at a time and lets the others wait in line."""
+class SmallNode(NodeApart):
+    """A node in a process of its own that works on so many calls at a time and lets the others wait in line."""
 
-    def start_apart(self):
-        ours, theirs = multiprocessing.Pipe()
-        self.process = multiprocessing.get_context("fork").Process(target=self.run, args=(theirs,), daemon=True)
-        self.process.start()
-        self.port = ours.recv()
-        return self
-
-    def run(self, pipe):
-        async def forever():
-            self.places = asyncio.Semaphore(PLACES)
-            self.gate = asyncio.Event()
-            self.gate.set()
-            await self.start()
-            pipe.send(self.port)
-            await asyncio.Event().wait()
-
-        asyncio.new_event_loop().run_until_complete(forever())
+    async def start(self):
+        self.places = asyncio.Semaphore(PLACES)
+        return await super().start()
 
     async def answer(self, body, reader, writer):
         if json.loads(body).get("method") == "m":
