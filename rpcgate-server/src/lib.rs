@@ -27,6 +27,8 @@ mod lock;
 mod metrics;
 mod nodes;
 mod reload;
+#[cfg(test)]
+mod sample_calls;
 pub mod start_error;
 pub mod state;
 mod transports;

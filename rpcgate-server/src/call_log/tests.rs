@@ -1,40 +1,19 @@
 use super::*;
+use crate::sample_calls::{call_facts, request_facts};
 use rpcgate_core::backend::usage_sink::Line;
-use rpcgate_core::caller::{KeyId, ProjectId, RequestId, TenantId};
-use rpcgate_core::chain::ChainName;
+use rpcgate_core::caller::{KeyId, ProjectId, RequestId};
 use rpcgate_core::clock::Time;
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::node_try::{NodeChoice, NodeTries, TryEnd};
-use rpcgate_core::plan::Tier;
 use rpcgate_core::recent::{CacheUse, CallFacts, RequestFacts};
 use rpcgate_core::refusal::Refusal;
-use rpcgate_core::tally::Transport;
 use serde_json::{Value, json};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 const MILLI: Duration = Duration::from_millis(1);
 
 fn facts(request: u128, latency: Duration) -> RequestFacts {
-    RequestFacts {
-        request: RequestId(request),
-        key: KeyId(1),
-        project: ProjectId(2),
-        tenant: TenantId(3),
-        tier: Tier::Free,
-        transport: Transport::Http,
-        chain: ChainName::new("eth"),
-        is_batch: false,
-        is_lasting: false,
-        is_cooled: false,
-        arrival: Time::from_micros(1_798_718_400_000_042),
-        started: Duration::ZERO,
-        latency,
-        windows: None,
-        counted: 1,
-        quota: None,
-        refused: None,
-        tries_left_out: 0,
-    }
+    request_facts(request, Time::from_micros(1_798_718_400_000_042), latency)
 }
 
 fn line(method: &[u8], outcome: Outcome, status: u16) -> Line<'_> {
@@ -42,7 +21,7 @@ fn line(method: &[u8], outcome: Outcome, status: u16) -> Line<'_> {
 }
 
 fn call(outcome: Outcome) -> CallFacts {
-    CallFacts { weight: 15, cu: 15, status: 200, outcome, cache: CacheUse::Miss, refusal: None, fault: None }
+    call_facts(outcome, 200)
 }
 
 /// Shows one call to a log.

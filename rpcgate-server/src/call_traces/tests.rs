@@ -1,24 +1,20 @@
 use super::*;
+use crate::sample_calls::{call_facts, request_facts};
 use rpcgate_admin::process::node_pool;
 use rpcgate_admin::process::traces::SpanValue;
-use rpcgate_core::caller::{KeyId, ProjectId, RequestId, TenantId};
-use rpcgate_core::chain::ChainName;
+use rpcgate_core::caller::RequestId;
 use rpcgate_core::clock::SystemClock;
 use rpcgate_core::config::{Config, Input};
 use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::node_try::{NodeChoice, NodeTries};
-use rpcgate_core::plan::Tier;
 use rpcgate_core::recent::CacheUse;
 use rpcgate_core::refusal::Refusal;
-use rpcgate_core::tally::Transport;
 use rpcgate_layers::nodes::NodeDrains;
 
 const MILLI: Duration = Duration::from_millis(1);
 
 fn call(method: &str, outcome: Outcome, status: u16) -> RecentCall {
-    let cache = CacheUse::Miss;
-    let facts = CallFacts { weight: 15, cu: 15, status, outcome, cache, refusal: None, fault: None };
-    RecentCall { method: method.into(), facts }
+    RecentCall { method: method.into(), facts: call_facts(outcome, status) }
 }
 
 /// A pool for the chain eth whose second node has a login, and its number.
@@ -49,24 +45,9 @@ fn traced(calls: Vec<RecentCall>) -> TracedRequest {
     tries.begin(104 * MILLI);
     tries.end(TryEnd::Answered, 109 * MILLI);
     let facts = RequestFacts {
-        request: RequestId(7),
-        key: KeyId(1),
-        project: ProjectId(2),
-        tenant: TenantId(3),
-        tier: Tier::Free,
-        transport: Transport::Http,
-        chain: ChainName::new("eth"),
         is_batch: calls.len() > 1,
-        is_lasting: false,
-        is_cooled: false,
-        arrival: Time::from_secs(1_000),
         started: 100 * MILLI,
-        latency: 10 * MILLI,
-        windows: None,
-        counted: 1,
-        quota: None,
-        refused: None,
-        tries_left_out: 0,
+        ..request_facts(7, Time::from_secs(1_000), 10 * MILLI)
     };
     TracedRequest {
         trace: tries.trace().unwrap().clone(),

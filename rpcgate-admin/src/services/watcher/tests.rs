@@ -93,6 +93,30 @@ async fn settle(watch: &mut BlockWatch<'_>) {
     }
 }
 
+/// Begins to watch a chain, and steps until nothing is new.
+async fn settled(chain: &WatchedChain) -> BlockWatch<'_> {
+    let mut watch = BlockWatch::new(chain, reader(chain));
+    settle(&mut watch).await;
+    watch
+}
+
+/// A node with one block, and the chain that it is watched as.
+struct Scene {
+    site: Site,
+    tree: Tree,
+    node: TreeNode,
+    chain: WatchedChain,
+}
+
+impl Scene {
+    async fn start() -> Self {
+        let site = site("").await;
+        let (tree, node) = grown(1);
+        let chain = watched(&site, &node, true).await;
+        Scene { site, tree, node, chain }
+    }
+}
+
 fn reader(chain: &WatchedChain) -> &dyn rpcgate_core::event::BlockReader {
     chain.adapter.block_reader().unwrap()
 }
@@ -126,18 +150,14 @@ fn extend(node: &TreeNode, depth: usize, length: usize) {
 
 #[tokio::test]
 async fn blocks_that_replace_others_say_so_and_what_they_replace_is_taken_back() {
-    let site = site("").await;
-    let (_, node) = grown(1);
-    let chain = watched(&site, &node, true).await;
-    let mut watch = BlockWatch::new(&chain, reader(&chain));
-    settle(&mut watch).await;
+    let Scene { site, node, chain, .. } = Scene::start().await;
+    let mut watch = settled(&chain).await;
     extend(&node, 0, 2);
     settle(&mut watch).await;
     extend(&node, 1, 3);
     // Another process goes on in the middle of the reorganisation.
     assert_eq!(watch.step().await.unwrap(), Then::Again);
-    let mut watch = BlockWatch::new(&chain, reader(&chain));
-    settle(&mut watch).await;
+    let mut watch = settled(&chain).await;
     let all = site.app.store.sample_deliveries().await;
     let mut bodies: Vec<_> = all
         .iter()
@@ -162,9 +182,7 @@ async fn blocks_that_replace_others_say_so_and_what_they_replace_is_taken_back()
 
 #[tokio::test]
 async fn an_event_of_any_size_is_matched_as_a_whole_and_stored_in_a_bounded_body() {
-    let site = site("").await;
-    let (_, node) = grown(1);
-    let chain = watched(&site, &node, true).await;
+    let Scene { site: _site, chain, .. } = Scene::start().await;
     let long = "f".repeat(2 * MAX_EVENT_BODY);
     let filtered = IndexedSubscription::new(0x30, "eth", EventType::NewBlock)
         .of_webhook(endpoint(0).0, PROJECT.0)
@@ -183,11 +201,8 @@ async fn an_event_of_any_size_is_matched_as_a_whole_and_stored_in_a_bounded_body
 
 #[tokio::test]
 async fn a_watcher_that_has_lost_its_lease_stops_and_the_other_goes_on_without_a_gap() {
-    let site = site("").await;
-    let (_, node) = grown(1);
-    let chain = watched(&site, &node, true).await;
-    let mut watch = BlockWatch::new(&chain, reader(&chain));
-    settle(&mut watch).await;
+    let Scene { site, node, chain, .. } = Scene::start().await;
+    let mut watch = settled(&chain).await;
     extend(&node, 0, 2);
     settle(&mut watch).await;
     site.clock.advance(LEASE);
@@ -197,8 +212,7 @@ async fn a_watcher_that_has_lost_its_lease_stops_and_the_other_goes_on_without_a
     assert_eq!(watch.step().await.unwrap(), Then::Stop);
     let mut other = watched_by(&site, &node, 6).await;
     other.watcher = 6;
-    let mut watch = BlockWatch::new(&other, reader(&other));
-    settle(&mut watch).await;
+    let mut watch = settled(&other).await;
     let hashes: Vec<_> =
         told(&site).await.into_keys().filter(|(own, _)| *own == endpoint(0)).map(|(_, hash)| hash).collect();
     assert_eq!(hashes, ["b2", "b4", "b5"]);
@@ -216,9 +230,7 @@ async fn watched_by(site: &Site, node: &TreeNode, watcher: u128) -> WatchedChain
 
 #[tokio::test]
 async fn a_subscription_counts_from_the_next_block_on_and_without_any_the_chain_is_forgotten() {
-    let site = site("").await;
-    let (_, node) = grown(1);
-    let chain = watched(&site, &node, true).await;
+    let Scene { site, node, chain, .. } = Scene::start().await;
     let mut watch = BlockWatch::new(&chain, reader(&chain));
     for confirmations in 1..4 {
         chain.index.remove(subscription(confirmations).id);
@@ -245,9 +257,7 @@ async fn a_subscription_counts_from_the_next_block_on_and_without_any_the_chain_
 
 #[tokio::test]
 async fn after_an_outage_blocks_are_read_in_order_and_those_beyond_the_bound_are_skipped() {
-    let site = site("").await;
-    let (tree, node) = grown(1);
-    let mut chain = watched(&site, &node, true).await;
+    let Scene { site, tree, node, mut chain } = Scene::start().await;
     chain.settings.catch_up_blocks = 4;
     settle(&mut BlockWatch::new(&chain, reader(&chain))).await;
     extend(&node, 0, 3);
@@ -268,12 +278,9 @@ async fn after_an_outage_blocks_are_read_in_order_and_those_beyond_the_bound_are
 
 #[tokio::test]
 async fn blocks_are_skipped_up_to_the_next_one_if_there_is_none_at_the_bound() {
-    let site = site("").await;
-    let (tree, node) = grown(1);
-    let mut chain = watched(&site, &node, true).await;
+    let Scene { site, tree, node, mut chain } = Scene::start().await;
     chain.settings.catch_up_blocks = 4;
-    let mut watch = BlockWatch::new(&chain, reader(&chain));
-    settle(&mut watch).await;
+    let mut watch = settled(&chain).await;
     let (mut tip, mut last) = (node.head(), Vec::new());
     for gap in [0, 0, 0, 0, 1, 0, 0, 0] {
         tip = tree.grow(tip, gap);
@@ -315,12 +322,9 @@ fn subscribe_to_activity(chain: &WatchedChain) {
 
 #[tokio::test]
 async fn a_block_whose_events_no_node_shows_is_told_without_them_when_patience_ends() {
-    let site = site("").await;
-    let (_, node) = grown(1);
-    let chain = watched(&site, &node, true).await;
+    let Scene { site, node, chain, .. } = Scene::start().await;
     subscribe_to_activity(&chain);
-    let mut watch = BlockWatch::new(&chain, reader(&chain));
-    settle(&mut watch).await;
+    let mut watch = settled(&chain).await;
     extend(&node, 0, 2);
     node.hide_events(node.height() - 1);
     assert!(watch.step().await.is_err());
@@ -342,11 +346,8 @@ async fn a_block_whose_events_no_node_shows_is_told_without_them_when_patience_e
 
 #[tokio::test]
 async fn blocks_that_the_nodes_have_lost_are_passed_over_when_patience_ends() {
-    let site = site("").await;
-    let (_, node) = grown(1);
-    let chain = watched(&site, &node, true).await;
-    let mut watch = BlockWatch::new(&chain, reader(&chain));
-    settle(&mut watch).await;
+    let Scene { site, node, chain, .. } = Scene::start().await;
+    let mut watch = settled(&chain).await;
     extend(&node, 0, 3);
     node.lose(node.height() - 2);
     assert!(watch.step().await.is_err());
@@ -378,8 +379,7 @@ async fn blocks_that_nodes_have_pruned_are_passed_over_and_counted_up_to_the_old
         let site = site("").await;
         let (tree, node) = grown(1);
         let chain = watched(&site, &node, names_parents).await;
-        let mut watch = BlockWatch::new(&chain, reader(&chain));
-        settle(&mut watch).await;
+        let mut watch = settled(&chain).await;
         let newest = node.height();
         extend(&node, 0, 40);
         let branch = tree.branch(node.head());
@@ -417,8 +417,7 @@ async fn of_several_nodes_that_have_pruned_the_one_that_has_most_is_read_on() {
     nodes.iter().for_each(|node| node.set_head(first.head()));
     let mut chain = watched(&site, &first, true).await;
     chain.nodes = Arc::new(TreeNodes(nodes.clone()));
-    let mut watch = BlockWatch::new(&chain, reader(&chain));
-    settle(&mut watch).await;
+    let mut watch = settled(&chain).await;
     extend(&first, 0, 30);
     nodes.iter().for_each(|node| node.set_head(first.head()));
     let branch = tree.branch(first.head());
@@ -440,8 +439,7 @@ async fn a_node_that_has_stopped_does_not_hide_that_others_have_pruned_what_come
     let mut chain = watched(&site, &node, true).await;
     chain.nodes = Arc::new(TreeNodes(vec![stopped, node.clone()]));
     subscribe_to_activity(&chain);
-    let mut watch = BlockWatch::new(&chain, reader(&chain));
-    settle(&mut watch).await;
+    let mut watch = settled(&chain).await;
     extend(&node, 0, 30);
     let branch = tree.branch(node.head());
     node.prune(branch[branch.len() - 4].height, Pruning::Nothing);
@@ -453,12 +451,9 @@ async fn a_node_that_has_stopped_does_not_hide_that_others_have_pruned_what_come
 
 #[tokio::test]
 async fn beyond_the_bound_of_catching_up_blocks_are_skipped_up_to_the_oldest_that_the_node_has() {
-    let site = site("").await;
-    let (tree, node) = grown(1);
-    let mut chain = watched(&site, &node, true).await;
+    let Scene { site, tree, node, mut chain } = Scene::start().await;
     chain.settings.catch_up_blocks = 20;
-    let mut watch = BlockWatch::new(&chain, reader(&chain));
-    settle(&mut watch).await;
+    let mut watch = settled(&chain).await;
     extend(&node, 0, 60);
     let branch = tree.branch(node.head());
     node.prune(branch[branch.len() - 6].height, Pruning::Refuses);
@@ -468,11 +463,8 @@ async fn beyond_the_bound_of_catching_up_blocks_are_skipped_up_to_the_oldest_tha
 
 #[tokio::test]
 async fn a_chain_whose_nodes_show_no_block_by_its_height_goes_on_at_its_head_when_patience_ends() {
-    let site = site("").await;
-    let (tree, node) = grown(1);
-    let chain = watched(&site, &node, true).await;
-    let mut watch = BlockWatch::new(&chain, reader(&chain));
-    settle(&mut watch).await;
+    let Scene { site, tree, node, chain } = Scene::start().await;
+    let mut watch = settled(&chain).await;
     extend(&node, 0, 12);
     node.prune(node.height() + 1, Pruning::Nothing);
     look(&mut watch, 8).await;
@@ -494,8 +486,7 @@ async fn a_node_that_has_stopped_does_not_hide_that_the_next_block_cannot_be_rea
     let mut chain = watched(&site, &node, true).await;
     chain.nodes = Arc::new(TreeNodes(vec![stopped, node.clone()]));
     subscribe_to_activity(&chain);
-    let mut watch = BlockWatch::new(&chain, reader(&chain));
-    settle(&mut watch).await;
+    let mut watch = settled(&chain).await;
     extend(&node, 0, 2);
     node.hide_events(node.height() - 1);
     settle(&mut watch).await;
@@ -535,12 +526,9 @@ async fn a_clock_that_is_set_back_keeps_no_count_of_waiting_deliveries() {
 
 #[tokio::test]
 async fn an_endpoint_gets_no_more_deliveries_than_may_wait_and_the_log_has_them_all() {
-    let site = site("").await;
-    let (_, node) = grown(1);
-    let mut chain = watched(&site, &node, true).await;
+    let Scene { site, node, mut chain, .. } = Scene::start().await;
     chain.backlogs = Arc::new(Backlogs::up_to(3));
-    let mut watch = BlockWatch::new(&chain, reader(&chain));
-    settle(&mut watch).await;
+    let mut watch = settled(&chain).await;
     for _ in 0..6 {
         extend(&node, 0, 1);
         settle(&mut watch).await;
@@ -555,9 +543,7 @@ async fn an_endpoint_gets_no_more_deliveries_than_may_wait_and_the_log_has_them_
 
 #[tokio::test]
 async fn a_change_of_health_is_told_once_even_if_the_watcher_starts_anew() {
-    let site = site("").await;
-    let (_, node) = grown(1);
-    let chain = watched(&site, &node, true).await;
+    let Scene { site, chain, .. } = Scene::start().await;
     let health = IndexedSubscription::new(9, "eth", EventType::Health)
         .of_webhook(endpoint(0).0, PROJECT.0)
         .with_confirmations(3);
@@ -608,8 +594,7 @@ proptest! {
             let site = site("").await;
             let (tree, node) = grown(0);
             let chain = watched(&site, &node, names_parents).await;
-            let mut watch = BlockWatch::new(&chain, reader(&chain));
-            settle(&mut watch).await;
+            let mut watch = settled(&chain).await;
             for one in moves {
                 match one {
                     Move::Branch(depth, length) => {
