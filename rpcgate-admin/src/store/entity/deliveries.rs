@@ -18,6 +18,9 @@ pub(crate) struct Model {
     pub(crate) attempts: i16,
     /// When the next attempt is due. Who claims the delivery moves it by the length of the lease.
     pub(crate) due_at: i64,
+    /// Whether it is in line for a claim, if it is pending. One that is claimed, or due at a later time, is not until a claim finds
+    /// that it is due.
+    pub(crate) ready: bool,
     /// The chain whose height is awaited; null unless `held`.
     pub(crate) held_chain: Option<String>,
     /// The height at which it becomes pending.

@@ -27,6 +27,7 @@ mod names;
 mod notices;
 mod notifications;
 mod outgoing_mails;
+mod ready_deliveries;
 mod session_factors;
 mod summed_place;
 mod sums;
@@ -75,6 +76,7 @@ impl MigratorTrait for Management {
             Box::new(session_factors::SessionFactors),
             Box::new(drained_nodes::DrainedNodes),
             Box::new(config_versions::ConfigVersions),
+            Box::new(ready_deliveries::ReadyDeliveries),
         ]
     }
 
@@ -108,12 +110,13 @@ impl MigratorTrait for Usage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Role, Store, UsageStore, User, UserId, url_of};
+    use crate::store::{ClaimRoom, Role, Store, UsageStore, User, UserId, url_of};
     use rpcgate_core::caller::{ProjectId, TenantId};
     use rpcgate_core::clock::Time;
     use rpcgate_core::config::PlanChange;
     use rpcgate_core::plan::Tier;
     use sea_orm::{ConnectionTrait, Statement};
+    use std::time::Duration;
 
     const FIRST: &str = "
         INSERT INTO tenants VALUES (x'00000000000000000000000000000002', 'bank', 'free', 0, 5);
@@ -163,6 +166,36 @@ mod tests {
             new.query_all_raw(Statement::from_string(new.get_database_backend(), sql)).await.unwrap();
         let counted: Vec<i64> = counted.iter().map(|row| row.try_get_by_index(0).unwrap()).collect();
         assert_eq!(counted, [2 + 2 + 4 + 1, 2]);
+    }
+
+    #[tokio::test]
+    async fn deliveries_that_waited_before_there_was_a_line_are_claimed_when_they_are_due() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("rpcgate.db");
+        let old = sea_orm::Database::connect(format!("sqlite://{}?mode=rwc", file.display())).await.unwrap();
+        Management::up(&old, Some(28)).await.unwrap();
+        let rows = "
+            INSERT INTO tenants (id, name, tier, suspended, created_at)
+            VALUES (x'00000000000000000000000000000002', 'bank', 'free', 0, 5);
+            INSERT INTO projects (id, tenant_id, name, allowed_methods, blocked_methods, created_at)
+            VALUES (x'00000000000000000000000000000003', x'00000000000000000000000000000002', 'p', '[]', '[]', 8);
+            INSERT INTO webhooks (id, project_id, url, secret, active, standard_headers, created_at, updated_at)
+            VALUES (x'00000000000000000000000000000004', x'00000000000000000000000000000003', 'https://a.example/',
+                x'', 1, 0, 1, 1);
+            INSERT INTO chain_events VALUES (x'00000000000000000000000000000005', 'eth', 'new_block', 1, 'h', 0, x'7b7d', 1);
+            INSERT INTO deliveries (id, webhook_id, event_id, status, replay, attempts, due_at, created_at) VALUES
+                (x'00000000000000000000000000000006', x'00000000000000000000000000000004',
+                    x'00000000000000000000000000000005', 'pending', 0, 1, 5, 1),
+                (x'00000000000000000000000000000007', x'00000000000000000000000000000004',
+                    x'00000000000000000000000000000005', 'pending', 0, 1, 9, 1);";
+        old.execute_unprepared(rows).await.unwrap();
+        old.close().await.unwrap();
+        let store = Store::open(&url_of(&file), true).await.unwrap();
+        for (at, expected) in [(4, None), (5, Some(6)), (8, None), (9, Some(7))] {
+            let (room, lease) = (ClaimRoom::for_each(9), Duration::from_secs(1));
+            let claimed = store.claim_deliveries(9, &room, lease, Time::from_micros(at)).await.unwrap();
+            assert_eq!(claimed.iter().map(|one| one.id.0).collect::<Vec<_>>(), Vec::from_iter(expected));
+        }
     }
 
     #[tokio::test]

@@ -3,8 +3,11 @@
 //!
 //! A claim takes what has been due for longest, but from no endpoint, project and tenant more than there is room for, so
 //! that one of them cannot fill all places. If the deliveries that have been due for longest are nearly all of endpoints
-//! without room, because one of them has many, the claim goes from endpoint to endpoint instead: its cost then depends on the number
-//! of endpoints with deliveries, and not on the number of those.
+//! without room, because one of them has many, the claim goes from endpoint to endpoint instead.
+//!
+//! It goes over those with deliveries in line. A new delivery is in line at once; one that is claimed or waits for its next attempt is
+//! not, until a claim finds that it is due. So a claim costs what is due, and nothing for what waits for a later time, however many
+//! endpoints have such deliveries.
 
 use super::claim_room::{ClaimChoice, ClaimRoom, DueEndpoint};
 use super::delivery_list::DeliveryStatus;
@@ -16,7 +19,7 @@ use crate::store::entity::{chain_events, projects, tenants, webhooks};
 use crate::store::{Store, StoreError};
 use rpcgate_core::caller::TenantId;
 use rpcgate_core::clock::Time;
-use sea_orm::sea_query::{Condition, Expr, LockBehavior, LockType};
+use sea_orm::sea_query::{Condition, Expr, LockBehavior, LockType, SimpleExpr};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseConnection, DatabaseTransaction, EntityTrait, JoinType,
     QueryFilter, QueryOrder, QueryResult, QuerySelect, RelationTrait, Select, Statement,
@@ -32,6 +35,8 @@ pub(super) const PENDING: &str = DeliveryStatus::Pending.name();
 pub(super) const FAILED: &str = DeliveryStatus::Failed.name();
 /// Due deliveries that a claim looks at, for each one that it may take.
 const LOOKED_AT: u64 = 4;
+/// Deliveries that a claim puts in line.
+const COME_DUE: u64 = 2_048;
 /// Endpoints that a claim takes from one by one.
 const ENDPOINTS: usize = 256;
 /// Endpoints that get no deliveries whose deliveries are looked for at once.
@@ -89,22 +94,38 @@ fn served() -> Select<webhooks::Entity> {
         .filter(tenants::Column::Suspended.eq(false))
 }
 
+/// Deliveries wherever they are, in line or not: an index has that before the endpoint.
+pub(super) fn any_place() -> SimpleExpr {
+    Column::Ready.is_in([true, false])
+}
+
+/// The deliveries that have come due and are not in line, the one that has been due for longest first.
+fn come_due(now: Time) -> Select<Entity> {
+    Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(Column::Status.eq(PENDING))
+        .filter(Column::Ready.eq(false))
+        .filter(Column::DueAt.lte(moment(now)))
+        .order_by_asc(Column::DueAt)
+}
+
 /// Those of them that have due deliveries, the one that has waited longest first.
 async fn waiting_endpoints(database: &DatabaseConnection, now: Time) -> Result<Vec<DueEndpoint>, StoreError> {
     let now = moment(now);
-    // Each step is one look into an index by status and endpoint.
+    // Each step is one look into an index by status, place in line and endpoint.
     let sql = format!(
         "WITH RECURSIVE due(webhook_id) AS ( \
-           SELECT (SELECT d.webhook_id FROM deliveries d WHERE d.status = '{PENDING}' \
+           SELECT (SELECT d.webhook_id FROM deliveries d WHERE d.status = '{PENDING}' AND d.ready = TRUE \
                    ORDER BY d.webhook_id LIMIT 1) \
            UNION ALL \
            SELECT (SELECT d.webhook_id FROM deliveries d WHERE d.status = '{PENDING}' \
-                   AND d.webhook_id > due.webhook_id ORDER BY d.webhook_id LIMIT 1) \
+                   AND d.ready = TRUE AND d.webhook_id > due.webhook_id ORDER BY d.webhook_id LIMIT 1) \
            FROM due WHERE due.webhook_id IS NOT NULL) \
          SELECT found.webhook_id, found.project_id, found.tenant_id FROM ( \
            SELECT due.webhook_id AS webhook_id, w.project_id AS project_id, p.tenant_id AS tenant_id, ( \
              SELECT d.due_at FROM deliveries d WHERE d.status = '{PENDING}' \
-             AND d.webhook_id = due.webhook_id ORDER BY d.due_at LIMIT 1) AS first \
+             AND d.ready = TRUE AND d.webhook_id = due.webhook_id ORDER BY d.due_at LIMIT 1) AS first \
            FROM due JOIN webhooks w ON w.id = due.webhook_id \
            JOIN projects p ON p.id = w.project_id JOIN tenants t ON t.id = p.tenant_id \
            WHERE w.active AND NOT t.suspended) AS found \
@@ -146,7 +167,7 @@ async fn candidates(
 ) -> Result<Vec<Uuid>, StoreError> {
     let due = || {
         let due = Entity::find().select_only().filter(Column::Status.eq(PENDING));
-        due.filter(Column::DueAt.lte(moment(now)))
+        due.filter(Column::Ready.eq(true)).filter(Column::DueAt.lte(moment(now)))
     };
     let window = (most as u64).saturating_mul(LOOKED_AT);
     let oldest = due().columns([Column::Id, Column::WebhookId]).order_by_asc(Column::DueAt).limit(window);
@@ -265,6 +286,7 @@ async fn claim(
     let leased_until = now.plus(lease);
     Entity::update_many()
         .col_expr(Column::DueAt, Expr::value(moment(leased_until)))
+        .col_expr(Column::Ready, Expr::value(false))
         .filter(Column::Id.is_in(due.iter().map(|row| row.id)))
         .exec(transaction)
         .await?;
@@ -310,6 +332,7 @@ impl Store {
         lease: Duration,
         now: Time,
     ) -> Result<Vec<DueDelivery>, StoreError> {
+        self.put_in_line(now).await?;
         // Read outside of the transaction, so that looking takes no lock.
         let chosen = self.read(async |database| candidates(database, most, room, now).await).await?;
         if chosen.is_empty() {
@@ -319,6 +342,28 @@ impl Store {
             claim(transaction, chosen, room.bytes, lease, now).await
         };
         self.database.transact_beside(claim).await
+    }
+
+    /// Puts deliveries that have come due in line, if there are any.
+    async fn put_in_line(&self, now: Time) -> Result<(), StoreError> {
+        let first = come_due(now).into_tuple::<Uuid>();
+        if self.read(async |database| Ok(first.one(database).await?)).await?.is_none() {
+            return Ok(());
+        }
+        self.database
+            .transact_beside(async |transaction| {
+                // What another dispatcher has locked, it puts in line or claims.
+                let found = come_due(now).limit(COME_DUE);
+                let found = found.lock_with_behavior(LockType::Update, LockBehavior::SkipLocked);
+                let found: Vec<Uuid> = found.into_tuple().all(transaction).await?;
+                Entity::update_many()
+                    .col_expr(Column::Ready, Expr::value(true))
+                    .filter(Column::Id.is_in(found))
+                    .exec(transaction)
+                    .await?;
+                Ok(())
+            })
+            .await
     }
 
     /// Makes claimed deliveries due again as they were before, because no attempt was made. Nothing is done for those that
@@ -340,6 +385,7 @@ impl Store {
                 for ((leased_until, due_at), ids) in alike {
                     Entity::update_many()
                         .col_expr(Column::DueAt, Expr::value(due_at))
+                        .col_expr(Column::Ready, Expr::value(true))
                         .filter(Column::Id.is_in(ids))
                         .filter(Column::Status.eq(PENDING))
                         .filter(Column::DueAt.eq(leased_until))
@@ -371,6 +417,7 @@ impl Store {
                 .select_only()
                 .column(Column::Id)
                 .filter(Column::Status.eq(PENDING))
+                .filter(any_place())
                 .filter(Column::WebhookId.is_in(page.iter().copied()))
                 .filter(Column::DueAt.lte(moment(now)))
                 .filter(Column::CreatedAt.lt(moment(made_before)))
@@ -406,12 +453,20 @@ impl Store {
     /// # Errors
     /// [`StoreError::Unavailable`].
     pub async fn oldest_due_delivery(&self, now: Time) -> Result<Option<Time>, StoreError> {
-        let oldest = Entity::find()
-            .select_only()
-            .column(Column::DueAt)
-            .filter(Column::Status.eq(PENDING))
-            .filter(Column::DueAt.lte(moment(now)))
-            .order_by_asc(Column::DueAt);
-        self.read(async |database| Ok(oldest.into_tuple::<i64>().one(database).await?.map(time))).await
+        let oldest = |ready: bool| {
+            Entity::find()
+                .select_only()
+                .column(Column::DueAt)
+                .filter(Column::Status.eq(PENDING))
+                .filter(Column::Ready.eq(ready))
+                .filter(Column::DueAt.lte(moment(now)))
+                .order_by_asc(Column::DueAt)
+                .into_tuple::<i64>()
+        };
+        self.read(async |database| {
+            let (in_line, come_due) = (oldest(true).one(database).await?, oldest(false).one(database).await?);
+            Ok(in_line.into_iter().chain(come_due).min().map(time))
+        })
+        .await
     }
 }

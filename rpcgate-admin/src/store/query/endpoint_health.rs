@@ -1,6 +1,7 @@
 //! How well an endpoint gets its deliveries, and the endpoints of a tenant.
 
 use super::delivery_list::DeliveryStatus;
+use super::due_deliveries::any_place;
 use super::id::WebhookId;
 use super::value::{moment, time};
 use super::webhooks::{Webhook, of_tenant};
@@ -81,6 +82,7 @@ async fn read_health(
         .column_as(DueAt.min(), "due")
         .filter(WebhookId.eq(webhook))
         .filter(Status.is_in([DeliveryStatus::Pending.name(), DeliveryStatus::Held.name()]))
+        .filter(any_place())
         .group_by(Status)
         .into_tuple::<(String, i64, Option<i64>)>();
     for (status, number, due) in waiting.all(database).await? {

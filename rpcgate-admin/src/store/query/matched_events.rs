@@ -219,6 +219,7 @@ fn delivery(
         replay: Set(false),
         attempts: Set(0),
         due_at: Set(moment(now)),
+        ready: Set(true),
         held_chain: Set(is_held.then(|| chain.to_owned())),
         held_until: Set(is_held.then(|| height(block.height.saturating_add(confirmations.into())))),
         last_status: Set(None),

@@ -2,6 +2,7 @@
 
 use super::chain_events::LoggedEvent;
 use super::delivery_list::{Delivery, DeliveryStatus};
+use super::due_deliveries::any_place;
 use super::id::{DeliveryId, WebhookId};
 use super::value::{moment, number};
 use super::webhooks::expect_active;
@@ -35,7 +36,8 @@ type SentEvent = (Uuid, Option<Uuid>);
 async fn expect_room(transaction: &DatabaseTransaction, webhook: Uuid, new: u64) -> Result<(), StoreError> {
     let waiting = Entity::find()
         .filter(Column::WebhookId.eq(webhook))
-        .filter(Column::Status.eq(DeliveryStatus::Pending.name()));
+        .filter(Column::Status.eq(DeliveryStatus::Pending.name()))
+        .filter(any_place());
     if waiting.count(transaction).await?.saturating_add(new) <= MAX_WAITING {
         return Ok(());
     }
@@ -74,6 +76,7 @@ pub(super) fn due(id: u128, webhook: Uuid, event: Uuid, now: Time) -> Model {
         replay: false,
         attempts: 0,
         due_at: moment(now),
+        ready: true,
         held_chain: None,
         held_until: None,
         last_status: None,

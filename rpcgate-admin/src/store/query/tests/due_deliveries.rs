@@ -117,6 +117,45 @@ async fn a_backlog_of_one_endpoint_hides_no_other_whether_it_is_off_or_has_no_ro
 }
 
 #[tokio::test]
+async fn what_waits_for_a_later_time_is_not_in_line_and_joins_it_when_it_is_due() {
+    let (_dir, store) = with_endpoints(&[1, 2]).await;
+    due(&store, 1, 1..5, later(1)).await;
+    due(&store, 2, 11..13, later(1)).await;
+    let in_line = async || rows(&store, "deliveries WHERE ready").await;
+    assert_eq!((claim(&store, 9, &room(3, &[]), later(2)).await.len(), in_line().await), (5, 1));
+    let ends = [
+        ended(1, 1, 1, AfterAttempt::Again(later(60))),
+        ended(2, 1, 1, AfterAttempt::Failed),
+        ended(11, 2, 1, AfterAttempt::Again(later(50))),
+    ];
+    store.finish_attempts(&ends, later(3)).await.unwrap();
+    assert_eq!(claim(&store, 9, &room(9, &[]), later(4)).await, [4]);
+    assert_eq!(claim(&store, 9, &room(9, &[]), later(31)).await, [0; 0]);
+    assert_eq!(in_line().await, 0, "all are claimed or wait");
+    assert_eq!(store.oldest_due_delivery(later(50)).await.unwrap(), Some(later(32)));
+    // The leases of 3, 4 and 12 are over, 11 and 1 are tried again.
+    assert_eq!(claim(&store, 9, &room(0, &[(2, 9)]), later(60)).await, [12, 11]);
+    assert_eq!(in_line().await, 3, "those of the endpoint without room");
+    let mut rest = claim(&store, 9, &room(9, &[]), later(60)).await;
+    rest.sort_unstable();
+    assert_eq!(rest, [1, 3, 4]);
+}
+
+#[tokio::test]
+async fn more_that_comes_due_at_once_than_a_claim_puts_in_line_is_claimed_by_the_next_ones() {
+    let (_dir, store) = with_endpoints(&[1, 2]).await;
+    due(&store, 1, 1_000..6_000, later(1)).await;
+    due(&store, 2, 1..4, later(2)).await;
+    store.execute("UPDATE deliveries SET ready = false").await;
+    let mut claimed = Vec::new();
+    for _ in 0..3 {
+        claimed.extend(claim(&store, 9, &room(9, &[(1, 0)]), later(3)).await);
+    }
+    claimed.sort_unstable();
+    assert_eq!(claimed, [1, 2, 3]);
+}
+
+#[tokio::test]
 async fn no_project_gets_more_than_its_room_and_hides_no_other_however_many_endpoints_it_has() {
     let numbers: Vec<_> = (10..30).collect();
     let (_dir, store) = with_endpoints(&numbers).await;
