@@ -8,6 +8,7 @@ mod config_versions;
 mod contracts;
 mod custom_plans;
 mod deleted_tenants;
+mod drained_nodes;
 mod due_deliveries;
 mod endpoint_health;
 mod explanations;
