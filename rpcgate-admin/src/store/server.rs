@@ -165,6 +165,9 @@ impl Server {
             // The server gives up before our deadline, so that we get its reason.
             ("lock_timeout", millis(deadline.mul_f32(0.8))),
             ("idle_in_transaction_session_timeout", millis(deadline.mul_f32(1.5))),
+            // What a write reads after its wait for a lock must be what others have committed meanwhile, whatever the default of the
+            // database or of the role is.
+            ("default_transaction_isolation", "read committed".into()),
             ("default_transaction_read_only", if writes { "off".into() } else { "on".into() }),
         ]);
         let pool = PgPoolOptions::new()

@@ -23,7 +23,8 @@ impl Store {
         .await
     }
 
-    /// Drains a node. Each of `remaining` are the other nodes that a gateway can use: one of them must not be drained.
+    /// Drains a node. Each of `remaining` are the other nodes that a gateway can use: one of them must not be drained. Writes take
+    /// turns, so of two that drain the last two nodes at the same time the second one sees what the first has done.
     ///
     /// # Errors
     /// [`StoreError::WrongState`] if a gateway would be left without a node, [`StoreError::Unavailable`].
