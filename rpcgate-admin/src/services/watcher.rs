@@ -33,7 +33,7 @@ pub(crate) use node_calls::NodeSession;
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::config::Config;
-use rpcgate_layers::nodes::NodeDrains;
+use rpcgate_layers::nodes::{NodeDrains, Pool};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +51,9 @@ const CLAIM_EVERY: Duration = Duration::from_secs(5);
 
 /// Chains that are claimed at once: of processes that start at the same time, each gets some.
 const CLAIMS_AT_ONCE: usize = 4;
+
+/// The time between two chains that a watcher leaves to another which has less than its share.
+const GIVE_EVERY: Duration = Duration::from_secs(5);
 
 /// The time between two looks for chains that nobody subscribes to any more.
 const TIDY_EVERY: Duration = Duration::from_secs(60);
@@ -127,6 +130,8 @@ struct Watches {
     running: HashMap<&'static str, ChainTask>,
     /// The chains that were wanted when they were last claimed, and when that was.
     claimed: Option<(Vec<&'static str>, Duration)>,
+    /// When a chain was last left to a watcher with less than its share.
+    given: Option<Duration>,
     tidied: Option<Duration>,
 }
 
@@ -139,6 +144,7 @@ impl Watches {
             backlogs: Arc::default(),
             running: HashMap::new(),
             claimed: None,
+            given: None,
             tidied: None,
         }
     }
@@ -191,11 +197,13 @@ impl Watches {
         wanted: &[(Arc<dyn Adapter>, WatchSettings)],
         names: Vec<&'static str>,
     ) -> Result<(), StoreError> {
-        let held = match names[..] {
+        let usable: Vec<_> = wanted.iter().filter_map(|one| self.usable(app, one)).collect();
+        let held = match usable[..] {
             [] => Vec::new(),
             _ => {
                 let now = app.now();
-                app.store.claim_chains(self.watcher, &names, CLAIMS_AT_ONCE, LEASE, now).await?
+                app.store.note_watcher(self.watcher, &usable, LEASE, now).await?;
+                app.store.claim_chains(self.watcher, &usable, CLAIMS_AT_ONCE, LEASE, now).await?
             }
         };
         let lost: Vec<_> = self.running.keys().copied().filter(|name| !held.contains(name)).collect();
@@ -211,20 +219,41 @@ impl Watches {
         }
         // There may be more chains that nobody has.
         self.claimed = (!is_new).then(|| (names, app.clock.elapsed()));
-        Ok(())
+        self.give(app).await
+    }
+
+    /// Leaves a chain to a watcher that has less than its share, if this one has more: one at a time, since nobody follows the chain
+    /// until the other one claims it.
+    async fn give(&mut self, app: &AppState) -> Result<(), StoreError> {
+        let elapsed = app.clock.elapsed();
+        if self.running.is_empty() || self.given.is_some_and(|at| elapsed.saturating_sub(at) < GIVE_EVERY) {
+            return Ok(());
+        }
+        let names: Vec<_> = self.running.keys().copied().collect();
+        let Some(name) = app.store.surplus_chain(self.watcher, &names, app.now()).await? else {
+            return Ok(());
+        };
+        self.given = Some(elapsed);
+        tracing::info!(chain = name, "another watcher gets the chain: it has less than its share");
+        self.end(name).await;
+        app.store.release_chains(self.watcher, &[name], app.now()).await
+    }
+
+    /// The name of a chain that this process can follow. One whose nodes it cannot use is left to others.
+    fn usable(
+        &self,
+        app: &AppState,
+        (adapter, settings): &(Arc<dyn Adapter>, WatchSettings),
+    ) -> Option<&'static str> {
+        let name = adapter.facts().name.as_str();
+        let is_usable = self.running.contains_key(name) || pool_of(app, adapter, settings).is_some();
+        is_usable.then_some(name)
     }
 
     /// Starts the task of a chain, and returns whether its nodes can be used.
     fn begin(&mut self, app: &AppState, adapter: &Arc<dyn Adapter>, settings: &WatchSettings) -> bool {
         let name = adapter.facts().name.as_str();
-        let pool = match node_pool(adapter.facts(), &settings.chain, &app.clock, &NodeDrains::default()) {
-            Ok(Some(pool)) => pool,
-            Ok(None) => return false,
-            Err(why) => {
-                tracing::error!("chains.{name}.nodes: {why}: the chain is not watched");
-                return false;
-            }
-        };
+        let Some(pool) = pool_of(app, adapter, settings) else { return false };
         let parts = WatchParts {
             store: app.store.clone(),
             clock: app.clock.clone(),
@@ -286,10 +315,22 @@ impl Watches {
         for name in &names {
             self.end(name).await;
         }
-        if let Err(error) = app.store.release_chains(self.watcher, &names, app.now()).await {
+        // First, so that what is released is not left to this one.
+        let gone = app.store.forget_watcher(self.watcher).await;
+        let released = app.store.release_chains(self.watcher, &names, app.now()).await;
+        if let Err(error) = gone.and(released) {
             tracing::debug!(%error, "other watchers wait for the end of the leases");
         }
     }
+}
+
+/// The nodes of a chain, if they can be used.
+fn pool_of(app: &AppState, adapter: &Arc<dyn Adapter>, settings: &WatchSettings) -> Option<Arc<Pool>> {
+    node_pool(adapter.facts(), &settings.chain, &app.clock, &NodeDrains::default()).unwrap_or_else(|why| {
+        let name = adapter.facts().name;
+        tracing::error!("chains.{name}.nodes: {why}: the chain is not watched");
+        None
+    })
 }
 
 /// The settings of a chain; `None` if it has no nodes, or is off.

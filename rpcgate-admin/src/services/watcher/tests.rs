@@ -507,6 +507,38 @@ async fn a_chain_whose_nodes_cannot_be_used_is_not_claimed_again_and_again() {
 }
 
 #[tokio::test]
+async fn a_watcher_that_is_added_gets_its_share_one_chain_at_a_time_and_all_when_the_other_stops() {
+    let chains = ["eth", "bsc", "polygon", "btc", "near"];
+    let of = |name: &str| format!("[chains.{name}]\nnodes = [\"http://127.0.0.1:1\"]\n");
+    let site = site(&chains.map(of).concat()).await;
+    let with_settings = |adapter: Arc<dyn Adapter>| {
+        let settings = watch_settings(&*adapter, &site.app.settings.config)?;
+        Some((adapter, settings))
+    };
+    let wanted: Vec<_> = rpcgate_chains::catalog().filter_map(with_settings).collect();
+    let names: Vec<_> = wanted.iter().map(|(adapter, _)| adapter.facts().name.as_str()).collect();
+    assert_eq!(names.len(), chains.len());
+    let claim = async |watches: &mut Watches| watches.claim(&site.app, &wanted, names.clone()).await.unwrap();
+    let (mut first, mut second) = (Watches::new(&site.app, Vec::new()), Watches::new(&site.app, Vec::new()));
+    claim(&mut first).await;
+    claim(&mut first).await;
+    assert_eq!(first.running.len(), 5);
+    let mut seen = Vec::new();
+    for _ in 0..5 {
+        claim(&mut second).await;
+        claim(&mut first).await;
+        seen.push((first.running.len(), second.running.len()));
+        assert!(second.running.keys().all(|name| !first.running.contains_key(name)));
+        site.clock.advance(CLAIM_EVERY);
+    }
+    assert_eq!(seen, [(4, 0), (3, 1), (3, 2), (3, 2), (3, 2)]);
+    first.stop(&site.app).await;
+    claim(&mut second).await;
+    assert_eq!(second.running.len(), 5, "nothing is left to one that has stopped");
+    second.stop(&site.app).await;
+}
+
+#[tokio::test]
 async fn a_clock_that_is_set_back_keeps_no_count_of_waiting_deliveries() {
     let site = site("").await;
     let (backlogs, now) = (Backlogs::up_to(1), site.app.now());

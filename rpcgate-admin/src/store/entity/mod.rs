@@ -66,6 +66,7 @@ pub(super) mod tier_changes;
 pub(super) mod totp;
 pub(super) mod users;
 pub(super) mod watched_chains;
+pub(super) mod watchers;
 pub(super) mod webhook_tellings;
 pub(super) mod webhooks;
 pub(super) mod weights;

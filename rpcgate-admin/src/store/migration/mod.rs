@@ -35,6 +35,7 @@ mod ticket_bytes;
 mod ticket_file_authors;
 mod tickets;
 mod usage;
+mod watchers;
 mod webhooks;
 mod ws_connections;
 
@@ -77,6 +78,7 @@ impl MigratorTrait for Management {
             Box::new(drained_nodes::DrainedNodes),
             Box::new(config_versions::ConfigVersions),
             Box::new(ready_deliveries::ReadyDeliveries),
+            Box::new(watchers::Watchers),
         ]
     }
 

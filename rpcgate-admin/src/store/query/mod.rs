@@ -11,6 +11,7 @@ mod billing;
 mod billing_accounts;
 mod callers;
 mod chain_events;
+mod chain_shares;
 mod chain_use;
 mod chains;
 pub(super) mod changes;

@@ -1,6 +1,7 @@
 //! Which watcher follows which chain, for as long as its lease lasts, and the phase of the chain's health that was told of
 //! last.
 
+use super::chain_shares::ChainShares;
 use super::matched_events::{AT_ONCE, EventRows, MatchedEvent, event_ids, parts, store};
 use super::value::moment;
 use crate::store::entity::followed_blocks;
@@ -52,8 +53,8 @@ pub(super) async fn hold(
 }
 
 impl Store {
-    /// Prolongs the leases that `watcher` holds on `chains`, and takes up to `most` of those that nobody holds. Returns the
-    /// chains that it holds now.
+    /// Prolongs the leases that `watcher` holds on `chains`, and takes up to `most` of those that nobody holds, save what is beyond
+    /// its share and for another watcher. Returns the chains that it holds now.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`].
@@ -65,18 +66,21 @@ impl Store {
         lease: Duration,
         now: Time,
     ) -> Result<Vec<&'static str>, StoreError> {
-        let (me, until) = (Some(Uuid::from_u128(watcher)), moment(now.plus(lease)));
+        let (watcher, until) = (Uuid::from_u128(watcher), moment(now.plus(lease)));
+        let me = Some(watcher);
         self.write(async |transaction| {
-            let known = Entity::find().filter(Column::Chain.is_in(chains.iter().copied()));
+            let leases = Entity::find().all(transaction).await?;
+            let shares = ChainShares::read(transaction, &leases, now).await?;
             let known: HashMap<String, Model> =
-                known.all(transaction).await?.into_iter().map(|row| (row.chain.clone(), row)).collect();
+                leases.into_iter().map(|row| (row.chain.clone(), row)).collect();
             let mut held = Vec::new();
             let mut taken = 0;
             for chain in chains {
                 let row = known.get(*chain);
                 let is_mine = row.is_some_and(|row| row.watcher == me);
                 let is_free = row.is_none_or(|row| row.watcher.is_none() || row.watched_until <= moment(now));
-                if !is_mine && (!is_free || taken == most) {
+                let is_for_me = || taken < shares.room(watcher) || !shares.is_for_another(chain, watcher);
+                if !is_mine && (!is_free || taken == most || !is_for_me()) {
                     continue;
                 }
                 taken += usize::from(!is_mine);

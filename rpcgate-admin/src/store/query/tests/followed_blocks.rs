@@ -96,6 +96,30 @@ async fn a_block_is_stored_with_its_deliveries_and_those_that_waited_for_its_hei
 }
 
 #[tokio::test]
+async fn what_nobody_follows_is_left_to_a_watcher_that_would_and_has_less_than_its_share() {
+    let (_dir, store) = empty().await;
+    let (all, lease) = (["a", "b", "c", "d"], LEASE.lease);
+    let claim = async |watcher, at: Time| store.claim_chains(watcher, &all, 9, lease, at).await.unwrap();
+    let surplus = async || store.surplus_chain(7, &all, now()).await.unwrap();
+    store.note_watcher(7, &all, lease, now()).await.unwrap();
+    assert_eq!((claim(7, now()).await, surplus().await), (all.to_vec(), None));
+    store.note_watcher(8, &["a", "b"], lease, now()).await.unwrap();
+    assert_eq!(surplus().await, Some("a"));
+    store.release_chains(7, &["a", "d"], now()).await.unwrap();
+    assert_eq!(claim(7, now()).await, ["b", "c", "d"], "the other one would not follow the last");
+    assert_eq!((claim(8, now()).await, surplus().await), (vec!["a"], None));
+    store.release_chains(8, &["a"], now()).await.unwrap();
+    assert_eq!(claim(7, now()).await, ["b", "c", "d"]);
+    store.forget_watcher(8).await.unwrap();
+    assert_eq!(claim(7, now()).await, all);
+    store.note_watcher(8, &["a"], lease, now()).await.unwrap();
+    store.release_chains(7, &["a"], now()).await.unwrap();
+    let gone = now().plus(lease);
+    store.note_watcher(7, &all, lease, gone).await.unwrap();
+    assert_eq!(claim(7, gone).await, all, "it has died");
+}
+
+#[tokio::test]
 async fn what_is_taken_back_is_told_to_those_who_were_told_and_what_waited_is_removed() {
     let (_dir, store) = watched().await;
     for (height, hash) in [(1, "a"), (2, "b"), (3, "c")] {

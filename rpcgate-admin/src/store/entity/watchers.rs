@@ -1,0 +1,19 @@
+//! The watchers at work, each with the chains that it would follow.
+
+use sea_orm::entity::prelude::*;
+
+#[derive(Clone, PartialEq, Eq, Debug, DeriveEntityModel)]
+#[sea_orm(table_name = "watchers")]
+pub(crate) struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub(crate) id: Uuid,
+    /// The names of the chains, with commas between.
+    pub(crate) chains: String,
+    /// When it counts as gone, unless it says again that it is at work.
+    pub(crate) seen_until: i64,
+}
+
+#[derive(Clone, Copy, Debug, EnumIter, DeriveRelation)]
+pub(crate) enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
