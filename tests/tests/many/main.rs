@@ -26,7 +26,7 @@ pub(crate) use rpcgate_tests::load::{Load, LoadReport, Nodes, TestSeed};
 pub(crate) use rpcgate_tests::node::Node;
 pub(crate) use rpcgate_tests::process::{Process, Site, manage, serve};
 pub(crate) use rpcgate_tests::stored_key::TestKey;
-pub(crate) use rpcgate_tests::{TIMEOUT, until};
+pub(crate) use rpcgate_tests::{SOON, TIMEOUT, until};
 pub(crate) use std::sync::Arc;
 pub(crate) use std::sync::atomic::AtomicU64;
 pub(crate) use std::time::Duration;
