@@ -2,11 +2,11 @@
 
 use rpcgate_core::clock::SystemClock;
 use rpcgate_server::Drained;
-use rpcgate_tests::{SOON, TIMEOUT};
 use rpcgate_tests::admin::TestService;
 use rpcgate_tests::client::TestClient;
 use rpcgate_tests::gateway::Setup;
 use rpcgate_tests::node::Node;
+use rpcgate_tests::{SOON, TIMEOUT};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;

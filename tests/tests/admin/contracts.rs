@@ -3,11 +3,11 @@
 use crate::watch::Pair;
 use rpcgate_admin::management::api::moment::Moment;
 use rpcgate_core::clock::{Clock, ManualClock};
-use rpcgate_tests::{SOON, TIMEOUT};
 use rpcgate_tests::admin::TestService;
 use rpcgate_tests::client::{TestClient, TestReply};
 use rpcgate_tests::gateway::{START, Setup};
 use rpcgate_tests::node::Node;
+use rpcgate_tests::{SOON, TIMEOUT};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;

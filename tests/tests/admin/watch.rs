@@ -2,11 +2,11 @@
 
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_server::Gateway;
-use rpcgate_tests::{SOON, TIMEOUT};
 use rpcgate_tests::admin::{ApiUser, TestService};
 use rpcgate_tests::client::{TestClient, TestReply};
 use rpcgate_tests::gateway::Setup;
 use rpcgate_tests::node::Node;
+use rpcgate_tests::{SOON, TIMEOUT};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};

@@ -20,7 +20,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 pub(crate) mod secure;
 
 const SOON: Duration = Duration::from_secs(30);
-const SHORT: Duration = Duration::from_millis(150);
+const SHORT: Duration = Duration::from_millis(700);
 
 /// Answers as a table says; of several addresses in a list of lists, each look gets the next list.
 #[derive(Debug, Default)]
