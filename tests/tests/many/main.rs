@@ -46,3 +46,17 @@ fn manage_where_a_site_asks_for_it() {
 pub(crate) fn now() -> Time {
     SystemClock::new().now()
 }
+
+/// The seconds of an hour, and of a day: windows in which is counted.
+pub(crate) const HOUR: u64 = 3_600;
+pub(crate) const DAY: u64 = 24 * HOUR;
+
+/// Waits for the next window of so many seconds if this one is about to end, because with it the counts of a test begin anew.
+pub(crate) async fn early_in(window: u64) {
+    /// Longer than a test takes.
+    const ENOUGH: u64 = 180;
+    let left = window - now().secs() % window;
+    if left < ENOUGH {
+        tokio::time::sleep(Duration::from_secs(left + 1)).await;
+    }
+}
