@@ -135,7 +135,7 @@ async fn a_call_that_is_alone_is_sent_as_it_is() {
 #[tokio::test]
 async fn a_call_waits_for_others_as_long_as_it_is_told_and_no_longer_if_the_array_is_full() {
     let node = good().await;
-    let policy = patient().with_max_calls(2).with_wait(Duration::from_millis(20));
+    let policy = patient().with_max_calls(3).with_wait(Duration::from_secs(1));
     let fixture = PoolFixture::with(&[node.url()], limits(policy));
     let first = fixture.whole(read(0));
     let second = async {
@@ -145,7 +145,11 @@ async fn a_call_waits_for_others_as_long_as_it_is_told_and_no_longer_if_the_arra
     };
     let (first, second) = tokio::join!(first, second);
     assert_eq!([first, second], [Ok(reply("0")), Ok(reply("1"))]);
+    assert_eq!(counts(&fixture), (1, 2, 0), "the second one came in time");
+    let short = patient().with_wait(Duration::from_millis(20));
+    let fixture = PoolFixture::with(&[node.url()], limits(short));
     assert_eq!(all_of(&fixture, [7]).await, own([7]), "its time is over and it is alone");
+    assert_eq!(counts(&fixture), (0, 0, 0));
     let forever = patient().with_max_calls(2).with_wait(Duration::from_secs(3_600));
     let fixture = PoolFixture::with(&[node.url()], limits(forever));
     assert_eq!(all_of(&fixture, 0..4).await, own(0..4));
