@@ -13,8 +13,8 @@ use arc_swap::ArcSwap;
 use ring::digest;
 use rpcgate_core::clock::Time;
 use rpcgate_core::config::{AdminTls, ClientAuth, Tls};
-use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
+use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -208,6 +208,11 @@ impl<'p> CertificateFiles<'p> {
                 })
                 .map_err(|error| bad("cert", cert, error.to_string()))?;
         config.alpn_protocols = vec![H2.to_vec(), b"http/1.1".to_vec()];
+        if self.clients.is_some() {
+            // A resumed session would not show its client's certificate again, which may have ended meanwhile.
+            config.session_storage = Arc::new(NoServerSessionStorage {});
+            config.send_tls13_tickets = 0;
+        }
         Ok(LoadedCertificate {
             server: Arc::new(config),
             paths: self.paths.clone(),

@@ -79,7 +79,7 @@ mod tests {
     #[tokio::test]
     async fn an_abandoned_statement_returns_its_connection() {
         let site = Site::file();
-        let store = site.usage_within(Duration::from_millis(300)).await.unwrap();
+        let store = site.usage_within(Duration::from_secs(1)).await.unwrap();
         let count = async || {
             let ask = Statement::from_string(DbBackend::Sqlite, LONG);
             store.read(async |database| Ok(database.query_one_raw(ask).await?)).await

@@ -709,7 +709,7 @@ async fn a_stream_ends_at_its_deadline_with_trailers() {
     })
     .await;
     let gateway = Gateway::new(&[&node.url]);
-    let metadata = [("apikey", KEY), ("grpc-timeout", "200m")];
+    let metadata = [("apikey", KEY), ("grpc-timeout", "1500m")];
     pieces.send(data(b"one")).await.unwrap();
     let answer = gateway.ask(READ, &metadata, Full::from(message(b"ask"))).await;
     assert_eq!((answer.status(), &answer.body), ("4", &message(b"one")));
@@ -722,7 +722,7 @@ async fn the_chains_timeout_bounds_the_wait_for_an_answer() {
     let (node, mut over) = silent().await;
     let quick = |fixture: Fixture| {
         let mut changes = ChainOverrides::default();
-        changes.timeout = Some(Duration::from_millis(100));
+        changes.timeout = Some(Duration::from_millis(500));
         Fixture { chain: Arc::new(Chain::new(toy(Vec::new()), changes, true, Arc::default())), ..fixture }
     };
     let gateway = Gateway::with(&[&node.url], |_| (), &quick);
@@ -736,7 +736,7 @@ async fn the_chains_timeout_bounds_the_wait_for_an_answer() {
     let (pieces, body) = fed(1);
     let waiting = gateway.ask(READ, &[("apikey", KEY)], body);
     let slow = async {
-        tokio::time::sleep(Duration::from_millis(400)).await;
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
         assert!(over.try_recv().is_err());
         drop(pieces);
     };
@@ -965,7 +965,7 @@ async fn a_method_that_is_decided_by_its_message_waits_for_it() {
         Fixture { chain: Arc::new(Chain::deployed(toy(vec![run]))), ..fixture }
     };
     let limits = |parts: &mut Parts| {
-        parts.grpc = GrpcLimits::default().with_message(100).with_first(Duration::from_millis(200));
+        parts.grpc = GrpcLimits::default().with_message(100).with_first(Duration::from_secs(1));
     };
     let gateway = Gateway::built(&[&node.url], |_| (), &commands, limits);
     let run = "/toy.Query/Toy_Run";

@@ -43,9 +43,13 @@ pub const EXPOSED: HeaderValue = HeaderValue::from_static(
 /// Reads [`CONSISTENCY`].
 ///
 /// # Errors
-/// [`Refusal::InvalidRequest`] if its value is no height.
+/// [`Refusal::InvalidRequest`] if its value is no height, or there are several, of which it is unknown which one is meant.
 pub fn consistency(headers: &HeaderMap) -> Result<Option<HeadConsistency>, Refusal> {
-    let Some(value) = headers.get(CONSISTENCY) else { return Ok(None) };
+    let mut values = headers.get_all(CONSISTENCY).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return Err(Refusal::InvalidRequest);
+    }
     let height = value.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     let least = height.and_then(|text| text.parse().ok()).ok_or(Refusal::InvalidRequest)?;
     Ok(Some(HeadConsistency { least, shown: None }))
@@ -158,6 +162,10 @@ mod tests {
             assert_eq!(read(bad), Err(Refusal::InvalidRequest), "{bad}");
         }
         assert_eq!(consistency(&HeaderMap::new()), Ok(None));
+        let mut twice = HeaderMap::new();
+        twice.append(CONSISTENCY, http::HeaderValue::from_static("100"));
+        twice.append(CONSISTENCY, http::HeaderValue::from_static("5"));
+        assert_eq!(consistency(&twice), Err(Refusal::InvalidRequest));
     }
 
     #[test]

@@ -887,7 +887,7 @@ async fn a_side_that_is_silent_is_pinged_and_given_up() {
     .await;
     let quick = |parts: &mut Parts| {
         parts.stream_limits =
-            StreamLimits::default().with_pings(Duration::from_millis(100), Duration::from_millis(400));
+            StreamLimits::default().with_pings(Duration::from_millis(250), Duration::from_millis(1_500));
     };
     let gateway = Gateway::with(&[&node.url], |_| (), quick).await;
     let mut socket = gateway.open().await;
@@ -1095,7 +1095,7 @@ async fn closed_when_full(close_wait: Duration) -> (Gateway, Node, Socket) {
 
 #[tokio::test]
 async fn a_client_that_reads_on_gets_its_close_frame_however_much_comes_before_it() {
-    let (gateway, _node, mut socket) = closed_when_full(Duration::from_secs(1)).await;
+    let (gateway, _node, mut socket) = closed_when_full(Duration::from_secs(3)).await;
     // It takes several times as long as a client may read nothing.
     let mut messages = 0;
     let closed = loop {
@@ -1103,7 +1103,7 @@ async fn a_client_that_reads_on_gets_its_close_frame_however_much_comes_before_i
             Message::Close(frame) => break frame.unwrap(),
             _ => messages += 1,
         }
-        tokio::time::sleep(Duration::from_millis(40)).await;
+        tokio::time::sleep(Duration::from_millis(120)).await;
     };
     assert_eq!((u16::from(closed.code), closed.reason.as_str()), (1008, "API key revoked"));
     assert!(messages * 20_000 > 1 << 20, "{messages}");

@@ -259,7 +259,9 @@ async fn demo_json_is_there_only_once_the_demo_is_ready() {
     let (database, aside) = (home.path().join("rpcgate-usage.db"), home.path().join("aside"));
     std::fs::rename(&database, &aside).unwrap();
     std::fs::create_dir(&database).unwrap();
-    let gateway = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // Below the ports that the system gives to the connections of other tests.
+    let mut addrs = (20_000..32_000).map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+    let gateway = addrs.find(|addr| std::net::TcpListener::bind(addr).is_ok()).unwrap();
     let prepared = Prepared::new(&DemoOptions { gateway, ..options(home.path()) }).await.unwrap();
     assert!(!file.exists(), "the last start's would mislead");
     let starting = tokio::spawn(prepared.start(StartOptions::default()));

@@ -206,16 +206,21 @@ async fn is_introduced(
 
 /// Whether a client speaks HTTP/2 from its first byte on, which stays unread.
 async fn begins_http2(stream: &TcpStream, bounds: &Bounds, handle: &ConnectionHandle) -> bool {
-    /// How long to wait for the rest of a preface that has begun.
-    const PAUSE: Duration = Duration::from_millis(5);
+    /// How long to wait for the rest of a preface that has begun: at first, and after looking in vain again and again, so that
+    /// clients that send one byte and no more cost next to nothing.
+    const PAUSES: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(200)];
     let peeking = async {
+        let [mut pause, longest] = PAUSES;
         let mut first = [0; PREFACE.len()];
         loop {
             match stream.peek(&mut first).await {
                 Ok(0) | Err(_) => return false,
                 Ok(length) if !PREFACE.starts_with(&first[..length]) => return false,
                 Ok(length) if length == PREFACE.len() => return true,
-                Ok(_) => tokio::time::sleep(PAUSE).await,
+                Ok(_) => {
+                    tokio::time::sleep(pause).await;
+                    pause = (2 * pause).min(longest);
+                }
             }
         }
     };

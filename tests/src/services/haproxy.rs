@@ -6,8 +6,9 @@
     reason = "a server of the tests that cannot start fails its test"
 )]
 
+use super::postgres::free_port;
 use std::fmt::Write;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
@@ -52,9 +53,7 @@ impl Haproxy {
 
     fn start(server: SocketAddr, options: &[&str]) -> Option<Haproxy> {
         let program = binary().expect("needs haproxy (apt install haproxy)");
-        let free: Vec<_> = options.iter().map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-        let addrs: Vec<_> = free.iter().map(|listener| listener.local_addr().unwrap()).collect();
-        drop(free);
+        let addrs: Vec<_> = options.iter().map(|_| SocketAddr::from(([127, 0, 0, 1], free_port()))).collect();
         let mut text =
             "defaults\nmode tcp\ntimeout connect 5s\ntimeout client 60s\ntimeout server 60s\n".to_owned();
         for (number, (addr, option)) in addrs.iter().zip(options).enumerate() {

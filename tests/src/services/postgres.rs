@@ -5,8 +5,10 @@
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::Range;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -294,9 +296,18 @@ fn is_root(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.uid() == 0)
 }
 
-fn free_port() -> u16 {
-    let listener = sound("find a port", TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
-    sound("find a port", listener.local_addr()).port()
+/// A free port for a server, below those that the system gives to outgoing connections: while the server is down, one of the many
+/// connections of other tests would take its port, and it could not start there again.
+///
+/// # Panics
+/// When there is none.
+pub fn free_port() -> u16 {
+    const PORTS: Range<u64> = 20_000..32_000;
+    let random = || PORTS.start + RandomState::new().hash_one(0_u8) % (PORTS.end - PORTS.start);
+    let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+    let mut ports = (0..1_000).filter_map(|_| u16::try_from(random()).ok());
+    let Some(port) = ports.find(is_free) else { panic!("no free port for a server") };
+    port
 }
 
 /// The fields of `/proc/PID/stat` after the name, which may contain anything: first the state, then the parent.

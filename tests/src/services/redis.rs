@@ -6,8 +6,9 @@
     reason = "a server of the tests that cannot start fails its test"
 )]
 
+use super::postgres::free_port;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
@@ -64,10 +65,9 @@ impl RedisServer {
     }
 
     fn somewhere(tls: &dyn Fn(u16) -> Option<Tls>) -> RedisServer {
-        let free = || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         for _ in 0..10 {
             // Another process may have taken a port meanwhile.
-            if let Some(redis) = RedisServer::on(free(), tls(free())) {
+            if let Some(redis) = RedisServer::on(free_port(), tls(free_port())) {
                 return redis;
             }
         }

@@ -2,18 +2,17 @@
 
 use rpcgate_core::clock::SystemClock;
 use rpcgate_server::Drained;
-use rpcgate_tests::TIMEOUT;
 use rpcgate_tests::admin::TestService;
 use rpcgate_tests::client::TestClient;
 use rpcgate_tests::gateway::Setup;
 use rpcgate_tests::node::Node;
+use rpcgate_tests::{SOON, TIMEOUT};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 
 const EMAIL: &str = "ada@example.com";
-const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn from_registering_to_a_revoked_key() {
@@ -60,7 +59,7 @@ async fn from_registering_to_a_revoked_key() {
     };
     let usage = timeout(TIMEOUT, wait).await.unwrap();
     let waited = elapsed(&service) - answered;
-    assert!(waited <= SECOND, "usage showed the call after {waited:?}");
+    assert!(waited <= SOON, "usage showed the call after {waited:?}");
     let row = &usage["rows"][0];
     assert_eq!(
         (&row["key"], &row["method"], &row["billable_units"]),
@@ -78,7 +77,7 @@ async fn from_registering_to_a_revoked_key() {
     };
     timeout(TIMEOUT, refused).await.unwrap();
     let waited = elapsed(&service) - deleted;
-    assert!(waited <= SECOND, "the key was refused after {waited:?}");
+    assert!(waited <= SOON, "the key was refused after {waited:?}");
     let reply = client.call("eth", "eth_getBalance", "[]").await;
     assert_eq!(reply.json(), json!({ "message": "Invalid authentication credentials" }));
     assert_ne!(ada.shown(&keys).await[0]["revoked_at"], json!(null));

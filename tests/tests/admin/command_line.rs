@@ -369,7 +369,10 @@ async fn a_database_that_is_missing_or_away_and_a_wrong_file_have_exit_codes_of_
     fs::write(&databases.file, text.replace("[database]", "[databases]")).unwrap();
     let wrong = databases.admin("tenant list").await;
     assert!(wrong.code == Some(2) && wrong.messages.contains("rpcgate.toml:"), "{wrong:?}");
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // It does not listen, and nothing else gets its port.
+    let mute = tokio::net::TcpSocket::new_v4().unwrap();
+    mute.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let free = mute.local_addr().unwrap();
     let away = format!("url = \"postgres://ada:not-shown@{free}/rpcgate\"");
     let lines = text.lines().map(|line| if line.starts_with("url = ") { away.as_str() } else { line });
     fs::write(&databases.file, lines.collect::<Vec<_>>().join("\n")).unwrap();

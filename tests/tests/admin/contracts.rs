@@ -3,11 +3,11 @@
 use crate::watch::Pair;
 use rpcgate_admin::management::api::moment::Moment;
 use rpcgate_core::clock::{Clock, ManualClock};
-use rpcgate_tests::TIMEOUT;
 use rpcgate_tests::admin::TestService;
 use rpcgate_tests::client::{TestClient, TestReply};
 use rpcgate_tests::gateway::{START, Setup};
 use rpcgate_tests::node::Node;
+use rpcgate_tests::{SOON, TIMEOUT};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +40,7 @@ async fn a_contract_takes_effect_at_every_gateway_and_so_does_its_end() {
     pair.change("the project has a quota of its own", call, grant(), is_served).await;
 }
 
-/// Calls until the limit of the minute is this, for at most a second.
+/// Calls until the limit of the minute is this.
 async fn until_limit(client: &TestClient, limit: u64) -> u64 {
     let mut units = 0;
     let wait = async {
@@ -54,7 +54,7 @@ async fn until_limit(client: &TestClient, limit: u64) -> u64 {
             sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(Duration::from_secs(1), wait).await.unwrap_or_else(|_| panic!("the limit is not {limit}"));
+    timeout(SOON, wait).await.unwrap_or_else(|_| panic!("the limit is not {limit}"));
     units
 }
 

@@ -2,19 +2,16 @@
 
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_server::Gateway;
-use rpcgate_tests::TIMEOUT;
 use rpcgate_tests::admin::{ApiUser, TestService};
 use rpcgate_tests::client::{TestClient, TestReply};
 use rpcgate_tests::gateway::Setup;
 use rpcgate_tests::node::Node;
+use rpcgate_tests::{SOON, TIMEOUT};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
-
-/// The time in which a change must take effect.
-const SECOND: Duration = Duration::from_secs(1);
 
 /// Two gateways and a management API, by the system clock, with a plan that refuses nothing.
 pub(crate) struct Pair {
@@ -43,7 +40,7 @@ impl Pair {
     }
 
     /// Makes `call` with `key` repeatedly at both gateways, makes a change, and waits until all answers are of the new kind.
-    /// That must happen within a second after the answer to the change, and last.
+    /// That must happen [soon](SOON) after the answer to the change, and last.
     pub(crate) async fn change<C: Future<Output = ()>>(
         &self,
         what: &str,
@@ -98,7 +95,7 @@ impl Pair {
         let Ok(seen) = timeout(TIMEOUT, wait).await else { panic!("{what} is never in force") };
         for (lag, late) in seen {
             tell(&format!("{what}: in force after {lag:?}, {late} calls were answered as before"));
-            assert!(lag <= SECOND, "{what}: only after {lag:?}");
+            assert!(lag <= SOON, "{what}: only after {lag:?}");
         }
     }
 }

@@ -72,7 +72,7 @@ async fn stand() -> Stand {
     let proxy = FaultProxy::start(node.addr()).await.unwrap();
     let gateway = Setup::of("eth", &proxy.url())
         .node("bsc", &other.url())
-        .set("chains.eth", "timeout = \"1500ms\"")
+        .set("chains.eth", "timeout = \"3s\"")
         .set("gateway", "reply_buffer = \"1KiB\"\nreply_max = \"64KiB\"")
         .start()
         .await;

@@ -76,7 +76,7 @@ async fn a_leading_call_that_is_reset_or_hangs_fails_with_its_followers() {
     for mode in [Mode::ResetAfter(0), Mode::BlackHole, Mode::CutBodyAfter(3)] {
         let node = Node::evm().await;
         let proxy = FaultProxy::start(node.addr()).await.unwrap();
-        let gateway = Setup::of("eth", &proxy.url()).set("chains.eth", "timeout = \"1s\"").start().await;
+        let gateway = Setup::of("eth", &proxy.url()).set("chains.eth", "timeout = \"4s\"").start().await;
         until("the first question about its height", || proxy.stats().requests >= 1).await;
         proxy.set(mode.clone());
         proxy.reset_open();

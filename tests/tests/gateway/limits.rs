@@ -198,7 +198,7 @@ async fn a_uri_of_more_than_8_kib_is_refused_before_authentication() {
 async fn slow_heads_are_cut() {
     let node = Node::evm().await;
     let gateway =
-        Setup::of("eth", &node.url()).set("gateway.limits", "header_timeout = \"150ms\"").start().await;
+        Setup::of("eth", &node.url()).set("gateway.limits", "header_timeout = \"500ms\"").start().await;
     let mut slow = Connection::open(gateway.addr()).await.unwrap();
     slow.write(b"POST /eth HTTP/1.1\r\nhost: h\r\nx-slow: ").await.unwrap();
     slow.closed().await;
@@ -229,8 +229,7 @@ async fn slow_bodies_are_refused() {
 #[tokio::test]
 async fn idle_connections_are_closed() {
     let node = Node::evm().await;
-    let gateway =
-        Setup::of("eth", &node.url()).set("gateway.limits", "idle_timeout = \"150ms\"").start().await;
+    let gateway = Setup::of("eth", &node.url()).set("gateway.limits", "idle_timeout = \"1s\"").start().await;
     let mut never_used = Connection::open(gateway.addr()).await.unwrap();
     let mut used = Connection::open(gateway.addr()).await.unwrap();
     used.write(format!("{}{CALL}", head(&format!("content-length: {}\r\n", CALL.len()))).as_bytes())
@@ -246,7 +245,7 @@ async fn idle_connections_are_closed() {
 async fn a_connection_with_a_call_at_a_node_is_not_idle() {
     let node = Node::evm().await;
     let gateway = Setup::of("eth", &node.url())
-        .set("gateway.limits", "idle_timeout = \"100ms\"\nheader_timeout = \"100ms\"")
+        .set("gateway.limits", "idle_timeout = \"500ms\"\nheader_timeout = \"500ms\"")
         .start()
         .await;
     node.always(Raw::json(200, r#"{"jsonrpc":"2.0","id":9,"result":"late"}"#));

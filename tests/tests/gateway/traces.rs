@@ -240,6 +240,27 @@ async fn with_the_collector_away_calls_are_served_and_spans_are_dropped_and_coun
 }
 
 #[tokio::test]
+async fn a_collector_that_never_answers_costs_spans_and_holds_up_no_drain() {
+    let node = Node::evm().await;
+    // The system takes connections, and nobody reads from them.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let setup = traced(Setup::of("eth", &node.url()), &url).set("telemetry.otlp", "timeout = \"500ms\"");
+    let gateway = setup.start().await;
+    for _ in 0..3 {
+        assert_eq!(call(&gateway.client(), &[], "m").await.status, 200);
+    }
+    rpcgate_tests::until_within(rpcgate_tests::TIMEOUT, "spans that fail", async || {
+        counted(&gateway, "failed").await > 0
+    })
+    .await;
+    assert_eq!(counted(&gateway, "sent").await, 0);
+    assert_eq!(call(&gateway.client(), &[], "m").await.status, 200);
+    let drained = tokio::time::timeout(rpcgate_tests::TIMEOUT, gateway.server.drain()).await;
+    assert!(drained.is_ok_and(|drained| drained.cut == 0));
+}
+
+#[tokio::test]
 async fn spans_that_the_collector_rejects_are_counted() {
     let (node, collector) = (Node::evm().await, TraceCollector::start());
     collector.reject(1);

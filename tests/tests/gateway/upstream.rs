@@ -176,7 +176,7 @@ async fn a_broadcast_whose_connection_is_refused_goes_to_another_node() {
 #[tokio::test]
 async fn a_call_that_takes_too_long_fails_and_is_charged_because_its_node_may_still_work() {
     let node = Node::evm().await;
-    let gateway = Setup::of("eth", &node.url()).set("chains.eth", "timeout = \"100ms\"").start().await;
+    let gateway = Setup::of("eth", &node.url()).set("chains.eth", "timeout = \"1s\"").start().await;
     node.hold();
     let client = gateway.client();
     let reply = client.call("eth", "eth_getBalance", "[]").await;

@@ -1,8 +1,5 @@
 use crate::*;
 
-/// The time in which a change must take effect.
-const SOON: Duration = Duration::from_secs(1);
-
 /// Calls every gateway with a key until all have answered with `status`. Returns how long that took at most.
 async fn all_answer(processes: &[Process], key: &TestKey, status: u16) -> Duration {
     let clock = SystemClock::new();

@@ -70,6 +70,7 @@ async fn cluster() -> (Cluster, TestKey, Vec<Process>, Node) {
 )]
 async fn reservations_of_a_killed_gateway_are_taken_back_within_a_minute() {
     let (cluster, key, mut processes, _node) = cluster().await;
+    early_in(DAY).await;
     let (mut served, began) = ((0, 0), now().day());
     for round in 0..2 {
         serve(&processes.iter().collect::<Vec<_>>(), &key, 5, &mut served).await;
@@ -93,6 +94,7 @@ async fn reservations_of_a_killed_gateway_are_taken_back_within_a_minute() {
 )]
 async fn a_gateway_that_is_restarted_while_redis_is_frozen_makes_nothing_count_twice() {
     let (cluster, key, mut processes, _node) = cluster().await;
+    early_in(DAY).await;
     let (mut served, began) = ((0, 0), now().day());
     serve(&processes.iter().collect::<Vec<_>>(), &key, 5, &mut served).await;
     cluster.redis.freeze();
@@ -118,6 +120,7 @@ async fn a_gateway_that_is_restarted_while_redis_is_frozen_makes_nothing_count_t
 )]
 async fn a_redis_that_loses_its_data_again_and_again_counts_nothing_twice_in_the_end() {
     let (mut cluster, key, processes, _node) = cluster().await;
+    early_in(DAY).await;
     let (mut served, began) = ((0, 0), now().day());
     let all: Vec<_> = processes.iter().collect();
     for _ in 0..3 {
@@ -141,6 +144,7 @@ async fn a_redis_that_loses_its_data_again_and_again_counts_nothing_twice_in_the
 )]
 async fn a_gateway_that_was_frozen_until_its_slices_were_taken_back_counts_exactly_when_it_goes_on() {
     let (cluster, key, processes, _node) = cluster().await;
+    early_in(DAY).await;
     let (mut served, began) = ((0, 0), now().day());
     let all: Vec<_> = processes.iter().collect();
     for round in 0..2 {
@@ -187,6 +191,7 @@ async fn under_load_no_comparison_removes_counted_requests() {
     let loads: Vec<_> =
         processes.iter().map(|process| Load::start(process.addr(), 4, &seed, &numbers)).collect();
     let (stored, redis) = (cluster.stored_usage().await, &cluster.redis);
+    early_in(HOUR).await;
     let began = now().hour();
     go_on(&loads, 100).await;
     let (mut seen, mut samples) = (Vec::new(), 0);

@@ -54,6 +54,7 @@ async fn a_gateway_that_was_frozen_bills_once_and_respects_counts_of_others() {
     let processes = cluster.start().await;
     let loads: Vec<_> =
         processes.iter().map(|process| Load::start(process.addr(), 4, &seed, &numbers)).collect();
+    early_in(DAY).await;
     let (stored, began, mut report) = (cluster.stored_usage().await, now().day(), LoadReport::default());
     for round in 0..2 {
         let (frozen, other) = (&processes[round % 2], &processes[1 - round % 2]);

@@ -26,7 +26,7 @@ pub(crate) use rpcgate_tests::load::{Load, LoadReport, Nodes, TestSeed};
 pub(crate) use rpcgate_tests::node::Node;
 pub(crate) use rpcgate_tests::process::{Process, Site, manage, serve};
 pub(crate) use rpcgate_tests::stored_key::TestKey;
-pub(crate) use rpcgate_tests::{TIMEOUT, until};
+pub(crate) use rpcgate_tests::{SOON, TIMEOUT, until};
 pub(crate) use std::sync::Arc;
 pub(crate) use std::sync::atomic::AtomicU64;
 pub(crate) use std::time::Duration;
@@ -45,4 +45,18 @@ fn manage_where_a_site_asks_for_it() {
 
 pub(crate) fn now() -> Time {
     SystemClock::new().now()
+}
+
+/// The seconds of an hour, and of a day: windows in which is counted.
+pub(crate) const HOUR: u64 = 3_600;
+pub(crate) const DAY: u64 = 24 * HOUR;
+
+/// Waits for the next window of so many seconds if this one is about to end, because with it the counts of a test begin anew.
+pub(crate) async fn early_in(window: u64) {
+    /// Longer than a test takes.
+    const ENOUGH: u64 = 180;
+    let left = window - now().secs() % window;
+    if left < ENOUGH {
+        tokio::time::sleep(Duration::from_secs(left + 1)).await;
+    }
 }

@@ -141,6 +141,7 @@ async fn without_redis(leave: impl Fn(&mut RedisServer), come_back: impl Fn(&mut
         }
         panic!("they do not stay together");
     };
+    early_in(DAY).await;
     let began = now().day();
     // One key has used up its day before, one has used a third.
     let spent = used_up(&cluster).await;

@@ -1,6 +1,5 @@
 use crate::gateways::spend;
 use crate::*;
-use tokio::time::Instant;
 
 #[tokio::test(flavor = "multi_thread")]
 #[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
@@ -15,10 +14,8 @@ async fn a_frozen_redis_fails_no_call_and_is_exact_again_when_it_is_back() {
         gateway.reserve(&caller, &costs, NOW).wait().await;
     }
     redis.freeze();
-    let start = Instant::now();
     assert_eq!(storm(&gateways, &caller, 60, NOW).await, 60, "calls in flight are decided alone");
     until("counting alone", || gateways.iter().all(|gateway| gateway.standing() == Standing::Alone)).await;
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     for gateway in &gateways {
         assert!(matches!(gateway.take(&caller, 1, NOW), Answer::Now(Taken { refused: None, .. })));
         assert!(matches!(gateway.reserve(&caller, &costs, NOW), Answer::Now((mask, _)) if mask.has(3)));
@@ -97,9 +94,8 @@ async fn counts_made_alone_are_added_exactly() {
         })
         .await;
         // The next tick sends the counts made between the last one and the reconnection.
-        sleep(Duration::from_millis(700)).await;
-        let window = window_name(&settings, caller.key, 'm', NOW.minute());
-        assert_eq!(number(&redis, &format!("GET {window}")), 10 + 20 * round);
+        let window = format!("GET {}", window_name(&settings, caller.key, 'm', NOW.minute()));
+        until("all are counted", || number(&redis, &window) == 10 + 20 * round).await;
     }
     assert_eq!(storm(&gateways, &caller, 200, NOW).await, 30, "exact again");
 }

@@ -11,7 +11,7 @@ async fn a_ceiling_is_overrun_by_one_call_at_most_and_needs_few_round_trips() {
         capped.quota.cu_per_day = 100_000;
         let mut total = 0;
         // An idle slice of one gateway is returned within a second; then another gateway can spend it.
-        for round in 0..10 {
+        for round in 0..50 {
             let tasks: Vec<_> = (0..4 * count as usize)
                 .map(|n| gateways[n % gateways.len()].clone())
                 .map(|gateway| tokio::spawn(spend(gateway, capped.clone(), &[15, 75, 5, 20, 1])))

@@ -211,7 +211,10 @@ async fn sub_protocols_pass_over_http2_and_the_node_chooses() {
 #[tokio::test]
 async fn handshakes_over_http2_are_refused_as_over_http1() {
     let node = StreamNode::start(Content::Echo).await;
-    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    // It does not listen, and nothing else gets its port.
+    let mute = tokio::net::TcpSocket::new_v4().unwrap();
+    mute.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let gone = mute.local_addr().unwrap();
     let setup = setup(&node.url(), &[])
         .set("chains.bsc", &format!("nodes = [\"ws://{gone}\"]"))
         .key("scoped", "chains = [\"bsc\"]");

@@ -4,17 +4,14 @@ use crate::node::{Content, StreamNode};
 use crate::stream::{Seen, Stream};
 use rpcgate_core::clock::SystemClock;
 use rpcgate_server::Gateway;
-use rpcgate_tests::TIMEOUT;
 use rpcgate_tests::admin::{ApiUser, TestService};
 use rpcgate_tests::gateway::Setup;
+use rpcgate_tests::{SOON, TIMEOUT};
 use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
-
-/// The time in which a change must take effect.
-const SECOND: Duration = Duration::from_secs(1);
 
 /// Two gateways on one database, with an echo node.
 struct Pair {
@@ -66,7 +63,7 @@ impl Pair {
         timeout(TIMEOUT, wait).await.unwrap()
     }
 
-    /// Makes a change while the streams are read. Each must be closed with 1008 and this reason within a second after the
+    /// Makes a change while the streams are read. Each must be closed with 1008 and this reason [soon](SOON) after the
     /// answer to the change.
     async fn closes<C: Future<Output = ()>>(&self, streams: Vec<Stream>, change: C, reason: &str) {
         let clock = self.service.clock().clone();
@@ -83,7 +80,7 @@ impl Pair {
             let lag = at.saturating_sub(changed);
             tell(&format!("{reason}: closed after {lag:?}"));
             assert_eq!(ending, expected);
-            assert!(lag <= SECOND, "only after {lag:?}");
+            assert!(lag <= SOON, "only after {lag:?}");
         }
     }
 

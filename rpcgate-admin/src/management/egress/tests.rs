@@ -20,7 +20,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 pub(crate) mod secure;
 
 const SOON: Duration = Duration::from_secs(30);
-const SHORT: Duration = Duration::from_millis(150);
+const SHORT: Duration = Duration::from_millis(700);
 
 /// Answers as a table says; of several addresses in a list of lists, each look gets the next list.
 #[derive(Debug, Default)]
@@ -263,7 +263,10 @@ async fn what_is_no_answer_is_an_error() {
     let (port, _, _requests) = receiver(vec![endless]).await;
     let failed = post(&open(Table::default()), &format!("http://127.0.0.1:{port}/"), SOON).await;
     assert!(matches!(failed, Err(EgressError::Answer(_))), "{failed:?}");
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    // It does not listen, and nothing else gets its port.
+    let mute = tokio::net::TcpSocket::new_v4().unwrap();
+    mute.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let nobody = mute.local_addr().unwrap();
     let failed = post(&open(Table::default()), &format!("http://{nobody}/"), SOON).await;
     assert!(matches!(failed, Err(EgressError::Connect(_))), "{failed:?}");
     let failed = post(&open(Table::default()), "http://unknown.example/", SOON).await;

@@ -18,6 +18,8 @@ struct CertificateWatch {
     found: Option<Content>,
     /// What was refused last.
     refused: Option<Content>,
+    /// From when on that can be used, if it was refused because it is not valid yet.
+    valid_from: Option<Time>,
 }
 
 /// What a look has led to.
@@ -45,16 +47,19 @@ impl CertificateWatch {
             *self = CertificateWatch::default();
             return Look::Nothing;
         }
-        if self.found.replace(content) != Some(content) || self.refused == Some(content) {
+        let was_refused = self.refused == Some(content) && self.valid_from.is_none_or(|from| now < from);
+        if self.found.replace(content) != Some(content) || was_refused {
             return Look::Nothing;
         }
+        self.valid_from = None;
         let refused = match files.load() {
             Ok(loaded) => match &loaded.valid {
                 Some(valid) if valid.end <= now => {
                     format!("it has expired, at {}", moment_text(valid.end))
                 }
                 Some(valid) if valid.start > now => {
-                    format!("it is valid only from {}", moment_text(valid.start))
+                    self.valid_from = Some(valid.start);
+                    format!("it is valid only from {}, and in use then", moment_text(valid.start))
                 }
                 valid => {
                     let until = valid.as_ref().map(|valid| valid.end);
@@ -114,7 +119,7 @@ mod tests {
     use super::*;
     use crate::process::tls::CertificatePaths;
     use rcgen::{CertificateParams, KeyPair, date_time_ymd};
-    use rpcgate_core::config::AdminTls;
+    use rpcgate_core::config::{AdminTls, parse_moment};
     use std::path::PathBuf;
     use tempfile::TempDir;
 
@@ -228,6 +233,21 @@ mod tests {
         fixture.put(&good_cert, &good_key);
         fixture.look();
         assert!(matches!(fixture.look(), Look::Renewed { .. }), "a later one that is good is used");
+    }
+
+    #[test]
+    fn what_is_not_valid_yet_is_reported_once_and_in_use_as_soon_as_it_is() {
+        let mut fixture = Fixture::new();
+        let (cert, key) = made(2028, 2031);
+        fixture.put(&cert, &key);
+        fixture.look();
+        assert!(matches!(fixture.look(), Look::Refused(_)));
+        let begin = parse_moment("2028-01-01T00:00:00Z").unwrap();
+        for early in [NOON, Time::from_secs(begin.secs() - 1)] {
+            assert_eq!(fixture.watch.look(&fixture.certificate, early), Look::Nothing);
+        }
+        assert!(matches!(fixture.watch.look(&fixture.certificate, begin), Look::Renewed { .. }));
+        assert_eq!(fixture.watch.look(&fixture.certificate, begin), Look::Nothing);
     }
 
     #[test]

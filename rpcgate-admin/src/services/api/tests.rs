@@ -10,7 +10,7 @@ use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rpcgate_core::config::{AdminTls, ClientAuth};
-use rustls::RootCertStore;
+use rustls::{HandshakeKind, RootCertStore};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::{Value, json};
 use std::io;
@@ -341,8 +341,8 @@ impl Secured {
         Secured { api, certificate, tls, servers, _dir: dir, _site: site }
     }
 
-    /// The answer to a client with this certificate.
-    async fn asked(&self, pair: Option<Pair>) -> io::Result<String> {
+    /// What connects as a client with this certificate.
+    fn connector(&self, pair: Option<Pair>) -> TlsConnector {
         let mut roots = RootCertStore::empty();
         roots.add(self.servers.0.der().clone()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -352,23 +352,29 @@ impl Secured {
             Some((certificate, key)) => config.with_client_auth_cert(vec![certificate], key).unwrap(),
             None => config.with_no_client_auth(),
         };
+        TlsConnector::from(Arc::new(config))
+    }
+
+    /// The answer to a client, and whether its session was resumed.
+    async fn asked(&self, client: &TlsConnector) -> io::Result<(String, bool)> {
         let (stream, name) = (TcpStream::connect(self.api.addr()).await?, ServerName::try_from("localhost"));
-        let connect = TlsConnector::from(Arc::new(config)).connect(name.unwrap(), stream);
+        let connect = client.connect(name.unwrap(), stream);
         let asking = async {
             let mut stream = connect.await?;
+            let is_resumed = stream.get_ref().1.handshake_kind() == Some(HandshakeKind::Resumed);
             stream.write_all(HEALTH.as_bytes()).await?;
             let mut answer = Vec::new();
             match stream.read_to_end(&mut answer).await {
                 Err(error) if answer.is_empty() => Err(error),
-                _ => Ok(String::from_utf8(answer).unwrap()),
+                _ => Ok((String::from_utf8(answer).unwrap(), is_resumed)),
             }
         };
         tokio::time::timeout(SOON, asking).await.unwrap()
     }
 
     async fn serves(&self, pair: Option<Pair>) -> bool {
-        let answer = self.asked(pair).await;
-        let is_served = answer.as_ref().is_ok_and(|answer| answer.starts_with("HTTP/1.1 200 "));
+        let answer = self.asked(&self.connector(pair)).await;
+        let is_served = answer.as_ref().is_ok_and(|(answer, _)| answer.starts_with("HTTP/1.1 200 "));
         assert!(is_served || answer.is_err(), "{answer:?}");
         is_served
     }
@@ -392,6 +398,22 @@ async fn a_client_may_have_no_certificate_where_it_is_optional_but_no_foreign_on
     let api = Secured::start(Some((&ours, ClientAuth::Optional))).await;
     assert!(api.serves(None).await && api.serves(ours.client()).await);
     assert!(!api.serves(foreign.client()).await);
+}
+
+#[tokio::test]
+async fn where_certificates_are_asked_for_each_connection_shows_its_own() {
+    let ours = Authority::new("ours");
+    for (clients, is_resumed) in [
+        (Some((&ours, ClientAuth::Required)), false),
+        (Some((&ours, ClientAuth::Optional)), false),
+        (None, true),
+    ] {
+        let api = Secured::start(clients).await;
+        let client = api.connector(ours.client());
+        let (first, second) = (api.asked(&client).await.unwrap(), api.asked(&client).await.unwrap());
+        assert!(first.0.starts_with("HTTP/1.1 200 ") && second.0.starts_with("HTTP/1.1 200 "));
+        assert_eq!((first.1, second.1), (false, is_resumed), "{:?}", clients.map(|(_, auth)| auth));
+    }
 }
 
 #[tokio::test]

@@ -99,7 +99,10 @@ async fn an_old_or_newer_schema_is_refused() {
 async fn errors_of_a_server_do_not_show_the_password() {
     let url = Site::server().url().to_owned();
     let address = Postgres::shared().address();
-    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    // It does not listen, and nothing else gets its port.
+    let mute = tokio::net::TcpSocket::new_v4().unwrap();
+    mute.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let free = mute.local_addr().unwrap();
     for (url, why, is_unavailable) in [
         (format!("{url}x"), "does not exist", false),
         (url.replace("not%20a%20secret", "another%20secret"), "password authentication failed", false),

@@ -325,7 +325,7 @@ async fn a_shipment_that_is_dropped_half_way_is_taken_wholly_or_not_at_all() {
 #[tokio::test]
 async fn a_shipment_waits_for_another_writer_and_succeeds_later() {
     let mut fixture = Fixture::new().await;
-    let impatient = fixture.site.usage_within(Duration::from_millis(100)).await.unwrap();
+    let impatient = fixture.site.usage_within(Duration::from_secs(2)).await.unwrap();
     let shipment = fixture.pack(&[deed(110, at(START), vec![item("a")])]);
     let lock = fixture.store.database.begin().await.unwrap();
     let failed = impatient.ship(&shipment).await;

@@ -234,13 +234,13 @@ mod tests {
     #[tokio::test]
     async fn nothing_is_hedged_without_another_node_or_without_a_policy() {
         let slow = lasting(32, silent).await;
-        let fixture = PoolFixture::with(&[slow.url()], limits(ending_after(300)));
+        let fixture = PoolFixture::with(&[slow.url()], limits(ending_after(1_000)));
         warm(&fixture, 32).await;
         assert_eq!(fixture.whole(read()).await, Err(Fault::sent(Cause::Timeout).into()));
         let counts = fixture.pool.hedges().unwrap();
         assert_eq!((counts.sent, counts.withheld > 0), (0, true), "{counts:?}");
         let (slow, good) = (lasting(0, silent).await, ScriptedNode::always(answer("{}")).await);
-        let fixture = PoolFixture::with(&[slow.url(), good.url()], ending_after(100));
+        let fixture = PoolFixture::with(&[slow.url(), good.url()], ending_after(400));
         assert_eq!(fixture.whole(read()).await, Err(Fault::sent(Cause::Timeout).into()));
         assert_eq!((fixture.pool.hedges(), good.seen().len()), (None, 0));
     }

@@ -140,7 +140,7 @@ async fn a_read_is_sent_at_most_twice_on_new_connections() {
 #[tokio::test]
 async fn a_call_without_an_answer_ends_with_its_time_and_is_not_sent_again() {
     let node = failing(0, async |_wire| std::future::pending().await).await;
-    let fixture = PoolFixture::with(&[node.url()], ending_after(50));
+    let fixture = PoolFixture::with(&[node.url()], ending_after(400));
     assert_eq!(fixture.read().await, Err(Fault::sent(Cause::Timeout).into()));
     assert_eq!(node.seen().len(), 1);
     assert_eq!(fixture.pool.nodes().map(|node| node.in_flight).sum::<usize>() + fixture.pool.in_flight(), 0);
@@ -156,7 +156,7 @@ async fn an_answer_that_drips_ends_with_the_time_of_the_call() {
         }
     })
     .await;
-    let fixture = PoolFixture::with(&[node.url()], ending_after(50));
+    let fixture = PoolFixture::with(&[node.url()], ending_after(400));
     assert_eq!(fixture.read().await, Err(Fault::sent(Cause::Timeout).into()));
 }
 
@@ -245,7 +245,7 @@ async fn silent() -> ScriptedNode {
 #[tokio::test]
 async fn a_try_that_takes_too_long_leaves_time_for_another_node() {
     let (silent, good) = (silent().await, ScriptedNode::always(answer("{}")).await);
-    let retry = RetryPolicy { per_try: Some(Duration::from_millis(50)), ..RetryPolicy::default() };
+    let retry = RetryPolicy { per_try: Some(Duration::from_millis(400)), ..RetryPolicy::default() };
     let limits = PoolLimits { retry, ..PoolLimits::default() };
     let fixture = PoolFixture::with(&[silent.url(), good.url()], limits);
     for _ in 0..4 {

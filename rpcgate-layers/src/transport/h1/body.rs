@@ -233,7 +233,7 @@ mod tests {
         })
         .await;
         let limits = PoolLimits {
-            retry: RetryPolicy { deadline: Duration::from_millis(100), ..RetryPolicy::default() },
+            retry: RetryPolicy { deadline: Duration::from_secs(1), ..RetryPolicy::default() },
             ..PoolLimits::default()
         };
         let fixture = PoolFixture::with(&[node.url()], limits);

@@ -133,7 +133,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_stream_that_cannot_be_opened_says_nothing_of_a_node_that_is_probed() {
-        let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        // It does not listen, and nothing else gets its port.
+        let mute = tokio::net::TcpSocket::new_v4().unwrap();
+        mute.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let closed = mute.local_addr().unwrap();
         let by_ws = NodeUrl::parse(&format!("ws://{closed}"), Transport::Ws).unwrap();
         let by_http = NodeConfig::new("http://127.0.0.1:1".parse().unwrap());
         let nodes = [(NodeConfig::new(by_ws.clone()), "unreachable"), (by_http.with_address(by_ws), "well")];

@@ -168,8 +168,10 @@ async fn sigterm_ships_everything_and_a_kill_loses_nothing() {
 async fn the_terminal_shows_the_start_and_the_chosen_nodes_that_do_not_answer() {
     let home = tempfile::tempdir().unwrap();
     let reported = home.path().join("stderr");
-    // No process listens on the port of a closed socket.
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // It does not listen, and nothing else gets its port.
+    let mute = tokio::net::TcpSocket::new_v4().unwrap();
+    mute.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let gone = mute.local_addr().unwrap();
     let more = format!(" --node eth=http://u:secret@{gone}");
     let mut process =
         Process::spawn_with(home.path(), &more, std::fs::File::create(&reported).unwrap().into());

@@ -301,6 +301,9 @@ impl Gathered {
         };
         let (rejects_the_gateway, has_failed) = (answer.rejects_the_gateway(), answer.has_failed());
         match replies(body, DEEPEST) {
+            Ok(Replies::Many(many)) if !rejects_the_gateway && is_refusal(&many, calls.len()) => {
+                self.abandon(calls, Some("the node does not accept it"));
+            }
             Ok(Replies::Many(many)) if !rejects_the_gateway => {
                 self.rest.clear();
                 give_each(calls, body, &many, answer.node);
@@ -407,6 +410,12 @@ fn give_each(calls: Vec<WaitingCall>, body: &Bytes, many: &[ReplyMembers], node:
         };
         let _ = call.outcome.send(BatchOutcome::Ended { result, is_shared: false });
     }
+}
+
+/// Whether an answer to so many calls is about their array and not about them: it has fewer replies, and none with a result. Geth
+/// refuses an array that is too long in this way, under the id of its first call.
+fn is_refusal(many: &[ReplyMembers], calls: usize) -> bool {
+    many.len() < calls && many.iter().all(|reply| reply.result.is_none())
 }
 
 /// An id without the quotes that some nodes add.

@@ -5,10 +5,15 @@ use crate::nodes::BatchingPolicy;
 use futures_util::future::join_all;
 use rpcgate_core::caller::RequestId;
 
+/// Arrays that are not given up because the machine is busy.
+fn limits() -> PoolLimits {
+    let policy = BatchingPolicy::default().with_timeout(std::time::Duration::from_secs(60));
+    PoolLimits::default().with_batching(Some(policy))
+}
+
 fn batching(nodes: &[&ScriptedNode]) -> Site {
-    let limits = PoolLimits::default().with_batching(Some(BatchingPolicy::default()));
     let nodes = nodes.iter().map(|node| NodeConfig::new(node.url().parse().unwrap())).collect();
-    Site::of(Fixture::new(), PoolFixture::of(nodes, limits))
+    Site::of(Fixture::new(), PoolFixture::of(nodes, limits()))
 }
 
 /// Sends each call as a request of its own, all at the same time.
@@ -74,10 +79,9 @@ async fn chains_whose_answers_have_a_status_or_that_take_no_arrays_send_each_cal
     static UTXO: Facts = TOY.with_dialect(Dialect::Utxo);
     for facts in [&ALONE, &UTXO] {
         let node = echo().await;
-        let limits = PoolLimits::default().with_batching(Some(BatchingPolicy::default()));
         let nodes = vec![NodeConfig::new(node.url().parse().unwrap())];
         let clock = Fixture::new().clock;
-        let pool = crate::nodes::Pool::new(facts, nodes, limits, clock.clone());
+        let pool = crate::nodes::Pool::new(facts, nodes, limits(), clock.clone());
         let site = Site::of(variant(facts), PoolFixture { pool, clock });
         let calls =
             [r#"{"jsonrpc":"2.0","id":1,"method":"one"}"#, r#"{"jsonrpc":"2.0","id":2,"method":"two"}"#];

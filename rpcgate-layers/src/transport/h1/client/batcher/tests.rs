@@ -56,13 +56,18 @@ async fn good() -> ScriptedNode {
     node(|ids| Some(answer(&all(ids.iter().map(|id| reply(id)))))).await
 }
 
+/// No array is given up because the machine is busy.
+fn patient() -> BatchingPolicy {
+    BatchingPolicy::default().with_timeout(Duration::from_secs(60))
+}
+
 fn limits(policy: BatchingPolicy) -> PoolLimits {
     PoolLimits::default().with_batching(Some(policy))
 }
 
 fn fixture(nodes: &[&ScriptedNode]) -> PoolFixture {
     let urls: Vec<_> = nodes.iter().map(|node| node.url()).collect();
-    PoolFixture::with(&urls, limits(BatchingPolicy::default()))
+    PoolFixture::with(&urls, limits(patient()))
 }
 
 async fn all_of(
@@ -130,7 +135,7 @@ async fn a_call_that_is_alone_is_sent_as_it_is() {
 #[tokio::test]
 async fn a_call_waits_for_others_as_long_as_it_is_told_and_no_longer_if_the_array_is_full() {
     let node = good().await;
-    let policy = BatchingPolicy::default().with_max_calls(2).with_wait(Duration::from_millis(20));
+    let policy = patient().with_max_calls(3).with_wait(Duration::from_secs(1));
     let fixture = PoolFixture::with(&[node.url()], limits(policy));
     let first = fixture.whole(read(0));
     let second = async {
@@ -140,8 +145,12 @@ async fn a_call_waits_for_others_as_long_as_it_is_told_and_no_longer_if_the_arra
     };
     let (first, second) = tokio::join!(first, second);
     assert_eq!([first, second], [Ok(reply("0")), Ok(reply("1"))]);
+    assert_eq!(counts(&fixture), (1, 2, 0), "the second one came in time");
+    let short = patient().with_wait(Duration::from_millis(20));
+    let fixture = PoolFixture::with(&[node.url()], limits(short));
     assert_eq!(all_of(&fixture, [7]).await, own([7]), "its time is over and it is alone");
-    let forever = BatchingPolicy::default().with_max_calls(2).with_wait(Duration::from_secs(3_600));
+    assert_eq!(counts(&fixture), (0, 0, 0));
+    let forever = patient().with_max_calls(2).with_wait(Duration::from_secs(3_600));
     let fixture = PoolFixture::with(&[node.url()], limits(forever));
     assert_eq!(all_of(&fixture, 0..4).await, own(0..4));
     assert_eq!(counts(&fixture), (2, 4, 0));
@@ -153,7 +162,7 @@ async fn a_node_takes_no_more_calls_in_an_array_than_it_is_said_to() {
     for (max_batch, arrays) in [(Some(2), 3), (Some(1), 0), (None, 1)] {
         let mut config = NodeConfig::new(node.url().parse::<NodeUrl>().unwrap());
         config.max_batch = max_batch;
-        let fixture = PoolFixture::of(vec![config], limits(BatchingPolicy::default()));
+        let fixture = PoolFixture::of(vec![config], limits(patient()));
         assert_eq!(all_of(&fixture, 0..6).await, own(0..6));
         assert_eq!(counts(&fixture).0, arrays, "{max_batch:?}");
     }
@@ -203,7 +212,7 @@ async fn a_call_that_an_array_leaves_out_or_answers_twice_fails_alone_and_anothe
         let mut fallback = NodeConfig::new(node.url().parse::<NodeUrl>().unwrap());
         fallback.priority = 1;
         let first = NodeConfig::new(careless.url().parse::<NodeUrl>().unwrap());
-        let fixture = PoolFixture::of(vec![first, fallback], limits(BatchingPolicy::default()));
+        let fixture = PoolFixture::of(vec![first, fallback], limits(patient()));
         assert_eq!(all_of(&fixture, 0..3).await, own(0..3));
         assert_eq!(node.seen().iter().map(|request| ids(request)).collect::<Vec<_>>(), [["1"]]);
     }
@@ -213,6 +222,8 @@ async fn a_call_that_an_array_leaves_out_or_answers_twice_fails_alone_and_anothe
 async fn a_node_that_does_not_accept_an_array_gets_its_calls_alone_and_no_array_for_a_while() {
     let refusals = [
         answer(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no arrays"}}"#),
+        answer(r#"[{"jsonrpc":"2.0","id":0,"error":{"code":-32600,"message":"batch too large"}}]"#),
+        answer("[]"),
         answer("no arrays"),
         "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n".to_owned(),
         "HTTP/1.1 501 Not Implemented\r\ncontent-length: 2\r\n\r\nno".to_owned(),
@@ -287,7 +298,7 @@ async fn a_failed_array_is_a_failed_try_of_each_of_its_calls_and_one_failure_of_
     assert_eq!((breaking.seen().len(), once.pool.nodes().next().unwrap().health.name()), (9, "well"));
     let retry = RetryPolicy::default().with_attempts(1);
     let status = ScriptedNode::always("HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n").await;
-    let limits = limits(BatchingPolicy::default()).with_retry(retry);
+    let limits = limits(patient()).with_retry(retry);
     let fixture = PoolFixture::with(&[status.url()], limits);
     let reject = |answer: NodeAnswer| -> Result<(), _> {
         assert!(matches!(answer.body, AnswerBody::Whole(ref body) if body.is_empty()));
@@ -328,7 +339,7 @@ async fn a_call_whose_client_leaves_before_it_is_sent_leaves_no_hole_and_was_not
 #[tokio::test]
 async fn a_call_that_another_took_along_was_sent_although_its_client_leaves_at_once() {
     let node = good().await;
-    let policy = BatchingPolicy::default().with_max_calls(2);
+    let policy = patient().with_max_calls(2);
     let fixture = PoolFixture::with(&[node.url()], limits(policy));
     let is_sent = AtomicBool::new(false);
     let mut on_sent = |sent| is_sent.store(sent, Relaxed);
