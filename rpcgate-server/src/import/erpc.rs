@@ -116,10 +116,7 @@ pub(super) const ADVICE: &[Advice] = &[
         "projects.*.upstreams.*.rateLimitAutoTune",
         "a node that refuses calls is left alone for a while by itself",
     ),
-    advice(
-        "projects.*.upstreams.*.ignoreMethods",
-        "list them in the except of the node; see docs/nodes.md",
-    ),
+    advice("projects.*.upstreams.*.ignoreMethods", "list them in the except of the node; see docs/nodes.md"),
     advice("projects.*.upstreams.*.allowMethods", "list them in the methods of the node; see docs/nodes.md"),
     advice(
         "projects.*.upstreams.*.routing",

@@ -144,7 +144,10 @@ fn erpc_is_carried_over() {
         ("- id: cold", "not carried over: the cache is in the gateway's memory"),
         ("- id: vendor", "not carried over: no caller has this budget"),
         ("type: jwt", "not carried over: rpcgate knows callers by API keys alone"),
-        ("hedge:", "not carried over: chains.<chain>.hedge sends a read that takes unusually long to a second node"),
+        (
+            "hedge:",
+            "not carried over: chains.<chain>.hedge sends a read that takes unusually long to a second node",
+        ),
         ("id: arbitrum", "does not serve network 42161 (Arbitrum One)"),
         ("Bearer secret", "to set: set NODE_ETH_OWN_1_AUTHORIZATION to the value of the header"),
         (
