@@ -5,7 +5,7 @@ use super::filters;
 use super::frame::{Frame, Place};
 use super::printed::PrintedPage;
 use super::problems::Problems;
-use super::sheet::{Sheet, SheetFact, iso_day};
+use super::sheet::{InvoiceSheet, SheetFact, iso_day};
 use super::view::ok;
 use crate::management::action::billing::month::BillingMonth;
 use crate::management::action::invoices::{self, InvoiceState};
@@ -37,7 +37,7 @@ pub(super) fn state_badge(invoice: &Invoice, now: Time) -> (&'static str, String
 }
 
 /// The sheet of an invoice in the frame.
-pub(super) fn framed(whole: &WholeInvoice) -> Sheet {
+pub(super) fn framed(whole: &WholeInvoice) -> InvoiceSheet {
     let invoice = &whole.invoice;
     let facts = vec![
         SheetFact::new("Number", invoice.number.to_string()),
@@ -45,7 +45,7 @@ pub(super) fn framed(whole: &WholeInvoice) -> Sheet {
         SheetFact::new("Period", format!("{}, UTC", BillingMonth::of(invoice.period.start))),
         SheetFact::new("Due", filters::day_text(invoice.due_at)),
     ];
-    Sheet::of(whole, facts)
+    InvoiceSheet::of(whole, facts)
 }
 
 /// An invoice in the frame, which prints as a sheet.
@@ -55,7 +55,7 @@ pub(super) struct SheetPage {
     frame: Frame,
     problems: Problems,
     invoice: Invoice,
-    sheet: Sheet,
+    sheet: InvoiceSheet,
     badge: (&'static str, String),
     takes_payments: bool,
 }
@@ -113,5 +113,5 @@ pub(crate) fn page(whole: &WholeInvoice, now: Time) -> Response {
         SheetFact::new("Due", iso_day(invoice.due_at)),
         SheetFact::new("Status", state),
     ];
-    PrintedPage::new(format!("Invoice {}", invoice.number), Sheet::of(whole, facts)).response()
+    PrintedPage::new(format!("Invoice {}", invoice.number), InvoiceSheet::of(whole, facts)).response()
 }

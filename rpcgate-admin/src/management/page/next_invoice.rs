@@ -5,7 +5,7 @@ use super::context::{PageContext, PageResult};
 use super::filters;
 use super::frame::{Frame, Place};
 use super::printed::PrintedPage;
-use super::sheet::{Sheet, SheetFact, rows, sums_to};
+use super::sheet::{InvoiceSheet, SheetFact, rows, sums_to};
 use super::view::ok;
 use crate::management::action::billing::{self, NextInvoice};
 use crate::management::app_state::AppState;
@@ -34,17 +34,17 @@ pub(crate) fn routes() -> Router<Arc<AppState>> {
 struct NextInvoicePage {
     frame: Frame,
     month: String,
-    sheet: Sheet,
+    sheet: InvoiceSheet,
 }
 
-fn sheet(next: NextInvoice) -> Sheet {
+fn sheet(next: NextInvoice) -> InvoiceSheet {
     let facts = vec![
         SheetFact::new("Number", "None, preliminary"),
         SheetFact::new("As of", filters::minute_text(next.until)),
         SheetFact::new("Period", format!("{}, UTC", next.month)),
         SheetFact::new("Due", "Nothing yet"),
     ];
-    Sheet {
+    InvoiceSheet {
         warning: Some(WARNING),
         note: (!next.is_issued()).then(|| UNBILLED.to_owned()),
         lines: rows(&next.lines, next.month),

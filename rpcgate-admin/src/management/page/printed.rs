@@ -1,6 +1,6 @@
 //! A page made for printing, for clients of the API. It loads nothing and runs nothing: its only style is part of it.
 
-use super::sheet::Sheet;
+use super::sheet::InvoiceSheet;
 use super::view::shown;
 use askama::Template;
 use axum::response::{IntoResponse, Response};
@@ -28,12 +28,12 @@ static POLICY: LazyLock<Option<HeaderValue>> = LazyLock::new(|| {
 pub(super) struct PrintedPage {
     style: &'static str,
     title: String,
-    sheet: Sheet,
+    sheet: InvoiceSheet,
 }
 
 impl PrintedPage {
     /// A page of a sheet.
-    pub(super) fn new(title: String, sheet: Sheet) -> Self {
+    pub(super) fn new(title: String, sheet: InvoiceSheet) -> Self {
         PrintedPage { style: STYLE, title, sheet }
     }
 

@@ -7,7 +7,7 @@ use rpcgate_core::clock::Time;
 use rpcgate_core::usage::Amount;
 
 /// What is printed on an invoice.
-pub(super) struct Sheet {
+pub(super) struct InvoiceSheet {
     /// What a reader must know before everything else.
     pub(super) warning: Option<&'static str>,
     pub(super) seller: InvoiceSeller,
@@ -45,11 +45,11 @@ pub(super) struct SheetSum {
     pub(super) amount: String,
 }
 
-impl Sheet {
+impl InvoiceSheet {
     /// An issued invoice with these facts.
     pub(super) fn of(whole: &WholeInvoice, facts: Vec<SheetFact>) -> Self {
         let (invoice, period) = (&whole.invoice, BillingMonth::of(whole.invoice.period.start));
-        Sheet {
+        InvoiceSheet {
             warning: None,
             seller: invoice.seller.clone(),
             customer: invoice.customer.clone(),

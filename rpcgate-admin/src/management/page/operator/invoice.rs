@@ -13,7 +13,7 @@ use crate::management::page::form::FieldList;
 use crate::management::page::frame::{Frame, Place};
 use crate::management::page::invoices::{framed, state_badge};
 use crate::management::page::problems::{Labels, Problems};
-use crate::management::page::sheet::Sheet;
+use crate::management::page::sheet::InvoiceSheet;
 use crate::management::page::view::{ok, rejected};
 use crate::store::{Invoice, InvoiceNumber, InvoiceStatus, WholeInvoice};
 use askama::Template;
@@ -47,7 +47,7 @@ struct SettledSheetPage {
     frame: Frame,
     problems: Problems,
     invoice: Invoice,
-    sheet: Sheet,
+    sheet: InvoiceSheet,
     badge: (&'static str, String),
     is_open: bool,
     is_void: bool,
