@@ -81,6 +81,12 @@ impl ChainLoad {
         self.limit.now()
     }
 
+    /// Whether nothing is under way, and nothing has ended for five seconds. Then there is no load, and a limit that is left
+    /// holds for nobody. `now` is that of [`Clock::elapsed`](crate::clock::Clock::elapsed).
+    pub fn is_idle(&self, now: Duration) -> bool {
+        self.under_way() == 0 && self.limit.is_idle(micros(now))
+    }
+
     /// How many are under way.
     pub fn under_way(&self) -> usize {
         self.under_way.load(Relaxed)
@@ -102,7 +108,7 @@ impl ChainLoad {
         now: Duration,
     ) -> Result<LoadPlace, Overrun> {
         let before = self.under_way.fetch_add(1, Relaxed);
-        let seat = match self.limit.now() {
+        let seat = match self.limit_behind(before, micros(now)) {
             None => None,
             Some(limit) => match self.sit(project, tier, before, limit) {
                 Ok(seat) => Some(seat),
@@ -116,6 +122,16 @@ impl ChainLoad {
         };
         self.limit.saw(before + 1);
         Ok(LoadPlace::new(self.clone(), seat, now))
+    }
+
+    /// The limit for a set before which so many are under way.
+    fn limit_behind(&self, before: usize, now: u64) -> Option<usize> {
+        let limit = self.limit.now()?;
+        if before == 0 && self.limit.is_idle(now) {
+            self.limit.open(now);
+            return None;
+        }
+        Some(limit)
     }
 
     /// A seat under this limit, where so many are under way `before` it.

@@ -22,6 +22,8 @@ const SAMPLES: u64 = 5;
 const MOST_SAMPLES: u64 = 1 << 15;
 /// For this time after the last sign of load, what is measured is not what is usual.
 const CALM_AFTER: u64 = 1_000_000;
+/// Where nothing has ended for this time and nothing is under way, there is no load.
+const IDLE: u64 = 5_000_000;
 /// So many parts of one are told apart in a sample, which is the factor by which an answer is later than usual.
 const SHARES: f64 = 64.0;
 /// A sample counts as this factor at most.
@@ -90,6 +92,22 @@ impl AdaptiveLimit {
     pub fn now(&self) -> Option<usize> {
         let limit = self.limit.load(Relaxed);
         (limit < (OPEN * PARTS) as u64).then_some((limit as f64 / PARTS) as usize)
+    }
+
+    /// Whether nothing has ended a window for so long that there is no load, if nothing is under way.
+    pub(super) fn is_idle(&self, now: u64) -> bool {
+        now.saturating_sub(self.opened.load(Relaxed)) >= IDLE
+    }
+
+    /// Opens the limit, which says nothing any more, and begins a window.
+    pub(super) fn open(&self, now: u64) {
+        let opened = self.opened.load(Acquire);
+        if now > opened && self.opened.compare_exchange(opened, now, AcqRel, Relaxed).is_ok() {
+            self.window.store(0, Relaxed);
+            self.late.store(0, Relaxed);
+            self.is_rising.store(false, Relaxed);
+            self.limit.store((OPEN * PARTS) as u64, Relaxed);
+        }
     }
 
     /// Whether the limit is as low as it may be.

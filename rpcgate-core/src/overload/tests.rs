@@ -202,6 +202,32 @@ fn ordinary_changes_turn_nobody_away() {
 }
 
 #[test]
+fn what_a_load_has_left_holds_for_nobody_once_the_chain_was_idle() {
+    let after_load = || {
+        let mut node = Simulation::new(32, 50);
+        let capacity = node.capacity();
+        node.run(10, &[(capacity / 2, FREE)]).run(10, &[(capacity * 3, FREE)]);
+        while !node.working.is_empty() {
+            node.complete();
+        }
+        node.refused = vec![0];
+        node
+    };
+    let burst = |node: &mut Simulation| {
+        (0..500).for_each(|_| node.arrive(0, FREE));
+        node.all_refused()
+    };
+    let is_idle = |node: &Simulation| node.load.is_idle(Duration::from_micros(node.now));
+    let mut soon = after_load();
+    assert!(!is_idle(&soon) && soon.load.limit().is_some());
+    assert!(burst(&mut soon) > 0, "the load has just ended");
+    let mut later = after_load();
+    later.now += 5 * MICROS;
+    assert!(is_idle(&later) && later.load.limit().is_some());
+    assert_eq!((burst(&mut later), later.load.limit(), is_idle(&later)), (0, None, false));
+}
+
+#[test]
 fn a_node_that_has_become_slow_for_good_is_used_fully_again() {
     let mut node = Simulation::new(100_000, 10);
     node.run(5, &[(1_000, FREE)]);

@@ -36,8 +36,8 @@ pub(super) const ADVICE: &[Advice] = &[
     advice("cache", "the cache is in the gateway's memory: cache.bytes"),
     advice("signed-response", "rpcgate does not sign answers"),
     advice("tokens", "rpcgate does not follow balances; webhooks tell of transfers, see docs/webhooks.md"),
-    advice("access-log", "rpcgate writes its log to standard output: telemetry"),
-    advice("accessLog", "rpcgate writes its log to standard output: telemetry"),
+    advice("access-log", "telemetry.access_log writes a line for each call; see docs/operations.md"),
+    advice("accessLog", "telemetry.access_log writes a line for each call; see docs/operations.md"),
     advice("request-log", "ask `explain` for what happened to a request; see docs/explain.md"),
     advice("requestLog", "ask `explain` for what happened to a request; see docs/explain.md"),
     advice("egress-log", "ask `explain` for what happened to a request; see docs/explain.md"),
@@ -54,7 +54,7 @@ pub(super) const ADVICE: &[Advice] = &[
     advice("cluster.upstreams.*.labels", "nodes have no labels; priority says which to use first"),
     advice(
         "cluster.upstreams.*.methods",
-        "a node that does not know a method is asked once, then another; chains.<chain>.blocked_methods and open_methods are for all nodes",
+        "a node takes what its methods and except list; chains.<chain>.blocked_methods and open_methods are for all nodes; see docs/nodes.md",
     ),
     advice(
         "cluster.upstreams.*.priority",
@@ -82,7 +82,7 @@ pub(super) const ADVICE: &[Advice] = &[
     advice("upstreams.*.labels", "nodes have no labels; priority says which to use first"),
     advice(
         "upstreams.*.methods",
-        "a node that does not know a method is asked once, then another; chains.<chain>.blocked_methods and open_methods are for all nodes",
+        "a node takes what its methods and except list; chains.<chain>.blocked_methods and open_methods are for all nodes; see docs/nodes.md",
     ),
     advice(
         "upstreams.*.connection.dshackle",

@@ -78,7 +78,7 @@ pub(super) const ADVICE: &[Advice] = &[
     advice("projects.*.networks.*.alias", "the path of a chain is fixed; docs/chains.md lists all"),
     advice(
         "projects.*.networks.*.failsafe.*.hedge",
-        "rpcgate sends a call to one node at a time, and to another if that fails",
+        "chains.<chain>.hedge sends a read that takes unusually long to a second node; see docs/nodes.md",
     ),
     advice(
         "projects.*.networks.*.failsafe.*.retry",
@@ -116,11 +116,8 @@ pub(super) const ADVICE: &[Advice] = &[
         "projects.*.upstreams.*.rateLimitAutoTune",
         "a node that refuses calls is left alone for a while by itself",
     ),
-    advice(
-        "projects.*.upstreams.*.ignoreMethods",
-        "a node that does not know a method is asked once, then another; chains.<chain>.blocked_methods closes a method for all",
-    ),
-    advice("projects.*.upstreams.*.allowMethods", "all nodes of a chain are asked the same methods"),
+    advice("projects.*.upstreams.*.ignoreMethods", "list them in the except of the node; see docs/nodes.md"),
+    advice("projects.*.upstreams.*.allowMethods", "list them in the methods of the node; see docs/nodes.md"),
     advice(
         "projects.*.upstreams.*.routing",
         "rpcgate prefers healthy, fast nodes by itself; priority says which to use first",

@@ -154,7 +154,7 @@ fn plugin_advice(name: &str) -> &'static str {
             "rpcgate knows callers by API keys: put a proxy in front that maps callers to keys"
         }
         "file-log" | "http-log" | "tcp-log" | "syslog" | "loggly" => {
-            "rpcgate writes its log to standard output; usage is in its database"
+            "telemetry.access_log writes a line for each call; usage is in the database"
         }
         "request-termination" => "chains.<chain>.enabled = false closes a chain",
         "correlation-id" => "every answer has an x-request-id",

@@ -19,7 +19,10 @@ pub(super) const ADVICE: &[Advice] = &[
     advice("server.ws_host", "WebSocket streams are served at gateway.listen, at /ws/<chain>"),
     advice("server.ws_port", "WebSocket streams are served at gateway.listen, at /ws/<chain>"),
     advice("server.max_concurrent_ws_rpcs", "plans.*.ws_connections and gateway.ws limit streams"),
-    advice("server.enable_request_log", "ask `explain` for what happened to a request; see docs/explain.md"),
+    advice(
+        "server.enable_request_log",
+        "telemetry.access_log writes a line for each call; see docs/operations.md",
+    ),
     advice("server.public_access", "rpcgate serves nobody without a key"),
     advice(
         "cache",
@@ -67,7 +70,10 @@ pub(super) const ADVICE: &[Advice] = &[
     ),
     advice("backends", "rpcgate learns by itself how a node is"),
     advice("backend_groups", "rpcgate chooses healthy nodes near the newest block by itself"),
-    advice("rpc_method_mappings", "all nodes of a chain serve all methods"),
+    advice(
+        "rpc_method_mappings",
+        "the methods and except of a node say which methods it takes; see docs/nodes.md",
+    ),
     advice("batch", "a batch has at most 100 calls"),
     advice("whitelist_error_message", "refusals have fixed texts"),
 ];

@@ -144,7 +144,10 @@ fn erpc_is_carried_over() {
         ("- id: cold", "not carried over: the cache is in the gateway's memory"),
         ("- id: vendor", "not carried over: no caller has this budget"),
         ("type: jwt", "not carried over: rpcgate knows callers by API keys alone"),
-        ("hedge:", "not carried over: rpcgate sends a call to one node at a time"),
+        (
+            "hedge:",
+            "not carried over: chains.<chain>.hedge sends a read that takes unusually long to a second node",
+        ),
         ("id: arbitrum", "does not serve network 42161 (Arbitrum One)"),
         ("Bearer secret", "to set: set NODE_ETH_OWN_1_AUTHORIZATION to the value of the header"),
         (
@@ -215,6 +218,7 @@ fn dshackle_is_carried_over() {
     assert_eq!(urls(&config, "polygon"), ["http://10.0.0.3:8545"]);
     for (part, said) in [
         ("host: 0.0.0.0", "own gRPC interface"),
+        ("access-log:", "telemetry.access_log writes a line for each call"),
         ("id: main", "this chain is at /btc"),
         ("- id: sepolia", "does not serve this chain"),
         ("upstreams-extra", "import each of these files"),

@@ -196,11 +196,13 @@ impl Watched {
             None,
             all.iter().map(|(chain, load)| ([("chain", chain.as_str())], load.under_way() as u64)),
         )?;
+        let now = self.clock.elapsed();
+        let limited = all.iter().filter(|(_, load)| !load.is_idle(now));
         page.gauges(
             "chain_limit",
             "How many a chain that is overloaded may have; none while it is not.",
             None,
-            all.iter().filter_map(|(chain, load)| Some(([("chain", chain.as_str())], load.limit()? as u64))),
+            limited.filter_map(|(chain, load)| Some(([("chain", chain.as_str())], load.limit()? as u64))),
         )?;
         let rows = all.iter().flat_map(|(chain, load)| {
             Overrun::ALL

@@ -37,6 +37,7 @@ const OF_CUSTOMERS: [&str; 38] = [
     "/plan",
     "/plan/request",
     "/billing",
+    "/billing/next",
     "/invoices/*",
     "/team",
     "/audit",

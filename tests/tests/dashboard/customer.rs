@@ -236,6 +236,18 @@ async fn log_in_by_passkey(reader: &PageReader) {
     reader.find("body.app").await;
 }
 
+/// The invoice of the current month before there is one.
+async fn read_next_invoice(reader: &PageReader) {
+    reader.go("Billing").await;
+    reader.reads("Billing").await;
+    reader.press("main a[href$='billing/next']").await;
+    reader.reads("Next invoice").await;
+    let sheet = reader.run("return document.querySelector('.sheet').innerText").await;
+    let sheet = sheet.as_str().unwrap();
+    assert!(sheet.contains("Preliminary: this is not an invoice.") && sheet.contains("on eth"), "{sheet}");
+    is_content(reader).await;
+}
+
 /// The invoice of the month in which the first call was made.
 pub(crate) async fn read_invoice(reader: &PageReader) {
     reader.go("Billing").await;
@@ -261,6 +273,7 @@ async fn lives(dashboard: Arc<Dashboard>, reader: PageReader, is_dark: bool) {
     let (_, command) = create_key(&reader).await;
     make_first_call(&reader, command, true).await;
     is_content(&reader).await;
+    read_next_invoice(&reader).await;
     add_webhook(&dashboard, &reader, true).await;
     ask_for_more(&reader).await;
     ask_for_help(&reader).await;

@@ -1,16 +1,22 @@
 //! What the caller's tenant owes for the current month.
 
+use super::accept::prefers_html;
 use super::invoices::{CURRENCY, InvoiceLineJson, InvoiceSummaryJson, PeriodJson, TaxJson, taxes};
 use super::tenants::TierJson;
 use crate::management::action;
 use crate::management::action::actor::Actor;
-use crate::management::action::billing::MonthSoFar;
+use crate::management::action::billing::{BillingTerms, NextInvoice};
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::management::extract::Id;
+use crate::management::page::next_invoice::page as next_invoice_page;
 use axum::Json;
 use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::HeaderMap;
+use http::header::{HeaderValue, VARY};
 use rpcgate_core::caller::TenantId;
+use rpcgate_core::clock::Time;
 use serde::Serialize;
 use std::sync::Arc;
 use utoipa::ToSchema;
@@ -52,34 +58,48 @@ pub struct Billing {
     pub invoices: Vec<InvoiceSummaryJson>,
 }
 
+impl Billing {
+    fn of(NextInvoice { lines, amounts, .. }: NextInvoice, terms: BillingTerms, now: Time) -> Self {
+        Billing {
+            period: terms.period.into(),
+            plan: BilledPlan {
+                name: terms.plan_name,
+                tier: terms.plan.tier.into(),
+                monthly_fee_cents: terms.monthly_fee,
+                price_per_cu: terms.plan.price.usd(),
+            },
+            lines: lines.into_iter().map(InvoiceLineJson::from).collect(),
+            subtotal_cents: amounts.subtotal,
+            taxes: taxes(&amounts),
+            total_cents: amounts.total,
+            currency: CURRENCY,
+            invoices: terms.invoices.iter().map(|one| InvoiceSummaryJson::of(one, now)).collect(),
+        }
+    }
+}
+
 /// Show what is owed for the current month
 ///
 /// With the lines that its invoice would have if the month ended now, and the last invoices. The invoice is issued some
-/// hours after the end of the month.
+/// hours after the end of the month. With `Accept: text/html` it is a page made for printing, which says what the invoice
+/// would, and that it is none.
 #[utoipa::path(get, path = "/tenants/{id}/billing", operation_id = "show_billing", tag = "billing",
     params(("id" = String, Path, format = "uuid", description = "The tenant.")),
-    responses((status = 200, description = "The current month, and the last invoices.", body = Billing)))]
+    responses((status = 200, description = "The current month, and the last invoices.",
+        content((Billing = "application/json"), (String = "text/html")))))]
 pub async fn show(
     State(app): State<Arc<AppState>>,
     actor: Actor,
     Id(id): Id<TenantId>,
-) -> Result<Json<Billing>, ActionError> {
-    let MonthSoFar { lines, amounts } = action::billing::month_so_far(&app, &actor, id).await?;
-    let terms = action::billing::terms(&app, &actor, id).await?;
-    let now = app.now();
-    Ok(Json(Billing {
-        period: terms.period.into(),
-        plan: BilledPlan {
-            name: terms.plan_name,
-            tier: terms.plan.tier.into(),
-            monthly_fee_cents: terms.monthly_fee,
-            price_per_cu: terms.plan.price.usd(),
-        },
-        lines: lines.into_iter().map(InvoiceLineJson::from).collect(),
-        subtotal_cents: amounts.subtotal,
-        taxes: taxes(&amounts),
-        total_cents: amounts.total,
-        currency: CURRENCY,
-        invoices: terms.invoices.iter().map(|one| InvoiceSummaryJson::of(one, now)).collect(),
-    }))
+    headers: HeaderMap,
+) -> Result<Response, ActionError> {
+    let next = action::billing::next_invoice(&app, &actor, id).await?;
+    let mut answer = if prefers_html(&headers) {
+        next_invoice_page(next)
+    } else {
+        let terms = action::billing::terms(&app, &actor, id).await?;
+        Json(Billing::of(next, terms, app.now())).into_response()
+    };
+    answer.headers_mut().append(VARY, HeaderValue::from_static("accept"));
+    Ok(answer)
 }

@@ -7,7 +7,7 @@ use super::frame::{Frame, Place};
 use super::invoices::state_badge;
 use super::parts::PageLinks;
 use super::view::ok;
-use crate::management::action::billing::{self, BillingTerms, MonthSoFar};
+use crate::management::action::billing::{self, BillingTerms, NextInvoice};
 use crate::management::action::invoices;
 use crate::management::action::usage::if_readable;
 use crate::management::app_state::AppState;
@@ -73,7 +73,7 @@ struct RunningMonth {
 }
 
 impl RunningMonth {
-    fn of(MonthSoFar { lines, amounts }: MonthSoFar, period: &Range<Time>, now: Time) -> Self {
+    fn of(NextInvoice { lines, amounts, .. }: NextInvoice, period: &Range<Time>, now: Time) -> Self {
         let usage = lines.iter().filter(|line| line.kind == LineKind::Usage);
         RunningMonth {
             units: usage.map(|line| line.units).fold(0, u64::saturating_add),
@@ -131,7 +131,7 @@ async fn show(
     let before = query.given("before").map(str::parse::<InvoiceNumber>).transpose();
     let before = before.map_err(|_| ActionError::Invalid("this is no place in this list".into()))?;
     let terms = billing::terms(&app, &page.actor, tenant).await?;
-    let month = if_readable(billing::month_so_far(&app, &page.actor, tenant).await)?;
+    let month = if_readable(billing::next_invoice(&app, &page.actor, tenant).await)?;
     let invoices = invoices::list(&app, &page.actor, tenant, before, SHOWN).await?;
     let last = invoices.last().filter(|_| invoices.len() as u64 == SHOWN);
     let older = last.map(|last| format!("billing?before={}", last.number));

@@ -40,6 +40,7 @@ pub(crate) mod me;
 pub(crate) mod members;
 pub(crate) mod missing;
 mod multipart;
+pub(crate) mod next_invoice;
 pub(crate) mod notification_preferences;
 pub(crate) mod notifications;
 mod offer;
@@ -49,6 +50,7 @@ pub(crate) mod parts;
 pub(crate) mod passkeys;
 mod permit;
 pub(crate) mod plans;
+mod printed;
 pub(crate) mod problems;
 pub(crate) mod projects;
 pub(crate) mod quotas;
@@ -57,6 +59,7 @@ pub(crate) mod resets;
 pub(crate) mod security;
 mod session_cookie;
 pub(crate) mod sessions;
+mod sheet;
 pub(crate) mod step_up;
 pub(crate) mod subscriptions;
 pub(crate) mod theme;
@@ -102,6 +105,7 @@ fn pages() -> Router<Arc<AppState>> {
         .merge(limit_requests::routes())
         .merge(me::routes())
         .merge(members::routes())
+        .merge(next_invoice::routes())
         .merge(notification_preferences::routes())
         .merge(notifications::routes())
         .merge(operator::routes())

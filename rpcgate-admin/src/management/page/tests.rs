@@ -196,6 +196,7 @@ async fn a_page_loads_only_its_own_files_and_leaks_no_referrer() {
         ("/plan", newcomer.as_str(), StatusCode::OK),
         ("/plan/request", newcomer.as_str(), StatusCode::OK),
         ("/billing", newcomer.as_str(), StatusCode::OK),
+        ("/billing/next", newcomer.as_str(), StatusCode::OK),
         ("/support", newcomer.as_str(), StatusCode::OK),
         ("/support/new", newcomer.as_str(), StatusCode::OK),
         ("/confirm?token=x", "", StatusCode::OK),

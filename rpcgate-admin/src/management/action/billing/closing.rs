@@ -12,6 +12,7 @@ use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
 use crate::store::{InvoiceLine, InvoiceSeller, NewInvoice, PeriodClosed, Tenant, UnclosedTenant};
 use rpcgate_core::clock::Time;
+use rpcgate_core::config::BillingSettings;
 use rpcgate_core::usage::Amount;
 
 /// Tenants that are read at once.
@@ -101,7 +102,7 @@ async fn draft(
     begun: Time,
 ) -> Result<Option<NewInvoice>, ActionError> {
     let (settings, now) = (&app.settings.config.billing, app.now());
-    let lines = late_and_current_lines(app, tenant, month, (begun, month.end())).await?;
+    let lines = late_and_current_lines(app, tenant, month, month.start(), (begun, month.end())).await?;
     if sum(&lines).0 == 0 {
         return Ok(None);
     }
@@ -112,11 +113,7 @@ async fn draft(
         issued_at: now,
         due_at: now.plus(settings.pay_within),
         customer: tenant.name.clone(),
-        seller: InvoiceSeller {
-            name: settings.seller.clone(),
-            address: settings.seller_address.clone(),
-            tax_id: settings.seller_tax_id.clone(),
-        },
+        seller: seller(settings),
         amounts: amounts(&lines, settings),
         lines,
     }))
@@ -134,9 +131,10 @@ pub(in crate::management::action) async fn unbilled(
     let (closed, now) = (app.store.closed_until(tenant.id).await?, app.now());
     let first = BillingMonth::of(tenant.created_at).start().max(begun);
     let mut month = BillingMonth::of(closed.unwrap_or(first));
+    let closed_until = month.start();
     let mut owed = Vec::new();
     while month.start() <= now {
-        owed.extend(late_and_current_lines(app, tenant, month, (begun, now)).await?);
+        owed.extend(late_and_current_lines(app, tenant, month, closed_until, (begun, now)).await?);
         if month.next() == month {
             break;
         }
@@ -145,11 +143,22 @@ pub(in crate::management::action) async fn unbilled(
     Ok(sum(&owed))
 }
 
-/// The lines of a month until `until`, and before them those of usage that arrived after its own month was closed.
-async fn late_and_current_lines(
+/// The seller on an invoice that is issued now.
+pub(super) fn seller(settings: &BillingSettings) -> InvoiceSeller {
+    InvoiceSeller {
+        name: settings.seller.clone(),
+        address: settings.seller_address.clone(),
+        tax_id: settings.seller_tax_id.clone(),
+    }
+}
+
+/// The lines of a month until `until`, and before them those of usage that arrived after its own month was closed. Months
+/// until `closed_until` are closed; what a later one has is on its own invoice.
+pub(super) async fn late_and_current_lines(
     app: &AppState,
     tenant: &Tenant,
     month: BillingMonth,
+    closed_until: Time,
     (begun, until): (Time, Time),
 ) -> Result<Vec<InvoiceLine>, ActionError> {
     let first = month.previous().previous();
@@ -157,7 +166,8 @@ async fn late_and_current_lines(
     let custom_plans = app.store.billed_custom_plans().await?;
     let mut lines = Vec::new();
     for before in [first, month.previous()] {
-        if before.start() >= begun && is_kept(app, before) && before < month {
+        let is_closed = before.end() <= closed_until;
+        if is_closed && before.start() >= begun && is_kept(app, before) && before < month {
             let charges = usage::of_month(app, tenant, before, &custom_plans).await?;
             // Usage without a price is not billed, so it is on no invoice unless something else is.
             let late = usage_lines(before, &charges, &invoiced).into_iter().filter(|line| line.amount.0 > 0);

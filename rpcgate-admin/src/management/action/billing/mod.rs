@@ -15,7 +15,7 @@ use super::plans::PlanNames;
 use super::tenants::own_tenant;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
-use crate::store::{Invoice, InvoiceAmounts, InvoiceFilter, InvoiceLine, Tenant};
+use crate::store::{Invoice, InvoiceAmounts, InvoiceFilter, InvoiceLine, InvoiceSeller, Tenant};
 use lines::{amounts, fee_spans, plan_lines, plan_spans, usage_lines};
 use month::BillingMonth;
 use rpcgate_core::caller::TenantId;
@@ -48,6 +48,30 @@ pub struct MonthSoFar {
     pub lines: Vec<InvoiceLine>,
     /// The amounts that it would have.
     pub amounts: InvoiceAmounts,
+}
+
+/// The invoice of the current month as it would be if the month ended now. It has no number, and nothing is to be paid on it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NextInvoice {
+    /// The current month.
+    pub month: BillingMonth,
+    /// Up to when usage is on it.
+    pub until: Time,
+    /// The name of the tenant.
+    pub customer: String,
+    /// Who would issue it.
+    pub seller: InvoiceSeller,
+    /// The lines that it would have.
+    pub lines: Vec<InvoiceLine>,
+    /// The amounts that it would have.
+    pub amounts: InvoiceAmounts,
+}
+
+impl NextInvoice {
+    /// Whether it would be issued. A month in which nothing is owed has no invoice.
+    pub fn is_issued(&self) -> bool {
+        lines::sum(&self.lines).0 > 0
+    }
 }
 
 /// The lines of a tenant for the part of `month` until `until`, without those that are in `invoiced`.
@@ -87,6 +111,35 @@ pub async fn month_so_far(
     let lines = lines_of(app, &tenant, month, (month.start(), now), &[]).await?;
     let config = app.settings.overridden_by(&app.store.overlay().await?);
     Ok(MonthSoFar { amounts: amounts(&lines, &config.billing), lines })
+}
+
+/// The invoice of the caller's tenant for the current month as it would be if the month ended now: as [`month_so_far`], and
+/// with usage that arrived after its own month was closed.
+///
+/// # Errors
+/// [`ActionError::NotFound`] for another tenant, [`ActionError::Unavailable`].
+pub async fn next_invoice(
+    app: &AppState,
+    actor: &Actor,
+    tenant: TenantId,
+) -> Result<NextInvoice, ActionError> {
+    let id = own_tenant(actor, tenant)?;
+    let now = app.now();
+    let tenant = app.store.tenant(id).await?.ok_or(ActionError::NotFound("tenant"))?;
+    let month = BillingMonth::of(now);
+    let begun = app.store.billing_begun().await?.unwrap_or(month.start());
+    // Of a tenant of which no month was closed, no usage can be late.
+    let closed_until = app.store.closed_until(id).await?.unwrap_or(begun);
+    let lines = closing::late_and_current_lines(app, &tenant, month, closed_until, (begun, now)).await?;
+    let config = app.settings.overridden_by(&app.store.overlay().await?);
+    Ok(NextInvoice {
+        month,
+        until: now,
+        seller: closing::seller(&config.billing),
+        amounts: amounts(&lines, &config.billing),
+        customer: tenant.name,
+        lines,
+    })
 }
 
 /// The plan of the caller's tenant, and its last invoices: all that does not depend on usage.

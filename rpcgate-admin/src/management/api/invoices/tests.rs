@@ -307,6 +307,28 @@ async fn page(site: &Site, visitor: &Visitor, path: &str, accept: &str) -> (http
 }
 
 #[tokio::test]
+async fn the_bill_of_the_current_month_is_a_page_for_printing_that_says_what_it_is() {
+    let site = Site::of("[billing]\nseller = \"Acme\"\n").await;
+    let owner = site.member(Role::Owner).await;
+    let tenant = owner.user.tenant.unwrap();
+    let path = format!("/tenants/{tenant}/billing");
+    let (head, html) = page(&site, &owner, &path, "text/html").await;
+    assert_eq!((head.status.as_u16(), &head.headers[VARY]), (200, &"accept".parse().unwrap()));
+    for text in [
+        "<h1>Preliminary, 2026-12</h1>",
+        "<p class=\"warning\">Preliminary: this is not an invoice.",
+        "<dd>None, preliminary</dd>",
+        "<strong>Acme</strong>",
+        "Total so far in USD",
+    ] {
+        assert!(html.contains(text), "{text}\n{html}");
+    }
+    assert!(!html.contains("<script") && !html.contains("href="), "{html}");
+    let (head, json) = page(&site, &owner, &path, "application/json").await;
+    assert_eq!(head.headers[CONTENT_TYPE], "application/json", "{json}");
+}
+
+#[tokio::test]
 async fn an_invoice_is_a_page_for_printing_that_runs_nothing() {
     let site = Site::new().await;
     let owner = site.member(Role::Owner).await;

@@ -69,7 +69,7 @@ async fn bills_are_for_those_who_may_read_them() {
     let (readers, members) =
         (["owner", "admin", "billing"], ["owner", "admin", "billing", "developer", "viewer"]);
     let invoice = format!("/invoices/{number}");
-    for path in ["/billing", invoice.as_str(), &format!("{invoice}/pay")] {
+    for path in ["/billing", "/billing/next", invoice.as_str(), &format!("{invoice}/pay")] {
         assert_for(&site, path, &visitors, &readers).await;
     }
     for path in ["/plan", "/plan/request"] {

@@ -74,6 +74,8 @@ struct VersionRow {
 struct VersionPage {
     frame: Frame,
     row: VersionRow,
+    /// The version that it is compared with, if that was chosen: otherwise it is the one before.
+    from: Option<u64>,
     is_first: bool,
     changes: Vec<ChangedSetting>,
     left_out: usize,
@@ -152,13 +154,22 @@ async fn show(
     State(app): State<Arc<AppState>>,
     OperatorPage(page): OperatorPage,
     PathParams(number): PathParams<u64>,
+    QueryFields(query): QueryFields,
 ) -> PageResult {
     let listed = config_versions::get(&app, number).await?;
-    let changes = listed.changes.clone().unwrap_or_default();
+    let from = query.given("from").map(str::parse::<u64>).transpose();
+    let from = from.map_err(|_| ActionError::Invalid("a version has a number".into()))?;
+    let changes = match from {
+        Some(from) => Some(config_versions::compare(&app, from, number).await?),
+        None => listed.changes.clone(),
+    };
+    let is_first = changes.is_none();
+    let changes = changes.unwrap_or_default();
     Ok(ok(&VersionPage {
         frame: page.frame(Place::Configuration),
         row: VersionRow::of(&listed),
-        is_first: listed.changes.is_none(),
+        from,
+        is_first,
         left_out: changes.settings.len().saturating_sub(LISTED),
         changes: changes.settings.into_iter().take(LISTED).collect(),
         unknown: changes.unknown,
@@ -231,6 +242,12 @@ mod tests {
             shown.contains("weights.eth.eth_call = 7") && shown.contains("operator/config/2/rollback"),
             "{shown}"
         );
+        let compared = get(&site, "/operator/config/3?from=1", &operator).await.text;
+        assert!(compared.contains("What differs from version 1"), "{compared}");
+        let change = "weights.eth.eth_call</th><td class=\"id\">not set</td><td class=\"id\">9</td>";
+        assert!(compared.contains(change), "{compared}");
+        assert_eq!(get(&site, "/operator/config/3?from=x", &operator).await.status, StatusCode::BAD_REQUEST);
+        assert_eq!(get(&site, "/operator/config/3?from=99", &operator).await.status, StatusCode::NOT_FOUND);
         let asked = get(&site, "/operator/config/2/rollback", &operator).await.text;
         assert!(
             asked.contains("weights.eth.eth_call: 9 -&#62; 7")

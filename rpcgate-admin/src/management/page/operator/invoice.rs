@@ -1,6 +1,5 @@
 //! An invoice of any tenant, which operators settle, cancel or reduce.
 
-use crate::management::action::billing::month::BillingMonth;
 use crate::management::action::operator::invoices;
 use crate::management::app_state::AppState;
 use crate::management::error::ActionError;
@@ -12,8 +11,9 @@ use crate::management::page::filters;
 use crate::management::page::filters::grouped;
 use crate::management::page::form::FieldList;
 use crate::management::page::frame::{Frame, Place};
-use crate::management::page::invoices::{SheetLine, SheetSum, row, state_badge, sums};
+use crate::management::page::invoices::{framed, state_badge};
 use crate::management::page::problems::{Labels, Problems};
+use crate::management::page::sheet::InvoiceSheet;
 use crate::management::page::view::{ok, rejected};
 use crate::store::{Invoice, InvoiceNumber, InvoiceStatus, WholeInvoice};
 use askama::Template;
@@ -47,9 +47,7 @@ struct SettledSheetPage {
     frame: Frame,
     problems: Problems,
     invoice: Invoice,
-    period: String,
-    lines: Vec<SheetLine>,
-    sums: Vec<SheetSum>,
+    sheet: InvoiceSheet,
     badge: (&'static str, String),
     is_open: bool,
     is_void: bool,
@@ -174,13 +172,10 @@ async fn sheet(
     filled: &FieldList,
 ) -> Result<SettledSheetPage, ActionError> {
     let whole: WholeInvoice = invoices::get(app, number).await?;
-    let period = BillingMonth::of(whole.invoice.period.start);
     Ok(SettledSheetPage {
         frame: page.frame(Place::OperatorInvoices),
         problems: Problems::default(),
-        period: period.to_string(),
-        lines: whole.lines.iter().map(|line| row(line, period)).collect(),
-        sums: sums(&whole),
+        sheet: framed(&whole),
         badge: state_badge(&whole.invoice, app.now()),
         is_open: whole.invoice.status == InvoiceStatus::Open,
         is_void: whole.invoice.status == InvoiceStatus::Void,

@@ -1,0 +1,150 @@
+//! What is printed on an invoice, as text: the same for one that is issued and for the next one as it would be now.
+
+use crate::management::action::billing::month::BillingMonth;
+use crate::management::api::moment::Moment;
+use crate::store::{InvoiceAmounts, InvoiceLine, InvoiceSeller, LineKind, WholeInvoice};
+use rpcgate_core::clock::Time;
+use rpcgate_core::usage::Amount;
+
+/// What is printed on an invoice.
+pub(super) struct InvoiceSheet {
+    /// What a reader must know before everything else.
+    pub(super) warning: Option<&'static str>,
+    pub(super) seller: InvoiceSeller,
+    pub(super) customer: String,
+    /// Its number, its dates and the like.
+    pub(super) facts: Vec<SheetFact>,
+    pub(super) lines: Vec<SheetLine>,
+    pub(super) sums: Vec<SheetSum>,
+    pub(super) note: Option<String>,
+}
+
+/// What stands at the head of an invoice.
+pub(super) struct SheetFact {
+    pub(super) name: &'static str,
+    pub(super) text: String,
+}
+
+impl SheetFact {
+    pub(super) fn new(name: &'static str, text: impl Into<String>) -> Self {
+        SheetFact { name, text: text.into() }
+    }
+}
+
+/// A line of an invoice, as text.
+pub(super) struct SheetLine {
+    pub(super) item: String,
+    pub(super) quantity: String,
+    pub(super) price: String,
+    pub(super) amount: String,
+}
+
+/// A sum of an invoice, as text.
+pub(super) struct SheetSum {
+    pub(super) name: String,
+    pub(super) amount: String,
+}
+
+impl InvoiceSheet {
+    /// An issued invoice with these facts.
+    pub(super) fn of(whole: &WholeInvoice, facts: Vec<SheetFact>) -> Self {
+        let (invoice, period) = (&whole.invoice, BillingMonth::of(whole.invoice.period.start));
+        InvoiceSheet {
+            warning: None,
+            seller: invoice.seller.clone(),
+            customer: invoice.customer.clone(),
+            facts,
+            lines: rows(&whole.lines, period),
+            sums: sums(whole),
+            note: invoice.note.clone(),
+        }
+    }
+}
+
+/// An exact amount in US dollars without needless zeros: at least two decimals, at most twelve.
+fn dollars(amount: Amount) -> String {
+    let text = amount.to_string();
+    let whole = text.find('.').unwrap_or(text.len());
+    let used = text.trim_end_matches('0').len().max(whole + 3).min(text.len());
+    text[..used].to_owned()
+}
+
+/// An amount in cents as US dollars.
+fn cents(cents: u64) -> String {
+    format!("{}.{:02}", cents / 100, cents % 100)
+}
+
+/// The UTC day of a time, as in `2026-12-31`.
+pub(super) fn iso_day(at: Time) -> String {
+    Moment(at).to_string().chars().take(10).collect()
+}
+
+/// The lines of the invoice of `period`.
+pub(super) fn rows(lines: &[InvoiceLine], period: BillingMonth) -> Vec<SheetLine> {
+    lines.iter().map(|line| row(line, period)).collect()
+}
+
+fn row(line: &InvoiceLine, period: BillingMonth) -> SheetLine {
+    let month = BillingMonth::of(line.month);
+    let late = if month == period { String::new() } else { format!(", {month}") };
+    let plan = line.custom_plan.as_deref().unwrap_or(line.tier.name());
+    let (item, quantity) = match line.kind {
+        LineKind::Plan => (format!("Plan {plan}{late}"), format!("{} s of {}", line.units, month.seconds())),
+        LineKind::Usage if line.chain.is_empty() => {
+            (format!("Compute Units, plan {plan}{late}"), line.units.to_string())
+        }
+        LineKind::Usage => {
+            (format!("Compute Units on {}, plan {plan}{late}", line.chain), line.units.to_string())
+        }
+    };
+    SheetLine { item, quantity, price: dollars(Amount(line.price.0.into())), amount: dollars(line.amount) }
+}
+
+/// The tax, and the total under the name `total`.
+pub(super) fn sums_to(total: &str, amounts: &InvoiceAmounts) -> Vec<SheetSum> {
+    let sum = |name: &str, amount: String| SheetSum { name: name.to_owned(), amount };
+    let mut sums = Vec::new();
+    if amounts.tax_basis_points > 0 {
+        let (percent, rest) = (amounts.tax_basis_points / 100, amounts.tax_basis_points % 100);
+        let rate = if rest == 0 { percent.to_string() } else { format!("{percent}.{rest:02}") };
+        sums.push(sum("Subtotal", cents(amounts.subtotal)));
+        sums.push(sum(&format!("{} {rate} %", amounts.tax_name), cents(amounts.tax)));
+    }
+    sums.push(sum(total, cents(amounts.total)));
+    sums
+}
+
+/// The sums of an issued invoice.
+fn sums(whole: &WholeInvoice) -> Vec<SheetSum> {
+    let (invoice, amounts) = (&whole.invoice, &whole.invoice.amounts);
+    let mut sums = sums_to("Total in USD", amounts);
+    sums.extend(whole.credit_notes.iter().map(|note| SheetSum {
+        name: format!("Credit note {} of {}", note.number, iso_day(note.issued_at)),
+        amount: format!("-{}", cents(note.cents)),
+    }));
+    if invoice.due_cents() != amounts.total {
+        let name = "To be paid in USD".to_owned();
+        sums.push(SheetSum { name, amount: cents(invoice.due_cents()) });
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_have_two_decimals_or_as_many_as_they_need() {
+        for (amount, text) in [
+            (0, "0.00"),
+            (1, "0.000000000001"),
+            (1_000_000_000, "0.001"),
+            (1_500_000_000_000, "1.50"),
+            (10_000_000_000_000, "10.00"),
+            (123_456_000_000_000, "123.456"),
+        ] {
+            assert_eq!(dollars(Amount(amount)), text);
+        }
+        assert_eq!((cents(0), cents(1_205)), ("0.00".into(), "12.05".into()));
+    }
+}
