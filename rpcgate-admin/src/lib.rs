@@ -4,6 +4,8 @@
 pub mod cli;
 #[cfg(feature = "cli")]
 pub mod command;
+#[cfg(all(fuzzing, feature = "api"))]
+pub mod fuzzing;
 #[cfg(feature = "api")]
 pub mod management;
 #[cfg(feature = "process")]

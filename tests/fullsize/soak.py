@@ -12,6 +12,7 @@ import uuid
 from .client import KEYS, PASSWORD, Client, Owner
 from .cluster import Cluster, started
 from .drained import subscribed
+from .fault_table import FaultTable
 from .gateway import SECRET
 from .h2 import ANSWER, GrpcClient, GrpcNode
 from .ledger import Ledger
@@ -21,24 +22,28 @@ from .websocket import Refused, StreamNode
 CONNECTIONS, STREAMS, GRPC = 64, 20, 4
 # Seconds for which a fault lasts, and after which the service must be well again.
 FAULT, PATIENCE = 5.0, 60.0
-# Memory of a gateway in MiB in ten minutes, and file handles, that may be added over the whole time.
-SLOPE, HANDLES = 1.0, 64
+# Memory of a gateway in MiB in ten minutes, and file handles at most, that may be added over the whole time. Of the fewest handles and
+# threads at any time, connections that come and go are no part: these must not grow.
+SLOPE, HANDLES, FEWEST = 1.0, 64, 4
+# Units by which operators change the weight of eth_call (Faults.settings_are_rolled_back).
+DEARER = 2
 OPERATOR = "operator@example.com"
 
 
 class MixedLoad(Oracle):
-    """HTTP calls, single and in batches. Of each answer the identifier and the charged units are known, of each failure whether a fault
-    was going on."""
+    """HTTP calls, single and in batches. Of each answer the identifier, the charged units and the fault that was going on are known."""
 
     def __init__(self, seed, faults):
         super().__init__(seed)
         self.faults, self.charged_by_id, self.took_for = faults, {}, []
-        self.lost, self.sent, self.latest = collections.Counter(), 0, 0.0
+        self.lost, self.sent, self.latest = collections.Counter(), 0, collections.Counter()
+        self.differing = []
 
     async def send(self, client):
-        chain, body, _ = self.request()
+        chain, body, wanted = self.request()
         self.sent += 1
         begun = time.perf_counter()
+        table = self.faults.table
         try:
             status, headers, answer = await client.post(body, chain)
         except (ConnectionError, asyncio.IncompleteReadError) as why:
@@ -47,16 +52,24 @@ class MixedLoad(Oracle):
                 self.sent -= 1
             else:
                 self.lost["no answer", self.faults.of(begun)] += 1
+                table.count(self.faults.of(begun), "calls")
+                table.count(self.faults.of(begun), "lost")
             return False
         took = time.perf_counter() - begun
-        if not self.faults.of(begun):
+        fault = self.faults.of(begun)
+        table.count(fault, "calls")
+        if not fault:
             self.took_for.append(took)
         if "x-compute-units" in headers:
-            self.charged_by_id[uuid.UUID(headers["x-request-id"]).bytes] = int(headers["x-compute-units"])
+            self.charged_by_id[uuid.UUID(headers["x-request-id"]).bytes] = int(headers["x-compute-units"]), fault
         if status == 200 and b"-32603" not in answer:
-            self.latest = time.perf_counter()
+            self.latest[client.gateway] = time.perf_counter()
+            if why := difference(body, headers, answer, wanted):
+                table.count(fault, "wrong")
+                self.differing.append((why, body[:200], headers, answer[:200]))
         else:
-            self.lost[f"status {status}" if status != 200 else "a node failed", self.faults.of(begun)] += 1
+            self.lost[f"status {status}" if status != 200 else "a node failed", fault] += 1
+            table.count(fault, "lost")
         return True
 
     async def keep_on(self, gateway, rate, connections, over):
@@ -66,13 +79,28 @@ class MixedLoad(Oracle):
             await asyncio.sleep(0.1)
 
 
+def difference(body, headers, answer, wanted):
+    """What is wrong with an answer: another identifier than its call's, or units that its calls do not cost."""
+    try:
+        asked, got = json.loads(body), json.loads(answer)
+    except ValueError:
+        return "no JSON"
+    asked, got = (value if isinstance(value, list) else [value] for value in (asked, got))
+    if sorted(call["id"] for call in asked) != sorted(item.get("id") or 0 for item in got):
+        return "identifiers"
+    least = sum(units for _, units, _ in wanted)
+    most = least + DEARER * sum(method == "eth_call" for method, _, _ in wanted)
+    units = int(headers.get("x-compute-units", -1))
+    return "" if least <= units <= most else f"{units} units, and not {least} to {most}"
+
+
 class Faults:
     """What goes wrong, one after another, and what of it was survived."""
 
     def __init__(self, cluster, nodes, dice):
         self.cluster, self.nodes, self.dice = cluster, nodes, dice
         self.now, self.ended = "", 0.0
-        self.survived, self.failed = collections.Counter(), collections.Counter()
+        self.table, self.failed = FaultTable(), collections.Counter()
         self.operator = Owner(cluster.admin)
 
     def of(self, begun):
@@ -146,7 +174,7 @@ class Faults:
         done = await asyncio.to_thread(subprocess.run, words, capture_output=True, check=True, cwd=admin.folder)
         return done.stdout.decode()
 
-    async def run_until(self, over, load, pause):
+    async def run_until(self, over, load, samples, pause):
         """Each kind once, in a random order, and then again, until the time is up."""
         kinds = [
             self.a_node_is_gone, self.a_node_is_sick, self.redis_is_restarted, self.postgresql_is_restarted, self.postgresql_is_frozen,
@@ -155,11 +183,11 @@ class Faults:
         while not over.is_set():
             for kind in self.dice.sample(kinds, len(kinds)):
                 name = kind.__name__.replace("_", " ")
-                self.now = name
+                self.now, before = name, samples.now()
                 try:
                     await kind()
                     await self.until_well(load)
-                    self.survived[name] += 1
+                    self.table.survived(name, before, samples.now())
                 except Exception as why:
                     self.failed[f"{name}: {type(why).__name__}: {str(why)[:300]}"] += 1
                 self.now, self.ended = "", time.perf_counter()
@@ -170,7 +198,7 @@ class Faults:
                     pass
 
     async def until_well(self, load):
-        """Until every gateway is ready and counts with the other, and calls succeed again."""
+        """Until every gateway is ready and counts with the other, and calls succeed again at each."""
         since = time.perf_counter()
         for gateway in self.cluster.gateways:
             while not await gateway.ready():
@@ -179,7 +207,7 @@ class Faults:
                 await asyncio.sleep(0.05)
             await gateway.until_together()
         begun = time.perf_counter()
-        while load.latest < begun:
+        while min(load.latest[gateway] for gateway in self.cluster.gateways) < begun:
             if time.perf_counter() > begun + PATIENCE:
                 raise TimeoutError("no call succeeds")
             await asyncio.sleep(0.05)
@@ -190,7 +218,7 @@ class Streams:
 
     def __init__(self, cluster, faults):
         self.cluster, self.faults = cluster, faults
-        self.ended, self.statuses, self.messages = collections.Counter(), collections.Counter(), 0
+        self.calls, self.messages = 0, 0
 
     async def watch(self, gateway, over):
         while not over.is_set():
@@ -210,7 +238,7 @@ class Streams:
             if over.is_set():
                 stream.close()
                 return
-            self.ended[bool(self.faults.of(began))] += 1
+            self.faults.table.count(self.faults.of(began), "streams cut")
 
     async def ask(self, gateway, over):
         client = GrpcClient(gateway.port, KEYS["two"])
@@ -221,22 +249,28 @@ class Streams:
             except (OSError, asyncio.TimeoutError):
                 status = -1
                 client.link = None
-            self.statuses[status == 0, bool(self.faults.of(began))] += 1
+            self.calls += 1
+            if status != 0:
+                self.faults.table.count(self.faults.of(began), "gRPC failed")
             await asyncio.sleep(0.2)
         client.close()
 
 
 class Samples:
-    """Memory, file handles and threads of a gateway that is never restarted."""
+    """Memory, file handles and threads of a process that is never restarted."""
 
     def __init__(self, gateway):
         self.gateway, self.taken = gateway, []
 
+    def now(self):
+        """Memory in MiB, file handles and threads."""
+        process = pathlib.Path(f"/proc/{self.gateway.process.pid}")
+        handles, tasks = (len(list((process / name).iterdir())) for name in ("fd", "task"))
+        return float(self.gateway.rss()), handles, tasks
+
     async def take(self, over, every):
         while not over.is_set():
-            process = pathlib.Path(f"/proc/{self.gateway.process.pid}")
-            handles, tasks = (len(list((process / name).iterdir())) for name in ("fd", "task"))
-            self.taken.append((time.perf_counter(), self.gateway.rss(), handles, tasks))
+            self.taken.append((time.perf_counter(), *self.now()))
             await asyncio.sleep(every)
 
     def later(self):
@@ -249,6 +283,18 @@ class Samples:
         at, value = (sum(values) / len(points) for values in zip(*points))
         spread = sum((x - at) ** 2 for x, _ in points)
         return 600 * sum((x - at) * (y - value) for x, y in points) / spread if spread else 0.0
+
+
+    def judge(self, run, name, long):
+        """Whether they stay as they are. The slope of memory counts in a `long` run alone."""
+        run.say(56, f"memory of the {name} added in ten minutes", self.slope(1), SLOPE if long else float("inf"), "MiB")
+        rows = self.later()
+        half = len(rows) // 2
+        for column, what in ((2, "file handles"), (3, "threads")):
+            values = [[row[column] for row in part_of] for part_of in (rows[:half], rows[half:])]
+            for extreme, which, limit in ((max, "at most", HANDLES), (min, "at least", FEWEST if long else HANDLES)):
+                first, last = (extreme(part_of, default=0) for part_of in values)
+                run.say(56, f"{what} of the {name} added ({last} {which}, in the end)", last - first, limit, "")
 
 
 async def soak(run, minutes, rate):
@@ -264,17 +310,18 @@ async def soak(run, minutes, rate):
         await faults.operator.log_in_as_operator(OPERATOR)
         load, streams = MixedLoad(run.seed, faults), Streams(cluster, faults)
         samples = Samples(cluster.gateways[0])
+        watched = [("gateway", samples), ("management side", Samples(cluster.admin))]
         share = len(cluster.gateways)
         begun = time.perf_counter()
         tasks = [asyncio.create_task(load.keep_on(gateway, rate / share, CONNECTIONS // share, over)) for gateway in cluster.gateways]
         tasks += [asyncio.create_task(streams.watch(gateway, over)) for gateway in cluster.gateways for _ in range(STREAMS // share)]
         tasks += [asyncio.create_task(streams.ask(gateway, over)) for gateway in cluster.gateways for _ in range(GRPC // share)]
-        tasks.append(asyncio.create_task(samples.take(over, min(10.0, minutes / 4))))
-        going_wrong = asyncio.create_task(faults.run_until(over, load, min(45.0, minutes * 4)))
+        tasks += [asyncio.create_task(of.take(over, min(10.0, minutes / 4))) for _, of in watched]
+        going_wrong = asyncio.create_task(faults.run_until(over, load, samples, min(45.0, minutes * 4)))
         end = begun + 60 * minutes
         while time.perf_counter() < end:
             await asyncio.sleep(min(60.0, max(0.0, end - time.perf_counter())))
-            left, done = max(0.0, end - time.perf_counter()) / 60, sum(faults.survived.values())
+            left, done = max(0.0, end - time.perf_counter()) / 60, faults.table.times.total()
             print(f"        56  {left:.0f} minutes are left: {load.sent:,} requests, {done} faults, {samples.gateway.rss():.0f} MiB", flush=True)
             dead = [task for task in tasks if task.done() and not task.cancelled()]
             for task in dead:
@@ -286,49 +333,47 @@ async def soak(run, minutes, rate):
         lasted = time.perf_counter() - begun
         answered = len(load.charged_by_id)
         print(f"        56  load: {answered / lasted:.0f} answered requests a second of {rate} for {lasted / 60:.0f} minutes", flush=True)
-        print(f"        56  streams: {streams.messages:,} messages; gRPC: {sum(streams.statuses.values()):,} calls", flush=True)
-        for name, count in sorted(faults.survived.items()):
-            print(f"        56  survived: {name}, {count} times", flush=True)
+        print(f"        56  streams: {streams.messages:,} messages; gRPC: {streams.calls:,} calls", flush=True)
         for (what, fault), count in sorted(load.lost.items()):
             print(f"        56  lost: {count:,} requests, {what}, {fault or 'without a fault'}", flush=True)
         for what in faults.failed:
             run.must(56, False, f"not survived: {what}")
-        kinds = len(faults.survived)
+        kinds = len(faults.table.times)
         run.must(56, kinds == 9 or minutes < 15, f"every kind of fault happened: {kinds} of 9")
-        run.say(56, f"of {load.sent:,} requests lost without a fault", sum(n for (_, fault), n in load.lost.items() if not fault), 0, "")
-        run.say(56, "streams cut without a fault", streams.ended[False], 0, "")
-        run.say(56, "gRPC calls that failed without a fault", streams.statuses[False, False], 0, "")
+        run.must(56, load.sent > 0 and streams.messages > 0 and streams.calls > 0, "there is load of every kind")
+        run.must(56, not load.differing, f"{len(load.differing)} answers differ from what was asked: {load.differing[:2]}")
         slowest = part(load.took_for, 0.99) if load.took_for else 0.0
         run.say(56, "99th percentile of requests while no fault was going on", slowest * 1000, 1000, "ms")
-        long = minutes >= 30
-        run.say(56, "memory added in ten minutes", samples.slope(1), SLOPE if long else float("inf"), "MiB")
-        for column, what in ((2, "file handles"), (3, "threads")):
-            rows = samples.later()
-            half = len(rows) // 2
-            first, last = (max((row[column] for row in part_of), default=0) for part_of in (rows[:half], rows[half:]))
-            run.say(56, f"{what} added ({last} at most, in the end)", last - first, HANDLES, "")
+        for name, of in watched:
+            of.judge(run, name, minutes >= 30)
         await asyncio.gather(*(gateway.stop() for gateway in cluster.gateways))
-        await compare(run, cluster, load)
+        await compare(run, cluster, load, faults.table)
+        for line in faults.table.lines():
+            print(f"        56  {line}", flush=True)
+        faults.table.judge(run, 56)
 
 
-async def compare(run, cluster, load):
+async def compare(run, cluster, load, table):
     """Every answered request is recorded once, with the units that its answer said."""
-    due, recorded, twice, wrong = load.charged_by_id, {}, 0, 0
+    due, recorded, twice = load.charged_by_id, {}, 0
     events = await asyncio.to_thread(lambda: list(Ledger(cluster).events()))
     parties = {event.party for event in events if event.request.bytes in due}
     run.must(56, len(parties) <= 1, f"the load has one key: {len(parties)}")
     for event in events:
         if event.party in parties:
-            twice += event.request.bytes in recorded
+            if event.request.bytes in recorded:
+                twice += event.request.bytes not in due
+                if event.request.bytes in due:
+                    table.count(due[event.request.bytes][1], "billed twice")
             recorded[event.request.bytes] = sum(line.cu for line in event.lines)
-    missing = 0
-    for request, units in due.items():
+    wrong = 0
+    for request, (units, fault) in due.items():
         billed = recorded.pop(request, None)
-        missing += billed is None and units > 0
+        if billed is None and units > 0:
+            table.count(fault, "not billed")
         wrong += billed is not None and billed != units
     left = sum(units > 0 for units in recorded.values())
     unanswered = sum(count for (what, _), count in load.lost.items() if what == "no answer")
-    run.say(56, f"of {len(due):,} answers not billed", missing, 0, "")
-    run.say(56, "requests billed differently from their answers", wrong, 0, "")
-    run.say(56, "requests billed twice", twice, 0, "")
+    run.say(56, f"of {len(due):,} answers billed differently", wrong, 0, "")
+    run.say(56, "requests without an answer that are billed twice", twice, 0, "")
     run.say(56, "requests billed without an answer, of those cut off", left, unanswered, "")

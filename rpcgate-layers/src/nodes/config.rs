@@ -1,5 +1,6 @@
 //! The configuration of one node: its addresses, its credentials and its place among the others.
 
+use super::dialer::Dialer;
 use super::drain::NodeDrain;
 use super::url::NodeUrl;
 use http::{HeaderName, HeaderValue};
@@ -8,6 +9,7 @@ use rpcgate_core::tally::Transport;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use std::fmt;
+use std::sync::Arc;
 
 /// How a node is reached: at one address for each protocol that it takes, with the same credentials in all of them.
 ///
@@ -39,6 +41,8 @@ pub struct NodeConfig {
     pub is_archive: bool,
     /// Whether an operator has drained it.
     pub drain: NodeDrain,
+    /// What opens connections to it; `None`: TCP.
+    pub(crate) dialer: Option<Arc<dyn Dialer>>,
     /// Certificate authorities that are trusted besides the public ones.
     pub(crate) roots: Vec<CertificateDer<'static>>,
     /// The address that it was made with, which is also its name.
@@ -56,6 +60,7 @@ impl NodeConfig {
             methods: NodeMethods::default(),
             is_archive: false,
             drain: NodeDrain::default(),
+            dialer: None,
             roots: Vec::new(),
             first: url,
             others: Vec::new(),
@@ -91,6 +96,13 @@ impl NodeConfig {
     #[must_use]
     pub fn with_drain(mut self, drain: NodeDrain) -> Self {
         self.drain = drain;
+        self
+    }
+
+    /// The same node, with connections that `dialer` opens.
+    #[must_use]
+    pub fn with_dialer(mut self, dialer: Arc<dyn Dialer>) -> Self {
+        self.dialer = Some(dialer);
         self
     }
 
@@ -132,6 +144,7 @@ impl fmt::Debug for NodeConfig {
             .field("methods", &self.methods)
             .field("is_archive", &self.is_archive)
             .field("drain", &self.drain)
+            .field("dialer", &self.dialer)
             .field("roots", &self.roots.len())
             .finish()
     }

@@ -5,6 +5,7 @@
 //! | part | decides |
 //! |---|---|
 //! | [`NodeConfig`], [`NodeUrl`] | where a node is, in each protocol, and with which credentials it is reached |
+//! | [`Dialer`] | how a connection to a node is opened, if not by TCP |
 //! | [`NodeHealth`] | whether a node is fit, by its answers to calls and by its probes |
 //! | `choice` | which of the fit nodes gets the next call |
 //! | `node_set` | which nodes take a call at all |
@@ -34,6 +35,7 @@ pub(crate) mod backoff;
 pub(crate) mod batching;
 mod choice;
 pub(crate) mod config;
+pub(crate) mod dialer;
 mod drain;
 pub(crate) mod error;
 pub(crate) mod exchange;
@@ -57,6 +59,7 @@ pub(crate) mod url;
 
 pub use batching::{BatchingCounts, BatchingPolicy};
 pub use config::{BadRoots, NodeConfig};
+pub use dialer::{DialFuture, Dialer, NodeIo};
 pub use drain::{NodeDrain, NodeDrains};
 pub use error::NodeRequestError;
 pub use head::watch_head;

@@ -2,6 +2,7 @@
 
 use crate::coalesced_writes::CoalescedWrites;
 use crate::nodes::config::NodeConfig;
+use crate::nodes::dialer::{Dialer, NodeIo};
 use crate::nodes::url::NodeUrl;
 use rustls::{ClientConfig, RootCertStore, version};
 use rustls_pki_types::ServerName;
@@ -20,6 +21,10 @@ pub(crate) enum NodeSocket {
     Plain(CoalescedWrites<TcpStream>),
     /// TLS over TCP.
     Tls(Box<TlsStream<TcpStream>>),
+    /// What the node's dialer has opened.
+    Dialed(Box<dyn NodeIo>),
+    /// TLS over that.
+    DialedTls(Box<TlsStream<Box<dyn NodeIo>>>),
 }
 
 /// Makes connections to one node.
@@ -27,6 +32,7 @@ pub(crate) struct Connector {
     host: Box<str>,
     port: u16,
     tls: Tls,
+    dialer: Option<Arc<dyn Dialer>>,
 }
 
 enum Tls {
@@ -45,21 +51,36 @@ impl Connector {
             tracing::error!(node = %url, "TLS to this node cannot be set up: {error}");
             Tls::Failed
         });
-        Connector { host: url.host.clone(), port: url.port, tls }
+        Connector { host: url.host.clone(), port: url.port, tls, dialer: config.dialer.clone() }
     }
 
     /// A new connection, within `limit`: name look-up, TCP and TLS together.
     pub(crate) async fn connect(&self, limit: Duration) -> io::Result<NodeSocket> {
         let deadline = Instant::now() + limit;
+        if let Some(dialer) = &self.dialer {
+            return self.dial(&**dialer, deadline).await;
+        }
         let tcp = self.tcp(deadline).await?;
         // Requests are written in one piece; waiting for more would only delay them.
         tcp.set_nodelay(true)?;
         match &self.tls {
             Tls::Off => Ok(NodeSocket::Plain(CoalescedWrites::new(tcp))),
-            Tls::Failed => Err(io::Error::other("TLS to this node is not set up")),
+            Tls::Failed => Err(no_tls()),
             Tls::On(connector, name) => {
                 let tls = timeout_at(deadline, connector.connect(name.clone(), tcp)).await??;
                 Ok(NodeSocket::Tls(Box::new(tls)))
+            }
+        }
+    }
+
+    async fn dial(&self, dialer: &dyn Dialer, deadline: Instant) -> io::Result<NodeSocket> {
+        let dialed = timeout_at(deadline, dialer.dial(&self.host, self.port)).await??;
+        match &self.tls {
+            Tls::Off => Ok(NodeSocket::Dialed(dialed)),
+            Tls::Failed => Err(no_tls()),
+            Tls::On(connector, name) => {
+                let tls = timeout_at(deadline, connector.connect(name.clone(), dialed)).await??;
+                Ok(NodeSocket::DialedTls(Box::new(tls)))
             }
         }
     }
@@ -83,6 +104,10 @@ impl Connector {
     }
 }
 
+fn no_tls() -> io::Error {
+    io::Error::other("TLS to this node is not set up")
+}
+
 fn tls(config: &NodeConfig, url: &NodeUrl, alpn: &[u8]) -> Result<Tls, Box<dyn std::error::Error>> {
     let mut roots = RootCertStore::from_iter(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
     for root in &config.roots {
@@ -100,7 +125,7 @@ fn tls(config: &NodeConfig, url: &NodeUrl, alpn: &[u8]) -> Result<Tls, Box<dyn s
 
 #[cfg(test)]
 mod tests {
-    use crate::nodes::{NodeConfig, NodeRequestError, PoolLimits};
+    use crate::nodes::{DialFuture, Dialer, NodeConfig, NodeIo, NodeRequestError, PoolLimits};
     use crate::testing::scripted_node::{PoolFixture, ScriptedNode, Wire, answer};
     use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
     use rpcgate_core::fault::{Cause, Fault};
@@ -108,6 +133,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpStream;
     use tokio_rustls::TlsAcceptor;
 
     const NO_CONNECTION: NodeRequestError = NodeRequestError::Fault(Fault::unsent(Cause::Connect));
@@ -173,6 +199,32 @@ mod tests {
             }
         }
         assert_eq!(node.conns(), 2);
+    }
+
+    /// Reaches a node by its address, whatever its name is.
+    #[derive(Debug)]
+    struct ByAddress(std::net::SocketAddr);
+
+    impl Dialer for ByAddress {
+        fn dial(&self, host: &str, _: u16) -> DialFuture<'_> {
+            assert_eq!(host, "node.invalid");
+            Box::pin(async { Ok(Box::new(TcpStream::connect(self.0).await?) as Box<dyn NodeIo>) })
+        }
+    }
+
+    #[tokio::test]
+    async fn a_dialers_connection_has_tls_where_the_address_asks_for_it() {
+        let (node, authority) = secure(&["node.invalid"], true).await;
+        let plain = ScriptedNode::always(answer("plain")).await;
+        let dialed = |url: &str, node: &ScriptedNode| {
+            NodeConfig::new(url.parse().unwrap()).with_dialer(Arc::new(ByAddress(node.address)))
+        };
+        let secure = dialed("https://node.invalid", &node);
+        let fixture = |config| PoolFixture::of(vec![config], PoolLimits::default());
+        assert_eq!(fixture(secure.clone()).read().await, Err(NO_CONNECTION), "it is checked as any other");
+        let trusted = secure.trusting(authority.as_bytes()).unwrap();
+        assert_eq!(fixture(trusted).read().await.unwrap(), "http/1.1");
+        assert_eq!(fixture(dialed("http://node.invalid", &plain)).read().await.unwrap(), "plain");
     }
 
     #[tokio::test]

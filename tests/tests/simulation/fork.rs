@@ -25,8 +25,9 @@ pub(crate) struct ForkingChain {
 }
 
 impl ForkingChain {
-    pub(crate) fn new() -> Self {
-        let mut chain = ForkingChain::default();
+    /// A chain whose hashes are the numbers from this one on.
+    pub(crate) fn new(hashes: u64) -> Self {
+        let mut chain = ForkingChain { hashes, ..ForkingChain::default() };
         for height in 1..=FIRST {
             chain.append(height, Duration::ZERO);
         }
@@ -82,7 +83,7 @@ mod tests {
 
     #[test]
     fn what_was_replaced_was_part_of_the_chain_until_then() {
-        let (mut chain, mut dice) = (ForkingChain::new(), TestSeed(1).dice(0));
+        let (mut chain, mut dice) = (ForkingChain::new(0), TestSeed(1).dice(0));
         let mut before = BTreeMap::new();
         for second in 1..=200 {
             let now = Duration::from_secs(second);

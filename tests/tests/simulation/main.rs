@@ -1,18 +1,24 @@
 //! The stack in virtual time, with random clients, keys, plans and nodes, by seeds.
 //!
-//! A world is one thread whose timers never wait: tokio's clock is paused, and the gateway's clock follows it. Nodes are at the
-//! end of the stack instead of behind sockets: they lag, fork, fail, hang and lie about their height. The wall clock jumps, clients
-//! leave, and the process is killed between its journal and the shipper, which brings the journal's real files into real
-//! databases at the next start. What must be true of every world is in [`report`].
+//! A world is one thread whose timers never wait: tokio's clock is paused, and the gateway's clock follows it. The stack is the one
+//! that is served, down to the pools of two chains, whose nodes are reached over connections in memory: they lag, fork, lie about
+//! their height, answer slowly, badly or never, refuse and close connections, and are drained. The wall clock jumps, clients leave,
+//! and the process is killed between its journal and the shipper, which brings the journal's real files into real databases at the
+//! next start. What must be true of every answer is in [`check`], of what comes to nodes in [`arrivals`], and of what is counted
+//! and billed in [`report`]; each of these rules has a test in which it is broken.
 //!
 //! A few seeds run here; `tests/simulate` runs a thousand. A world that breaks a promise names its seed, and
 //! `SIMULATION_SEED=N SIMULATION_SEEDS=1` runs it again.
 
 #![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
 
+mod arrivals;
+mod check;
 mod client;
 mod fork;
+mod node_wire;
 mod nodes;
+mod pools;
 mod report;
 mod seeds;
 mod virtual_clock;

@@ -1,178 +1,250 @@
-//! Nodes at the end of the stack, without sockets.
+//! Nodes of one chain, which the gateway's own pool reaches over connections in memory.
 
+use crate::arrivals::NodeArrivals;
+use crate::node_wire::NodeWire;
 use crate::{Clock, Dice, Duration, ForkingChain, VirtualClock, between};
-use http::StatusCode;
-use rpcgate_core::call::{Before, CallState, Calls, Settled};
-use rpcgate_core::chain::Chain;
-use rpcgate_core::fault::{Cause, Fault};
-use rpcgate_core::reply::{Form, Reply, Source};
-use rpcgate_core::tally::Tally;
+use rpcgate_layers::nodes::{DialFuture, Dialer, NodeIo};
 use serde_json::{Value, json};
-use std::convert::Infallible;
-use std::pin::Pin;
+use std::io;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
-use tokio::time::sleep;
-use tower::Service;
+use tokio::io::duplex;
+use tokio::time::{sleep, timeout};
 
+/// Nodes of a chain.
+pub(crate) const NODES: usize = 3;
 /// How far a node may be behind the chain, and still on a branch that was replaced.
 pub(crate) const BEHIND: Duration = Duration::from_secs(20);
 /// The most that a node takes for an answer.
-pub(crate) const SLOWEST: Duration = Duration::from_secs(5);
-/// How long a call waits for a node that hangs.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
+const SLOWEST: Duration = Duration::from_secs(5);
 /// By how many blocks a node lies about its height.
-const LIE: u64 = 500;
+pub(crate) const LIE: u64 = 500;
+/// The methods whose calls have parameters of their own.
+pub(crate) const UNIQUE: [&str; 3] = ["eth_getBalance", "eth_getTransactionCount", "eth_sendRawTransaction"];
 
-/// What a node does with calls, for a while.
-#[derive(Debug)]
+/// What a node does with connections and requests, for a while.
+#[derive(Debug, Default)]
 struct Mood {
     behind: Duration,
     /// Of a hundred requests.
     fails: u64,
     hangs: u64,
+    /// Of a hundred connections.
     refuses: u64,
     slow: bool,
-    lies: bool,
+}
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug)]
+enum Outcome {
+    Answer,
+    /// There is none until the gateway closes the connection.
+    Hang,
+    Close,
+    CutBody,
+    NoJson,
+    Unavailable,
+    TooMany,
 }
 
 #[derive(Debug)]
-struct Shared {
-    clock: Arc<VirtualClock>,
-    chain: Arc<Mutex<ForkingChain>>,
-    moods: Vec<Mood>,
+struct NodesState {
+    moods: [Mood; NODES],
+    /// How much of the chain each of them has seen, which never becomes less.
+    seen: [Duration; NODES],
     dice: Dice,
 }
 
-/// Three nodes of one chain, of which each request gets one by chance.
-#[derive(Clone, Debug)]
-pub(crate) struct UnreliableNodes(Arc<Mutex<Shared>>);
+/// The nodes of one chain.
+#[derive(Debug)]
+pub(crate) struct UnreliableNodes {
+    /// The chain's path.
+    name: &'static str,
+    clock: Arc<VirtualClock>,
+    blocks: Arc<Mutex<ForkingChain>>,
+    arrivals: Arc<Mutex<NodeArrivals>>,
+    /// The one that lies about its height, if one does.
+    liar: Option<usize>,
+    state: Mutex<NodesState>,
+}
 
 impl UnreliableNodes {
-    pub(crate) fn new(clock: Arc<VirtualClock>, chain: Arc<Mutex<ForkingChain>>, dice: Dice) -> Self {
-        let shared = Shared { clock, chain, moods: Vec::new(), dice };
-        let nodes = UnreliableNodes(Arc::new(Mutex::new(shared)));
+    pub(crate) fn new(
+        name: &'static str,
+        clock: Arc<VirtualClock>,
+        (blocks, arrivals): (Arc<Mutex<ForkingChain>>, Arc<Mutex<NodeArrivals>>),
+        liar: Option<usize>,
+        dice: Dice,
+    ) -> Arc<Self> {
+        let state = NodesState { moods: Default::default(), seen: [Duration::ZERO; NODES], dice };
+        let nodes = UnreliableNodes { name, clock, blocks, arrivals, liar, state: Mutex::new(state) };
         nodes.change();
-        nodes
+        Arc::new(nodes)
     }
 
-    /// Each node is in another mood from now on. One of them at most lies.
+    /// What opens connections to one of them.
+    pub(crate) fn dialer(self: &Arc<Self>, node: usize) -> Arc<dyn Dialer> {
+        Arc::new(NodeDialer { nodes: self.clone(), node })
+    }
+
+    /// Each node is in another mood from now on.
     pub(crate) fn change(&self) {
-        let mut shared = self.0.lock().unwrap();
-        let dice = &mut shared.dice;
-        let liar = dice.below(6);
-        let mut mood = |number: u64| {
+        let NodesState { moods, dice, .. } = &mut *self.state.lock().unwrap();
+        for mood in moods {
             let is_bad = dice.below(3) == 0;
-            let of_a_hundred = |dice: &mut Dice, most| if is_bad { dice.below(most) } else { 0 };
-            Mood {
-                behind: Duration::from_millis(dice.below(BEHIND.as_millis() as u64)),
-                fails: of_a_hundred(dice, 60),
-                hangs: of_a_hundred(dice, 15),
-                refuses: of_a_hundred(dice, 30),
-                slow: dice.below(3) == 0,
-                lies: number == liar,
-            }
+            let mut of_a_hundred = |most| if is_bad { dice.below(most) } else { 0 };
+            let (fails, hangs, refuses) = (of_a_hundred(60), of_a_hundred(15), of_a_hundred(50));
+            let refuses = if self.liar.is_some() { 0 } else { refuses };
+            let behind = Duration::from_millis(dice.below(BEHIND.as_millis() as u64));
+            *mood = Mood { behind, fails, hangs, refuses, slow: dice.below(3) == 0 };
+        }
+    }
+
+    /// Opens a connection, which may be refused, or never be there.
+    async fn open(self: Arc<Self>, node: usize) -> io::Result<Box<dyn NodeIo>> {
+        let (took, is_refused, is_lost) = {
+            let NodesState { moods, dice, .. } = &mut *self.state.lock().unwrap();
+            let is_refused = dice.below(100) < moods[node].refuses;
+            (Duration::from_millis(between(dice, 1, 30)), is_refused, dice.below(3) == 0)
         };
-        let moods = (0..3).map(&mut mood).collect();
-        shared.moods = moods;
-    }
-
-    /// Sets the head that probes of these nodes give: of three heights the second (`rpcgate_layers::nodes::watch_head`).
-    pub(crate) fn probed(&self, chain: &Chain) {
-        let shared = self.0.lock().unwrap();
-        let now = shared.clock.elapsed();
-        let blocks = shared.chain.lock().unwrap();
-        let height =
-            |mood: &Mood| blocks.height(now.saturating_sub(mood.behind)) + if mood.lies { LIE } else { 0 };
-        let mut heights: Vec<_> = shared.moods.iter().map(height).collect();
-        heights.sort_unstable();
-        chain.head().set(heights[1]);
-    }
-
-    /// How long the next request takes, and what becomes of it: an answer from the chain as it was so long ago, or a fault.
-    fn next(&self) -> (Duration, Result<Duration, Fault>) {
-        let mut shared = self.0.lock().unwrap();
-        let Shared { moods, dice, .. } = &mut *shared;
-        let mood = &moods[dice.below(3) as usize];
-        let most = if mood.slow { SLOWEST } else { Duration::from_millis(300) };
-        let took = Duration::from_millis(between(dice, 1, most.as_millis() as u64));
-        let chance = dice.below(100);
-        if chance < mood.hangs {
-            return (TIMEOUT, Err(Fault::sent(Cause::Timeout)));
-        }
-        if chance < mood.hangs + mood.fails {
-            return (took, Err(Fault::sent(Cause::Broken)));
-        }
-        if chance < mood.hangs + mood.fails + mood.refuses {
-            return (Duration::from_millis(1), Err(Fault::unsent(Cause::Connect)));
-        }
-        (took, Ok(mood.behind))
-    }
-
-    /// The answer of a node that sees the chain as it was `behind` ago.
-    fn answer(&self, method: &[u8], params: &Value, behind: Duration) -> Form {
-        let shared = self.0.lock().unwrap();
-        let at = shared.clock.elapsed().saturating_sub(behind);
-        let blocks = shared.chain.lock().unwrap();
-        let result = match method {
-            b"eth_blockNumber" => json!(format!("{:#x}", blocks.height(at))),
-            b"eth_getBlockByNumber" => {
-                let height = u64::from_str_radix(&params[0].as_str().unwrap()[2..], 16).unwrap();
-                let block =
-                    |hash| json!({ "number": format!("{height:#x}"), "hash": format!("{hash:#066x}") });
-                blocks.hash(height, at).map_or(Value::Null, block)
-            }
-            b"eth_getTransactionCount" => {
-                let error = json!({ "code": -32000, "message": params[0] }).to_string();
-                return Form::Error(error.into(), StatusCode::OK);
-            }
-            // What was asked comes back, so that a client sees whether the answer is its own.
-            _ => json!(params.to_string()),
-        };
-        Form::Result(result.to_string().into())
-    }
-
-    async fn serve(&self, tally: &mut Tally) {
-        let open: Vec<_> = (0..tally.entries.len()).filter(|at| tally.entries[*at].is_open()).collect();
-        let (took, fate) = self.next();
-        if fate.map_or_else(|fault| fault.sent, |_| true) {
-            for at in &open {
-                tally.entries[*at].state = CallState::Sent;
-            }
+        if is_refused && is_lost {
+            std::future::pending::<()>().await;
         }
         sleep(took).await;
-        for at in open {
-            let call = &tally.entries[at].call;
-            let method = call.method(&tally.body).to_vec();
-            let params = call.view(&tally.body, tally.chain.name()).params;
-            let params = serde_json::from_slice(params).unwrap_or_default();
-            tally.entries[at].state = match fate {
-                Ok(behind) => {
-                    let form = self.answer(&method, &params, behind);
-                    CallState::Answered(Reply { form, from: Source::Node })
-                }
-                Err(fault) => CallState::Failed(fault),
-            };
+        if is_refused {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        let (near, far) = duplex(1 << 16);
+        tokio::spawn(self.serve(node, NodeWire::new(far)));
+        Ok(Box::new(near))
+    }
+
+    /// Serves a connection until one of the two sides closes it.
+    async fn serve(self: Arc<Self>, node: usize, mut wire: NodeWire) {
+        loop {
+            let patience = Duration::from_millis(between(&mut self.state.lock().unwrap().dice, 200, 40_000));
+            let Ok(Some(request)) = timeout(patience, wire.request()).await else { return };
+            let (took, outcome) = self.next(node, &request);
+            let arrived = Arrived::new(&self, node, &request);
+            if !wire.is_awaited_for(took).await {
+                return;
+            }
+            if matches!(outcome, Outcome::Hang) {
+                while wire.is_awaited_for(SLOWEST).await {}
+                return;
+            }
+            drop(arrived);
+            let answer = self.answer(node, &request).to_string();
+            match outcome {
+                Outcome::Answer => wire.answer(200, "content-type: application/json\r\n", &answer, 0).await,
+                Outcome::CutBody => return wire.answer(200, "", &answer, answer.len() / 2).await,
+                Outcome::NoJson => wire.answer(200, "", "<html>", 0).await,
+                Outcome::Unavailable => wire.answer(503, "", "unavailable", 0).await,
+                Outcome::TooMany => wire.answer(429, "retry-after: 2\r\n", "too many", 0).await,
+                Outcome::Hang | Outcome::Close => return,
+            }
+        }
+    }
+
+    /// How long a request takes, and what becomes of it. Beside a liar the others always show their heights: of a node that is the
+    /// only one to show one, the gateway has to believe it.
+    fn next(&self, node: usize, request: &Value) -> (Duration, Outcome) {
+        let NodesState { moods, dice, .. } = &mut *self.state.lock().unwrap();
+        let mood = &moods[node];
+        let is_sure = self.liar.is_some() && request["method"] == "eth_blockNumber";
+        let most = if mood.slow && !is_sure { SLOWEST } else { Duration::from_millis(300) };
+        let took = Duration::from_millis(between(dice, 1, most.as_millis() as u64));
+        if is_sure {
+            return (took, Outcome::Answer);
+        }
+        let failures =
+            [Outcome::Close, Outcome::CutBody, Outcome::NoJson, Outcome::Unavailable, Outcome::TooMany];
+        let (chance, failure) = (dice.below(100), failures[dice.below(5) as usize]);
+        let outcome = match chance {
+            _ if chance < mood.hangs => Outcome::Hang,
+            _ if chance < mood.hangs + mood.fails => failure,
+            _ => Outcome::Answer,
+        };
+        (took, outcome)
+    }
+
+    /// The answers of a node to a request, as it sees the chain now.
+    fn answer(&self, node: usize, request: &Value) -> Value {
+        let at = {
+            let NodesState { moods, seen, .. } = &mut *self.state.lock().unwrap();
+            seen[node] = seen[node].max(self.clock.elapsed().saturating_sub(moods[node].behind));
+            seen[node]
+        };
+        let Value::Array(calls) = request else { return self.answer_one(node, request, at) };
+        let mut answers: Vec<_> = calls.iter().map(|call| self.answer_one(node, call, at)).collect();
+        // They may be in any order.
+        if self.state.lock().unwrap().dice.below(2) == 0 {
+            answers.reverse();
+        }
+        Value::Array(answers)
+    }
+
+    fn answer_one(&self, node: usize, call: &Value, at: Duration) -> Value {
+        let (id, params) = (&call["id"], &call["params"]);
+        let blocks = self.blocks.lock().unwrap();
+        let height = blocks.height(at) + if self.liar == Some(node) { LIE } else { 0 };
+        let result = match call["method"].as_str().unwrap() {
+            "eth_blockNumber" => json!(format!("{height:#x}")),
+            "eth_getBlockByNumber" => {
+                let asked = u64::from_str_radix(&params[0].as_str().unwrap()[2..], 16).unwrap();
+                let block =
+                    |hash| json!({ "number": format!("{asked:#x}"), "hash": format!("{hash:#066x}") });
+                blocks.hash(asked, at).map_or(Value::Null, block)
+            }
+            "eth_getTransactionCount" => {
+                let error = json!({ "code": -32000, "message": params[0] });
+                return json!({ "jsonrpc": "2.0", "id": id, "error": error });
+            }
+            // What was asked comes back with where and when, so that a client sees whether the answer is its own.
+            _ => json!(format!("{}:{params}@{height}", self.name)),
+        };
+        json!({ "jsonrpc": "2.0", "id": id, "result": result })
+    }
+}
+
+/// A request that a node works on.
+struct Arrived<'n> {
+    nodes: &'n UnreliableNodes,
+    /// Those of its calls that have parameters of their own.
+    calls: Vec<String>,
+}
+
+impl<'n> Arrived<'n> {
+    fn new(nodes: &'n UnreliableNodes, node: usize, request: &Value) -> Self {
+        let all = match request {
+            Value::Array(calls) => &calls[..],
+            call => std::slice::from_ref(call),
+        };
+        let is_unique = |call: &&Value| UNIQUE.iter().any(|method| call["method"] == *method);
+        let own = |call: &Value| call["params"][0].as_str().unwrap().to_owned();
+        let calls: Vec<_> = all.iter().filter(is_unique).map(own).collect();
+        nodes.arrivals.lock().unwrap().arrive(node, &calls);
+        Arrived { nodes, calls }
+    }
+}
+
+impl Drop for Arrived<'_> {
+    fn drop(&mut self) {
+        // In a world that panics the lock may be poisoned.
+        if let Ok(mut arrivals) = self.nodes.arrivals.lock() {
+            arrivals.leave(&self.calls);
         }
     }
 }
 
-impl<A: Before<Settled>> Service<Calls<A>> for UnreliableNodes {
-    type Response = Calls<Settled>;
-    type Error = Infallible;
-    type Future = Pin<Box<dyn Future<Output = Result<Calls<Settled>, Infallible>> + Send>>;
+/// Opens connections to one node.
+#[derive(Debug)]
+struct NodeDialer {
+    nodes: Arc<UnreliableNodes>,
+    node: usize,
+}
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, calls: Calls<A>) -> Self::Future {
-        let (nodes, mut calls): (_, Calls<Settled>) = (self.clone(), calls.at());
-        Box::pin(async move {
-            if calls.tally().has_open() {
-                nodes.serve(calls.tally_mut()).await;
-            }
-            Ok(calls)
-        })
+impl Dialer for NodeDialer {
+    fn dial(&self, _: &str, _: u16) -> DialFuture<'_> {
+        Box::pin(self.nodes.clone().open(self.node))
     }
 }

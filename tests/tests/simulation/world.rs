@@ -1,5 +1,11 @@
 //! One world: a chain, its nodes, a gateway's stack and its clients, through several lives of the process.
 
+use crate::arrivals::NodeArrivals;
+use crate::check::{DEADLINE, KnownChain, PRICES};
+use crate::client::CalledChain;
+use crate::nodes::NODES;
+use crate::pools::PoolKind;
+use crate::report::KeyLimits;
 use crate::{
     Clock, Dice, Duration, ForkingChain, RandomClient, START, SimulationReport, TestSeed, UnreliableNodes,
     VirtualClock, between,
@@ -8,15 +14,13 @@ use arc_swap::ArcSwap;
 use rpcgate_core::backend::counters::MemoryCounters;
 use rpcgate_core::backend::directory::MemoryDirectory;
 use rpcgate_core::caller::{Caller, KeyId, ProjectId, TenantId};
-use rpcgate_core::chain::Chain;
+use rpcgate_core::chain::{Chain, ChainOverrides};
 use rpcgate_core::clock::ManualClock;
 use rpcgate_core::plan::{Plan, Tier};
 use rpcgate_core::secret::KeyHash;
 use rpcgate_core::tally::Accounting;
-use rpcgate_layers::call::batch::{Batch, BatchLayer};
-use rpcgate_layers::request::route::Entrance;
-use rpcgate_layers::respond::{Respond, RespondLayer};
-use rpcgate_layers::stack::{AdmissionStack, CallStack, Parts, admission_stack, call_stack};
+use rpcgate_layers::nodes::{NodeConfig, NodeDrains, Pool, Pools, watch_head};
+use rpcgate_layers::stack::{HttpStack, Parts, http_stack};
 use rpcgate_server::journal::{Journal, JournalOptions};
 use rpcgate_tests::gateway::Setup;
 use rpcgate_tests::process::Site;
@@ -27,21 +31,21 @@ use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep;
-use tower::Layer;
 
-/// The stack of HTTP, with nodes that need no sockets at its end.
-pub(crate) type Stack = Respond<AdmissionStack<Batch<CallStack<UnreliableNodes>>>>;
+/// The stack of HTTP, as it is served.
+pub(crate) type Stack = HttpStack;
 
 /// Lives of the process.
 const LIVES: u64 = 2;
 /// Seconds of the longest life.
 const LONGEST: u64 = 240;
-/// The units of the heaviest method that clients call.
-const HEAVIEST: u64 = 20;
-/// Seconds between two blocks, two probes of the nodes, and two changes of their moods.
-const BLOCK: u64 = 12;
-const PROBE: u64 = 5;
+/// Seconds between two probes of the nodes, two changes of their moods, and two of those that are drained.
+const PROBE: Duration = Duration::from_secs(5);
 const MOOD: u64 = 40;
+const DRAIN: u64 = 25;
+
+/// The chains: their paths, the seconds between two of their blocks, and the number after which their hashes begin.
+const CHAINS: [(&str, u64, u64); 2] = [("eth", 12, 0), ("polygon", 2, 1 << 40)];
 
 /// Databases without content, which every world copies.
 pub(crate) struct EmptyDatabases {
@@ -66,7 +70,9 @@ pub(crate) struct World<'e> {
     seed: u64,
     dice: Dice,
     site: Site,
-    chain: Arc<Mutex<ForkingChain>>,
+    kind: PoolKind,
+    /// The blocks of each chain.
+    blocks: [Arc<Mutex<ForkingChain>>; 2],
     /// They outlive the process, as they would in Redis.
     counters: Arc<MemoryCounters>,
     callers: Vec<(String, Caller)>,
@@ -87,12 +93,14 @@ impl<'e> World<'e> {
         fs::copy(empty.site.usage_database(), site.usage_database()).unwrap();
         let callers = (1..=between(&mut dice, 2, 5)).map(|number| caller(number, &mut dice)).collect();
         let jumps = dice.below(2) == 0;
+        let kind = PoolKind::ALL[seed as usize % PoolKind::ALL.len()];
         World {
             empty,
             seed,
             dice,
             site,
-            chain: Arc::new(Mutex::new(ForkingChain::new())),
+            kind,
+            blocks: CHAINS.map(|(_, _, hashes)| Arc::new(Mutex::new(ForkingChain::new(hashes)))),
             counters: Arc::default(),
             callers,
             report: Arc::default(),
@@ -109,13 +117,14 @@ impl<'e> World<'e> {
             self.live(life);
         }
         let events = self.empty.real.block_on(async { StoredUsage::open(&self.site).await.events().await });
-        let limits = self.callers.iter().map(|(key, caller)| (key.clone(), caller.plan.per_minute)).collect();
-        let ceilings: BTreeMap<_, _> =
-            self.callers.iter().map(|(_, caller)| (caller.project, caller.quota.cu_per_day)).collect();
+        let limits: BTreeMap<_, _> =
+            self.callers.iter().map(|(key, caller)| (key.clone(), limits(caller))).collect();
         let mut report = std::mem::take(&mut *self.report.lock().unwrap());
         report.check_windows(&limits, self.minutes, self.jumps);
-        report.check_records(&events, &ceilings, HEAVIEST);
-        report.reorganisations = self.chain.lock().unwrap().reorganisations;
+        let heaviest = PRICES.iter().map(|(_, units)| *units).max().unwrap_or_default();
+        report.check_records(&events, &limits, heaviest);
+        report.reorganisations =
+            self.blocks.iter().map(|blocks| blocks.lock().unwrap().reorganisations).sum();
         report
     }
 
@@ -153,17 +162,15 @@ impl<'e> World<'e> {
         let options = JournalOptions { shards: 1, ..JournalOptions::new(&config.journal, clock.clone()) };
         let journal = Journal::open(options).unwrap();
         journal.admit();
-        let chain = Arc::new(Chain::deployed(rpcgate_chains::by_path("eth").unwrap()));
-        let nodes = UnreliableNodes::new(clock.clone(), self.chain.clone(), TestSeed(self.seed).dice(life));
-        nodes.probed(&chain);
-        let stack = self.stack(&clock, &chain, &journal, nodes.clone());
+        let chains: Vec<_> = (0..CHAINS.len()).map(|place| self.chain(life, place, &clock)).collect();
+        let stack = self.stack(&clock, &chains, &journal);
         for client in 0..between(&mut self.dice, 2, 7) {
             let (key, _) = &self.callers[self.dice.below(self.callers.len() as u64) as usize];
             let client = RandomClient {
                 stack: stack.clone(),
                 key: key.clone(),
                 clock: clock.clone(),
-                chain: self.chain.clone(),
+                chains: chains.iter().map(|chain| chain.called.clone()).collect(),
                 report: self.report.clone(),
                 dice: TestSeed(self.seed).dice(1_000 * life + client),
                 name: format!("{life}-{client}"),
@@ -174,14 +181,16 @@ impl<'e> World<'e> {
         let mut minute = clock.now().minute();
         for second in 1..=between(&mut self.dice, 60, LONGEST) {
             sleep(Duration::from_secs(1)).await;
-            if second.is_multiple_of(BLOCK) {
-                self.chain.lock().unwrap().grow(&mut self.dice, clock.elapsed());
-            }
-            if second.is_multiple_of(PROBE) {
-                nodes.probed(&chain);
+            for ((_, block, _), blocks) in CHAINS.iter().zip(&self.blocks) {
+                if second.is_multiple_of(*block) {
+                    blocks.lock().unwrap().grow(&mut self.dice, clock.elapsed());
+                }
             }
             if second.is_multiple_of(MOOD) {
-                nodes.change();
+                chains.iter().for_each(|chain| chain.nodes.change());
+            }
+            if second.is_multiple_of(DRAIN) {
+                chains.iter().for_each(|chain| chain.drain(&mut self.dice, clock.elapsed()));
             }
             if self.jumps && self.dice.below(60) == 0 {
                 clock.jump(between(&mut self.dice, 0, 7_200) as i64 - 3_600);
@@ -195,33 +204,89 @@ impl<'e> World<'e> {
         sleep(Duration::from_millis(self.dice.below(1_000))).await;
         self.minutes += u64::from(clock.now().minute() != minute);
         (self.elapsed, self.set) = (clock.elapsed(), clock.set());
+        let mut report = self.report.lock().unwrap();
+        chains.iter().for_each(|chain| chain.report(&mut report));
+        drop(report);
         journal
     }
 
-    fn stack(
-        &self,
-        clock: &Arc<VirtualClock>,
-        chain: &Arc<Chain>,
-        journal: &Arc<Journal>,
-        nodes: UnreliableNodes,
-    ) -> Stack {
+    /// One of the chains in one life, with a pool of nodes whose heads are watched.
+    fn chain(&mut self, life: u64, place: usize, clock: &Arc<VirtualClock>) -> ServedChain {
+        let (name, _, _) = CHAINS[place];
+        let (limits, rules) = self.kind.pool();
+        let arrivals = Arc::new(Mutex::new(NodeArrivals::new(rules)));
+        let blocks = self.blocks[place].clone();
+        let liar = Some(self.dice.below(6) as usize).filter(|node| *node < NODES);
+        let dice = TestSeed(self.seed).dice(100 * life + place as u64);
+        let nodes = UnreliableNodes::new(name, clock.clone(), (blocks.clone(), arrivals.clone()), liar, dice);
+        let adapter = rpcgate_chains::by_path(name).unwrap();
+        let overrides = ChainOverrides::default().with_timeout(DEADLINE);
+        let chain = Arc::new(Chain::new(adapter, overrides, true, Arc::default()));
+        let drains = NodeDrains::default();
+        let config = |node| {
+            let config = NodeConfig::new(node_url(node).parse().unwrap()).with_dialer(nodes.dialer(node));
+            let drain = drains.of(chain.name(), &config.name().to_string());
+            config.with_drain(drain)
+        };
+        let pool = Pool::new(chain.facts(), (0..NODES).map(config).collect(), limits, clock.clone());
+        // It ends with the runtime.
+        tokio::spawn(watch_head(pool.clone(), chain.clone(), PROBE));
+        let known = KnownChain { name, blocks, has_liar: liar.is_some() };
+        ServedChain { chain, pool, nodes, drains, called: CalledChain { known, arrivals } }
+    }
+
+    fn stack(&self, clock: &Arc<VirtualClock>, chains: &[ServedChain], journal: &Arc<Journal>) -> Stack {
         let accounting = Accounting::new(clock.clone(), self.counters.clone(), journal.clone());
         let callers = self.callers.iter().map(|(key, caller)| (KeyHash::of(key), Arc::new(caller.clone())));
-        let parts = Parts::new(
-            Arc::new(ArcSwap::from_pointee([chain.clone()].into_iter().collect())),
-            Arc::new(ArcSwap::from_pointee([].into_iter().collect())),
+        let pools: Pools = chains.iter().map(|chain| chain.pool.clone()).collect();
+        http_stack(&Parts::new(
+            Arc::new(ArcSwap::from_pointee(chains.iter().map(|chain| chain.chain.clone()).collect())),
+            Arc::new(ArcSwap::from_pointee(pools)),
             Arc::new(MemoryDirectory::new(callers)),
             Arc::new(accounting),
-        );
-        // As in `rpcgate_layers::stack::http_stack`.
-        let calls = call_stack(&parts, nodes);
-        let batch = BatchLayer::new()
-            .with_body(parts.body)
-            .with_envelope(parts.envelope)
-            .with_answer(parts.reply.max)
-            .with_room(parts.room.clone());
-        RespondLayer::new(clock.clone()).layer(admission_stack(&parts, Entrance::HTTP, batch.layer(calls)))
+        ))
     }
+}
+
+/// A chain in one life of the process.
+struct ServedChain {
+    chain: Arc<Chain>,
+    pool: Arc<Pool>,
+    nodes: Arc<UnreliableNodes>,
+    drains: NodeDrains,
+    called: CalledChain,
+}
+
+impl ServedChain {
+    /// Drains some of the nodes, and not all of them, and resumes the others.
+    fn drain(&self, dice: &mut Dice, now: Duration) {
+        let spared = dice.below(NODES as u64) as usize;
+        let drained: Vec<_> = (0..NODES).filter(|node| *node != spared && dice.below(3) == 0).collect();
+        let views = self.pool.nodes().filter(|view| drained.contains(&view.index.get()));
+        let names = views.map(|view| (self.chain.name().as_str().to_owned(), view.name.to_string()));
+        self.drains.set(names.collect());
+        self.called.arrivals.lock().unwrap().drain(&drained, now);
+    }
+
+    /// Adds what came to the nodes.
+    fn report(&self, report: &mut SimulationReport) {
+        let mut arrivals = self.called.arrivals.lock().unwrap();
+        arrivals.broken.drain(..).for_each(|what| report.broken(format!("{}: {what}", self.chain.name())));
+        report.repeats += arrivals.repeats;
+        report.hedges += arrivals.hedges;
+        report.writes += arrivals.writes;
+        report.gathered += self.pool.arrays().unwrap_or_default().calls;
+    }
+}
+
+/// The address of a node, which only its dialer reads.
+fn node_url(node: usize) -> String {
+    format!("http://node-{node}.invalid")
+}
+
+/// What a caller may use.
+fn limits(caller: &Caller) -> KeyLimits {
+    KeyLimits { project: caller.project, per_minute: caller.plan.per_minute, units: caller.quota.cu_per_day }
 }
 
 /// A key with a plan and a quota of its own.

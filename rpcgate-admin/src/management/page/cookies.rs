@@ -9,7 +9,7 @@ use http::header::COOKIE;
 pub(crate) struct VisitorCookie(pub(super) String);
 
 /// The value of the cookie `name`.
-pub(super) fn of_name<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+pub(crate) fn of_name<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     let cookies = headers.get_all(COOKIE).into_iter().filter_map(|header| header.to_str().ok());
     cookies
         .flat_map(|header| header.split(';'))

@@ -78,6 +78,9 @@ pub(crate) mod view;
 mod way;
 pub(crate) mod webhooks;
 
+#[cfg(fuzzing)]
+pub(crate) use cookies::of_name as cookie_value;
+
 use crate::management::app_state::AppState;
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};

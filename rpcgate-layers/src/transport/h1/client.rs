@@ -201,6 +201,8 @@ impl Client {
         let connection = match self.connector.connect(self.limits.connect).await {
             Ok(NodeSocket::Plain(tcp)) => NodeConnection::handshake(tcp).await,
             Ok(NodeSocket::Tls(tls)) => NodeConnection::handshake(tls).await,
+            Ok(NodeSocket::Dialed(dialed)) => NodeConnection::handshake(dialed).await,
+            Ok(NodeSocket::DialedTls(tls)) => NodeConnection::handshake(tls).await,
             Err(error) => Err(error),
         };
         match connection {

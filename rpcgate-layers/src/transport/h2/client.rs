@@ -159,7 +159,13 @@ impl H2Client {
                     keep_alive(tls.get_ref().0);
                     H2Connection::handshake(*tls).await
                 }
-                NodeSocket::Tls(_) => Err(io::Error::other("the node does not offer HTTP/2")),
+                NodeSocket::Dialed(dialed) => H2Connection::handshake(dialed).await,
+                NodeSocket::DialedTls(tls) if tls.get_ref().1.alpn_protocol() == Some(ALPN) => {
+                    H2Connection::handshake(*tls).await
+                }
+                NodeSocket::Tls(_) | NodeSocket::DialedTls(_) => {
+                    Err(io::Error::other("the node does not offer HTTP/2"))
+                }
             }
         };
         tokio::time::timeout(self.connect, connection).await?

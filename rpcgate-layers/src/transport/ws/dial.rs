@@ -72,6 +72,8 @@ impl StreamClient {
             match socket {
                 NodeSocket::Plain(tcp) => self.shake_hands(tcp, protocols, tries).await,
                 NodeSocket::Tls(tls) => self.shake_hands(tls, protocols, tries).await,
+                NodeSocket::Dialed(dialed) => self.shake_hands(dialed, protocols, tries).await,
+                NodeSocket::DialedTls(tls) => self.shake_hands(tls, protocols, tries).await,
             }
         };
         timeout(limit, opening).await.unwrap_or(Err(Fault::sent(Cause::Timeout)))
