@@ -104,6 +104,8 @@ pub(crate) const fn choice_word(choice: NodeChoice) -> &'static str {
         NodeChoice::OnlyHealthy => "only_healthy",
         NodeChoice::Turn => "turn",
         NodeChoice::Sooner => "sooner",
+        NodeChoice::Cheaper => "cheaper",
+        NodeChoice::Room => "room",
         NodeChoice::LeastBehind => "least_behind",
         NodeChoice::FirstBack => "first_back",
         NodeChoice::Again => "again",

@@ -1,9 +1,10 @@
 //! The configuration of one node: its addresses, its credentials and its place among the others.
 
 use super::drain::NodeDrain;
+use super::spending::NodeSpending;
 use super::url::NodeUrl;
 use http::{HeaderName, HeaderValue};
-use rpcgate_core::chain::NodeMethods;
+use rpcgate_core::chain::{NodeAllowance, NodeMethods};
 use rpcgate_core::tally::Transport;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
@@ -39,6 +40,11 @@ pub struct NodeConfig {
     pub is_archive: bool,
     /// Whether an operator has drained it.
     pub drain: NodeDrain,
+    /// How many calls it may get, and what they cost. A pool with such a limit or price has at most 64 nodes: those from place 64
+    /// on get no calls.
+    pub allowance: NodeAllowance,
+    /// The calls that it has got, counted if it has an allowance.
+    pub spending: NodeSpending,
     /// Certificate authorities that are trusted besides the public ones.
     pub(crate) roots: Vec<CertificateDer<'static>>,
     /// The address that it was made with, which is also its name.
@@ -56,6 +62,8 @@ impl NodeConfig {
             methods: NodeMethods::default(),
             is_archive: false,
             drain: NodeDrain::default(),
+            allowance: NodeAllowance::default(),
+            spending: NodeSpending::default(),
             roots: Vec::new(),
             first: url,
             others: Vec::new(),
@@ -91,6 +99,13 @@ impl NodeConfig {
     #[must_use]
     pub fn with_drain(mut self, drain: NodeDrain) -> Self {
         self.drain = drain;
+        self
+    }
+
+    /// The same node, which may get no more calls than this. They are counted in `spending`.
+    #[must_use]
+    pub fn with_allowance(mut self, allowance: NodeAllowance, spending: NodeSpending) -> Self {
+        (self.allowance, self.spending) = (allowance, spending);
         self
     }
 
@@ -132,6 +147,7 @@ impl fmt::Debug for NodeConfig {
             .field("methods", &self.methods)
             .field("is_archive", &self.is_archive)
             .field("drain", &self.drain)
+            .field("allowance", &self.allowance)
             .field("roots", &self.roots.len())
             .finish()
     }

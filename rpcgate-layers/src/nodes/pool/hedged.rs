@@ -147,9 +147,10 @@ impl Pool {
     /// The request for a second node, if there is a healthy one and the bounds allow it.
     fn hedge(&self, hedging: &Hedging, request: &NodeRequest, place: &TryPlace) -> Option<NodeRequest> {
         let first = place.node().filter(|_| place.is_first_try());
+        let among = request.among.and(self.with_room(&self.http, request.calls));
         let is_other = |node: &Node, first: NodeIndex| {
             node.index != first
-                && request.among.has(node.index)
+                && among.has(node.index)
                 && !node.is_drained()
                 && node.health.is_healthy(|| self.clock.elapsed())
         };

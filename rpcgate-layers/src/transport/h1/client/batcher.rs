@@ -318,6 +318,9 @@ impl Gathered {
     /// Has each call sent alone; with a reason, all calls to the node for a while.
     fn abandon(&self, calls: Vec<WaitingCall>, why: Option<&str>) {
         self.counters.count_abandoned();
+        // The node has got the array, and gets the calls again.
+        let again = u32::try_from(calls.len()).unwrap_or(u32::MAX);
+        self.client.node.count(again, &*self.client.clock);
         if let Some(why) = why {
             let (node, calls) = (self.client.node.config.name(), calls.len());
             tracing::debug!(%node, calls, "an array of calls is abandoned: {why}");
