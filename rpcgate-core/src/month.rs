@@ -175,7 +175,9 @@ mod tests {
     fn the_end_of_time_is_in_the_last_month_and_other_texts_are_no_months() {
         assert_eq!(CalendarMonth::of(Time::from_micros(u64::MAX)).number(), u16::MAX);
         assert_eq!(CalendarMonth(u16::MAX).next(), CalendarMonth(u16::MAX));
-        for text in ["", "2026", "2026-13", "2026-00", "1969-12", "2026-1", "+202-01", "2026-11-01", "9999-+1"] {
+        for text in
+            ["", "2026", "2026-13", "2026-00", "1969-12", "2026-1", "+202-01", "2026-11-01", "9999-+1"]
+        {
             assert_eq!(text.parse::<CalendarMonth>(), Err(NoCalendarMonth), "{text}");
         }
     }

@@ -33,7 +33,7 @@ pub(crate) use node_calls::NodeSession;
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::config::Config;
-use rpcgate_layers::nodes::NodeDrains;
+use rpcgate_layers::nodes::{NodeDrains, NodeSpendings};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -217,7 +217,13 @@ impl Watches {
     /// Starts the task of a chain, and returns whether its nodes can be used.
     fn begin(&mut self, app: &AppState, adapter: &Arc<dyn Adapter>, settings: &WatchSettings) -> bool {
         let name = adapter.facts().name.as_str();
-        let pool = match node_pool(adapter.facts(), &settings.chain, &app.clock, &NodeDrains::default()) {
+        let pool = match node_pool(
+            adapter.facts(),
+            &settings.chain,
+            &app.clock,
+            &NodeDrains::default(),
+            &NodeSpendings::default(),
+        ) {
             Ok(Some(pool)) => pool,
             Ok(None) => return false,
             Err(why) => {

@@ -101,14 +101,14 @@ mod tests {
         let count = MonthCount::default();
         let counted: usize = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8)
-                .map(|_| {
-                    scope.spawn(|| (0..1_000).filter(|_| count.add_within(NOVEMBER, 1, 3_001)).count())
-                })
+                .map(|_| scope.spawn(|| (0..1_000).filter(|_| count.add_within(NOVEMBER, 1, 3_001)).count()))
                 .collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).sum()
         });
         assert_eq!((counted, count.calls(NOVEMBER)), (3_001, 3_001));
-        assert!(count.add_within(NOVEMBER.next(), 3_001, 3_001) && !count.add_within(NOVEMBER.next(), 1, 3_001));
+        assert!(
+            count.add_within(NOVEMBER.next(), 3_001, 3_001) && !count.add_within(NOVEMBER.next(), 1, 3_001)
+        );
     }
 
     #[test]

@@ -330,7 +330,10 @@ mod tests {
         let kept = spendings.months(at(30 * DAY).now);
         let restarted = NodeSpendings::default();
         restarted.restore(&kept, at(30 * DAY).now);
-        assert_eq!(restarted.months(at(30 * DAY).now).len(), kept.iter().filter(|node| node.calls > 0).count());
+        assert_eq!(
+            restarted.months(at(30 * DAY).now).len(),
+            kept.iter().filter(|node| node.calls > 0).count()
+        );
     }
 
     proptest! {

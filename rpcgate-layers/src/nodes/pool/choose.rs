@@ -54,7 +54,7 @@ impl Pool {
             return NodeSet::ALL;
         }
         let at = SpendingTime::of(&*self.clock);
-        let nodes = nodes.iter().map(AsRef::as_ref);
+        let nodes = nodes.iter().map(AsRef::<Node>::as_ref);
         nodes.filter(|node| node.has_room(calls, at)).map(|node| node.index).collect()
     }
 }
@@ -66,12 +66,9 @@ fn least_costly<N: AsRef<Node>>(
     calls: u32,
     at: SpendingTime,
 ) -> (NodeSet, Option<NodeChoice>) {
-    let all = || nodes.iter().map(AsRef::as_ref).filter(|node| candidates.has(node));
-    let rank = |node: &Node| -> Rank {
-        (node.health.grade(|| at.elapsed()), node.tier(), node.cost(at))
-    };
-    let with_room: NodeSet =
-        all().filter(|node| node.has_room(calls, at)).map(|node| node.index).collect();
+    let all = || nodes.iter().map(AsRef::<Node>::as_ref).filter(|node| candidates.has(node));
+    let rank = |node: &Node| -> Rank { (node.health.grade(|| at.elapsed()), node.tier(), node.cost(at)) };
+    let with_room: NodeSet = all().filter(|node| node.has_room(calls, at)).map(|node| node.index).collect();
     let open = || all().filter(|node| with_room.has(node.index));
     let Some(best) = open().map(rank).min() else {
         all().for_each(|node| node.pass_over(calls, at));
