@@ -198,7 +198,11 @@ fn name(NodeMonth { chain, node, month, .. }: &NodeMonth) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gateway::tests::{KEY, Node, is_served, post, send};
+    use crate::gateway::{Gateway, StartOptions};
+    use rpcgate_admin::store::url_of;
     use rpcgate_core::clock::{ManualClock, Time};
+    use rpcgate_core::config::Input;
     use rpcgate_core::month::CalendarMonth;
 
     /// 2026-11-01T00:00:00Z.
@@ -249,5 +253,59 @@ mod tests {
             }
         };
         tokio::time::timeout(Duration::from_secs(20), written).await.unwrap();
+    }
+
+    /// A gateway whose only node gets so many calls in a month, with all that it keeps in this folder.
+    async fn gateway(home: &std::path::Path, node: &Node, clock: &Arc<ManualClock>, calls: u64) -> Gateway {
+        let config = config(home, node, calls);
+        let state = Arc::new(State::open(&config, clock.clone()).unwrap());
+        assert!(state.ready().await);
+        let options = StartOptions { clock: clock.clone(), state: Some(state), ..StartOptions::default() };
+        Gateway::start(config, options).await.unwrap()
+    }
+
+    fn config(home: &std::path::Path, node: &Node, calls: u64) -> Config {
+        let text = format!(
+            "[gateway]\nlisten = \"127.0.0.1:0\"\n[database]\nurl = {:?}\n[journal]\ndir = {:?}\n\
+             [tenants.default]\nplan = \"enterprise\"\n[keys.k]\nkey = {KEY:?}\n[chains.eth]\n\
+             probe_interval = \"1d\"\nnodes = [{{ url = \"http://{}\", monthly_calls = {calls} }}]\n",
+            url_of(&home.join("rpcgate.db")),
+            home.join("journal"),
+            node.addr,
+        );
+        let input = Input { chains: &["eth"], file: Some(("f", &text)), ..Input::default() };
+        Config::read(&input).unwrap_or_else(|errors| panic!("{errors}"))
+    }
+
+    #[tokio::test]
+    async fn a_gateway_keeps_what_a_node_has_got_over_reloads_and_restarts_until_the_month_ends() {
+        let (home, node) = (tempfile::tempdir().unwrap(), Node::start().await);
+        let clock = Arc::new(ManualClock::at(NOVEMBER));
+        let got = |gateway: &Gateway| gateway.nodes()[0].month_calls.unwrap();
+        let first = gateway(home.path(), &node, &clock, 1_000).await;
+        for _ in 0..6 {
+            assert!(is_served(&send(first.addr(), &post("/eth", KEY, "some_method")).await));
+        }
+        let before = got(&first);
+        assert!(before >= 6, "with the probes: {before}");
+        first.reload(config(home.path(), &node, 2_000)).unwrap();
+        assert!(got(&first) >= before);
+        let before = got(&first);
+        first.drain().await;
+        let second = gateway(home.path(), &node, &clock, 1_000).await;
+        assert!(got(&second) >= before, "{} {before}", got(&second));
+        // Less than it has got.
+        second.reload(config(home.path(), &node, 6)).unwrap();
+        assert_eq!(second.nodes()[0].standing, "spent");
+        let refused = send(second.addr(), &post("/eth", KEY, "some_method")).await;
+        assert!(refused.starts_with("HTTP/1.1 503 ") && refused.contains("retry-after: 1"), "{refused}");
+        assert!(
+            refused.ends_with(r#""message":"all nodes are at their limits, retry later"}}"#),
+            "{refused}"
+        );
+        clock.advance(Duration::from_secs(30 * 86_400));
+        assert_eq!(second.nodes()[0].standing, "well");
+        assert!(is_served(&send(second.addr(), &post("/eth", KEY, "some_method")).await));
+        second.drain().await;
     }
 }
