@@ -100,6 +100,7 @@ fn least_costly<N: AsRef<Node>>(
 mod tests {
     use super::*;
     use crate::nodes::node::NodeIndex;
+    use crate::nodes::progress::OnSent;
     use crate::nodes::{NodeConfig, NodeHealth, NodeSpending, PoolLimits};
     use crate::testing::scripted_node::{
         PoolFixture, Refusing, ScriptedNode, answer, broken, call, ending_after, failing,
@@ -141,8 +142,9 @@ mod tests {
     async fn asked(fixture: &PoolFixture) -> (u16, NodeChoice) {
         let mut tries = NodeTries::default();
         let (request, mut memory) = (call("read"), MemoryPermit::default());
-        let asking = fixture.pool.ask_classified(&request, None, &mut memory, (&mut |_| {}, &mut tries), Ok);
-        asking.await.unwrap();
+        let mut on_sent = |_| {};
+        let noted = (&mut on_sent as &mut OnSent<'_>, &mut tries);
+        fixture.pool.ask_classified(&request, None, &mut memory, noted, Ok).await.unwrap();
         let [only] = tries.as_slice() else { panic!("one try") };
         (only.node, only.choice)
     }
