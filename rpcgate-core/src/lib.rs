@@ -20,6 +20,7 @@ pub mod intern;
 pub mod journal;
 pub mod json;
 pub mod memory;
+pub mod month;
 pub mod node_try;
 pub mod overload;
 pub mod plan;

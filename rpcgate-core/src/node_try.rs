@@ -37,6 +37,10 @@ pub enum NodeChoice {
     Turn,
     /// It was likely to answer sooner than the node whose turn it was.
     Sooner,
+    /// Of those that might have been chosen otherwise, others cost more, or use up their monthly budgets too fast.
+    Cheaper,
+    /// Others that might have been chosen otherwise had got as many calls as they may get.
+    Room,
     /// No node was healthy, and this one was the least behind.
     LeastBehind,
     /// All nodes were backed off from, and the backoff of this one ended first.

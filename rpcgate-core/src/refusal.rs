@@ -61,6 +61,8 @@ pub enum Refusal {
     Shed,
     /// No node is known to have reached the height that the client has seen.
     HeadNotReached,
+    /// Every node that might answer has got as many calls as it may get, in this second or in this month.
+    NodesAtLimit,
     /// The gateway stops: what still runs at the end of a drain.
     Stopping,
     /// A body that is not JSON, or nested too deep.
@@ -150,7 +152,7 @@ const HEAVY: i32 = -32029;
 
 impl Refusal {
     /// One of each of the gateway's own refusals, for documentation and tests. Seconds to wait are 1.
-    pub const ALL: [Refusal; 38] = [
+    pub const ALL: [Refusal; 39] = [
         Refusal::NoRoute,
         Refusal::NoStream,
         Refusal::UpgradeRequired,
@@ -175,6 +177,7 @@ impl Refusal {
         Refusal::Overloaded,
         Refusal::Shed,
         Refusal::HeadNotReached,
+        Refusal::NodesAtLimit,
         Refusal::Stopping,
         Refusal::ParseError,
         Refusal::InvalidRequest,
@@ -239,6 +242,7 @@ impl Refusal {
             Refusal::Overloaded => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "overloaded, retry later"),
             Refusal::Shed => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "chain overloaded, retry later"),
             Refusal::HeadNotReached => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "no node has reached the block that you have seen, retry later"),
+            Refusal::NodesAtLimit => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "all nodes are at their limits, retry later"),
             Refusal::Stopping => row(StatusCode::SERVICE_UNAVAILABLE, Rpc, INTERNAL, grpc::UNAVAILABLE, "the gateway is stopping, call again"),
             Refusal::ParseError => row(StatusCode::BAD_REQUEST, Rpc, PARSE_ERROR, grpc::INVALID_ARGUMENT, "parse error"),
             Refusal::InvalidRequest => row(StatusCode::BAD_REQUEST, Rpc, INVALID_REQUEST, grpc::INVALID_ARGUMENT, "invalid request"),
@@ -287,6 +291,7 @@ impl Refusal {
             | Refusal::Overloaded
             | Refusal::Shed
             | Refusal::HeadNotReached
+            | Refusal::NodesAtLimit
             | Refusal::Stopping
             | Refusal::TooManyStreams
             | Refusal::StreamRate => Some(1),

@@ -214,6 +214,7 @@ pub fn websocket_stack(parts: &Parts) -> WebSocketStack {
             envelope: parts.envelope,
             room: parts.room.clone(),
             calls_per_second: parts.stream_limits.calls_per_second,
+            clock: parts.accounting.clock.clone(),
         },
     };
     let (handshakes, messages) = (handshake_stack(parts, Admitted), message_stack(parts, Forward));

@@ -181,7 +181,7 @@ mod tests {
     use rpcgate_admin::process::node_pool;
     use rpcgate_core::config::Input;
     use rpcgate_core::tally::Transport;
-    use rpcgate_layers::nodes::NodeDrains;
+    use rpcgate_layers::nodes::{NodeDrains, NodeSpendings};
 
     fn config(text: &str) -> Config {
         Config::read(&Input { chains: &["eth"], file: Some(("f", text)), ..Input::default() }).unwrap()
@@ -211,7 +211,10 @@ mod tests {
         let config = config("[chains.eth]\nnodes = [\"http://h/\"]\ncu = { x = 9 }\n");
         let clock: Arc<dyn Clock> = Arc::new(rpcgate_core::clock::SystemClock::new());
         let eth = none.get("eth").unwrap().facts();
-        let pool = node_pool(eth, &config.chains["eth"], &clock, &NodeDrains::default()).unwrap().unwrap();
+        let pool =
+            node_pool(eth, &config.chains["eth"], &clock, &NodeDrains::default(), &NodeSpendings::default())
+                .unwrap()
+                .unwrap();
         let some = chains(&config, &PoolMap::from([("eth", pool)]), &none);
         let chain = some.get("eth").unwrap();
         assert_eq!(
@@ -233,9 +236,15 @@ mod tests {
             let adapter = rpcgate_chains::by_path(name).unwrap();
             (
                 name,
-                node_pool(adapter.facts(), &config.chains[name], &clock, &NodeDrains::default())
-                    .unwrap()
-                    .unwrap(),
+                node_pool(
+                    adapter.facts(),
+                    &config.chains[name],
+                    &clock,
+                    &NodeDrains::default(),
+                    &NodeSpendings::default(),
+                )
+                .unwrap()
+                .unwrap(),
             )
         };
         let all = chains(&config, &names.map(pool).into(), &Chains::default());

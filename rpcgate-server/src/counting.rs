@@ -83,7 +83,8 @@ impl Counting {
     }
 }
 
-fn settings(config: &Config) -> Option<RedisSettings> {
+/// The Redis that `config` names.
+pub(crate) fn settings(config: &Config) -> Option<RedisSettings> {
     let redis = &config.redis;
     let url = redis.url.as_ref().map(Url::expose)?.to_owned();
     Some(RedisSettings { url, prefix: redis.prefix.clone(), patience: redis.timeout })

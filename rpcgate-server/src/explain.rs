@@ -104,6 +104,8 @@ pub(crate) const fn choice_word(choice: NodeChoice) -> &'static str {
         NodeChoice::OnlyHealthy => "only_healthy",
         NodeChoice::Turn => "turn",
         NodeChoice::Sooner => "sooner",
+        NodeChoice::Cheaper => "cheaper",
+        NodeChoice::Room => "room",
         NodeChoice::LeastBehind => "least_behind",
         NodeChoice::FirstBack => "first_back",
         NodeChoice::Again => "again",
@@ -154,7 +156,7 @@ mod tests {
     use rpcgate_core::recent::{CallFacts, QuotaUse};
     use rpcgate_core::tally::Transport;
     use rpcgate_core::window::Windows;
-    use rpcgate_layers::nodes::NodeDrains;
+    use rpcgate_layers::nodes::{NodeDrains, NodeSpendings};
 
     const MILLI: Duration = Duration::from_millis(1);
 
@@ -164,8 +166,15 @@ mod tests {
             Config::read(&Input { chains: &["eth"], file: Some(("f", text)), ..Input::default() }).unwrap();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
         let facts = rpcgate_chains::by_path("eth").unwrap();
-        let pool =
-            node_pool(facts.facts(), &config.chains["eth"], &clock, &NodeDrains::default()).unwrap().unwrap();
+        let pool = node_pool(
+            facts.facts(),
+            &config.chains["eth"],
+            &clock,
+            &NodeDrains::default(),
+            &NodeSpendings::default(),
+        )
+        .unwrap()
+        .unwrap();
         let number = pool.number();
         ([pool].into_iter().collect(), number)
     }

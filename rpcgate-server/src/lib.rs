@@ -25,6 +25,7 @@ pub mod journal;
 pub mod listen;
 mod lock;
 mod metrics;
+mod node_spending;
 mod nodes;
 mod reload;
 #[cfg(test)]

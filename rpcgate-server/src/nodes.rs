@@ -19,6 +19,12 @@ pub(crate) fn states(pool: &Pool, chain: Option<&Chain>) -> Vec<NodeState> {
         latency_micros: view.latency.as_micros() as u64,
         in_flight: view.in_flight as u64,
         faults: view.faults,
+        rate_limit: view.allowance.rate.map(|rate| rate.per_second),
+        monthly_calls: view.allowance.monthly_calls,
+        month_calls: (!view.allowance.is_none()).then_some(view.spending.month_calls),
+        price_per_million: view.allowance.price.map(|price| price.0),
+        over_rate: view.spending.over_rate,
+        over_budget: view.spending.over_budget,
     };
     pool.nodes().map(state).collect()
 }
@@ -35,6 +41,7 @@ fn reason(health: NodeHealth, max_lag: u64) -> String {
             format!("its last answers were none, or it asked for a pause: asked again in {} s", secs(left))
         }
         NodeHealth::Unreachable { left } => format!("no connection: tried again in {} s", secs(left)),
+        NodeHealth::Spent => "has got all calls that it may get this month: used again in the next".into(),
         NodeHealth::Drained => "drained by an operator: it gets no new calls and no new streams".into(),
     }
 }

@@ -12,7 +12,7 @@ use rpcgate_admin::store::NodeState;
 use rpcgate_core::chain::Chains;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::config::{Config, ConfigProgram, Overlay};
-use rpcgate_layers::nodes::{NodeDrains, Pools, watch_head};
+use rpcgate_layers::nodes::{NodeDrains, NodeSpendings, Pools, watch_head};
 use rpcgate_layers::request::safeguard::Safeguard;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -32,6 +32,8 @@ pub(crate) struct Reloadable {
     pub(crate) safeguard: Arc<Safeguard>,
     /// The nodes that operators have drained.
     drains: NodeDrains,
+    /// What nodes with an allowance have got.
+    pub(crate) spendings: Arc<NodeSpendings>,
     in_force: Mutex<InForce>,
 }
 
@@ -81,6 +83,7 @@ impl Reloadable {
             http_over_tls: config.gateway.tls.covers_http(),
             safeguard: Arc::default(),
             drains: NodeDrains::default(),
+            spendings: Arc::default(),
             in_force: Mutex::new(InForce {
                 config: Config::default(),
                 base: config.clone(),
@@ -169,7 +172,7 @@ impl Reloadable {
             let kept = in_force.config.chains.get(name.as_str()).is_some_and(|old| is_same_pool(old, chain));
             let pool = match in_force.pools.get(name.as_str()).filter(|_| kept) {
                 Some(pool) => Some(pool.clone()),
-                None => node_pool(adapter.facts(), chain, &self.clock, &self.drains)
+                None => node_pool(adapter.facts(), chain, &self.clock, &self.drains, &self.spendings)
                     .map_err(|why| StartError::Node { chain: name.as_str(), why })?,
             };
             pools.extend(pool.map(|pool| (name.as_str(), pool)));

@@ -30,6 +30,8 @@ impl Printable for NodeJson {
             ("reason", self.reason.clone()),
             ("drained", is_drained(self.drained).to_owned()),
             ("height", or_dash(self.height)),
+            ("calls this month", or_dash(self.month_calls)),
+            ("calls a month", or_dash(self.monthly_calls)),
             ("gateway", self.gateway.clone()),
         ]
     }

@@ -5,13 +5,15 @@ use rpcgate_core::clock::Clock;
 use rpcgate_core::config;
 use rpcgate_core::tally::Transport;
 use rpcgate_layers::nodes::{
-    BatchingPolicy, HedgePolicy, NodeConfig, NodeDrains, NodeUrl, Pool, PoolLimits, RetryPolicy,
+    BatchingPolicy, HedgePolicy, NodeConfig, NodeDrains, NodeSpendings, NodeUrl, Pool, PoolLimits,
+    RetryPolicy,
 };
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
 /// The pool of a chain with these facts; `None` if the chain is off or has no node. Its nodes are under their drains in
-/// `drains`.
+/// `drains`, and what they get is counted in `spendings`.
 ///
 /// # Errors
 /// The end of a sentence: why an address or a header of a node cannot be used.
@@ -20,18 +22,29 @@ pub fn node_pool(
     config: &config::ChainSettings,
     clock: &Arc<dyn Clock>,
     drains: &NodeDrains,
+    spendings: &NodeSpendings,
 ) -> Result<Option<Arc<Pool>>, String> {
     if !config.enabled {
         return Ok(None);
     }
     let nodes = config.nodes.iter().filter_map(|settings| node(settings).transpose());
-    let under_drain = |node: Result<NodeConfig, String>| {
+    let mut seen: HashMap<String, u32> = HashMap::new();
+    let known = |node: Result<NodeConfig, String>| {
         node.map(|node| {
-            let drain = drains.of(facts.name, &node.name().to_string());
-            node.with_drain(drain)
+            let name = node.name().to_string();
+            let drain = drains.of(facts.name, &name);
+            // Nodes that differ in a secret alone are accounts of their own at a provider.
+            let number = seen.entry(name.clone()).and_modify(|number| *number += 1).or_insert(1);
+            let counted = if *number == 1 { name } else { format!("{name} #{number}") };
+            let node = node.with_drain(drain);
+            if node.allowance.is_none() {
+                return node;
+            }
+            let (allowance, spending) = (node.allowance, spendings.of(facts.name, &counted));
+            node.with_allowance(allowance, spending)
         })
     };
-    let nodes = nodes.map(under_drain).collect::<Result<Vec<_>, _>>()?;
+    let nodes = nodes.map(known).collect::<Result<Vec<_>, _>>()?;
     let limits = PoolLimits::default()
         .with_retry(RetryPolicy::default().with_deadline(config.timeout))
         .with_in_flight(config.max_in_flight as usize)
@@ -95,6 +108,7 @@ fn node(settings: &config::NodeSettings) -> Result<Option<NodeConfig>, String> {
     }
     node.max_batch = Some(settings.max_batch as usize);
     node.priority = settings.priority;
+    node.allowance = settings.allowance();
     Ok(Some(node.with_methods(settings.taken()).with_archive(settings.archive)))
 }
 
@@ -132,8 +146,10 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rpcgate_core::clock::SystemClock;
+    use rpcgate_core::clock::{ManualClock, SystemClock, Time};
     use rpcgate_core::config::{Config, Input};
+    use rpcgate_core::month::CalendarMonth;
+    use rpcgate_layers::nodes::NodeMonth;
 
     fn chain(text: &str) -> config::ChainSettings {
         let input = Input { chains: &["eth"], file: Some(("f", text)), ..Input::default() };
@@ -142,7 +158,13 @@ mod tests {
 
     fn made(text: &str) -> Result<Option<Arc<Pool>>, String> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-        node_pool(rpcgate_chains::eth::adapter().facts(), &chain(text), &clock, &NodeDrains::default())
+        node_pool(
+            rpcgate_chains::eth::adapter().facts(),
+            &chain(text),
+            &clock,
+            &NodeDrains::default(),
+            &NodeSpendings::default(),
+        )
     }
 
     #[test]
@@ -199,11 +221,44 @@ mod tests {
         let drains = NodeDrains::default();
         drains.set([("eth".to_owned(), "http://a".to_owned())].into());
         let facts = rpcgate_chains::eth::adapter();
-        let pool = node_pool(facts.facts(), &chain(text), &clock, &drains).unwrap().unwrap();
+        let pool = node_pool(facts.facts(), &chain(text), &clock, &drains, &NodeSpendings::default())
+            .unwrap()
+            .unwrap();
         let health = |pool: &Pool| pool.nodes().next().map(|node| node.health.name());
         assert_eq!(health(&pool), Some("drained"));
         drains.set([].into());
         assert_eq!(health(&pool), Some("well"));
+    }
+
+    #[test]
+    fn the_count_of_a_node_outlasts_its_pool_and_nodes_of_the_same_name_have_counts_of_their_own() {
+        let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Time::from_secs(1_793_491_200)));
+        let (drains, spendings) = (NodeDrains::default(), NodeSpendings::default());
+        let facts = rpcgate_chains::eth::adapter();
+        let pool = |text: &str| {
+            node_pool(facts.facts(), &chain(text), &clock, &drains, &spendings).unwrap().unwrap()
+        };
+        let two = |calls: u32| {
+            let node = |user: &str| {
+                format!("[[chains.eth.nodes]]\nurl = \"http://{user}:x@a/\"\nmonthly_calls = {calls}\n")
+            };
+            format!("{}{}[[chains.eth.nodes]]\nurl = \"http://own/\"\n", node("u"), node("u"))
+        };
+        let first = pool(&two(10));
+        let kept = |node: &str, calls| NodeMonth {
+            chain: "eth".into(),
+            node: node.into(),
+            month: CalendarMonth::of(clock.now()),
+            calls,
+        };
+        let masked = first.nodes().next().unwrap().name.to_string();
+        spendings.restore(&[kept(&masked, 10), kept(&format!("{masked} #2"), 3)], clock.now());
+        let shown = |pool: &Pool| {
+            pool.nodes().map(|node| (node.health.name(), node.spending.month_calls)).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(&first), [("spent", 10), ("well", 3), ("well", 0)]);
+        assert_eq!(shown(&pool(&two(20))), [("well", 10), ("well", 3), ("well", 0)], "with another budget");
+        assert_eq!(spendings.months(clock.now()).len(), 2, "a node without an allowance is not counted");
     }
 
     #[test]
@@ -223,6 +278,8 @@ mod tests {
             "[[chains.eth.nodes]]\nurl = \"http://h/\"\npriority = 1\n",
             "[[chains.eth.nodes]]\nurl = \"http://h/\"\nmethods = [\"eth_call\"]\n",
             "[[chains.eth.nodes]]\nurl = \"http://h/\"\narchive = true\n",
+            "[[chains.eth.nodes]]\nurl = \"http://h/\"\nrate_limit = 9\n",
+            "[[chains.eth.nodes]]\nurl = \"http://h/\"\nmonthly_calls = 9\n",
             "[chains.eth]\nnodes = [\"http://h/\"]\nenabled = false\n",
         ] {
             assert!(!is_same_pool(&base, &chain(other)), "{other}");

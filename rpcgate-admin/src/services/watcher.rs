@@ -33,7 +33,7 @@ pub(crate) use node_calls::NodeSession;
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::backend::BoxFuture;
 use rpcgate_core::config::Config;
-use rpcgate_layers::nodes::{NodeDrains, Pool};
+use rpcgate_layers::nodes::{NodeDrains, NodeSpendings, Pool};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -326,11 +326,12 @@ impl Watches {
 
 /// The nodes of a chain, if they can be used.
 fn pool_of(app: &AppState, adapter: &Arc<dyn Adapter>, settings: &WatchSettings) -> Option<Arc<Pool>> {
-    node_pool(adapter.facts(), &settings.chain, &app.clock, &NodeDrains::default()).unwrap_or_else(|why| {
-        let name = adapter.facts().name;
-        tracing::error!("chains.{name}.nodes: {why}: the chain is not watched");
-        None
-    })
+    node_pool(adapter.facts(), &settings.chain, &app.clock, &NodeDrains::default(), &NodeSpendings::default())
+        .unwrap_or_else(|why| {
+            let name = adapter.facts().name;
+            tracing::error!("chains.{name}.nodes: {why}: the chain is not watched");
+            None
+        })
 }
 
 /// The settings of a chain; `None` if it has no nodes, or is off.

@@ -6,6 +6,7 @@ mod facts;
 mod finality;
 mod method;
 mod name;
+mod node_allowance;
 mod node_methods;
 mod overrides;
 
@@ -15,6 +16,7 @@ pub use facts::Facts;
 pub use finality::{ChainHead, Finality};
 pub use method::{Flags, Found, Method, MethodRule};
 pub use name::ChainName;
+pub use node_allowance::{MAX_MONTHLY_CALLS, MAX_NODE_RATE, NodeAllowance, NodePrice, NodeRate, OverBudget};
 pub use node_methods::NodeMethods;
 pub use overrides::ChainOverrides;
 

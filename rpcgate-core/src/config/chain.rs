@@ -106,10 +106,12 @@ impl Table for ChainSettings {
         methods(f, "open_methods", self.open_methods.iter(), true);
         methods(f, "cu", self.cu.keys(), false);
         methods(f, "ttl", self.ttl.keys(), false);
-        let is_selective = self.nodes.iter().any(|node| node.archive || !node.taken().is_all());
+        let differs =
+            |node: &NodeSettings| node.archive || !node.taken().is_all() || !node.allowance().is_none();
+        let is_selective = self.nodes.iter().any(differs);
         if is_selective && self.nodes.len() > MOST_SELECTIVE {
             let why = format!(
-                "has {} nodes, of which some are archives or take only some methods: {MOST_SELECTIVE} are allowed then",
+                "has {} nodes, of which some are archives, take only some methods, or have limits or prices: {MOST_SELECTIVE} are allowed then",
                 self.nodes.len()
             );
             f.wrong(&["nodes"], |key| Problem::Invalid { key, why });

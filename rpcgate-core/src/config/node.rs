@@ -7,7 +7,9 @@ use super::reading::Reading;
 use super::secret::Secret;
 use super::tree::Item;
 use super::url::Url;
-use crate::chain::NodeMethods;
+use crate::chain::{
+    MAX_MONTHLY_CALLS, MAX_NODE_RATE, NodeAllowance, NodeMethods, NodePrice, NodeRate, OverBudget,
+};
 use std::collections::BTreeMap;
 
 const HTTP: &[&str] = &["http", "https"];
@@ -43,6 +45,16 @@ pub struct NodeSettings {
     /// Whether it keeps the states and blocks that others have pruned. It is used when the others are not healthy, do not
     /// take a call, or say that they no longer have what was asked for.
     pub archive: bool,
+    /// Calls a second that it gets from each gateway; any number if absent.
+    pub rate_limit: Option<u32>,
+    /// Calls that it gets at once after a time with fewer; as many as in a second if absent.
+    pub rate_burst: Option<u32>,
+    /// Calls that it gets in a month of the UTC calendar; any number if absent.
+    pub monthly_calls: Option<u64>,
+    /// Whether it is used when these are used up.
+    pub over_budget: OverBudget,
+    /// What a million calls cost, in a unit of the operator's choice; nothing if absent.
+    pub price_per_million: Option<NodePrice>,
 }
 
 impl Default for NodeSettings {
@@ -59,6 +71,11 @@ impl Default for NodeSettings {
             methods: Vec::new(),
             except: Vec::new(),
             archive: false,
+            rate_limit: None,
+            rate_burst: None,
+            monthly_calls: None,
+            over_budget: OverBudget::default(),
+            price_per_million: None,
         }
     }
 }
@@ -67,6 +84,35 @@ impl NodeSettings {
     /// The methods that it takes.
     pub fn taken(&self) -> NodeMethods {
         NodeMethods::new(&self.methods, &self.except)
+    }
+
+    /// How many calls it may get, and what they cost.
+    pub fn allowance(&self) -> NodeAllowance {
+        let rate = |per_second| NodeRate { per_second, burst: self.rate_burst.unwrap_or(per_second) };
+        NodeAllowance {
+            rate: self.rate_limit.map(rate),
+            monthly_calls: self.monthly_calls,
+            over_budget: self.over_budget,
+            price: self.price_per_million,
+        }
+    }
+
+    /// The key of a figure of its allowance that cannot be, and why.
+    fn bad_allowance(&self) -> Option<(&'static str, String)> {
+        let rates = [("rate_limit", self.rate_limit), ("rate_burst", self.rate_burst)];
+        for (key, rate) in rates {
+            if rate.is_some_and(|rate| !(1..=MAX_NODE_RATE).contains(&rate)) {
+                return Some((key, format!("must be between 1 and {MAX_NODE_RATE}")));
+            }
+        }
+        if self.rate_burst.is_some() && self.rate_limit.is_none() {
+            return Some(("rate_burst", "needs a rate_limit beside it".into()));
+        }
+        let is_budget = |calls: u64| (1..=MAX_MONTHLY_CALLS).contains(&calls);
+        if self.monthly_calls.is_some_and(|calls| !is_budget(calls)) {
+            return Some(("monthly_calls", format!("must be between 1 and {MAX_MONTHLY_CALLS}")));
+        }
+        None
     }
 
     /// Moves user and password out of the URLs, so that they are in one place. The error is that of the named key.
@@ -107,6 +153,11 @@ impl Table for NodeSettings {
         f.value("methods", &mut self.methods);
         f.value("except", &mut self.except);
         f.value("archive", &mut self.archive);
+        f.value("rate_limit", &mut self.rate_limit);
+        f.value("rate_burst", &mut self.rate_burst);
+        f.value("monthly_calls", &mut self.monthly_calls);
+        f.word("over_budget", &mut self.over_budget);
+        f.value("price_per_million", &mut self.price_per_million);
         methods(f, "methods", self.methods.iter(), true);
         methods(f, "except", self.except.iter(), true);
         if let Err((at, why)) = self.settle() {
@@ -114,6 +165,9 @@ impl Table for NodeSettings {
         }
         if self.password.is_some() && self.user.is_none() {
             f.wrong(&["password"], |key| Problem::Invalid { key, why: "needs a user beside it".into() });
+        }
+        if let Some((at, why)) = self.bad_allowance() {
+            f.wrong(&[at], |key| Problem::Invalid { key, why });
         }
         if let Some(name) = self.bad_header() {
             let why = format!("has a name or value that HTTP does not allow: {name:?}");

@@ -8,6 +8,7 @@ use super::value::{Value, number};
 use super::{duration, moment};
 use crate::cache_rule::CacheRule;
 use crate::caller::{KeyId, ProjectId, TenantId};
+use crate::chain::NodePrice;
 use crate::clock::Time;
 use crate::plan::Price;
 use ipnet::IpNet;
@@ -125,6 +126,23 @@ impl Value for Price {
     fn write(&self, _: &Masking<'_>) -> Option<String> {
         // Debug always writes a fraction, and may write an exponent; both are valid TOML.
         Some(format!("{:?}", self.usd()))
+    }
+}
+
+impl Value for NodePrice {
+    fn read(item: &Item, r: &mut Reading<'_>) -> Option<Self> {
+        let units = match &item.value {
+            Given::Integer(number) => number.map(|n| n as f64),
+            Given::Float(number) => Some(*number),
+            Given::Text(text) => text.parse().ok(),
+            _ => None,
+        };
+        let price = units.and_then(NodePrice::from_units);
+        price.or_else(|| r.unreadable(item, "a price between 0 and 1000000000"))
+    }
+
+    fn write(&self, _: &Masking<'_>) -> Option<String> {
+        Some(format!("{:?}", self.units()))
     }
 }
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::cache_rule::CacheRule;
 use crate::caller::{ProjectQuota, Scope};
+use crate::chain::{NodePrice, NodeRate, OverBudget};
 use crate::clock::Time;
 use crate::plan::{BatchCounts, Price, Tier};
 use crate::secret::KeyHash;
@@ -334,6 +335,21 @@ fn rules_about_several_keys_are_checked() {
         ),
         (
             "chains.eth",
+            "nodes = [{ url = \"http://h\", rate_limit = 0 }]",
+            "chains.eth.nodes[0].rate_limit must be between 1 and 1000000",
+        ),
+        (
+            "chains.eth",
+            "nodes = [{ url = \"http://h\", rate_burst = 9 }]",
+            "chains.eth.nodes[0].rate_burst needs a rate_limit beside it",
+        ),
+        (
+            "chains.eth",
+            "nodes = [{ url = \"http://h\", monthly_calls = 0 }]",
+            "chains.eth.nodes[0].monthly_calls must be between 1 and 1000000000000",
+        ),
+        (
+            "chains.eth",
             "nodes = [{ url = \"http://h\", methods = [\"a*b\"] }]",
             "chains.eth.nodes[0].methods has the name \"a*b\": * may stand at the end only",
         ),
@@ -474,6 +490,22 @@ fn nodes_have_a_short_and_a_long_form() {
         (long.user.as_deref(), &long.password, long.max_batch, long.priority),
         (Some("u"), &None, 1, 2)
     );
+}
+
+#[test]
+fn a_node_has_an_allowance_by_its_limits_and_its_price_and_none_without() {
+    let config = read(
+        "[chains.btc]\nnodes = [\"http://a\", { url = \"http://b\", rate_limit = 50, monthly_calls = 1000 }, \
+         { url = \"http://c\", rate_limit = 5, rate_burst = 9, over_budget = \"allow\", price_per_million = 2.5 }]\n",
+    );
+    let [own, paid, dear] = config.chains["btc"].nodes.as_slice() else { panic!("three nodes") };
+    assert!(own.allowance().is_none());
+    let paid = paid.allowance();
+    assert_eq!(paid.rate, Some(NodeRate { per_second: 50, burst: 50 }));
+    assert_eq!((paid.monthly_calls, paid.hard_budget(), paid.price), (Some(1_000), Some(1_000), None));
+    let dear = dear.allowance();
+    assert_eq!(dear.rate, Some(NodeRate { per_second: 5, burst: 9 }));
+    assert_eq!((dear.over_budget, dear.price), (OverBudget::Allow, Some(NodePrice(2_500_000))));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::problem::Problem;
 use super::reading::Reading;
 use super::toml_text::key;
 use super::tree::{Item, Value as Given};
+use crate::chain::OverBudget;
 use crate::plan::{BatchCounts, Tier};
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -45,6 +46,11 @@ impl Word for Tier {
 impl Word for BatchCounts {
     const WORDS: &'static [(&'static str, Self)] =
         &[("request", BatchCounts::Request), ("items", BatchCounts::Items)];
+}
+
+impl Word for OverBudget {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("refuse", OverBudget::Refuse), ("allow", OverBudget::Allow)];
 }
 
 pub(super) fn word<W: Word>(item: &Item, r: &mut Reading<'_>) -> Option<W> {

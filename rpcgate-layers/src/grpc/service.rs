@@ -259,6 +259,9 @@ impl Shared {
             Err(_) if let Some(refusal) = exchange.refusal => {
                 (CallState::Refused(refusal), Ending::Refused(refusal))
             }
+            Err(NodeRequestError::AtLimit) => {
+                (CallState::Refused(Refusal::NodesAtLimit), Ending::Refused(Refusal::NodesAtLimit))
+            }
             Err(NodeRequestError::Busy) => {
                 (CallState::Refused(Refusal::Overloaded), Ending::Refused(Refusal::Overloaded))
             }

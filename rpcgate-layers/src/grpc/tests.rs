@@ -4,7 +4,7 @@ mod lasting;
 
 use super::messages::tests::message;
 use super::*;
-use crate::nodes::{NodeConfig, NodeUrl, Pool, PoolLimits, Pools, RetryPolicy};
+use crate::nodes::{NodeConfig, NodeSpending, NodeUrl, Pool, PoolLimits, Pools, RetryPolicy};
 use crate::stack::{GrpcStack, Parts, grpc_stack};
 use crate::testing::scripted_node::Refusing;
 use crate::testing::{Fixture, ToyVariant};
@@ -22,7 +22,7 @@ use rpcgate_core::adapter::Adapter;
 use rpcgate_core::backend::directory::MemoryDirectory;
 use rpcgate_core::backend::usage_sink::{Outcome, OwnedRecord, Phase};
 use rpcgate_core::caller::{Caller, Scope};
-use rpcgate_core::chain::{Chain, ChainName, ChainOverrides, Flags, Method};
+use rpcgate_core::chain::{Chain, ChainName, ChainOverrides, Flags, Method, NodeAllowance};
 use rpcgate_core::fault::Cause;
 use rpcgate_core::node_try::TryEnd;
 use rpcgate_core::plan::{Plan, Tier};
@@ -612,6 +612,30 @@ async fn a_read_is_tried_at_another_node_and_a_broadcast_only_while_nothing_was_
         (answer.status(), &answer.headers["grpc-message"]),
         ("14", &"backend request failed".parse().unwrap())
     );
+}
+
+#[tokio::test]
+async fn a_call_that_no_node_may_get_ends_with_14_and_counts_at_none() {
+    let node = Node::saying(b"answer").await;
+    let allowance = NodeAllowance { monthly_calls: Some(2), ..NodeAllowance::default() };
+    let limited = |parts: &mut Parts| {
+        let config = NodeConfig::new(NodeUrl::parse(&node.url, Transport::Grpc).unwrap());
+        let config = config.with_allowance(allowance, NodeSpending::default());
+        let pool = Pool::new(Toy.facts(), vec![config], limits(5_000), parts.accounting.clock.clone());
+        parts.pools.store(Arc::new([pool].into_iter().collect()));
+    };
+    let gateway = Gateway::built(&[&node.url], |_| (), &|fixture| Fixture { ..fixture }, limited);
+    for _ in 0..2 {
+        assert_eq!(gateway.unary("Toy_Read").await.status(), "0");
+    }
+    let refused = gateway.unary("Toy_Read").await;
+    assert_eq!(
+        (refused.status(), &refused.headers["grpc-message"], &refused.headers["retry-after"]),
+        ("14", &"all nodes are at their limits, retry later".parse().unwrap(), &"1".parse().unwrap())
+    );
+    assert_eq!(node.calls(), 2);
+    let last = gateway.records().pop().unwrap();
+    assert_eq!((last.lines[0].outcome, last.lines[0].cu), (Outcome::Refused, 0));
 }
 
 #[tokio::test]

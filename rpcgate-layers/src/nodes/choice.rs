@@ -17,7 +17,7 @@ pub(super) struct Candidates {
 }
 
 impl Candidates {
-    fn has(self, node: &Node) -> bool {
+    pub(super) fn has(self, node: &Node) -> bool {
         self.among.has(node.index) && !self.avoid.contains(&Some(node.index)) && !node.is_drained()
     }
 }

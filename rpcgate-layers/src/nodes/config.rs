@@ -2,9 +2,10 @@
 
 use super::dialer::Dialer;
 use super::drain::NodeDrain;
+use super::spending::NodeSpending;
 use super::url::NodeUrl;
 use http::{HeaderName, HeaderValue};
-use rpcgate_core::chain::NodeMethods;
+use rpcgate_core::chain::{NodeAllowance, NodeMethods};
 use rpcgate_core::tally::Transport;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
@@ -43,6 +44,11 @@ pub struct NodeConfig {
     pub drain: NodeDrain,
     /// What opens connections to it; `None`: TCP.
     pub(crate) dialer: Option<Arc<dyn Dialer>>,
+    /// How many calls it may get, and what they cost. A pool with such a limit or price has at most 64 nodes: those from place 64
+    /// on get no calls.
+    pub allowance: NodeAllowance,
+    /// The calls that it has got, counted if it has an allowance.
+    pub spending: NodeSpending,
     /// Certificate authorities that are trusted besides the public ones.
     pub(crate) roots: Vec<CertificateDer<'static>>,
     /// The address that it was made with, which is also its name.
@@ -61,6 +67,8 @@ impl NodeConfig {
             is_archive: false,
             drain: NodeDrain::default(),
             dialer: None,
+            allowance: NodeAllowance::default(),
+            spending: NodeSpending::default(),
             roots: Vec::new(),
             first: url,
             others: Vec::new(),
@@ -106,6 +114,13 @@ impl NodeConfig {
         self
     }
 
+    /// The same node, which may get no more calls than this. They are counted in `spending`.
+    #[must_use]
+    pub fn with_allowance(mut self, allowance: NodeAllowance, spending: NodeSpending) -> Self {
+        (self.allowance, self.spending) = (allowance, spending);
+        self
+    }
+
     /// Where the node takes this protocol, if it does.
     pub fn address(&self, transport: Transport) -> Option<&NodeUrl> {
         std::iter::once(&self.first).chain(&self.others).find(|url| url.transport == transport)
@@ -145,6 +160,7 @@ impl fmt::Debug for NodeConfig {
             .field("is_archive", &self.is_archive)
             .field("drain", &self.drain)
             .field("dialer", &self.dialer)
+            .field("allowance", &self.allowance)
             .field("roots", &self.roots.len())
             .finish()
     }

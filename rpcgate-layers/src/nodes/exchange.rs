@@ -30,6 +30,11 @@ pub(crate) trait Exchange: Send {
         NodeSet::ALL
     }
 
+    /// How many calls a node counts it as.
+    fn calls(&self) -> u32 {
+        1
+    }
+
     /// Why its first node is chosen, if there is a reason of its own.
     fn choice(&self) -> Option<NodeChoice> {
         None
@@ -113,6 +118,10 @@ where
 
     fn among(&self) -> NodeSet {
         self.request.among
+    }
+
+    fn calls(&self) -> u32 {
+        self.request.calls
     }
 
     fn choice(&self) -> Option<NodeChoice> {

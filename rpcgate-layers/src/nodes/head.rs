@@ -37,7 +37,8 @@ pub async fn watch_head(pool: Arc<Pool>, chain: Arc<Chain>, every: Duration) {
             () = pool.head_wanted() => {}
         }
         pool.sweep();
-        let probes = pool.probed().map(|index| probe(&pool, &chain, index, &first, second.as_ref()));
+        let asked = pool.probed().filter(|index| !pool.is_spent(*index));
+        let probes = asked.map(|index| probe(&pool, &chain, index, &first, second.as_ref()));
         let heights = join_all(probes).await;
         if let Some(reference) = reference(heights.into_iter().flatten().collect(), pool.probed().len()) {
             pool.compare(reference);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Whether a node is used, and if not, why. A node that is not healthy is used if no other is left: a chain with a
-/// node that may answer is never refused, unless an operator has drained it.
+/// node that may answer is never refused, unless an operator has drained it or has limited what it may get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NodeHealth {
     /// It is used. So is a node that was not probed yet.
@@ -33,6 +33,8 @@ pub enum NodeHealth {
     },
     /// An operator has drained it: it is not used even if no other node is left.
     Drained,
+    /// It has got as many calls as it may get in this month: it is not used even if no other node is left.
+    Spent,
 }
 
 impl NodeHealth {
@@ -46,6 +48,7 @@ impl NodeHealth {
             NodeHealth::Ejected { .. } => "ejected",
             NodeHealth::Unreachable { .. } => "unreachable",
             NodeHealth::Drained => "drained",
+            NodeHealth::Spent => "spent",
         }
     }
 

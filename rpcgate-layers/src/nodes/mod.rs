@@ -9,6 +9,8 @@
 //! | [`NodeHealth`] | whether a node is fit, by its answers to calls and by its probes |
 //! | `choice` | which of the fit nodes gets the next call |
 //! | `node_set` | which nodes take a call at all |
+//! | [`NodeSpendings`], `call_rate`, `month_count` | how many calls a node has got of those that it may get |
+//! | `pool/choose` | which nodes have room, and which of them cost least |
 //! | [`NodeDrains`] | which nodes an operator has taken out of use |
 //! | [`HedgePolicy`] | whether a read that takes unusually long is sent to a second node as well |
 //! | [`BatchingPolicy`] | whether single reads of several clients are sent to a node in one array |
@@ -33,6 +35,7 @@
 
 pub(crate) mod backoff;
 pub(crate) mod batching;
+mod call_rate;
 mod choice;
 pub(crate) mod config;
 pub(crate) mod dialer;
@@ -46,6 +49,7 @@ mod hedge;
 pub(crate) mod in_flight;
 mod latencies;
 mod limits;
+mod month_count;
 pub(crate) mod node;
 pub(crate) mod node_set;
 mod pool;
@@ -54,6 +58,7 @@ pub(crate) mod progress;
 pub(crate) mod reception;
 pub(crate) mod retry;
 pub(crate) mod retry_budget;
+pub(crate) mod spending;
 pub(crate) mod timers;
 pub(crate) mod url;
 
@@ -71,4 +76,5 @@ pub use pool::Pool;
 pub use pools::Pools;
 pub use retry::RetryPolicy;
 pub use retry_budget::RetryBudget;
+pub use spending::{NodeMonth, NodeSpending, NodeSpendingView, NodeSpendings};
 pub use url::{BadUrl, NodeUrl};

@@ -2,7 +2,10 @@
 
 use super::config::NodeConfig;
 use super::health::{HealthState, NodeHealth};
+use super::spending::{NodeSpendingView, SpendingTime};
 use super::url::NodeUrl;
+use rpcgate_core::chain::NodeAllowance;
+use rpcgate_core::clock::Clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -39,13 +42,69 @@ impl Node {
         self.config.drain.is_drained()
     }
 
+    /// Whether a call to it has to be counted.
+    pub(crate) fn has_allowance(&self) -> bool {
+        !self.config.allowance.is_none()
+    }
+
+    /// Whether it may get so many calls now.
+    pub(super) fn has_room(&self, calls: u32, at: SpendingTime) -> bool {
+        !self.has_allowance() || self.config.spending.has_room(&self.config.allowance, calls, at)
+    }
+
+    /// Takes so many calls of what it may get; false if it may not get them now.
+    pub(super) fn take(&self, calls: u32, at: SpendingTime) -> bool {
+        !self.has_allowance() || self.config.spending.take(&self.config.allowance, calls, at)
+    }
+
+    /// Takes so many calls of what it may get by this clock, which is read only if they have to be counted; false if it may not get
+    /// them now.
+    pub(crate) fn take_now(&self, calls: u32, clock: &dyn Clock) -> bool {
+        !self.has_allowance() || self.take(calls, SpendingTime::of(clock))
+    }
+
+    /// Counts calls that it gets whatever it may get.
+    pub(crate) fn count(&self, calls: u32, clock: &dyn Clock) {
+        if self.has_allowance() {
+            self.config.spending.count(&self.config.allowance, calls, SpendingTime::of(clock));
+        }
+    }
+
+    /// Gives calls back that were taken and of which no byte was sent.
+    pub(super) fn give_back(&self, calls: u32, clock: &dyn Clock) {
+        if self.has_allowance() {
+            self.config.spending.give_back(&self.config.allowance, calls, SpendingTime::of(clock));
+        }
+    }
+
+    /// Whether nothing is left of a budget that no call exceeds.
+    pub(super) fn is_spent(&self, clock: &dyn Clock) -> bool {
+        let hard = self.config.allowance.hard_budget();
+        hard.is_some() && self.config.spending.is_spent(&self.config.allowance, SpendingTime::of(clock))
+    }
+
+    /// Its rank by cost among nodes that may be chosen otherwise, the lower first.
+    pub(super) fn cost(&self, at: SpendingTime) -> (bool, u64) {
+        self.config.spending.cost(&self.config.allowance, at)
+    }
+
+    /// It may not get these calls now.
+    pub(super) fn pass_over(&self, calls: u32, at: SpendingTime) {
+        self.config.spending.pass_over(&self.config.allowance, calls, at);
+    }
+
     /// Whether it comes after the others of its health, and then its priority.
     pub(super) fn tier(&self) -> (bool, u32) {
         (self.config.is_archive, self.config.priority)
     }
 
     /// The current status of the node, which has this many idle connections.
-    pub(super) fn view(&self, now: Duration, idle: usize) -> NodeView<'_> {
+    pub(super) fn view(&self, clock: &dyn Clock, idle: usize) -> NodeView<'_> {
+        let health = match self.is_drained() {
+            true => NodeHealth::Drained,
+            false if self.is_spent(clock) => NodeHealth::Spent,
+            false => self.health.health(clock.elapsed()),
+        };
         NodeView {
             index: self.index,
             name: self.config.name(),
@@ -53,11 +112,17 @@ impl Node {
             in_flight: self.in_flight.load(Relaxed),
             idle,
             priority: self.config.priority,
-            health: if self.is_drained() { NodeHealth::Drained } else { self.health.health(now) },
+            health,
             height: self.health.height(),
             misses: self.health.misses(),
             latency: self.health.latency(),
             faults: self.health.faults(),
+            allowance: self.config.allowance,
+            spending: if self.has_allowance() {
+                self.config.spending.view(SpendingTime::of(clock))
+            } else {
+                NodeSpendingView::default()
+            },
         }
     }
 }
@@ -88,4 +153,8 @@ pub struct NodeView<'a> {
     pub latency: Duration,
     /// Tries of calls and streams that failed through the node or the network to it, since the pool was made.
     pub faults: u64,
+    /// How many calls it may get, and what they cost.
+    pub allowance: NodeAllowance,
+    /// The calls that it has got, if it has an allowance.
+    pub spending: NodeSpendingView,
 }

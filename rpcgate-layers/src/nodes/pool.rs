@@ -1,6 +1,7 @@
 //! The nodes of one chain.
 
 mod ask;
+mod choose;
 mod hedged;
 mod heights;
 mod open;
@@ -82,6 +83,8 @@ pub struct Pool {
     max_batch: usize,
     /// Whether a node takes only some methods.
     is_selective: bool,
+    /// Whether calls to a node have to be counted, because it has a limit or a price.
+    has_allowances: bool,
     /// The nodes for streams.
     for_streams: NodeSet,
     /// Those with HTTP that keep what others have pruned; none if all do.
@@ -112,6 +115,7 @@ impl Pool {
             by_http().filter(|node| node.config.is_archive).map(|node| node.index).collect();
         let are_all = by_http().all(|node| node.config.is_archive);
         let is_selective = !nodes.iter().all(is_whole);
+        let has_allowances = nodes.iter().any(|node| node.has_allowance());
         let client_limits = ClientLimits {
             connect: limits.connect,
             read: limits.retry.deadline,
@@ -146,6 +150,7 @@ impl Pool {
             nodes,
             max_batch,
             is_selective,
+            has_allowances,
             for_streams: if is_selective && !whole_streams.is_empty() { whole_streams } else { NodeSet::ALL },
             archives: if are_all { NodeSet::NONE } else { archives },
             max_lag: limits.max_lag.unwrap_or(facts.max_lag),
@@ -174,8 +179,8 @@ impl Pool {
 
     /// The current status of the nodes, in the order of their indexes.
     pub fn nodes(&self) -> impl ExactSizeIterator<Item = NodeView<'_>> {
-        let now = self.clock.elapsed();
-        self.nodes.iter().map(move |node| node.view(now, self.client(node.index).map_or(0, Client::idle)))
+        let clock = &*self.clock;
+        self.nodes.iter().map(move |node| node.view(clock, self.client(node.index).map_or(0, Client::idle)))
     }
 
     /// Whether a node has an address for this transport.
@@ -282,6 +287,11 @@ impl Pool {
     /// The nodes that can be probed, which are those with HTTP.
     pub(super) fn probed(&self) -> impl ExactSizeIterator<Item = NodeIndex> {
         self.http.iter().map(|client| client.as_ref().index)
+    }
+
+    /// Whether nothing is left of the budget of a node, so that it gets nothing, and no probes either.
+    pub(super) fn is_spent(&self, index: NodeIndex) -> bool {
+        self.has_allowances && self.nodes.get(index.0).is_some_and(|node| node.is_spent(&*self.clock))
     }
 
     /// Compares the nodes that are probed with this height.

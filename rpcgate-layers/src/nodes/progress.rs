@@ -79,7 +79,7 @@ impl<'s, B: Borrow<AtomicBool>> JointProgress<'s, B> {
             NodeRequestError::Fault(fault) => {
                 NodeRequestError::Fault(Fault { sent: fault.sent || self.any_sent(), ..fault })
             }
-            NodeRequestError::Busy => NodeRequestError::Busy,
+            NodeRequestError::AtLimit | NodeRequestError::Busy => error,
         })
     }
 }
@@ -105,7 +105,9 @@ mod tests {
             let expected = Fault { sent: first || second, ..fault };
             assert_eq!(result(&progress), Err(expected.into()));
         }
-        assert_eq!(progress.result::<()>(Err(NodeRequestError::Busy)), Err(NodeRequestError::Busy));
+        for error in [NodeRequestError::Busy, NodeRequestError::AtLimit] {
+            assert_eq!(progress.result::<()>(Err(error)), Err(error));
+        }
         assert_eq!(told, [true, false]);
     }
 }

@@ -98,6 +98,8 @@ pub(crate) enum TryFailure {
     BadAnswer(Fault),
     /// This gateway has no memory left for the answer.
     Busy,
+    /// No node may get the call now.
+    AtLimit,
 }
 
 impl From<Fault> for TryFailure {
@@ -110,6 +112,7 @@ impl From<NodeRequestError> for TryFailure {
     fn from(error: NodeRequestError) -> Self {
         match error {
             NodeRequestError::Fault(fault) => TryFailure::Transport(fault),
+            NodeRequestError::AtLimit => TryFailure::AtLimit,
             NodeRequestError::Busy => TryFailure::Busy,
         }
     }
@@ -123,6 +126,7 @@ impl TryFailure {
             TryFailure::TimedOut { sent } => Fault { cause: Cause::Timeout, sent },
             TryFailure::Transport(fault) | TryFailure::BadAnswer(fault) => fault,
             TryFailure::Busy => return NodeRequestError::Busy,
+            TryFailure::AtLimit => return NodeRequestError::AtLimit,
         })
     }
 
@@ -132,7 +136,7 @@ impl TryFailure {
             TryFailure::IdleConnectionClosed { .. } => TryEnd::IdleClosed,
             TryFailure::TimedOut { sent } => TryEnd::Failed(Fault { cause: Cause::Timeout, sent }),
             TryFailure::Transport(fault) | TryFailure::BadAnswer(fault) => TryEnd::Failed(fault),
-            TryFailure::Busy => TryEnd::Stopped,
+            TryFailure::Busy | TryFailure::AtLimit => TryEnd::Stopped,
         }
     }
 
@@ -143,7 +147,7 @@ impl TryFailure {
                 !sent || is_idempotent
             }
             TryFailure::Transport(fault) | TryFailure::BadAnswer(fault) => fault.may_retry(is_idempotent),
-            TryFailure::Busy => false,
+            TryFailure::Busy | TryFailure::AtLimit => false,
         }
     }
 }

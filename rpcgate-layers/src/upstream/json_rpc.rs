@@ -155,6 +155,7 @@ fn node_request(
         buffer: limits.buffer(is_held),
         max: limits.max,
         among,
+        calls: u32::try_from(places.len()).unwrap_or(u32::MAX),
         choice: round.choice,
         hedge,
         reader: reader(pool, chain, is_broadcast),

@@ -168,6 +168,10 @@ impl Opening {
                 tally.refuse(Refusal::Overloaded);
                 return refused(tally);
             }
+            Err(NodeRequestError::AtLimit) => {
+                tally.refuse(Refusal::NodesAtLimit);
+                return refused(tally);
+            }
             Err(NodeRequestError::Fault(fault)) => return failed(tally, fault),
         };
         let windows = tally.windows_now();

@@ -11,6 +11,7 @@ use futures_util::FutureExt;
 use rpcgate_core::backend::usage_sink::Outcome;
 use rpcgate_core::call::{Call, CallState, Calls, Entry, Opened, Payload};
 use rpcgate_core::chain::{Chains, Dialect};
+use rpcgate_core::clock::Clock;
 use rpcgate_core::envelope::{Limits, reply_id};
 use rpcgate_core::memory::{MemoryBudget, MemoryPermit};
 use rpcgate_core::refusal::Refusal;
@@ -65,6 +66,7 @@ pub(crate) struct MessageRules {
     pub(crate) room: Arc<MemoryBudget>,
     /// 0: any number.
     pub(crate) calls_per_second: u32,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 /// What follows from a client's message.
@@ -148,6 +150,8 @@ impl Messages {
             Ok(()) => {}
             Err(Refusal::ParseError) if tally.caller.lists.is_empty() && self.takes_all() => {
                 self.stream.receive(u32::try_from(message.len()).unwrap_or(u32::MAX));
+                // It may be one call or many, and none that could be refused.
+                self.node.count(1, &*self.rules.clock);
                 return Verdict { to_node: Some(ToNode::Unchanged), to_client: None };
             }
             Err(refusal) => {
@@ -165,7 +169,9 @@ impl Messages {
         let Some(calls) = self.layers.decide(Calls::new(tally)) else {
             return Verdict::default();
         };
-        self.forward(calls.into_tally())
+        let mut tally = calls.into_tally();
+        self.hold_allowance(&mut tally);
+        self.forward(tally)
     }
 
     /// Refuses the calls beyond those that a stream may send in a second.
@@ -200,6 +206,18 @@ impl Messages {
         for entry in entries.iter_mut().filter(|entry| entry.is_open()) {
             if !self.node.config.methods.takes(entry.call.sent(body), entry.call.method(body)) {
                 entry.state = CallState::Refused(Refusal::Closed);
+            }
+        }
+    }
+
+    /// Refuses the calls beyond those that the node of the stream may get.
+    fn hold_allowance(&self, tally: &mut Tally) {
+        if !self.node.has_allowance() {
+            return;
+        }
+        for entry in tally.entries.iter_mut().filter(|entry| entry.is_open()) {
+            if !self.node.take_now(1, &*self.rules.clock) {
+                entry.state = CallState::Refused(Refusal::NodesAtLimit);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Streams from end to end: a client and a node of another implementation, real sockets, and this stack between them.
 
 use super::*;
-use crate::nodes::{NodeConfig, NodeDrains, NodeUrl, Pool, PoolLimits, Pools};
+use crate::nodes::{NodeConfig, NodeDrains, NodeSpending, NodeUrl, Pool, PoolLimits, Pools};
 use crate::stack::{Parts, websocket_stack};
 use crate::testing::Fixture;
 use arc_swap::ArcSwap;
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use rpcgate_core::backend::directory::MemoryDirectory;
 use rpcgate_core::backend::usage_sink::{Outcome, Phase};
 use rpcgate_core::caller::Caller;
-use rpcgate_core::chain::{ChainName, Chains, NodeMethods};
+use rpcgate_core::chain::{ChainName, Chains, NodeAllowance, NodeMethods, NodeRate};
 use rpcgate_core::node_try::{NodeChoice, TryEnd};
 use rpcgate_core::secret::KeyHash;
 use rpcgate_core::tally::Transport;
@@ -798,6 +798,31 @@ async fn calls_beyond_the_rate_of_a_stream_are_refused() {
     gateway.fixture.clock.advance(Duration::from_secs(1));
     socket.send(text(CALL)).await.unwrap();
     assert_eq!(next(&mut socket).await, text(r#"{"jsonrpc":"2.0","id":7,"result":1}"#));
+}
+
+#[tokio::test]
+async fn an_opening_and_each_call_count_at_the_node_and_calls_beyond_what_it_may_get_are_refused() {
+    let (node, seen) = Node::answering(&[r#"{"jsonrpc":"2.0","id":7,"result":1}"#]).await;
+    let rate = Some(NodeRate { per_second: 1, burst: 3 });
+    let allowance = NodeAllowance { rate, ..NodeAllowance::default() };
+    let config = taking(&node, &[]).with_allowance(allowance, NodeSpending::default());
+    let gateway = Gateway::of(vec![config], |_| (), |_| ()).await;
+    let mut socket = gateway.open().await;
+    let answer = text(r#"{"jsonrpc":"2.0","id":7,"result":1}"#);
+    for _ in 0..2 {
+        socket.send(text(CALL)).await.unwrap();
+        assert_eq!(next(&mut socket).await, answer);
+    }
+    socket.send(text(CALL)).await.unwrap();
+    let error = r#"{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"all nodes are at their limits, retry later"}}"#;
+    assert_eq!(next(&mut socket).await, text(error));
+    let Err(Error::Http(response)) = gateway.connect().await else { panic!("no stream") };
+    assert_eq!(response.status().as_u16(), 503);
+    assert_eq!(response.headers()["retry-after"], "1");
+    gateway.fixture.clock.advance(Duration::from_secs(1));
+    socket.send(text(CALL)).await.unwrap();
+    assert_eq!(next(&mut socket).await, answer);
+    assert_eq!(seen.lock().len(), 3);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use rpcgate_core::fault::{Cause, Fault};
 use rpcgate_core::node_try::{NodeChoice, NodeTries};
 use rpcgate_core::recent::CacheUse;
 use rpcgate_core::refusal::Refusal;
-use rpcgate_layers::nodes::NodeDrains;
+use rpcgate_layers::nodes::{NodeDrains, NodeSpendings};
 
 const MILLI: Duration = Duration::from_millis(1);
 
@@ -26,7 +26,10 @@ fn pools() -> (Pools, u32) {
         Config::read(&Input { chains: &["eth"], file: Some(("f", &text)), ..Input::default() }).unwrap();
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let facts = *rpcgate_chains::by_path("eth").unwrap().facts();
-    let pool = node_pool(&facts, &config.chains["eth"], &clock, &NodeDrains::default()).unwrap().unwrap();
+    let pool =
+        node_pool(&facts, &config.chains["eth"], &clock, &NodeDrains::default(), &NodeSpendings::default())
+            .unwrap()
+            .unwrap();
     let number = pool.number();
     ([pool].into_iter().collect(), number)
 }

@@ -62,7 +62,7 @@ mod tests {
             lag: None,
             latency_micros: 0,
             in_flight: 0,
-            faults: 0,
+            ..NodeState::default()
         }]
     }
 

@@ -33,7 +33,7 @@ impl Gateway {
         }
         let cut = self.connections.wait(last).await;
         self.stop();
-        self.counting.close().await;
+        tokio::join!(self.counting.close(), self.spending.close());
         let traces = self.traces.lock().take();
         let traced = async {
             if let Some(traces) = traces {

@@ -7,7 +7,7 @@ use rpcgate_admin::process::node_pool;
 use rpcgate_admin::process::tls::CertificatePaths;
 use rpcgate_core::clock::{Clock, SystemClock};
 use rpcgate_core::config::Config;
-use rpcgate_layers::nodes::NodeDrains;
+use rpcgate_layers::nodes::{NodeDrains, NodeSpendings};
 use std::sync::Arc;
 
 /// Checks the files, URLs and nodes that a configuration refers to, as a start would, without starting anything.
@@ -24,7 +24,7 @@ pub fn dry_run(config: &Config) -> Result<(), StartError> {
     for adapter in rpcgate_chains::catalog() {
         let name = adapter.facts().name;
         if let Some(chain) = config.chains.get(name.as_str()) {
-            node_pool(adapter.facts(), chain, &clock, &NodeDrains::default())
+            node_pool(adapter.facts(), chain, &clock, &NodeDrains::default(), &NodeSpendings::default())
                 .map_err(|why| StartError::Node { chain: name.as_str(), why })?;
         }
     }

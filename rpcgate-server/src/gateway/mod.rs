@@ -15,6 +15,7 @@ pub use options::StartOptions;
 use crate::counting::Counting;
 use crate::listen::Connections;
 use crate::metrics::Reloads;
+use crate::node_spending::SpendingKeeper;
 use crate::reload::Reloadable;
 use crate::start_error::StartError;
 use crate::state::State;
@@ -43,6 +44,8 @@ pub struct Gateway {
     sweeping: AbortHandle,
     /// Watches the files of the certificate, if there is one.
     renewing: Option<AbortHandle>,
+    /// Keeps what nodes have got.
+    spending: SpendingKeeper,
     metrics: Option<(SocketAddr, AbortHandle)>,
     reloads: Arc<Reloads>,
     /// Sends traces, if there is a collector.

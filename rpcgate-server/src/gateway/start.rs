@@ -11,6 +11,7 @@ use crate::grpc_reflection::GrpcReflection;
 use crate::listen::Connections;
 use crate::listen::http::{Bounds, Entry, Listener};
 use crate::metrics::{self, MetricsListener, Reloads, Watched};
+use crate::node_spending::SpendingKeeper;
 use crate::reload::Reloadable;
 use crate::start_error::StartError;
 use crate::state::State;
@@ -46,6 +47,8 @@ impl Gateway {
         let grpc_listener = bind_grpc(&config)?;
         let call_log = open_log(&config)?;
         let reloadable = Arc::new(Reloadable::new(config.clone(), clock.clone(), keys, state.clone())?);
+        let spending =
+            SpendingKeeper::start(&config, state.as_deref(), reloadable.spendings.clone(), clock.clone())?;
         if let Some(state) = &state {
             connect(state, &reloadable);
         }
@@ -133,6 +136,7 @@ impl Gateway {
             accepting,
             sweeping,
             renewing,
+            spending,
             metrics,
             reloads,
             traces: Mutex::new(traces.map(|traces| traces.exporter)),

@@ -59,7 +59,7 @@ pub(super) const ADVICE: &[Advice] = &[
     advice("rateLimiters.store", "rpcgate counts in memory, or in Redis if redis.url is set"),
     advice(
         "rateLimiters.budgets",
-        "no caller has this budget, or its rules are for single methods or nodes; rpcgate limits keys and projects",
+        "no caller has this budget, and no node, or its rules are for single methods; rpcgate limits keys, projects and nodes",
     ),
     advice(
         "projects.*.auth.strategies",
@@ -110,7 +110,7 @@ pub(super) const ADVICE: &[Advice] = &[
     ),
     advice(
         "projects.*.upstreams.*.rateLimitBudget",
-        "nodes have no budgets; the calls in flight of a chain are limited by max_in_flight",
+        "there is no such budget, or it is not calls a second of all methods; nodes have rate_limit and monthly_calls",
     ),
     advice(
         "projects.*.upstreams.*.rateLimitAutoTune",

@@ -4,7 +4,7 @@ use super::accounts::{Accounts, KeyWindows};
 use super::document::Node;
 use super::draft::{Draft, TomlValue, chain_header, duration};
 use super::networks;
-use super::nodes::Upstream;
+use super::nodes::{Upstream, is_rate_limit};
 use super::note::NoteKind;
 use super::value::{self, Given};
 use rpcgate_core::chain::ChainName;
@@ -51,6 +51,13 @@ impl<'n> Budgets<'n> {
             }
         }
         budgets
+    }
+
+    /// The calls a second of the budget that `node` names, if it is nothing else and a node can have it. It is carried over now.
+    fn rate(&self, node: &Node) -> Option<u64> {
+        let (budget, _) = self.0.get(node.peek()?)?;
+        let is_rate = budget.windows == KeyWindows::default() && budget.second.is_some_and(is_rate_limit);
+        if is_rate { self.named(Some(node))?.second } else { None }
     }
 
     /// The budget that `node` names, which is carried over now.
@@ -277,6 +284,13 @@ impl<'n> Context<'_, 'n> {
                 node.url(draft, key, endpoint);
             }
             settings(&mut node, upstream, defaults, draft);
+            if let Some(from) = own_or_default(upstream, defaults, &["rateLimitBudget"])
+                && let Some(rate) = self.budgets.rate(from)
+            {
+                let text = "a node has a limit of its own: each node with this budget gets the whole of it, from each gateway";
+                draft.notes.differs(from, text);
+                node.number("rate_limit", rate, from);
+            }
             node.add(draft);
             let interval = own_or_default(upstream, defaults, &["evm", "statePollerInterval"]);
             if let Some(from) = interval

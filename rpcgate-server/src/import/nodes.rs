@@ -3,7 +3,7 @@
 use super::document::Node;
 use super::draft::{Draft, Holds, TomlValue, chain_header};
 use super::value::Given;
-use rpcgate_core::chain::ChainName;
+use rpcgate_core::chain::{ChainName, MAX_NODE_RATE};
 use rpcgate_core::config::Url;
 use rpcgate_core::tally::Transport;
 use rpcgate_layers::nodes::NodeUrl;
@@ -12,6 +12,11 @@ use rpcgate_layers::nodes::NodeUrl;
 const CREDENTIAL: usize = 16;
 /// and whatever it has.
 const LONG: usize = 24;
+
+/// Whether a node may have so many calls a second as its limit.
+pub(super) fn is_rate_limit(rate: u64) -> bool {
+    (1..=u64::from(MAX_NODE_RATE)).contains(&rate)
+}
 
 /// A node, before it is written.
 #[derive(Debug)]

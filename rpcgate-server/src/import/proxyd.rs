@@ -51,10 +51,7 @@ pub(super) const ADVICE: &[Advice] = &[
         "backends.*.weight",
         "rpcgate sends calls to the nodes that answer fastest; priority says which to use first",
     ),
-    advice(
-        "backends.*.max_rps",
-        "nodes have no limits; the calls in flight of a chain are limited by max_in_flight",
-    ),
+    advice("backends.*.max_rps", "0 is no limit, and the highest rate_limit of a node is 1000000"),
     advice("backends.*.max_ws_conns", "plans.*.ws_connections limits streams"),
     advice(
         "backends.*.ca_file",
@@ -242,6 +239,13 @@ impl<'n> Context<'n> {
             }
             if *rank > 0 {
                 node.number("priority", *rank, backend);
+            }
+            let rate = backend.get("max_rps");
+            let is_rate = |text: &str| value::number(text).is_some_and(is_rate_limit);
+            if let Some(from) = rate.filter(|from| from.peek().is_some_and(is_rate))
+                && let Some(rate) = draft.number(Some(from), "rate_limit")
+            {
+                node.number("rate_limit", rate, from);
             }
             for key in ["username", "password", "ca_file", "client_cert_file", "client_key_file"] {
                 backend.get(key).filter(|node| node.peek() == Some("")).and_then(Node::text);

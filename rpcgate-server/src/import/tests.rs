@@ -127,6 +127,8 @@ fn erpc_is_carried_over() {
     let own = eth.nodes.iter().find(|node| node.headers.len() == 2).unwrap();
     assert_eq!((own.max_batch, own.priority), (20, 0));
     assert!(own.headers.contains_key("authorization"));
+    let fallback = eth.nodes.iter().find(|node| node.priority == 1).unwrap();
+    assert_eq!((fallback.rate_limit, own.rate_limit), (Some(40), None));
     assert_eq!(eth.nodes.iter().filter(|node| node.priority == 1).count(), 1);
 
     let keys = config.callers();
@@ -143,6 +145,8 @@ fn erpc_is_carried_over() {
         ("rules:", "not carried over: rpcgate serves each chain at one path"),
         ("- id: cold", "not carried over: the cache is in the gateway's memory"),
         ("- id: vendor", "not carried over: no caller has this budget"),
+        ("rateLimitBudget: vendor", "not carried over: there is no such budget, or it is not calls a second"),
+        ("rateLimitBudget: open", "differs: a node has a limit of its own"),
         ("type: jwt", "not carried over: rpcgate knows callers by API keys alone"),
         (
             "hedge:",
@@ -179,6 +183,7 @@ fn proxyd_is_carried_over() {
     let geth = &eth.nodes[0];
     assert_eq!(geth.ws.as_ref().map(Url::expose), Some("ws://10.0.0.1:8546"));
     assert!(geth.user.as_deref() == Some("rpc") && geth.password.is_some());
+    assert_eq!(geth.rate_limit, Some(300));
     let keys = config.callers();
     let web = keys.iter().find(|key| key.name == "web").unwrap_or_else(|| panic!("{}", imported.toml));
     assert_eq!(web.hash, KeyHash::of("secret-of-the-web-client-1"));
@@ -189,7 +194,6 @@ fn proxyd_is_carried_over() {
     for (part, said) in [
         ("[backends.geth", "taken for nodes of eth"),
         ("[backends.unused", "no group uses it"),
-        ("max_rps", "nodes have no limits"),
         ("client_cert_file", "presents no certificate"),
         ("password = \"secret", "set NODE_ETH_GETH_MAINNET_PASSWORD to the password"),
         ("mainnet.infura.io", "a part of it may be a credential"),

@@ -12,6 +12,7 @@ use prometheus_client::registry::Unit;
 use rpcgate_admin::process::tls::CertificateCounts;
 use rpcgate_admin::process::traces::TraceCounts;
 use rpcgate_admin::store::NodeState;
+use rpcgate_core::chain::NodePrice;
 use rpcgate_core::clock::Clock;
 use rpcgate_core::overload::{ChainLoads, Overrun};
 use rpcgate_core::recent::RecentRequests;
@@ -252,7 +253,29 @@ impl Watched {
             |node: &NodeState| Some(node.latency_micros as f64 / 1e6).filter(|seconds| *seconds > 0.0);
         page.gauges("node_latency", "How long a node's answers take.", Some(&Unit::Seconds), rows(latency))?;
         let in_flight = |node: &NodeState| Some(node.in_flight as f64);
-        page.gauges("node_requests_in_flight", "Requests that a node is working on.", None, rows(in_flight))
+        page.gauges("node_requests_in_flight", "Requests that a node is working on.", None, rows(in_flight))?;
+        let rate = |node: &NodeState| node.rate_limit.map(f64::from);
+        let help = "Calls a second that a node gets from this gateway at most.";
+        page.gauges("node_rate_limit", help, None, rows(rate))?;
+        let budget = |node: &NodeState| node.monthly_calls.map(|calls| calls as f64);
+        page.gauges("node_month_budget", "Calls that a node gets in a month at most.", None, rows(budget))?;
+        let calls = |node: &NodeState| node.month_calls.map(|calls| calls as f64);
+        let help = "Calls that a node has got this month, of those with a limit or a price.";
+        page.gauges("node_month_calls", help, None, rows(calls))?;
+        let cost = |node: &NodeState| {
+            let price = node.price_per_million.map(NodePrice);
+            price.zip(node.month_calls).map(|(price, calls)| price.of_calls(calls))
+        };
+        page.gauges("node_month_cost", "What a node's calls of this month cost.", None, rows(cost))?;
+        let limited = nodes.iter().filter(|(_, node)| node.month_calls.is_some());
+        let passed_over = limited.flat_map(|(name, node)| {
+            [("rate", node.over_rate), ("budget", node.over_budget)].map(|(reason, count)| {
+                let node = [("chain", node.chain.as_str()), ("node", name.as_str()), ("reason", reason)];
+                (node, count)
+            })
+        });
+        let help = "How often a node was passed over because it had got as many calls as it may get.";
+        page.counters("node_passed_over", help, passed_over)
     }
 
     fn hedges(&self, page: &mut Page<'_>) -> fmt::Result {

@@ -215,6 +215,8 @@ async fn the_dashboard_and_the_alerts_use_what_a_gateway_says() {
         NodeHealth::Silent,
         NodeHealth::Ejected { left },
         NodeHealth::Unreachable { left },
+        NodeHealth::Drained,
+        NodeHealth::Spent,
     ];
     // The page has all values of these, whether they are counted or not.
     let all =
@@ -231,6 +233,7 @@ async fn the_dashboard_and_the_alerts_use_what_a_gateway_says() {
         ("rpcgate_call_duration_seconds_bucket", "outcome", outcomes),
         ("rpcgate_ws_closed_total", "reason", CloseReason::ALL.map(CloseReason::name).to_vec()),
         ("rpcgate_node_standing", "standing", healths.map(NodeHealth::name).to_vec()),
+        ("rpcgate_node_passed_over_total", "reason", vec!["rate", "budget"]),
     ];
     for (name, label, values) in &on_the_page {
         assert!(values.len() > 1, "{name} {values:?}");

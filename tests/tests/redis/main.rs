@@ -6,6 +6,7 @@
 mod compared;
 mod gateways;
 mod inspected;
+mod node_months;
 mod outage;
 mod relayed;
 mod seeded;

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use rpcgate_core::adapter::Adapter;
 use rpcgate_core::chain::Facts;
 use rpcgate_core::config::{ChainSettings, NodeSettings};
-use rpcgate_layers::nodes::NodeDrains;
+use rpcgate_layers::nodes::{NodeDrains, NodeSpendings};
 use std::sync::Arc;
 
 const CHECK: CheckGroup = CheckGroup::Nodes;
@@ -40,7 +40,13 @@ async fn chain(
     settings: &ChainSettings,
 ) -> Vec<Finding> {
     let facts = adapter.facts();
-    let pool = match node_pool(facts, settings, &examination.clock, &NodeDrains::default()) {
+    let pool = match node_pool(
+        facts,
+        settings,
+        &examination.clock,
+        &NodeDrains::default(),
+        &NodeSpendings::default(),
+    ) {
         Ok(Some(pool)) => pool,
         Ok(None) => return Vec::new(),
         Err(why) => {

@@ -215,11 +215,12 @@ pub struct NodeTryJson {
     /// The node's URL, secrets masked: for operators only, and null if the nodes were configured anew since.
     pub address: Option<String>,
     /// Why this node: `only` if the chain has no other, `only_healthy` if no other was healthy, `turn` if it was next,
-    /// `sooner` if it was likely to answer sooner than the next, `least_behind` if none was healthy, `first_back` if all were
+    /// `sooner` if it was likely to answer sooner than the next, `cheaper` or `room` if others cost more or had got as many calls
+    /// as they may get, `least_behind` if none was healthy, `first_back` if all were
     /// backed off from, `again` on a new connection after the former had broken, `archive` if the node before no longer had what was asked
     /// for, `hedge` if the node before took unusually long, `broadcast` for a transaction that goes to several nodes.
     #[schema(
-        pattern = "^(only|only_healthy|turn|sooner|least_behind|first_back|again|archive|hedge|broadcast)$"
+        pattern = "^(only|only_healthy|turn|sooner|cheaper|room|least_behind|first_back|again|archive|hedge|broadcast)$"
     )]
     pub choice: String,
     /// How it ended: `answered`, `failed`, `idle_closed` if the node had closed the idle connection, `stopped` by the gateway,

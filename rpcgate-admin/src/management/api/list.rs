@@ -238,7 +238,7 @@ pub(crate) mod tests {
             lag: Some(0),
             latency_micros: 1_000,
             in_flight: 0,
-            faults: 0,
+            ..NodeState::default()
         }
     }
 

@@ -364,6 +364,8 @@ fn node_step(explanation: &Explanation, one: &ExplainedTry) -> DecisionStep {
         "only_healthy" => "no other node was healthy",
         "turn" => "its turn",
         "sooner" => "likely to answer sooner",
+        "cheaper" => "others cost more, or use up their budgets too fast",
+        "room" => "others had got as many calls as they may get",
         "least_behind" => "none was healthy, this one least behind",
         "first_back" => "all were backed off from, this one first to return",
         "archive" => "an archive, as the node before no longer had what was asked for",

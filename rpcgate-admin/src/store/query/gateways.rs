@@ -42,6 +42,26 @@ pub struct NodeState {
     /// not report it.
     #[serde(default)]
     pub faults: u64,
+    /// Calls a second that it gets from each gateway, if that is limited. Gateways of earlier versions report nothing of what
+    /// nodes may get, here and below.
+    #[serde(default)]
+    pub rate_limit: Option<u32>,
+    /// Calls that it gets in a month, if that is limited.
+    #[serde(default)]
+    pub monthly_calls: Option<u64>,
+    /// Calls that it has got this month, those of other gateways included as far as the gateway knows them, if it has a limit
+    /// or a price.
+    #[serde(default)]
+    pub month_calls: Option<u64>,
+    /// What a million calls cost, in millionths of the operator's unit.
+    #[serde(default)]
+    pub price_per_million: Option<u64>,
+    /// How often the gateway passed it over because it had got as many calls as it gets in a second,
+    #[serde(default)]
+    pub over_rate: u64,
+    /// and because it had got as many as it gets in a month.
+    #[serde(default)]
+    pub over_budget: u64,
 }
 
 /// A gateway's report.

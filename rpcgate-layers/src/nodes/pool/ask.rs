@@ -25,7 +25,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`NodeRequestError::Busy`] if the chain, or the project of `memory`, has as many calls in flight as it may have, or if
-    /// `memory` is exhausted. Otherwise the [`Fault`] of the last try; it says `sent` if a byte may have reached a node in any
+    /// `memory` is exhausted; [`NodeRequestError::AtLimit`] if no node may get the call now. Otherwise the [`Fault`] of the last try; it says `sent` if a byte may have reached a node in any
     /// of them.
     pub async fn ask(
         &self,
@@ -124,7 +124,7 @@ impl Pool {
             (None, NodeRequestError::Fault(fault)) => {
                 NodeRequestError::Fault(Fault { sent: fault.sent || progress.sent, ..fault })
             }
-            (None, NodeRequestError::Busy) => NodeRequestError::Busy,
+            (None, NodeRequestError::AtLimit | NodeRequestError::Busy) => error,
         })
     }
 
@@ -137,12 +137,11 @@ impl Pool {
         progress: &mut CallProgress<'_>,
         permit: impl Fn() -> Result<InFlightPermit, NodeRequestError> + Send,
     ) -> Result<E::Answer, NodeRequestError> {
-        let (among, avoid) = (exchange.among(), exchange.avoid());
-        let choose = |failed| {
-            let candidates = Candidates { among, avoid: [avoid, failed] };
-            self.rotation.choose(clients, candidates, || self.clock.elapsed())
-        };
-        let (mut client, mut choice) = choose(None).ok_or(Fault::unsent(Cause::NoNode))?;
+        let (among, avoid, calls) = (exchange.among(), exchange.avoid(), exchange.calls());
+        let candidates = |failed| Candidates { among, avoid: [avoid, failed] };
+        let choose = |failed| self.choose(clients, candidates(failed), calls);
+        let (mut client, mut choice) =
+            choose(None).ok_or_else(|| self.unchosen(clients, candidates(None)))?;
         choice = exchange.choice().unwrap_or(choice);
         let mut tries = Tries::new();
         let mut reuse = Reuse::Idle;
@@ -172,18 +171,28 @@ impl Pool {
                 _ if progress.is_shared_failure => {}
                 _ => node.health.record_failure(fault, None, self.clock.elapsed()),
             }
-            (client, choice) = match tries.after(failure, exchange.may_repeat(), &self.limits.retry) {
+            let next = tries.after(failure, exchange.may_repeat(), &self.limits.retry);
+            if !fault.sent && next != NextTry::Reconnect {
+                node.give_back(calls, &*self.clock);
+            }
+            (client, choice) = match next {
                 NextTry::GiveUp => return Err(error),
                 NextTry::Reconnect => (client, NodeChoice::Again),
                 NextTry::MoveOn { or_same } => {
-                    let same = or_same.then_some((client, NodeChoice::Again));
-                    choose(Some(node.index)).or(same).ok_or(error)?
+                    let again = || {
+                        let is_taken = or_same && node.take_now(calls, &*self.clock);
+                        is_taken.then_some((client, NodeChoice::Again))
+                    };
+                    choose(Some(node.index)).or_else(again).ok_or(error)?
                 }
             };
             // A node that answers has working connections; after any other failure no idle one is trusted.
             let is_bad_answer = matches!(failure, TryFailure::BadAnswer(_));
             reuse = if is_bad_answer { Reuse::Idle } else { Reuse::No };
             if fault.sent && !self.retries.withdraw(self.clock.elapsed()) {
+                if next != NextTry::Reconnect {
+                    client.as_ref().give_back(calls, &*self.clock);
+                }
                 return Err(error);
             }
             // A rejected answer that was streamed has taken the permit along.
@@ -210,7 +219,7 @@ impl Pool {
         sent.unwrap_or_else(|| Err(TryFailure::TimedOut { sent: progress.sent }.into()))
     }
 
-    /// Sends a call to one node and no other, regardless of its health, for at most `limit`. For a program's own calls, such as
+    /// Sends a call to one node and no other, regardless of its health and of what it may get, for at most `limit`. For a program's own calls, such as
     /// probes: they do not count among the calls in flight, so that a busy chain is not taken for a dead one, and they are not
     /// retried, save on a new connection in place of an idle one that the node had closed.
     ///
@@ -223,6 +232,7 @@ impl Pool {
         limit: Duration,
     ) -> Result<NodeAnswer, NodeRequestError> {
         let client = self.client(index).ok_or(Fault::unsent(Cause::NoNode))?;
+        client.as_ref().count(request.calls, &*self.clock);
         let mut ignored = |_| {};
         let mut unexplained = NodeTries::default();
         let mut progress = CallProgress::new(None, &mut ignored, &mut unexplained);

@@ -147,9 +147,10 @@ impl Pool {
     /// The request for a second node, if there is a healthy one and the bounds allow it.
     fn hedge(&self, hedging: &Hedging, request: &NodeRequest, place: &TryPlace) -> Option<NodeRequest> {
         let first = place.node().filter(|_| place.is_first_try());
+        let among = request.among.and(self.with_room(&self.http, request.calls));
         let is_other = |node: &Node, first: NodeIndex| {
             node.index != first
-                && request.among.has(node.index)
+                && among.has(node.index)
                 && !node.is_drained()
                 && node.health.is_healthy(|| self.clock.elapsed())
         };
@@ -171,8 +172,9 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nodes::{HedgePolicy, PoolLimits};
+    use crate::nodes::{HedgePolicy, NodeConfig, NodeSpending, PoolLimits};
     use crate::testing::scripted_node::{PoolFixture, ScriptedNode, Wire, answer, call, ending_after};
+    use rpcgate_core::chain::NodeAllowance;
     use rpcgate_core::fault::Cause;
     use std::sync::Arc;
     use std::sync::atomic::AtomicUsize;
@@ -229,6 +231,25 @@ mod tests {
         assert!(counts.won > before.won && counts.sent >= counts.won, "{counts:?}");
         assert_eq!(fixture.pool.in_flight(), 0);
         assert_eq!(fixture.pool.nodes().map(|node| node.in_flight).sum::<usize>(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_hedge_counts_at_its_node_as_the_first_try_does_at_its_own() {
+        let (slow, good) = (lasting(32, silent).await, ScriptedNode::always(answer("{}")).await);
+        let allowance = NodeAllowance { monthly_calls: Some(1_000), ..NodeAllowance::default() };
+        let node = |node: &ScriptedNode| {
+            let config = NodeConfig::new(node.url().parse().unwrap());
+            config.with_allowance(allowance, NodeSpending::default())
+        };
+        let fixture = PoolFixture::of(vec![node(&slow), node(&good)], limits(PoolLimits::default()));
+        warm(&fixture, 64).await;
+        for _ in 0..6 {
+            assert_eq!(fixture.whole(read()).await.unwrap(), "{}");
+        }
+        let counts = fixture.pool.hedges().unwrap();
+        let counted: u64 = fixture.pool.nodes().map(|node| node.spending.month_calls).sum();
+        assert!(counts.sent > 0);
+        assert_eq!(counted, 70 + counts.sent);
     }
 
     #[tokio::test]

@@ -20,8 +20,8 @@ impl Pool {
     /// not. Each try is noted in `tries`.
     ///
     /// # Errors
-    /// [`NodeRequestError::Busy`] if the chain or the project has as many calls in flight as it may have; otherwise the
-    /// [`Fault`] of the last try.
+    /// [`NodeRequestError::Busy`] if the chain or the project has as many calls in flight as it may have,
+    /// [`NodeRequestError::AtLimit`] if no node may get it now; otherwise the [`Fault`] of the last try.
     pub(crate) async fn open_stream(
         &self,
         protocols: &[HeaderValue],
@@ -53,7 +53,10 @@ impl Pool {
         let client = client.ok_or(Fault::unsent(Cause::NoNode))?;
         let stream = client.open(&[], &NodeTries::default(), self.limits.connect).await;
         match &stream {
-            Ok(_) => client.as_ref().health.record_reachable(),
+            Ok(_) => {
+                client.as_ref().count(1, &*self.clock);
+                client.as_ref().health.record_reachable();
+            }
             Err(fault) if fault.cause == Cause::Connect && self.client(index).is_none() => {
                 client.as_ref().health.record_unreachable(self.clock.elapsed());
             }
@@ -68,13 +71,11 @@ impl Pool {
         noted: &mut NodeTries,
     ) -> Result<NodeStream, NodeRequestError> {
         let choose = |failed| {
-            let choose = |among| {
-                let candidates = Candidates { among, avoid: [None, failed] };
-                self.rotation.choose(&self.ws, candidates, || self.clock.elapsed())
-            };
+            let choose = |among| self.choose(&self.ws, Candidates { among, avoid: [None, failed] }, 1);
             choose(self.for_streams).or_else(|| choose(NodeSet::ALL))
         };
-        let (mut client, mut choice) = choose(None).ok_or(Fault::unsent(Cause::NoNode))?;
+        let all = Candidates { among: NodeSet::ALL, avoid: [None, None] };
+        let (mut client, mut choice) = choose(None).ok_or_else(|| self.unchosen(&self.ws, all))?;
         let mut tries = Tries::new();
         loop {
             let node = client.as_ref();
@@ -94,7 +95,11 @@ impl Pool {
                 node.health.record_unreachable(self.clock.elapsed());
             }
             node.health.record_failure(fault, None, self.clock.elapsed());
-            (client, choice) = match tries.after(fault.into(), true, &self.limits.retry) {
+            let next = tries.after(fault.into(), true, &self.limits.retry);
+            if !fault.sent && next != NextTry::Reconnect {
+                node.give_back(1, &*self.clock);
+            }
+            (client, choice) = match next {
                 NextTry::GiveUp => return Err(fault.into()),
                 NextTry::Reconnect => (client, NodeChoice::Again),
                 NextTry::MoveOn { .. } => choose(Some(node.index)).ok_or(fault)?,

@@ -176,7 +176,7 @@ impl Pool {
     /// The other nodes that get a transaction as well: healthy ones, in their turns.
     fn others(&self, request: &NodeRequest) -> SmallVec<[NodeIndex; 4]> {
         let mut chosen: SmallVec<[NodeIndex; 4]> = SmallVec::new();
-        let mut among = request.among;
+        let mut among = request.among.and(self.with_room(&self.http, request.calls));
         // One of those that are chosen is left to the first copy, which may go to any node that gets no other.
         for _ in 0..self.limits.broadcast_nodes {
             let candidates = Candidates { among, avoid: [request.avoid, None] };

@@ -34,6 +34,8 @@ pub struct NodeRequest {
     pub avoid: Option<NodeIndex>,
     /// The nodes that take the request.
     pub(crate) among: NodeSet,
+    /// How many calls a node counts it as: those of an array.
+    pub(crate) calls: u32,
     /// Why its first node is chosen, if there is a reason of its own.
     pub(crate) choice: Option<NodeChoice>,
     /// Whether it may be hedged, as a call of this listed method; empty: of another.
@@ -70,6 +72,7 @@ impl NodeRequest {
             max: 64 << 20,
             avoid: None,
             among: NodeSet::ALL,
+            calls: 1,
             choice: None,
             hedge: None,
             is_hedge: false,

@@ -4,6 +4,7 @@ mod consistent;
 mod dialects;
 mod explained;
 mod hedged;
+mod limited;
 mod selective;
 
 use super::{ReplyLimits, Upstream};

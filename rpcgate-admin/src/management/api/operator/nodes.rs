@@ -12,6 +12,7 @@ use crate::store::{GatewayReport, NodeState};
 use axum::Json;
 use axum::extract::State;
 use rpcgate_core::caller::RequestId;
+use rpcgate_core::chain::NodePrice;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -32,8 +33,11 @@ pub struct NodeJson {
     pub node: String,
     /// Its priority: nodes with a lower number are asked first, others as a fallback.
     pub priority: u32,
-    /// Its health: `well`; `drained` if it is asked for nothing; or else it is asked only if no other node is left.
-    #[schema(example = "behind", pattern = "^(well|syncing|behind|silent|ejected|unreachable|drained)$")]
+    /// Its health: `well`; `drained` or `spent` if it is asked for nothing; or else it is asked only if no other node is left.
+    #[schema(
+        example = "behind",
+        pattern = "^(well|syncing|behind|silent|ejected|unreachable|drained|spent)$"
+    )]
     pub health: String,
     /// The reason, for people.
     #[schema(example = "7 blocks behind; 3 are allowed")]
@@ -51,6 +55,23 @@ pub struct NodeJson {
     /// Tries that failed through the node or the network to it, since the gateway has it: no connection, no usable answer in
     /// time, a status of 500 or above, or one that rejects the gateway. What clients are refused is not among them.
     pub faults: u64,
+    /// Calls a second that it gets from each gateway, if that is limited.
+    pub rate_limit: Option<u32>,
+    /// Calls that it gets in a month of the UTC calendar, if that is limited.
+    pub monthly_calls: Option<u64>,
+    /// Calls that it has got this month, those of other gateways included as far as the gateway knows them, if it has a limit
+    /// or a price.
+    pub month_calls: Option<u64>,
+    /// What a million calls cost, in the unit of the configuration.
+    #[schema(example = 2.5)]
+    pub price_per_million: Option<f64>,
+    /// What the calls of this month cost, in the same unit.
+    #[schema(example = 10.0)]
+    pub month_cost: Option<f64>,
+    /// How often the gateway passed it over because it had got as many calls as it gets in a second.
+    pub over_rate: u64,
+    /// How often the gateway passed it over because it had got as many calls as it gets in a month.
+    pub over_budget: u64,
     /// When the gateway reported it.
     #[schema(value_type = String, format = DateTime)]
     pub at: Moment,
@@ -83,7 +104,14 @@ pub(crate) fn nodes(
             latency_micros,
             in_flight,
             faults,
+            rate_limit,
+            monthly_calls,
+            month_calls,
+            price_per_million,
+            over_rate,
+            over_budget,
         } = state;
+        let price = price_per_million.map(NodePrice);
         let latency_ms = (latency_micros > 0).then(|| latency_micros as f64 / 1_000.0);
         let (gateway, at) = (RequestId(id).to_string(), at.into());
         let key = (chain, node);
@@ -102,6 +130,13 @@ pub(crate) fn nodes(
             latency_ms,
             in_flight,
             faults,
+            rate_limit,
+            monthly_calls,
+            month_calls,
+            price_per_million: price.map(NodePrice::units),
+            month_cost: price.zip(month_calls).map(|(price, calls)| price.of_calls(calls)),
+            over_rate,
+            over_budget,
             at,
         };
         ((id, number), node)

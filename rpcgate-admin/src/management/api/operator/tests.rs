@@ -315,6 +315,12 @@ async fn nodes_are_listed_with_the_health_that_running_gateways_see() {
         latency_micros: 1_500,
         in_flight: 2,
         faults: 3,
+        rate_limit: Some(50),
+        monthly_calls: Some(30_000_000),
+        month_calls: Some(4_000_000),
+        price_per_million: Some(2_500_000),
+        over_rate: 11,
+        over_budget: 12,
     };
     let report = |id, nodes| GatewayReport { id, at: site.app.now(), nodes };
     site.app.store.put_report(&report(1, vec![node]), &[]).await.unwrap();
@@ -334,6 +340,13 @@ async fn nodes_are_listed_with_the_health_that_running_gateways_see() {
         ("latency_ms", json!(1.5)),
         ("in_flight", json!(2)),
         ("faults", json!(3)),
+        ("rate_limit", json!(50)),
+        ("monthly_calls", json!(30_000_000)),
+        ("month_calls", json!(4_000_000)),
+        ("price_per_million", json!(2.5)),
+        ("month_cost", json!(10.0)),
+        ("over_rate", json!(11)),
+        ("over_budget", json!(12)),
     ] {
         assert_eq!(nodes[0][field], value, "{field}");
     }

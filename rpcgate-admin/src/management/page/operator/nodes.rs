@@ -19,6 +19,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::routing::get;
 use rpcgate_core::caller::RequestId;
+use rpcgate_core::chain::NodePrice;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -66,6 +67,9 @@ struct NodeRow {
     /// The beginning of the gateway's identifier.
     gateway: String,
     latency: String,
+    /// What it has got this month of what it may get, and what else limits it.
+    month: String,
+    allowance: String,
     /// The words of the link to its drain, and where that leads, below the root.
     drain: &'static str,
     link: String,
@@ -89,8 +93,28 @@ fn standing(state: &NodeState) -> (&'static str, &'static str) {
         "ejected" => ("bad", "Set aside"),
         "unreachable" => ("bad", "Not reached"),
         "drained" => ("", "Drained"),
+        "spent" => ("warn", "Budget used"),
         _ => ("", "Unknown"),
     }
+}
+
+/// The calls of this month, of those that the node may get.
+fn month(state: &NodeState) -> String {
+    let Some(calls) = state.month_calls else { return "–".to_owned() };
+    let calls = grouped(calls.into());
+    match state.monthly_calls {
+        Some(budget) => format!("{calls} of {}", grouped(budget.into())),
+        None => calls,
+    }
+}
+
+/// How many calls a second a node gets, and what those of this month cost.
+fn allowance(state: &NodeState) -> String {
+    let rate = state.rate_limit.map(|rate| format!("{} a second", grouped(rate.into())));
+    let price = state.price_per_million.map(NodePrice);
+    let cost =
+        price.zip(state.month_calls).map(|(price, calls)| format!("cost {:.2}", price.of_calls(calls)));
+    [rate, cost].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 impl NodeRow {
@@ -106,7 +130,9 @@ impl NodeRow {
         let query = [("chain", &state.chain), ("node", &state.node)];
         let query = form_urlencoded::Serializer::new(String::new()).extend_pairs(query).finish();
         let drain = if is_drained { "Resume" } else { "Drain" };
-        NodeRow { tone, label, latency, gateway, drain, link: format!("operator/nodes/drain?{query}"), state }
+        let link = format!("operator/nodes/drain?{query}");
+        let (month, allowance) = (month(&state), allowance(&state));
+        NodeRow { tone, label, latency, month, allowance, gateway, drain, link, state }
     }
 
     fn is_healthy(&self) -> bool {
@@ -181,6 +207,7 @@ async fn list(
             TableHead::num("Latency").class("num p2"),
             TableHead::num("In flight").class("num p2"),
             TableHead::num("Faults").class("num p2"),
+            TableHead::num("This month").class("num p2"),
             TableHead::num("Priority").class("num p3"),
             TableHead::new("Gateway").class("p3"),
             TableHead::hidden("Drain"),
@@ -268,7 +295,7 @@ mod tests {
 
     #[test]
     fn every_health_that_a_gateway_reports_has_a_word() {
-        for name in ["well", "syncing", "behind", "silent", "ejected", "unreachable", "drained"] {
+        for name in ["well", "syncing", "behind", "silent", "ejected", "unreachable", "drained", "spent"] {
             let state = NodeState { standing: name.into(), ..NodeState::default() };
             assert_ne!(standing(&state).1, "Unknown", "{name}");
         }

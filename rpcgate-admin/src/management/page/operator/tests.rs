@@ -391,7 +391,14 @@ async fn nodes_are_listed_by_chain_and_those_with_problems_come_first() {
         faults: 617,
         ..NodeState::default()
     };
-    let nodes = vec![node("https://one.example/", "well", 26_452_218), node(NASTY, "behind", 26_452_211)];
+    let paid = NodeState {
+        rate_limit: Some(50),
+        monthly_calls: Some(30_000_000),
+        month_calls: Some(4_000_000),
+        price_per_million: Some(2_500_000),
+        ..node("https://one.example/", "well", 26_452_218)
+    };
+    let nodes = vec![paid, node(NASTY, "behind", 26_452_211)];
     let report = GatewayReport { id: fresh_id(NOON), at: NOON, nodes };
     site.app.store.put_report(&report, &[]).await.unwrap();
     let shown = get(&site, "/operator/nodes", &operator).await.text;
@@ -405,6 +412,8 @@ async fn nodes_are_listed_by_chain_and_those_with_problems_come_first() {
         // Of one node, and of both.
         "<td class=\"num p2\">617</td>",
         "<dt>Faults</dt><dd class=\"big\">1,234</dd>",
+        "<td class=\"num p2\">4,000,000 of 30,000,000 <small>50 a second, cost 10.00</small></td>",
+        "<td class=\"num p2\">–</td>",
         "A fault is a try at a node that failed through the node or the network to it",
         "Behind: 7 blocks behind; 3 are allowed.",
     ] {

@@ -332,6 +332,8 @@ impl Gathered {
         // A client that left needs no outcome, here and below, and no retry.
         for call in calls.into_iter().filter(|call| !call.outcome.is_closed()) {
             let outcome = if self.retries.withdraw(now) {
+                // The node has got the array, and gets the call again.
+                self.client.node.count(1, &*self.client.clock);
                 BatchOutcome::Alone
             } else {
                 BatchOutcome::Ended { result: Err(why.failure()), is_shared: true }

@@ -1,9 +1,10 @@
 use super::*;
-use crate::nodes::{NodeConfig, NodeUrl, PoolLimits, RetryBudget, RetryPolicy};
+use crate::nodes::{NodeConfig, NodeSpending, NodeUrl, PoolLimits, RetryBudget, RetryPolicy};
 use crate::testing::scripted_node::{PoolFixture, ScriptedNode, Wire, answer};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use proptest::prelude::*;
+use rpcgate_core::chain::{NodeAllowance, NodeRate};
 use std::sync::atomic::AtomicBool;
 
 /// A single read with this number as its id.
@@ -96,6 +97,31 @@ async fn calls_that_come_together_are_sent_in_one_request_and_each_gets_its_own_
     assert_eq!((node.seen().len(), counts(&fixture)), (4, (4, 27, 0)));
     assert!(node.seen().iter().all(|request| is_array(request)));
     assert_eq!(fixture.pool.in_flight() + fixture.pool.nodes().map(|node| node.in_flight).sum::<usize>(), 0);
+}
+
+/// A pool of this node, which gets so many calls at once.
+fn limited(node: &ScriptedNode, burst: u32) -> PoolFixture {
+    let rate = Some(NodeRate { per_second: 1, burst });
+    let allowance = NodeAllowance { rate, ..NodeAllowance::default() };
+    let config = NodeConfig::new(node.url().parse().unwrap());
+    let config = config.with_allowance(allowance, NodeSpending::default());
+    PoolFixture::of(vec![config], limits(BatchingPolicy::default()))
+}
+
+#[tokio::test]
+async fn each_call_of_an_array_counts_and_once_more_if_it_is_sent_alone_afterwards() {
+    let month_calls = |fixture: &PoolFixture| fixture.pool.nodes().next().unwrap().spending.month_calls;
+    let good = good().await;
+    let fixture = limited(&good, 6);
+    let answered = all_of(&fixture, 0..9).await;
+    assert_eq!(answered[..6], own(0..6));
+    assert!(answered[6..].iter().all(|late| *late == Err(NodeRequestError::AtLimit)), "{answered:?}");
+    assert_eq!((good.seen().len(), counts(&fixture), month_calls(&fixture)), (1, (1, 6, 0), 6));
+    let rejecting = node(|_| Some(answer(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600}}"#))).await;
+    let fixture = limited(&rejecting, 8);
+    assert_eq!(all_of(&fixture, 0..4).await, own(0..4));
+    assert_eq!((counts(&fixture), month_calls(&fixture)), ((1, 4, 1), 8));
+    assert_eq!(fixture.whole(read(9)).await, Err(NodeRequestError::AtLimit));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

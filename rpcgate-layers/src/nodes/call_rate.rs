@@ -1,0 +1,141 @@
+//! How many calls a node has got in the last second: the generic cell rate algorithm in one word of memory.
+
+use rpcgate_core::chain::NodeRate;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// What the calls to a node have used of its rate. Which rate that is comes with every question, so that it may change.
+///
+/// In any time no more calls are taken than `burst` and `per_second` for each second of it. An array of more calls than `burst`
+/// is taken when all of the burst is left, and uses of the time after it what it exceeds the burst by.
+#[derive(Debug, Default)]
+pub(super) struct CallRate {
+    /// When all that was taken is used up, on the monotonic clock, in nanoseconds.
+    until: AtomicU64,
+}
+
+/// The share of a second that a call uses, in nanoseconds: never less than it is.
+fn share(rate: NodeRate) -> u64 {
+    1_000_000_000_u64.div_ceil(u64::from(rate.per_second.max(1)))
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// When what was taken is used up after so many more calls; `None` if they may not be taken yet.
+fn after(until: u64, rate: NodeRate, calls: u32, now: u64) -> Option<u64> {
+    let (share, burst) = (share(rate), rate.burst.max(1));
+    let base = until.max(now);
+    let wanted = share.saturating_mul(calls.min(burst).into());
+    let is_within = (base - now).saturating_add(wanted) <= share.saturating_mul(burst.into());
+    is_within.then(|| base.saturating_add(share.saturating_mul(calls.into())))
+}
+
+impl CallRate {
+    /// Whether so many calls may be taken.
+    pub(super) fn has_room(&self, rate: NodeRate, calls: u32, now: Duration) -> bool {
+        after(self.until.load(Relaxed), rate, calls, nanos(now)).is_some()
+    }
+
+    /// Takes so many calls, all of them or none; false if they may not be taken yet.
+    pub(super) fn take(&self, rate: NodeRate, calls: u32, now: Duration) -> bool {
+        let now = nanos(now);
+        self.until.fetch_update(Relaxed, Relaxed, |until| after(until, rate, calls, now)).is_ok()
+    }
+
+    /// Counts calls that are sent whatever the rate is.
+    pub(super) fn count(&self, rate: NodeRate, calls: u32, now: Duration) {
+        let (now, used) = (nanos(now), share(rate).saturating_mul(calls.into()));
+        let later = |until: u64| Some(until.max(now).saturating_add(used));
+        // It always changes.
+        let _ = self.until.fetch_update(Relaxed, Relaxed, later);
+    }
+
+    /// Gives calls back that were taken and not sent.
+    pub(super) fn give_back(&self, rate: NodeRate, calls: u32) {
+        let used = share(rate).saturating_mul(calls.into());
+        let earlier = |until: u64| Some(until.saturating_sub(used));
+        let _ = self.until.fetch_update(Relaxed, Relaxed, earlier);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const RATE: NodeRate = NodeRate { per_second: 10, burst: 5 };
+
+    fn taken(used: &CallRate, now: Duration) -> usize {
+        (0..1_000).take_while(|_| used.take(RATE, 1, now)).count()
+    }
+
+    fn millis(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn a_burst_is_taken_at_once_and_then_as_many_as_the_time_allows() {
+        let used = CallRate::default();
+        assert_eq!((taken(&used, millis(0)), taken(&used, millis(0))), (5, 0));
+        assert!(!used.has_room(RATE, 1, millis(99)) && used.has_room(RATE, 1, millis(100)));
+        assert_eq!((taken(&used, millis(99)), taken(&used, millis(100))), (0, 1));
+        assert_eq!(taken(&used, millis(350)), 2);
+        assert_eq!(taken(&used, millis(3_600_000)), 5, "no more than the burst is saved up");
+    }
+
+    #[test]
+    fn an_array_is_taken_whole_or_not_at_all_and_a_larger_one_than_the_burst_delays_what_follows() {
+        let used = CallRate::default();
+        assert!(used.take(RATE, 3, millis(0)) && !used.take(RATE, 3, millis(0)));
+        assert!(used.take(RATE, 2, millis(0)));
+        assert!(!used.take(RATE, 20, millis(499)) && used.take(RATE, 20, millis(500)));
+        assert!(!used.has_room(RATE, 1, millis(2_099)) && used.has_room(RATE, 1, millis(2_100)));
+    }
+
+    #[test]
+    fn what_is_given_back_may_be_taken_and_what_is_counted_may_not() {
+        let used = CallRate::default();
+        assert_eq!(taken(&used, millis(0)), 5);
+        used.give_back(RATE, 2);
+        assert_eq!(taken(&used, millis(0)), 2);
+        used.count(RATE, 1, millis(100));
+        assert_eq!(taken(&used, millis(100)), 0);
+        assert_eq!(taken(&used, millis(200)), 1);
+    }
+
+    #[test]
+    fn parallel_takers_take_exactly_what_there_is() {
+        let used = CallRate::default();
+        let rate = NodeRate { per_second: 1_000, burst: 500 };
+        let taken: usize = std::thread::scope(|scope| {
+            let takers: Vec<_> = (0..8)
+                .map(|_| scope.spawn(|| (0..1_000).filter(|_| used.take(rate, 1, millis(7))).count()))
+                .collect();
+            takers.into_iter().map(|taker| taker.join().unwrap()).sum()
+        });
+        assert_eq!(taken, 500);
+    }
+
+    proptest! {
+        #[test]
+        fn no_time_has_more_calls_than_the_burst_and_the_rate_allow(
+            per_second in 1_u32..5_000,
+            burst in 1_u32..100,
+            steps in proptest::collection::vec((0_u64..50_000, 1_u32..4), 1..300),
+        ) {
+            let (used, rate) = (CallRate::default(), NodeRate { per_second, burst });
+            let (mut now, mut calls) = (Duration::from_secs(9), 0_u64);
+            let begin = now;
+            for (micros, wanted) in steps {
+                now += Duration::from_micros(micros);
+                let wanted = wanted.min(burst);
+                calls += if used.take(rate, wanted, now) { u64::from(wanted) } else { 0 };
+                let passed = (now - begin).as_nanos();
+                let most = u128::from(burst) + passed * u128::from(per_second) / 1_000_000_000;
+                prop_assert!(u128::from(calls) <= most, "{calls} after {passed} ns");
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! A number of calls in a month: both in one word of memory, so that a month ends for all threads at once.
+
+use rpcgate_core::month::CalendarMonth;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Bits of the number of calls; the others have the number of the month.
+const BITS: u32 = 48;
+const MOST: u64 = (1 << BITS) - 1;
+
+/// The calls of one month. A month that begins has none. If the clock is set back over the end of a month, calls are counted in
+/// the newer month; if it is set back by more than that, it was wrong before, and the count begins anew.
+#[derive(Debug, Default)]
+pub(super) struct MonthCount(AtomicU64);
+
+const fn pack(month: CalendarMonth, calls: u64) -> u64 {
+    (month.number() as u64) << BITS | if calls < MOST { calls } else { MOST }
+}
+
+/// The month in which calls are counted in `now`, and the calls in it.
+const fn read(word: u64, now: CalendarMonth) -> (CalendarMonth, u64) {
+    let (month, calls) = ((word >> BITS) as u16, word & MOST);
+    if month == now.number() || month == now.next().number() {
+        (CalendarMonth::from_number(month), calls)
+    } else {
+        (now, 0)
+    }
+}
+
+impl MonthCount {
+    /// The month in which calls are counted in `now`, and the calls in it.
+    pub(super) fn read(&self, now: CalendarMonth) -> (CalendarMonth, u64) {
+        read(self.0.load(Relaxed), now)
+    }
+
+    /// The calls of the month in which calls are counted in `now`.
+    pub(super) fn calls(&self, now: CalendarMonth) -> u64 {
+        self.read(now).1
+    }
+
+    /// Counts calls.
+    pub(super) fn add(&self, now: CalendarMonth, calls: u64) {
+        let more = |word| {
+            let (month, before) = read(word, now);
+            Some(pack(month, before.saturating_add(calls)))
+        };
+        // It always changes.
+        let _ = self.0.fetch_update(Relaxed, Relaxed, more);
+    }
+
+    /// Counts calls if there are no more than `most` with them; false if there would be more, and nothing is counted.
+    pub(super) fn add_within(&self, now: CalendarMonth, calls: u64, most: u64) -> bool {
+        let more = |word| {
+            let (month, before) = read(word, now);
+            let sum = before.saturating_add(calls);
+            (sum <= most).then(|| pack(month, sum))
+        };
+        self.0.fetch_update(Relaxed, Relaxed, more).is_ok()
+    }
+
+    /// Takes calls back that were counted; those of a month that is over stay in it.
+    pub(super) fn take_back(&self, now: CalendarMonth, calls: u64) {
+        let less = |word| {
+            let (month, before) = read(word, now);
+            Some(pack(month, before.saturating_sub(calls)))
+        };
+        let _ = self.0.fetch_update(Relaxed, Relaxed, less);
+    }
+
+    /// Makes the calls of `month` at least this many, if `month` is the one in which calls are counted in `now`.
+    pub(super) fn raise(&self, now: CalendarMonth, month: CalendarMonth, calls: u64) {
+        let more = |word| {
+            let (counted, before) = read(word, now);
+            (counted == month).then(|| pack(month, before.max(calls)))
+        };
+        let _ = self.0.fetch_update(Relaxed, Relaxed, more);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOVEMBER: CalendarMonth = CalendarMonth::from_number(682);
+
+    #[test]
+    fn a_month_that_begins_has_no_calls_and_a_small_step_back_of_the_clock_does_not_end_it() {
+        let count = MonthCount::default();
+        assert_eq!(count.read(NOVEMBER), (NOVEMBER, 0));
+        count.add(NOVEMBER, 7);
+        assert_eq!((count.calls(NOVEMBER), count.calls(NOVEMBER.next())), (7, 0));
+        count.add(NOVEMBER.next(), 2);
+        assert_eq!(count.read(NOVEMBER), (NOVEMBER.next(), 2));
+        count.add(NOVEMBER, 1);
+        assert_eq!(count.read(NOVEMBER.next()), (NOVEMBER.next(), 3));
+        let long_before = CalendarMonth::from_number(600);
+        assert_eq!(count.read(long_before), (long_before, 0), "that clock was wrong");
+    }
+
+    #[test]
+    fn a_bound_is_kept_to_the_call_by_all_threads() {
+        let count = MonthCount::default();
+        let counted: usize = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8)
+                .map(|_| scope.spawn(|| (0..1_000).filter(|_| count.add_within(NOVEMBER, 1, 3_001)).count()))
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        assert_eq!((counted, count.calls(NOVEMBER)), (3_001, 3_001));
+        assert!(
+            count.add_within(NOVEMBER.next(), 3_001, 3_001) && !count.add_within(NOVEMBER.next(), 1, 3_001)
+        );
+    }
+
+    #[test]
+    fn calls_are_taken_back_and_raised_in_their_own_month_only() {
+        let count = MonthCount::default();
+        count.add(NOVEMBER, 7);
+        count.take_back(NOVEMBER, 3);
+        assert_eq!(count.calls(NOVEMBER), 4);
+        count.take_back(NOVEMBER.next(), 3);
+        assert_eq!(count.calls(NOVEMBER.next()), 0);
+        count.raise(NOVEMBER.next(), NOVEMBER, 99);
+        assert_eq!(count.calls(NOVEMBER.next()), 0);
+        count.raise(NOVEMBER.next(), NOVEMBER.next(), 99);
+        count.raise(NOVEMBER.next(), NOVEMBER.next(), 9);
+        assert_eq!(count.calls(NOVEMBER.next()), 99);
+        count.add(NOVEMBER.next(), u64::MAX);
+        assert_eq!(count.calls(NOVEMBER.next()), MOST);
+    }
+}

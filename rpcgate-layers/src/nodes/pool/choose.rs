@@ -1,0 +1,360 @@
+//! Choosing a node where nodes may not get any number of calls, or not for nothing.
+//!
+//! A node that may not get a call now is no candidate for it. Of those left, the tier of the best health is considered as
+//! everywhere, and in it only the nodes that cost least: a node whose monthly budget is used up faster than the month passes costs
+//! more than any other. The calls are taken of what the node may get before they are sent.
+
+use super::Pool;
+use crate::nodes::choice::Candidates;
+use crate::nodes::error::NodeRequestError;
+use crate::nodes::health::Grade;
+use crate::nodes::node::Node;
+use crate::nodes::node_set::NodeSet;
+use crate::nodes::spending::SpendingTime;
+use rpcgate_core::fault::{Cause, Fault};
+use rpcgate_core::node_try::NodeChoice;
+
+/// Health, tier and cost: the lesser first.
+type Rank = (Grade, (bool, u32), (bool, u64));
+
+impl Pool {
+    /// The node for the next calls, of which it counts so many, one of the `candidates`. `None` if there is none, or if none may get
+    /// them now.
+    pub(super) fn choose<'a, N: AsRef<Node>>(
+        &self,
+        nodes: &'a [N],
+        candidates: Candidates,
+        calls: u32,
+    ) -> Option<(&'a N, NodeChoice)> {
+        if !self.has_allowances {
+            return self.rotation.choose(nodes, candidates, || self.clock.elapsed());
+        }
+        // Another call may take what is left of a node meanwhile: then it has no room when it is looked at again.
+        for _ in 0..=nodes.len() {
+            let at = SpendingTime::of(&*self.clock);
+            let (among, why) = least_costly(nodes, candidates, calls, at);
+            let candidates = Candidates { among, ..candidates };
+            let (chosen, choice) = self.rotation.choose(nodes, candidates, || at.elapsed())?;
+            if chosen.as_ref().take(calls, at) {
+                return Some((chosen, why.unwrap_or(choice)));
+            }
+        }
+        None
+    }
+
+    /// Why no node was chosen.
+    pub(super) fn unchosen<N: AsRef<Node>>(&self, nodes: &[N], candidates: Candidates) -> NodeRequestError {
+        let is_any = self.has_allowances && nodes.iter().any(|node| candidates.has(node.as_ref()));
+        if is_any { NodeRequestError::AtLimit } else { Fault::unsent(Cause::NoNode).into() }
+    }
+
+    /// The nodes that may get so many calls now.
+    pub(super) fn with_room<N: AsRef<Node>>(&self, nodes: &[N], calls: u32) -> NodeSet {
+        if !self.has_allowances {
+            return NodeSet::ALL;
+        }
+        let at = SpendingTime::of(&*self.clock);
+        let nodes = nodes.iter().map(AsRef::<Node>::as_ref);
+        nodes.filter(|node| node.has_room(calls, at)).map(|node| node.index).collect()
+    }
+}
+
+/// The candidates among which the next node is chosen, and why the others are not, if that is for what they may get or cost.
+fn least_costly<N: AsRef<Node>>(
+    nodes: &[N],
+    candidates: Candidates,
+    calls: u32,
+    at: SpendingTime,
+) -> (NodeSet, Option<NodeChoice>) {
+    let all = || nodes.iter().map(AsRef::<Node>::as_ref).filter(|node| candidates.has(node));
+    let rank = |node: &Node| -> Rank { (node.health.grade(|| at.elapsed()), node.tier(), node.cost(at)) };
+    let with_room: NodeSet = all().filter(|node| node.has_room(calls, at)).map(|node| node.index).collect();
+    let open = || all().filter(|node| with_room.has(node.index));
+    let Some(best) = open().map(rank).min() else {
+        all().for_each(|node| node.pass_over(calls, at));
+        return (NodeSet::NONE, None);
+    };
+    let mut why = None;
+    for full in all().filter(|node| !with_room.has(node.index)) {
+        full.pass_over(calls, at);
+        let (grade, tier, _) = rank(full);
+        if (grade, tier) <= (best.0, best.1) {
+            why = Some(NodeChoice::Room);
+        }
+    }
+    if best.0 != Grade::Healthy {
+        return (with_room, why);
+    }
+    let is_best = |node: &&Node| rank(node) == best;
+    let is_dearer = |node: &Node| {
+        let (grade, tier, cost) = rank(node);
+        (grade, tier) == (best.0, best.1) && cost > best.2
+    };
+    if open().any(is_dearer) {
+        why = Some(NodeChoice::Cheaper);
+    }
+    (open().filter(is_best).map(|node| node.index).collect(), why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nodes::node::NodeIndex;
+    use crate::nodes::progress::OnSent;
+    use crate::nodes::{NodeConfig, NodeHealth, NodeSpending, PoolLimits};
+    use crate::testing::scripted_node::{
+        PoolFixture, Refusing, ScriptedNode, answer, broken, call, ending_after, failing,
+    };
+    use crate::transport::h1::NodeRequest;
+    use rpcgate_core::chain::{NodeAllowance, NodePrice, NodeRate, OverBudget};
+    use rpcgate_core::memory::MemoryPermit;
+    use rpcgate_core::node_try::NodeTries;
+    use std::time::Duration;
+
+    const AT_LIMIT: Result<String, NodeRequestError> = Err(NodeRequestError::AtLimit);
+    const MANY: u64 = 1_000_000;
+
+    fn rate(per_second: u32, burst: u32) -> NodeAllowance {
+        NodeAllowance { rate: Some(NodeRate { per_second, burst }), ..NodeAllowance::default() }
+    }
+
+    fn budget(calls: u64) -> NodeAllowance {
+        NodeAllowance { monthly_calls: Some(calls), ..NodeAllowance::default() }
+    }
+
+    fn priced(price: u64, allowance: NodeAllowance) -> NodeAllowance {
+        NodeAllowance { price: Some(NodePrice(price)), ..allowance }
+    }
+
+    fn node(url: &str, allowance: NodeAllowance) -> NodeConfig {
+        NodeConfig::new(url.parse().unwrap()).with_allowance(allowance, NodeSpending::default())
+    }
+
+    fn pool(nodes: Vec<NodeConfig>) -> PoolFixture {
+        PoolFixture::of(nodes, PoolLimits::default())
+    }
+
+    fn month_calls(fixture: &PoolFixture) -> Vec<u64> {
+        fixture.pool.nodes().map(|node| node.spending.month_calls).collect()
+    }
+
+    /// Where a call goes, and why.
+    async fn asked(fixture: &PoolFixture) -> (u16, NodeChoice) {
+        let mut tries = NodeTries::default();
+        let (request, mut memory) = (call("read"), MemoryPermit::default());
+        let mut on_sent = |_| {};
+        let noted = (&mut on_sent as &mut OnSent<'_>, &mut tries);
+        fixture.pool.ask_classified(&request, None, &mut memory, noted, Ok).await.unwrap();
+        let [only] = tries.as_slice() else { panic!("one try") };
+        (only.node, only.choice)
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn parallel_calls_get_exactly_what_a_node_may_get_and_the_others_are_told_to_come_again() {
+        let one = ScriptedNode::always(answer("{}")).await;
+        let fixture = pool(vec![node(&one.url(), rate(10, 25))]);
+        let storm = async || {
+            let calls = (0..100).map(|_| {
+                let pool = fixture.pool.clone();
+                tokio::spawn(async move { pool.ask(&call("read"), &mut MemoryPermit::default()).await })
+            });
+            let mut answered = 0;
+            for call in calls.collect::<Vec<_>>() {
+                match call.await.unwrap() {
+                    Ok(_) => answered += 1,
+                    Err(error) => assert_eq!(error, NodeRequestError::AtLimit),
+                }
+            }
+            answered
+        };
+        assert_eq!((storm().await, one.seen().len()), (25, 25));
+        fixture.clock.advance(Duration::from_millis(399));
+        assert_eq!((storm().await, one.seen().len()), (3, 28));
+        fixture.clock.advance(Duration::from_secs(3_600));
+        assert_eq!((storm().await, one.seen().len()), (25, 53));
+        let view = fixture.pool.nodes().next().unwrap();
+        assert_eq!((view.health, view.spending.month_calls), (NodeHealth::Well, 53));
+        assert!(view.spending.over_rate >= 247 && view.spending.over_budget == 0, "{view:?}");
+        assert_eq!(fixture.pool.in_flight(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_node_at_its_limit_is_passed_over_like_one_that_is_not_there_and_fallbacks_follow() {
+        let (own, paid) =
+            (ScriptedNode::always(answer("{}")).await, ScriptedNode::always(answer("{}")).await);
+        let fallback = NodeConfig { priority: 1, ..node(&paid.url(), rate(1, 1)) };
+        let fixture = pool(vec![node(&own.url(), rate(1, 2)), fallback]);
+        assert_eq!(asked(&fixture).await, (0, NodeChoice::OnlyHealthy));
+        assert_eq!(asked(&fixture).await.0, 0);
+        assert_eq!(asked(&fixture).await, (1, NodeChoice::Room));
+        assert_eq!(fixture.read().await, AT_LIMIT);
+        fixture.clock.advance(Duration::from_secs(1));
+        assert_eq!(asked(&fixture).await.0, 0);
+        let unlimited = ScriptedNode::always(answer("{}")).await;
+        let fixture = pool(vec![
+            node(&own.url(), rate(1, 1)),
+            NodeConfig { priority: 9, ..NodeConfig::new(unlimited.url().parse().unwrap()) },
+        ]);
+        for _ in 0..10 {
+            fixture.read().await.unwrap();
+        }
+        assert_eq!(unlimited.seen().len(), 9);
+        assert_eq!(month_calls(&fixture), [1, 0], "a node without an allowance is not counted");
+    }
+
+    #[tokio::test]
+    async fn of_equal_nodes_the_cheaper_one_is_used_unless_its_budget_goes_too_fast() {
+        let nodes = [
+            ScriptedNode::always(answer("{}")).await,
+            ScriptedNode::always(answer("{}")).await,
+            ScriptedNode::always(answer("{}")).await,
+        ];
+        let fallback = NodeConfig { priority: 1, ..node(&nodes[2].url(), priced(0, budget(MANY))) };
+        let fixture = pool(vec![
+            node(&nodes[0].url(), priced(2, budget(MANY))),
+            node(&nodes[1].url(), priced(1, budget(720))),
+            fallback,
+        ]);
+        // 2023-12-01T00:00:00Z: in an hour one 744th of a budget is due.
+        fixture.clock.advance(Duration::from_secs(1_701_388_800 - 1_700_000_000));
+        assert_eq!(asked(&fixture).await, (1, NodeChoice::Cheaper));
+        assert_eq!(asked(&fixture).await, (0, NodeChoice::Cheaper), "the cheaper one has got what is due");
+        fixture.clock.advance(Duration::from_secs(3_600));
+        assert_eq!(asked(&fixture).await.0, 1);
+        assert!(nodes[2].seen().is_empty(), "a fallback stays one, whatever it costs");
+        let all_ahead = pool(vec![
+            node(&nodes[0].url(), priced(2, budget(10))),
+            node(&nodes[1].url(), priced(1, budget(10))),
+            NodeConfig { priority: 1, ..node(&nodes[2].url(), budget(MANY)) },
+        ]);
+        let mut places = Vec::new();
+        for _ in 0..20 {
+            places.push(asked(&all_ahead).await.0);
+        }
+        assert_eq!(month_calls(&all_ahead), [10, 10, 0], "{places:?}");
+        assert_eq!(asked(&all_ahead).await, (2, NodeChoice::Room));
+    }
+
+    #[tokio::test]
+    async fn a_used_up_budget_refuses_until_the_next_month_or_lets_calls_through() {
+        let one = ScriptedNode::always(answer("{}")).await;
+        let fixture = pool(vec![node(&one.url(), budget(2))]);
+        for _ in 0..2 {
+            fixture.read().await.unwrap();
+        }
+        assert_eq!((fixture.read().await, fixture.broadcast().await), (AT_LIMIT, AT_LIMIT));
+        let health = |fixture: &PoolFixture| fixture.pool.nodes().next().map(|node| node.health);
+        assert_eq!(health(&fixture), Some(NodeHealth::Spent));
+        assert!(fixture.pool.is_spent(NodeIndex(0)), "it is not probed");
+        // The last second of November, and the first of December.
+        fixture.clock.advance(Duration::from_secs(1_701_388_799 - 1_700_000_000));
+        assert_eq!(fixture.read().await, AT_LIMIT);
+        fixture.clock.advance(Duration::from_secs(1));
+        assert_eq!((fixture.read().await, health(&fixture)), (Ok("{}".into()), Some(NodeHealth::Well)));
+        let soft = NodeAllowance { over_budget: OverBudget::Allow, ..budget(1) };
+        let fixture = pool(vec![node(&one.url(), soft)]);
+        for _ in 0..3 {
+            fixture.read().await.unwrap();
+        }
+        assert_eq!((month_calls(&fixture), health(&fixture)), (vec![3], Some(NodeHealth::Well)));
+    }
+
+    #[tokio::test]
+    async fn the_calls_of_an_array_count_each_and_it_is_sent_whole_or_not_at_all() {
+        let one = ScriptedNode::always(answer("[]")).await;
+        let fixture = pool(vec![node(&one.url(), budget(5))]);
+        let array = || NodeRequest { calls: 3, ..call("array") };
+        assert_eq!(fixture.whole(array()).await.unwrap(), "[]");
+        assert_eq!(fixture.whole(array()).await, AT_LIMIT);
+        fixture.whole(NodeRequest { calls: 2, ..call("array") }).await.unwrap();
+        assert_eq!((fixture.read().await, one.seen().len()), (AT_LIMIT, 2));
+    }
+
+    #[tokio::test]
+    async fn every_try_counts_unless_no_byte_of_it_was_sent() {
+        let (cut, good) = (failing(0, async |_| {}).await, ScriptedNode::always(answer("{}")).await);
+        let first = NodeConfig { priority: 0, ..node(&cut.url(), budget(MANY)) };
+        let second = NodeConfig { priority: 1, ..node(&good.url(), budget(MANY)) };
+        let fixture = pool(vec![first.clone(), second]);
+        fixture.read().await.unwrap();
+        assert_eq!(month_calls(&fixture), [1, 1]);
+        let refusing = Refusing::new();
+        let fixture = pool(vec![
+            node(&refusing.url(), budget(MANY)),
+            NodeConfig { priority: 1, ..node(&good.url(), budget(MANY)) },
+        ]);
+        fixture.read().await.unwrap();
+        fixture.broadcast().await.unwrap();
+        assert_eq!(month_calls(&fixture), [0, 2], "nothing has reached the first");
+        let spent = pool(vec![first.clone(), NodeConfig { priority: 1, ..node(&good.url(), budget(1)) }]);
+        spent.read().await.unwrap();
+        assert_eq!(spent.read().await, Err(broken()), "no other node may get the second try");
+        let alone = pool(vec![node(&cut.url(), budget(1))]);
+        assert_eq!(alone.read().await, Err(broken()), "nor may the same");
+        assert_eq!(month_calls(&alone), [1]);
+    }
+
+    #[tokio::test]
+    async fn probes_count_and_are_not_held_back() {
+        let one = ScriptedNode::always(answer("{}")).await;
+        let fixture = pool(vec![node(&one.url(), rate(1, 1))]);
+        for _ in 0..3 {
+            fixture.pool.ask_node(NodeIndex(0), &call("probe"), Duration::from_secs(9)).await.unwrap();
+        }
+        assert_eq!((month_calls(&fixture), fixture.read().await), (vec![3], AT_LIMIT));
+        fixture.clock.advance(Duration::from_millis(2_999));
+        assert_eq!(fixture.read().await, AT_LIMIT);
+        fixture.clock.advance(Duration::from_millis(1));
+        fixture.read().await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_transaction_goes_to_those_nodes_that_may_get_it_and_counts_at_each() {
+        let nodes = [
+            ScriptedNode::always(answer(r#"{"id":1,"result":"0x1"}"#)).await,
+            ScriptedNode::always(answer(r#"{"id":1,"result":"0x1"}"#)).await,
+        ];
+        let several = PoolLimits::default().with_broadcast_nodes(3);
+        let configs = nodes.iter().map(|one| node(&one.url(), budget(2))).collect();
+        let fixture = PoolFixture::of(configs, several);
+        let chain = std::sync::Arc::new(rpcgate_core::chain::Chain::deployed(std::sync::Arc::new(
+            rpcgate_core::toy::Toy,
+        )));
+        let send = || NodeRequest {
+            broadcast: true,
+            reader: Some(crate::nodes::reception::ReceptionReader { chain: chain.clone(), is_rest: false }),
+            ..call("send")
+        };
+        for expected in [1, 2] {
+            fixture.whole(send()).await.unwrap();
+            assert_eq!(month_calls(&fixture), [expected; 2]);
+        }
+        assert_eq!(fixture.whole(send()).await, AT_LIMIT);
+    }
+
+    #[tokio::test]
+    async fn new_figures_keep_the_count() {
+        let one = ScriptedNode::always(answer("{}")).await;
+        let first = node(&one.url(), budget(2));
+        let fixture = pool(vec![first.clone()]);
+        for _ in 0..2 {
+            fixture.read().await.unwrap();
+        }
+        let again = |allowance| pool(vec![NodeConfig { allowance, ..first.clone() }]);
+        assert_eq!(again(budget(2)).read().await, AT_LIMIT);
+        let more = again(budget(3));
+        more.read().await.unwrap();
+        assert_eq!((more.read().await, month_calls(&fixture)), (AT_LIMIT, vec![3]));
+        assert_eq!(again(budget(1)).read().await, AT_LIMIT);
+    }
+
+    #[tokio::test]
+    async fn a_pool_without_nodes_for_a_call_is_not_at_its_limit() {
+        let refusing = Refusing::new();
+        let fixture = PoolFixture::of(vec![node(&refusing.url(), budget(1))], ending_after(1_000));
+        let avoiding = NodeRequest { avoid: Some(NodeIndex(0)), ..call("read") };
+        assert_eq!(fixture.whole(avoiding).await, Err(Fault::unsent(Cause::NoNode).into()));
+        assert_eq!(fixture.read().await, Err(Fault::unsent(Cause::Connect).into()));
+        assert_eq!(month_calls(&fixture), [0]);
+    }
+}

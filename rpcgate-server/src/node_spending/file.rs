@@ -1,0 +1,111 @@
+//! The file with the calls that nodes have got this month.
+
+use rpcgate_layers::nodes::NodeMonth;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Its name in the gateway's folder.
+const NAME: &str = "node-spending";
+/// Its first line, so that a later form is not misread.
+const HEAD: &str = "rpcgate node spending 1";
+/// The largest file that is read, in bytes.
+const MOST: u64 = 16 << 20;
+
+/// The file in the folder of a gateway.
+#[derive(Clone, Debug)]
+pub(super) struct SpendingFile {
+    folder: PathBuf,
+}
+
+impl SpendingFile {
+    pub(super) fn in_folder(folder: &Path) -> Self {
+        SpendingFile { folder: folder.to_owned() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join(NAME)
+    }
+
+    /// What it has; nothing if there is none. Lines that cannot be read are left out.
+    ///
+    /// # Errors
+    /// The operating system's, and [`io::ErrorKind::InvalidData`] for a file that is another's.
+    pub(super) fn read(&self) -> io::Result<Vec<NodeMonth>> {
+        let path = self.path();
+        match fs::metadata(&path) {
+            Ok(found) if found.len() > MOST => return Err(io::ErrorKind::InvalidData.into()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        }
+        let text = fs::read_to_string(path)?;
+        let mut lines = text.lines();
+        if lines.next() != Some(HEAD) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Ok(lines.filter_map(parse).collect())
+    }
+
+    /// Replaces its content. A reader sees it whole or not at all, also after a power failure.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub(super) fn write(&self, months: &[NodeMonth]) -> io::Result<()> {
+        let fresh = self.folder.join(format!(".{NAME}.new"));
+        let mut text = format!("{HEAD}\n");
+        for NodeMonth { chain, node, month, calls } in months {
+            text.push_str(&format!("{month} {calls} {chain} {node}\n"));
+        }
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(fresh, self.path())?;
+        File::open(&self.folder)?.sync_all()
+    }
+}
+
+fn parse(line: &str) -> Option<NodeMonth> {
+    let mut words = line.splitn(4, ' ');
+    let (month, calls) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    let (chain, node) = (words.next()?.to_owned(), words.next()?.to_owned());
+    Some(NodeMonth { chain, node, month, calls })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn month(node: &str, calls: u64) -> NodeMonth {
+        NodeMonth { chain: "eth".into(), node: node.into(), month: "2026-11".parse().unwrap(), calls }
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_private() {
+        let home = tempfile::tempdir().unwrap();
+        let file = SpendingFile::in_folder(home.path());
+        assert_eq!(file.read().unwrap(), []);
+        let months = [month("https://a/", 7), month("https://a/ #2", u64::MAX)];
+        file.write(&[month("https://b/", 1)]).unwrap();
+        file.write(&months).unwrap();
+        assert_eq!(file.read().unwrap(), months);
+        assert_eq!(fs::metadata(file.path()).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn another_file_is_an_error_and_a_broken_line_is_left_out() {
+        let home = tempfile::tempdir().unwrap();
+        let file = SpendingFile::in_folder(home.path());
+        for text in ["", "rpcgate node spending 2\n2026-11 7 eth https://a/\n"] {
+            fs::write(file.path(), text).unwrap();
+            assert_eq!(file.read().unwrap_err().kind(), io::ErrorKind::InvalidData, "{text:?}");
+        }
+        let text = format!("{HEAD}\n2026-13 1 eth a\n2026-11 x eth a\n2026-11 7 eth\n2026-11 7 eth a\n");
+        fs::write(file.path(), text).unwrap();
+        assert_eq!(file.read().unwrap(), [month("a", 7)]);
+        File::create(file.path()).unwrap().set_len(MOST + 1).unwrap();
+        assert_eq!(file.read().unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+}

@@ -1,0 +1,311 @@
+//! What nodes have got this month outlives the process, and is everyone's if gateways count together.
+//!
+//! Once a second the counts go to a file in the gateway's folder, if it has one, and to Redis, if the configuration names one. A
+//! gateway that ends writes them once more; one that is killed loses the calls of its last second, unless Redis has them.
+
+mod file;
+
+use crate::counting;
+use crate::start_error::StartError;
+use crate::state::State;
+use file::SpendingFile;
+use parking_lot::Mutex;
+use rpcgate_core::clock::Clock;
+use rpcgate_core::config::Config;
+use rpcgate_core::journal::GatewayId;
+use rpcgate_layers::nodes::{NodeMonth, NodeSpendings};
+use rpcgate_layers::redis::{NotShared, SharedNodeMonths};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// Time between two times that the counts are kept.
+const EVERY: Duration = Duration::from_secs(1);
+/// The time that keeping them may take at the end.
+const LAST: Duration = Duration::from_secs(2);
+
+/// Keeps the counts until it is closed or dropped.
+#[derive(Debug)]
+pub(crate) struct SpendingKeeper {
+    closing: CancellationToken,
+    work: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl SpendingKeeper {
+    /// Continues from the counts of before a restart, and keeps them from now on. Runs inside a tokio runtime.
+    ///
+    /// # Errors
+    /// [`StartError`] if Redis cannot be used as it is configured.
+    pub(crate) fn start(
+        config: &Config,
+        state: Option<&State>,
+        spendings: Arc<NodeSpendings>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, StartError> {
+        let gateway = state.map_or_else(|| GatewayId::new(clock.now()), |state| state.journal().gateway());
+        let file = state.map(|_| SpendingFile::in_folder(&config.journal.dir));
+        let redis = counting::settings(config);
+        let shared =
+            redis.map(|settings| SharedNodeMonths::new(&settings, &gateway.to_string())).transpose()?;
+        Ok(Self::run(file, shared, spendings, clock))
+    }
+
+    fn run(
+        file: Option<SpendingFile>,
+        shared: Option<SharedNodeMonths>,
+        spendings: Arc<NodeSpendings>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let restored = file.as_ref().map(|file| file.read()).transpose().unwrap_or_else(|error| {
+            tracing::error!(
+                "the calls that nodes have got this month cannot be read, and are counted from 0: {error}"
+            );
+            None
+        });
+        let restored = restored.unwrap_or_default();
+        spendings.restore(&restored, clock.now());
+        let closing = CancellationToken::new();
+        let work = SpendingWork {
+            file,
+            shared,
+            spendings,
+            clock,
+            restored: Some(restored.clone()),
+            written: restored,
+            is_written: true,
+            is_shared: true,
+        };
+        let work = tokio::spawn(work.run(closing.clone()));
+        SpendingKeeper { closing, work: Mutex::new(Some(work)) }
+    }
+
+    /// Keeps the counts once more, after the last call. Closing it again does nothing.
+    pub(crate) async fn close(&self) {
+        self.closing.cancel();
+        let work = self.work.lock().take();
+        if let Some(mut work) = work
+            && tokio::time::timeout(LAST, &mut work).await.is_err()
+        {
+            tracing::warn!("the calls that nodes have got in the last second were not kept in time");
+            work.abort();
+        }
+    }
+}
+
+impl Drop for SpendingKeeper {
+    fn drop(&mut self) {
+        self.closing.cancel();
+    }
+}
+
+struct SpendingWork {
+    file: Option<SpendingFile>,
+    shared: Option<SharedNodeMonths>,
+    spendings: Arc<NodeSpendings>,
+    clock: Arc<dyn Clock>,
+    /// What the file had at the start, until it is compared with what Redis has of this gateway.
+    restored: Option<Vec<NodeMonth>>,
+    /// What the file has.
+    written: Vec<NodeMonth>,
+    /// Whether the last attempts succeeded, so that a failure is logged once.
+    is_written: bool,
+    is_shared: bool,
+}
+
+impl SpendingWork {
+    async fn run(mut self, closing: CancellationToken) {
+        loop {
+            let is_closing = closing.is_cancelled();
+            self.write().await;
+            self.share().await;
+            if is_closing {
+                return;
+            }
+            tokio::select! {
+                () = tokio::time::sleep(EVERY) => {}
+                () = closing.cancelled() => {}
+            }
+        }
+    }
+
+    /// Writes the counts to the file, if they have changed.
+    async fn write(&mut self) {
+        let Some(file) = self.file.clone() else { return };
+        let months = self.spendings.months(self.clock.now());
+        if months == self.written {
+            return;
+        }
+        let content = months.clone();
+        let done = tokio::task::spawn_blocking(move || file.write(&content)).await;
+        match done {
+            Ok(Ok(())) => (self.written, self.is_written) = (months, true),
+            Ok(Err(error)) => {
+                if std::mem::take(&mut self.is_written) {
+                    tracing::error!("the calls that nodes have got this month cannot be written: {error}");
+                }
+            }
+            Err(error) => tracing::error!("the calls that nodes have got were not written: {error}"),
+        }
+    }
+
+    /// Exchanges the counts with those of other gateways.
+    async fn share(&mut self) {
+        match self.exchange().await {
+            Ok(()) => self.is_shared = true,
+            Err(why) => {
+                if std::mem::take(&mut self.is_shared) {
+                    tracing::warn!(
+                        "redis: {why}; the calls that nodes get are counted by this gateway alone"
+                    );
+                }
+            }
+        }
+    }
+
+    async fn exchange(&mut self) -> Result<(), NotShared> {
+        let Some(shared) = &mut self.shared else { return Ok(()) };
+        if let Some(restored) = &self.restored {
+            let months = self.spendings.months(self.clock.now());
+            let names: Vec<_> = months.iter().map(name).collect();
+            let former = shared.former(&names).await?;
+            // A gateway that was killed may have told Redis more than it has written.
+            let more = months.into_iter().zip(former).map(|(month, former)| {
+                let known = restored.iter().find(|known| name(known) == name(&month));
+                let calls = former.saturating_sub(known.map_or(0, |known| known.calls));
+                NodeMonth { calls, ..month }
+            });
+            self.spendings.restore(&more.collect::<Vec<_>>(), self.clock.now());
+            self.restored = None;
+        }
+        let mut months = self.spendings.months(self.clock.now());
+        let own: Vec<_> = months.iter().map(|month| (name(month), month.calls)).collect();
+        let others = shared.exchange(&own).await?;
+        let now = self.clock.now();
+        for (month, others) in months.iter_mut().zip(others) {
+            month.calls = others;
+            self.spendings.set_others(month, now);
+        }
+        Ok(())
+    }
+}
+
+/// The name of a month of a node in Redis.
+fn name(NodeMonth { chain, node, month, .. }: &NodeMonth) -> String {
+    format!("{month}:{chain}:{node}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gateway::tests::{KEY, Node, is_served, post, send};
+    use crate::gateway::{Gateway, StartOptions};
+    use rpcgate_admin::store::url_of;
+    use rpcgate_core::clock::{ManualClock, Time};
+    use rpcgate_core::config::Input;
+    use rpcgate_core::month::CalendarMonth;
+
+    /// 2026-11-01T00:00:00Z.
+    const NOVEMBER: Time = Time::from_secs(1_793_491_200);
+
+    fn sent(calls: u64) -> NodeMonth {
+        let month = CalendarMonth::of(NOVEMBER);
+        NodeMonth { chain: "eth".into(), node: "https://a/".into(), month, calls }
+    }
+
+    fn keeper(folder: &std::path::Path, clock: &Arc<ManualClock>) -> (SpendingKeeper, Arc<NodeSpendings>) {
+        let spendings = Arc::<NodeSpendings>::default();
+        let file = SpendingFile::in_folder(folder);
+        (SpendingKeeper::run(Some(file), None, spendings.clone(), clock.clone()), spendings)
+    }
+
+    #[tokio::test]
+    async fn counts_survive_a_restart_within_their_month() {
+        let (home, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::at(NOVEMBER)));
+        let (first, spendings) = keeper(home.path(), &clock);
+        // As if calls had been sent.
+        spendings.restore(&[sent(7)], NOVEMBER);
+        first.close().await;
+        first.close().await;
+        let (second, spendings) = keeper(home.path(), &clock);
+        assert_eq!(spendings.months(NOVEMBER), [sent(7)]);
+        spendings.restore(&[sent(2)], NOVEMBER);
+        second.close().await;
+        let (third, spendings) = keeper(home.path(), &clock);
+        assert_eq!(spendings.months(NOVEMBER), [sent(9)]);
+        third.close().await;
+        clock.advance(Duration::from_secs(30 * 86_400));
+        let (_fourth, spendings) = keeper(home.path(), &clock);
+        assert_eq!(spendings.months(clock.now()), []);
+    }
+
+    #[tokio::test]
+    async fn counts_are_written_while_the_gateway_runs_and_a_file_that_cannot_be_read_counts_for_nothing() {
+        let (home, clock) = (tempfile::tempdir().unwrap(), Arc::new(ManualClock::at(NOVEMBER)));
+        std::fs::write(home.path().join("node-spending"), "nonsense").unwrap();
+        let (_running, spendings) = keeper(home.path(), &clock);
+        assert_eq!(spendings.months(NOVEMBER), []);
+        spendings.restore(&[sent(7)], NOVEMBER);
+        let file = SpendingFile::in_folder(home.path());
+        let written = async {
+            while file.read().ok() != Some(vec![sent(7)]) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), written).await.unwrap();
+    }
+
+    /// A gateway whose only node gets so many calls in a month, with all that it keeps in this folder.
+    async fn gateway(home: &std::path::Path, node: &Node, clock: &Arc<ManualClock>, calls: u64) -> Gateway {
+        let config = config(home, node, calls);
+        let state = Arc::new(State::open(&config, clock.clone()).unwrap());
+        assert!(state.ready().await);
+        let options = StartOptions { clock: clock.clone(), state: Some(state), ..StartOptions::default() };
+        Gateway::start(config, options).await.unwrap()
+    }
+
+    fn config(home: &std::path::Path, node: &Node, calls: u64) -> Config {
+        let text = format!(
+            "[gateway]\nlisten = \"127.0.0.1:0\"\n[database]\nurl = {:?}\n[journal]\ndir = {:?}\n\
+             [tenants.default]\nplan = \"enterprise\"\n[keys.k]\nkey = {KEY:?}\n[chains.eth]\n\
+             probe_interval = \"1d\"\nnodes = [{{ url = \"http://{}\", monthly_calls = {calls} }}]\n",
+            url_of(&home.join("rpcgate.db")),
+            home.join("journal"),
+            node.addr,
+        );
+        let input = Input { chains: &["eth"], file: Some(("f", &text)), ..Input::default() };
+        Config::read(&input).unwrap_or_else(|errors| panic!("{errors}"))
+    }
+
+    #[tokio::test]
+    async fn a_gateway_keeps_what_a_node_has_got_over_reloads_and_restarts_until_the_month_ends() {
+        let (home, node) = (tempfile::tempdir().unwrap(), Node::start().await);
+        let clock = Arc::new(ManualClock::at(NOVEMBER));
+        let got = |gateway: &Gateway| gateway.nodes()[0].month_calls.unwrap();
+        let first = gateway(home.path(), &node, &clock, 1_000).await;
+        for _ in 0..6 {
+            assert!(is_served(&send(first.addr(), &post("/eth", KEY, "some_method")).await));
+        }
+        let before = got(&first);
+        assert!(before >= 6, "with the probes: {before}");
+        first.reload(config(home.path(), &node, 2_000)).unwrap();
+        assert!(got(&first) >= before);
+        let before = got(&first);
+        first.drain().await;
+        let second = gateway(home.path(), &node, &clock, 1_000).await;
+        assert!(got(&second) >= before, "{} {before}", got(&second));
+        // Less than it has got.
+        second.reload(config(home.path(), &node, 6)).unwrap();
+        assert_eq!(second.nodes()[0].standing, "spent");
+        let refused = send(second.addr(), &post("/eth", KEY, "some_method")).await;
+        assert!(refused.starts_with("HTTP/1.1 503 ") && refused.contains("retry-after: 1"), "{refused}");
+        assert!(
+            refused.ends_with(r#""message":"all nodes are at their limits, retry later"}}"#),
+            "{refused}"
+        );
+        clock.advance(Duration::from_secs(30 * 86_400));
+        assert_eq!(second.nodes()[0].standing, "well");
+        assert!(is_served(&send(second.addr(), &post("/eth", KEY, "some_method")).await));
+        second.drain().await;
+    }
+}

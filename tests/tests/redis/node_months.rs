@@ -1,0 +1,51 @@
+use crate::*;
+use rpcgate_layers::redis::SharedNodeMonths;
+
+/// What a gateway says about one month of one node, and how many calls the others have sent to it.
+async fn others(gateway: &mut SharedNodeMonths, own: u64) -> u64 {
+    let exchanged = gateway.exchange(&[("2026-11:eth:http://a".into(), own)]).await;
+    exchanged.unwrap()[0]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn gateways_know_what_the_others_have_sent_to_a_node_also_after_redis_has_lost_it() {
+    let redis = RedisServer::start();
+    let settings = settings(&redis, &prefix(), LONG);
+    let gateway = |name| SharedNodeMonths::new(&settings, name).unwrap();
+    let (mut one, mut two) = (gateway("one"), gateway("two"));
+    assert_eq!((others(&mut one, 5).await, others(&mut two, 7).await), (0, 5));
+    assert_eq!(
+        (others(&mut one, 6).await, others(&mut one, 6).await),
+        (7, 7),
+        "what is said twice counts once"
+    );
+    let names = ["2026-11:eth:http://a".to_owned(), "2026-12:eth:http://a".to_owned()];
+    assert_eq!(gateway("one").former(&names).await, Ok(vec![6, 0]), "after a restart");
+    let mut other_prefix =
+        SharedNodeMonths::new(&RedisSettings { prefix: prefix(), ..settings.clone() }, "one").unwrap();
+    assert_eq!(others(&mut other_prefix, 1).await, 0);
+    redis.say("FLUSHALL");
+    assert_eq!((others(&mut one, 8).await, others(&mut two, 7).await, others(&mut one, 8).await), (0, 8, 7));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[cfg_attr(not(have_redis), ignore = "needs redis-server (apt install redis-server)")]
+async fn many_nodes_are_asked_for_at_once_and_a_redis_that_was_gone_is_found_again() {
+    let mut redis = RedisServer::start();
+    let settings = settings(&redis, &prefix(), LONG);
+    let (mut one, mut two) =
+        (SharedNodeMonths::new(&settings, "one").unwrap(), SharedNodeMonths::new(&settings, "two").unwrap());
+    let own: Vec<(String, u64)> = (0..600).map(|node| (format!("2026-11:eth:{node}"), node)).collect();
+    assert_eq!(one.exchange(&own).await, Ok(vec![0; 600]));
+    assert_eq!(two.exchange(&own).await, Ok((0..600).collect()));
+    redis.kill();
+    assert!(one.exchange(&own).await.is_err());
+    redis.revive();
+    let again = async {
+        while one.exchange(&own).await.is_err() {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    timeout(Duration::from_secs(60), again).await.unwrap();
+}
