@@ -98,6 +98,11 @@ const CHANGED: &[(&str, &str)] = &[
     ("admin.tickets.attachment_bytes", "7MiB"),
     ("admin.tickets.scan", "b"),
     ("admin.tickets.scan_timeout", "7s"),
+    ("acme.domains", "b.example.com"),
+    ("acme.contacts", "b@example.com"),
+    ("acme.directory_url", "https://b.example.com/directory"),
+    ("acme.dir", "b"),
+    ("acme.ca_file", "b.pem"),
     ("database.url", "sqlite://b.db"),
     ("database.migrate", "false"),
     ("redis.url", "redis://b"),
@@ -249,6 +254,36 @@ const OTHERWISE: &[(&str, &str, &str)] = &[
         "billing.stripe.webhook_secret",
         "[billing.stripe]\nsecret_key = \"aaaaaaaa\"\nwebhook_secret = \"aaaaaaaa\"\n",
         "[billing.stripe]\nsecret_key = \"aaaaaaaa\"\nwebhook_secret = \"bbbbbbbb\"\n",
+    ),
+    (
+        "gateway.tls.acme",
+        "[acme]\ndomains = [\"a.example.com\"]\n",
+        "[acme]\ndomains = [\"a.example.com\"]\n[gateway.tls]\nacme = true\n",
+    ),
+    (
+        "admin.tls.acme",
+        "[acme]\ndomains = [\"a.example.com\"]\n",
+        "[acme]\ndomains = [\"a.example.com\"]\n[admin.tls]\nacme = true\n",
+    ),
+    (
+        "acme.challenge",
+        "",
+        "[acme]\nchallenge = \"http-01\"\nhttp_listen = \"127.0.0.1:1\"\n",
+    ),
+    (
+        "acme.http_listen",
+        "[acme]\nchallenge = \"http-01\"\nhttp_listen = \"127.0.0.1:1\"\n",
+        "[acme]\nchallenge = \"http-01\"\nhttp_listen = \"127.0.0.1:2\"\n",
+    ),
+    (
+        "acme.eab_key_id",
+        "[acme]\neab_key_id = \"a\"\neab_key = \"sixteen-bytes-or-more\"\n",
+        "[acme]\neab_key_id = \"b\"\neab_key = \"sixteen-bytes-or-more\"\n",
+    ),
+    (
+        "acme.eab_key",
+        "[acme]\neab_key_id = \"a\"\neab_key = \"sixteen-bytes-or-more\"\n",
+        "[acme]\neab_key_id = \"a\"\neab_key = \"sixteen-bytes-or-less\"\n",
     ),
     (
         "keys.*.sha256",
