@@ -5,20 +5,19 @@
 //! nothing but the time of the next one.
 
 mod answer;
-mod due;
+pub(crate) mod due;
 mod folder;
-mod held;
+pub(crate) mod held;
 mod https;
 mod order;
 
 pub use folder::AcmeFolder;
 
 pub(crate) use answer::{answer_over_tls, is_check};
-pub(crate) use due::{OrderReason, pause, reason, renewal};
-pub(crate) use held::HeldCertificate;
 
-use due::{begun, done, failed};
+use due::{OrderReason, begun, done, failed, pause, reason};
 use folder::{LastOrder, OrderState};
+use held::HeldCertificate;
 use order::AcmeClient;
 use ring::rand::{SecureRandom, SystemRandom};
 use rpcgate_core::clock::{Clock, Time};

@@ -208,11 +208,14 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let handshake = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
-    let hello = handshake.client_hello();
-    if !is_check(&hello) {
+    let (is_check, name) = {
+        let hello = handshake.client_hello();
+        (is_check(&hello), hello.server_name().map(str::to_owned))
+    };
+    if !is_check {
         return handshake.into_stream(loaded.server.clone()).await.map(Some);
     }
-    let (name, folder) = (hello.server_name().map(str::to_owned), folder.clone());
+    let folder = folder.clone();
     // A folder on a network may be slow.
     let answer = tokio::task::spawn_blocking(move || answer_over_tls(&folder, &name?)).await;
     let Ok(Some(answer)) = answer else {
@@ -265,8 +268,9 @@ impl<'p> CertificateFiles<'p> {
 
     /// The certificate with its key, which must fit.
     fn load(&self) -> Result<LoadedCertificate, BadCertificate> {
-        let CertificatePaths { cert, key, table, acme, .. } = self.paths;
-        let bad = |which, path: &Path, why| {
+        let CertificatePaths { cert, key, acme, .. } = self.paths;
+        let table = self.paths.table;
+        let bad = |which: &'static str, path: &Path, why| {
             let key = if acme.is_some() && which != "client_ca" { "acme" } else { which };
             BadCertificate { table, key, path: path.to_owned(), why }
         };
@@ -345,3 +349,6 @@ fn verifier(
     let builder = if auth == ClientAuth::Optional { builder.allow_unauthenticated() } else { builder };
     builder.build().map_err(|error| error.to_string())
 }
+
+#[cfg(test)]
+mod tests;

@@ -43,6 +43,8 @@ pub struct Gateway {
     sweeping: AbortHandle,
     /// Watches the files of the certificate, if there is one.
     renewing: Option<AbortHandle>,
+    /// Orders the certificate, if the configuration says so.
+    ordering: Option<AbortHandle>,
     metrics: Option<(SocketAddr, AbortHandle)>,
     reloads: Arc<Reloads>,
     /// Sends traces, if there is a collector.
