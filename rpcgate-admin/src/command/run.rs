@@ -75,8 +75,8 @@ struct RunningServices {
 impl RunningServices {
     async fn start(config: Config, roles: &[Service], clock: Arc<dyn Clock>) -> Result<Self, Failure> {
         let (listen, scraped) = (config.admin.listen, config.telemetry.listen);
-        let paths =
-            CertificatePaths::of_management(&config.admin.tls, &config.acme).filter(|_| roles.contains(&Service::Api));
+        let paths = CertificatePaths::of_management(&config.admin.tls, &config.acme)
+            .filter(|_| roles.contains(&Service::Api));
         let certificate = paths.map(|paths| Certificate::load(&paths).map(Arc::new)).transpose()?;
         let orders = certificate.as_ref().filter(|_| config.admin.tls.acme).map(|certificate| {
             CertificateOrders::new(&config.acme, clock.clone(), certificate.orders.clone())

@@ -126,14 +126,19 @@ impl CertificateOrders {
             match self.step().await {
                 OrderStep::Unusable(why) => {
                     if unusable.as_ref() != Some(&why) {
-                        tracing::error!("the folder of certificates cannot be used, nothing is ordered: {why}");
+                        tracing::error!(
+                            "the folder of certificates cannot be used, nothing is ordered: {why}"
+                        );
                         unusable = Some(why);
                     }
                     continue;
                 }
                 OrderStep::Nothing => {}
                 OrderStep::Done { until } => {
-                    tracing::info!(until = moment_text(until), "the certificate authority has signed a certificate");
+                    tracing::info!(
+                        until = moment_text(until),
+                        "the certificate authority has signed a certificate"
+                    );
                 }
                 OrderStep::Failed { why, failures, next } => {
                     let next = moment_text(next);
@@ -220,7 +225,9 @@ fn end(client: &AcmeClient, due: DueOrder, ordered: Result<String, String>, now:
     let folder = &client.folder;
     let kept = ordered.and_then(|pem| {
         let until = usable(&pem, &client.settings.domains, now)?;
-        folder.set_certificate(&pem).map_err(|error| format!("{}: {error}", folder.certificate().display()))?;
+        folder
+            .set_certificate(&pem)
+            .map_err(|error| format!("{}: {error}", folder.certificate().display()))?;
         Ok(until)
     });
     let (step, state) = match kept {

@@ -106,7 +106,8 @@ impl Table for AcmeSettings {
         }
         match (self.challenge, self.http_listen) {
             (AcmeChallenge::Http01, None) => {
-                let why = "= \"http-01\" needs acme.http_listen beside it, to which port 80 of the names must lead";
+                let why =
+                    "= \"http-01\" needs acme.http_listen beside it, to which port 80 of the names must lead";
                 f.wrong(&["challenge"], invalid(why));
             }
             (AcmeChallenge::TlsAlpn01, Some(_)) => {
@@ -150,8 +151,20 @@ mod tests {
         }
         let long = format!("{}.example", "a".repeat(64));
         for name in [
-            "", "localhost", "*.example.com", "RPC.example.com", "127.0.0.1", "::1", "a..b", "-a.b", "a-.b",
-            "a.b.", "a b.c", "a.b/c", "../a.b", &long,
+            "",
+            "localhost",
+            "*.example.com",
+            "RPC.example.com",
+            "127.0.0.1",
+            "::1",
+            "a..b",
+            "-a.b",
+            "a-.b",
+            "a.b.",
+            "a b.c",
+            "a.b/c",
+            "../a.b",
+            &long,
         ] {
             assert!(!is_domain(name), "{name}");
         }

@@ -67,7 +67,8 @@ impl Table for AdminTls {
             }
         }
         if self.acme && (self.cert.is_some() || self.key.is_some()) {
-            let why = "= true takes the place of admin.tls.cert and admin.tls.key: give one or the other".into();
+            let why =
+                "= true takes the place of admin.tls.cert and admin.tls.key: give one or the other".into();
             f.wrong(&["acme"], |key| Problem::Invalid { key, why });
         }
         if self.client_auth != ClientAuth::Required && self.client_ca.is_none() {

@@ -265,11 +265,7 @@ const OTHERWISE: &[(&str, &str, &str)] = &[
         "[acme]\ndomains = [\"a.example.com\"]\n",
         "[acme]\ndomains = [\"a.example.com\"]\n[admin.tls]\nacme = true\n",
     ),
-    (
-        "acme.challenge",
-        "",
-        "[acme]\nchallenge = \"http-01\"\nhttp_listen = \"127.0.0.1:1\"\n",
-    ),
+    ("acme.challenge", "", "[acme]\nchallenge = \"http-01\"\nhttp_listen = \"127.0.0.1:1\"\n"),
     (
         "acme.http_listen",
         "[acme]\nchallenge = \"http-01\"\nhttp_listen = \"127.0.0.1:1\"\n",

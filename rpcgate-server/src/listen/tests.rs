@@ -639,7 +639,10 @@ fn certificate(dir: &std::path::Path) -> (Certificate, rustls::RootCertStore) {
     roots.add(cert.der().clone()).unwrap();
     let mut tls = rpcgate_core::config::Tls::default();
     (tls.cert, tls.key) = (Some(cert_file), Some(key_file));
-    (Certificate::load(&CertificatePaths::of_gateway(&tls, &AcmeSettings::default()).unwrap()).unwrap(), roots)
+    (
+        Certificate::load(&CertificatePaths::of_gateway(&tls, &AcmeSettings::default()).unwrap()).unwrap(),
+        roots,
+    )
 }
 
 async fn secure(

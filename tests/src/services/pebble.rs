@@ -116,7 +116,13 @@ impl Pebble {
                       \"$1\" -defaultIPv6 '' -dns01 \"$3\" -http01 '' -https01 '' -tlsalpn01 '' -management \"$4\" \
                       >/dev/null 2>&1 & names=$!; read _; kill -9 $pebble $names";
         let mut shell = Command::new("sh");
-        shell.args([Path::new("-c"), Path::new(script), &binary("pebble"), &binary("pebble-challtestsrv"), &file]);
+        shell.args([
+            Path::new("-c"),
+            Path::new(script),
+            &binary("pebble"),
+            &binary("pebble-challtestsrv"),
+            &file,
+        ]);
         shell.args([at(self.names), at(self.names_management)]);
         // It would wait at random before it checks a name, and not check again what it has checked.
         shell.env("PEBBLE_VA_NOSLEEP", "1").env("PEBBLE_AUTHZREUSE", "0");

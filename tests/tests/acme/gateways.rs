@@ -1,6 +1,7 @@
 //! Gateways that order their certificate: the names are checked at their own listener.
 
 use crate::{clock, settings};
+use rpcgate_admin::process::acme::{CertificateOrders, OrderStep};
 use rpcgate_core::backend::usage_sink::MemoryUsageSink;
 use rpcgate_core::clock::ManualClock;
 use rpcgate_core::config::Config;
@@ -175,14 +176,13 @@ async fn a_renewal_is_for_new_connections_and_ends_no_open_one() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
-async fn two_gateways_with_one_folder_order_one_certificate_whichever_of_them_is_checked() {
+async fn two_gateways_with_one_folder_order_one_certificate() {
     let (pebble, dir, clock) = (Pebble::new(), tempfile::tempdir().unwrap(), clock());
     let _process = pebble.run();
     let roots = authority(&pebble).await;
-    // The authority checks at the second, so that an order of the first is answered by the second.
     let gateways = [
-        started(&pebble, dir.path(), 0, &clock).await,
         started(&pebble, dir.path(), pebble.tls_port, &clock).await,
+        started(&pebble, dir.path(), 0, &clock).await,
     ];
     let first = next_leaf(gateways[0].addr(), &roots, b"").await;
     assert_eq!(next_leaf(gateways[1].addr(), &roots, b"").await, first);
@@ -193,4 +193,30 @@ async fn two_gateways_with_one_folder_order_one_certificate_whichever_of_them_is
         assert!(text.contains("rpcgate_certificate_orders_total{result=\"failed\"} 0\n"), "{text}");
     }
     assert_eq!(done, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[cfg_attr(not(have_pebble), ignore = "needs pebble (apt install pebble)")]
+async fn a_gateway_answers_the_checks_of_another_programs_order() {
+    let (pebble, dir, clock) = (Pebble::new(), tempfile::tempdir().unwrap(), clock());
+    let _process = pebble.run();
+    let roots = authority(&pebble).await;
+    // The gateway itself is told to wait.
+    let last = serde_json::json!({
+        "directory": pebble.directory_url(),
+        "domains": [NAME, "rpc.example.com"],
+        "failures": 1,
+        "next": 99_999_999_999_u64,
+        "why": "",
+    });
+    let state = serde_json::json!({ "last": last });
+    std::fs::write(dir.path().join("state.json"), state.to_string()).unwrap();
+    let gateway = started(&pebble, dir.path(), pebble.tls_port, &clock).await;
+    let wanted = settings(&pebble, dir.path(), &[NAME, "rpc.example.com", "admin.example.com"]);
+    let other = CertificateOrders::new(&wanted, clock.clone(), Arc::default()).unwrap();
+    let step = other.step().await;
+    assert!(matches!(step, OrderStep::Done { .. }), "{step:?}");
+    next_leaf(gateway.addr(), &roots, b"").await;
+    assert!(connected(gateway.addr(), "admin.example.com", &roots).await.is_ok());
+    assert!(metrics(&gateway).await.contains("rpcgate_certificate_orders_total{result=\"done\"} 0\n"));
 }

@@ -148,7 +148,10 @@ mod tests {
         assert!(pauses[10..].iter().all(|pause| *pause == 1_440), "{pauses:?}");
         assert_eq!(state.last.as_ref().unwrap().failures, 40);
         let longest = begun(&state, DIRECTORY, &domains, now, 255).next().since(now);
-        assert!((108_000 - 300..=108_000).contains(&longest.as_secs()), "a quarter more at most: {longest:?}");
+        assert!(
+            (108_000 - 300..=108_000).contains(&longest.as_secs()),
+            "a quarter more at most: {longest:?}"
+        );
         let first = begun(&OrderState::default(), DIRECTORY, &domains, now, 255).next().since(now);
         assert!((370..=375).contains(&first.as_secs()), "{first:?}");
     }
@@ -170,8 +173,9 @@ mod tests {
         let order = begun(&OrderState::default(), DIRECTORY, &ours, now, 0);
         let state = OrderState { signed_by: None, last: Some(order.clone()) };
         let renewal = OrderReason::Renewal(now);
-        let is_paused =
-            |directory: &str, domains: &[String], now| pause(&state, directory, domains, &renewal, now).is_some();
+        let is_paused = |directory: &str, domains: &[String], now| {
+            pause(&state, directory, domains, &renewal, now).is_some()
+        };
         assert!(is_paused(DIRECTORY, &ours, now));
         assert!(is_paused(DIRECTORY, &ours, Time::from_secs(order.next - 1)));
         assert!(!is_paused(DIRECTORY, &ours, order.next()));
@@ -190,8 +194,7 @@ mod tests {
     #[test]
     fn a_certificate_is_renewed_when_two_thirds_of_its_life_are_over() {
         let valid = Time::from_secs(0)..Time::from_secs(90 * DAY);
-        let moments: Vec<u64> =
-            (0..64_u8).map(|content| renewal(&valid, &[content]).secs() / DAY).collect();
+        let moments: Vec<u64> = (0..64_u8).map(|content| renewal(&valid, &[content]).secs() / DAY).collect();
         assert!(moments.iter().all(|day| (60..=63).contains(day)), "{moments:?}");
         assert!([60, 62].iter().all(|day| moments.contains(day)), "they are spread: {moments:?}");
         assert_eq!(renewal(&valid, &[7]), renewal(&valid, &[7]), "a restart decides the same");
@@ -203,7 +206,8 @@ mod tests {
         let held = |domains: &[&str], from: i32, until: i32| {
             Ok(HeldCertificate::of(&super::super::held::tests::pem(domains, from, until)).unwrap())
         };
-        let state = |signed_by: Option<&str>| OrderState { signed_by: signed_by.map(str::to_owned), last: None };
+        let state =
+            |signed_by: Option<&str>| OrderState { signed_by: signed_by.map(str::to_owned), last: None };
         let wanted = names(&["a.example", "b.example"]);
         let why = |held: &Result<HeldCertificate, String>, state: &OrderState| {
             reason(held, state, DIRECTORY, &wanted, now)

@@ -85,8 +85,7 @@ impl AcmeFolder {
     /// Locks it for as long as the file is open; `None` while another program has it.
     pub(super) fn lock(&self) -> io::Result<Option<File>> {
         let mut options = OpenOptions::new();
-        let lock =
-            options.write(true).create(true).truncate(false).mode(0o600).open(self.0.join(LOCK))?;
+        let lock = options.write(true).create(true).truncate(false).mode(0o600).open(self.0.join(LOCK))?;
         match lock.try_lock() {
             Ok(()) => Ok(Some(lock)),
             Err(TryLockError::WouldBlock) => Ok(None),
@@ -185,7 +184,8 @@ mod tests {
         for file in [folder.certificate(), folder.account_file()] {
             assert_eq!(mode(&file), 0o600, "{}", file.display());
         }
-        let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+        let names: Vec<_> =
+            fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
         assert_eq!(names.len(), 2, "{names:?}");
     }
 

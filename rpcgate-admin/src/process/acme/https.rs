@@ -142,7 +142,8 @@ mod tests {
 
     #[test]
     fn only_an_answer_that_refuses_asks_for_a_pause() {
-        let with = |value: &'static str| HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(value))]);
+        let with =
+            |value: &'static str| HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from_static(value))]);
         assert_eq!(asked(StatusCode::TOO_MANY_REQUESTS, &with("3600")), Some(3_600));
         assert_eq!(asked(StatusCode::SERVICE_UNAVAILABLE, &with(" 7 ")), Some(7));
         assert_eq!(asked(StatusCode::OK, &with("3600")), None, "it tells when to look again");

@@ -42,9 +42,10 @@ impl AcmeClient {
         let eab = match (&settings.eab_key_id, &settings.eab_key) {
             (Some(id), Some(key)) => {
                 let text = key.expose().trim().trim_end_matches('=');
-                let key = URL_SAFE_NO_PAD
-                    .decode(text)
-                    .map_err(|_| BadAcme { key: "eab_key", why: "must be base64url (A-Z, a-z, 0-9, - and _)".into() })?;
+                let key = URL_SAFE_NO_PAD.decode(text).map_err(|_| BadAcme {
+                    key: "eab_key",
+                    why: "must be base64url (A-Z, a-z, 0-9, - and _)".into(),
+                })?;
                 Some((id.clone(), key))
             }
             _ => None,
@@ -114,7 +115,8 @@ impl AcmeClient {
             }
             let (called, kind) = (name.identifier().to_string(), self.kind());
             let Some(challenge) = name.challenge(kind) else {
-                let why = format!("{called}: the authority offers no check of the kind that acme.challenge names");
+                let why =
+                    format!("{called}: the authority offers no check of the kind that acme.challenge names");
                 return Err(OrderError::Refused(why));
             };
             answers.insert(called, challenge.key_authorization().as_str().to_owned());
@@ -123,17 +125,14 @@ impl AcmeClient {
     }
 
     /// Has the authority check the names, and waits until it has.
-    async fn prove(
-        &self,
-        order: &mut Order,
-        answers: &BTreeMap<String, String>,
-    ) -> Result<(), OrderError> {
+    async fn prove(&self, order: &mut Order, answers: &BTreeMap<String, String>) -> Result<(), OrderError> {
         let _listener = match self.settings.http_listen.filter(|_| !answers.is_empty()) {
             Some(addr) => {
                 let listening = HttpAnswers::listen(addr, self.folder.clone());
-                Some(listening.map_err(|error| {
-                    OrderError::Refused(format!("acme.http_listen: {addr}: {error}"))
-                })?)
+                Some(
+                    listening
+                        .map_err(|error| OrderError::Refused(format!("acme.http_listen: {addr}: {error}")))?,
+                )
             }
             None => None,
         };
@@ -224,7 +223,10 @@ mod tests {
         for text in [text.clone(), format!("{text}="), format!("{text}\n")] {
             assert_eq!(with(&text).unwrap(), Some(("kid".to_owned(), key.clone())), "{text:?}");
         }
-        assert_eq!(with("not/base64+url==").unwrap_err(), "acme.eab_key: must be base64url (A-Z, a-z, 0-9, - and _)");
+        assert_eq!(
+            with("not/base64+url==").unwrap_err(),
+            "acme.eab_key: must be base64url (A-Z, a-z, 0-9, - and _)"
+        );
     }
 
     #[test]

@@ -73,13 +73,12 @@ async fn shown(
     name: &'static str,
     protocols: &[&[u8]],
 ) -> (io::Result<(Vec<u8>, Option<Vec<u8>>)>, io::Result<bool>) {
-    let mut config =
-        ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Anyone))
-            .with_no_client_auth();
+    let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anyone))
+        .with_no_client_auth();
     config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     let (ours, theirs) = duplex(1 << 16);
     let client = async {
@@ -111,7 +110,9 @@ async fn until_there_is_a_certificate_every_handshake_is_refused() {
     }
     std::fs::write(dir.path().join("certificate.pem"), ordered(2030)).unwrap();
     let certificate = of(&dir);
-    assert!(!certificate.loaded().is_awaited() && certificate.loaded().valid.clone().unwrap().contains(&NOON));
+    assert!(
+        !certificate.loaded().is_awaited() && certificate.loaded().valid.clone().unwrap().contains(&NOON)
+    );
 }
 
 #[tokio::test]

@@ -433,6 +433,8 @@ async fn another_authority_of_clients_is_for_new_connections() {
     assert!(api.serves(first.client()).await && !api.serves(second.client()).await);
     std::fs::write(api.tls.client_ca.as_ref().unwrap(), second.0.pem()).unwrap();
     assert!(api.serves(first.client()).await, "the file is read when it is known to be whole");
-    api.certificate.replace(CertificatePaths::of_management(&api.tls, &AcmeSettings::default()).unwrap().load().unwrap());
+    api.certificate.replace(
+        CertificatePaths::of_management(&api.tls, &AcmeSettings::default()).unwrap().load().unwrap(),
+    );
     assert!(api.serves(second.client()).await && !api.serves(first.client()).await);
 }

@@ -13,12 +13,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(2 * 86_400);
 
 /// Judges the certificate in `acme.dir`, for these URLs.
-pub(super) fn look(
-    key: &str,
-    config: &Config,
-    urls: &[(&'static str, &Url)],
-    now: Time,
-) -> Vec<Finding> {
+pub(super) fn look(key: &str, config: &Config, urls: &[(&'static str, &Url)], now: Time) -> Vec<Finding> {
     let (acme, folder) = (&config.acme, AcmeFolder::new(&config.acme.dir));
     let subject = format!("{key} {}", folder.certificate().display());
     if let Err(bad) = CertificateOrders::check(acme) {
@@ -36,13 +31,17 @@ pub(super) fn look(
             Some(last) => format!("the next one begins at {}", moment_text(last.next())),
             None => "the next one begins when a program runs".to_owned(),
         };
-        let advice = format!("mend what it says; {next}, or at once if {} is removed", folder.path().join("state.json").display());
+        let advice = format!(
+            "mend what it says; {next}, or at once if {} is removed",
+            folder.path().join("state.json").display()
+        );
         findings.push(Finding::warning(CHECK, subject.clone(), text, advice));
     }
     let held = match held {
         Ok(held) => held,
         Err(why) => {
-            let advice = "start the program that uses it, which orders one; until then it refuses TLS handshakes";
+            let advice =
+                "start the program that uses it, which orders one; until then it refuses TLS handshakes";
             findings.push(Finding::failure(CHECK, subject, why, advice));
             return findings;
         }
@@ -51,9 +50,12 @@ pub(super) fn look(
     let renewed = renewal(&held.valid, &held.leaf);
     let advice = "look at the log of the program that uses it for orders of certificates that fail";
     let expiry = match &due {
-        _ if held.valid.end <= now => {
-            Finding::failure(CHECK, subject.clone(), format!("has expired, at {}", moment_text(held.valid.end)), advice)
-        }
+        _ if held.valid.end <= now => Finding::failure(
+            CHECK,
+            subject.clone(),
+            format!("has expired, at {}", moment_text(held.valid.end)),
+            advice,
+        ),
         Some(OrderReason::Renewal(_)) if renewed.plus(PATIENCE) > now => {
             Finding::ok(CHECK, subject.clone(), format!("expires in {days} days, is being renewed"))
         }
@@ -109,7 +111,11 @@ mod tests {
     fn a_certificate_that_is_there_is_judged_by_its_renewal() {
         for (years, verdict, text) in [
             (Some((2026, 2030)), Verdict::Ok, "is renewed at 2028-"),
-            (Some((2024, 2028)), Verdict::Warning, "another one should be there: the one in use ends at 2028-"),
+            (
+                Some((2024, 2028)),
+                Verdict::Warning,
+                "another one should be there: the one in use ends at 2028-",
+            ),
             (Some((2020, 2025)), Verdict::Failure, "has expired, at 2025-"),
             (None, Verdict::Failure, "No such file"),
         ] {
