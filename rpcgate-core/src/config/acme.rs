@@ -104,16 +104,10 @@ impl Table for AcmeSettings {
         if self.contacts.len() > MOST_CONTACTS || !self.contacts.iter().all(is_address) {
             f.wrong(&["contacts"], invalid("must be at most 10 mail addresses"));
         }
-        match (self.challenge, self.http_listen) {
-            (AcmeChallenge::Http01, None) => {
-                let why =
-                    "= \"http-01\" needs acme.http_listen beside it, to which port 80 of the names must lead";
-                f.wrong(&["challenge"], invalid(why));
-            }
-            (AcmeChallenge::TlsAlpn01, Some(_)) => {
-                f.wrong(&["http_listen"], invalid("needs acme.challenge = \"http-01\" beside it"));
-            }
-            _ => {}
+        if self.challenge == AcmeChallenge::Http01 && self.http_listen.is_none() {
+            let why =
+                "= \"http-01\" needs acme.http_listen beside it, to which port 80 of the names must lead";
+            f.wrong(&["challenge"], invalid(why));
         }
         for (given, is_given, has_other, missing) in [
             ("eab_key_id", self.eab_key_id.is_some(), self.eab_key.is_some(), "eab_key"),

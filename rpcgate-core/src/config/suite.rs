@@ -102,6 +102,7 @@ const CHANGED: &[(&str, &str)] = &[
     ("acme.contacts", "b@example.com"),
     ("acme.directory_url", "https://b.example.com/directory"),
     ("acme.dir", "b"),
+    ("acme.http_listen", "127.0.0.1:1"),
     ("acme.ca_file", "b.pem"),
     ("database.url", "sqlite://b.db"),
     ("database.migrate", "false"),
@@ -266,11 +267,6 @@ const OTHERWISE: &[(&str, &str, &str)] = &[
         "[acme]\ndomains = [\"a.example.com\"]\n[admin.tls]\nacme = true\n",
     ),
     ("acme.challenge", "", "[acme]\nchallenge = \"http-01\"\nhttp_listen = \"127.0.0.1:1\"\n"),
-    (
-        "acme.http_listen",
-        "[acme]\nchallenge = \"http-01\"\nhttp_listen = \"127.0.0.1:1\"\n",
-        "[acme]\nchallenge = \"http-01\"\nhttp_listen = \"127.0.0.1:2\"\n",
-    ),
     (
         "acme.eab_key_id",
         "[acme]\neab_key_id = \"a\"\neab_key = \"sixteen-bytes-or-more\"\n",

@@ -292,11 +292,6 @@ fn rules_about_several_keys_are_checked() {
             "challenge = \"http-01\"",
             "acme.challenge = \"http-01\" needs acme.http_listen beside it, to which port 80 of the names must lead",
         ),
-        (
-            "acme",
-            "http_listen = \"0.0.0.0:80\"",
-            "acme.http_listen needs acme.challenge = \"http-01\" beside it",
-        ),
         ("acme", "eab_key_id = \"a\"", "acme.eab_key_id needs acme.eab_key beside it"),
         ("acme", "eab_key = \"0123456789abcdef\"", "acme.eab_key needs acme.eab_key_id beside it"),
         ("acme", "directory_url = \"http://a.example\"", "acme.directory_url must begin with https://"),

@@ -126,7 +126,8 @@ impl AcmeClient {
 
     /// Has the authority check the names, and waits until it has.
     async fn prove(&self, order: &mut Order, answers: &BTreeMap<String, String>) -> Result<(), OrderError> {
-        let _listener = match self.settings.http_listen.filter(|_| !answers.is_empty()) {
+        let is_http = self.settings.challenge == AcmeChallenge::Http01 && !answers.is_empty();
+        let _listener = match self.settings.http_listen.filter(|_| is_http) {
             Some(addr) => {
                 let listening = HttpAnswers::listen(addr, self.folder.clone());
                 Some(
