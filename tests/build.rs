@@ -14,6 +14,7 @@ fn main() {
     println!("cargo::rustc-check-cfg=cfg(have_redis)");
     println!("cargo::rustc-check-cfg=cfg(have_aiosmtpd)");
     println!("cargo::rustc-check-cfg=cfg(have_haproxy)");
+    println!("cargo::rustc-check-cfg=cfg(have_pebble)");
     println!("cargo::rustc-check-cfg=cfg(have_systemd_analyze)");
     println!("cargo::rerun-if-changed={AIOSMTPD}");
     println!("cargo::rerun-if-env-changed=RPCGATE_REQUIRE_SERVICES");
@@ -31,6 +32,9 @@ fn main() {
     }
     if is_required || has_program("haproxy") {
         println!("cargo::rustc-cfg=have_haproxy");
+    }
+    if is_required || (has_program("pebble") && has_program("pebble-challtestsrv")) {
+        println!("cargo::rustc-cfg=have_pebble");
     }
     // Never required: a container has no systemd, and does not get one for the checks.
     if systemd_version().is_some_and(|version| version >= JUDGES) {

@@ -71,7 +71,7 @@ impl Reloadable {
         keys: Option<Arc<Keys>>,
         state: Option<Arc<State>>,
     ) -> Result<Self, StartError> {
-        let paths = CertificatePaths::of_gateway(&config.gateway.tls);
+        let paths = CertificatePaths::of_gateway(&config.gateway.tls, &config.acme);
         let certificate = paths.map(|paths| Certificate::load(&paths).map(Arc::new)).transpose()?;
         let live = Reloadable {
             clock,
@@ -113,7 +113,8 @@ impl Reloadable {
     /// restart; they stay as they were. On an error nothing has changed.
     pub(crate) fn replace(&self, config: Config) -> Result<Vec<&'static str>, StartError> {
         let mut in_force = self.in_force.lock();
-        let renewed = match (&self.certificate, CertificatePaths::of_gateway(&config.gateway.tls)) {
+        let paths = CertificatePaths::of_gateway(&config.gateway.tls, &in_force.started.acme);
+        let renewed = match (&self.certificate, paths) {
             (Some(current), Some(paths)) => Some((current, paths.load()?)),
             _ => None,
         };

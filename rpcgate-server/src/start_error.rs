@@ -1,6 +1,7 @@
 //! Why a gateway does not start.
 
 use crate::journal::JournalError;
+use rpcgate_admin::process::acme::BadAcme;
 use rpcgate_admin::process::tls::BadCertificate;
 use rpcgate_admin::process::traces::BadCollector;
 use rpcgate_layers::redis::BadRedis;
@@ -51,6 +52,9 @@ pub enum StartError {
     /// The certificate or its key cannot be used.
     #[error(transparent)]
     Certificate(#[from] BadCertificate),
+    /// Certificates cannot be ordered.
+    #[error(transparent)]
+    Acme(#[from] BadAcme),
     /// The file of descriptors for reflection cannot be used.
     #[error("gateway.grpc_descriptors {path}: {why}")]
     Descriptors {
@@ -95,6 +99,7 @@ impl StartError {
             | StartError::Telemetry { .. }
             | StartError::Journal(JournalError::InUse { .. } | JournalError::Thread(_)) => false,
             StartError::Certificate(_)
+            | StartError::Acme(_)
             | StartError::Collector(_)
             | StartError::AccessLog { .. }
             | StartError::Descriptors { .. }

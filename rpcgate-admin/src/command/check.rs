@@ -1,6 +1,7 @@
 //! `rpcgate-admin check`: prints the effective configuration, or what a reload would change.
 
 use super::{configuration, with_origin};
+use crate::process::acme::CertificateOrders;
 use crate::process::against::{ReloadPlan, against_running};
 use crate::process::tls::CertificatePaths;
 use crate::process::{Failure, host_name, origin};
@@ -15,8 +16,11 @@ use std::path::Path;
 /// [`Failure::Configuration`], displayed as one line per fault.
 pub fn execute(file: &Path, out: &mut dyn Write) -> Result<(), Failure> {
     let config = configuration(file)?;
-    if let Some(paths) = CertificatePaths::of_management(&config.admin.tls) {
+    if let Some(paths) = CertificatePaths::of_management(&config.admin.tls, &config.acme) {
         paths.load().map_err(|bad| with_origin(file, bad))?;
+    }
+    if config.admin.tls.acme {
+        CertificateOrders::check(&config.acme).map_err(|bad| with_origin(file, bad))?;
     }
     out.write_all(config.to_toml_masked().as_bytes())?;
     Ok(out.flush()?)
@@ -103,6 +107,21 @@ mod tests {
         let text = "[admin.tls]\ncert = \"/none/c.pem\"\nkey = \"/none/k.pem\"\n";
         let fault = check(text).unwrap_err();
         assert!(fault.starts_with("DIR/rpcgate.toml:2: admin.tls.cert: /none/c.pem: "), "{fault}");
+    }
+
+    #[test]
+    fn a_certificate_that_is_ordered_may_be_missing_but_what_its_orders_need_may_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = |more: &str| {
+            let dir = folder.path().join("acme");
+            format!("[acme]\ndomains = [\"a.example\"]\ndir = {dir:?}\n{more}[admin.tls]\nacme = true\n")
+        };
+        assert!(check(&text("")).unwrap().contains("acme = true"));
+        assert!(!folder.path().join("acme").exists(), "a check makes nothing");
+        let fault = check(&text("ca_file = \"/none/ca.pem\"\n")).unwrap_err();
+        assert!(fault.starts_with("DIR/rpcgate.toml:4: acme.ca_file: /none/ca.pem: "), "{fault}");
+        let fault = check(&text("eab_key_id = \"a\"\neab_key = \"no+base64+url+at+all\"\n")).unwrap_err();
+        assert!(fault.starts_with("DIR/rpcgate.toml:5: acme.eab_key: must be base64url"), "{fault}");
     }
 
     #[test]

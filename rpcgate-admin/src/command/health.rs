@@ -1,7 +1,7 @@
 //! `rpcgate-admin health`: whether the management API of this host is well.
 
 use super::configuration;
-use crate::process::health::{ANSWER_WITHIN, ask, local, secure};
+use crate::process::health::{ANSWER_WITHIN, ask, awaiting, local, secure};
 use crate::process::proxy_protocol::ProxyPeers;
 use crate::process::{Failure, HealthArgs};
 use rpcgate_core::config::ClientAuth;
@@ -16,12 +16,13 @@ pub async fn execute(args: &HealthArgs) -> Result<(), Failure> {
     let admin = configuration(&args.file.config)?.admin;
     let (addr, proxies) = (local(admin.listen), ProxyPeers::new(&admin.proxy_protocol));
     let stream = async { proxies.introduce(TcpStream::connect(addr).await?).await };
-    if admin.tls.pair().is_none() {
+    if !admin.tls.is_served() {
         return ask(addr, args.path(), stream).await;
     }
     let connected = async { secure(addr, stream.await?).await };
     if admin.tls.client_ca.is_none() || admin.tls.client_auth == ClientAuth::Optional {
-        return ask(addr, args.path(), connected).await;
+        let asked = ask(addr, args.path(), connected).await;
+        return asked.map_err(|failure| awaiting(failure, admin.tls.acme));
     }
     // Without a certificate of a client no request is answered, but the handshake is.
     if args.ready {
@@ -31,7 +32,7 @@ pub async fn execute(args: &HealthArgs) -> Result<(), Failure> {
     }
     match timeout(ANSWER_WITHIN, connected).await {
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(Failure::Other(format!("{addr}: {error}"))),
+        Ok(Err(error)) => Err(awaiting(Failure::Other(format!("{addr}: {error}")), admin.tls.acme)),
         Err(_) => Err(Failure::Other(format!("{addr}: no answer in time"))),
     }
 }
@@ -43,6 +44,7 @@ mod tests {
     use crate::process::ConfigFile;
     use crate::process::tls::{Certificate, CertificatePaths};
     use crate::services::api::Api;
+    use rpcgate_core::config::AcmeSettings;
     use std::sync::Arc;
 
     #[tokio::test]
@@ -96,7 +98,7 @@ mod tests {
             let text = format!("[admin.tls]\ncert = {cert:?}\nkey = {key:?}\n{clients}");
             std::fs::write(&config, &text).unwrap();
             let tls = configuration(&config).unwrap().admin.tls;
-            let paths = CertificatePaths::of_management(&tls).unwrap();
+            let paths = CertificatePaths::of_management(&tls, &AcmeSettings::default()).unwrap();
             let certificate = Arc::new(Certificate::load(&paths).unwrap());
             let api = Api::start(&site.app, "127.0.0.1:0".parse().unwrap(), Some(certificate)).unwrap();
             std::fs::write(&config, format!("[admin]\nlisten = \"{}\"\n{text}", api.addr())).unwrap();

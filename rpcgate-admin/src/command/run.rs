@@ -3,6 +3,7 @@
 use super::{configuration, with_origin};
 use crate::cli::Service;
 use crate::management::app_state::AppState;
+use crate::process::acme::CertificateOrders;
 use crate::process::reload::{log_drain, log_reload};
 use crate::process::tls::watch::watch;
 use crate::process::tls::{Certificate, CertificatePaths};
@@ -59,6 +60,8 @@ struct RunningServices {
     certificate: Option<Arc<Certificate>>,
     /// Watches its files.
     renewing: Option<AbortHandle>,
+    /// Orders the certificate, if the configuration says so.
+    ordering: Option<AbortHandle>,
     metrics: Option<Api>,
     janitor: Option<Janitor>,
     dispatcher: Option<Dispatcher>,
@@ -72,9 +75,13 @@ struct RunningServices {
 impl RunningServices {
     async fn start(config: Config, roles: &[Service], clock: Arc<dyn Clock>) -> Result<Self, Failure> {
         let (listen, scraped) = (config.admin.listen, config.telemetry.listen);
-        let paths =
-            CertificatePaths::of_management(&config.admin.tls).filter(|_| roles.contains(&Service::Api));
+        let paths = CertificatePaths::of_management(&config.admin.tls, &config.acme)
+            .filter(|_| roles.contains(&Service::Api));
         let certificate = paths.map(|paths| Certificate::load(&paths).map(Arc::new)).transpose()?;
+        let orders = certificate.as_ref().filter(|_| config.admin.tls.acme).map(|certificate| {
+            CertificateOrders::new(&config.acme, clock.clone(), certificate.orders.clone())
+        });
+        let orders = orders.transpose()?;
         let mut app = AppState::open(config, clock.clone()).await?;
         let traces = app.start_traces().map_err(|error| Failure::Configuration(error.to_string()))?;
         let app = Arc::new(app);
@@ -104,6 +111,7 @@ impl RunningServices {
         let renewing = certificate
             .as_ref()
             .map(|certificate| tokio::spawn(watch(Arc::downgrade(certificate), clock)).abort_handle());
+        let ordering = orders.map(|orders| tokio::spawn(orders.run()).abort_handle());
         let (recorder, recording) = ConfigRecorder::new();
         let recording = tokio::spawn(recording.run(app.store.clone(), app.clock.clone())).abort_handle();
         Ok(RunningServices {
@@ -111,6 +119,7 @@ impl RunningServices {
             api,
             certificate,
             renewing,
+            ordering,
             metrics,
             janitor,
             dispatcher,
@@ -134,7 +143,8 @@ impl RunningServices {
     fn reload(&self, config: Result<Config, Failure>) -> Result<Vec<&'static str>, Failure> {
         let (config, old) = (config?, &self.app.settings.config);
         let pending = ConfigProgram::Management.needs_restart(old, &config);
-        let renewed = match (&self.certificate, CertificatePaths::of_management(&config.admin.tls)) {
+        let paths = CertificatePaths::of_management(&config.admin.tls, &old.acme);
+        let renewed = match (&self.certificate, paths) {
             (Some(current), Some(paths)) => Some((current, paths.load()?)),
             _ => None,
         };
@@ -185,8 +195,8 @@ impl RunningServices {
             traces.stop().await;
         }
         self.recording.abort();
-        if let Some(renewing) = self.renewing {
-            renewing.abort();
+        for task in [self.renewing, self.ordering].into_iter().flatten() {
+            task.abort();
         }
         self.app.close().await;
         cut

@@ -390,7 +390,7 @@ impl Settings {
     /// The settings of `config`.
     pub fn new(config: Config) -> Self {
         let admin = &config.admin;
-        let scheme = if admin.tls.pair().is_some() { "https" } else { "http" };
+        let scheme = if admin.tls.is_served() { "https" } else { "http" };
         let own = format!("{scheme}://{}", admin.listen);
         let url = |given: Option<&Url>| {
             given.map_or(own.as_str(), |url| url.expose()).trim_end_matches('/').to_owned()

@@ -3,6 +3,7 @@
 
 use crate::management::app_state::AppState;
 use crate::management::request_metrics::Requests;
+use crate::process::acme::OrderCounts;
 use crate::process::tls::{Certificate, CertificateCounts};
 use crate::store::Store;
 use axum::Router;
@@ -90,7 +91,18 @@ impl Collector for CertificateMetrics {
                 encoder.encode_descriptor("certificate_expiry", help, Some(&unit), MetricType::Gauge)?;
             ConstGauge::new(valid.end.secs()).encode(gauge)?;
         }
-        Ok(())
+        if !self.0.loaded().is_ordered() {
+            return Ok(());
+        }
+        let OrderCounts { done, failed, failures } = &*self.0.orders;
+        let help = "Orders of certificates, by how they ended";
+        let mut family = encoder.encode_descriptor("certificate_orders", help, None, MetricType::Counter)?;
+        for (result, count) in [("done", done), ("failed", failed)] {
+            ConstCounter::new(count.load(Relaxed)).encode(family.encode_family(&[("result", result)])?)?;
+        }
+        let help = "Orders of certificates that have failed one after the other";
+        let gauge = encoder.encode_descriptor("certificate_order_failures", help, None, MetricType::Gauge)?;
+        ConstGauge::new(failures.load(Relaxed)).encode(gauge)
     }
 }
 

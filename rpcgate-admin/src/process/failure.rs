@@ -1,5 +1,6 @@
 //! How a command fails, and with which exit code.
 
+use super::acme::BadAcme;
 use super::tls::BadCertificate;
 use rpcgate_core::config::LoadError;
 use std::fmt::Display;
@@ -57,6 +58,12 @@ impl From<LoadError> for Failure {
 
 impl From<BadCertificate> for Failure {
     fn from(bad: BadCertificate) -> Self {
+        Failure::Configuration(bad.to_string())
+    }
+}
+
+impl From<BadAcme> for Failure {
+    fn from(bad: BadAcme) -> Self {
         Failure::Configuration(bad.to_string())
     }
 }

@@ -105,6 +105,16 @@ pub async fn secure(addr: SocketAddr, stream: TcpStream) -> io::Result<TlsStream
     TlsConnector::from(Arc::new(config)).connect(ServerName::IpAddress(addr.ip().into()), stream).await
 }
 
+/// The failure of asking a process that orders its certificate, which refuses handshakes until it has one.
+pub fn awaiting(failure: Failure, is_ordered: bool) -> Failure {
+    match failure {
+        Failure::Other(why) if is_ordered && why.contains("alert") => {
+            Failure::Other(format!("{why}; it refuses handshakes until the first certificate is signed"))
+        }
+        other => other,
+    }
+}
+
 /// Accepts every certificate: that of a process is for its public name, not for the address of its own host; what is asked
 /// is no secret, and no answer is trusted further than for the health of this host.
 #[derive(Debug)]

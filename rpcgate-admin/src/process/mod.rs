@@ -1,8 +1,9 @@
 //! What both binaries need as processes: exit codes, the account they run under, the log, signals, the configuration, the pools of
-//! nodes, the runtime, traces, accepting connections, the PROXY protocol and TLS, asking after their health, and what packages have of
-//! their command lines.
+//! nodes, the runtime, traces, accepting connections, the PROXY protocol, TLS, certificates by ACME, asking after their health, and
+//! what packages have of their command lines.
 
 pub mod accept;
+pub mod acme;
 #[cfg(feature = "store")]
 pub mod against;
 pub mod command_docs;

@@ -9,21 +9,25 @@ pub(crate) use authorities::authorities;
 pub(crate) use authorities::trust_anchors;
 pub(crate) use validity::validity;
 
+use super::acme::{AcmeFolder, OrderCounts, answer_over_tls, is_check};
 use arc_swap::ArcSwap;
 use ring::digest;
 use rpcgate_core::clock::Time;
-use rpcgate_core::config::{AdminTls, ClientAuth, Tls};
+use rpcgate_core::config::{AcmeSettings, AdminTls, ClientAuth, Tls};
 use rustls::server::danger::ClientCertVerifier;
-use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::server::{Acceptor, NoServerSessionStorage, ResolvesServerCertUsingSni, WebPkiClientVerifier};
 use rustls::{RootCertStore, ServerConfig};
 use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::fmt;
+use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use tokio_rustls::TlsAcceptor;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio_rustls::server::TlsStream;
+use tokio_rustls::{LazyConfigAcceptor, TlsAcceptor};
 
 /// The ALPN name of HTTP/2.
 pub const H2: &[u8] = b"h2";
@@ -34,7 +38,7 @@ pub const H2: &[u8] = b"h2";
 pub struct BadCertificate {
     /// The table of the configuration: `gateway.tls` or `admin.tls`.
     pub table: &'static str,
-    /// Which of its keys: `cert`, `key` or `client_ca`.
+    /// Which of its keys: `cert`, `key`, `client_ca` or `acme`.
     pub key: &'static str,
     /// The file.
     pub path: PathBuf,
@@ -49,28 +53,45 @@ pub struct CertificatePaths {
     cert: PathBuf,
     key: PathBuf,
     clients: Option<(PathBuf, ClientAuth)>,
+    /// The folder of the certificate, if the program orders it.
+    acme: Option<AcmeFolder>,
 }
 
 impl CertificatePaths {
     /// The files of the gateway; `None` if it serves without TLS.
-    pub fn of_gateway(tls: &Tls) -> Option<Self> {
-        let (cert, key) = tls.pair()?;
-        Some(CertificatePaths { table: "gateway.tls", cert: cert.into(), key: key.into(), clients: None })
+    pub fn of_gateway(tls: &Tls, acme: &AcmeSettings) -> Option<Self> {
+        let folder = tls.acme.then(|| AcmeFolder::new(&acme.dir));
+        CertificatePaths::of("gateway.tls", tls.pair(), folder)
     }
 
     /// The files of the management side; `None` if it serves without TLS.
-    pub fn of_management(tls: &AdminTls) -> Option<Self> {
-        let (cert, key) = tls.pair()?;
+    pub fn of_management(tls: &AdminTls, acme: &AcmeSettings) -> Option<Self> {
+        let folder = tls.acme.then(|| AcmeFolder::new(&acme.dir));
         let clients = tls.client_ca.as_ref().map(|file| (file.clone(), tls.client_auth));
-        Some(CertificatePaths { table: "admin.tls", cert: cert.into(), key: key.into(), clients })
+        let paths = CertificatePaths::of("admin.tls", tls.pair(), folder)?;
+        Some(CertificatePaths { clients, ..paths })
     }
 
-    /// Reads the files, and what is in them.
+    fn of(table: &'static str, pair: Option<(&Path, &Path)>, acme: Option<AcmeFolder>) -> Option<Self> {
+        let (cert, key) = match (&acme, pair) {
+            (Some(folder), _) => (folder.certificate(), folder.certificate()),
+            (None, Some((cert, key))) => (cert.into(), key.into()),
+            (None, None) => return None,
+        };
+        Some(CertificatePaths { table, cert, key, clients: None, acme })
+    }
+
+    /// Reads the files, and what is in them. A certificate that the program orders may not be there yet, or be unusable:
+    /// then handshakes are refused until there is another one.
     ///
     /// # Errors
     /// [`BadCertificate`].
     pub fn load(&self) -> Result<LoadedCertificate, BadCertificate> {
-        CertificateFiles::read(self).load()
+        let files = CertificateFiles::read(self);
+        match files.load() {
+            Err(bad) if self.acme.is_some() && bad.key != "client_ca" => files.awaited(bad),
+            loaded => loaded,
+        }
     }
 }
 
@@ -82,6 +103,8 @@ pub struct LoadedCertificate {
     content: Content,
     /// From when until when it is valid, if that can be read.
     pub valid: Option<Range<Time>>,
+    /// Why there is none yet.
+    awaited: Option<String>,
 }
 
 /// The SHA-256 of what was found in the files, or of why nothing was.
@@ -101,6 +124,20 @@ pub struct Certificate {
     loaded: ArcSwap<LoadedCertificate>,
     /// What its [watch](watch::watch) has found.
     pub counts: CertificateCounts,
+    /// How the orders of it ended, if the program [orders](super::acme) it.
+    pub orders: Arc<OrderCounts>,
+}
+
+impl LoadedCertificate {
+    /// Whether the program orders it.
+    pub fn is_ordered(&self) -> bool {
+        self.paths.acme.is_some()
+    }
+
+    /// Whether there is none yet, so that handshakes are refused.
+    pub fn is_awaited(&self) -> bool {
+        self.awaited.is_some()
+    }
 }
 
 impl fmt::Debug for LoadedCertificate {
@@ -121,13 +158,21 @@ impl Certificate {
     /// # Errors
     /// [`BadCertificate`].
     pub fn load(paths: &CertificatePaths) -> Result<Self, BadCertificate> {
-        let loaded = ArcSwap::from_pointee(paths.load()?);
-        Ok(Certificate { loaded, counts: CertificateCounts::default() })
+        let loaded = paths.load()?;
+        if let Some(why) = &loaded.awaited {
+            let table = paths.table;
+            tracing::warn!(table, "TLS handshakes are refused until there is a certificate: {why}");
+        }
+        let loaded = ArcSwap::from_pointee(loaded);
+        Ok(Certificate { loaded, counts: CertificateCounts::default(), orders: Arc::default() })
     }
 
-    /// Puts another one in its place.
+    /// Puts another one in its place. Whether the program orders it changes with a restart alone, and one that is not there
+    /// yet takes no place.
     pub fn replace(&self, loaded: LoadedCertificate) {
-        self.loaded.store(Arc::new(loaded));
+        if loaded.is_ordered() == self.loaded.load().is_ordered() && !loaded.is_awaited() {
+            self.loaded.store(Arc::new(loaded));
+        }
     }
 
     /// Puts another one in the place of `former`; `false` if that is not in use any more.
@@ -140,10 +185,60 @@ impl Certificate {
         self.loaded.load_full()
     }
 
-    /// Does the handshakes of new connections.
-    pub fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(self.loaded.load().server.clone())
+    /// Does the handshake of a new connection. `None`: it was the check of a certificate authority, which is answered.
+    ///
+    /// # Errors
+    /// Those of the connection, and of a handshake that fails or is refused.
+    pub async fn accept<S>(&self, stream: S) -> io::Result<Option<TlsStream<S>>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let loaded = self.loaded.load_full();
+        match &loaded.paths.acme {
+            None => TlsAcceptor::from(loaded.server.clone()).accept(stream).await.map(Some),
+            // Boxed, so that connections whose certificate is not ordered do not have its size.
+            Some(folder) => Box::pin(accept_or_answer(stream, &loaded, folder)).await,
+        }
     }
+}
+
+/// Does the handshake of a client, or of an authority that checks a name.
+async fn accept_or_answer<S>(
+    stream: S,
+    loaded: &LoadedCertificate,
+    folder: &AcmeFolder,
+) -> io::Result<Option<TlsStream<S>>>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let handshake = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
+    let (is_check, name) = {
+        let hello = handshake.client_hello();
+        (is_check(&hello), hello.server_name().map(str::to_owned))
+    };
+    if !is_check {
+        return handshake.into_stream(loaded.server.clone()).await.map(Some);
+    }
+    let folder = folder.clone();
+    // A folder on a network may be slow.
+    let answer = tokio::task::spawn_blocking(move || answer_over_tls(&folder, &name?)).await;
+    let Ok(Some(answer)) = answer else {
+        // No certificate is sent, and the client reads that it is refused.
+        handshake.into_stream(Arc::new(refusing()?)).await?;
+        return Err(io::Error::other("a check of a name for which no order runs"));
+    };
+    handshake.into_stream(Arc::new(answer)).await?.shutdown().await?;
+    Ok(None)
+}
+
+/// Refuses every handshake.
+fn refusing() -> io::Result<ServerConfig> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?;
+    // It knows no name, and so has no certificate for any.
+    Ok(builder.with_no_client_auth().with_cert_resolver(Arc::new(ResolvesServerCertUsingSni::new())))
 }
 
 /// What is in the files of a certificate and its key, which may change while they are read.
@@ -177,9 +272,12 @@ impl<'p> CertificateFiles<'p> {
 
     /// The certificate with its key, which must fit.
     fn load(&self) -> Result<LoadedCertificate, BadCertificate> {
-        let CertificatePaths { cert, key, .. } = self.paths;
+        let CertificatePaths { cert, key, acme, .. } = self.paths;
         let table = self.paths.table;
-        let bad = |which, path: &Path, why| BadCertificate { table, key: which, path: path.to_owned(), why };
+        let bad = |which: &'static str, path: &Path, why| {
+            let key = if acme.is_some() && which != "client_ca" { "acme" } else { which };
+            BadCertificate { table, key, path: path.to_owned(), why }
+        };
         let chain = certificates(&self.cert).map_err(|why| bad("cert", cert, why))?;
         let valid = chain.first().and_then(|first| validity(first));
         let found = self.key.as_ref().map_err(|why| bad("key", key, why.clone()))?;
@@ -218,6 +316,19 @@ impl<'p> CertificateFiles<'p> {
             paths: self.paths.clone(),
             content: self.content(),
             valid,
+            awaited: None,
+        })
+    }
+
+    /// In the place of a certificate that is not there yet.
+    fn awaited(&self, bad: BadCertificate) -> Result<LoadedCertificate, BadCertificate> {
+        let server = refusing().map_err(|error| BadCertificate { why: error.to_string(), ..bad.clone() })?;
+        Ok(LoadedCertificate {
+            server: Arc::new(server),
+            paths: self.paths.clone(),
+            content: self.content(),
+            valid: None,
+            awaited: Some(bad.to_string()),
         })
     }
 }
@@ -247,3 +358,6 @@ fn verifier(
     let builder = if auth == ClientAuth::Optional { builder.allow_unauthenticated() } else { builder };
     builder.build().map_err(|error| error.to_string())
 }
+
+#[cfg(test)]
+mod tests;

@@ -188,9 +188,10 @@ async fn converse(
     let Some(certificate) = certificate else {
         return serve(stream, client, router, activity, leave).await;
     };
-    let handshake = tokio::time::timeout(HANDSHAKE, certificate.acceptor().accept(stream));
+    let handshake = tokio::time::timeout(HANDSHAKE, certificate.accept(stream));
     match leave.run_until_cancelled(handshake).await {
-        Some(Ok(Ok(stream))) => serve(stream, client, router, activity, leave).await,
+        Some(Ok(Ok(Some(stream)))) => serve(stream, client, router, activity, leave).await,
+        Some(Ok(Ok(None))) => tracing::debug!(%client, "answered a check of the certificate authority"),
         Some(Ok(Err(error))) => tracing::debug!(%error, %client, "TLS handshake failed"),
         Some(Err(_)) => tracing::debug!(%client, "TLS handshake took too long"),
         None => {}

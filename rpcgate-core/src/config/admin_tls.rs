@@ -5,7 +5,7 @@ use super::problem::Problem;
 use super::value::Word;
 use std::path::{Path, PathBuf};
 
-/// `[admin.tls]`: PEM files. If certificate and key are given, the management side serves over TLS.
+/// `[admin.tls]`: PEM files, or a certificate by ACME. With either, the management side serves over TLS.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct AdminTls {
@@ -13,6 +13,8 @@ pub struct AdminTls {
     pub cert: Option<PathBuf>,
     /// Its private key.
     pub key: Option<PathBuf>,
+    /// Whether the certificate is ordered as `[acme]` says, in place of these files.
+    pub acme: bool,
     /// The authorities of clients' certificates. Without them, clients are asked for none.
     pub client_ca: Option<PathBuf>,
     /// Whether a client must have a certificate.
@@ -36,7 +38,12 @@ impl Word for ClientAuth {
 }
 
 impl AdminTls {
-    /// Certificate and key.
+    /// Whether the management side serves over TLS.
+    pub fn is_served(&self) -> bool {
+        self.acme || self.pair().is_some()
+    }
+
+    /// The files of certificate and key, if they are given.
     pub fn pair(&self) -> Option<(&Path, &Path)> {
         Some((self.cert.as_deref()?, self.key.as_deref()?))
     }
@@ -46,17 +53,23 @@ impl Table for AdminTls {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.value("cert", &mut self.cert);
         f.value("key", &mut self.key);
+        f.value("acme", &mut self.acme);
         f.value("client_ca", &mut self.client_ca);
         f.word("client_auth", &mut self.client_auth);
         for (given, is_given, other, missing) in [
             ("cert", self.cert.is_some(), &self.key, "key"),
             ("key", self.key.is_some(), &self.cert, "cert"),
-            ("client_ca", self.client_ca.is_some(), &self.cert, "cert"),
+            ("client_ca", self.client_ca.is_some() && !self.acme, &self.cert, "cert"),
         ] {
             if is_given && other.is_none() {
                 let why = format!("needs admin.tls.{missing} beside it");
                 f.wrong(&[given], |key| Problem::Invalid { key, why });
             }
+        }
+        if self.acme && (self.cert.is_some() || self.key.is_some()) {
+            let why =
+                "= true takes the place of admin.tls.cert and admin.tls.key: give one or the other".into();
+            f.wrong(&["acme"], |key| Problem::Invalid { key, why });
         }
         if self.client_auth != ClientAuth::Required && self.client_ca.is_none() {
             let why = "needs admin.tls.client_ca beside it".into();

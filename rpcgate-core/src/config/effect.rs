@@ -29,6 +29,7 @@ pub enum ReloadEffect {
 const EFFECTS: &[(&str, ReloadEffect, ReloadEffect)] = &[
     ("gateway", Restart, Unused),
     ("gateway.tls", Live, Unused),
+    ("gateway.tls.acme", Restart, Unused),
     ("gateway.tls.grpc_only", Restart, Unused),
     ("gateway.key_secret", Live, Live),
     ("gateway.former_key_secrets", Live, Live),
@@ -36,7 +37,9 @@ const EFFECTS: &[(&str, ReloadEffect, ReloadEffect)] = &[
     ("admin", Unused, Live),
     ("admin.listen", Unused, Restart),
     ("admin.tls", Unused, Live),
+    ("admin.tls.acme", Unused, Restart),
     ("admin.proxy_protocol", Unused, Restart),
+    ("acme", Restart, Restart),
     ("database", Restart, Restart),
     ("telemetry", Restart, Restart),
     ("redis", Restart, Unused),

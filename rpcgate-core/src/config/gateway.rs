@@ -109,14 +109,15 @@ impl Table for GatewaySettings {
             let why = "needs gateway.key_secret beside it, which signs new keys".into();
             f.wrong(&["former_key_secrets"], |key| Problem::Invalid { key, why });
         }
-        if self.grpc_listen.is_some() && self.tls.pair().is_none() {
-            let why = "needs gateway.tls.cert and gateway.tls.key: gRPC is served over TLS only".into();
+        if self.grpc_listen.is_some() && !self.tls.is_served() {
+            let why = "needs gateway.tls.cert and gateway.tls.key, or gateway.tls.acme: gRPC is served over TLS only"
+                .into();
             f.wrong(&["grpc_listen"], |key| Problem::Invalid { key, why });
         }
     }
 }
 
-/// `[gateway.tls]`: PEM files. If both are given, the gateway serves everything over TLS, or gRPC alone.
+/// `[gateway.tls]`: PEM files, or a certificate by ACME. With either, the gateway serves everything over TLS, or gRPC alone.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Tls {
@@ -124,20 +125,27 @@ pub struct Tls {
     pub cert: Option<PathBuf>,
     /// Its private key.
     pub key: Option<PathBuf>,
+    /// Whether the certificate is ordered as `[acme]` says, in place of these files.
+    pub acme: bool,
     /// Whether only `gateway.grpc_listen` is served over TLS. `gateway.listen` then stays without TLS, as behind a
     /// balancer that adds it.
     pub grpc_only: bool,
 }
 
 impl Tls {
-    /// Certificate and key.
+    /// The files of certificate and key, if they are given.
     pub fn pair(&self) -> Option<(&Path, &Path)> {
         Some((self.cert.as_deref()?, self.key.as_deref()?))
     }
 
+    /// Whether anything is served over TLS.
+    pub fn is_served(&self) -> bool {
+        self.acme || self.pair().is_some()
+    }
+
     /// Whether `gateway.listen` is served over TLS.
     pub fn covers_http(&self) -> bool {
-        self.pair().is_some() && !self.grpc_only
+        self.is_served() && !self.grpc_only
     }
 }
 
@@ -145,6 +153,7 @@ impl Table for Tls {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.value("cert", &mut self.cert);
         f.value("key", &mut self.key);
+        f.value("acme", &mut self.acme);
         f.value("grpc_only", &mut self.grpc_only);
         for (given, other, missing) in [("cert", &self.key, "key"), ("key", &self.cert, "cert")] {
             if other.is_none() && (self.cert.is_some() || self.key.is_some()) {
@@ -153,6 +162,10 @@ impl Table for Tls {
                     why: format!("needs gateway.tls.{missing} beside it"),
                 });
             }
+        }
+        if self.acme && (self.cert.is_some() || self.key.is_some()) {
+            let why = "= true takes the place of gateway.tls.cert and gateway.tls.key: give one or the other";
+            f.wrong(&["acme"], |key| Problem::Invalid { key, why: why.into() });
         }
     }
 }

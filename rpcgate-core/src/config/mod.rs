@@ -23,6 +23,7 @@
 
 mod access_log;
 mod account;
+mod acme;
 mod admin;
 mod admin_tls;
 mod batching;
@@ -76,6 +77,7 @@ mod ws;
 
 pub use access_log::AccessLogSettings;
 pub use account::KnownKey;
+pub use acme::{AcmeChallenge, AcmeSettings};
 pub use admin::{Admin, ChallengeKind, ChallengeSettings, Jwt, MailSettings, TicketSettings};
 pub use admin_tls::{AdminTls, ClientAuth};
 pub use batching::BatchingSettings;
@@ -190,6 +192,8 @@ pub struct Config {
     pub gateway: GatewaySettings,
     /// `[admin]`.
     pub admin: Admin,
+    /// `[acme]`.
+    pub acme: AcmeSettings,
     /// `[database]`.
     pub database: Database,
     /// `[redis]`.
@@ -226,6 +230,7 @@ impl Table for Config {
     fn fields<F: Fields>(&mut self, f: &mut F) {
         f.table("gateway", &mut self.gateway);
         f.table("admin", &mut self.admin);
+        f.table("acme", &mut self.acme);
         f.table("database", &mut self.database);
         f.table("redis", &mut self.redis);
         f.table("cache", &mut self.cache);
@@ -241,6 +246,11 @@ impl Table for Config {
         f.named("tenants", &mut self.tenants, Names::Own);
         f.named("projects", &mut self.projects, Names::Own);
         f.named("keys", &mut self.keys, Names::Own);
+        let users = [("gateway.tls.acme", self.gateway.tls.acme), ("admin.tls.acme", self.admin.tls.acme)];
+        for (key, _) in users.into_iter().filter(|(_, is_used)| *is_used && self.acme.domains.is_empty()) {
+            let why = "= true needs acme.domains, the names that the certificate is for".into();
+            f.wrong(&[key], |key| Problem::Invalid { key, why });
+        }
     }
 }
 

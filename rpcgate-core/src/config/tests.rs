@@ -279,9 +279,34 @@ fn rules_about_several_keys_are_checked() {
         ),
         ("gateway.tls", "cert = \"c\"", "gateway.tls.cert needs gateway.tls.key beside it"),
         (
+            "gateway.tls",
+            "acme = true",
+            "gateway.tls.acme = true needs acme.domains, the names that the certificate is for",
+        ),
+        (
+            "admin.tls",
+            "acme = true",
+            "admin.tls.acme = true needs acme.domains, the names that the certificate is for",
+        ),
+        (
+            "acme",
+            "challenge = \"http-01\"",
+            "acme.challenge = \"http-01\" needs acme.http_listen beside it, to which port 80 of the names must lead",
+        ),
+        ("acme", "eab_key_id = \"a\"", "acme.eab_key_id needs acme.eab_key beside it"),
+        ("acme", "eab_key = \"0123456789abcdef\"", "acme.eab_key needs acme.eab_key_id beside it"),
+        ("acme", "directory_url = \"http://a.example\"", "acme.directory_url must begin with https://"),
+        ("acme", "contacts = [\"x\"]", "acme.contacts must be at most 10 mail addresses"),
+        (
+            "acme",
+            "domains = [\"*.example.com\"]",
+            "acme.domains must be at most 100 names such as rpc.example.com, in lower case; an authority checks no names \
+             with * in this way",
+        ),
+        (
             "gateway",
             "grpc_listen = \"0.0.0.0:1\"",
-            "gateway.grpc_listen needs gateway.tls.cert and gateway.tls.key: gRPC is served over TLS only",
+            "gateway.grpc_listen needs gateway.tls.cert and gateway.tls.key, or gateway.tls.acme: gRPC is served over TLS only",
         ),
         (
             "admin.challenge",

@@ -1,6 +1,6 @@
 //! `rpcgate-server health`: whether the gateway of this host is well.
 
-use rpcgate_admin::process::health::{ask, local, secure};
+use rpcgate_admin::process::health::{ask, awaiting, local, secure};
 use rpcgate_admin::process::proxy_protocol::ProxyPeers;
 use rpcgate_admin::process::{Failure, HealthArgs, load};
 use tokio::net::TcpStream;
@@ -15,7 +15,8 @@ pub async fn execute(args: &HealthArgs) -> Result<(), Failure> {
     let proxies = ProxyPeers::new(&config.gateway.proxy_protocol);
     let stream = async { proxies.introduce(TcpStream::connect(addr).await?).await };
     if config.gateway.tls.covers_http() {
-        ask(addr, args.path(), async { secure(addr, stream.await?).await }).await
+        let asked = ask(addr, args.path(), async { secure(addr, stream.await?).await }).await;
+        asked.map_err(|failure| awaiting(failure, config.gateway.tls.acme))
     } else {
         ask(addr, args.path(), stream).await
     }

@@ -113,6 +113,7 @@ fn make(addresses: &[IpAddr], now: Time) -> Result<Made, rcgen::Error> {
 mod tests {
     use super::*;
     use rpcgate_admin::process::tls::CertificatePaths;
+    use rpcgate_core::config::AcmeSettings;
     use rustls_pki_types::pem::PemObject;
     use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
     use std::os::unix::fs::PermissionsExt;
@@ -153,7 +154,7 @@ mod tests {
         assert!(!is_accepted(&dir, "localhost", NOW.plus(VALID + Duration::from_secs(1))));
         let mut tls = rpcgate_core::config::Tls::default();
         (tls.cert, tls.key) = (Some(dir.file(CERTIFICATE)), Some(dir.file(KEY)));
-        assert!(CertificatePaths::of_gateway(&tls).unwrap().load().is_ok());
+        assert!(CertificatePaths::of_gateway(&tls, &AcmeSettings::default()).unwrap().load().is_ok());
         let mode = std::fs::metadata(dir.file(KEY)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }

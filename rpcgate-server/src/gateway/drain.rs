@@ -52,8 +52,8 @@ impl Gateway {
     /// Ends the tasks that run beside the calls.
     fn stop(&self) {
         self.sweeping.abort();
-        if let Some(renewing) = &self.renewing {
-            renewing.abort();
+        for task in [&self.renewing, &self.ordering].into_iter().flatten() {
+            task.abort();
         }
         if let Some((_, metrics)) = &self.metrics {
             metrics.abort();

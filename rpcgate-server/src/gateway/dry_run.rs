@@ -3,6 +3,7 @@
 use crate::counting::Counting;
 use crate::start_error::StartError;
 use crate::state::State;
+use rpcgate_admin::process::acme::CertificateOrders;
 use rpcgate_admin::process::node_pool;
 use rpcgate_admin::process::tls::CertificatePaths;
 use rpcgate_core::clock::{Clock, SystemClock};
@@ -15,8 +16,11 @@ use std::sync::Arc;
 /// # Errors
 /// [`StartError`] with the first fault that would stop a start.
 pub fn dry_run(config: &Config) -> Result<(), StartError> {
-    if let Some(paths) = CertificatePaths::of_gateway(&config.gateway.tls) {
+    if let Some(paths) = CertificatePaths::of_gateway(&config.gateway.tls, &config.acme) {
         paths.load()?;
+    }
+    if config.gateway.tls.acme {
+        CertificateOrders::check(&config.acme)?;
     }
     State::check(config)?;
     Counting::check(config)?;

@@ -46,6 +46,8 @@ pub struct Gateway {
     renewing: Option<AbortHandle>,
     /// Keeps what nodes have got.
     spending: SpendingKeeper,
+    /// Orders the certificate, if the configuration says so.
+    ordering: Option<AbortHandle>,
     metrics: Option<(SocketAddr, AbortHandle)>,
     reloads: Arc<Reloads>,
     /// Sends traces, if there is a collector.

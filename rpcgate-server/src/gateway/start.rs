@@ -18,9 +18,11 @@ use crate::state::State;
 use crate::transports::Transports;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
+use rpcgate_admin::process::acme::CertificateOrders;
 use rpcgate_admin::process::proxy_protocol::ProxyPeers;
 use rpcgate_admin::process::tls::watch::watch;
 use rpcgate_core::backend::call_observer::CallObserver;
+use rpcgate_core::clock::Clock;
 use rpcgate_core::config::Config;
 use rpcgate_core::recent::RecentRequests;
 use rpcgate_layers::call::cache::BoundedReplies;
@@ -52,6 +54,7 @@ impl Gateway {
         if let Some(state) = &state {
             connect(state, &reloadable);
         }
+        let orders = orders(&config, &reloadable, &clock)?;
 
         let (chains, pools) = (reloadable.chains.clone(), reloadable.pools.clone());
         let safeguard = reloadable.safeguard.clone();
@@ -72,6 +75,9 @@ impl Gateway {
         };
         let mut parts = assemble::parts(&config, backends, chains, pools, safeguard);
         let connections = Connections::new(sink, state.clone());
+        if let Some(certificate) = &reloadable.certificate {
+            connections.wait_for(certificate.clone());
+        }
         parts.spawn = connections.clone();
         parts.stream_limits.max_open = streams;
         let reflection = GrpcReflection::new(&config.gateway, &parts)?;
@@ -100,6 +106,7 @@ impl Gateway {
         let renewing = reloadable.certificate.as_ref().map(|certificate| {
             tokio::spawn(watch(Arc::downgrade(certificate), clock.clone())).abort_handle()
         });
+        let ordering = orders.map(|orders| tokio::spawn(orders.run()).abort_handle());
         let metrics = metrics_listener.zip(calls).map(|(listener, calls)| {
             let addr = listener.addr();
             let watched = Watched {
@@ -137,6 +144,7 @@ impl Gateway {
             sweeping,
             renewing,
             spending,
+            ordering,
             metrics,
             reloads,
             traces: Mutex::new(traces.map(|traces| traces.exporter)),
@@ -157,6 +165,18 @@ fn bind_grpc(config: &Config) -> Result<Option<Listener>, StartError> {
 fn bind_metrics(config: &Config) -> Result<Option<MetricsListener>, StartError> {
     let bind = |addr| MetricsListener::bind(addr).map_err(|source| StartError::Telemetry { addr, source });
     config.telemetry.listen.map(bind).transpose()
+}
+
+/// What orders the certificate, if the configuration says so.
+fn orders(
+    config: &Config,
+    reloadable: &Reloadable,
+    clock: &Arc<dyn Clock>,
+) -> Result<Option<CertificateOrders>, StartError> {
+    let certificate = reloadable.certificate.as_ref().filter(|_| config.gateway.tls.acme);
+    let orders = certificate
+        .map(|certificate| CertificateOrders::new(&config.acme, clock.clone(), certificate.orders.clone()));
+    Ok(orders.transpose()?)
 }
 
 /// The log of calls, if the configuration wants one.

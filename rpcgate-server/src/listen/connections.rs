@@ -3,14 +3,15 @@
 use super::connection_state::ConnectionState;
 use crate::state::State;
 use parking_lot::Mutex;
+use rpcgate_admin::process::tls::Certificate;
 use rpcgate_core::backend::usage_sink::UsageSink;
 use rpcgate_layers::spawn::{Spawn, Work};
 use std::collections::HashMap;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -21,6 +22,8 @@ use tokio_util::task::TaskTracker;
 pub(crate) struct Connections {
     sink: Arc<dyn UsageSink>,
     state: Option<Arc<State>>,
+    /// The certificate of the listeners, which may have to be ordered first.
+    certificate: OnceLock<Arc<Certificate>>,
     closing: AtomicBool,
     /// Set before `cut` is cancelled.
     cutting: Arc<AtomicBool>,
@@ -72,6 +75,7 @@ impl Connections {
         Arc::new(Connections {
             sink,
             state,
+            certificate: OnceLock::new(),
             closing: AtomicBool::new(false),
             cutting: Arc::default(),
             closed: CancellationToken::new(),
@@ -79,6 +83,12 @@ impl Connections {
             open: Mutex::default(),
             tasks: TaskTracker::new(),
         })
+    }
+
+    /// Is not ready until there is this certificate.
+    pub(crate) fn wait_for(&self, certificate: Arc<Certificate>) {
+        // A gateway has one, from its start on.
+        let _ = self.certificate.set(certificate);
     }
 
     /// Why the gateway is not ready for requests; `None` if it is.
@@ -89,6 +99,8 @@ impl Connections {
             Some("waiting for the database")
         } else if !self.sink.is_ready() {
             Some("usage cannot be recorded")
+        } else if self.certificate.get().is_some_and(|certificate| certificate.loaded().is_awaited()) {
+            Some("waiting for the first certificate")
         } else {
             None
         }

@@ -246,11 +246,12 @@ async fn secured<T, S, B>(
 {
     let connections = handle.connections.clone();
     let accepted = tokio::select! {
-        accepted = tokio::time::timeout(HANDSHAKE, certificate.acceptor().accept(stream)) => accepted,
+        accepted = tokio::time::timeout(HANDSHAKE, certificate.accept(stream)) => accepted,
         () = connections.closed() => return,
     };
     let stream = match accepted {
-        Ok(Ok(stream)) => stream,
+        Ok(Ok(Some(stream))) => stream,
+        Ok(Ok(None)) => return tracing::debug!("answered a check of the certificate authority"),
         Ok(Err(error)) => return tracing::debug!(%error, "TLS handshake failed"),
         Err(_) => return tracing::debug!("TLS handshake took too long"),
     };

@@ -8,6 +8,7 @@ use rpcgate_admin::process::accept::ConnectionPermit;
 use rpcgate_admin::process::tls::CertificatePaths;
 use rpcgate_core::backend::usage_sink::UsageSink;
 use rpcgate_core::backend::usage_sink::{MemoryUsageSink, Record};
+use rpcgate_core::config::AcmeSettings;
 use rpcgate_layers::websocket::StreamHold;
 use rustls::pki_types::ServerName;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -638,7 +639,10 @@ fn certificate(dir: &std::path::Path) -> (Certificate, rustls::RootCertStore) {
     roots.add(cert.der().clone()).unwrap();
     let mut tls = rpcgate_core::config::Tls::default();
     (tls.cert, tls.key) = (Some(cert_file), Some(key_file));
-    (Certificate::load(&CertificatePaths::of_gateway(&tls).unwrap()).unwrap(), roots)
+    (
+        Certificate::load(&CertificatePaths::of_gateway(&tls, &AcmeSettings::default()).unwrap()).unwrap(),
+        roots,
+    )
 }
 
 async fn secure(

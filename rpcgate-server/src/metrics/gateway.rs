@@ -9,6 +9,7 @@ use crate::state::State;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Unit;
+use rpcgate_admin::process::acme::OrderCounts;
 use rpcgate_admin::process::tls::CertificateCounts;
 use rpcgate_admin::process::traces::TraceCounts;
 use rpcgate_admin::store::NodeState;
@@ -155,7 +156,18 @@ impl Watched {
             let help = "When the certificate in use expires, since 1970.";
             page.gauge("certificate_expiry", help, Some(&Unit::Seconds), valid.end.secs())?;
         }
-        Ok(())
+        if !certificate.loaded().is_ordered() {
+            return Ok(());
+        }
+        let OrderCounts { done, failed, failures } = &*certificate.orders;
+        let orders = [("done", done), ("failed", failed)];
+        page.counters(
+            "certificate_orders",
+            "Orders of certificates, by how they ended.",
+            orders.map(|(result, count)| ([("result", result)], count.load(Relaxed))),
+        )?;
+        let help = "Orders of certificates that have failed one after the other.";
+        page.gauge("certificate_order_failures", help, None, failures.load(Relaxed))
     }
 
     fn streams(&self, page: &mut Page<'_>) -> fmt::Result {

@@ -1,6 +1,8 @@
 //! The certificates of the gateway and of the management side: whether each belongs to its key, when it expires, whether its
 //! chain is complete, and for which names it is.
 
+mod ordered;
+
 use super::examination::Examination;
 use super::finding::{CheckGroup, Finding, Verdict};
 use crate::process::tls::validity;
@@ -34,6 +36,7 @@ const NOBODY: &str = "nobody.invalid";
 pub(super) fn check(examination: &Examination) -> Vec<Finding> {
     let (config, now) = (&examination.config, examination.clock.now());
     let mut findings = match config.gateway.tls.pair() {
+        _ if config.gateway.tls.acme => ordered::look("gateway.tls.acme", config, &served(config), now),
         Some(pair) => look("gateway.tls.cert", pair, &served(config), now),
         None => {
             let text = "not configured: the gateway serves without TLS, as behind a proxy that adds it";
@@ -41,6 +44,9 @@ pub(super) fn check(examination: &Examination) -> Vec<Finding> {
         }
     };
     // A proxy may be in front of the management side as well, so no URL must have its names.
+    if config.admin.tls.acme {
+        findings.extend(ordered::look("admin.tls.acme", config, &[], now));
+    }
     findings
         .extend(config.admin.tls.pair().into_iter().flat_map(|pair| look("admin.tls.cert", pair, &[], now)));
     findings.extend(clients(config, now));
@@ -56,7 +62,10 @@ fn look(
 ) -> Vec<Finding> {
     let subject = format!("{key} {}", cert.display());
     match Certified::read(cert, private) {
-        Ok(certified) => judge(&certified, &subject, urls, now),
+        Ok(certified) => {
+            let expires = certified.own().and_then(|own| certified.expires(&own, now));
+            judge(&certified, &subject, urls, expiry(expires, &subject, now), now)
+        }
         Err(why) => {
             let advice = "put the certificate with its chain and the key that belongs to it, both in PEM, into these files";
             vec![Finding::failure(CHECK, subject, why, advice)]
@@ -168,12 +177,19 @@ impl Certified {
     }
 }
 
-fn judge(certified: &Certified, subject: &str, urls: &[(&'static str, &Url)], now: Time) -> Vec<Finding> {
+/// Judges the chain and the names of a certificate, after what was found about its expiry.
+fn judge(
+    certified: &Certified,
+    subject: &str,
+    urls: &[(&'static str, &Url)],
+    expiry: Finding,
+    now: Time,
+) -> Vec<Finding> {
     let Some(own) = certified.own() else {
         let advice = "make sure that every certificate in the file is one";
         return vec![Finding::failure(CHECK, subject, "its chain cannot be read", advice)];
     };
-    let mut findings = vec![expiry(certified.expires(&own, now), subject, now)];
+    let mut findings = vec![expiry];
     match certified.chain_error(own, now) {
         // What has expired has a line already.
         None | Some(Error::InvalidCertificate(CertificateError::ExpiredContext { .. })) => {}

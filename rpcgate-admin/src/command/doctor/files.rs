@@ -2,6 +2,7 @@
 
 use super::examination::Examination;
 use super::finding::{CheckGroup, Finding};
+use crate::process::acme::AcmeFolder;
 use crate::store::files_of;
 use rpcgate_core::config::{Config, Secret, Url};
 use std::fs;
@@ -25,6 +26,11 @@ pub(super) fn check(examination: &Examination) -> Vec<Finding> {
     if let Some((_, key)) = config.admin.tls.pair() {
         findings.push(secret("admin.tls.key", key));
     }
+    if config.gateway.tls.acme || config.admin.tls.acme {
+        let folder = AcmeFolder::new(&config.acme.dir);
+        let kept = [folder.certificate(), folder.account_file()];
+        findings.extend(kept.iter().filter(|file| file.exists()).map(|file| secret("acme.dir", file)));
+    }
     if let Ok(Some(files)) = files_of(config.database.url()) {
         findings.extend(files.iter().filter(|file| file.exists()).map(|file| secret("database.url", file)));
     }
@@ -33,6 +39,7 @@ pub(super) fn check(examination: &Examination) -> Vec<Finding> {
         ("gateway.grpc_descriptors", config.gateway.grpc_descriptors.as_deref()),
         ("admin.tls.cert", config.admin.tls.cert.as_deref()),
         ("admin.tls.client_ca", config.admin.tls.client_ca.as_deref()),
+        ("acme.ca_file", config.acme.ca_file.as_deref()),
         ("admin.mail.smtp_ca", config.admin.mail.smtp_ca.as_deref()),
         ("webhooks.ca_file", config.webhooks.ca_file.as_deref()),
         ("telemetry.otlp.ca_file", config.telemetry.otlp.ca_file.as_deref()),
@@ -110,6 +117,7 @@ fn secrets_in(config: &Config) -> Vec<&str> {
         &admin.challenge.secret,
         &stripe.secret_key,
         &stripe.webhook_secret,
+        &config.acme.eab_key,
     ];
     let nodes = || config.chains.values().flat_map(|chain| &chain.nodes);
     let passwords = nodes().filter_map(|node| node.password.as_ref());

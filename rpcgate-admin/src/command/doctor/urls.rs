@@ -24,7 +24,7 @@ pub(super) fn check(examination: &Examination) -> Vec<Finding> {
 fn dashboard(admin: &Admin) -> Vec<Finding> {
     let key = "admin.dash_url";
     let Some(url) = &admin.dash_url else {
-        let scheme = if admin.tls.pair().is_some() { "https" } else { "http" };
+        let scheme = if admin.tls.is_served() { "https" } else { "http" };
         let text = format!("is not set: mails link to {scheme}://{}", admin.listen);
         let advice = "set it to the https URL at which users open the dashboard";
         return vec![Finding::warning(CHECK, key, text, advice)];
@@ -59,7 +59,7 @@ fn dashboard(admin: &Admin) -> Vec<Finding> {
 /// A service that users reach over https is behind a proxy if it has no TLS of its own.
 fn proxies(config: &Config) -> Option<Finding> {
     let is_secure = config.admin.dash_url.as_ref().is_some_and(|url| url.scheme() == "https");
-    let is_proxied = is_secure && config.admin.tls.pair().is_none();
+    let is_proxied = is_secure && !config.admin.tls.is_served();
     let names_clients = !config.gateway.trusted_proxies.is_empty() || !config.admin.proxy_protocol.is_empty();
     if !is_proxied || names_clients {
         return None;

@@ -115,15 +115,15 @@ pub async fn watch(certificate: Weak<Certificate>, clock: Arc<dyn Clock>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::process::tls::CertificatePaths;
     use rcgen::{CertificateParams, KeyPair, date_time_ymd};
-    use rpcgate_core::config::{AdminTls, parse_moment};
+    use rpcgate_core::config::{AcmeSettings, AdminTls, parse_moment};
     use std::path::PathBuf;
     use tempfile::TempDir;
 
-    const NOON: Time = Time::from_secs(1_798_718_400);
+    pub(in crate::process::tls) const NOON: Time = Time::from_secs(1_798_718_400);
 
     struct Fixture {
         dir: TempDir,
@@ -143,7 +143,7 @@ mod tests {
     fn at([cert, key]: &[PathBuf; 2]) -> CertificatePaths {
         let mut tls = AdminTls::default();
         (tls.cert, tls.key) = (Some(cert.clone()), Some(key.clone()));
-        CertificatePaths::of_management(&tls).unwrap()
+        CertificatePaths::of_management(&tls, &AcmeSettings::default()).unwrap()
     }
 
     impl Fixture {
@@ -251,13 +251,32 @@ mod tests {
     }
 
     #[test]
+    fn the_first_certificate_that_is_ordered_is_in_use_as_soon_as_it_is_there_and_a_broken_one_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut tls, mut acme) = (AdminTls::default(), AcmeSettings::default());
+        (tls.acme, acme.dir) = (true, dir.path().to_owned());
+        let certificate = Certificate::load(&CertificatePaths::of_management(&tls, &acme).unwrap()).unwrap();
+        let mut watch = CertificateWatch::default();
+        assert_eq!(watch.look(&certificate, NOON), Look::Nothing);
+        let file = dir.path().join("certificate.pem");
+        std::fs::write(&file, super::super::tests::ordered(2031)).unwrap();
+        watch.look(&certificate, NOON);
+        assert!(matches!(watch.look(&certificate, NOON), Look::Renewed { .. }));
+        assert!(!certificate.loaded().is_awaited());
+        std::fs::write(&file, "broken").unwrap();
+        watch.look(&certificate, NOON);
+        let Look::Refused(why) = watch.look(&certificate, NOON) else { panic!("it cannot be used") };
+        assert!(why.starts_with("admin.tls.acme: ") && !certificate.loaded().is_awaited(), "{why}");
+    }
+
+    #[test]
     fn other_authorities_of_clients_are_in_use_as_well_and_unusable_ones_are_not() {
         let mut fixture = Fixture::new();
         let mut tls = AdminTls::default();
         (tls.cert, tls.key) = (Some(fixture.path("cert.pem")), Some(fixture.path("key.pem")));
         tls.client_ca = Some(fixture.path("clients.pem"));
         std::fs::write(fixture.path("clients.pem"), made(2020, 2030).0).unwrap();
-        let paths = CertificatePaths::of_management(&tls).unwrap();
+        let paths = CertificatePaths::of_management(&tls, &AcmeSettings::default()).unwrap();
         fixture.certificate.replace(paths.load().unwrap());
         assert_eq!([fixture.look(), fixture.look()], [Look::Nothing, Look::Nothing]);
         std::fs::write(fixture.path("clients.pem"), made(2020, 2030).0).unwrap();

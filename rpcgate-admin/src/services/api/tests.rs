@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use rpcgate_core::config::{AdminTls, ClientAuth};
+use rpcgate_core::config::{AcmeSettings, AdminTls, ClientAuth};
 use rustls::{HandshakeKind, RootCertStore};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::{Value, json};
@@ -335,7 +335,7 @@ impl Secured {
         if let Some((authority, auth)) = clients {
             (tls.client_ca, tls.client_auth) = (file("clients.pem", authority.0.pem()), auth);
         }
-        let paths = CertificatePaths::of_management(&tls).unwrap();
+        let paths = CertificatePaths::of_management(&tls, &AcmeSettings::default()).unwrap();
         let certificate = Arc::new(Certificate::load(&paths).unwrap());
         let api = Api::start(&site.app, ANY, Some(certificate.clone())).unwrap();
         Secured { api, certificate, tls, servers, _dir: dir, _site: site }
@@ -455,6 +455,8 @@ async fn another_authority_of_clients_is_for_new_connections() {
     assert!(api.serves(first.client()).await && !api.serves(second.client()).await);
     std::fs::write(api.tls.client_ca.as_ref().unwrap(), second.0.pem()).unwrap();
     assert!(api.serves(first.client()).await, "the file is read when it is known to be whole");
-    api.certificate.replace(CertificatePaths::of_management(&api.tls).unwrap().load().unwrap());
+    api.certificate.replace(
+        CertificatePaths::of_management(&api.tls, &AcmeSettings::default()).unwrap().load().unwrap(),
+    );
     assert!(api.serves(second.client()).await && !api.serves(first.client()).await);
 }

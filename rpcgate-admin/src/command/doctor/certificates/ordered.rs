@@ -1,0 +1,147 @@
+//! The certificate that the programs order themselves: whether it is there, is renewed in time, and what failed.
+
+use super::{CHECK, Certified, judge};
+use crate::command::doctor::finding::Finding;
+use crate::process::acme::due::{OrderReason, pause, reason, renewal};
+use crate::process::acme::held::HeldCertificate;
+use crate::process::acme::{AcmeFolder, CertificateOrders};
+use rpcgate_core::clock::Time;
+use rpcgate_core::config::{Config, Url, moment_text};
+use std::time::Duration;
+
+/// How long an order may be due until somebody must look after it.
+const PATIENCE: Duration = Duration::from_secs(2 * 86_400);
+
+/// Judges the certificate in `acme.dir`, for these URLs.
+pub(super) fn look(key: &str, config: &Config, urls: &[(&'static str, &Url)], now: Time) -> Vec<Finding> {
+    let (acme, folder) = (&config.acme, AcmeFolder::new(&config.acme.dir));
+    let subject = format!("{key} {}", folder.certificate().display());
+    if let Err(bad) = CertificateOrders::check(acme) {
+        let advice = "correct the setting: the program does not start with it";
+        return vec![Finding::failure(CHECK, subject, bad.to_string(), advice)];
+    }
+    let (held, state) = (HeldCertificate::read(&folder.certificate()), folder.state());
+    let due = reason(&held, &state, acme.directory_url(), &acme.domains, now);
+    let mut findings = Vec::new();
+    if let Some(last) = state.last.as_ref().filter(|last| last.failures > 0) {
+        let text = format!("{} orders have failed one after the other: {}", last.failures, last.why);
+        let is_paused =
+            due.as_ref().and_then(|due| pause(&state, acme.directory_url(), &acme.domains, due, now));
+        let next = match is_paused {
+            Some(last) => format!("the next one begins at {}", moment_text(last.next())),
+            None => "the next one begins when a program runs".to_owned(),
+        };
+        let advice = format!(
+            "mend what it says; {next}, or at once if {} is removed",
+            folder.path().join("state.json").display()
+        );
+        findings.push(Finding::warning(CHECK, subject.clone(), text, advice));
+    }
+    let held = match held {
+        Ok(held) => held,
+        Err(why) => {
+            let advice =
+                "start the program that uses it, which orders one; until then it refuses TLS handshakes";
+            findings.push(Finding::failure(CHECK, subject, why, advice));
+            return findings;
+        }
+    };
+    let days = held.valid.end.since(now).as_secs() / 86_400;
+    let renewed = renewal(&held.valid, &held.leaf);
+    let advice = "look at the log of the program that uses it for orders of certificates that fail";
+    let expiry = match &due {
+        _ if held.valid.end <= now => Finding::failure(
+            CHECK,
+            subject.clone(),
+            format!("has expired, at {}", moment_text(held.valid.end)),
+            advice,
+        ),
+        Some(OrderReason::Renewal(_)) if renewed.plus(PATIENCE) > now => {
+            Finding::ok(CHECK, subject.clone(), format!("expires in {days} days, is being renewed"))
+        }
+        Some(due) => {
+            let text = format!("expires in {days} days, and another one should be there: {due}");
+            Finding::warning(CHECK, subject.clone(), text, advice)
+        }
+        None => {
+            let text = format!("expires in {days} days, is renewed at {}", moment_text(renewed));
+            Finding::ok(CHECK, subject.clone(), text)
+        }
+    };
+    match Certified::read(&folder.certificate(), &folder.certificate()) {
+        Ok(certified) => findings.extend(judge(&certified, &subject, urls, expiry, now)),
+        // It was replaced meanwhile.
+        Err(_) => findings.push(expiry),
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::doctor::examination::tests::examination;
+    use crate::command::doctor::finding::Verdict;
+    use rcgen::{CertificateParams, KeyPair, date_time_ymd};
+    use std::path::Path;
+
+    const NOW: Time = Time::from_secs(1_798_718_400);
+
+    /// What is found about a certificate that is valid in these years, with this state of orders; `None`: there is none.
+    fn found(years: Option<(i32, i32)>, state: &str) -> Vec<(Verdict, String)> {
+        let dir = tempfile::tempdir().unwrap();
+        if let Some((from, until)) = years {
+            let key = KeyPair::generate().unwrap();
+            let mut params = CertificateParams::new(vec!["a.example".into()]).unwrap();
+            (params.not_before, params.not_after) = (date_time_ymd(from, 1, 1), date_time_ymd(until, 1, 1));
+            let text = format!("{}{}", key.serialize_pem(), params.self_signed(&key).unwrap().pem());
+            std::fs::write(dir.path().join("certificate.pem"), text).unwrap();
+        }
+        std::fs::write(dir.path().join("state.json"), state).unwrap();
+        told(dir.path(), "")
+    }
+
+    fn told(dir: &Path, more: &str) -> Vec<(Verdict, String)> {
+        let text =
+            format!("[acme]\ndomains = [\"a.example\"]\ndir = {dir:?}\n{more}[admin.tls]\nacme = true\n");
+        let findings = look("admin.tls.acme", &examination(&text).config, &[], NOW);
+        findings.into_iter().map(|finding| (finding.verdict, finding.to_string())).collect()
+    }
+
+    #[test]
+    fn a_certificate_that_is_there_is_judged_by_its_renewal() {
+        for (years, verdict, text) in [
+            (Some((2026, 2030)), Verdict::Ok, "is renewed at 2028-"),
+            (
+                Some((2024, 2028)),
+                Verdict::Warning,
+                "another one should be there: the one in use ends at 2028-",
+            ),
+            (Some((2020, 2025)), Verdict::Failure, "has expired, at 2025-"),
+            (None, Verdict::Failure, "No such file"),
+        ] {
+            let findings = found(years, "");
+            assert_eq!(findings[0].0, verdict, "{findings:?}");
+            assert!(findings[0].1.contains(text), "{text}: {findings:?}");
+        }
+    }
+
+    #[test]
+    fn orders_that_fail_are_told_with_the_time_of_the_next_one() {
+        let last = "\"domains\":[\"a.example\"],\"failures\":3,\"next\":1798722000,\"why\":\"refused it\"";
+        let directory = "\"directory\":\"https://acme-v02.api.letsencrypt.org/directory\"";
+        let state = format!("{{\"last\":{{{directory},{last}}}}}");
+        let findings = found(Some((2024, 2028)), &state);
+        assert_eq!(findings[0].0, Verdict::Warning);
+        let text = &findings[0].1;
+        assert!(text.contains("3 orders have failed one after the other: refused it"), "{text}");
+        assert!(text.contains("the next one begins at 2026-12-31T13:00:00Z"), "{text}");
+    }
+
+    #[test]
+    fn a_setting_that_no_order_can_be_made_with_is_a_failure() {
+        let dir = tempfile::tempdir().unwrap();
+        let findings = told(dir.path(), "ca_file = \"/none/ca.pem\"\n");
+        assert!(findings.len() == 1 && findings[0].0 == Verdict::Failure, "{findings:?}");
+        assert!(findings[0].1.contains("acme.ca_file: /none/ca.pem: "), "{findings:?}");
+    }
+}

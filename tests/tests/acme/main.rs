@@ -1,0 +1,30 @@
+//! Certificates by ACME, from a real authority that really checks the names: `pebble`, on this host.
+
+#![expect(clippy::unwrap_used, reason = "all of this is a test: what goes wrong fails it")]
+
+mod gateways;
+mod orders;
+
+use rpcgate_core::clock::{Clock, ManualClock, SystemClock};
+use rpcgate_core::config::{AcmeSettings, Url};
+use rpcgate_tests::services::pebble::Pebble;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A clock that the test moves. The authority has the real one, so that this one begins there, and a little later: what is
+/// signed now must be valid.
+fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::at(SystemClock::new().now().plus(Duration::from_secs(60))))
+}
+
+/// What orders a certificate of this authority, for these names, in this folder.
+fn settings(pebble: &Pebble, dir: &Path, domains: &[&str]) -> AcmeSettings {
+    let mut settings = AcmeSettings::default();
+    settings.domains = domains.iter().map(|name| (*name).to_owned()).collect();
+    settings.contacts = vec!["operator@example.com".into()];
+    settings.directory_url = Url::parse(&pebble.directory_url(), &["https"]).ok();
+    settings.dir = dir.to_owned();
+    settings.ca_file = Some(pebble.ca_file());
+    settings
+}
